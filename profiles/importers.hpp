@@ -1,0 +1,37 @@
+// Files of others. To add one: write importers/NAME.cpp, declare its two functions here, add a row.
+
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+
+#include "profiles/profile.hpp"
+
+namespace stagecraft {
+
+/// Does this content look like the format? Cheap, and never throws.
+using Recognise = bool (*)(std::string_view content);
+/// Reads the content of `file` (its name serves errors and the model's name). Throws Error (input) with the place.
+using Import = Profile (*)(std::string_view content, const std::string& file);
+
+struct Importer {
+  std::string_view name;  ///< as in `stagecraft import NAME FILE`
+  Recognise recognise;
+  Import import;
+  std::string_view summary;
+};
+
+bool looks_like_huggingface(std::string_view content);
+Profile import_huggingface(std::string_view content, const std::string& file);
+bool looks_like_pipedream(std::string_view content);
+Profile import_pipedream(std::string_view content, const std::string& file);
+
+inline constexpr std::array importers{
+    Importer{"huggingface", looks_like_huggingface, import_huggingface,
+             "config.json of a gpt2, llama, mistral or qwen2 model: layers and parameters, no costs"},
+    Importer{"pipedream", looks_like_pipedream, import_pipedream,
+             "graph.txt of the PipeDream profiler: milliseconds and bytes per minibatch"},
+};
+
+}  // namespace stagecraft

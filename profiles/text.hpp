@@ -1,0 +1,28 @@
+// Small help with words: suggestions for mistyped names, and lists of known ones.
+
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace stagecraft {
+
+/// The known word closest to `word` by Damerau-Levenshtein distance, if it is at most
+/// max(1, length / 3) away; otherwise empty.
+std::string closest(std::string_view word, const std::vector<std::string>& known);
+
+/// Throws `unknown WHAT "word"; known WHATs: a b c …; did you mean "a"?` of kind `usage`.
+[[noreturn]] void fail_unknown(std::string_view what, std::string_view word,
+                               const std::vector<std::string>& known);
+
+/// "a, b and c".
+std::string join_words(const std::vector<std::string>& words);
+
+/// Parts of `text` between separators; empty parts are kept, and an empty text has no parts.
+std::vector<std::string> split(std::string_view text, char separator);
+
+/// The text without white space at its ends.
+std::string trim(std::string_view text);
+
+}  // namespace stagecraft

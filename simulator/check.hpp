@@ -1,0 +1,41 @@
+// The independent judge of programs: shares no code with lowering, believes nothing, proves each promise or says why not.
+
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "simulator/program.hpp"
+
+namespace stagecraft {
+
+struct CheckOptions {
+  std::vector<Bytes> memory_limits;  ///< per device; empty: unlimited
+};
+
+/// One broken promise.
+struct Finding {
+  std::string rule;                ///< "conservation", "order", "matching", "deadlock", "race", "version", "memory"
+  std::string message;             ///< one sentence
+  int device = 0;
+  Instruction instruction;
+  std::vector<std::string> cycle;  ///< deadlock: who waits for whom, around and back to the first
+};
+
+struct CheckReport {
+  std::vector<std::string> proved;  ///< "80 of 80 …": what was established, in words
+  std::vector<Finding> findings;
+  bool safe() const { return findings.empty(); }
+};
+
+/// Rules: every microbatch passes forward and backward through every stage exactly once, all rows covered (conservation);
+/// nothing runs before its inputs exist (order); each send meets one receive of the same size (matching); no deadlock with
+/// blocking zero-buffer sends on one communication lane per device (deadlock); no buffer is used outside of its life, and no
+/// two live buffers overlap in the arena (race); compute reads the weight version its policy promises (version); the peak of
+/// every device stays within its limit (memory).
+CheckReport check(const Program& program, const CheckOptions& options = {});
+
+/// Throws Error (check) with the first finding's sentence unless the program is safe.
+void require_safe(const Program& program, const CheckOptions& options = {});
+
+}  // namespace stagecraft

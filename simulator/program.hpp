@@ -1,0 +1,122 @@
+// A program: a schedule with everything explicit. It is what `check` judges, `simulate` puts on a clock, and the executor
+// carries out, so that a predicted and a measured timeline speak about the same instructions.
+//
+//   schedule      F0.0 F0.1 B0.0 …                     order of compute, per pipeline device
+//      │ lower    place · transfers · recompute · reductions · updates · buffers · waits · order of communication
+//   program       F0.0 SF0.0 F0.1 SF0.1 RB0.0 B0.0 …   per device; each knows its lane, what it waits for, allocates, frees
+//
+// Tables are flat and refer to each other by index: cost tables are parallel to `chunks`, `channels` and `groups`, so a
+// change of costs never touches the program.
+
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "profiles/units.hpp"
+#include "simulator/instruction.hpp"
+
+namespace stagecraft {
+
+/// Engines of a device that work side by side; one lane does one thing at a time, in issue order.
+enum class Lane : std::uint8_t { compute, send, receive, collective };
+inline constexpr std::array lanes{Lane::compute, Lane::send, Lane::receive, Lane::collective};
+std::string_view to_string(Lane lane);
+Lane lane_of(Op op);
+
+enum class MemoryCategory : std::uint8_t { parameters, gradients, optimizer, weight_versions, activations, transfer, workspace };
+inline constexpr std::array memory_categories{
+    MemoryCategory::parameters,  MemoryCategory::gradients, MemoryCategory::optimizer, MemoryCategory::weight_versions,
+    MemoryCategory::activations, MemoryCategory::transfer,  MemoryCategory::workspace};
+std::string_view to_string(MemoryCategory category);
+/// Bytes by category, in the order of `memory_categories`.
+using MemoryUse = std::array<Bytes, memory_categories.size()>;
+Bytes total(const MemoryUse& use);
+
+/// Half open, [first, end).
+struct IndexRange {
+  int first = 0;
+  int end = 0;
+  int size() const { return end - first; }
+  bool operator==(const IndexRange&) const = default;
+};
+
+/// One replica of a stage on its device.
+struct Chunk {
+  int stage = 0;
+  int device = 0;
+  int replica = 0;
+  int replicas = 1;   ///< how many the stage has
+  IndexRange rows;    ///< its samples of every microbatch it works on (all of them under round_robin)
+  bool operator==(const Chunk&) const = default;
+};
+
+/// Messages of one kind from one chunk to another (on another device).
+struct Channel {
+  int from = 0;  ///< chunk
+  int to = 0;    ///< chunk
+  bool gradient = false;
+  IndexRange rows;  ///< the samples of the microbatch each message carries
+  Bytes bytes = 0;  ///< of each message
+  bool operator==(const Channel&) const = default;
+};
+
+/// Chunks that take part in one collective operation; results are sums in the order of this list.
+struct Group {
+  Op op = Op::reduce_gradient;
+  std::vector<int> chunks;
+  Bytes bytes = 0;  ///< summed per member
+  bool operator==(const Group&) const = default;
+};
+
+/// A piece of one device's memory: `offset` bytes into its arena.
+struct Buffer {
+  int device = 0;
+  MemoryCategory category = MemoryCategory::activations;
+  Bytes bytes = 0;
+  Bytes offset = 0;
+  bool operator==(const Buffer&) const = default;
+};
+
+/// A lowered instruction.
+struct Work {
+  Instruction instruction;
+  int chunk = 0;
+  Lane lane = Lane::compute;
+  std::optional<int> channel;   ///< of sends and receives
+  std::optional<int> group;     ///< of collectives; a collective starts when its work on every member is ready
+  int weight_version = 0;       ///< compute: the version it reads, counted from the program's start; update: the one it makes
+  IndexRange waits;             ///< in Program::waits: work that must have ended; a receive waits for its send to *start*
+  IndexRange allocates;         ///< in Program::allocations: buffers whose life begins when it starts
+  IndexRange frees;             ///< in Program::releases: buffers whose life ends when it ends
+  bool operator==(const Work&) const = default;
+};
+
+struct Program {
+  int devices = 0;
+  int stages = 0;
+  int microbatches = 0;
+  std::vector<Chunk> chunks;
+  std::vector<Channel> channels;
+  std::vector<Group> groups;
+  std::vector<Buffer> buffers;
+  std::vector<int> resident;             ///< buffers that live as long as the program
+  std::vector<Bytes> arena;              ///< bytes each device's arena needs
+  std::vector<Work> work;
+  std::vector<std::vector<int>> order;   ///< per device: indices of `work` in issue order, all lanes
+  std::vector<int> waits;
+  std::vector<int> allocations;
+  std::vector<int> releases;
+  bool operator==(const Program&) const = default;
+};
+
+/// Indices as a view.
+inline const int* begin_of(const std::vector<int>& table, IndexRange range) { return table.data() + range.first; }
+inline const int* end_of(const std::vector<int>& table, IndexRange range) { return table.data() + range.end; }
+
+/// "SF0.3 on device 1 (stage 0, replica 1)": for messages.
+std::string describe(const Program& program, int work);
+
+}  // namespace stagecraft
