@@ -1,0 +1,231 @@
+// Our layout of JSON, and files as a whole: reading, writing, hashing.
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <array>
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "profiles/error.hpp"
+#include "profiles/json.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+using Value = nlohmann::ordered_json;
+
+constexpr std::size_t widest = 100;
+
+std::string quoted(const std::string& text) {
+  return Value(text).dump(-1, ' ', false, Value::error_handler_t::replace);
+}
+
+std::string scalar(const Value& value) {
+  // nlohmann would write null, and the file could not be read back as what it was.
+  if (value.is_number_float() && !std::isfinite(value.get<double>())) {
+    throw Error(ErrorKind::bug, "cannot write a number that is not finite as JSON");
+  }
+  return value.dump(-1, ' ', false, Value::error_handler_t::replace);
+}
+
+bool contains_object(const Value& value) {
+  if (!value.is_structured()) return false;
+  for (const Value& child : value) {
+    if (child.is_object() || contains_object(child)) return true;
+  }
+  return false;
+}
+
+/// The value on a single line: "[0, 4]", "{"count": 4}".
+std::string one_line(const Value& value) {
+  if (!value.is_structured()) return scalar(value);
+  std::string text;
+  for (const auto& member : value.items()) {
+    if (!text.empty()) text += ", ";
+    if (value.is_object()) text += quoted(member.key()) + ": ";
+    text += one_line(member.value());
+  }
+  return value.is_object() ? "{" + text + "}" : "[" + text + "]";
+}
+
+void write_value(std::string& text, const Value& value, std::size_t indent, std::size_t column);
+
+/// A list of scalars too long for one line: as many on each line as fit.
+void write_filled(std::string& text, const Value& list, std::size_t indent) {
+  std::size_t column = widest + 1;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const std::string item = scalar(list[i]) + (i + 1 < list.size() ? "," : "");
+    const bool fits = column + 1 + item.size() <= widest;
+    text += fits ? " " : "\n" + std::string(indent, ' ');
+    column = fits ? column + 1 + item.size() : indent + item.size();
+    text += item;
+  }
+}
+
+bool only_scalars(const Value& list) {
+  for (const Value& item : list) {
+    if (item.is_structured()) return false;
+  }
+  return true;
+}
+
+void write_members(std::string& text, const Value& value, std::size_t indent) {
+  bool first = true;
+  for (const auto& member : value.items()) {
+    text += first ? "\n" : ",\n";
+    first = false;
+    const std::string start = std::string(indent, ' ') +
+                              (value.is_object() ? quoted(member.key()) + ": " : std::string());
+    text += start;
+    write_value(text, member.value(), indent, start.size());
+  }
+}
+
+/// Appends the value; `column` is where it starts, `indent` the indentation of its line.
+void write_value(std::string& text, const Value& value, std::size_t indent, std::size_t column) {
+  constexpr std::size_t comma = 1;
+  if (!value.is_structured() || value.empty()) {
+    text += one_line(value);
+    return;
+  }
+  const bool whole_document = column == 0 && value.is_object();
+  if (!whole_document && !contains_object(value)) {
+    const std::string line = one_line(value);
+    if (column + line.size() + comma <= widest) {
+      text += line;
+      return;
+    }
+  }
+  text += value.is_object() ? '{' : '[';
+  if (value.is_array() && only_scalars(value)) {
+    write_filled(text, value, indent + 2);
+  } else {
+    write_members(text, value, indent + 2);
+  }
+  text += "\n" + std::string(indent, ' ') + (value.is_object() ? '}' : ']');
+}
+
+[[noreturn]] void fail_file(const std::string& path, std::string_view action, int error) {
+  throw Error(ErrorKind::input, concat("cannot ", action, ": ", std::strerror(error)),
+              SourcePlace{path, 0, 0});
+}
+
+/// A file descriptor that is closed when it goes out of scope.
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  ~Descriptor() {
+    if (number_ >= 0) ::close(number_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  int number() const { return number_; }
+  /// Some file systems report a full disk only here.
+  bool close() { return ::close(std::exchange(number_, -1)) == 0; }
+
+ private:
+  int number_;
+};
+
+/// False, with errno set, if not everything could be written.
+bool write_all(int descriptor, std::string_view content) {
+  while (!content.empty()) {
+    const ssize_t written = ::write(descriptor, content.data(), content.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return false;
+    content.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
+}
+
+void write_in_place(const std::string& path, std::string_view content) {
+  Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (file.number() < 0 || !write_all(file.number(), content) || !file.close())
+    fail_file(path, "write", errno);
+}
+
+mode_t ordinary_permissions() {
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  return 0666 & ~mask;
+}
+
+void replace_file(const std::string& path, std::string_view content) {
+  std::string temporary = path + ".XXXXXX";
+  Descriptor file(::mkstemp(temporary.data()));
+  if (file.number() < 0) fail_file(path, "write", errno);
+  const bool written = write_all(file.number(), content) &&
+                       ::fchmod(file.number(), ordinary_permissions()) == 0 && file.close() &&
+                       std::rename(temporary.c_str(), path.c_str()) == 0;
+  if (written) return;
+  const int error = errno;
+  ::unlink(temporary.c_str());
+  fail_file(path, "write", error);
+}
+
+}  // namespace
+
+std::string to_text(const Value& value) {
+  std::string text;
+  write_value(text, value, 0, 0);
+  return text + "\n";
+}
+
+void write_file(const std::filesystem::path& path, std::string_view content) {
+  if (path == "-") {
+    const bool written = std::fwrite(content.data(), 1, content.size(), stdout) == content.size();
+    if (!written || std::fflush(stdout) != 0) fail_file("standard output", "write", errno);
+    return;
+  }
+  std::error_code ignored;
+  const auto status = std::filesystem::status(path, ignored);
+  if (std::filesystem::is_directory(status)) fail_file(path.string(), "write", EISDIR);
+  // A pipe or a device such as /dev/stdout is written to; it must not be replaced by a file.
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+    return write_in_place(path.string(), content);
+  }
+  const bool link = std::filesystem::is_symlink(path, ignored);
+  replace_file(link ? std::filesystem::weakly_canonical(path, ignored).string() : path.string(),
+               content);
+}
+
+std::string read_file(const std::filesystem::path& path) {
+  const bool standard_input = path == "-";
+  const std::string name = standard_input ? "standard input" : path.string();
+  const Descriptor file(standard_input ? ::dup(STDIN_FILENO)
+                                       : ::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.number() < 0) fail_file(name, "read", errno);
+  std::string content;
+  std::array<char, 65536> buffer;
+  for (;;) {
+    const ssize_t count = ::read(file.number(), buffer.data(), buffer.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail_file(name, "read", errno);
+    if (count == 0) return content;
+    content.append(buffer.data(), static_cast<std::size_t>(count));
+  }
+}
+
+std::string content_hash(std::string_view bytes) {
+  XXH128_canonical_t canonical;
+  XXH128_canonicalFromHash(&canonical, XXH3_128bits(bytes.data(), bytes.size()));
+  std::string text = "xxh3:";
+  for (const unsigned char byte : canonical.digest) {
+    constexpr std::string_view digits = "0123456789abcdef";
+    text += digits[byte >> 4U];
+    text += digits[byte & 15U];
+  }
+  return text;
+}
+
+}  // namespace stagecraft

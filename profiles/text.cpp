@@ -1,0 +1,90 @@
+#include "profiles/text.hpp"
+
+#include <algorithm>
+#include <cctype>
+
+#include "profiles/error.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+/// Damerau-Levenshtein distance (optimal string alignment): insertions, deletions, substitutions
+/// and swaps of neighbours count one each.
+std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> before_last;
+  std::vector<std::size_t> last(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) last[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::vector<std::size_t> row(b.size() + 1);
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t change = a[i - 1] == b[j - 1] ? 0 : 1;
+      row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + change});
+      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (swapped) row[j] = std::min(row[j], before_last[j - 2] + 1);
+    }
+    before_last = std::move(last);
+    last = std::move(row);
+  }
+  return last[b.size()];
+}
+
+std::string lower_case(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return result;
+}
+
+}  // namespace
+
+std::string closest(std::string_view word, const std::vector<std::string>& known) {
+  std::size_t best = std::max<std::size_t>(1, word.size() / 3) + 1;
+  std::string answer;
+  for (const std::string& candidate : known) {
+    const std::size_t away = distance(lower_case(word), lower_case(candidate));
+    if (away >= best) continue;
+    best = away;
+    answer = candidate;
+  }
+  return answer;
+}
+
+void fail_unknown(std::string_view what, std::string_view word,
+                  const std::vector<std::string>& known) {
+  std::string message = concat("unknown ", what, " \"", word, "\"");
+  if (!known.empty()) message += concat("; known ", what, "s:");
+  for (const std::string& name : known) message += " " + name;
+  const std::string suggestion = closest(word, known);
+  if (!suggestion.empty()) message += concat("; did you mean \"", suggestion, "\"?");
+  throw Error(ErrorKind::usage, message);
+}
+
+std::string join_words(const std::vector<std::string>& words) {
+  std::string result;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (i > 0) result += i + 1 == words.size() ? " and " : ", ";
+    result += words[i];
+  }
+  return result;
+}
+
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  if (text.empty()) return parts;
+  for (std::size_t start = 0;;) {
+    const std::size_t end = text.find(separator, start);
+    parts.emplace_back(text.substr(start, end == std::string_view::npos ? end : end - start));
+    if (end == std::string_view::npos) return parts;
+    start = end + 1;
+  }
+}
+
+std::string trim(std::string_view text) {
+  constexpr std::string_view blank = " \t\r\n\v\f";
+  const std::size_t first = text.find_first_not_of(blank);
+  if (first == std::string_view::npos) return {};
+  return std::string(text.substr(first, text.find_last_not_of(blank) - first + 1));
+}
+
+}  // namespace stagecraft
