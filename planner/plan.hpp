@@ -1,0 +1,127 @@
+// A plan: which layers form each stage, which devices run it, and in what order they work.
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "profiles/cluster.hpp"
+#include "profiles/profile.hpp"
+#include "simulator/lower.hpp"
+#include "simulator/schedule.hpp"
+
+namespace stagecraft {
+
+/// The layers [first, end) of a model.
+struct LayerRange {
+  int first = 0;
+  int end = 0;
+  int size() const { return end - first; }
+  bool operator==(const LayerRange&) const = default;
+};
+
+/// Consecutive layers, and the devices that hold them.
+struct Stage {
+  LayerRange layers;
+  std::vector<std::vector<int>> devices;  ///< replicas, each a list of tensor-parallel peers (cluster device numbers)
+  Recompute recompute = Recompute::none;
+  bool operator==(const Stage&) const = default;
+};
+
+/// Samples per step; global = microbatch * microbatches, over all replicas.
+struct Batch {
+  std::int64_t global = 1;
+  std::int64_t microbatch = 1;
+  int microbatches = 1;
+  std::int64_t sequence = 0;  ///< tokens per sample; 0 where samples are not sequences
+  bool operator==(const Batch&) const = default;
+};
+
+struct ScheduleChoice {
+  std::string name = "1f1b";
+  int virtual_stages = 1;     ///< stages per pipeline device
+  std::optional<int> group;   ///< see ScheduleShape
+  std::vector<int> warm_up;
+  bool operator==(const ScheduleChoice&) const = default;
+};
+
+enum class OptimizerKind { adamw, sgd };
+std::string_view to_string(OptimizerKind kind);
+OptimizerKind read_optimizer_kind(std::string_view name);
+
+/// How optimizer state is spread over a stage's replicas; zero1 is a row to come.
+enum class Sharding { none };
+std::string_view to_string(Sharding sharding);
+Sharding read_sharding(std::string_view name);
+
+struct OptimizerChoice {
+  OptimizerKind kind = OptimizerKind::adamw;
+  Sharding sharding = Sharding::none;
+  bool operator==(const OptimizerChoice&) const = default;
+};
+
+/// What the simulator said when the plan was made.
+struct PredictedFigures {
+  Duration step{0};
+  double bubble = 0;
+  std::vector<Bytes> peak_memory;  ///< per used device, in device order
+  bool operator==(const PredictedFigures&) const = default;
+};
+
+/// How the plan was found.
+struct SearchFigures {
+  std::string strategy;
+  Duration lower_bound{0};  ///< no plan of the searched space is faster
+  double gap = 0;           ///< (step - lower_bound) / step
+  bool proved_optimal = false;
+  std::int64_t candidates = 0;
+  bool operator==(const SearchFigures&) const = default;
+};
+
+struct Plan {
+  std::string model;    ///< MODEL as given: a built-in name or a file
+  std::string cluster;  ///< CLUSTER as given
+  std::string profile;  ///< content hash of the profile it was made with; empty for built-in models without measurements
+  Precision precision = Precision::float32;
+  Batch batch;
+  ScheduleChoice schedule;
+  WeightPolicy weights = WeightPolicy::flush;
+  ReplicaPolicy replicas = ReplicaPolicy::split;
+  OptimizerChoice optimizer;
+  /// In model order. Stage s stands on pipeline device s mod p (placement of the schedule), p = stages / virtual_stages;
+  /// stages of one pipeline device name the same devices.
+  std::vector<Stage> stages;
+  std::optional<PredictedFigures> predicted;
+  std::optional<SearchFigures> search;
+  bool operator==(const Plan&) const = default;
+};
+
+/// Throws Error (input) unless the stages cover layers 0..layers-1 in order, no device is used by two pipeline devices, the
+/// devices exist in the cluster, batch figures multiply up, and the schedule accepts the shape. The sentence names stage and
+/// layer: "stage 1 starts at layer 8 but stage 0 ends at layer 7: layer 7 would never be trained; 27 of 28 layers are placed".
+void validate(const Plan& plan, const Model& model, const Cluster& cluster);
+
+/// Pipeline devices, p.
+int pipeline_devices(const Plan& plan);
+ScheduleShape shape_of(const Plan& plan);
+/// Cluster device numbers the plan uses, ascending. Program device i is the i-th of them.
+std::vector<int> used_devices(const Plan& plan);
+
+// stagecraft-plan/1; the annotated example opens plan_json.cpp.
+Plan read_plan(const class Json& json);
+std::string write_plan(const Plan& plan);
+
+/// Reads a plan and what it names. Files are looked up as given, then beside the plan. Throws Error (input) if the model or
+/// profile has changed since (hash) — with the remedy — or the plan does not validate.
+struct LoadedPlan {
+  Plan plan;
+  Profile profile;
+  Cluster cluster;
+  std::string path;
+  std::string hash;  ///< of the plan file
+};
+LoadedPlan load_plan(std::string_view path);
+
+}  // namespace stagecraft

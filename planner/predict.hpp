@@ -1,0 +1,55 @@
+// One evaluator for every plan: compile it to a program, cost the program, put it on the clock.
+
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "planner/plan.hpp"
+#include "simulator/simulate.hpp"
+
+namespace stagecraft {
+
+/// A plan as a program, with its costs. Program device i stands for cluster device `devices[i]`.
+struct Compiled {
+  Schedule schedule;
+  Program program;
+  Costs costs;
+  std::vector<int> devices;
+  std::vector<Bytes> memory_limits;   ///< per program device; INT64_MAX when unlimited
+  Provenance provenance = Provenance::datasheet;  ///< the weakest its layer costs rest on
+  std::vector<std::string> notes;     ///< for people: what was scaled or assumed
+};
+
+/// Costs of a chunk come from the profile's entry for its share of the microbatch; where only the whole microbatch was
+/// measured, times and bytes are scaled by rows and a note says so. Throws Error (input) if the plan does not validate.
+Compiled compile(const Plan& plan, const Profile& profile, const Cluster& cluster);
+
+struct StagePrediction {
+  LayerRange layers;
+  Duration forward{0};   ///< of one microbatch on one replica
+  Duration backward{0};
+  Duration send{0};      ///< of one microbatch's output to the next stage, latency included; zero if local
+  double idle = 0;       ///< part of the step in which its (first replica's) device computes nothing
+  bool operator==(const StagePrediction&) const = default;
+};
+
+struct Prediction {
+  Duration step{0};
+  double bubble = 0;
+  double samples_per_second = 0;
+  double tokens_per_second = 0;             ///< 0 where samples are not sequences
+  std::vector<Duration> busy;               ///< per program device
+  std::vector<MemoryPeak> peaks;            ///< per program device
+  std::vector<Bytes> memory_limits;
+  bool fits = true;
+  std::vector<StagePrediction> stages;
+  Provenance provenance = Provenance::datasheet;
+  std::vector<std::string> notes;
+};
+
+/// Simulates one iteration. A plan that does not fit is predicted all the same, with `fits` false.
+Prediction predict(const Plan& plan, const Profile& profile, const Cluster& cluster);
+Prediction predict(const Plan& plan, const Compiled& compiled);
+
+}  // namespace stagecraft

@@ -1,0 +1,29 @@
+// Ways to search. To add one: write strategies/NAME.cpp, declare its function here, add a row.
+
+#pragma once
+
+#include <array>
+#include <string_view>
+
+#include "planner/search.hpp"
+
+namespace stagecraft {
+
+struct Strategy {
+  std::string_view name;
+  SearchResult (*search)(const Problem& problem, const SearchControl& control);
+  std::string_view summary;
+};
+
+SearchResult search_exact(const Problem& problem, const SearchControl& control);
+SearchResult search_brute_force(const Problem& problem, const SearchControl& control);
+
+inline constexpr std::array strategies{
+    Strategy{"exact", search_exact, "dynamic programming on a lower bound, then simulation of every plan that could still win"},
+    Strategy{"brute-force", search_brute_force, "simulates every plan; for small cases and as the other strategies' test"},
+};
+
+/// Throws Error (usage) with the known names and a suggestion.
+const Strategy& find_strategy(std::string_view name);
+
+}  // namespace stagecraft
