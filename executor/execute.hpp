@@ -1,0 +1,63 @@
+// Making it happen: carries out a plan's program on real devices, one rank per device, and measures it.
+
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "executor/backend.hpp"
+#include "executor/data.hpp"
+#include "planner/plan.hpp"
+#include "planner/predict.hpp"
+#include "simulator/timeline.hpp"
+
+namespace stagecraft {
+
+enum class BackendKind {
+  cpu,    ///< really computes
+  sleep,  ///< each instruction sleeps for its predicted time: schedules and transports at full size, without the arithmetic
+};
+
+/// Told after every step.
+struct StepReport {
+  int step = 0;  ///< from 0
+  double loss = 0;
+  Duration time{0};
+};
+
+struct RunOptions {
+  int steps = 1;
+  BackendKind backend = BackendKind::cpu;
+  std::uint64_t seed = 1;
+  AdamW adamw;
+  Sgd sgd;
+  std::function<void(const StepReport&)> on_step;
+  std::stop_token stop;   ///< ends after the current step
+};
+
+struct RunResult {
+  std::vector<double> losses;              ///< mean over the global batch's tokens, per step; empty under `sleep`
+  std::vector<Duration> step_times;
+  Timeline timeline;                       ///< of the step with the median time, from its common start
+  std::vector<Bytes> peak_memory;          ///< per program device, counted by its backend
+  std::vector<std::string> parameter_names;
+  std::vector<Tensor> parameters;          ///< final weights by canonical name, ascending; tied weights once
+  std::string parameters_hash;             ///< "xxh3:…" over names and bytes; empty under `sleep`
+};
+
+/// Runs the plan. The program must be safe (checked first). Throws Error (execution) with one root cause if a rank fails;
+/// all other ranks have stopped by then.
+RunResult execute(const Plan& plan, const Profile& profile, const Compiled& compiled, const Dataset& dataset, const RunOptions& options);
+
+/// The same training on one device and one thread, written independently of programs: microbatch by microbatch, each
+/// replica's rows by the same calls, sums in the plan's order. The oracle of `--verify`.
+RunResult run_reference(const Plan& plan, const Profile& profile, const Dataset& dataset, const RunOptions& options);
+
+/// Empty if losses and weights are bitwise equal, else the first difference in words.
+std::string first_difference(const RunResult& run, const RunResult& reference);
+
+}  // namespace stagecraft

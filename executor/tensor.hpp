@@ -1,0 +1,36 @@
+// Tensors: a shape over memory that a backend owns.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "profiles/model.hpp"
+#include "profiles/units.hpp"
+
+namespace stagecraft {
+
+class Backend;
+
+/// Rows x columns and so on, row major, dense. Copies share the memory; the last one gives it back to its backend.
+struct Tensor {
+  std::shared_ptr<void> storage;  ///< null for an empty tensor
+  std::vector<std::int64_t> shape;
+  Precision precision = Precision::float32;
+
+  bool empty() const { return storage == nullptr; }
+  std::int64_t elements() const;
+  Bytes bytes() const { return elements() * element_bytes(precision); }
+  template <class T>
+  T* data() { return static_cast<T*>(storage.get()); }
+  template <class T>
+  const T* data() const { return static_cast<const T*>(storage.get()); }
+};
+
+/// The same memory under another shape with as many elements.
+Tensor reshaped(const Tensor& tensor, std::vector<std::int64_t> shape);
+/// Rows [first, end) of the first dimension, sharing the memory.
+Tensor rows_of(const Tensor& tensor, std::int64_t first, std::int64_t end);
+
+}  // namespace stagecraft
