@@ -1,0 +1,16 @@
+// The built-in convolutional networks, as published, for images of 3 x 224 x 224.
+
+#pragma once
+
+#include "profiles/model.hpp"
+
+namespace stagecraft {
+
+/// Simonyan and Zisserman 2014, configuration D. A ReLU belongs to the layer before it.
+Model make_vgg16();
+
+/// He et al. 2015, with the stride of a bottleneck in its 3x3 convolution (as torchvision has it).
+/// Batch normalisation and ReLU belong to their convolution; a shortcut is an edge around it.
+Model make_resnet50();
+
+}  // namespace stagecraft

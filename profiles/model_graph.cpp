@@ -1,0 +1,107 @@
+#include "profiles/model_graph.hpp"
+
+#include <boost/graph/adjacency_list.hpp>
+#include <boost/graph/connected_components.hpp>
+#include <boost/graph/depth_first_search.hpp>
+#include <queue>
+
+#include "profiles/error.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+using Graph = boost::adjacency_list<boost::vecS, boost::vecS, boost::bidirectionalS>;
+using Undirected = boost::adjacency_list<boost::vecS, boost::vecS, boost::undirectedS>;
+using Vertex = boost::graph_traits<Graph>::vertex_descriptor;
+
+template <class AnyGraph>
+AnyGraph graph_of(const Model& model) {
+  AnyGraph graph(model.layers.size());
+  for (const Edge& edge : model.edges) {
+    boost::add_edge(static_cast<Vertex>(edge.from), static_cast<Vertex>(edge.to), graph);
+  }
+  return graph;
+}
+
+/// Follows the search's tree; an edge back to a layer that is still open closes a cycle.
+class CycleFinder : public boost::dfs_visitor<> {
+ public:
+  explicit CycleFinder(const Model& model) : model_(&model), parent_(model.layers.size()) {}
+
+  void tree_edge(boost::graph_traits<Graph>::edge_descriptor edge, const Graph& graph) {
+    parent_[boost::target(edge, graph)] = boost::source(edge, graph);
+  }
+
+  void back_edge(boost::graph_traits<Graph>::edge_descriptor edge, const Graph& graph) const {
+    const Vertex first = boost::target(edge, graph);
+    std::string names = name(first);
+    for (Vertex layer = boost::source(edge, graph); layer != first; layer = parent_[layer]) {
+      names = name(layer) + " -> " + names;
+    }
+    fail("model ", model_->name, ": the layers form a cycle: ", name(first), " -> ", names);
+  }
+
+ private:
+  std::string name(Vertex layer) const { return "\"" + model_->layers[layer].name + "\""; }
+
+  const Model* model_;
+  std::vector<Vertex> parent_;
+};
+
+/// Of all layers whose inputs are there, always the one listed first: so the order changes only
+/// where it has to.
+std::vector<Vertex> stable_order(const Graph& graph) {
+  std::vector<std::size_t> missing(boost::num_vertices(graph));
+  std::priority_queue<Vertex, std::vector<Vertex>, std::greater<>> ready;
+  for (Vertex layer = 0; layer < missing.size(); ++layer) {
+    missing[layer] = boost::in_degree(layer, graph);
+    if (missing[layer] == 0) ready.push(layer);
+  }
+  std::vector<Vertex> order;
+  while (!ready.empty()) {
+    const Vertex layer = ready.top();
+    ready.pop();
+    order.push_back(layer);
+    for (auto [reader, end] = boost::adjacent_vertices(layer, graph); reader != end; ++reader) {
+      if (--missing[*reader] == 0) ready.push(*reader);
+    }
+  }
+  return order;
+}
+
+}  // namespace
+
+void refuse_cycle(const Model& model) {
+  const Graph graph = graph_of<Graph>(model);
+  boost::depth_first_search(graph, boost::visitor(CycleFinder(model)));
+}
+
+void refuse_parts(const Model& model) {
+  const auto graph = graph_of<Undirected>(model);
+  std::vector<std::size_t> part(model.layers.size());
+  if (boost::connected_components(graph, part.data()) <= 1) return;
+  for (std::size_t layer = 0; layer < part.size(); ++layer) {
+    if (part[layer] == part[0]) continue;
+    fail("model ", model.name, ": no edges connect the layers \"", model.layers[0].name,
+         "\" and \"", model.layers[layer].name, "\"");
+  }
+}
+
+Model in_topological_order(Model model) {
+  refuse_cycle(model);
+  const std::vector<Vertex> order = stable_order(graph_of<Graph>(model));
+  std::vector<int> position(order.size());
+  std::vector<Layer> layers;
+  for (const Vertex layer : order) {
+    position[layer] = static_cast<int>(layers.size());
+    layers.push_back(std::move(model.layers[layer]));
+  }
+  const auto moved = [&](int layer) { return position[static_cast<std::size_t>(layer)]; };
+  model.layers = std::move(layers);
+  for (Edge& edge : model.edges) edge = {moved(edge.from), moved(edge.to)};
+  for (Tie& tie : model.ties) tie = {moved(tie.owner), moved(tie.user), tie.parameters};
+  return model;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,31 @@
+// What the layers of a transformer hold and compute, from its numbers alone.
+
+#pragma once
+
+#include <string_view>
+
+#include "profiles/model.hpp"
+
+namespace stagecraft {
+
+/// Throws Error (input) unless the numbers can belong to a transformer: positive, not absurd (which
+/// also keeps every count within 64 bits), and heads that divide into key-value groups.
+void validate(const Transformer& transformer);
+
+/// Trainable parameters of an `embedding`, `transformer` or `head` layer; a tied head's projection
+/// counts at the embedding.
+std::int64_t layer_parameters(const Transformer& transformer, LayerKind kind);
+
+/// Floating-point operations of the matrix products of one sample, forward: 2mnk each. Of these,
+/// `attention` (scores and weighted sum) has no weights; a causal mask is counted in full, as
+/// the usual "model FLOPs" do, though kernels may skip half of it.
+struct TransformerFlops {
+  double linear = 0;
+  double attention = 0;
+};
+TransformerFlops layer_flops(const Transformer& transformer, LayerKind kind, std::int64_t sequence);
+
+/// The weights that a tied head shares with the embedding.
+std::int64_t tied_parameters(const Transformer& transformer);
+
+}  // namespace stagecraft
