@@ -1,0 +1,91 @@
+#include "planner/plan.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "planner/plan_fault.hpp"
+#include "profiles/error.hpp"
+#include "profiles/text.hpp"
+#include "simulator/schedules.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+constexpr std::array optimizer_kinds{OptimizerKind::adamw, OptimizerKind::sgd};
+constexpr std::array shardings{Sharding::none};
+
+/// The value whose name this is.
+template <class Kinds>
+auto read_kind(const Kinds& kinds, std::string_view what, std::string_view name) {
+  std::vector<std::string> known;
+  for (const auto kind : kinds) {
+    if (to_string(kind) == name) return kind;
+    known.emplace_back(to_string(kind));
+  }
+  fail_unknown(what, name, known);
+}
+
+}  // namespace
+
+std::string_view to_string(OptimizerKind kind) {
+  switch (kind) {
+    case OptimizerKind::adamw: return "adamw";
+    case OptimizerKind::sgd: return "sgd";
+  }
+  return "";
+}
+
+OptimizerKind read_optimizer_kind(std::string_view name) {
+  return read_kind(optimizer_kinds, "optimizer", name);
+}
+
+std::string_view to_string(Sharding sharding) {
+  switch (sharding) {
+    case Sharding::none: return "none";
+  }
+  return "";
+}
+
+Sharding read_sharding(std::string_view name) {
+  return read_kind(shardings, "sharding", name);
+}
+
+int pipeline_devices(const Plan& plan) {
+  return static_cast<int>(plan.stages.size()) / std::max(plan.schedule.virtual_stages, 1);
+}
+
+int pipeline_device_of(const Plan& plan, int stage) {
+  const int devices = pipeline_devices(plan);
+  switch (find_schedule(plan.schedule.name).placement) {
+    case StagePlacement::linear: return stage;
+    case StagePlacement::loop: return stage % devices;
+    case StagePlacement::vee: return stage < devices ? stage : 2 * devices - 1 - stage;
+  }
+  return stage;
+}
+
+ScheduleShape shape_of(const Plan& plan) {
+  return {.devices = pipeline_devices(plan),
+          .microbatches = plan.batch.microbatches,
+          .virtual_stages = plan.schedule.virtual_stages,
+          .group = plan.schedule.group,
+          .warm_up = plan.schedule.warm_up};
+}
+
+std::vector<int> used_devices(const Plan& plan) {
+  std::vector<int> used;
+  for (const Stage& stage : plan.stages) {
+    for (const auto& peers : stage.devices) used.insert(used.end(), peers.begin(), peers.end());
+  }
+  std::sort(used.begin(), used.end());
+  used.erase(std::unique(used.begin(), used.end()), used.end());
+  return used;
+}
+
+void validate(const Plan& plan, const Model& model, const Cluster& cluster) {
+  const auto fault = find_fault(plan, model, cluster);
+  if (fault) fail_with_help(ErrorKind::input, concat("plan: ", fault->message), fault->help);
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,297 @@
+// One check per promise of a plan, in an order that names the cause before its consequences.
+
+#include "planner/plan_fault.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "profiles/error.hpp"
+#include "simulator/schedules.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+using Fault = std::optional<PlanFault>;
+
+struct Subject {
+  const Plan& plan;
+  const Model& model;
+  const Cluster& cluster;
+  int layers() const { return static_cast<int>(model.layers.size()); }
+  int stages() const { return static_cast<int>(plan.stages.size()); }
+};
+
+std::vector<std::variant<std::string, int>> at_stage(int stage, const char* member) {
+  return {"stages", stage, member};
+}
+
+/// "layer 7", "layers 7..9".
+std::string layers_in_words(int first, int end) {
+  if (end - first == 1) return concat("layer ", first);
+  return concat("layers ", first, "..", end - 1);
+}
+
+/// "27 of 28 layers are placed".
+std::string placed_in_words(const Subject& subject) {
+  std::vector<bool> placed(subject.model.layers.size());
+  for (const Stage& stage : subject.plan.stages) {
+    const int end = std::min(stage.layers.end, subject.layers());
+    for (int layer = std::max(stage.layers.first, 0); layer < end; ++layer) {
+      placed[static_cast<std::size_t>(layer)] = true;
+    }
+  }
+  return concat(std::count(placed.begin(), placed.end(), true), " of ", subject.layers(),
+                " layers are placed");
+}
+
+Fault check_batch(const Subject& subject) {
+  const Batch& batch = subject.plan.batch;
+  if (batch.microbatch < 1) {
+    return PlanFault{{"batch", "microbatch"},
+                     concat("a microbatch of ", batch.microbatch,
+                            " samples trains nothing; "
+                            "expected at least 1"),
+                     {}};
+  }
+  if (batch.microbatches < 1) {
+    return PlanFault{{"batch", "microbatches"},
+                     concat(batch.microbatches, " microbatches train nothing; expected at least 1"),
+                     {}};
+  }
+  const bool divides = batch.global % batch.microbatches == 0;
+  if (divides && batch.global / batch.microbatches == batch.microbatch) return {};
+  return PlanFault{{"batch", "global"},
+                   concat("the global batch is ", batch.global, " samples, but it would take ",
+                          batch.microbatches, " microbatches of ", batch.microbatch,
+                          "; microbatch x microbatches must be the global batch"),
+                   {}};
+}
+
+Fault check_stage_count(const Subject& subject) {
+  if (subject.plan.stages.empty()) return PlanFault{{"stages"}, "there are no stages", {}};
+  const int virtual_stages = subject.plan.schedule.virtual_stages;
+  if (virtual_stages < 1) {
+    return PlanFault{{"schedule", "virtual_stages"},
+                     concat("expected at least 1 stage per device, found ", virtual_stages),
+                     {}};
+  }
+  if (subject.stages() % virtual_stages == 0) return {};
+  return PlanFault{{"stages"},
+                   concat(subject.stages(), " stages are not a multiple of ", virtual_stages,
+                          " virtual stages per device"),
+                   {}};
+}
+
+Fault check_stages_hold_layers(const Subject& subject) {
+  for (int s = 0; s < subject.stages(); ++s) {
+    const LayerRange& layers = subject.plan.stages[static_cast<std::size_t>(s)].layers;
+    if (layers.size() > 0) continue;
+    return PlanFault{
+        at_stage(s, "layers"),
+        concat("stage ", s, " has no layers: [", layers.first, ", ", layers.end, ") is empty"),
+        {"give it a layer, or leave the stage and its devices out"}};
+  }
+  return {};
+}
+
+/// Where one stage ends the next must start, and the first at layer 0.
+Fault check_layers_follow(const Subject& subject) {
+  int expected = 0;
+  for (int s = 0; s < subject.stages(); ++s) {
+    const LayerRange& layers = subject.plan.stages[static_cast<std::size_t>(s)].layers;
+    const std::string start = concat("stage ", s, " starts at layer ", layers.first);
+    const std::string before =
+        s == 0 ? "" : concat(" but stage ", s - 1, " ends at layer ", expected);
+    if (layers.first > expected) {
+      return PlanFault{at_stage(s, "layers"),
+                       concat(start, before, ": ", layers_in_words(expected, layers.first),
+                              " would never be trained; ", placed_in_words(subject)),
+                       {}};
+    }
+    if (layers.first < expected) {
+      const int end = std::min(expected, layers.end);
+      return PlanFault{at_stage(s, "layers"),
+                       concat(start, before, ": ", layers_in_words(layers.first, end),
+                              " would be trained twice"),
+                       {}};
+    }
+    expected = layers.end;
+  }
+  return {};
+}
+
+Fault check_last_layer(const Subject& subject) {
+  const int last = subject.stages() - 1;
+  const int end = subject.plan.stages.back().layers.end;
+  const std::string ends = concat("stage ", last, " ends at layer ", end, " but the model \"",
+                                  subject.model.name, "\" has ", subject.layers(), " layers");
+  if (end > subject.layers()) {
+    return PlanFault{at_stage(last, "layers"),
+                     concat(ends, ": this is a plan for another model"),
+                     {"make a plan for this model with `stagecraft plan`"}};
+  }
+  if (end < subject.layers()) {
+    return PlanFault{at_stage(last, "layers"),
+                     concat(ends, ": ", layers_in_words(end, subject.layers()),
+                            " would never be trained; ", placed_in_words(subject)),
+                     {}};
+  }
+  return {};
+}
+
+Fault check_replicas_exist(const Subject& subject) {
+  for (int s = 0; s < subject.stages(); ++s) {
+    const Stage& stage = subject.plan.stages[static_cast<std::size_t>(s)];
+    if (stage.devices.empty()) {
+      return PlanFault{at_stage(s, "devices"), concat("stage ", s, " has no devices"), {}};
+    }
+    for (const auto& peers : stage.devices) {
+      if (peers.size() == 1) continue;
+      if (peers.empty()) {
+        return PlanFault{
+            at_stage(s, "devices"), concat("stage ", s, " has a replica without a device"), {}};
+      }
+      return PlanFault{at_stage(s, "devices"),
+                       concat("a replica of stage ", s, " is spread over ", peers.size(),
+                              " tensor-parallel devices, which cannot be carried out yet"),
+                       {"write each device as a replica of its own, [[0], [1]] for [[0, 1]]"}};
+    }
+  }
+  return {};
+}
+
+Fault check_devices_exist(const Subject& subject) {
+  const int count = device_count(subject.cluster);
+  const int used = static_cast<int>(used_devices(subject.plan).size());
+  if (used > count) {
+    return PlanFault{{"stages"},
+                     concat("the plan uses ", used, " devices, but the cluster has only ", count),
+                     {"name a larger cluster, or make a plan for this one"}};
+  }
+  for (int s = 0; s < subject.stages(); ++s) {
+    for (const auto& peers : subject.plan.stages[static_cast<std::size_t>(s)].devices) {
+      const int device = peers.front();
+      if (device >= 0 && device < count) continue;
+      const std::string range = count == 1 ? "0" : concat("0..", count - 1);
+      return PlanFault{at_stage(s, "devices"),
+                       concat("stage ", s, " uses device ", device, ", but the cluster has ", count,
+                              count == 1 ? " device: " : " devices: ", range),
+                       {}};
+    }
+  }
+  return {};
+}
+
+/// The stages of one pipeline device name the same devices.
+Fault check_rings_agree(const Subject& subject) {
+  const int devices = pipeline_devices(subject.plan);
+  for (int s = devices; s < subject.stages(); ++s) {
+    const int first = pipeline_device_of(subject.plan, s);
+    const auto& stages = subject.plan.stages;
+    if (stages[static_cast<std::size_t>(s)].devices ==
+        stages[static_cast<std::size_t>(first)].devices) {
+      continue;
+    }
+    return PlanFault{
+        at_stage(s, "devices"),
+        concat("stages ", first, " and ", s, " share a pipeline device under ",
+               subject.plan.schedule.virtual_stages, " virtual stages, but name different devices"),
+        {}};
+  }
+  return {};
+}
+
+Fault check_devices_once(const Subject& subject) {
+  std::map<int, int> owner;
+  const int devices = pipeline_devices(subject.plan);
+  for (int s = 0; s < devices; ++s) {
+    for (const auto& peers : subject.plan.stages[static_cast<std::size_t>(s)].devices) {
+      const auto [other, fresh] = owner.emplace(peers.front(), s);
+      if (fresh) continue;
+      const std::string where = other->second == s
+                                    ? concat("twice by stage ", s)
+                                    : concat("by stage ", other->second, " and by stage ", s);
+      return PlanFault{
+          at_stage(s, "devices"), concat("device ", peers.front(), " is used ", where), {}};
+    }
+  }
+  return {};
+}
+
+/// Every replica must have something to do.
+Fault check_replicas_work(const Subject& subject) {
+  const Batch& batch = subject.plan.batch;
+  const bool split = subject.plan.replicas == ReplicaPolicy::split;
+  const std::int64_t most = split ? batch.microbatch : batch.microbatches;
+  for (int s = 0; s < subject.stages(); ++s) {
+    const auto replicas =
+        static_cast<std::int64_t>(subject.plan.stages[static_cast<std::size_t>(s)].devices.size());
+    if (replicas <= most) continue;
+    const std::string share =
+        split ? concat("cannot share a microbatch of ", batch.microbatch,
+                       batch.microbatch == 1 ? " sample" : " samples")
+              : concat("cannot take turns at ", batch.microbatches, " microbatches");
+    const std::string remedy =
+        split ? concat("use a microbatch of at least ", replicas,
+                       " samples, or \"replicas\": \"round_robin\"")
+              : concat("use at least ", replicas, " microbatches, or \"replicas\": \"split\"");
+    return PlanFault{at_stage(s, "devices"),
+                     concat("the ", replicas, " replicas of stage ", s, " ", share),
+                     {remedy}};
+  }
+  return {};
+}
+
+Fault check_schedule_name(const Subject& subject) {
+  try {
+    find_schedule(subject.plan.schedule.name);
+    return {};
+  } catch (const Error& error) {
+    return PlanFault{{"schedule", "name"}, error.message(), error.help()};
+  }
+}
+
+Fault check_linear_has_one(const Subject& subject) {
+  const ScheduleChoice& choice = subject.plan.schedule;
+  const bool linear = find_schedule(choice.name).placement == StagePlacement::linear;
+  if (!linear || choice.virtual_stages == 1) return {};
+  return PlanFault{{"schedule", "virtual_stages"},
+                   concat("the schedule ", choice.name, " has one stage per device, not ",
+                          choice.virtual_stages),
+                   {"use \"interleaved\" for several stages per device"}};
+}
+
+Fault check_schedule(const Subject& subject) {
+  try {
+    find_schedule(subject.plan.schedule.name).generate(shape_of(subject.plan));
+    return {};
+  } catch (const Error& error) {
+    return PlanFault{{"schedule"}, error.message(), error.help()};
+  }
+}
+
+constexpr std::array structural_checks{
+    check_batch,          check_stage_count,        check_schedule_name,
+    check_linear_has_one, check_stages_hold_layers, check_layers_follow,
+    check_last_layer,     check_replicas_exist,     check_devices_exist,
+    check_rings_agree,    check_devices_once,       check_replicas_work,
+};
+
+}  // namespace
+
+Fault find_structural_fault(const Plan& plan, const Model& model, const Cluster& cluster) {
+  const Subject subject{plan, model, cluster};
+  for (const auto check : structural_checks) {
+    if (Fault fault = check(subject)) return fault;
+  }
+  return {};
+}
+
+Fault find_fault(const Plan& plan, const Model& model, const Cluster& cluster) {
+  if (Fault fault = find_structural_fault(plan, model, cluster)) return fault;
+  return check_schedule({plan, model, cluster});
+}
+
+}  // namespace stagecraft

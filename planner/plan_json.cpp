@@ -1,0 +1,276 @@
+// A plan file:
+//
+//   {
+//     "format": "stagecraft-plan/1",
+//     "model": "gpt2-124m",                MODEL and CLUSTER as on the command line; files are
+//     looked "cluster": "4xcpu",                  up as given, then beside the plan "profile":
+//     "xxh3:9f0c…",             hash of the costs the plan was made with; "" if none "precision":
+//     "fp32", "batch": {"global": 64, "microbatch": 2, "microbatches": 32, "sequence": 1024},
+//     "schedule": {"name": "1f1b", "virtual_stages": 1},           also "group": 4, "warm_up": [4,
+//     3] "weights": "flush", "replicas": "split",                                         or
+//     "round_robin" "optimizer": {"kind": "adamw", "sharding": "none"}, "stages": [
+//       {"layers": [0, 4], "devices": [[0], [1]], "recompute": "none"},   layers 0 to 3 on two
+//       replicas
+//       {"layers": [4, 9], "devices": [[2]], "recompute": "full"},
+//       {"layers": [9, 14], "devices": [[3]], "recompute": "none"}
+//     ],
+//     "predicted": {"step": "181.2ms", "bubble": 0.27,
+//                   "peak_memory": ["61MiB", "61MiB", "48MiB", "57MiB"]},      one per used device
+//     "search": {"strategy": "exact", "lower_bound": "180.1ms", "gap": 0.006,
+//                "proved_optimal": false, "candidates": 1312}
+//   }
+//
+// "format", "model", "cluster", "batch" with its first three members, and "stages" with layers and
+// devices must be there; the others have the defaults of plan.hpp.
+
+#include <climits>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "planner/plan.hpp"
+#include "planner/plan_fault.hpp"
+#include "profiles/error.hpp"
+#include "profiles/json.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+using Value = nlohmann::ordered_json;
+
+constexpr std::string_view plan_format = "stagecraft-plan/1";
+
+/// Reads a name by its reader; an unknown name is an error at its place.
+template <class Kind>
+Kind read_name(const Json& json, Kind (*read)(std::string_view)) {
+  try {
+    return read(json.string());
+  } catch (const Error& error) {
+    if (error.place()) throw;
+    json.fail(error.message(), error.help());
+  }
+}
+
+int read_count(const Json& json) {
+  return json.small_integer(0, INT_MAX);
+}
+
+LayerRange read_layers(const Json& json) {
+  if (!json.is_array() || json.elements().size() != 2) {
+    json.fail("expected the first layer and the one after the last, for example [0, 4]");
+  }
+  return {.first = read_count(json[0]), .end = read_count(json[1])};
+}
+
+std::vector<int> read_counts(const Json& json) {
+  std::vector<int> counts;
+  for (const Json& element : json.elements()) counts.push_back(read_count(element));
+  return counts;
+}
+
+Stage read_stage(const Json& json) {
+  json.allow_only({"layers", "devices", "recompute"});
+  Stage stage;
+  stage.layers = read_layers(json["layers"]);
+  for (const Json& replica : json["devices"].elements()) {
+    stage.devices.push_back(read_counts(replica));
+  }
+  if (json.contains("recompute")) stage.recompute = read_name(json["recompute"], read_recompute);
+  return stage;
+}
+
+Batch read_batch(const Json& json) {
+  json.allow_only({"global", "microbatch", "microbatches", "sequence"});
+  return {.global = json["global"].integer(0),
+          .microbatch = json["microbatch"].integer(0),
+          .microbatches = read_count(json["microbatches"]),
+          .sequence = json.contains("sequence") ? json["sequence"].integer(0) : 0};
+}
+
+ScheduleChoice read_schedule(const Json& json) {
+  json.allow_only({"name", "virtual_stages", "group", "warm_up"});
+  ScheduleChoice choice;
+  choice.name = json["name"].string();
+  if (json.contains("virtual_stages")) choice.virtual_stages = read_count(json["virtual_stages"]);
+  if (json.contains("group")) choice.group = read_count(json["group"]);
+  if (json.contains("warm_up")) choice.warm_up = read_counts(json["warm_up"]);
+  return choice;
+}
+
+OptimizerChoice read_optimizer(const Json& json) {
+  json.allow_only({"kind", "sharding"});
+  OptimizerChoice choice;
+  if (json.contains("kind")) choice.kind = read_name(json["kind"], read_optimizer_kind);
+  if (json.contains("sharding")) choice.sharding = read_name(json["sharding"], read_sharding);
+  return choice;
+}
+
+PredictedFigures read_predicted(const Json& json) {
+  json.allow_only({"step", "bubble", "peak_memory"});
+  PredictedFigures figures;
+  figures.step = json["step"].duration();
+  figures.bubble = json["bubble"].number();
+  for (const Json& peak : json["peak_memory"].elements()) {
+    figures.peak_memory.push_back(peak.bytes());
+  }
+  return figures;
+}
+
+SearchFigures read_search(const Json& json) {
+  json.allow_only({"strategy", "lower_bound", "gap", "proved_optimal", "candidates"});
+  return {.strategy = json["strategy"].string(),
+          .lower_bound = json["lower_bound"].duration(),
+          .gap = json["gap"].number(),
+          .proved_optimal = json["proved_optimal"].boolean(),
+          .candidates = json["candidates"].integer(0)};
+}
+
+/// How the plan is carried out: each member may be left out.
+void read_settings(const Json& json, Plan& plan) {
+  if (json.contains("profile")) plan.profile = json["profile"].string();
+  if (json.contains("precision")) plan.precision = read_name(json["precision"], read_precision);
+  if (json.contains("schedule")) plan.schedule = read_schedule(json["schedule"]);
+  if (json.contains("weights")) plan.weights = read_name(json["weights"], read_weight_policy);
+  if (json.contains("replicas")) plan.replicas = read_name(json["replicas"], read_replica_policy);
+  if (json.contains("optimizer")) plan.optimizer = read_optimizer(json["optimizer"]);
+  if (json.contains("predicted")) plan.predicted = read_predicted(json["predicted"]);
+  if (json.contains("search")) plan.search = read_search(json["search"]);
+}
+
+Value batch_value(const Batch& batch) {
+  Value value{{"global", batch.global},
+              {"microbatch", batch.microbatch},
+              {"microbatches", batch.microbatches}};
+  if (batch.sequence != 0) value["sequence"] = batch.sequence;
+  return value;
+}
+
+Value schedule_value(const ScheduleChoice& choice) {
+  Value value{{"name", choice.name}, {"virtual_stages", choice.virtual_stages}};
+  if (choice.group) value["group"] = *choice.group;
+  if (!choice.warm_up.empty()) value["warm_up"] = choice.warm_up;
+  return value;
+}
+
+Value stages_value(const std::vector<Stage>& stages) {
+  Value value = Value::array();
+  for (const Stage& stage : stages) {
+    Value layers = Value::array({stage.layers.first, stage.layers.end});
+    value.push_back(Value{{"layers", std::move(layers)},
+                          {"devices", stage.devices},
+                          {"recompute", to_string(stage.recompute)}});
+  }
+  return value;
+}
+
+Value predicted_value(const PredictedFigures& figures) {
+  Value peaks = Value::array();
+  for (const Bytes peak : figures.peak_memory) peaks.push_back(exact_bytes(peak));
+  return {{"step", exact_duration(figures.step)},
+          {"bubble", figures.bubble},
+          {"peak_memory", std::move(peaks)}};
+}
+
+Value search_value(const SearchFigures& figures) {
+  return {{"strategy", figures.strategy},
+          {"lower_bound", exact_duration(figures.lower_bound)},
+          {"gap", figures.gap},
+          {"proved_optimal", figures.proved_optimal},
+          {"candidates", figures.candidates}};
+}
+
+/// The value a fault is about, or the nearest one around it that the file has.
+Json follow(Json json, const PlanFault& fault) {
+  for (const auto& step : fault.path) {
+    if (const auto* member = std::get_if<std::string>(&step)) {
+      if (!json.contains(*member)) return json;
+      json = json[*member];
+    } else {
+      json = json[static_cast<std::size_t>(std::get<int>(step))];
+    }
+  }
+  return json;
+}
+
+/// The file a plan names: as given, or the one of that name beside the plan.
+std::string beside(std::string_view plan_path, const std::string& name) {
+  namespace files = std::filesystem;
+  std::error_code unreadable;
+  if (name.empty() || files::exists(name, unreadable)) return name;
+  const files::path neighbour = files::path(plan_path).parent_path() / name;
+  return files::exists(neighbour, unreadable) ? neighbour.string() : name;
+}
+
+/// Loads what a member names; a complaint about the name itself is put at its place.
+template <class Load>
+auto load_named(const Json& json, std::string_view plan_path, Load load) {
+  try {
+    return load(beside(plan_path, json.string()));
+  } catch (const Error& error) {
+    if (error.place()) throw;
+    json.fail(error.message(), error.help());
+  }
+}
+
+void require_same_profile(const Json& json, const Plan& plan, const LoadedProfile& loaded) {
+  if (plan.profile.empty() || plan.profile == loaded.hash) return;
+  json["profile"].fail(concat("the plan was made with other costs of \"", plan.model,
+                              "\": they are now ", loaded.hash),
+                       {"make the plan again with `stagecraft plan`, or restore the file",
+                        "to use it all the same, set \"profile\" to the new hash"});
+}
+
+void require_valid(const Json& json, const LoadedPlan& loaded) {
+  const auto fault = find_fault(loaded.plan, loaded.profile.model, loaded.cluster);
+  if (fault) follow(json, *fault).fail(fault->message, fault->help);
+}
+
+}  // namespace
+
+Plan read_plan(const Json& json) {
+  json.expect_format(plan_format);
+  json.allow_only({"format", "model", "cluster", "profile", "precision", "batch", "schedule",
+                   "weights", "replicas", "optimizer", "stages", "predicted", "search"});
+  Plan plan;
+  plan.model = json["model"].string();
+  plan.cluster = json["cluster"].string();
+  plan.batch = read_batch(json["batch"]);
+  for (const Json& stage : json["stages"].elements()) plan.stages.push_back(read_stage(stage));
+  read_settings(json, plan);
+  return plan;
+}
+
+std::string write_plan(const Plan& plan) {
+  Value value{{"format", plan_format},
+              {"model", plan.model},
+              {"cluster", plan.cluster},
+              {"profile", plan.profile},
+              {"precision", to_string(plan.precision)}};
+  value["batch"] = batch_value(plan.batch);
+  value["schedule"] = schedule_value(plan.schedule);
+  value["weights"] = to_string(plan.weights);
+  value["replicas"] = to_string(plan.replicas);
+  value["optimizer"] = {{"kind", to_string(plan.optimizer.kind)},
+                        {"sharding", to_string(plan.optimizer.sharding)}};
+  value["stages"] = stages_value(plan.stages);
+  if (plan.predicted) value["predicted"] = predicted_value(*plan.predicted);
+  if (plan.search) value["search"] = search_value(*plan.search);
+  return to_text(value);
+}
+
+LoadedPlan load_plan(std::string_view path) {
+  const std::string text = read_file(path);
+  const Json json = Json::parse(text, path == "-" ? "standard input" : std::string(path));
+  LoadedPlan loaded;
+  loaded.plan = read_plan(json);
+  loaded.path = path;
+  loaded.hash = content_hash(text);
+  const LoadedProfile profile = load_named(json["model"], path, load_profile);
+  require_same_profile(json, loaded.plan, profile);
+  loaded.profile = profile.profile;
+  loaded.cluster = load_named(json["cluster"], path, load_cluster);
+  require_valid(json, loaded);
+  return loaded;
+}
+
+}  // namespace stagecraft
