@@ -1,0 +1,181 @@
+#include "profiles/cluster.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <set>
+
+#include "profiles/error.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+__extension__ using Wide = unsigned __int128;
+
+constexpr int most_devices = 1'000'000;
+
+void check_link(const std::string& place, const Link& link) {
+  if (link.latency < Duration{0}) fail(place, ": the latency is negative");
+  if (link.point_to_point.bytes_per_second <= 0 || link.collective.bytes_per_second <= 0) {
+    fail(place, ": a bandwidth must be at least one byte per second");
+  }
+}
+
+void check_kind(const std::string& cluster, const DeviceKind& kind) {
+  const std::string place = concat("cluster ", cluster, ": device kind \"", kind.name, "\"");
+  if (kind.name.empty()) fail("cluster ", cluster, ": a device kind has no name");
+  if (!kind.memory_unlimited && kind.memory <= 0) fail(place, ": the memory must be positive");
+  for (const double rate : {kind.flops_fp64, kind.flops_fp32, kind.flops_bf16, kind.flops_fp16}) {
+    if (!std::isfinite(rate) || rate < 0) fail(place, ": a rate is negative or not finite");
+  }
+  if (!kind.generic && kind.memory_bandwidth.bytes_per_second <= 0) {
+    fail(place, ": the memory bandwidth must be positive");
+  }
+  if (!(kind.efficiency > 0 && kind.efficiency <= 1)) {
+    fail(place, ": the efficiency must be above 0 and at most 1, found ", kind.efficiency);
+  }
+}
+
+void check_kinds(const Cluster& cluster) {
+  std::set<std::string_view> names;
+  for (const DeviceKind& kind : cluster.kinds) {
+    check_kind(cluster.name, kind);
+    if (!names.insert(kind.name).second) {
+      fail("cluster ", cluster.name, ": two device kinds are named \"", kind.name, "\"");
+    }
+  }
+}
+
+void check_levels(const Cluster& cluster) {
+  std::int64_t product = 1;
+  for (std::size_t level = 0; level < cluster.levels.size(); ++level) {
+    const int count = cluster.levels[level].count;
+    const std::string place = concat("cluster ", cluster.name, ": level ", level);
+    if (count < 1) fail(place, ": expected a count of at least 1, found ", count);
+    check_link(place, cluster.levels[level].link);
+    product *= count;
+    if (product > most_devices) {
+      fail("cluster ", cluster.name, ": more than ", most_devices, " devices");
+    }
+  }
+  if (product != device_count(cluster)) {
+    fail("cluster ", cluster.name, ": the counts of its levels make ", product,
+         " devices, but it lists ", device_count(cluster));
+  }
+}
+
+void check_devices(const Cluster& cluster) {
+  if (cluster.devices.empty()) fail("cluster ", cluster.name, " has no devices");
+  const int kinds = static_cast<int>(cluster.kinds.size());
+  for (std::size_t device = 0; device < cluster.devices.size(); ++device) {
+    const int kind = cluster.devices[device];
+    if (kind >= 0 && kind < kinds) continue;
+    fail("cluster ", cluster.name, ": device ", device, " is of kind ", kind, ", but there are ",
+         kinds, " kinds");
+  }
+}
+
+void check_overrides(const Cluster& cluster) {
+  const int devices = device_count(cluster);
+  std::set<std::pair<int, int>> seen;
+  for (const LinkOverride& entry : cluster.overrides) {
+    const std::string place =
+        concat("cluster ", cluster.name, ": link ", entry.from, " -> ", entry.to);
+    const bool inside =
+        entry.from >= 0 && entry.from < devices && entry.to >= 0 && entry.to < devices;
+    if (!inside) fail(place, ": the cluster has the devices 0 to ", devices - 1);
+    if (entry.from == entry.to) fail(place, ": a link joins two different devices");
+    if (!seen.insert({entry.from, entry.to}).second) fail(place, ": given twice");
+    check_link(place, entry.link);
+  }
+}
+
+/// How much of `bytes` a ring of `members` moves over each link in `passes` rounds: rounded up.
+Bytes ring_bytes(int passes, int members, Bytes bytes) {
+  const auto all = static_cast<Wide>(bytes) * static_cast<Wide>(passes * std::int64_t{members - 1});
+  const Wide each = (all + static_cast<Wide>(members) - 1) / static_cast<Wide>(members);
+  if (each > static_cast<Wide>(INT64_MAX)) fail("a collective over ", bytes, " bytes is too large");
+  return static_cast<Bytes>(each);
+}
+
+Duration ring_time(const Link& link, int passes, int members, Bytes bytes) {
+  assert(bytes >= 0);
+  if (members <= 1) return Duration{0};
+  return link.latency * passes * (members - 1) +
+         transfer_time(ring_bytes(passes, members, bytes), link.collective);
+}
+
+}  // namespace
+
+double peak_flops(const DeviceKind& kind, Precision precision) {
+  switch (precision) {
+    case Precision::float64: return kind.flops_fp64;
+    case Precision::float32: return kind.flops_fp32;
+    case Precision::bfloat16: return kind.flops_bf16;
+    case Precision::float16: return kind.flops_fp16;
+  }
+  return 0;
+}
+
+void validate(const Cluster& cluster) {
+  check_kinds(cluster);
+  check_devices(cluster);
+  check_levels(cluster);
+  check_overrides(cluster);
+}
+
+int device_count(const Cluster& cluster) {
+  return static_cast<int>(cluster.devices.size());
+}
+
+const DeviceKind& kind_of(const Cluster& cluster, int device) {
+  const int kind = cluster.devices.at(static_cast<std::size_t>(device));
+  return cluster.kinds.at(static_cast<std::size_t>(kind));
+}
+
+Link link_between(const Cluster& cluster, int from, int to) {
+  assert(from != to && from >= 0 && to >= 0);
+  assert(from < device_count(cluster) && to < device_count(cluster));
+  for (const LinkOverride& entry : cluster.overrides) {
+    if (entry.from == from && entry.to == to) return entry.link;
+  }
+  // Devices are numbered like digits, outermost level first: the first digit that differs decides.
+  int inside = device_count(cluster);
+  for (const Level& level : cluster.levels) {
+    inside /= level.count;
+    if (from / inside != to / inside) return level.link;
+  }
+  return {};
+}
+
+Link group_link(const Cluster& cluster, const std::vector<int>& devices) {
+  // Between two devices of a sorted group lie only devices that share their common levels: the
+  // neighbours along the ring meet every level that any pair of the group meets.
+  std::vector<int> ring = devices;
+  std::sort(ring.begin(), ring.end());
+  ring.erase(std::unique(ring.begin(), ring.end()), ring.end());
+  Link slowest;
+  if (ring.size() < 2) return slowest;
+  for (std::size_t i = 0; i < ring.size(); ++i) {
+    const Link link = link_between(cluster, ring[i], ring[(i + 1) % ring.size()]);
+    slowest.latency = std::max(slowest.latency, link.latency);
+    slowest.point_to_point = std::min(slowest.point_to_point, link.point_to_point);
+    slowest.collective = std::min(slowest.collective, link.collective);
+  }
+  return slowest;
+}
+
+Duration message_time(const Link& link, Bytes bytes) {
+  return link.latency + transfer_time(bytes, link.point_to_point);
+}
+
+Duration all_reduce_time(const Link& link, int members, Bytes bytes) {
+  return ring_time(link, 2, members, bytes);
+}
+
+Duration reduce_scatter_time(const Link& link, int members, Bytes bytes) {
+  return ring_time(link, 1, members, bytes);
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,201 @@
+// Clusters by name, and by the expression [COUNTx]…DEVICE[@LINK[,LINK…]]. DEVICE is a device kind
+// or a built-in cluster: "4xdgx-a100" is four of them, joined by the network they come with.
+
+#include <array>
+#include <charconv>
+#include <optional>
+
+#include "profiles/cluster.hpp"
+#include "profiles/devices.hpp"
+#include "profiles/error.hpp"
+#include "profiles/json.hpp"
+#include "profiles/text.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+constexpr int most_devices = 1'000'000;
+/// The largest group that is taken to share a box where nothing says otherwise.
+constexpr int largest_box = 8;
+
+struct Box {
+  std::string_view name;
+  std::string_view kind;
+  int devices;
+};
+
+/// Boxes with the links of their device kind.
+constexpr std::array boxes{
+    Box{"dgx-a100", "a100-80gb", 8},        Box{"hgx-h100", "h100", 8}, Box{"hgx-h200", "h200", 8},
+    Box{"v100-pcie-10gbe", "v100-pcie", 4}, Box{"laptop", "cpu", 4},
+};
+
+const Box* find_box(std::string_view name) {
+  for (const Box& box : boxes) {
+    if (box.name == name) return &box;
+  }
+  return nullptr;
+}
+
+/// Reads the expression from left to right and remembers how far it came.
+class Expression {
+ public:
+  explicit Expression(std::string_view text) : text_(text) {}
+
+  Cluster parse() {
+    read_counts();
+    read_device();
+    read_links();
+    std::size_t devices = 1;
+    for (const Level& level : cluster_.levels) devices *= static_cast<std::size_t>(level.count);
+    cluster_.devices.assign(devices, 0);
+    cluster_.name = std::string(text_);
+    return cluster_;
+  }
+
+ private:
+  /// "at character 3" counts from 1.
+  [[noreturn]] void fail_at(std::size_t at, const std::string& message) const {
+    fail_usage("cluster \"", text_, "\", character ", at + 1, ": ", message);
+  }
+
+  /// Takes "16x" from the front while there is such a count.
+  void read_counts() {
+    std::int64_t devices = 1;
+    for (;;) {
+      const std::size_t start = at_;
+      std::size_t end = at_ + (text_.substr(at_).starts_with('-') ? 1 : 0);
+      while (end < text_.size() && text_[end] >= '0' && text_[end] <= '9') ++end;
+      if (end == start || end >= text_.size() || text_[end] != 'x') return;
+      const std::string_view digits = text_.substr(start, end - start);
+      int count = 0;
+      const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), count);
+      if (read.ec == std::errc{} && count > 0) devices *= count;
+      if (read.ec == std::errc::result_out_of_range || devices > most_devices) {
+        fail_at(start, concat("more than ", most_devices, " devices"));
+      }
+      if (count < 1) fail_at(start, concat("expected a count of at least 1, found ", digits));
+      cluster_.levels.push_back({.count = count, .link = {}});
+      at_ = end + 1;
+    }
+  }
+
+  void read_device() {
+    const std::size_t end = std::min(text_.find('@', at_), text_.size());
+    const std::string_view name = text_.substr(at_, end - at_);
+    if (name.empty()) fail_at(at_, "expected a device kind, such as h100");
+    const Box* box = find_box(name);
+    std::optional<DeviceKind> kind;
+    try {
+      kind = builtin_device_kind(box != nullptr ? box->kind : name);
+    } catch (const Error&) {
+      refuse_device(name);
+    }
+    if (box != nullptr) cluster_.levels.push_back({.count = box->devices, .link = {}});
+    if (cluster_.levels.empty()) cluster_.levels.push_back({});
+    if (device_total() > most_devices) fail_at(0, concat("more than ", most_devices, " devices"));
+    set_own_links(builtin_links(kind->name));
+    cluster_.kinds = {*kind};
+    at_ = end;
+  }
+
+  std::int64_t device_total() const {
+    std::int64_t total = 1;
+    for (const Level& level : cluster_.levels) total *= level.count;
+    return total;
+  }
+
+  [[noreturn]] void refuse_device(std::string_view name) const {
+    std::vector<std::string> known = builtin_device_kinds();
+    for (const std::string& cluster : builtin_clusters()) known.push_back(cluster);
+    const std::string suggestion = closest(name, known);
+    std::string message = concat("unknown device \"", name, "\"; known devices and clusters:");
+    for (const std::string& word : known) message += " " + word;
+    if (!suggestion.empty()) message += concat("; did you mean \"", suggestion, "\"?");
+    fail_at(at_, message);
+  }
+
+  /// The innermost level is a box if it is small enough to be one; everything else is a network.
+  void set_own_links(const KindLinks& links) {
+    for (Level& level : cluster_.levels) level.link = links.between;
+    Level& innermost = cluster_.levels.back();
+    if (innermost.count <= largest_box) innermost.link = links.inside;
+  }
+
+  /// "@LINK,LINK": for the outermost levels, in order; an empty one keeps the kind's own.
+  void read_links() {
+    if (at_ == text_.size()) return;
+    ++at_;
+    const std::vector<std::string> links = split(text_.substr(at_), ',');
+    if (links.empty()) fail_at(at_, "expected a link, such as 400Gb/s, after @");
+    for (std::size_t level = 0; level < links.size(); ++level) {
+      if (level >= cluster_.levels.size()) {
+        fail_at(at_, concat("there are ", links.size(), " links, but only ", cluster_.levels.size(),
+                            cluster_.levels.size() == 1 ? " level" : " levels", " of devices"));
+      }
+      if (!links[level].empty()) read_link(links[level], cluster_.levels[level].link);
+      at_ += links[level].size() + 1;
+    }
+  }
+
+  /// BANDWIDTH or BANDWIDTH:LATENCY. A bandwidth that is given holds for collectives as well.
+  void read_link(std::string_view text, Link& link) const {
+    const std::size_t colon = text.find(':');
+    try {
+      link.point_to_point = parse_bandwidth(text.substr(0, colon));
+      link.collective = link.point_to_point;
+      if (colon != std::string_view::npos) link.latency = parse_duration(text.substr(colon + 1));
+    } catch (const Error& error) {
+      fail_at(at_, error.message());
+    }
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+  Cluster cluster_;
+};
+
+/// A cluster argument that can only be meant as a file.
+bool names_a_file(std::string_view argument) {
+  return argument == "-" || argument.ends_with(".json") ||
+         (argument.find('/') != std::string_view::npos &&
+          argument.find('@') == std::string_view::npos);
+}
+
+Cluster read_cluster_file(std::string_view argument) {
+  const Json json = Json::read(std::filesystem::path(argument));
+  Cluster cluster = read_cluster(json);
+  try {
+    validate(cluster);
+  } catch (const Error& error) {
+    throw Error(ErrorKind::input, error.message(), SourcePlace{json.file(), 0, 0}, error.help());
+  }
+  return cluster;
+}
+
+}  // namespace
+
+std::vector<std::string> builtin_clusters() {
+  std::vector<std::string> names;
+  for (const Box& box : boxes) names.emplace_back(box.name);
+  return names;
+}
+
+Cluster parse_cluster(std::string_view text) {
+  if (trim(text).empty()) fail_usage("cluster: expected a name or an expression such as 8xh100");
+  return Expression(text).parse();
+}
+
+Cluster load_cluster(std::string_view argument) {
+  if (names_a_file(argument)) return read_cluster_file(argument);
+  try {
+    return parse_cluster(argument);
+  } catch (const Error&) {
+    std::error_code ignored;
+    if (!std::filesystem::exists(std::filesystem::path(argument), ignored)) throw;
+  }
+  return read_cluster_file(argument);
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,189 @@
+// Datasheet figures. Rates are dense (no sparsity); bf16 and fp16 with fp32 accumulation; memory is
+// what the driver reports in whole GiB, since the label's "80 GB" are GiB. `efficiency` is what
+// large matrix products commonly reach, a round figure for the time before anything is measured.
+//
+// Collective bandwidths are ring "bus bandwidths" of the size nccl-tests reports on such machines;
+// point-to-point ones are link rates in one direction. Both are datasheet-grade: measure to be
+// sure.
+
+#include "profiles/devices.hpp"
+
+#include "profiles/text.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+constexpr Bytes gibi = 1024LL * 1024 * 1024;
+constexpr double tera = 1e12;
+
+Bandwidth gigabytes(std::int64_t rate) {
+  return {rate * 1'000'000'000};
+}
+Bandwidth gigabits(std::int64_t rate) {
+  return {rate * 125'000'000};
+}
+
+/// Peak rates in teraFLOP/s; 0 where the device has no such units.
+struct Peaks {
+  double fp64, fp32, bf16, fp16;
+};
+
+struct Row {
+  std::string_view name;
+  std::int64_t memory_gib;
+  Peaks peaks;
+  std::int64_t memory_bandwidth;  ///< GB/s
+  double efficiency;
+  KindLinks links;
+  std::string_view source;
+};
+
+Link link(std::int64_t latency_ns, Bandwidth point_to_point, Bandwidth collective) {
+  return {Duration(latency_ns), point_to_point, collective};
+}
+
+const Link pcie3 = link(10'000, gigabytes(12), gigabytes(10));
+const Link pcie4 = link(10'000, gigabytes(24), gigabytes(20));
+const Link infiniband_edr = link(5'000, gigabits(100), gigabits(100));
+const Link infiniband_hdr = link(5'000, gigabits(200), gigabits(200));
+const Link infiniband_ndr = link(5'000, gigabits(400), gigabits(400));
+const Link ethernet_10 = link(30'000, gigabits(10), gigabits(10));
+const Link ethernet_25 = link(30'000, gigabits(25), gigabits(25));
+const Link nvlink1 = link(8'000, gigabytes(20), gigabytes(60));
+const Link nvlink2 = link(8'000, gigabytes(25), gigabytes(120));
+const Link nvswitch_a100 = link(5'000, gigabytes(300), gigabytes(230));
+const Link nvswitch_h100 = link(5'000, gigabytes(450), gigabytes(360));
+const Link nvswitch_b200 = link(5'000, gigabytes(900), gigabytes(700));
+const Link shared_memory = link(1'000, gigabytes(8), gigabytes(4));
+
+const std::vector<Row>& rows() {
+  static const std::vector<Row> table{
+      {"p100",
+       16,
+       {5.3, 10.6, 0, 21.2},
+       732,
+       0.6,
+       {nvlink1, infiniband_edr},
+       "NVIDIA Tesla P100 datasheet (SXM2)"},
+      {"v100",
+       16,
+       {7.8, 15.7, 0, 125},
+       900,
+       0.6,
+       {nvlink2, infiniband_edr},
+       "NVIDIA V100 datasheet (SXM2, 16 GB)"},
+      {"v100-32gb",
+       32,
+       {7.8, 15.7, 0, 125},
+       900,
+       0.6,
+       {nvlink2, infiniband_edr},
+       "NVIDIA V100 datasheet (SXM2, 32 GB)"},
+      {"v100-pcie",
+       16,
+       {7.0, 14.0, 0, 112},
+       900,
+       0.6,
+       {pcie3, ethernet_10},
+       "NVIDIA V100 datasheet (PCIe, 16 GB)"},
+      {"a100",
+       40,
+       {9.7, 19.5, 312, 312},
+       1555,
+       0.65,
+       {nvswitch_a100, infiniband_hdr},
+       "NVIDIA A100 datasheet (SXM4, 40 GB)"},
+      {"a100-80gb",
+       80,
+       {9.7, 19.5, 312, 312},
+       2039,
+       0.65,
+       {nvswitch_a100, infiniband_hdr},
+       "NVIDIA A100 datasheet (SXM4, 80 GB)"},
+      {"h100",
+       80,
+       {34, 67, 989, 989},
+       3350,
+       0.6,
+       {nvswitch_h100, infiniband_ndr},
+       "NVIDIA H100 datasheet (SXM5)"},
+      {"h200",
+       140,
+       {34, 67, 989, 989},
+       4800,
+       0.6,
+       {nvswitch_h100, infiniband_ndr},
+       "NVIDIA H200 datasheet (SXM5)"},
+      {"b200",
+       178,
+       {37, 75, 2250, 2250},
+       7700,
+       0.6,
+       {nvswitch_b200, infiniband_ndr},
+       "NVIDIA HGX B200 datasheet"},
+      {"rtx4090",
+       24,
+       {1.29, 82.6, 165.2, 165.2},
+       1008,
+       0.8,
+       {pcie4, ethernet_25},
+       "NVIDIA Ada GPU architecture whitepaper (GeForce RTX 4090)"},
+      {"cpu",
+       4,
+       {0.048, 0.096, 0, 0},
+       10,
+       0.5,
+       {shared_memory, ethernet_10},
+       "one core at 3 GHz with two AVX2 FMA units; no particular product"},
+  };
+  return table;
+}
+
+DeviceKind generic_kind() {
+  return {.name = "generic",
+          .memory_unlimited = true,
+          .memory_bandwidth = Bandwidth::unlimited(),
+          .generic = true,
+          .source = "runs a profile's times as they stand"};
+}
+
+[[noreturn]] void fail_unknown_kind(std::string_view name) {
+  fail_unknown("device kind", name, builtin_device_kinds());
+}
+
+}  // namespace
+
+std::vector<std::string> builtin_device_kinds() {
+  std::vector<std::string> names;
+  for (const Row& row : rows()) names.emplace_back(row.name);
+  names.emplace_back("generic");
+  return names;
+}
+
+DeviceKind builtin_device_kind(std::string_view name) {
+  if (name == "generic") return generic_kind();
+  for (const Row& row : rows()) {
+    if (row.name != name) continue;
+    return {.name = std::string(row.name),
+            .memory = row.memory_gib * gibi,
+            .flops_fp64 = row.peaks.fp64 * tera,
+            .flops_fp32 = row.peaks.fp32 * tera,
+            .flops_bf16 = row.peaks.bf16 * tera,
+            .flops_fp16 = row.peaks.fp16 * tera,
+            .memory_bandwidth = gigabytes(row.memory_bandwidth),
+            .efficiency = row.efficiency,
+            .source = std::string(row.source)};
+  }
+  fail_unknown_kind(name);
+}
+
+KindLinks builtin_links(std::string_view name) {
+  if (name == "generic") return {};
+  for (const Row& row : rows()) {
+    if (row.name == name) return row.links;
+  }
+  fail_unknown_kind(name);
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,216 @@
+// {
+//   "format": "stagecraft-model/1",
+//   "name": "two-branches",
+//   "sequence": 128,                  // tokens per sample; left out where samples are no sequences
+//   "layers": [
+//     {"name": "in", "kind": "dense", "parameters": 1000,
+//      "flops_forward": 2e6,          // of one sample; left out: 0
+//      "output_elements": 4096},      // of one sample; left out: 0
+//     …
+//   ],
+//   "edges": [[0, 1], [0, 2], [1, 2]],   // left out: each layer reads the one before it
+//   "ties": [{"owner": 0, "user": 2, "parameters": 500}],       // may be left out
+//   "transformer": {                  // only where the layers are those of such a transformer
+//     "hidden": 768, "heads": 12, "key_value_heads": 12, "head_width": 64, "feed_forward": 3072,
+//     "vocabulary": 50257, "positions": 1024,
+//     "norm": "layer_norm",           // or "rms_norm"
+//     "activation": "gelu",           // or "swiglu"
+//     "position": "learned",          // or "rotary", "none"
+//     "attention_bias": true, "output_bias": true, "feed_forward_bias": true,
+//     "tied_head": true, "causal": true, "token_types": false,
+//     "norm_epsilon": 1e-05, "rotary_base": 10000.0
+//   }
+// }
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "profiles/error.hpp"
+#include "profiles/json.hpp"
+#include "profiles/model.hpp"
+#include "profiles/model_json.hpp"
+#include "profiles/text.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+using Value = nlohmann::ordered_json;
+using Norm = Transformer::Norm;
+using FeedForward = Transformer::FeedForward;
+using Position = Transformer::Position;
+
+constexpr int most_layers = 10'000'000;
+
+/// The words for an enumeration, in the order of its enumerators.
+template <class Enumeration>
+std::vector<std::string> words();
+template <>
+std::vector<std::string> words<Norm>() {
+  return {"layer_norm", "rms_norm"};
+}
+template <>
+std::vector<std::string> words<FeedForward>() {
+  return {"gelu", "swiglu"};
+}
+template <>
+std::vector<std::string> words<Position>() {
+  return {"learned", "rotary", "none"};
+}
+
+template <class Enumeration>
+Enumeration read_word(const Json& json) {
+  const std::vector<std::string> known = words<Enumeration>();
+  const auto found = std::find(known.begin(), known.end(), json.string());
+  if (found == known.end()) {
+    json.fail(concat("expected one of ", join_words(known), ", found \"", json.string(), "\""));
+  }
+  return static_cast<Enumeration>(found - known.begin());
+}
+
+template <class Enumeration>
+std::string write_word(Enumeration value) {
+  return words<Enumeration>().at(static_cast<std::size_t>(value));
+}
+
+/// Lets `read_…` of a word complain at the place of the word.
+template <class Read>
+auto read_at(const Json& json, Read read) {
+  try {
+    return read(json.string());
+  } catch (const Error& error) {
+    if (error.place()) throw;
+    json.fail(error.message());
+  }
+}
+
+Transformer read_transformer(const Json& json) {
+  json.allow_only({"hidden", "heads", "key_value_heads", "head_width", "feed_forward", "vocabulary",
+                   "positions", "norm", "activation", "position", "attention_bias", "output_bias",
+                   "feed_forward_bias", "tied_head", "causal", "token_types", "norm_epsilon",
+                   "rotary_base"});
+  Transformer transformer;
+  transformer.hidden = json["hidden"].integer(1);
+  transformer.heads = json["heads"].integer(1);
+  transformer.key_value_heads = json["key_value_heads"].integer(1);
+  transformer.head_width = json["head_width"].integer(1);
+  transformer.feed_forward = json["feed_forward"].integer(1);
+  transformer.vocabulary = json["vocabulary"].integer(1);
+  transformer.positions = json["positions"].integer(1);
+  transformer.norm = read_word<Norm>(json["norm"]);
+  transformer.activation = read_word<FeedForward>(json["activation"]);
+  transformer.position = read_word<Position>(json["position"]);
+  transformer.attention_bias = json["attention_bias"].boolean();
+  transformer.output_bias = json["output_bias"].boolean();
+  transformer.feed_forward_bias = json["feed_forward_bias"].boolean();
+  transformer.tied_head = json["tied_head"].boolean();
+  transformer.causal = json["causal"].boolean();
+  transformer.token_types = json["token_types"].boolean();
+  transformer.norm_epsilon = json["norm_epsilon"].number();
+  transformer.rotary_base = json["rotary_base"].number();
+  return transformer;
+}
+
+Value write_transformer(const Transformer& transformer) {
+  return {{"hidden", transformer.hidden},
+          {"heads", transformer.heads},
+          {"key_value_heads", transformer.key_value_heads},
+          {"head_width", transformer.head_width},
+          {"feed_forward", transformer.feed_forward},
+          {"vocabulary", transformer.vocabulary},
+          {"positions", transformer.positions},
+          {"norm", write_word(transformer.norm)},
+          {"activation", write_word(transformer.activation)},
+          {"position", write_word(transformer.position)},
+          {"attention_bias", transformer.attention_bias},
+          {"output_bias", transformer.output_bias},
+          {"feed_forward_bias", transformer.feed_forward_bias},
+          {"tied_head", transformer.tied_head},
+          {"causal", transformer.causal},
+          {"token_types", transformer.token_types},
+          {"norm_epsilon", transformer.norm_epsilon},
+          {"rotary_base", transformer.rotary_base}};
+}
+
+Layer read_layer(const Json& json) {
+  json.allow_only({"name", "kind", "parameters", "flops_forward", "output_elements"});
+  Layer layer;
+  layer.name = json["name"].string();
+  layer.kind = read_at(json["kind"], read_layer_kind);
+  if (json.contains("parameters")) layer.parameters = json["parameters"].integer(0);
+  if (json.contains("flops_forward")) layer.flops_forward = json["flops_forward"].number();
+  if (layer.flops_forward < 0) json["flops_forward"].fail("expected a number >= 0");
+  if (json.contains("output_elements")) layer.output_elements = json["output_elements"].integer(0);
+  return layer;
+}
+
+std::vector<Edge> chain(std::size_t layers) {
+  std::vector<Edge> edges;
+  for (int layer = 1; layer < static_cast<int>(layers); ++layer)
+    edges.push_back({layer - 1, layer});
+  return edges;
+}
+
+Edge read_edge(const Json& json, int last) {
+  if (json.elements().size() != 2) json.fail("expected an edge such as [0, 1]");
+  return {json[0].small_integer(0, last), json[1].small_integer(0, last)};
+}
+
+}  // namespace
+
+Model read_model(const Json& json) {
+  json.expect_format("stagecraft-model/1");
+  json.allow_only({"format", "name", "sequence", "layers", "edges", "ties", "transformer"});
+  Model model;
+  model.name = json["name"].string();
+  if (json.contains("sequence")) model.sequence = json["sequence"].integer(0);
+  for (const Json& layer : json["layers"].elements()) model.layers.push_back(read_layer(layer));
+  if (model.layers.empty() || model.layers.size() > most_layers) {
+    json["layers"].fail(concat("expected from 1 to ", most_layers, " layers"));
+  }
+  const int last = static_cast<int>(model.layers.size()) - 1;
+  model.edges = chain(model.layers.size());
+  if (json.contains("edges")) {
+    model.edges.clear();
+    for (const Json& edge : json["edges"].elements()) model.edges.push_back(read_edge(edge, last));
+  }
+  if (json.contains("ties")) {
+    for (const Json& tie : json["ties"].elements()) {
+      tie.allow_only({"owner", "user", "parameters"});
+      model.ties.push_back({tie["owner"].small_integer(0, last), tie["user"].small_integer(0, last),
+                            tie["parameters"].integer(1)});
+    }
+  }
+  if (json.contains("transformer")) model.transformer = read_transformer(json["transformer"]);
+  return model;
+}
+
+Value model_to_json(const Model& model) {
+  Value json{{"format", "stagecraft-model/1"}, {"name", model.name}};
+  if (model.sequence != 0) json["sequence"] = model.sequence;
+  json["layers"] = Value::array();
+  for (const Layer& layer : model.layers) {
+    json["layers"].push_back({{"name", layer.name},
+                              {"kind", to_string(layer.kind)},
+                              {"parameters", layer.parameters},
+                              {"flops_forward", layer.flops_forward},
+                              {"output_elements", layer.output_elements}});
+  }
+  if (model.edges != chain(model.layers.size())) {
+    json["edges"] = Value::array();
+    for (const Edge& edge : model.edges) json["edges"].push_back({edge.from, edge.to});
+  }
+  for (const Tie& tie : model.ties) {
+    json["ties"].push_back(
+        {{"owner", tie.owner}, {"user", tie.user}, {"parameters", tie.parameters}});
+  }
+  if (model.transformer) json["transformer"] = write_transformer(*model.transformer);
+  return json;
+}
+
+std::string write_model(const Model& model) {
+  return to_text(model_to_json(model));
+}
+
+}  // namespace stagecraft
