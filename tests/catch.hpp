@@ -20,6 +20,7 @@ using Catch::Matchers::ContainsSubstring;
 #else
 
 #include <catch2/catch.hpp>
+// NOLINTNEXTLINE(readability-identifier-naming): as version 3 calls it
 inline auto ContainsSubstring(const std::string& text) {
   return Catch::Matchers::Contains(text);
 }
@@ -37,6 +38,6 @@ inline bool skipped = false;
 #define SKIP(reason)                   \
   do {                                 \
     stagecraft::tests::skipped = true; \
-    WARN("skipped: " << reason);       \
+    WARN("skipped: " << (reason));     \
     return;                            \
   } while (false)

@@ -97,11 +97,11 @@ TEST_CASE("the tests of a folder use only that folder and the folders before it"
   CHECK(violations == Lines{});
 }
 
-TEST_CASE("headers show neither Boost nor nlohmann/json, except profiles/json.hpp") {
+TEST_CASE("headers show neither Boost nor nlohmann/json, except the JSON reader") {
   Lines violations;
   for (std::string_view folder : folders) {
     for (const fs::path& file : sources(folder)) {
-      if (file.extension() == ".cpp" || file == "profiles/json.hpp") continue;
+      if (file.extension() == ".cpp" || file.string().starts_with("profiles/json")) continue;
       for (const std::string& include : system_includes(file)) {
         if (include.starts_with("boost/") || include.starts_with("nlohmann/")) {
           violations.push_back(file.string() + " includes " + include);

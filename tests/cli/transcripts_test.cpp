@@ -118,7 +118,9 @@ void replay(const fs::path& file) {
   const fs::path folder = fs::temp_directory_path() /
                           ("stagecraft-" + file.stem().string() + "-" + std::to_string(getpid()));
   fs::create_directory(folder);
-  for (const Transcript& transcript : read_transcripts(file)) {
+  const std::vector<Transcript> transcripts = read_transcripts(file);
+  REQUIRE_FALSE(transcripts.empty());
+  for (const Transcript& transcript : transcripts) {
     const std::string printed = run(transcript.command, folder);
     INFO(file.string() << ':' << transcript.line << ": $ " << transcript.command);
     INFO("shown:\n" << transcript.expected << "\nprinted:\n" << printed);
