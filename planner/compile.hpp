@@ -1,0 +1,16 @@
+// Compiling with a cost book of one's own: what `predict.hpp` offers, for callers with many plans.
+
+#pragma once
+
+#include "planner/cost_book.hpp"
+#include "planner/predict.hpp"
+
+namespace stagecraft {
+
+/// As `compile`, for a plan known to be valid (the schedule's constraints apart, which throw).
+Compiled compile_valid(const Plan& plan, CostBook& book);
+
+/// The samples of a microbatch that a stage's replica works on.
+std::int64_t rows_of_replica(const Plan& plan, int stage, int replica);
+
+}  // namespace stagecraft

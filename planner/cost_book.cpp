@@ -1,0 +1,175 @@
+#include "planner/cost_book.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "profiles/error.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+/// Sums of `figure` over the first n layers, for n = 0 … layers.
+template <class Sum, class Figure>
+std::vector<Sum> prefix_sums(const std::vector<LayerCost>& costs, Figure figure) {
+  std::vector<Sum> sums{Sum{0}};
+  for (const LayerCost& cost : costs) sums.push_back(sums.back() + figure(cost));
+  return sums;
+}
+
+Bytes scaled(Bytes bytes, std::int64_t rows, std::int64_t whole) {
+  // Quotient and remainder apart, so that no product overflows.
+  return bytes / whole * rows + (bytes % whole * rows + whole - 1) / whole;
+}
+
+Duration scaled(Duration time, std::int64_t rows, std::int64_t whole) {
+  return Duration{scaled(time.count(), rows, whole)};
+}
+
+/// The cost of some rows of a measured microbatch; what depends on weights only stays.
+LayerCost scaled(LayerCost cost, std::int64_t rows, std::int64_t whole) {
+  cost.forward = scaled(cost.forward, rows, whole);
+  cost.backward_input = scaled(cost.backward_input, rows, whole);
+  cost.backward_weight = scaled(cost.backward_weight, rows, whole);
+  cost.saved = scaled(cost.saved, rows, whole);
+  cost.saved_for_weight = scaled(cost.saved_for_weight, rows, whole);
+  cost.output = scaled(cost.output, rows, whole);
+  cost.workspace = scaled(cost.workspace, rows, whole);
+  return cost;
+}
+
+/// Levels of a sparse table: the largest of any range is the larger of two overlapping powers of
+/// two.
+std::vector<std::vector<Bytes>> range_maxima(const std::vector<LayerCost>& costs) {
+  std::vector<std::vector<Bytes>> levels(1);
+  for (const LayerCost& cost : costs) levels[0].push_back(cost.workspace);
+  for (std::size_t width = 2; width <= costs.size(); width *= 2) {
+    const std::vector<Bytes>& half = levels.back();
+    std::vector<Bytes> level;
+    for (std::size_t i = 0; i + width <= costs.size(); ++i) {
+      level.push_back(std::max(half[i], half[i + width / 2]));
+    }
+    levels.push_back(std::move(level));
+  }
+  return levels;
+}
+
+}  // namespace
+
+CostTable::CostTable(const Model& model, const std::vector<LayerCost>& costs)
+    : forward_(prefix_sums<Duration>(costs, [](const auto& c) { return c.forward; })),
+      backward_(prefix_sums<Duration>(costs, [](const auto& c) { return c.backward(); })),
+      backward_input_(prefix_sums<Duration>(costs, [](const auto& c) { return c.backward_input; })),
+      backward_weight_(
+          prefix_sums<Duration>(costs, [](const auto& c) { return c.backward_weight; })),
+      update_(prefix_sums<Duration>(costs, [](const auto& c) { return c.update; })),
+      parameters_(prefix_sums<Bytes>(costs, [](const auto& c) { return c.parameters; })),
+      gradients_(prefix_sums<Bytes>(costs, [](const auto& c) { return c.gradients; })),
+      optimizer_(prefix_sums<Bytes>(costs, [](const auto& c) { return c.optimizer; })),
+      saved_(prefix_sums<Bytes>(costs, [](const auto& c) { return c.saved; })),
+      saved_for_weight_(
+          prefix_sums<Bytes>(costs, [](const auto& c) { return c.saved_for_weight; })),
+      output_(prefix_sums<Bytes>(costs, [](const auto& c) { return c.output; })),
+      workspace_(range_maxima(costs)) {
+  const int layers = static_cast<int>(costs.size());
+  crossing_.assign(costs.size() + 1, 0);
+  for (int cut = 1; cut < layers; ++cut) {
+    crossing_[static_cast<std::size_t>(cut)] = crossing_bytes(model, costs, cut);
+  }
+  for (const LayerCost& cost : costs) {
+    layer_output_.push_back(cost.output);
+    provenance_ = std::max(provenance_, cost.provenance);
+  }
+}
+
+ChunkCosts CostTable::times(const LayerRange& layers) const {
+  return {.forward = forward(layers),
+          .backward = backward(layers),
+          .backward_input = between(backward_input_, layers),
+          .backward_weight = between(backward_weight_, layers),
+          .recompute = forward(layers),
+          .update = update(layers)};
+}
+
+Bytes CostTable::largest_workspace(const LayerRange& layers) const {
+  const auto level =
+      static_cast<std::size_t>(std::bit_width(static_cast<unsigned>(layers.size())) - 1);
+  const auto first = static_cast<std::size_t>(layers.first);
+  const auto end = static_cast<std::size_t>(layers.end);
+  const std::vector<Bytes>& largest = workspace_[level];
+  return std::max(largest[first], largest[end - (std::size_t{1} << level)]);
+}
+
+/// A layer's `saved` does not contain its input. Inside a stage that is the output of the layer
+/// before, which somebody must keep: so all outputs but the last are saved, and the stage's own
+/// input is counted apart.
+ChunkMemory CostTable::memory(const LayerRange& layers, OptimizerKind optimizer) const {
+  const Bytes inner =
+      between(output_, layers) - layer_output_[static_cast<std::size_t>(layers.end - 1)];
+  return {.parameters = between(parameters_, layers),
+          .gradients = between(gradients_, layers),
+          .optimizer = optimizer == OptimizerKind::adamw ? between(optimizer_, layers) : 0,
+          .saved = between(saved_, layers) + inner,
+          .saved_for_weight = between(saved_for_weight_, layers) + inner,
+          .input = crossing(layers.first),
+          .output = crossing(layers.end),
+          .workspace = largest_workspace(layers)};
+}
+
+const ProfileEntry* CostBook::entry(int kind, std::int64_t samples) const {
+  return find_entry(profile_, {.device = cluster_.kinds[static_cast<std::size_t>(kind)].name,
+                               .microbatch = samples,
+                               .sequence = setting_.sequence,
+                               .precision = setting_.precision});
+}
+
+bool CostBook::is_scaled(int kind, std::int64_t microbatch, std::int64_t rows) const {
+  return rows != microbatch && entry(kind, rows) == nullptr && entry(kind, microbatch) != nullptr;
+}
+
+std::vector<LayerCost> CostBook::layer_costs_of(int kind, std::int64_t microbatch,
+                                                std::int64_t rows) const {
+  if (is_scaled(kind, microbatch, rows)) {
+    std::vector<LayerCost> costs = entry(kind, microbatch)->layers;
+    for (LayerCost& cost : costs) cost = scaled(cost, rows, microbatch);
+    return costs;
+  }
+  const DeviceKind& device = cluster_.kinds[static_cast<std::size_t>(kind)];
+  return layer_costs(profile_, device,
+                     {.device = device.name,
+                      .microbatch = rows,
+                      .sequence = setting_.sequence,
+                      .precision = setting_.precision});
+}
+
+const CostTable& CostBook::table(int kind, std::int64_t microbatch, std::int64_t rows) {
+  const auto key = std::tuple(kind, microbatch, rows);
+  const auto known = tables_.find(key);
+  if (known != tables_.end()) return known->second;
+  return tables_.emplace(key, CostTable(profile_.model, layer_costs_of(kind, microbatch, rows)))
+      .first->second;
+}
+
+namespace {
+
+/// Devices that only the innermost level joins.
+bool are_neighbours(const Cluster& cluster, int from, int to) {
+  const int width = cluster.levels.empty() ? 1 : cluster.levels.back().count;
+  return from / width == to / width;
+}
+
+bool was_measured_on(const Profile& profile, const std::string& device) {
+  return std::any_of(profile.entries.begin(), profile.entries.end(),
+                     [&](const ProfileEntry& entry) { return entry.setting.device == device; });
+}
+
+}  // namespace
+
+Link message_link(const Profile& profile, const Cluster& cluster, int from, int to) {
+  const bool measured = profile.hand_over && are_neighbours(cluster, from, to) &&
+                        was_measured_on(profile, kind_of(cluster, from).name) &&
+                        kind_of(cluster, from).name == kind_of(cluster, to).name;
+  return measured ? *profile.hand_over : link_between(cluster, from, to);
+}
+
+}  // namespace stagecraft

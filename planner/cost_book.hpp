@@ -1,0 +1,85 @@
+// What ranges of layers cost: sums over a profile's layers, each in constant time, kept for every
+// device kind and share of a microbatch that was asked for. The evaluator and the bounds of the
+// search read the same book.
+
+#pragma once
+
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "planner/plan.hpp"
+#include "profiles/profile.hpp"
+#include "simulator/simulate.hpp"
+
+namespace stagecraft {
+
+/// Prefix sums of the layers' costs for one device kind and number of rows (samples).
+class CostTable {
+ public:
+  CostTable(const Model& model, const std::vector<LayerCost>& costs);
+
+  /// `recompute` is filled in as if the stage recomputed.
+  ChunkCosts times(const LayerRange& layers) const;
+  Duration forward(const LayerRange& layers) const { return between(forward_, layers); }
+  Duration backward(const LayerRange& layers) const { return between(backward_, layers); }
+  Duration update(const LayerRange& layers) const { return between(update_, layers); }
+  ChunkMemory memory(const LayerRange& layers, OptimizerKind optimizer) const;
+  Bytes gradients(const LayerRange& layers) const { return between(gradients_, layers); }
+  /// Bytes that cross the cut before layer `cut`, for these rows; zero at both ends of the model.
+  Bytes crossing(int cut) const { return crossing_[static_cast<std::size_t>(cut)]; }
+  Provenance provenance() const { return provenance_; }
+
+ private:
+  template <class Sum>
+  static Sum between(const std::vector<Sum>& sums, const LayerRange& layers) {
+    return sums[static_cast<std::size_t>(layers.end)] -
+           sums[static_cast<std::size_t>(layers.first)];
+  }
+  Bytes largest_workspace(const LayerRange& layers) const;
+
+  std::vector<Duration> forward_, backward_, backward_input_, backward_weight_, update_;
+  std::vector<Bytes> parameters_, gradients_, optimizer_, saved_, saved_for_weight_, output_;
+  std::vector<Bytes> layer_output_, crossing_;
+  std::vector<std::vector<Bytes>> workspace_;  ///< [k][i]: largest of the 2^k layers from i on
+  Provenance provenance_ = Provenance::measured;
+};
+
+/// The setting that all tables of a book share; see CostSetting.
+struct CostBookSetting {
+  Precision precision = Precision::float32;
+  std::int64_t sequence = 0;
+};
+
+class CostBook {
+ public:
+  CostBook(const Profile& profile, const Cluster& cluster, CostBookSetting setting)
+      : profile_(profile), cluster_(cluster), setting_(setting) {}
+
+  /// Costs of `rows` samples of a microbatch on this kind of device: of an entry for exactly so
+  /// many; else, where the microbatch was measured, its costs scaled by rows and rounded up; else
+  /// as estimated. Throws Error (input) without any.
+  const CostTable& table(int kind, std::int64_t microbatch, std::int64_t rows);
+
+  const Profile& profile() const { return profile_; }
+  const Cluster& cluster() const { return cluster_; }
+  const CostBookSetting& setting() const { return setting_; }
+  /// Whether the table of these rows had to be scaled.
+  bool is_scaled(int kind, std::int64_t microbatch, std::int64_t rows) const;
+
+ private:
+  const ProfileEntry* entry(int kind, std::int64_t samples) const;
+  std::vector<LayerCost> layer_costs_of(int kind, std::int64_t microbatch, std::int64_t rows) const;
+
+  const Profile& profile_;
+  const Cluster& cluster_;
+  CostBookSetting setting_;
+  std::map<std::tuple<int, std::int64_t, std::int64_t>, CostTable> tables_;
+};
+
+/// What a message takes: the measured hand-over where the profile has one for such devices, else
+/// the cluster's link.
+Link message_link(const Profile& profile, const Cluster& cluster, int from, int to);
+
+}  // namespace stagecraft
