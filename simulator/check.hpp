@@ -15,7 +15,7 @@ struct CheckOptions {
 
 /// One broken promise.
 struct Finding {
-  std::string rule;                ///< "conservation", "order", "matching", "deadlock", "race", "version", "memory"
+  std::string rule;                ///< "structure", "conservation", "order", "matching", "deadlock", "race", "version", "memory"
   std::string message;             ///< one sentence
   int device = 0;
   Instruction instruction;
@@ -28,7 +28,7 @@ struct CheckReport {
   bool safe() const { return findings.empty(); }
 };
 
-/// Rules: every microbatch passes forward and backward through every stage exactly once, all rows covered (conservation);
+/// Rules: the program's tables fit together (structure); every microbatch passes forward and backward through every stage exactly once, all rows covered (conservation);
 /// nothing runs before its inputs exist (order); each send meets one receive of the same size (matching); no deadlock with
 /// blocking zero-buffer sends on one communication lane per device (deadlock); no buffer is used outside of its life, and no
 /// two live buffers overlap in the arena (race); compute reads the weight version its policy promises (version); the peak of

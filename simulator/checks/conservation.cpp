@@ -1,0 +1,170 @@
+// Conservation: each stage does each row of each microbatch forward once and backward once,
+// recomputes it at most once, and each chunk updates its weights once.
+
+#include <algorithm>
+#include <tuple>
+
+#include "profiles/error.hpp"
+#include "simulator/checks/rules.hpp"
+
+namespace stagecraft::checks {
+
+namespace {
+
+/// The rows of one microbatch that one work computes.
+struct Piece {
+  int microbatch = 0;
+  IndexRange rows;
+  int work = 0;
+};
+
+class Conservation {
+ public:
+  explicit Conservation(const Facts& facts) : facts_(facts) {}
+
+  Verdict run() {
+    const Program& program = facts_.program;
+    for (int chunk = 0; chunk < static_cast<int>(program.chunks.size()); ++chunk) {
+      for (const Op op :
+           {Op::forward, Op::backward, Op::backward_input, Op::backward_weight, Op::recompute}) {
+        none_twice(chunk, op);
+      }
+      each_backward(chunk);
+      one_update(chunk);
+    }
+    for (int stage = 0; stage < program.stages; ++stage) partition(stage);
+    verdict_.proved(concat(program.stages, " of ", program.stages,
+                           " stages: ", program.microbatches, " of ", program.microbatches,
+                           " microbatches forward and backward"));
+    return verdict_;
+  }
+
+ private:
+  std::string name(int work) const { return describe(facts_.program, work); }
+  int microbatch(int work) const {
+    return facts_.program.work[static_cast<std::size_t>(work)].instruction.microbatch;
+  }
+  std::string place(int chunk) const {
+    const Chunk& it = facts_.program.chunks[static_cast<std::size_t>(chunk)];
+    return concat("stage ", it.stage, " (replica ", it.replica, " on device ", it.device, ")");
+  }
+
+  void none_twice(int chunk, Op op) {
+    const auto works = facts_.works(chunk, op);
+    for (std::size_t i = 1; i < works.size(); ++i) {
+      if (microbatch(works[i]) == microbatch(works[i - 1])) {
+        verdict_.found(concat(name(works[i]), " is done twice"), facts_, works[i]);
+      }
+    }
+  }
+
+  // What passes forward comes back whole (B) or in two halves (I and W); nothing comes back that
+  // did not pass forward.
+  void each_backward(int chunk) {
+    const auto forwards = facts_.works(chunk, Op::forward);
+    for (const int forward : forwards) judge_backward(chunk, forward);
+    for (const Op op : {Op::backward, Op::backward_input, Op::backward_weight, Op::recompute}) {
+      for (const int work : facts_.works(chunk, op)) {
+        if (facts_.works(chunk, Op::forward, microbatch(work)).empty()) {
+          verdict_.found(concat(name(work), " has no forward"), facts_, work);
+        }
+      }
+    }
+  }
+
+  void judge_backward(int chunk, int forward) {
+    const int k = microbatch(forward);
+    const bool whole = !facts_.works(chunk, Op::backward, k).empty();
+    const bool input = !facts_.works(chunk, Op::backward_input, k).empty();
+    const bool weight = !facts_.works(chunk, Op::backward_weight, k).empty();
+    const std::string passes =
+        concat("microbatch ", k, " passes forward through ", place(chunk), " ");
+    if (whole && (input || weight)) {
+      verdict_.found(concat(passes, "and backward twice: as a whole (B) and in parts (I, W)"),
+                     facts_, forward);
+    } else if (!whole && !input && !weight) {
+      verdict_.found(passes + "but never backward", facts_, forward);
+    } else if (!whole && !weight) {
+      verdict_.found(passes + "but its weight gradient (W) is never computed", facts_, forward);
+    } else if (!whole && !input) {
+      verdict_.found(passes + "but its input gradient (I) is never computed", facts_, forward);
+    }
+  }
+
+  void one_update(int chunk) {
+    const auto updates = facts_.works(chunk, Op::update);
+    const Chunk& it = facts_.program.chunks[static_cast<std::size_t>(chunk)];
+    const Instruction update{Op::update, it.stage, facts_.program.microbatches - 1};
+    if (updates.empty()) {
+      verdict_.found(concat("the weights of ", place(chunk), " are never updated"), it.device,
+                     update);
+    } else if (updates.size() > 1) {
+      verdict_.found(
+          concat("the weights of ", place(chunk), " are updated ", updates.size(), " times"),
+          facts_, updates[1]);
+    }
+  }
+
+  void partition(int stage) {
+    std::vector<Piece> pieces;
+    for (const int chunk : facts_.chunks_of_stage[static_cast<std::size_t>(stage)]) {
+      const IndexRange rows = facts_.program.chunks[static_cast<std::size_t>(chunk)].rows;
+      for (const int work : facts_.works(chunk, Op::forward)) {
+        // A repetition was reported already.
+        if (!pieces.empty() && pieces.back().rows == rows &&
+            pieces.back().microbatch == microbatch(work) &&
+            facts_.program.work[static_cast<std::size_t>(pieces.back().work)].chunk == chunk) {
+          continue;
+        }
+        pieces.push_back({microbatch(work), rows, work});
+      }
+    }
+    std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) {
+      return std::tie(a.microbatch, a.rows.first, a.rows.end, a.work) <
+             std::tie(b.microbatch, b.rows.first, b.rows.end, b.work);
+    });
+    auto piece = pieces.begin();
+    for (int k = 0; k < facts_.program.microbatches; ++k) {
+      const auto first = piece;
+      while (piece != pieces.end() && piece->microbatch == k) ++piece;
+      partition(stage, k, {first, piece});
+    }
+  }
+
+  void partition(int stage, int k, std::span<const Piece> pieces) {
+    int covered = facts_.rows.first;
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      if (pieces[i].rows.first > covered) return missing(stage, k, {covered, pieces[i].rows.first});
+      if (pieces[i].rows.first < covered) {
+        const IndexRange both{pieces[i].rows.first, std::min(covered, pieces[i].rows.end)};
+        return verdict_.found(
+            concat(rows_text(both), " of microbatch ", k, " pass stage ", stage, " twice: in ",
+                   name(pieces[i - 1].work), " and in ", name(pieces[i].work)),
+            facts_, pieces[i].work);
+      }
+      covered = pieces[i].rows.end;
+    }
+    if (covered < facts_.rows.end) missing(stage, k, {covered, facts_.rows.end});
+  }
+
+  void missing(int stage, int k, IndexRange rows) {
+    const auto& chunks = facts_.chunks_of_stage[static_cast<std::size_t>(stage)];
+    const int device =
+        chunks.empty() ? 0 : facts_.program.chunks[static_cast<std::size_t>(chunks.front())].device;
+    const std::string what = rows == facts_.rows
+                                 ? concat("microbatch ", k, " never passes")
+                                 : concat(rows_text(rows), " of microbatch ", k, " never pass");
+    verdict_.found(concat(what, " forward through stage ", stage), device, {Op::forward, stage, k});
+  }
+
+  const Facts& facts_;
+  Verdict verdict_{"conservation"};
+};
+
+}  // namespace
+
+Verdict conservation(const Facts& facts) {
+  return Conservation(facts).run();
+}
+
+}  // namespace stagecraft::checks

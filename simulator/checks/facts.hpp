@@ -1,0 +1,66 @@
+// What the rules look up again and again: read off the program's tables once, without judging
+// anything.
+
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "simulator/check.hpp"
+
+namespace stagecraft::checks {
+
+/// In the tables below: there is no such work.
+inline constexpr int none = -1;
+
+/// All works that meet: a send and its receive, or one collective on all its members.
+using Meeting = std::vector<int>;
+
+struct Facts {
+  explicit Facts(const Program& program);
+
+  const Program& program;
+
+  int device_of(int work) const;
+  const Chunk& chunk_of(int work) const;
+  /// Works of a lane of a device, in issue order.
+  const std::vector<int>& lane(int device, Lane lane) const;
+  /// Works of a chunk with this op, or this op and microbatch, ascending by microbatch.
+  std::span<const int> works(int chunk, Op op) const;
+  std::span<const int> works(int chunk, Op op, int microbatch) const;
+  /// Works of the same device that wait for this one.
+  std::span<const int> dependents(int work) const;
+  /// Works of the same device that this one waits for. (What a receive waits for on another device
+  /// is its send.)
+  std::vector<int> local_waits(int work) const;
+
+  std::vector<int> position;  ///< of each work in its lane
+  std::vector<Meeting> meetings;
+  std::vector<int>
+      meeting_of;  ///< of each work; `none` for compute and for what lacks its counterpart
+  std::vector<std::vector<int>> chunks_of_stage;
+  IndexRange rows;  ///< all samples of a microbatch: the union over the chunks
+
+ private:
+  void find_lanes();
+  void find_works_of_chunks();
+  void find_dependents();
+  void find_messages();
+  void find_collectives();
+
+  std::vector<std::vector<int>> lanes_;           // [device * lanes + lane]
+  std::vector<std::vector<int>> works_of_chunk_;  // sorted by op, then microbatch
+  std::vector<int> first_dependent_;              // per work, in dependents_; one more at the end
+  std::vector<int> dependents_;
+};
+
+/// The part of `whole` that no piece covers: the first gap, empty if there is none.
+IndexRange first_gap(IndexRange whole, std::vector<IndexRange> pieces);
+
+/// "rows [0, 2)".
+std::string rows_text(IndexRange rows);
+/// "1 send", "2 sends".
+std::string count(std::size_t number, const std::string& noun);
+
+}  // namespace stagecraft::checks

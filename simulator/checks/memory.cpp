@@ -1,0 +1,131 @@
+// Memory: what each device holds at most, walking its work in issue order, and whether that fits.
+
+#include <algorithm>
+
+#include "profiles/error.hpp"
+#include "profiles/text.hpp"
+#include "profiles/units.hpp"
+#include "simulator/checks/rules.hpp"
+
+namespace stagecraft::checks {
+
+namespace {
+
+struct Peak {
+  Bytes bytes = 0;
+  MemoryUse use{};
+  int work = none;  ///< none: what lives as long as the program is already the most
+};
+
+Bytes sum(const MemoryUse& use) {
+  Bytes all = 0;
+  for (const Bytes bytes : use) all += bytes;
+  return all;
+}
+
+class Walk {
+ public:
+  Walk(const Program& program, int device) : program_(program) {
+    for (const int index : program.resident) {
+      if (program.buffers[static_cast<std::size_t>(index)].device == device) change(index, 1);
+    }
+    peak_ = {sum(use_), use_, none};
+    for (const int work : program.order[static_cast<std::size_t>(device)]) step(work);
+  }
+
+  const Peak& peak() const { return peak_; }
+
+ private:
+  void change(int index, int sign) {
+    const Buffer& buffer = program_.buffers[static_cast<std::size_t>(index)];
+    use_[static_cast<std::size_t>(buffer.category)] += sign * buffer.bytes;
+  }
+
+  void step(int index) {
+    const Work& work = program_.work[static_cast<std::size_t>(index)];
+    const auto& begun = program_.allocations;
+    const auto& ended = program_.releases;
+    for (const int* it = begin_of(begun, work.allocates); it != end_of(begun, work.allocates); ++it)
+      change(*it, 1);
+    if (const Bytes now = sum(use_); now > peak_.bytes) peak_ = {now, use_, index};
+    for (const int* it = begin_of(ended, work.frees); it != end_of(ended, work.frees); ++it)
+      change(*it, -1);
+  }
+
+  const Program& program_;
+  MemoryUse use_{};
+  Peak peak_;
+};
+
+/// "6 GiB of parameters, 1 GiB of activations", largest first.
+std::string breakdown(const MemoryUse& use) {
+  std::vector<MemoryCategory> categories(memory_categories.begin(), memory_categories.end());
+  const auto bytes = [&](MemoryCategory category) {
+    return use[static_cast<std::size_t>(category)];
+  };
+  std::stable_sort(categories.begin(), categories.end(),
+                   [&](MemoryCategory a, MemoryCategory b) { return bytes(a) > bytes(b); });
+  std::vector<std::string> words;
+  for (const MemoryCategory category : categories) {
+    if (bytes(category) > 0)
+      words.push_back(concat(format_bytes(bytes(category)), " of ", to_string(category)));
+  }
+  return join_words(words);
+}
+
+void judge_arena(const Program& program, Verdict& verdict) {
+  for (std::size_t i = 0; i < program.buffers.size(); ++i) {
+    const Buffer& buffer = program.buffers[i];
+    const Bytes arena = program.arena[static_cast<std::size_t>(buffer.device)];
+    if (buffer.bytes <= arena && buffer.offset <= arena - buffer.bytes) continue;
+    const Instruction nothing;
+    verdict.found(
+        concat("buffer ", i, " (", to_string(buffer.category), ", ", exact_bytes(buffer.bytes),
+               " at offset ", buffer.offset, ") reaches beyond the arena of device ", buffer.device,
+               ", ", exact_bytes(arena)),
+        buffer.device, nothing);
+  }
+}
+
+void judge_limit(const Program& program, int device, const Peak& peak, Bytes limit,
+                 Verdict& verdict) {
+  if (peak.bytes <= limit) return;
+  const Instruction instruction =
+      peak.work == none ? Instruction{}
+                        : program.work[static_cast<std::size_t>(peak.work)].instruction;
+  const std::string when =
+      peak.work == none ? "from the start" : concat("at ", describe(program, peak.work));
+  verdict.found(
+      concat("device ", device, " needs ", format_bytes(peak.bytes), " ", when, " and has ",
+             format_bytes(limit), ", short by ", format_bytes(peak.bytes - limit), " (",
+             peak.bytes - limit, " bytes): ", breakdown(peak.use)),
+      device, instruction);
+}
+
+}  // namespace
+
+Verdict memory(const Facts& facts, const std::vector<Bytes>& limits) {
+  Verdict verdict("memory");
+  const Program& program = facts.program;
+  judge_arena(program, verdict);
+  std::vector<Peak> peaks;
+  for (int device = 0; device < program.devices; ++device) {
+    peaks.push_back(Walk(program, device).peak());
+    if (!limits.empty())
+      judge_limit(program, device, peaks.back(), limits[static_cast<std::size_t>(device)], verdict);
+  }
+  // Named is the device with the least room to spare; without limits, the one that needs most.
+  const auto room = [&](std::size_t device) {
+    return (limits.empty() ? 0 : limits[device]) - peaks[device].bytes;
+  };
+  std::size_t tightest = 0;
+  for (std::size_t device = 1; device < peaks.size(); ++device) {
+    if (room(device) < room(tightest)) tightest = device;
+  }
+  verdict.proved(concat("peak memory ", format_bytes(peaks[tightest].bytes),
+                        limits.empty() ? "" : " of " + format_bytes(limits[tightest]),
+                        " on device ", tightest));
+  return verdict;
+}
+
+}  // namespace stagecraft::checks

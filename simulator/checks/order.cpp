@@ -1,0 +1,230 @@
+// Order: nothing runs before what it needs exists, and it is the program that says so, not luck
+// with the clock.
+
+#include <algorithm>
+#include <set>
+
+#include "profiles/error.hpp"
+#include "simulator/checks/rules.hpp"
+
+namespace stagecraft::checks {
+
+namespace {
+
+class Order {
+ public:
+  Order(const Facts& facts, const HappensBefore& before)
+      : facts_(facts), program_(facts.program), before_(before) {}
+
+  Verdict run() {
+    for (int work = 0; work < static_cast<int>(program_.work.size()); ++work) {
+      waits_within_sight(work);
+      judge(work);
+    }
+    verdict_.proved(concat(inputs_, " of ", inputs_, " inputs exist before they are used"));
+    if (updates_ > 0)
+      verdict_.proved(count(updates_, "update") + " after all gradients are summed");
+    return verdict_;
+  }
+
+ private:
+  const Work& at(int work) const { return program_.work[static_cast<std::size_t>(work)]; }
+  const Chunk& chunk(int index) const { return program_.chunks[static_cast<std::size_t>(index)]; }
+  std::string name(int work) const { return describe(program_, work); }
+
+  void judge(int work) {
+    const Op op = at(work).instruction.op;
+    switch (op) {
+      case Op::forward: return rows_arrive(work, false);
+      case Op::backward:
+      case Op::backward_input:
+        after(work, Op::forward, "its forward");
+        after_recompute(work);
+        return rows_arrive(work, true);
+      case Op::backward_weight: return after(work, Op::backward_input, "its input gradient");
+      case Op::recompute: return after(work, Op::forward, "the first forward");
+      case Op::send_activation: return after(work, Op::forward, "its data is computed");
+      case Op::send_gradient: return after_gradient(work);
+      case Op::receive_activation:
+      case Op::receive_gradient: return;
+      case Op::reduce_gradient:
+      case Op::reduce_tied: return after_backwards(work);
+      case Op::update: return judge_update(work);
+      case Op::gather_parameters: return after_update(work);
+    }
+  }
+
+  // A device sees its own works end; of another device's it sees only the messages. A receive may
+  // name its send.
+  void waits_within_sight(int work) {
+    const IndexRange range = at(work).waits;
+    for (const int* wait = begin_of(program_.waits, range); wait != end_of(program_.waits, range);
+         ++wait) {
+      if (facts_.device_of(*wait) == facts_.device_of(work)) continue;
+      const int meeting = facts_.meeting_of[static_cast<std::size_t>(work)];
+      const bool own_send = meeting != none && is_receive(at(work).instruction.op) &&
+                            facts_.meetings[static_cast<std::size_t>(meeting)][0] == *wait;
+      if (own_send) continue;
+      verdict_.found(
+          concat(name(work), " waits for ", name(*wait), ", which its device cannot see"), facts_,
+          work);
+    }
+  }
+
+  /// `work` starts after its chunk's `op` for the same microbatch has ended, if there is one;
+  /// conservation asks whether.
+  void after(int work, Op op, const std::string& what) {
+    for (const int earlier : facts_.works(at(work).chunk, op, at(work).instruction.microbatch)) {
+      need(work, earlier, what);
+    }
+  }
+
+  void need(int work, int earlier, const std::string& what) {
+    ++inputs_;
+    if (before_.ended(earlier, work)) return;
+    verdict_.found(concat(name(work), " may start before ", what, ": nothing makes it wait for ",
+                          name(earlier)),
+                   facts_, work);
+  }
+
+  void after_recompute(int work) { after(work, Op::recompute, "its activations are rebuilt"); }
+
+  void after_gradient(int work) {
+    after(work, Op::backward, "its gradient is computed");
+    after(work, Op::backward_input, "its gradient is computed");
+    const int k = at(work).instruction.microbatch;
+    if (facts_.works(at(work).chunk, Op::backward, k).empty() &&
+        facts_.works(at(work).chunk, Op::backward_input, k).empty()) {
+      verdict_.found(concat(name(work), " sends a gradient that is never computed"), facts_, work);
+    }
+  }
+
+  // Forward needs the activations of the stage before, backward the gradients of the next one: all
+  // rows of the chunk, from another device by messages, from the same device as they stand.
+  void rows_arrive(int work, bool gradient) {
+    const int neighbour = at(work).instruction.stage + (gradient ? 1 : -1);
+    if (neighbour < 0 || neighbour >= program_.stages) return;
+    ++inputs_;
+    std::vector<IndexRange> pieces;
+    int late = none;
+    const auto take = [&](int source, IndexRange rows) {
+      if (before_.ended(source, work))
+        pieces.push_back(rows);
+      else
+        late = source;
+    };
+    const int k = at(work).instruction.microbatch;
+    const Op receive = gradient ? Op::receive_gradient : Op::receive_activation;
+    for (const int source : facts_.works(at(work).chunk, receive, k)) {
+      take(source, program_.channels[static_cast<std::size_t>(*at(source).channel)].rows);
+    }
+    for (const int other : facts_.chunks_of_stage[static_cast<std::size_t>(neighbour)]) {
+      if (chunk(other).device != facts_.device_of(work)) continue;
+      for (const int source : local_sources(other, gradient, k)) take(source, chunk(other).rows);
+    }
+    const IndexRange gap = first_gap(chunk(at(work).chunk).rows, std::move(pieces));
+    if (gap.size() > 0) report_gap(work, gradient, gap, late);
+  }
+
+  std::vector<int> local_sources(int other, bool gradient, int k) const {
+    std::vector<int> sources;
+    const auto add = [&](Op op) {
+      const auto works = facts_.works(other, op, k);
+      sources.insert(sources.end(), works.begin(), works.end());
+    };
+    if (!gradient) add(Op::forward);
+    if (gradient) add(Op::backward);
+    if (gradient) add(Op::backward_input);
+    return sources;
+  }
+
+  void report_gap(int work, bool gradient, IndexRange gap, int late) {
+    const bool all = gap == chunk(at(work).chunk).rows;
+    const std::string what = concat(all ? "" : rows_text(gap) + " of ",
+                                    gradient ? "the gradient of its output" : "its input");
+    const std::string why = late == none ? std::string("nothing brings them")
+                                         : concat("nothing makes it wait for ", name(late));
+    verdict_.found(concat(name(work), " may start before ", what, " has arrived: ", why), facts_,
+                   work);
+  }
+
+  bool after_all(int work, Op op) const {
+    const auto works = facts_.works(at(work).chunk, op);
+    return std::all_of(works.begin(), works.end(),
+                       [&](int earlier) { return before_.ended(earlier, work); });
+  }
+
+  void after_backwards(int work) {
+    for (const Op op : {Op::backward, Op::backward_weight}) {
+      for (const int earlier : facts_.works(at(work).chunk, op))
+        need(work, earlier, "a gradient it sums is computed");
+    }
+  }
+
+  void judge_update(int work) {
+    ++updates_;
+    for (const Op op : {Op::backward, Op::backward_weight}) {
+      for (const int earlier : facts_.works(at(work).chunk, op))
+        need(work, earlier, "a gradient it applies is computed");
+    }
+    if (chunk(at(work).chunk).replicas > 1) after_reduction(work);
+    for (std::size_t group = 0; group < program_.groups.size(); ++group) {
+      if (program_.groups[group].op == Op::reduce_tied) after_tied(work, static_cast<int>(group));
+    }
+  }
+
+  // The replicas of a stage must sum their gradients: exactly the stage's chunks, no other's.
+  void after_reduction(int work) {
+    const int own = at(work).chunk;
+    const auto& replicas = facts_.chunks_of_stage[static_cast<std::size_t>(chunk(own).stage)];
+    ++inputs_;
+    int late = none;
+    for (const int reduction : facts_.works(own, Op::reduce_gradient)) {
+      std::vector<int> members =
+          program_.groups[static_cast<std::size_t>(*at(reduction).group)].chunks;
+      std::sort(members.begin(), members.end());
+      if (members != replicas) continue;
+      if (before_.ended(reduction, work)) return;
+      late = reduction;
+    }
+    const std::string why =
+        late == none ? "no group sums exactly these" : "nothing makes it wait for " + name(late);
+    verdict_.found(concat(name(work), " may start before the gradients of the ", replicas.size(),
+                          " replicas of stage ", chunk(own).stage, " are summed: ", why),
+                   facts_, work);
+  }
+
+  void after_tied(int work, int group) {
+    const auto& members = program_.groups[static_cast<std::size_t>(group)].chunks;
+    const int own = at(work).chunk;
+    if (std::find(members.begin(), members.end(), own) == members.end()) return;
+    const auto works = facts_.works(own, Op::reduce_tied);
+    const auto sums =
+        std::find_if(works.begin(), works.end(), [&](int it) { return at(it).group == group; });
+    if (sums != works.end())
+      return need(work, *sums, "the gradients of the tied weights are summed");
+    verdict_.found(concat(name(work), " applies gradients of tied weights that are never summed"),
+                   facts_, work);
+  }
+
+  void after_update(int work) {
+    for (const int update : facts_.works(at(work).chunk, Op::update)) {
+      need(work, update, "the parameters it collects are updated");
+    }
+  }
+
+  const Facts& facts_;
+  const Program& program_;
+  const HappensBefore& before_;
+  std::size_t inputs_ = 0;
+  std::size_t updates_ = 0;
+  Verdict verdict_{"order"};
+};
+
+}  // namespace
+
+Verdict order(const Facts& facts, const HappensBefore& before) {
+  return Order(facts, before).run();
+}
+
+}  // namespace stagecraft::checks

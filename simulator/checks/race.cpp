@@ -1,0 +1,191 @@
+// Race: a buffer lives from the start of the work that allocates it to the end of the work that
+// frees it, and no two lives that share an address may touch, in any execution.
+//
+// Each device's arena is swept in an order in which the works may start, remembering for every
+// address the last life there. A new life must begin after the last one has ended. It is enough to
+// ask the last: the one before it has ended before.
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "profiles/error.hpp"
+#include "profiles/units.hpp"
+#include "simulator/checks/rules.hpp"
+
+namespace stagecraft::checks {
+
+namespace {
+
+std::size_t at(int index) {
+  return static_cast<std::size_t>(index);
+}
+
+struct Life {
+  int allocated_by = none;
+  int freed_by = none;
+  bool resident = false;
+};
+
+/// Which buffer was last at each address of one arena.
+class Addresses {
+ public:
+  /// Hands every earlier owner within the range to `ask`, then makes `buffer` the owner.
+  template <class Ask>
+  void take(Bytes first, Bytes end, int buffer, const Ask& ask) {
+    auto piece = owned_.upper_bound(first);
+    if (piece != owned_.begin() && std::prev(piece)->second.end > first) --piece;
+    while (piece != owned_.end() && piece->first < end) {
+      const auto [start, owner] = *piece;
+      ask(owner.buffer);
+      piece = owned_.erase(piece);
+      if (start < first) owned_.emplace(start, Piece{first, owner.buffer});
+      if (owner.end > end) owned_.emplace(end, owner);
+    }
+    owned_.emplace(first, Piece{end, buffer});
+  }
+
+ private:
+  struct Piece {
+    Bytes end = 0;
+    int buffer = 0;
+  };
+  std::map<Bytes, Piece> owned_;  // by first address
+};
+
+class Race {
+ public:
+  Race(const Facts& facts, const HappensBefore& before)
+      : facts_(facts),
+        program_(facts.program),
+        before_(before),
+        lives_(facts.program.buffers.size()) {}
+
+  Verdict run() {
+    std::size_t used = 0;
+    read_lives();
+    for (const Life& life : lives_) used += life.resident || life.allocated_by != none ? 1 : 0;
+    if (verdict_.holds()) sweep();
+    verdict_.proved(concat("no buffer race among ", count(used, "buffer")));
+    return verdict_;
+  }
+
+ private:
+  const Work& work(int index) const { return program_.work[at(index)]; }
+  const Buffer& buffer(int index) const { return program_.buffers[at(index)]; }
+  std::string name(int index) const { return describe(program_, index); }
+  std::string title(int index) const {
+    return concat("buffer ", index, " (", to_string(buffer(index).category), ", ",
+                  format_bytes(buffer(index).bytes), ")");
+  }
+
+  void read_lives() {
+    for (const int index : program_.resident) lives_[at(index)].resident = true;
+    for (int i = 0; i < static_cast<int>(program_.work.size()); ++i) {
+      const IndexRange range = work(i).allocates;
+      for (const int* it = begin_of(program_.allocations, range);
+           it != end_of(program_.allocations, range); ++it) {
+        allocate(*it, i);
+      }
+    }
+    for (int i = 0; i < static_cast<int>(program_.work.size()); ++i) {
+      const IndexRange range = work(i).frees;
+      for (const int* it = begin_of(program_.releases, range);
+           it != end_of(program_.releases, range); ++it) {
+        release(*it, i);
+      }
+    }
+  }
+
+  void allocate(int index, int by) {
+    Life& life = lives_[at(index)];
+    if (buffer(index).device != facts_.device_of(by)) {
+      verdict_.found(
+          concat(name(by), " allocates ", title(index), " of device ", buffer(index).device),
+          facts_, by);
+    } else if (life.resident) {
+      verdict_.found(
+          concat(name(by), " allocates ", title(index), ", which lives as long as the program"),
+          facts_, by);
+    } else if (life.allocated_by != none) {
+      verdict_.found(
+          concat(name(by), " allocates ", title(index), " after ", name(life.allocated_by)), facts_,
+          by);
+    }
+    life.allocated_by = by;
+  }
+
+  void release(int index, int by) {
+    Life& life = lives_[at(index)];
+    if (life.resident) {
+      verdict_.found(
+          concat(name(by), " frees ", title(index), ", which lives as long as the program"), facts_,
+          by);
+    } else if (life.allocated_by == none) {
+      verdict_.found(concat(name(by), " frees ", title(index), ", which nothing allocates"), facts_,
+                     by);
+    } else if (life.freed_by != none) {
+      verdict_.found(
+          concat(name(by), " frees ", title(index), " a second time, after ", name(life.freed_by)),
+          facts_, by);
+    } else if (buffer(index).device != facts_.device_of(by)) {
+      verdict_.found(concat(name(by), " frees ", title(index), " of device ", buffer(index).device),
+                     facts_, by);
+    } else if (life.allocated_by != by && !before_.ended(life.allocated_by, by)) {
+      verdict_.found(concat(name(by), " may free ", title(index), " before ",
+                            name(life.allocated_by), " has allocated it"),
+                     facts_, by);
+    }
+    life.freed_by = by;
+  }
+
+  void sweep() {
+    std::vector<Addresses> arenas(at(program_.devices));
+    for (const int index : program_.resident) place(arenas, index, none);
+    for (const int starting : before_.started()) {
+      const IndexRange range = work(starting).allocates;
+      for (const int* it = begin_of(program_.allocations, range);
+           it != end_of(program_.allocations, range); ++it) {
+        place(arenas, *it, starting);
+      }
+    }
+  }
+
+  void place(std::vector<Addresses>& arenas, int index, int starting) {
+    const Buffer& it = buffer(index);
+    if (it.bytes == 0) return;
+    arenas[at(it.device)].take(it.offset, it.offset + it.bytes, index,
+                               [&](int earlier) { judge(earlier, index, starting); });
+  }
+
+  void judge(int earlier, int later, int starting) {
+    const int end = lives_[at(earlier)].freed_by;
+    if (end != none && starting != none && before_.ended(end, starting)) return;
+    const std::string both = concat(title(earlier), " and ", title(later),
+                                    " share addresses of device ", buffer(later).device);
+    if (starting == none) {
+      const Instruction nothing;
+      return verdict_.found(both + ", and both live as long as the program", buffer(later).device,
+                            nothing);
+    }
+    const std::string why =
+        end == none ? concat(title(earlier), " is never freed")
+                    : concat("nothing makes it wait for ", name(end), ", which frees the first");
+    verdict_.found(concat(both, ": ", name(starting), " allocates the second, but ", why), facts_,
+                   starting);
+  }
+
+  const Facts& facts_;
+  const Program& program_;
+  const HappensBefore& before_;
+  std::vector<Life> lives_;
+  Verdict verdict_{"race"};
+};
+
+}  // namespace
+
+Verdict race(const Facts& facts, const HappensBefore& before) {
+  return Race(facts, before).run();
+}
+
+}  // namespace stagecraft::checks

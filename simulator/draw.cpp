@@ -1,0 +1,350 @@
+// Timelines as text.
+//
+//   d0 │0███1███········0▓▓▓▓▓▓▓1▓▓▓▓▓▓▓│ 75 % busy  61.2MiB ▃▅▇▅▃
+//
+// A column is an equal part of the time from the first start to the last end, and shows what fills
+// most of it; nothing is rounded on the way, so equal timelines give equal pictures. Work too short
+// to win a column takes the one it has most of if that would be idle; what still is not seen is
+// counted in the legend. A work with two columns or more starts with the last digits of its
+// microbatch, and always ends in the shade of its kind.
+
+#include "simulator/draw.hpp"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "profiles/error.hpp"
+#include "profiles/units.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+__extension__ using Wide = __int128;
+
+struct Look {
+  Op op;
+  std::string_view shade;
+  std::string_view letter;
+  std::string_view word;
+  std::string_view
+      color;  // Okabe and Ito's palette, which people with any colour vision can tell apart
+};
+
+constexpr std::array looks{
+    Look{Op::forward, "█", "F", "forward", "0;114;178"},
+    Look{Op::backward, "▓", "f", "backward", "230;159;0"},
+    Look{Op::backward_input, "▚", "i", "input gradient", "213;94;0"},
+    Look{Op::backward_weight, "░", "w", "weight gradient", "240;228;66"},
+    Look{Op::recompute, "▒", "r", "recompute", "0;158;115"},
+    Look{Op::update, "▄", "u", "update", "204;121;167"},
+};
+constexpr std::array<std::string_view, 9> levels{" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+constexpr std::array<std::string_view, 9> ascii_levels{" ", "_", ".", ":", "-", "=", "+", "*", "#"};
+
+constexpr int narrowest_bar = 10;
+constexpr int graph_columns = 16;
+
+const Look& look_of(Op op) {
+  return *std::find_if(looks.begin(), looks.end(),
+                       [op](const Look& look) { return look.op == op; });
+}
+
+std::size_t at(int index) {
+  return static_cast<std::size_t>(index);
+}
+
+/// Columns of a UTF-8 text whose characters are all one column wide.
+int columns(std::string_view text) {
+  return static_cast<int>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+std::string padded(const std::string& text, int width) {
+  return text + std::string(at(std::max(0, width - columns(text))), ' ');
+}
+
+std::string padded_left(const std::string& text, int width) {
+  return std::string(at(std::max(0, width - columns(text))), ' ') + text;
+}
+
+/// Time cut into columns of equal length.
+struct Scale {
+  Duration start{0};
+  Duration length{0};
+  int columns = 0;
+
+  /// Times `columns`, so that every boundary is a whole number.
+  Wide place(Duration time) const { return static_cast<Wide>((time - start).count()) * columns; }
+  Wide begin(int column) const { return static_cast<Wide>(length.count()) * column; }
+  /// The column a place lies in.
+  int column(Wide place) const {
+    const Wide found = length.count() == 0 ? 0 : place / length.count();
+    return static_cast<int>(std::clamp<Wide>(found, 0, columns - 1));
+  }
+};
+
+Scale scale_of(const Timeline& timeline, int columns) {
+  if (timeline.spans.empty()) return {.start = {}, .length = {}, .columns = columns};
+  Duration start = Duration::max();
+  Duration end = Duration::min();
+  for (const Span& span : timeline.spans) {
+    start = std::min(start, span.start);
+    end = std::max(end, span.end);
+  }
+  return {.start = start, .length = end - start, .columns = columns};
+}
+
+/// One line of columns: for each the span it shows, or none where idle.
+struct Bar {
+  std::vector<const Span*> cells;
+  int hidden = 0;
+};
+
+class BarMaker {
+ public:
+  explicit BarMaker(const Scale& scale) : scale_(scale) {
+    bar_.cells.resize(at(scale.columns), nullptr);
+    won_.resize(bar_.cells.size(), 0);
+    busy_.resize(bar_.cells.size(), 0);
+  }
+
+  Bar make(const std::vector<const Span*>& spans) {
+    for (const Span* span : spans)
+      each_column(*span, [&](int column, Wide part) { contend(*span, column, part); });
+    for (std::size_t column = 0; column < won_.size(); ++column) {
+      const Wide idle = scale_.length.count() - busy_[column];
+      if (idle > won_[column]) bar_.cells[column] = nullptr;
+    }
+    for (const Span* span : spans) show(*span);
+    return bar_;
+  }
+
+ private:
+  template <class Use>
+  void each_column(const Span& span, const Use& use) const {
+    const Wide first = scale_.place(span.start);
+    const Wide end = scale_.place(span.end);
+    if (first >= end) return;
+    for (int column = scale_.column(first); column < scale_.columns && scale_.begin(column) < end;
+         ++column) {
+      use(column, std::min(end, scale_.begin(column + 1)) - std::max(first, scale_.begin(column)));
+    }
+  }
+
+  void contend(const Span& span, int column, Wide part) {
+    busy_[at(column)] += part;
+    if (part <= won_[at(column)]) return;
+    won_[at(column)] = part;
+    bar_.cells[at(column)] = &span;
+  }
+
+  void show(const Span& span) {
+    int best = -1;
+    Wide most = 0;
+    bool seen = false;
+    each_column(span, [&](int column, Wide part) {
+      seen = seen || bar_.cells[at(column)] == &span;
+      if (part > most && bar_.cells[at(column)] == nullptr) {
+        most = part;
+        best = column;
+      }
+    });
+    if (seen || span.start >= span.end) return;
+    if (best < 0)
+      ++bar_.hidden;
+    else
+      bar_.cells[at(best)] = &span;
+  }
+
+  const Scale scale_;
+  Bar bar_;
+  std::vector<Wide> won_;   // what the shown span fills of each column
+  std::vector<Wide> busy_;  // what all spans fill
+};
+
+std::string shade(Op op, const DrawOptions& options) {
+  return std::string(options.unicode ? look_of(op).shade : look_of(op).letter);
+}
+
+std::string painted(const std::string& text, Op op, const DrawOptions& options) {
+  return options.color ? concat("\x1b[38;2;", look_of(op).color, "m", text, "\x1b[0m") : text;
+}
+
+/// `width` columns of one span: the last digits of its microbatch, then its shade.
+std::string block(const Span& span, int width, const DrawOptions& options) {
+  std::string text = width < 2 ? "" : std::to_string(span.instruction.microbatch);
+  if (const auto most = at(std::max(width - 1, 0)); text.size() > most)
+    text = text.substr(text.size() - most);
+  for (int column = columns(text); column < width; ++column)
+    text += shade(span.instruction.op, options);
+  return painted(text, span.instruction.op, options);
+}
+
+std::string bar_text(const Bar& bar, const DrawOptions& options) {
+  std::string text;
+  const auto& cells = bar.cells;
+  for (std::size_t first = 0, end = 0; first < cells.size(); first = end) {
+    for (end = first + 1; end < cells.size() && cells[end] == cells[first];) ++end;
+    const int width = static_cast<int>(end - first);
+    if (cells[first]) {
+      text += block(*cells[first], width, options);
+    } else {
+      for (int column = 0; column < width; ++column) text += options.unicode ? "·" : ".";
+    }
+  }
+  return text;
+}
+
+Bytes sum(const MemoryUse& use) {
+  Bytes all = 0;
+  for (const Bytes bytes : use) all += bytes;
+  return all;
+}
+
+/// The most memory in use during each column.
+std::vector<Bytes> memory_columns(const std::vector<MemorySample>& samples, const Scale& scale) {
+  std::vector<Bytes> most(at(scale.columns), 0);
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    const Wide first = scale.place(samples[i].time);
+    const Wide last =
+        i + 1 < samples.size() ? scale.place(samples[i + 1].time) - 1 : scale.begin(scale.columns);
+    for (int column = scale.column(first); column <= scale.column(std::max(first, last));
+         ++column) {
+      most[at(column)] = std::max(most[at(column)], sum(samples[i].use));
+    }
+  }
+  return most;
+}
+
+std::string graph(const std::vector<Bytes>& values, Bytes top, const DrawOptions& options) {
+  std::string text;
+  for (const Bytes value : values) {
+    const Wide level = top <= 0 ? 0 : (static_cast<Wide>(value) * 8 + top - 1) / top;
+    const auto index = static_cast<std::size_t>(std::clamp<Wide>(level, 0, 8));
+    text += options.unicode ? levels[index] : ascii_levels[index];
+  }
+  return text;
+}
+
+bool in_compute(const Span& span) {
+  return span.lane == Lane::compute && is_compute(span.instruction.op);
+}
+
+/// What stands left and right of the bars, for every device.
+class Picture {
+ public:
+  Picture(const Timeline& timeline, const DrawOptions& options)
+      : timeline_(timeline), options_(options) {
+    spans_.resize(at(timeline.devices));
+    for (const Span& span : timeline.spans) {
+      if (in_compute(span)) spans_[at(span.device)].push_back(&span);
+    }
+    for (int device = 0; device < timeline.devices; ++device) left_.push_back(concat(" d", device));
+    for (auto& text : left_) text = padded(text, columns(left_.back())) + " ";
+    note_busy();
+    if (options.memory) note_memory();
+  }
+
+  std::string draw() const {
+    const int around = columns(left_.front()) + 2 + columns(right_.front());
+    const Scale scale = scale_of(timeline_, std::max(narrowest_bar, options_.width - around));
+    const std::string wall = options_.unicode ? "│" : "|";
+    std::string text;
+    int hidden = 0;
+    for (std::size_t device = 0; device < spans_.size(); ++device) {
+      const Bar bar = BarMaker(scale).make(spans_[device]);
+      hidden += bar.hidden;
+      text += left_[device] + wall + bar_text(bar, options_) + wall + right_[device] + "\n";
+    }
+    return text + legend(scale, hidden);
+  }
+
+ private:
+  void note_busy() {
+    const Wide step = scale_of(timeline_, 1).length.count();
+    for (std::size_t device = 0; device < spans_.size(); ++device) {
+      Wide busy = 0;
+      for (const Span* span : spans_[device]) {
+        if (span->instruction.op != Op::update) busy += span->time().count();
+      }
+      const Wide percent = step == 0 ? 0 : (busy * 200 + step) / (2 * step);
+      const std::string number = std::to_string(static_cast<long long>(percent));
+      right_.push_back(" " + padded_left(number, 3) + (device == 0 ? " % busy" : " %     "));
+    }
+  }
+
+  void note_memory() {
+    if (timeline_.memory.size() != spans_.size() || spans_.empty()) return;
+    const Scale scale = scale_of(timeline_, graph_columns);
+    std::vector<std::vector<Bytes>> columns_of;
+    std::vector<std::string> peaks;
+    Bytes top = 0;
+    int width = 0;
+    for (const auto& samples : timeline_.memory) {
+      columns_of.push_back(memory_columns(samples, scale));
+      const Bytes peak = *std::max_element(columns_of.back().begin(), columns_of.back().end());
+      top = std::max(top, peak);
+      peaks.push_back(format_bytes(peak));
+      width = std::max(width, columns(peaks.back()));
+    }
+    const int room =
+        options_.width - columns(left_.front()) - columns(right_.front()) - 2 - narrowest_bar;
+    for (std::size_t device = 0; device < peaks.size(); ++device) {
+      if (room >= width + 2) right_[device] += "  " + padded_left(peaks[device], width);
+      if (room >= width + 3 + graph_columns)
+        right_[device] += " " + graph(columns_of[device], top, options_);
+    }
+  }
+
+  std::string legend(const Scale& scale, int hidden) const {
+    std::string text = padded("", columns(left_.front()) + 1) + "digit = microbatch,";
+    for (const Look& look : looks) {
+      const bool used = std::any_of(
+          timeline_.spans.begin(), timeline_.spans.end(),
+          [&](const Span& span) { return in_compute(span) && span.instruction.op == look.op; });
+      if (used)
+        text += concat(" ", painted(shade(look.op, options_), look.op, options_), " ", look.word);
+    }
+    text += options_.unicode ? " · idle" : " . idle";
+    if (scale.length.count() > 0)
+      text += concat(", ", scale.columns, " columns = ", format_duration(scale.length));
+    if (hidden > 0) text += concat(", ", hidden, " too short to show");
+    return text + "\n";
+  }
+
+  const Timeline& timeline_;
+  const DrawOptions& options_;
+  std::vector<std::vector<const Span*>> spans_;  // per device, its compute
+  std::vector<std::string> left_, right_;
+};
+
+bool several_stages(const std::vector<Instruction>& order) {
+  return std::any_of(order.begin(), order.end(),
+                     [&](const Instruction& it) { return it.stage != order[0].stage; });
+}
+
+}  // namespace
+
+std::string draw(const Timeline& timeline, const DrawOptions& options) {
+  if (timeline.devices < 1) return "";
+  return Picture(timeline, options).draw();
+}
+
+std::string draw(const Schedule& schedule, const DrawOptions& options) {
+  const bool stages = std::any_of(schedule.devices.begin(), schedule.devices.end(), several_stages);
+  const std::string last = concat(" d", schedule.devices.empty() ? 0 : schedule.devices.size() - 1);
+  std::string text;
+  for (std::size_t device = 0; device < schedule.devices.size(); ++device) {
+    text += padded(concat(" d", device), columns(last)) + (options.unicode ? " │" : " |");
+    for (const Instruction& it : schedule.devices[device]) {
+      const std::string stage = stages ? std::to_string(it.stage) : "";
+      text += " " + painted(concat(stage, letter(it.op), it.microbatch), it.op, options);
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace stagecraft
