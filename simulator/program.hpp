@@ -71,12 +71,30 @@ struct Group {
   bool operator==(const Group&) const = default;
 };
 
+/// What a buffer holds for its chunk.
+enum class BufferRole : std::uint8_t {
+  parameters,
+  gradients,
+  optimizer,
+  input,             ///< the stage's input; for a stage fed on its own device this is also the producer's output
+  saved,             ///< what the forward leaves for the backward
+  saved_for_weight,  ///< what the input gradient leaves for the weight gradient
+  output,            ///< the stage's output, until it is sent
+  output_gradient,   ///< arrives for the backward; from a next stage on the same device it is that one's input gradient
+  input_gradient,    ///< the backward's result, until it is sent
+  workspace,
+};
+std::string_view to_string(BufferRole role);
+
 /// A piece of one device's memory: `offset` bytes into its arena.
 struct Buffer {
   int device = 0;
   MemoryCategory category = MemoryCategory::activations;
   Bytes bytes = 0;
   Bytes offset = 0;
+  BufferRole role = BufferRole::input;
+  int chunk = 0;
+  int microbatch = 0;  ///< zero for parameters, gradients and optimizer
   bool operator==(const Buffer&) const = default;
 };
 
@@ -116,7 +134,7 @@ struct Program {
 inline const int* begin_of(const std::vector<int>& table, IndexRange range) { return table.data() + range.first; }
 inline const int* end_of(const std::vector<int>& table, IndexRange range) { return table.data() + range.end; }
 
-/// "SF0.3 on device 1 (stage 0, replica 1)": for messages.
+/// "SF0.3 on device 1 (stage 0, replica 1)": for messages. The replica is left out where the stage has one.
 std::string describe(const Program& program, int work);
 
 }  // namespace stagecraft

@@ -1,0 +1,114 @@
+// Do the options fit the schedule? Everything later relies on the answer.
+
+#include <string>
+
+#include "profiles/error.hpp"
+#include "simulator/lowering/passes.hpp"
+
+namespace stagecraft::lowering {
+
+namespace {
+
+/// Memory figures above this (4 PiB) are mistakes, and sums of them could overflow.
+constexpr Bytes most_bytes = Bytes{1} << 52;
+
+template <class Table>
+void require_one_per_stage(const Table& table, std::string_view what, int stages) {
+  if (table.empty() || table.size() == index(stages)) return;
+  fail("lower: ", what, " lists ", table.size(), " stages; the schedule has ", stages);
+}
+
+void require_bytes(Bytes bytes, std::string_view what, int stage) {
+  if (bytes >= 0 && bytes <= most_bytes) return;
+  fail("lower: ", what, " of stage ", stage, " is ", bytes, " bytes; expected 0 to ", most_bytes);
+}
+
+int replica_count(const LowerOptions& options, int stage) {
+  return options.replicas.empty() ? 1 : static_cast<int>(options.replicas[index(stage)].size());
+}
+
+/// Stages of one pipeline device share their replicas, and no two pipeline devices share a program
+/// device.
+void require_replicas(const Schedule& schedule, const LowerOptions& options) {
+  if (options.replicas.empty()) return;
+  std::vector<int> owner;  // pipeline device of each program device, -1: none yet
+  std::vector<int> first_stage(schedule.devices.size(), -1);
+  for (int stage = 0; stage < schedule.stages; ++stage) {
+    const std::vector<int>& replicas = options.replicas[index(stage)];
+    if (replicas.empty()) fail("lower: stage ", stage, " has no device");
+    const int home = schedule.device_of_stage[index(stage)];
+    int& first = first_stage[index(home)];
+    if (first >= 0) {
+      if (replicas == options.replicas[index(first)]) continue;
+      fail("lower: stages ", first, " and ", stage,
+           " share a pipeline device, but not their devices");
+    }
+    first = stage;
+    for (const int device : replicas) {
+      if (device < 0) fail("lower: stage ", stage, " is on device ", device);
+      if (index(device) >= owner.size()) owner.resize(index(device) + 1, -1);
+      if (owner[index(device)] >= 0) fail("lower: device ", device, " is used twice");
+      owner[index(device)] = home;
+    }
+  }
+}
+
+void require_rows(const Schedule& schedule, const LowerOptions& options) {
+  if (options.rows < 1) fail("lower: a microbatch needs at least one row, not ", options.rows);
+  if (options.replica_policy != ReplicaPolicy::split) return;
+  for (int stage = 0; stage < schedule.stages; ++stage) {
+    const int replicas = replica_count(options, stage);
+    if (replicas <= options.rows) continue;
+    fail("lower: stage ", stage, " splits microbatches over ", replicas,
+         " replicas, but a microbatch has ", options.rows, " rows");
+  }
+}
+
+void require_memory(const Schedule& schedule, const LowerOptions& options) {
+  require_one_per_stage(options.memory, "memory", schedule.stages);
+  require_one_per_stage(options.boundary, "boundary", schedule.stages);
+  for (int stage = 0; stage < schedule.stages; ++stage) {
+    if (!options.boundary.empty()) {
+      require_bytes(options.boundary[index(stage)], "boundary", stage);
+    }
+    if (options.memory.empty()) continue;
+    const std::vector<ChunkMemory>& replicas = options.memory[index(stage)];
+    if (replicas.size() != index(replica_count(options, stage))) {
+      fail("lower: memory of stage ", stage, " lists ", replicas.size(), " replicas; it has ",
+           replica_count(options, stage));
+    }
+    for (const ChunkMemory& memory : replicas) {
+      for (const Bytes bytes :
+           {memory.parameters, memory.gradients, memory.optimizer, memory.saved,
+            memory.saved_for_weight, memory.input, memory.output, memory.workspace}) {
+        require_bytes(bytes, "memory", stage);
+      }
+    }
+  }
+}
+
+void require_ties(const Schedule& schedule, const LowerOptions& options) {
+  for (const StageTie& tie : options.ties) {
+    for (const int stage : {tie.owner, tie.user}) {
+      if (stage < 0 || stage >= schedule.stages) {
+        fail("lower: a tie names stage ", stage, " of ", schedule.stages);
+      }
+    }
+    if (tie.owner == tie.user) fail("lower: stage ", tie.owner, " is tied to itself");
+    require_bytes(tie.bytes, "tied weights", tie.owner);
+  }
+}
+
+}  // namespace
+
+void require_fitting(const Schedule& schedule, const LowerOptions& options) {
+  validate(schedule);
+  require_one_per_stage(options.replicas, "replicas", schedule.stages);
+  require_one_per_stage(options.recompute, "recompute", schedule.stages);
+  require_replicas(schedule, options);
+  require_rows(schedule, options);
+  require_memory(schedule, options);
+  require_ties(schedule, options);
+}
+
+}  // namespace stagecraft::lowering

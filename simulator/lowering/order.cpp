@@ -1,0 +1,208 @@
+// One global order of communication, so that nothing can deadlock.
+//
+// Call a send with its receive, or a collective with all its members, one *operation*. Take any
+// total order < of the operations that extends the program's dependencies, and let every device
+// issue its part in that order:
+//
+//   device 0   F0.0 ── SF0.0 ─ F0.1 ── SF0.1 ──────── RB0.0 ─ B0.0        columns: the same
+//   operation,
+//                        │               │              │                 a < b < c from left to
+//                        right
+//   device 1           RF1.0 ─ F1.0 ── RF1.1 ── B1.0 ─ SB1.0
+//                        a               b              c
+//
+// Then even blocking sends without any buffer, on a single communication lane per device, never
+// deadlock. Proof: let x be the least operation that has not finished. All smaller ones have, so x
+// is the next communication of each device that takes part in it. What x waits for is computed from
+// smaller operations only, so that finishes too. Now all of x's devices are in x, and x finishes;
+// hence every operation does.
+//
+// The order used here is by start times of a nominal run (a forward takes 100, a transfer 1), ties
+// by number: every wait adds at least one to the start, so the order extends the dependencies.
+// Whether real times agree does not matter for the proof; that they roughly do keeps lanes from
+// idling behind an early receive.
+//
+// If a schedule's own order has a cycle, no such order exists. The program is numbered all the
+// same, so that `check` can show the cycle: the run goes on as if the first device that is stuck
+// did not need to wait.
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <tuple>
+
+#include "simulator/lowering/passes.hpp"
+
+namespace stagecraft::lowering {
+
+namespace {
+
+std::int64_t nominal_time(Op op) {
+  switch (op) {
+    case Op::forward:
+    case Op::backward_input:
+    case Op::backward_weight:
+    case Op::recompute: return 100;
+    case Op::backward: return 200;
+    case Op::send_activation:
+    case Op::receive_activation:
+    case Op::send_gradient:
+    case Op::receive_gradient:
+    case Op::reduce_gradient:
+    case Op::reduce_tied:
+    case Op::gather_parameters:
+    case Op::update: return 1;
+  }
+  return 1;
+}
+
+/// For each work the least number of the works that make up its operation; compute stands for
+/// itself.
+std::vector<int> operations(const Draft& draft) {
+  const std::vector<Work>& work = draft.program.work;
+  std::vector<int> operation(work.size());
+  std::iota(operation.begin(), operation.end(), 0);
+  for (const Wait& wait : draft.waits) {
+    if (work[index(wait.work)].lane == Lane::receive) operation[index(wait.work)] = wait.on;
+  }
+  std::vector<int> first_member(draft.program.groups.size(), -1);
+  for (std::size_t i = 0; i < work.size(); ++i) {
+    if (!work[i].group) continue;
+    int& first = first_member[index(*work[i].group)];
+    if (first < 0) first = static_cast<int>(i);
+    operation[i] = first;
+  }
+  return operation;
+}
+
+/// The run at nominal times, operation by operation, as soon as all they wait for is done.
+class NominalRun {
+ public:
+  NominalRun(const Draft& draft, const std::vector<int>& operation)
+      : draft_(draft),
+        waiting_for_(operation.size(), 0),
+        start_(operation.size(), 0),
+        done_(operation.size(), 0),
+        next_compute_(draft.compute.size(), 0) {
+    std::vector<KeyedValue> edges;
+    for (const Wait& wait : draft.waits) {
+      add_edge(edges, operation[index(wait.on)], operation[index(wait.work)]);
+    }
+    for (const auto& order : draft.compute) {
+      for (std::size_t i = 1; i < order.size(); ++i) add_edge(edges, order[i - 1], order[i]);
+    }
+    successors_ = group_by_key(edges, operation.size());
+    for (std::size_t i = 0; i < operation.size(); ++i) {
+      if (operation[i] != static_cast<int>(i)) continue;
+      ++remaining_;
+      if (waiting_for_[i] == 0) ready_.push_back(static_cast<int>(i));
+    }
+  }
+
+  /// Start times by operation.
+  std::vector<std::int64_t> run() {
+    std::size_t next = 0;
+    while (remaining_ > 0) {
+      if (next == ready_.size()) ready_.push_back(first_stuck());
+      finish(ready_[next++]);
+    }
+    return start_;
+  }
+
+ private:
+  void add_edge(std::vector<KeyedValue>& edges, int from, int to) {
+    if (from == to) return;
+    edges.push_back({from, to});
+    ++waiting_for_[index(to)];
+  }
+
+  void finish(int operation) {
+    if (done_[index(operation)] != 0) return;
+    done_[index(operation)] = 1;
+    --remaining_;
+    const Op op = draft_.program.work[index(operation)].instruction.op;
+    const std::int64_t end = start_[index(operation)] + nominal_time(op);
+    const IndexRange range = successors_.ranges[index(operation)];
+    for (int i = range.first; i < range.end; ++i) {
+      const std::size_t next = index(successors_.values[index(i)]);
+      if (done_[next] != 0) continue;
+      start_[next] = std::max(start_[next], end);
+      if (--waiting_for_[next] == 0) ready_.push_back(static_cast<int>(next));
+    }
+  }
+
+  /// The next compute of the first device that has any left: every cycle holds some, since messages
+  /// alone form none.
+  int first_stuck() {
+    for (std::size_t device = 0;; ++device) {
+      const std::vector<int>& order = draft_.compute[device];
+      std::size_t& next = next_compute_[device];
+      while (next < order.size() && done_[index(order[next])] != 0) ++next;
+      if (next < order.size()) return order[next];
+    }
+  }
+
+  const Draft& draft_;
+  Grouped successors_;
+  std::vector<int> waiting_for_;
+  std::vector<std::int64_t> start_;
+  std::vector<char> done_;
+  std::vector<std::size_t> next_compute_;
+  std::vector<int> ready_;
+  int remaining_ = 0;
+};
+
+/// All work by start, then operation, then number: a send stands right before its receive.
+std::vector<int> global_order(const std::vector<int>& operation,
+                              const std::vector<std::int64_t>& start) {
+  std::vector<int> order(operation.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](int a, int b) {
+    const auto key = [&](int i) {
+      return std::tuple(start[index(operation[index(i)])], operation[index(i)], i);
+    };
+    return key(a) < key(b);
+  });
+  return order;
+}
+
+void renumber(std::optional<int>& work, const std::vector<int>& number) {
+  if (work) work = number[index(*work)];
+}
+
+void renumber(Draft& draft, const std::vector<int>& order) {
+  std::vector<int> number(order.size());
+  std::vector<Work> work;
+  work.reserve(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    number[index(order[i])] = static_cast<int>(i);
+    work.push_back(draft.program.work[index(order[i])]);
+  }
+  draft.program.work = std::move(work);
+  for (Wait& wait : draft.waits) wait = {number[index(wait.work)], number[index(wait.on)]};
+  for (auto& list : draft.compute) {
+    for (int& item : list) item = number[index(item)];
+  }
+  for (Passage& passage : draft.passages) {
+    renumber(passage.forward, number);
+    renumber(passage.recompute, number);
+    renumber(passage.backward, number);
+    renumber(passage.weight, number);
+  }
+}
+
+}  // namespace
+
+void order_communication(Draft& draft) {
+  const std::vector<int> operation = operations(draft);
+  const std::vector<std::int64_t> start = NominalRun(draft, operation).run();
+  renumber(draft, global_order(operation, start));
+  Program& program = draft.program;
+  program.order.resize(index(program.devices));
+  for (std::size_t i = 0; i < program.work.size(); ++i) {
+    const int device = program.chunks[index(program.work[i].chunk)].device;
+    program.order[index(device)].push_back(static_cast<int>(i));
+  }
+}
+
+}  // namespace stagecraft::lowering

@@ -1,0 +1,114 @@
+// The passes of lowering, and the draft they hand on to each other. Internal to the simulator.
+
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "simulator/lower.hpp"
+
+namespace stagecraft::lowering {
+
+/// `work` waits until `on` has ended; a receive only until its send has started.
+struct Wait {
+  int work = 0;
+  int on = 0;
+};
+
+/// What one chunk computes for one microbatch: indices of work. Empty where a replica sits this
+/// microbatch out.
+struct Passage {
+  std::optional<int> forward;
+  std::optional<int> recompute;
+  std::optional<int> backward;  ///< B or I
+  std::optional<int> weight;    ///< W, when it is on its own
+  bool coupled = false;         ///< the recomputation waits for the gradient, as its backward does
+};
+
+/// A program being made. Until `order_communication`, work is numbered in order of creation.
+struct Draft {
+  const Schedule& schedule;
+  const LowerOptions& options;
+  Program program;
+  std::vector<std::vector<int>> chunks_of_stage;     ///< by replica
+  std::vector<std::vector<int>> compute;             ///< per device: compute work in order
+  std::vector<Passage> passages;                     ///< see `passage`
+  std::vector<Wait> waits;                           ///< in any order
+  std::vector<std::vector<int>> gradients_complete;  ///< per chunk: the work its update waits for
+};
+
+// --- The passes, in order
+// -------------------------------------------------------------------------
+
+/// Throws Error (input) unless the schedule is valid and the options fit it.
+void require_fitting(const Schedule& schedule, const LowerOptions& options);
+
+/// A chunk for every replica of every stage, and its compute work in the schedule's order.
+Draft place_stages(const Schedule& schedule, const LowerOptions& options);
+
+/// R right before B or I where a stage recomputes and the schedule does not say when.
+void add_recomputation(Draft& draft);
+
+/// Sends and receives between stages on different devices, and the waits that hand data on.
+void add_transfers(Draft& draft);
+
+/// Gradients summed over replicas, then over tied stages.
+void add_reductions(Draft& draft);
+
+/// One optimizer step per chunk, after everything its device computes.
+void add_updates(Draft& draft);
+
+/// Which version of its weights each instruction meets.
+void name_versions(Draft& draft);
+
+/// Renumbers all work in one global order, and merges it into the devices' issue order.
+void order_communication(Draft& draft);
+
+/// Buffers with their lives, and a place in the arena for each; adds the waits that reuse of memory
+/// calls for.
+void place_buffers(Draft& draft);
+
+/// Writes the waits into the program's table.
+void write_waits(Draft& draft);
+
+// --- What several of them need
+// --------------------------------------------------------------------
+
+inline std::size_t index(int i) {
+  return static_cast<std::size_t>(i);
+}
+
+inline Passage& passage(Draft& draft, int chunk, int microbatch) {
+  return draft.passages[index(chunk) * index(draft.program.microbatches) + index(microbatch)];
+}
+inline const Passage& passage(const Draft& draft, int chunk, int microbatch) {
+  return draft.passages[index(chunk) * index(draft.program.microbatches) + index(microbatch)];
+}
+
+/// Appends work of this chunk, and returns its index.
+int add_work(Draft& draft, Instruction instruction, int chunk);
+
+inline void add_wait(Draft& draft, int work, int on) {
+  draft.waits.push_back({work, on});
+}
+
+/// Whether the chunk takes part in the microbatch: always under `split`, in turn under
+/// `round_robin`.
+bool takes_part(const Draft& draft, const Chunk& chunk, int microbatch);
+
+/// Whether both stages live on the same pipeline device.
+bool same_device(const Schedule& schedule, int stage, int other);
+
+/// Rows by key as one flat table: the values of key k are [ranges[k].first, ranges[k].end), in the
+/// order they came.
+struct Grouped {
+  std::vector<IndexRange> ranges;
+  std::vector<int> values;
+};
+struct KeyedValue {
+  int key = 0;
+  int value = 0;
+};
+Grouped group_by_key(const std::vector<KeyedValue>& rows, std::size_t keys);
+
+}  // namespace stagecraft::lowering

@@ -1,0 +1,91 @@
+// Which chunk computes what: stages and their replicas take their devices.
+//
+// Under `split`, replica i of r owns rows [rows i / r, rows (i + 1) / r) of every microbatch:
+// shares differ by at most one row and never depend on anything else. Under `round_robin` it owns
+// whole microbatches i, i + r, i + 2r, …
+
+#include <algorithm>
+
+#include "simulator/lowering/passes.hpp"
+
+namespace stagecraft::lowering {
+
+namespace {
+
+std::vector<std::vector<int>> devices_of_stages(const Schedule& schedule,
+                                                const LowerOptions& options) {
+  if (!options.replicas.empty()) return options.replicas;
+  std::vector<std::vector<int>> devices;
+  for (const int device : schedule.device_of_stage) devices.push_back({device});
+  return devices;
+}
+
+IndexRange rows_of(const LowerOptions& options, int replica, int replicas) {
+  if (options.replica_policy == ReplicaPolicy::round_robin) return {0, options.rows};
+  const auto boundary = [&](int i) {
+    return static_cast<int>(std::int64_t{options.rows} * i / replicas);
+  };
+  return {boundary(replica), boundary(replica + 1)};
+}
+
+void add_chunks(Draft& draft, const std::vector<std::vector<int>>& devices) {
+  for (int stage = 0; stage < draft.program.stages; ++stage) {
+    auto& chunks = draft.chunks_of_stage.emplace_back();
+    const int replicas = static_cast<int>(devices[index(stage)].size());
+    for (int replica = 0; replica < replicas; ++replica) {
+      chunks.push_back(static_cast<int>(draft.program.chunks.size()));
+      draft.program.chunks.push_back({.stage = stage,
+                                      .device = devices[index(stage)][index(replica)],
+                                      .replica = replica,
+                                      .replicas = replicas,
+                                      .rows = rows_of(draft.options, replica, replicas)});
+    }
+  }
+}
+
+void note(Passage& passage, Op op, int work) {
+  if (op == Op::forward) passage.forward = work;
+  if (op == Op::recompute) passage.recompute = work;
+  if (op == Op::backward || op == Op::backward_input) passage.backward = work;
+  if (op == Op::backward_weight) passage.weight = work;
+}
+
+void add_compute(Draft& draft, const Instruction& instruction) {
+  for (const int chunk : draft.chunks_of_stage[index(instruction.stage)]) {
+    const Chunk& place = draft.program.chunks[index(chunk)];
+    if (!takes_part(draft, place, instruction.microbatch)) continue;
+    const int work = add_work(draft, instruction, chunk);
+    draft.compute[index(place.device)].push_back(work);
+    note(passage(draft, chunk, instruction.microbatch), instruction.op, work);
+  }
+}
+
+}  // namespace
+
+Draft place_stages(const Schedule& schedule, const LowerOptions& options) {
+  Draft draft{.schedule = schedule,
+              .options = options,
+              .program = {},
+              .chunks_of_stage = {},
+              .compute = {},
+              .passages = {},
+              .waits = {},
+              .gradients_complete = {}};
+  Program& program = draft.program;
+  program.stages = schedule.stages;
+  program.microbatches = schedule.microbatches;
+  add_chunks(draft, devices_of_stages(schedule, options));
+  program.devices = static_cast<int>(schedule.devices.size());
+  if (!options.replicas.empty()) program.devices = 0;
+  for (const Chunk& chunk : program.chunks) {
+    program.devices = std::max(program.devices, chunk.device + 1);
+  }
+  draft.compute.resize(index(program.devices));
+  draft.passages.resize(program.chunks.size() * index(program.microbatches));
+  for (const auto& order : schedule.devices) {
+    for (const Instruction& instruction : order) add_compute(draft, instruction);
+  }
+  return draft;
+}
+
+}  // namespace stagecraft::lowering

@@ -1,0 +1,39 @@
+// Recomputation: stages that keep only their input rebuild the rest before the backward.
+//
+// The R added here is *coupled*: it waits for the gradient like the backward behind it, as if it
+// were part of it. 1F1B then takes (m + p - 1)(2f + b). A schedule that places R itself has thought
+// of a better moment (*decoupled*: R waits for its forward only), and is left alone.
+
+#include "simulator/lowering/passes.hpp"
+
+namespace stagecraft::lowering {
+
+namespace {
+
+bool recomputes(const LowerOptions& options, int stage) {
+  return !options.recompute.empty() && options.recompute[index(stage)] == Recompute::full;
+}
+
+}  // namespace
+
+void add_recomputation(Draft& draft) {
+  for (std::vector<int>& order : draft.compute) {
+    std::vector<int> extended;
+    extended.reserve(order.size());
+    for (const int item : order) {
+      const Work work = draft.program.work[index(item)];
+      const auto [op, stage, microbatch] = work.instruction;
+      const bool goes_back = op == Op::backward || op == Op::backward_input;
+      Passage& here = passage(draft, work.chunk, microbatch);
+      if (goes_back && recomputes(draft.options, stage) && !here.recompute) {
+        here.recompute = add_work(draft, {Op::recompute, stage, microbatch}, work.chunk);
+        here.coupled = true;
+        extended.push_back(*here.recompute);
+      }
+      extended.push_back(item);
+    }
+    order = std::move(extended);
+  }
+}
+
+}  // namespace stagecraft::lowering

@@ -1,0 +1,85 @@
+// Gradients summed over replicas (G), and over stages that hold copies of the same weights (T).
+//
+// A chunk's G may start right after its last backward, while its device goes on with other chunks.
+// T follows the G of all its members. Tied stages on one device need no message: their updates just
+// wait for both gradients.
+
+#include "simulator/lowering/passes.hpp"
+
+namespace stagecraft::lowering {
+
+namespace {
+
+/// Per chunk, the work after which its gradient is complete, so far.
+using Completion = std::vector<std::vector<int>>;
+
+/// The last B or W of each chunk in its device's order; none for a replica that never had a turn.
+Completion last_backwards(const Draft& draft) {
+  Completion last(draft.program.chunks.size());
+  for (const auto& order : draft.compute) {
+    for (const int item : order) {
+      const Work& work = draft.program.work[index(item)];
+      if (is_backward(work.instruction.op)) last[index(work.chunk)] = {item};
+    }
+  }
+  return last;
+}
+
+/// The group's work, one item per member; afterwards the members' gradients are complete when it
+/// has ended.
+void add_collective(Draft& draft, Op op, const std::vector<int>& chunks, Bytes bytes,
+                    Completion& completion) {
+  const int group = static_cast<int>(draft.program.groups.size());
+  draft.program.groups.push_back({.op = op, .chunks = chunks, .bytes = bytes});
+  for (const int chunk : chunks) {
+    const int stage = draft.program.chunks[index(chunk)].stage;
+    const int work = add_work(draft, {op, stage, draft.program.microbatches - 1}, chunk);
+    draft.program.work[index(work)].group = group;
+    for (const int on : completion[index(chunk)]) add_wait(draft, work, on);
+    completion[index(chunk)] = {work};
+  }
+}
+
+Bytes gradient_bytes(const Draft& draft, int stage) {
+  return draft.options.memory.empty() ? 0 : draft.options.memory[index(stage)].front().gradients;
+}
+
+void reduce_tie(Draft& draft, const StageTie& tie, Completion& completion) {
+  std::vector<int> members = draft.chunks_of_stage[index(tie.owner)];
+  const std::vector<int>& users = draft.chunks_of_stage[index(tie.user)];
+  members.insert(members.end(), users.begin(), users.end());
+  add_collective(draft, Op::reduce_tied, members, tie.bytes, completion);
+}
+
+/// Both copies are complete when both gradients are.
+void join_tie(const Draft& draft, const StageTie& tie, Completion& completion) {
+  const std::vector<int>& owners = draft.chunks_of_stage[index(tie.owner)];
+  const std::vector<int>& users = draft.chunks_of_stage[index(tie.user)];
+  for (std::size_t replica = 0; replica < owners.size(); ++replica) {
+    std::vector<int>& owner = completion[index(owners[replica])];
+    std::vector<int>& user = completion[index(users[replica])];
+    owner.insert(owner.end(), user.begin(), user.end());
+    user = owner;
+  }
+}
+
+}  // namespace
+
+void add_reductions(Draft& draft) {
+  Completion completion = last_backwards(draft);
+  for (int stage = 0; stage < draft.program.stages; ++stage) {
+    const std::vector<int>& chunks = draft.chunks_of_stage[index(stage)];
+    if (chunks.size() < 2) continue;
+    add_collective(draft, Op::reduce_gradient, chunks, gradient_bytes(draft, stage), completion);
+  }
+  for (const StageTie& tie : draft.options.ties) {
+    if (same_device(draft.schedule, tie.owner, tie.user)) {
+      join_tie(draft, tie, completion);
+    } else {
+      reduce_tie(draft, tie, completion);
+    }
+  }
+  draft.gradients_complete = std::move(completion);
+}
+
+}  // namespace stagecraft::lowering

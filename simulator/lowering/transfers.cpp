@@ -1,0 +1,142 @@
+// From stage to stage: messages between devices, plain waits within one.
+//
+// Replicas of neighbouring stages may differ in number. Under `split` every pair of replicas that
+// share rows has a channel that carries just these rows; with 2 replicas before 3, and 6 rows:
+//
+//   stage s      [0    1    2 | 3    4    5]
+//   stage s + 1  [0    1 | 2    3 | 4    5]       channels: rows 0-2, 2-3, 3-4, 4-6
+//
+// so a forward may wait for several receives. Under `round_robin` whole microbatches go to
+// whoever's turn it is.
+
+#include <algorithm>
+
+#include "simulator/lowering/passes.hpp"
+
+namespace stagecraft::lowering {
+
+namespace {
+
+/// boundary × rows / all, without overflow.
+Bytes share(Bytes boundary, int rows, int all) {
+  return boundary / all * rows + boundary % all * rows / all;
+}
+
+IndexRange common_rows(const Chunk& a, const Chunk& b) {
+  return {std::max(a.rows.first, b.rows.first), std::min(a.rows.end, b.rows.end)};
+}
+
+/// Whether the two replicas of neighbouring stages ever work on the same samples.
+bool meet(const Draft& draft, const Chunk& a, const Chunk& b) {
+  if (draft.options.replica_policy == ReplicaPolicy::split) return common_rows(a, b).size() > 0;
+  for (int m = 0; m < draft.program.microbatches; ++m) {
+    if (takes_part(draft, a, m) && takes_part(draft, b, m)) return true;
+  }
+  return false;
+}
+
+int add_channel(Draft& draft, int from, int to, bool gradient) {
+  const Chunk& sender = draft.program.chunks[index(from)];
+  const Chunk& receiver = draft.program.chunks[index(to)];
+  const int boundary_stage = gradient ? receiver.stage : sender.stage;
+  const IndexRange rows = common_rows(sender, receiver);
+  const Bytes boundary =
+      draft.options.boundary.empty() ? 0 : draft.options.boundary[index(boundary_stage)];
+  draft.program.channels.push_back({.from = from,
+                                    .to = to,
+                                    .gradient = gradient,
+                                    .rows = rows,
+                                    .bytes = share(boundary, rows.size(), draft.options.rows)});
+  return static_cast<int>(draft.program.channels.size()) - 1;
+}
+
+/// Whatever begins the backward of a microbatch waits for this.
+void give_gradient(Draft& draft, const Passage& receiver, int on) {
+  if (receiver.coupled) add_wait(draft, *receiver.recompute, on);
+  add_wait(draft, *receiver.backward, on);
+}
+
+/// One message: `producer` → send → receive; returns the receive.
+int add_message(Draft& draft, int channel_index, int microbatch, int producer) {
+  const Channel channel = draft.program.channels[index(channel_index)];
+  const int from_stage = draft.program.chunks[index(channel.from)].stage;
+  const int to_stage = draft.program.chunks[index(channel.to)].stage;
+  const Op send_op = channel.gradient ? Op::send_gradient : Op::send_activation;
+  const Op receive_op = channel.gradient ? Op::receive_gradient : Op::receive_activation;
+  const int send = add_work(draft, {send_op, from_stage, microbatch}, channel.from);
+  const int receive = add_work(draft, {receive_op, to_stage, microbatch}, channel.to);
+  draft.program.work[index(send)].channel = channel_index;
+  draft.program.work[index(receive)].channel = channel_index;
+  add_wait(draft, send, producer);
+  add_wait(draft, receive, send);
+  return receive;
+}
+
+void add_messages(Draft& draft, int channel_index) {
+  const Channel channel = draft.program.channels[index(channel_index)];
+  const Chunk& sender = draft.program.chunks[index(channel.from)];
+  const Chunk& receiver = draft.program.chunks[index(channel.to)];
+  for (int m = 0; m < draft.program.microbatches; ++m) {
+    if (!takes_part(draft, sender, m) || !takes_part(draft, receiver, m)) continue;
+    const Passage& source = passage(draft, channel.from, m);
+    const Passage& target = passage(draft, channel.to, m);
+    if (channel.gradient) {
+      give_gradient(draft, target, add_message(draft, channel_index, m, *source.backward));
+    } else {
+      add_wait(draft, *target.forward, add_message(draft, channel_index, m, *source.forward));
+    }
+  }
+}
+
+void connect_devices(Draft& draft, int stage) {
+  for (const bool gradient : {false, true}) {
+    for (const int before : draft.chunks_of_stage[index(stage)]) {
+      for (const int after : draft.chunks_of_stage[index(stage + 1)]) {
+        if (!meet(draft, draft.program.chunks[index(before)], draft.program.chunks[index(after)])) {
+          continue;
+        }
+        add_messages(draft, gradient ? add_channel(draft, after, before, true)
+                                     : add_channel(draft, before, after, false));
+      }
+    }
+  }
+}
+
+/// Both stages have the same replicas on the same devices: each hands on to its own counterpart.
+void connect_locally(Draft& draft, int stage) {
+  const std::vector<int>& before = draft.chunks_of_stage[index(stage)];
+  const std::vector<int>& after = draft.chunks_of_stage[index(stage + 1)];
+  for (std::size_t replica = 0; replica < before.size(); ++replica) {
+    for (int m = 0; m < draft.program.microbatches; ++m) {
+      if (!takes_part(draft, draft.program.chunks[index(before[replica])], m)) continue;
+      const Passage& earlier = passage(draft, before[replica], m);
+      const Passage& later = passage(draft, after[replica], m);
+      add_wait(draft, *later.forward, *earlier.forward);
+      give_gradient(draft, earlier, *later.backward);
+    }
+  }
+}
+
+/// F before R before B, I before W. The compute lane keeps this order anyway; waits say it to
+/// whoever asks.
+void connect_own_work(Draft& draft, const Passage& passage) {
+  if (!passage.forward) return;
+  if (passage.recompute) add_wait(draft, *passage.recompute, *passage.forward);
+  add_wait(draft, *passage.backward, passage.recompute.value_or(*passage.forward));
+  if (passage.weight) add_wait(draft, *passage.weight, *passage.backward);
+}
+
+}  // namespace
+
+void add_transfers(Draft& draft) {
+  for (const Passage& passage : draft.passages) connect_own_work(draft, passage);
+  for (int stage = 0; stage + 1 < draft.program.stages; ++stage) {
+    if (same_device(draft.schedule, stage, stage + 1)) {
+      connect_locally(draft, stage);
+    } else {
+      connect_devices(draft, stage);
+    }
+  }
+}
+
+}  // namespace stagecraft::lowering

@@ -1,0 +1,70 @@
+#include "simulator/program.hpp"
+
+#include <string>
+
+#include "profiles/error.hpp"
+
+namespace stagecraft {
+
+std::string_view to_string(Lane lane) {
+  switch (lane) {
+    case Lane::compute: return "compute";
+    case Lane::send: return "send";
+    case Lane::receive: return "receive";
+    case Lane::collective: return "collective";
+  }
+  return "";
+}
+
+Lane lane_of(Op op) {
+  if (is_compute(op)) return Lane::compute;
+  if (is_send(op)) return Lane::send;
+  if (is_receive(op)) return Lane::receive;
+  return Lane::collective;
+}
+
+std::string_view to_string(MemoryCategory category) {
+  switch (category) {
+    case MemoryCategory::parameters: return "parameters";
+    case MemoryCategory::gradients: return "gradients";
+    case MemoryCategory::optimizer: return "optimizer";
+    case MemoryCategory::weight_versions: return "weight_versions";
+    case MemoryCategory::activations: return "activations";
+    case MemoryCategory::transfer: return "transfer";
+    case MemoryCategory::workspace: return "workspace";
+  }
+  return "";
+}
+
+std::string_view to_string(BufferRole role) {
+  switch (role) {
+    case BufferRole::parameters: return "parameters";
+    case BufferRole::gradients: return "gradients";
+    case BufferRole::optimizer: return "optimizer";
+    case BufferRole::input: return "input";
+    case BufferRole::saved: return "saved";
+    case BufferRole::saved_for_weight: return "saved_for_weight";
+    case BufferRole::output: return "output";
+    case BufferRole::output_gradient: return "output_gradient";
+    case BufferRole::input_gradient: return "input_gradient";
+    case BufferRole::workspace: return "workspace";
+  }
+  return "";
+}
+
+Bytes total(const MemoryUse& use) {
+  Bytes sum = 0;
+  for (const Bytes bytes : use) sum += bytes;
+  return sum;
+}
+
+std::string describe(const Program& program, int work) {
+  const Work& item = program.work[static_cast<std::size_t>(work)];
+  const Chunk& chunk = program.chunks[static_cast<std::size_t>(item.chunk)];
+  std::string text = to_string(item.instruction);
+  text += concat(" on device ", chunk.device, " (stage ", chunk.stage);
+  if (chunk.replicas > 1) text += concat(", replica ", chunk.replica);
+  return text + ")";
+}
+
+}  // namespace stagecraft

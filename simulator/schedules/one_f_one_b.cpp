@@ -1,0 +1,71 @@
+// 1F1B: PipeDream-flush (Narayanan et al., 2021), DAPPLE's early backward (Fan et al., PPoPP 2021),
+// Megatron's and DeepSpeed's default. Device r runs K(r) forwards, then alternates one backward and
+// one forward, then drains.
+//
+//   device 0   F0 F1 F2 .  .  .  .  B0 B0 F3 B1 B1 .  B2 B2 .  B3 B3      3 devices, 4
+//   microbatches, device 1   .  F0 F1 .  .  B0 B0 F2 B1 B1 F3 B2 B2 .  B3 B3 .  .       a backward
+//   twice a forward device 2   .  .  F0 B0 B0 F1 B1 B1 F2 B2 B2 F3 B3 B3 .  .  .  .
+//
+// By default K(r) = p - r, the least that keeps equal stages busy: (m + p - 1)(f + b) as for GPipe,
+// but device r keeps at most p - r microbatches. A transfer latency c then costs 2c(n - floor(n /
+// p)) with n = m + p - 2, since the window is exactly as deep as the pipeline. K(r) = 2(p - r) - 1
+// (DAPPLE's policy B) buys that back with memory: latency costs only 2c(p - 1) while 2c <= f + b.
+//
+// K must not grow along the pipeline: device r + 1 asks for K(r + 1) forwards before its first
+// backward, and device r has sent only K(r) when it starts to wait for that backward.
+
+#include <algorithm>
+
+#include "profiles/error.hpp"
+#include "simulator/schedules.hpp"
+#include "simulator/schedules/shape.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+void validate_warm_up(const std::vector<int>& warm_up, int devices) {
+  if (warm_up.size() != static_cast<std::size_t>(devices)) {
+    fail_usage("1f1b: the warm-up lists ", warm_up.size(), " devices; expected ", devices);
+  }
+  for (std::size_t r = 0; r < warm_up.size(); ++r) {
+    if (warm_up[r] < 1) {
+      fail_usage("1f1b: the warm-up of device ", r, " must be at least 1, not ", warm_up[r]);
+    }
+    if (r > 0 && warm_up[r] > warm_up[r - 1]) {
+      fail_usage("1f1b: the warm-up must not grow along the pipeline, but device ", r, " has ",
+                 warm_up[r], " after ", warm_up[r - 1], "; nearest legal value: ", warm_up[r - 1]);
+    }
+  }
+}
+
+std::vector<Instruction> device_order(int stage, int microbatches, int warm_up) {
+  std::vector<Instruction> order;
+  int forwards = 0;
+  for (; forwards < warm_up; ++forwards) order.push_back({Op::forward, stage, forwards});
+  for (int m = 0; m < microbatches; ++m) {
+    order.push_back({Op::backward, stage, m});
+    if (forwards < microbatches) order.push_back({Op::forward, stage, forwards++});
+  }
+  return order;
+}
+
+}  // namespace
+
+Schedule one_f_one_b(const ScheduleShape& shape) {
+  require_counts("1f1b", shape);
+  refuse_virtual_stages("1f1b", shape);
+  refuse_group("1f1b", shape);
+  if (!shape.warm_up.empty()) validate_warm_up(shape.warm_up, shape.devices);
+
+  Schedule schedule = empty_schedule("1f1b", shape);
+  for (int r = 0; r < shape.devices; ++r) {
+    const auto device = static_cast<std::size_t>(r);
+    const int wanted = shape.warm_up.empty() ? shape.devices - r : shape.warm_up[device];
+    schedule.devices[device] =
+        device_order(r, shape.microbatches, std::min(wanted, shape.microbatches));
+  }
+  return schedule;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,47 @@
+#include "simulator/schedules/shape.hpp"
+
+#include "profiles/error.hpp"
+
+namespace stagecraft {
+
+void require_counts(std::string_view schedule, const ScheduleShape& shape) {
+  const auto require_positive = [&](std::string_view what, int count) {
+    if (count < 1) {
+      fail_usage(schedule, ": the number of ", what, " must be at least 1, not ", count);
+    }
+  };
+  require_positive("devices", shape.devices);
+  require_positive("microbatches", shape.microbatches);
+  require_positive("virtual stages", shape.virtual_stages);
+}
+
+void refuse_virtual_stages(std::string_view schedule, const ScheduleShape& shape) {
+  if (shape.virtual_stages == 1) return;
+  fail_usage(schedule, ": each device holds one stage, so virtual stages must be 1, not ",
+             shape.virtual_stages, "; interleaved takes more");
+}
+
+void refuse_group(std::string_view schedule, const ScheduleShape& shape) {
+  if (!shape.group) return;
+  fail_usage(schedule, ": has no microbatch groups; leave the group away, or use interleaved");
+}
+
+void refuse_warm_up(std::string_view schedule, const ScheduleShape& shape) {
+  if (shape.warm_up.empty()) return;
+  fail_usage(schedule, ": has no warm-up to choose; leave it away, or use 1f1b");
+}
+
+Schedule empty_schedule(std::string_view name, const ScheduleShape& shape) {
+  Schedule schedule{.name = std::string(name),
+                    .stages = shape.devices * shape.virtual_stages,
+                    .microbatches = shape.microbatches,
+                    .device_of_stage = {},
+                    .devices = {}};
+  for (int stage = 0; stage < schedule.stages; ++stage) {
+    schedule.device_of_stage.push_back(stage % shape.devices);
+  }
+  schedule.devices.resize(static_cast<std::size_t>(shape.devices));
+  return schedule;
+}
+
+}  // namespace stagecraft
