@@ -1,0 +1,92 @@
+#include "tools/arguments.hpp"
+
+#include <charconv>
+
+#include "profiles/error.hpp"
+#include "profiles/text.hpp"
+
+namespace stagecraft {
+namespace {
+
+std::int64_t read_integer(std::string_view flag, std::string_view text, std::int64_t least,
+                          std::int64_t most) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || value < least || value > most) {
+    fail_usage(flag, ": expected an integer from ", least, " to ", most, ", found \"", text, "\"");
+  }
+  return value;
+}
+
+/// "FIRST..LAST" doubles, "FIRST..LAST:STEP" adds.
+std::vector<std::int64_t> read_range(std::string_view flag, std::string_view text,
+                                     std::int64_t least, std::int64_t most) {
+  const std::size_t dots = text.find("..");
+  const std::size_t colon = text.find(':', dots);
+  const std::int64_t first = read_integer(flag, text.substr(0, dots), least, most);
+  const std::int64_t last = read_integer(
+      flag, text.substr(dots + 2, colon == std::string_view::npos ? colon : colon - dots - 2),
+      least, most);
+  if (last < first) fail_usage(flag, ": the range \"", text, "\" is empty");
+  if (colon == std::string_view::npos && first < 1)
+    fail_usage(flag, ": a doubling range must start at 1 or more, or give a step: \"", text,
+               ":1\"");
+  const std::int64_t step =
+      colon == std::string_view::npos ? 0 : read_integer(flag, text.substr(colon + 1), 1, most);
+  constexpr std::size_t longest = 100'000;
+  std::vector<std::int64_t> values;
+  for (std::int64_t value = first; value <= last; value = step > 0 ? value + step : value * 2) {
+    values.push_back(value);
+    if (values.size() > longest)
+      fail_usage(flag, ": the range \"", text, "\" has more than ", longest, " values");
+  }
+  return values;
+}
+
+}  // namespace
+
+std::vector<std::string> read_words(std::string_view flag, std::string_view text) {
+  std::vector<std::string> words;
+  for (const std::string& part : split(text, ',')) words.push_back(trim(part));
+  if (words.empty()) fail_usage(flag, ": expected a list, found nothing");
+  for (const std::string& word : words) {
+    if (word.empty()) fail_usage(flag, ": the list \"", text, "\" has an empty place");
+  }
+  return words;
+}
+
+std::vector<Duration> read_durations(std::string_view flag, std::string_view text) {
+  std::vector<Duration> durations;
+  for (const std::string& word : read_words(flag, text)) {
+    try {
+      durations.push_back(parse_duration(word));
+    } catch (const Error& error) {
+      fail_usage(flag, ": ", error.message());
+    }
+  }
+  return durations;
+}
+
+std::vector<std::int64_t> read_integers(std::string_view flag, std::string_view text,
+                                        std::int64_t least, std::int64_t most) {
+  std::vector<std::int64_t> values;
+  for (const std::string& word : read_words(flag, text)) {
+    if (word.find("..") == std::string::npos) {
+      values.push_back(read_integer(flag, word, least, most));
+    } else {
+      const auto range = read_range(flag, word, least, most);
+      values.insert(values.end(), range.begin(), range.end());
+    }
+  }
+  return values;
+}
+
+std::vector<int> read_small_integers(std::string_view flag, std::string_view text, int least,
+                                     int most) {
+  std::vector<int> values;
+  for (const std::int64_t value : read_integers(flag, text, least, most))
+    values.push_back(static_cast<int>(value));
+  return values;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,26 @@
+// Lists and ranges on the command line: "10ms,12ms", "4..128" (doubling), "4..128:4" (step).
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "profiles/units.hpp"
+
+namespace stagecraft {
+
+/// Comma-separated durations; `flag` names the option in errors (kind usage).
+std::vector<Duration> read_durations(std::string_view flag, std::string_view text);
+/// Comma-separated integers and ranges, each in [least, most]; ascending ranges include their end
+/// when they hit it.
+std::vector<std::int64_t> read_integers(std::string_view flag, std::string_view text,
+                                        std::int64_t least, std::int64_t most);
+/// The same as int.
+std::vector<int> read_small_integers(std::string_view flag, std::string_view text, int least,
+                                     int most);
+/// Comma-separated words.
+std::vector<std::string> read_words(std::string_view flag, std::string_view text);
+
+}  // namespace stagecraft

@@ -1,0 +1,182 @@
+#include "tools/command_line.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "profiles/text.hpp"
+#include "tools/build_info.hpp"
+#include "tools/commands.hpp"
+#include "tools/console.hpp"
+
+namespace stagecraft {
+namespace {
+
+constexpr int exit_ok = 0;
+
+/// A verb as CLI11 sees it, with the options all verbs share.
+struct Verb {
+  const Command* command = nullptr;
+  CLI::App* app = nullptr;
+  Action action;
+  CommonOptions common;
+};
+
+std::string indented(std::string_view lines) {
+  std::string text;
+  for (const std::string& line : split(lines, '\n')) text += "  " + line + "\n";
+  return text;
+}
+
+void declare_common(CLI::App& app, CommonOptions& common) {
+  app.add_option("-o,--output", common.output, "Write what the verb makes to FILE")
+      ->type_name("FILE")
+      ->group("Common");
+  app.add_flag("--json", common.json, "Print one JSON document")->group("Common");
+  app.add_flag("-q,--quiet", common.quiet, "Errors and warnings only")->group("Common");
+  app.add_flag("-v,--verbose", common.verbose, "All notes; more detail")->group("Common");
+  app.add_option("--color", common.color, "auto, always or never")
+      ->check(CLI::IsMember({"auto", "always", "never"}))
+      ->type_name("WHEN")
+      ->group("Common");
+  app.add_flag("--ascii", common.ascii, "Draw with plain letters")->group("Common");
+  app.add_option("--seed", common.seed, "For everything random (1)")
+      ->type_name("N")
+      ->group("Common");
+  app.add_option("--threads", common.threads, "At most so many threads")
+      ->type_name("N")
+      ->check(CLI::Range(1, 4096))
+      ->group("Common");
+}
+
+void declare(Verb& verb, CLI::App& program, const Command& command) {
+  verb.command = &command;
+  verb.app = program.add_subcommand(std::string(command.name), std::string(command.summary));
+  verb.app->description(concat(command.summary, "\n\nExamples:\n", indented(command.examples)));
+  verb.app->group("Verbs");
+  verb.app->allow_extras();
+  verb.action = command.declare(*verb.app);
+  declare_common(*verb.app, verb.common);
+}
+
+std::vector<std::string> verb_names() {
+  std::vector<std::string> names;
+  for (const Command& command : commands) names.emplace_back(command.name);
+  return names;
+}
+
+std::vector<std::string> option_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+/// CLI11 2.1 neither suggests names nor explains extras, so unknown words are collected and
+/// explained here.
+void refuse_unknown_words(const CLI::App& app) {
+  for (const std::string& word : app.remaining()) {
+    if (!word.starts_with('-'))
+      fail_usage("unexpected argument \"", word, "\"; see stagecraft ", app.get_name(), " --help");
+    const std::string name = word.substr(0, word.find('='));
+    const std::string suggestion = closest(name, option_names(app));
+    fail_usage("unknown option \"", name, "\" of stagecraft ", app.get_name(),
+               suggestion.empty() ? concat("; see stagecraft ", app.get_name(), " --help")
+                                  : concat("; did you mean \"", suggestion, "\"?"));
+  }
+}
+
+std::string overview() {
+  std::string text =
+      "Stagecraft plans, simulates and runs pipeline-parallel training.\n\n"
+      "  stagecraft VERB [ARGUMENTS] [OPTIONS]          stagecraft VERB --help\n\n";
+  for (const Command& command : commands) {
+    text += "  " + std::string(command.name) + std::string(10 - command.name.size(), ' ') +
+            std::string(command.summary) + "\n";
+  }
+  return text +
+         "\nTry:  stagecraft simulate --schedule 1f1b --stages 4 --microbatches 8 --forward 10ms "
+         "--backward 20ms\n";
+}
+
+bool asks_for_json(std::span<const char* const> arguments) {
+  return std::any_of(arguments.begin(), arguments.end(),
+                     [](std::string_view word) { return word == "--json"; });
+}
+
+/// The answer to `stagecraft`, `stagecraft --help` and `stagecraft --version`; a usage error for an
+/// unknown verb.
+std::optional<int> answer_without_verb(std::span<const char* const> arguments) {
+  if (arguments.empty()) {
+    std::cerr << overview();
+    return exit_code(ErrorKind::usage);
+  }
+  const std::string_view word = arguments.front();
+  if (word == "--help" || word == "-h" || word == "help") {
+    std::cout << overview();
+    return exit_ok;
+  }
+  if (word == "--version" || word == "version") {
+    std::cout << "stagecraft " << build_info::version << "\n";
+    return exit_ok;
+  }
+  const std::vector<std::string> names = verb_names();
+  if (std::find(names.begin(), names.end(), word) == names.end()) fail_unknown("verb", word, names);
+  return {};
+}
+
+int run_verb(Verb& verb) {
+  Console console(std::string(verb.command->name), verb.common);
+  try {
+    refuse_unknown_words(*verb.app);
+    return verb.action(console);
+  } catch (const Error& error) {
+    return console.error(error);
+  } catch (const std::bad_alloc&) {
+    return console.error(Error(ErrorKind::execution, "this machine's memory is exhausted"));
+  } catch (const std::exception& error) {
+    return console.error(Error(
+        ErrorKind::bug, concat("unexpected: ", error.what(), " (this is a bug in stagecraft)")));
+  }
+}
+
+int parse_and_run(int argc, const char* const* argv) {
+  CLI::App program;
+  program.name("stagecraft");
+  program.require_subcommand(1);
+  std::vector<Verb> verbs(commands.size());
+  for (std::size_t i = 0; i < commands.size(); ++i) declare(verbs[i], program, commands[i]);
+  try {
+    program.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    for (const Verb& verb : verbs) {
+      if (verb.app->parsed()) std::cout << verb.app->help("", CLI::AppFormatMode::Normal);
+    }
+    return exit_ok;
+  } catch (const CLI::ParseError& error) {
+    fail_usage(error.what());
+  }
+  for (Verb& verb : verbs) {
+    if (verb.app->parsed()) return run_verb(verb);
+  }
+  return exit_code(ErrorKind::usage);
+}
+
+}  // namespace
+
+int run_command_line(int argc, const char* const* argv) {
+  const std::span<const char* const> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
+  try {
+    if (const auto answer = answer_without_verb(arguments)) return *answer;
+    return parse_and_run(argc, argv);
+  } catch (const Error& error) {
+    return Console(arguments.empty() ? "" : arguments.front(), {.json = asks_for_json(arguments)})
+        .error(error);
+  }
+}
+
+}  // namespace stagecraft

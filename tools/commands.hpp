@@ -1,0 +1,67 @@
+// All verbs. To add one: write commands/NAME.cpp, declare its function here, add a row.
+
+#pragma once
+
+#include <array>
+
+#include "tools/command.hpp"
+
+namespace stagecraft {
+
+Action declare_check(CLI::App& app);
+Action declare_cluster(CLI::App& app);
+Action declare_compare(CLI::App& app);
+Action declare_doctor(CLI::App& app);
+Action declare_import(CLI::App& app);
+Action declare_model(CLI::App& app);
+Action declare_plan(CLI::App& app);
+Action declare_profile(CLI::App& app);
+Action declare_run(CLI::App& app);
+Action declare_schedule(CLI::App& app);
+Action declare_simulate(CLI::App& app);
+
+inline constexpr std::array commands{
+    Command{"import", "read somebody else's model or profile into ours",
+            "stagecraft import pipedream graph.txt -o vgg16.profile.json\n"
+            "stagecraft import huggingface config.json -o llama.model.json",
+            declare_import},
+    Command{"profile", "measure what each layer of a model costs on this machine",
+            "stagecraft profile tiny-gpt --device cpu --microbatch 1,2,4 -o tiny.profile.json",
+            declare_profile},
+    Command{"plan", "find the best stages, replicas and schedule for a model on a cluster",
+            "stagecraft plan tiny.profile.json 2xcpu --batch 16 -o plan.json\n"
+            "stagecraft plan gpt2-1558m 8xa100 --batch 64 --schedule 1f1b,gpipe --json",
+            declare_plan},
+    Command{"check", "prove a plan or schedule safe, or say why not",
+            "stagecraft check plan.json\nstagecraft check 1f1b --stages 4 --microbatches 8",
+            declare_check},
+    Command{"simulate", "predict a plan's or schedule's timeline, bubble and memory",
+            "stagecraft simulate plan.json\n"
+            "stagecraft simulate --schedule 1f1b --stages 4 --microbatches 8 --forward 10ms "
+            "--backward 20ms\n"
+            "stagecraft simulate --schedule gpipe --stages 4 --microbatches 4..64 --forward 1ms "
+            "--backward 2ms",
+            declare_simulate},
+    Command{"run", "carry out a plan: train, measure, verify",
+            "stagecraft run plan.json --steps 100 --data book.txt --verify\n"
+            "stagecraft run plan.json --steps 5 --backend sleep --trace run.trace.json",
+            declare_run},
+    Command{
+        "compare", "predicted against measured, or plans against each other",
+        "stagecraft compare plan.json run.trace.json\nstagecraft compare plan.json other.plan.json",
+        declare_compare},
+    Command{"schedule", "list the schedules, or show the order of one",
+            "stagecraft schedule list\nstagecraft schedule show interleaved --stages 4 "
+            "--microbatches 8 --virtual 2",
+            declare_schedule},
+    Command{"model", "list the built-in models, or show one layer by layer",
+            "stagecraft model list\nstagecraft model show gpt2-124m\nstagecraft model show "
+            "config.json --json",
+            declare_model},
+    Command{"cluster", "list devices and clusters, or show one",
+            "stagecraft cluster list\nstagecraft cluster show 4x8xh100@400Gb/s", declare_cluster},
+    Command{"doctor", "say what this program was built with and what the machine lacks",
+            "stagecraft doctor", declare_doctor},
+};
+
+}  // namespace stagecraft

@@ -1,0 +1,117 @@
+// stagecraft cluster list | show CLUSTER: devices, and the links between them.
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "profiles/cluster.hpp"
+#include "profiles/json.hpp"
+#include "tools/commands.hpp"
+#include "tools/table.hpp"
+
+namespace stagecraft {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct ClusterArguments {
+  std::string what = "list";
+  std::string cluster;
+};
+
+std::string memory_text(const DeviceKind& kind) {
+  return kind.memory_unlimited ? "unlimited" : format_bytes(kind.memory);
+}
+
+std::string rate_text(double flops) {
+  return flops > 0 ? fmt::format("{:.4g}", flops / 1e12) : "-";
+}
+
+ordered_json kind_json(const DeviceKind& kind) {
+  ordered_json result{{"name", kind.name}};
+  if (!kind.memory_unlimited) result["memory_bytes"] = kind.memory;
+  result["flops_fp32"] = kind.flops_fp32;
+  result["flops_bf16"] = kind.flops_bf16;
+  if (!kind.memory_bandwidth.is_unlimited())
+    result["memory_bandwidth_bytes_per_second"] = kind.memory_bandwidth.bytes_per_second;
+  result["source"] = kind.source;
+  return result;
+}
+
+int list(Console& console) {
+  Table kinds({"device", ">memory", ">TFLOP/s fp32", ">bf16", ">memory bandwidth", "source"});
+  ordered_json kind_rows = ordered_json::array();
+  for (const std::string& name : builtin_device_kinds()) {
+    const DeviceKind kind = builtin_device_kind(name);
+    kinds.row({name, memory_text(kind), rate_text(kind.flops_fp32), rate_text(kind.flops_bf16),
+               kind.generic ? "-" : format_bandwidth(kind.memory_bandwidth), kind.source});
+    kind_rows.push_back(kind_json(kind));
+  }
+  console.print(kinds.text(console.unicode()) + "\n clusters by name:");
+  for (const std::string& name : builtin_clusters()) console.print(" " + name);
+  console.print(
+      "\n or an expression, outermost level first: 8xh100   16x8xh100@400Gb/s   "
+      "4x4xgeneric@1.25GB/s,10GB/s\n");
+  console.result({{"devices", std::move(kind_rows)}, {"clusters", builtin_clusters()}});
+  return 0;
+}
+
+ordered_json link_json(const Link& link) {
+  ordered_json result{{"latency_ns", link.latency.count()}};
+  if (!link.point_to_point.is_unlimited())
+    result["point_to_point_bytes_per_second"] = link.point_to_point.bytes_per_second;
+  if (!link.collective.is_unlimited())
+    result["collective_bytes_per_second"] = link.collective.bytes_per_second;
+  return result;
+}
+
+std::string link_text(Bandwidth bandwidth) {
+  return bandwidth.is_unlimited() ? "unlimited" : format_bandwidth(bandwidth);
+}
+
+int show(Console& console, const ClusterArguments& arguments) {
+  if (arguments.cluster.empty())
+    fail_usage("cluster show needs a CLUSTER: a name, an expression or a file");
+  const Cluster cluster = load_cluster(arguments.cluster);
+  console.input(arguments.cluster, content_hash(write_cluster(cluster)));
+  console.artefact(write_cluster(cluster));
+  Table levels({">level", ">parts", ">latency", ">point to point", ">collective"});
+  ordered_json level_rows = ordered_json::array();
+  for (std::size_t i = 0; i < cluster.levels.size(); ++i) {
+    const Level& level = cluster.levels[i];
+    levels.row({std::to_string(i), std::to_string(level.count), format_duration(level.link.latency),
+                link_text(level.link.point_to_point), link_text(level.link.collective)});
+    level_rows.push_back({{"count", level.count}, {"link", link_json(level.link)}});
+  }
+  ordered_json kinds = ordered_json::array();
+  std::string kind_names;
+  for (const DeviceKind& kind : cluster.kinds) {
+    kinds.push_back(kind_json(kind));
+    kind_names +=
+        fmt::format("{}{} ({})", kind_names.empty() ? "" : ", ", kind.name, memory_text(kind));
+  }
+  console.print(
+      fmt::format("{}: {} devices: {}\n", cluster.name, device_count(cluster), kind_names));
+  console.print(levels.text(console.unicode()));
+  console.result({{"name", cluster.name},
+                  {"devices", device_count(cluster)},
+                  {"kinds", std::move(kinds)},
+                  {"levels", std::move(level_rows)}});
+  return 0;
+}
+
+}  // namespace
+
+Action declare_cluster(CLI::App& app) {
+  auto arguments = std::make_shared<ClusterArguments>();
+  app.add_option("what", arguments->what, "list or show")
+      ->type_name("list|show")
+      ->check(CLI::IsMember({"list", "show"}));
+  app.add_option("cluster", arguments->cluster, "A name, an expression or a file")
+      ->type_name("CLUSTER");
+  return [arguments](Console& console) {
+    return arguments->what == "list" ? list(console) : show(console, *arguments);
+  };
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,181 @@
+// stagecraft compare PLAN TRACE: predicted against measured. stagecraft compare PLAN PLAN …: plans
+// in one table.
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "planner/predict.hpp"
+#include "profiles/json.hpp"
+#include "simulator/comparison.hpp"
+#include "simulator/simulate.hpp"
+#include "simulator/trace.hpp"
+#include "tools/commands.hpp"
+#include "tools/results.hpp"
+#include "tools/table.hpp"
+
+namespace stagecraft {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct CompareArguments {
+  std::vector<std::string> files;
+};
+
+bool is_plan(const Json& json) {
+  return json.is_object() && json.contains("format") && json["format"].is_string() &&
+         json["format"].string().starts_with("stagecraft-plan/");
+}
+
+double ratio(Duration predicted, Duration measured) {
+  return predicted.count() > 0 ? seconds(measured) / seconds(predicted) - 1 : 0;
+}
+
+std::string comparison_text(const Comparison& comparison, bool unicode) {
+  std::string text =
+      fmt::format("step   predicted {}   measured {}   prediction is off by {}\n",
+                  format_duration(comparison.predicted), format_duration(comparison.measured),
+                  signed_percent(comparison.error));
+  Table table({"what", ">count", ">predicted", ">measured", ">difference"});
+  for (const KindDifference& kind : comparison.kinds) {
+    table.row(
+        {fmt::format("stage {} {}", kind.stage, to_string(kind.op)), std::to_string(kind.count),
+         format_duration(kind.predicted), format_duration(kind.measured),
+         kind.predicted.count() > 0 ? signed_percent(ratio(kind.predicted, kind.measured)) : "-"});
+  }
+  for (const LinkDifference& link : comparison.links) {
+    table.row(
+        {fmt::format("link {}{}{}", link.from, unicode ? "→" : "->", link.to),
+         std::to_string(link.count), format_duration(link.predicted),
+         format_duration(link.measured),
+         link.predicted.count() > 0 ? signed_percent(ratio(link.predicted, link.measured)) : "-"});
+  }
+  text += table.text(unicode);
+  text += fmt::format("where the difference went, on device {}:\n", comparison.device);
+  for (const Share& share : comparison.shares) {
+    text += fmt::format("  {:<20} {}{}\n", share.what, share.extra.count() < 0 ? "-" : "+",
+                        format_duration(std::chrono::abs(share.extra)));
+  }
+  if (!comparison.departure)
+    return text + "every instruction ended within 1 % of the step of its predicted moment\n";
+  const Departure& first = *comparison.departure;
+  return text + fmt::format("first instruction that left the plan: {} on device {}, {} {} ({})\n",
+                            to_string(first.instruction), first.device,
+                            format_duration(std::chrono::abs(first.late)),
+                            first.late.count() < 0 ? "early" : "late", first.because);
+}
+
+ordered_json comparison_json(const Comparison& comparison) {
+  ordered_json kinds = ordered_json::array();
+  ordered_json links = ordered_json::array();
+  ordered_json shares = ordered_json::array();
+  std::map<int, std::pair<Duration, Duration>> stages;
+  for (const KindDifference& kind : comparison.kinds) {
+    kinds.push_back({{"stage", kind.stage},
+                     {"op", to_string(kind.op)},
+                     {"count", kind.count},
+                     {"predicted_ns", kind.predicted.count()},
+                     {"measured_ns", kind.measured.count()}});
+    if (!is_compute(kind.op)) continue;
+    stages[kind.stage].first += kind.predicted * kind.count;
+    stages[kind.stage].second += kind.measured * kind.count;
+  }
+  for (const LinkDifference& link : comparison.links) {
+    links.push_back({{"from", link.from},
+                     {"to", link.to},
+                     {"count", link.count},
+                     {"predicted_ns", link.predicted.count()},
+                     {"measured_ns", link.measured.count()}});
+  }
+  for (const Share& share : comparison.shares)
+    shares.push_back({{"what", share.what}, {"extra_ns", share.extra.count()}});
+  ordered_json stage_rows = ordered_json::array();
+  for (const auto& [stage, times] : stages) {
+    stage_rows.push_back({{"stage", stage},
+                          {"predicted_ns", times.first.count()},
+                          {"measured_ns", times.second.count()}});
+  }
+  ordered_json result{{"predicted_ns", comparison.predicted.count()},
+                      {"measured_ns", comparison.measured.count()},
+                      {"error", comparison.error}};
+  result["stages"] = std::move(stage_rows);
+  result["kinds"] = std::move(kinds);
+  result["links"] = std::move(links);
+  result["difference"] = {{"device", comparison.device}, {"shares", std::move(shares)}};
+  result["first_departure"] = nullptr;
+  if (comparison.departure) {
+    const Departure& first = *comparison.departure;
+    result["first_departure"] = {{"device", first.device},
+                                 {"instruction", to_string(first.instruction)},
+                                 {"late_ns", first.late.count()},
+                                 {"because", first.because}};
+  }
+  return result;
+}
+
+int compare_with_trace(Console& console, const std::string& plan_path,
+                       const std::string& trace_path) {
+  const LoadedPlan loaded = load_plan(plan_path);
+  const std::string content = read_file(trace_path);
+  console.input(loaded.path, loaded.hash);
+  console.input(trace_path, content_hash(content));
+  const Trace trace = read_trace(Json::parse(content, trace_path));
+  if (trace.about.contains("plan") && trace.about.at("plan") != loaded.hash) {
+    console.note("the trace was made from another version of this plan");
+  }
+  const Compiled compiled = compile(loaded.plan, loaded.profile, loaded.cluster);
+  const Comparison comparison = compare(simulate(compiled.program, compiled.costs), trace.timeline);
+  console.print(comparison_text(comparison, console.unicode()));
+  console.result(comparison_json(comparison));
+  return 0;
+}
+
+int compare_plans(Console& console, const std::vector<std::string>& paths) {
+  Table table({"plan", "what", ">step", ">samples/s", ">bubble", ">highest peak", "fits"});
+  ordered_json rows = ordered_json::array();
+  for (const std::string& path : paths) {
+    const LoadedPlan loaded = load_plan(path);
+    console.input(loaded.path, loaded.hash);
+    const Prediction prediction = predict(loaded.plan, loaded.profile, loaded.cluster);
+    Bytes highest = 0;
+    ordered_json peaks = ordered_json::array();
+    for (const MemoryPeak& peak : prediction.peaks) {
+      highest = std::max(highest, peak.bytes);
+      peaks.push_back(peak.bytes);
+    }
+    table.row({path, plan_sentence(loaded.plan), format_duration(prediction.step),
+               fmt::format("{:.4g}", prediction.samples_per_second), percent(prediction.bubble),
+               format_bytes(highest), prediction.fits ? "yes" : "no"});
+    rows.push_back({{"plan", path},
+                    {"microbatches", loaded.plan.batch.microbatches},
+                    {"step_ns", prediction.step.count()},
+                    {"samples_per_second", prediction.samples_per_second},
+                    {"bubble", prediction.bubble},
+                    {"peak_memory_bytes", std::move(peaks)},
+                    {"fits", prediction.fits}});
+  }
+  console.print(table.text(console.unicode()));
+  console.result({{"rows", std::move(rows)}});
+  return 0;
+}
+
+int compare_files(Console& console, const std::vector<std::string>& files) {
+  if (files.size() < 2) fail_usage("compare needs a plan and a trace, or several plans");
+  const bool second_is_plan = is_plan(Json::read(files[1]));
+  if (second_is_plan) return compare_plans(console, files);
+  if (files.size() > 2) fail_usage("compare takes one plan and one trace, or several plans");
+  return compare_with_trace(console, files[0], files[1]);
+}
+
+}  // namespace
+
+Action declare_compare(CLI::App& app) {
+  auto arguments = std::make_shared<CompareArguments>();
+  app.add_option("files", arguments->files, "A plan and a trace, or several plans")
+      ->type_name("PLAN TRACE|PLAN...")
+      ->required();
+  return [arguments](Console& console) { return compare_files(console, arguments->files); };
+}
+
+}  // namespace stagecraft

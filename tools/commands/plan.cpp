@@ -1,0 +1,377 @@
+// stagecraft plan MODEL CLUSTER: the best plan found, what it rests on, and what the usual choices
+// would cost.
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "planner/strategies.hpp"
+#include "profiles/json.hpp"
+#include "profiles/text.hpp"
+#include "simulator/schedules.hpp"
+#include "tools/arguments.hpp"
+#include "tools/commands.hpp"
+#include "tools/interrupt.hpp"
+#include "tools/progress.hpp"
+#include "tools/results.hpp"
+#include "tools/table.hpp"
+
+namespace stagecraft {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct PlanArguments {
+  std::string model, cluster, microbatch = "auto", precision, optimizer = "adamw",
+                              sharding = "none", schedule = "auto";
+  std::string memory, memory_limit = "100%", recompute = "auto", objective = "step", time_limit,
+                      gap = "0%", strategy = "exact";
+  std::vector<std::string> fix;
+  std::int64_t batch = 0;
+  std::int64_t sequence = 0;
+  int max_stages = 0;
+  int min_layers_per_stage = 1;
+  int devices = 0;
+  int top = 1;
+  bool straight = false;
+};
+
+constexpr int default_microbatches = 8;
+
+/// "90%" as 0.9.
+double read_percent(std::string_view flag, const std::string& text) {
+  std::size_t used = 0;
+  double value = -1;
+  try {
+    value = std::stod(text, &used);
+  } catch (const std::exception&) {
+    used = 0;
+  }
+  if (used == 0 || text.substr(used) != "%" || !(value >= 0 && value <= 100)) {
+    fail_usage(flag, ": expected a percentage from 0% to 100%, found \"", text, "\"");
+  }
+  return value / 100;
+}
+
+/// "stage0.layers=0..4".
+FixedStage read_fixed(const std::string& text) {
+  FixedStage fixed;
+  int used = 0;
+  const int read = std::sscanf(text.c_str(), "stage%d.layers=%d..%d%n", &fixed.stage,
+                               &fixed.layers.first, &fixed.layers.end, &used);
+  if (read != 3 || used != static_cast<int>(text.size()) || fixed.stage < 0 ||
+      fixed.layers.first < 0 || fixed.layers.end < fixed.layers.first) {
+    fail_usage("--fix: expected stageN.layers=FIRST..END (END not included), found \"", text, "\"");
+  }
+  return fixed;
+}
+
+std::vector<Recompute> read_recompute_choices(const std::string& text) {
+  if (text == "auto") return {Recompute::none, Recompute::full};
+  return {read_recompute(text)};
+}
+
+/// Names of schedules, each with the numbers of virtual stages worth trying where it takes several.
+std::vector<ScheduleChoice> read_schedules(const std::string& text) {
+  std::vector<ScheduleChoice> choices;
+  if (text == "auto") return {{.name = "1f1b"}, {.name = "gpipe"}};
+  for (const std::string& word : read_words("--schedule", text)) {
+    const std::string name(find_schedule(word).name);
+    if (name != "interleaved") {
+      choices.push_back({.name = name});
+    } else {
+      for (const int v : {2, 3, 4}) choices.push_back({.name = name, .virtual_stages = v});
+    }
+  }
+  return choices;
+}
+
+/// Every divisor of the batch, or what the profile measured, or what the user said.
+std::vector<std::int64_t> microbatch_choices(const PlanArguments& arguments, const Profile& profile,
+                                             std::int64_t batch) {
+  std::vector<std::int64_t> sizes;
+  if (arguments.microbatch != "auto") {
+    sizes = read_integers("--microbatch", arguments.microbatch, 1, batch);
+  } else if (!profile.entries.empty()) {
+    for (const ProfileEntry& entry : profile.entries) sizes.push_back(entry.setting.microbatch);
+  } else {
+    for (std::int64_t size = 1; size <= batch; size *= 2) sizes.push_back(size);
+  }
+  std::sort(sizes.begin(), sizes.end());
+  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  std::erase_if(sizes, [&](std::int64_t size) { return size > batch || batch % size != 0; });
+  if (sizes.empty())
+    fail_usage("--microbatch: no size divides the batch of ", batch,
+               "; choose --batch as a multiple of a measured or given microbatch");
+  return sizes;
+}
+
+std::int64_t largest_microbatch(const Profile& profile) {
+  std::int64_t largest = 1;
+  for (const ProfileEntry& entry : profile.entries)
+    largest = std::max(largest, entry.setting.microbatch);
+  return largest;
+}
+
+Precision precision_for(const PlanArguments& arguments, const Profile& profile,
+                        const Cluster& cluster) {
+  if (!arguments.precision.empty()) return read_precision(arguments.precision);
+  if (!profile.entries.empty()) return profile.entries.front().setting.precision;
+  return cluster.kinds.front().flops_bf16 > cluster.kinds.front().flops_fp32 ? Precision::bfloat16
+                                                                             : Precision::float32;
+}
+
+void limit_memory(Cluster& cluster, const std::string& memory) {
+  if (memory.empty()) return;
+  const Bytes bytes = parse_bytes(memory);
+  for (DeviceKind& kind : cluster.kinds) {
+    kind.memory = bytes;
+    kind.memory_unlimited = false;
+  }
+}
+
+Problem problem_from(const PlanArguments& arguments, const LoadedProfile& loaded) {
+  Problem problem{.model_name = arguments.model,
+                  .cluster_name = arguments.cluster,
+                  .profile_hash = loaded.hash,
+                  .profile = loaded.profile,
+                  .cluster = load_cluster(arguments.cluster)};
+  limit_memory(problem.cluster, arguments.memory);
+  problem.precision = precision_for(arguments, loaded.profile, problem.cluster);
+  problem.sequence = arguments.sequence > 0 ? arguments.sequence
+                     : loaded.profile.entries.empty()
+                         ? loaded.profile.model.sequence
+                         : loaded.profile.entries.front().setting.sequence;
+  problem.global_batch = arguments.batch > 0
+                             ? arguments.batch
+                             : largest_microbatch(loaded.profile) * default_microbatches;
+  problem.microbatches = microbatch_choices(arguments, loaded.profile, problem.global_batch);
+  problem.optimizer = {.kind = read_optimizer_kind(arguments.optimizer),
+                       .sharding = read_sharding(arguments.sharding)};
+  problem.schedules = read_schedules(arguments.schedule);
+  problem.recompute = read_recompute_choices(arguments.recompute);
+  if (arguments.devices > 0) problem.devices = arguments.devices;
+  if (arguments.max_stages > 0) problem.max_stages = arguments.max_stages;
+  problem.min_layers_per_stage = arguments.min_layers_per_stage;
+  problem.straight = arguments.straight;
+  for (const std::string& text : arguments.fix) problem.fixed.push_back(read_fixed(text));
+  problem.memory_fraction = read_percent("--mem-limit", arguments.memory_limit);
+  return problem;
+}
+
+ordered_json plan_json(const Plan& plan) {
+  return ordered_json::parse(write_plan(plan));
+}
+
+ordered_json candidate_json(const Candidate& candidate, const SearchResult& search) {
+  const Prediction& prediction = *candidate.prediction;
+  ordered_json peaks = ordered_json::array();
+  for (const MemoryPeak& peak : prediction.peaks) peaks.push_back(peak.bytes);
+  return {{"plan", plan_json(candidate.plan)},
+          {"step_ns", prediction.step.count()},
+          {"samples_per_second", prediction.samples_per_second},
+          {"tokens_per_second", prediction.tokens_per_second},
+          {"bubble", prediction.bubble},
+          {"peak_memory_bytes", std::move(peaks)},
+          {"fits", prediction.fits},
+          {"uses_devices", used_devices(candidate.plan).size()},
+          {"objective", {{"name", "step"}, {"value", seconds(prediction.step)}, {"unit", "s"}}},
+          {"lower_bound", seconds(search.lower_bound)},
+          {"gap", search.gap},
+          {"proved_optimal", search.proved_optimal}};
+}
+
+/// The usual choices beside the best plan: name, step, does it fit, slower by.
+ordered_json alternatives_json(const std::vector<Candidate>& alternatives, Duration best) {
+  ordered_json rows = ordered_json::array();
+  for (const Candidate& candidate : alternatives) {
+    ordered_json row{{"name", candidate.name}};
+    if (candidate.prediction) {
+      row["step_ns"] = candidate.prediction->step.count();
+      row["fits"] = candidate.prediction->fits;
+      row["slower_by"] = seconds(candidate.prediction->step) / seconds(best) - 1;
+    } else {
+      row["fits"] = false;
+      row["rejected"] = candidate.rejected;
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::string alternatives_text(const std::vector<Candidate>& alternatives, Duration best) {
+  std::string text = "compared with\n";
+  for (const Candidate& candidate : alternatives) {
+    const std::string answer =
+        !candidate.prediction
+            ? "not possible: " + candidate.rejected
+            : fmt::format("{:>9}  {:>8}{}", format_duration(candidate.prediction->step),
+                          signed_percent(seconds(candidate.prediction->step) / seconds(best) - 1),
+                          candidate.prediction->fits ? "" : "   does not fit");
+    text += fmt::format("  {:<28} {}\n", candidate.name, answer);
+  }
+  return text;
+}
+
+std::string certificate_sentence(const SearchResult& search) {
+  if (search.proved_optimal)
+    return fmt::format("optimal: proved over {} simulated and {} discarded candidates",
+                       search.candidates, search.pruned);
+  return fmt::format("within {} of the optimum ({} simulated, {} discarded{})", percent(search.gap),
+                     search.candidates, search.pruned, search.interrupted ? ", stopped early" : "");
+}
+
+void print_for_people(Console& console, const Problem& problem, const SearchResult& search,
+                      const std::vector<Candidate>& alternatives,
+                      const std::vector<Binding>& limits) {
+  const Candidate& best = search.plans.front();
+  const int available = device_count(problem.cluster);
+  const int used = static_cast<int>(used_devices(best.plan).size());
+  if (used < available)
+    console.print(fmt::format("uses {} of the cluster's {} devices: more would not be faster\n",
+                              used, available));
+  console.print(plan_sentence(best.plan) + "\n" + prediction_sentence(*best.prediction) + "\n");
+  console.print(plan_table(best.plan, problem.profile.model, *best.prediction, console.unicode()));
+  for (std::size_t i = 1; i < search.plans.size(); ++i) {
+    const Candidate& next = search.plans[i];
+    console.print(fmt::format("{}. {}, step {}\n", i + 1, plan_sentence(next.plan),
+                              format_duration(next.prediction->step)));
+  }
+  console.print(alternatives_text(alternatives, best.prediction->step));
+  if (!limits.empty()) console.print("what limits it\n");
+  for (const Binding& limit : limits)
+    console.print(fmt::format("  {:<10} {:<12} {}\n", limit.what, limit.where, limit.value));
+  console.print(certificate_sentence(search) + "\n");
+}
+
+int report_infeasible(Console& console, const Infeasible& infeasible) {
+  const ordered_json result{{"plans", ordered_json::array()},
+                            {"infeasible",
+                             {{"reason", infeasible.reason},
+                              {"short_by_bytes", infeasible.short_by},
+                              {"remedies", infeasible.remedies}}}};
+  return console.error(Error(ErrorKind::infeasible, infeasible.reason, {}, infeasible.remedies),
+                       &result);
+}
+
+SearchResult search_for(Console& console, const PlanArguments& arguments, const Problem& problem,
+                        const Interrupt& interrupt) {
+  Progress progress(console, "searching");
+  SearchControl control{
+      .stop = interrupt.token(), .top = arguments.top, .gap = read_percent("--gap", arguments.gap)};
+  control.progress = [&](const SearchProgress& state) {
+    progress.update(
+        state.done,
+        state.best ? fmt::format("best {} gap {}", format_duration(*state.best), percent(state.gap))
+                   : "");
+  };
+  return find_strategy(arguments.strategy).search(problem, control);
+}
+
+int make_plan(Console& console, const PlanArguments& arguments) {
+  if (arguments.objective != "step")
+    fail_usage("--objective: expected step, found \"", arguments.objective, "\"");
+  const LoadedProfile loaded = load_profile(arguments.model);
+  console.input(loaded.path, loaded.hash);
+  const Problem problem = problem_from(arguments, loaded);
+  std::optional<Duration> limit;
+  if (!arguments.time_limit.empty()) limit = parse_duration(arguments.time_limit);
+  const Interrupt interrupt(limit);
+  const SearchResult search = search_for(console, arguments, problem, interrupt);
+  if (search.infeasible) return report_infeasible(console, *search.infeasible);
+  if (search.plans.empty())
+    throw Error(ErrorKind::infeasible,
+                "stopped before a first plan was found; allow a longer --time-limit");
+  const Candidate& best = search.plans.front();
+  const std::vector<Candidate> alternatives = usual_choices(problem);
+  const std::vector<Binding> limits = binding(problem, best);
+  for (const std::string& note : best.prediction->notes) console.note(note);
+  const bool written = console.artefact(write_plan(best.plan));
+  if (written || console.person_reads_output()) {
+    print_for_people(console, problem, search, alternatives, limits);
+  } else {
+    console.print(write_plan(best.plan));
+  }
+  ordered_json plans = ordered_json::array();
+  for (const Candidate& candidate : search.plans)
+    plans.push_back(candidate_json(candidate, search));
+  ordered_json bindings = ordered_json::array();
+  for (const Binding& limited : limits)
+    bindings.push_back(
+        {{"what", limited.what}, {"where", limited.where}, {"shadow_price", limited.value}});
+  console.result({{"plans", std::move(plans)},
+                  {"alternatives", alternatives_json(alternatives, best.prediction->step)},
+                  {"binding", std::move(bindings)},
+                  {"search",
+                   {{"strategy", search.strategy},
+                    {"candidates", search.candidates},
+                    {"pruned", search.pruned}}}});
+  return interrupt.interrupted() ? 130 : 0;
+}
+
+void declare_options(CLI::App& app, PlanArguments& arguments) {
+  app.add_option("model", arguments.model,
+                 "A built-in name, a config.json, a profile or a graph.txt")
+      ->type_name("MODEL")
+      ->required();
+  app.add_option("cluster", arguments.cluster,
+                 "A name, an expression such as 4x8xh100@400Gb/s, or a file")
+      ->type_name("CLUSTER")
+      ->required();
+  app.add_option("--batch", arguments.batch, "Samples per step (8 microbatches)")
+      ->type_name("N")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+  app.add_option("--microbatch", arguments.microbatch, "Samples per microbatch, a list, or auto")
+      ->type_name("N|auto");
+  app.add_option("--sequence", arguments.sequence, "Tokens per sample, instead of the model's own")
+      ->type_name("N")
+      ->check(CLI::Range(1, 100'000'000));
+  app.add_option("--precision", arguments.precision,
+                 "fp32, bf16, fp16 or fp64 (what the profile or the device has)")
+      ->type_name("P");
+  app.add_option("--optimizer", arguments.optimizer, "adamw or sgd")->type_name("NAME");
+  app.add_option("--sharding", arguments.sharding, "none")->type_name("NAME");
+  app.add_option("--schedule", arguments.schedule, "Names, or auto: 1f1b and gpipe")
+      ->type_name("A,B|auto");
+  app.add_option("--memory", arguments.memory, "Of each device, instead of its own")
+      ->type_name("BYTES");
+  app.add_option("--mem-limit", arguments.memory_limit, "The part of it that may be used (100%)")
+      ->type_name("PERCENT");
+  app.add_option("--recompute", arguments.recompute, "auto, none or full")
+      ->type_name("R")
+      ->check(CLI::IsMember({"auto", "none", "full"}));
+  app.add_option("--fix", arguments.fix, "Fix a stage's layers: stage0.layers=0..4")
+      ->type_name("STAGE");
+  app.add_flag("--straight", arguments.straight, "No replication");
+  app.add_option("--max-stages", arguments.max_stages, "At most so many")
+      ->type_name("N")
+      ->check(CLI::Range(1, 100'000));
+  app.add_option("--min-layers-per-stage", arguments.min_layers_per_stage, "At least so many (1)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1'000'000));
+  app.add_option("--devices", arguments.devices, "Use the first so many of the cluster")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1'000'000));
+  app.add_option("--objective", arguments.objective, "step: the shortest step time")
+      ->type_name("NAME");
+  app.add_option("--time-limit", arguments.time_limit,
+                 "Stop searching after this time, with the best so far")
+      ->type_name("D");
+  app.add_option("--gap", arguments.gap, "Stop when the plan is proved this good (0%)")
+      ->type_name("PERCENT");
+  app.add_option("--top", arguments.top, "Show so many plans (1)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1000));
+  app.add_option("--strategy", arguments.strategy, "exact or brute-force")->type_name("NAME");
+}
+
+}  // namespace
+
+Action declare_plan(CLI::App& app) {
+  auto arguments = std::make_shared<PlanArguments>();
+  declare_options(app, *arguments);
+  return [arguments](Console& console) { return make_plan(console, *arguments); };
+}
+
+}  // namespace stagecraft

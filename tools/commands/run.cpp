@@ -1,0 +1,200 @@
+// stagecraft run PLAN: carries the plan out, verifies it, and writes down what happened when.
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "executor/execute.hpp"
+#include "profiles/json.hpp"
+#include "simulator/draw.hpp"
+#include "simulator/trace.hpp"
+#include "tools/commands.hpp"
+#include "tools/interrupt.hpp"
+#include "tools/progress.hpp"
+#include "tools/results.hpp"
+#include "tools/table.hpp"
+
+namespace stagecraft {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct RunArguments {
+  std::string plan, data, backend = "cpu", transport = "threads", trace;
+  int steps = 1;
+  bool verify = false;
+  double learning_rate = 0;
+};
+
+constexpr std::int64_t synthetic_tokens = 1 << 20;
+
+BackendKind read_backend(const std::string& name) {
+  if (name == "cpu") return BackendKind::cpu;
+  if (name == "sleep") return BackendKind::sleep;
+  if (name == "cuda")
+    throw Error(
+        ErrorKind::execution,
+        "--backend cuda: this program was built without CUDA; --backend cpu works everywhere");
+  fail_usage("--backend: expected cpu or sleep, found \"", name, "\"");
+}
+
+void require_transport(const std::string& name) {
+  if (name == "threads") return;
+  if (name == "mpi" || name == "nccl") {
+    throw Error(ErrorKind::execution, concat("--transport ", name,
+                                             ": this program was built without it; --transport "
+                                             "threads runs all ranks in one process"));
+  }
+  fail_usage("--transport: expected threads, found \"", name, "\"");
+}
+
+Dataset dataset_for(const RunArguments& arguments, const LoadedPlan& loaded, BackendKind backend,
+                    std::uint64_t seed) {
+  if (backend == BackendKind::sleep) return {};
+  const auto& transformer = loaded.profile.model.transformer;
+  const std::int64_t vocabulary = transformer ? transformer->vocabulary : 1;
+  if (!arguments.data.empty())
+    return load_dataset(arguments.data, vocabulary, loaded.plan.batch.sequence);
+  return synthetic_dataset(vocabulary, synthetic_tokens, seed);
+}
+
+Duration median(std::vector<Duration> times) {
+  if (times.empty()) return Duration{0};
+  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2),
+                   times.end());
+  return times[times.size() / 2];
+}
+
+RunOptions run_options(const RunArguments& arguments, BackendKind backend, std::uint64_t seed) {
+  RunOptions options{.steps = arguments.steps, .backend = backend, .seed = seed};
+  if (arguments.learning_rate > 0) {
+    options.adamw.learning_rate = arguments.learning_rate;
+    options.sgd.learning_rate = arguments.learning_rate;
+  }
+  return options;
+}
+
+/// The run itself, with its progress line and a loss now and then.
+RunResult carry_out(Console& console, const LoadedPlan& loaded, const Compiled& compiled,
+                    const Dataset& dataset, RunOptions options, const Interrupt& interrupt) {
+  Progress progress(console, "training");
+  const int every = std::max(1, options.steps / 10);
+  options.stop = interrupt.token();
+  options.on_step = [&](const StepReport& step) {
+    progress.update((step.step + 1.0) / options.steps,
+                    fmt::format("step {} loss {:.4f}", step.step + 1, step.loss));
+    if (options.backend == BackendKind::cpu &&
+        (step.step % every == 0 || step.step + 1 == options.steps)) {
+      console.print(fmt::format(" step {:>5}   loss {:.6f}   {}\n", step.step + 1, step.loss,
+                                format_duration(step.time)));
+    }
+  };
+  return execute(loaded.plan, loaded.profile, compiled, dataset, options);
+}
+
+std::vector<Bytes> simulated_peaks(const Prediction& prediction) {
+  std::vector<Bytes> peaks;
+  for (const MemoryPeak& peak : prediction.peaks) peaks.push_back(peak.bytes);
+  return peaks;
+}
+
+ordered_json run_json(const RunResult& run, const Prediction& prediction) {
+  return {{"losses", run.losses},
+          {"step_ns", median(run.step_times).count()},
+          {"steps_ns", nanoseconds(run.step_times)},
+          {"predicted_ns", prediction.step.count()},
+          {"peak_memory_bytes", run.peak_memory},
+          {"simulated_peak_memory_bytes", simulated_peaks(prediction)},
+          {"restarts", 0},
+          {"parameters_xxh3", run.parameters_hash}};
+}
+
+std::string summary(const RunResult& run, const Prediction& prediction) {
+  const Duration measured = median(run.step_times);
+  std::string text =
+      fmt::format("{} steps, median {} (predicted {}, {})", run.step_times.size(),
+                  format_duration(measured), format_duration(prediction.step),
+                  signed_percent(seconds(prediction.step) / std::max(seconds(measured), 1e-9) - 1));
+  if (!run.losses.empty())
+    text += fmt::format(", loss {:.4f} -> {:.4f}", run.losses.front(), run.losses.back());
+  return text + "\n";
+}
+
+/// Throws Error (check) with the first difference unless the reference run gives the same bits.
+void verify(Console& console, const LoadedPlan& loaded, const Dataset& dataset,
+            const RunOptions& options, const RunResult& run) {
+  RunOptions reference_options = options;
+  reference_options.steps = static_cast<int>(run.step_times.size());
+  const std::string difference =
+      first_difference(run, run_reference(loaded.plan, loaded.profile, dataset, reference_options));
+  if (!difference.empty())
+    throw Error(ErrorKind::check,
+                concat("the run differs from the single-device reference: ", difference));
+  console.print(console.unicode() ? "losses and weights equal the single-device run bit for bit ✔\n"
+                                  : "losses and weights equal the single-device run bit for bit\n");
+}
+
+int run_plan(Console& console, const RunArguments& arguments) {
+  const BackendKind backend = read_backend(arguments.backend);
+  require_transport(arguments.transport);
+  if (arguments.verify && backend == BackendKind::sleep)
+    fail_usage("--verify needs a backend that computes; sleep does not");
+  const LoadedPlan loaded = load_plan(arguments.plan);
+  console.input(loaded.path, loaded.hash);
+  const Interrupt interrupt;
+  const Compiled compiled = compile(loaded.plan, loaded.profile, loaded.cluster);
+  const Prediction prediction = predict(loaded.plan, compiled);
+  const std::uint64_t seed = console.options().seed;
+  const Dataset dataset = dataset_for(arguments, loaded, backend, seed);
+  const RunOptions options = run_options(arguments, backend, seed);
+  console.print(plan_sentence(loaded.plan) +
+                (backend == BackendKind::cpu ? "; data: " + dataset.source : std::string()) + "\n");
+  const RunResult run = carry_out(console, loaded, compiled, dataset, options, interrupt);
+  if (!arguments.trace.empty()) {
+    write_file(arguments.trace, write_trace({.timeline = run.timeline,
+                                             .about = {{"kind", "measured"},
+                                                       {"plan", loaded.hash},
+                                                       {"backend", arguments.backend}}}));
+  }
+  console.print(summary(run, prediction));
+  ordered_json result = run_json(run, prediction);
+  if (arguments.verify) {
+    verify(console, loaded, dataset, options, run);
+    result["verified"] = "bitwise";
+  }
+  console.result(result);
+  return interrupt.interrupted() ? 130 : 0;
+}
+
+}  // namespace
+
+Action declare_run(CLI::App& app) {
+  auto arguments = std::make_shared<RunArguments>();
+  app.add_option("plan", arguments->plan, "The plan")->type_name("PLAN")->required();
+  app.add_option("--steps", arguments->steps, "Optimizer steps (1)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 100'000'000));
+  app.add_option(
+         "--data", arguments->data,
+         "A text (a token per byte) or a .bin of uint16 or uint32 tokens; default: synthetic")
+      ->type_name("FILE");
+  app.add_option("--backend", arguments->backend,
+                 "cpu, or sleep: every instruction sleeps for its predicted time")
+      ->type_name("NAME");
+  app.add_option("--transport", arguments->transport,
+                 "threads: every rank is a thread of this process")
+      ->type_name("NAME");
+  app.add_flag("--verify", arguments->verify,
+               "Repeat on a single device and compare losses and weights bit for bit");
+  app.add_option("--trace", arguments->trace, "Write the measured timeline of the median step")
+      ->type_name("FILE");
+  app.add_option("--learning-rate", arguments->learning_rate,
+                 "Of the optimizer (AdamW 0.001, SGD 0.01)")
+      ->type_name("X")
+      ->check(CLI::PositiveNumber);
+  return [arguments](Console& console) { return run_plan(console, *arguments); };
+}
+
+}  // namespace stagecraft

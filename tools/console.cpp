@@ -1,0 +1,118 @@
+#include "tools/console.hpp"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "profiles/json.hpp"
+#include "tools/build_info.hpp"
+
+namespace stagecraft {
+namespace {
+
+constexpr std::string_view result_format = "stagecraft-result/1";
+constexpr std::size_t notes_shown = 3;
+
+bool is_terminal(int descriptor) {
+  const char* term = std::getenv("TERM");
+  return isatty(descriptor) != 0 && !(term != nullptr && std::string_view(term) == "dumb");
+}
+
+void write(std::FILE* stream, std::string_view text) {
+  const bool written = std::fwrite(text.data(), 1, text.size(), stream) == text.size();
+  if ((!written || std::fflush(stream) != 0) && stream == stdout) {
+    throw Error(ErrorKind::execution,
+                "standard output cannot be written: is the disk full, or the reader gone?");
+  }
+}
+
+nlohmann::ordered_json error_document(const Error& error) {
+  nlohmann::ordered_json details{{"kind", to_string(error.kind())}, {"message", error.message()}};
+  if (error.place()) {
+    details["file"] = error.place()->file;
+    details["line"] = error.place()->line;
+    details["column"] = error.place()->column;
+  }
+  details["help"] = error.help();
+  return details;
+}
+
+}  // namespace
+
+Console::Console(std::string command, CommonOptions options)
+    : command_(std::move(command)),
+      options_(std::move(options)),
+      output_is_terminal_(is_terminal(STDOUT_FILENO)),
+      error_is_terminal_(is_terminal(STDERR_FILENO)) {}
+
+bool Console::color() const {
+  if (options_.color == "always") return true;
+  if (options_.color == "never" || options_.json) return false;
+  const char* no_color = std::getenv("NO_COLOR");
+  return output_is_terminal_ && (no_color == nullptr || *no_color == '\0');
+}
+
+int Console::width() const {
+  winsize size{};
+  if (output_is_terminal_ && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 40)
+    return size.ws_col;
+  return 100;
+}
+
+DrawOptions Console::drawing() const {
+  return {.width = width(), .unicode = unicode(), .color = color()};
+}
+
+void Console::input(std::string path, std::string hash) {
+  inputs_.push_back({std::move(path), std::move(hash)});
+}
+
+void Console::print(std::string_view text) {
+  if (!options_.json && !options_.quiet) write(stdout, text);
+}
+
+void Console::note(std::string text) {
+  const bool shown = options_.verbose > 0 || notes_.size() < notes_shown;
+  if (!options_.quiet && !options_.json && shown) write(stderr, concat("note: ", text, "\n"));
+  notes_.push_back(std::move(text));
+}
+
+void Console::warn(std::string_view text) {
+  write(stderr, concat("warning: ", text, "\n"));
+}
+
+bool Console::artefact(std::string_view content) {
+  if (options_.output.empty()) return false;
+  write_file(options_.output, content);
+  return true;
+}
+
+void Console::result(const nlohmann::ordered_json& result) {
+  if (!options_.json) return;
+  nlohmann::ordered_json document{
+      {"format", result_format}, {"version", build_info::version}, {"command", command_}};
+  document["inputs"] = nlohmann::ordered_json::array();
+  for (const Input& input : inputs_)
+    document["inputs"].push_back({{"path", input.path}, {"xxh3", input.hash}});
+  document["result"] = result;
+  document["notes"] = notes_;
+  write(stdout, to_text(document));
+}
+
+int Console::error(const Error& error, const nlohmann::ordered_json* result) {
+  write(stderr, concat("error: ", error.what(), "\n"));
+  for (const std::string& help : error.help()) write(stderr, concat("  help: ", help, "\n"));
+  if (options_.json) {
+    nlohmann::ordered_json document{
+        {"format", result_format}, {"version", build_info::version}, {"command", command_}};
+    if (result != nullptr) document["result"] = *result;
+    document["error"] = error_document(error);
+    write(stdout, to_text(document));
+  }
+  return exit_code(error.kind());
+}
+
+}  // namespace stagecraft

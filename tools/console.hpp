@@ -1,0 +1,76 @@
+// What a verb says: its result on standard output, remarks on standard error, one JSON document
+// with --json.
+//
+// Data and messages never mix, colour and progress appear on a terminal only, and equal inputs
+// print equal bytes.
+
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "profiles/error.hpp"
+#include "simulator/draw.hpp"
+
+namespace stagecraft {
+
+/// The options every verb has.
+struct CommonOptions {
+  bool json = false;
+  bool quiet = false;
+  int verbose = 0;
+  std::string color = "auto";
+  bool ascii = false;
+  std::string output;  ///< -o; empty: none
+  std::uint64_t seed = 1;
+  int threads = 0;  ///< 0: as many as there are cores
+};
+
+class Console {
+ public:
+  Console(std::string command, CommonOptions options);
+
+  const CommonOptions& options() const { return options_; }
+  bool json() const { return options_.json; }
+  /// Is standard output, or error, a terminal that a person looks at?
+  bool person_reads_output() const { return output_is_terminal_; }
+  bool person_reads_errors() const { return error_is_terminal_; }
+  bool color() const;
+  bool unicode() const { return !options_.ascii; }
+  /// Columns of the terminal, 100 without one.
+  int width() const;
+  DrawOptions drawing() const;
+
+  /// A file the verb read, for the JSON document: as the user named it.
+  void input(std::string path, std::string hash);
+  /// Text of the result; nothing with --json or --quiet.
+  void print(std::string_view text);
+  /// A remark on standard error (three at most unless --verbose) and in the JSON document.
+  void note(std::string text);
+  /// A warning on standard error, whatever the verbosity.
+  void warn(std::string_view text);
+  /// The file a verb makes: to -o if given. True if it was written.
+  bool artefact(std::string_view content);
+  /// Ends the verb: with --json prints the document around `result`.
+  void result(const nlohmann::ordered_json& result);
+  /// Ends it with an error: a sentence on standard error and, with --json, a document. Returns the
+  /// exit code.
+  int error(const Error& error, const nlohmann::ordered_json* result = nullptr);
+
+ private:
+  std::string command_;
+  CommonOptions options_;
+  bool output_is_terminal_ = false;
+  bool error_is_terminal_ = false;
+  struct Input {
+    std::string path;
+    std::string hash;
+  };
+  std::vector<Input> inputs_;
+  std::vector<std::string> notes_;
+};
+
+}  // namespace stagecraft

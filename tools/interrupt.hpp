@@ -1,0 +1,36 @@
+// Ctrl-C and time limits as a stop token: the first ends the work in good order, a second Ctrl-C
+// ends the program at once.
+
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <optional>
+#include <stop_token>
+#include <thread>
+
+namespace stagecraft {
+
+/// While it lives, SIGINT and SIGTERM request a stop instead of ending the process. Make it before
+/// other threads start.
+class Interrupt {
+ public:
+  explicit Interrupt(std::optional<std::chrono::nanoseconds> limit = {});
+  ~Interrupt();
+  Interrupt(const Interrupt&) = delete;
+  Interrupt& operator=(const Interrupt&) = delete;
+
+  std::stop_token token() const { return source_.get_token(); }
+  /// A person interrupted (not the time limit).
+  bool interrupted() const { return interrupted_; }
+
+ private:
+  void watch(std::optional<std::chrono::nanoseconds> limit);
+
+  std::stop_source source_;
+  std::atomic<bool> interrupted_ = false;
+  std::atomic<bool> done_ = false;
+  std::thread watcher_;
+};
+
+}  // namespace stagecraft

@@ -1,0 +1,122 @@
+#include "tools/results.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "tools/table.hpp"
+
+namespace stagecraft {
+
+using nlohmann::ordered_json;
+
+ordered_json nanoseconds(const std::vector<Duration>& durations) {
+  ordered_json list = ordered_json::array();
+  for (const Duration duration : durations) list.push_back(duration.count());
+  return list;
+}
+
+ordered_json timeline_json(const Timeline& timeline) {
+  return {{"step_ns", step_time(timeline).count()},
+          {"span_ns", nanoseconds(span_times(timeline))},
+          {"busy_ns", nanoseconds(busy_times(timeline))},
+          {"bubble", bubble(timeline)},
+          {"span_bubble", span_bubble(timeline)},
+          {"peak_in_flight", peak_in_flight(timeline, true)},
+          {"peak_in_flight_weight", peak_in_flight(timeline, false)},
+          {"sends_forward", messages_sent(timeline, Op::send_activation)},
+          {"sends_backward", messages_sent(timeline, Op::send_gradient)}};
+}
+
+void add_memory(ordered_json& result, const std::vector<MemoryPeak>& peaks) {
+  ordered_json bytes = ordered_json::array();
+  ordered_json memory = ordered_json::array();
+  for (const MemoryPeak& peak : peaks) {
+    bytes.push_back(peak.bytes);
+    ordered_json by_category{{"time_ns", peak.time.count()}};
+    for (std::size_t i = 0; i < memory_categories.size(); ++i) {
+      by_category[concat(to_string(memory_categories[i]), "_bytes")] = peak.use[i];
+    }
+    memory.push_back(std::move(by_category));
+  }
+  result["peak_memory_bytes"] = std::move(bytes);
+  result["memory"] = std::move(memory);
+}
+
+std::string layer_names(const Model& model, LayerRange layers) {
+  const auto name = [&](int layer) {
+    return model.layers.at(static_cast<std::size_t>(layer)).name;
+  };
+  if (layers.size() <= 0) return "none";
+  if (layers.size() == 1) return name(layers.first);
+  return concat(name(layers.first), " .. ", name(layers.end - 1), " (", layers.size(), ")");
+}
+
+namespace {
+
+std::string device_list(const Stage& stage) {
+  std::string text;
+  for (const auto& replica : stage.devices) {
+    for (const int device : replica) text += (text.empty() ? "" : " ") + std::to_string(device);
+  }
+  return text;
+}
+
+/// The highest peak among the devices of a stage.
+Bytes stage_peak(const Plan& plan, const Prediction& prediction, const Stage& stage) {
+  const std::vector<int> used = used_devices(plan);
+  Bytes highest = 0;
+  for (const auto& replica : stage.devices) {
+    const auto place = std::lower_bound(used.begin(), used.end(), replica.front()) - used.begin();
+    highest = std::max(highest, prediction.peaks.at(static_cast<std::size_t>(place)).bytes);
+  }
+  return highest;
+}
+
+}  // namespace
+
+std::string plan_table(const Plan& plan, const Model& model, const Prediction& prediction,
+                       bool unicode) {
+  Table table({">stage", "layers", "devices", ">forward", ">backward", ">send", ">peak",
+               "recompute", ">idle"});
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    const Stage& stage = plan.stages[s];
+    const StagePrediction& figures = prediction.stages.at(s);
+    table.row({std::to_string(s), layer_names(model, stage.layers), device_list(stage),
+               format_duration(figures.forward), format_duration(figures.backward),
+               figures.send.count() > 0 ? format_duration(figures.send) : "-",
+               format_bytes(stage_peak(plan, prediction, stage)),
+               std::string(to_string(stage.recompute)), percent(figures.idle)});
+  }
+  return table.text(unicode);
+}
+
+std::string plan_sentence(const Plan& plan) {
+  std::string replicas;
+  bool replicated = false;
+  for (const Stage& stage : plan.stages) {
+    replicas += (replicas.empty() ? "" : "-") + std::to_string(stage.devices.size());
+    replicated = replicated || stage.devices.size() > 1;
+  }
+  const std::size_t stages = plan.stages.size();
+  return fmt::format("{} stage{}{}{}, {}, {} microbatch{} of {} sample{}", stages,
+                     stages == 1 ? "" : "s", replicated ? " with " + replicas + " replicas" : "",
+                     plan.schedule.virtual_stages > 1
+                         ? fmt::format(", {} per device", plan.schedule.virtual_stages)
+                         : "",
+                     plan.schedule.name, plan.batch.microbatches,
+                     plan.batch.microbatches == 1 ? "" : "es", plan.batch.microbatch,
+                     plan.batch.microbatch == 1 ? "" : "s");
+}
+
+std::string prediction_sentence(const Prediction& prediction) {
+  std::string text = fmt::format("step {}, {:.4g} samples/s", format_duration(prediction.step),
+                                 prediction.samples_per_second);
+  if (prediction.tokens_per_second > 0)
+    text += fmt::format(", {:.4g} tokens/s", prediction.tokens_per_second);
+  return text + fmt::format(", bubble {} ({} costs)", percent(prediction.bubble),
+                            to_string(prediction.provenance));
+}
+
+}  // namespace stagecraft

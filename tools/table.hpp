@@ -1,0 +1,35 @@
+// Text tables: columns as wide as their widest cell, numbers to the right.
+
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace stagecraft {
+
+class Table {
+ public:
+  /// A heading that starts with '>' aligns its column to the right.
+  explicit Table(std::vector<std::string> headings);
+  /// As many cells as headings.
+  void row(std::vector<std::string> cells);
+  /// Two spaces between columns, a rule under the headings (─, or - without unicode).
+  std::string text(bool unicode) const;
+
+ private:
+  std::vector<std::string> headings_;
+  std::vector<bool> to_the_right_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+/// Columns a UTF-8 text takes on a terminal (one per code point).
+std::size_t columns(const std::string& text);
+
+/// "27.3 %".
+std::string percent(double ratio);
+/// "+3.4 %".
+std::string signed_percent(double ratio);
+/// "1,234,567".
+std::string grouped(std::int64_t number);
+
+}  // namespace stagecraft
