@@ -25,7 +25,8 @@ struct LayerRange {
 /// Consecutive layers, and the devices that hold them.
 struct Stage {
   LayerRange layers;
-  std::vector<std::vector<int>> devices;  ///< replicas, each a list of tensor-parallel peers (cluster device numbers)
+  std::vector<std::vector<int>>
+      devices;  ///< replicas, each a list of tensor-parallel peers (cluster device numbers)
   Recompute recompute = Recompute::none;
   bool operator==(const Stage&) const = default;
 };
@@ -41,8 +42,8 @@ struct Batch {
 
 struct ScheduleChoice {
   std::string name = "1f1b";
-  int virtual_stages = 1;     ///< stages per pipeline device
-  std::optional<int> group;   ///< see ScheduleShape
+  int virtual_stages = 1;    ///< stages per pipeline device
+  std::optional<int> group;  ///< see ScheduleShape
   std::vector<int> warm_up;
   bool operator==(const ScheduleChoice&) const = default;
 };
@@ -83,24 +84,26 @@ struct SearchFigures {
 struct Plan {
   std::string model;    ///< MODEL as given: a built-in name or a file
   std::string cluster;  ///< CLUSTER as given
-  std::string profile;  ///< content hash of the profile it was made with; empty for built-in models without measurements
+  std::string profile;  ///< content hash of the profile it was made with; empty for built-in models
+                        ///< without measurements
   Precision precision = Precision::float32;
   Batch batch;
   ScheduleChoice schedule;
   WeightPolicy weights = WeightPolicy::flush;
   ReplicaPolicy replicas = ReplicaPolicy::split;
   OptimizerChoice optimizer;
-  /// In model order. Stage s stands on pipeline device s mod p (placement of the schedule), p = stages / virtual_stages;
-  /// stages of one pipeline device name the same devices.
+  /// In model order. Stage s stands on pipeline device s mod p (placement of the schedule), p =
+  /// stages / virtual_stages; stages of one pipeline device name the same devices.
   std::vector<Stage> stages;
   std::optional<PredictedFigures> predicted;
   std::optional<SearchFigures> search;
   bool operator==(const Plan&) const = default;
 };
 
-/// Throws Error (input) unless the stages cover layers 0..layers-1 in order, no device is used by two pipeline devices, the
-/// devices exist in the cluster, batch figures multiply up, and the schedule accepts the shape. The sentence names stage and
-/// layer: "stage 1 starts at layer 8 but stage 0 ends at layer 7: layer 7 would never be trained; 27 of 28 layers are placed".
+/// Throws Error (input) unless the stages cover layers 0..layers-1 in order, no device is used by
+/// two pipeline devices, the devices exist in the cluster, batch figures multiply up, and the
+/// schedule accepts the shape. The sentence names stage and layer: "stage 1 starts at layer 8 but
+/// stage 0 ends at layer 7: layer 7 would never be trained; 27 of 28 layers are placed".
 void validate(const Plan& plan, const Model& model, const Cluster& cluster);
 
 /// Pipeline devices, p.
@@ -113,8 +116,9 @@ std::vector<int> used_devices(const Plan& plan);
 Plan read_plan(const class Json& json);
 std::string write_plan(const Plan& plan);
 
-/// Reads a plan and what it names. Files are looked up as given, then beside the plan. Throws Error (input) if the model or
-/// profile has changed since (hash) — with the remedy — or the plan does not validate.
+/// Reads a plan and what it names. Files are looked up as given, then beside the plan. Throws Error
+/// (input) if the model or profile has changed since (hash) — with the remedy — or the plan does
+/// not validate.
 struct LoadedPlan {
   Plan plan;
   Profile profile;

@@ -16,21 +16,23 @@ struct Compiled {
   Program program;
   Costs costs;
   std::vector<int> devices;
-  std::vector<Bytes> memory_limits;   ///< per program device; INT64_MAX when unlimited
+  std::vector<Bytes> memory_limits;               ///< per program device; INT64_MAX when unlimited
   Provenance provenance = Provenance::datasheet;  ///< the weakest its layer costs rest on
-  std::vector<std::string> notes;     ///< for people: what was scaled or assumed
+  std::vector<std::string> notes;                 ///< for people: what was scaled or assumed
 };
 
-/// Costs of a chunk come from the profile's entry for its share of the microbatch; where only the whole microbatch was
-/// measured, times and bytes are scaled by rows and a note says so. Throws Error (input) if the plan does not validate.
+/// Costs of a chunk come from the profile's entry for its share of the microbatch; where only the
+/// whole microbatch was measured, times and bytes are scaled by rows and a note says so. Throws
+/// Error (input) if the plan does not validate.
 Compiled compile(const Plan& plan, const Profile& profile, const Cluster& cluster);
 
 struct StagePrediction {
   LayerRange layers;
-  Duration forward{0};   ///< of one microbatch on one replica
+  Duration forward{0};  ///< of one microbatch on one replica
   Duration backward{0};
-  Duration send{0};      ///< of one microbatch's output to the next stage, latency included; zero if local
-  double idle = 0;       ///< part of the step in which its (first replica's) device computes nothing
+  Duration send{
+      0};  ///< of one microbatch's output to the next stage, latency included; zero if local
+  double idle = 0;  ///< part of the step in which its (first replica's) device computes nothing
   bool operator==(const StagePrediction&) const = default;
 };
 
@@ -38,9 +40,9 @@ struct Prediction {
   Duration step{0};
   double bubble = 0;
   double samples_per_second = 0;
-  double tokens_per_second = 0;             ///< 0 where samples are not sequences
-  std::vector<Duration> busy;               ///< per program device
-  std::vector<MemoryPeak> peaks;            ///< per program device
+  double tokens_per_second = 0;   ///< 0 where samples are not sequences
+  std::vector<Duration> busy;     ///< per program device
+  std::vector<MemoryPeak> peaks;  ///< per program device
   std::vector<Bytes> memory_limits;
   bool fits = true;
   std::vector<StagePrediction> stages;

@@ -21,25 +21,25 @@ struct FixedStage {
 };
 
 struct Problem {
-  std::string model_name;    ///< as given on the command line; goes into the plan
+  std::string model_name;  ///< as given on the command line; goes into the plan
   std::string cluster_name;
   std::string profile_hash;
   Profile profile;
   Cluster cluster;
   Precision precision = Precision::float32;
   std::int64_t global_batch = 1;
-  std::vector<std::int64_t> microbatches;    ///< microbatch sizes to try, each dividing global_batch
+  std::vector<std::int64_t> microbatches;  ///< microbatch sizes to try, each dividing global_batch
   std::int64_t sequence = 0;
   OptimizerChoice optimizer;
-  std::vector<ScheduleChoice> schedules;     ///< to try
+  std::vector<ScheduleChoice> schedules;                               ///< to try
   std::vector<Recompute> recompute{Recompute::none, Recompute::full};  ///< allowed per stage
-  std::optional<int> devices;                ///< use the first so many of the cluster; default all
+  std::optional<int> devices;  ///< use the first so many of the cluster; default all
   std::optional<int> max_stages;
   int min_layers_per_stage = 1;
-  bool straight = false;                     ///< no replication
+  bool straight = false;  ///< no replication
   std::vector<FixedStage> fixed;
-  double memory_fraction = 1.0;              ///< of each device's memory that may be used
-  bool use_fewer_devices = true;             ///< a plan on fewer devices is a candidate too
+  double memory_fraction = 1.0;   ///< of each device's memory that may be used
+  bool use_fewer_devices = true;  ///< a plan on fewer devices is a candidate too
 };
 
 /// A plan with its prediction, or the sentence why it is not one.
@@ -53,8 +53,9 @@ struct Candidate {
 /// Nothing fits: why, and what would.
 struct Infeasible {
   std::string reason;
-  Bytes short_by = 0;                 ///< of the closest plan's fullest device; 0 when memory is not the reason
-  std::vector<std::string> remedies;  ///< each verified to make it fit, for example "--microbatch 1 (now 2)"
+  Bytes short_by = 0;  ///< of the closest plan's fullest device; 0 when memory is not the reason
+  std::vector<std::string>
+      remedies;  ///< each verified to make it fit, for example "--microbatch 1 (now 2)"
 };
 
 struct SearchResult {
@@ -64,8 +65,8 @@ struct SearchResult {
   Duration lower_bound{0};
   double gap = 0;
   bool proved_optimal = false;
-  std::int64_t candidates = 0;   ///< simulated
-  std::int64_t pruned = 0;       ///< discarded by their bound
+  std::int64_t candidates = 0;  ///< simulated
+  std::int64_t pruned = 0;      ///< discarded by their bound
   bool interrupted = false;
 };
 
@@ -79,12 +80,12 @@ struct SearchProgress {
 struct SearchControl {
   std::stop_token stop;  ///< Ctrl-C or a time limit: the best so far is returned, with its gap
   std::function<void(const SearchProgress&)> progress;
-  int top = 1;           ///< how many plans to return
-  double gap = 0;        ///< good enough: stop when the relative gap is at most this
+  int top = 1;     ///< how many plans to return
+  double gap = 0;  ///< good enough: stop when the relative gap is at most this
 };
 
-/// The usual choices a person would make — even split of the layers over all devices, pure data parallelism, one device —
-/// scored by the same evaluator.
+/// The usual choices a person would make — even split of the layers over all devices, pure data
+/// parallelism, one device — scored by the same evaluator.
 std::vector<Candidate> usual_choices(const Problem& problem);
 
 /// What limits the plan: the slowest stage, the fullest device, exposed transfers.

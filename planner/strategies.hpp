@@ -19,8 +19,11 @@ SearchResult search_exact(const Problem& problem, const SearchControl& control);
 SearchResult search_brute_force(const Problem& problem, const SearchControl& control);
 
 inline constexpr std::array strategies{
-    Strategy{"exact", search_exact, "dynamic programming on a lower bound, then simulation of every plan that could still win"},
-    Strategy{"brute-force", search_brute_force, "simulates every plan; for small cases and as the other strategies' test"},
+    Strategy{
+        "exact", search_exact,
+        "dynamic programming on a lower bound, then simulation of every plan that could still win"},
+    Strategy{"brute-force", search_brute_force,
+             "simulates every plan; for small cases and as the other strategies' test"},
 };
 
 /// Throws Error (usage) with the known names and a suggestion.

@@ -1,4 +1,5 @@
-// The independent judge of programs: shares no code with lowering, believes nothing, proves each promise or says why not.
+// The independent judge of programs: shares no code with lowering, believes nothing, proves each
+// promise or says why not.
 
 #pragma once
 
@@ -15,8 +16,9 @@ struct CheckOptions {
 
 /// One broken promise.
 struct Finding {
-  std::string rule;                ///< "structure", "conservation", "order", "matching", "deadlock", "race", "version", "memory"
-  std::string message;             ///< one sentence
+  std::string rule;     ///< "structure", "conservation", "order", "matching", "deadlock", "race",
+                        ///< "version", "memory"
+  std::string message;  ///< one sentence
   int device = 0;
   Instruction instruction;
   std::vector<std::string> cycle;  ///< deadlock: who waits for whom, around and back to the first
@@ -28,11 +30,13 @@ struct CheckReport {
   bool safe() const { return findings.empty(); }
 };
 
-/// Rules: the program's tables fit together (structure); every microbatch passes forward and backward through every stage exactly once, all rows covered (conservation);
-/// nothing runs before its inputs exist (order); each send meets one receive of the same size (matching); no deadlock with
-/// blocking zero-buffer sends on one communication lane per device (deadlock); no buffer is used outside of its life, and no
-/// two live buffers overlap in the arena (race); compute reads the weight version its policy promises (version); the peak of
-/// every device stays within its limit (memory).
+/// Rules: the program's tables fit together (structure); every microbatch passes forward and
+/// backward through every stage exactly once, all rows covered (conservation); nothing runs before
+/// its inputs exist (order); each send meets one receive of the same size (matching); no deadlock
+/// with blocking zero-buffer sends on one communication lane per device (deadlock); no buffer is
+/// used outside of its life, and no two live buffers overlap in the arena (race); compute reads the
+/// weight version its policy promises (version); the peak of every device stays within its limit
+/// (memory).
 CheckReport check(const Program& program, const CheckOptions& options = {});
 
 /// Throws Error (check) with the first finding's sentence unless the program is safe.

@@ -10,16 +10,18 @@
 namespace stagecraft {
 
 struct DrawOptions {
-  int width = 100;        ///< columns in all
-  bool unicode = true;    ///< █ forward ▓ backward ▒ recompute · idle; else F f . and so on
-  bool color = false;     ///< ANSI colours, Okabe-Ito; meaning never depends on them
-  bool memory = true;     ///< a small graph of memory over time at the right, when the timeline knows it
+  int width = 100;      ///< columns in all
+  bool unicode = true;  ///< █ forward ▓ backward ▒ recompute · idle; else F f . and so on
+  bool color = false;   ///< ANSI colours, Okabe-Ito; meaning never depends on them
+  bool memory =
+      true;  ///< a small graph of memory over time at the right, when the timeline knows it
 };
 
 /// Device × time. Ends with a legend line.
 std::string draw(const Timeline& timeline, const DrawOptions& options = {});
 
-/// The order only: one line per device, `F0 F1 B0 …` in torch's grammar (stage omitted when a device holds one stage).
+/// The order only: one line per device, `F0 F1 B0 …` in torch's grammar (stage omitted when a
+/// device holds one stage).
 std::string draw(const Schedule& schedule, const DrawOptions& options = {});
 
 }  // namespace stagecraft

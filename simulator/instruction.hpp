@@ -34,16 +34,25 @@ std::string_view to_string(Op op);
 /// Throws Error (input) for an unknown name.
 Op read_op(std::string_view name);
 
-constexpr bool is_compute(Op op) { return op <= Op::recompute || op == Op::update; }
-constexpr bool is_backward(Op op) { return op == Op::backward || op == Op::backward_input || op == Op::backward_weight; }
-constexpr bool is_send(Op op) { return op == Op::send_activation || op == Op::send_gradient; }
-constexpr bool is_receive(Op op) { return op == Op::receive_activation || op == Op::receive_gradient; }
+constexpr bool is_compute(Op op) {
+  return op <= Op::recompute || op == Op::update;
+}
+constexpr bool is_backward(Op op) {
+  return op == Op::backward || op == Op::backward_input || op == Op::backward_weight;
+}
+constexpr bool is_send(Op op) {
+  return op == Op::send_activation || op == Op::send_gradient;
+}
+constexpr bool is_receive(Op op) {
+  return op == Op::receive_activation || op == Op::receive_gradient;
+}
 constexpr bool is_collective(Op op) {
   return op == Op::reduce_gradient || op == Op::reduce_tied || op == Op::gather_parameters;
 }
 
-/// One thing a device does. For reductions, gathers and updates `microbatch` is the last one they contain.
-/// In sends and receives `stage` is the one whose device does it: `RF1.3` on stage 1 pairs with `SF0.3` on stage 0.
+/// One thing a device does. For reductions, gathers and updates `microbatch` is the last one they
+/// contain. In sends and receives `stage` is the one whose device does it: `RF1.3` on stage 1 pairs
+/// with `SF0.3` on stage 0.
 struct Instruction {
   Op op = Op::forward;
   int stage = 0;

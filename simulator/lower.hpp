@@ -12,17 +12,22 @@ namespace stagecraft {
 
 /// How the samples of a microbatch meet the replicas of a stage.
 enum class ReplicaPolicy {
-  split,        ///< each replica takes its rows of every microbatch (DAPPLE); unequal counts exchange slices
+  split,  ///< each replica takes its rows of every microbatch (DAPPLE); unequal counts exchange
+          ///< slices
   round_robin,  ///< replica k mod r takes microbatch k whole (PipeDream)
 };
 std::string_view to_string(ReplicaPolicy policy);  ///< "split", "round_robin"
 ReplicaPolicy read_replica_policy(std::string_view name);
 
-enum class Recompute { none, full };  ///< full: only the stage's input is kept; R runs right before B, after B's gradient has arrived
+enum class Recompute {
+  none,
+  full
+};  ///< full: only the stage's input is kept; R runs right before B, after B's gradient has arrived
 std::string_view to_string(Recompute recompute);
 Recompute read_recompute(std::string_view name);
 
-/// Which weights a microbatch meets. Asynchronous policies are rows to come; the program's types already name versions.
+/// Which weights a microbatch meets. Asynchronous policies are rows to come; the program's types
+/// already name versions.
 enum class WeightPolicy { flush };
 std::string_view to_string(WeightPolicy policy);
 WeightPolicy read_weight_policy(std::string_view name);
@@ -34,13 +39,14 @@ struct ChunkMemory {
   Bytes optimizer = 0;
   Bytes saved = 0;             ///< from F to B (or I); with full recomputation from R to B
   Bytes saved_for_weight = 0;  ///< the part that stays from I to W
-  Bytes input = 0;             ///< the stage's input: kept from arrival (or the local producer) to B (or W)
-  Bytes output = 0;            ///< from F until its sends have ended
-  Bytes workspace = 0;         ///< while computing
+  Bytes input = 0;   ///< the stage's input: kept from arrival (or the local producer) to B (or W)
+  Bytes output = 0;  ///< from F until its sends have ended
+  Bytes workspace = 0;  ///< while computing
   bool operator==(const ChunkMemory&) const = default;
 };
 
-/// `owner` and `user` are stages that hold copies of the same weights; their gradients are summed, owner's first.
+/// `owner` and `user` are stages that hold copies of the same weights; their gradients are summed,
+/// owner's first.
 struct StageTie {
   int owner = 0;
   int user = 0;
@@ -49,21 +55,24 @@ struct StageTie {
 };
 
 struct LowerOptions {
-  /// Per stage, the program device of each replica; empty: one replica, program device = pipeline device.
-  /// Stages of one pipeline device must have the same replicas.
+  /// Per stage, the program device of each replica; empty: one replica, program device = pipeline
+  /// device. Stages of one pipeline device must have the same replicas.
   std::vector<std::vector<int>> replicas;
   ReplicaPolicy replica_policy = ReplicaPolicy::split;
-  int rows = 1;  ///< samples of a microbatch; under `split` at least as many as any stage has replicas
-  std::vector<Recompute> recompute;              ///< per stage; empty: none
+  int rows =
+      1;  ///< samples of a microbatch; under `split` at least as many as any stage has replicas
+  std::vector<Recompute> recompute;  ///< per stage; empty: none
   WeightPolicy weights = WeightPolicy::flush;
   std::vector<std::vector<ChunkMemory>> memory;  ///< [stage][replica]; empty: zeros
-  std::vector<Bytes> boundary;                   ///< [stage]: bytes a whole microbatch hands to the next stage; empty: zeros
+  std::vector<Bytes>
+      boundary;  ///< [stage]: bytes a whole microbatch hands to the next stage; empty: zeros
   std::vector<StageTie> ties;
 };
 
-/// The passes, in order: place stages → recompute → transfers → reductions → updates → versions → order of communication
-/// (one global order, so that nothing can deadlock even with blocking, unbuffered sends) → waits → buffers and offsets.
-/// Throws Error (input) if the options do not fit the schedule (a device used twice, fewer rows than replicas, …).
+/// The passes, in order: place stages → recompute → transfers → reductions → updates → versions →
+/// order of communication (one global order, so that nothing can deadlock even with blocking,
+/// unbuffered sends) → waits → buffers and offsets. Throws Error (input) if the options do not fit
+/// the schedule (a device used twice, fewer rows than replicas, …).
 Program lower(const Schedule& schedule, const LowerOptions& options = {});
 
 }  // namespace stagecraft

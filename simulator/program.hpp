@@ -1,12 +1,15 @@
-// A program: a schedule with everything explicit. It is what `check` judges, `simulate` puts on a clock, and the executor
-// carries out, so that a predicted and a measured timeline speak about the same instructions.
+// A program: a schedule with everything explicit. It is what `check` judges, `simulate` puts on a
+// clock, and the executor carries out, so that a predicted and a measured timeline speak about the
+// same instructions.
 //
 //   schedule      F0.0 F0.1 B0.0 …                     order of compute, per pipeline device
-//      │ lower    place · transfers · recompute · reductions · updates · buffers · waits · order of communication
-//   program       F0.0 SF0.0 F0.1 SF0.1 RB0.0 B0.0 …   per device; each knows its lane, what it waits for, allocates, frees
+//      │ lower    place · transfers · recompute · reductions · updates · buffers · waits · order of
+//      communication
+//   program       F0.0 SF0.0 F0.1 SF0.1 RB0.0 B0.0 …   per device; each knows its lane, what it
+//   waits for, allocates, frees
 //
-// Tables are flat and refer to each other by index: cost tables are parallel to `chunks`, `channels` and `groups`, so a
-// change of costs never touches the program.
+// Tables are flat and refer to each other by index: cost tables are parallel to `chunks`,
+// `channels` and `groups`, so a change of costs never touches the program.
 
 #pragma once
 
@@ -26,10 +29,19 @@ inline constexpr std::array lanes{Lane::compute, Lane::send, Lane::receive, Lane
 std::string_view to_string(Lane lane);
 Lane lane_of(Op op);
 
-enum class MemoryCategory : std::uint8_t { parameters, gradients, optimizer, weight_versions, activations, transfer, workspace };
+enum class MemoryCategory : std::uint8_t {
+  parameters,
+  gradients,
+  optimizer,
+  weight_versions,
+  activations,
+  transfer,
+  workspace
+};
 inline constexpr std::array memory_categories{
-    MemoryCategory::parameters,  MemoryCategory::gradients, MemoryCategory::optimizer, MemoryCategory::weight_versions,
-    MemoryCategory::activations, MemoryCategory::transfer,  MemoryCategory::workspace};
+    MemoryCategory::parameters,      MemoryCategory::gradients,   MemoryCategory::optimizer,
+    MemoryCategory::weight_versions, MemoryCategory::activations, MemoryCategory::transfer,
+    MemoryCategory::workspace};
 std::string_view to_string(MemoryCategory category);
 /// Bytes by category, in the order of `memory_categories`.
 using MemoryUse = std::array<Bytes, memory_categories.size()>;
@@ -48,8 +60,8 @@ struct Chunk {
   int stage = 0;
   int device = 0;
   int replica = 0;
-  int replicas = 1;   ///< how many the stage has
-  IndexRange rows;    ///< its samples of every microbatch it works on (all of them under round_robin)
+  int replicas = 1;  ///< how many the stage has
+  IndexRange rows;  ///< its samples of every microbatch it works on (all of them under round_robin)
   bool operator==(const Chunk&) const = default;
 };
 
@@ -76,11 +88,13 @@ enum class BufferRole : std::uint8_t {
   parameters,
   gradients,
   optimizer,
-  input,             ///< the stage's input; for a stage fed on its own device this is also the producer's output
-  saved,             ///< what the forward leaves for the backward
+  input,  ///< the stage's input; for a stage fed on its own device this is also the producer's
+          ///< output
+  saved,  ///< what the forward leaves for the backward
   saved_for_weight,  ///< what the input gradient leaves for the weight gradient
   output,            ///< the stage's output, until it is sent
-  output_gradient,   ///< arrives for the backward; from a next stage on the same device it is that one's input gradient
+  output_gradient,   ///< arrives for the backward; from a next stage on the same device it is that
+                     ///< one's input gradient
   input_gradient,    ///< the backward's result, until it is sent
   workspace,
 };
@@ -103,12 +117,15 @@ struct Work {
   Instruction instruction;
   int chunk = 0;
   Lane lane = Lane::compute;
-  std::optional<int> channel;   ///< of sends and receives
-  std::optional<int> group;     ///< of collectives; a collective starts when its work on every member is ready
-  int weight_version = 0;       ///< compute: the version it reads, counted from the program's start; update: the one it makes
-  IndexRange waits;             ///< in Program::waits: work that must have ended; a receive waits for its send to *start*
-  IndexRange allocates;         ///< in Program::allocations: buffers whose life begins when it starts
-  IndexRange frees;             ///< in Program::releases: buffers whose life ends when it ends
+  std::optional<int> channel;  ///< of sends and receives
+  std::optional<int>
+      group;  ///< of collectives; a collective starts when its work on every member is ready
+  int weight_version = 0;  ///< compute: the version it reads, counted from the program's start;
+                           ///< update: the one it makes
+  IndexRange waits;  ///< in Program::waits: work that must have ended; a receive waits for its send
+                     ///< to *start*
+  IndexRange allocates;  ///< in Program::allocations: buffers whose life begins when it starts
+  IndexRange frees;      ///< in Program::releases: buffers whose life ends when it ends
   bool operator==(const Work&) const = default;
 };
 
@@ -120,10 +137,10 @@ struct Program {
   std::vector<Channel> channels;
   std::vector<Group> groups;
   std::vector<Buffer> buffers;
-  std::vector<int> resident;             ///< buffers that live as long as the program
-  std::vector<Bytes> arena;              ///< bytes each device's arena needs
+  std::vector<int> resident;  ///< buffers that live as long as the program
+  std::vector<Bytes> arena;   ///< bytes each device's arena needs
   std::vector<Work> work;
-  std::vector<std::vector<int>> order;   ///< per device: indices of `work` in issue order, all lanes
+  std::vector<std::vector<int>> order;  ///< per device: indices of `work` in issue order, all lanes
   std::vector<int> waits;
   std::vector<int> allocations;
   std::vector<int> releases;
@@ -131,10 +148,15 @@ struct Program {
 };
 
 /// Indices as a view.
-inline const int* begin_of(const std::vector<int>& table, IndexRange range) { return table.data() + range.first; }
-inline const int* end_of(const std::vector<int>& table, IndexRange range) { return table.data() + range.end; }
+inline const int* begin_of(const std::vector<int>& table, IndexRange range) {
+  return table.data() + range.first;
+}
+inline const int* end_of(const std::vector<int>& table, IndexRange range) {
+  return table.data() + range.end;
+}
 
-/// "SF0.3 on device 1 (stage 0, replica 1)": for messages. The replica is left out where the stage has one.
+/// "SF0.3 on device 1 (stage 0, replica 1)": for messages. The replica is left out where the stage
+/// has one.
 std::string describe(const Program& program, int work);
 
 }  // namespace stagecraft

@@ -43,11 +43,11 @@ struct SimulateOptions {
   bool barrier = true;  ///< an iteration starts when the one before has ended on every device
 };
 
-/// Compute is done in issue order, one thing at a time per device; transfers start when their data is ready and their
-/// channel is free, and never occupy compute; a collective starts when all members are ready and their collective lanes are
-/// free. Exact in integral nanoseconds: the same input gives the same timeline.
-/// Throws Error (check) naming the devices that wait for each other if the program cannot proceed, and Error (input) when a
-/// time exceeds what Duration holds.
+/// Compute is done in issue order, one thing at a time per device; transfers start when their data
+/// is ready and their channel is free, and never occupy compute; a collective starts when all
+/// members are ready and their collective lanes are free. Exact in integral nanoseconds: the same
+/// input gives the same timeline. Throws Error (check) naming the devices that wait for each other
+/// if the program cannot proceed, and Error (input) when a time exceeds what Duration holds.
 Timeline simulate(const Program& program, const Costs& costs, const SimulateOptions& options = {});
 
 }  // namespace stagecraft

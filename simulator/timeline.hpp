@@ -1,4 +1,5 @@
-// A timeline: what happened when, predicted by `simulate` or measured by the executor, and the numbers read off it.
+// A timeline: what happened when, predicted by `simulate` or measured by the executor, and the
+// numbers read off it.
 
 #pragma once
 
@@ -33,8 +34,8 @@ struct Timeline {
   int devices = 0;
   int stages = 0;
   int microbatches = 0;
-  std::vector<Span> spans;                         ///< by device, then start, then lane
-  std::vector<std::vector<MemorySample>> memory;   ///< per device; empty when not known
+  std::vector<Span> spans;                        ///< by device, then start, then lane
+  std::vector<std::vector<MemorySample>> memory;  ///< per device; empty when not known
   bool operator==(const Timeline&) const = default;
 };
 
@@ -48,7 +49,8 @@ std::vector<Duration> busy_times(const Timeline& timeline);
 double bubble(const Timeline& timeline);
 /// 1 - busy / span of the device with the longest span: the rate of the zero-bubble papers.
 double span_bubble(const Timeline& timeline);
-/// Stage activations a device holds at most: taken at the start of F, released at the end of B or I (`until_input`) or B or W.
+/// Stage activations a device holds at most: taken at the start of F, released at the end of B or I
+/// (`until_input`) or B or W.
 std::vector<int> peak_in_flight(const Timeline& timeline, bool until_input = true);
 /// Messages each device sends, activations and gradients.
 std::vector<int> messages_sent(const Timeline& timeline, Op op);

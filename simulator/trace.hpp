@@ -1,4 +1,5 @@
-// Timelines as files: the JSON that chrome://tracing and ui.perfetto.dev open, with flows for messages and counters for memory.
+// Timelines as files: the JSON that chrome://tracing and ui.perfetto.dev open, with flows for
+// messages and counters for memory.
 
 #pragma once
 
@@ -15,8 +16,9 @@ struct Trace {
   std::map<std::string, std::string> about;
 };
 
-/// stagecraft-trace/1 in Chrome's trace format: a process per device, a thread per lane, complete events `F1.3` in
-/// microseconds with exact start_ns and duration_ns in `args`, flow arrows from send to receive, memory counters by category.
+/// stagecraft-trace/1 in Chrome's trace format: a process per device, a thread per lane, complete
+/// events `F1.3` in microseconds with exact start_ns and duration_ns in `args`, flow arrows from
+/// send to receive, memory counters by category.
 std::string write_trace(const Trace& trace);
 
 /// Reads such a file back, exactly. Throws Error (input) for other files.
