@@ -37,12 +37,15 @@ std::string scalar(const Value& value) {
   return value.dump(-1, ' ', false, Value::error_handler_t::replace);
 }
 
-bool contains_object(const Value& value) {
-  if (!value.is_structured()) return false;
+/// Can be read on a single line: at most one object inside another, and no list of objects.
+bool is_simple(const Value& value, int objects_deep) {
+  if (!value.is_structured()) return true;
+  if (value.is_object() && objects_deep == 0) return false;
+  const int deep = value.is_object() ? objects_deep - 1 : 0;
   for (const Value& child : value) {
-    if (child.is_object() || contains_object(child)) return true;
+    if (!is_simple(child, deep)) return false;
   }
-  return false;
+  return true;
 }
 
 /// The value on a single line: "[0, 4]", "{"count": 4}".
@@ -98,7 +101,7 @@ void write_value(std::string& text, const Value& value, std::size_t indent, std:
     return;
   }
   const bool whole_document = column == 0 && value.is_object();
-  if (!whole_document && !contains_object(value)) {
+  if (!whole_document && is_simple(value, 2)) {
     const std::string line = one_line(value);
     if (column + line.size() + comma <= widest) {
       text += line;

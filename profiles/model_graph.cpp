@@ -1,5 +1,6 @@
 #include "profiles/model_graph.hpp"
 
+#include <algorithm>
 #include <boost/graph/adjacency_list.hpp>
 #include <boost/graph/connected_components.hpp>
 #include <boost/graph/depth_first_search.hpp>
@@ -51,18 +52,18 @@ class CycleFinder : public boost::dfs_visitor<> {
 
 /// Of all layers whose inputs are there, always the one listed first: so the order changes only
 /// where it has to.
-std::vector<Vertex> stable_order(const Graph& graph) {
+std::vector<int> stable_order(const Graph& graph) {
   std::vector<std::size_t> missing(boost::num_vertices(graph));
   std::priority_queue<Vertex, std::vector<Vertex>, std::greater<>> ready;
   for (Vertex layer = 0; layer < missing.size(); ++layer) {
     missing[layer] = boost::in_degree(layer, graph);
     if (missing[layer] == 0) ready.push(layer);
   }
-  std::vector<Vertex> order;
+  std::vector<int> order;
   while (!ready.empty()) {
     const Vertex layer = ready.top();
     ready.pop();
-    order.push_back(layer);
+    order.push_back(static_cast<int>(layer));
     for (auto [reader, end] = boost::adjacent_vertices(layer, graph); reader != end; ++reader) {
       if (--missing[*reader] == 0) ready.push(*reader);
     }
@@ -88,20 +89,27 @@ void refuse_parts(const Model& model) {
   }
 }
 
-Model in_topological_order(Model model) {
-  refuse_cycle(model);
-  const std::vector<Vertex> order = stable_order(graph_of<Graph>(model));
+Model reordered(Model model, const std::vector<int>& order) {
   std::vector<int> position(order.size());
   std::vector<Layer> layers;
-  for (const Vertex layer : order) {
-    position[layer] = static_cast<int>(layers.size());
-    layers.push_back(std::move(model.layers[layer]));
+  for (const int layer : order) {
+    position[static_cast<std::size_t>(layer)] = static_cast<int>(layers.size());
+    layers.push_back(std::move(model.layers[static_cast<std::size_t>(layer)]));
   }
   const auto moved = [&](int layer) { return position[static_cast<std::size_t>(layer)]; };
   model.layers = std::move(layers);
   for (Edge& edge : model.edges) edge = {moved(edge.from), moved(edge.to)};
   for (Tie& tie : model.ties) tie = {moved(tie.owner), moved(tie.user), tie.parameters};
+  std::sort(model.edges.begin(), model.edges.end(), [](const Edge& a, const Edge& b) {
+    return std::pair(a.from, a.to) < std::pair(b.from, b.to);
+  });
   return model;
+}
+
+Model in_topological_order(Model model) {
+  refuse_cycle(model);
+  const std::vector<int> order = stable_order(graph_of<Graph>(model));
+  return reordered(std::move(model), order);
 }
 
 }  // namespace stagecraft

@@ -1,0 +1,153 @@
+// Costs from a datasheet: a roofline with a floor. Each of forward, input gradient and weight
+// gradient takes the larger of its operations at the effective rate and its bytes at the memory
+// bandwidth, plus one launch. Good for a first plan; measured costs replace it.
+
+#include "profiles/estimate.hpp"
+
+#include <algorithm>
+
+#include "profiles/error.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+/// Starting a layer's kernels, once per pass.
+constexpr Duration launch{5'000};
+
+/// Bytes per parameter with AdamW. In half precision the weights and their working copy's gradient
+/// sums are kept apart: bf16 weights 2, fp32 gradients 4, fp32 master weights and two moments 12.
+struct PerParameter {
+  Bytes weights, gradients, optimizer;
+};
+
+PerParameter adamw_bytes(Precision precision) {
+  switch (precision) {
+    case Precision::float64: return {8, 8, 16};
+    case Precision::float32: return {4, 4, 8};
+    case Precision::bfloat16:
+    case Precision::float16: return {2, 4, 12};
+  }
+  return {};
+}
+
+/// Elements that a layer reads, for one sample.
+std::int64_t elements_in(const Model& model, int layer) {
+  std::int64_t elements = 0;
+  for (const Edge& edge : model.edges) {
+    if (edge.to == layer)
+      elements += model.layers[static_cast<std::size_t>(edge.from)].output_elements;
+  }
+  return elements;
+}
+
+/// Convolutions, dense layers and what stands between them: backward has one product for the input
+/// and one for the weights, each as large as the forward one.
+LayerWork plain_work(const Model& model, int index, const CostSetting& setting) {
+  const Layer& layer = model.layers[static_cast<std::size_t>(index)];
+  if (layer.kind == LayerKind::opaque) {
+    fail("layer \"", layer.name, "\" of ", model.name,
+         " is known only by measured costs; there are none for ", to_string(setting));
+  }
+  if (setting.tensor_parallel != 1) {
+    fail("layer \"", layer.name, "\" of ", model.name, " cannot be split ", setting.tensor_parallel,
+         " ways: only transformers are");
+  }
+  constexpr std::int64_t most_elements = 100'000'000'000;
+  if (layer.output_elements > most_elements || elements_in(model, index) > most_elements) {
+    fail("layer \"", layer.name, "\" of ", model.name, " hands on more than anyone can store");
+  }
+  const Bytes element = element_bytes(setting.precision);
+  const bool has_weights = layer.parameters > 0;
+  LayerWork work;
+  work.flops_forward = static_cast<double>(setting.microbatch) * layer.flops_forward;
+  work.flops_backward_input = work.flops_forward;
+  work.flops_backward_weight = has_weights ? work.flops_forward : 0;
+  work.weights = layer.parameters;
+  work.input = setting.microbatch * elements_in(model, index) * element;
+  work.output = setting.microbatch * layer.output_elements * element;
+  // Its own output, and in a convolution the product before batch normalisation and ReLU.
+  work.saved = layer.kind == LayerKind::convolution ? 2 * work.output : work.output;
+  work.saved_for_weight = has_weights ? work.input + work.output : 0;
+  return work;
+}
+
+LayerWork work_of(const Model& model, int index, const CostSetting& setting) {
+  const LayerKind kind = model.layers[static_cast<std::size_t>(index)].kind;
+  const bool of_transformer =
+      kind == LayerKind::embedding || kind == LayerKind::transformer || kind == LayerKind::head;
+  if (!of_transformer || !model.transformer) return plain_work(model, index, setting);
+  return transformer_work(*model.transformer, kind, setting);
+}
+
+class Roofline {
+ public:
+  Roofline(const DeviceKind& device, Precision precision)
+      : rate_(peak_flops(device, precision) * device.efficiency),
+        bandwidth_(device.memory_bandwidth) {
+    if (device.generic) fail("a generic device has no datasheet to estimate costs from");
+    if (rate_ <= 0) fail("device ", device.name, " does not compute in ", to_string(precision));
+  }
+
+  Duration time(double flops, Bytes traffic) const {
+    return std::max(from_seconds(flops / rate_), transfer_time(traffic, bandwidth_)) + launch;
+  }
+  Duration copy(Bytes traffic) const { return transfer_time(traffic, bandwidth_); }
+
+ private:
+  double rate_;
+  Bandwidth bandwidth_;
+};
+
+LayerCost cost_of(const LayerWork& work, const Roofline& roofline, Precision precision) {
+  const PerParameter each = adamw_bytes(precision);
+  LayerCost cost;
+  cost.saved = work.saved;
+  cost.saved_for_weight = work.saved_for_weight;
+  cost.output = work.output;
+  cost.parameters = work.weights * each.weights;
+  cost.gradients = work.weights * each.gradients;
+  cost.optimizer = work.weights * each.optimizer;
+  cost.workspace = work.workspace;
+
+  // What is kept is written once and read once by the next operation.
+  // A lookup touches a few rows of its weights, a product all of them.
+  const bool lookup = work.flops_forward == 0;
+  const Bytes forward_traffic = work.input + 2 * work.saved + (lookup ? 0 : cost.parameters);
+  cost.forward = roofline.time(work.flops_forward, forward_traffic);
+  if (work.flops_backward_input > 0 || work.weights == 0) {
+    cost.backward_input =
+        roofline.time(work.flops_backward_input, forward_traffic + work.saved + work.input);
+  }
+  if (work.weights > 0) {
+    cost.backward_weight = roofline.time(work.flops_backward_weight,
+                                         2 * work.saved_for_weight + (lookup ? 0 : cost.gradients));
+    cost.update = roofline.copy(2 * cost.parameters + cost.gradients + 2 * cost.optimizer);
+  }
+  cost.provenance = Provenance::datasheet;
+  return cost;
+}
+
+}  // namespace
+
+std::vector<LayerCost> estimate_costs(const Model& model, const DeviceKind& device,
+                                      const CostSetting& setting) {
+  if (setting.microbatch < 1 || setting.microbatch > 1'000'000) {
+    fail("a microbatch has from 1 to 1000000 samples, found ", setting.microbatch);
+  }
+  if (setting.tensor_parallel < 1) {
+    fail("a tensor-parallel degree is at least 1, found ", setting.tensor_parallel);
+  }
+  CostSetting full = setting;
+  if (full.sequence == 0) full.sequence = model.sequence;
+  if (full.sequence != model.sequence)
+    return estimate_costs(with_sequence(model, full.sequence), device, full);
+  const Roofline roofline(device, full.precision);
+  std::vector<LayerCost> costs;
+  for (int layer = 0; layer < static_cast<int>(model.layers.size()); ++layer) {
+    costs.push_back(cost_of(work_of(model, layer, full), roofline, full.precision));
+  }
+  return costs;
+}
+
+}  // namespace stagecraft

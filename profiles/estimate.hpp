@@ -1,0 +1,28 @@
+// What one layer computes and holds, before any device is asked how long it takes.
+
+#pragma once
+
+#include "profiles/profile.hpp"
+
+namespace stagecraft {
+
+/// Figures of one layer for one microbatch on one of `tensor_parallel` devices. The bytes are those
+/// of LayerCost; `weights` counts elements, `traffic` is what the forward pass reads and writes.
+struct LayerWork {
+  double flops_forward = 0;
+  double flops_backward_input = 0;
+  double flops_backward_weight = 0;
+  std::int64_t weights = 0;
+  Bytes input = 0;
+  Bytes output = 0;
+  Bytes saved = 0;
+  Bytes saved_for_weight = 0;
+  Bytes workspace = 0;
+};
+
+/// Of an `embedding`, `transformer` or `head` layer. Throws Error (input) if the tensor-parallel
+/// degree does not divide the heads.
+LayerWork transformer_work(const Transformer& transformer, LayerKind kind,
+                           const CostSetting& setting);
+
+}  // namespace stagecraft

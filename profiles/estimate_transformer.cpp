@@ -1,0 +1,140 @@
+// The tensors a transformer keeps from forward to backward, per token and in elements (h hidden,
+// q all queries, k all keys, f inner width, u = 1 or 2 projections up, V vocabulary):
+//
+//   norm 1 out    h     queries, keys, values  q + 2k    attention out  q     first sum  h
+//   norm 2 out    h     up (and gate) out      u f       activation out f     block out  h
+//
+// The scores are not among them: attention is taken to recompute them from 4-byte row statistics
+// (FlashAttention), so there is no term in the square of the sequence. Nor are dropout masks. For
+// GPT this is 16 h elements: the 34 sbh bytes of Korthikanti et al. 2022 without their two masks.
+// A block's input is not counted, since it is the output of the layer before; its own output is.
+//
+// A tensor-parallel degree t divides heads, inner width and vocabulary, with their weights and
+// activations, and not what is h wide (Megatron-LM without sequence parallelism). The collectives
+// of such a split are not part of a layer's cost.
+
+#include "profiles/error.hpp"
+#include "profiles/estimate.hpp"
+#include "profiles/transformer.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+constexpr Bytes statistic = 4;  ///< norms, softmax and logits keep their statistics in fp32
+
+std::int64_t divide_up(std::int64_t value, std::int64_t parts) {
+  return (value + parts - 1) / parts;
+}
+
+/// One device's share of a transformer's widths.
+struct Share {
+  std::int64_t hidden, queries, keys, inner, up, vocabulary, heads;
+};
+
+Share share_of(const Transformer& transformer, int degree) {
+  if (transformer.heads % degree != 0) {
+    fail("a tensor-parallel degree of ", degree, " does not divide the ", transformer.heads,
+         " attention heads");
+  }
+  const std::int64_t groups = transformer.key_value_heads;
+  if (groups % degree != 0 && degree % groups != 0) {
+    fail("a tensor-parallel degree of ", degree, " does not divide the ", groups,
+         " key-value heads");
+  }
+  const bool gated = transformer.activation == Transformer::FeedForward::swiglu;
+  const std::int64_t inner = divide_up(transformer.feed_forward, degree);
+  return {.hidden = transformer.hidden,
+          .queries = transformer.heads / degree * transformer.head_width,
+          // With fewer key-value heads than devices, each device holds a copy of one.
+          .keys = divide_up(groups, degree) * transformer.head_width,
+          .inner = inner,
+          .up = gated ? 2 * inner : inner,
+          .vocabulary = divide_up(transformer.vocabulary, degree),
+          .heads = transformer.heads / degree};
+}
+
+/// The transformer that one device sees; its parameter count follows.
+Transformer split(const Transformer& transformer, int degree) {
+  const Share share = share_of(transformer, degree);
+  Transformer part = transformer;
+  part.heads = share.heads;
+  part.key_value_heads = share.keys / transformer.head_width;
+  part.feed_forward = share.inner;
+  part.vocabulary = share.vocabulary;
+  return part;
+}
+
+std::int64_t norm_statistics(const Transformer& transformer) {
+  return transformer.norm == Transformer::Norm::layer_norm ? 2 : 1;
+}
+
+void add_block_memory(LayerWork& work, const Transformer& transformer, const Share& share,
+                      std::int64_t tokens, Bytes element) {
+  const std::int64_t kept =
+      4 * share.hidden + 2 * share.queries + 2 * share.keys + share.up + share.inner;
+  const std::int64_t statistics = 2 * norm_statistics(transformer) + share.heads;
+  work.input = tokens * share.hidden * element;
+  work.output = work.input;
+  work.saved = tokens * (kept * element + statistics * statistic);
+  // Weight gradients need the input of each product (norm outputs, attention out, activation out)
+  // and the gradient of its output.
+  const std::int64_t inputs = 2 * share.hidden + share.queries + share.inner;
+  const std::int64_t gradients = share.queries + 2 * share.keys + 2 * share.hidden + share.up;
+  work.saved_for_weight = tokens * (inputs + gradients) * element;
+  work.workspace = tokens * (share.up + 2 * share.hidden) * element;
+}
+
+void add_head_memory(LayerWork& work, const Transformer& transformer, const Share& share,
+                     std::int64_t tokens, std::int64_t samples, Bytes element) {
+  // The norm's output and the logits' softmax; BERT has a product, GELU and norm before these.
+  const std::int64_t kept = (transformer.token_types ? 3 : 1) * share.hidden;
+  work.input = tokens * share.hidden * element;
+  work.output = samples * statistic;
+  work.saved =
+      tokens * (kept * element + (norm_statistics(transformer) + share.vocabulary) * statistic) +
+      work.output;
+  work.saved_for_weight = tokens * (share.hidden + share.vocabulary) * element;
+  work.workspace = tokens * share.vocabulary * element;
+}
+
+void add_embedding_memory(LayerWork& work, const Share& share, std::int64_t tokens, Bytes element) {
+  constexpr Bytes token = 4;
+  work.input = tokens * token;
+  work.output = tokens * share.hidden * element;
+  work.saved = work.output;
+  work.saved_for_weight = work.output;
+}
+
+}  // namespace
+
+LayerWork transformer_work(const Transformer& transformer, LayerKind kind,
+                           const CostSetting& setting) {
+  constexpr std::int64_t most_tokens = std::int64_t{1} << 32U;
+  if (setting.microbatch > most_tokens / setting.sequence) {
+    fail("a microbatch of ", setting.microbatch, " x ", setting.sequence, " tokens is too large");
+  }
+  const Share share = share_of(transformer, setting.tensor_parallel);
+  const Transformer part = split(transformer, setting.tensor_parallel);
+  const Bytes element = element_bytes(setting.precision);
+  const std::int64_t tokens = setting.microbatch * setting.sequence;
+  const TransformerFlops flops = layer_flops(part, kind, setting.sequence);
+  const auto samples = static_cast<double>(setting.microbatch);
+  LayerWork work;
+  work.flops_forward = samples * (flops.linear + flops.attention);
+  // Backward of the scores: four products and one recomputed, where forward has two.
+  work.flops_backward_input = samples * (flops.linear + 2.5 * flops.attention);
+  work.flops_backward_weight = samples * flops.linear;
+  work.weights = layer_parameters(part, kind);
+  if (kind == LayerKind::head) {
+    work.weights += tied_parameters(part);
+    add_head_memory(work, transformer, share, tokens, setting.microbatch, element);
+  } else if (kind == LayerKind::embedding) {
+    add_embedding_memory(work, share, tokens, element);
+  } else {
+    add_block_memory(work, transformer, share, tokens, element);
+  }
+  return work;
+}
+
+}  // namespace stagecraft

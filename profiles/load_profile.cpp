@@ -1,0 +1,104 @@
+// MODEL of the command line: a built-in name, or a file that is recognised by its content.
+
+#include "profiles/error.hpp"
+#include "profiles/importers.hpp"
+#include "profiles/json.hpp"
+#include "profiles/text.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+bool is_builtin(std::string_view name) {
+  for (const std::string& known : builtin_models()) {
+    if (known == name) return true;
+  }
+  return false;
+}
+
+/// Does the argument say by its form that it is a file? Then a missing one is no mistyped name.
+bool names_a_file(std::string_view argument) {
+  return argument == "-" || argument.find('/') != std::string_view::npos ||
+         argument.ends_with(".json") || argument.ends_with(".txt");
+}
+
+[[noreturn]] void fail_no_model(std::string_view argument) {
+  const std::vector<std::string> known = builtin_models();
+  const std::string suggestion = closest(argument, known);
+  std::string message = concat("no model is named \"", argument, "\" and there is no such file");
+  if (!suggestion.empty()) message += concat("; did you mean \"", suggestion, "\"?");
+  std::string list = "built in:";
+  for (const std::string& name : known) list += " " + name;
+  fail_with_help(
+      ErrorKind::usage, message,
+      {list,
+       "or give a file: a Hugging Face config.json, a PipeDream graph.txt, a model or profile"});
+}
+
+[[noreturn]] void fail_unrecognised(const std::string& file) {
+  std::string known = "stagecraft-model/1 and stagecraft-profile/1";
+  for (const Importer& importer : importers) {
+    known += concat("; ", importer.name, ": ", importer.summary);
+  }
+  throw Error(ErrorKind::input, "the content is of no format we know as a model or profile",
+              SourcePlace{file, 0, 0}, {"known formats: " + known});
+}
+
+/// Our own formats, by the member "format"; nothing if the content has no such member.
+std::optional<Profile> read_own(const std::string& content, const std::string& file) {
+  const std::string start = trim(std::string_view(content).substr(0, 64));
+  if (!start.starts_with('{')) return {};
+  const Json json = Json::parse(content, file);
+  if (!json.contains("format")) return {};
+  const Json format = json["format"];
+  if (format.string() == "stagecraft-profile/1") return read_profile(json);
+  if (format.string() == "stagecraft-model/1") {
+    Profile profile;
+    profile.model = read_model(json);
+    profile.source = "model file";
+    return profile;
+  }
+  format.fail(concat("expected \"stagecraft-model/1\" or \"stagecraft-profile/1\", found \"",
+                     format.string(), "\""));
+}
+
+Profile read_any(const std::string& content, const std::string& file) {
+  if (std::optional<Profile> own = read_own(content, file)) return *std::move(own);
+  for (const Importer& importer : importers) {
+    if (importer.recognise(content)) return importer.import(content, file);
+  }
+  fail_unrecognised(file);
+}
+
+/// Complaints about the meaning of a file's content name the file.
+void validate_at(const Profile& profile, const std::string& file) {
+  try {
+    validate(profile);
+  } catch (const Error& error) {
+    throw Error(error.kind(), error.message(), SourcePlace{file, 0, 0}, error.help());
+  }
+}
+
+}  // namespace
+
+LoadedProfile load_profile(std::string_view argument) {
+  LoadedProfile loaded;
+  loaded.path = std::string(argument);
+  if (is_builtin(argument)) {
+    loaded.profile.model = builtin_model(argument);
+    loaded.profile.source = "built in";
+    loaded.hash = content_hash(write_model(loaded.profile.model));
+    return loaded;
+  }
+  std::error_code ignored;
+  if (!names_a_file(argument) && !std::filesystem::exists(loaded.path, ignored))
+    fail_no_model(argument);
+  const std::string content = read_file(loaded.path);
+  const std::string file = argument == "-" ? "standard input" : loaded.path;
+  loaded.profile = read_any(content, file);
+  validate_at(loaded.profile, file);
+  loaded.hash = content_hash(content);
+  return loaded;
+}
+
+}  // namespace stagecraft

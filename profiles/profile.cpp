@@ -1,0 +1,132 @@
+#include "profiles/profile.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cmath>
+
+#include "profiles/error.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+void check_cost(const std::string& place, const LayerCost& cost) {
+  const std::array times{cost.forward, cost.backward_input, cost.backward_weight, cost.update};
+  const std::array sizes{cost.saved,     cost.saved_for_weight, cost.output,   cost.parameters,
+                         cost.gradients, cost.optimizer,        cost.workspace};
+  if (std::ranges::any_of(times, [](Duration time) { return time < Duration{0}; })) {
+    fail(place, ": a time is negative");
+  }
+  if (std::ranges::any_of(sizes, [](Bytes size) { return size < 0; })) {
+    fail(place, ": a size is negative");
+  }
+  if (!std::isfinite(cost.spread) || cost.spread < 0)
+    fail(place, ": the spread is negative or not finite");
+}
+
+void check_setting(const std::string& place, const CostSetting& setting) {
+  if (setting.device.empty()) fail(place, ": the device kind is missing");
+  if (setting.microbatch < 1)
+    fail(place, ": a microbatch has at least one sample, found ", setting.microbatch);
+  if (setting.sequence < 0) fail(place, ": the sequence length is negative");
+  if (setting.tensor_parallel < 1) {
+    fail(place, ": a tensor-parallel degree is at least 1, found ", setting.tensor_parallel);
+  }
+}
+
+/// Equal but for the device.
+bool same_work(const CostSetting& a, const CostSetting& b) {
+  return a.microbatch == b.microbatch && a.sequence == b.sequence &&
+         a.tensor_parallel == b.tensor_parallel && a.precision == b.precision;
+}
+
+bool is_known(const Model& model) {
+  return std::ranges::none_of(model.layers,
+                              [](const Layer& layer) { return layer.kind == LayerKind::opaque; });
+}
+
+std::string settings_of(const Profile& profile) {
+  if (profile.entries.empty()) return "none";
+  std::string text;
+  for (const ProfileEntry& entry : profile.entries) {
+    text += (text.empty() ? "" : "; ") + to_string(entry.setting);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string_view to_string(Provenance provenance) {
+  switch (provenance) {
+    case Provenance::measured: return "measured";
+    case Provenance::fitted: return "fitted";
+    case Provenance::datasheet: return "datasheet";
+  }
+  return "";
+}
+
+std::string to_string(const CostSetting& setting) {
+  std::string text = concat(setting.device, ", microbatch ", setting.microbatch);
+  if (setting.sequence != 0) text += concat(", sequence ", setting.sequence);
+  if (setting.tensor_parallel != 1) text += concat(", tensor-parallel ", setting.tensor_parallel);
+  return text + concat(", ", to_string(setting.precision));
+}
+
+void validate(const Profile& profile) {
+  validate(profile.model);
+  for (const ProfileEntry& entry : profile.entries) {
+    const std::string place =
+        concat("profile of ", profile.model.name, " (", to_string(entry.setting), ")");
+    check_setting(place, entry.setting);
+    if (entry.layers.size() != profile.model.layers.size()) {
+      fail(place, ": expected costs of ", profile.model.layers.size(), " layers, found ",
+           entry.layers.size());
+    }
+    for (std::size_t layer = 0; layer < entry.layers.size(); ++layer) {
+      check_cost(concat(place, ": layer \"", profile.model.layers[layer].name, "\""),
+                 entry.layers[layer]);
+    }
+  }
+}
+
+const ProfileEntry* find_entry(const Profile& profile, const CostSetting& setting) {
+  const ProfileEntry* of_any_device = nullptr;
+  for (const ProfileEntry& entry : profile.entries) {
+    if (!same_work(entry.setting, setting)) continue;
+    if (entry.setting.device == setting.device) return &entry;
+    if (of_any_device == nullptr) of_any_device = &entry;
+  }
+  return setting.device == "generic" ? of_any_device : nullptr;
+}
+
+std::vector<LayerCost> layer_costs(const Profile& profile, const DeviceKind& device,
+                                   const CostSetting& setting) {
+  CostSetting wanted = setting;
+  wanted.device = device.generic ? "generic" : device.name;
+  if (wanted.sequence == 0) wanted.sequence = profile.model.sequence;
+  if (const ProfileEntry* entry = find_entry(profile, wanted)) return entry->layers;
+  if (is_known(profile.model) && !device.generic) {
+    return estimate_costs(profile.model, device, wanted);
+  }
+  std::vector<std::string> help{"the profile holds: " + settings_of(profile)};
+  if (!device.generic && !profile.entries.empty()) {
+    help.push_back("the device \"generic\" runs these times as they stand");
+  }
+  throw Error(
+      ErrorKind::input,
+      concat("no costs of ", profile.model.name, " for ", to_string(wanted),
+             device.generic ? ", and a generic device has no datasheet to estimate them from"
+                            : ", and its layers are not of a kind that can be estimated",
+             "; the profile holds: ", settings_of(profile)),
+      {}, std::move(help));
+}
+
+Bytes crossing_bytes(const Model& model, const std::vector<LayerCost>& costs, int cut) {
+  assert(costs.size() == model.layers.size());
+  Bytes sum = 0;
+  for (const int layer : crossing(model, cut)) sum += costs[static_cast<std::size_t>(layer)].output;
+  return sum;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,208 @@
+// {
+//   "format": "stagecraft-profile/1",
+//   "source": "measured on 4 cores of a desktop",        // in words
+//   "hand_over": {"latency": "2us", "point_to_point": "8GB/s"},   // may be left out
+//   "model": {"format": "stagecraft-model/1", …},
+//   "entries": [                                  // may be empty: only the model is known
+//     {
+//       "device": "cpu", "microbatch": 2, "sequence": 64, "tensor_parallel": 1,
+//       "precision": "fp32",
+//       "provenance": "measured",                 // or "fitted", "datasheet"; or one for each
+//       layer "forward_ns": [100, 2500, 900],           // one number for each layer of the model
+//       "backward_input_ns": [0, 2600, 950], "backward_weight_ns": [120, 2400, 900],
+//       "update_ns": […], "saved_bytes": […], "saved_for_weight_bytes": […],
+//       "output_bytes": […], "parameters_bytes": […], "gradients_bytes": […],
+//       "optimizer_bytes": […], "workspace_bytes": […],
+//       "spread": […]                             // what is left out is zero for every layer
+//     }
+//   ]
+// }
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "profiles/error.hpp"
+#include "profiles/json.hpp"
+#include "profiles/link_json.hpp"
+#include "profiles/model_json.hpp"
+#include "profiles/profile.hpp"
+#include "profiles/text.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+using Value = nlohmann::ordered_json;
+
+struct DurationColumn {
+  const char* name;
+  Duration LayerCost::*member;
+};
+constexpr std::array duration_columns{
+    DurationColumn{"forward_ns", &LayerCost::forward},
+    DurationColumn{"backward_input_ns", &LayerCost::backward_input},
+    DurationColumn{"backward_weight_ns", &LayerCost::backward_weight},
+    DurationColumn{"update_ns", &LayerCost::update},
+};
+
+struct BytesColumn {
+  const char* name;
+  Bytes LayerCost::*member;
+};
+constexpr std::array bytes_columns{
+    BytesColumn{"saved_bytes", &LayerCost::saved},
+    BytesColumn{"saved_for_weight_bytes", &LayerCost::saved_for_weight},
+    BytesColumn{"output_bytes", &LayerCost::output},
+    BytesColumn{"parameters_bytes", &LayerCost::parameters},
+    BytesColumn{"gradients_bytes", &LayerCost::gradients},
+    BytesColumn{"optimizer_bytes", &LayerCost::optimizer},
+    BytesColumn{"workspace_bytes", &LayerCost::workspace},
+};
+
+Provenance read_provenance(const Json& json) {
+  constexpr std::array all{Provenance::measured, Provenance::fitted, Provenance::datasheet};
+  std::vector<std::string> known;
+  for (const Provenance provenance : all) {
+    if (to_string(provenance) == json.string()) return provenance;
+    known.emplace_back(to_string(provenance));
+  }
+  json.fail(concat("expected one of ", join_words(known), ", found \"", json.string(), "\""));
+}
+
+/// Calls `set(layer, element)` for each layer's element of a column, if the column is there.
+template <class Set>
+void read_column(const Json& entry, const char* name, std::size_t layers, Set set) {
+  if (!entry.contains(name)) return;
+  const std::vector<Json> column = entry[name].elements();
+  if (column.size() != layers) {
+    entry[name].fail(
+        concat("expected ", layers, " values, one for each layer, found ", column.size()));
+  }
+  for (std::size_t layer = 0; layer < layers; ++layer) set(layer, column[layer]);
+}
+
+void read_provenances(ProfileEntry& entry, const Json& json) {
+  if (json["provenance"].is_string()) {
+    const Provenance all = read_provenance(json["provenance"]);
+    for (LayerCost& cost : entry.layers) cost.provenance = all;
+    return;
+  }
+  read_column(json, "provenance", entry.layers.size(), [&](std::size_t layer, const Json& value) {
+    entry.layers[layer].provenance = read_provenance(value);
+  });
+}
+
+CostSetting read_setting(const Json& json) {
+  CostSetting setting;
+  setting.device = json["device"].string();
+  setting.microbatch = json["microbatch"].integer(1);
+  if (json.contains("sequence")) setting.sequence = json["sequence"].integer(0);
+  if (json.contains("tensor_parallel")) {
+    setting.tensor_parallel = json["tensor_parallel"].small_integer(1, 1 << 20);
+  }
+  const Json precision = json["precision"];
+  try {
+    setting.precision = read_precision(precision.string());
+  } catch (const Error& error) {
+    if (error.place()) throw;
+    precision.fail(error.message());
+  }
+  return setting;
+}
+
+std::vector<std::string> entry_members() {
+  std::vector<std::string> names{"device",    "microbatch", "sequence", "tensor_parallel",
+                                 "precision", "provenance", "spread"};
+  for (const auto& column : duration_columns) names.emplace_back(column.name);
+  for (const auto& column : bytes_columns) names.emplace_back(column.name);
+  return names;
+}
+
+ProfileEntry read_entry(const Json& json, std::size_t layers) {
+  json.allow_only(entry_members());
+  ProfileEntry entry;
+  entry.setting = read_setting(json);
+  entry.layers.resize(layers);
+  read_provenances(entry, json);
+  for (const auto& column : duration_columns) {
+    read_column(json, column.name, layers, [&](std::size_t layer, const Json& value) {
+      entry.layers[layer].*column.member = value.duration();
+    });
+  }
+  for (const auto& column : bytes_columns) {
+    read_column(json, column.name, layers, [&](std::size_t layer, const Json& value) {
+      entry.layers[layer].*column.member = value.bytes();
+    });
+  }
+  read_column(json, "spread", layers, [&](std::size_t layer, const Json& value) {
+    entry.layers[layer].spread = value.number();
+    if (entry.layers[layer].spread < 0) value.fail("expected a number >= 0");
+  });
+  return entry;
+}
+
+/// Adds the column unless it is zero for every layer.
+template <class Get>
+void write_column(Value& json, const char* name, const ProfileEntry& entry, Get get) {
+  Value column = Value::array();
+  bool zero = true;
+  for (const LayerCost& cost : entry.layers) {
+    column.push_back(get(cost));
+    zero = zero && get(cost) == 0;
+  }
+  if (!zero) json[name] = std::move(column);
+}
+
+Value write_provenances(const ProfileEntry& entry) {
+  Value column = Value::array();
+  for (const LayerCost& cost : entry.layers) column.push_back(to_string(cost.provenance));
+  const bool one =
+      std::ranges::all_of(column, [&](const Value& value) { return value == column[0]; });
+  return one && !column.empty() ? column[0] : column;
+}
+
+Value write_entry(const ProfileEntry& entry) {
+  const CostSetting& setting = entry.setting;
+  Value json{{"device", setting.device}, {"microbatch", setting.microbatch}};
+  if (setting.sequence != 0) json["sequence"] = setting.sequence;
+  json["tensor_parallel"] = setting.tensor_parallel;
+  json["precision"] = to_string(setting.precision);
+  json["provenance"] = write_provenances(entry);
+  for (const auto& column : duration_columns) {
+    write_column(json, column.name, entry,
+                 [&](const LayerCost& cost) { return (cost.*column.member).count(); });
+  }
+  for (const auto& column : bytes_columns) {
+    write_column(json, column.name, entry,
+                 [&](const LayerCost& cost) { return cost.*column.member; });
+  }
+  write_column(json, "spread", entry, [](const LayerCost& cost) { return cost.spread; });
+  return json;
+}
+
+}  // namespace
+
+Profile read_profile(const Json& json) {
+  json.expect_format("stagecraft-profile/1");
+  json.allow_only({"format", "source", "hand_over", "model", "entries"});
+  Profile profile;
+  profile.model = read_model(json["model"]);
+  if (json.contains("source")) profile.source = json["source"].string();
+  if (json.contains("hand_over")) profile.hand_over = read_link(json["hand_over"]);
+  for (const Json& entry : json["entries"].elements()) {
+    profile.entries.push_back(read_entry(entry, profile.model.layers.size()));
+  }
+  return profile;
+}
+
+std::string write_profile(const Profile& profile) {
+  Value json{{"format", "stagecraft-profile/1"}, {"source", profile.source}};
+  if (profile.hand_over) json["hand_over"] = write_link(*profile.hand_over);
+  json["model"] = model_to_json(profile.model);
+  json["entries"] = Value::array();
+  for (const ProfileEntry& entry : profile.entries) json["entries"].push_back(write_entry(entry));
+  return to_text(json);
+}
+
+}  // namespace stagecraft
