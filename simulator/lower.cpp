@@ -68,6 +68,7 @@ Program lower(const Schedule& schedule, const LowerOptions& options) {
   lowering::add_updates(draft);
   lowering::name_versions(draft);
   lowering::order_communication(draft);
+  lowering::add_buffers(draft);
   lowering::place_buffers(draft);
   lowering::write_waits(draft);
   return std::move(draft.program);

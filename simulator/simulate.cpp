@@ -41,8 +41,7 @@ Time add(Time a, Time b) {
   return sum;
 }
 
-// --- Costs, checked and flat
-// ----------------------------------------------------------------------
+// --- Costs, checked and flat --------------------------------------------------------------------
 
 Time checked(Duration duration, std::string_view what, std::size_t which) {
   if (duration < Duration{0}) {
@@ -101,8 +100,7 @@ FlatCosts flatten(const Program& program, const Costs& costs) {
   return flat;
 }
 
-// --- The clock
-// ------------------------------------------------------------------------------------
+// --- The clock ----------------------------------------------------------------------------------
 
 class Clock {
  public:
@@ -334,8 +332,7 @@ class Clock {
   std::vector<int> awake_;
 };
 
-// --- The timeline
-// ---------------------------------------------------------------------------------
+// --- The timeline -------------------------------------------------------------------------------
 
 /// A buffer's life begins or ends.
 struct MemoryEvent {

@@ -4,12 +4,10 @@
 // total order < of the operations that extends the program's dependencies, and let every device
 // issue its part in that order:
 //
-//   device 0   F0.0 ── SF0.0 ─ F0.1 ── SF0.1 ──────── RB0.0 ─ B0.0        columns: the same
-//   operation,
-//                        │               │              │                 a < b < c from left to
-//                        right
+//   device 0   F0.0 ── SF0.0 ─ F0.1 ── SF0.1 ──────── RB0.0 ─ B0.0
+//                        │               │              │
 //   device 1           RF1.0 ─ F1.0 ── RF1.1 ── B1.0 ─ SB1.0
-//                        a               b              c
+//                        a       <       b       <      c            three operations
 //
 // Then even blocking sends without any buffer, on a single communication lane per device, never
 // deadlock. Proof: let x be the least operation that has not finished. All smaller ones have, so x

@@ -25,6 +25,18 @@ struct Passage {
   bool coupled = false;         ///< the recomputation waits for the gradient, as its backward does
 };
 
+/// Rows by key as one flat table: the values of key k are [ranges[k].first, ranges[k].end), in the
+/// order they came.
+struct Grouped {
+  std::vector<IndexRange> ranges;
+  std::vector<int> values;
+};
+struct KeyedValue {
+  int key = 0;
+  int value = 0;
+};
+Grouped group_by_key(const std::vector<KeyedValue>& rows, std::size_t keys);
+
 /// A program being made. Until `order_communication`, work is numbered in order of creation.
 struct Draft {
   const Schedule& schedule;
@@ -34,11 +46,12 @@ struct Draft {
   std::vector<std::vector<int>> compute;             ///< per device: compute work in order
   std::vector<Passage> passages;                     ///< see `passage`
   std::vector<Wait> waits;                           ///< in any order
-  std::vector<std::vector<int>> gradients_complete;  ///< per chunk: the work its update waits for
+  std::vector<std::vector<int>> gradients_complete;  ///< per chunk: what its update waits for
+  std::vector<KeyedValue> begins;  ///< (buffer, work): its life begins with the first of these
+  std::vector<KeyedValue> ends;    ///< (buffer, work): and ends with the last of these
 };
 
-// --- The passes, in order
-// -------------------------------------------------------------------------
+// --- The passes, in order -----------------------------------------------------------------------
 
 /// Throws Error (input) unless the schedule is valid and the options fit it.
 void require_fitting(const Schedule& schedule, const LowerOptions& options);
@@ -64,15 +77,16 @@ void name_versions(Draft& draft);
 /// Renumbers all work in one global order, and merges it into the devices' issue order.
 void order_communication(Draft& draft);
 
-/// Buffers with their lives, and a place in the arena for each; adds the waits that reuse of memory
-/// calls for.
+/// Every buffer, with what begins and ends its life.
+void add_buffers(Draft& draft);
+
+/// A place in the arena for each; writes reuse between lanes down as waits.
 void place_buffers(Draft& draft);
 
 /// Writes the waits into the program's table.
 void write_waits(Draft& draft);
 
-// --- What several of them need
-// --------------------------------------------------------------------
+// --- What several of them need ------------------------------------------------------------------
 
 inline std::size_t index(int i) {
   return static_cast<std::size_t>(i);
@@ -98,17 +112,5 @@ bool takes_part(const Draft& draft, const Chunk& chunk, int microbatch);
 
 /// Whether both stages live on the same pipeline device.
 bool same_device(const Schedule& schedule, int stage, int other);
-
-/// Rows by key as one flat table: the values of key k are [ranges[k].first, ranges[k].end), in the
-/// order they came.
-struct Grouped {
-  std::vector<IndexRange> ranges;
-  std::vector<int> values;
-};
-struct KeyedValue {
-  int key = 0;
-  int value = 0;
-};
-Grouped group_by_key(const std::vector<KeyedValue>& rows, std::size_t keys);
 
 }  // namespace stagecraft::lowering

@@ -70,7 +70,9 @@ Draft place_stages(const Schedule& schedule, const LowerOptions& options) {
               .compute = {},
               .passages = {},
               .waits = {},
-              .gradients_complete = {}};
+              .gradients_complete = {},
+              .begins = {},
+              .ends = {}};
   Program& program = draft.program;
   program.stages = schedule.stages;
   program.microbatches = schedule.microbatches;

@@ -1,8 +1,8 @@
 // GPipe (Huang et al., NeurIPS 2019): every device runs all forwards, then all backwards.
 //
-//   device 0   F0 F1 F2 F3 .  .  .  .  .  .  B0 B0 B1 B1 B2 B2 B3 B3      3 devices, 4
-//   microbatches, device 1   .  F0 F1 F2 F3 .  .  .  B0 B0 B1 B1 B2 B2 B3 B3 .  .      a backward
-//   twice a forward device 2   .  .  F0 F1 F2 F3 B0 B0 B1 B1 B2 B2 B3 B3 .  .  .  .
+//   device 0   F0 F1 F2 F3 .  .  .  .  .  .  B0 B0 B1 B1 B2 B2 B3 B3      p = 3, m = 4,
+//   device 1   .  F0 F1 F2 F3 .  .  .  B0 B0 B1 B1 B2 B2 B3 B3 .  .       B takes twice as
+//   device 2   .  .  F0 F1 F2 F3 B0 B0 B1 B1 B2 B2 B3 B3 .  .  .  .       long as F
 //
 // Step time (m + p - 1)(f + b); every device keeps the activations of all m microbatches. Running
 // the backwards last first would take as long; we run them in ascending order, as all schedules do,

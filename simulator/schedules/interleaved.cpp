@@ -1,12 +1,9 @@
 // Interleaved 1F1B (Narayanan et al., SC 2021): 1F1B over v stages per device, stage s on device s
 // mod p.
 //
-//   p = 2, v = 2: device 0 holds stages 0 and 2, device 1 holds 1 and 3; lower case is the second
-//   stage of a device
-//
-//   device 0   F0 F1 f0 f1 F2 b0 F3 b1 f2 B0 f3 B1 b2 b3 B2 B3         m = 4, group N = 2: the
-//   order of each device; device 1   F0 F1 f0 b0 f1 b1 F2 B0 F3 B1 f2 b2 f3 b3 B2 B3         a
-//   half-size stage fills the pipeline twice as fast
+//   device 0   F0 F1 f0 f1 F2 b0 F3 b1 f2 B0 f3 B1 b2 b3 B2 B3      p = 2, v = 2, m = 4, N = 2:
+//   device 1   F0 F1 f0 b0 f1 b1 F2 B0 F3 B1 f2 b2 f3 b3 B2 B3      capitals for stages 0 and 1,
+//                                                                   small letters for 2 and 3
 //
 // Microbatches come in groups of N (default p). A device takes a whole group through its first
 // stage, then through its second, and so on: position q of that list is its q-th forward, and, with

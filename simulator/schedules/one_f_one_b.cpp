@@ -2,14 +2,15 @@
 // Megatron's and DeepSpeed's default. Device r runs K(r) forwards, then alternates one backward and
 // one forward, then drains.
 //
-//   device 0   F0 F1 F2 .  .  .  .  B0 B0 F3 B1 B1 .  B2 B2 .  B3 B3      3 devices, 4
-//   microbatches, device 1   .  F0 F1 .  .  B0 B0 F2 B1 B1 F3 B2 B2 .  B3 B3 .  .       a backward
-//   twice a forward device 2   .  .  F0 B0 B0 F1 B1 B1 F2 B2 B2 F3 B3 B3 .  .  .  .
+//   device 0   F0 F1 F2 .  .  .  .  B0 B0 F3 B1 B1 .  B2 B2 .  B3 B3      p = 3, m = 4,
+//   device 1   .  F0 F1 .  .  B0 B0 F2 B1 B1 F3 B2 B2 .  B3 B3 .  .       B takes twice as
+//   device 2   .  .  F0 B0 B0 F1 B1 B1 F2 B2 B2 F3 B3 B3 .  .  .  .       long as F
 //
 // By default K(r) = p - r, the least that keeps equal stages busy: (m + p - 1)(f + b) as for GPipe,
-// but device r keeps at most p - r microbatches. A transfer latency c then costs 2c(n - floor(n /
-// p)) with n = m + p - 2, since the window is exactly as deep as the pipeline. K(r) = 2(p - r) - 1
-// (DAPPLE's policy B) buys that back with memory: latency costs only 2c(p - 1) while 2c <= f + b.
+// but device r keeps at most p - r microbatches. A transfer latency c then costs
+// 2c(n - floor(n / p)) with n = m + p - 2, since the window is exactly as deep as the pipeline.
+// K(r) = 2(p - r) - 1 (DAPPLE's policy B) buys that back with memory: latency costs only 2c(p - 1)
+// while 2c <= f + b.
 //
 // K must not grow along the pipeline: device r + 1 asks for K(r + 1) forwards before its first
 // backward, and device r has sent only K(r) when it starts to wait for that backward.
