@@ -2,10 +2,10 @@
 
 #pragma once
 
-#include <cstdint>
+#include <array>
 #include <memory>
-#include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "executor/backend.hpp"
@@ -13,8 +13,10 @@
 
 namespace stagecraft {
 
-/// A moment of the process's steady clock, in nanoseconds since the run began.
+/// A moment of the machine's steady clock: nanoseconds since its epoch. Only differences mean
+/// something.
 using Moment = Duration;
+Moment now();
 
 /// A message as it arrives.
 struct Arrival {
@@ -30,24 +32,34 @@ class Transport {
   virtual int rank() const = 0;
   virtual int ranks() const = 0;
 
-  /// Hands over a tensor (its memory is the transport's from now on). Messages of one channel arrive in order. Blocks only
-  /// while the channel already holds its capacity of messages. `available_at`: not before this moment (emulated links).
+  /// Hands over a tensor (its memory is the transport's from now on). Messages of one channel
+  /// arrive in order. Blocks only while the channel already holds its capacity of messages.
+  /// `available_at`: not before this moment (emulated links).
   virtual void send(int channel, Tensor tensor, Moment available_at) = 0;
 
-  /// Waits for the channel's next message; the tensor is in memory of `backend`.
+  /// Offers memory for the channel's next message that has none yet, as large as that message; does
+  /// not wait. The message is copied there as soon as both sides have come, so that the sender's
+  /// memory is free however late `receive` is called.
+  virtual void post(int channel, Tensor memory) = 0;
+
+  /// Waits for the channel's next message; the tensor is the posted one, or else new memory of
+  /// `backend`.
   virtual Arrival receive(int channel, Backend& backend) = 0;
 
-  /// In place: the sum over the group's members, added up in the order of the group's list, bitwise the same on every member.
+  /// In place: the sum over the group's members, added up in the order of the group's list, bitwise
+  /// the same on every member.
   virtual void all_reduce(int group, Backend& backend, Tensor& tensor) = 0;
 
   /// Returns when every rank has called it.
   virtual void barrier() = 0;
 
-  /// Makes every rank's pending and later calls throw Error (execution) with this reason; the first reason wins.
+  /// Makes every rank's pending and later calls throw Error (execution) with this reason; the first
+  /// reason wins.
   virtual void abort(const std::string& reason) = 0;
 };
 
-/// What connects the ranks: for each channel its ends and capacity, for each group its members (ranks, in summing order).
+/// What connects the ranks: for each channel its ends and capacity, for each group its members
+/// (ranks, in summing order).
 struct ChannelEnds {
   int from = 0;
   int to = 0;
@@ -59,7 +71,20 @@ struct Wiring {
   std::vector<std::vector<int>> groups;
 };
 
-/// Transports for ranks that are threads of this process: bounded queues and condition variables, no spinning.
+/// Transports for ranks that are threads of this process, with tensors in its memory: bounded
+/// queues and condition variables, no spinning.
 std::vector<std::unique_ptr<Transport>> make_thread_transports(const Wiring& wiring);
+
+/// Transports of this process, one per rank. To add one: write transports/NAME.cpp, declare its
+/// maker here, add a row; the contract tests run over the rows.
+struct TransportMaker {
+  std::string_view name;
+  std::vector<std::unique_ptr<Transport>> (*make)(const Wiring& wiring);
+  std::string_view summary;
+};
+
+inline constexpr std::array transport_makers{
+    TransportMaker{"threads", make_thread_transports, "ranks are threads of one process"},
+};
 
 }  // namespace stagecraft

@@ -1,0 +1,293 @@
+// Ranks as threads of one process.
+//
+// One mutex guards everything the ranks share; nobody copies a tensor or sleeps while holding it.
+// Each place where a rank can wait (a channel, a group, the barrier) has its own condition
+// variable, and `abort` wakes them all.
+//
+// A message is copied once, from the sender's memory to the receiver's, by whichever side comes
+// second:
+//
+//   post ──→ send copies           the usual case: the receive was issued before the message was
+//   ready send ──→ post copies           the sender was early; its tensor waits in the queue send
+//   ──→ receive copies        nothing was posted
+//
+// A reduction needs no memory: member i of n owns the i-th slice of the elements, adds up
+// everybody's slice in the order of the list into the first member's, and hands the sum to the
+// others.
+
+#include <algorithm>
+#include <cassert>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "executor/transport.hpp"
+#include "profiles/error.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+using Lock = std::unique_lock<std::mutex>;
+
+[[noreturn]] void fail_execution(const std::string& reason) {
+  throw Error(ErrorKind::execution, reason);
+}
+
+std::chrono::steady_clock::time_point time_point(Moment moment) {
+  using Clock = std::chrono::steady_clock;
+  return Clock::time_point(std::chrono::duration_cast<Clock::duration>(moment));
+}
+
+/// A place where `size` ranks meet, round after round.
+struct Meeting {
+  int size = 0;
+  int present = 0;
+  long round = 0;
+  std::condition_variable changed;
+};
+
+struct Message {
+  Tensor tensor;
+  Moment sent{0};
+  Moment available{0};
+};
+
+struct Channel {
+  ChannelEnds ends;
+  std::deque<Message> messages;  ///< handed over and not yet received, in order
+  std::size_t settled = 0;       ///< how many of them, from the first, are in posted memory
+  std::deque<Tensor> posted;  ///< memory for the next messages; none while a message is not settled
+  std::condition_variable changed;
+
+  bool full() const { return static_cast<int>(messages.size()) >= ends.capacity; }
+};
+
+struct Group {
+  std::vector<int> members;
+  std::vector<Tensor> offered;  ///< by place in the list; kept alive here while others work on them
+  Meeting meeting;
+};
+
+void copy_bytes(const Tensor& from, Tensor& to) {
+  if (from.bytes() != to.bytes()) {
+    fail_execution(concat("a message of ", from.bytes(), " bytes does not fit memory posted for ",
+                          to.bytes()));
+  }
+  std::memcpy(to.storage.get(), from.storage.get(), static_cast<std::size_t>(from.bytes()));
+}
+
+/// Elements of the slice that the member at `place` adds up.
+Tensor slice(const Tensor& tensor, std::size_t place, std::size_t members) {
+  const std::int64_t elements = tensor.elements();
+  const auto bound = [&](std::size_t at) {
+    return elements * static_cast<std::int64_t>(at) / static_cast<std::int64_t>(members);
+  };
+  return rows_of(reshaped(tensor, {elements}), bound(place), bound(place + 1));
+}
+
+/// Everything the ranks share.
+class Exchange {
+ public:
+  explicit Exchange(const Wiring& wiring)
+      : channels_(wiring.channels.size()), groups_(wiring.groups.size()) {
+    for (std::size_t i = 0; i < channels_.size(); ++i) channels_[i].ends = wiring.channels[i];
+    for (std::size_t i = 0; i < groups_.size(); ++i) {
+      groups_[i].members = wiring.groups[i];
+      groups_[i].offered.resize(wiring.groups[i].size());
+      groups_[i].meeting.size = static_cast<int>(wiring.groups[i].size());
+    }
+    barrier_.size = wiring.ranks;
+  }
+
+  void send(int index, Tensor tensor, Moment available_at) {
+    Lock lock(mutex_);
+    Channel& channel = at(channels_, index);
+    wait(lock, channel.changed, [&] { return !channel.full(); });
+    Message message{.tensor = std::move(tensor), .sent = now()};
+    if (!channel.posted.empty()) {
+      settle(lock, message, take_first(channel.posted));
+      ++channel.settled;
+    }
+    message.available = std::max(now(), available_at);
+    channel.messages.push_back(std::move(message));
+    channel.changed.notify_all();
+  }
+
+  void post(int index, Tensor memory) {
+    Lock lock(mutex_);
+    throw_if_aborted();
+    Channel& channel = at(channels_, index);
+    if (channel.messages.size() == channel.settled) {
+      channel.posted.push_back(std::move(memory));
+      return;
+    }
+    // Only the receiver takes messages away, and that is who is here: the message stays where it
+    // is.
+    settle(lock, channel.messages[channel.settled], std::move(memory));
+    ++channel.settled;
+  }
+
+  Arrival receive(int index, Backend& backend) {
+    Lock lock(mutex_);
+    Channel& channel = at(channels_, index);
+    wait(lock, channel.changed, [&] { return !channel.messages.empty(); });
+    const Moment available = channel.messages.front().available;
+    sleep_until(lock, channel.changed, available);
+    Message message = take_first(channel.messages);
+    channel.changed.notify_all();
+    if (channel.settled > 0) {
+      --channel.settled;
+    } else {
+      settle(lock, message, backend.allocate(message.tensor.shape, message.tensor.precision));
+    }
+    return {.tensor = std::move(message.tensor), .sent = message.sent, .arrived = available};
+  }
+
+  void all_reduce(int index, int rank, Backend& backend, Tensor& tensor) {
+    Group& group = at(groups_, index);
+    const auto place = place_of(group, rank);
+    group.offered[place] = tensor;
+    meet(group.meeting);
+    if (tensor.elements() != group.offered[0].elements()) {
+      fail_execution(concat("group ", index, " adds up ", group.offered[0].elements(), " and ",
+                            tensor.elements(), " elements"));
+    }
+    add_up(group, place, backend);
+    meet(group.meeting);
+    group.offered[place] = {};
+  }
+
+  void barrier() { meet(barrier_); }
+
+  void abort(const std::string& reason) {
+    const Lock lock(mutex_);
+    if (!aborted_) aborted_ = reason;
+    for (Channel& channel : channels_) channel.changed.notify_all();
+    for (Group& group : groups_) group.meeting.changed.notify_all();
+    barrier_.changed.notify_all();
+  }
+
+ private:
+  template <class T>
+  static T& at(std::deque<T>& table, int index) {
+    assert(index >= 0 && index < static_cast<int>(table.size()));
+    return table[static_cast<std::size_t>(index)];
+  }
+
+  template <class T>
+  static T take_first(std::deque<T>& queue) {
+    T first = std::move(queue.front());
+    queue.pop_front();
+    return first;
+  }
+
+  static std::size_t place_of(const Group& group, int rank) {
+    const auto found = std::ranges::find(group.members, rank);
+    assert(found != group.members.end());
+    return static_cast<std::size_t>(found - group.members.begin());
+  }
+
+  /// The offered tensors do not change while anybody is here: each member comes and goes through
+  /// the meeting.
+  static void add_up(Group& group, std::size_t place, Backend& backend) {
+    const std::size_t members = group.members.size();
+    Tensor sum = slice(group.offered[0], place, members);
+    if (sum.elements() == 0) return;
+    for (std::size_t i = 1; i < members; ++i) {
+      backend.add(slice(group.offered[i], place, members), sum);
+    }
+    for (std::size_t i = 1; i < members; ++i) {
+      Tensor copy = slice(group.offered[i], place, members);
+      backend.copy(sum, copy);
+    }
+  }
+
+  void throw_if_aborted() const {
+    if (aborted_) fail_execution(*aborted_);
+  }
+
+  template <class Ready>
+  void wait(Lock& lock, std::condition_variable& changed, Ready ready) {
+    changed.wait(lock, [&] { return aborted_ || ready(); });
+    throw_if_aborted();
+  }
+
+  void sleep_until(Lock& lock, std::condition_variable& changed, Moment moment) {
+    changed.wait_until(lock, time_point(moment), [&] { return aborted_.has_value(); });
+    throw_if_aborted();
+  }
+
+  /// Moves a message into the receiver's memory; the lock is open meanwhile.
+  void settle(Lock& lock, Message& message, Tensor memory) {
+    Tensor from = std::exchange(message.tensor, {});
+    lock.unlock();
+    copy_bytes(from, memory);
+    from = {};
+    lock.lock();
+    message.tensor = std::move(memory);
+  }
+
+  /// Returns when all have come; those who have met before an abort still part in peace.
+  void meet(Meeting& meeting) {
+    Lock lock(mutex_);
+    throw_if_aborted();
+    const long round = meeting.round;
+    if (++meeting.present == meeting.size) {
+      meeting.present = 0;
+      ++meeting.round;
+      meeting.changed.notify_all();
+      return;
+    }
+    meeting.changed.wait(lock, [&] { return aborted_ || meeting.round != round; });
+    if (meeting.round == round) throw_if_aborted();
+  }
+
+  std::mutex mutex_;
+  std::optional<std::string> aborted_;  ///< why
+  std::deque<Channel> channels_;        ///< deques, because condition variables do not move
+  std::deque<Group> groups_;
+  Meeting barrier_;
+};
+
+class ThreadTransport final : public Transport {
+ public:
+  ThreadTransport(int rank, int ranks, std::shared_ptr<Exchange> exchange)
+      : rank_(rank), ranks_(ranks), exchange_(std::move(exchange)) {}
+
+  int rank() const override { return rank_; }
+  int ranks() const override { return ranks_; }
+  void send(int channel, Tensor tensor, Moment available_at) override {
+    exchange_->send(channel, std::move(tensor), available_at);
+  }
+  void post(int channel, Tensor memory) override { exchange_->post(channel, std::move(memory)); }
+  Arrival receive(int channel, Backend& backend) override {
+    return exchange_->receive(channel, backend);
+  }
+  void all_reduce(int group, Backend& backend, Tensor& tensor) override {
+    exchange_->all_reduce(group, rank_, backend, tensor);
+  }
+  void barrier() override { exchange_->barrier(); }
+  void abort(const std::string& reason) override { exchange_->abort(reason); }
+
+ private:
+  int rank_;
+  int ranks_;
+  std::shared_ptr<Exchange> exchange_;
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<Transport>> make_thread_transports(const Wiring& wiring) {
+  const auto exchange = std::make_shared<Exchange>(wiring);
+  std::vector<std::unique_ptr<Transport>> transports;
+  for (int rank = 0; rank < wiring.ranks; ++rank) {
+    transports.push_back(std::make_unique<ThreadTransport>(rank, wiring.ranks, exchange));
+  }
+  return transports;
+}
+
+}  // namespace stagecraft
