@@ -116,11 +116,16 @@ ChunkMemory CostTable::memory(const LayerRange& layers, OptimizerKind optimizer)
           .workspace = largest_workspace(layers)};
 }
 
+CostSetting CostBook::setting_for(int kind, std::int64_t samples) const {
+  const DeviceKind& device = cluster_.kinds[static_cast<std::size_t>(kind)];
+  return {.device = device.generic ? "generic" : device.name,
+          .microbatch = samples,
+          .sequence = setting_.sequence,
+          .precision = setting_.precision};
+}
+
 const ProfileEntry* CostBook::entry(int kind, std::int64_t samples) const {
-  return find_entry(profile_, {.device = cluster_.kinds[static_cast<std::size_t>(kind)].name,
-                               .microbatch = samples,
-                               .sequence = setting_.sequence,
-                               .precision = setting_.precision});
+  return find_entry(profile_, setting_for(kind, samples));
 }
 
 bool CostBook::is_scaled(int kind, std::int64_t microbatch, std::int64_t rows) const {
@@ -134,12 +139,8 @@ std::vector<LayerCost> CostBook::layer_costs_of(int kind, std::int64_t microbatc
     for (LayerCost& cost : costs) cost = scaled(cost, rows, microbatch);
     return costs;
   }
-  const DeviceKind& device = cluster_.kinds[static_cast<std::size_t>(kind)];
-  return layer_costs(profile_, device,
-                     {.device = device.name,
-                      .microbatch = rows,
-                      .sequence = setting_.sequence,
-                      .precision = setting_.precision});
+  return layer_costs(profile_, cluster_.kinds[static_cast<std::size_t>(kind)],
+                     setting_for(kind, rows));
 }
 
 const CostTable& CostBook::table(int kind, std::int64_t microbatch, std::int64_t rows) {
@@ -148,6 +149,16 @@ const CostTable& CostBook::table(int kind, std::int64_t microbatch, std::int64_t
   if (known != tables_.end()) return known->second;
   return tables_.emplace(key, CostTable(profile_.model, layer_costs_of(kind, microbatch, rows)))
       .first->second;
+}
+
+Bytes tie_bytes(const Tie& tie, const CostTable& table, Precision precision) {
+  const LayerRange owner{tie.owner, tie.owner + 1};
+  const Bytes weights = tie.parameters * element_bytes(precision);
+  const Bytes parameters = table.parameters(owner);
+  const double wider = parameters == 0 ? 1.0
+                                       : static_cast<double>(table.gradients(owner)) /
+                                             static_cast<double>(parameters);
+  return static_cast<Bytes>(static_cast<double>(weights) * wider);
 }
 
 namespace {

@@ -26,6 +26,7 @@ class CostTable {
   Duration backward(const LayerRange& layers) const { return between(backward_, layers); }
   Duration update(const LayerRange& layers) const { return between(update_, layers); }
   ChunkMemory memory(const LayerRange& layers, OptimizerKind optimizer) const;
+  Bytes parameters(const LayerRange& layers) const { return between(parameters_, layers); }
   Bytes gradients(const LayerRange& layers) const { return between(gradients_, layers); }
   /// Bytes that cross the cut before layer `cut`, for these rows; zero at both ends of the model.
   Bytes crossing(int cut) const { return crossing_[static_cast<std::size_t>(cut)]; }
@@ -69,6 +70,7 @@ class CostBook {
   bool is_scaled(int kind, std::int64_t microbatch, std::int64_t rows) const;
 
  private:
+  CostSetting setting_for(int kind, std::int64_t samples) const;
   const ProfileEntry* entry(int kind, std::int64_t samples) const;
   std::vector<LayerCost> layer_costs_of(int kind, std::int64_t microbatch, std::int64_t rows) const;
 
@@ -81,5 +83,9 @@ class CostBook {
 /// What a message takes: the measured hand-over where the profile has one for such devices, else
 /// the cluster's link.
 Link message_link(const Profile& profile, const Cluster& cluster, int from, int to);
+
+/// Bytes of the tied weights' gradient; `table` is of a device that holds the owner. Gradients may
+/// be wider than weights.
+Bytes tie_bytes(const Tie& tie, const CostTable& table, Precision precision);
 
 }  // namespace stagecraft

@@ -60,13 +60,15 @@ int stage_holding(const Plan& plan, int layer) {
                           plan.stages.begin());
 }
 
-std::vector<StageTie> stage_ties(const Plan& plan, const Model& model) {
+std::vector<StageTie> stage_ties(const Compilation& compilation) {
+  const Plan& plan = compilation.plan;
   std::vector<StageTie> ties;
-  for (const Tie& tie : model.ties) {
+  for (const Tie& tie : compilation.book.profile().model.ties) {
     const int owner = stage_holding(plan, tie.owner);
     const int user = stage_holding(plan, tie.user);
     if (owner == user) continue;
-    ties.push_back({owner, user, tie.parameters * element_bytes(plan.precision)});
+    ties.push_back(
+        {owner, user, tie_bytes(tie, compilation.whole_microbatch(owner), plan.precision)});
   }
   return ties;
 }
@@ -77,7 +79,7 @@ LowerOptions lower_options(const Compilation& compilation) {
   options.replica_policy = plan.replicas;
   options.rows = static_cast<int>(plan.batch.microbatch);
   options.weights = plan.weights;
-  options.ties = stage_ties(plan, compilation.book.profile().model);
+  options.ties = stage_ties(compilation);
   for (int s = 0; s < compilation.stages(); ++s) {
     auto& devices = options.replicas.emplace_back();
     auto& memory = options.memory.emplace_back();

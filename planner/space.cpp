@@ -1,0 +1,260 @@
+#include "planner/space.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "planner/plan_fault.hpp"
+#include "profiles/error.hpp"
+#include "simulator/schedules.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+Cluster with_usable_memory(Cluster cluster, double fraction) {
+  for (DeviceKind& kind : cluster.kinds) {
+    if (kind.memory_unlimited || fraction >= 1) continue;
+    kind.memory = static_cast<Bytes>(static_cast<double>(kind.memory) * fraction);
+  }
+  return cluster;
+}
+
+int microbatches_of(std::int64_t global_batch, std::int64_t microbatch) {
+  if (microbatch < 1 || global_batch % microbatch != 0) {
+    fail_usage("a microbatch of ", microbatch, " samples does not divide the batch of ",
+               global_batch);
+  }
+  return static_cast<int>(global_batch / microbatch);
+}
+
+/// Whether every device kind in use has costs for this microbatch; the reason goes to `missing`.
+bool has_costs(CostBook& book, int devices, std::int64_t microbatch,
+               std::optional<Error>& missing) {
+  try {
+    for (int device = 0; device < devices; ++device) {
+      const int kind = book.cluster().devices[static_cast<std::size_t>(device)];
+      book.table(kind, microbatch, microbatch);
+    }
+    return true;
+  } catch (const Error& error) {
+    if (!missing) missing = error;
+    return false;
+  }
+}
+
+bool is_one_f_one_b(const ScheduleChoice& choice) {
+  return find_schedule(choice.name).generate == one_f_one_b;
+}
+
+}  // namespace
+
+Space::Space(const Problem& problem)
+    : problem_(problem), cluster_(with_usable_memory(problem.cluster, problem.memory_fraction)) {
+  const int available = device_count(cluster_);
+  devices_ = std::min(problem.devices.value_or(available), available);
+  if (devices_ < 1) fail_usage("a plan needs at least one device");
+  book_ = std::make_unique<CostBook>(
+      problem.profile, cluster_,
+      CostBookSetting{.precision = problem.precision, .sequence = problem.sequence});
+  std::optional<Error> missing;
+  for (const std::int64_t microbatch : problem.microbatches) {
+    const int microbatches = microbatches_of(problem.global_batch, microbatch);
+    if (!has_costs(*book_, devices_, microbatch, missing)) continue;
+    for (const ScheduleChoice& schedule : problem.schedules) {
+      settings_.push_back({schedule, microbatch, microbatches, ReplicaPolicy::split});
+      if (problem.straight || devices_ == 1) continue;
+      settings_.push_back({schedule, microbatch, microbatches, ReplicaPolicy::round_robin});
+    }
+  }
+  if (settings_.empty() && missing) throw Error(*missing);
+}
+
+int Space::most_pipeline_devices(const Setting& setting) const {
+  const int per_device = std::max(setting.schedule.virtual_stages, 1);
+  const int stages = std::min(layers() / std::max(problem_.min_layers_per_stage, 1),
+                              problem_.max_stages.value_or(layers()));
+  return std::min(devices_, stages / per_device);
+}
+
+int Space::most_replicas(const Setting& setting) const {
+  if (problem_.straight) return 1;
+  const bool split = setting.replicas == ReplicaPolicy::split;
+  const std::int64_t shares = split ? setting.microbatch : setting.microbatches;
+  return static_cast<int>(std::min<std::int64_t>(shares, devices_));
+}
+
+bool Space::may_end_at(int used_devices) const {
+  return problem_.use_fewer_devices ? used_devices <= devices_ : used_devices == devices_;
+}
+
+bool Space::allows_stages(int stages) const {
+  if (stages > problem_.max_stages.value_or(stages)) return false;
+  return std::all_of(problem_.fixed.begin(), problem_.fixed.end(),
+                     [&](const FixedStage& fixed) { return fixed.stage < stages; });
+}
+
+bool Space::allows(int stage, const LayerRange& layers) const {
+  if (layers.size() < std::max(problem_.min_layers_per_stage, 1)) return false;
+  return std::all_of(problem_.fixed.begin(), problem_.fixed.end(), [&](const FixedStage& fixed) {
+    return fixed.stage != stage || fixed.layers == layers;
+  });
+}
+
+bool Space::allows(Recompute recompute) const {
+  const auto& allowed = problem_.recompute;
+  return std::find(allowed.begin(), allowed.end(), recompute) != allowed.end();
+}
+
+bool Space::wants(const Setting& setting, const std::vector<int>& replicas) const {
+  // Without replicas the two policies are the same plan; `split` is the one to name.
+  if (setting.replicas == ReplicaPolicy::split) return true;
+  return std::any_of(replicas.begin(), replicas.end(), [](int count) { return count > 1; });
+}
+
+/// Replicas that take turns hold 1/r of the microbatches in flight each, so 1F1B's window must
+/// count devices, not stages: as many microbatches as there are devices from here on (PipeDream's
+/// rule).
+ScheduleChoice Space::choice_for(const Setting& setting, const std::vector<int>& replicas) const {
+  ScheduleChoice choice = setting.schedule;
+  const bool takes_turns =
+      setting.replicas == ReplicaPolicy::round_robin &&
+      std::any_of(replicas.begin(), replicas.end(), [](int r) { return r > 1; });
+  if (!takes_turns || !choice.warm_up.empty() || !is_one_f_one_b(choice)) return choice;
+  int devices = std::accumulate(replicas.begin(), replicas.end(), 0);
+  for (const int count : replicas) {
+    choice.warm_up.push_back(std::min(devices, setting.microbatches));
+    devices -= count;
+  }
+  return choice;
+}
+
+Plan Space::plan(const Setting& setting, const Layout& layout) const {
+  Plan plan;
+  plan.model = problem_.model_name;
+  plan.cluster = problem_.cluster_name;
+  plan.profile = problem_.profile_hash;
+  plan.precision = problem_.precision;
+  plan.batch = {problem_.global_batch, setting.microbatch, setting.microbatches, problem_.sequence};
+  plan.schedule = choice_for(setting, layout.replicas);
+  plan.replicas = setting.replicas;
+  plan.optimizer = problem_.optimizer;
+  std::vector<std::vector<std::vector<int>>> devices;
+  int next = 0;
+  for (const int count : layout.replicas) {
+    auto& replicas = devices.emplace_back();
+    for (int replica = 0; replica < count; ++replica) replicas.push_back({next++});
+  }
+  for (std::size_t s = 0; s + 1 < layout.cuts.size(); ++s) {
+    plan.stages.push_back(
+        {{layout.cuts[s], layout.cuts[s + 1]}, devices[s % devices.size()], layout.recompute[s]});
+  }
+  return plan;
+}
+
+std::optional<Schedule> Space::schedule(const Setting& setting,
+                                        const std::vector<int>& replicas) const {
+  const ScheduleChoice choice = choice_for(setting, replicas);
+  const ScheduleKind& kind = find_schedule(choice.name);
+  if (kind.placement == StagePlacement::linear && choice.virtual_stages != 1) {
+    refusal_ = concat(choice.name, " has one stage per device");
+    return {};
+  }
+  try {
+    return kind.generate({.devices = static_cast<int>(replicas.size()),
+                          .microbatches = setting.microbatches,
+                          .virtual_stages = choice.virtual_stages,
+                          .group = choice.group,
+                          .warm_up = choice.warm_up});
+  } catch (const Error& error) {
+    refusal_ = error.message();
+    return {};
+  }
+}
+
+Candidate Space::evaluate(const std::string& name, const Plan& plan) const {
+  Candidate candidate{.name = name, .plan = plan, .prediction = {}, .rejected = {}};
+  if (const auto fault = find_structural_fault(plan, problem_.profile.model, cluster_)) {
+    candidate.rejected = fault->message;
+    return candidate;
+  }
+  try {
+    candidate.prediction = predict(plan, compile_valid(plan, *book_));
+  } catch (const Error& error) {
+    candidate.rejected = error.message();
+  }
+  return candidate;
+}
+
+Bytes shortfall(const Prediction& prediction) {
+  Bytes most = std::numeric_limits<Bytes>::min();
+  for (std::size_t d = 0; d < prediction.peaks.size(); ++d) {
+    most = std::max(most, prediction.peaks[d].bytes - prediction.memory_limits[d]);
+  }
+  return most;
+}
+
+namespace {
+
+bool is_better(const Candidate& a, const Candidate& b) {
+  if (a.prediction->step != b.prediction->step) return a.prediction->step < b.prediction->step;
+  const std::size_t devices_a = used_devices(a.plan).size();
+  const std::size_t devices_b = used_devices(b.plan).size();
+  if (devices_a != devices_b) return devices_a < devices_b;
+  return write_plan(a.plan) < write_plan(b.plan);
+}
+
+}  // namespace
+
+void Leaderboard::add(const Candidate& candidate) {
+  if (!candidate.prediction || !candidate.prediction->fits) return;
+  const auto same = [&](const Candidate& other) { return other.plan == candidate.plan; };
+  if (std::any_of(candidates_.begin(), candidates_.end(), same)) return;
+  if (candidates_.size() == top_ && !is_better(candidate, candidates_.back())) return;
+  const auto place = std::upper_bound(candidates_.begin(), candidates_.end(), candidate, is_better);
+  candidates_.insert(place, candidate);
+  if (candidates_.size() > top_) candidates_.pop_back();
+}
+
+std::optional<Duration> Leaderboard::threshold() const {
+  if (candidates_.size() < top_) return {};
+  return candidates_.back().prediction->step;
+}
+
+std::optional<Duration> Leaderboard::best() const {
+  if (candidates_.empty()) return {};
+  return candidates_.front().prediction->step;
+}
+
+namespace {
+
+void write_figures(Candidate& candidate, const SearchResult& result) {
+  const Prediction& prediction = *candidate.prediction;
+  PredictedFigures predicted;
+  predicted.step = prediction.step;
+  predicted.bubble = prediction.bubble;
+  for (const MemoryPeak& peak : prediction.peaks) predicted.peak_memory.push_back(peak.bytes);
+  candidate.plan.predicted = predicted;
+  const double step = seconds(prediction.step);
+  const double bound = seconds(std::min(result.lower_bound, prediction.step));
+  candidate.plan.search = SearchFigures{.strategy = result.strategy,
+                                        .lower_bound = result.lower_bound,
+                                        .gap = step > 0 ? (step - bound) / step : 0,
+                                        .proved_optimal = prediction.step <= result.lower_bound,
+                                        .candidates = result.candidates};
+}
+
+}  // namespace
+
+SearchResult finish(const Problem&, Leaderboard& board, SearchResult result) {
+  if (const auto best = board.best()) {
+    result.lower_bound = std::min(result.lower_bound, *best);
+    result.proved_optimal = result.lower_bound == *best;
+    result.gap = best->count() > 0 ? seconds(*best - result.lower_bound) / seconds(*best) : 0;
+  }
+  result.plans = board.take();
+  for (Candidate& candidate : result.plans) write_figures(candidate, result);
+  return result;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,110 @@
+// The plans a problem allows, for every strategy: settings (schedule, microbatch size, how replicas
+// share the work) times layouts (pipeline devices and their replicas, where stages are cut, which
+// recompute).
+//
+// Devices are taken in order: pipeline device 0 gets the first replicas[0] devices of the cluster,
+// and so on, so that a device's number says which link its messages take.
+
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/compile.hpp"
+#include "planner/search.hpp"
+
+namespace stagecraft {
+
+/// Everything about a plan but its stages.
+struct Setting {
+  ScheduleChoice schedule;
+  std::int64_t microbatch = 1;
+  int microbatches = 1;
+  ReplicaPolicy replicas = ReplicaPolicy::split;
+};
+
+/// The stages of a plan.
+struct Layout {
+  std::vector<int> replicas;  ///< per pipeline device
+  std::vector<int> cuts;      ///< stage s holds the layers [cuts[s], cuts[s + 1])
+  std::vector<Recompute> recompute;
+  int pipeline_devices() const { return static_cast<int>(replicas.size()); }
+  int stages() const { return static_cast<int>(cuts.size()) - 1; }
+};
+
+class Space {
+ public:
+  /// Throws Error (usage) if a microbatch size does not divide the batch, Error (input) if there
+  /// are no costs at all.
+  explicit Space(const Problem& problem);
+
+  const Problem& problem() const { return problem_; }
+  const std::vector<Setting>& settings() const { return settings_; }
+  CostBook& book() const { return *book_; }
+  /// The problem's cluster with only the memory that may be used.
+  const Cluster& cluster() const { return cluster_; }
+  int layers() const { return static_cast<int>(problem_.profile.model.layers.size()); }
+  int devices() const { return devices_; }
+
+  /// Pipeline devices at most.
+  int most_pipeline_devices(const Setting& setting) const;
+  /// Replicas of one stage at most.
+  int most_replicas(const Setting& setting) const;
+  /// Whether plans that leave devices idle count.
+  bool may_end_at(int used_devices) const;
+  bool allows_stages(int stages) const;
+  bool allows(int stage, const LayerRange& layers) const;
+  bool allows(Recompute recompute) const;
+  /// Whether a layout replicates, if this setting is only there for that.
+  bool wants(const Setting& setting, const std::vector<int>& replicas) const;
+
+  Plan plan(const Setting& setting, const Layout& layout) const;
+  /// The schedule, or nothing if it refuses the shape; then `refusal` says why.
+  std::optional<Schedule> schedule(const Setting& setting, const std::vector<int>& replicas) const;
+  const std::string& refusal() const { return refusal_; }
+
+  /// Compiles and simulates.
+  Candidate evaluate(const std::string& name, const Plan& plan) const;
+
+ private:
+  ScheduleChoice choice_for(const Setting& setting, const std::vector<int>& replicas) const;
+
+  const Problem& problem_;
+  Cluster cluster_;
+  int devices_ = 0;
+  std::unique_ptr<CostBook> book_;
+  std::vector<Setting> settings_;
+  mutable std::string refusal_;
+};
+
+/// The best candidates so far; equal steps are told apart by fewer devices, then by the plan's
+/// text.
+class Leaderboard {
+ public:
+  explicit Leaderboard(int top) : top_(static_cast<std::size_t>(top < 1 ? 1 : top)) {}
+  /// Takes the candidate if it fits in memory and is good enough.
+  void add(const Candidate& candidate);
+  /// Only a plan faster than this would change the board; nothing while there is room.
+  std::optional<Duration> threshold() const;
+  std::optional<Duration> best() const;
+  std::vector<Candidate> take() { return std::move(candidates_); }
+
+ private:
+  std::size_t top_;
+  std::vector<Candidate> candidates_;
+};
+
+/// Fills in what every strategy owes: predicted and search figures of the plans, gap,
+/// infeasibility.
+SearchResult finish(const Problem& problem, Leaderboard& board, SearchResult result);
+
+/// Why nothing fits, and what would; `closest` is the plan that came nearest, if any was simulated.
+Infeasible explain_infeasible(const Problem& problem, const Space& space,
+                              const std::optional<Candidate>& closest);
+
+/// Bytes by which the fullest device exceeds its limit; negative if it fits.
+Bytes shortfall(const Prediction& prediction);
+
+}  // namespace stagecraft

@@ -1,0 +1,109 @@
+// Every plan of the space, simulated. Nothing is clever here, so that the clever strategies have
+// something to be compared with.
+
+#include <limits>
+
+#include "planner/space.hpp"
+#include "planner/strategies.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+class BruteForce {
+ public:
+  BruteForce(const Problem& problem, const SearchControl& control)
+      : space_(problem), control_(control), board_(control.top) {}
+
+  SearchResult search() {
+    result_.strategy = "brute-force";
+    for (const Setting& setting : space_.settings()) {
+      for (int p = 1; p <= space_.most_pipeline_devices(setting); ++p) {
+        Layout layout;
+        choose_replicas(setting, layout, p, 0);
+      }
+    }
+    const bool complete = !result_.interrupted;
+    result_.lower_bound = Duration{complete ? std::numeric_limits<std::int64_t>::max() : 0};
+    result_ = finish(space_.problem(), board_, std::move(result_));
+    if (result_.plans.empty() && complete) {
+      result_.infeasible = explain_infeasible(space_.problem(), space_, closest_);
+    }
+    return std::move(result_);
+  }
+
+ private:
+  bool stopped() {
+    if (control_.stop.stop_requested()) result_.interrupted = true;
+    return result_.interrupted;
+  }
+
+  void choose_replicas(const Setting& setting, Layout& layout, int pipeline_devices, int used) {
+    if (layout.pipeline_devices() == pipeline_devices) {
+      const int stages = pipeline_devices * setting.schedule.virtual_stages;
+      if (!space_.may_end_at(used) || !space_.allows_stages(stages)) return;
+      if (!space_.wants(setting, layout.replicas) || !space_.schedule(setting, layout.replicas)) {
+        return;
+      }
+      layout.cuts = {0};
+      return choose_cuts(setting, layout, stages);
+    }
+    for (int count = 1; count <= space_.most_replicas(setting); ++count) {
+      if (used + count > space_.devices()) break;
+      layout.replicas.push_back(count);
+      choose_replicas(setting, layout, pipeline_devices, used + count);
+      layout.replicas.pop_back();
+    }
+  }
+
+  void choose_cuts(const Setting& setting, Layout& layout, int stages) {
+    const int stage = layout.stages();
+    const int first = layout.cuts.back();
+    if (stage == stages) {
+      if (first == space_.layers()) choose_recompute(setting, layout);
+      return;
+    }
+    for (int end = first + 1; end <= space_.layers(); ++end) {
+      if (!space_.allows(stage, {first, end})) continue;
+      layout.cuts.push_back(end);
+      choose_cuts(setting, layout, stages);
+      layout.cuts.pop_back();
+    }
+  }
+
+  void choose_recompute(const Setting& setting, Layout& layout) {
+    if (static_cast<int>(layout.recompute.size()) == layout.stages()) {
+      return evaluate(setting, layout);
+    }
+    for (const Recompute recompute : space_.problem().recompute) {
+      layout.recompute.push_back(recompute);
+      choose_recompute(setting, layout);
+      layout.recompute.pop_back();
+    }
+  }
+
+  void evaluate(const Setting& setting, const Layout& layout) {
+    if (stopped()) return;
+    const Candidate candidate = space_.evaluate("brute-force", space_.plan(setting, layout));
+    ++result_.candidates;
+    board_.add(candidate);
+    if (!candidate.prediction) return;
+    if (!closest_ || shortfall(*candidate.prediction) < shortfall(*closest_->prediction)) {
+      closest_ = candidate;
+    }
+  }
+
+  Space space_;
+  const SearchControl& control_;
+  Leaderboard board_;
+  SearchResult result_;
+  std::optional<Candidate> closest_;
+};
+
+}  // namespace
+
+SearchResult search_brute_force(const Problem& problem, const SearchControl& control) {
+  return BruteForce(problem, control).search();
+}
+
+}  // namespace stagecraft
