@@ -1,0 +1,276 @@
+// The CPU backend: checks shapes and calls the kernels of backends/cpu/ in the tensors' precision.
+
+#include <cblas.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <utility>
+
+#include "executor/backend.hpp"
+#include "executor/backends/cpu/kernels.hpp"
+#include "executor/backends/cpu/memory.hpp"
+#include "profiles/error.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+// Calls compute(T{}) with the tensor's element type.
+template <class Compute>
+auto with_type(Precision precision, Compute compute) {
+  switch (precision) {
+    case Precision::float32: return compute(float{});
+    case Precision::float64: return compute(double{});
+    case Precision::bfloat16:
+    case Precision::float16: break;
+  }
+  fail("the CPU backend computes in fp32 or fp64, not in ", to_string(precision));
+}
+
+// Leading dimensions folded into rows.
+std::int64_t column_count(const Tensor& tensor) {
+  return tensor.shape.empty() ? 0 : tensor.shape.back();
+}
+
+std::int64_t row_count(const Tensor& tensor) {
+  const std::int64_t columns = column_count(tensor);
+  return columns == 0 ? 0 : tensor.elements() / columns;
+}
+
+template <class T>
+cpu::Matrix<T> matrix(Tensor& tensor) {
+  return {tensor.data<T>(), row_count(tensor), column_count(tensor)};
+}
+
+template <class T>
+cpu::Matrix<const T> matrix(const Tensor& tensor) {
+  return {tensor.data<T>(), row_count(tensor), column_count(tensor)};
+}
+
+template <class T>
+cpu::Factor<T> factor(const Tensor& tensor, bool transposed) {
+  return {tensor.data<T>(), column_count(tensor), transposed};
+}
+
+bool same_size(const Tensor& a, const Tensor& b) {
+  return a.elements() == b.elements() && a.precision == b.precision;
+}
+
+class CpuBackend : public Backend {
+ public:
+  Tensor allocate(std::vector<std::int64_t> shape, Precision precision) override {
+    with_type(precision, [](auto) {});
+    Tensor tensor{.storage = nullptr, .shape = std::move(shape), .precision = precision};
+    Bytes bytes = element_bytes(precision);
+    for (const std::int64_t extent : tensor.shape) bytes *= extent;
+    tensor.storage = memory_->allocate(bytes);
+    return tensor;
+  }
+
+  Bytes allocated_bytes() const override { return memory_->allocated(); }
+  Bytes peak_bytes() const override { return memory_->peak(); }
+  void reset_peak() override { memory_->reset_peak(); }
+
+  void zero(Tensor& x) override {
+    std::memset(x.storage.get(), 0, static_cast<std::size_t>(x.bytes()));
+  }
+
+  void copy(const Tensor& from, Tensor& to) override {
+    assert(same_size(from, to));
+    std::memcpy(to.storage.get(), from.storage.get(), static_cast<std::size_t>(from.bytes()));
+  }
+
+  void add(const Tensor& x, Tensor& y) override {
+    assert(same_size(x, y));
+    with_type(x.precision, [&]<class T>(T) { cpu::add(x.data<T>(), y.data<T>(), x.elements()); });
+  }
+
+  void matmul(const Tensor& a, bool transpose_a, const Tensor& b, bool transpose_b, Tensor& c,
+              bool accumulate) override {
+    const std::int64_t inner = transpose_a ? row_count(a) : column_count(a);
+    assert(inner == (transpose_b ? column_count(b) : row_count(b)));
+    assert(row_count(c) == (transpose_a ? column_count(a) : row_count(a)));
+    assert(column_count(c) == (transpose_b ? row_count(b) : column_count(b)));
+    with_type(c.precision, [&]<class T>(T) {
+      cpu::multiply(1, factor<T>(a, transpose_a), factor<T>(b, transpose_b), inner,
+                    accumulate ? 1 : 0,
+                    {c.data<T>(), column_count(c), row_count(c), column_count(c)});
+    });
+  }
+
+  void add_bias(const Tensor& bias, Tensor& x) override {
+    assert(bias.elements() == column_count(x));
+    with_type(x.precision, [&]<class T>(T) { cpu::add_bias(bias.data<T>(), matrix<T>(x)); });
+  }
+
+  void bias_gradient(const Tensor& gradient, Tensor& bias_gradient) override {
+    assert(bias_gradient.elements() == column_count(gradient));
+    with_type(gradient.precision,
+              [&]<class T>(T) { cpu::add_rows(matrix<T>(gradient), bias_gradient.data<T>()); });
+  }
+
+  void layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon,
+                  Tensor& y, Tensor& mean, Tensor& scale) override {
+    assert(same_size(x, y) && weight.elements() == column_count(x));
+    with_type(x.precision, [&]<class T>(T) {
+      cpu::layer_norm(matrix<T>(x), weight.data<T>(), bias.data<T>(), static_cast<T>(epsilon),
+                      y.data<T>(), mean.data<T>(), scale.data<T>());
+    });
+  }
+
+  void layer_norm_input(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
+                        const Tensor& scale, Tensor& dx) override {
+    assert(same_size(x, dy) && same_size(x, dx));
+    with_type(x.precision, [&]<class T>(T) {
+      cpu::layer_norm_input(dy.data<T>(), matrix<T>(x), weight.data<T>(), mean.data<T>(),
+                            scale.data<T>(), dx.data<T>());
+    });
+  }
+
+  void layer_norm_weight(const Tensor& dy, const Tensor& x, const Tensor& mean, const Tensor& scale,
+                         Tensor& dweight, Tensor& dbias) override {
+    assert(same_size(x, dy) && dweight.elements() == column_count(x));
+    with_type(x.precision, [&]<class T>(T) {
+      cpu::layer_norm_weight(dy.data<T>(), matrix<T>(x), mean.data<T>(), scale.data<T>(),
+                             dweight.data<T>(), dbias.data<T>());
+    });
+  }
+
+  void rms_norm(const Tensor& x, const Tensor& weight, double epsilon, Tensor& y,
+                Tensor& scale) override {
+    assert(same_size(x, y) && weight.elements() == column_count(x));
+    with_type(x.precision, [&]<class T>(T) {
+      cpu::rms_norm(matrix<T>(x), weight.data<T>(), static_cast<T>(epsilon), y.data<T>(),
+                    scale.data<T>());
+    });
+  }
+
+  void rms_norm_input(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& scale,
+                      Tensor& dx) override {
+    assert(same_size(x, dy) && same_size(x, dx));
+    with_type(x.precision, [&]<class T>(T) {
+      cpu::rms_norm_input(dy.data<T>(), matrix<T>(x), weight.data<T>(), scale.data<T>(),
+                          dx.data<T>());
+    });
+  }
+
+  void rms_norm_weight(const Tensor& dy, const Tensor& x, const Tensor& scale,
+                       Tensor& dweight) override {
+    assert(same_size(x, dy) && dweight.elements() == column_count(x));
+    with_type(x.precision, [&]<class T>(T) {
+      cpu::rms_norm_weight(dy.data<T>(), matrix<T>(x), scale.data<T>(), dweight.data<T>());
+    });
+  }
+
+  void gelu(const Tensor& x, Tensor& y) override {
+    assert(same_size(x, y));
+    with_type(x.precision, [&]<class T>(T) { cpu::gelu(x.data<T>(), y.data<T>(), x.elements()); });
+  }
+
+  void gelu_input(const Tensor& dy, const Tensor& x, Tensor& dx) override {
+    assert(same_size(x, dy) && same_size(x, dx));
+    with_type(x.precision, [&]<class T>(T) {
+      cpu::gelu_input(dy.data<T>(), x.data<T>(), dx.data<T>(), x.elements());
+    });
+  }
+
+  void swiglu(const Tensor& x, Tensor& y) override {
+    assert(column_count(x) == 2 * column_count(y) && row_count(x) == row_count(y));
+    with_type(x.precision, [&]<class T>(T) { cpu::swiglu(matrix<T>(x), y.data<T>()); });
+  }
+
+  void swiglu_input(const Tensor& dy, const Tensor& x, Tensor& dx) override {
+    assert(column_count(x) == 2 * column_count(dy) && same_size(x, dx));
+    with_type(x.precision,
+              [&]<class T>(T) { cpu::swiglu_input(dy.data<T>(), matrix<T>(x), dx.data<T>()); });
+  }
+
+  void rotary(Tensor& qkv, const AttentionShape& shape, double base, bool inverse) override {
+    assert(fits(qkv, shape) && shape.head_width % 2 == 0);
+    with_type(qkv.precision, [&]<class T>(T) { cpu::rotary(qkv.data<T>(), shape, base, inverse); });
+  }
+
+  void attention(const Tensor& qkv, const AttentionShape& shape, Tensor& y,
+                 Tensor& log_sum) override {
+    assert(fits(qkv, shape));
+    Tensor workspace = allocate({cpu::attention_workspace(shape)}, qkv.precision);
+    with_type(qkv.precision, [&]<class T>(T) {
+      cpu::attention(qkv.data<T>(), shape, y.data<T>(), log_sum.data<T>(), workspace.data<T>());
+    });
+  }
+
+  void attention_input(const Tensor& dy, const Tensor& qkv, const Tensor& y, const Tensor& log_sum,
+                       const AttentionShape& shape, Tensor& dqkv) override {
+    assert(fits(qkv, shape) && same_size(y, dy) && same_size(qkv, dqkv));
+    Tensor workspace = allocate({cpu::attention_input_workspace(shape)}, qkv.precision);
+    with_type(qkv.precision, [&]<class T>(T) {
+      cpu::attention_input(dy.data<T>(), qkv.data<T>(), y.data<T>(), log_sum.data<T>(), shape,
+                           dqkv.data<T>(), workspace.data<T>());
+    });
+  }
+
+  void embedding(std::span<const std::int32_t> tokens, const Tensor& table, const Tensor& positions,
+                 std::int64_t sequence, Tensor& y) override {
+    assert(row_count(y) == static_cast<std::int64_t>(tokens.size()));
+    assert(positions.empty() || sequence <= row_count(positions));
+    with_type(table.precision, [&]<class T>(T) {
+      cpu::embedding(tokens, matrix<T>(table), matrix<T>(positions), sequence, y.data<T>());
+    });
+  }
+
+  void embedding_weight(std::span<const std::int32_t> tokens, const Tensor& dy,
+                        std::int64_t sequence, Tensor& dtable, Tensor& dpositions) override {
+    assert(row_count(dy) == static_cast<std::int64_t>(tokens.size()));
+    with_type(dtable.precision, [&]<class T>(T) {
+      cpu::embedding_weight(tokens, dy.data<T>(), sequence, matrix<T>(dtable),
+                            matrix<T>(dpositions));
+    });
+  }
+
+  double cross_entropy(Tensor& logits, std::span<const std::int32_t> targets,
+                       double scale) override {
+    assert(row_count(logits) == static_cast<std::int64_t>(targets.size()));
+    return with_type(logits.precision, [&]<class T>(T) {
+      return cpu::cross_entropy(matrix<T>(logits), targets, scale);
+    });
+  }
+
+  void adamw(const AdamW& options, int step, const Tensor& gradient, Tensor& first_moment,
+             Tensor& second_moment, Tensor& weight) override {
+    assert(same_size(weight, gradient) && same_size(weight, first_moment));
+    with_type(weight.precision, [&]<class T>(T) {
+      cpu::adamw(options, step, gradient.data<T>(),
+                 cpu::Moments<T>{first_moment.data<T>(), second_moment.data<T>()}, weight.data<T>(),
+                 weight.elements());
+    });
+  }
+
+  void sgd(const Sgd& options, const Tensor& gradient, Tensor& weight) override {
+    assert(same_size(weight, gradient));
+    with_type(weight.precision, [&]<class T>(T) {
+      cpu::sgd(options, gradient.data<T>(), weight.data<T>(), weight.elements());
+    });
+  }
+
+ private:
+  static bool fits(const Tensor& qkv, const AttentionShape& shape) {
+    return shape.heads % shape.key_value_heads == 0 &&
+           row_count(qkv) == shape.samples * shape.sequence &&
+           column_count(qkv) == (shape.heads + 2 * shape.key_value_heads) * shape.head_width;
+  }
+
+  // Shared with every tensor, which may outlive the backend.
+  std::shared_ptr<cpu::Memory> memory_ = std::make_shared<cpu::Memory>();
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_cpu_backend() {
+  // One thread per rank; a team of threads per product would fight with the other ranks for the
+  // cores.
+  openblas_set_num_threads(1);
+  return std::make_unique<CpuBackend>();
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,113 @@
+// Sums, biases and activation functions.
+//
+// GELU in its tanh form is x (1 + tanh u) / 2 = x sigmoid(2u), with u = sqrt(2/pi) (x + 0.044715
+// x^3): one exponential, and no cancellation for large negative x.
+
+#include "executor/backends/cpu/kernels.hpp"
+
+namespace stagecraft::cpu {
+
+namespace {
+
+template <class T>
+constexpr T gelu_linear = T(1.5957691216057308);  // 2 sqrt(2/pi)
+template <class T>
+constexpr T gelu_cubic = T(0.044715) * gelu_linear<T>;
+
+template <class T>
+[[gnu::always_inline]] inline T twice_u(T x) {
+  return x * (gelu_linear<T> + gelu_cubic<T> * x * x);
+}
+
+// Sigmoid, and 1 - sigmoid without cancellation.
+template <class T>
+struct Sigmoid {
+  T value;
+  T complement;
+};
+
+template <class T>
+[[gnu::always_inline]] inline Sigmoid<T> sigmoid(T x) {
+  const T power = exponential(-x);
+  const T value = T(1) / (T(1) + power);
+  return {value, power * value};
+}
+
+}  // namespace
+
+template <class T>
+STAGECRAFT_VECTORISED void add(const T* x, T* y, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) y[i] += x[i];
+}
+
+template <class T>
+STAGECRAFT_VECTORISED void add_bias(const T* bias, Matrix<T> x) {
+  for (std::int64_t row = 0; row < x.rows; ++row) {
+    T* values = x.row(row);
+    for (std::int64_t i = 0; i < x.columns; ++i) values[i] += bias[i];
+  }
+}
+
+template <class T>
+STAGECRAFT_VECTORISED void add_rows(Matrix<const T> rows, T* sum) {
+  for (std::int64_t row = 0; row < rows.rows; ++row) {
+    const T* values = rows.row(row);
+    for (std::int64_t i = 0; i < rows.columns; ++i) sum[i] += values[i];
+  }
+}
+
+template <class T>
+STAGECRAFT_VECTORISED void gelu(const T* x, T* y, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) y[i] = x[i] * sigmoid(twice_u(x[i])).value;
+}
+
+template <class T>
+STAGECRAFT_VECTORISED void gelu_input(const T* dy, const T* x, T* dx, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const Sigmoid<T> s = sigmoid(twice_u(x[i]));
+    const T slope = gelu_linear<T> + T(3) * gelu_cubic<T> * x[i] * x[i];
+    dx[i] = dy[i] * (s.value + x[i] * slope * (s.value * s.complement));
+  }
+}
+
+template <class T>
+STAGECRAFT_VECTORISED void swiglu(Matrix<const T> x, T* y) {
+  const std::int64_t width = x.columns / 2;
+  for (std::int64_t row = 0; row < x.rows; ++row) {
+    const T* gate = x.row(row);
+    const T* up = gate + width;
+    T* out = y + row * width;
+    for (std::int64_t i = 0; i < width; ++i) out[i] = gate[i] * sigmoid(gate[i]).value * up[i];
+  }
+}
+
+template <class T>
+STAGECRAFT_VECTORISED void swiglu_input(const T* dy, Matrix<const T> x, T* dx) {
+  const std::int64_t width = x.columns / 2;
+  for (std::int64_t row = 0; row < x.rows; ++row) {
+    const T* gate = x.row(row);
+    const T* up = gate + width;
+    const T* gradient = dy + row * width;
+    T* dgate = dx + row * x.columns;
+    T* dup = dgate + width;
+    for (std::int64_t i = 0; i < width; ++i) {
+      const Sigmoid<T> s = sigmoid(gate[i]);
+      dgate[i] = gradient[i] * up[i] * (s.value + gate[i] * (s.value * s.complement));
+      dup[i] = gradient[i] * gate[i] * s.value;
+    }
+  }
+}
+
+#define STAGECRAFT_INSTANTIATE(T)                                 \
+  template void add(const T*, T*, std::int64_t);                  \
+  template void add_bias(const T*, Matrix<T>);                    \
+  template void add_rows(Matrix<const T>, T*);                    \
+  template void gelu(const T*, T*, std::int64_t);                 \
+  template void gelu_input(const T*, const T*, T*, std::int64_t); \
+  template void swiglu(Matrix<const T>, T*);                      \
+  template void swiglu_input(const T*, Matrix<const T>, T*);
+
+STAGECRAFT_INSTANTIATE(float)
+STAGECRAFT_INSTANTIATE(double)
+
+}  // namespace stagecraft::cpu

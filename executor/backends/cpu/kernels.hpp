@@ -1,0 +1,112 @@
+// The arithmetic of the CPU backend on plain memory; float and double. What each means is said at
+// Backend.
+
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "executor/backend.hpp"
+#include "executor/backends/cpu/vectorised.hpp"
+
+namespace stagecraft::cpu {
+
+// matmul.cpp
+
+/// One factor of a product inside a larger matrix: neighbouring rows are `stride` elements apart.
+template <class T>
+struct Factor {
+  const T* data = nullptr;
+  std::int64_t stride = 0;
+  bool transposed = false;
+};
+template <class T>
+struct Product {
+  T* data = nullptr;
+  std::int64_t stride = 0;
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+};
+/// c = alpha op(a) op(b) + beta c, over `inner` terms.
+void multiply(double alpha, Factor<float> a, Factor<float> b, std::int64_t inner, double beta,
+              Product<float> c);
+void multiply(double alpha, Factor<double> a, Factor<double> b, std::int64_t inner, double beta,
+              Product<double> c);
+
+// elementwise.cpp
+
+template <class T>
+void add(const T* x, T* y, std::int64_t count);
+template <class T>
+void add_bias(const T* bias, Matrix<T> x);
+template <class T>
+void add_rows(Matrix<const T> rows, T* sum);
+template <class T>
+void gelu(const T* x, T* y, std::int64_t count);
+template <class T>
+void gelu_input(const T* dy, const T* x, T* dx, std::int64_t count);
+template <class T>
+void swiglu(Matrix<const T> x, T* y);
+template <class T>
+void swiglu_input(const T* dy, Matrix<const T> x, T* dx);
+
+// norms.cpp
+
+template <class T>
+void layer_norm(Matrix<const T> x, const T* weight, const T* bias, T epsilon, T* y, T* mean,
+                T* scale);
+template <class T>
+void layer_norm_input(const T* dy, Matrix<const T> x, const T* weight, const T* mean,
+                      const T* scale, T* dx);
+template <class T>
+void layer_norm_weight(const T* dy, Matrix<const T> x, const T* mean, const T* scale, T* dweight,
+                       T* dbias);
+template <class T>
+void rms_norm(Matrix<const T> x, const T* weight, T epsilon, T* y, T* scale);
+template <class T>
+void rms_norm_input(const T* dy, Matrix<const T> x, const T* weight, const T* scale, T* dx);
+template <class T>
+void rms_norm_weight(const T* dy, Matrix<const T> x, const T* scale, T* dweight);
+
+// attention.cpp
+
+template <class T>
+void rotary(T* qkv, const AttentionShape& shape, double base, bool inverse);
+/// Elements of workspace the two below need.
+std::int64_t attention_workspace(const AttentionShape& shape);
+std::int64_t attention_input_workspace(const AttentionShape& shape);
+template <class T>
+void attention(const T* qkv, const AttentionShape& shape, T* y, T* log_sum, T* workspace);
+template <class T>
+void attention_input(const T* dy, const T* qkv, const T* y, const T* log_sum,
+                     const AttentionShape& shape, T* dqkv, T* workspace);
+
+// embedding.cpp
+
+/// `positions` without rows: none.
+template <class T>
+void embedding(std::span<const std::int32_t> tokens, Matrix<const T> table,
+               Matrix<const T> positions, std::int64_t sequence, T* y);
+template <class T>
+void embedding_weight(std::span<const std::int32_t> tokens, const T* dy, std::int64_t sequence,
+                      Matrix<T> dtable, Matrix<T> dpositions);
+
+// cross_entropy.cpp
+
+template <class T>
+double cross_entropy(Matrix<T> logits, std::span<const std::int32_t> targets, double scale);
+
+// optimizers.cpp
+
+template <class T>
+struct Moments {
+  T* first = nullptr;
+  T* second = nullptr;
+};
+template <class T>
+void adamw(const AdamW& options, int step, const T* gradient, Moments<T> moments, T* weight,
+           std::int64_t count);
+template <class T>
+void sgd(const Sgd& options, const T* gradient, T* weight, std::int64_t count);
+
+}  // namespace stagecraft::cpu

@@ -1,0 +1,67 @@
+// Token embedding, with learned positions if the model has them. Forward keeps nothing; between the
+// backward passes waits the gradient of its output.
+
+#include <utility>
+
+#include "executor/layers.hpp"
+#include "executor/layers/parts.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+class Embedding : public TrainableLayer {
+ public:
+  Embedding(const Transformer& transformer, const std::string& name)
+      : parts_(name), hidden_(transformer.hidden) {
+    token_ = parts_.parameter("token.weight", {transformer.vocabulary, hidden_},
+                              {.deviation = start_deviation});
+    if (transformer.position == Transformer::Position::learned) {
+      position_ = parts_.parameter("position.weight", {transformer.positions, hidden_},
+                                   {.deviation = start_deviation});
+    }
+  }
+
+  std::vector<ParameterSpec> parameters() const override { return parts_.specs(); }
+
+  Tensor forward(Backend& backend, std::span<Parameter> parameters, const Samples& samples,
+                 const Tensor&, Saved& saved) const override {
+    const Tensor& table = parameters[token_].weight;
+    Tensor output = backend.allocate({samples.count, samples.sequence, hidden_}, table.precision);
+    const Tensor positions = position_ ? parameters[*position_].weight : Tensor{};
+    backend.embedding(samples.tokens, table, positions, samples.sequence, output);
+    saved = {};
+    return output;
+  }
+
+  Tensor backward_input(Backend&, std::span<Parameter>, const Samples&, const Tensor&,
+                        const Tensor& output_gradient, Saved& saved) const override {
+    saved.tensors = {output_gradient};
+    return {};
+  }
+
+  void backward_weight(Backend& backend, std::span<Parameter> parameters, const Samples& samples,
+                       const Tensor&, Saved& saved) const override {
+    Tensor none;
+    Tensor& positions = position_ ? parameters[*position_].gradient : none;
+    backend.embedding_weight(samples.tokens, saved.tensors[0], samples.sequence,
+                             parameters[token_].gradient, positions);
+    saved.tensors.clear();
+  }
+
+ private:
+  PartList parts_;
+  std::int64_t hidden_;
+  std::size_t token_ = 0;
+  std::optional<std::size_t> position_;
+};
+
+}  // namespace
+
+std::unique_ptr<TrainableLayer> make_embedding(const Model& model, int index) {
+  const Transformer& transformer = trainable_transformer(model, index);
+  return std::make_unique<Embedding>(transformer,
+                                     model.layers[static_cast<std::size_t>(index)].name);
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,145 @@
+#include "executor/layers/parts.hpp"
+
+#include <algorithm>
+
+#include "profiles/error.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+// The tensor's rows with another width.
+Tensor allocate_rows(Backend& backend, const Tensor& like, std::int64_t width) {
+  std::vector<std::int64_t> shape = like.shape;
+  shape.back() = width;
+  return backend.allocate(std::move(shape), like.precision);
+}
+
+Tensor allocate_statistics(Backend& backend, const Tensor& x) {
+  return backend.allocate({x.elements() / x.shape.back()}, x.precision);
+}
+
+constexpr Initialization zeros{.kind = Initialization::Kind::zeros};
+constexpr Initialization ones{.kind = Initialization::Kind::ones};
+
+}  // namespace
+
+Tensor linear(Backend& backend, const Linear& part, std::span<const Parameter> parameters,
+              const Tensor& x) {
+  const Tensor& weight = parameters[part.weight].weight;
+  Tensor y = allocate_rows(backend, x, weight.shape[1]);
+  backend.matmul(x, false, weight, false, y, false);
+  if (part.bias) backend.add_bias(parameters[*part.bias].weight, y);
+  return y;
+}
+
+Tensor linear_input(Backend& backend, const Linear& part, std::span<const Parameter> parameters,
+                    const Tensor& dy) {
+  const Tensor& weight = parameters[part.weight].weight;
+  Tensor dx = allocate_rows(backend, dy, weight.shape[0]);
+  backend.matmul(dy, false, weight, true, dx, false);
+  return dx;
+}
+
+void linear_weight(Backend& backend, const Linear& part, std::span<Parameter> parameters,
+                   const Tensor& x, const Tensor& dy) {
+  backend.matmul(x, true, dy, false, parameters[part.weight].gradient, true);
+  if (part.bias) backend.bias_gradient(dy, parameters[*part.bias].gradient);
+}
+
+Normed norm(Backend& backend, const Norm& part, std::span<const Parameter> parameters,
+            const Tensor& x) {
+  const Tensor& weight = parameters[part.weight].weight;
+  Normed result{.y = backend.allocate(x.shape, x.precision),
+                .mean = {},
+                .scale = allocate_statistics(backend, x)};
+  switch (part.kind) {
+    case Transformer::Norm::layer_norm:
+      result.mean = allocate_statistics(backend, x);
+      backend.layer_norm(x, weight, parameters[part.bias].weight, part.epsilon, result.y,
+                         result.mean, result.scale);
+      break;
+    case Transformer::Norm::rms_norm:
+      backend.rms_norm(x, weight, part.epsilon, result.y, result.scale);
+      break;
+  }
+  return result;
+}
+
+Tensor norm_input(Backend& backend, const Norm& part, std::span<const Parameter> parameters,
+                  const Tensor& dy, const Tensor& x, const Normed& normed) {
+  const Tensor& weight = parameters[part.weight].weight;
+  Tensor dx = backend.allocate(x.shape, x.precision);
+  switch (part.kind) {
+    case Transformer::Norm::layer_norm:
+      backend.layer_norm_input(dy, x, weight, normed.mean, normed.scale, dx);
+      break;
+    case Transformer::Norm::rms_norm:
+      backend.rms_norm_input(dy, x, weight, normed.scale, dx);
+      break;
+  }
+  return dx;
+}
+
+void norm_weight(Backend& backend, const Norm& part, std::span<Parameter> parameters,
+                 const Tensor& dy, const Tensor& x, const Normed& normed) {
+  Tensor& gradient = parameters[part.weight].gradient;
+  switch (part.kind) {
+    case Transformer::Norm::layer_norm:
+      backend.layer_norm_weight(dy, x, normed.mean, normed.scale, gradient,
+                                parameters[part.bias].gradient);
+      break;
+    case Transformer::Norm::rms_norm: backend.rms_norm_weight(dy, x, normed.scale, gradient); break;
+  }
+}
+
+std::size_t PartList::parameter(const std::string& name, std::vector<std::int64_t> shape,
+                                Initialization initialization) {
+  specs_.push_back({.name = name_.empty() ? name : name_ + "." + name,
+                    .shape = std::move(shape),
+                    .initialization = initialization});
+  return specs_.size() - 1;
+}
+
+Linear PartList::linear(const std::string& name, std::int64_t inputs, std::int64_t outputs,
+                        bool bias, double deviation) {
+  Linear part;
+  part.weight = parameter(name + ".weight", {inputs, outputs}, {.deviation = deviation});
+  if (bias) part.bias = parameter(name + ".bias", {outputs}, zeros);
+  return part;
+}
+
+Norm PartList::norm(const std::string& name, const Transformer& transformer) {
+  Norm part{.kind = transformer.norm, .epsilon = transformer.norm_epsilon};
+  part.weight = parameter(name + ".weight", {transformer.hidden}, ones);
+  if (part.kind == Transformer::Norm::layer_norm) {
+    part.bias = parameter(name + ".bias", {transformer.hidden}, zeros);
+  }
+  return part;
+}
+
+const Transformer& trainable_transformer(const Model& model, int index) {
+  const auto refuse = [&](const char* reason) {
+    fail("cannot train layer \"", model.layers.at(static_cast<std::size_t>(index)).name, "\" of ",
+         model.name, ": ", reason);
+  };
+  if (!model.transformer) refuse("the numbers of its transformer are not known");
+  const Transformer& transformer = *model.transformer;
+  if (!transformer.causal) refuse("only causal attention can be trained");
+  if (transformer.token_types) refuse("token types (BERT) cannot be trained");
+  if (transformer.heads <= 0 || transformer.key_value_heads <= 0 ||
+      transformer.heads % transformer.key_value_heads != 0) {
+    refuse("its heads do not fall into equal groups");
+  }
+  if (transformer.position == Transformer::Position::rotary && transformer.head_width % 2 != 0) {
+    refuse("rotary positions need an even head width");
+  }
+  return transformer;
+}
+
+std::string token_table_name(const Model& model) {
+  const auto owner = std::ranges::find(model.layers, LayerKind::embedding, &Layer::kind);
+  return (owner == model.layers.end() ? "embedding" : owner->name) + ".token.weight";
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,192 @@
+// A pre-norm transformer block, GPT-2's or Llama's by the model's numbers:
+//
+//   normed1 = norm1(x)                       normed2 = norm2(middle)
+//   qkv     = normed1 QKV (turned if rotary) inner   = normed2 UP
+//   mixed   = attention(qkv)                 active  = gelu or swiglu(inner)
+//   middle  = x + mixed OUT                  y       = middle + active DOWN
+//
+// What waits between the passes, so that no product is computed twice:
+//
+//   for both                   normed1, mixed, middle, normed2, active, the norms' statistics
+//   for backward_input only    qkv, log_sum, inner
+//   for backward_weight only   the gradients of normed1, qkv, middle, normed2, inner and y
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <utility>
+
+#include "executor/layers.hpp"
+#include "executor/layers/parts.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+// Places in Saved::tensors: those for both passes, then those for backward_input or
+// backward_weight.
+enum Kept : std::size_t { normed1, mean1, scale1, mixed, middle, normed2, mean2, scale2, active };
+constexpr std::size_t for_both = active + 1;
+enum KeptForInput : std::size_t { qkv = for_both, log_sum, inner };
+constexpr std::size_t for_input = inner + 1;
+enum KeptForWeight : std::size_t { dnormed1 = for_both, dqkv, dmiddle, dnormed2, dinner, dy };
+constexpr std::size_t for_weight = dy + 1;
+
+class TransformerBlock : public TrainableLayer {
+ public:
+  TransformerBlock(const Transformer& transformer, const std::string& name, int blocks)
+      : transformer_(transformer), parts_(name) {
+    const std::int64_t hidden = transformer.hidden;
+    const std::int64_t query_width = transformer.heads * transformer.head_width;
+    const std::int64_t key_value_width = transformer.key_value_heads * transformer.head_width;
+    const std::int64_t inner_width = transformer.feed_forward * (gated() ? 2 : 1);
+    // Every block adds twice to the residual stream; as in GPT-2, the sum keeps its size.
+    const double output_deviation = start_deviation / std::sqrt(2.0 * blocks);
+    norm1_ = parts_.norm("norm1", transformer);
+    qkv_ = parts_.linear("attention.qkv", hidden, query_width + 2 * key_value_width,
+                         transformer.attention_bias, start_deviation);
+    output_ = parts_.linear("attention.output", query_width, hidden, transformer.output_bias,
+                            output_deviation);
+    norm2_ = parts_.norm("norm2", transformer);
+    up_ = parts_.linear("feed_forward.up", hidden, inner_width, transformer.feed_forward_bias,
+                        start_deviation);
+    down_ = parts_.linear("feed_forward.down", transformer.feed_forward, hidden,
+                          transformer.feed_forward_bias, output_deviation);
+  }
+
+  std::vector<ParameterSpec> parameters() const override { return parts_.specs(); }
+
+  Tensor forward(Backend& backend, std::span<Parameter> parameters, const Samples& samples,
+                 const Tensor& input, Saved& saved) const override {
+    saved.tensors.assign(for_input, {});
+    auto& kept = saved.tensors;
+    keep(kept, normed1, norm(backend, norm1_, parameters, input));
+    kept[qkv] = linear(backend, qkv_, parameters, kept[normed1]);
+    attend(backend, samples, kept);
+    kept[middle] = linear(backend, output_, parameters, kept[mixed]);
+    backend.add(input, kept[middle]);
+
+    keep(kept, normed2, norm(backend, norm2_, parameters, kept[middle]));
+    kept[inner] = linear(backend, up_, parameters, kept[normed2]);
+    kept[active] = activate(backend, kept[inner]);
+    Tensor output = linear(backend, down_, parameters, kept[active]);
+    backend.add(kept[middle], output);
+    return output;
+  }
+
+  Tensor backward_input(Backend& backend, std::span<Parameter> parameters, const Samples& samples,
+                        const Tensor& input, const Tensor& output_gradient,
+                        Saved& saved) const override {
+    assert(saved.tensors.size() == for_input);
+    auto kept = std::exchange(saved.tensors, {});
+    std::vector<Tensor> gradients(for_weight);
+    gradients[dy] = output_gradient;
+    gradients[dinner] = activate_input(
+        backend, linear_input(backend, down_, parameters, output_gradient), kept[inner]);
+    kept[inner] = {};
+    gradients[dnormed2] = linear_input(backend, up_, parameters, gradients[dinner]);
+    gradients[dmiddle] = norm_input(backend, norm2_, parameters, gradients[dnormed2], kept[middle],
+                                    normed_of(kept, normed2));
+    backend.add(output_gradient, gradients[dmiddle]);
+
+    gradients[dqkv] = attend_input(
+        backend, samples, linear_input(backend, output_, parameters, gradients[dmiddle]), kept);
+    kept[qkv] = kept[log_sum] = {};
+    gradients[dnormed1] = linear_input(backend, qkv_, parameters, gradients[dqkv]);
+    Tensor dinput = norm_input(backend, norm1_, parameters, gradients[dnormed1], input,
+                               normed_of(kept, normed1));
+    backend.add(gradients[dmiddle], dinput);
+    std::move(kept.begin(), kept.begin() + for_both, gradients.begin());
+    saved.tensors = std::move(gradients);
+    return dinput;
+  }
+
+  void backward_weight(Backend& backend, std::span<Parameter> parameters, const Samples&,
+                       const Tensor& input, Saved& saved) const override {
+    assert(saved.tensors.size() == for_weight);
+    const auto kept = std::exchange(saved.tensors, {});
+    linear_weight(backend, down_, parameters, kept[active], kept[dy]);
+    linear_weight(backend, up_, parameters, kept[normed2], kept[dinner]);
+    norm_weight(backend, norm2_, parameters, kept[dnormed2], kept[middle],
+                normed_of(kept, normed2));
+    linear_weight(backend, output_, parameters, kept[mixed], kept[dmiddle]);
+    linear_weight(backend, qkv_, parameters, kept[normed1], kept[dqkv]);
+    norm_weight(backend, norm1_, parameters, kept[dnormed1], input, normed_of(kept, normed1));
+  }
+
+ private:
+  bool gated() const { return transformer_.activation == Transformer::FeedForward::swiglu; }
+  bool rotary() const { return transformer_.position == Transformer::Position::rotary; }
+
+  static void keep(std::vector<Tensor>& kept, Kept first, Normed&& normed) {
+    kept[first] = std::move(normed.y);
+    kept[first + 1] = std::move(normed.mean);
+    kept[first + 2] = std::move(normed.scale);
+  }
+
+  static Normed normed_of(const std::vector<Tensor>& kept, Kept first) {
+    return {kept[first], kept[first + 1], kept[first + 2]};
+  }
+
+  AttentionShape attention_shape(const Samples& samples) const {
+    return {.samples = samples.count,
+            .sequence = samples.sequence,
+            .heads = transformer_.heads,
+            .key_value_heads = transformer_.key_value_heads,
+            .head_width = transformer_.head_width,
+            .causal = true};
+  }
+
+  void attend(Backend& backend, const Samples& samples, std::vector<Tensor>& kept) const {
+    const AttentionShape shape = attention_shape(samples);
+    const Precision precision = kept[qkv].precision;
+    if (rotary()) backend.rotary(kept[qkv], shape, transformer_.rotary_base, false);
+    kept[mixed] = backend.allocate({shape.samples, shape.sequence, shape.heads * shape.head_width},
+                                   precision);
+    kept[log_sum] = backend.allocate({shape.samples, shape.heads, shape.sequence}, precision);
+    backend.attention(kept[qkv], shape, kept[mixed], kept[log_sum]);
+  }
+
+  Tensor attend_input(Backend& backend, const Samples& samples, const Tensor& dmixed,
+                      const std::vector<Tensor>& kept) const {
+    const AttentionShape shape = attention_shape(samples);
+    Tensor gradient = backend.allocate(kept[qkv].shape, kept[qkv].precision);
+    backend.attention_input(dmixed, kept[qkv], kept[mixed], kept[log_sum], shape, gradient);
+    if (rotary()) backend.rotary(gradient, shape, transformer_.rotary_base, true);
+    return gradient;
+  }
+
+  Tensor activate(Backend& backend, const Tensor& x) const {
+    std::vector<std::int64_t> shape = x.shape;
+    shape.back() = transformer_.feed_forward;
+    Tensor y = backend.allocate(std::move(shape), x.precision);
+    gated() ? backend.swiglu(x, y) : backend.gelu(x, y);
+    return y;
+  }
+
+  Tensor activate_input(Backend& backend, const Tensor& gradient, const Tensor& x) const {
+    Tensor dx = backend.allocate(x.shape, x.precision);
+    gated() ? backend.swiglu_input(gradient, x, dx) : backend.gelu_input(gradient, x, dx);
+    return dx;
+  }
+
+  Transformer transformer_;
+  PartList parts_;
+  Norm norm1_;
+  Linear qkv_;
+  Linear output_;
+  Norm norm2_;
+  Linear up_;
+  Linear down_;
+};
+
+}  // namespace
+
+std::unique_ptr<TrainableLayer> make_transformer_block(const Model& model, int index) {
+  const Transformer& transformer = trainable_transformer(model, index);
+  const auto blocks = std::ranges::count(model.layers, LayerKind::transformer, &Layer::kind);
+  return std::make_unique<TransformerBlock>(
+      transformer, model.layers[static_cast<std::size_t>(index)].name, static_cast<int>(blocks));
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,40 @@
+#include "executor/tensor.hpp"
+
+#include <cassert>
+#include <functional>
+#include <numeric>
+#include <utility>
+
+namespace stagecraft {
+
+namespace {
+
+std::int64_t product(const std::vector<std::int64_t>& shape) {
+  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+}
+
+}  // namespace
+
+std::int64_t Tensor::elements() const {
+  return empty() ? 0 : product(shape);
+}
+
+Tensor reshaped(const Tensor& tensor, std::vector<std::int64_t> shape) {
+  assert(tensor.empty() || product(shape) == tensor.elements());
+  return {.storage = tensor.storage, .shape = std::move(shape), .precision = tensor.precision};
+}
+
+Tensor rows_of(const Tensor& tensor, std::int64_t first, std::int64_t end) {
+  assert(!tensor.shape.empty() && 0 <= first && first <= end && end <= tensor.shape.front());
+  if (tensor.empty()) return tensor;
+  std::vector<std::int64_t> shape = tensor.shape;
+  shape.front() = 1;
+  const Bytes row = product(shape) * element_bytes(tensor.precision);
+  shape.front() = end - first;
+  // Shares the ownership of the whole, but points at its part.
+  std::shared_ptr<void> part(tensor.storage,
+                             static_cast<std::byte*>(tensor.storage.get()) + first * row);
+  return {.storage = std::move(part), .shape = std::move(shape), .precision = tensor.precision};
+}
+
+}  // namespace stagecraft
