@@ -1,7 +1,8 @@
 // The machines: devices of one or several kinds, and the links between them.
 //
-// Links form a hierarchy, outermost first ("16 nodes of 8 devices"): two devices talk over the level at which their
-// positions first differ. Point-to-point and collective bandwidth are separate facts: an all-reduce rarely reaches line rate.
+// Links form a hierarchy, outermost first ("16 nodes of 8 devices"): two devices talk over the
+// level at which their positions first differ. Point-to-point and collective bandwidth are separate
+// facts: an all-reduce rarely reaches line rate.
 
 #pragma once
 
@@ -19,9 +20,11 @@ struct DeviceKind {
   std::string name;
   Bytes memory = 0;
   bool memory_unlimited = false;
-  double flops_fp64 = 0, flops_fp32 = 0, flops_bf16 = 0, flops_fp16 = 0;  ///< dense peak per second; 0 = not supported
+  double flops_fp64 = 0, flops_fp32 = 0, flops_bf16 = 0,
+         flops_fp16 = 0;  ///< dense peak per second; 0 = not supported
   Bandwidth memory_bandwidth;
-  /// Part of the peak that large matrix products reach in practice, used only where nothing was measured.
+  /// Part of the peak that large matrix products reach in practice, used only where nothing was
+  /// measured.
   double efficiency = 1.0;
   /// Runs a profile's times as they stand, whatever device they were measured on.
   bool generic = false;
@@ -32,8 +35,10 @@ double peak_flops(const DeviceKind& kind, Precision precision);
 
 struct Link {
   Duration latency{0};
-  Bandwidth point_to_point = Bandwidth::unlimited();  ///< one direction, between one pair of devices
-  Bandwidth collective = Bandwidth::unlimited();      ///< bus bandwidth of a ring all-reduce (nccl-tests' busbw)
+  Bandwidth point_to_point =
+      Bandwidth::unlimited();  ///< one direction, between one pair of devices
+  Bandwidth collective =
+      Bandwidth::unlimited();  ///< bus bandwidth of a ring all-reduce (nccl-tests' busbw)
   bool operator==(const Link&) const = default;
 };
 
@@ -55,8 +60,9 @@ struct LinkOverride {
 struct Cluster {
   std::string name;
   std::vector<DeviceKind> kinds;
-  std::vector<int> devices;   ///< the kind (index into `kinds`) of each device, in order of position
-  std::vector<Level> levels;  ///< outermost first; the product of the counts is the number of devices
+  std::vector<int> devices;  ///< the kind (index into `kinds`) of each device, in order of position
+  std::vector<Level>
+      levels;  ///< outermost first; the product of the counts is the number of devices
   std::vector<LinkOverride> overrides;
   bool operator==(const Cluster&) const = default;
 };
@@ -73,26 +79,31 @@ Link group_link(const Cluster& cluster, const std::vector<int>& devices);
 
 /// One message: latency plus bytes at the point-to-point bandwidth.
 Duration message_time(const Link& link, Bytes bytes);
-/// Ring all-reduce of `bytes` over n members: 2(n-1) steps of latency, 2(n-1)/n of the bytes at the collective bandwidth.
+/// Ring all-reduce of `bytes` over n members: 2(n-1) steps of latency, 2(n-1)/n of the bytes at the
+/// collective bandwidth.
 Duration all_reduce_time(const Link& link, int members, Bytes bytes);
 /// Half of that: reduce-scatter or all-gather.
 Duration reduce_scatter_time(const Link& link, int members, Bytes bytes);
 
-std::vector<std::string> builtin_device_kinds();  ///< p100 v100 a100 a100-80gb h100 h200 b200 rtx4090 cpu generic
+std::vector<std::string>
+builtin_device_kinds();  ///< p100 v100 a100 a100-80gb h100 h200 b200 rtx4090 cpu generic
 DeviceKind builtin_device_kind(std::string_view name);
 
 std::vector<std::string> builtin_clusters();
-/// A built-in name (dgx-a100, hgx-h100, hgx-h200, v100-pcie-10gbe, laptop, each also as "4xdgx-a100"), or an expression
-/// `[COUNTx]…DEVICE[@LINK[,LINK…]]`, outermost level first: "8xh100", "16x8xh100@400Gb/s", "4x4xgeneric@1.25GB/s,10GB/s".
-/// A LINK is a bandwidth, or bandwidth/latency as in "400Gb/s:5us". A level without one takes the device kind's own.
-/// Throws Error (usage) that says what is wrong and where in the text.
+/// A built-in name (dgx-a100, hgx-h100, hgx-h200, v100-pcie-10gbe, laptop, each also as
+/// "4xdgx-a100"), or an expression
+/// `[COUNTx]…DEVICE[@LINK[,LINK…]]`, outermost level first: "8xh100", "16x8xh100@400Gb/s",
+/// "4x4xgeneric@1.25GB/s,10GB/s". A LINK is a bandwidth, or bandwidth/latency as in "400Gb/s:5us".
+/// A level without one takes the device kind's own. Throws Error (usage) that says what is wrong
+/// and where in the text.
 Cluster parse_cluster(std::string_view text);
 
 // stagecraft-cluster/1; the annotated example opens cluster_json.cpp.
 Cluster read_cluster(const class Json& json);
 std::string write_cluster(const Cluster& cluster);
 
-/// A built-in name, an expression or a file, in this order; an existing file wins over nothing else.
+/// A built-in name, an expression or a file, in this order; an existing file wins over nothing
+/// else.
 Cluster load_cluster(std::string_view argument);
 
 }  // namespace stagecraft

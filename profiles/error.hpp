@@ -1,4 +1,5 @@
-// The one exception of the project: a sentence for the user, where it went wrong, and what would help.
+// The one exception of the project: a sentence for the user, where it went wrong, and what would
+// help.
 
 #pragma once
 

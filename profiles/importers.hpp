@@ -12,7 +12,8 @@ namespace stagecraft {
 
 /// Does this content look like the format? Cheap, and never throws.
 using Recognise = bool (*)(std::string_view content);
-/// Reads the content of `file` (its name serves errors and the model's name). Throws Error (input) with the place.
+/// Reads the content of `file` (its name serves errors and the model's name). Throws Error (input)
+/// with the place.
 using Import = Profile (*)(std::string_view content, const std::string& file);
 
 struct Importer {
@@ -28,8 +29,9 @@ bool looks_like_pipedream(std::string_view content);
 Profile import_pipedream(std::string_view content, const std::string& file);
 
 inline constexpr std::array importers{
-    Importer{"huggingface", looks_like_huggingface, import_huggingface,
-             "config.json of a gpt2, llama, mistral or qwen2 model: layers and parameters, no costs"},
+    Importer{
+        "huggingface", looks_like_huggingface, import_huggingface,
+        "config.json of a gpt2, llama, mistral or qwen2 model: layers and parameters, no costs"},
     Importer{"pipedream", looks_like_pipedream, import_pipedream,
              "graph.txt of the PipeDream profiler: milliseconds and bytes per minibatch"},
 };

@@ -1,8 +1,9 @@
 // Reading and writing our JSON files.
 //
-// `Json` is a cursor into a parsed document that remembers the file and the path to its value, so that every complaint
-// names file, line, column and place: `gpt2.plan.json:14:18: stages[2].layers[1]: expected an integer >= 8, found "7"`.
-// Readers call `allow_only` first: an unknown member is an error with a suggestion, never ignored.
+// `Json` is a cursor into a parsed document that remembers the file and the path to its value, so
+// that every complaint names file, line, column and place: `gpt2.plan.json:14:18:
+// stages[2].layers[1]: expected an integer >= 8, found "7"`. Readers call `allow_only` first: an
+// unknown member is an error with a suggestion, never ignored.
 
 #pragma once
 
@@ -21,8 +22,9 @@ namespace stagecraft {
 /// A value inside a parsed document. Cheap to copy; keeps the document alive.
 class Json {
  public:
-  /// Parses a whole text; `file` is what errors call it. Throws Error (input) with line and column on bad syntax,
-  /// on duplicate members and on numbers outside of double (NaN and Infinity are not JSON).
+  /// Parses a whole text; `file` is what errors call it. Throws Error (input) with line and column
+  /// on bad syntax, on duplicate members and on numbers outside of double (NaN and Infinity are not
+  /// JSON).
   static Json parse(std::string text, std::string file);
 
   /// Reads a file, or standard input for "-". Throws Error (input) if it cannot be read.
@@ -54,10 +56,12 @@ class Json {
   std::string string() const;
   bool boolean() const;
   double number() const;
-  /// An integer in [least, most]; a number with a fraction or outside of it is an error that states the range.
+  /// An integer in [least, most]; a number with a fraction or outside of it is an error that states
+  /// the range.
   std::int64_t integer(std::int64_t least = INT64_MIN, std::int64_t most = INT64_MAX) const;
   int small_integer(int least, int most) const;
-  /// Strings with units, or — only for `duration` and `bytes` members that end in _ns or _bytes — integers.
+  /// Strings with units, or — only for `duration` and `bytes` members that end in _ns or _bytes —
+  /// integers.
   Duration duration() const;
   Bytes bytes() const;
   Bandwidth bandwidth() const;
@@ -71,15 +75,16 @@ class Json {
 
  private:
   struct Document;
-  Json(std::shared_ptr<const Document> document, const nlohmann::ordered_json* value, std::string path);
+  Json(std::shared_ptr<const Document> document, const nlohmann::ordered_json* value,
+       std::string path);
 
   std::shared_ptr<const Document> document_;
   const nlohmann::ordered_json* value_ = nullptr;
   std::string path_;
 };
 
-/// Our layout of JSON text: two spaces, short arrays and objects of scalars on one line (at most 100 columns),
-/// a final newline; equal values give equal bytes.
+/// Our layout of JSON text: two spaces, short arrays and objects of scalars on one line (at most
+/// 100 columns), a final newline; equal values give equal bytes.
 std::string to_text(const nlohmann::ordered_json& value);
 
 /// Writes a file as a whole or not at all (temporary file, then rename), "-" is standard output.

@@ -1,7 +1,8 @@
 // A model: a directed acyclic graph of layers, listed in an order that training can follow.
 //
-// A layer is the smallest thing a stage boundary can stand before: an embedding, one transformer block, the head with
-// its loss, a convolution. Embedding and head are ordinary layers, so nothing else ever counts "layers plus two".
+// A layer is the smallest thing a stage boundary can stand before: an embedding, one transformer
+// block, the head with its loss, a convolution. Embedding and head are ordinary layers, so nothing
+// else ever counts "layers plus two".
 
 #pragma once
 
@@ -15,10 +16,12 @@
 
 namespace stagecraft {
 
-/// What a layer computes. Planner and simulator never look at it; cost estimates and the executor do.
+/// What a layer computes. Planner and simulator never look at it; cost estimates and the executor
+/// do.
 enum class LayerKind {
   embedding,    ///< token (and learned position) embedding
-  transformer,  ///< one pre- or post-norm transformer block: attention and feed-forward with their norms
+  transformer,  ///< one pre- or post-norm transformer block: attention and feed-forward with their
+                ///< norms
   head,         ///< final norm (if any), vocabulary projection and loss
   convolution,
   dense,
@@ -57,7 +60,8 @@ struct Transformer {
   bool feed_forward_bias = true;  ///< biases of the feed-forward projections
   bool tied_head = true;          ///< the head's projection is the token embedding
   bool causal = true;
-  bool token_types = false;       ///< BERT: segment embedding, embedding norm, pooler and MLM transform in the head
+  bool token_types =
+      false;  ///< BERT: segment embedding, embedding norm, pooler and MLM transform in the head
   double norm_epsilon = 1e-5;
   double rotary_base = 10000.0;
   bool operator==(const Transformer&) const = default;
@@ -68,9 +72,11 @@ struct Layer {
   LayerKind kind = LayerKind::opaque;
   /// Trainable parameters that live here; a tied weight counts at its owner only (see Tie).
   std::int64_t parameters = 0;
-  /// Multiply-adds count as two. For one sample: a whole sequence for transformers (at `Model::sequence`), an image for CNNs.
+  /// Multiply-adds count as two. For one sample: a whole sequence for transformers (at
+  /// `Model::sequence`), an image for CNNs.
   double flops_forward = 0;
-  /// Elements handed to later layers for one sample (`Model::sequence` x hidden, or channels x height x width).
+  /// Elements handed to later layers for one sample (`Model::sequence` x hidden, or channels x
+  /// height x width).
   std::int64_t output_elements = 0;
   bool operator==(const Layer&) const = default;
 };
@@ -90,40 +96,48 @@ struct Tie {
   bool operator==(const Tie&) const = default;
 };
 
-/// Layers in a topological order of their edges. Cutting the list anywhere gives two parts without backward edges,
-/// so contiguous ranges [first, end) are what stages are made of; branches are handed on across the cut (see `crossing`).
+/// Layers in a topological order of their edges. Cutting the list anywhere gives two parts without
+/// backward edges, so contiguous ranges [first, end) are what stages are made of; branches are
+/// handed on across the cut (see `crossing`).
 struct Model {
   std::string name;
-  std::int64_t sequence = 0;  ///< tokens per sample the figures above hold for; 0 where samples are not sequences
+  std::int64_t sequence =
+      0;  ///< tokens per sample the figures above hold for; 0 where samples are not sequences
   std::vector<Layer> layers;
   std::vector<Edge> edges;
   std::vector<Tie> ties;
-  std::optional<Transformer> transformer;  ///< present when our executor and estimates know the architecture
+  std::optional<Transformer>
+      transformer;  ///< present when our executor and estimates know the architecture
   bool operator==(const Model&) const = default;
 };
 
-/// Throws Error (input) unless names are unique, every edge goes forward, the graph is connected, and ties make sense.
+/// Throws Error (input) unless names are unique, every edge goes forward, the graph is connected,
+/// and ties make sense.
 void validate(const Model& model);
 
 /// Trainable parameters, tied weights once.
 std::int64_t parameters(const Model& model);
 
-/// The layers before `cut` whose output a layer at or after `cut` reads: the antichain of tensors that crosses it, ascending.
-/// Each tensor crosses once, however many layers read it. `cut` in [1, layers).
+/// The layers before `cut` whose output a layer at or after `cut` reads: the antichain of tensors
+/// that crosses it, ascending. Each tensor crosses once, however many layers read it. `cut` in [1,
+/// layers).
 std::vector<int> crossing(const Model& model, int cut);
 
-/// Reorders layers (stably: the order stays where the edges allow it) so that all edges go forward, by Boost.Graph.
-/// Throws Error (input) naming the layers of a cycle.
+/// Reorders layers (stably: the order stays where the edges allow it) so that all edges go forward,
+/// by Boost.Graph. Throws Error (input) naming the layers of a cycle.
 Model in_topological_order(Model model);
 
-/// A transformer model with embedding, `blocks` blocks and head; parameter counts exact, FLOPs for `sequence` tokens.
-Model make_transformer(std::string name, const Transformer& transformer, int blocks, std::int64_t sequence);
+/// A transformer model with embedding, `blocks` blocks and head; parameter counts exact, FLOPs for
+/// `sequence` tokens.
+Model make_transformer(std::string name, const Transformer& transformer, int blocks,
+                       std::int64_t sequence);
 
-/// The model at another sequence length: FLOPs and output sizes recomputed. Throws Error (input) if it is not a transformer,
-/// or if a learned position table is too short.
+/// The model at another sequence length: FLOPs and output sizes recomputed. Throws Error (input) if
+/// it is not a transformer, or if a learned position table is too short.
 Model with_sequence(const Model& model, std::int64_t sequence);
 
-/// Built-in models by name: gpt2-124m … gpt2-1558m, gpt3-175b, llama2-7b …, bert-large, vgg16, resnet50, and tiny ones.
+/// Built-in models by name: gpt2-124m … gpt2-1558m, gpt3-175b, llama2-7b …, bert-large, vgg16,
+/// resnet50, and tiny ones.
 std::vector<std::string> builtin_models();
 /// Throws Error (usage) with suggestions for an unknown name.
 Model builtin_model(std::string_view name);

@@ -109,7 +109,7 @@ std::vector<LayerCost> layer_costs(const Profile& profile, const DeviceKind& dev
   if (is_known(profile.model) && !device.generic) {
     return estimate_costs(profile.model, device, wanted);
   }
-  std::vector<std::string> help{"the profile holds: " + settings_of(profile)};
+  std::vector<std::string> help;
   if (!device.generic && !profile.entries.empty()) {
     help.push_back("the device \"generic\" runs these times as they stand");
   }

@@ -18,21 +18,27 @@ namespace stagecraft {
 enum class Provenance { measured, fitted, datasheet };
 std::string_view to_string(Provenance provenance);
 
-/// What one layer costs for one microbatch of the setting's size on one device (with its share of a tensor-parallel split).
-/// Memory figures are for the same microbatch; parameters are counted once per device.
+/// What one layer costs for one microbatch of the setting's size on one device (with its share of a
+/// tensor-parallel split). Memory figures are for the same microbatch; parameters are counted once
+/// per device.
 struct LayerCost {
   Duration forward{0};
-  Duration backward_input{0};   ///< gradient of the layer's input (and what the weight gradient needs)
+  Duration backward_input{
+      0};  ///< gradient of the layer's input (and what the weight gradient needs)
   Duration backward_weight{0};  ///< gradients of the layer's weights
   Duration update{0};           ///< the optimizer's step on this layer's weights
 
-  Bytes saved = 0;             ///< kept from forward until the input gradient is done, the layer's input not included
-  Bytes saved_for_weight = 0;  ///< the part of `saved`, plus new tensors, kept until the weight gradient is done
-  Bytes output = 0;            ///< handed to later layers, and its gradient handed back
-  Bytes parameters = 0;        ///< weights, tied copies included where they are used
+  /// Kept from forward until the input gradient is done: the layer's own output included (the next
+  /// layer reads it), its input not (the layer before counts it).
+  Bytes saved = 0;
+  Bytes saved_for_weight =
+      0;  ///< the part of `saved`, plus new tensors, kept until the weight gradient is done
+  Bytes output = 0;      ///< handed to later layers, and its gradient handed back
+  Bytes parameters = 0;  ///< weights, tied copies included where they are used
   Bytes gradients = 0;
-  Bytes optimizer = 0;         ///< optimizer state beside the weights (for AdamW: two moments, and a master copy if any)
-  Bytes workspace = 0;         ///< needed only while the layer computes
+  Bytes optimizer =
+      0;  ///< optimizer state beside the weights (for AdamW: two moments, and a master copy if any)
+  Bytes workspace = 0;  ///< needed only while the layer computes
 
   double spread = 0;  ///< relative spread of the measured times: (p90 - p10) / median
   Provenance provenance = Provenance::datasheet;
@@ -60,26 +66,32 @@ struct ProfileEntry {
 
 struct Profile {
   Model model;
-  std::vector<ProfileEntry> entries;  ///< none where only the model is known; then costs are estimated
-  std::optional<Link> hand_over;      ///< measured between ranks of the profiled machine
-  std::string source;                 ///< how it came about, in words: "PipeDream graph.txt", "measured on …"
+  std::vector<ProfileEntry>
+      entries;                    ///< none where only the model is known; then costs are estimated
+  std::optional<Link> hand_over;  ///< measured between ranks of the profiled machine
+  std::string source;  ///< how it came about, in words: "PipeDream graph.txt", "measured on …"
   bool operator==(const Profile&) const = default;
 };
 
 /// Throws Error (input) unless every entry has one valid cost per layer (no negative figure).
 void validate(const Profile& profile);
 
-/// The entry for the setting, or nullptr. Device "generic" matches entries of any device (the first that fits otherwise).
-/// A microbatch, sequence length, degree or precision that was not measured is never invented here.
+/// The entry for the setting, or nullptr. Device "generic" matches entries of any device (the first
+/// that fits otherwise). A microbatch, sequence length, degree or precision that was not measured
+/// is never invented here.
 const ProfileEntry* find_entry(const Profile& profile, const CostSetting& setting);
 
-/// What the planner and the simulator cost layers with: the profile's entry for the setting, else the datasheet estimate
-/// for `device`. Throws Error (input) listing what the profile holds when there is neither (opaque layers, generic device).
-std::vector<LayerCost> layer_costs(const Profile& profile, const DeviceKind& device, const CostSetting& setting);
+/// What the planner and the simulator cost layers with: the profile's entry for the setting, else
+/// the datasheet estimate for `device`. Throws Error (input) listing what the profile holds when
+/// there is neither (opaque layers, generic device).
+std::vector<LayerCost> layer_costs(const Profile& profile, const DeviceKind& device,
+                                   const CostSetting& setting);
 
-/// Datasheet estimate of every layer: the larger of FLOPs over effective rate and bytes over memory bandwidth, plus a
-/// launch floor. Exact byte counts for known transformers. Throws Error (input) for opaque layers without measurements.
-std::vector<LayerCost> estimate_costs(const Model& model, const DeviceKind& device, const CostSetting& setting);
+/// Datasheet estimate of every layer: the larger of FLOPs over effective rate and bytes over memory
+/// bandwidth, plus a launch floor. Exact byte counts for known transformers. Throws Error (input)
+/// for opaque layers without measurements.
+std::vector<LayerCost> estimate_costs(const Model& model, const DeviceKind& device,
+                                      const CostSetting& setting);
 
 /// Bytes that cross the cut for one microbatch: the outputs of `crossing(model, cut)`.
 Bytes crossing_bytes(const Model& model, const std::vector<LayerCost>& costs, int cut);
@@ -88,9 +100,9 @@ Bytes crossing_bytes(const Model& model, const std::vector<LayerCost>& costs, in
 Profile read_profile(const class Json& json);
 std::string write_profile(const Profile& profile);
 
-/// MODEL of the command line: a built-in name, or a file recognised by its content (our model or profile, and what the
-/// importers table knows). A model without costs is a profile without entries; `contents_hash` is over the file's bytes
-/// (or the built-in name's canonical text).
+/// MODEL of the command line: a built-in name, or a file recognised by its content (our model or
+/// profile, and what the importers table knows). A model without costs is a profile without
+/// entries; `contents_hash` is over the file's bytes (or the built-in name's canonical text).
 struct LoadedProfile {
   Profile profile;
   std::string path;  ///< as given

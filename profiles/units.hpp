@@ -1,7 +1,8 @@
 // Quantities: time in whole nanoseconds, memory in bytes, bandwidth in bytes per second.
 //
-// What a user writes must carry its unit: "25GbE" (25 gigabit Ethernet, 3.125 GB/s), "25Gb/s" and "25GB/s" differ,
-// and "25" alone is an error that says so. Decimal prefixes are powers of 1000, "KiB MiB GiB TiB" powers of 1024.
+// What a user writes must carry its unit: "25GbE" (25 gigabit Ethernet, 3.125 GB/s), "25Gb/s" and
+// "25GB/s" differ, and "25" alone is an error that says so. Decimal prefixes are powers of 1000,
+// "KiB MiB GiB TiB" powers of 1024.
 
 #pragma once
 
@@ -34,15 +35,16 @@ Bytes parse_bytes(std::string_view text);
 /// "25GbE", "400Gb/s", "50GB/s", "16GiB/s", "unlimited". Errors as above.
 Bandwidth parse_bandwidth(std::string_view text);
 
-/// A short form for people with the fitting unit and about four significant digits: "181.2ms", "1.5s".
+/// A short form for people with the fitting unit and about four significant digits: "181.2ms",
+/// "1.5s".
 std::string format_duration(Duration duration);
 /// "61.2MiB".
 std::string format_bytes(Bytes bytes);
 /// "3.125GB/s".
 std::string format_bandwidth(Bandwidth bandwidth);
 
-/// An exact form that `parse_…` reads back to the same value, in the largest unit without a remainder or with a
-/// finite decimal fraction: "1500ns" → "1.5us". Used in files.
+/// An exact form that `parse_…` reads back to the same value, in the largest unit without a
+/// remainder or with a finite decimal fraction: "1500ns" → "1.5us". Used in files.
 std::string exact_duration(Duration duration);
 std::string exact_bytes(Bytes bytes);
 std::string exact_bandwidth(Bandwidth bandwidth);
@@ -51,7 +53,8 @@ std::string exact_bandwidth(Bandwidth bandwidth);
 /// Exact in 128-bit arithmetic; throws Error (input) when it exceeds Duration.
 Duration transfer_time(Bytes bytes, Bandwidth bandwidth);
 
-/// Milliseconds or seconds (finite, not negative) as whole nanoseconds, rounded to nearest; throws Error (input) otherwise.
+/// Milliseconds or seconds (finite, not negative) as whole nanoseconds, rounded to nearest; throws
+/// Error (input) otherwise.
 Duration from_milliseconds(double milliseconds);
 Duration from_seconds(double seconds);
 

@@ -1,0 +1,33 @@
+// The lines of a graph.txt as a graph, before anything is made of them.
+
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "profiles/model.hpp"
+#include "profiles/units.hpp"
+
+namespace stagecraft {
+
+/// One line `NAME -- DESCRIPTION -- figures`, for one minibatch.
+struct PipedreamNode {
+  std::string name;
+  std::string description;
+  Duration forward{0};
+  Duration backward{0};
+  Bytes activation = 0;
+  Bytes parameters = 0;
+  int line = 0;
+};
+
+struct PipedreamGraph {
+  std::vector<PipedreamNode> nodes;  ///< as the file lists them, which is any order
+  std::vector<Edge> edges;           ///< indices into `nodes`
+};
+
+/// Throws Error (input) with the place of a line that cannot be understood.
+PipedreamGraph read_pipedream_graph(std::string_view content, const std::string& file);
+
+}  // namespace stagecraft
