@@ -100,9 +100,8 @@ class Leaderboard {
 /// infeasibility.
 SearchResult finish(const Problem& problem, Leaderboard& board, SearchResult result);
 
-/// Why nothing fits, and what would; `closest` is the plan that came nearest, if any was simulated.
-Infeasible explain_infeasible(const Problem& problem, const Space& space,
-                              const std::optional<Candidate>& closest);
+/// Why nothing fits, and what would.
+Infeasible explain_infeasible(const Problem& problem, const Space& space);
 
 /// Bytes by which the fullest device exceeds its limit; negative if it fits.
 Bytes shortfall(const Prediction& prediction);

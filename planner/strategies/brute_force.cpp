@@ -27,7 +27,7 @@ class BruteForce {
     result_.lower_bound = Duration{complete ? std::numeric_limits<std::int64_t>::max() : 0};
     result_ = finish(space_.problem(), board_, std::move(result_));
     if (result_.plans.empty() && complete) {
-      result_.infeasible = explain_infeasible(space_.problem(), space_, closest_);
+      result_.infeasible = explain_infeasible(space_.problem(), space_);
     }
     return std::move(result_);
   }
@@ -87,17 +87,12 @@ class BruteForce {
     const Candidate candidate = space_.evaluate("brute-force", space_.plan(setting, layout));
     ++result_.candidates;
     board_.add(candidate);
-    if (!candidate.prediction) return;
-    if (!closest_ || shortfall(*candidate.prediction) < shortfall(*closest_->prediction)) {
-      closest_ = candidate;
-    }
   }
 
   Space space_;
   const SearchControl& control_;
   Leaderboard board_;
   SearchResult result_;
-  std::optional<Candidate> closest_;
 };
 
 }  // namespace

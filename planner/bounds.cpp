@@ -1,0 +1,410 @@
+#include "planner/bounds.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "simulator/schedules.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+std::size_t index(int i) {
+  return static_cast<std::size_t>(i);
+}
+
+int ceil_divide(int a, int b) {
+  return (a + b - 1) / b;
+}
+
+}  // namespace
+
+Time round_trip_gaps(Time forward, Time backward, Time round_trip, int window, int microbatches) {
+  const auto gap = [&](Time meanwhile) { return std::max<Time>(round_trip - meanwhile, 0); };
+  if (microbatches <= window) return gap((microbatches - 1) * std::min(forward, backward));
+  const Time ahead = window - 1;
+  const Time trips = (microbatches - 1) / window + 1;
+  return gap(ahead * forward) + gap(ahead * backward) +
+         (trips - 2) * gap(ahead * (forward + backward));
+}
+
+ChainBounds::ChainBounds(const Space& space, const Setting& setting)
+    : space_(space),
+      setting_(setting),
+      layers_(space.layers()),
+      devices_(space.devices()),
+      most_stages_(space.most_pipeline_devices(setting)),
+      most_replicas_(space.most_replicas(setting)),
+      all_forwards_first_(find_schedule(setting.schedule.name).generate == gpipe),
+      window_counts_devices_(setting.replicas == ReplicaPolicy::round_robin &&
+                             setting.schedule.warm_up.empty() &&
+                             find_schedule(setting.schedule.name).generate == one_f_one_b),
+      warm_up_(setting.schedule.warm_up),
+      shares_(index(devices_ + 1) * index(most_replicas_ + 1)),
+      transfers_(index(layers_ + 1) * shares_.size() * index(most_replicas_ + 1), {-1, -1}) {
+  for (const Tie& tie : space.problem().profile.model.ties) {
+    auto& times = tie_times_.emplace_back(shares_.size(), 0);
+    for (int device = 0; device < devices_; ++device) {
+      for (int replicas = 1; replicas <= std::min(most_replicas_, devices_ - device); ++replicas) {
+        std::vector<int> members(index(replicas) + 1);
+        std::iota(members.begin(), members.end(), device);
+        const int kind = space.cluster().devices[index(device)];
+        const Bytes bytes =
+            tie_bytes(tie, space.book().table(kind, setting.microbatch, setting.microbatch),
+                      space.problem().precision);
+        Time least = never;
+        for (int user = device + replicas; user < devices_; ++user) {
+          members.back() = user;
+          const Link link = group_link(space.cluster(), members);
+          least = std::min<Time>(least, all_reduce_time(link, replicas + 1, bytes).count());
+        }
+        times[index(device) * index(most_replicas_ + 1) + index(replicas)] =
+            least == never ? 0 : least;
+      }
+    }
+  }
+}
+
+std::size_t ChainBounds::at(int layer, int device, int replicas) const {
+  return (index(layer) * index(devices_ + 1) + index(device)) * index(most_replicas_ + 1) +
+         index(replicas);
+}
+
+/// The different costs among a stage's replicas, in time or in memory.
+const std::vector<ChainBounds::Share>& ChainBounds::shares(int device, int replicas) const {
+  auto& shares = shares_[index(device) * index(most_replicas_ + 1) + index(replicas)];
+  if (!shares.empty()) return shares;
+  for (int replica = 0; replica < replicas; ++replica) {
+    const int kind = space_.cluster().devices[index(device + replica)];
+    const DeviceKind& what = space_.cluster().kinds[index(kind)];
+    const CostTable* table =
+        &space_.book().table(kind, setting_.microbatch, share_of_rows(setting_, replica, replicas));
+    const Bytes limit = what.memory_unlimited ? std::numeric_limits<Bytes>::max() : what.memory;
+    const bool known = std::any_of(shares.begin(), shares.end(), [&](const Share& share) {
+      return share.table == table && share.limit == limit;
+    });
+    if (!known) shares.push_back({table, limit});
+  }
+  return shares;
+}
+
+/// Both directions: the least, over those who receive, of the slowest message they need for one
+/// microbatch.
+ChainBounds::Transfer ChainBounds::slowest_needed(int device, int replicas, int next_replicas,
+                                                  Bytes boundary) const {
+  const bool split = setting_.replicas == ReplicaPolicy::split;
+  const std::int64_t rows = setting_.microbatch;
+  std::vector<Transfer> needed(index(std::max(replicas, next_replicas)));
+  Transfer shortest{never, never};
+  for (int i = 0; i < replicas; ++i) {
+    for (int j = 0; j < next_replicas; ++j) {
+      const std::int64_t shared = split ? common_rows(rows, i, replicas, j, next_replicas) : rows;
+      if (shared == 0) continue;
+      const int to = device + replicas + j;
+      const Bytes bytes = share_of_boundary(boundary, shared, rows);
+      const Message there = message(space_, device + i, to, bytes);
+      const Message back = message(space_, to, device + i, bytes);
+      const Time there_time = there.latency + there.occupancy;
+      const Time back_time = back.latency + back.occupancy;
+      shortest = {std::min(shortest.there, there_time), std::min(shortest.back, back_time)};
+      needed[index(j)].there = std::max(needed[index(j)].there, there_time);
+      needed[index(i)].back = std::max(needed[index(i)].back, back_time);
+    }
+  }
+  if (!split) return shortest;  // a microbatch has one sender and one receiver
+  Transfer least{never, never};
+  for (int j = 0; j < next_replicas; ++j)
+    least.there = std::min(least.there, needed[index(j)].there);
+  for (int i = 0; i < replicas; ++i) least.back = std::min(least.back, needed[index(i)].back);
+  return least;
+}
+
+ChainBounds::Transfer ChainBounds::transfer(int device, int replicas, int next_replicas,
+                                            int cut) const {
+  Transfer& known =
+      transfers_[at(cut, device, replicas) * index(most_replicas_ + 1) + index(next_replicas)];
+  if (known.there >= 0) return known;
+  const int kind = space_.cluster().devices[index(device)];
+  const CostTable& table = space_.book().table(kind, setting_.microbatch, setting_.microbatch);
+  return known = slowest_needed(device, replicas, next_replicas, table.crossing(cut));
+}
+
+/// Forwards before the first backward, at most, of one replica.
+int ChainBounds::window(int stages_left, int device, int replicas) const {
+  const int m = setting_.microbatches;
+  const bool split = setting_.replicas == ReplicaPolicy::split;
+  int window = std::min(stages_left, m);
+  if (all_forwards_first_) {
+    window = m;
+  } else if (!warm_up_.empty()) {
+    const int stage = static_cast<int>(warm_up_.size()) - stages_left;
+    window = stage < 0 ? m : std::min(warm_up_[index(stage)], m);
+  } else if (window_counts_devices_) {
+    window = std::min(devices_ - device, m);
+  }
+  return split ? window : ceil_divide(window, replicas);
+}
+
+/// Microbatches one replica must hold, at least.
+int ChainBounds::in_flight(int stages_left, int replicas) const {
+  if (!window_counts_devices_) return window(stages_left, 0, replicas);
+  return ceil_divide(std::min(replicas + stages_left - 1, setting_.microbatches), replicas);
+}
+
+int ChainBounds::own_microbatches(int replicas) const {
+  return setting_.replicas == ReplicaPolicy::split ? setting_.microbatches
+                                                   : ceil_divide(setting_.microbatches, replicas);
+}
+
+bool ChainBounds::may_fit(const Share& share, const LayerRange& layers, Recompute recompute,
+                          int in_flight) const {
+  if (share.limit == std::numeric_limits<Bytes>::max()) return true;
+  const bool computes = share.table->backward(layers) > Duration{0};
+  const ChunkMemory memory = share.table->memory(layers, space_.problem().optimizer.kind);
+  return bytes_at({{in_flight}, 0}, {memory}, {recompute}, computes) <= share.limit;
+}
+
+/// After the stage's last backward, at least. A tie's owner waits for its user; the other way round
+/// is not counted.
+Time ChainBounds::tied(const LayerRange& layers, int device, int replicas) const {
+  Time time = 0;
+  const auto& ties = space_.problem().profile.model.ties;
+  for (std::size_t i = 0; i < ties.size(); ++i) {
+    const bool owns = layers.first <= ties[i].owner && ties[i].owner < layers.end;
+    if (!owns || ties[i].user < layers.end) continue;
+    time =
+        std::max(time, tie_times_[i][index(device) * index(most_replicas_ + 1) + index(replicas)]);
+  }
+  return time;
+}
+
+Time ChainBounds::post(const LayerRange& layers, int device, int replicas) const {
+  Time update = never;
+  for (const Share& share : shares(device, replicas)) {
+    update = std::min<Time>(update, share.table->update(layers).count());
+  }
+  Time time = update + tied(layers, device, replicas);
+  if (replicas == 1) return time;
+  const auto key = std::pair(device, replicas);
+  auto link = group_links_.find(key);
+  if (link == group_links_.end()) {
+    std::vector<int> members(index(replicas));
+    std::iota(members.begin(), members.end(), device);
+    link = group_links_.emplace(key, group_link(space_.cluster(), members)).first;
+  }
+  const Bytes gradients = shares(device, replicas).front().table->gradients(layers);
+  return time + all_reduce_time(link->second, replicas, gradients).count();
+}
+
+std::optional<StageChoice> ChainBounds::choose(const LayerRange& layers, int device, int replicas,
+                                               int stages_left) const {
+  const int held = in_flight(stages_left, replicas);
+  const auto& all = shares(device, replicas);
+  for (const Recompute recompute : {Recompute::none, Recompute::full}) {
+    if (!space_.allows(recompute)) continue;
+    const bool fits = std::all_of(all.begin(), all.end(), [&](const Share& share) {
+      return may_fit(share, layers, recompute, held);
+    });
+    if (!fits) continue;
+    StageChoice choice{.recompute = recompute, .fill = never, .drain = never, .post = 0};
+    for (const Share& share : all) {
+      const Time forward = share.table->forward(layers).count();
+      const Time again = recompute == Recompute::full ? forward : 0;
+      choice.fill = std::min(choice.fill, forward);
+      choice.drain = std::min(choice.drain, again + share.table->backward(layers).count());
+    }
+    choice.post = post(layers, device, replicas);
+    return choice;
+  }
+  return {};
+}
+
+Time ChainBounds::bound(const Head& head, const StageChoice& choice, const LayerRange& layers,
+                        int device, int replicas, int stages_left, Time round_trip) const {
+  const int microbatches = own_microbatches(replicas);
+  const int ahead = window(stages_left, device, replicas);
+  Time load = 0;
+  for (const Share& share : shares(device, replicas)) {
+    const Time forward = share.table->forward(layers).count();
+    const Time again = choice.recompute == Recompute::full ? forward : 0;
+    const Time backward = again + share.table->backward(layers).count();
+    load = std::max(load, microbatches * (forward + backward) +
+                              round_trip_gaps(forward, backward, round_trip, ahead, microbatches));
+  }
+  return load + std::max(head.fill + choice.post, head.fill_and_drain);
+}
+
+bool ChainBounds::is_too_long(const Head& head, const LayerRange& layers, int device, int replicas,
+                              Time limit) const {
+  const Time before = std::max(head.fill, head.fill_and_drain);
+  for (const Share& share : shares(device, replicas)) {
+    const Time each = (share.table->forward(layers) + share.table->backward(layers)).count();
+    if (before + own_microbatches(replicas) * each > limit) return true;
+  }
+  return false;
+}
+
+Head ChainBounds::after(const Head& head, const StageChoice& choice, int device, int replicas,
+                        int next_replicas, int cut) const {
+  const Transfer moved = transfer(device, replicas, next_replicas, cut);
+  const Time fill = head.fill + choice.fill + moved.there;
+  const Time drain = choice.fill + moved.there + moved.back + choice.drain;
+  return {fill, drain + std::max(head.fill + choice.post, head.fill_and_drain)};
+}
+
+// --- The tables
+// -----------------------------------------------------------------------------------
+
+/// Heads of stages that start at this layer and device: the best over what came before.
+void ChainBounds::arrive(int layer, int device) {
+  for (int replicas = 1; replicas <= std::min(most_replicas_, devices_ - device); ++replicas) {
+    Head& head = prefix_[at(layer, device, replicas)];
+    for (int before = 1; before <= std::min(most_replicas_, device); ++before) {
+      const Head& leaving = leaving_[at(layer, device, before)];
+      if (leaving.fill >= never) continue;
+      const Transfer moved = transfer(device - before, before, replicas, layer);
+      head.fill = std::min(head.fill, leaving.fill + moved.there);
+      head.fill_and_drain =
+          std::min(head.fill_and_drain, leaving.fill_and_drain + moved.there + moved.back);
+    }
+  }
+}
+
+/// Every stage that could stand here, and when it hands on.
+void ChainBounds::leave(int layer, int device, int replicas, Time limit) {
+  const Head& head = prefix_[at(layer, device, replicas)];
+  if (head.fill >= never) return;
+  const int least = std::max(space_.problem().min_layers_per_stage, 1);
+  for (int end = layer + least; end < layers_; ++end) {
+    const LayerRange layers{layer, end};
+    if (is_too_long(head, layers, device, replicas, limit)) break;
+    const auto choice = choose(layers, device, replicas, 2);
+    if (!choice) continue;
+    if (bound(head, *choice, layers, device, replicas, 2, 0) > limit) continue;
+    Head& leaving = leaving_[at(end, device + replicas, replicas)];
+    leaving.fill = std::min(leaving.fill, head.fill + choice->fill);
+    leaving.fill_and_drain = std::min(
+        leaving.fill_and_drain,
+        choice->fill + choice->drain + std::max(head.fill + choice->post, head.fill_and_drain));
+  }
+}
+
+void ChainBounds::fill_prefix(Time limit) {
+  prefix_.assign(at(layers_, devices_, most_replicas_) + 1, {});
+  leaving_ = prefix_;
+  for (int replicas = 1; replicas <= most_replicas_; ++replicas) {
+    prefix_[at(0, 0, replicas)] = start();
+  }
+  for (int device = 0; device < devices_; ++device) {
+    for (int layer = device == 0 ? 0 : 1; layer < layers_; ++layer) {
+      if (device > 0) arrive(layer, device);
+      for (int replicas = 1; replicas <= std::min(most_replicas_, devices_ - device); ++replicas) {
+        leave(layer, device, replicas, limit);
+      }
+      if (device == 0) break;
+    }
+  }
+}
+
+/// The best stage to follow one of so many replicas, with `stages` stages to go.
+void ChainBounds::fill_behind(int stages) {
+  auto& table = behind_[index(stages)];
+  table.assign(prefix_.size(), {});
+  for (int layer = 1; layer < layers_; ++layer) {
+    for (int device = 1; device < devices_; ++device) {
+      for (int before = 1; before <= std::min(most_replicas_, device); ++before) {
+        Behind& best = table[at(layer, device, before)];
+        for (int next = 1; next <= std::min(most_replicas_, devices_ - device); ++next) {
+          const Step& step = suffix_[index(stages)][at(layer, device, next)];
+          if (step.round_trip >= never) continue;
+          const Transfer moved = transfer(device - before, before, next, layer);
+          const Time trip = moved.there + step.round_trip + moved.back;
+          if (trip < best.round_trip) best = {trip, next};
+        }
+      }
+    }
+  }
+}
+
+Time ChainBounds::least_round_trip(int stages_after, int layer, int device, int replicas) const {
+  if (stages_after == 0) return layer == layers_ && space_.may_end_at(device) ? 0 : never;
+  if (layer >= layers_ || device >= devices_) return never;
+  return behind_[index(stages_after)][at(layer, device, replicas)].round_trip;
+}
+
+void ChainBounds::fill_state(int stages, int layer, int device, int replicas, Time limit) {
+  const Head& head = prefix_[at(layer, device, replicas)];
+  if (head.fill >= never) return;
+  Step& best = suffix_[index(stages)][at(layer, device, replicas)];
+  const int least = std::max(space_.problem().min_layers_per_stage, 1);
+  const int first_end = stages == 1 ? layers_ : layer + least;
+  const int last_end = stages == 1 ? layers_ : layers_ - (stages - 1) * least;
+  for (int end = first_end; end <= last_end; ++end) {
+    const LayerRange layers{layer, end};
+    if (layers.size() < least || is_too_long(head, layers, device, replicas, limit)) return;
+    const Time trip = least_round_trip(stages - 1, end, device + replicas, replicas);
+    if (trip >= never) continue;
+    const auto choice = choose(layers, device, replicas, stages);
+    if (!choice) continue;
+    if (bound(head, *choice, layers, device, replicas, stages, trip) > limit) continue;
+    const Time whole = choice->fill + trip + choice->drain;
+    if (whole < best.round_trip) best = {whole, end, choice->recompute};
+  }
+}
+
+void ChainBounds::fill_suffix(int stages, Time limit) {
+  suffix_[index(stages)].assign(prefix_.size(), {});
+  for (int layer = 0; layer < layers_; ++layer) {
+    for (int device = 0; device < devices_; ++device) {
+      if ((layer == 0) != (device == 0)) continue;
+      for (int replicas = 1; replicas <= std::min(most_replicas_, devices_ - device); ++replicas) {
+        fill_state(stages, layer, device, replicas, limit);
+      }
+    }
+  }
+}
+
+bool ChainBounds::probe(Time limit) {
+  fill_prefix(limit);
+  suffix_.assign(index(most_stages_ + 1), {});
+  behind_.assign(index(most_stages_ + 1), {});
+  bool open = false;
+  for (int stages = 1; stages <= most_stages_; ++stages) {
+    fill_suffix(stages, limit);
+    fill_behind(stages);
+    open = open || is_open(stages);
+  }
+  return open;
+}
+
+bool ChainBounds::is_open(int stages) const {
+  if (!space_.allows_stages(stages)) return false;
+  if (!warm_up_.empty() && warm_up_.size() != index(stages)) return false;
+  for (int replicas = 1; replicas <= most_replicas_; ++replicas) {
+    if (suffix_[index(stages)][at(0, 0, replicas)].round_trip < never) return true;
+  }
+  return false;
+}
+
+Layout ChainBounds::best_chain(int stages) const {
+  int replicas = 1;
+  const auto& first = suffix_[index(stages)];
+  for (int other = 2; other <= most_replicas_; ++other) {
+    if (first[at(0, 0, other)].round_trip < first[at(0, 0, replicas)].round_trip) replicas = other;
+  }
+  Layout layout;
+  layout.cuts = {0};
+  int device = 0;
+  for (int left = stages; left > 0; --left) {
+    const Step& step = suffix_[index(left)][at(layout.cuts.back(), device, replicas)];
+    layout.replicas.push_back(replicas);
+    layout.cuts.push_back(step.end);
+    layout.recompute.push_back(step.recompute);
+    device += replicas;
+    if (left > 1) replicas = behind_[index(left - 1)][at(step.end, device, replicas)].replicas;
+  }
+  return layout;
+}
+
+}  // namespace stagecraft

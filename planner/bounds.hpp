@@ -1,0 +1,174 @@
+// Bounds: how fast a plan could be at best, known from a few of its stages. The exact search rests
+// on them.
+//
+// One device. Take the stage on pipeline device s, with forward f, recomputation and backward g per
+// microbatch, m microbatches, and K forwards before its first backward. Every synchronous schedule
+// here gives
+//
+//   T  >=  H  +  m (f + g)  +  gaps  +  max(post, A)
+//
+//   H     fill: the first microbatch passes the stages before s, and their transfers, first: H(s+1)
+//   = H(s) + f(s) + c(s) A     drain: after its last backward, those stages still do theirs: A(s+1)
+//   = c'(s) + g(s) + max(post(s), A(s)) post  reduction over replicas and tied stages, then the
+//   update gaps  what the device must idle because of the round trip D of a microbatch through all
+//   later stages,
+//         D(s) = c + f(s+1) + D(s+1) + g(s+1) + c':  B k cannot start before F k has ended and D
+//         has passed.
+//
+//   device   F0 F1 F2 . . . B0 F3 B1 F4 B2 F5 B3 . B4 . B5         K = 3, m = 6
+//               \_____D____/            \_____D____/
+//
+// Between F k and B k the device has only (K-1) forwards to do at the beginning, (K-1) backwards at
+// the end, and both in between; the rest of D is idle time. Such stretches k, k + K, k + 2K, … do
+// not overlap, so their gaps add up:
+//
+//   m > K:   max(0, D - (K-1)f) + max(0, D - (K-1)g) + (floor((m-1)/K) - 1) max(0, D - (K-1)(f+g))
+//   m <= K:  max(0, D - (m-1) min(f, g))                                     (all forwards first;
+//   GPipe, K = m)
+//
+// For equal stages this is exact, (m + p - 1)(f + g), on every device at once; with transfers it
+// grows by 2c per microbatch as 1F1B does. Replicas: under `split` f and g are of the replica's
+// rows; under `round_robin` a replica has ceil(m/r) microbatches and a window of ceil(K/r). Where
+// replicas differ (rows, device kinds), chains take the least over replicas and transfers the least
+// over receivers of the most over senders; the device's own load is the most over replicas.
+//
+// All devices. T is feasible only if some chain of stages has every one of them within T. For a
+// given T:
+//
+//   prefix(j, k, r)      least H and least H + A of any stages over layers [0, j) on k devices,
+//   each within T, followed by
+//                        a stage of r replicas
+//   suffix(q, j, k, r)   least f + D + g of any q stages over layers [j, end) on the devices from k
+//   on, the first with r
+//                        replicas, each within T given the prefix before it
+//
+// Both are shortest paths over (layer, device, replicas); stages that cannot fit their in-flight
+// activations are left out. If suffix(p, 0, 0, ·) is empty for all p, no plan takes T or less: a
+// lower bound, found by bisection. A device's position is its number in the cluster, so that uneven
+// stages may span nodes. H and A are minimised apart from each other: that is why this is a bound
+// and not yet an answer. The search then walks down from the first stage with the true H and A, and
+// the suffix table for what is left.
+
+#pragma once
+
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "planner/fast_clock.hpp"
+
+namespace stagecraft {
+
+using Time = std::int64_t;  // nanoseconds
+inline constexpr Time never = INT64_MAX / 8;
+inline constexpr Time long_ago = -never;
+
+/// Idle time of a device with D behind it; see above.
+Time round_trip_gaps(Time forward, Time backward, Time round_trip, int window, int microbatches);
+
+/// What is known when a stage begins: time until its first forward can start, the same plus the
+/// drain after it.
+struct Head {
+  Time fill = never;
+  Time fill_and_drain = never;
+};
+
+/// How a stage would be set up, and what that costs its neighbours.
+struct StageChoice {
+  Recompute recompute = Recompute::none;
+  Time fill = 0;   ///< least forward over replicas
+  Time drain = 0;  ///< least recomputation and backward
+  Time post = 0;
+};
+
+/// Bounds on plans with one stage per device, under GPipe or 1F1B.
+class ChainBounds {
+ public:
+  ChainBounds(const Space& space, const Setting& setting);
+
+  /// Fills the tables for plans of at most this time. False if there are none.
+  bool probe(Time limit);
+  /// After probe: whether p stages could do.
+  bool is_open(int stages) const;
+  /// After probe: the chain of stages with the shortest round trip; a promising plan.
+  Layout best_chain(int stages) const;
+
+  int most_stages() const { return most_stages_; }
+  int most_replicas() const { return most_replicas_; }
+
+  Head start() const { return {0, long_ago}; }
+  /// The head of the next stage, of `next_replicas`, behind this one.
+  Head after(const Head& head, const StageChoice& choice, int device, int replicas,
+             int next_replicas, int cut) const;
+  /// Nothing if it cannot fit with `stages_left` stages from here to the end, itself included.
+  std::optional<StageChoice> choose(const LayerRange& layers, int device, int replicas,
+                                    int stages_left) const;
+  /// A lower bound on the step of any plan with this stage; `round_trip` is that of all later
+  /// stages.
+  Time bound(const Head& head, const StageChoice& choice, const LayerRange& layers, int device,
+             int replicas, int stages_left, Time round_trip) const;
+  /// Whether this stage, and any longer one from the same layer, is beyond the limit by its load
+  /// alone.
+  bool is_too_long(const Head& head, const LayerRange& layers, int device, int replicas,
+                   Time limit) const;
+  /// After probe: least round trip behind a stage, transfers included; never if nothing is within
+  /// the limit.
+  Time least_round_trip(int stages_after, int layer, int device, int replicas) const;
+
+ private:
+  struct Transfer {
+    Time there = 0, back = 0;
+  };
+  struct Share {
+    const CostTable* table = nullptr;
+    Bytes limit = 0;
+  };
+
+  std::size_t at(int layer, int device, int replicas) const;
+  const std::vector<Share>& shares(int device, int replicas) const;
+  Transfer transfer(int device, int replicas, int next_replicas, int cut) const;
+  Transfer slowest_needed(int device, int replicas, int next_replicas, Bytes boundary) const;
+  int window(int stages_left, int device, int replicas) const;
+  int in_flight(int stages_left, int replicas) const;
+  int own_microbatches(int replicas) const;
+  bool may_fit(const Share& share, const LayerRange& layers, Recompute recompute,
+               int in_flight) const;
+  Time post(const LayerRange& layers, int device, int replicas) const;
+  Time tied(const LayerRange& layers, int device, int replicas) const;
+  void fill_prefix(Time limit);
+  void arrive(int layer, int device);
+  void leave(int layer, int device, int replicas, Time limit);
+  void fill_suffix(int stages, Time limit);
+  void fill_behind(int stages);
+  void fill_state(int stages, int layer, int device, int replicas, Time limit);
+
+  const Space& space_;
+  const Setting& setting_;
+  int layers_ = 0, devices_ = 0, most_stages_ = 0, most_replicas_ = 1;
+  bool all_forwards_first_ = false;
+  bool window_counts_devices_ = false;  ///< see Space::plan: 1F1B whose replicas take turns
+  std::vector<int> warm_up_;
+
+  mutable std::vector<std::vector<Share>> shares_;  ///< [device, replicas]
+  mutable std::vector<Transfer> transfers_;  ///< [layer, device, replicas, next]; -1: not yet
+  mutable std::map<std::pair<int, int>, Link> group_links_;
+  std::vector<std::vector<Time>> tie_times_;  ///< [tie][device, replicas]
+
+  std::vector<Head> prefix_;  ///< [layer, device, replicas]
+  std::vector<Head> leaving_;
+  struct Step {
+    Time round_trip = never;
+    int end = 0;
+    Recompute recompute = Recompute::none;
+  };
+  struct Behind {
+    Time round_trip = never;
+    int replicas = 0;
+  };
+  std::vector<std::vector<Step>> suffix_;  ///< [stages][layer, device, replicas]
+  std::vector<std::vector<Behind>>
+      behind_;  ///< [stages][layer, device, replicas of the stage before]
+};
+
+}  // namespace stagecraft

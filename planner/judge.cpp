@@ -1,0 +1,103 @@
+#include "planner/judge.hpp"
+
+#include <algorithm>
+
+namespace stagecraft {
+
+namespace {
+
+std::size_t index(int i) {
+  return static_cast<std::size_t>(i);
+}
+
+/// More than this many ways to recompute one partition are not worth it.
+constexpr std::size_t most_cases = 256;
+
+/// What simulating an instruction costs beside timing it (lowering, memory).
+constexpr std::int64_t steps_per_simulated_instruction = 300;
+
+}  // namespace
+
+struct Judge::Case {
+  FastClock& clock;
+  const Setting& setting;
+  Layout layout;
+  Time limit;
+  std::set<std::vector<Recompute>> seen;
+};
+
+Time Judge::limit() const {
+  const auto threshold = board_.threshold();
+  return threshold ? threshold->count() - 1 : never;
+}
+
+void Judge::add(const Candidate& candidate) {
+  if (!candidate.prediction) return;
+  ++simulated_;
+  board_.add(candidate);
+}
+
+bool Judge::consider(FastClock& clock, const Setting& setting, Layout layout, Time limit) {
+  if (clock.order_for(layout.replicas) == nullptr) return true;
+  Case what{clock, setting, std::move(layout), limit, {}};
+  return choose_for_device(what, 0);
+}
+
+/// Recomputation only adds time, so of the ways that may fit, only those matter that cannot
+/// recompute less.
+bool Judge::choose_for_device(Case& what, int pipeline_device) {
+  Layout& layout = what.layout;
+  if (pipeline_device == layout.pipeline_devices()) return simulate(what);
+  std::vector<int> stages;
+  for (int s = pipeline_device; s < layout.stages(); s += layout.pipeline_devices()) {
+    stages.push_back(s);
+  }
+  const bool may_keep = space_.allows(Recompute::none);
+  const bool may_recompute = space_.allows(Recompute::full);
+  const unsigned all = (1u << stages.size()) - 1;
+  const std::vector<Recompute> before = layout.recompute;
+  std::vector<unsigned> fitting;
+  bool complete = true;
+  for (unsigned choice = may_keep ? 0 : all; choice <= (may_recompute ? all : 0); ++choice) {
+    // In counting order every set comes after its subsets.
+    const auto contains = [&](unsigned other) { return (choice & other) == other; };
+    if (std::any_of(fitting.begin(), fitting.end(), contains)) continue;
+    for (std::size_t i = 0; i < stages.size(); ++i) {
+      const bool again = ((choice >> i) & 1u) != 0;
+      layout.recompute[index(stages[i])] = again ? Recompute::full : Recompute::none;
+    }
+    if (!what.clock.may_fit(layout, pipeline_device)) continue;
+    fitting.push_back(choice);
+    complete = choose_for_device(what, pipeline_device + 1) && complete;
+  }
+  layout.recompute = before;
+  return complete;
+}
+
+bool Judge::simulate(Case& what) {
+  if (what.seen.size() >= most_cases) return false;
+  if (!what.seen.insert(what.layout.recompute).second) return true;
+  const std::int64_t instructions =
+      std::int64_t{2} * what.layout.stages() * what.setting.microbatches;
+  effort_.spend(2 * instructions);
+  if (what.clock.step(what.layout) > std::min(what.limit, limit())) {
+    ++pruned_;
+    return true;
+  }
+  effort_.spend(steps_per_simulated_instruction * instructions);
+  const Candidate candidate = space_.evaluate("exact", space_.plan(what.setting, what.layout));
+  add(candidate);
+  if (!candidate.prediction || candidate.prediction->fits) return true;
+  if (!space_.allows(Recompute::full)) return true;
+  // The estimate was too kind: anything that recomputes more might still fit.
+  bool complete = true;
+  for (Recompute& choice : what.layout.recompute) {
+    if (choice == Recompute::full) continue;
+    choice = Recompute::full;
+    complete = simulate(what) && complete;
+    choice = Recompute::none;
+  }
+  return complete;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,242 @@
+// The exact search: a plan, and the proof that no other plan of the space has a shorter simulated
+// step.
+//
+//   1. Good plans first: even and balanced splits of every setting, improved cut by cut with the
+//   fast clock.
+//   2. Narrow: for each setting, the least step its bound allows, by bisection
+//   (planner/bounds.hpp), while every chain the
+//      bisection comes across is tried. Settings whose bound reaches the best plan are done.
+//   3. Deepen: take the setting with the smallest bound, walk through every layout whose bound is
+//   at most a little above
+//      that, put survivors on the fast clock, and simulate what that cannot rule out. Then nothing
+//      below that limit is left, and the bound of the setting rises to it. Again, until all bounds
+//      have reached the best plan: proved.
+//
+// The lower bound reported is the smallest over settings; each round of 3 raises it, so stopping at
+// any time leaves an honest gap. Effort is counted in steps, not seconds: equal input gives an
+// equal answer, gap included.
+
+#include <algorithm>
+#include <memory>
+
+#include "planner/strategies.hpp"
+#include "planner/walk.hpp"
+#include "simulator/schedules.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+/// Enough for some ten seconds, in all and for one setting.
+constexpr std::int64_t effort_in_all = 1'500'000'000;
+
+/// Bisection stops within this part of the distance.
+constexpr Time narrow_steps = 256;
+
+/// One setting and what is known about it.
+struct Branch {
+  const Setting* setting = nullptr;
+  std::unique_ptr<ChainBounds> chain;  ///< with one stage per device
+  std::unique_ptr<LoopedWalk> looped;  ///< otherwise, and for a first bound
+  std::unique_ptr<FastClock> clock;
+  Time least = 0;        ///< no plan of this setting is faster, but for those already judged
+  bool gave_up = false;  ///< its walk was too long; `least` will not rise any more
+};
+
+bool is_chain(const Setting& setting) {
+  const auto generate = find_schedule(setting.schedule.name).generate;
+  const bool known = generate == gpipe || generate == one_f_one_b || generate == interleaved;
+  return known && setting.schedule.virtual_stages == 1;
+}
+
+class Exact {
+ public:
+  Exact(const Problem& problem, const SearchControl& control)
+      : space_(problem), control_(control), judge_(space_, control) {
+    judge_.effort().left = effort_in_all;
+    for (const Setting& setting : space_.settings()) {
+      Branch& branch = branches_.emplace_back();
+      branch.setting = &setting;
+      branch.clock = std::make_unique<FastClock>(space_, setting);
+      branch.looped = std::make_unique<LoopedWalk>(space_, setting);
+      branch.least = branch.looped->least();
+      if (is_chain(setting)) branch.chain = std::make_unique<ChainBounds>(space_, setting);
+    }
+  }
+
+  SearchResult search() {
+    for (Branch& branch : branches_) seed(branch);
+    for (Branch* branch : by_bound()) narrow(*branch);
+    while (Branch* branch = most_promising()) deepen(*branch);
+    return result();
+  }
+
+ private:
+  bool is_done(const Branch& branch) const { return branch.least > judge_.limit(); }
+  bool stops() const { return judge_.stopped() || judge_.is_spent(); }
+
+  std::vector<Branch*> by_bound() {
+    std::vector<Branch*> order;
+    for (Branch& branch : branches_) order.push_back(&branch);
+    std::stable_sort(order.begin(), order.end(),
+                     [](const Branch* a, const Branch* b) { return a->least < b->least; });
+    return order;
+  }
+
+  // --- 1. Good plans first ---
+
+  void consider(Branch& branch, const Layout& layout) {
+    if (is_allowed(space_, *branch.setting, layout)) {
+      judge_.consider(*branch.clock, *branch.setting, layout, never);
+    }
+  }
+
+  void seed(Branch& branch) {
+    for (const Layout& layout : usual_layouts(space_, *branch.setting, *branch.clock)) {
+      if (stops()) return;
+      consider(branch, layout);
+      consider(branch, improve(*branch.clock, space_, *branch.setting, layout, judge_.effort()));
+    }
+  }
+
+  // --- 2. Narrow ---
+
+  bool probe(Branch& branch, Time limit) {
+    judge_.effort().spend(std::int64_t{20} * space_.layers() * space_.layers());
+    if (!branch.chain->probe(limit)) return false;
+    for (int stages = 1; stages <= branch.chain->most_stages(); ++stages) {
+      if (branch.chain->is_open(stages)) consider(branch, branch.chain->best_chain(stages));
+    }
+    return true;
+  }
+
+  void narrow(Branch& branch) {
+    if (!branch.chain || is_done(branch) || stops()) return;
+    Time high = judge_.limit();
+    if (high >= never) high = never - 1;
+    if (!probe(branch, high)) {
+      branch.least = high + 1;
+      return;
+    }
+    // Without a plan yet, the first step is to find the size of things.
+    Time reach = std::max<Time>(branch.least, 1);
+    while (judge_.limit() >= never && reach < high / 2 && !stops()) {
+      if (probe(branch, reach)) {
+        high = reach;
+        break;
+      }
+      branch.least = reach + 1;
+      reach *= 2;
+    }
+    const Time enough = std::max<Time>((high - branch.least) / narrow_steps, 0);
+    while (!stops()) {
+      high = std::min(high, judge_.limit());
+      if (high - branch.least <= enough) break;
+      const Time middle = branch.least + (high - branch.least) / 2;
+      if (probe(branch, middle)) {
+        high = middle;
+      } else {
+        branch.least = middle + 1;
+      }
+    }
+    report();
+  }
+
+  // --- 3. Deepen ---
+
+  Branch* most_promising() {
+    if (stops() || gap() <= control_.gap) return nullptr;
+    Branch* best = nullptr;
+    for (Branch& branch : branches_) {
+      if (branch.gave_up || is_done(branch)) continue;
+      if (best == nullptr || branch.least < best->least) best = &branch;
+    }
+    return best;
+  }
+
+  void deepen(Branch& branch) {
+    const Time high = std::min(judge_.limit(), never - 1);
+    Time limit = branch.least + std::max<Time>((high - branch.least) / 4, 1);
+    // Without any plan the distance means nothing; go up in leaps.
+    if (high == never - 1) limit = 4 * branch.least + 1;
+    limit = std::min(limit, high);
+    const std::int64_t pruned = judge_.pruned();
+    if (walk(branch, limit) == WalkEnd::gave_up) {
+      branch.gave_up = true;
+    } else {
+      // A walk that had nothing to rule out has seen everything.
+      const bool saw_all = branch.chain == nullptr && judge_.pruned() == pruned;
+      branch.least = saw_all ? never : limit + 1;
+    }
+    report();
+  }
+
+  /// Each walk may use a part of what is left, so that one difficult setting does not starve the
+  /// others.
+  WalkEnd walk(Branch& branch, Time limit) {
+    const std::int64_t reserve = judge_.effort().left / 2;
+    judge_.effort().left -= reserve;
+    WalkEnd end = WalkEnd::complete;
+    if (!branch.chain) {
+      end = branch.looped->walk(*branch.clock, judge_, limit);
+    } else if (probe(branch, limit)) {
+      end = walk_chain(space_, *branch.setting, *branch.chain, *branch.clock, judge_, limit);
+    }
+    judge_.effort().left = std::max<std::int64_t>(judge_.effort().left, 0) + reserve;
+    return end;
+  }
+
+  // --- The answer ---
+
+  Time lower_bound() const {
+    Time least = never;
+    for (const Branch& branch : branches_) least = std::min(least, branch.least);
+    return least;
+  }
+
+  double gap() const {
+    const auto best = judge_.board().best();
+    if (!best) return 1;
+    const Time least = std::min(lower_bound(), best->count());
+    return best->count() == 0
+               ? 0
+               : static_cast<double>(best->count() - least) / static_cast<double>(best->count());
+  }
+
+  void report() {
+    if (!control_.progress) return;
+    const auto done = std::count_if(branches_.begin(), branches_.end(), [&](const Branch& branch) {
+      return branch.gave_up || is_done(branch);
+    });
+    control_.progress({.done = static_cast<double>(done) / static_cast<double>(branches_.size()),
+                       .best = judge_.board().best(),
+                       .gap = gap()});
+  }
+
+  SearchResult result() {
+    SearchResult result;
+    result.strategy = "exact";
+    result.lower_bound = Duration{lower_bound()};
+    result.candidates = judge_.simulated();
+    result.pruned = judge_.pruned();
+    result.interrupted = judge_.stopped();
+    result = finish(space_.problem(), judge_.board(), std::move(result));
+    if (result.plans.empty() && !result.interrupted) {
+      result.infeasible = explain_infeasible(space_.problem(), space_);
+    }
+    return result;
+  }
+
+  Space space_;
+  const SearchControl& control_;
+  Judge judge_;
+  std::vector<Branch> branches_;
+};
+
+}  // namespace
+
+SearchResult search_exact(const Problem& problem, const SearchControl& control) {
+  return Exact(problem, control).search();
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,342 @@
+#include "planner/walk.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+namespace stagecraft {
+
+namespace {
+
+std::size_t index(int i) {
+  return static_cast<std::size_t>(i);
+}
+
+/// A walk over chains of p stages.
+class ChainWalk {
+ public:
+  ChainWalk(const Space& space, const Setting& setting, const ChainBounds& bounds, FastClock& clock,
+            Judge& judge, Time limit)
+      : space_(space),
+        setting_(setting),
+        bounds_(bounds),
+        clock_(clock),
+        judge_(judge),
+        limit_(limit) {}
+
+  bool walk(int stages) {
+    stages_ = stages;
+    layout_ = {};
+    layout_.cuts = {0};
+    for (int replicas = 1; replicas <= most_replicas(0); ++replicas) {
+      choose_end(bounds_.start(), 0, replicas);
+    }
+    return complete_;
+  }
+
+ private:
+  int most_replicas(int device) const {
+    return std::min(bounds_.most_replicas(), space_.devices() - device);
+  }
+  Time limit() const { return std::min(limit_, judge_.limit()); }
+  bool gives_up() {
+    if (judge_.effort().is_spent() || judge_.stopped()) complete_ = false;
+    return !complete_;
+  }
+
+  void choose_end(const Head& head, int device, int replicas) {
+    const int stage = static_cast<int>(layout_.replicas.size());
+    const int left = stages_ - stage;
+    const int first = layout_.cuts.back();
+    layout_.replicas.push_back(replicas);
+    for (int end = left == 1 ? space_.layers() : first + 1; end <= space_.layers(); ++end) {
+      if (gives_up()) break;
+      judge_.effort().spend(10);
+      const LayerRange layers{first, end};
+      if (bounds_.is_too_long(head, layers, device, replicas, limit())) break;
+      if (!space_.allows(stage, layers)) continue;
+      const Time trip = bounds_.least_round_trip(left - 1, end, device + replicas, replicas);
+      if (trip >= never) continue;
+      const auto choice = bounds_.choose(layers, device, replicas, left);
+      if (!choice) continue;
+      if (bounds_.bound(head, *choice, layers, device, replicas, left, trip) > limit()) {
+        judge_.count_pruned();
+        continue;
+      }
+      descend(head, *choice, device, end);
+    }
+    layout_.replicas.pop_back();
+  }
+
+  void descend(const Head& head, const StageChoice& choice, int device, int end) {
+    const int replicas = layout_.replicas.back();
+    layout_.cuts.push_back(end);
+    layout_.recompute.push_back(choice.recompute);
+    if (layout_.stages() == stages_) {
+      if (space_.wants(setting_, layout_.replicas)) {
+        complete_ = judge_.consider(clock_, setting_, layout_, limit_) && complete_;
+      }
+    } else {
+      const int next_device = device + replicas;
+      for (int next = 1; next <= most_replicas(next_device); ++next) {
+        choose_end(bounds_.after(head, choice, device, replicas, next, end), next_device, next);
+      }
+    }
+    layout_.recompute.pop_back();
+    layout_.cuts.pop_back();
+  }
+
+  const Space& space_;
+  const Setting& setting_;
+  const ChainBounds& bounds_;
+  FastClock& clock_;
+  Judge& judge_;
+  Time limit_;
+  int stages_ = 0;
+  Layout layout_;
+  bool complete_ = true;
+};
+
+}  // namespace
+
+WalkEnd walk_chain(const Space& space, const Setting& setting, const ChainBounds& bounds,
+                   FastClock& clock, Judge& judge, Time limit) {
+  ChainWalk walk(space, setting, bounds, clock, judge, limit);
+  for (int stages = 1; stages <= bounds.most_stages(); ++stages) {
+    if (bounds.is_open(stages) && !walk.walk(stages)) return WalkEnd::gave_up;
+  }
+  return WalkEnd::complete;
+}
+
+// --- Several stages per device
+// --------------------------------------------------------------------
+
+struct LoopedWalk::Path {
+  FastClock& clock;
+  Judge& judge;
+  Time limit;
+  Layout layout;
+  std::vector<Time> load;  ///< per pipeline device, of its stages so far
+  std::vector<Time>
+      around;  ///< per pipeline device: fill before its first work and drain after its last
+  bool complete = true;
+};
+
+/// Forward and backward of all microbatches of one replica: the most or the least over the
+/// replicas.
+Time LoopedWalk::load(const LayerRange& layers, int device, int replicas, bool most) const {
+  const bool split = setting_.replicas == ReplicaPolicy::split;
+  const int microbatches =
+      split ? setting_.microbatches : (setting_.microbatches + replicas - 1) / replicas;
+  Time load = most ? 0 : never;
+  for (int replica = 0; replica < replicas; ++replica) {
+    const CostTable& table =
+        space_.book().table(space_.cluster().devices[index(device + replica)], setting_.microbatch,
+                            share_of_rows(setting_, replica, replicas));
+    const Time each = (table.forward(layers) + table.backward(layers)).count() * microbatches;
+    load = most ? std::max(load, each) : std::min(load, each);
+  }
+  return load;
+}
+
+LoopedWalk::LoopedWalk(const Space& space, const Setting& setting)
+    : space_(space), setting_(setting), work_before_{0} {
+  // Replicas work in parallel, so r of them spend at least r times their least share.
+  for (int layer = 0; layer < space.layers(); ++layer) {
+    Time work = never;
+    for (int replicas = 1; replicas <= space.most_replicas(setting); ++replicas) {
+      for (int device = 0; device + replicas <= space.devices(); ++device) {
+        const bool split = setting.replicas == ReplicaPolicy::split;
+        const Time share = load({layer, layer + 1}, device, split ? replicas : 1, false);
+        work = std::min(work, split ? share * replicas : share);
+      }
+    }
+    work_before_.push_back(work_before_.back() + work);
+  }
+  least_ = work_before_.back() / space.devices();
+}
+
+WalkEnd LoopedWalk::walk(FastClock& clock, Judge& judge, Time limit) const {
+  Path path{clock, judge, limit, {}, {}, {}, true};
+  for (int p = 1; p <= space_.most_pipeline_devices(setting_); ++p) choose_replicas(path, p, 0);
+  return path.complete ? WalkEnd::complete : WalkEnd::gave_up;
+}
+
+void LoopedWalk::choose_replicas(Path& path, int pipeline_devices, int used) const {
+  Layout& layout = path.layout;
+  if (layout.pipeline_devices() == pipeline_devices) {
+    const int stages = pipeline_devices * setting_.schedule.virtual_stages;
+    if (!space_.may_end_at(used) || !space_.allows_stages(stages)) return;
+    if (!space_.wants(setting_, layout.replicas) || !path.clock.order_for(layout.replicas)) return;
+    layout.cuts = {0};
+    layout.recompute.clear();
+    path.load.assign(index(pipeline_devices), 0);
+    path.around.assign(index(pipeline_devices), 0);
+    return choose_cuts(path);
+  }
+  for (int count = 1; count <= space_.most_replicas(setting_); ++count) {
+    if (used + count > space_.devices()) break;
+    layout.replicas.push_back(count);
+    choose_replicas(path, pipeline_devices, used + count);
+    layout.replicas.pop_back();
+  }
+}
+
+/// The stage just added is within the limit, and what is left can be shared among the devices.
+bool LoopedWalk::is_within(const Path& path, int end) const {
+  const Time limit = std::min(path.limit, path.judge.limit());
+  Time room = 0;
+  Time around = 0;
+  for (int d = 0; d < path.layout.pipeline_devices(); ++d) {
+    around = std::max(around, path.around[index(d)]);
+    const Time left = limit - around - path.load[index(d)];
+    if (left < 0) return false;
+    // Above this a product could overflow, and there is room for anything.
+    if (left > never / 1024) return true;
+    room += left * path.layout.replicas[index(d)];
+  }
+  return work_before_.back() - work_before_[index(end)] <= room;
+}
+
+void LoopedWalk::choose_cuts(Path& path) const {
+  Layout& layout = path.layout;
+  const int p = layout.pipeline_devices();
+  const int stages = p * setting_.schedule.virtual_stages;
+  const int stage = layout.stages();
+  const int first = layout.cuts.back();
+  if (stage == stages) {
+    layout.recompute.assign(index(stages), Recompute::none);
+    path.complete = path.judge.consider(path.clock, setting_, layout, path.limit) && path.complete;
+    layout.recompute.clear();
+    return;
+  }
+  const int d = stage % p;
+  const int device = std::accumulate(layout.replicas.begin(), layout.replicas.begin() + d, 0);
+  const Time load_before = path.load[index(d)];
+  const int last = space_.layers() - (stages - stage - 1);
+  for (int end = stage + 1 == stages ? space_.layers() : first + 1; end <= last; ++end) {
+    if (path.judge.effort().is_spent() || path.judge.stopped()) path.complete = false;
+    if (!path.complete) break;
+    path.judge.effort().spend(10);
+    const LayerRange layers{first, end};
+    if (!space_.allows(stage, layers)) continue;
+    path.load[index(d)] = load_before + load(layers, device, layout.replicas[index(d)], true);
+    if (stage + 1 < p) {
+      const bool split = setting_.replicas == ReplicaPolicy::split;
+      const int microbatches = split ? setting_.microbatches
+                                     : (setting_.microbatches + layout.replicas[index(d)] - 1) /
+                                           layout.replicas[index(d)];
+      path.around[index(stage + 1)] =
+          path.around[index(stage)] +
+          load(layers, device, layout.replicas[index(d)], false) / microbatches;
+    }
+    const bool within = is_within(path, end);
+    if (within) {
+      layout.cuts.push_back(end);
+      choose_cuts(path);
+      layout.cuts.pop_back();
+    } else {
+      path.judge.count_pruned();
+    }
+  }
+  path.load[index(d)] = load_before;
+  if (stage + 1 < p) path.around[index(stage + 1)] = 0;
+}
+
+// --- Good layouts to start from
+// -------------------------------------------------------------------
+
+Layout balanced(const Space& space, const Setting& setting, const std::vector<int>& replicas) {
+  const CostTable& table =
+      space.book().table(space.cluster().devices[0], setting.microbatch, setting.microbatch);
+  const auto time_before = [&](int layer) {
+    return (table.forward({0, layer}) + table.backward({0, layer})).count();
+  };
+  const int stages = static_cast<int>(replicas.size()) * setting.schedule.virtual_stages;
+  const int devices = std::accumulate(replicas.begin(), replicas.end(), 0);
+  Layout layout{.replicas = replicas, .cuts = {0}, .recompute = {}};
+  layout.recompute.assign(index(stages), Recompute::none);
+  double share = 0;
+  for (int stage = 0; stage + 1 < stages; ++stage) {
+    share += static_cast<double>(replicas[index(stage) % replicas.size()]) /
+             (static_cast<double>(devices) * setting.schedule.virtual_stages);
+    const auto goal = share * static_cast<double>(time_before(space.layers()));
+    int cut = layout.cuts.back() + 1;
+    const int last = space.layers() - (stages - stage - 1);
+    const auto distance = [&](int at) {
+      return std::abs(static_cast<double>(time_before(at)) - goal);
+    };
+    while (cut < last && distance(cut + 1) <= distance(cut)) ++cut;
+    layout.cuts.push_back(cut);
+  }
+  layout.cuts.push_back(space.layers());
+  return layout;
+}
+
+Layout improve(FastClock& clock, const Space& space, const Setting& setting, Layout layout,
+               Effort& effort) {
+  Time best = clock.step(layout);
+  const std::int64_t steps = std::int64_t{4} * layout.stages() * setting.microbatches;
+  const auto is_allowed = [&](std::size_t cut) {
+    for (const std::size_t stage : {cut - 1, cut}) {
+      if (!space.allows(static_cast<int>(stage), {layout.cuts[stage], layout.cuts[stage + 1]})) {
+        return false;
+      }
+    }
+    return true;
+  };
+  for (bool better = true; better && !effort.is_spent();) {
+    better = false;
+    for (std::size_t cut = 1; cut + 1 < layout.cuts.size(); ++cut) {
+      for (const int move : {-1, 1}) {
+        layout.cuts[cut] += move;
+        const bool sensible = layout.cuts[cut - 1] < layout.cuts[cut] &&
+                              layout.cuts[cut] < layout.cuts[cut + 1] && is_allowed(cut);
+        effort.spend(steps);
+        const Time step = sensible ? clock.step(layout) : never;
+        if (step < best) {
+          best = step;
+          better = true;
+        } else {
+          layout.cuts[cut] -= move;
+        }
+      }
+    }
+  }
+  return layout;
+}
+
+/// p stages with equally many replicas each; devices left over go to the first ones.
+std::vector<int> even_replicas(int p, int devices, int most) {
+  std::vector<int> replicas;
+  for (int i = 0; i < p; ++i) {
+    replicas.push_back(std::min(devices / p + (i < devices % p ? 1 : 0), most));
+  }
+  return replicas;
+}
+
+std::vector<Layout> usual_layouts(const Space& space, const Setting& setting, FastClock& clock) {
+  std::vector<Layout> layouts;
+  const int most = space.most_replicas(setting);
+  for (int p = 1; p <= space.most_pipeline_devices(setting); ++p) {
+    const std::vector<int> straight(index(p), 1);
+    if (clock.order_for(straight) != nullptr) layouts.push_back(balanced(space, setting, straight));
+    const std::vector<int> replicated = even_replicas(p, space.devices(), most);
+    if (replicated == straight || clock.order_for(replicated) == nullptr) continue;
+    layouts.push_back(balanced(space, setting, replicated));
+  }
+  return layouts;
+}
+
+bool is_allowed(const Space& space, const Setting& setting, const Layout& layout) {
+  const int used = std::accumulate(layout.replicas.begin(), layout.replicas.end(), 0);
+  if (!space.may_end_at(used) || !space.allows_stages(layout.stages())) return false;
+  if (!space.wants(setting, layout.replicas)) return false;
+  for (int stage = 0; stage < layout.stages(); ++stage) {
+    const LayerRange layers{layout.cuts[index(stage)], layout.cuts[index(stage) + 1]};
+    if (!space.allows(stage, layers)) return false;
+  }
+  return true;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,57 @@
+// Depth-first walks over the layouts of one setting, first stage first, that skip whatever a lower
+// bound rules out.
+
+#pragma once
+
+#include "planner/judge.hpp"
+
+namespace stagecraft {
+
+/// How a walk ended.
+enum class WalkEnd { complete, gave_up };
+
+/// Everything of at most `limit` with one stage per device; `bounds` has been probed at `limit` or
+/// above.
+WalkEnd walk_chain(const Space& space, const Setting& setting, const ChainBounds& bounds,
+                   FastClock& clock, Judge& judge, Time limit);
+
+/// The same with several stages per device, or under schedules of which less is known. The bound is
+/// weaker: the stages of a device do not follow each other, so only loads, the fill and the drain
+/// of the first round are known.
+class LoopedWalk {
+ public:
+  LoopedWalk(const Space& space, const Setting& setting);
+  /// No plan of the setting takes less.
+  Time least() const { return least_; }
+  WalkEnd walk(FastClock& clock, Judge& judge, Time limit) const;
+
+ private:
+  struct Path;
+  void choose_replicas(Path& path, int pipeline_devices, int used) const;
+  void choose_cuts(Path& path) const;
+  bool is_within(const Path& path, int end) const;
+  Time load(const LayerRange& layers, int device, int replicas, bool most) const;
+
+  const Space& space_;
+  const Setting& setting_;
+  std::vector<Time>
+      work_before_;  ///< device time that the first n layers need at least, of all microbatches
+  Time least_ = 0;
+};
+
+/// Layouts near this one that the fast clock likes better, one cut moved at a time, until there is
+/// none.
+Layout improve(FastClock& clock, const Space& space, const Setting& setting, Layout layout,
+               Effort& effort);
+
+/// So many stages on so many devices each, with equal time.
+Layout balanced(const Space& space, const Setting& setting, const std::vector<int>& replicas);
+
+/// Balanced layouts on every number of pipeline devices, with and without replicas; some may not be
+/// allowed.
+std::vector<Layout> usual_layouts(const Space& space, const Setting& setting, FastClock& clock);
+
+/// Whether the layout is part of the space.
+bool is_allowed(const Space& space, const Setting& setting, const Layout& layout);
+
+}  // namespace stagecraft
