@@ -1,0 +1,88 @@
+// Messages between two ranks that are threads: there and back for latency and bandwidth, and a sum
+// over both.
+
+#include <chrono>
+#include <cmath>
+#include <thread>
+
+#include "executor/measurement/measurement.hpp"
+#include "executor/transport.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+constexpr int there = 0;
+constexpr int back = 1;
+constexpr int rounds = 101;
+constexpr int warm_up = 10;
+
+using Ends = std::vector<std::unique_ptr<Transport>>;
+
+Ends connect() {
+  return make_thread_transports({.ranks = 2, .channels = {{0, 1}, {1, 0}}, .groups = {{0, 1}}});
+}
+
+// Runs both ranks; the median of what the first one's rounds take, in nanoseconds.
+template <class First, class Second>
+double median_round(First first, Second second) {
+  const Ends ends = connect();
+  std::vector<double> times;
+  const std::jthread other([&] {
+    const auto backend = make_cpu_backend();
+    for (int i = 0; i < warm_up + rounds; ++i) second(*ends[1], *backend);
+  });
+  const auto backend = make_cpu_backend();
+  for (int i = 0; i < warm_up + rounds; ++i) {
+    const Moment start = now();
+    first(*ends[0], *backend);
+    if (i >= warm_up) times.push_back(static_cast<double>((now() - start).count()));
+  }
+  return quantile(std::move(times), 0.5);
+}
+
+Tensor message(Backend& backend, Bytes bytes) {
+  Tensor tensor = backend.allocate({bytes / 4}, Precision::float32);
+  backend.zero(tensor);
+  return tensor;
+}
+
+// Memory for the answer is there in time, as in a run.
+double one_way(Bytes bytes) {
+  const auto first = [&](Transport& transport, Backend& backend) {
+    transport.post(back, backend.allocate({bytes / 4}, Precision::float32));
+    transport.send(there, message(backend, bytes), Moment{0});
+    transport.receive(back, backend);
+  };
+  const auto second = [&](Transport& transport, Backend& backend) {
+    transport.post(there, backend.allocate({bytes / 4}, Precision::float32));
+    transport.send(back, transport.receive(there, backend).tensor, Moment{0});
+  };
+  return median_round(first, second) / 2;
+}
+
+double all_reduce(Bytes bytes) {
+  const auto both = [&](Transport& transport, Backend& backend) {
+    Tensor tensor = message(backend, bytes);
+    transport.all_reduce(0, backend, tensor);
+  };
+  return median_round(both, both);
+}
+
+Bandwidth bandwidth(Bytes bytes, double nanoseconds) {
+  return {std::llround(static_cast<double>(bytes) / std::max(nanoseconds, 1.0) * 1e9)};
+}
+
+}  // namespace
+
+Link measure_hand_over(Bytes message) {
+  const Bytes bytes = std::max<Bytes>(message / 4 * 4, 4);
+  const double latency = one_way(4);
+  // As in profiles/cluster.hpp: of two ranks, an all-reduce takes two latencies and the bytes at
+  // the collective bandwidth.
+  return {.latency = Duration(std::llround(latency)),
+          .point_to_point = bandwidth(bytes, one_way(bytes) - latency),
+          .collective = bandwidth(bytes, all_reduce(bytes) - 2 * latency)};
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,81 @@
+// A layer to be measured: copies of it and microbatches to work on, as one rank of a run holds
+// them.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "executor/layer.hpp"
+
+namespace stagecraft {
+
+/// How much of a layer one rank works on.
+struct MeasuredSize {
+  std::int64_t samples = 1;  ///< of a microbatch
+  Precision precision = Precision::float32;
+  std::size_t copies =
+      1;  ///< of the layer, each with its own weights, the next fed by the one before
+  std::size_t microbatches = 1;
+};
+
+class MeasuredLayer {
+ public:
+  MeasuredLayer(const Model& model, int index, const MeasuredSize& size);
+
+  /// As in a run: forward through the copies upwards, both backward passes downwards, then one
+  /// update of each copy.
+  void forward(std::size_t microbatch, std::size_t copy);
+  void backward_input(std::size_t microbatch, std::size_t copy);
+  void backward_weight(std::size_t microbatch, std::size_t copy);
+  void update(std::size_t copy);
+
+  const MeasuredSize& size() const { return size_; }
+  const Backend& backend() const { return *backend_; }
+  void reset_peak() { backend_->reset_peak(); }
+
+  Bytes parameter_bytes() const;  ///< of one copy
+  Bytes output_bytes() const { return microbatches_[0].outputs[0].bytes(); }
+  Bytes input_gradient_bytes() const { return microbatches_[0].gradient.bytes(); }
+  Bytes output_gradient_bytes() const { return microbatches_[0].output_gradient.bytes(); }
+  void drop_output() { microbatches_[0].outputs[0] = {}; }
+  void drop_output_gradient() { microbatches_[0].output_gradient = {}; }
+
+ private:
+  struct Copy {
+    std::vector<Parameter> parameters;
+    std::vector<Tensor> moments;  // two for each parameter
+    int steps = 0;
+  };
+  struct Microbatch {
+    std::vector<std::int32_t> tokens;
+    std::vector<std::int32_t> targets;
+    Tensor input;            // of the first copy
+    Tensor output_gradient;  // of the last copy
+    Tensor gradient;         // on its way down
+    std::vector<Tensor> outputs;
+    std::vector<Saved> saved;
+  };
+
+  Copy make_copy();
+  Microbatch make_microbatch(std::size_t number);
+  Tensor zeros(const std::vector<std::int64_t>& shape);
+  Tensor noise(double deviation, std::size_t seed);
+  Samples samples(const Microbatch& microbatch) const;
+  const Tensor& input_of(const Microbatch& microbatch, std::size_t copy) const;
+  // Blocks feed each other; embeddings and heads stand side by side.
+  bool chained() const { return kind_ == LayerKind::transformer; }
+
+  MeasuredSize size_;
+  std::unique_ptr<TrainableLayer> layer_;
+  LayerKind kind_;
+  std::int64_t sequence_;
+  std::int64_t hidden_;
+  std::int64_t vocabulary_;
+  std::unique_ptr<Backend> backend_;
+  std::vector<Copy> copies_;
+  std::vector<Microbatch> microbatches_;
+};
+
+}  // namespace stagecraft
