@@ -1,9 +1,10 @@
 // A backend: memory and arithmetic of one device, used by one rank.
 //
-// Matrices are row major; a tensor of shape [samples, sequence, width] counts as a matrix of samples*sequence rows.
-// Every call gives the same bits for the same values and shapes, whenever and on whichever rank it runs: that is what
-// bitwise equality of differently cut models rests on. `accumulate` adds to the output instead of overwriting it.
-// Shapes are the caller's promise (asserted). Errors (out of memory) throw Error (execution).
+// Matrices are row major; a tensor of shape [samples, sequence, width] counts as a matrix of
+// samples*sequence rows. Every call gives the same bits for the same values and shapes, whenever
+// and on whichever rank it runs: that is what bitwise equality of differently cut models rests on.
+// `accumulate` adds to the output instead of overwriting it. Shapes are the caller's promise
+// (asserted). Errors (out of memory) throw Error (execution).
 
 #pragma once
 
@@ -24,7 +25,8 @@ struct Sgd {
   double learning_rate = 1e-2;
 };
 
-/// Shape of attention: query heads share key-value heads in equal groups; `causal` hides later positions.
+/// Shape of attention: query heads share key-value heads in equal groups; `causal` hides later
+/// positions.
 struct AttentionShape {
   std::int64_t samples = 0, sequence = 0, heads = 0, key_value_heads = 0, head_width = 0;
   bool causal = true;
@@ -47,19 +49,27 @@ class Backend {
   virtual void add(const Tensor& x, Tensor& y) = 0;
 
   /// c (+)= op(a) op(b); op transposes if asked. Leading dimensions are folded into rows.
-  virtual void matmul(const Tensor& a, bool transpose_a, const Tensor& b, bool transpose_b, Tensor& c, bool accumulate) = 0;
+  virtual void matmul(const Tensor& a, bool transpose_a, const Tensor& b, bool transpose_b,
+                      Tensor& c, bool accumulate) = 0;
   /// x[row, :] += bias.
   virtual void add_bias(const Tensor& bias, Tensor& x) = 0;
   /// bias_gradient += sum over rows of gradient.
   virtual void bias_gradient(const Tensor& gradient, Tensor& bias_gradient) = 0;
 
-  /// Statistics: mean and 1/deviation per row (LayerNorm), or 1/root-mean-square per row (RMSNorm; `mean` unused).
-  virtual void layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon, Tensor& y, Tensor& mean, Tensor& scale) = 0;
-  virtual void layer_norm_input(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean, const Tensor& scale, Tensor& dx) = 0;
-  virtual void layer_norm_weight(const Tensor& dy, const Tensor& x, const Tensor& mean, const Tensor& scale, Tensor& dweight, Tensor& dbias) = 0;
-  virtual void rms_norm(const Tensor& x, const Tensor& weight, double epsilon, Tensor& y, Tensor& scale) = 0;
-  virtual void rms_norm_input(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& scale, Tensor& dx) = 0;
-  virtual void rms_norm_weight(const Tensor& dy, const Tensor& x, const Tensor& scale, Tensor& dweight) = 0;
+  /// Statistics: mean and 1/deviation per row (LayerNorm), or 1/root-mean-square per row (RMSNorm;
+  /// `mean` unused).
+  virtual void layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon,
+                          Tensor& y, Tensor& mean, Tensor& scale) = 0;
+  virtual void layer_norm_input(const Tensor& dy, const Tensor& x, const Tensor& weight,
+                                const Tensor& mean, const Tensor& scale, Tensor& dx) = 0;
+  virtual void layer_norm_weight(const Tensor& dy, const Tensor& x, const Tensor& mean,
+                                 const Tensor& scale, Tensor& dweight, Tensor& dbias) = 0;
+  virtual void rms_norm(const Tensor& x, const Tensor& weight, double epsilon, Tensor& y,
+                        Tensor& scale) = 0;
+  virtual void rms_norm_input(const Tensor& dy, const Tensor& x, const Tensor& weight,
+                              const Tensor& scale, Tensor& dx) = 0;
+  virtual void rms_norm_weight(const Tensor& dy, const Tensor& x, const Tensor& scale,
+                               Tensor& dweight) = 0;
 
   /// The tanh form (GPT-2).
   virtual void gelu(const Tensor& x, Tensor& y) = 0;
@@ -68,20 +78,30 @@ class Backend {
   virtual void swiglu(const Tensor& x, Tensor& y) = 0;
   virtual void swiglu_input(const Tensor& dy, const Tensor& x, Tensor& dx) = 0;
 
-  /// Rotates query and key heads in place inside packed rows [q heads | kv heads | kv heads]; `inverse` is its transpose.
+  /// Rotates query and key heads in place inside packed rows [q heads | kv heads | kv heads];
+  /// `inverse` is its transpose.
   virtual void rotary(Tensor& qkv, const AttentionShape& shape, double base, bool inverse) = 0;
-  /// qkv: packed rows as above. `log_sum`: [samples, heads, sequence], kept for backward instead of the probabilities.
-  virtual void attention(const Tensor& qkv, const AttentionShape& shape, Tensor& y, Tensor& log_sum) = 0;
-  virtual void attention_input(const Tensor& dy, const Tensor& qkv, const Tensor& y, const Tensor& log_sum, const AttentionShape& shape, Tensor& dqkv) = 0;
+  /// qkv: packed rows as above. `log_sum`: [samples, heads, sequence], kept for backward instead of
+  /// the probabilities.
+  virtual void attention(const Tensor& qkv, const AttentionShape& shape, Tensor& y,
+                         Tensor& log_sum) = 0;
+  virtual void attention_input(const Tensor& dy, const Tensor& qkv, const Tensor& y,
+                               const Tensor& log_sum, const AttentionShape& shape,
+                               Tensor& dqkv) = 0;
 
   /// y[i, :] = table[tokens[i], :] (+ positions[i mod sequence, :] unless that table is empty).
-  virtual void embedding(std::span<const std::int32_t> tokens, const Tensor& table, const Tensor& positions, std::int64_t sequence, Tensor& y) = 0;
-  virtual void embedding_weight(std::span<const std::int32_t> tokens, const Tensor& dy, std::int64_t sequence, Tensor& dtable, Tensor& dpositions) = 0;
+  virtual void embedding(std::span<const std::int32_t> tokens, const Tensor& table,
+                         const Tensor& positions, std::int64_t sequence, Tensor& y) = 0;
+  virtual void embedding_weight(std::span<const std::int32_t> tokens, const Tensor& dy,
+                                std::int64_t sequence, Tensor& dtable, Tensor& dpositions) = 0;
 
-  /// Sum over rows of -log softmax(logits)[target], added up in row order; leaves softmax - one-hot, times `scale`, in logits.
-  virtual double cross_entropy(Tensor& logits, std::span<const std::int32_t> targets, double scale) = 0;
+  /// Sum over rows of -log softmax(logits)[target], added up in row order; leaves softmax -
+  /// one-hot, times `scale`, in logits.
+  virtual double cross_entropy(Tensor& logits, std::span<const std::int32_t> targets,
+                               double scale) = 0;
 
-  virtual void adamw(const AdamW& options, int step, const Tensor& gradient, Tensor& first_moment, Tensor& second_moment, Tensor& weight) = 0;
+  virtual void adamw(const AdamW& options, int step, const Tensor& gradient, Tensor& first_moment,
+                     Tensor& second_moment, Tensor& weight) = 0;
   virtual void sgd(const Sgd& options, const Tensor& gradient, Tensor& weight) = 0;
 };
 

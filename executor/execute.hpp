@@ -1,4 +1,5 @@
-// Making it happen: carries out a plan's program on real devices, one rank per device, and measures it.
+// Making it happen: carries out a plan's program on real devices, one rank per device, and measures
+// it.
 
 #pragma once
 
@@ -19,7 +20,8 @@ namespace stagecraft {
 
 enum class BackendKind {
   cpu,    ///< really computes
-  sleep,  ///< each instruction sleeps for its predicted time: schedules and transports at full size, without the arithmetic
+  sleep,  ///< each instruction sleeps for its predicted time: schedules and transports at full
+          ///< size, without the arithmetic
 };
 
 /// Told after every step.
@@ -36,26 +38,31 @@ struct RunOptions {
   AdamW adamw;
   Sgd sgd;
   std::function<void(const StepReport&)> on_step;
-  std::stop_token stop;   ///< ends after the current step
+  std::stop_token stop;  ///< ends after the current step
 };
 
 struct RunResult {
-  std::vector<double> losses;              ///< mean over the global batch's tokens, per step; empty under `sleep`
+  std::vector<double>
+      losses;  ///< mean over the global batch's tokens, per step; empty under `sleep`
   std::vector<Duration> step_times;
-  Timeline timeline;                       ///< of the step with the median time, from its common start
-  std::vector<Bytes> peak_memory;          ///< per program device, counted by its backend
+  Timeline timeline;               ///< of the step with the median time, from its common start
+  std::vector<Bytes> peak_memory;  ///< per program device, counted by its backend
   std::vector<std::string> parameter_names;
-  std::vector<Tensor> parameters;          ///< final weights by canonical name, ascending; tied weights once
-  std::string parameters_hash;             ///< "xxh3:…" over names and bytes; empty under `sleep`
+  std::vector<Tensor>
+      parameters;               ///< final weights by canonical name, ascending; tied weights once
+  std::string parameters_hash;  ///< "xxh3:…" over names and bytes; empty under `sleep`
 };
 
-/// Runs the plan. The program must be safe (checked first). Throws Error (execution) with one root cause if a rank fails;
-/// all other ranks have stopped by then.
-RunResult execute(const Plan& plan, const Profile& profile, const Compiled& compiled, const Dataset& dataset, const RunOptions& options);
+/// Runs the plan. The program must be safe (checked first). Throws Error (execution) with one root
+/// cause if a rank fails; all other ranks have stopped by then.
+RunResult execute(const Plan& plan, const Profile& profile, const Compiled& compiled,
+                  const Dataset& dataset, const RunOptions& options);
 
-/// The same training on one device and one thread, written independently of programs: microbatch by microbatch, each
-/// replica's rows by the same calls, sums in the plan's order. The oracle of `--verify`.
-RunResult run_reference(const Plan& plan, const Profile& profile, const Dataset& dataset, const RunOptions& options);
+/// The same training on one device and one thread, written independently of programs: microbatch by
+/// microbatch, each replica's rows by the same calls, sums in the plan's order. The oracle of
+/// `--verify`.
+RunResult run_reference(const Plan& plan, const Profile& profile, const Dataset& dataset,
+                        const RunOptions& options);
 
 /// Empty if losses and weights are bitwise equal, else the first difference in words.
 std::string first_difference(const RunResult& run, const RunResult& reference);

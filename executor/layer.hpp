@@ -18,15 +18,17 @@ struct Initialization {
   double deviation = 0.02;
 };
 
-/// One weight of a layer. `name` is canonical and global, "block.3.attention.qkv.weight": initial values are drawn from a
-/// counter-based generator keyed by (seed, name, element), so they do not depend on who holds the layer.
+/// One weight of a layer. `name` is canonical and global, "block.3.attention.qkv.weight": initial
+/// values are drawn from a counter-based generator keyed by (seed, name, element), so they do not
+/// depend on who holds the layer.
 struct ParameterSpec {
   std::string name;
   std::vector<std::int64_t> shape;
   Initialization initialization;
 };
 
-/// A weight with its gradient sum. Tied weights are two parameters with one name; their gradients are added before the update.
+/// A weight with its gradient sum. Tied weights are two parameters with one name; their gradients
+/// are added before the update.
 struct Parameter {
   ParameterSpec spec;
   Tensor weight;
@@ -39,7 +41,8 @@ struct Samples {
   std::int64_t sequence = 0;
   std::span<const std::int32_t> tokens;
   std::span<const std::int32_t> targets;
-  double loss_scale = 1.0;  ///< 1 / tokens of the global batch: the gradient is that of the mean loss
+  double loss_scale =
+      1.0;  ///< 1 / tokens of the global batch: the gradient is that of the mean loss
 };
 
 /// What a layer keeps of one microbatch between its passes, besides its input.
@@ -54,18 +57,25 @@ class TrainableLayer {
 
   virtual std::vector<ParameterSpec> parameters() const = 0;
 
-  /// The output; leaves in `saved` what the backward passes need. `input` is empty for the first layer.
-  /// The head returns an empty tensor and leaves its loss in `saved`.
-  virtual Tensor forward(Backend& backend, std::span<Parameter> parameters, const Samples& samples, const Tensor& input, Saved& saved) const = 0;
+  /// The output; leaves in `saved` what the backward passes need. `input` is empty for the first
+  /// layer. The head returns an empty tensor and leaves its loss in `saved`.
+  virtual Tensor forward(Backend& backend, std::span<Parameter> parameters, const Samples& samples,
+                         const Tensor& input, Saved& saved) const = 0;
 
-  /// The gradient of the input (empty for the first layer); replaces in `saved` what only it needed by what `backward_weight` needs.
-  virtual Tensor backward_input(Backend& backend, std::span<Parameter> parameters, const Samples& samples, const Tensor& input, const Tensor& output_gradient, Saved& saved) const = 0;
+  /// The gradient of the input (empty for the first layer); replaces in `saved` what only it needed
+  /// by what `backward_weight` needs.
+  virtual Tensor backward_input(Backend& backend, std::span<Parameter> parameters,
+                                const Samples& samples, const Tensor& input,
+                                const Tensor& output_gradient, Saved& saved) const = 0;
 
-  /// Adds to the gradients of the weights, in ascending row order, and drops `saved`. May run any time after backward_input.
-  virtual void backward_weight(Backend& backend, std::span<Parameter> parameters, const Samples& samples, const Tensor& input, Saved& saved) const = 0;
+  /// Adds to the gradients of the weights, in ascending row order, and drops `saved`. May run any
+  /// time after backward_input.
+  virtual void backward_weight(Backend& backend, std::span<Parameter> parameters,
+                               const Samples& samples, const Tensor& input, Saved& saved) const = 0;
 };
 
-/// Draws a weight's start values, the same on every backend of the same precision (drawn in double, then rounded).
+/// Draws a weight's start values, the same on every backend of the same precision (drawn in double,
+/// then rounded).
 void initialize(Parameter& parameter, std::uint64_t seed);
 
 }  // namespace stagecraft

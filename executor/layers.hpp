@@ -1,4 +1,5 @@
-// All layers the executor can train. To add one: write layers/NAME.cpp, declare its maker here, add a row.
+// All layers the executor can train. To add one: write layers/NAME.cpp, declare its maker here, add
+// a row.
 
 #pragma once
 
@@ -11,7 +12,8 @@ namespace stagecraft {
 
 struct LayerMaker {
   LayerKind kind;
-  /// Makes layer `index` of the model. Throws Error (input) if the executor cannot train it, and says what it can.
+  /// Makes layer `index` of the model. Throws Error (input) if the executor cannot train it, and
+  /// says what it can.
   std::unique_ptr<TrainableLayer> (*make)(const Model& model, int index);
   std::string_view summary;
 };
@@ -21,9 +23,12 @@ std::unique_ptr<TrainableLayer> make_transformer_block(const Model& model, int i
 std::unique_ptr<TrainableLayer> make_head(const Model& model, int index);
 
 inline constexpr std::array layer_makers{
-    LayerMaker{LayerKind::embedding, make_embedding, "token embedding, with learned positions if the model has them"},
-    LayerMaker{LayerKind::transformer, make_transformer_block, "pre-norm block: causal attention, then GELU or SwiGLU feed-forward"},
-    LayerMaker{LayerKind::head, make_head, "final norm, vocabulary projection (tied or not) and cross-entropy"},
+    LayerMaker{LayerKind::embedding, make_embedding,
+               "token embedding, with learned positions if the model has them"},
+    LayerMaker{LayerKind::transformer, make_transformer_block,
+               "pre-norm block: causal attention, then GELU or SwiGLU feed-forward"},
+    LayerMaker{LayerKind::head, make_head,
+               "final norm, vocabulary projection (tied or not) and cross-entropy"},
 };
 
 /// Throws Error (input) naming the kinds that can be trained.

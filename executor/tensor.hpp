@@ -13,7 +13,8 @@ namespace stagecraft {
 
 class Backend;
 
-/// Rows x columns and so on, row major, dense. Copies share the memory; the last one gives it back to its backend.
+/// Rows x columns and so on, row major, dense. Copies share the memory; the last one gives it back
+/// to its backend.
 struct Tensor {
   std::shared_ptr<void> storage;  ///< null for an empty tensor
   std::vector<std::int64_t> shape;
@@ -23,9 +24,13 @@ struct Tensor {
   std::int64_t elements() const;
   Bytes bytes() const { return elements() * element_bytes(precision); }
   template <class T>
-  T* data() { return static_cast<T*>(storage.get()); }
+  T* data() {
+    return static_cast<T*>(storage.get());
+  }
   template <class T>
-  const T* data() const { return static_cast<const T*>(storage.get()); }
+  const T* data() const {
+    return static_cast<const T*>(storage.get());
+  }
 };
 
 /// The same memory under another shape with as many elements.

