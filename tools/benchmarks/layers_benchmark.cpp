@@ -8,7 +8,7 @@
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
-#include <chrono>
+#include <ctime>
 #include <vector>
 
 #include "executor/layers.hpp"
@@ -96,10 +96,17 @@ void add_attention(std::vector<ProductBench>& products, Backend& backend, std::i
   }
 }
 
+// Of this thread's time: other programs' share of the core is not counted.
+double processor_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
 double seconds_of(auto work) {
-  const auto start = std::chrono::steady_clock::now();
+  const double start = processor_seconds();
   work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return processor_seconds() - start;
 }
 
 void block(benchmark::State& state, const Transformer& transformer) {
