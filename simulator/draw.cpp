@@ -69,6 +69,11 @@ std::string padded_left(const std::string& text, int width) {
   return std::string(at(std::max(0, width - columns(text))), ' ') + text;
 }
 
+std::string without_trailing_blanks(std::string text) {
+  text.erase(text.find_last_not_of(' ') + 1);
+  return text;
+}
+
 /// Time cut into columns of equal length.
 struct Scale {
   Duration start{0};
@@ -256,7 +261,8 @@ class Picture {
     for (std::size_t device = 0; device < spans_.size(); ++device) {
       const Bar bar = BarMaker(scale).make(spans_[device]);
       hidden += bar.hidden;
-      text += left_[device] + wall + bar_text(bar, options_) + wall + right_[device] + "\n";
+      text += left_[device] + wall + bar_text(bar, options_) + wall + right_[device];
+      text = without_trailing_blanks(std::move(text)) + "\n";
     }
     return text + legend(scale, hidden);
   }

@@ -47,28 +47,38 @@ class Order {
       case Op::send_gradient: return after_gradient(work);
       case Op::receive_activation:
       case Op::receive_gradient: return;
-      case Op::reduce_gradient:
-      case Op::reduce_tied: return after_backwards(work);
+      case Op::reduce_gradient: return after_backwards(work);
+      case Op::reduce_tied:
+        after_backwards(work);
+        if (chunk(at(work).chunk).replicas > 1) after_reduction(work);
+        return;
       case Op::update: return judge_update(work);
       case Op::gather_parameters: return after_update(work);
     }
   }
 
-  // A device sees its own works end; of another device's it sees only the messages. A receive may
-  // name its send.
+  // A device sees its own works end; of other devices' it sees only messages, and only those meant
+  // for it.
   void waits_within_sight(int work) {
     const IndexRange range = at(work).waits;
+    const int send = send_of(work);
+    bool names_send = send == none;
     for (const int* wait = begin_of(program_.waits, range); wait != end_of(program_.waits, range);
          ++wait) {
-      if (facts_.device_of(*wait) == facts_.device_of(work)) continue;
-      const int meeting = facts_.meeting_of[static_cast<std::size_t>(work)];
-      const bool own_send = meeting != none && is_receive(at(work).instruction.op) &&
-                            facts_.meetings[static_cast<std::size_t>(meeting)][0] == *wait;
-      if (own_send) continue;
+      names_send = names_send || *wait == send;
+      if (*wait == send || facts_.device_of(*wait) == facts_.device_of(work)) continue;
       verdict_.found(
           concat(name(work), " waits for ", name(*wait), ", which its device cannot see"), facts_,
           work);
     }
+    if (!names_send)
+      verdict_.found(concat(name(work), " does not wait for its send to start"), facts_, work);
+  }
+
+  int send_of(int work) const {
+    const int meeting = facts_.meeting_of[static_cast<std::size_t>(work)];
+    if (meeting == none || !is_receive(at(work).instruction.op)) return none;
+    return facts_.meetings[static_cast<std::size_t>(meeting)][0];
   }
 
   /// `work` starts after its chunk's `op` for the same microbatch has ended, if there is one;

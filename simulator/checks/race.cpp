@@ -64,6 +64,8 @@ class Race {
   Verdict run() {
     std::size_t used = 0;
     read_lives();
+    for (int index = 0; verdict_.holds() && index < static_cast<int>(lives_.size()); ++index)
+      judge_uses(index);
     for (const Life& life : lives_) used += life.resident || life.allocated_by != none ? 1 : 0;
     if (verdict_.holds()) sweep();
     verdict_.proved(concat("no buffer race among ", count(used, "buffer")));
@@ -75,7 +77,7 @@ class Race {
   const Buffer& buffer(int index) const { return program_.buffers[at(index)]; }
   std::string name(int index) const { return describe(program_, index); }
   std::string title(int index) const {
-    return concat("buffer ", index, " (", to_string(buffer(index).category), ", ",
+    return concat("buffer ", index, " (", to_string(buffer(index).role), ", ",
                   format_bytes(buffer(index).bytes), ")");
   }
 
@@ -137,6 +139,55 @@ class Race {
                      facts_, by);
     }
     life.freed_by = by;
+  }
+
+  /// What surely touches a buffer besides the work that allocates and frees it: ops of its chunk,
+  /// for its microbatch.
+  std::vector<Op> users(const Buffer& it) const {
+    switch (it.role) {
+      case BufferRole::parameters:
+      case BufferRole::gradients:
+      case BufferRole::optimizer:
+      case BufferRole::workspace: return {};
+      case BufferRole::input:
+        return {Op::receive_activation, Op::forward,        Op::recompute,
+                Op::backward,           Op::backward_input, Op::backward_weight};
+      case BufferRole::saved:
+        return {recomputed(it) ? Op::recompute : Op::forward, Op::backward, Op::backward_input};
+      case BufferRole::saved_for_weight: return {Op::backward_input, Op::backward_weight};
+      case BufferRole::output: return {Op::forward, Op::send_activation};
+      case BufferRole::output_gradient:
+        return {Op::receive_gradient, Op::backward, Op::backward_input};
+      case BufferRole::input_gradient: return {Op::backward, Op::backward_input, Op::send_gradient};
+    }
+    return {};
+  }
+
+  bool recomputed(const Buffer& it) const {
+    return !facts_.works(it.chunk, Op::recompute, it.microbatch).empty();
+  }
+
+  void judge_uses(int index) {
+    const Life& life = lives_[at(index)];
+    if (life.allocated_by == none) return;
+    for (const Op op : users(buffer(index))) {
+      for (const int user : facts_.works(buffer(index).chunk, op, buffer(index).microbatch))
+        judge_use(index, user);
+    }
+  }
+
+  void judge_use(int index, int user) {
+    const Life& life = lives_[at(index)];
+    if (life.allocated_by != user && !before_.ended(life.allocated_by, user)) {
+      verdict_.found(concat(name(user), " may use ", title(index), " before ",
+                            name(life.allocated_by), " has allocated it"),
+                     facts_, user);
+    } else if (life.freed_by != none && life.freed_by != user &&
+               !before_.ended(user, life.freed_by)) {
+      verdict_.found(concat(name(user), " may use ", title(index), " after ", name(life.freed_by),
+                            " has freed it"),
+                     facts_, user);
+    }
   }
 
   void sweep() {

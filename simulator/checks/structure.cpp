@@ -34,6 +34,7 @@ class Inspection {
     sizes();
     if (!verdict_.holds()) return verdict_;
     chunks();
+    if (!verdict_.holds()) return verdict_;
     channels();
     groups();
     buffers();
@@ -47,6 +48,8 @@ class Inspection {
   void fault(const std::string& message, int device = 0, const Instruction& instruction = {}) {
     verdict_.found(message, device, instruction);
   }
+
+  const Chunk& chunk(int index) const { return program_.chunks[static_cast<std::size_t>(index)]; }
 
   void sizes() {
     const auto devices = static_cast<std::size_t>(std::max(program_.devices, 0));
@@ -91,16 +94,26 @@ class Inspection {
 
   void groups() {
     for (std::size_t i = 0; i < program_.groups.size(); ++i) {
-      std::vector<int> members = program_.groups[i].chunks;
-      std::sort(members.begin(), members.end());
-      const bool twice = std::adjacent_find(members.begin(), members.end()) != members.end();
-      if (members.empty())
+      const std::vector<int>& members = program_.groups[i].chunks;
+      if (members.empty()) {
         fault(concat("group ", i, " has no members"));
-      else if (!all_within(members, program_.chunks.size()))
+      } else if (!all_within(members, program_.chunks.size())) {
         fault(concat("group ", i, " has members that do not exist"));
-      else if (twice)
-        fault(concat("group ", i, " names a member twice"));
+      } else {
+        one_member_per_device(i);
+      }
     }
+  }
+
+  // A device cannot be in the same collective twice: the first part would wait for the one behind
+  // it.
+  void one_member_per_device(std::size_t group) {
+    std::vector<int> devices;
+    for (const int member : program_.groups[group].chunks) devices.push_back(chunk(member).device);
+    std::sort(devices.begin(), devices.end());
+    const auto twice = std::adjacent_find(devices.begin(), devices.end());
+    if (twice != devices.end())
+      fault(concat("group ", group, " has two members on device ", *twice), *twice);
   }
 
   void buffers() {
@@ -108,6 +121,9 @@ class Inspection {
       const Buffer& buffer = program_.buffers[i];
       if (!within(program_.arena, buffer.device)) {
         fault(concat("buffer ", i, " is on device ", buffer.device, ", which does not exist"));
+      } else if (!within(program_.chunks, buffer.chunk) ||
+                 chunk(buffer.chunk).device != buffer.device) {
+        fault(concat("buffer ", i, " belongs to a chunk that is not on its device"), buffer.device);
       } else if (buffer.bytes < 0 || buffer.offset < 0) {
         fault(concat("buffer ", i, " has a negative size or offset"), buffer.device);
       }
