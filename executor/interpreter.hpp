@@ -1,0 +1,78 @@
+// A rank that trains: carries out its device's part of a program, work by work, in issue order.
+//
+// One thread does everything; what the program calls lanes shows in how it does it. A receive only
+// offers memory, and the compute that needs the message waits for it. A send hands over and goes
+// on. A reduction is where the rank really stops.
+//
+//   order      RF1.0   F1.0            SB..    RF1.1   …
+//   rank       post    wait, compute   send    post
+//
+// Memory comes and goes where the program says: a receive allocates the stage's whole input, of
+// which each message fills its rows; an output lives until its last send; the backward drops what
+// its forward kept.
+
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "executor/recording.hpp"
+#include "executor/trained_chunk.hpp"
+#include "executor/transport.hpp"
+
+namespace stagecraft {
+
+class Interpreter {
+ public:
+  /// Allocates and initialises the weights of all chunks of the transport's rank.
+  Interpreter(const Training& training, const Program& program, Backend& backend,
+              Transport& transport);
+
+  /// Carries out the program once.
+  void step(int step, StepRecord& record);
+
+  /// The chunk at work, and its instruction; nothing between steps.
+  std::optional<int> current_work() const { return current_; }
+  /// The rank's chunk; null if another rank holds it.
+  TrainedChunk* chunk(int index) { return chunks_[static_cast<std::size_t>(index)].get(); }
+
+ private:
+  void carry_out(int index);
+  void compute(int index);
+  void compute(const Work& work);
+
+  TrainedChunk& chunk_of(const Work& work) { return *chunk(work.chunk); }
+  TrainedChunk* neighbour(const TrainedChunk& chunk, int stage);
+  void take_input(TrainedChunk& chunk, int microbatch);
+  void take_output_gradient(TrainedChunk& chunk, int microbatch);
+  void update(TrainedChunk& chunk);
+
+  Tensor& boundary(const Work& work);
+  void send(int index);
+  void post(int index);
+  void wait_for_messages(const Work& work);
+  void take_message(int channel);
+
+  void reduce(const Work& work);
+  void reduce_tied(const Work& work);
+  void add_local_ties();
+
+  const Training& training_;
+  const Program& program_;
+  Backend& backend_;
+  Transport& transport_;
+  std::vector<std::unique_ptr<TrainedChunk>> chunks_;  ///< parallel to the program's
+  std::vector<char> last_send_;  ///< of its tensor; parallel to the program's work
+
+  // Of the current step:
+  int step_ = 0;
+  StepRecord* record_ = nullptr;
+  std::optional<int> current_;
+  std::vector<std::deque<int>> posted_;  ///< per channel: receives whose message has not been taken
+  std::vector<char> arrived_;            ///< parallel to the program's work: receives
+  bool ties_added_ = false;
+};
+
+}  // namespace stagecraft

@@ -1,0 +1,26 @@
+// What a run is built from besides its plan. Tests put in parts that fail.
+
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "executor/execute.hpp"
+#include "executor/transport.hpp"
+
+namespace stagecraft {
+
+struct Machinery {
+  std::function<std::unique_ptr<Backend>(int rank)> make_backend = [](int) {
+    return make_cpu_backend();
+  };
+  std::function<std::vector<std::unique_ptr<Transport>>(const Wiring&)> make_transports =
+      make_thread_transports;
+};
+
+/// `execute` with these parts.
+RunResult execute(const Plan& plan, const Profile& profile, const Compiled& compiled,
+                  const Dataset& dataset, const RunOptions& options, const Machinery& machinery);
+
+}  // namespace stagecraft

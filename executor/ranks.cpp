@@ -1,0 +1,138 @@
+#include "executor/ranks.hpp"
+
+#include <algorithm>
+#include <mutex>
+#include <new>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "profiles/error.hpp"
+#include "profiles/text.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+std::size_t index(int i) {
+  return static_cast<std::size_t>(i);
+}
+
+/// The first failure; later ones are its consequences.
+class FirstFailure {
+ public:
+  /// The sentence all ranks stop with.
+  std::string report(std::string sentence) {
+    const std::lock_guard lock(mutex_);
+    if (!sentence_) sentence_ = std::move(sentence);
+    return *sentence_;
+  }
+  const std::optional<std::string>& sentence() const { return sentence_; }
+
+ private:
+  std::mutex mutex_;
+  std::optional<std::string> sentence_;
+};
+
+/// The exception being handled, in words.
+std::string current_reason() {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return error.what();
+  } catch (const std::bad_alloc&) {
+    return "out of memory";
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "something that is no std::exception was thrown";
+  }
+}
+
+class Run {
+ public:
+  Run(std::span<const std::unique_ptr<Transport>> transports, int steps, const RankDuty& duty)
+      : transports_(transports), steps_(steps), duty_(duty) {}
+
+  void run() {
+    {
+      std::vector<std::jthread> threads;
+      for (std::size_t rank = 0; rank < transports_.size(); ++rank) {
+        threads.emplace_back([this, rank] { guarded(static_cast<int>(rank)); });
+      }
+    }
+    if (failure_.sentence()) throw Error(ErrorKind::execution, *failure_.sentence());
+  }
+
+ private:
+  void guarded(int rank) {
+    try {
+      live(rank);
+    } catch (...) {
+      const std::string reason = current_reason();
+      const std::string sentence = concat(duty_.describe_failure(rank), ": ", reason);
+      transports_[index(rank)]->abort(failure_.report(sentence));
+    }
+  }
+
+  /// `goes_on_` is written by rank 0 before the barrier that lets the others read it.
+  void live(int rank) {
+    Transport& transport = *transports_[index(rank)];
+    duty_.prepare(rank);
+    for (int step = 0;; ++step) {
+      if (rank == 0 && step == steps_) goes_on_ = false;
+      transport.barrier();
+      if (!goes_on_) return;
+      duty_.step(rank, step);
+      transport.barrier();
+      if (rank == 0 && !duty_.after_step(step)) goes_on_ = false;
+    }
+  }
+
+  std::span<const std::unique_ptr<Transport>> transports_;
+  int steps_;
+  const RankDuty& duty_;
+  bool goes_on_ = true;
+  FirstFailure failure_;
+};
+
+}  // namespace
+
+void run_ranks(std::span<const std::unique_ptr<Transport>> transports, int steps,
+               const RankDuty& duty) {
+  Run(transports, steps, duty).run();
+}
+
+Wiring wiring_of(const Program& program) {
+  const auto rank_of = [&](int chunk) { return program.chunks[index(chunk)].device; };
+  Wiring wiring{.ranks = program.devices, .channels = {}, .groups = {}};
+  for (const Channel& channel : program.channels) {
+    wiring.channels.push_back({.from = rank_of(channel.from),
+                               .to = rank_of(channel.to),
+                               .capacity = std::max(1, program.microbatches)});
+  }
+  for (const Group& group : program.groups) {
+    auto& members = wiring.groups.emplace_back();
+    for (const int chunk : group.chunks) members.push_back(rank_of(chunk));
+  }
+  return wiring;
+}
+
+std::string name_of_rank(const Program& program, int rank, std::optional<int> chunk) {
+  std::vector<std::string> places;
+  for (std::size_t i = 0; i < program.chunks.size(); ++i) {
+    const Chunk& place = program.chunks[i];
+    if (place.device != rank || (chunk && index(*chunk) != i)) continue;
+    places.push_back(concat("stage ", place.stage, ", replica ", place.replica));
+  }
+  return concat("rank ", rank, " (", join_words(places), ")");
+}
+
+std::string describe_rank_failure(const Program& program, int rank, std::optional<int> work) {
+  if (!work) return concat(name_of_rank(program, rank, {}), " failed outside of its program");
+  const Work& item = program.work[index(*work)];
+  return concat(name_of_rank(program, rank, item.chunk), " failed during ",
+                to_string(item.instruction));
+}
+
+}  // namespace stagecraft

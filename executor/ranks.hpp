@@ -1,0 +1,42 @@
+// Ranks as threads: start them, keep them in step, and when one fails, stop them all and say why.
+
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "executor/transport.hpp"
+#include "simulator/program.hpp"
+
+namespace stagecraft {
+
+/// What a rank does. All functions but `after_step` are called on the rank's own thread.
+struct RankDuty {
+  std::function<void(int rank)> prepare;
+  std::function<void(int rank, int step)> step;
+  /// On the thread of rank 0 while the others wait; the run ends when it says false.
+  std::function<bool(int step)> after_step;
+  /// Who and where: "rank 3 (stage 1, replica 0) failed during B1.5".
+  std::function<std::string(int rank)> describe_failure;
+};
+
+/// Step after step, with a barrier before and after each. Throws Error (execution) with the first
+/// failure of any rank, when all have stopped.
+void run_ranks(std::span<const std::unique_ptr<Transport>> transports, int steps,
+               const RankDuty& duty);
+
+/// How a program connects its ranks; rank = program device. No send ever blocks: a channel can hold
+/// a whole step's messages.
+Wiring wiring_of(const Program& program);
+
+/// "rank 3 (stage 1, replica 0) failed during B1.5"; outside of work, all stages of the rank and
+/// "failed outside of its program".
+std::string describe_rank_failure(const Program& program, int rank, std::optional<int> work);
+
+/// "rank 3 (stage 1, replica 0)"; without a chunk, all that the rank holds.
+std::string name_of_rank(const Program& program, int rank, std::optional<int> chunk);
+
+}  // namespace stagecraft

@@ -1,0 +1,293 @@
+// The clock of each rank is its own: an instruction starts at the later of two moments, the end of
+// the one before and the arrival of what it waits for, and the rank sleeps until that moment plus
+// the predicted time. Waking up late therefore delays what other ranks see, but never adds up on
+// the rank itself.
+//
+// Messages say when they may arrive: sent + occupancy + latency, after the message before has left
+// the channel. Reductions happen when something waits for them, as the collective lane works beside
+// the compute lane; members tell each other when they were ready, in a sum to which each
+// contributes one number, and the last one counts.
+
+#include "executor/sleep.hpp"
+
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <ctime>
+#include <deque>
+#include <numeric>
+#include <utility>
+
+#include "executor/ranks.hpp"
+#include "executor/recording.hpp"
+#include "profiles/error.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+std::size_t index(int i) {
+  return static_cast<std::size_t>(i);
+}
+
+/// The steady clock is the system's monotonic one. A signal may end a sleep early.
+void sleep_until(Moment moment) {
+  const std::timespec until{.tv_sec = moment.count() / 1'000'000'000,
+                            .tv_nsec = moment.count() % 1'000'000'000};
+  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr) == EINTR) continue;
+}
+
+/// The kernel may otherwise delay each wake-up of this thread by 50 microseconds.
+void wake_up_precisely() {
+  prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
+}
+
+Duration cost_of(const ChunkCosts& costs, Op op) {
+  switch (op) {
+    case Op::forward: return costs.forward;
+    case Op::backward: return costs.backward;
+    case Op::backward_input: return costs.backward_input;
+    case Op::backward_weight: return costs.backward_weight;
+    case Op::recompute: return costs.recompute;
+    case Op::update: return costs.update;
+    case Op::send_activation:
+    case Op::receive_activation:
+    case Op::send_gradient:
+    case Op::receive_gradient:
+    case Op::reduce_gradient:
+    case Op::reduce_tied:
+    case Op::gather_parameters: break;
+  }
+  return Duration{0};
+}
+
+/// What the program's buffers would take, had they been allocated.
+class MemoryCount {
+ public:
+  MemoryCount(const Program& program, int device) : program_(program) {
+    for (const int buffer : program.resident) {
+      if (program.buffers[index(buffer)].device == device) now_ += bytes(buffer);
+    }
+    peak_ = now_;
+  }
+  void begin(const Work& work) {
+    for (int i = work.allocates.first; i < work.allocates.end; ++i) {
+      now_ += bytes(program_.allocations[index(i)]);
+    }
+    peak_ = std::max(peak_, now_);
+  }
+  void end(const Work& work) {
+    for (int i = work.frees.first; i < work.frees.end; ++i) {
+      now_ -= bytes(program_.releases[index(i)]);
+    }
+  }
+  Bytes peak() const { return peak_; }
+
+ private:
+  Bytes bytes(int buffer) const { return program_.buffers[index(buffer)].bytes; }
+
+  const Program& program_;
+  Bytes now_ = 0;
+  Bytes peak_ = 0;
+};
+
+class Sleeper {
+ public:
+  Sleeper(const Compiled& compiled, Backend& backend, Transport& transport)
+      : program_(compiled.program),
+        costs_(compiled.costs),
+        backend_(backend),
+        transport_(transport),
+        memory_(compiled.program, transport.rank()),
+        end_(compiled.program.work.size()),
+        channel_free_(compiled.program.channels.size()),
+        posted_(compiled.program.channels.size()) {
+    wake_up_precisely();
+  }
+
+  void step(StepRecord& record) {
+    record_ = &record;
+    Stamp& whole = record.ranks[index(transport_.rank())];
+    whole.start = now();
+    compute_free_ = collective_free_ = whole.start;
+    std::ranges::fill(channel_free_, whole.start);
+    std::ranges::fill(end_, unknown);
+    for (const int i : program_.order[index(transport_.rank())]) {
+      current_ = i;
+      carry_out(i);
+    }
+    while (!reductions_.empty()) finish_reduction();
+    current_ = {};
+    whole.end = now();
+  }
+
+  std::optional<int> current_work() const { return current_; }
+  Bytes peak_memory() const { return memory_.peak(); }
+
+ private:
+  static constexpr Moment unknown{-1};
+
+  const Work& work(int i) const { return program_.work[index(i)]; }
+
+  void carry_out(int i) {
+    memory_.begin(work(i));
+    switch (work(i).lane) {
+      case Lane::compute: compute(i); break;
+      case Lane::send: send(i); break;
+      case Lane::receive: posted_[index(*work(i).channel)].push_back(i); break;
+      case Lane::collective: reductions_.push_back(i); break;
+    }
+    memory_.end(work(i));
+  }
+
+  /// When all that it waits for on this rank has ended; takes messages and finishes reductions on
+  /// the way.
+  Moment ready(int i, Moment earliest) {
+    for (int w = work(i).waits.first; w < work(i).waits.end; ++w) {
+      const int on = program_.waits[index(w)];
+      if (program_.chunks[index(work(on).chunk)].device != transport_.rank()) continue;
+      while (work(on).lane == Lane::receive && end_[index(on)] == unknown) {
+        take_message(*work(on).channel);
+      }
+      while (work(on).lane == Lane::collective && end_[index(on)] == unknown) finish_reduction();
+      earliest = std::max(earliest, end_[index(on)]);
+    }
+    return earliest;
+  }
+
+  void set(int i, Moment start, Moment end) {
+    record_->work[index(i)] = {.start = start, .end = end};
+    end_[index(i)] = end;
+  }
+
+  void compute(int i) {
+    const Moment start = ready(i, compute_free_);
+    compute_free_ = start + cost_of(costs_.chunks[index(work(i).chunk)], work(i).instruction.op);
+    set(i, start, compute_free_);
+    sleep_until(compute_free_);
+  }
+
+  void send(int i) {
+    const int channel = *work(i).channel;
+    const ChannelCosts& costs = costs_.channels[index(channel)];
+    const Moment start = ready(i, channel_free_[index(channel)]);
+    channel_free_[index(channel)] = start + costs.occupancy;
+    set(i, start, start + costs.occupancy + costs.latency);
+    Tensor nothing = backend_.allocate({1}, Precision::float32);
+    backend_.zero(nothing);
+    transport_.send(channel, std::move(nothing), end_[index(i)]);
+  }
+
+  void take_message(int channel) {
+    const int receive = posted_[index(channel)].front();
+    posted_[index(channel)].pop_front();
+    const Arrival arrival = transport_.receive(channel, backend_);
+    set(receive, arrival.sent, ready(receive, arrival.arrived));
+  }
+
+  void finish_reduction() {
+    const int i = reductions_.front();
+    reductions_.pop_front();
+    const int group = *work(i).group;
+    const Moment start = last_ready(group, ready(i, collective_free_));
+    collective_free_ = start + costs_.groups[index(group)];
+    set(i, start, collective_free_);
+  }
+
+  /// The moment at which the last member of the group was ready.
+  Moment last_ready(int group, Moment own) {
+    const std::vector<int>& chunks = program_.groups[index(group)].chunks;
+    Tensor moments =
+        backend_.allocate({static_cast<std::int64_t>(chunks.size())}, Precision::float64);
+    backend_.zero(moments);
+    for (std::size_t place = 0; place < chunks.size(); ++place) {
+      if (program_.chunks[index(chunks[place])].device != transport_.rank()) continue;
+      moments.data<double>()[place] = static_cast<double>(own.count());
+    }
+    transport_.all_reduce(group, backend_, moments);
+    const double* first = moments.data<double>();
+    return std::max(
+        own, Moment{static_cast<Moment::rep>(*std::max_element(first, first + chunks.size()))});
+  }
+
+  const Program& program_;
+  const Costs& costs_;
+  Backend& backend_;
+  Transport& transport_;
+  MemoryCount memory_;
+
+  // Of the current step:
+  StepRecord* record_ = nullptr;
+  std::optional<int> current_;
+  Moment compute_free_{0};
+  Moment collective_free_{0};
+  std::vector<Moment> end_;  ///< parallel to the program's work
+  std::vector<Moment> channel_free_;
+  std::vector<std::deque<int>> posted_;  ///< per channel: receives whose message has not been taken
+  std::deque<int> reductions_;           ///< issued, and nothing has needed them yet
+};
+
+class SleepingRun {
+ public:
+  SleepingRun(const Compiled& compiled, const RunOptions& options, const Machinery& machinery)
+      : compiled_(compiled),
+        options_(options),
+        recording_(compiled.program, options.steps),
+        backends_(index(compiled.program.devices)),
+        sleepers_(index(compiled.program.devices)),
+        transports_(machinery.make_transports(wiring_of(compiled.program))) {
+    for (std::size_t i = 0; i < backends_.size(); ++i) {
+      backends_[i] = machinery.make_backend(static_cast<int>(i));
+    }
+  }
+
+  RunResult run() {
+    run_ranks(transports_, options_.steps,
+              {.prepare = [this](int rank) { prepare(rank); },
+               .step = [this](int rank,
+                              int step) { sleepers_[index(rank)]->step(recording_.step(step)); },
+               .after_step = [this](int step) { return after_step(step); },
+               .describe_failure = [this](int rank) { return describe_failure(rank); }});
+    result_.timeline = recording_.timeline(compiled_.program, result_.step_times);
+    for (const auto& sleeper : sleepers_) result_.peak_memory.push_back(sleeper->peak_memory());
+    return std::move(result_);
+  }
+
+ private:
+  void prepare(int rank) {
+    sleepers_[index(rank)] =
+        std::make_unique<Sleeper>(compiled_, *backends_[index(rank)], *transports_[index(rank)]);
+  }
+
+  bool after_step(int step) {
+    result_.step_times.push_back(recording_.step_time(step));
+    if (options_.on_step) {
+      options_.on_step({.step = step, .loss = 0, .time = result_.step_times.back()});
+    }
+    return !options_.stop.stop_requested();
+  }
+
+  std::string describe_failure(int rank) const {
+    const auto& sleeper = sleepers_[index(rank)];
+    return describe_rank_failure(compiled_.program, rank,
+                                 sleeper ? sleeper->current_work() : std::nullopt);
+  }
+
+  const Compiled& compiled_;
+  const RunOptions& options_;
+  Recording recording_;
+  std::vector<std::unique_ptr<Backend>> backends_;
+  std::vector<std::unique_ptr<Sleeper>> sleepers_;
+  std::vector<std::unique_ptr<Transport>> transports_;
+  RunResult result_;
+};
+
+}  // namespace
+
+RunResult sleep_through(const Compiled& compiled, const RunOptions& options,
+                        const Machinery& machinery) {
+  return SleepingRun(compiled, options, machinery).run();
+}
+
+}  // namespace stagecraft

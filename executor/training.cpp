@@ -1,0 +1,110 @@
+#include "executor/training.hpp"
+
+#include <utility>
+
+#include "executor/layers.hpp"
+#include "profiles/error.hpp"
+#include "profiles/json.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+void require_trainable(const Plan& plan) {
+  for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
+    for (const std::vector<int>& peers : plan.stages[stage].devices) {
+      if (peers.size() == 1) continue;
+      fail("stage ", stage, " splits its layers over ", peers.size(),
+           " tensor-parallel devices; the executor trains without tensor parallelism");
+    }
+  }
+  if (plan.precision != Precision::float32 && plan.precision != Precision::float64) {
+    fail("the CPU trains in fp32 and fp64, not in ", to_string(plan.precision));
+  }
+}
+
+Model model_of(const Plan& plan, const Profile& profile) {
+  const std::int64_t sequence = plan.batch.sequence;
+  if (sequence == 0 || sequence == profile.model.sequence) return profile.model;
+  return with_sequence(profile.model, sequence);
+}
+
+}  // namespace
+
+std::span<const std::unique_ptr<TrainableLayer>> Training::layers_of(int stage) const {
+  const LayerRange range = plan.stages[static_cast<std::size_t>(stage)].layers;
+  return std::span(layers).subspan(static_cast<std::size_t>(range.first),
+                                   static_cast<std::size_t>(range.size()));
+}
+
+std::vector<std::int64_t> Training::boundary_shape(int stage, std::int64_t rows) const {
+  const LayerRange range = plan.stages[static_cast<std::size_t>(stage)].layers;
+  const auto last = static_cast<std::size_t>(range.end - 1);
+  return {rows, sequence(), model.layers[last].output_elements / sequence()};
+}
+
+Training make_training(const Plan& plan, const Profile& profile, const Dataset& dataset,
+                       const RunOptions& options) {
+  require_trainable(plan);
+  Training training{.plan = plan,
+                    .dataset = dataset,
+                    .options = options,
+                    .model = model_of(plan, profile),
+                    .layers = {}};
+  for (std::size_t i = 0; i < training.model.layers.size(); ++i) {
+    training.layers.push_back(make_layer(training.model, static_cast<int>(i)));
+  }
+  sample_start(dataset, training.sequence(), options.seed, 0);
+  return training;
+}
+
+TokenBlock block_of(const Training& training, int step, int microbatch, IndexRange rows) {
+  const Batch& batch = training.plan.batch;
+  const std::int64_t first = step * batch.global + microbatch * batch.microbatch + rows.first;
+  return token_block(training.dataset, training.sequence(), training.options.seed, first,
+                     rows.size());
+}
+
+Samples samples_of(const Training& training, const TokenBlock& block) {
+  const std::int64_t sequence = training.sequence();
+  return {.count = static_cast<std::int64_t>(block.tokens.size()) / sequence,
+          .sequence = sequence,
+          .tokens = block.tokens,
+          .targets = block.targets,
+          .loss_scale = training.loss_scale()};
+}
+
+OptimizerState make_optimizer_state(const Training& training, Backend& backend,
+                                    const ParameterSpec& spec) {
+  if (training.plan.optimizer.kind == OptimizerKind::sgd) return {};
+  OptimizerState state{.first_moment = backend.allocate(spec.shape, training.plan.precision),
+                       .second_moment = backend.allocate(spec.shape, training.plan.precision)};
+  backend.zero(state.first_moment);
+  backend.zero(state.second_moment);
+  return state;
+}
+
+void take_step(const Training& training, Backend& backend, int step, const Tensor& gradient,
+               OptimizerState& state, Tensor& weight) {
+  const RunOptions& options = training.options;
+  switch (training.plan.optimizer.kind) {
+    case OptimizerKind::adamw:
+      return backend.adamw(options.adamw, step, gradient, state.first_moment, state.second_moment,
+                           weight);
+    case OptimizerKind::sgd: return backend.sgd(options.sgd, gradient, weight);
+  }
+}
+
+void set_parameters(RunResult& result, const std::map<std::string, Tensor>& parameters) {
+  std::string content;
+  for (const auto& [name, tensor] : parameters) {
+    result.parameter_names.push_back(name);
+    result.parameters.push_back(tensor);
+    content += name + '\0';
+    content.append(static_cast<const char*>(tensor.storage.get()),
+                   static_cast<std::size_t>(tensor.bytes()));
+  }
+  result.parameters_hash = content_hash(content);
+}
+
+}  // namespace stagecraft
