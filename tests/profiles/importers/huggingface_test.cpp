@@ -1,0 +1,141 @@
+#include <map>
+
+#include "profiles/importers.hpp"
+#include "tests/catch.hpp"
+#include "tests/profiles/expect_error.hpp"
+
+using namespace stagecraft;
+using namespace stagecraft::tests;
+
+namespace {
+
+Model import_config(const std::string& config) {
+  return import_huggingface(config, "config.json").model;
+}
+
+std::string llama_like(const std::string& type, const std::string& rest) {
+  return "{\"architectures\": [\"X\"], \"model_type\": \"" + type +
+         "\", \"torch_dtype\": \"bfloat16\", \"eos_token_id\": [1, 2], " + rest + "}";
+}
+
+std::string gpt2(const std::string& rest) {
+  return "{\"model_type\": \"gpt2\", \"n_positions\": 1024, \"vocab_size\": 50257, " + rest + "}";
+}
+
+std::string shape(int hidden, int layers, int heads, int groups, int inner, int vocabulary) {
+  return concat("\"hidden_size\": ", hidden, ", \"num_hidden_layers\": ", layers,
+                ", \"num_attention_heads\": ", heads, ", \"num_key_value_heads\": ", groups,
+                ", \"intermediate_size\": ", inner, ", \"vocab_size\": ", vocabulary);
+}
+
+const std::string tied = ", \"tie_word_embeddings\": true";
+
+}  // namespace
+
+TEST_CASE("imported models have the published number of parameters, to the unit") {
+  const std::map<std::string, std::int64_t> published{
+      {gpt2(R"("n_embd": 768, "n_layer": 12, "n_head": 12, "n_inner": null)"), 124'439'808},
+      {gpt2(R"("n_embd": 768, "n_layer": 6, "n_head": 12)"), 81'912'576},
+      {gpt2(R"("n_embd": 1600, "n_layer": 48, "n_head": 25)"), 1'557'611'200},
+      {llama_like("llama", shape(2048, 22, 32, 4, 5632, 32000)), 1'100'048'384},
+      {llama_like("llama", shape(2048, 16, 32, 8, 8192, 128256) + tied), 1'235'814'400},
+      {llama_like("llama", shape(3072, 28, 24, 8, 8192, 128256) + ", \"head_dim\": 128" + tied),
+       3'212'749'824},
+      {llama_like("llama", shape(8192, 80, 64, 8, 28672, 128256)), 70'553'706'496},
+      {llama_like("mistral", shape(4096, 32, 32, 8, 14336, 32000)), 7'241'732'096},
+      {llama_like("mistral", shape(4096, 32, 32, 8, 14336, 32768)), 7'248'023'552},
+      {llama_like("qwen2", shape(896, 24, 14, 2, 4864, 151936) + tied), 494'032'768},
+      {llama_like("qwen2", shape(1536, 28, 12, 2, 8960, 151936) + tied), 1'543'714'304},
+      {llama_like("qwen2", shape(3584, 28, 28, 4, 18944, 152064)), 7'615'616'512},
+      {llama_like("qwen2", shape(8192, 80, 64, 8, 29568, 152064)), 72'706'203'648},
+  };
+  for (const auto& [config, count] : published) {
+    INFO(config);
+    const Model model = import_config(config);
+    CHECK(parameters(model) == count);
+    CHECK_NOTHROW(validate(model));
+  }
+}
+
+TEST_CASE("biases, head width and ties follow the keys") {
+  const std::string base = shape(64, 2, 4, 2, 96, 100);
+  const auto count = [&](const std::string& rest) {
+    return parameters(import_config(llama_like("llama", base + rest)));
+  };
+  const std::int64_t plain = count("");
+  CHECK(count(tied) == plain - 100 * 64);
+  CHECK(count(", \"attention_bias\": true") == plain + 2 * (64 + 2 * 32 + 64));
+  CHECK(count(", \"mlp_bias\": true") == plain + 2 * (2 * 96 + 64));
+  CHECK(count(", \"head_dim\": 32") == plain + 2 * (2 * 64 * 64 + 2 * 64 * 32));
+  CHECK(count(", \"head_dim\": null") == plain);
+  const std::int64_t qwen = parameters(import_config(llama_like("qwen2", base)));
+  CHECK(qwen == plain + 2 * (64 + 2 * 32));
+}
+
+TEST_CASE("GPT-2 may have an inner width and a head of its own") {
+  const Model model = import_config(gpt2(
+      R"("n_embd": 64, "n_layer": 2, "n_head": 4, "n_inner": 100, "tie_word_embeddings": false)"));
+  CHECK(model.transformer->feed_forward == 100);
+  CHECK(model.ties.empty());
+  CHECK(model.layers.back().parameters == 50257 * 64 + 2 * 64);
+}
+
+TEST_CASE("the text part of a larger model is found") {
+  const std::string text = llama_like("llama", shape(64, 2, 4, 2, 96, 100));
+  const Model model =
+      import_config("{\"model_type\": \"llava\", \"text_config\": " + text + ", \"x\": 1}");
+  CHECK(parameters(model) == parameters(import_config(text)));
+  CHECK(parameters(import_config("{\"text_config\": " + text + tied + "}")) ==
+        parameters(model) - 100 * 64);
+}
+
+TEST_CASE("a model is called what its folder is called") {
+  const std::string config = llama_like("llama", shape(64, 2, 4, 2, 96, 100));
+  CHECK(import_huggingface(config, "models/mine-7b/config.json").model.name == "mine-7b");
+  CHECK(import_huggingface(config, "mine.json").model.name == "mine");
+  CHECK(import_huggingface(config, "config.json").model.name == "llama");
+}
+
+TEST_CASE("what is missing or does not fit is named, never guessed") {
+  const auto complaint = [](const std::string& config) {
+    return message_of([&] { import_config(config); });
+  };
+  CHECK_THAT(complaint(llama_like("mixtral", shape(64, 2, 4, 2, 96, 100))),
+             ContainsSubstring("model_type: the layers of \"mixtral\" models are not known") &&
+                 ContainsSubstring("gpt2, llama, mistral and qwen2"));
+  CHECK_THAT(complaint(llama_like("lama", "\"a\": 1")),
+             ContainsSubstring("did you mean \"llama\"?"));
+  CHECK_THAT(complaint(llama_like("llama", "\"hidden_size\": 64, \"vocab_size\": 10")),
+             ContainsSubstring("config.json:1:1: the keys \"num_hidden_layers\", "
+                               "\"num_attention_heads\" and \"intermediate_size\" are missing"));
+  CHECK_THAT(complaint(gpt2(R"("n_embd": 768, "n_layer": 12)")),
+             ContainsSubstring("the key \"n_head\" is missing"));
+  CHECK_THAT(complaint("{\"num_hidden_layers\": 3}"),
+             ContainsSubstring("\"model_type\" is missing"));
+  CHECK_THAT(complaint(gpt2(R"("n_embd": 100, "n_layer": 12, "n_head": 12)")),
+             ContainsSubstring("n_head: 12 heads do not divide n_embd = 100"));
+  CHECK_THAT(complaint(llama_like("llama", shape(64, 2, 4, 3, 96, 100))),
+             ContainsSubstring("3 key-value heads do not divide the 4 attention heads"));
+  CHECK_THAT(complaint(llama_like("llama", shape(66, 2, 4, 2, 96, 100))),
+             ContainsSubstring("4 heads do not divide hidden_size = 66"));
+  CHECK_THAT(complaint(llama_like("llama", shape(64, 0, 4, 2, 96, 100))),
+             ContainsSubstring("num_hidden_layers: expected an integer from 1 to"));
+  CHECK_THAT(complaint(llama_like("llama", shape(-64, 2, 4, 2, 96, 100))),
+             ContainsSubstring("hidden_size: expected an integer from 1"));
+  CHECK_THAT(complaint(llama_like("llama", shape(2'000'000'000, 2, 4, 2, 96, 100))),
+             ContainsSubstring("hidden must be from 1"));
+  CHECK_THAT(complaint("{\"model_type\": 7}"), ContainsSubstring("expected a text, found 7"));
+}
+
+TEST_CASE("no importer throws when asked whether it knows a text") {
+  for (const Importer& importer : importers) {
+    INFO(importer.name);
+    for (const char* text :
+         {"", "{", "[1, 2]", "\xff\xfe", "node", "{\"format\": \"x\"}", "null"}) {
+      CHECK_NOTHROW(importer.recognise(text));
+    }
+    CHECK_FALSE(importer.recognise(""));
+    CHECK_FALSE(importer.recognise("{\"format\": \"stagecraft-model/1\"}"));
+    CHECK_FALSE(importer.summary.empty());
+  }
+}
