@@ -96,7 +96,7 @@ enum class BufferRole : std::uint8_t {
   output_gradient,   ///< arrives for the backward; from a next stage on the same device it is that
                      ///< one's input gradient
   input_gradient,    ///< the backward's result, until it is sent
-  workspace,
+  workspace,         ///< while one instruction computes
 };
 std::string_view to_string(BufferRole role);
 

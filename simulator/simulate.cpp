@@ -129,10 +129,11 @@ class Clock {
       advance(device);
     }
     for (int device = 0; device < program_.devices; ++device) {
-      if (state(device).cursor < program_.order[index(device)].size()) fail_stuck(device);
+      const std::vector<int>& order = program_.order[index(device)];
+      if (state(device).cursor < order.size()) fail_stuck(order[state(device).cursor]);
     }
     for (const Meeting& meeting : meetings_) {
-      if (!meeting.arrived.empty()) fail_waiting(meeting);
+      if (!meeting.arrived.empty()) fail_stuck(meeting.arrived.front());
     }
   }
 
@@ -155,7 +156,6 @@ class Clock {
     Time compute_free = 0;
     Time collective_free = 0;
     int last_collective = nobody;  ///< in this iteration; its end may not be known yet
-    int blocked_on = nobody;
     int next_sleeper = nobody;
   };
 
@@ -175,7 +175,6 @@ class Clock {
     for (; self.cursor < order.size(); ++self.cursor) {
       const int blocker = attempt(order[self.cursor], self);
       if (blocker == nobody) continue;
-      self.blocked_on = blocker;
       self.next_sleeper = sleepers_[index(blocker)];
       sleepers_[index(blocker)] = device;
       return;
@@ -270,55 +269,74 @@ class Clock {
     end_[index(i)] = end;
     for (int& sleeper = sleepers_[index(i)]; sleeper != nobody;) {
       awake_.push_back(sleeper);
-      state(sleeper).blocked_on = nobody;
       sleeper = state(sleeper).next_sleeper;
     }
   }
 
   // --- When nothing moves any more ---
 
-  /// "RF1.0 on device 1 (stage 1) waits for SF0.0 on device 0 (stage 0)".
-  std::string waiting(int device) {
-    const int at = program_.order[index(device)][state(device).cursor];
-    return concat(describe(program_, at), " waits for ",
-                  describe(program_, state(device).blocked_on));
-  }
+  /// What keeps a work from being done, and how.
+  struct Cause {
+    int work = nobody;
+    std::string_view how;
+  };
 
-  /// The device that must move before this one can: the blocker's own, or a member that has not
-  /// come to a collective.
-  int waits_for(int device) {
-    const int blocker = state(device).blocked_on;
-    if (!work(blocker).group) return device_of(blocker);
-    const Meeting& meeting = meetings_[index(*work(blocker).group)];
-    for (const int chunk : program_.groups[index(*work(blocker).group)].chunks) {
-      const bool came = std::any_of(meeting.arrived.begin(), meeting.arrived.end(),
-                                    [&](int member) { return work(member).chunk == chunk; });
-      if (!came) return program_.chunks[index(chunk)].device;
+  bool settled(int i) const { return end_[index(i)] != unknown; }
+
+  /// Something it waits for; a member that has not come to its collective; or what stands before it
+  /// in its device's order. None if it stands in no order.
+  std::optional<Cause> cause(int i) {
+    const IndexRange waits = work(i).waits;
+    for (int w = waits.first; w < waits.end; ++w) {
+      if (!settled(program_.waits[index(w)])) return Cause{program_.waits[index(w)], "waits for"};
     }
-    return device_of(blocker);
+    const Device& device = state(device_of(i));
+    const std::vector<int>& order = program_.order[index(device_of(i))];
+    if (device.last_collective == i) return missing_member(*work(i).group);
+    if (device.cursor == order.size()) return {};
+    const int head = order[device.cursor];
+    return Cause{head == i ? device.last_collective : head, "comes after"};
   }
 
-  /// Follows the waits from this device until one comes up again, or until a device that has
-  /// nothing left to do.
-  [[noreturn]] void fail_stuck(int device) {
-    std::vector<char> seen(devices_.size(), 0);
-    std::string chain;
-    while (state(device).blocked_on != nobody && seen[index(device)] == 0) {
-      seen[index(device)] = 1;
-      if (!chain.empty()) chain += ", ";
-      chain += waiting(device);
-      device = waits_for(device);
+  std::optional<Cause> missing_member(int group) {
+    const std::vector<int>& arrived = meetings_[index(group)].arrived;
+    for (int i = 0; i < static_cast<int>(program_.work.size()); ++i) {
+      const bool came = std::find(arrived.begin(), arrived.end(), i) != arrived.end();
+      if (work(i).group == group && !settled(i) && !came) return Cause{i, "waits for"};
     }
-    const bool cycle = state(device).blocked_on != nobody;
-    if (!cycle) chain += concat(", which device ", device, " never does");
-    throw Error(ErrorKind::check, concat(cycle ? "simulate: devices wait for each other: "
-                                               : "simulate: a wait never ends: ",
-                                         chain));
+    return {};
   }
 
-  [[noreturn]] void fail_waiting(const Meeting& meeting) {
-    throw Error(ErrorKind::check, concat("simulate: ", describe(program_, meeting.arrived.front()),
-                                         " waits for members that never come"));
+  std::string name(int i) const {
+    return concat(to_string(work(i).instruction), " on device ", device_of(i));
+  }
+
+  /// From cause to cause, until one comes up again: that is the cycle.
+  [[noreturn]] void fail_stuck(int i) {
+    std::vector<Cause> chain{{i, ""}};
+    while (true) {
+      const std::optional<Cause> next = cause(chain.back().work);
+      if (!next) fail_never(chain.front().work, chain.back().work);
+      const auto again = std::find_if(chain.begin(), chain.end(),
+                                      [&](const Cause& link) { return link.work == next->work; });
+      chain.push_back(*next);
+      if (again != chain.end() - 1) fail_cycle(chain, next->work);
+    }
+  }
+
+  [[noreturn]] void fail_never(int waiting, int never) {
+    throw Error(ErrorKind::check, concat("simulate: ", name(waiting),
+                                         " waits for ever: ", name(never), " is never issued"));
+  }
+
+  [[noreturn]] void fail_cycle(const std::vector<Cause>& chain, int first) {
+    std::string text;
+    for (const Cause& link : chain) {
+      if (!text.empty()) text += concat(" ", link.how, " ");
+      if (!text.empty() || link.work == first) text += name(link.work) + ", which";
+    }
+    text.resize(text.size() - std::string_view(", which").size());
+    throw Error(ErrorKind::check, "simulate: devices wait for each other: " + text);
   }
 
   const Program& program_;

@@ -4,12 +4,13 @@
 //
 //   work               RF      F      SF      RB      B      SB          RF   F   SF   RB   R   B
 //   input              [---------------------------------]               [----------------------]
-//   saved                      [-------------------------]                    [-]           [---]
+//   saved                      [-------------------------]                                  [---]
 //   output                     [-------]                                      [----]
 //   output gradient                           [----------]                              [-------]
 //   input gradient                                       [----]                             [- - -
 //   workspace                  [-]                       [-]                  [-]           [-][-]
 //
+// A forward that is recomputed later leaves nothing: what it would have saved is workspace, too.
 // With the backward split in two, I takes B's place, the input stays until W has ended, and I
 // leaves `saved_for_weight` for W. Where neighbouring stages share a device nothing is sent: the
 // producer writes the consumer's input, and the consumer's backward the producer's output gradient.
@@ -132,7 +133,7 @@ class BufferMaker {
 
     live(BufferRole::input, memory.input, input_arrives(chunk, microbatch),
          {here.weight.value_or(backward)});
-    if (here.recompute) live(BufferRole::saved, memory.saved, {forward}, {forward});
+    if (here.recompute) live(BufferRole::workspace, memory.saved, {forward}, {forward});
     live(BufferRole::saved, memory.saved, {here.recompute.value_or(forward)}, {backward});
     if (here.weight) {
       live(BufferRole::saved_for_weight, memory.saved_for_weight, {backward}, {*here.weight});

@@ -150,17 +150,18 @@ class NominalRun {
   int remaining_ = 0;
 };
 
-/// All work by start, then operation, then number: a send stands right before its receive.
-std::vector<int> global_order(const std::vector<int>& operation,
+/// All work by start, then operation, then number: a send stands right before its receive. At equal
+/// starts communication comes first, so that whoever issues instructions one by one starts it
+/// before the next long computation.
+std::vector<int> global_order(const std::vector<Work>& work, const std::vector<int>& operation,
                               const std::vector<std::int64_t>& start) {
-  std::vector<int> order(operation.size());
+  std::vector<int> order(work.size());
   std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(), [&](int a, int b) {
-    const auto key = [&](int i) {
-      return std::tuple(start[index(operation[index(i)])], operation[index(i)], i);
-    };
-    return key(a) < key(b);
-  });
+  const auto key = [&](int i) {
+    const int first = operation[index(i)];
+    return std::tuple(start[index(first)], work[index(i)].lane == Lane::compute, first, i);
+  };
+  std::sort(order.begin(), order.end(), [&](int a, int b) { return key(a) < key(b); });
   return order;
 }
 
@@ -194,7 +195,7 @@ void renumber(Draft& draft, const std::vector<int>& order) {
 void order_communication(Draft& draft) {
   const std::vector<int> operation = operations(draft);
   const std::vector<std::int64_t> start = NominalRun(draft, operation).run();
-  renumber(draft, global_order(operation, start));
+  renumber(draft, global_order(draft.program.work, operation, start));
   Program& program = draft.program;
   program.order.resize(index(program.devices));
   for (std::size_t i = 0; i < program.work.size(); ++i) {

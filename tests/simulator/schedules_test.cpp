@@ -1,0 +1,290 @@
+#include "simulator/schedules.hpp"
+
+#include <filesystem>
+#include <sstream>
+
+#include "profiles/error.hpp"
+#include "profiles/json.hpp"
+#include "profiles/text.hpp"
+#include "tests/catch.hpp"
+#include "tests/simulator/support.hpp"
+
+using namespace stagecraft;
+using namespace stagecraft::tests;
+
+namespace {
+
+struct Oracle {
+  std::string file;
+  std::string schedule;
+  ScheduleShape shape;
+};
+
+/// Published orders of p = 4 that our generators reproduce.
+std::vector<Oracle> oracles() {
+  const auto shape = [](int m, int v, std::optional<int> group, std::vector<int> warm_up) {
+    return ScheduleShape{.devices = 4,
+                         .microbatches = m,
+                         .virtual_stages = v,
+                         .group = group,
+                         .warm_up = std::move(warm_up)};
+  };
+  return {{"gpipe_p4_m8", "gpipe", shape(8, 1, {}, {})},
+          {"1f1b_p4_m8", "1f1b", shape(8, 1, {}, {})},
+          {"dapple_pb_p4_m8", "1f1b", shape(8, 1, {}, deep_warm_up(4))},
+          {"interleaved_p4_m8_v2", "interleaved", shape(8, 2, {}, {})},
+          {"interleaved_p4_m8_v2_N8", "interleaved", shape(8, 2, 8, {})},
+          {"interleaved_p4_m10_v2_N5", "interleaved", shape(10, 2, 5, {})}};
+}
+
+std::filesystem::path oracle_folder() {
+  return std::filesystem::path(STAGECRAFT_SHARED) / "oracles" / "schedules";
+}
+
+/// "1F3,1B3": stage, letter, microbatch; one line per device.
+std::vector<std::vector<Instruction>> read_orders(const std::string& text) {
+  std::vector<std::vector<Instruction>> devices;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    auto& order = devices.emplace_back();
+    for (const std::string& cell : split(trim(line), ',')) {
+      const std::size_t letter = cell.find_first_of("FB");
+      order.push_back({cell[letter] == 'F' ? Op::forward : Op::backward,
+                       std::stoi(cell.substr(0, letter)), std::stoi(cell.substr(letter + 1))});
+    }
+  }
+  return devices;
+}
+
+/// "57/2" of a unit of 840 ns, which all fractions in the file divide.
+Duration read_time(const std::string& text) {
+  const std::size_t slash = text.find('/');
+  const long numerator = std::stol(text.substr(0, slash));
+  const long denominator = slash == std::string::npos ? 1 : std::stol(text.substr(slash + 1));
+  return Duration{840 * numerator / denominator};
+}
+
+std::vector<Duration> read_times(const Json& json) {
+  std::vector<Duration> times;
+  for (const Json& element : json.elements()) times.push_back(read_time(element.string()));
+  return times;
+}
+
+std::vector<int> read_counts(const Json& json) {
+  std::vector<int> counts;
+  for (const Json& element : json.elements()) counts.push_back(element.small_integer(0, 1000));
+  return counts;
+}
+
+std::string message_of(const ScheduleShape& shape, Schedule (*generate)(const ScheduleShape&)) {
+  try {
+    generate(shape);
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::usage);
+    return error.message();
+  }
+  return "";
+}
+
+ScheduleShape plain(int devices, int microbatches) {
+  return {.devices = devices,
+          .microbatches = microbatches,
+          .virtual_stages = 1,
+          .group = {},
+          .warm_up = {}};
+}
+
+}  // namespace
+
+TEST_CASE("orders equal the published ones, action by action") {
+  if (!std::filesystem::exists(oracle_folder())) SKIP("no reference data at " STAGECRAFT_SHARED);
+  for (const Oracle& oracle : oracles()) {
+    CAPTURE(oracle.file);
+    const Schedule schedule = find_schedule(oracle.schedule).generate(oracle.shape);
+    CHECK(schedule.devices == read_orders(read_file(oracle_folder() / (oracle.file + ".csv"))));
+  }
+}
+
+TEST_CASE("times, peaks and messages equal the published ones") {
+  if (!std::filesystem::exists(oracle_folder())) SKIP("no reference data at " STAGECRAFT_SHARED);
+  const Json file = Json::read(oracle_folder() / "oracles.json");
+  struct Setting {
+    std::string name;
+    int forward, backward;
+  };
+  for (const Oracle& oracle : oracles()) {
+    for (const Setting& setting : {Setting{"f1i1w1", 1, 2}, Setting{"f10i12w8", 10, 20}}) {
+      CAPTURE(oracle.file, setting.name);
+      const Json expected = file[oracle.file];
+      const Json result = expected["results"][setting.name];
+      const Timeline timeline =
+          run(find_schedule(oracle.schedule).generate(oracle.shape),
+              chunk_costs(setting.forward * Duration{840}, setting.backward * Duration{840},
+                          oracle.shape.virtual_stages));
+      CHECK(step_time(timeline) == read_time(result["T"].string()));
+      CHECK(span_times(timeline) == read_times(result["span"]));
+      CHECK(busy_times(timeline) == read_times(result["busy"]));
+      CHECK(peak_in_flight(timeline) == read_counts(result["peak_until_input_grad"]));
+      CHECK(peak_in_flight(timeline, false) == read_counts(result["peak_until_weight_grad"]));
+      CHECK(messages_sent(timeline, Op::send_activation) == read_counts(expected["sends_fwd"]));
+      CHECK(messages_sent(timeline, Op::send_gradient) == read_counts(expected["sends_bwd"]));
+    }
+  }
+}
+
+TEST_CASE("every schedule is valid and sums gradients in ascending order") {
+  const ScheduleKind kind = GENERATE(from_range(schedule_kinds));
+  CAPTURE(std::string(kind.name));
+  for (int p = 1; p <= 6; ++p) {
+    for (const int m : {p, 2 * p, 5 * p}) {
+      const Schedule schedule = kind.generate(plain(p, m));
+      CHECK(schedule.name == kind.name);
+      CHECK_NOTHROW(validate(schedule));
+      for (const auto& order : schedule.devices) {
+        int next = 0;
+        for (const Instruction& instruction : order) {
+          if (instruction.op == Op::backward) CHECK(instruction.microbatch == next++);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("names and aliases find their schedule, other words a suggestion") {
+  CHECK(find_schedule("1f1b").generate == one_f_one_b);
+  CHECK(find_schedule("pipedream-flush").name == "1f1b");
+  CHECK(find_schedule("vpp").name == "interleaved");
+  CHECK_THROWS_WITH(find_schedule("1f1bb"), ContainsSubstring("did you mean \"1f1b\"?"));
+}
+
+TEST_CASE("1F1B takes any warm-up that does not grow along the pipeline") {
+  ScheduleShape shape = plain(3, 4);
+  shape.warm_up = {9, 2, 1};
+  const Schedule schedule = one_f_one_b(shape);
+  CHECK(schedule.devices[0] == gpipe(plain(3, 4)).devices[0]);
+  CHECK(peak_in_flight(schedule) == std::vector{4, 2, 1});
+
+  shape.warm_up = {2, 3, 1};
+  CHECK_THAT(message_of(shape, one_f_one_b), ContainsSubstring("nearest legal value: 2"));
+  shape.warm_up = {2, 1};
+  CHECK_THAT(message_of(shape, one_f_one_b), ContainsSubstring("lists 2 devices; expected 3"));
+  shape.warm_up = {1, 1, 0};
+  CHECK_THAT(message_of(shape, one_f_one_b), ContainsSubstring("at least 1, not 0"));
+}
+
+TEST_CASE("what a schedule has no use for is refused, not ignored") {
+  ScheduleShape shape = plain(2, 4);
+  shape.virtual_stages = 2;
+  CHECK_THAT(message_of(shape, gpipe), ContainsSubstring("virtual stages must be 1"));
+  CHECK_THAT(message_of(shape, one_f_one_b), ContainsSubstring("interleaved takes more"));
+  shape.warm_up = {2, 1};
+  CHECK_THAT(message_of(shape, interleaved), ContainsSubstring("warm-up"));
+  shape = plain(2, 4);
+  shape.group = 2;
+  CHECK_THAT(message_of(shape, gpipe), ContainsSubstring("group"));
+  CHECK_THAT(message_of(shape, one_f_one_b), ContainsSubstring("group"));
+  CHECK_THAT(message_of(plain(0, 4), gpipe), ContainsSubstring("devices must be at least 1"));
+  CHECK_THAT(message_of(plain(2, 0), one_f_one_b), ContainsSubstring("microbatches must be"));
+}
+
+TEST_CASE("interleaved with one stage per device is 1F1B") {
+  for (const Shape& shape : plain_shapes()) {
+    CHECK(interleaved(plain(shape.devices, shape.microbatches)).devices ==
+          one_f_one_b(plain(shape.devices, shape.microbatches)).devices);
+  }
+}
+
+TEST_CASE("interleaved refuses groups that cannot work and names ones that do") {
+  ScheduleShape shape = plain(4, 6);
+  shape.virtual_stages = 2;
+  // 6 mod 4 = 2: the last group of two would not last a round trip through four devices.
+  const std::string ragged = message_of(shape, interleaved);
+  CHECK_THAT(ragged, ContainsSubstring("nearest legal microbatches for this group: 4 or 8"));
+  CHECK_THAT(ragged, ContainsSubstring("nearest legal group for 6 microbatches: 6"));
+
+  shape.microbatches = 10;
+  CHECK_THAT(message_of(shape, interleaved),
+             ContainsSubstring("nearest legal group for 10 microbatches: 5"));
+  shape.group = 5;
+  CHECK_NOTHROW(interleaved(shape));
+  shape.group = 6;  // 10 mod 6 = 4 >= 4: a ragged last group, long enough
+  CHECK_NOTHROW(interleaved(shape));
+  shape.group = 3;
+  CHECK_THAT(message_of(shape, interleaved), ContainsSubstring("devices <= group"));
+  shape.microbatches = 3;
+  shape.group.reset();
+  CHECK_THAT(message_of(shape, interleaved),
+             ContainsSubstring("nearest legal microbatches for this group: 4"));
+}
+
+TEST_CASE("whatever interleaved accepts runs, and what it refuses for its group would not") {
+  const ChunkCosts costs = chunk_costs(10ms, 20ms);
+  for (int p = 1; p <= 5; ++p) {
+    for (int m = 1; m <= 14; ++m) {
+      for (int group = 1; group <= 14; ++group) {
+        ScheduleShape shape = plain(p, m);
+        shape.virtual_stages = 2;
+        shape.group = group;
+        const bool legal = p <= group && group <= m && (m % group == 0 || m % group >= p);
+        CAPTURE(p, m, group);
+        if (legal) {
+          CHECK_NOTHROW(run(interleaved(shape), costs));
+        } else {
+          CHECK_FALSE(message_of(shape, interleaved).empty());
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a schedule with work missing, doubled, misplaced or out of order is invalid") {
+  const Schedule good = one_f_one_b(plain(2, 2));
+  CHECK_NOTHROW(validate(good));
+
+  Schedule missing = good;
+  missing.devices[1].pop_back();
+  CHECK_THROWS_WITH(validate(missing),
+                    ContainsSubstring("stage 1 has no backward of microbatch 1"));
+
+  Schedule doubled = good;
+  doubled.devices[0].push_back({Op::forward, 0, 0});
+  CHECK_THROWS_WITH(validate(doubled), ContainsSubstring("F0.0 repeats"));
+
+  Schedule misplaced = good;
+  misplaced.devices[0].push_back({Op::forward, 1, 0});
+  CHECK_THROWS_WITH(validate(misplaced), ContainsSubstring("but stage 1 is on device 1"));
+
+  Schedule early = good;
+  std::swap(early.devices[1][0], early.devices[1][1]);
+  CHECK_THROWS_WITH(validate(early), ContainsSubstring("B1.0 comes before its forward"));
+
+  Schedule foreign = good;
+  foreign.devices[0].push_back({Op::update, 0, 0});
+  CHECK_THROWS_WITH(validate(foreign), ContainsSubstring("only F, B, I, W and R"));
+
+  Schedule half = good;
+  half.devices[1] = {
+      {Op::forward, 1, 0}, {Op::backward_input, 1, 0}, {Op::forward, 1, 1}, {Op::backward, 1, 1}};
+  CHECK_THROWS_WITH(validate(half), ContainsSubstring("stage 1 has no weight gradient"));
+  half.devices[1].push_back({Op::backward_weight, 1, 0});
+  CHECK_NOTHROW(validate(half));
+
+  Schedule late = good;
+  late.devices[1].push_back({Op::recompute, 1, 0});
+  CHECK_THROWS_WITH(validate(late), ContainsSubstring("R1.0 comes after its backward"));
+}
+
+TEST_CASE("counted from the order alone, weight gradients that wait keep activations longer") {
+  const Schedule schedule{.name = "split",
+                          .stages = 1,
+                          .microbatches = 2,
+                          .device_of_stage = {0},
+                          .devices = {{{Op::forward, 0, 0},
+                                       {Op::backward_input, 0, 0},
+                                       {Op::forward, 0, 1},
+                                       {Op::backward_input, 0, 1},
+                                       {Op::backward_weight, 0, 0},
+                                       {Op::backward_weight, 0, 1}}}};
+  CHECK(peak_in_flight(schedule, true) == std::vector{1});
+  CHECK(peak_in_flight(schedule, false) == std::vector{2});
+}

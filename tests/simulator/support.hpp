@@ -1,0 +1,208 @@
+// What the simulator's tests share: shapes to sweep, and small programs to look at.
+
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "simulator/lower.hpp"
+#include "simulator/schedules.hpp"
+#include "simulator/simulate.hpp"
+
+namespace stagecraft::tests {
+
+using namespace std::chrono_literals;
+
+inline std::size_t at(int i) {
+  return static_cast<std::size_t>(i);
+}
+
+/// Device costs of one microbatch; a virtual stage takes 1/v of them.
+inline ChunkCosts chunk_costs(Duration forward, Duration backward, int virtual_stages = 1) {
+  return {.forward = forward / virtual_stages,
+          .backward = backward / virtual_stages,
+          .backward_input = {},
+          .backward_weight = {},
+          .recompute = forward / virtual_stages,
+          .update = {}};
+}
+
+inline Timeline run(const Schedule& schedule, const ChunkCosts& costs,
+                    Duration transfer = Duration{0}, const LowerOptions& options = {}) {
+  const Program program = lower(schedule, options);
+  return simulate(program, uniform(program, costs, transfer));
+}
+
+/// "F0.0 SF0.0 …": one device's issue order, one lane of it or all.
+inline std::string order_text(const Program& program, int device) {
+  std::string text;
+  for (const int item : program.order[at(device)]) {
+    text += (text.empty() ? "" : " ") + to_string(program.work[at(item)].instruction);
+  }
+  return text;
+}
+
+inline int device_of(const Program& program, int work) {
+  return program.chunks[at(program.work[at(work)].chunk)].device;
+}
+
+inline std::vector<int> waits_of(const Program& program, int work) {
+  const IndexRange range = program.work[at(work)].waits;
+  return {begin_of(program.waits, range), end_of(program.waits, range)};
+}
+
+/// DAPPLE's policy B.
+inline std::vector<int> deep_warm_up(int devices) {
+  std::vector<int> warm_up;
+  for (int r = 0; r < devices; ++r) warm_up.push_back(2 * (devices - r) - 1);
+  return warm_up;
+}
+
+struct Shape {
+  int devices = 1;
+  int microbatches = 1;
+};
+
+/// Every number of devices up to 16, with fewer, as many, and more microbatches.
+inline std::vector<Shape> plain_shapes() {
+  std::vector<Shape> shapes;
+  for (int p = 1; p <= 16; ++p) {
+    for (const int m : {1, 2, 3, 7, 16, 33}) shapes.push_back({p, m});
+  }
+  return shapes;
+}
+
+/// Legal interleaved shapes with at least two stages per device, whole and ragged groups among
+/// them.
+inline std::vector<ScheduleShape> interleaved_shapes() {
+  std::vector<ScheduleShape> shapes;
+  for (const int p : {1, 2, 3, 4, 5, 8}) {
+    for (const int v : {2, 3, 4}) {
+      for (const int group : {p, p + 1, 2 * p}) {
+        for (const int m : {group, group + p, 2 * group, 3 * group + p}) {
+          if (m % group != 0 && m % group < p) continue;
+          shapes.push_back({.devices = p,
+                            .microbatches = m,
+                            .virtual_stages = v,
+                            .group = group,
+                            .warm_up = {}});
+        }
+      }
+    }
+  }
+  return shapes;
+}
+
+/// Numbers that are the same on every machine (distributions of the standard library are not).
+class Random {
+ public:
+  explicit Random(unsigned seed) : bits_(seed) {}
+  /// In [0, end).
+  int below(int end) { return static_cast<int>(bits_() % static_cast<unsigned>(end)); }
+  /// In [first, last].
+  int between(int first, int last) { return first + below(last - first + 1); }
+
+ private:
+  std::mt19937 bits_;
+};
+
+/// Any order that can be carried out: devices take turns at random, each doing some instruction
+/// whose inputs exist. Stages are anywhere, backwards in any order, whole or in two halves.
+inline Schedule random_schedule(Random& random) {
+  const int devices = random.between(1, 4);
+  const int stages = random.between(devices, 6);
+  const int microbatches = random.between(1, 5);
+  const bool halves = random.below(2) == 1;
+  Schedule schedule{.name = "random",
+                    .stages = stages,
+                    .microbatches = microbatches,
+                    .device_of_stage = {},
+                    .devices = {}};
+  for (int s = 0; s < stages; ++s) {
+    schedule.device_of_stage.push_back(s < devices ? s : random.below(devices));
+  }
+  schedule.devices.resize(at(devices));
+  struct State {
+    bool forward = false, backward = false, weight = false;
+  };
+  std::vector<std::vector<State>> done(at(stages), std::vector<State>(at(microbatches)));
+  while (true) {
+    std::vector<Instruction> possible;
+    for (int s = 0; s < stages; ++s) {
+      for (int m = 0; m < microbatches; ++m) {
+        const State& here = done[at(s)][at(m)];
+        const bool fed = s == 0 || done[at(s - 1)][at(m)].forward;
+        const bool answered = s + 1 == stages || done[at(s + 1)][at(m)].backward;
+        if (!here.forward && fed) possible.push_back({Op::forward, s, m});
+        if (here.forward && !here.backward && answered) {
+          possible.push_back({halves ? Op::backward_input : Op::backward, s, m});
+        }
+        if (here.backward && !here.weight) possible.push_back({Op::backward_weight, s, m});
+      }
+    }
+    if (possible.empty()) return schedule;
+    const Instruction chosen = possible[at(random.below(static_cast<int>(possible.size())))];
+    State& here = done[at(chosen.stage)][at(chosen.microbatch)];
+    if (chosen.op == Op::forward) here.forward = true;
+    if (chosen.op == Op::backward || chosen.op == Op::backward_input) here.backward = true;
+    if (chosen.op == Op::backward || chosen.op == Op::backward_weight) here.weight = true;
+    const int device = schedule.device_of_stage[at(chosen.stage)];
+    schedule.devices[at(device)].push_back(chosen);
+  }
+}
+
+/// Replicas for every pipeline device, sizes of everything, recomputation and ties here and there.
+inline LowerOptions random_options(Random& random, const Schedule& schedule) {
+  LowerOptions options;
+  options.replica_policy = random.below(2) == 1 ? ReplicaPolicy::split : ReplicaPolicy::round_robin;
+  options.rows = random.between(3, 7);
+  std::vector<std::vector<int>> replicas;
+  int devices = 0;
+  for (std::size_t d = 0; d < schedule.devices.size(); ++d) {
+    auto& list = replicas.emplace_back();
+    for (int count = random.between(1, 3); count > 0; --count) list.push_back(devices++);
+  }
+  for (int s = 0; s < schedule.stages; ++s) {
+    options.replicas.push_back(replicas[at(schedule.device_of_stage[at(s)])]);
+    options.recompute.push_back(random.below(2) == 1 ? Recompute::full : Recompute::none);
+    options.boundary.push_back(random.between(1, 500));
+    auto& memory = options.memory.emplace_back();
+    for (std::size_t r = 0; r < options.replicas.back().size(); ++r) {
+      memory.push_back({.parameters = random.below(1000),
+                        .gradients = random.below(1000),
+                        .optimizer = random.below(1000),
+                        .saved = random.below(5000),
+                        .saved_for_weight = random.below(2000),
+                        .input = random.below(500),
+                        .output = random.below(500),
+                        .workspace = random.below(800)});
+    }
+  }
+  if (schedule.stages > 1 && random.below(2) == 1) {
+    options.ties.push_back({.owner = 0, .user = schedule.stages - 1, .bytes = 64});
+  }
+  return options;
+}
+
+inline Costs random_costs(Random& random, const Program& program, int most = 50) {
+  const auto time = [&] { return Duration{random.below(most + 1)}; };
+  Costs costs;
+  for (std::size_t i = 0; i < program.chunks.size(); ++i) {
+    costs.chunks.push_back({.forward = time(),
+                            .backward = time(),
+                            .backward_input = time(),
+                            .backward_weight = time(),
+                            .recompute = time(),
+                            .update = time()});
+  }
+  for (std::size_t i = 0; i < program.channels.size(); ++i) {
+    costs.channels.push_back({.latency = time(), .occupancy = time()});
+  }
+  for (std::size_t i = 0; i < program.groups.size(); ++i) costs.groups.push_back(time());
+  return costs;
+}
+
+}  // namespace stagecraft::tests
