@@ -21,6 +21,14 @@ void check_cost(const std::string& place, const LayerCost& cost) {
   if (std::ranges::any_of(sizes, [](Bytes size) { return size < 0; })) {
     fail(place, ": a size is negative");
   }
+  // Far above anything real, and low enough that sums over thousands of layers stay within 64 bits.
+  constexpr std::int64_t most = 1'000'000'000'000'000;
+  if (std::ranges::any_of(times, [](Duration time) { return time.count() > most; })) {
+    fail(place, ": a time is above ", format_duration(Duration(most)));
+  }
+  if (std::ranges::any_of(sizes, [](Bytes size) { return size > most; })) {
+    fail(place, ": a size is above ", format_bytes(most));
+  }
   if (!std::isfinite(cost.spread) || cost.spread < 0)
     fail(place, ": the spread is negative or not finite");
 }

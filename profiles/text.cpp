@@ -39,7 +39,7 @@ std::string lower_case(std::string_view text) {
 }  // namespace
 
 std::string closest(std::string_view word, const std::vector<std::string>& known) {
-  std::size_t best = std::max<std::size_t>(1, word.size() / 3) + 1;
+  std::size_t best = std::max<std::size_t>(1, (word.size() + 2) / 3) + 1;
   std::string answer;
   for (const std::string& candidate : known) {
     const std::size_t away = distance(lower_case(word), lower_case(candidate));

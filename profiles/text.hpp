@@ -9,7 +9,7 @@
 namespace stagecraft {
 
 /// The known word closest to `word` by Damerau-Levenshtein distance, if it is at most
-/// max(1, length / 3) away; otherwise empty.
+/// a third of its length (rounded up) away; otherwise empty.
 std::string closest(std::string_view word, const std::vector<std::string>& known);
 
 /// Throws `unknown WHAT "word"; known WHATs: a b c …; did you mean "a"?` of kind `usage`.

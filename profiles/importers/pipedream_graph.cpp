@@ -43,14 +43,22 @@ std::vector<Piece> pieces_of(const Line& line, std::string_view between) {
   }
 }
 
+/// Sums of sizes stay within 64 bits.
+Bytes read_size(const std::string& text) {
+  constexpr Bytes most = 1'000'000'000'000'000;
+  const Bytes size = parse_bytes(text + "B");
+  if (size > most) fail("\"", text, "\" is above ", format_bytes(most));
+  return size;
+}
+
 /// A list `[a; b; c]` (several tensors) counts as its sum.
-Bytes read_sizes(std::string_view text) {
-  const bool list = text.starts_with('[') && text.ends_with(']');
-  if (!list) return parse_bytes(std::string(text) + "B");
+Bytes read_sizes(const std::string& text) {
+  if (!text.starts_with('[') || !text.ends_with(']')) return read_size(text);
+  const std::vector<std::string> parts = split(text.substr(1, text.size() - 2), ';');
+  constexpr std::size_t most_parts = 1000;
+  if (parts.size() > most_parts) fail("more than ", most_parts, " tensors");
   Bytes sum = 0;
-  for (const std::string& part : split(text.substr(1, text.size() - 2), ';')) {
-    if (__builtin_add_overflow(sum, parse_bytes(part + "B"), &sum)) fail("the sum is too large");
-  }
+  for (const std::string& part : parts) sum += read_size(trim(part));
   return sum;
 }
 
