@@ -30,6 +30,12 @@ std::size_t distance(std::string_view a, std::string_view b) {
   return last[b.size()];
 }
 
+/// "strategies" for "strategy", "schedules" for "schedule".
+std::string plural(std::string_view noun) {
+  if (!noun.ends_with('y')) return concat(noun, "s");
+  return concat(noun.substr(0, noun.size() - 1), "ies");
+}
+
 std::string lower_case(std::string_view text) {
   std::string result(text);
   for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -53,7 +59,7 @@ std::string closest(std::string_view word, const std::vector<std::string>& known
 void fail_unknown(std::string_view what, std::string_view word,
                   const std::vector<std::string>& known) {
   std::string message = concat("unknown ", what, " \"", word, "\"");
-  if (!known.empty()) message += concat("; known ", what, "s:");
+  if (!known.empty()) message += concat("; known ", plural(what), ":");
   for (const std::string& name : known) message += " " + name;
   const std::string suggestion = closest(word, known);
   if (!suggestion.empty()) message += concat("; did you mean \"", suggestion, "\"?");

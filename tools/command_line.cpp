@@ -158,7 +158,7 @@ int parse_and_run(int argc, const char* const* argv) {
     }
     return exit_ok;
   } catch (const CLI::ParseError& error) {
-    fail_usage(error.what());
+    fail_usage(error.what(), "; see stagecraft ", argv[1], " --help");
   }
   for (Verb& verb : verbs) {
     if (verb.app->parsed()) return run_verb(verb);

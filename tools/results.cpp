@@ -56,11 +56,11 @@ std::string layer_names(const Model& model, LayerRange layers) {
 namespace {
 
 std::string device_list(const Stage& stage) {
-  std::string text;
+  std::vector<int> devices;
   for (const auto& replica : stage.devices) {
-    for (const int device : replica) text += (text.empty() ? "" : " ") + std::to_string(device);
+    devices.insert(devices.end(), replica.begin(), replica.end());
   }
-  return text;
+  return fmt::format("{}", fmt::join(devices, " "));
 }
 
 /// The highest peak among the devices of a stage.
@@ -93,21 +93,20 @@ std::string plan_table(const Plan& plan, const Model& model, const Prediction& p
 }
 
 std::string plan_sentence(const Plan& plan) {
-  std::string replicas;
-  bool replicated = false;
-  for (const Stage& stage : plan.stages) {
-    replicas += (replicas.empty() ? "" : "-") + std::to_string(stage.devices.size());
-    replicated = replicated || stage.devices.size() > 1;
+  std::vector<std::size_t> replicas;
+  for (const Stage& stage : plan.stages) replicas.push_back(stage.devices.size());
+  const bool replicated = *std::max_element(replicas.begin(), replicas.end()) > 1;
+  const auto counted = [](std::int64_t count, std::string_view one, std::string_view several) {
+    return fmt::format("{} {}", count, count == 1 ? one : several);
+  };
+  std::string text = counted(static_cast<std::int64_t>(plan.stages.size()), "stage", "stages");
+  if (replicated) text += fmt::format(" with {} replicas", fmt::join(replicas, "-"));
+  if (plan.schedule.virtual_stages > 1) {
+    text += fmt::format(", {} per device", plan.schedule.virtual_stages);
   }
-  const std::size_t stages = plan.stages.size();
-  return fmt::format("{} stage{}{}{}, {}, {} microbatch{} of {} sample{}", stages,
-                     stages == 1 ? "" : "s", replicated ? " with " + replicas + " replicas" : "",
-                     plan.schedule.virtual_stages > 1
-                         ? fmt::format(", {} per device", plan.schedule.virtual_stages)
-                         : "",
-                     plan.schedule.name, plan.batch.microbatches,
-                     plan.batch.microbatches == 1 ? "" : "es", plan.batch.microbatch,
-                     plan.batch.microbatch == 1 ? "" : "s");
+  return fmt::format("{}, {}, {} of {}", text, plan.schedule.name,
+                     counted(plan.batch.microbatches, "microbatch", "microbatches"),
+                     counted(plan.batch.microbatch, "sample", "samples"));
 }
 
 std::string prediction_sentence(const Prediction& prediction) {

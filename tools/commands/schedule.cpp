@@ -1,6 +1,7 @@
 // stagecraft schedule list | show NAME: what schedules there are, and the order one gives to each
 // device.
 
+#include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
@@ -37,8 +38,9 @@ int list(Console& console) {
                     {"placement", to_string(kind.placement)},
                     {"synchronous", kind.synchronous},
                     {"weight_versions", kind.weight_versions}});
-    table.row({std::string(kind.name), join_words(aliases), std::string(to_string(kind.placement)),
-               std::string(kind.constraints), std::string(kind.summary)});
+    table.row({std::string(kind.name), fmt::format("{}", fmt::join(aliases, ", ")),
+               std::string(to_string(kind.placement)), std::string(kind.constraints),
+               std::string(kind.summary)});
   }
   console.print(table.text(console.unicode()));
   console.result({{"schedules", std::move(rows)}});

@@ -144,11 +144,8 @@ ordered_json outcome_json(const Outcome& outcome, int iterations) {
 }
 
 std::string sentence(const Timeline& timeline) {
-  const std::vector<int> held = peak_in_flight(timeline);
-  std::string in_flight;
-  for (const int count : held) in_flight += (in_flight.empty() ? "" : " ") + std::to_string(count);
   return fmt::format("step {}   bubble {}   in flight {}\n", format_duration(step_time(timeline)),
-                     percent(bubble(timeline)), in_flight);
+                     percent(bubble(timeline)), fmt::join(peak_in_flight(timeline), " "));
 }
 
 std::string sweep_table(const std::vector<Outcome>& outcomes, bool unicode) {
