@@ -1,7 +1,7 @@
 // Messages between two ranks that are threads: there and back for latency and bandwidth, and a sum
 // over both.
 
-#include <chrono>
+#include <algorithm>
 #include <cmath>
 #include <thread>
 
@@ -69,20 +69,24 @@ double all_reduce(Bytes bytes) {
   return median_round(both, both);
 }
 
-Bandwidth bandwidth(Bytes bytes, double nanoseconds) {
-  return {std::llround(static_cast<double>(bytes) / std::max(nanoseconds, 1.0) * 1e9)};
+// From the time that the message takes longer than an empty one. Both vary; it is at least half of
+// its own.
+Bandwidth bandwidth(Bytes bytes, double message, double empty) {
+  const double time = std::max({message - empty, message / 2, 1.0});
+  return {std::llround(static_cast<double>(bytes) / time * 1e9)};
 }
 
 }  // namespace
 
 Link measure_hand_over(Bytes message) {
-  const Bytes bytes = std::max<Bytes>(message / 4 * 4, 4);
+  // Large enough for its bytes to be what takes time.
+  constexpr Bytes least = 4 << 20;
+  const Bytes bytes = std::max(message / 4 * 4, least);
   const double latency = one_way(4);
-  // As in profiles/cluster.hpp: of two ranks, an all-reduce takes two latencies and the bytes at
-  // the collective bandwidth.
   return {.latency = Duration(std::llround(latency)),
-          .point_to_point = bandwidth(bytes, one_way(bytes) - latency),
-          .collective = bandwidth(bytes, all_reduce(bytes) - 2 * latency)};
+          .point_to_point = bandwidth(bytes, one_way(bytes), latency),
+          // Of two ranks, each sends as many bytes as the message has.
+          .collective = bandwidth(bytes, all_reduce(bytes), all_reduce(4))};
 }
 
 }  // namespace stagecraft

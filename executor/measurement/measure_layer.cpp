@@ -4,19 +4,17 @@
 //   F F F F   F F F F   B B B B   B B B B   U U U U        B = I, then W, from the last layer down
 //   └─ m0 ─┘  └─ m1 ─┘  └─ m0 ─┘  └─ m1 ─┘
 //
-// and on all cores at once, since cores share memory bandwidth, caches and power. A sweep gives one
-// mean per pass; the cost is the median over sweeps and ranks.
-
-#include <unistd.h>
+// and on all cores at once, since cores share memory bandwidth, caches and power. The cost is the
+// median over all of a pass's times, of every copy, microbatch, sweep and rank.
 
 #include <algorithm>
-#include <array>
 #include <barrier>
 #include <chrono>
 #include <cmath>
 #include <exception>
 #include <thread>
 
+#include "executor/backends/cpu/memory.hpp"
 #include "executor/measurement/measured_layer.hpp"
 #include "executor/measurement/measurement.hpp"
 
@@ -24,16 +22,15 @@ namespace stagecraft {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr std::size_t microbatches = 2;
 constexpr std::size_t most_copies = 4;
 /// With this many bytes of weights in turn, none of them waits in a cache.
 constexpr Bytes enough_weights = 256 << 20;
 
-enum Pass : std::size_t { forward, backward_input, backward_weight, update };
-/// Nanoseconds per layer and microbatch; of the update, per layer.
-using Sweep = std::array<double, 4>;
+/// Nanoseconds of each time a pass was run.
+struct Times {
+  std::vector<double> forward, backward_input, backward_weight, update;
+};
 
 // Everything but the times: runs once, and reads the backend's counters.
 LayerCost count_bytes(MeasuredLayer& layer) {
@@ -64,47 +61,50 @@ LayerCost count_bytes(MeasuredLayer& layer) {
 
 template <class Work>
 double nanoseconds(Work work) {
-  const auto start = Clock::now();
+  const auto start = std::chrono::steady_clock::now();
   work();
-  return std::chrono::duration<double, std::nano>(Clock::now() - start).count();
+  return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count();
 }
 
-Sweep sweep(MeasuredLayer& layer) {
-  const auto [samples, precision, copies, count] = layer.size();
-  Sweep times{};
-  for (std::size_t m = 0; m < count; ++m) {
+void sweep(MeasuredLayer& layer, Times& times) {
+  const std::size_t copies = layer.size().copies;
+  for (std::size_t m = 0; m < layer.size().microbatches; ++m) {
     for (std::size_t c = 0; c < copies; ++c) {
-      times[forward] += nanoseconds([&] { layer.forward(m, c); });
+      times.forward.push_back(nanoseconds([&] { layer.forward(m, c); }));
     }
   }
-  for (std::size_t m = 0; m < count; ++m) {
+  for (std::size_t m = 0; m < layer.size().microbatches; ++m) {
     for (std::size_t c = copies; c-- > 0;) {
-      times[backward_input] += nanoseconds([&] { layer.backward_input(m, c); });
-      times[backward_weight] += nanoseconds([&] { layer.backward_weight(m, c); });
+      times.backward_input.push_back(nanoseconds([&] { layer.backward_input(m, c); }));
+      times.backward_weight.push_back(nanoseconds([&] { layer.backward_weight(m, c); }));
     }
   }
   for (std::size_t c = 0; c < copies; ++c) {
-    times[update] += nanoseconds([&] { layer.update(c); });
+    times.update.push_back(nanoseconds([&] { layer.update(c); }));
   }
-  for (double& time : times) time /= static_cast<double>(copies * count);
-  times[update] *= static_cast<double>(count);
+}
+
+// Sweeps of one rank, which start together with the other ranks'; the warm-up is not among them.
+Times sweeps(MeasuredLayer& layer, std::barrier<>& start, const MeasureOptions& options) {
+  Times times;
+  for (int i = 0; i < options.warm_up + options.repeats; ++i) {
+    if (i == options.warm_up) times = {};
+    start.arrive_and_wait();
+    sweep(layer, times);
+  }
   return times;
 }
 
-// Sweeps on every rank at the same time; those after the warm-up.
-std::vector<Sweep> busy_sweeps(const Model& model, int index, const MeasuredSize& size, int ranks,
+// The times of all ranks, which are threads that work at the same time.
+std::vector<Times> busy_sweeps(const Model& model, int index, const MeasuredSize& size, int ranks,
                                const MeasureOptions& options) {
-  std::vector<std::vector<Sweep>> sweeps(static_cast<std::size_t>(ranks));
-  std::vector<std::exception_ptr> failures(sweeps.size());
+  std::vector<Times> times(static_cast<std::size_t>(ranks));
+  std::vector<std::exception_ptr> failures(times.size());
   std::barrier start(ranks);
   const auto work = [&](std::size_t rank) {
     try {
       MeasuredLayer layer(model, index, size);
-      for (int i = 0; i < options.warm_up + options.repeats; ++i) {
-        start.arrive_and_wait();
-        const Sweep times = sweep(layer);
-        if (i >= options.warm_up) sweeps[rank].push_back(times);
-      }
+      times[rank] = sweeps(layer, start, options);
     } catch (...) {
       failures[rank] = std::current_exception();
     }
@@ -112,31 +112,42 @@ std::vector<Sweep> busy_sweeps(const Model& model, int index, const MeasuredSize
   };
   {
     std::vector<std::jthread> threads;
-    for (std::size_t rank = 0; rank < sweeps.size(); ++rank) threads.emplace_back(work, rank);
+    for (std::size_t rank = 0; rank < times.size(); ++rank) threads.emplace_back(work, rank);
   }
   for (const std::exception_ptr& failure : failures) {
     if (failure) std::rethrow_exception(failure);
   }
-  std::vector<Sweep> all;
-  for (const auto& of_rank : sweeps) all.insert(all.end(), of_rank.begin(), of_rank.end());
+  return times;
+}
+
+std::vector<double> of_all_ranks(const std::vector<Times>& times,
+                                 std::vector<double> Times::*pass) {
+  std::vector<double> all;
+  for (const Times& of_rank : times) {
+    all.insert(all.end(), (of_rank.*pass).begin(), (of_rank.*pass).end());
+  }
   return all;
 }
 
-void set_times(LayerCost& cost, const std::vector<Sweep>& sweeps) {
-  const auto median = [&](Pass pass) {
-    std::vector<double> values;
-    for (const Sweep& sweep : sweeps) values.push_back(sweep[pass]);
-    return Duration(std::llround(quantile(std::move(values), 0.5)));
+// Of one microbatch's way through one layer and back.
+std::vector<double> totals(const std::vector<Times>& times) {
+  std::vector<double> all = of_all_ranks(times, &Times::forward);
+  const std::vector<double> input = of_all_ranks(times, &Times::backward_input);
+  const std::vector<double> weight = of_all_ranks(times, &Times::backward_weight);
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] += input[i] + weight[i];
+  return all;
+}
+
+void set_times(LayerCost& cost, const std::vector<Times>& times) {
+  const auto median = [&](std::vector<double> Times::*pass) {
+    return Duration(std::llround(quantile(of_all_ranks(times, pass), 0.5)));
   };
-  cost.forward = median(forward);
-  cost.backward_input = median(backward_input);
-  cost.backward_weight = median(backward_weight);
-  cost.update = median(update);
-  std::vector<double> totals;
-  for (const Sweep& sweep : sweeps) {
-    totals.push_back(sweep[forward] + sweep[backward_input] + sweep[backward_weight]);
-  }
-  cost.spread = (quantile(totals, 0.9) - quantile(totals, 0.1)) / quantile(totals, 0.5);
+  cost.forward = median(&Times::forward);
+  cost.backward_input = median(&Times::backward_input);
+  cost.backward_weight = median(&Times::backward_weight);
+  cost.update = median(&Times::update);
+  const std::vector<double> total = totals(times);
+  cost.spread = (quantile(total, 0.9) - quantile(total, 0.1)) / quantile(total, 0.5);
   cost.provenance = Provenance::measured;
 }
 
@@ -147,11 +158,11 @@ std::size_t copies_for(const LayerCost& cost) {
 
 // As many ranks as half of the machine's memory holds.
 int fitting_ranks(const LayerCost& cost, std::size_t copies, int ranks) {
-  const Bytes machine = Bytes{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
   const Bytes resident = cost.parameters + cost.gradients + cost.optimizer;
   const Bytes passing = cost.saved + cost.saved_for_weight + 2 * cost.output;
   const Bytes one = static_cast<Bytes>(copies) * (resident + 2 * passing) + cost.workspace;
-  return static_cast<int>(std::clamp<Bytes>(machine / 2 / std::max<Bytes>(one, 1), 1, ranks));
+  return static_cast<int>(
+      std::clamp<Bytes>(cpu::machine_memory() / 2 / std::max<Bytes>(one, 1), 1, ranks));
 }
 
 }  // namespace

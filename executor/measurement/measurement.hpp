@@ -20,7 +20,8 @@ struct MeasuredCost {
 MeasuredCost measure_layer(const Model& model, int index, std::int64_t samples,
                            const MeasureOptions& options);
 
-/// Between two ranks that are threads, for messages of this size.
+/// Between two ranks that are threads, for messages of this size (or larger, where it takes that to
+/// measure bandwidth).
 Link measure_hand_over(Bytes message);
 
 /// The ranks asked for, or one per core.

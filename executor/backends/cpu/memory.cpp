@@ -1,6 +1,7 @@
 #include "executor/backends/cpu/memory.hpp"
 
 #include <sanitizer/asan_interface.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cassert>
@@ -20,11 +21,18 @@ Bytes block_size(Bytes bytes) {
   return std::max(alignment, (bytes + alignment - 1) / alignment * alignment);
 }
 
-void* system_block(Bytes size) {
+// Null if there is not enough. Linux promises more than it has, and kills who believes it; so what
+// is larger than the machine is not asked for.
+void* system_block(Bytes size, Bytes held) {
+  if (size > machine_memory() - held) return nullptr;
   return std::aligned_alloc(static_cast<std::size_t>(alignment), static_cast<std::size_t>(size));
 }
 
 }  // namespace
+
+Bytes machine_memory() {
+  return Bytes{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+}
 
 Memory::~Memory() {
   trim(0);
@@ -52,10 +60,10 @@ void* Memory::take(Bytes bytes) {
     ASAN_UNPOISON_MEMORY_REGION(block, static_cast<std::size_t>(size));
   } else {
     trim(std::max(used_, most_used_ - size));
-    block = system_block(size);
+    block = system_block(size, held_);
     if (block == nullptr) {
       trim(used_);
-      block = system_block(size);
+      block = system_block(size, held_);
     }
     if (block == nullptr) return nullptr;
     held_ += size;

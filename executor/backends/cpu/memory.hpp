@@ -46,4 +46,7 @@ class Memory : public std::enable_shared_from_this<Memory> {
   std::map<Bytes, std::vector<void*>> waiting_;  ///< by size
 };
 
+/// What the machine has.
+Bytes machine_memory();
+
 }  // namespace stagecraft::cpu
