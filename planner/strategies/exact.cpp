@@ -72,7 +72,9 @@ class Exact {
   }
 
  private:
-  bool is_done(const Branch& branch) const { return branch.least > judge_.limit(); }
+  bool is_done(const Branch& branch) const {
+    return branch.least > std::min(judge_.limit(), never - 1);
+  }
   bool stops() const { return judge_.stopped() || judge_.is_spent(); }
 
   std::vector<Branch*> by_bound() {
@@ -158,7 +160,7 @@ class Exact {
     const Time high = std::min(judge_.limit(), never - 1);
     Time limit = branch.least + std::max<Time>((high - branch.least) / 4, 1);
     // Without any plan the distance means nothing; go up in leaps.
-    if (high == never - 1) limit = 4 * branch.least + 1;
+    if (high == never - 1) limit = branch.least < never / 8 ? 4 * branch.least + 1 : high;
     limit = std::min(limit, high);
     const std::int64_t pruned = judge_.pruned();
     if (walk(branch, limit) == WalkEnd::gave_up) {
