@@ -13,10 +13,12 @@ namespace {
 
 __extension__ using Wide = unsigned __int128;
 
-constexpr int most_devices = 1'000'000;
+/// Rings over many devices then still take less than the largest Duration.
+constexpr Duration longest_latency = std::chrono::hours(1);
 
 void check_link(const std::string& place, const Link& link) {
   if (link.latency < Duration{0}) fail(place, ": the latency is negative");
+  if (link.latency > longest_latency) fail(place, ": the latency is above an hour");
   if (link.point_to_point.bytes_per_second <= 0 || link.collective.bytes_per_second <= 0) {
     fail(place, ": a bandwidth must be at least one byte per second");
   }

@@ -67,6 +67,9 @@ struct Cluster {
   bool operator==(const Cluster&) const = default;
 };
 
+/// More are taken for a slip of the keyboard.
+inline constexpr int most_devices = 1'000'000;
+
 /// Throws Error (input) unless counts match, kinds exist, and all figures are positive.
 void validate(const Cluster& cluster);
 

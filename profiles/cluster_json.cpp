@@ -27,6 +27,7 @@
 #include <nlohmann/json.hpp>
 
 #include "profiles/cluster.hpp"
+#include "profiles/error.hpp"
 #include "profiles/json.hpp"
 #include "profiles/link_json.hpp"
 #include "profiles/text.hpp"
@@ -52,8 +53,6 @@ Value write_link(const Link& link) {
 }
 
 namespace {
-
-constexpr int most_devices = 1'000'000;
 
 double read_rate(const Json& flops, std::string_view precision) {
   if (!flops.contains(precision)) return 0;
@@ -130,7 +129,8 @@ void read_devices(Cluster& cluster, const Json& json) {
     const int kind = find_kind(cluster, run["kind"]);
     const int count = run["count"].small_integer(1, most_devices);
     cluster.devices.insert(cluster.devices.end(), static_cast<std::size_t>(count), kind);
-    if (device_count(cluster) > most_devices) run.fail("the cluster has more than 1000000 devices");
+    if (device_count(cluster) > most_devices)
+      run.fail(concat("the cluster has more than ", most_devices, " devices"));
   }
 }
 
@@ -142,7 +142,8 @@ void fill_devices(Cluster& cluster, const Json& json) {
   std::int64_t count = 1;
   for (const Level& level : cluster.levels) {
     count *= level.count;
-    if (count > most_devices) json["levels"].fail("the cluster has more than 1000000 devices");
+    if (count > most_devices)
+      json["levels"].fail(concat("the cluster has more than ", most_devices, " devices"));
   }
   cluster.devices.assign(static_cast<std::size_t>(count), 0);
 }

@@ -15,7 +15,6 @@ namespace stagecraft {
 
 namespace {
 
-constexpr int most_devices = 1'000'000;
 /// The largest group that is taken to share a box where nothing says otherwise.
 constexpr int largest_box = 8;
 

@@ -36,11 +36,17 @@ class CycleFinder : public boost::dfs_visitor<> {
 
   void back_edge(boost::graph_traits<Graph>::edge_descriptor edge, const Graph& graph) const {
     const Vertex first = boost::target(edge, graph);
-    std::string names = name(first);
+    std::vector<Vertex> cycle{first};
     for (Vertex layer = boost::source(edge, graph); layer != first; layer = parent_[layer]) {
-      names = name(layer) + " -> " + names;
+      cycle.push_back(layer);
     }
-    fail("model ", model_->name, ": the layers form a cycle: ", name(first), " -> ", names);
+    cycle.push_back(first);
+    std::string names;
+    for (auto layer = cycle.rbegin(); layer != cycle.rend(); ++layer) {
+      names += names.empty() ? "" : " -> ";
+      names += name(*layer);
+    }
+    fail("model ", model_->name, ": the layers form a cycle: ", names);
   }
 
  private:

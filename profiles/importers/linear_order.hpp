@@ -13,9 +13,9 @@ namespace stagecraft {
 /// one that became ready last, which follows a branch to its end before it starts the next. The
 /// graph must have no cycle; `outputs` are bytes per layer.
 ///
-/// A stage boundary hands over what is open there, so boundaries between two branches get cheap.
-/// On the published graphs this leaves about as few bytes open as following branches alone, and
-/// for sequence-to-sequence and cell-search networks a fifth to a quarter less.
+/// A stage boundary hands over what is open there, so boundaries inside branches get cheaper: on
+/// the published profiles of GNMT and NASNet a seventh to a quarter fewer bytes, summed over all
+/// cuts, than when branches are only followed one by one; on the other networks about as many.
 std::vector<int> linear_order(const Model& model, const std::vector<Bytes>& outputs);
 
 }  // namespace stagecraft

@@ -1,7 +1,6 @@
 #include "profiles/json.hpp"
 
-#include <sys/stat.h>
-
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "tests/catch.hpp"
