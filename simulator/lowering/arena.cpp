@@ -22,7 +22,8 @@
 // and the checks need not repeat this reasoning.
 
 #include <algorithm>
-#include <array>
+#include <limits>
+#include <optional>
 
 #include "profiles/error.hpp"
 #include "simulator/lowering/passes.hpp"
@@ -38,58 +39,60 @@ Bytes aligned(Bytes bytes) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
-/// The device's compute at this position of its order has ended.
+// --- What must have ended -----------------------------------------------------------------------
+
+/// The compute at this position of a device's order has ended. The device is one of those that
+/// matter to the device where the question arises: the number `peer` of its peers.
 struct Condition {
-  int device = 0;
+  int peer = 0;
   int position = 0;
 };
 
-// --- What must have ended -----------------------------------------------------------------------
-
-/// known_e(x) for the works that begin lives, and for the devices e that matter to them.
+/// known_e(x) for the works x that begin lives, and for the devices e that matter to them: the
+/// work's own (its peer 0), and those its device sends to.
 class Certainty {
  public:
   explicit Certainty(const Draft& draft)
       : draft_(draft),
+        device_(draft.program.work.size(), none),
         position_(draft.program.work.size(), none),
         consumer_(draft.program.work.size(), none),
         row_(draft.program.work.size(), none),
         beginners_(draft.compute.size()),
         peers_(draft.compute.size()) {
+    for (std::size_t i = 0; i < device_.size(); ++i) {
+      device_[i] = draft.program.chunks[index(draft.program.work[i].chunk)].device;
+    }
     for (const auto& order : draft.compute) {
-      for (std::size_t i = 0; i < order.size(); ++i)
+      for (std::size_t i = 0; i < order.size(); ++i) {
         position_[index(order[i])] = static_cast<int>(i);
+      }
     }
     find_consumers();
     find_beginners();
     find_peers();
-    collect();
+    find_known();
   }
 
-  int device_of(int work) const {
-    return draft_.program.chunks[index(draft_.program.work[index(work)].chunk)].device;
-  }
+  std::size_t peers(int device) const { return peers_[index(device)].size(); }
 
-  /// When it holds, this work (compute or a send) has ended.
+  /// What must hold so that this work, compute or a send, has ended.
   Condition ended(int work) const {
-    const int compute = consumer_[index(work)] == none ? work : consumer_[index(work)];
-    return {device_of(compute), position_[index(compute)]};
+    const int consumer = consumer_[index(work)];
+    if (consumer == none) return {0, position_[index(work)]};
+    return {peer_number(device_[index(work)], device_[index(consumer)]),
+            position_[index(consumer)]};
   }
 
-  /// Whether the condition must hold when `work` begins; its device must be the work's own or a
-  /// peer of it.
-  bool holds(const Condition& condition, int work) const {
-    for (const Peer& peer : peers_[index(device_of(work))]) {
-      if (peer.device != condition.device) continue;
-      return peer.known[index(row_[index(work)])] >= condition.position;
-    }
-    return false;
+  /// The last position of the peer that must have ended when `work` begins.
+  int known(int work, std::size_t peer) const {
+    return peers_[index(device_[index(work)])][peer].known[index(row_[index(work)])];
   }
 
  private:
   struct Peer {
     int device = 0;
-    std::vector<int> known;  ///< by row: the last position of the peer that must have ended
+    std::vector<int> known;  ///< by row
   };
 
   /// For each send the first compute that waits for its receive.
@@ -109,39 +112,43 @@ class Certainty {
   void find_beginners() {
     for (const KeyedValue& begin : draft_.begins) {
       if (row_[index(begin.value)] != none) continue;
-      auto& beginners = beginners_[index(device_of(begin.value))];
+      auto& beginners = beginners_[index(device_[index(begin.value)])];
       row_[index(begin.value)] = static_cast<int>(beginners.size());
       beginners.push_back(begin.value);
     }
   }
 
-  void add_peer(int device, int peer) {
-    auto& peers = peers_[index(device)];
-    const auto same = [&](const Peer& known) { return known.device == peer; };
-    if (std::none_of(peers.begin(), peers.end(), same))
-      peers.push_back({.device = peer, .known = {}});
+  int peer_number(int device, int peer) const {
+    const auto& peers = peers_[index(device)];
+    const auto found = std::find_if(peers.begin(), peers.end(),
+                                    [&](const Peer& known) { return known.device == peer; });
+    return static_cast<int>(found - peers.begin());
   }
 
   void find_peers() {
-    for (std::size_t device = 0; device < peers_.size(); ++device) {
-      add_peer(static_cast<int>(device), static_cast<int>(device));
-    }
+    const auto add = [&](int device, int peer) {
+      auto& peers = peers_[index(device)];
+      if (index(peer_number(device, peer)) == peers.size()) peers.push_back({peer, {}});
+    };
+    for (int device = 0; device < draft_.program.devices; ++device) add(device, device);
     for (const Channel& channel : draft_.program.channels) {
-      add_peer(draft_.program.chunks[index(channel.from)].device,
-               draft_.program.chunks[index(channel.to)].device);
+      add(draft_.program.chunks[index(channel.from)].device,
+          draft_.program.chunks[index(channel.to)].device);
     }
   }
 
-  void collect() {
+  void find_known() {
     std::vector<KeyedValue> rows;
+    rows.reserve(draft_.waits.size());
     for (const Wait& wait : draft_.waits) rows.push_back({wait.work, wait.on});
     const Grouped waits = group_by_key(rows, draft_.program.work.size());
-    for (std::size_t device = 0; device < draft_.compute.size(); ++device) {
-      const std::vector<int> known = known_of(static_cast<int>(device), waits);
+    for (int device = 0; device < draft_.program.devices; ++device) {
+      const std::vector<int> known = known_of(device, waits);
       for (std::size_t other = 0; other < peers_.size(); ++other) {
-        for (Peer& peer : peers_[other]) {
-          if (peer.device != static_cast<int>(device)) continue;
-          for (const int work : beginners_[other]) peer.known.push_back(known[index(work)]);
+        const int number = peer_number(static_cast<int>(other), device);
+        if (index(number) == peers_[other].size()) continue;
+        for (const int work : beginners_[other]) {
+          peers_[other][index(number)].known.push_back(known[index(work)]);
         }
       }
     }
@@ -153,7 +160,7 @@ class Certainty {
     std::vector<int> known(work.size(), none);
     std::vector<int> last_compute(draft_.compute.size(), none);
     const auto after = [&](int i) {
-      const bool own = work[index(i)].lane == Lane::compute && device_of(i) == device;
+      const bool own = device_[index(i)] == device && position_[index(i)] != none;
       return own ? position_[index(i)] : known[index(i)];
     };
     for (std::size_t i = 0; i < work.size(); ++i) {
@@ -162,8 +169,8 @@ class Certainty {
         const int on = waits.values[index(w)];
         known[i] = std::max(known[i], receives ? known[index(on)] : after(on));
       }
-      if (work[i].lane != Lane::compute) continue;
-      int& last = last_compute[index(device_of(static_cast<int>(i)))];
+      if (position_[i] == none) continue;
+      int& last = last_compute[index(device_[i])];
       if (last != none) known[i] = std::max(known[i], after(last));
       last = static_cast<int>(i);
     }
@@ -171,12 +178,28 @@ class Certainty {
   }
 
   const Draft& draft_;
+  std::vector<int> device_;    ///< of each work
   std::vector<int> position_;  ///< of compute in its device's order
   std::vector<int> consumer_;  ///< of sends
   std::vector<int> row_;       ///< of work that begins a life, among its device's
   std::vector<std::vector<int>> beginners_;
-  std::vector<std::vector<Peer>> peers_;
+  std::vector<std::vector<Peer>> peers_;  ///< per device
 };
+
+/// The works at either end of each buffer's life.
+struct Lives {
+  Grouped begins;
+  Grouped ends;
+  std::vector<Condition> ended;  ///< parallel to ends.values
+};
+
+Lives lives_of(const Draft& draft, const Certainty& certainty) {
+  Lives lives{.begins = group_by_key(draft.begins, draft.program.buffers.size()),
+              .ends = group_by_key(draft.ends, draft.program.buffers.size()),
+              .ended = {}};
+  for (const int work : lives.ends.values) lives.ended.push_back(certainty.ended(work));
+  return lives;
+}
 
 // --- Best fit -----------------------------------------------------------------------------------
 
@@ -187,50 +210,48 @@ struct Segment {
   int buffer = 0;
 };
 
-/// The works at either end of each buffer's life.
-struct Lives {
-  Grouped begins;
-  Grouped ends;
-};
-
 class Arena {
  public:
-  Arena(Draft& draft, const Certainty& certainty, const Lives& lives)
-      : draft_(draft), certainty_(certainty), lives_(lives) {}
+  Arena(Draft& draft, const Certainty& certainty, const Lives& lives, int device)
+      : draft_(draft), certainty_(certainty), lives_(lives), known_(certainty.peers(device)) {}
 
   void place(int buffer) {
     Buffer& what = draft_.program.buffers[index(buffer)];
     const Bytes size = aligned(what.bytes);
-    what.offset = best_fit(buffer, size);
-    if (what.offset > INT64_MAX - size)
-      fail("lower: device ", what.device, " needs too much memory");
-    occupy({.first = what.offset, .end = what.offset + size, .buffer = buffer});
+    look_from(buffer);
+    const Segment taken = best_fit(buffer, size);
+    what.offset = taken.first;
+    occupy(taken);
   }
 
   Bytes extent() const { return segments_.empty() ? 0 : segments_.back().end; }
 
  private:
-  template <class Visit>
-  void visit(const Grouped& grouped, int buffer, Visit visit) const {
-    const IndexRange range = grouped.ranges[index(buffer)];
-    for (int i = range.first; i < range.end; ++i) visit(grouped.values[index(i)]);
+  /// Notes how much of each peer must have ended when this buffer's life begins, whichever work
+  /// begins it.
+  void look_from(int buffer) {
+    std::fill(known_.begin(), known_.end(), std::numeric_limits<int>::max());
+    const IndexRange range = lives_.begins.ranges[index(buffer)];
+    for (int i = range.first; i < range.end; ++i) {
+      for (std::size_t peer = 0; peer < known_.size(); ++peer) {
+        const int known = certainty_.known(lives_.begins.values[index(i)], peer);
+        known_[peer] = std::min(known_[peer], known);
+      }
+    }
   }
 
-  /// Whether the former buffer's life must have ended before the later one's begins. Resident
-  /// buffers never end.
-  bool is_free(int former, int later) const {
-    if (lives_.ends.ranges[index(former)].size() == 0) return false;
-    bool free = true;
-    visit(lives_.ends, former, [&](int end) {
-      const Condition ended = certainty_.ended(end);
-      visit(lives_.begins, later,
-            [&](int begin) { free = free && certainty_.holds(ended, begin); });
-    });
-    return free;
+  /// Whether the former buffer's life must have ended by then. Resident buffers never end.
+  bool is_free(int former) const {
+    const IndexRange range = lives_.ends.ranges[index(former)];
+    for (int i = range.first; i < range.end; ++i) {
+      const Condition& ended = lives_.ended[index(i)];
+      if (known_[index(ended.peer)] < ended.position) return false;
+    }
+    return range.size() > 0;
   }
 
-  /// The offset of the smallest free stretch that is large enough. The last one may grow.
-  Bytes best_fit(int buffer, Bytes size) const {
+  /// The beginning of the smallest free stretch that is large enough; the last stretch may grow.
+  Segment best_fit(int buffer, Bytes size) const {
     std::optional<Segment> best;
     Bytes first = 0;
     const auto offer = [&](Bytes end) {
@@ -238,49 +259,55 @@ class Arena {
       if (end - first >= size && smaller) best = {first, end, buffer};
     };
     for (const Segment& segment : segments_) {
-      if (is_free(segment.buffer, buffer)) continue;
+      if (is_free(segment.buffer)) continue;
       offer(segment.first);
       first = segment.end;
     }
     offer(extent());
-    return best ? best->first : first;
+    if (best) first = best->first;
+    if (first > std::numeric_limits<Bytes>::max() - size) fail("lower: needs too much memory");
+    return {first, first + size, buffer};
   }
 
   /// Replaces whatever was in these bytes.
   void occupy(const Segment& taken) {
-    std::vector<Segment> segments;
-    segments.reserve(segments_.size() + 2);
+    rebuilt_.clear();
     for (const Segment& old : segments_) {
       if (old.first < taken.first) {
-        segments.push_back({old.first, std::min(old.end, taken.first), old.buffer});
+        rebuilt_.push_back({old.first, std::min(old.end, taken.first), old.buffer});
       }
     }
-    segments.push_back(taken);
+    rebuilt_.push_back(taken);
     for (const Segment& old : segments_) {
       if (old.end > taken.end) {
-        segments.push_back({std::max(old.first, taken.end), old.end, old.buffer});
+        rebuilt_.push_back({std::max(old.first, taken.end), old.end, old.buffer});
       }
       if (old.first < taken.end && taken.first < old.end) wait_for(old.buffer, taken.buffer);
     }
-    segments_ = std::move(segments);
+    std::swap(segments_, rebuilt_);
   }
 
   /// Writes reuse down as waits, except from compute to compute, which the lane's order implies.
   void wait_for(int former, int later) {
-    visit(lives_.begins, later, [&](int begin) {
-      const bool computes = lane(begin) == Lane::compute;
-      visit(lives_.ends, former, [&](int end) {
-        if (!computes || lane(end) != Lane::compute) add_wait(draft_, begin, end);
-      });
-    });
+    const IndexRange ends = lives_.ends.ranges[index(former)];
+    const IndexRange begins = lives_.begins.ranges[index(later)];
+    for (int b = begins.first; b < begins.end; ++b) {
+      const int begin = lives_.begins.values[index(b)];
+      for (int e = ends.first; e < ends.end; ++e) {
+        const int end = lives_.ends.values[index(e)];
+        if (!computes(begin) || !computes(end)) add_wait(draft_, begin, end);
+      }
+    }
   }
 
-  Lane lane(int work) const { return draft_.program.work[index(work)].lane; }
+  bool computes(int work) const { return draft_.program.work[index(work)].lane == Lane::compute; }
 
   Draft& draft_;
   const Certainty& certainty_;
   const Lives& lives_;
+  std::vector<int> known_;         ///< by peer, see `look_from`
   std::vector<Segment> segments_;  ///< without gaps
+  std::vector<Segment> rebuilt_;   ///< spare room
 };
 
 }  // namespace
@@ -290,9 +317,11 @@ void place_buffers(Draft& draft) {
   program.arena.assign(index(program.devices), 0);
   if (program.buffers.empty()) return;
   const Certainty certainty(draft);
-  const Lives lives{.begins = group_by_key(draft.begins, program.buffers.size()),
-                    .ends = group_by_key(draft.ends, program.buffers.size())};
-  std::vector<Arena> arenas(index(program.devices), Arena(draft, certainty, lives));
+  const Lives lives = lives_of(draft, certainty);
+  std::vector<Arena> arenas;
+  for (int device = 0; device < program.devices; ++device) {
+    arenas.emplace_back(draft, certainty, lives, device);
+  }
   const auto place = [&](int buffer) {
     arenas[index(program.buffers[index(buffer)].device)].place(buffer);
   };

@@ -406,8 +406,8 @@ TEST_CASE("devices that wait for each other are named") {
     CHECK(error.message() ==
           "simulate: devices wait for each other: B0.0 on device 0, which waits for RB0.0 on "
           "device 0, which waits for SB1.0 on device 1, which waits for B1.0 on device 1, which "
-          "comes after F1.1 on device 1, which waits for RF1.1 on device 1, which waits for SF0.1 "
-          "on device 0, which waits for F0.1 on device 0, which comes after B0.0 on device 0");
+          "comes after RF1.1 on device 1, which waits for SF0.1 on device 0, which waits for F0.1 "
+          "on device 0, which comes after B0.0 on device 0");
   }
   CHECK_FALSE(check(program).safe());
 }
