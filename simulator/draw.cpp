@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
 
 #include "profiles/error.hpp"
 #include "profiles/units.hpp"
@@ -307,9 +306,10 @@ class Picture {
   std::string legend(const Scale& scale, int hidden) const {
     std::string text = padded("", columns(left_.front()) + 1) + "digit = microbatch,";
     for (const Look& look : looks) {
-      const bool used = std::any_of(
-          timeline_.spans.begin(), timeline_.spans.end(),
-          [&](const Span& span) { return in_compute(span) && span.instruction.op == look.op; });
+      const bool used =
+          std::any_of(timeline_.spans.begin(), timeline_.spans.end(), [&](const Span& span) {
+            return in_compute(span) && span.instruction.op == look.op && span.time().count() > 0;
+          });
       if (used)
         text += concat(" ", painted(shade(look.op, options_), look.op, options_), " ", look.word);
     }

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <set>
 
 #include "profiles/error.hpp"
 #include "simulator/checks/rules.hpp"

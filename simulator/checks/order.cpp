@@ -2,7 +2,6 @@
 // with the clock.
 
 #include <algorithm>
-#include <set>
 
 #include "profiles/error.hpp"
 #include "simulator/checks/rules.hpp"

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 
 #include "profiles/error.hpp"
 #include "profiles/units.hpp"

@@ -84,7 +84,7 @@ TEST_CASE("draw: what wins no column takes an idle one, and what stays unseen is
       .microbatches = 3,
       .spans = {span(0, Op::forward, 0, 0, 1), span(0, Op::forward, 1, 12, 13),
                 span(0, Op::backward, 0, 30, 33), span(0, Op::forward, 2, 33, 34),
-                span(0, Op::backward, 1, 34, 40)}};
+                span(0, Op::backward, 1, 34, 40), span(0, Op::update, 2, 40, 40)}};
   CHECK(draw(timeline, {.width = width_for(10)}) ==
         " d0 │█··█···▓1▓│  30 % busy\n"
         "     digit = microbatch, █ forward ▓ backward · idle, 10 columns = 40ms, 1 too short to "
