@@ -68,7 +68,7 @@ LayerWork plain_work(const Model& model, int index, const CostSetting& setting) 
   work.output = setting.microbatch * layer.output_elements * element;
   // Its own output, and in a convolution the product before batch normalisation and ReLU.
   work.saved = layer.kind == LayerKind::convolution ? 2 * work.output : work.output;
-  work.saved_for_weight = has_weights ? work.input + work.output : 0;
+  work.saved_for_weight = has_weights ? work.output : 0;
   return work;
 }
 
@@ -102,7 +102,7 @@ class Roofline {
 LayerCost cost_of(const LayerWork& work, const Roofline& roofline, Precision precision) {
   const PerParameter each = adamw_bytes(precision);
   LayerCost cost;
-  cost.saved = work.saved;
+  cost.saved = work.saved - work.output;
   cost.saved_for_weight = work.saved_for_weight;
   cost.output = work.output;
   cost.parameters = work.weights * each.weights;

@@ -15,7 +15,7 @@ struct LayerWork {
   std::int64_t weights = 0;
   Bytes input = 0;
   Bytes output = 0;
-  Bytes saved = 0;
+  Bytes saved = 0;  ///< with the output, which LayerCost counts apart
   Bytes saved_for_weight = 0;
   Bytes workspace = 0;
 };

@@ -78,10 +78,11 @@ void add_block_memory(LayerWork& work, const Transformer& transformer, const Sha
   work.output = work.input;
   work.saved = tokens * (kept * element + statistics * statistic);
   // Weight gradients need the input of each product (norm outputs, attention out, activation out)
-  // and the gradient of its output.
-  const std::int64_t inputs = 2 * share.hidden + share.queries + share.inner;
-  const std::int64_t gradients = share.queries + 2 * share.keys + 2 * share.hidden + share.up;
-  work.saved_for_weight = tokens * (inputs + gradients) * element;
+  // and of the second norm, and the gradient of the output of each product and norm.
+  const std::int64_t inputs = 3 * share.hidden + share.queries + share.inner;
+  const std::int64_t gradients = share.queries + 2 * share.keys + 4 * share.hidden + share.up;
+  work.saved_for_weight =
+      tokens * ((inputs + gradients) * element + 2 * norm_statistics(transformer) * statistic);
   work.workspace = tokens * (share.up + 2 * share.hidden) * element;
 }
 

@@ -28,11 +28,12 @@ struct LayerCost {
   Duration backward_weight{0};  ///< gradients of the layer's weights
   Duration update{0};           ///< the optimizer's step on this layer's weights
 
-  /// Kept from forward until the input gradient is done: the layer's own output included (the next
-  /// layer reads it), its input not (the layer before counts it).
+  /// Kept from forward until the input gradient is done, besides the layer's input and output: a
+  /// stage keeps the tensors between its layers once, and its own input.
   Bytes saved = 0;
-  Bytes saved_for_weight =
-      0;  ///< the part of `saved`, plus new tensors, kept until the weight gradient is done
+  /// Kept from there until the weight gradient is done, besides the layer's input: the part of
+  /// `saved` it needs, and gradients.
+  Bytes saved_for_weight = 0;
   Bytes output = 0;      ///< handed to later layers, and its gradient handed back
   Bytes parameters = 0;  ///< weights, tied copies included where they are used
   Bytes gradients = 0;

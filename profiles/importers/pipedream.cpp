@@ -74,14 +74,13 @@ std::string layer_name(const Node& node) {
   return node.name + "." + trim(node.description.substr(0, node.description.find('(')));
 }
 
-LayerCost cost_of(const Node& node, Bytes input) {
+LayerCost cost_of(const Node& node) {
   LayerCost cost;
   const bool has_weights = node.parameters > 0;
   cost.forward = node.forward;
   cost.backward_input = has_weights ? node.backward / 2 : node.backward;
   cost.backward_weight = node.backward - cost.backward_input;
-  cost.saved = node.activation;
-  cost.saved_for_weight = has_weights ? input + node.activation : 0;
+  cost.saved_for_weight = has_weights ? node.activation : 0;
   cost.output = node.activation;
   cost.parameters = node.parameters;
   cost.gradients = node.parameters;
@@ -118,17 +117,12 @@ Profile profile_of(const Graph& graph, const std::string& file) {
   profile.model = model_of(graph, file);
   refuse_cycle(profile.model);
   std::vector<Bytes> outputs;
-  std::vector<Bytes> inputs(graph.nodes.size());
   for (const Node& node : graph.nodes) outputs.push_back(node.activation);
-  for (const Edge& edge : profile.model.edges) {
-    inputs[static_cast<std::size_t>(edge.to)] += outputs[static_cast<std::size_t>(edge.from)];
-  }
   const std::vector<int> order = linear_order(profile.model, outputs);
   ProfileEntry entry;
   entry.setting = {.device = "v100", .microbatch = 1, .precision = Precision::float32};
   for (const int layer : order) {
-    const auto index = static_cast<std::size_t>(layer);
-    entry.layers.push_back(cost_of(graph.nodes[index], inputs[index]));
+    entry.layers.push_back(cost_of(graph.nodes[static_cast<std::size_t>(layer)]));
   }
   profile.model = reordered(std::move(profile.model), order);
   profile.entries.push_back(std::move(entry));

@@ -56,7 +56,8 @@ TEST_CASE("milliseconds and bytes are taken exactly, the split of backward is an
   CHECK(convolution.backward() == 2'001'000ns);
   CHECK(convolution.backward_input == 1'000'500ns);
   CHECK(convolution.output == 400);
-  CHECK(convolution.saved == 400);
+  CHECK(convolution.saved == 0);  // between layers lie their outputs, and nothing else is known
+  CHECK(convolution.saved_for_weight == 400);
   CHECK(convolution.parameters == 80);
   CHECK(convolution.gradients == 80);
   CHECK(convolution.provenance == Provenance::measured);
