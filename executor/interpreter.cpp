@@ -9,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include "executor/ranks.hpp"
 #include "profiles/error.hpp"
 
 namespace stagecraft {
@@ -20,16 +21,14 @@ std::size_t index(int i) {
 }
 
 /// For each work whether it is the last that sends its tensor, or a piece of it.
-std::vector<char> last_sends(const Program& program) {
+std::vector<char> last_sends(const Program& program, const std::vector<int>& order) {
   std::vector<char> last(program.work.size());
-  for (const std::vector<int>& order : program.order) {
-    std::set<std::tuple<int, Op, int>> seen;
-    for (auto i = order.rbegin(); i != order.rend(); ++i) {
-      const Work& work = program.work[index(*i)];
-      if (!is_send(work.instruction.op)) continue;
-      last[index(*i)] =
-          seen.emplace(work.chunk, work.instruction.op, work.instruction.microbatch).second;
-    }
+  std::set<std::tuple<int, Op, int>> seen;
+  for (auto i = order.rbegin(); i != order.rend(); ++i) {
+    const Work& work = program.work[index(*i)];
+    if (!is_send(work.instruction.op)) continue;
+    last[index(*i)] =
+        seen.emplace(work.chunk, work.instruction.op, work.instruction.microbatch).second;
   }
   return last;
 }
@@ -62,8 +61,9 @@ Interpreter::Interpreter(const Training& training, const Program& program, Backe
       program_(program),
       backend_(backend),
       transport_(transport),
+      order_(order_of_rank(program, transport.rank())),
       chunks_(program.chunks.size()),
-      last_send_(last_sends(program)),
+      last_send_(last_sends(program, order_)),
       posted_(program.channels.size()),
       arrived_(program.work.size()) {
   for (std::size_t i = 0; i < chunks_.size(); ++i) {
@@ -80,7 +80,7 @@ void Interpreter::step(int step, StepRecord& record) {
   std::ranges::fill(arrived_, char{0});
   Stamp& whole = record.ranks[index(transport_.rank())];
   whole.start = now();
-  for (const int i : program_.order[index(transport_.rank())]) {
+  for (const int i : order_) {
     current_ = i;
     carry_out(i);
   }

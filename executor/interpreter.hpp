@@ -1,4 +1,4 @@
-// A rank that trains: carries out its device's part of a program, work by work, in issue order.
+// A rank that trains: carries out its device's part of a program, work by work.
 //
 // One thread does everything; what the program calls lanes shows in how it does it. A receive only
 // offers memory, and the compute that needs the message waits for it. A send hands over and goes
@@ -63,6 +63,7 @@ class Interpreter {
   const Program& program_;
   Backend& backend_;
   Transport& transport_;
+  std::vector<int> order_;
   std::vector<std::unique_ptr<TrainedChunk>> chunks_;  ///< parallel to the program's
   std::vector<char> last_send_;  ///< of its tensor; parallel to the program's work
 

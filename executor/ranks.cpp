@@ -1,6 +1,7 @@
 #include "executor/ranks.hpp"
 
 #include <algorithm>
+#include <map>
 #include <mutex>
 #include <new>
 #include <thread>
@@ -116,6 +117,29 @@ Wiring wiring_of(const Program& program) {
     for (const int chunk : group.chunks) members.push_back(rank_of(chunk));
   }
   return wiring;
+}
+
+std::vector<int> order_of_rank(const Program& program, int rank) {
+  const std::vector<int>& issued = program.order[index(rank)];
+  std::map<int, std::size_t> place;  // in `issued`
+  std::vector<std::vector<int>> sends_behind(issued.size());
+  std::size_t latest = 0;  // sends keep their order
+  for (std::size_t i = 0; i < issued.size(); ++i) {
+    const Work& work = program.work[index(issued[i])];
+    place[issued[i]] = i;
+    if (!is_send(work.instruction.op)) continue;
+    for (int w = work.waits.first; w < work.waits.end; ++w) {
+      const auto found = place.find(program.waits[index(w)]);
+      if (found != place.end()) latest = std::max(latest, found->second);
+    }
+    sends_behind[latest].push_back(issued[i]);
+  }
+  std::vector<int> order;
+  for (std::size_t i = 0; i < issued.size(); ++i) {
+    if (!is_send(program.work[index(issued[i])].instruction.op)) order.push_back(issued[i]);
+    order.insert(order.end(), sends_behind[i].begin(), sends_behind[i].end());
+  }
+  return order;
 }
 
 std::string name_of_rank(const Program& program, int rank, std::optional<int> chunk) {

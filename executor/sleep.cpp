@@ -99,6 +99,7 @@ class Sleeper {
         costs_(compiled.costs),
         backend_(backend),
         transport_(transport),
+        order_(order_of_rank(compiled.program, transport.rank())),
         memory_(compiled.program, transport.rank()),
         end_(compiled.program.work.size()),
         channel_free_(compiled.program.channels.size()),
@@ -113,7 +114,7 @@ class Sleeper {
     compute_free_ = collective_free_ = whole.start;
     std::ranges::fill(channel_free_, whole.start);
     std::ranges::fill(end_, unknown);
-    for (const int i : program_.order[index(transport_.rank())]) {
+    for (const int i : order_) {
       current_ = i;
       carry_out(i);
     }
@@ -215,6 +216,7 @@ class Sleeper {
   const Costs& costs_;
   Backend& backend_;
   Transport& transport_;
+  std::vector<int> order_;
   MemoryCount memory_;
 
   // Of the current step:

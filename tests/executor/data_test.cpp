@@ -1,0 +1,116 @@
+#include "executor/data.hpp"
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <string>
+
+#include "profiles/error.hpp"
+#include "tests/catch.hpp"
+
+using namespace stagecraft;
+
+namespace {
+
+/// A file that is gone when the test is.
+class File {
+ public:
+  File(const std::string& name, const std::string& content)
+      : path_(std::filesystem::temp_directory_path() /
+              (std::to_string(reinterpret_cast<std::uintptr_t>(this)) + name)) {
+    std::ofstream(path_, std::ios::binary) << content;
+  }
+  ~File() {
+    std::error_code ignored;
+    std::filesystem::remove(path_, ignored);
+  }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+std::string complaint(const std::filesystem::path& path, std::int64_t vocabulary,
+                      std::int64_t sequence) {
+  try {
+    load_dataset(path, vocabulary, sequence);
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::input);
+    return error.what();
+  }
+  return "none";
+}
+
+}  // namespace
+
+TEST_CASE("a text has one token per byte") {
+  const File file("text.txt", "abc\xff");
+  CHECK(load_dataset(file.path(), 256, 3).tokens == std::vector<std::int32_t>{97, 98, 99, 255});
+}
+
+TEST_CASE("a .bin file has little-endian tokens of two bytes, or four if two do not suffice") {
+  const std::string bytes("\x01\x02\x00\x00\x03\x00\x00\x00", 8);
+  const File two("tokens.bin", bytes);
+  const File four("tokens.u32.bin", bytes);
+  CHECK(load_dataset(two.path(), 1000, 1).tokens == std::vector<std::int32_t>{0x201, 0, 3, 0});
+  CHECK(load_dataset(four.path(), 1000, 1).tokens == std::vector<std::int32_t>{0x201, 3});
+  CHECK(load_dataset(two.path(), 70000, 1).tokens == std::vector<std::int32_t>{0x201, 3});
+}
+
+TEST_CASE("files that cannot be trained on are refused with a sentence") {
+  const File empty("empty.txt", "");
+  const File odd("odd.bin", "abc");
+  const File large("large.bin", std::string("\x05\x00\xe8\x03", 4));
+  const File brief("brief.txt", "abcd");
+  const auto folder = std::filesystem::temp_directory_path();
+  CHECK_THAT(complaint("no/such/file.txt", 256, 4), ContainsSubstring("no such file"));
+  CHECK_THAT(complaint(folder, 256, 4), ContainsSubstring("is a folder"));
+  CHECK_THAT(complaint(empty.path(), 256, 4), ContainsSubstring("is empty"));
+  CHECK_THAT(complaint(odd.path(), 256, 1), ContainsSubstring("offset 2, is cut off"));
+  CHECK_THAT(
+      complaint(large.path(), 1000, 1),
+      ContainsSubstring("token 1000 at offset 2 is outside of the model's vocabulary of 1000"));
+  CHECK_THAT(complaint(brief.path(), 256, 4),
+             ContainsSubstring("holds 4 tokens, but one sample of 4 needs 5"));
+  CHECK(complaint(brief.path(), 256, 3) == "none");
+}
+
+TEST_CASE("where a sample starts depends on seed and index only, and targets follow tokens") {
+  const Dataset dataset = synthetic_dataset(50, 1000, 1);
+  std::set<std::int64_t> starts;
+  for (std::int64_t i = 0; i < 500; ++i) {
+    const std::int64_t start = sample_start(dataset, 16, 3, i);
+    CHECK(start == sample_start(dataset, 16, 3, i));
+    REQUIRE(start >= 0);
+    REQUIRE(start + 16 < 1000);
+    starts.insert(start);
+  }
+  CHECK(starts.size() > 300);
+  CHECK(sample_start(dataset, 16, 3, 0) != sample_start(dataset, 16, 4, 0));
+  // The only sample of the shortest text starts at its beginning.
+  CHECK(sample_start(dataset, 999, 3, 5) == 0);
+}
+
+TEST_CASE("a block of samples is its samples one after the other") {
+  const Dataset dataset = synthetic_dataset(50, 1000, 1);
+  const TokenBlock both = token_block(dataset, 8, 3, 10, 2);
+  const TokenBlock second = token_block(dataset, 8, 3, 11, 1);
+  REQUIRE(both.tokens.size() == 16);
+  CHECK(std::equal(second.tokens.begin(), second.tokens.end(), both.tokens.begin() + 8));
+  CHECK(std::equal(second.targets.begin(), second.targets.end(), both.targets.begin() + 8));
+  CHECK(std::equal(both.tokens.begin() + 1, both.tokens.begin() + 8, both.targets.begin()));
+}
+
+TEST_CASE("synthetic text repeats itself by seed, and each token has few successors") {
+  const Dataset dataset = synthetic_dataset(30, 5000, 9);
+  CHECK(dataset.tokens == synthetic_dataset(30, 5000, 9).tokens);
+  CHECK(dataset.tokens != synthetic_dataset(30, 5000, 10).tokens);
+  std::map<std::int32_t, std::set<std::int32_t>> successors;
+  for (std::size_t i = 1; i < dataset.tokens.size(); ++i) {
+    successors[dataset.tokens[i - 1]].insert(dataset.tokens[i]);
+  }
+  for (const auto& [token, followers] : successors) CHECK(followers.size() <= 4);
+}

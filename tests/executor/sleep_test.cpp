@@ -1,0 +1,114 @@
+// Programs at full size without their arithmetic. How exact this is, is measured by the hidden
+// cases: tests_executor '[timing]'.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+
+#include "executor/machinery.hpp"
+#include "simulator/lower.hpp"
+#include "simulator/schedules.hpp"
+#include "simulator/simulate.hpp"
+#include "tests/catch.hpp"
+
+using namespace stagecraft;
+using namespace std::chrono_literals;
+
+namespace {
+
+Compiled compiled_of(std::string_view schedule, const ScheduleShape& shape, const ChunkCosts& costs,
+                     Duration transfer, const LowerOptions& options = {}) {
+  Compiled compiled{.schedule = find_schedule(schedule).generate(shape)};
+  compiled.program = lower(compiled.schedule, options);
+  compiled.costs = uniform(compiled.program, costs, transfer);
+  return compiled;
+}
+
+RunResult sleep(const Compiled& compiled, int steps) {
+  return execute({}, {}, compiled, {}, {.steps = steps, .backend = BackendKind::sleep});
+}
+
+Duration predicted(const Compiled& compiled) {
+  return step_time(simulate(compiled.program, compiled.costs));
+}
+
+Duration best(const RunResult& result) {
+  return std::ranges::min(result.step_times);
+}
+
+/// Never less than predicted; how much more depends on how busy the machine is, so only gross
+/// mistakes fail.
+void check_loosely(const Compiled& compiled) {
+  const Duration expected = predicted(compiled);
+  Duration measured = best(sleep(compiled, 3));
+  for (int attempt = 0; attempt < 4 && measured > 1.3 * expected; ++attempt) {
+    measured = std::min(measured, best(sleep(compiled, 3)));
+  }
+  CHECK(measured >= expected);
+  CHECK(measured <= 1.3 * expected);
+}
+
+constexpr ChunkCosts milliseconds{
+    .forward = 5ms, .backward = 10ms, .recompute = 5ms, .update = 2ms};
+
+}  // namespace
+
+TEST_CASE("sleeping takes as long as predicted") {
+  check_loosely(compiled_of("gpipe", {.devices = 2, .microbatches = 4}, milliseconds, 1ms));
+  check_loosely(compiled_of("1f1b", {.devices = 4, .microbatches = 6}, milliseconds, 0ms));
+  check_loosely(compiled_of("interleaved", {.devices = 2, .microbatches = 4, .virtual_stages = 2},
+                            milliseconds, 2ms));
+}
+
+TEST_CASE("messages that keep their channel busy come one after the other") {
+  Compiled compiled = compiled_of("gpipe", {.devices = 2, .microbatches = 5},
+                                  {.forward = 1ms, .backward = 1ms}, 1ms);
+  for (ChannelCosts& channel : compiled.costs.channels) channel.occupancy = 8ms;
+  check_loosely(compiled);
+}
+
+TEST_CASE("reductions go on beside the compute of other stages") {
+  Compiled compiled =
+      compiled_of("interleaved", {.devices = 2, .microbatches = 4, .virtual_stages = 2},
+                  milliseconds, 0ms, {.replicas = {{0, 1}, {2, 3}, {0, 1}, {2, 3}}, .rows = 2});
+  for (Duration& group : compiled.costs.groups) group = 20ms;
+  check_loosely(compiled);
+  const RunResult result = sleep(compiled, 1);
+  CHECK(result.losses.empty());
+  CHECK(result.parameters_hash.empty());
+  CHECK(result.timeline.spans.size() == compiled.program.work.size());
+}
+
+TEST_CASE("what a sleeping rank would hold is the program's memory") {
+  const ChunkMemory memory{
+      .parameters = 100, .gradients = 100, .optimizer = 200, .saved = 50, .input = 7};
+  const Compiled compiled =
+      compiled_of("gpipe", {.devices = 1, .microbatches = 3}, {.forward = 1ms, .backward = 1ms},
+                  0ms, {.memory = {{memory}}});
+  CHECK(sleep(compiled, 2).peak_memory == std::vector<Bytes>{400 + 3 * (50 + 7)});
+}
+
+TEST_CASE("the step is within 3 % of the prediction", "[.timing]") {
+  std::cout << "schedule     p   predicted    best         median\n";
+  for (const std::string_view schedule : {"gpipe", "1f1b", "interleaved"}) {
+    for (const int devices : {2, 4, 8}) {
+      const int virtual_stages = schedule == "interleaved" ? 2 : 1;
+      const Compiled compiled = compiled_of(
+          schedule,
+          {.devices = devices, .microbatches = 2 * devices, .virtual_stages = virtual_stages},
+          {.forward = 7ms, .backward = 16ms, .update = 5ms}, 1ms);
+      RunResult result = sleep(compiled, 9);
+      std::ranges::sort(result.step_times);
+      const Duration expected = predicted(compiled);
+      const auto error = [&](Duration time) {
+        return 100 * (seconds(time) / seconds(expected) - 1);
+      };
+      std::cout << fmt::format("{:11} {:2}   {:9}    +{:.2f} %      +{:.2f} %\n", schedule, devices,
+                               format_duration(expected), error(result.step_times.front()),
+                               error(result.step_times[4]));
+      CHECK(error(result.step_times[4]) < 3);
+    }
+  }
+}

@@ -1,0 +1,128 @@
+// Models and plans so small that hundreds of runs fit into a test.
+
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "executor/data.hpp"
+#include "executor/execute.hpp"
+#include "planner/plan.hpp"
+#include "planner/predict.hpp"
+#include "profiles/cluster.hpp"
+
+namespace stagecraft::tests {
+
+enum class Style { gpt2, llama };
+
+inline Model tiny_model(Style style, bool tied) {
+  Transformer shape{.hidden = 16,
+                    .heads = 2,
+                    .key_value_heads = 2,
+                    .head_width = 8,
+                    .feed_forward = 32,
+                    .vocabulary = 256,
+                    .positions = 8,
+                    .tied_head = tied};
+  if (style == Style::llama) {
+    shape.key_value_heads = 1;
+    shape.norm = Transformer::Norm::rms_norm;
+    shape.activation = Transformer::FeedForward::swiglu;
+    shape.position = Transformer::Position::rotary;
+    shape.attention_bias = shape.output_bias = shape.feed_forward_bias = false;
+  }
+  return make_transformer("tiny", shape, 6, 8);
+}
+
+/// What a run is about. Layers are spread evenly over the stages.
+struct Setting {
+  std::string schedule = "1f1b";
+  int devices = 1;  ///< pipeline devices
+  int virtual_stages = 1;
+  int microbatches = 4;
+  int rows = 2;               ///< samples of a microbatch
+  std::vector<int> replicas;  ///< of each pipeline device; empty: one
+  ReplicaPolicy policy = ReplicaPolicy::split;
+  Recompute recompute = Recompute::none;
+  OptimizerKind optimizer = OptimizerKind::adamw;
+  Precision precision = Precision::float32;
+  Style style = Style::gpt2;
+  bool tied = true;
+};
+
+inline std::string describe(const Setting& setting) {
+  std::string text = setting.schedule + ", " + std::to_string(setting.devices) + " devices, " +
+                     std::to_string(setting.microbatches) + " microbatches";
+  for (const int replicas : setting.replicas) text += ", " + std::to_string(replicas) + " replicas";
+  text += setting.policy == ReplicaPolicy::split ? ", split" : ", round robin";
+  if (setting.recompute == Recompute::full) text += ", recompute";
+  return text;
+}
+
+/// Devices of each pipeline device's replicas, counted up.
+inline std::vector<std::vector<std::vector<int>>> devices_of(const Setting& setting) {
+  std::vector<std::vector<std::vector<int>>> devices;
+  int next = 0;
+  for (int i = 0; i < setting.devices; ++i) {
+    auto& replicas = devices.emplace_back();
+    const int count = setting.replicas.empty() ? 1 : setting.replicas[static_cast<std::size_t>(i)];
+    for (int replica = 0; replica < count; ++replica) replicas.push_back({next++});
+  }
+  return devices;
+}
+
+inline int device_count(const Setting& setting) {
+  int count = 0;
+  for (const auto& replicas : devices_of(setting)) count += static_cast<int>(replicas.size());
+  return count;
+}
+
+inline Plan plan_of(const Setting& setting) {
+  Plan plan{.model = "tiny",
+            .cluster = std::to_string(device_count(setting)) + "xcpu",
+            .precision = setting.precision,
+            .batch = {.global = setting.rows * setting.microbatches,
+                      .microbatch = setting.rows,
+                      .microbatches = setting.microbatches,
+                      .sequence = 8},
+            .schedule = {.name = setting.schedule, .virtual_stages = setting.virtual_stages},
+            .replicas = setting.policy,
+            .optimizer = {.kind = setting.optimizer}};
+  constexpr int layers = 8;
+  const auto devices = devices_of(setting);
+  const int stages = setting.devices * setting.virtual_stages;
+  for (int stage = 0; stage < stages; ++stage) {
+    plan.stages.push_back({.layers = {layers * stage / stages, layers * (stage + 1) / stages},
+                           .devices = devices[static_cast<std::size_t>(stage % setting.devices)],
+                           .recompute = setting.recompute});
+  }
+  return plan;
+}
+
+/// A plan with everything a run needs.
+struct Prepared {
+  Plan plan;
+  Profile profile;
+  Compiled compiled;
+  Dataset dataset;
+};
+
+inline Prepared prepare(const Setting& setting) {
+  Prepared prepared{.plan = plan_of(setting),
+                    .profile = {.model = tiny_model(setting.style, setting.tied)},
+                    .dataset = synthetic_dataset(256, 2000, 7)};
+  prepared.compiled =
+      compile(prepared.plan, prepared.profile, parse_cluster(prepared.plan.cluster));
+  return prepared;
+}
+
+inline RunResult run(const Prepared& prepared, const RunOptions& options) {
+  return execute(prepared.plan, prepared.profile, prepared.compiled, prepared.dataset, options);
+}
+
+inline RunResult reference(const Prepared& prepared, const RunOptions& options) {
+  return run_reference(prepared.plan, prepared.profile, prepared.dataset, options);
+}
+
+}  // namespace stagecraft::tests
