@@ -119,7 +119,8 @@ struct CaseSize {
   int devices = 4;
 };
 
-/// Small enough for brute force: one or two levels of links, limits on memory, both replica policies.
+/// Small enough for brute force: one or two levels of links, limits on memory, both replica
+/// policies.
 inline Problem random_problem(std::uint32_t seed, CaseSize size) {
   Random random(seed);
   std::vector<LayerCost> costs;
@@ -135,10 +136,9 @@ inline Problem random_problem(std::uint32_t seed, CaseSize size) {
   }
   const Bytes memory = random.chance(60) ? random.between(2000, 60000) : 0;
   const int microbatches = random.between(1, 5);
-  Problem problem = problem_of(profile_of(std::move(costs), samples),
-                               cluster_of(std::move(levels), memory),
-                               std::int64_t{samples} * microbatches, {samples},
-                               {random.chance(50) ? "1f1b" : "gpipe"});
+  Problem problem = problem_of(
+      profile_of(std::move(costs), samples), cluster_of(std::move(levels), memory),
+      std::int64_t{samples} * microbatches, {samples}, {random.chance(50) ? "1f1b" : "gpipe"});
   if (random.chance(20)) problem.schedules.push_back(ScheduleChoice{.name = "gpipe"});
   if (random.chance(15)) problem.schedules = {{.name = "interleaved", .virtual_stages = 2}};
   problem.straight = random.chance(30);

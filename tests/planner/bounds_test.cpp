@@ -1,0 +1,80 @@
+#include "planner/bounds.hpp"
+
+#include "planner/walk.hpp"
+#include "tests/catch.hpp"
+#include "tests/planner/cases.hpp"
+
+using namespace stagecraft;
+using namespace stagecraft::tests;
+
+namespace {
+
+/// One device under 1F1B with a window of K, and a world behind it that answers every forward after
+/// D.
+Time step_of_one_device(Time forward, Time backward, Time round_trip, int window, int m) {
+  std::vector<Time> answer(static_cast<std::size_t>(m));
+  Time now = 0;
+  int next = 0;
+  const auto run_forward = [&] {
+    now += forward;
+    answer[static_cast<std::size_t>(next++)] = now + round_trip;
+  };
+  while (next < std::min(window, m)) run_forward();
+  for (int k = 0; k < m; ++k) {
+    now = std::max(now, answer[static_cast<std::size_t>(k)]) + backward;
+    if (next < m) run_forward();
+  }
+  return now;
+}
+
+}  // namespace
+
+TEST_CASE("round trip gaps never exceed what one device must idle", "[bounds]") {
+  for (std::uint32_t seed = 0; seed < 20000; ++seed) {
+    Random random(seed);
+    const Time forward = random.between(0, 30), backward = random.between(0, 30);
+    const Time round_trip = random.between(0, 400);
+    const int window = random.between(1, 8), m = random.between(1, 20);
+    const Time gaps = round_trip_gaps(forward, backward, round_trip, window, m);
+    const Time step = step_of_one_device(forward, backward, round_trip, window, m);
+    INFO("f " << forward << " g " << backward << " D " << round_trip << " K " << window << " m "
+              << m);
+    REQUIRE(m * (forward + backward) + gaps <= step);
+  }
+}
+
+TEST_CASE("for equal stages the bound is the step itself", "[bounds]") {
+  const auto name = GENERATE("1f1b", "gpipe");
+  const int p = GENERATE(1, 2, 3, 5);
+  const int m = GENERATE(1, 2, 7, 8);
+  using namespace std::chrono_literals;
+  Problem problem = problem_of(profile_of(std::vector<LayerCost>(5, layer_cost(10ns, 20ns))),
+                               cluster_of({{p, {}}}), m, {1}, {name});
+  problem.straight = true;
+  problem.max_stages = p;
+  problem.use_fewer_devices = false;
+  if (5 % p != 0) return;
+  const Space space(problem);
+  ChainBounds bounds(space, space.settings().front());
+  const Time step = (m + p - 1) * 30 * (5 / p);
+  CHECK(bounds.probe(step));
+  if (name == std::string("1f1b") || m >= p) CHECK_FALSE(bounds.probe(step - 1));
+}
+
+TEST_CASE("a bound never exceeds the step of any plan it covers", "[bounds]") {
+  for (std::uint32_t seed = 0; seed < 150; ++seed) {
+    Problem problem = random_problem(seed + 300, {5, 4});
+    for (ScheduleChoice& choice : problem.schedules) choice = {.name = "1f1b"};
+    const SearchResult best = search_brute_force(problem, {});
+    if (best.plans.empty()) continue;
+    const Time step = best.plans.front().prediction->step.count();
+    const Space space(problem);
+    bool open = false;
+    for (const Setting& setting : space.settings()) {
+      CHECK(LoopedWalk(space, setting).least() <= step);
+      open = ChainBounds(space, setting).probe(step) || open;
+    }
+    INFO("seed " << seed);
+    CHECK(open);
+  }
+}

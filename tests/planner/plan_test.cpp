@@ -1,0 +1,177 @@
+#include "planner/plan.hpp"
+
+#include <functional>
+
+#include "profiles/error.hpp"
+#include "profiles/json.hpp"
+#include "tests/catch.hpp"
+#include "tests/planner/cases.hpp"
+
+using namespace stagecraft;
+using namespace stagecraft::tests;
+
+namespace {
+
+/// 28 layers on three of four devices, the middle stage doubled.
+Plan good_plan() {
+  Plan plan;
+  plan.model = "chain";
+  plan.cluster = "test";
+  plan.batch = {.global = 8, .microbatch = 2, .microbatches = 4, .sequence = 0};
+  plan.stages = {{{0, 7}, {{0}}, Recompute::none},
+                 {{7, 16}, {{1}, {2}}, Recompute::full},
+                 {{16, 28}, {{3}}, Recompute::none}};
+  return plan;
+}
+
+Model chain_model(int layers) {
+  return profile_of(std::vector<LayerCost>(static_cast<std::size_t>(layers))).model;
+}
+
+std::string complaint(const Plan& plan, int layers = 28, int devices = 4) {
+  try {
+    validate(plan, chain_model(layers), cluster_of({{devices, {}}}));
+    return "";
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::input);
+    return error.message();
+  }
+}
+
+std::string complaint_after(const std::function<void(Plan&)>& change) {
+  Plan plan = good_plan();
+  change(plan);
+  return complaint(plan);
+}
+
+}  // namespace
+
+TEST_CASE("a plan that keeps its promises is valid", "[plan]") {
+  CHECK(complaint(good_plan()).empty());
+}
+
+TEST_CASE("a gap between stages names the layers that would never be trained", "[plan]") {
+  CHECK(complaint_after([](Plan& plan) { plan.stages[1].layers.first = 8; }) ==
+        "plan: stage 1 starts at layer 8 but stage 0 ends at layer 7: layer 7 would never be "
+        "trained; 27 of 28 layers are placed");
+  CHECK(complaint_after([](Plan& plan) { plan.stages[0].layers.first = 2; }) ==
+        "plan: stage 0 starts at layer 2: layers 0..1 would never be trained; 26 of 28 layers are "
+        "placed");
+  CHECK(complaint_after([](Plan& plan) { plan.stages[2].layers.end = 27; }) ==
+        "plan: stage 2 ends at layer 27 but the model \"chain\" has 28 layers: layer 27 would "
+        "never be trained; 27 of 28 layers are placed");
+}
+
+TEST_CASE("an overlap names the layers that would be trained twice", "[plan]") {
+  CHECK(complaint_after([](Plan& plan) { plan.stages[1].layers.first = 5; }) ==
+        "plan: stage 1 starts at layer 5 but stage 0 ends at layer 7: layers 5..6 would be trained "
+        "twice");
+}
+
+TEST_CASE("a plan for another model is refused", "[plan]") {
+  CHECK_THAT(
+      complaint(good_plan(), 24),
+      ContainsSubstring("the model \"chain\" has 24 layers: this is a plan for another model"));
+}
+
+TEST_CASE("stages must hold layers", "[plan]") {
+  CHECK_THAT(complaint_after([](Plan& plan) {
+               plan.stages[1].layers = {7, 7};
+             }),
+             ContainsSubstring("stage 1 has no layers: [7, 7) is empty"));
+  CHECK_THAT(complaint_after([](Plan& plan) {
+               plan.stages[1].layers = {9, 7};
+             }),
+             ContainsSubstring("stage 1 has no layers"));
+  CHECK_THAT(complaint_after([](Plan& plan) { plan.stages.clear(); }),
+             ContainsSubstring("there are no stages"));
+}
+
+TEST_CASE("devices must exist, once", "[plan]") {
+  CHECK_THAT(complaint_after([](Plan& plan) { plan.stages[2].devices = {{4}}; }),
+             ContainsSubstring("stage 2 uses device 4, but the cluster has 4 devices: 0..3"));
+  CHECK_THAT(complaint_after([](Plan& plan) { plan.stages[2].devices = {{2}}; }),
+             ContainsSubstring("device 2 is used by stage 1 and by stage 2"));
+  CHECK_THAT(complaint_after([](Plan& plan) {
+               plan.stages[1].devices = {{1}, {1}};
+             }),
+             ContainsSubstring("device 1 is used twice by stage 1"));
+  CHECK_THAT(complaint_after([](Plan& plan) { plan.stages[2].devices.clear(); }),
+             ContainsSubstring("stage 2 has no devices"));
+  CHECK_THAT(complaint_after([](Plan& plan) { plan.stages[2].devices = {{}}; }),
+             ContainsSubstring("stage 2 has a replica without a device"));
+  CHECK_THAT(complaint(good_plan(), 28, 3),
+             ContainsSubstring("the plan uses 4 devices, but the cluster has only 3"));
+}
+
+TEST_CASE("tensor-parallel peers are not there yet", "[plan]") {
+  CHECK_THAT(complaint_after([](Plan& plan) {
+               plan.stages[1].devices = {{1, 2}};
+             }),
+             ContainsSubstring("a replica of stage 1 is spread over 2 tensor-parallel devices"));
+}
+
+TEST_CASE("the batch must multiply up", "[plan]") {
+  CHECK_THAT(complaint_after([](Plan& plan) { plan.batch.microbatches = 0; }),
+             ContainsSubstring("0 microbatches train nothing"));
+  CHECK_THAT(complaint_after([](Plan& plan) { plan.batch.microbatch = 0; }),
+             ContainsSubstring("a microbatch of 0 samples trains nothing"));
+  CHECK_THAT(
+      complaint_after([](Plan& plan) { plan.batch.global = 9; }),
+      ContainsSubstring("the global batch is 9 samples, but it would take 4 microbatches of 2"));
+}
+
+TEST_CASE("every replica must have work", "[plan]") {
+  CHECK_THAT(complaint_after([](Plan& plan) {
+               plan.batch = {4, 1, 4, 0};
+             }),
+             ContainsSubstring("the 2 replicas of stage 1 cannot share a microbatch of 1 sample"));
+  CHECK_THAT(complaint_after([](Plan& plan) {
+               plan.batch = {2, 2, 1, 0};
+               plan.replicas = ReplicaPolicy::round_robin;
+             }),
+             ContainsSubstring("the 2 replicas of stage 1 cannot take turns at 1 microbatches"));
+}
+
+TEST_CASE("virtual stages must fit the stages, the schedule and the devices", "[plan]") {
+  CHECK_THAT(complaint_after([](Plan& plan) { plan.schedule.virtual_stages = 0; }),
+             ContainsSubstring("expected at least 1 stage per device"));
+  CHECK_THAT(complaint_after([](Plan& plan) {
+               plan.schedule = {"interleaved", 2, {}, {}};
+             }),
+             ContainsSubstring("3 stages are not a multiple of 2 virtual stages per device"));
+  CHECK_THAT(complaint_after([](Plan& plan) { plan.schedule.virtual_stages = 3; }),
+             ContainsSubstring("the schedule 1f1b has one stage per device, not 3"));
+  const auto looped = [](Plan& plan) {
+    plan.schedule = {"interleaved", 2, {}, {}};
+    plan.stages = {{{0, 7}, {{0}}, Recompute::none},
+                   {{7, 14}, {{1}}, Recompute::none},
+                   {{14, 21}, {{0}}, Recompute::none},
+                   {{21, 28}, {{1}}, Recompute::none}};
+  };
+  CHECK(complaint_after(looped).empty());
+  CHECK_THAT(complaint_after([&](Plan& plan) {
+               looped(plan);
+               plan.stages[3].devices = {{2}};
+             }),
+             ContainsSubstring("stages 1 and 3 share a pipeline device"));
+}
+
+TEST_CASE("the schedule must exist and accept the shape", "[plan]") {
+  CHECK_THAT(complaint_after([](Plan& plan) { plan.schedule.name = "1b1f"; }),
+             ContainsSubstring("unknown schedule \"1b1f\""));
+  CHECK_THAT(complaint_after([](Plan& plan) {
+               plan.schedule.warm_up = {2, 2};
+             }),
+             ContainsSubstring("the warm-up lists 2 devices; expected 3"));
+}
+
+TEST_CASE("shape and devices of a plan", "[plan]") {
+  Plan plan = good_plan();
+  CHECK(pipeline_devices(plan) == 3);
+  CHECK(used_devices(plan) == std::vector<int>{0, 1, 2, 3});
+  CHECK(shape_of(plan).devices == 3);
+  CHECK(shape_of(plan).microbatches == 4);
+  plan.stages[2].devices = {{9}};
+  CHECK(used_devices(plan) == std::vector<int>{0, 1, 2, 9});
+}

@@ -1,0 +1,174 @@
+#include "planner/predict.hpp"
+
+#include "planner/fast_clock.hpp"
+#include "profiles/error.hpp"
+#include "simulator/check.hpp"
+#include "tests/catch.hpp"
+#include "tests/planner/cases.hpp"
+
+using namespace stagecraft;
+using namespace stagecraft::tests;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// One stage per device, equally many layers each.
+Plan straight_plan(int stages, int layers_each, int microbatches) {
+  Plan plan;
+  plan.batch = {
+      .global = microbatches, .microbatch = 1, .microbatches = microbatches, .sequence = 0};
+  for (int s = 0; s < stages; ++s) {
+    plan.stages.push_back({{s * layers_each, (s + 1) * layers_each}, {{s}}, Recompute::none});
+  }
+  return plan;
+}
+
+Prediction predict_equal(const Plan& plan, LayerCost cost, const Cluster& cluster) {
+  const auto layers = static_cast<std::size_t>(plan.stages.back().layers.end);
+  return predict(plan, profile_of(std::vector<LayerCost>(layers, cost)), cluster);
+}
+
+}  // namespace
+
+TEST_CASE("equal stages take (microbatches + stages - 1) rounds", "[predict]") {
+  const Plan plan = straight_plan(4, 2, 8);
+  const Prediction prediction = predict_equal(plan, layer_cost(5ms, 10ms), cluster_of({{4, {}}}));
+  CHECK(prediction.step == (8 + 4 - 1) * 30ms);
+  CHECK(prediction.bubble == Approx(3.0 / 11));
+  CHECK(prediction.samples_per_second == Approx(8 / 0.33));
+  CHECK(prediction.tokens_per_second == 0);
+  CHECK(prediction.stages[1].forward == 10ms);
+  CHECK(prediction.stages[1].backward == 20ms);
+  CHECK(prediction.stages[1].idle == Approx(3.0 / 11));
+  CHECK(prediction.provenance == Provenance::measured);
+}
+
+TEST_CASE("a recomputed stage takes its forward once more", "[predict]") {
+  Plan plan = straight_plan(4, 2, 8);
+  for (Stage& stage : plan.stages) stage.recompute = Recompute::full;
+  const Prediction prediction = predict_equal(plan, layer_cost(5ms, 10ms), cluster_of({{4, {}}}));
+  CHECK(prediction.step == (8 + 4 - 1) * 40ms);
+}
+
+TEST_CASE("transfers cost latency and bytes over bandwidth", "[predict]") {
+  const Plan plan = straight_plan(2, 1, 1);
+  LayerCost cost = layer_cost(10ms, 20ms);
+  cost.output = 1'000'000;
+  // 1 MB at 1 GB/s is 1 ms; forward and backward cross once each.
+  const Prediction prediction =
+      predict_equal(plan, cost, cluster_of({{2, link_of(100us, 1'000'000'000)}}));
+  CHECK(prediction.step == 60ms + 2 * (1ms + 100us));
+  CHECK(prediction.stages[0].send == 1ms + 100us);
+  CHECK(prediction.stages[1].send == 0ms);
+}
+
+TEST_CASE("data parallelism ends with the sum of gradients and the update", "[predict]") {
+  Plan plan = straight_plan(1, 2, 4);
+  plan.batch = {16, 4, 4, 0};
+  plan.stages[0].devices = {{0}, {1}, {2}, {3}};
+  LayerCost cost = layer_cost(4ms, 8ms);
+  cost.gradients = cost.parameters = 1'000'000;
+  cost.update = 1ms;
+  const Profile profile = profile_of({cost, cost}, 4);
+  const Prediction prediction =
+      predict(plan, profile, cluster_of({{4, link_of(0us, 1'000'000'000)}}));
+  // A quarter of the rows each: 2 + 4 ms per microbatch; 2 MB x 2 x 3/4 at 1 GB/s; two updates.
+  CHECK(prediction.step == 4 * 6ms + 3ms + 2ms);
+  CHECK(prediction.notes.size() == 1);
+  CHECK_THAT(prediction.notes[0], ContainsSubstring("scaled from the measured microbatch of 4"));
+}
+
+TEST_CASE("an entry for exactly a replica's rows is used as it is", "[predict]") {
+  Plan plan = straight_plan(1, 1, 1);
+  plan.batch = {2, 2, 1, 0};
+  plan.stages[0].devices = {{0}, {1}};
+  Profile profile = profile_of({layer_cost(10ms, 20ms)}, 2);
+  profile.entries.push_back(profile.entries.front());
+  profile.entries.back().setting.microbatch = 1;
+  profile.entries.back().layers = {layer_cost(7ms, 11ms)};
+  const Prediction prediction = predict(plan, profile, cluster_of({{2, {}}}));
+  CHECK(prediction.step == 18ms);
+  CHECK(prediction.notes.empty());
+}
+
+TEST_CASE("memory counts parameters, saved activations in flight and inner inputs", "[predict]") {
+  const Plan plan = straight_plan(2, 2, 4);
+  LayerCost cost = layer_cost(1ms, 2ms);
+  cost.parameters = 1000;
+  cost.gradients = 1000;
+  cost.optimizer = 2000;
+  cost.saved = 100;
+  cost.output = 10;
+  cost.workspace = 7;
+  const Prediction prediction = predict_equal(plan, cost, cluster_of({{2, {}}}));
+  // Stage 0 holds two microbatches of 2 x 100 saved and 1 x 10 inner input. When B0.0 begins, that
+  // is 2 x 210, the workspace, and the gradient of its output.
+  CHECK(prediction.peaks[0].bytes == 8000 + 2 * 210 + 7 + 10);
+  // Stage 1 holds one of them with its input of 10, and its gradient, in B1; the next input may
+  // have come already.
+  CHECK(prediction.peaks[1].bytes >= 8000 + 210 + 10 + 7 + 10);
+  CHECK(prediction.peaks[1].bytes <= 8000 + 210 + 10 + 7 + 10 + 3 * 10);
+}
+
+TEST_CASE("sgd keeps no state beside the weights", "[predict]") {
+  Plan plan = straight_plan(1, 1, 1);
+  plan.optimizer.kind = OptimizerKind::sgd;
+  LayerCost cost = layer_cost(1ms, 2ms);
+  cost.parameters = cost.gradients = 1000;
+  cost.optimizer = 2000;
+  CHECK(predict_equal(plan, cost, cluster_of({{1, {}}})).peaks[0].bytes == 2000);
+}
+
+TEST_CASE("a plan above the limit is predicted, and does not fit", "[predict]") {
+  const Plan plan = straight_plan(1, 1, 1);
+  LayerCost cost = layer_cost(1ms, 2ms);
+  cost.parameters = 1000;
+  CHECK(predict_equal(plan, cost, cluster_of({{1, {}}}, 1000)).fits);
+  const Prediction prediction = predict_equal(plan, cost, cluster_of({{1, {}}}, 999));
+  CHECK_FALSE(prediction.fits);
+  CHECK(prediction.step == 3ms);
+}
+
+TEST_CASE("the fast clock agrees with the simulator, and programs are safe", "[predict]") {
+  for (std::uint32_t seed = 0; seed < 150; ++seed) {
+    Random random(seed);
+    const Problem problem = random_problem(seed + 7000, {8, 6});
+    const Space space(problem);
+    for (const Setting& setting : space.settings()) {
+      Layout layout;
+      int left = space.devices();
+      const int most = std::min(space.most_pipeline_devices(setting), left);
+      for (int p = most == 0 ? 0 : random.between(1, most); p > 0; --p) {
+        const int count = std::min(random.between(1, space.most_replicas(setting)), left - (p - 1));
+        layout.replicas.push_back(count);
+        left -= count;
+      }
+      FastClock clock(space, setting);
+      if (layout.replicas.empty() || clock.order_for(layout.replicas) == nullptr) continue;
+      const int stages = layout.pipeline_devices() * setting.schedule.virtual_stages;
+      layout.cuts = {0};
+      for (int s = 1; s < stages; ++s) {
+        layout.cuts.push_back(random.between(layout.cuts.back() + 1, space.layers() - stages + s));
+      }
+      layout.cuts.push_back(space.layers());
+      for (int s = 0; s < stages; ++s) {
+        layout.recompute.push_back(random.chance(50) ? Recompute::none : Recompute::full);
+      }
+      const Candidate candidate = space.evaluate("", space.plan(setting, layout));
+      INFO("seed " << seed << "\n" << write_plan(candidate.plan) << candidate.rejected);
+      REQUIRE(candidate.prediction);
+      REQUIRE(clock.step(layout) == candidate.prediction->step.count());
+      for (int d = 0; d < layout.pipeline_devices(); ++d) {
+        // What is ruled out really does not fit.
+        REQUIRE((clock.may_fit(layout, d) || !candidate.prediction->fits));
+      }
+      require_safe(compile_valid(candidate.plan, space.book()).program);
+    }
+  }
+}
+
+TEST_CASE("an invalid plan is not compiled", "[predict]") {
+  Plan plan = straight_plan(2, 1, 1);
+  plan.stages[1].devices = {{0}};
+  CHECK_THROWS_AS(predict_equal(plan, layer_cost(1ms, 2ms), cluster_of({{2, {}}})), Error);
+}

@@ -1,0 +1,81 @@
+#include "planner/search.hpp"
+
+#include "planner/strategies.hpp"
+#include "profiles/error.hpp"
+#include "tests/catch.hpp"
+#include "tests/planner/cases.hpp"
+
+using namespace stagecraft;
+using namespace stagecraft::tests;
+using namespace std::chrono_literals;
+
+TEST_CASE("strategies are found by name, with a suggestion for others", "[search]") {
+  CHECK(find_strategy("exact").search == search_exact);
+  try {
+    find_strategy("exakt");
+    FAIL("no such strategy");
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::usage);
+    CHECK_THAT(error.message(), ContainsSubstring("did you mean \"exact\""));
+  }
+}
+
+TEST_CASE("every strategy plans, keeps to the problem and says what it did", "[search]") {
+  const Strategy& strategy = GENERATE(from_range(strategies));
+  INFO(strategy.name);
+  CHECK_FALSE(strategy.summary.empty());
+  Problem problem = problem_of(profile_of(std::vector<LayerCost>(4, layer_cost(1ms, 2ms))),
+                               cluster_of({{2, {}}}), 4, {1});
+  const SearchResult result = strategy.search(problem, {});
+  CHECK(result.strategy == strategy.name);
+  REQUIRE(result.plans.size() == 1);
+  const Plan& plan = result.plans.front().plan;
+  validate(plan, problem.profile.model, problem.cluster);
+  REQUIRE(plan.predicted);
+  CHECK(plan.predicted->step == predict(plan, problem.profile, problem.cluster).step);
+  REQUIRE(plan.search);
+  CHECK(plan.search->lower_bound <= plan.predicted->step);
+}
+
+TEST_CASE("the usual choices are what a person would try", "[search]") {
+  Problem problem = problem_of(profile_of(std::vector<LayerCost>(7, layer_cost(1ms, 2ms)), 2),
+                               cluster_of({{3, {}}}), 8, {2});
+  problem.straight = true;
+  const std::vector<Candidate> usual = usual_choices(problem);
+  REQUIRE(usual.size() == 4);
+  CHECK(usual[0].name == "even split");
+  const auto& stages = usual[0].plan.stages;
+  REQUIRE(stages.size() == 3);
+  CHECK(stages[0].layers.size() == 3);
+  CHECK(stages[1].layers.size() == 2);
+  CHECK(stages[2].layers.size() == 2);
+  // Three replicas cannot share two samples, but they can take turns at four microbatches.
+  CHECK(usual[2].name == "data parallelism");
+  REQUIRE(usual[2].prediction);
+  CHECK(usual[2].plan.replicas == ReplicaPolicy::round_robin);
+  CHECK(usual[3].prediction->step == 4 * 21ms);
+}
+
+TEST_CASE("a usual choice that does not fit recomputes, or says that it does not fit", "[search]") {
+  LayerCost cost = layer_cost(1ms, 2ms);
+  cost.saved = 1000;
+  Problem problem = problem_of(profile_of({cost, cost}), cluster_of({{2, {}}}, 1500), 4, {1});
+  const Candidate even = usual_choices(problem).front();
+  CHECK(even.name == "even split, recomputing");
+  CHECK(even.prediction->fits);
+  problem.recompute = {Recompute::none};
+  const Candidate plain = usual_choices(problem).front();
+  CHECK(plain.name == "even split");
+  CHECK_FALSE(plain.prediction->fits);
+}
+
+TEST_CASE("what limits a plan is named with what it would bring", "[search]") {
+  Problem problem = problem_of(profile_of({layer_cost(1ms, 2ms), layer_cost(10ms, 20ms)}),
+                               cluster_of({{2, {}}}), 8, {1});
+  problem.straight = true;
+  const SearchResult result = search_exact(problem, {});
+  const std::vector<Binding> bindings = binding(problem, result.plans.front());
+  REQUIRE_FALSE(bindings.empty());
+  CHECK(bindings[0].what == "compute");
+  CHECK(bindings[0].where == "stage 1");
+}

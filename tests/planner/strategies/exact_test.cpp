@@ -1,0 +1,226 @@
+#include <numeric>
+
+#include "planner/strategies.hpp"
+#include "profiles/error.hpp"
+#include "profiles/importers.hpp"
+#include "profiles/json.hpp"
+#include "tests/catch.hpp"
+#include "tests/planner/cases.hpp"
+
+#include <filesystem>
+
+using namespace stagecraft;
+using namespace stagecraft::tests;
+using namespace std::chrono_literals;
+
+namespace {
+
+void compare_with_brute_force(std::uint32_t first, std::uint32_t count, CaseSize size) {
+  for (std::uint32_t seed = first; seed < first + count; ++seed) {
+    const Problem problem = random_problem(seed, size);
+    const SearchResult every = search_brute_force(problem, {});
+    const SearchResult exact = search_exact(problem, {});
+    INFO("seed " << seed);
+    REQUIRE(every.plans.empty() == exact.plans.empty());
+    if (every.plans.empty()) {
+      REQUIRE(exact.infeasible);
+      continue;
+    }
+    const Duration best = every.plans.front().prediction->step;
+    REQUIRE(exact.plans.front().prediction->step == best);
+    REQUIRE(exact.lower_bound <= best);
+    REQUIRE(exact.proved_optimal);
+    REQUIRE(exact.gap == 0);
+    validate(exact.plans.front().plan, problem.profile.model, problem.cluster);
+  }
+}
+
+Duration step_of(const Problem& problem) {
+  const SearchResult result = search_exact(problem, {});
+  return result.plans.empty() ? Duration::max() : result.plans.front().prediction->step;
+}
+
+Problem equal_problem(int layers, int devices, int microbatches) {
+  return problem_of(
+      profile_of(std::vector<LayerCost>(static_cast<std::size_t>(layers), layer_cost(10ms, 20ms))),
+      cluster_of({{devices, {}}}), microbatches, {1});
+}
+
+/// PipeDream's measured VGG-16, or nothing where it is not there.
+std::optional<Profile> vgg16() {
+  const std::string file = std::string(STAGECRAFT_SHARED) + "/data/pipedream/vgg16/graph.txt";
+  if (!std::filesystem::exists(file)) return {};
+  return import_pipedream(read_file(file), file);
+}
+
+}  // namespace
+
+TEST_CASE("exact is as good as trying everything", "[exact]") {
+  compare_with_brute_force(0, 2000, {4, 4});
+}
+
+TEST_CASE("exact is as good as trying everything, larger", "[exact]") {
+  compare_with_brute_force(100000, 30, {8, 4});
+}
+
+TEST_CASE("exact is as good as trying everything, many", "[.long]") {
+  compare_with_brute_force(200000, 20000, {6, 4});
+  compare_with_brute_force(300000, 2000, {8, 4});
+}
+
+TEST_CASE("equal layers divide evenly, in (m + p - 1)(f + b)", "[exact]") {
+  Problem problem = equal_problem(8, 4, 16);
+  problem.straight = true;
+  const SearchResult result = search_exact(problem, {});
+  CHECK(result.plans.front().prediction->step == (16 + 4 - 1) * 60ms);
+  CHECK(result.proved_optimal);
+  for (const Stage& stage : result.plans.front().plan.stages) CHECK(stage.layers.size() == 2);
+}
+
+TEST_CASE("nothing gets slower by faster links, more memory or more devices", "[exact]") {
+  for (std::uint32_t seed = 0; seed < 150; ++seed) {
+    Problem problem = random_problem(seed + 5000, {5, 3});
+    problem.use_fewer_devices = true;
+    const Duration before = step_of(problem);
+    INFO("seed " << seed);
+    Problem faster = problem;
+    for (Level& level : faster.cluster.levels) {
+      level.link.latency /= 2;
+      level.link.point_to_point.bytes_per_second *= 2;
+      level.link.collective.bytes_per_second *= 2;
+    }
+    REQUIRE(step_of(faster) <= before);
+    Problem roomier = problem;
+    for (DeviceKind& kind : roomier.cluster.kinds) kind.memory *= 2;
+    REQUIRE(step_of(roomier) <= before);
+    Problem larger = problem;
+    if (larger.cluster.levels.size() > 1) continue;
+    larger.cluster.levels.front().count += 1;
+    larger.cluster.devices.push_back(0);
+    REQUIRE(step_of(larger) <= before);
+  }
+}
+
+TEST_CASE("equal questions get equal answers", "[exact]") {
+  const Problem problem = random_problem(42, {8, 4});
+  const SearchResult first = search_exact(problem, {});
+  const SearchResult second = search_exact(problem, {});
+  REQUIRE(first.plans.size() == second.plans.size());
+  if (!first.plans.empty())
+    CHECK(write_plan(first.plans[0].plan) == write_plan(second.plans[0].plan));
+  CHECK(first.candidates == second.candidates);
+}
+
+TEST_CASE("as many plans as asked for, best first, all different", "[exact]") {
+  const Problem problem = equal_problem(6, 3, 4);
+  SearchControl control;
+  control.top = 5;
+  const SearchResult exact = search_exact(problem, control);
+  const SearchResult every = search_brute_force(problem, control);
+  REQUIRE(exact.plans.size() == 5);
+  for (std::size_t i = 0; i < 5; ++i) {
+    if (i > 0) CHECK_FALSE(exact.plans[i].plan.stages == exact.plans[i - 1].plan.stages);
+    if (i > 0) CHECK(exact.plans[i - 1].prediction->step <= exact.plans[i].prediction->step);
+  }
+  CHECK(exact.plans[0].prediction->step == every.plans[0].prediction->step);
+}
+
+TEST_CASE("a search that is stopped gives what it has, and an honest gap", "[exact]") {
+  std::stop_source source;
+  source.request_stop();
+  SearchControl control;
+  control.stop = source.get_token();
+  const SearchResult result = search_exact(equal_problem(12, 4, 8), control);
+  CHECK(result.interrupted);
+  CHECK_FALSE(result.proved_optimal);
+  CHECK_FALSE(result.infeasible);
+}
+
+TEST_CASE("a gap that is good enough ends the search", "[exact]") {
+  SearchControl control;
+  control.gap = 0.5;
+  const SearchResult result = search_exact(random_problem(42, {8, 4}), control);
+  CHECK(result.gap <= 0.5);
+}
+
+TEST_CASE("fixed stages, layers per stage and stage limits are kept", "[exact]") {
+  Problem problem = equal_problem(8, 4, 8);
+  problem.straight = true;
+  problem.fixed = {{0, {0, 3}}};
+  CHECK(search_exact(problem, {}).plans.front().plan.stages[0].layers == LayerRange{0, 3});
+  problem.fixed.clear();
+  problem.max_stages = 2;
+  CHECK(search_exact(problem, {}).plans.front().plan.stages.size() <= 2);
+  problem.max_stages.reset();
+  problem.min_layers_per_stage = 3;
+  for (const Stage& stage : search_exact(problem, {}).plans.front().plan.stages) {
+    CHECK(stage.layers.size() >= 3);
+  }
+}
+
+TEST_CASE("if nothing fits, the reason has numbers and the remedies work", "[exact]") {
+  LayerCost cost = layer_cost(1ms, 2ms);
+  cost.parameters = cost.gradients = 1 << 20;
+  cost.optimizer = 2 << 20;
+  cost.saved = 1 << 20;
+  cost.output = 1 << 10;
+  Profile profile = profile_of(std::vector<LayerCost>(4, cost), 2);
+  profile.entries.push_back(profile.entries.front());
+  profile.entries.back().setting.microbatch = 1;
+  for (LayerCost& half : profile.entries.back().layers) half.saved /= 2;
+  Problem problem = problem_of(profile, cluster_of({{4, {}}}, Bytes{95} << 17), 4, {2});
+  problem.devices = 2;
+  problem.straight = true;
+  const SearchResult result = search_exact(problem, {});
+  REQUIRE(result.infeasible);
+  CHECK_THAT(result.infeasible->reason, ContainsSubstring("nothing fits: stage ") &&
+                                            ContainsSubstring("of 11.88MiB") &&
+                                            ContainsSubstring("with every layer recomputed"));
+  CHECK(result.infeasible->short_by > 0);
+  CHECK(result.infeasible->short_by < 4 << 20);
+  const auto& remedies = result.infeasible->remedies;
+  const auto has = [&](const std::string& remedy) {
+    return std::find(remedies.begin(), remedies.end(), remedy) != remedies.end();
+  };
+  CHECK(has("--devices 3 (now 2)"));
+  Problem larger = problem;
+  larger.devices = 3;
+  CHECK(search_exact(larger, {}).plans.size() == 1);
+  CHECK(has("--microbatch 1 (now 2)"));
+  Problem smaller = problem;
+  smaller.microbatches = {1};
+  CHECK(search_exact(smaller, {}).plans.size() == 1);
+  CHECK(has("--optimizer sgd"));
+}
+
+TEST_CASE("a shape that no schedule takes is a reason, too", "[exact]") {
+  Problem problem = equal_problem(1, 1, 1);
+  problem.schedules = {{.name = "interleaved", .virtual_stages = 2}};
+  const SearchResult result = search_exact(problem, {});
+  REQUIRE(result.infeasible);
+  CHECK_THAT(result.infeasible->reason, ContainsSubstring("1 layers are fewer than the 2"));
+}
+
+TEST_CASE("a microbatch must divide the batch", "[exact]") {
+  CHECK_THROWS_AS(
+      search_exact(problem_of(profile_of({layer_cost(1ms, 1ms)}), cluster_of({{1, {}}}), 3, {2}),
+                   {}),
+      Error);
+}
+
+TEST_CASE("PipeDream's VGG-16 is planned to proven optimality", "[exact]") {
+  const auto profile = vgg16();
+  if (!profile) SKIP("PipeDream's profiles are not here");
+  const std::string cluster =
+      GENERATE("4xgeneric@1GB/s", "16xgeneric@1GB/s", "4x4xgeneric@1GB/s,10GB/s");
+  Problem problem = problem_of(*profile, parse_cluster(cluster), 16, {1});
+  const SearchResult result = search_exact(problem, {});
+  REQUIRE(result.plans.size() == 1);
+  CHECK(result.proved_optimal);
+  const Duration step = result.plans.front().prediction->step;
+  for (const Candidate& usual : usual_choices(problem)) {
+    if (!usual.prediction || !usual.prediction->fits) continue;
+    INFO(usual.name);
+    CHECK(step <= usual.prediction->step);
+  }
+}
