@@ -56,13 +56,8 @@ int pipeline_devices(const Plan& plan) {
 }
 
 int pipeline_device_of(const Plan& plan, int stage) {
-  const int devices = pipeline_devices(plan);
-  switch (find_schedule(plan.schedule.name).placement) {
-    case StagePlacement::linear: return stage;
-    case StagePlacement::loop: return stage % devices;
-    case StagePlacement::vee: return stage < devices ? stage : 2 * devices - 1 - stage;
-  }
-  return stage;
+  return device_of_stage(find_schedule(plan.schedule.name).placement, stage,
+                         pipeline_devices(plan));
 }
 
 ScheduleShape shape_of(const Plan& plan) {

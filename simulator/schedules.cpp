@@ -17,6 +17,24 @@ std::string_view to_string(StagePlacement placement) {
   return "";
 }
 
+int device_of_stage(StagePlacement placement, int stage, int devices) {
+  switch (placement) {
+    case StagePlacement::linear: return stage;
+    case StagePlacement::loop: return stage % devices;
+    case StagePlacement::vee: return stage < devices ? stage : 2 * devices - 1 - stage;
+  }
+  return stage;
+}
+
+int fewest_virtual_stages(StagePlacement placement) {
+  switch (placement) {
+    case StagePlacement::linear:
+    case StagePlacement::loop: return 1;
+    case StagePlacement::vee: return 2;
+  }
+  return 1;
+}
+
 const ScheduleKind& find_schedule(std::string_view name) {
   std::vector<std::string> known;
   for (const ScheduleKind& kind : schedule_kinds) {

@@ -15,6 +15,10 @@ enum class StagePlacement {
   vee
 };  ///< stage s on device s · s mod p · s if s < p else 2p - 1 - s
 std::string_view to_string(StagePlacement placement);
+/// The pipeline device of a stage.
+int device_of_stage(StagePlacement placement, int stage, int devices);
+/// The least that this placement makes sense for: 2 where a device holds both legs of a turn.
+int fewest_virtual_stages(StagePlacement placement);
 
 struct ScheduleKind {
   std::string_view name;
@@ -33,7 +37,14 @@ struct ScheduleKind {
 
 Schedule gpipe(const ScheduleShape& shape);
 Schedule one_f_one_b(const ScheduleShape& shape);
+Schedule decoupled_recompute(const ScheduleShape& shape);
+Schedule dapple_pb(const ScheduleShape& shape);
 Schedule interleaved(const ScheduleShape& shape);
+Schedule interleaved_zb(const ScheduleShape& shape);
+Schedule looped_bfs(const ScheduleShape& shape);
+Schedule zb_h1(const ScheduleShape& shape);
+Schedule zb_h2(const ScheduleShape& shape);
+Schedule zb_v(const ScheduleShape& shape);
 
 inline constexpr std::array schedule_kinds{
     ScheduleKind{"gpipe", "f-then-b fill-drain", gpipe, StagePlacement::linear, false, true, 1,
@@ -42,9 +53,26 @@ inline constexpr std::array schedule_kinds{
     ScheduleKind{"1f1b", "pipedream-flush dapple-pa", one_f_one_b, StagePlacement::linear, false,
                  true, 1, "virtual stages = 1",
                  "one forward, one backward; device r keeps at most p - r microbatches"},
+    ScheduleKind{"dapple-pb", "", dapple_pb, StagePlacement::linear, false, true, 1,
+                 "virtual stages = 1",
+                 "1f1b with 2(p - r) - 1 forwards ahead: hides transfers and jitter for memory"},
     ScheduleKind{"interleaved", "interleaved-1f1b vpp looped-1f1b looped", interleaved,
                  StagePlacement::loop, false, true, 1, "p <= group <= m; m mod group is 0 or >= p",
                  "1f1b over several stages per device; a smaller bubble, more transfers"},
+    ScheduleKind{"looped-bfs", "", looped_bfs, StagePlacement::loop, false, true, 1, "none",
+                 "gpipe over several stages per device; each stage works without a break"},
+    ScheduleKind{"zb-h1", "", zb_h1, StagePlacement::linear, true, true, 1, "virtual stages = 1",
+                 "1f1b with split backwards; weight gradients fill gaps within 1f1b's memory"},
+    ScheduleKind{"zb-h2", "", zb_h2, StagePlacement::linear, true, true, 1, "virtual stages = 1",
+                 "no device waits once it has started, for twice 1f1b's memory"},
+    ScheduleKind{"interleaved-zb", "", interleaved_zb, StagePlacement::loop, true, true, 1,
+                 "p <= group <= m; m mod group is 0 or >= p",
+                 "zb-h1 over several stages per device"},
+    ScheduleKind{"zb-v", "zbv", zb_v, StagePlacement::vee, true, true, 1, "virtual stages = 2",
+                 "folds the pipeline into a V: no device waits, within 1f1b's memory"},
+    ScheduleKind{"1f1b-decoupled-recompute", "mario", decoupled_recompute, StagePlacement::linear,
+                 false, true, 1, "virtual stages = 1",
+                 "1f1b that rebuilds activations before their gradient arrives"},
 };
 
 /// The row of a name or alias. Throws Error (usage) with the known names and a suggestion.

@@ -18,91 +18,27 @@
 // devices would wait for each other.
 
 #include <algorithm>
-#include <string>
 
-#include "profiles/error.hpp"
 #include "simulator/schedules.hpp"
+#include "simulator/schedules/groups.hpp"
 #include "simulator/schedules/shape.hpp"
 
 namespace stagecraft {
 
 namespace {
 
-bool fits(int devices, int microbatches, int group) {
-  if (group < devices || group > microbatches) return false;
-  const int rest = microbatches % group;
-  return rest == 0 || rest >= devices;
-}
-
-std::string nearest_microbatches(int devices, int microbatches, int group) {
-  int below = microbatches;
-  while (below > 0 && !fits(devices, below, group)) --below;
-  int above = microbatches;
-  while (!fits(devices, above, group)) ++above;
-  return below > 0 ? concat(below, " or ", above) : concat(above);
-}
-
-/// Empty when no group fits this many microbatches.
-std::string nearest_group(int devices, int microbatches, int group) {
-  for (int distance = 0; distance <= microbatches + group; ++distance) {
-    if (fits(devices, microbatches, group - distance)) return concat(group - distance);
-    if (fits(devices, microbatches, group + distance)) return concat(group + distance);
-  }
-  return "";
-}
-
-void require_group(int devices, int microbatches, int group) {
-  if (fits(devices, microbatches, group)) return;
-  std::string advice;
-  if (group >= devices) {
-    advice += concat("; nearest legal microbatches for this group: ",
-                     nearest_microbatches(devices, microbatches, group));
-  }
-  const std::string other = nearest_group(devices, microbatches, group);
-  if (!other.empty()) {
-    advice += concat("; nearest legal group for ", microbatches, " microbatches: ", other);
-  }
-  fail_usage(
-      "interleaved: needs devices <= group <= microbatches, and microbatches mod group 0 or "
-      "at least devices, but there are ",
-      devices, " devices, a group of ", group, " and ", microbatches, " microbatches", advice);
-}
-
-struct Position {
-  int turn = 0;  ///< which of the device's stages, in forward order
-  int microbatch = 0;
-};
-
-/// Every pair of a device's stage and a microbatch, in the order forwards take them.
-std::vector<Position> forward_list(const ScheduleShape& shape, int group) {
-  std::vector<Position> list;
-  for (int first = 0; first < shape.microbatches; first += group) {
-    const int end = std::min(first + group, shape.microbatches);
-    for (int turn = 0; turn < shape.virtual_stages; ++turn) {
-      for (int m = first; m < end; ++m) list.push_back({turn, m});
-    }
-  }
-  return list;
-}
-
-std::vector<Instruction> device_order(const ScheduleShape& shape, const std::vector<Position>& list,
-                                      int device, int warm_up) {
-  const auto forward = [&](Position position) {
-    return Instruction{Op::forward, position.turn * shape.devices + device, position.microbatch};
-  };
-  const auto backward = [&](Position position) {
-    const int turn = shape.virtual_stages - 1 - position.turn;
-    return Instruction{Op::backward, turn * shape.devices + device, position.microbatch};
-  };
+std::vector<Instruction> device_order(const ScheduleShape& shape, int group, int device) {
+  const std::vector<Turn> forwards = forward_turns(shape, group);
+  const int warm_up = 2 * (shape.devices - device - 1) + (shape.virtual_stages - 1) * group;
   std::vector<Instruction> order;
-  std::size_t forwards = 0;
-  const auto ahead = static_cast<std::size_t>(warm_up);
-  for (; forwards < std::min(ahead, list.size()); ++forwards) {
-    order.push_back(forward(list[forwards]));
-  }
-  for (const Position& position : list) {
-    if (forwards < list.size()) order.push_back(forward(list[forwards++]));
-    order.push_back(backward(position));
+  std::size_t next = 0;
+  const auto forward = [&] {
+    order.push_back(instruction_of(Op::forward, forwards[next++], shape, device));
+  };
+  while (next < std::min(static_cast<std::size_t>(warm_up), forwards.size())) forward();
+  for (const Turn& turn : backward_turns(shape, group)) {
+    if (next < forwards.size()) forward();
+    order.push_back(instruction_of(Op::backward, turn, shape, device));
   }
   return order;
 }
@@ -121,14 +57,11 @@ Schedule interleaved(const ScheduleShape& shape) {
   require_counts("interleaved", shape);
   refuse_warm_up("interleaved", shape);
   if (shape.virtual_stages == 1) return without_virtual_stages(shape);
-  const int group = shape.group.value_or(shape.devices);
-  require_group(shape.devices, shape.microbatches, group);
+  const int group = group_of("interleaved", shape);
 
   Schedule schedule = empty_schedule("interleaved", shape);
-  const std::vector<Position> list = forward_list(shape, group);
   for (int r = 0; r < shape.devices; ++r) {
-    const int warm_up = 2 * (shape.devices - r - 1) + (shape.virtual_stages - 1) * group;
-    schedule.devices[static_cast<std::size_t>(r)] = device_order(shape, list, r, warm_up);
+    schedule.devices[static_cast<std::size_t>(r)] = device_order(shape, group, r);
   }
   return schedule;
 }

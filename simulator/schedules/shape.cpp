@@ -15,10 +15,11 @@ void require_counts(std::string_view schedule, const ScheduleShape& shape) {
   require_positive("virtual stages", shape.virtual_stages);
 }
 
-void refuse_virtual_stages(std::string_view schedule, const ScheduleShape& shape) {
+void refuse_virtual_stages(std::string_view schedule, const ScheduleShape& shape,
+                           std::string_view instead) {
   if (shape.virtual_stages == 1) return;
   fail_usage(schedule, ": each device holds one stage, so virtual stages must be 1, not ",
-             shape.virtual_stages, "; interleaved takes more");
+             shape.virtual_stages, "; ", instead, " takes more");
 }
 
 void refuse_group(std::string_view schedule, const ScheduleShape& shape) {
@@ -31,14 +32,19 @@ void refuse_warm_up(std::string_view schedule, const ScheduleShape& shape) {
   fail_usage(schedule, ": has no warm-up to choose; leave it away, or use 1f1b");
 }
 
-Schedule empty_schedule(std::string_view name, const ScheduleShape& shape) {
+void require_two_virtual_stages(std::string_view schedule, const ScheduleShape& shape) {
+  if (shape.virtual_stages == 2) return;
+  fail_usage(schedule, ": each device holds a stage of the way down and one of the way up, so ",
+             "virtual stages must be 2, not ", shape.virtual_stages);
+}
+
+Schedule empty_schedule(std::string_view name, const ScheduleShape& shape,
+                        StagePlacement placement) {
   Schedule schedule{.name = std::string(name),
                     .stages = shape.devices * shape.virtual_stages,
-                    .microbatches = shape.microbatches,
-                    .device_of_stage = {},
-                    .devices = {}};
+                    .microbatches = shape.microbatches};
   for (int stage = 0; stage < schedule.stages; ++stage) {
-    schedule.device_of_stage.push_back(stage % shape.devices);
+    schedule.device_of_stage.push_back(device_of_stage(placement, stage, shape.devices));
   }
   schedule.devices.resize(static_cast<std::size_t>(shape.devices));
   return schedule;

@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "simulator/schedule.hpp"
+#include "simulator/schedules.hpp"
 
 namespace stagecraft {
 
@@ -13,11 +13,15 @@ void require_counts(std::string_view schedule, const ScheduleShape& shape);
 
 /// Each throws Error (usage) when the shape sets what this schedule has no use for: ignoring it
 /// would hide a mistake.
-void refuse_virtual_stages(std::string_view schedule, const ScheduleShape& shape);
+void refuse_virtual_stages(std::string_view schedule, const ScheduleShape& shape,
+                           std::string_view instead = "interleaved");
 void refuse_group(std::string_view schedule, const ScheduleShape& shape);
 void refuse_warm_up(std::string_view schedule, const ScheduleShape& shape);
 
-/// A schedule without instructions yet, stage s on device s mod devices.
-Schedule empty_schedule(std::string_view name, const ScheduleShape& shape);
+void require_two_virtual_stages(std::string_view schedule, const ScheduleShape& shape);
+
+/// A schedule without instructions yet.
+Schedule empty_schedule(std::string_view name, const ScheduleShape& shape,
+                        StagePlacement placement = StagePlacement::loop);
 
 }  // namespace stagecraft

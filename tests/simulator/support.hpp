@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "profiles/error.hpp"
 #include "simulator/lower.hpp"
 #include "simulator/schedules.hpp"
 #include "simulator/simulate.hpp"
@@ -20,14 +22,29 @@ inline std::size_t at(int i) {
   return static_cast<std::size_t>(i);
 }
 
+/// The schedule of this kind, or none where it refuses the shape.
+inline std::optional<Schedule> generated(const ScheduleKind& kind, const ScheduleShape& shape) {
+  try {
+    return kind.generate(shape);
+  } catch (const Error&) {
+    return {};
+  }
+}
+
 /// Device costs of one microbatch; a virtual stage takes 1/v of them.
 inline ChunkCosts chunk_costs(Duration forward, Duration backward, int virtual_stages = 1) {
   return {.forward = forward / virtual_stages,
           .backward = backward / virtual_stages,
-          .backward_input = {},
-          .backward_weight = {},
-          .recompute = forward / virtual_stages,
-          .update = {}};
+          .recompute = forward / virtual_stages};
+}
+
+/// The same for schedules that split backwards; a whole one takes both halves.
+inline ChunkCosts split_costs(Duration forward, Duration input, Duration weight,
+                              int virtual_stages = 1) {
+  ChunkCosts costs = chunk_costs(forward, input + weight, virtual_stages);
+  costs.backward_input = input / virtual_stages;
+  costs.backward_weight = weight / virtual_stages;
+  return costs;
 }
 
 inline Timeline run(const Schedule& schedule, const ChunkCosts& costs,
@@ -84,11 +101,27 @@ inline std::vector<ScheduleShape> interleaved_shapes() {
       for (const int group : {p, p + 1, 2 * p}) {
         for (const int m : {group, group + p, 2 * group, 3 * group + p}) {
           if (m % group != 0 && m % group < p) continue;
-          shapes.push_back({.devices = p,
-                            .microbatches = m,
-                            .virtual_stages = v,
-                            .group = group,
-                            .warm_up = {}});
+          shapes.push_back({.devices = p, .microbatches = m, .virtual_stages = v, .group = group});
+        }
+      }
+    }
+  }
+  return shapes;
+}
+
+/// Shapes to try on any row of the table: few and many devices, microbatches and virtual stages, as
+/// far as the row's constraints allow.
+inline std::vector<ScheduleShape> legal_shapes(const ScheduleKind& kind, int most_devices = 6) {
+  std::vector<ScheduleShape> shapes;
+  for (int p = 1; p <= most_devices; ++p) {
+    for (const int m : {1, p, p + 1, 3 * p, 17}) {
+      for (const int v : {1, 2, 3, 4}) {
+        ScheduleShape shape{.devices = p, .microbatches = m, .virtual_stages = v};
+        try {
+          kind.generate(shape);
+          shapes.push_back(shape);
+        } catch (const Error&) {
+          // Outside of the row's constraints.
         }
       }
     }
