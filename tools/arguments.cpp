@@ -43,6 +43,17 @@ std::vector<std::int64_t> read_range(std::string_view flag, std::string_view tex
   return values;
 }
 
+/// What `parse` makes of the text; its complaint is one about the flag.
+template <class Quantity>
+Quantity read_quantity(std::string_view flag, Quantity (*parse)(std::string_view),
+                       std::string_view text) {
+  try {
+    return parse(text);
+  } catch (const Error& error) {
+    fail_usage(flag, ": ", error.message());
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> read_words(std::string_view flag, std::string_view text) {
@@ -55,14 +66,18 @@ std::vector<std::string> read_words(std::string_view flag, std::string_view text
   return words;
 }
 
+Duration read_duration(std::string_view flag, std::string_view text) {
+  return read_quantity(flag, parse_duration, text);
+}
+
+Bytes read_bytes(std::string_view flag, std::string_view text) {
+  return read_quantity(flag, parse_bytes, text);
+}
+
 std::vector<Duration> read_durations(std::string_view flag, std::string_view text) {
   std::vector<Duration> durations;
   for (const std::string& word : read_words(flag, text)) {
-    try {
-      durations.push_back(parse_duration(word));
-    } catch (const Error& error) {
-      fail_usage(flag, ": ", error.message());
-    }
+    durations.push_back(read_duration(flag, word));
   }
   return durations;
 }

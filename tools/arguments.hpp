@@ -20,6 +20,9 @@ std::vector<std::int64_t> read_integers(std::string_view flag, std::string_view 
 /// The same as int.
 std::vector<int> read_small_integers(std::string_view flag, std::string_view text, int least,
                                      int most);
+/// One quantity.
+Duration read_duration(std::string_view flag, std::string_view text);
+Bytes read_bytes(std::string_view flag, std::string_view text);
 /// Comma-separated words.
 std::vector<std::string> read_words(std::string_view flag, std::string_view text);
 

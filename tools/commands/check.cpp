@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "planner/predict.hpp"
 #include "simulator/lower.hpp"
@@ -22,8 +23,7 @@ struct CheckArguments {
   std::string subject;
   int stages = 4;
   int microbatches = 8;
-  int virtual_stages = 1;
-  int group = 0;
+  std::optional<int> virtual_stages, group, in_flight;
 };
 
 ordered_json finding_json(const Finding& finding) {
@@ -42,11 +42,14 @@ bool names_a_schedule(const std::string& subject) {
 }
 
 CheckReport check_schedule(const CheckArguments& arguments) {
-  ScheduleShape shape{.devices = arguments.stages,
-                      .microbatches = arguments.microbatches,
-                      .virtual_stages = arguments.virtual_stages};
-  if (arguments.group > 0) shape.group = arguments.group;
-  return check(lower(find_schedule(arguments.subject).generate(shape)));
+  const ScheduleKind& kind = find_schedule(arguments.subject);
+  ScheduleShape shape{
+      .devices = arguments.stages,
+      .microbatches = arguments.microbatches,
+      .virtual_stages = arguments.virtual_stages.value_or(fewest_virtual_stages(kind.placement)),
+      .group = arguments.group,
+      .in_flight = arguments.in_flight};
+  return check(lower(kind.generate(shape)));
 }
 
 CheckReport check_plan(Console& console, const std::string& path) {
@@ -98,10 +101,15 @@ Action declare_check(CLI::App& app) {
   app.add_option("--microbatches", arguments->microbatches, "Of a schedule: per iteration (8)")
       ->type_name("M")
       ->check(CLI::Range(1, 10'000'000));
-  app.add_option("--virtual", arguments->virtual_stages, "Of a schedule: stages per device (1)")
+  app.add_option("--virtual", arguments->virtual_stages,
+                 "Of a schedule: stages per device (the fewest it takes)")
       ->type_name("V")
       ->check(CLI::Range(1, 100'000));
   app.add_option("--group", arguments->group, "interleaved: microbatches in a row per stage (P)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 10'000'000));
+  app.add_option("--in-flight", arguments->in_flight,
+                 "zb-auto, zbv-auto: microbatches each device has memory for (P)")
       ->type_name("N")
       ->check(CLI::Range(1, 10'000'000));
   return [arguments](Console& console) {

@@ -78,6 +78,10 @@ std::vector<ScheduleChoice> read_schedules(const std::string& text) {
   if (text == "auto") return {{.name = "1f1b"}, {.name = "gpipe"}};
   for (const std::string& word : read_words("--schedule", text)) {
     const std::string name(find_schedule(word).name);
+    if (name != "gpipe" && name != "1f1b" && name != "interleaved") {
+      fail_usage("--schedule: the search covers gpipe, 1f1b and interleaved; ", name,
+                 " works in a plan you write (stagecraft simulate, check, run)");
+    }
     if (name != "interleaved") {
       choices.push_back({.name = name});
     } else {
@@ -124,7 +128,7 @@ Precision precision_for(const PlanArguments& arguments, const Profile& profile,
 
 void limit_memory(Cluster& cluster, const std::string& memory) {
   if (memory.empty()) return;
-  const Bytes bytes = parse_bytes(memory);
+  const Bytes bytes = read_bytes("--memory", memory);
   for (DeviceKind& kind : cluster.kinds) {
     kind.memory = bytes;
     kind.memory_unlimited = false;
@@ -276,7 +280,7 @@ int make_plan(Console& console, const PlanArguments& arguments) {
   console.input(loaded.path, loaded.hash);
   const Problem problem = problem_from(arguments, loaded);
   std::optional<Duration> limit;
-  if (!arguments.time_limit.empty()) limit = parse_duration(arguments.time_limit);
+  if (!arguments.time_limit.empty()) limit = read_duration("--time-limit", arguments.time_limit);
   const Interrupt interrupt(limit);
   const SearchResult search = search_for(console, arguments, problem, interrupt);
   if (search.infeasible) return report_infeasible(console, *search.infeasible);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "profiles/text.hpp"
 #include "simulator/draw.hpp"
@@ -22,8 +23,7 @@ struct ScheduleArguments {
   std::string name, warm_up;
   int stages = 4;
   int microbatches = 8;
-  int virtual_stages = 1;
-  int group = 0;
+  std::optional<int> virtual_stages, group, in_flight;
 };
 
 int list(Console& console) {
@@ -65,13 +65,16 @@ ordered_json schedule_json(const Schedule& schedule) {
 int show(Console& console, const ScheduleArguments& arguments) {
   if (arguments.name.empty())
     fail_usage("schedule show needs a NAME; see stagecraft schedule list");
-  ScheduleShape shape{.devices = arguments.stages,
-                      .microbatches = arguments.microbatches,
-                      .virtual_stages = arguments.virtual_stages};
-  if (arguments.group > 0) shape.group = arguments.group;
+  const ScheduleKind& kind = find_schedule(arguments.name);
+  ScheduleShape shape{
+      .devices = arguments.stages,
+      .microbatches = arguments.microbatches,
+      .virtual_stages = arguments.virtual_stages.value_or(fewest_virtual_stages(kind.placement)),
+      .group = arguments.group,
+      .in_flight = arguments.in_flight};
   if (!arguments.warm_up.empty())
     shape.warm_up = read_small_integers("--warmup", arguments.warm_up, 0, 1'000'000);
-  const Schedule schedule = find_schedule(arguments.name).generate(shape);
+  const Schedule schedule = kind.generate(shape);
   validate(schedule);
   console.print(draw(schedule, console.drawing()));
   console.result(schedule_json(schedule));
@@ -92,10 +95,14 @@ Action declare_schedule(CLI::App& app) {
   app.add_option("--microbatches", arguments->microbatches, "Per iteration (8)")
       ->type_name("M")
       ->check(CLI::Range(1, 10'000'000));
-  app.add_option("--virtual", arguments->virtual_stages, "Stages per device (1)")
+  app.add_option("--virtual", arguments->virtual_stages, "Stages per device (the fewest it takes)")
       ->type_name("V")
       ->check(CLI::Range(1, 100'000));
   app.add_option("--group", arguments->group, "interleaved: microbatches in a row per stage (P)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 10'000'000));
+  app.add_option("--in-flight", arguments->in_flight,
+                 "zb-auto, zbv-auto: microbatches each device has memory for (P)")
       ->type_name("N")
       ->check(CLI::Range(1, 10'000'000));
   app.add_option("--warmup", arguments->warm_up,

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "planner/predict.hpp"
 #include "profiles/json.hpp"
@@ -30,8 +31,7 @@ struct SimulateArguments {
       transfer = "0ns";
   std::string recompute = "none", barrier = "on", trace;
   int stages = 0;
-  int virtual_stages = 1;
-  int group = 0;
+  std::optional<int> virtual_stages, group, in_flight;
   int iterations = 1;
   bool draw = false;
 };
@@ -86,14 +86,38 @@ std::vector<ChunkCosts> stage_costs(const SimulateArguments& arguments,
   return costs;
 }
 
-ScheduleShape shape_for(const SimulateArguments& arguments, int microbatches) {
-  ScheduleShape shape{.devices = arguments.stages,
-                      .microbatches = microbatches,
-                      .virtual_stages = arguments.virtual_stages};
-  if (arguments.group > 0) shape.group = arguments.group;
+ScheduleShape shape_for(const SimulateArguments& arguments, const ScheduleKind& kind,
+                        int microbatches) {
+  ScheduleShape shape{
+      .devices = arguments.stages,
+      .microbatches = microbatches,
+      .virtual_stages = arguments.virtual_stages.value_or(fewest_virtual_stages(kind.placement)),
+      .group = arguments.group,
+      .in_flight = arguments.in_flight};
   if (!arguments.warm_up.empty())
     shape.warm_up = read_small_integers("--warmup", arguments.warm_up, 0, 1'000'000);
   return shape;
+}
+
+/// Automatic schedules reckon with these.
+ScheduleHints hints_of(const std::vector<ChunkCosts>& stages, int devices, Duration transfer) {
+  ScheduleHints hints{.forward = {}, .backward_input = {}, .backward_weight = {}};
+  for (const ChunkCosts& stage : stages) {
+    hints.forward += stage.forward;
+    hints.backward_input += stage.backward_input;
+    hints.backward_weight += stage.backward_weight;
+  }
+  for (Duration* time : {&hints.forward, &hints.backward_input, &hints.backward_weight}) {
+    *time /= devices;
+  }
+  hints.transfer = transfer;
+  return hints;
+}
+
+void require_halves(const SimulateArguments& arguments, const ScheduleKind& kind) {
+  if (!kind.splits_backward || arguments.backward.empty()) return;
+  fail_usage(kind.name, " splits backwards in two; give --backward-input and --backward-weight ",
+             "instead of --backward");
 }
 
 SimulateOptions options_of(const SimulateArguments& arguments) {
@@ -102,15 +126,18 @@ SimulateOptions options_of(const SimulateArguments& arguments) {
 
 Outcome simulate_schedule(const SimulateArguments& arguments, int microbatches) {
   const ScheduleKind& kind = find_schedule(arguments.schedule);
-  const ScheduleShape shape = shape_for(arguments, microbatches);
+  require_halves(arguments, kind);
+  ScheduleShape shape = shape_for(arguments, kind, microbatches);
+  const std::vector<ChunkCosts> stages = stage_costs(arguments, shape);
+  const Duration transfer = read_duration("--transfer", arguments.transfer);
+  shape.hints = hints_of(stages, shape.devices, transfer);
   const Schedule schedule = kind.generate(shape);
   LowerOptions lowering;
   lowering.recompute.assign(static_cast<std::size_t>(schedule.stages),
                             read_recompute(arguments.recompute));
   const Program program = lower(schedule, lowering);
   require_safe(program);
-  Costs costs = uniform(program, {}, parse_duration(arguments.transfer));
-  const std::vector<ChunkCosts> stages = stage_costs(arguments, shape);
+  Costs costs = uniform(program, {}, transfer);
   for (std::size_t c = 0; c < costs.chunks.size(); ++c) {
     costs.chunks[c] = stages[static_cast<std::size_t>(program.chunks[c].stage)];
   }
@@ -224,10 +251,14 @@ void declare_options(CLI::App& app, SimulateArguments& arguments) {
   app.add_option("--microbatches", arguments.microbatches,
                  "Per iteration; a list or range (4..128) makes a sweep")
       ->type_name("M");
-  app.add_option("--virtual", arguments.virtual_stages, "Stages per device (1)")
+  app.add_option("--virtual", arguments.virtual_stages, "Stages per device (the fewest it takes)")
       ->type_name("V")
       ->check(CLI::Range(1, 100'000));
   app.add_option("--group", arguments.group, "interleaved: microbatches in a row per stage (P)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 10'000'000));
+  app.add_option("--in-flight", arguments.in_flight,
+                 "zb-auto, zbv-auto: microbatches each device has memory for (P)")
       ->type_name("N")
       ->check(CLI::Range(1, 10'000'000));
   app.add_option("--warmup", arguments.warm_up,
