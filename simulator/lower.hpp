@@ -59,20 +59,23 @@ struct LowerOptions {
   /// device. Stages of one pipeline device must have the same replicas.
   std::vector<std::vector<int>> replicas;
   ReplicaPolicy replica_policy = ReplicaPolicy::split;
-  int rows =
-      1;  ///< samples of a microbatch; under `split` at least as many as any stage has replicas
+  /// Samples of a microbatch; under `split` at least as many as any stage has replicas.
+  int rows = 1;
   std::vector<Recompute> recompute;  ///< per stage; empty: none
   WeightPolicy weights = WeightPolicy::flush;
-  std::vector<std::vector<ChunkMemory>> memory;  ///< [stage][replica]; empty: zeros
-  std::vector<Bytes>
-      boundary;  ///< [stage]: bytes a whole microbatch hands to the next stage; empty: zeros
+  std::vector<std::vector<ChunkMemory>> memory;  ///< [stage][replica]; empty: no buffers at all
+  /// Per stage, bytes a whole microbatch hands to the next stage; empty: zeros.
+  std::vector<Bytes> boundary;
   std::vector<StageTie> ties;
 };
 
-/// The passes, in order: place stages → recompute → transfers → reductions → updates → versions →
-/// order of communication (one global order, so that nothing can deadlock even with blocking,
-/// unbuffered sends) → waits → buffers and offsets. Throws Error (input) if the options do not fit
-/// the schedule (a device used twice, fewer rows than replicas, …).
+/// The passes, in order: place stages → recomputation → transfers → reductions → updates → versions
+/// → order of communication (one global order, so that nothing can deadlock even with blocking,
+/// unbuffered sends) → buffers and offsets → waits. Throws Error (input) if the schedule is not
+/// valid or the options do not fit it (a device used twice, fewer rows than replicas, …). A
+/// schedule whose own order is circular is lowered all the same: `check` shows the cycle.
+///
+/// Work is numbered in the global order, so that waits look back and every issue order ascends.
 Program lower(const Schedule& schedule, const LowerOptions& options = {});
 
 }  // namespace stagecraft

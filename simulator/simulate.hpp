@@ -40,7 +40,9 @@ Costs uniform(const Program& program, const ChunkCosts& chunk, Duration transfer
 
 struct SimulateOptions {
   int iterations = 1;
-  bool barrier = true;  ///< an iteration starts when the one before has ended on every device
+  /// An iteration starts when the one before has ended on every device. Without, every lane goes on
+  /// at once; a device's updates are the last of its compute, so its next forwards follow them.
+  bool barrier = true;
 };
 
 /// Compute is done in issue order, one thing at a time per device; transfers start when their data

@@ -3,15 +3,8 @@
 namespace stagecraft::lowering {
 
 int add_work(Draft& draft, Instruction instruction, int chunk) {
-  draft.program.work.push_back({.instruction = instruction,
-                                .chunk = chunk,
-                                .lane = lane_of(instruction.op),
-                                .channel = {},
-                                .group = {},
-                                .weight_version = 0,
-                                .waits = {},
-                                .allocates = {},
-                                .frees = {}});
+  draft.program.work.push_back(
+      {.instruction = instruction, .chunk = chunk, .lane = lane_of(instruction.op)});
   return static_cast<int>(draft.program.work.size()) - 1;
 }
 

@@ -63,16 +63,7 @@ void add_compute(Draft& draft, const Instruction& instruction) {
 }  // namespace
 
 Draft place_stages(const Schedule& schedule, const LowerOptions& options) {
-  Draft draft{.schedule = schedule,
-              .options = options,
-              .program = {},
-              .chunks_of_stage = {},
-              .compute = {},
-              .passages = {},
-              .waits = {},
-              .gradients_complete = {},
-              .begins = {},
-              .ends = {}};
+  Draft draft{.schedule = schedule, .options = options};
   Program& program = draft.program;
   program.stages = schedule.stages;
   program.microbatches = schedule.microbatches;

@@ -25,11 +25,7 @@ LowerOptions with_memory(int stages, const ChunkMemory& memory) {
 }
 
 Schedule pipeline(int devices, int microbatches) {
-  return one_f_one_b({.devices = devices,
-                      .microbatches = microbatches,
-                      .virtual_stages = 1,
-                      .group = {},
-                      .warm_up = {}});
+  return one_f_one_b({.devices = devices, .microbatches = microbatches});
 }
 
 /// "0:7101110 10:…": time in ns and bytes, beyond what is resident.
@@ -129,8 +125,7 @@ TEST_CASE("memory over time on two stages, by hand") {
 
 TEST_CASE("full recomputation keeps only the input between forward and backward") {
   // One device: F [0, 10), F [10, 20), R [20, 30), B [30, 50), R [50, 60), B [60, 80).
-  Schedule schedule =
-      gpipe({.devices = 1, .microbatches = 2, .virtual_stages = 1, .group = {}, .warm_up = {}});
+  Schedule schedule = gpipe({.devices = 1, .microbatches = 2});
   LowerOptions options = with_memory(1, digits);
   options.recompute = {Recompute::full};
   const Timeline timeline = run(schedule, chunk_costs(10ns, 20ns), 0ns, options);
@@ -151,12 +146,7 @@ TEST_CASE("a backward in two halves keeps the input and a rest until the weight 
       .microbatches = 1,
       .device_of_stage = {0},
       .devices = {{{Op::forward, 0, 0}, {Op::backward_input, 0, 0}, {Op::backward_weight, 0, 0}}}};
-  const ChunkCosts costs{.forward = 10ns,
-                         .backward = {},
-                         .backward_input = 10ns,
-                         .backward_weight = 10ns,
-                         .recompute = {},
-                         .update = {}};
+  const ChunkCosts costs{.forward = 10ns, .backward_input = 10ns, .backward_weight = 10ns};
   const Timeline timeline = run(schedule, costs, 0ns, with_memory(1, digits));
   CHECK(use_over_time(timeline, 0) == std::vector<std::pair<Duration, Bytes>>{
                                           {0ns, 101'010},
@@ -168,8 +158,7 @@ TEST_CASE("a backward in two halves keeps the input and a rest until the weight 
 
 TEST_CASE("stages on one device share the tensors they hand over") {
   // F0 [0, 10), F1 [10, 20), B1 [20, 40), B0 [40, 60); nothing is sent.
-  const Schedule schedule = interleaved(
-      {.devices = 1, .microbatches = 1, .virtual_stages = 2, .group = {}, .warm_up = {}});
+  const Schedule schedule = interleaved({.devices = 1, .microbatches = 1, .virtual_stages = 2});
   LowerOptions options = with_memory(2, digits);
   for (auto& stage : options.memory) stage[0].parameters = stage[0].gradients = 0;
   for (auto& stage : options.memory) stage[0].optimizer = resident / 2;

@@ -17,8 +17,6 @@ Schedule make(Schedule (*generate)(const ScheduleShape&), const Shape& shape,
               std::vector<int> warm_up = {}) {
   return generate({.devices = shape.devices,
                    .microbatches = shape.microbatches,
-                   .virtual_stages = 1,
-                   .group = {},
                    .warm_up = std::move(warm_up)});
 }
 
@@ -196,12 +194,9 @@ TEST_CASE("latency costs interleaved 2(vp - 1)c up to min(f, b) / v, for groups 
       for (const int m : {2 * p, 3 * p, 4 * p}) {
         for (const Duration c : {Duration{1ms}, forward / v}) {
           CAPTURE(p, v, m, c.count());
-          const Timeline timeline = run(interleaved({.devices = p,
-                                                     .microbatches = m,
-                                                     .virtual_stages = v,
-                                                     .group = {},
-                                                     .warm_up = {}}),
-                                        chunk_costs(forward, backward, v), c);
+          const Timeline timeline =
+              run(interleaved({.devices = p, .microbatches = m, .virtual_stages = v}),
+                  chunk_costs(forward, backward, v), c);
           CHECK(step_time(timeline) == m * (forward + backward) +
                                            (p - 1) * (forward + backward) / v +
                                            2 * (v * p - 1) * c);
@@ -316,12 +311,7 @@ TEST_CASE("a channel carries one message at a time, with latency on top") {
   // Device 0: F0 [0, 10), F1 [10, 20), F2 [20, 30). A message occupies the channel for 25 and
   // arrives 5 later.
   const Program program = lower(make(gpipe, {2, 3}));
-  Costs costs = uniform(program, {.forward = 10ns,
-                                  .backward = 0ns,
-                                  .backward_input = {},
-                                  .backward_weight = {},
-                                  .recompute = {},
-                                  .update = {}});
+  Costs costs = uniform(program, {.forward = 10ns, .backward = 0ns});
   costs.channels[0] = {.latency = 5ns, .occupancy = 25ns};
   std::vector<std::pair<Duration, Duration>> sends, receives, forwards;
   for (const Span& span : simulate(program, costs).spans) {
