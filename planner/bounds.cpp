@@ -160,7 +160,7 @@ int ChainBounds::own_microbatches(int replicas) const {
 bool ChainBounds::may_fit(const Share& share, const LayerRange& layers, Recompute recompute,
                           int in_flight) const {
   if (share.limit == std::numeric_limits<Bytes>::max()) return true;
-  const bool computes = share.table->backward(layers) > Duration{0};
+  const bool computes = share.table->backward_input(layers) > Duration{0};
   const ChunkMemory memory = share.table->memory(layers, space_.problem().optimizer.kind);
   return bytes_at({{in_flight}, 0}, {memory}, {recompute}, computes) <= share.limit;
 }

@@ -24,6 +24,12 @@ class CostTable {
   ChunkCosts times(const LayerRange& layers) const;
   Duration forward(const LayerRange& layers) const { return between(forward_, layers); }
   Duration backward(const LayerRange& layers) const { return between(backward_, layers); }
+  Duration backward_input(const LayerRange& layers) const {
+    return between(backward_input_, layers);
+  }
+  Duration backward_weight(const LayerRange& layers) const {
+    return between(backward_weight_, layers);
+  }
   Duration update(const LayerRange& layers) const { return between(update_, layers); }
   ChunkMemory memory(const LayerRange& layers, OptimizerKind optimizer) const;
   Bytes parameters(const LayerRange& layers) const { return between(parameters_, layers); }

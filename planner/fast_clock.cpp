@@ -12,30 +12,50 @@ std::size_t index(int i) {
   return static_cast<std::size_t>(i);
 }
 
-/// Visits what can be done next, device by device, until nothing is left. An order that gets stuck
-/// stays short.
-std::vector<Instruction> timed_order(const Schedule& schedule) {
-  const auto place = [&](int stage, int microbatch) {
-    return index(stage) * index(schedule.microbatches) + index(microbatch);
-  };
-  std::vector<char> forward(index(schedule.stages) * index(schedule.microbatches));
-  std::vector<char> backward(forward.size());
-  const auto is_ready = [&](const Instruction& instruction) {
+/// Where a schedule's passes have got to.
+class Progress {
+ public:
+  explicit Progress(const Schedule& schedule)
+      : schedule_(schedule),
+        forward_(index(schedule.stages) * index(schedule.microbatches)),
+        backward_(forward_.size()) {}
+
+  bool is_ready(const Instruction& instruction) const {
     const auto [op, stage, microbatch] = instruction;
-    if (op == Op::forward) return stage == 0 || forward[place(stage - 1, microbatch)] != 0;
-    return stage + 1 == schedule.stages || backward[place(stage + 1, microbatch)] != 0;
-  };
+    if (op == Op::forward) return stage == 0 || forward_[place(stage - 1, microbatch)] != 0;
+    if (op != Op::backward && op != Op::backward_input) return true;
+    return stage + 1 == schedule_.stages || backward_[place(stage + 1, microbatch)] != 0;
+  }
+
+  void finish(const Instruction& instruction) {
+    const auto [op, stage, microbatch] = instruction;
+    if (op == Op::forward) forward_[place(stage, microbatch)] = 1;
+    if (op == Op::backward || op == Op::backward_input) backward_[place(stage, microbatch)] = 1;
+  }
+
+ private:
+  std::size_t place(int stage, int microbatch) const {
+    return index(stage) * index(schedule_.microbatches) + index(microbatch);
+  }
+
+  const Schedule& schedule_;
+  std::vector<char> forward_;
+  std::vector<char> backward_;
+};
+
+/// Visits what can be done next, device by device, until nothing is left; stays short if devices
+/// wait for each other.
+std::vector<Instruction> timed_order(const Schedule& schedule) {
+  Progress progress(schedule);
   std::vector<std::size_t> next(schedule.devices.size());
   std::vector<Instruction> order;
   for (bool moved = true; moved;) {
     moved = false;
     for (std::size_t device = 0; device < next.size(); ++device) {
       const auto& list = schedule.devices[device];
-      for (; next[device] < list.size() && is_ready(list[next[device]]); ++next[device]) {
-        const Instruction& instruction = list[next[device]];
-        auto& done = instruction.op == Op::forward ? forward : backward;
-        done[place(instruction.stage, instruction.microbatch)] = 1;
-        order.push_back(instruction);
+      for (; next[device] < list.size() && progress.is_ready(list[next[device]]); ++next[device]) {
+        progress.finish(list[next[device]]);
+        order.push_back(list[next[device]]);
         moved = true;
       }
     }
@@ -59,7 +79,7 @@ void keep(std::vector<FullMoment>& moments, const FullMoment& moment) {
   moments.push_back(moment);
 }
 
-/// Every backward of the device's first replica, with what is in flight when it begins.
+/// Every B or I of the device's first replica, with what is in flight when it begins.
 std::vector<FullMoment> full_moments(const std::vector<Instruction>& order, int devices, int turns,
                                      int stride) {
   std::vector<FullMoment> moments;
@@ -68,10 +88,8 @@ std::vector<FullMoment> full_moments(const std::vector<Instruction>& order, int 
     if (instruction.microbatch % stride != 0) continue;
     now.turn = instruction.stage / devices;
     int& count = now.in_flight[index(now.turn)];
-    if (instruction.op == Op::forward) {
-      ++count;
-      continue;
-    }
+    if (instruction.op == Op::forward) ++count;
+    if (instruction.op != Op::backward && instruction.op != Op::backward_input) continue;
     keep(moments, now);
     --count;
   }
@@ -117,30 +135,53 @@ Bytes bytes_at(const FullMoment& moment, const std::vector<ChunkMemory>& stages,
   return computes ? bytes + rebuilt + current.workspace + current.output + current.input : bytes;
 }
 
+std::vector<int> FastClock::Replicas::list() const {
+  std::vector<int> chunks(index(count()));
+  std::iota(chunks.begin(), chunks.end(), first);
+  return chunks;
+}
+
 FastClock::FastClock(const Space& space, const Setting& setting)
-    : space_(space), setting_(setting) {}
+    : space_(space), setting_(setting), split_(setting.replicas == ReplicaPolicy::split) {}
+
+std::optional<TimedOrder> FastClock::make_order(const std::vector<int>& replicas) const {
+  const auto schedule = space_.schedule(setting_, replicas);
+  if (!schedule) return {};
+  TimedOrder timed;
+  timed.order = timed_order(*schedule);
+  std::size_t instructions = 0;
+  const int devices = static_cast<int>(replicas.size());
+  for (std::size_t d = 0; d < schedule->devices.size(); ++d) {
+    instructions += schedule->devices[d].size();
+    timed.moments.push_back(full_moments(schedule->devices[d], devices, schedule->stages / devices,
+                                         split_ ? 1 : replicas[d]));
+  }
+  if (timed.order.size() != instructions) return {};
+  timed.places_recompute =
+      std::any_of(timed.order.begin(), timed.order.end(),
+                  [](const Instruction& instruction) { return instruction.op == Op::recompute; });
+  return timed;
+}
 
 const TimedOrder* FastClock::order_for(const std::vector<int>& replicas) {
   // Under `split` an order depends on the number of pipeline devices only.
-  const bool split = setting_.replicas == ReplicaPolicy::split;
-  const std::vector<int> key = split ? std::vector<int>(replicas.size(), 1) : replicas;
+  const std::vector<int> key = split_ ? std::vector<int>(replicas.size(), 1) : replicas;
   const auto known = orders_.find(key);
   if (known != orders_.end()) return known->second ? &*known->second : nullptr;
-  std::optional<TimedOrder> timed;
-  if (const auto schedule = space_.schedule(setting_, key)) {
-    timed.emplace();
-    timed->order = timed_order(*schedule);
-    const int devices = static_cast<int>(replicas.size());
-    for (std::size_t d = 0; d < schedule->devices.size(); ++d) {
-      timed->moments.push_back(full_moments(schedule->devices[d], devices,
-                                            schedule->stages / devices, split ? 1 : key[d]));
-    }
-  }
-  const auto& kept = orders_.emplace(key, std::move(timed)).first->second;
-  return kept ? &*kept : nullptr;
+  const auto& order = orders_.emplace(key, make_order(key)).first->second;
+  return order ? &*order : nullptr;
 }
 
-void FastClock::place(const Layout& layout) {
+FastClock::Replicas FastClock::replicas_of(int stage) const {
+  return {first_chunk_[index(stage)], first_chunk_[index(stage) + 1]};
+}
+
+const CostTable& FastClock::table_of(int chunk, std::int64_t rows) const {
+  const int device = chunks_[index(chunk)].device;
+  return space_.book().table(space_.cluster().devices[index(device)], setting_.microbatch, rows);
+}
+
+void FastClock::place(const Layout& layout, const TimedOrder& timed) {
   chunks_.clear();
   first_chunk_.clear();
   const int devices = layout.pipeline_devices();
@@ -149,142 +190,184 @@ void FastClock::place(const Layout& layout) {
   for (int stage = 0; stage < layout.stages(); ++stage) {
     first_chunk_.push_back(static_cast<int>(chunks_.size()));
     const LayerRange layers{layout.cuts[index(stage)], layout.cuts[index(stage) + 1]};
-    const int replicas = layout.replicas[index(stage % devices)];
+    const int home = setting_.device_of(stage, devices);
+    const int replicas = layout.replicas[index(home)];
     const bool recomputes = layout.recompute[index(stage)] == Recompute::full;
     for (int replica = 0; replica < replicas; ++replica) {
-      const int device = first_device[index(stage % devices)] + replica;
-      const CostTable& table =
-          space_.book().table(space_.cluster().devices[index(device)], setting_.microbatch,
-                              share_of_rows(setting_, replica, replicas));
-      const std::int64_t forward = table.forward(layers).count();
-      const std::int64_t backward = table.backward(layers).count();
-      chunks_.push_back({.device = device,
-                         .forward = forward,
-                         .backward = backward + (recomputes ? forward : 0),
-                         .update = table.update(layers).count(),
-                         .last_backward = 0});
+      Chunk& chunk = chunks_.emplace_back();
+      chunk.device = first_device[index(home)] + replica;
+      const CostTable& table = table_of(static_cast<int>(chunks_.size()) - 1,
+                                        share_of_rows(setting_, replica, replicas));
+      chunk.forward = table.forward(layers).count();
+      chunk.recompute = recomputes ? chunk.forward : 0;
+      // Unless the schedule says when, a stage recomputes right before it goes back.
+      const Time again = timed.places_recompute ? 0 : chunk.recompute;
+      chunk.backward = again + table.backward(layers).count();
+      chunk.backward_input = again + table.backward_input(layers).count();
+      chunk.backward_weight = table.backward_weight(layers).count();
+      chunk.update = table.update(layers).count();
     }
   }
   first_chunk_.push_back(static_cast<int>(chunks_.size()));
 }
 
+void FastClock::connect(int from, int to, std::int64_t rows, Bytes boundary) {
+  const int sender = chunks_[index(from)].device, receiver = chunks_[index(to)].device;
+  const Bytes bytes = share_of_boundary(boundary, rows, setting_.microbatch);
+  const Message there = message(space_, sender, receiver, bytes);
+  const Message back = message(space_, receiver, sender, bytes);
+  forward_[index(from)].push_back({to, there.latency, there.occupancy, 0});
+  backward_[index(to)].push_back({from, back.latency, back.occupancy, 0});
+}
+
 void FastClock::connect(const Layout& layout) {
   forward_.assign(chunks_.size(), {});
   backward_.assign(chunks_.size(), {});
-  const bool split = setting_.replicas == ReplicaPolicy::split;
-  const std::int64_t rows = setting_.microbatch;
+  const int devices = layout.pipeline_devices();
   for (int stage = 0; stage + 1 < layout.stages(); ++stage) {
-    const int a0 = first_chunk_[index(stage)], b0 = first_chunk_[index(stage) + 1];
-    const int b1 = first_chunk_[index(stage) + 2];
-    const int kind = space_.cluster().devices[index(chunks_[index(a0)].device)];
+    const Replicas here = replicas_of(stage), next = replicas_of(stage + 1);
+    if (setting_.device_of(stage, devices) == setting_.device_of(stage + 1, devices)) {
+      // Each replica hands on to its own counterpart.
+      for (int i = 0; i < here.count(); ++i) {
+        forward_[index(here.first + i)].push_back({next.first + i, 0, 0, 0});
+        backward_[index(next.first + i)].push_back({here.first + i, 0, 0, 0});
+      }
+      continue;
+    }
     const Bytes boundary =
-        space_.book().table(kind, rows, rows).crossing(layout.cuts[index(stage) + 1]);
-    for (int a = a0; a < b0; ++a) {
-      for (int b = b0; b < b1; ++b) {
-        const std::int64_t shared =
-            split ? common_rows(rows, a - a0, b0 - a0, b - b0, b1 - b0) : rows;
-        const int from = chunks_[index(a)].device, to = chunks_[index(b)].device;
-        if (from == to) {
-          forward_[index(a)].push_back({.to = b});
-          backward_[index(b)].push_back({.to = a});
-          continue;
-        }
-        // One pipeline device with several stages hands on to its own counterpart only.
-        if (shared == 0 || layout.pipeline_devices() == 1) continue;
-        const Bytes bytes = share_of_boundary(boundary, shared, rows);
-        const Message there = message(space_, from, to, bytes);
-        const Message back = message(space_, to, from, bytes);
-        forward_[index(a)].push_back({b, there.latency, there.occupancy, 0});
-        backward_[index(b)].push_back({a, back.latency, back.occupancy, 0});
+        table_of(here.first, setting_.microbatch).crossing(layout.cuts[index(stage) + 1]);
+    for (int i = 0; i < here.count(); ++i) {
+      for (int j = 0; j < next.count(); ++j) {
+        const std::int64_t rows =
+            split_ ? common_rows(setting_.microbatch, i, here.count(), j, next.count())
+                   : setting_.microbatch;
+        if (rows > 0) connect(here.first + i, next.first + j, rows, boundary);
       }
     }
   }
 }
 
-void FastClock::run(const Layout& layout, const TimedOrder& timed) {
-  const bool split = setting_.replicas == ReplicaPolicy::split;
-  const auto m = index(setting_.microbatches);
-  ready_forward_.assign(chunks_.size() * m, 0);
-  ready_backward_.assign(chunks_.size() * m, 0);
-  free_.assign(index(std::accumulate(layout.replicas.begin(), layout.replicas.end(), 0)), 0);
-  for (const auto& [op, stage, microbatch] : timed.order) {
-    const bool goes_forward = op == Op::forward;
-    auto& ready = goes_forward ? ready_forward_ : ready_backward_;
-    const int first = first_chunk_[index(stage)], end = first_chunk_[index(stage) + 1];
-    const int step = split ? 1 : end - first;
-    for (int c = split ? first : first + microbatch % step; c < end; c += step) {
-      Chunk& chunk = chunks_[index(c)];
-      std::int64_t& free = free_[index(chunk.device)];
-      free = std::max(free, ready[index(c) * m + index(microbatch)]) +
-             (goes_forward ? chunk.forward : chunk.backward);
-      if (!goes_forward) chunk.last_backward = free;
-      for (Channel& channel : goes_forward ? forward_[index(c)] : backward_[index(c)]) {
-        const int next_first = first_chunk_[index(stage + (goes_forward ? 1 : -1))];
-        const int next_end = first_chunk_[index(stage + (goes_forward ? 1 : -1)) + 1];
-        if (!split && microbatch % (next_end - next_first) != channel.to - next_first) continue;
-        channel.free = std::max(free, channel.free) + channel.occupancy;
-        std::int64_t& arrival = ready[index(channel.to) * m + index(microbatch)];
-        arrival = std::max(arrival, channel.free + channel.latency);
-      }
-    }
+/// Messages go out, each to the replica it concerns.
+void FastClock::hand_on(std::vector<Channel>& channels, const Instruction& instruction, Time when) {
+  const bool goes_forward = instruction.op == Op::forward;
+  const Replicas receivers =
+      channels.empty() ? Replicas{} : replicas_of(instruction.stage + (goes_forward ? 1 : -1));
+  std::vector<Time>& ready = goes_forward ? ready_forward_ : ready_backward_;
+  for (Channel& channel : channels) {
+    const bool concerned =
+        split_ || instruction.microbatch % receivers.count() == channel.to - receivers.first;
+    if (!concerned) continue;
+    channel.free = std::max(when, channel.free) + channel.occupancy;
+    Time& arrival =
+        ready[index(channel.to) * index(setting_.microbatches) + index(instruction.microbatch)];
+    arrival = std::max(arrival, channel.free + channel.latency);
   }
+}
+
+void FastClock::perform(const Instruction& instruction, int which) {
+  Chunk& chunk = chunks_[index(which)];
+  Time& free = free_[index(chunk.device)];
+  const std::size_t pass =
+      index(which) * index(setting_.microbatches) + index(instruction.microbatch);
+  switch (instruction.op) {
+    case Op::forward:
+      free = std::max(free, ready_forward_[pass]) + chunk.forward;
+      hand_on(forward_[index(which)], instruction, free);
+      break;
+    case Op::backward:
+    case Op::backward_input:
+      free = std::max(free, ready_backward_[pass]) +
+             (instruction.op == Op::backward ? chunk.backward : chunk.backward_input);
+      hand_on(backward_[index(which)], instruction, free);
+      chunk.last_backward = free;
+      break;
+    case Op::backward_weight:
+      free += chunk.backward_weight;
+      chunk.last_backward = free;
+      break;
+    case Op::recompute: free += chunk.recompute; break;
+    case Op::send_activation:
+    case Op::receive_activation:
+    case Op::send_gradient:
+    case Op::receive_gradient:
+    case Op::reduce_gradient:
+    case Op::reduce_tied:
+    case Op::gather_parameters:
+    case Op::update: break;  // not part of a schedule
+  }
+}
+
+void FastClock::run(const TimedOrder& timed) {
+  const std::size_t passes = chunks_.size() * index(setting_.microbatches);
+  ready_forward_.assign(passes, 0);
+  ready_backward_.assign(passes, 0);
+  int devices = 0;
+  for (const Chunk& chunk : chunks_) devices = std::max(devices, chunk.device + 1);
+  free_.assign(index(devices), 0);
+  for (const Instruction& instruction : timed.order) {
+    const Replicas replicas = replicas_of(instruction.stage);
+    if (!split_) {
+      perform(instruction, replicas.first + instruction.microbatch % replicas.count());
+      continue;
+    }
+    for (int chunk = replicas.first; chunk < replicas.end; ++chunk) perform(instruction, chunk);
+  }
+}
+
+/// A collective of these chunks, once all their gradients are complete.
+void FastClock::reduce(const std::vector<int>& members, Bytes bytes,
+                       std::vector<Time>& complete) const {
+  std::vector<int> devices;
+  Time start = 0;
+  for (const int member : members) {
+    devices.push_back(chunks_[index(member)].device);
+    start = std::max(start, complete[index(member)]);
+  }
+  const Link link = group_link(space_.cluster(), devices);
+  const Time end = start + all_reduce_time(link, static_cast<int>(devices.size()), bytes).count();
+  for (const int member : members) complete[index(member)] = end;
 }
 
 /// When each chunk's gradient is complete.
 std::vector<std::int64_t> FastClock::reduced(const Layout& layout) const {
-  std::vector<std::int64_t> complete;
+  std::vector<Time> complete;
   for (const Chunk& chunk : chunks_) complete.push_back(chunk.last_backward);
-  const auto meet = [&](const std::vector<int>& members, Bytes bytes) {
-    std::vector<int> devices;
-    std::int64_t start = 0;
-    for (const int member : members) {
-      devices.push_back(chunks_[index(member)].device);
-      start = std::max(start, complete[index(member)]);
-    }
-    const Link link = group_link(space_.cluster(), devices);
-    const auto end = start + all_reduce_time(link, static_cast<int>(devices.size()), bytes).count();
-    for (const int member : members) complete[index(member)] = end;
-  };
-  const auto members_of = [&](int stage) {
-    std::vector<int> members(index(first_chunk_[index(stage) + 1] - first_chunk_[index(stage)]));
-    std::iota(members.begin(), members.end(), first_chunk_[index(stage)]);
-    return members;
-  };
-  const auto table_of = [&](int stage, std::int64_t rows) -> const CostTable& {
-    const int device = chunks_[index(first_chunk_[index(stage)])].device;
-    return space_.book().table(space_.cluster().devices[index(device)], setting_.microbatch, rows);
-  };
   for (int stage = 0; stage < layout.stages(); ++stage) {
-    const std::vector<int> members = members_of(stage);
-    if (members.size() < 2) continue;
-    const std::int64_t rows = share_of_rows(setting_, 0, static_cast<int>(members.size()));
-    meet(members, table_of(stage, rows)
-                      .gradients({layout.cuts[index(stage)], layout.cuts[index(stage) + 1]}));
+    const Replicas replicas = replicas_of(stage);
+    if (replicas.count() < 2) continue;
+    const std::int64_t rows = share_of_rows(setting_, 0, replicas.count());
+    const LayerRange layers{layout.cuts[index(stage)], layout.cuts[index(stage) + 1]};
+    reduce(replicas.list(), table_of(replicas.first, rows).gradients(layers), complete);
   }
   const auto stage_of = [&](int layer) {
     const auto& cuts = layout.cuts;
     return static_cast<int>(std::upper_bound(cuts.begin(), cuts.end(), layer) - cuts.begin()) - 1;
   };
+  const int devices = layout.pipeline_devices();
   for (const Tie& tie : space_.problem().profile.model.ties) {
     const int owner = stage_of(tie.owner), user = stage_of(tie.user);
-    if (owner % layout.pipeline_devices() == user % layout.pipeline_devices()) continue;
-    std::vector<int> members = members_of(owner);
-    const std::vector<int> users = members_of(user);
+    if (setting_.device_of(owner, devices) == setting_.device_of(user, devices)) continue;
+    std::vector<int> members = replicas_of(owner).list();
+    const std::vector<int> users = replicas_of(user).list();
     members.insert(members.end(), users.begin(), users.end());
-    const CostTable& table = table_of(owner, setting_.microbatch);
-    meet(members, tie_bytes(tie, table, space_.problem().precision));
+    const CostTable& table = table_of(members.front(), setting_.microbatch);
+    reduce(members, tie_bytes(tie, table, space_.problem().precision), complete);
   }
   return complete;
 }
 
-/// Updates stand at the end of their device's compute; later stages of a device finish first.
+/// Updates stand at the end of their device's compute; in the order of completion none waits longer
+/// than it must.
 std::int64_t FastClock::finish(const Layout& layout) {
-  const std::vector<std::int64_t> complete = reduced(layout);
-  std::int64_t last = 0;
-  for (int c = static_cast<int>(chunks_.size()) - 1; c >= 0; --c) {
-    const Chunk& chunk = chunks_[index(c)];
-    std::int64_t& free = free_[index(chunk.device)];
-    free = std::max(free, complete[index(c)]) + chunk.update;
+  const std::vector<Time> complete = reduced(layout);
+  std::vector<int> order(chunks_.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return complete[index(a)] < complete[index(b)]; });
+  Time last = 0;
+  for (const int which : order) {
+    Time& free = free_[index(chunks_[index(which)].device)];
+    free = std::max(free, complete[index(which)]) + chunks_[index(which)].update;
     last = std::max(last, free);
   }
   return last;
@@ -292,42 +375,48 @@ std::int64_t FastClock::finish(const Layout& layout) {
 
 std::int64_t FastClock::step(const Layout& layout) {
   const TimedOrder* timed = order_for(layout.replicas);
-  if (timed == nullptr) return std::numeric_limits<std::int64_t>::max();
-  place(layout);
+  if (timed == nullptr) return std::numeric_limits<Time>::max();
+  place(layout, *timed);
   connect(layout);
-  run(layout, *timed);
+  run(*timed);
   return finish(layout);
+}
+
+bool FastClock::may_fit(const Layout& layout, const TimedOrder& timed, int pipeline_device,
+                        int replica) const {
+  const int first =
+      std::accumulate(layout.replicas.begin(), layout.replicas.begin() + pipeline_device, 0);
+  const int kind_index = space_.cluster().devices[index(first + replica)];
+  const DeviceKind& kind = space_.cluster().kinds[index(kind_index)];
+  if (kind.memory_unlimited) return true;
+  const int replicas = layout.replicas[index(pipeline_device)];
+  const CostTable& table = space_.book().table(kind_index, setting_.microbatch,
+                                               share_of_rows(setting_, replica, replicas));
+  std::vector<ChunkMemory> stages;
+  std::vector<Recompute> recompute;
+  std::vector<char> computes;
+  for (int stage = 0; stage < layout.stages(); ++stage) {
+    if (setting_.device_of(stage, layout.pipeline_devices()) != pipeline_device) continue;
+    const LayerRange layers{layout.cuts[index(stage)], layout.cuts[index(stage) + 1]};
+    stages.push_back(table.memory(layers, space_.problem().optimizer.kind));
+    recompute.push_back(layout.recompute[index(stage)]);
+    // What takes no time never shows: it ends at the instant it begins.
+    computes.push_back(table.backward_input(layers) > Duration{0});
+  }
+  const auto& moments = timed.moments[index(pipeline_device)];
+  return std::all_of(moments.begin(), moments.end(), [&](const FullMoment& moment) {
+    const bool shows = computes[index(moment.turn)] != 0;
+    return bytes_at(moment, stages, recompute, shows) <= kind.memory;
+  });
 }
 
 bool FastClock::may_fit(const Layout& layout, int pipeline_device) {
   const TimedOrder* timed = order_for(layout.replicas);
   if (timed == nullptr) return false;
-  const int devices = layout.pipeline_devices();
-  const int replicas = layout.replicas[index(pipeline_device)];
-  const int first =
-      std::accumulate(layout.replicas.begin(), layout.replicas.begin() + pipeline_device, 0);
+  // Of replicas that take turns the first has the most to hold.
+  const int replicas = split_ ? layout.replicas[index(pipeline_device)] : 1;
   for (int replica = 0; replica < replicas; ++replica) {
-    // Replicas that take turns: the first one has the most to hold.
-    if (replica > 0 && setting_.replicas == ReplicaPolicy::round_robin) break;
-    const int kind_index = space_.cluster().devices[index(first + replica)];
-    const DeviceKind& kind = space_.cluster().kinds[index(kind_index)];
-    if (kind.memory_unlimited) continue;
-    const CostTable& table = space_.book().table(kind_index, setting_.microbatch,
-                                                 share_of_rows(setting_, replica, replicas));
-    std::vector<ChunkMemory> stages;
-    std::vector<Recompute> recompute;
-    std::vector<char> computes;
-    for (int stage = pipeline_device; stage < layout.stages(); stage += devices) {
-      const LayerRange layers{layout.cuts[index(stage)], layout.cuts[index(stage) + 1]};
-      stages.push_back(table.memory(layers, space_.problem().optimizer.kind));
-      recompute.push_back(layout.recompute[index(stage)]);
-      // What takes no time never shows: it ends at the instant it begins.
-      computes.push_back(table.backward(layers) > Duration{0});
-    }
-    for (const FullMoment& moment : timed->moments[index(pipeline_device)]) {
-      const bool shows = computes[index(moment.turn)] != 0;
-      if (bytes_at(moment, stages, recompute, shows) > kind.memory) return false;
-    }
+    if (!may_fit(layout, *timed, pipeline_device, replica)) return false;
   }
   return true;
 }

@@ -23,6 +23,7 @@ struct FullMoment {
 
 /// One schedule in an order in which its instructions can be timed, and when its devices are full.
 struct TimedOrder {
+  bool places_recompute = false;  ///< the schedule says itself when to recompute
   std::vector<Instruction> order;
   std::vector<std::vector<FullMoment>>
       moments;  ///< per pipeline device; only those no other one covers
@@ -43,33 +44,53 @@ class FastClock {
   bool may_fit(const Layout& layout, int pipeline_device);
 
  private:
-  struct Chunk;
-  void place(const Layout& layout);
-  void connect(const Layout& layout);
-  void run(const Layout& layout, const TimedOrder& timed);
-  std::int64_t finish(const Layout& layout);
-  std::vector<std::int64_t> reduced(const Layout& layout) const;
-
-  const Space& space_;
-  const Setting& setting_;
-  std::map<std::vector<int>, std::optional<TimedOrder>> orders_;
+  using Time = std::int64_t;
 
   struct Chunk {
     int device = 0;
-    std::int64_t forward = 0, backward = 0, update = 0;
-    std::int64_t last_backward = 0;
+    Time forward = 0, backward = 0, backward_input = 0, backward_weight = 0;
+    Time recompute = 0, update = 0;
+    Time last_backward = 0;
   };
   struct Channel {
     int to = 0;  ///< chunk
-    std::int64_t latency = 0, occupancy = 0, free = 0;
+    Time latency = 0, occupancy = 0, free = 0;
   };
+  /// The chunks of one stage, [first, end).
+  struct Replicas {
+    int first = 0;
+    int end = 0;
+    int count() const { return end - first; }
+    std::vector<int> list() const;
+  };
+
+  std::optional<TimedOrder> make_order(const std::vector<int>& replicas) const;
+  Replicas replicas_of(int stage) const;
+  const CostTable& table_of(int chunk, std::int64_t rows) const;
+  void place(const Layout& layout, const TimedOrder& timed);
+  void connect(const Layout& layout);
+  void connect(int from, int to, std::int64_t rows, Bytes boundary);
+  void run(const TimedOrder& timed);
+  void perform(const Instruction& instruction, int chunk);
+  void hand_on(std::vector<Channel>& channels, const Instruction& instruction, Time when);
+  Time finish(const Layout& layout);
+  std::vector<Time> reduced(const Layout& layout) const;
+  void reduce(const std::vector<int>& members, Bytes bytes, std::vector<Time>& complete) const;
+  bool may_fit(const Layout& layout, const TimedOrder& timed, int pipeline_device,
+               int replica) const;
+
+  const Space& space_;
+  const Setting& setting_;
+  bool split_ = true;  ///< replicas share each microbatch
+  std::map<std::vector<int>, std::optional<TimedOrder>> orders_;
+
   std::vector<Chunk> chunks_;
   std::vector<int> first_chunk_;                ///< per stage, and the end
   std::vector<std::vector<Channel>> forward_;   ///< per chunk, to the next stage's
   std::vector<std::vector<Channel>> backward_;  ///< per chunk, to the previous stage's
-  std::vector<std::int64_t> ready_forward_,
-      ready_backward_;              ///< [chunk x microbatches + microbatch]
-  std::vector<std::int64_t> free_;  ///< per device
+  std::vector<Time> ready_forward_;             ///< [chunk x microbatches + microbatch]
+  std::vector<Time> ready_backward_;
+  std::vector<Time> free_;  ///< per device
 };
 
 /// The message from one replica to another of the next stage, in one direction.

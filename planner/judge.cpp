@@ -49,8 +49,10 @@ bool Judge::choose_for_device(Case& what, int pipeline_device) {
   Layout& layout = what.layout;
   if (pipeline_device == layout.pipeline_devices()) return simulate(what);
   std::vector<int> stages;
-  for (int s = pipeline_device; s < layout.stages(); s += layout.pipeline_devices()) {
-    stages.push_back(s);
+  for (int s = 0; s < layout.stages(); ++s) {
+    if (what.setting.device_of(s, layout.pipeline_devices()) == pipeline_device) {
+      stages.push_back(s);
+    }
   }
   const bool may_keep = space_.allows(Recompute::none);
   const bool may_recompute = space_.allows(Recompute::full);

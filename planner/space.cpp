@@ -62,9 +62,12 @@ Space::Space(const Problem& problem)
     const int microbatches = microbatches_of(problem.global_batch, microbatch);
     if (!has_costs(*book_, devices_, microbatch, missing)) continue;
     for (const ScheduleChoice& schedule : problem.schedules) {
-      settings_.push_back({schedule, microbatch, microbatches, ReplicaPolicy::split});
+      const ScheduleKind& kind = find_schedule(schedule.name);
+      settings_.push_back({schedule, microbatch, microbatches, ReplicaPolicy::split, kind.placement,
+                           kind.splits_backward});
       if (problem.straight || devices_ == 1) continue;
-      settings_.push_back({schedule, microbatch, microbatches, ReplicaPolicy::round_robin});
+      settings_.push_back(settings_.back());
+      settings_.back().replicas = ReplicaPolicy::round_robin;
     }
   }
   if (settings_.empty() && missing) throw Error(*missing);
@@ -145,9 +148,12 @@ Plan Space::plan(const Setting& setting, const Layout& layout) const {
     auto& replicas = devices.emplace_back();
     for (int replica = 0; replica < count; ++replica) replicas.push_back({next++});
   }
-  for (std::size_t s = 0; s + 1 < layout.cuts.size(); ++s) {
-    plan.stages.push_back(
-        {{layout.cuts[s], layout.cuts[s + 1]}, devices[s % devices.size()], layout.recompute[s]});
+  for (int stage = 0; stage < layout.stages(); ++stage) {
+    const auto s = static_cast<std::size_t>(stage);
+    const int device = setting.device_of(stage, layout.pipeline_devices());
+    plan.stages.push_back({{layout.cuts[s], layout.cuts[s + 1]},
+                           devices[static_cast<std::size_t>(device)],
+                           layout.recompute[s]});
   }
   return plan;
 }

@@ -14,6 +14,7 @@
 
 #include "planner/compile.hpp"
 #include "planner/search.hpp"
+#include "simulator/schedules.hpp"
 
 namespace stagecraft {
 
@@ -23,6 +24,14 @@ struct Setting {
   std::int64_t microbatch = 1;
   int microbatches = 1;
   ReplicaPolicy replicas = ReplicaPolicy::split;
+  StagePlacement placement = StagePlacement::linear;  ///< of the schedule
+  bool splits_backward = false;                       ///< of the schedule
+
+  /// Where stage s stands among p pipeline devices.
+  int device_of(int stage, int devices) const {
+    const bool returns = placement == StagePlacement::vee && stage >= devices;
+    return returns ? 2 * devices - 1 - stage : stage % devices;
+  }
 };
 
 /// The stages of a plan.

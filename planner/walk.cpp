@@ -122,21 +122,44 @@ struct LoopedWalk::Path {
   bool complete = true;
 };
 
-/// Forward and backward of all microbatches of one replica: the most or the least over the
-/// replicas.
-Time LoopedWalk::load(const LayerRange& layers, int device, int replicas, bool most) const {
+int LoopedWalk::own_microbatches(int replicas) const {
   const bool split = setting_.replicas == ReplicaPolicy::split;
-  const int microbatches =
-      split ? setting_.microbatches : (setting_.microbatches + replicas - 1) / replicas;
-  Time load = most ? 0 : never;
+  return split ? setting_.microbatches : (setting_.microbatches + replicas - 1) / replicas;
+}
+
+/// Forward and backward of one microbatch, on every replica.
+std::vector<Time> LoopedWalk::passes(const LayerRange& layers, int device, int replicas) const {
+  std::vector<Time> times;
   for (int replica = 0; replica < replicas; ++replica) {
     const CostTable& table =
         space_.book().table(space_.cluster().devices[index(device + replica)], setting_.microbatch,
                             share_of_rows(setting_, replica, replicas));
-    const Time each = (table.forward(layers) + table.backward(layers)).count() * microbatches;
-    load = most ? std::max(load, each) : std::min(load, each);
+    times.push_back((table.forward(layers) + table.backward(layers)).count());
   }
-  return load;
+  return times;
+}
+
+/// All microbatches on the busiest replica.
+Time LoopedWalk::load(const LayerRange& layers, int device, int replicas) const {
+  const std::vector<Time> times = passes(layers, device, replicas);
+  return own_microbatches(replicas) * *std::max_element(times.begin(), times.end());
+}
+
+/// One microbatch passing by, before later devices have anything to do and after they have nothing
+/// left. Split backwards leave weight gradients for that time, so only the way there counts.
+Time LoopedWalk::passing(const LayerRange& layers, int device, int replicas) const {
+  if (!setting_.splits_backward) {
+    const std::vector<Time> times = passes(layers, device, replicas);
+    return *std::min_element(times.begin(), times.end());
+  }
+  Time least = never;
+  for (int replica = 0; replica < replicas; ++replica) {
+    const CostTable& table =
+        space_.book().table(space_.cluster().devices[index(device + replica)], setting_.microbatch,
+                            share_of_rows(setting_, replica, replicas));
+    least = std::min<Time>(least, table.forward(layers).count());
+  }
+  return least;
 }
 
 LoopedWalk::LoopedWalk(const Space& space, const Setting& setting)
@@ -147,8 +170,9 @@ LoopedWalk::LoopedWalk(const Space& space, const Setting& setting)
     for (int replicas = 1; replicas <= space.most_replicas(setting); ++replicas) {
       for (int device = 0; device + replicas <= space.devices(); ++device) {
         const bool split = setting.replicas == ReplicaPolicy::split;
-        const Time share = load({layer, layer + 1}, device, split ? replicas : 1, false);
-        work = std::min(work, split ? share * replicas : share);
+        const std::vector<Time> times = passes({layer, layer + 1}, device, split ? replicas : 1);
+        const Time least = *std::min_element(times.begin(), times.end());
+        work = std::min(work, (split ? replicas : 1) * least * setting.microbatches);
       }
     }
     work_before_.push_back(work_before_.back() + work);
@@ -210,7 +234,8 @@ void LoopedWalk::choose_cuts(Path& path) const {
     layout.recompute.clear();
     return;
   }
-  const int d = stage % p;
+  const int d = setting_.device_of(stage, p);
+  const int replicas = layout.replicas[index(d)];
   const int device = std::accumulate(layout.replicas.begin(), layout.replicas.begin() + d, 0);
   const Time load_before = path.load[index(d)];
   const int last = space_.layers() - (stages - stage - 1);
@@ -220,24 +245,17 @@ void LoopedWalk::choose_cuts(Path& path) const {
     path.judge.effort().spend(10);
     const LayerRange layers{first, end};
     if (!space_.allows(stage, layers)) continue;
-    path.load[index(d)] = load_before + load(layers, device, layout.replicas[index(d)], true);
+    path.load[index(d)] = load_before + load(layers, device, replicas);
     if (stage + 1 < p) {
-      const bool split = setting_.replicas == ReplicaPolicy::split;
-      const int microbatches = split ? setting_.microbatches
-                                     : (setting_.microbatches + layout.replicas[index(d)] - 1) /
-                                           layout.replicas[index(d)];
-      path.around[index(stage + 1)] =
-          path.around[index(stage)] +
-          load(layers, device, layout.replicas[index(d)], false) / microbatches;
+      path.around[index(stage + 1)] = path.around[index(stage)] + passing(layers, device, replicas);
     }
-    const bool within = is_within(path, end);
-    if (within) {
-      layout.cuts.push_back(end);
-      choose_cuts(path);
-      layout.cuts.pop_back();
-    } else {
+    if (!is_within(path, end)) {
       path.judge.count_pruned();
+      continue;
     }
+    layout.cuts.push_back(end);
+    choose_cuts(path);
+    layout.cuts.pop_back();
   }
   path.load[index(d)] = load_before;
   if (stage + 1 < p) path.around[index(stage + 1)] = 0;

@@ -30,7 +30,10 @@ class LoopedWalk {
   void choose_replicas(Path& path, int pipeline_devices, int used) const;
   void choose_cuts(Path& path) const;
   bool is_within(const Path& path, int end) const;
-  Time load(const LayerRange& layers, int device, int replicas, bool most) const;
+  int own_microbatches(int replicas) const;
+  std::vector<Time> passes(const LayerRange& layers, int device, int replicas) const;
+  Time load(const LayerRange& layers, int device, int replicas) const;
+  Time passing(const LayerRange& layers, int device, int replicas) const;
 
   const Space& space_;
   const Setting& setting_;

@@ -45,7 +45,7 @@ TEST_CASE("round trip gaps never exceed what one device must idle", "[bounds]") 
 
 TEST_CASE("for equal stages the bound is the step itself", "[bounds]") {
   const auto name = GENERATE("1f1b", "gpipe");
-  const int p = GENERATE(1, 2, 3, 5);
+  const int p = GENERATE(1, 5);
   const int m = GENERATE(1, 2, 7, 8);
   using namespace std::chrono_literals;
   Problem problem = problem_of(profile_of(std::vector<LayerCost>(5, layer_cost(10ns, 20ns))),
@@ -53,7 +53,6 @@ TEST_CASE("for equal stages the bound is the step itself", "[bounds]") {
   problem.straight = true;
   problem.max_stages = p;
   problem.use_fewer_devices = false;
-  if (5 % p != 0) return;
   const Space space(problem);
   ChainBounds bounds(space, space.settings().front());
   const Time step = (m + p - 1) * 30 * (5 / p);

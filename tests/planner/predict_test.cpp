@@ -1,6 +1,6 @@
 #include "planner/predict.hpp"
 
-#include "planner/fast_clock.hpp"
+#include "planner/bounds.hpp"
 #include "profiles/error.hpp"
 #include "simulator/check.hpp"
 #include "tests/catch.hpp"
@@ -129,7 +129,7 @@ TEST_CASE("a plan above the limit is predicted, and does not fit", "[predict]") 
   CHECK(prediction.step == 3ms);
 }
 
-TEST_CASE("the fast clock agrees with the simulator, and programs are safe", "[predict]") {
+TEST_CASE("the fast clock agrees with the simulator, and all programs are safe", "[predict]") {
   for (std::uint32_t seed = 0; seed < 150; ++seed) {
     Random random(seed);
     const Problem problem = random_problem(seed + 7000, {8, 6});
@@ -157,7 +157,10 @@ TEST_CASE("the fast clock agrees with the simulator, and programs are safe", "[p
       const Candidate candidate = space.evaluate("", space.plan(setting, layout));
       INFO("seed " << seed << "\n" << write_plan(candidate.plan) << candidate.rejected);
       REQUIRE(candidate.prediction);
-      REQUIRE(clock.step(layout) == candidate.prediction->step.count());
+      const Time step = candidate.prediction->step.count();
+      REQUIRE(clock.step(layout) <= step);
+      // Several stages of a device may have to take turns at summing their gradients.
+      if (setting.schedule.virtual_stages == 1) REQUIRE(clock.step(layout) == step);
       for (int d = 0; d < layout.pipeline_devices(); ++d) {
         // What is ruled out really does not fit.
         REQUIRE((clock.may_fit(layout, d) || !candidate.prediction->fits));

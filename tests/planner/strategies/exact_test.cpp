@@ -153,7 +153,8 @@ TEST_CASE("fixed stages, layers per stage and stage limits are kept", "[exact]")
   CHECK(search_exact(problem, {}).plans.front().plan.stages.size() <= 2);
   problem.max_stages.reset();
   problem.min_layers_per_stage = 3;
-  for (const Stage& stage : search_exact(problem, {}).plans.front().plan.stages) {
+  const SearchResult result = search_exact(problem, {});
+  for (const Stage& stage : result.plans.front().plan.stages) {
     CHECK(stage.layers.size() >= 3);
   }
 }
