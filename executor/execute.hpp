@@ -45,8 +45,9 @@ struct RunResult {
   std::vector<double>
       losses;  ///< mean over the global batch's tokens, per step; empty under `sleep`
   std::vector<Duration> step_times;
-  Timeline timeline;               ///< of the step with the median time, from its common start
-  std::vector<Bytes> peak_memory;  ///< per program device, counted by its backend
+  Timeline timeline;  ///< of the step with the median time, from its common start
+  std::vector<Bytes>
+      peak_memory;  ///< per program device, counted by its backend; under `sleep`, of its buffers
   std::vector<std::string> parameter_names;
   std::vector<Tensor>
       parameters;               ///< final weights by canonical name, ascending; tied weights once

@@ -43,11 +43,11 @@ Duration best(const RunResult& result) {
 void check_loosely(const Compiled& compiled) {
   const Duration expected = predicted(compiled);
   Duration measured = best(sleep(compiled, 3));
-  for (int attempt = 0; attempt < 4 && measured > 1.3 * expected; ++attempt) {
+  for (int attempt = 0; attempt < 10 && measured > 1.5 * expected; ++attempt) {
     measured = std::min(measured, best(sleep(compiled, 3)));
   }
   CHECK(measured >= expected);
-  CHECK(measured <= 1.3 * expected);
+  CHECK(measured <= 1.5 * expected);
 }
 
 constexpr ChunkCosts milliseconds{

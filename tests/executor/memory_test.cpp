@@ -1,0 +1,52 @@
+// What a rank holds at most, counted by its backend, against what the simulator says.
+//
+// They differ by two things. The simulator counts the largest workspace of a stage's layers on top
+// of all that is saved, while a backward has already freed the later layers' when it comes to the
+// earlier ones: never more than predicted. And a message stays with a sender that is ahead until
+// its receiver offers memory: more than predicted, by a few messages.
+
+#include "executor/measure.hpp"
+#include "simulator/simulate.hpp"
+#include "tests/catch.hpp"
+#include "tests/executor/tiny_training.hpp"
+
+using namespace stagecraft;
+using namespace stagecraft::tests;
+
+namespace {
+
+/// Bytes measured layer by layer, as a profile holds them.
+Profile measured_profile() {
+  return measure_profile(tiny_model(Style::gpt2, true),
+                         {.microbatches = {1, 2}, .repeats = 1, .warm_up = 0, .busy_ranks = 1});
+}
+
+void check_peaks(const Setting& setting, const Profile& profile) {
+  INFO(describe(setting));
+  Prepared prepared = prepare(setting);
+  prepared.profile = profile;
+  prepared.compiled = compile(prepared.plan, profile, parse_cluster(prepared.plan.cluster));
+  const RunResult result = run(prepared, {.steps = 3});
+  const auto simulated = memory_peaks(simulate(prepared.compiled.program, prepared.compiled.costs));
+  const Bytes message = setting.rows * 8 * 16 * element_bytes(setting.precision);
+  REQUIRE(result.peak_memory.size() == simulated.size());
+  for (std::size_t i = 0; i < simulated.size(); ++i) {
+    const auto peak = static_cast<double>(simulated[i].bytes);
+    CHECK(static_cast<double>(result.peak_memory[i]) >= 0.95 * peak);
+    CHECK(result.peak_memory[i] <= simulated[i].bytes + 2 * setting.microbatches * message);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("ranks hold what the simulator says, but for a workspace and messages under way") {
+  const Profile profile = measured_profile();
+  for (const Recompute recompute : {Recompute::none, Recompute::full}) {
+    check_peaks({.schedule = "gpipe", .devices = 2, .recompute = recompute}, profile);
+    check_peaks({.devices = 4, .microbatches = 8, .recompute = recompute}, profile);
+    check_peaks({.devices = 2, .replicas = {2, 2}, .recompute = recompute}, profile);
+    check_peaks(
+        {.schedule = "interleaved", .devices = 2, .virtual_stages = 2, .recompute = recompute},
+        profile);
+  }
+}
