@@ -10,7 +10,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
+#include <bit>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -264,11 +265,19 @@ class Reference {
 // --- Comparing runs
 // -------------------------------------------------------------------------------
 
+bool same_bits(float a, float b) {
+  return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
+}
+
+bool same_bits(double a, double b) {
+  return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
+}
+
 /// The first element whose bits differ; the tensors' shapes and precisions are equal.
 template <class Number>
 std::optional<std::int64_t> first_different_element(const Tensor& a, const Tensor& b) {
   for (std::int64_t i = 0; i < a.elements(); ++i) {
-    if (std::memcmp(a.data<Number>() + i, b.data<Number>() + i, sizeof(Number)) != 0) return i;
+    if (!same_bits(a.data<Number>()[i], b.data<Number>()[i])) return i;
   }
   return {};
 }
@@ -292,7 +301,7 @@ std::string different_weight(const std::string& name, const Tensor& run, const T
 
 std::string different_loss(const RunResult& run, const RunResult& reference) {
   for (std::size_t i = 0; i < std::min(run.losses.size(), reference.losses.size()); ++i) {
-    if (std::memcmp(&run.losses[i], &reference.losses[i], sizeof(double)) == 0) continue;
+    if (same_bits(run.losses[i], reference.losses[i])) continue;
     return fmt::format("the loss of step {} is {:a}, expected {:a}", i, run.losses[i],
                        reference.losses[i]);
   }

@@ -39,7 +39,7 @@ bool allowed(const Setting& setting) {
   return setting.microbatches >= setting.devices && setting.microbatches % setting.devices == 0;
 }
 
-std::vector<Setting> matrix(Setting base) {
+std::vector<Setting> matrix(const Setting& base) {
   std::vector<Setting> settings;
   for (const std::string schedule : {"gpipe", "1f1b", "interleaved"}) {
     for (const int devices : {1, 2, 3, 4}) {

@@ -28,12 +28,12 @@ void check_peaks(const Setting& setting, const Profile& profile) {
   prepared.compiled = compile(prepared.plan, profile, parse_cluster(prepared.plan.cluster));
   const RunResult result = run(prepared, {.steps = 3});
   const auto simulated = memory_peaks(simulate(prepared.compiled.program, prepared.compiled.costs));
-  const Bytes message = setting.rows * 8 * 16 * element_bytes(setting.precision);
+  const Bytes message = Bytes{setting.rows} * 8 * 16 * element_bytes(setting.precision);
   REQUIRE(result.peak_memory.size() == simulated.size());
   for (std::size_t i = 0; i < simulated.size(); ++i) {
     const auto peak = static_cast<double>(simulated[i].bytes);
     CHECK(static_cast<double>(result.peak_memory[i]) >= 0.95 * peak);
-    CHECK(result.peak_memory[i] <= simulated[i].bytes + 2 * setting.microbatches * message);
+    CHECK(result.peak_memory[i] <= simulated[i].bytes + Bytes{2} * setting.microbatches * message);
   }
 }
 

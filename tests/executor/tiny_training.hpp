@@ -82,7 +82,7 @@ inline Plan plan_of(const Setting& setting) {
   Plan plan{.model = "tiny",
             .cluster = std::to_string(device_count(setting)) + "xcpu",
             .precision = setting.precision,
-            .batch = {.global = setting.rows * setting.microbatches,
+            .batch = {.global = std::int64_t{setting.rows} * setting.microbatches,
                       .microbatch = setting.rows,
                       .microbatches = setting.microbatches,
                       .sequence = 8},
