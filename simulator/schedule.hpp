@@ -7,9 +7,22 @@
 #include <string>
 #include <vector>
 
+#include "profiles/units.hpp"
 #include "simulator/instruction.hpp"
 
 namespace stagecraft {
+
+/// What automatic schedules reckon with: times of a whole device and one microbatch. Only ratios
+/// matter.
+struct ScheduleHints {
+  Duration forward{1'000};
+  Duration backward_input{1'000};
+  Duration backward_weight{1'000};
+  Duration transfer{0};
+  Bytes saved = 1;             ///< what a forward keeps until I …
+  Bytes saved_for_weight = 1;  ///< … and the part of it that stays until W
+  bool operator==(const ScheduleHints&) const = default;
+};
 
 /// What a schedule is made for. A *pipeline device* stands for all replicas and tensor-parallel
 /// peers of its stages.
@@ -21,6 +34,9 @@ struct ScheduleShape {
       group;  ///< interleaved: microbatches in a row per virtual stage, N; default: devices
   std::vector<int> warm_up;  ///< 1f1b: forwards before the first backward of each device, K(r);
                              ///< default: the schedule's own
+  std::optional<int> in_flight = {};  ///< automatic: microbatches each device has memory for;
+                                      ///< default: devices
+  ScheduleHints hints = {};           ///< automatic
   bool operator==(const ScheduleShape&) const = default;
 };
 

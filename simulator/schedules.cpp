@@ -13,6 +13,7 @@ std::string_view to_string(StagePlacement placement) {
     case StagePlacement::linear: return "linear";
     case StagePlacement::loop: return "loop";
     case StagePlacement::vee: return "vee";
+    case StagePlacement::wave: return "wave";
   }
   return "";
 }
@@ -22,6 +23,8 @@ int device_of_stage(StagePlacement placement, int stage, int devices) {
     case StagePlacement::linear: return stage;
     case StagePlacement::loop: return stage % devices;
     case StagePlacement::vee: return stage < devices ? stage : 2 * devices - 1 - stage;
+    case StagePlacement::wave:
+      return device_of_stage(StagePlacement::vee, stage % (2 * devices), devices);
   }
   return stage;
 }
@@ -30,7 +33,8 @@ int fewest_virtual_stages(StagePlacement placement) {
   switch (placement) {
     case StagePlacement::linear:
     case StagePlacement::loop: return 1;
-    case StagePlacement::vee: return 2;
+    case StagePlacement::vee:
+    case StagePlacement::wave: return 2;
   }
   return 1;
 }

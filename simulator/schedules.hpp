@@ -12,8 +12,9 @@ namespace stagecraft {
 enum class StagePlacement {
   linear,
   loop,
-  vee
-};  ///< stage s on device s · s mod p · s if s < p else 2p - 1 - s
+  vee,
+  wave
+};  ///< stage s on device s · s mod p · s if s < p else 2p - 1 - s · the same of s mod 2p
 std::string_view to_string(StagePlacement placement);
 /// The pipeline device of a stage.
 int device_of_stage(StagePlacement placement, int stage, int devices);
@@ -39,12 +40,19 @@ Schedule gpipe(const ScheduleShape& shape);
 Schedule one_f_one_b(const ScheduleShape& shape);
 Schedule decoupled_recompute(const ScheduleShape& shape);
 Schedule dapple_pb(const ScheduleShape& shape);
+Schedule hanayo(const ScheduleShape& shape);
 Schedule interleaved(const ScheduleShape& shape);
 Schedule interleaved_zb(const ScheduleShape& shape);
 Schedule looped_bfs(const ScheduleShape& shape);
+Schedule v_half(const ScheduleShape& shape);
+Schedule v_min(const ScheduleShape& shape);
+Schedule zb_1p(const ScheduleShape& shape);
+Schedule zb_2p(const ScheduleShape& shape);
+Schedule zb_auto(const ScheduleShape& shape);
 Schedule zb_h1(const ScheduleShape& shape);
 Schedule zb_h2(const ScheduleShape& shape);
 Schedule zb_v(const ScheduleShape& shape);
+Schedule zbv_auto(const ScheduleShape& shape);
 
 inline constexpr std::array schedule_kinds{
     ScheduleKind{"gpipe", "f-then-b fill-drain", gpipe, StagePlacement::linear, false, true, 1,
@@ -61,6 +69,9 @@ inline constexpr std::array schedule_kinds{
                  "1f1b over several stages per device; a smaller bubble, more transfers"},
     ScheduleKind{"looped-bfs", "", looped_bfs, StagePlacement::loop, false, true, 1, "none",
                  "gpipe over several stages per device; each stage works without a break"},
+    ScheduleKind{"hanayo", "", hanayo, StagePlacement::wave, false, true, 1,
+                 "virtual stages even: two per wave",
+                 "folds the pipeline into waves; neighbours at each turn share a device"},
     ScheduleKind{"zb-h1", "", zb_h1, StagePlacement::linear, true, true, 1, "virtual stages = 1",
                  "1f1b with split backwards; weight gradients fill gaps within 1f1b's memory"},
     ScheduleKind{"zb-h2", "", zb_h2, StagePlacement::linear, true, true, 1, "virtual stages = 1",
@@ -70,6 +81,19 @@ inline constexpr std::array schedule_kinds{
                  "zb-h1 over several stages per device"},
     ScheduleKind{"zb-v", "zbv", zb_v, StagePlacement::vee, true, true, 1, "virtual stages = 2",
                  "folds the pipeline into a V: no device waits, within 1f1b's memory"},
+    ScheduleKind{"v-half", "", v_half, StagePlacement::vee, true, true, 1, "virtual stages = 2",
+                 "half of 1f1b's memory for a smaller bubble than 1f1b's; reckons with durations"},
+    ScheduleKind{"v-min", "", v_min, StagePlacement::vee, true, true, 1, "virtual stages = 2",
+                 "a third of 1f1b's memory; reckons with durations"},
+    ScheduleKind{"zb-auto", "", zb_auto, StagePlacement::linear, true, true, 1,
+                 "virtual stages = 1; microbatches in flight >= 1",
+                 "the best split backwards found for given durations and memory (in flight: p)"},
+    ScheduleKind{"zb-1p", "", zb_1p, StagePlacement::linear, true, true, 1, "virtual stages = 1",
+                 "zb-auto with memory for p microbatches"},
+    ScheduleKind{"zb-2p", "", zb_2p, StagePlacement::linear, true, true, 1, "virtual stages = 1",
+                 "zb-auto with memory for 2p microbatches"},
+    ScheduleKind{"zbv-auto", "", zbv_auto, StagePlacement::vee, true, true, 1,
+                 "virtual stages = 2; microbatches in flight >= 1", "zb-auto on a V"},
     ScheduleKind{"1f1b-decoupled-recompute", "mario", decoupled_recompute, StagePlacement::linear,
                  false, true, 1, "virtual stages = 1",
                  "1f1b that rebuilds activations before their gradient arrives"},

@@ -20,6 +20,7 @@ Schedule dapple_pb(const ScheduleShape& shape) {
   refuse_virtual_stages("dapple-pb", shape);
   refuse_group("dapple-pb", shape);
   refuse_warm_up("dapple-pb", shape);
+  refuse_in_flight("dapple-pb", shape);
 
   ScheduleShape deep = shape;
   for (int r = 0; r < shape.devices; ++r) deep.warm_up.push_back(2 * (shape.devices - r) - 1);

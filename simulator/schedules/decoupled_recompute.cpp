@@ -42,6 +42,7 @@ Schedule decoupled_recompute(const ScheduleShape& shape) {
   require_counts(name, shape);
   refuse_virtual_stages(name, shape);
   refuse_group(name, shape);
+  refuse_in_flight(name, shape);
 
   Schedule schedule = one_f_one_b(shape);
   schedule.name = name;

@@ -18,6 +18,7 @@ Schedule gpipe(const ScheduleShape& shape) {
   refuse_virtual_stages("gpipe", shape);
   refuse_group("gpipe", shape);
   refuse_warm_up("gpipe", shape);
+  refuse_in_flight("gpipe", shape);
 
   Schedule schedule = empty_schedule("gpipe", shape);
   for (int device = 0; device < shape.devices; ++device) {

@@ -56,6 +56,7 @@ Schedule without_virtual_stages(ScheduleShape shape) {
 Schedule interleaved(const ScheduleShape& shape) {
   require_counts("interleaved", shape);
   refuse_warm_up("interleaved", shape);
+  refuse_in_flight("interleaved", shape);
   if (shape.virtual_stages == 1) return without_virtual_stages(shape);
   const int group = group_of("interleaved", shape);
 

@@ -41,6 +41,7 @@ Schedule without_virtual_stages(ScheduleShape shape) {
 Schedule interleaved_zb(const ScheduleShape& shape) {
   require_counts("interleaved-zb", shape);
   refuse_warm_up("interleaved-zb", shape);
+  refuse_in_flight("interleaved-zb", shape);
   if (shape.virtual_stages == 1) return without_virtual_stages(shape);
   const int group = group_of("interleaved-zb", shape);
 

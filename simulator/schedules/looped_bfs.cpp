@@ -26,6 +26,7 @@ Schedule looped_bfs(const ScheduleShape& shape) {
   require_counts("looped-bfs", shape);
   refuse_group("looped-bfs", shape);
   refuse_warm_up("looped-bfs", shape);
+  refuse_in_flight("looped-bfs", shape);
 
   Schedule schedule = empty_schedule("looped-bfs", shape);
   for (int r = 0; r < shape.devices; ++r) {

@@ -57,6 +57,7 @@ Schedule one_f_one_b(const ScheduleShape& shape) {
   require_counts("1f1b", shape);
   refuse_virtual_stages("1f1b", shape);
   refuse_group("1f1b", shape);
+  refuse_in_flight("1f1b", shape);
   if (!shape.warm_up.empty()) validate_warm_up(shape.warm_up, shape.devices);
 
   Schedule schedule = empty_schedule("1f1b", shape);

@@ -32,6 +32,34 @@ void refuse_warm_up(std::string_view schedule, const ScheduleShape& shape) {
   fail_usage(schedule, ": has no warm-up to choose; leave it away, or use 1f1b");
 }
 
+void refuse_in_flight(std::string_view schedule, const ScheduleShape& shape,
+                      std::string_view instead) {
+  if (!shape.in_flight) return;
+  fail_usage(schedule, ": has no memory to choose; leave the microbatches in flight away, or use ",
+             instead);
+}
+
+int require_in_flight(std::string_view schedule, const ScheduleShape& shape) {
+  const int in_flight = shape.in_flight.value_or(shape.devices);
+  if (in_flight >= 1) return in_flight;
+  fail_usage(schedule, ": each device needs memory for at least 1 microbatch in flight, not ",
+             in_flight);
+}
+
+void require_hints(std::string_view schedule, const ScheduleShape& shape) {
+  const ScheduleHints& hints = shape.hints;
+  for (const Duration time :
+       {hints.forward, hints.backward_input, hints.backward_weight, hints.transfer}) {
+    if (time < Duration{0}) {
+      fail_usage(schedule, ": a duration must be at least 0, not ", time.count(), "ns");
+    }
+  }
+  if (hints.saved < 1 || hints.saved_for_weight < 0 || hints.saved_for_weight > hints.saved) {
+    fail_usage(schedule, ": of ", hints.saved, " bytes of activations, ", hints.saved_for_weight,
+               " cannot stay for the weight gradient");
+  }
+}
+
 void require_two_virtual_stages(std::string_view schedule, const ScheduleShape& shape) {
   if (shape.virtual_stages == 2) return;
   fail_usage(schedule, ": each device holds a stage of the way down and one of the way up, so ",

@@ -18,6 +18,13 @@ void refuse_virtual_stages(std::string_view schedule, const ScheduleShape& shape
 void refuse_group(std::string_view schedule, const ScheduleShape& shape);
 void refuse_warm_up(std::string_view schedule, const ScheduleShape& shape);
 
+void refuse_in_flight(std::string_view schedule, const ScheduleShape& shape,
+                      std::string_view instead = "zb-auto");
+/// The microbatches each device has memory for, or as many as devices. Throws Error (usage) if
+/// there is none.
+int require_in_flight(std::string_view schedule, const ScheduleShape& shape);
+/// Throws Error (usage) for negative times or memory.
+void require_hints(std::string_view schedule, const ScheduleShape& shape);
 void require_two_virtual_stages(std::string_view schedule, const ScheduleShape& shape);
 
 /// A schedule without instructions yet.

@@ -26,6 +26,7 @@ Schedule zb_h1(const ScheduleShape& shape) {
   refuse_virtual_stages("zb-h1", shape, "interleaved-zb");
   refuse_group("zb-h1", shape);
   refuse_warm_up("zb-h1", shape);
+  refuse_in_flight("zb-h1", shape);
 
   Schedule schedule = empty_schedule("zb-h1", shape);
   for (int r = 0; r < shape.devices; ++r) {

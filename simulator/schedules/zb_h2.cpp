@@ -27,6 +27,7 @@ Schedule zb_h2(const ScheduleShape& shape) {
   refuse_virtual_stages("zb-h2", shape, "interleaved-zb");
   refuse_group("zb-h2", shape);
   refuse_warm_up("zb-h2", shape);
+  refuse_in_flight("zb-h2", shape);
 
   Schedule schedule = empty_schedule("zb-h2", shape);
   for (int r = 0; r < shape.devices; ++r) {

@@ -111,6 +111,7 @@ Schedule zb_v(const ScheduleShape& shape) {
   require_two_virtual_stages("zb-v", shape);
   refuse_group("zb-v", shape);
   refuse_warm_up("zb-v", shape);
+  refuse_in_flight("zb-v", shape);
 
   Schedule schedule = empty_schedule("zb-v", shape, StagePlacement::vee);
   for (int r = 0; r < shape.devices; ++r) {
