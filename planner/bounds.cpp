@@ -43,24 +43,40 @@ ChainBounds::ChainBounds(const Space& space, const Setting& setting)
       warm_up_(setting.schedule.warm_up),
       shares_(index(devices_ + 1) * index(most_replicas_ + 1)),
       transfers_(index(layers_ + 1) * shares_.size() * index(most_replicas_ + 1), {-1, -1}) {
-  for (const Tie& tie : space.problem().profile.model.ties) {
+  time_ties();
+}
+
+/// What a tie takes between these devices and one more.
+Time ChainBounds::tie_with(int other, int device, int replicas, Bytes bytes) const {
+  std::vector<int> members(index(replicas) + 1, other);
+  std::iota(members.begin(), members.end() - 1, device);
+  const Link link = group_link(space_.cluster(), members);
+  return all_reduce_time(link, replicas + 1, bytes).count();
+}
+
+/// For every stage, its tie with the later device that is nearest; and for a stage that ends the
+/// model, its tie with the stage that begins it, of which only device 0 is certain.
+void ChainBounds::time_ties() {
+  end_ties_.assign(shares_.size(), 0);
+  for (const Tie& tie : space_.problem().profile.model.ties) {
     auto& times = tie_times_.emplace_back(shares_.size(), 0);
+    Bytes bytes = std::numeric_limits<Bytes>::max();
+    for (int device = 0; device < devices_; ++device) {
+      const int kind = space_.cluster().devices[index(device)];
+      const CostTable& table = space_.book().table(kind, setting_.microbatch, setting_.microbatch);
+      bytes = std::min(bytes, tie_bytes(tie, table, space_.problem().precision));
+    }
+    const bool joins_ends = tie.owner == 0 && tie.user == layers_ - 1;
     for (int device = 0; device < devices_; ++device) {
       for (int replicas = 1; replicas <= std::min(most_replicas_, devices_ - device); ++replicas) {
-        std::vector<int> members(index(replicas) + 1);
-        std::iota(members.begin(), members.end(), device);
-        const int kind = space.cluster().devices[index(device)];
-        const Bytes bytes =
-            tie_bytes(tie, space.book().table(kind, setting.microbatch, setting.microbatch),
-                      space.problem().precision);
+        const std::size_t place = index(device) * index(most_replicas_ + 1) + index(replicas);
         Time least = never;
-        for (int user = device + replicas; user < devices_; ++user) {
-          members.back() = user;
-          const Link link = group_link(space.cluster(), members);
-          least = std::min<Time>(least, all_reduce_time(link, replicas + 1, bytes).count());
+        for (int other = device + replicas; other < devices_; ++other) {
+          least = std::min(least, tie_with(other, device, replicas, bytes));
         }
-        times[index(device) * index(most_replicas_ + 1) + index(replicas)] =
-            least == never ? 0 : least;
+        times[place] = least == never ? 0 : least;
+        if (!joins_ends || device == 0) continue;
+        end_ties_[place] = std::max(end_ties_[place], tie_with(0, device, replicas, bytes));
       }
     }
   }
@@ -179,6 +195,11 @@ Time ChainBounds::tied(const LayerRange& layers, int device, int replicas) const
   return time;
 }
 
+/// Zero if the stage is not behind the one that begins the model.
+Time ChainBounds::end_tie(int device, int replicas) const {
+  return end_ties_[index(device) * index(most_replicas_ + 1) + index(replicas)];
+}
+
 Time ChainBounds::post(const LayerRange& layers, int device, int replicas) const {
   Time update = never;
   for (const Share& share : shares(device, replicas)) {
@@ -221,7 +242,7 @@ std::optional<StageChoice> ChainBounds::choose(const LayerRange& layers, int dev
 }
 
 Time ChainBounds::bound(const Head& head, const StageChoice& choice, const LayerRange& layers,
-                        int device, int replicas, int stages_left, Time round_trip) const {
+                        int device, int replicas, int stages_left, const Beyond& beyond) const {
   const int microbatches = own_microbatches(replicas);
   const int ahead = window(stages_left, device, replicas);
   Time load = 0;
@@ -229,10 +250,12 @@ Time ChainBounds::bound(const Head& head, const StageChoice& choice, const Layer
     const Time forward = share.table->forward(layers).count();
     const Time again = choice.recompute == Recompute::full ? forward : 0;
     const Time backward = again + share.table->backward(layers).count();
-    load = std::max(load, microbatches * (forward + backward) +
-                              round_trip_gaps(forward, backward, round_trip, ahead, microbatches));
+    load = std::max(load,
+                    microbatches * (forward + backward) +
+                        round_trip_gaps(forward, backward, beyond.round_trip, ahead, microbatches));
   }
-  return load + std::max(head.fill + choice.post, head.fill_and_drain);
+  const Time tied_after = beyond.tie == 0 ? 0 : head.fill_and_return + beyond.tie;
+  return load + std::max({head.fill + choice.post, head.fill_and_drain, tied_after});
 }
 
 bool ChainBounds::is_too_long(const Head& head, const LayerRange& layers, int device, int replicas,
@@ -250,7 +273,8 @@ Head ChainBounds::after(const Head& head, const StageChoice& choice, int device,
   const Transfer moved = transfer(device, replicas, next_replicas, cut);
   const Time fill = head.fill + choice.fill + moved.there;
   const Time drain = choice.fill + moved.there + moved.back + choice.drain;
-  return {fill, drain + std::max(head.fill + choice.post, head.fill_and_drain)};
+  return {fill, drain + std::max(head.fill + choice.post, head.fill_and_drain),
+          drain + head.fill_and_return};
 }
 
 // --- The tables
@@ -265,8 +289,9 @@ void ChainBounds::arrive(int layer, int device) {
       if (leaving.fill >= never) continue;
       const Transfer moved = transfer(device - before, before, replicas, layer);
       head.fill = std::min(head.fill, leaving.fill + moved.there);
-      head.fill_and_drain =
-          std::min(head.fill_and_drain, leaving.fill_and_drain + moved.there + moved.back);
+      const Time both = moved.there + moved.back;
+      head.fill_and_drain = std::min(head.fill_and_drain, leaving.fill_and_drain + both);
+      head.fill_and_return = std::min(head.fill_and_return, leaving.fill_and_return + both);
     }
   }
 }
@@ -281,12 +306,13 @@ void ChainBounds::leave(int layer, int device, int replicas, Time limit) {
     if (is_too_long(head, layers, device, replicas, limit)) break;
     const auto choice = choose(layers, device, replicas, 2);
     if (!choice) continue;
-    if (bound(head, *choice, layers, device, replicas, 2, 0) > limit) continue;
+    if (bound(head, *choice, layers, device, replicas, 2, {0, 0}) > limit) continue;
     Head& leaving = leaving_[at(end, device + replicas, replicas)];
     leaving.fill = std::min(leaving.fill, head.fill + choice->fill);
+    const Time own = choice->fill + choice->drain;
     leaving.fill_and_drain = std::min(
-        leaving.fill_and_drain,
-        choice->fill + choice->drain + std::max(head.fill + choice->post, head.fill_and_drain));
+        leaving.fill_and_drain, own + std::max(head.fill + choice->post, head.fill_and_drain));
+    leaving.fill_and_return = std::min(leaving.fill_and_return, own + head.fill_and_return);
   }
 }
 
@@ -320,17 +346,23 @@ void ChainBounds::fill_behind(int stages) {
           if (step.round_trip >= never) continue;
           const Transfer moved = transfer(device - before, before, next, layer);
           const Time trip = moved.there + step.round_trip + moved.back;
-          if (trip < best.round_trip) best = {trip, next};
+          best.best.tie = std::min(best.best.tie, step.tie);
+          if (trip >= best.best.round_trip) continue;
+          best.best.round_trip = trip;
+          best.replicas = next;
         }
       }
     }
   }
 }
 
-Time ChainBounds::least_round_trip(int stages_after, int layer, int device, int replicas) const {
-  if (stages_after == 0) return layer == layers_ && space_.may_end_at(device) ? 0 : never;
-  if (layer >= layers_ || device >= devices_) return never;
-  return behind_[index(stages_after)][at(layer, device, replicas)].round_trip;
+Beyond ChainBounds::beyond(int stages, int layer, int device, int replicas) const {
+  if (stages == 0) {
+    const bool ends = layer == layers_ && space_.may_end_at(device);
+    return {ends ? 0 : never, end_tie(device - replicas, replicas)};
+  }
+  if (layer >= layers_ || device >= devices_) return {};
+  return behind_[index(stages)][at(layer, device, replicas)].best;
 }
 
 void ChainBounds::fill_state(int stages, int layer, int device, int replicas, Time limit) {
@@ -343,13 +375,14 @@ void ChainBounds::fill_state(int stages, int layer, int device, int replicas, Ti
   for (int end = first_end; end <= last_end; ++end) {
     const LayerRange layers{layer, end};
     if (layers.size() < least || is_too_long(head, layers, device, replicas, limit)) return;
-    const Time trip = least_round_trip(stages - 1, end, device + replicas, replicas);
-    if (trip >= never) continue;
+    const Beyond behind = beyond(stages - 1, end, device + replicas, replicas);
+    if (behind.round_trip >= never) continue;
     const auto choice = choose(layers, device, replicas, stages);
     if (!choice) continue;
-    if (bound(head, *choice, layers, device, replicas, stages, trip) > limit) continue;
-    const Time whole = choice->fill + trip + choice->drain;
-    if (whole < best.round_trip) best = {whole, end, choice->recompute};
+    if (bound(head, *choice, layers, device, replicas, stages, behind) > limit) continue;
+    best.tie = std::min(best.tie, behind.tie);
+    const Time whole = choice->fill + behind.round_trip + choice->drain;
+    if (whole < best.round_trip) best = {whole, best.tie, end, choice->recompute};
   }
 }
 

@@ -1,53 +1,52 @@
 // Bounds: how fast a plan could be at best, known from a few of its stages. The exact search rests
 // on them.
 //
-// One device. Take the stage on pipeline device s, with forward f, recomputation and backward g per
-// microbatch, m microbatches, and K forwards before its first backward. Every synchronous schedule
-// here gives
+// One device. Take the stage on pipeline device s: forward f, recomputation and backward g for each
+// of m microbatches, and K forwards before its first backward. GPipe and 1F1B both give
 //
-//   T  >=  H  +  m (f + g)  +  gaps  +  max(post, A)
+//   T  >=  H  +  m (f + g)  +  gaps  +  max(post, A, R + tie)
 //
-//   H     fill: the first microbatch passes the stages before s, and their transfers, first: H(s+1)
-//   = H(s) + f(s) + c(s) A     drain: after its last backward, those stages still do theirs: A(s+1)
-//   = c'(s) + g(s) + max(post(s), A(s)) post  reduction over replicas and tied stages, then the
-//   update gaps  what the device must idle because of the round trip D of a microbatch through all
-//   later stages,
-//         D(s) = c + f(s+1) + D(s+1) + g(s+1) + c':  B k cannot start before F k has ended and D
-//         has passed.
+//   H     fill: the first microbatch must pass the stages before s, and their transfers c:
+//           H(s+1) = H(s) + f(s) + c
+//   A     drain: after the last backward of s, those stages still have theirs to do:
+//           A(s+1) = c' + g(s) + max(post(s), A(s))
+//   post  sum of gradients over replicas, a tie to a later stage at its least, the update
+//   R     drain without posts, down to stage 0: what a tie of stage 0 and the last stage waits for
+//   gaps  what the device idles because of D, the round trip of a microbatch through all later
+//         stages: B k cannot start before F k has ended and D has passed.
+//           D(s) = c + f(s+1) + D(s+1) + g(s+1) + c'
 //
 //   device   F0 F1 F2 . . . B0 F3 B1 F4 B2 F5 B3 . B4 . B5         K = 3, m = 6
 //               \_____D____/            \_____D____/
 //
-// Between F k and B k the device has only (K-1) forwards to do at the beginning, (K-1) backwards at
-// the end, and both in between; the rest of D is idle time. Such stretches k, k + K, k + 2K, … do
-// not overlap, so their gaps add up:
+// Between F k and B k the device has only K-1 forwards to do at the beginning, K-1 backwards at the
+// end, and both in between; the rest of D is idle. Such stretches, for k, k + K, k + 2K, …, do not
+// overlap, so what is idle adds up:
 //
-//   m > K:   max(0, D - (K-1)f) + max(0, D - (K-1)g) + (floor((m-1)/K) - 1) max(0, D - (K-1)(f+g))
-//   m <= K:  max(0, D - (m-1) min(f, g))                                     (all forwards first;
-//   GPipe, K = m)
+//   m > K:   max(0, D - (K-1)f) + max(0, D - (K-1)g) + floor((m-1)/K - 1) max(0, D - (K-1)(f+g))
+//   m <= K:  max(0, D - (m-1) min(f, g))                       all forwards first; GPipe has K = m
 //
-// For equal stages this is exact, (m + p - 1)(f + g), on every device at once; with transfers it
-// grows by 2c per microbatch as 1F1B does. Replicas: under `split` f and g are of the replica's
-// rows; under `round_robin` a replica has ceil(m/r) microbatches and a window of ceil(K/r). Where
-// replicas differ (rows, device kinds), chains take the least over replicas and transfers the least
-// over receivers of the most over senders; the device's own load is the most over replicas.
+// For equal stages the bound is exact, (m + p - 1)(f + g), on every device at once; with transfers
+// it grows by 2c per microbatch, as 1F1B does.
 //
-// All devices. T is feasible only if some chain of stages has every one of them within T. For a
-// given T:
+// Replicas. Under `split`, f and g are of the replica's rows. Under `round_robin`, a replica has
+// ceil(m/r) microbatches and a window of ceil(K/r). Where replicas differ (rows, device kinds),
+// chains take the least over replicas, transfers the least over receivers of the slowest sender
+// each needs, and a device's own load the most over replicas.
 //
-//   prefix(j, k, r)      least H and least H + A of any stages over layers [0, j) on k devices,
-//   each within T, followed by
-//                        a stage of r replicas
-//   suffix(q, j, k, r)   least f + D + g of any q stages over layers [j, end) on the devices from k
-//   on, the first with r
-//                        replicas, each within T given the prefix before it
+// All devices. T is feasible only if some chain of stages has every one of them within T. Given T:
 //
-// Both are shortest paths over (layer, device, replicas); stages that cannot fit their in-flight
-// activations are left out. If suffix(p, 0, 0, ·) is empty for all p, no plan takes T or less: a
-// lower bound, found by bisection. A device's position is its number in the cluster, so that uneven
-// stages may span nodes. H and A are minimised apart from each other: that is why this is a bound
-// and not yet an answer. The search then walks down from the first stage with the true H and A, and
-// the suffix table for what is left.
+//   prefix(j, k, r)     least H, H + A and H + R over all ways to put layers [0, j) on k devices,
+//                       each stage within T, before a stage of r replicas
+//   suffix(q, j, k, r)  least f + D + g over all ways to put layers [j, end) on q stages from
+//                       device k on, the first with r replicas, each within T behind the prefix
+//
+// Both are shortest paths over (layer, device, replicas); stages that cannot hold what they have in
+// flight are left out. If suffix(p, 0, 0, ·) is empty for every p, no plan takes T or less: a lower
+// bound, found by bisection. A device's position is its number in the cluster, so uneven stages may
+// span nodes. Since H, A and D are minimised apart from each other, this is a bound and not yet an
+// answer. The search then walks down from the first stage with the true H and A, and with the
+// suffix table for what is left.
 
 #pragma once
 
@@ -72,6 +71,13 @@ Time round_trip_gaps(Time forward, Time backward, Time round_trip, int window, i
 struct Head {
   Time fill = never;
   Time fill_and_drain = never;
+  Time fill_and_return = never;  ///< the same without what follows a last backward
+};
+
+/// The stages behind one, at their best.
+struct Beyond {
+  Time round_trip = never;  ///< transfers included; never if nothing is within the limit
+  Time tie = 0;             ///< of the first stage and the last one
 };
 
 /// How a stage would be set up, and what that costs its neighbours.
@@ -97,24 +103,23 @@ class ChainBounds {
   int most_stages() const { return most_stages_; }
   int most_replicas() const { return most_replicas_; }
 
-  Head start() const { return {0, long_ago}; }
+  Head start() const { return {0, long_ago, 0}; }
   /// The head of the next stage, of `next_replicas`, behind this one.
   Head after(const Head& head, const StageChoice& choice, int device, int replicas,
              int next_replicas, int cut) const;
   /// Nothing if it cannot fit with `stages_left` stages from here to the end, itself included.
   std::optional<StageChoice> choose(const LayerRange& layers, int device, int replicas,
                                     int stages_left) const;
-  /// A lower bound on the step of any plan with this stage; `round_trip` is that of all later
-  /// stages.
+  /// A lower bound on the step of any plan with this stage.
   Time bound(const Head& head, const StageChoice& choice, const LayerRange& layers, int device,
-             int replicas, int stages_left, Time round_trip) const;
+             int replicas, int stages_left, const Beyond& beyond) const;
   /// Whether this stage, and any longer one from the same layer, is beyond the limit by its load
   /// alone.
   bool is_too_long(const Head& head, const LayerRange& layers, int device, int replicas,
                    Time limit) const;
-  /// After probe: least round trip behind a stage, transfers included; never if nothing is within
-  /// the limit.
-  Time least_round_trip(int stages_after, int layer, int device, int replicas) const;
+  /// After probe: what so many stages from this layer and device on could do best, behind a stage
+  /// of so many replicas.
+  Beyond beyond(int stages, int layer, int device, int replicas) const;
 
  private:
   struct Transfer {
@@ -136,6 +141,9 @@ class ChainBounds {
                int in_flight) const;
   Time post(const LayerRange& layers, int device, int replicas) const;
   Time tied(const LayerRange& layers, int device, int replicas) const;
+  Time end_tie(int device, int replicas) const;
+  void time_ties();
+  Time tie_with(int other, int device, int replicas, Bytes bytes) const;
   void fill_prefix(Time limit);
   void arrive(int layer, int device);
   void leave(int layer, int device, int replicas, Time limit);
@@ -153,17 +161,19 @@ class ChainBounds {
   mutable std::vector<std::vector<Share>> shares_;  ///< [device, replicas]
   mutable std::vector<Transfer> transfers_;  ///< [layer, device, replicas, next]; -1: not yet
   mutable std::map<std::pair<int, int>, Link> group_links_;
-  std::vector<std::vector<Time>> tie_times_;  ///< [tie][device, replicas]
+  std::vector<std::vector<Time>> tie_times_;  ///< [tie][device, replicas]: with any later device
+  std::vector<Time> end_ties_;                ///< [device, replicas]: with device 0
 
   std::vector<Head> prefix_;  ///< [layer, device, replicas]
   std::vector<Head> leaving_;
   struct Step {
     Time round_trip = never;
+    Time tie = never;
     int end = 0;
     Recompute recompute = Recompute::none;
   };
   struct Behind {
-    Time round_trip = never;
+    Beyond best{never, never};
     int replicas = 0;
   };
   std::vector<std::vector<Step>> suffix_;  ///< [stages][layer, device, replicas]

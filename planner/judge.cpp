@@ -1,6 +1,7 @@
 #include "planner/judge.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 namespace stagecraft {
 
@@ -15,6 +16,13 @@ constexpr std::size_t most_cases = 256;
 
 /// What simulating an instruction costs beside timing it (lowering, memory).
 constexpr std::int64_t steps_per_simulated_instruction = 300;
+
+std::int64_t instructions_of(const Setting& setting, const Layout& layout) {
+  const bool split = setting.replicas == ReplicaPolicy::split;
+  const int chunks = std::accumulate(layout.replicas.begin(), layout.replicas.end(), 0) *
+                     setting.schedule.virtual_stages;
+  return std::int64_t{2} * setting.microbatches * (split ? chunks : layout.stages());
+}
 
 }  // namespace
 
@@ -79,9 +87,8 @@ bool Judge::choose_for_device(Case& what, int pipeline_device) {
 bool Judge::simulate(Case& what) {
   if (what.seen.size() >= most_cases) return false;
   if (!what.seen.insert(what.layout.recompute).second) return true;
-  const std::int64_t instructions =
-      std::int64_t{2} * what.layout.stages() * what.setting.microbatches;
-  effort_.spend(2 * instructions);
+  const std::int64_t instructions = instructions_of(what.setting, what.layout);
+  effort_.spend(3 * instructions);
   if (what.clock.step(what.layout) > std::min(what.limit, limit())) {
     ++pruned_;
     return true;

@@ -51,15 +51,15 @@ class ChainWalk {
     layout_.replicas.push_back(replicas);
     for (int end = left == 1 ? space_.layers() : first + 1; end <= space_.layers(); ++end) {
       if (gives_up()) break;
-      judge_.effort().spend(10);
+      judge_.effort().spend(20);
       const LayerRange layers{first, end};
       if (bounds_.is_too_long(head, layers, device, replicas, limit())) break;
       if (!space_.allows(stage, layers)) continue;
-      const Time trip = bounds_.least_round_trip(left - 1, end, device + replicas, replicas);
-      if (trip >= never) continue;
+      const Beyond beyond = bounds_.beyond(left - 1, end, device + replicas, replicas);
+      if (beyond.round_trip >= never) continue;
       const auto choice = bounds_.choose(layers, device, replicas, left);
       if (!choice) continue;
-      if (bounds_.bound(head, *choice, layers, device, replicas, left, trip) > limit()) {
+      if (bounds_.bound(head, *choice, layers, device, replicas, left, beyond) > limit()) {
         judge_.count_pruned();
         continue;
       }
@@ -165,6 +165,7 @@ Time LoopedWalk::passing(const LayerRange& layers, int device, int replicas) con
 LoopedWalk::LoopedWalk(const Space& space, const Setting& setting)
     : space_(space), setting_(setting), work_before_{0} {
   // Replicas work in parallel, so r of them spend at least r times their least share.
+  std::vector<Time> works;
   for (int layer = 0; layer < space.layers(); ++layer) {
     Time work = never;
     for (int replicas = 1; replicas <= space.most_replicas(setting); ++replicas) {
@@ -175,9 +176,32 @@ LoopedWalk::LoopedWalk(const Space& space, const Setting& setting)
         work = std::min(work, (split ? replicas : 1) * least * setting.microbatches);
       }
     }
+    works.push_back(work);
     work_before_.push_back(work_before_.back() + work);
   }
   least_ = work_before_.back() / space.devices();
+  find_heavy(works);
+}
+
+/// Of n layers that take at least w each, some device gets ceil(n / devices), unless replicas share
+/// them. A few sizes w are enough.
+void LoopedWalk::find_heavy(const std::vector<Time>& works) {
+  constexpr std::size_t most_sizes = 6;
+  std::vector<Time> sizes = works;
+  std::sort(sizes.begin(), sizes.end());
+  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  const std::size_t stride = (sizes.size() + most_sizes - 1) / most_sizes;
+  for (std::size_t i = 0; i < sizes.size(); i += stride) {
+    if (sizes[i] <= 0) continue;
+    Heavy heavy{.work = sizes[i], .from = std::vector<int>(works.size() + 1)};
+    for (std::size_t layer = works.size(); layer-- > 0;) {
+      heavy.from[layer] = heavy.from[layer + 1] + (works[layer] >= heavy.work ? 1 : 0);
+    }
+    const int devices = space_.devices();
+    const Time busiest = (heavy.from[0] + devices - 1) / devices * heavy.work;
+    if (space_.most_replicas(setting_) == 1) least_ = std::max(least_, busiest);
+    heavy_.push_back(std::move(heavy));
+  }
 }
 
 WalkEnd LoopedWalk::walk(FastClock& clock, Judge& judge, Time limit) const {
@@ -206,20 +230,31 @@ void LoopedWalk::choose_replicas(Path& path, int pipeline_devices, int used) con
   }
 }
 
-/// The stage just added is within the limit, and what is left can be shared among the devices.
-bool LoopedWalk::is_within(const Path& path, int end) const {
-  const Time limit = std::min(path.limit, path.judge.limit());
-  Time room = 0;
+/// Device time that is left within the limit on each pipeline device; nothing if one is beyond it.
+std::optional<std::vector<Time>> LoopedWalk::rooms(const Path& path) const {
+  const Time limit = std::min({path.limit, path.judge.limit(), never / 1024});
+  std::vector<Time> rooms;
   Time around = 0;
   for (int d = 0; d < path.layout.pipeline_devices(); ++d) {
     around = std::max(around, path.around[index(d)]);
     const Time left = limit - around - path.load[index(d)];
-    if (left < 0) return false;
-    // Above this a product could overflow, and there is room for anything.
-    if (left > never / 1024) return true;
-    room += left * path.layout.replicas[index(d)];
+    if (left < 0) return {};
+    rooms.push_back(left * path.layout.replicas[index(d)]);
   }
-  return work_before_.back() - work_before_[index(end)] <= room;
+  return rooms;
+}
+
+/// The stage just added is within the limit, and the layers that are left find room.
+bool LoopedWalk::is_within(const Path& path, int end) const {
+  const auto rooms = this->rooms(path);
+  if (!rooms) return false;
+  const Time room = std::accumulate(rooms->begin(), rooms->end(), Time{0});
+  if (work_before_.back() - work_before_[index(end)] > room) return false;
+  return std::all_of(heavy_.begin(), heavy_.end(), [&](const Heavy& heavy) {
+    Time places = 0;
+    for (const Time left : *rooms) places += left / heavy.work;
+    return places >= heavy.from[index(end)];
+  });
 }
 
 void LoopedWalk::choose_cuts(Path& path) const {
@@ -242,7 +277,7 @@ void LoopedWalk::choose_cuts(Path& path) const {
   for (int end = stage + 1 == stages ? space_.layers() : first + 1; end <= last; ++end) {
     if (path.judge.effort().is_spent() || path.judge.stopped()) path.complete = false;
     if (!path.complete) break;
-    path.judge.effort().spend(10);
+    path.judge.effort().spend(60);
     const LayerRange layers{first, end};
     if (!space_.allows(stage, layers)) continue;
     path.load[index(d)] = load_before + load(layers, device, replicas);

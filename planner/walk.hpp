@@ -27,8 +27,15 @@ class LoopedWalk {
 
  private:
   struct Path;
+  /// Layers that need at least so much device time each, of all microbatches. They cannot be cut.
+  struct Heavy {
+    Time work = 0;
+    std::vector<int> from;  ///< how many there are from layer n on
+  };
+  void find_heavy(const std::vector<Time>& works);
   void choose_replicas(Path& path, int pipeline_devices, int used) const;
   void choose_cuts(Path& path) const;
+  std::optional<std::vector<Time>> rooms(const Path& path) const;
   bool is_within(const Path& path, int end) const;
   int own_microbatches(int replicas) const;
   std::vector<Time> passes(const LayerRange& layers, int device, int replicas) const;
@@ -39,6 +46,7 @@ class LoopedWalk {
   const Setting& setting_;
   std::vector<Time>
       work_before_;  ///< device time that the first n layers need at least, of all microbatches
+  std::vector<Heavy> heavy_;
   Time least_ = 0;
 };
 

@@ -28,7 +28,7 @@ namespace stagecraft {
 namespace {
 
 /// Enough for some ten seconds, in all and for one setting.
-constexpr std::int64_t effort_in_all = 1'500'000'000;
+constexpr std::int64_t effort_in_all = 1'000'000'000;
 
 /// Bisection stops within this part of the distance.
 constexpr Time narrow_steps = 256;
@@ -158,7 +158,8 @@ class Exact {
 
   void deepen(Branch& branch) {
     const Time high = std::min(judge_.limit(), never - 1);
-    Time limit = branch.least + std::max<Time>((high - branch.least) / 4, 1);
+    const Time distance = high - branch.least;
+    Time limit = distance < high / 1000 ? high : branch.least + distance / 4;
     // Without any plan the distance means nothing; go up in leaps.
     if (high == never - 1) limit = branch.least < never / 8 ? 4 * branch.least + 1 : high;
     limit = std::min(limit, high);
