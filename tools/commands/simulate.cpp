@@ -130,7 +130,7 @@ Outcome simulate_schedule(const SimulateArguments& arguments, int microbatches) 
   ScheduleShape shape = shape_for(arguments, kind, microbatches);
   const std::vector<ChunkCosts> stages = stage_costs(arguments, shape);
   const Duration transfer = read_duration("--transfer", arguments.transfer);
-  shape.hints = hints_of(stages, shape.devices, transfer);
+  if (kind.splits_backward) shape.hints = hints_of(stages, shape.devices, transfer);
   const Schedule schedule = kind.generate(shape);
   LowerOptions lowering;
   lowering.recompute.assign(static_cast<std::size_t>(schedule.stages),
