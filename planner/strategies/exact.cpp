@@ -65,6 +65,7 @@ class Exact {
   }
 
   SearchResult search() {
+    consider_usual_choices();
     for (Branch& branch : branches_) seed(branch);
     for (Branch* branch : by_bound()) narrow(*branch);
     while (Branch* branch = most_promising()) deepen(*branch);
@@ -86,6 +87,25 @@ class Exact {
   }
 
   // --- 1. Good plans first ---
+
+  bool lies_in_space(const Plan& plan) const {
+    const int used = static_cast<int>(used_devices(plan).size());
+    const int stages = static_cast<int>(plan.stages.size());
+    if (!space_.may_end_at(used) || !space_.allows_stages(stages)) return false;
+    for (int stage = 0; stage < stages; ++stage) {
+      const Stage& here = plan.stages[static_cast<std::size_t>(stage)];
+      if (space_.problem().straight && here.devices.size() > 1) return false;
+      if (!space_.allows(stage, here.layers)) return false;
+    }
+    return true;
+  }
+
+  /// However early the search ends, its answer is no worse than what a person would have chosen.
+  void consider_usual_choices() {
+    for (const Candidate& choice : usual_choices(space_.problem())) {
+      if (choice.prediction && lies_in_space(choice.plan)) judge_.add(choice);
+    }
+  }
 
   void consider(Branch& branch, const Layout& layout) {
     if (is_allowed(space_, *branch.setting, layout)) {
