@@ -279,7 +279,7 @@ TEST_CASE("matmul is the sum of products, transposed and accumulated as asked") 
   CHECK(relative_error(result, c.at_) < tolerance(precision));
 }
 
-TEST_CASE("biases are added to every row; their gradient is the sum of the rows") {
+TEST_CASE("biases are added to every row, and their gradient is the sum of the rows") {
   const Precision precision = GENERATE(from_range(both));
   const auto backend = make_cpu_backend();
   Tensor x = tensor_of(*backend, {2, 3}, precision, {1, 2, 3, 4, 5, 6});
@@ -474,7 +474,7 @@ TEST_CASE("attention survives scores that a plain exponential would not") {
   for (double value : values(y)) CHECK(std::isfinite(value));
 }
 
-TEST_CASE("an embedding picks rows and adds positions; its gradient puts them back") {
+TEST_CASE("an embedding picks rows and adds positions, and its gradient puts them back") {
   const Precision precision = GENERATE(from_range(both));
   const bool learned = GENERATE(true, false);
   const auto backend = make_cpu_backend();
