@@ -199,9 +199,9 @@ void FastClock::place(const Layout& layout, const TimedOrder& timed) {
       const CostTable& table = table_of(static_cast<int>(chunks_.size()) - 1,
                                         share_of_rows(setting_, replica, replicas));
       chunk.forward = table.forward(layers).count();
-      chunk.recompute = recomputes ? chunk.forward : 0;
+      chunk.recompute = chunk.forward;
       // Unless the schedule says when, a stage recomputes right before it goes back.
-      const Time again = timed.places_recompute ? 0 : chunk.recompute;
+      const Time again = recomputes && !timed.places_recompute ? chunk.recompute : 0;
       chunk.backward = again + table.backward(layers).count();
       chunk.backward_input = again + table.backward_input(layers).count();
       chunk.backward_weight = table.backward_weight(layers).count();
@@ -399,7 +399,7 @@ bool FastClock::may_fit(const Layout& layout, const TimedOrder& timed, int pipel
     if (setting_.device_of(stage, layout.pipeline_devices()) != pipeline_device) continue;
     const LayerRange layers{layout.cuts[index(stage)], layout.cuts[index(stage) + 1]};
     stages.push_back(table.memory(layers, space_.problem().optimizer.kind));
-    recompute.push_back(layout.recompute[index(stage)]);
+    recompute.push_back(timed.places_recompute ? Recompute::full : layout.recompute[index(stage)]);
     // What takes no time never shows: it ends at the instant it begins.
     computes.push_back(table.backward_input(layers) > Duration{0});
   }

@@ -130,7 +130,9 @@ TEST_CASE("a search that is stopped gives what it has, and an honest gap", "[exa
   source.request_stop();
   SearchControl control;
   control.stop = source.get_token();
-  const SearchResult result = search_exact(equal_problem(12, 4, 8), control);
+  Problem problem = equal_problem(12, 4, 8);
+  problem.straight = true;
+  const SearchResult result = search_exact(problem, control);
   CHECK(result.interrupted);
   CHECK_FALSE(result.proved_optimal);
   CHECK_FALSE(result.infeasible);
@@ -166,16 +168,17 @@ TEST_CASE("if nothing fits, the reason has numbers and the remedies work", "[exa
   cost.saved = 1 << 20;
   cost.output = 1 << 10;
   Profile profile = profile_of(std::vector<LayerCost>(4, cost), 2);
+  // Two layers per device are 8 MiB, and 2 MiB more while one recomputes.
   profile.entries.push_back(profile.entries.front());
   profile.entries.back().setting.microbatch = 1;
   for (LayerCost& half : profile.entries.back().layers) half.saved /= 2;
-  Problem problem = problem_of(profile, cluster_of({{4, {}}}, Bytes{95} << 17), 4, {2});
+  Problem problem = problem_of(profile, cluster_of({{4, {}}}, Bytes{78} << 17), 4, {2});
   problem.devices = 2;
   problem.straight = true;
   const SearchResult result = search_exact(problem, {});
   REQUIRE(result.infeasible);
   CHECK_THAT(result.infeasible->reason, ContainsSubstring("nothing fits: stage ") &&
-                                            ContainsSubstring("of 11.88MiB") &&
+                                            ContainsSubstring("of 9.75MiB") &&
                                             ContainsSubstring("with every layer recomputed"));
   CHECK(result.infeasible->short_by > 0);
   CHECK(result.infeasible->short_by < 4 << 20);
@@ -183,9 +186,9 @@ TEST_CASE("if nothing fits, the reason has numbers and the remedies work", "[exa
   const auto has = [&](const std::string& remedy) {
     return std::find(remedies.begin(), remedies.end(), remedy) != remedies.end();
   };
-  CHECK(has("--devices 3 (now 2)"));
+  CHECK(has("--devices 4 (now 2)"));
   Problem larger = problem;
-  larger.devices = 3;
+  larger.devices = 4;
   CHECK(search_exact(larger, {}).plans.size() == 1);
   CHECK(has("--microbatch 1 (now 2)"));
   Problem smaller = problem;
