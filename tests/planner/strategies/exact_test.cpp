@@ -177,9 +177,8 @@ TEST_CASE("if nothing fits, the reason has numbers and the remedies work", "[exa
   problem.straight = true;
   const SearchResult result = search_exact(problem, {});
   REQUIRE(result.infeasible);
-  CHECK_THAT(result.infeasible->reason, ContainsSubstring("nothing fits: stage ") &&
-                                            ContainsSubstring("of 9.75MiB") &&
-                                            ContainsSubstring("with every layer recomputed"));
+  CHECK_THAT(result.infeasible->reason,
+             ContainsSubstring("nothing fits: stage ") && ContainsSubstring("MiB of 9.75MiB"));
   CHECK(result.infeasible->short_by > 0);
   CHECK(result.infeasible->short_by < 4 << 20);
   const auto& remedies = result.infeasible->remedies;
@@ -217,7 +216,7 @@ TEST_CASE("PipeDream's VGG-16 is planned to proven optimality", "[exact]") {
   if (!profile) SKIP("PipeDream's profiles are not here");
   const std::string cluster =
       GENERATE("4xgeneric@1GB/s", "16xgeneric@1GB/s", "4x4xgeneric@1GB/s,10GB/s");
-  Problem problem = problem_of(*profile, parse_cluster(cluster), 16, {1});
+  Problem problem = problem_of(*profile, parse_cluster(cluster), 8, {1});
   const SearchResult result = search_exact(problem, {});
   REQUIRE(result.plans.size() == 1);
   CHECK(result.proved_optimal);
