@@ -20,7 +20,7 @@ class CostTable {
  public:
   CostTable(const Model& model, const std::vector<LayerCost>& costs);
 
-  /// `recompute` is filled in as if the stage recomputed.
+  /// A recomputation, if the program has one, takes as long as the forward.
   ChunkCosts times(const LayerRange& layers) const;
   Duration forward(const LayerRange& layers) const { return between(forward_, layers); }
   Duration backward(const LayerRange& layers) const { return between(backward_, layers); }

@@ -97,9 +97,7 @@ LowerOptions lower_options(const Compilation& compilation) {
 
 ChunkCosts chunk_costs(const Compilation& compilation, const Chunk& chunk) {
   const Stage& stage = stage_of(compilation.plan, chunk.stage);
-  ChunkCosts costs = compilation.table(chunk.stage, chunk.replica).times(stage.layers);
-  if (stage.recompute == Recompute::none) costs.recompute = Duration{0};
-  return costs;
+  return compilation.table(chunk.stage, chunk.replica).times(stage.layers);
 }
 
 ChannelCosts channel_costs(const Compilation& compilation, const Program& program,

@@ -28,10 +28,7 @@ struct Setting {
   bool splits_backward = false;                       ///< of the schedule
 
   /// Where stage s stands among p pipeline devices.
-  int device_of(int stage, int devices) const {
-    const bool returns = placement == StagePlacement::vee && stage >= devices;
-    return returns ? 2 * devices - 1 - stage : stage % devices;
-  }
+  int device_of(int stage, int devices) const { return device_of_stage(placement, stage, devices); }
 };
 
 /// The stages of a plan.

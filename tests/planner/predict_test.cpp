@@ -50,6 +50,15 @@ TEST_CASE("a recomputed stage takes its forward once more", "[predict]") {
   CHECK(prediction.step == (8 + 4 - 1) * 40ms);
 }
 
+TEST_CASE("a schedule that recomputes by itself pays for it", "[predict]") {
+  Plan plan = straight_plan(4, 2, 8);
+  plan.schedule.name = "1f1b-decoupled-recompute";
+  const Prediction prediction = predict_equal(plan, layer_cost(5ms, 10ms), cluster_of({{4, {}}}));
+  // Recomputing ahead of the gradient hides some of it in the fill and the drain.
+  CHECK(prediction.step > (8 + 4 - 1) * 30ms);
+  CHECK(prediction.step < (8 + 4 - 1) * 40ms);
+}
+
 TEST_CASE("transfers cost latency and bytes over bandwidth", "[predict]") {
   const Plan plan = straight_plan(2, 1, 1);
   LayerCost cost = layer_cost(10ms, 20ms);
