@@ -137,8 +137,6 @@ class WhatIf {
     step_ = predict(plan, compiled).step;
   }
 
-  Duration step() const { return step_; }
-
   template <class Change>
   double saved_by(Change change) const {
     Costs costs = compiled_.costs;

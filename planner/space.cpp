@@ -252,7 +252,7 @@ void write_figures(Candidate& candidate, const SearchResult& result) {
 
 }  // namespace
 
-SearchResult finish(const Problem&, Leaderboard& board, SearchResult result) {
+SearchResult finish(Leaderboard& board, SearchResult result) {
   if (const auto best = board.best()) {
     result.lower_bound = std::min(result.lower_bound, *best);
     result.proved_optimal = result.lower_bound == *best;

@@ -104,7 +104,7 @@ class Leaderboard {
 
 /// Fills in what every strategy owes: predicted and search figures of the plans, gap,
 /// infeasibility.
-SearchResult finish(const Problem& problem, Leaderboard& board, SearchResult result);
+SearchResult finish(Leaderboard& board, SearchResult result);
 
 /// Why nothing fits, and what would.
 Infeasible explain_infeasible(const Problem& problem, const Space& space);

@@ -25,7 +25,7 @@ class BruteForce {
     }
     const bool complete = !result_.interrupted;
     result_.lower_bound = Duration{complete ? std::numeric_limits<std::int64_t>::max() : 0};
-    result_ = finish(space_.problem(), board_, std::move(result_));
+    result_ = finish(board_, std::move(result_));
     if (result_.plans.empty() && complete) {
       result_.infeasible = explain_infeasible(space_.problem(), space_);
     }

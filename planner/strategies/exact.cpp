@@ -243,7 +243,7 @@ class Exact {
     result.candidates = judge_.simulated();
     result.pruned = judge_.pruned();
     result.interrupted = judge_.stopped();
-    result = finish(space_.problem(), judge_.board(), std::move(result));
+    result = finish(judge_.board(), std::move(result));
     if (result.plans.empty() && !result.interrupted) {
       result.infeasible = explain_infeasible(space_.problem(), space_);
     }
