@@ -7,12 +7,12 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "planner/predict.hpp"
 #include "simulator/lower.hpp"
 #include "simulator/schedules.hpp"
 #include "tools/commands.hpp"
+#include "tools/shape_options.hpp"
 
 namespace stagecraft {
 namespace {
@@ -21,9 +21,8 @@ using nlohmann::ordered_json;
 
 struct CheckArguments {
   std::string subject;
-  int stages = 4;
+  ShapeOptions shape;
   int microbatches = 8;
-  std::optional<int> virtual_stages, group, in_flight;
 };
 
 ordered_json finding_json(const Finding& finding) {
@@ -43,13 +42,7 @@ bool names_a_schedule(const std::string& subject) {
 
 CheckReport check_schedule(const CheckArguments& arguments) {
   const ScheduleKind& kind = find_schedule(arguments.subject);
-  ScheduleShape shape{
-      .devices = arguments.stages,
-      .microbatches = arguments.microbatches,
-      .virtual_stages = arguments.virtual_stages.value_or(fewest_virtual_stages(kind.placement)),
-      .group = arguments.group,
-      .in_flight = arguments.in_flight};
-  return check(lower(kind.generate(shape)));
+  return check(lower(kind.generate(shape_from(arguments.shape, kind, arguments.microbatches))));
 }
 
 CheckReport check_plan(Console& console, const std::string& path) {
@@ -95,22 +88,9 @@ Action declare_check(CLI::App& app) {
   app.add_option("subject", arguments->subject, "A plan, or a schedule's name")
       ->type_name("PLAN|SCHEDULE")
       ->required();
-  app.add_option("--stages", arguments->stages, "Of a schedule: pipeline devices (4)")
-      ->type_name("P")
-      ->check(CLI::Range(1, 100'000));
+  declare_shape(app, arguments->shape);
   app.add_option("--microbatches", arguments->microbatches, "Of a schedule: per iteration (8)")
       ->type_name("M")
-      ->check(CLI::Range(1, 10'000'000));
-  app.add_option("--virtual", arguments->virtual_stages,
-                 "Of a schedule: stages per device (the fewest it takes)")
-      ->type_name("V")
-      ->check(CLI::Range(1, 100'000));
-  app.add_option("--group", arguments->group, "interleaved: microbatches in a row per stage (P)")
-      ->type_name("N")
-      ->check(CLI::Range(1, 10'000'000));
-  app.add_option("--in-flight", arguments->in_flight,
-                 "zb-auto, zbv-auto: microbatches each device has memory for (P)")
-      ->type_name("N")
       ->check(CLI::Range(1, 10'000'000));
   return [arguments](Console& console) {
     return report_on(console, names_a_schedule(arguments->subject)

@@ -4,13 +4,12 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "profiles/text.hpp"
 #include "simulator/draw.hpp"
 #include "simulator/schedules.hpp"
-#include "tools/arguments.hpp"
 #include "tools/commands.hpp"
+#include "tools/shape_options.hpp"
 #include "tools/table.hpp"
 
 namespace stagecraft {
@@ -20,10 +19,9 @@ using nlohmann::ordered_json;
 
 struct ScheduleArguments {
   std::string what = "list";
-  std::string name, warm_up;
-  int stages = 4;
+  std::string name;
+  ShapeOptions shape;
   int microbatches = 8;
-  std::optional<int> virtual_stages, group, in_flight;
 };
 
 int list(Console& console) {
@@ -66,15 +64,8 @@ int show(Console& console, const ScheduleArguments& arguments) {
   if (arguments.name.empty())
     fail_usage("schedule show needs a NAME; see stagecraft schedule list");
   const ScheduleKind& kind = find_schedule(arguments.name);
-  ScheduleShape shape{
-      .devices = arguments.stages,
-      .microbatches = arguments.microbatches,
-      .virtual_stages = arguments.virtual_stages.value_or(fewest_virtual_stages(kind.placement)),
-      .group = arguments.group,
-      .in_flight = arguments.in_flight};
-  if (!arguments.warm_up.empty())
-    shape.warm_up = read_small_integers("--warmup", arguments.warm_up, 0, 1'000'000);
-  const Schedule schedule = kind.generate(shape);
+  const Schedule schedule =
+      kind.generate(shape_from(arguments.shape, kind, arguments.microbatches));
   validate(schedule);
   console.print(draw(schedule, console.drawing()));
   console.result(schedule_json(schedule));
@@ -89,25 +80,10 @@ Action declare_schedule(CLI::App& app) {
       ->type_name("list|show")
       ->check(CLI::IsMember({"list", "show"}));
   app.add_option("name", arguments->name, "A name or alias")->type_name("NAME");
-  app.add_option("--stages", arguments->stages, "Pipeline devices (4)")
-      ->type_name("P")
-      ->check(CLI::Range(1, 100'000));
+  declare_shape(app, arguments->shape);
   app.add_option("--microbatches", arguments->microbatches, "Per iteration (8)")
       ->type_name("M")
       ->check(CLI::Range(1, 10'000'000));
-  app.add_option("--virtual", arguments->virtual_stages, "Stages per device (the fewest it takes)")
-      ->type_name("V")
-      ->check(CLI::Range(1, 100'000));
-  app.add_option("--group", arguments->group, "interleaved: microbatches in a row per stage (P)")
-      ->type_name("N")
-      ->check(CLI::Range(1, 10'000'000));
-  app.add_option("--in-flight", arguments->in_flight,
-                 "zb-auto, zbv-auto: microbatches each device has memory for (P)")
-      ->type_name("N")
-      ->check(CLI::Range(1, 10'000'000));
-  app.add_option("--warmup", arguments->warm_up,
-                 "1f1b: forwards before the first backward of each device")
-      ->type_name("K0,K1,...");
   return [arguments](Console& console) {
     return arguments->what == "list" ? list(console) : show(console, *arguments);
   };

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "planner/predict.hpp"
 #include "profiles/json.hpp"
@@ -18,6 +17,7 @@
 #include "tools/arguments.hpp"
 #include "tools/commands.hpp"
 #include "tools/results.hpp"
+#include "tools/shape_options.hpp"
 #include "tools/table.hpp"
 
 namespace stagecraft {
@@ -27,11 +27,10 @@ using nlohmann::ordered_json;
 
 struct SimulateArguments {
   std::string plan;
-  std::string schedule, microbatches, warm_up, forward, backward, backward_input, backward_weight,
+  std::string schedule, microbatches, forward, backward, backward_input, backward_weight,
       transfer = "0ns";
   std::string recompute = "none", barrier = "on", trace;
-  int stages = 0;
-  std::optional<int> virtual_stages, group, in_flight;
+  ShapeOptions shape{.stages = 0};
   int iterations = 1;
   bool draw = false;
 };
@@ -86,19 +85,6 @@ std::vector<ChunkCosts> stage_costs(const SimulateArguments& arguments,
   return costs;
 }
 
-ScheduleShape shape_for(const SimulateArguments& arguments, const ScheduleKind& kind,
-                        int microbatches) {
-  ScheduleShape shape{
-      .devices = arguments.stages,
-      .microbatches = microbatches,
-      .virtual_stages = arguments.virtual_stages.value_or(fewest_virtual_stages(kind.placement)),
-      .group = arguments.group,
-      .in_flight = arguments.in_flight};
-  if (!arguments.warm_up.empty())
-    shape.warm_up = read_small_integers("--warmup", arguments.warm_up, 0, 1'000'000);
-  return shape;
-}
-
 /// Automatic schedules reckon with these.
 ScheduleHints hints_of(const std::vector<ChunkCosts>& stages, int devices, Duration transfer) {
   ScheduleHints hints{.forward = {}, .backward_input = {}, .backward_weight = {}};
@@ -127,7 +113,7 @@ SimulateOptions options_of(const SimulateArguments& arguments) {
 Outcome simulate_schedule(const SimulateArguments& arguments, int microbatches) {
   const ScheduleKind& kind = find_schedule(arguments.schedule);
   require_halves(arguments, kind);
-  ScheduleShape shape = shape_for(arguments, kind, microbatches);
+  ScheduleShape shape = shape_from(arguments.shape, kind, microbatches);
   const std::vector<ChunkCosts> stages = stage_costs(arguments, shape);
   const Duration transfer = read_duration("--transfer", arguments.transfer);
   if (kind.splits_backward) shape.hints = hints_of(stages, shape.devices, transfer);
@@ -196,7 +182,7 @@ void write_trace_file(const std::string& path, const Timeline& timeline,
 }
 
 int show_schedules(Console& console, const SimulateArguments& arguments) {
-  if (arguments.stages < 1 || arguments.microbatches.empty())
+  if (arguments.shape.stages < 1 || arguments.microbatches.empty())
     fail_usage("--schedule needs --stages P and --microbatches M");
   std::vector<Outcome> outcomes;
   for (const int m : read_small_integers("--microbatches", arguments.microbatches, 1, 10'000'000)) {
@@ -245,25 +231,10 @@ void declare_options(CLI::App& app, SimulateArguments& arguments) {
       ->type_name("PLAN");
   app.add_option("--schedule", arguments.schedule, "A name of `stagecraft schedule list`")
       ->type_name("NAME");
-  app.add_option("--stages", arguments.stages, "Pipeline devices")
-      ->type_name("P")
-      ->check(CLI::Range(1, 1'000'000));
+  declare_shape(app, arguments.shape);
   app.add_option("--microbatches", arguments.microbatches,
                  "Per iteration; a list or range (4..128) makes a sweep")
       ->type_name("M");
-  app.add_option("--virtual", arguments.virtual_stages, "Stages per device (the fewest it takes)")
-      ->type_name("V")
-      ->check(CLI::Range(1, 100'000));
-  app.add_option("--group", arguments.group, "interleaved: microbatches in a row per stage (P)")
-      ->type_name("N")
-      ->check(CLI::Range(1, 10'000'000));
-  app.add_option("--in-flight", arguments.in_flight,
-                 "zb-auto, zbv-auto: microbatches each device has memory for (P)")
-      ->type_name("N")
-      ->check(CLI::Range(1, 10'000'000));
-  app.add_option("--warmup", arguments.warm_up,
-                 "1f1b: forwards before the first backward of each device")
-      ->type_name("K0,K1,...");
   app.add_option("--forward", arguments.forward,
                  "One microbatch's forward on a device, or one per stage")
       ->type_name("D");

@@ -1,0 +1,50 @@
+#include "tools/shape_options.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include "tools/arguments.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+constexpr int most_devices_in_a_row = 1'000'000;
+constexpr int most_virtual_stages = 100'000;
+constexpr int most_microbatches = 10'000'000;
+
+}  // namespace
+
+void declare_shape(CLI::App& app, ShapeOptions& options) {
+  app.add_option("--stages", options.stages, "Of a schedule: pipeline devices")
+      ->type_name("P")
+      ->check(CLI::Range(1, most_devices_in_a_row));
+  app.add_option("--virtual", options.virtual_stages,
+                 "Of a schedule: stages per device (the fewest it takes)")
+      ->type_name("V")
+      ->check(CLI::Range(1, most_virtual_stages));
+  app.add_option("--group", options.group, "interleaved: microbatches in a row per stage (P)")
+      ->type_name("N")
+      ->check(CLI::Range(1, most_microbatches));
+  app.add_option("--in-flight", options.in_flight,
+                 "zb-auto, zbv-auto: microbatches each device has memory for (P)")
+      ->type_name("N")
+      ->check(CLI::Range(1, most_microbatches));
+  app.add_option("--warmup", options.warm_up,
+                 "1f1b: forwards before the first backward of each device")
+      ->type_name("K0,K1,...");
+}
+
+ScheduleShape shape_from(const ShapeOptions& options, const ScheduleKind& kind, int microbatches) {
+  ScheduleShape shape{
+      .devices = options.stages,
+      .microbatches = microbatches,
+      .virtual_stages = options.virtual_stages.value_or(fewest_virtual_stages(kind.placement)),
+      .group = options.group,
+      .in_flight = options.in_flight};
+  if (!options.warm_up.empty()) {
+    shape.warm_up = read_small_integers("--warmup", options.warm_up, 0, most_microbatches);
+  }
+  return shape;
+}
+
+}  // namespace stagecraft
