@@ -1,37 +1,18 @@
 #include "executor/data.hpp"
 
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <set>
 #include <string>
 
 #include "profiles/error.hpp"
 #include "tests/catch.hpp"
+#include "tests/profiles/expect_error.hpp"
 
 using namespace stagecraft;
+using tests::TemporaryFolder;
 
 namespace {
-
-/// A file that is gone when the test is.
-class File {
- public:
-  File(const std::string& name, const std::string& content)
-      : path_(std::filesystem::temp_directory_path() /
-              (std::to_string(reinterpret_cast<std::uintptr_t>(this)) + name)) {
-    std::ofstream(path_, std::ios::binary) << content;
-  }
-  ~File() {
-    std::error_code ignored;
-    std::filesystem::remove(path_, ignored);
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 std::string complaint(const std::filesystem::path& path, std::int64_t vocabulary,
                       std::int64_t sequence) {
@@ -47,35 +28,37 @@ std::string complaint(const std::filesystem::path& path, std::int64_t vocabulary
 }  // namespace
 
 TEST_CASE("a text has one token per byte") {
-  const File file("text.txt", "abc\xff");
-  CHECK(load_dataset(file.path(), 256, 3).tokens == std::vector<std::int32_t>{97, 98, 99, 255});
+  const TemporaryFolder folder;
+  const std::string file = folder.file("text.txt", "abc\xff");
+  CHECK(load_dataset(file, 256, 3).tokens == std::vector<std::int32_t>{97, 98, 99, 255});
 }
 
 TEST_CASE("a .bin file has little-endian tokens of two bytes, or four if two do not suffice") {
+  const TemporaryFolder folder;
   const std::string bytes("\x01\x02\x00\x00\x03\x00\x00\x00", 8);
-  const File two("tokens.bin", bytes);
-  const File four("tokens.u32.bin", bytes);
-  CHECK(load_dataset(two.path(), 1000, 1).tokens == std::vector<std::int32_t>{0x201, 0, 3, 0});
-  CHECK(load_dataset(four.path(), 1000, 1).tokens == std::vector<std::int32_t>{0x201, 3});
-  CHECK(load_dataset(two.path(), 70000, 1).tokens == std::vector<std::int32_t>{0x201, 3});
+  const std::string two = folder.file("tokens.bin", bytes);
+  const std::string four = folder.file("tokens.u32.bin", bytes);
+  CHECK(load_dataset(two, 1000, 1).tokens == std::vector<std::int32_t>{0x201, 0, 3, 0});
+  CHECK(load_dataset(four, 1000, 1).tokens == std::vector<std::int32_t>{0x201, 3});
+  CHECK(load_dataset(two, 70000, 1).tokens == std::vector<std::int32_t>{0x201, 3});
 }
 
 TEST_CASE("files that cannot be trained on are refused with a sentence") {
-  const File empty("empty.txt", "");
-  const File odd("odd.bin", "abc");
-  const File large("large.bin", std::string("\x05\x00\xe8\x03", 4));
-  const File brief("brief.txt", "abcd");
-  const auto folder = std::filesystem::temp_directory_path();
+  const TemporaryFolder folder;
+  const std::string empty = folder.file("empty.txt", "");
+  const std::string odd = folder.file("odd.bin", "abc");
+  const std::string large = folder.file("large.bin", std::string("\x05\x00\xe8\x03", 4));
+  const std::string brief = folder.file("brief.txt", "abcd");
   CHECK_THAT(complaint("no/such/file.txt", 256, 4), ContainsSubstring("no such file"));
-  CHECK_THAT(complaint(folder, 256, 4), ContainsSubstring("is a folder"));
-  CHECK_THAT(complaint(empty.path(), 256, 4), ContainsSubstring("is empty"));
-  CHECK_THAT(complaint(odd.path(), 256, 1), ContainsSubstring("offset 2, is cut off"));
+  CHECK_THAT(complaint(folder.path(), 256, 4), ContainsSubstring("is a folder"));
+  CHECK_THAT(complaint(empty, 256, 4), ContainsSubstring("is empty"));
+  CHECK_THAT(complaint(odd, 256, 1), ContainsSubstring("offset 2, is cut off"));
   CHECK_THAT(
-      complaint(large.path(), 1000, 1),
+      complaint(large, 1000, 1),
       ContainsSubstring("token 1000 at offset 2 is outside of the model's vocabulary of 1000"));
-  CHECK_THAT(complaint(brief.path(), 256, 4),
+  CHECK_THAT(complaint(brief, 256, 4),
              ContainsSubstring("holds 4 tokens, but one sample of 4 needs 5"));
-  CHECK(complaint(brief.path(), 256, 3) == "none");
+  CHECK(complaint(brief, 256, 3) == "none");
 }
 
 TEST_CASE("where a sample starts depends on seed and index only, and targets follow tokens") {

@@ -1,11 +1,9 @@
-#include <filesystem>
-#include <fstream>
-
 #include "planner/plan.hpp"
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"
 #include "tests/catch.hpp"
 #include "tests/planner/cases.hpp"
+#include "tests/profiles/expect_error.hpp"
 
 using namespace stagecraft;
 using namespace stagecraft::tests;
@@ -74,30 +72,10 @@ std::string complaint_of_reading(const std::string& content) {
   }
 }
 
-/// A folder of our own, gone at the end.
-class Folder {
- public:
-  Folder() : path_(std::filesystem::temp_directory_path() / "stagecraft-plan-json-test") {
-    std::filesystem::remove_all(path_);
-    std::filesystem::create_directory(path_);
-  }
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  std::string write(const std::string& name, const std::string& content) const {
-    std::ofstream(path_ / name) << content;
-    return (path_ / name).string();
-  }
-
- private:
-  std::filesystem::path path_;
-};
-
 std::string complaint_of_loading(const std::string& content) {
-  const Folder folder;
+  const TemporaryFolder folder;
   try {
-    load_plan(folder.write("a.plan.json", content));
+    load_plan(folder.file("a.plan.json", content));
     return "";
   } catch (const Error& error) {
     REQUIRE(error.place());
@@ -149,8 +127,8 @@ TEST_CASE("reading names the place of what is not a plan", "[plan]") {
 }
 
 TEST_CASE("a loaded plan comes with what it names", "[plan]") {
-  const Folder folder;
-  const LoadedPlan loaded = load_plan(folder.write("a.plan.json", text));
+  const TemporaryFolder folder;
+  const LoadedPlan loaded = load_plan(folder.file("a.plan.json", text));
   CHECK(loaded.plan.stages.size() == 3);
   CHECK(loaded.profile.model.layers.size() == 14);
   CHECK(device_count(loaded.cluster) == 4);
@@ -158,10 +136,10 @@ TEST_CASE("a loaded plan comes with what it names", "[plan]") {
 }
 
 TEST_CASE("files a plan names are found beside it", "[plan]") {
-  const Folder folder;
-  folder.write("my.cluster.json", write_cluster(parse_cluster("4xcpu")));
+  const TemporaryFolder folder;
+  folder.file("my.cluster.json", write_cluster(parse_cluster("4xcpu")));
   const LoadedPlan loaded =
-      load_plan(folder.write("a.plan.json", with("4xcpu", "my.cluster.json")));
+      load_plan(folder.file("a.plan.json", with("4xcpu", "my.cluster.json")));
   CHECK(device_count(loaded.cluster) == 4);
 }
 
