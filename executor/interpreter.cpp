@@ -103,9 +103,14 @@ void Interpreter::carry_out(int i) {
     case Op::send_gradient: return send(i);
     case Op::receive_activation:
     case Op::receive_gradient: return post(i);
+    case Op::evict:
+    case Op::take_in:
+    case Op::give_back:
+    case Op::load:
     case Op::gather_parameters: break;
   }
-  throw Error(ErrorKind::execution, "sharded optimizers cannot be carried out yet");
+  throw Error(ErrorKind::execution, concat(to_string(program_.work[index(i)].instruction.op),
+                                           " cannot be carried out yet"));
 }
 
 /// Waiting for messages is not part of the time it takes.
@@ -136,6 +141,10 @@ void Interpreter::compute(const Work& work) {
     case Op::send_gradient:
     case Op::receive_activation:
     case Op::receive_gradient:
+    case Op::evict:
+    case Op::take_in:
+    case Op::give_back:
+    case Op::load:
     case Op::gather_parameters: break;
   }
   assert(false);
@@ -194,7 +203,7 @@ void Interpreter::post(int i) {
   const Chunk& chunk = program_.chunks[index(work.chunk)];
   Tensor& tensor = boundary(work);
   if (tensor.empty()) {
-    const int stage = channel.gradient ? chunk.stage : chunk.stage - 1;
+    const int stage = channel.cargo == Cargo::gradient ? chunk.stage : chunk.stage - 1;
     tensor = backend_.allocate(training_.boundary_shape(stage, chunk.rows.size()),
                                training_.plan.precision);
   }

@@ -55,6 +55,10 @@ Duration cost_of(const ChunkCosts& costs, Op op) {
     case Op::receive_activation:
     case Op::send_gradient:
     case Op::receive_gradient:
+    case Op::evict:
+    case Op::take_in:
+    case Op::give_back:
+    case Op::load:
     case Op::reduce_gradient:
     case Op::reduce_tied:
     case Op::gather_parameters: break;

@@ -290,6 +290,10 @@ void FastClock::perform(const Instruction& instruction, int which) {
     case Op::receive_activation:
     case Op::send_gradient:
     case Op::receive_gradient:
+    case Op::evict:
+    case Op::take_in:
+    case Op::give_back:
+    case Op::load:
     case Op::reduce_gradient:
     case Op::reduce_tied:
     case Op::gather_parameters:

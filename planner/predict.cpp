@@ -78,7 +78,6 @@ LowerOptions lower_options(const Compilation& compilation) {
   LowerOptions options;
   options.replica_policy = plan.replicas;
   options.rows = static_cast<int>(plan.batch.microbatch);
-  options.weights = plan.weights;
   options.ties = stage_ties(compilation);
   for (int s = 0; s < compilation.stages(); ++s) {
     auto& devices = options.replicas.emplace_back();
@@ -217,7 +216,7 @@ Duration send_time(const Compiled& compiled, int stage) {
   for (std::size_t i = 0; i < compiled.program.channels.size(); ++i) {
     const Channel& channel = compiled.program.channels[i];
     const Chunk& from = compiled.program.chunks[static_cast<std::size_t>(channel.from)];
-    if (channel.gradient || from.stage != stage) continue;
+    if (channel.cargo != Cargo::activation || from.stage != stage) continue;
     const ChannelCosts& costs = compiled.costs.channels[i];
     slowest = std::max(slowest, costs.latency + costs.occupancy);
   }

@@ -66,6 +66,11 @@ void fail_unknown(std::string_view what, std::string_view word,
   throw Error(ErrorKind::usage, message);
 }
 
+void fail_choice(std::string_view what, std::string_view word,
+                 const std::vector<std::string>& known) {
+  fail("unknown ", what, " \"", word, "\"; expected ", join_words(known));
+}
+
 std::string join_words(const std::vector<std::string>& words) {
   std::string result;
   for (std::size_t i = 0; i < words.size(); ++i) {

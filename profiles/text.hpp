@@ -19,6 +19,21 @@ std::string closest(std::string_view word, const std::vector<std::string>& known
 /// "a, b and c".
 std::string join_words(const std::vector<std::string>& words);
 
+/// Throws Error (input): `unknown WHAT "word"; expected a, b or c`.
+[[noreturn]] void fail_choice(std::string_view what, std::string_view word,
+                              const std::vector<std::string>& known);
+
+/// The value whose `to_string` is this word; otherwise fails as `fail_choice`.
+template <class Value, std::size_t count>
+Value read_choice(std::string_view what, std::string_view word, const Value (&values)[count]) {
+  std::vector<std::string> known;
+  for (const Value value : values) {
+    if (to_string(value) == word) return value;
+    known.emplace_back(to_string(value));
+  }
+  fail_choice(what, word, known);
+}
+
 /// Parts of `text` between separators; empty parts are kept, and an empty text has no parts.
 std::vector<std::string> split(std::string_view text, char separator);
 

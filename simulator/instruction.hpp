@@ -10,7 +10,7 @@
 namespace stagecraft {
 
 enum class Op : std::uint8_t {
-  // Compute, in the order a schedule gives it.
+  // Compute, in the order a schedule gives it. (It may also say when to evict and to load.)
   forward,          ///< F
   backward,         ///< B: input and weight gradients together
   backward_input,   ///< I: gradient of the stage's input only
@@ -21,6 +21,10 @@ enum class Op : std::uint8_t {
   receive_activation,  ///< RF: the stage's input arrives
   send_gradient,       ///< SB: from the stage to the one before
   receive_gradient,    ///< RB: the gradient of the stage's output arrives
+  evict,               ///< EV: what a forward saved moves to the memory of a partner device, …
+  take_in,             ///< TI: … which takes it in, …
+  give_back,           ///< GB: … and sends it back …
+  load,                ///< LD: … before the stage's backward needs it
   reduce_gradient,     ///< G: gradients summed over the stage's replicas
   reduce_tied,         ///< T: gradients of tied weights summed over the stages that hold them
   gather_parameters,   ///< P: updated shards collected (sharded optimizer)
@@ -41,10 +45,12 @@ constexpr bool is_backward(Op op) {
   return op == Op::backward || op == Op::backward_input || op == Op::backward_weight;
 }
 constexpr bool is_send(Op op) {
-  return op == Op::send_activation || op == Op::send_gradient;
+  return op == Op::send_activation || op == Op::send_gradient || op == Op::evict ||
+         op == Op::give_back;
 }
 constexpr bool is_receive(Op op) {
-  return op == Op::receive_activation || op == Op::receive_gradient;
+  return op == Op::receive_activation || op == Op::receive_gradient || op == Op::take_in ||
+         op == Op::load;
 }
 constexpr bool is_collective(Op op) {
   return op == Op::reduce_gradient || op == Op::reduce_tied || op == Op::gather_parameters;

@@ -1,28 +1,11 @@
 #include "simulator/lower.hpp"
 
-#include <string>
 #include <utility>
 
-#include "profiles/error.hpp"
 #include "profiles/text.hpp"
 #include "simulator/lowering/passes.hpp"
 
 namespace stagecraft {
-
-namespace {
-
-/// The value whose name this is. Throws Error (input) with a suggestion for any other word.
-template <class Value, std::size_t count>
-Value read_name(std::string_view what, std::string_view name, const Value (&values)[count]) {
-  std::vector<std::string> known;
-  for (const Value value : values) {
-    if (to_string(value) == name) return value;
-    known.emplace_back(to_string(value));
-  }
-  fail("unknown ", what, " \"", name, "\"; expected ", join_words(known));
-}
-
-}  // namespace
 
 std::string_view to_string(ReplicaPolicy policy) {
   switch (policy) {
@@ -33,7 +16,7 @@ std::string_view to_string(ReplicaPolicy policy) {
 }
 
 ReplicaPolicy read_replica_policy(std::string_view name) {
-  return read_name("replica policy", name, {ReplicaPolicy::split, ReplicaPolicy::round_robin});
+  return read_choice("replica policy", name, {ReplicaPolicy::split, ReplicaPolicy::round_robin});
 }
 
 std::string_view to_string(Recompute recompute) {
@@ -45,18 +28,7 @@ std::string_view to_string(Recompute recompute) {
 }
 
 Recompute read_recompute(std::string_view name) {
-  return read_name("recomputation", name, {Recompute::none, Recompute::full});
-}
-
-std::string_view to_string(WeightPolicy policy) {
-  switch (policy) {
-    case WeightPolicy::flush: return "flush";
-  }
-  return "";
-}
-
-WeightPolicy read_weight_policy(std::string_view name) {
-  return read_name("weight policy", name, {WeightPolicy::flush});
+  return read_choice("recomputation", name, {Recompute::none, Recompute::full});
 }
 
 Program lower(const Schedule& schedule, const LowerOptions& options) {

@@ -26,12 +26,6 @@ enum class Recompute {
 std::string_view to_string(Recompute recompute);
 Recompute read_recompute(std::string_view name);
 
-/// Which weights a microbatch meets. Asynchronous policies are rows to come; the program's types
-/// already name versions.
-enum class WeightPolicy { flush };
-std::string_view to_string(WeightPolicy policy);
-WeightPolicy read_weight_policy(std::string_view name);
-
 /// Bytes of one chunk: resident ones once, the others for its share (rows) of one microbatch.
 struct ChunkMemory {
   Bytes parameters = 0;
@@ -61,8 +55,7 @@ struct LowerOptions {
   ReplicaPolicy replica_policy = ReplicaPolicy::split;
   /// Samples of a microbatch; under `split` at least as many as any stage has replicas.
   int rows = 1;
-  std::vector<Recompute> recompute;  ///< per stage; empty: none
-  WeightPolicy weights = WeightPolicy::flush;
+  std::vector<Recompute> recompute;              ///< per stage; empty: none
   std::vector<std::vector<ChunkMemory>> memory;  ///< [stage][replica]; empty: no buffers at all
   /// Per stage, bytes a whole microbatch hands to the next stage; empty: zeros.
   std::vector<Bytes> boundary;

@@ -36,6 +36,15 @@ std::string_view to_string(MemoryCategory category) {
   return "";
 }
 
+std::string_view to_string(Cargo cargo) {
+  switch (cargo) {
+    case Cargo::activation: return "activations";
+    case Cargo::gradient: return "gradients";
+    case Cargo::evicted: return "evicted activations";
+  }
+  return "";
+}
+
 std::string_view to_string(BufferRole role) {
   switch (role) {
     case BufferRole::parameters: return "parameters";

@@ -20,6 +20,7 @@
 
 #include "profiles/units.hpp"
 #include "simulator/instruction.hpp"
+#include "simulator/schedule.hpp"
 
 namespace stagecraft {
 
@@ -65,11 +66,19 @@ struct Chunk {
   bool operator==(const Chunk&) const = default;
 };
 
+/// What messages carry.
+enum class Cargo : std::uint8_t {
+  activation,
+  gradient,
+  evicted,  ///< what a forward saved, on its way to a partner's memory or back
+};
+std::string_view to_string(Cargo cargo);  ///< "activations", "gradients", "evicted activations"
+
 /// Messages of one kind from one chunk to another (on another device).
 struct Channel {
   int from = 0;  ///< chunk
   int to = 0;    ///< chunk
-  bool gradient = false;
+  Cargo cargo = Cargo::activation;
   IndexRange rows;  ///< the samples of the microbatch each message carries
   Bytes bytes = 0;  ///< of each message
   bool operator==(const Channel&) const = default;
@@ -120,6 +129,8 @@ struct Work {
   std::optional<int> channel;  ///< of sends and receives
   std::optional<int>
       group;  ///< of collectives; a collective starts when its work on every member is ready
+  std::optional<int> fused_with;  ///< the other half of a fused pair: both start when both are
+                                  ///< ready, and end together
   int weight_version = 0;  ///< compute: the version it reads, counted from the program's start;
                            ///< update: the one it makes
   IndexRange waits;  ///< in Program::waits: work that must have ended; a receive waits for its send
@@ -132,7 +143,13 @@ struct Work {
 struct Program {
   int devices = 0;
   int stages = 0;
-  int microbatches = 0;
+  int microbatches = 0;  ///< of each pipe
+  int pipes = 1;         ///< see Schedule, as for the next five
+  int sequence_chunks = 1;
+  bool trains = true;
+  int feedback = 0;
+  WeightPolicy weights = WeightPolicy::flush;
+  int update_every = 0;
   std::vector<Chunk> chunks;
   std::vector<Channel> channels;
   std::vector<Group> groups;

@@ -3,8 +3,25 @@
 #include <algorithm>
 
 #include "profiles/error.hpp"
+#include "profiles/text.hpp"
 
 namespace stagecraft {
+
+std::string_view to_string(WeightPolicy policy) {
+  switch (policy) {
+    case WeightPolicy::flush: return "flush";
+    case WeightPolicy::stashing: return "stashing";
+    case WeightPolicy::vertical_sync: return "vertical_sync";
+    case WeightPolicy::double_buffered: return "double_buffered";
+  }
+  return "";
+}
+
+WeightPolicy read_weight_policy(std::string_view name) {
+  return read_choice("weight policy", name,
+                     {WeightPolicy::flush, WeightPolicy::stashing, WeightPolicy::vertical_sync,
+                      WeightPolicy::double_buffered});
+}
 
 namespace {
 
@@ -81,6 +98,10 @@ void advance(Progress& progress, const Instruction& instruction) {
     case Op::receive_activation:
     case Op::send_gradient:
     case Op::receive_gradient:
+    case Op::evict:
+    case Op::take_in:
+    case Op::give_back:
+    case Op::load:
     case Op::reduce_gradient:
     case Op::reduce_tied:
     case Op::gather_parameters:

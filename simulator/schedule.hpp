@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "profiles/units.hpp"
@@ -24,6 +25,20 @@ struct ScheduleHints {
   bool operator==(const ScheduleHints&) const = default;
 };
 
+/// Which weights a microbatch meets, and when they are updated.
+enum class WeightPolicy {
+  flush,          ///< one update at the end; every microbatch meets the weights before it
+  stashing,       ///< PipeDream: an update after each `update_every` microbatches; a forward takes
+                  ///< the newest weights of its device, its backward the same ones
+  vertical_sync,  ///< PipeDream: as stashing, but every device uses the version that the first
+                  ///< one used for the microbatch's forward
+  double_buffered,  ///< PipeDream-2BW: batch t (of `update_every` microbatches) is computed with
+                    ///< the version before the newest, max(t - 1, 0)
+};
+/// "flush", "stashing", "vertical_sync", "double_buffered".
+std::string_view to_string(WeightPolicy policy);
+WeightPolicy read_weight_policy(std::string_view name);
+
 /// What a schedule is made for. A *pipeline device* stands for all replicas and tensor-parallel
 /// peers of its stages.
 struct ScheduleShape {
@@ -37,17 +52,41 @@ struct ScheduleShape {
   std::optional<int> in_flight = {};  ///< automatic: microbatches each device has memory for;
                                       ///< default: devices
   ScheduleHints hints = {};           ///< automatic
+  int sequence_chunks = 1;            ///< seq1f1b: pieces of each sequence, K
+  std::optional<int> pipes = {};      ///< chimera: copies of the model, even; default: 2
+  int decode_steps = 0;               ///< inference: passes of each microbatch after the first
   bool operator==(const ScheduleShape&) const = default;
 };
 
 struct Schedule {
   std::string name;
   int stages = 0;
-  int microbatches = 0;
+  int microbatches = 0;                           ///< of each pipe
   std::vector<int> device_of_stage;               ///< the pipeline device of each stage
   std::vector<std::vector<Instruction>> devices;  ///< what each pipeline device computes, in order
+
+  /// Complete copies of the model, each with its own microbatches. Stages are numbered copy by
+  /// copy: stage s and stage s + stages / pipes hold the same layers.
+  int pipes = 1;
+  /// Pieces of a sequence that pass one after the other: "microbatch" k counts pieces, and is piece
+  /// k mod sequence_chunks of its sequence. Forwards need the pieces before them, backwards those
+  /// behind.
+  int sequence_chunks = 1;
+  /// Positions i on each device, ascending: instructions i (F) and i + 1 (B) of different
+  /// microbatches or stages run as one, overlapped. Empty: none.
+  std::vector<std::vector<int>> fused = {};
+  bool trains = true;  ///< without, there are forwards only
+  /// Of forward-only schedules: the first stage's F of microbatch k + feedback needs the last
+  /// stage's F of k, as a token that was made is the next one's input. 0: nothing comes back.
+  int feedback = 0;
+  WeightPolicy weights = WeightPolicy::flush;
+  int update_every = 0;  ///< microbatches per update, when weights are not flushed
   bool operator==(const Schedule&) const = default;
 };
+
+inline int stages_per_pipe(const Schedule& schedule) {
+  return schedule.stages / schedule.pipes;
+}
 
 /// Throws Error (input) unless each stage does each microbatch's forward and backward (B, or I and
 /// W) exactly once on its own device, with F before B or I, I before W, and R (if any) between F

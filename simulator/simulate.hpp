@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "simulator/program.hpp"
@@ -17,6 +18,7 @@ struct ChunkCosts {
   Duration backward_weight{0};
   Duration recompute{0};
   Duration update{0};
+  std::optional<Duration> fused = {};  ///< its F overlapped with a B; default: one after the other
   bool operator==(const ChunkCosts&) const = default;
 };
 

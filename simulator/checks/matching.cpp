@@ -50,14 +50,14 @@ class Matching {
     const Chunk& to = chunk(channel.to);
     const std::string title = concat("channel ", index, " from stage ", from.stage, " on device ",
                                      from.device, " to stage ", to.stage, " on device ", to.device);
-    const Op op = channel.gradient ? Op::send_gradient : Op::send_activation;
+    const Op op = channel.cargo == Cargo::gradient ? Op::send_gradient : Op::send_activation;
     const auto fault = [&](const std::string& what) {
       verdict_.found(title + what, from.device, {op, from.stage, 0});
     };
     if (from.device == to.device) fault(" does not leave its device");
-    if (to.stage != from.stage + (channel.gradient ? -1 : 1)) {
-      fault(channel.gradient ? " carries gradients, but not to the stage before"
-                             : " carries activations, but not to the next stage");
+    if (to.stage != from.stage + (channel.cargo == Cargo::gradient ? -1 : 1)) {
+      fault(channel.cargo == Cargo::gradient ? " carries gradients, but not to the stage before"
+                                             : " carries activations, but not to the next stage");
     }
     const auto holds = [&](IndexRange rows) {
       return rows.first <= channel.rows.first && channel.rows.end <= rows.end;
@@ -86,7 +86,9 @@ class Matching {
                  exact_bytes(first.bytes), " from device ", chunk(first.from).device, " to device ",
                  chunk(first.to).device, ", but with ", exact_bytes(channel.bytes), " from device ",
                  from.device, " to device ", chunk(channel.to).device),
-          from.device, {channel.gradient ? Op::send_gradient : Op::send_activation, from.stage, 0});
+          from.device,
+          {channel.cargo == Cargo::gradient ? Op::send_gradient : Op::send_activation, from.stage,
+           0});
     }
   }
 
@@ -94,10 +96,9 @@ class Matching {
     const Channel& channel = channel_of(work);
     const Op op = at(work).instruction.op;
     const bool gradient = op == Op::send_gradient || op == Op::receive_gradient;
-    if (gradient != channel.gradient) {
-      verdict_.found(
-          concat(name(work), " uses a channel of ", channel.gradient ? "gradients" : "activations"),
-          facts_, work);
+    if (gradient != (channel.cargo == Cargo::gradient)) {
+      verdict_.found(concat(name(work), " uses a channel of ", to_string(channel.cargo)), facts_,
+                     work);
     }
     const int home = is_send(op) ? channel.from : channel.to;
     if (at(work).chunk != home) {

@@ -45,7 +45,11 @@ class Order {
       case Op::send_activation: return after(work, Op::forward, "its data is computed");
       case Op::send_gradient: return after_gradient(work);
       case Op::receive_activation:
-      case Op::receive_gradient: return;
+      case Op::receive_gradient:
+      case Op::evict:
+      case Op::take_in:
+      case Op::give_back:
+      case Op::load: return;
       case Op::reduce_gradient: return after_backwards(work);
       case Op::reduce_tied:
         after_backwards(work);

@@ -67,6 +67,12 @@ Draft place_stages(const Schedule& schedule, const LowerOptions& options) {
   Program& program = draft.program;
   program.stages = schedule.stages;
   program.microbatches = schedule.microbatches;
+  program.pipes = schedule.pipes;
+  program.sequence_chunks = schedule.sequence_chunks;
+  program.trains = schedule.trains;
+  program.feedback = schedule.feedback;
+  program.weights = schedule.weights;
+  program.update_every = schedule.update_every;
   add_chunks(draft, devices_of_stages(schedule, options));
   program.devices = static_cast<int>(schedule.devices.size());
   if (!options.replicas.empty()) program.devices = 0;

@@ -35,7 +35,8 @@ bool meet(const Draft& draft, const Chunk& a, const Chunk& b) {
   return false;
 }
 
-int add_channel(Draft& draft, int from, int to, bool gradient) {
+int add_channel(Draft& draft, int from, int to, Cargo cargo) {
+  const bool gradient = cargo == Cargo::gradient;
   const Chunk& sender = draft.program.chunks[index(from)];
   const Chunk& receiver = draft.program.chunks[index(to)];
   const int boundary_stage = gradient ? receiver.stage : sender.stage;
@@ -44,7 +45,7 @@ int add_channel(Draft& draft, int from, int to, bool gradient) {
       draft.options.boundary.empty() ? 0 : draft.options.boundary[index(boundary_stage)];
   draft.program.channels.push_back({.from = from,
                                     .to = to,
-                                    .gradient = gradient,
+                                    .cargo = cargo,
                                     .rows = rows,
                                     .bytes = share(boundary, rows.size(), draft.options.rows)});
   return static_cast<int>(draft.program.channels.size()) - 1;
@@ -61,8 +62,9 @@ int add_message(Draft& draft, int channel_index, int microbatch, int producer) {
   const Channel channel = draft.program.channels[index(channel_index)];
   const int from_stage = draft.program.chunks[index(channel.from)].stage;
   const int to_stage = draft.program.chunks[index(channel.to)].stage;
-  const Op send_op = channel.gradient ? Op::send_gradient : Op::send_activation;
-  const Op receive_op = channel.gradient ? Op::receive_gradient : Op::receive_activation;
+  const Op send_op = channel.cargo == Cargo::gradient ? Op::send_gradient : Op::send_activation;
+  const Op receive_op =
+      channel.cargo == Cargo::gradient ? Op::receive_gradient : Op::receive_activation;
   const int send = add_work(draft, {send_op, from_stage, microbatch}, channel.from);
   const int receive = add_work(draft, {receive_op, to_stage, microbatch}, channel.to);
   draft.program.work[index(send)].channel = channel_index;
@@ -80,7 +82,7 @@ void add_messages(Draft& draft, int channel_index) {
     if (!takes_part(draft, sender, m) || !takes_part(draft, receiver, m)) continue;
     const Passage& source = passage(draft, channel.from, m);
     const Passage& target = passage(draft, channel.to, m);
-    if (channel.gradient) {
+    if (channel.cargo == Cargo::gradient) {
       give_gradient(draft, target, add_message(draft, channel_index, m, *source.backward));
     } else {
       add_wait(draft, *target.forward, add_message(draft, channel_index, m, *source.forward));
@@ -89,14 +91,14 @@ void add_messages(Draft& draft, int channel_index) {
 }
 
 void connect_devices(Draft& draft, int stage) {
-  for (const bool gradient : {false, true}) {
+  for (const Cargo cargo : {Cargo::activation, Cargo::gradient}) {
     for (const int before : draft.chunks_of_stage[index(stage)]) {
       for (const int after : draft.chunks_of_stage[index(stage + 1)]) {
         if (!meet(draft, draft.program.chunks[index(before)], draft.program.chunks[index(after)])) {
           continue;
         }
-        add_messages(draft, gradient ? add_channel(draft, after, before, true)
-                                     : add_channel(draft, before, after, false));
+        add_messages(draft, cargo == Cargo::gradient ? add_channel(draft, after, before, cargo)
+                                                     : add_channel(draft, before, after, cargo));
       }
     }
   }

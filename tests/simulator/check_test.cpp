@@ -195,9 +195,9 @@ struct Builder {
     }
     for (int stage = 0; stage + 1 < devices; ++stage) {
       program.channels.push_back(
-          {.from = stage, .to = stage + 1, .gradient = false, .rows = {0, 1}, .bytes = 8});
+          {.from = stage, .to = stage + 1, .cargo = Cargo::activation, .rows = {0, 1}, .bytes = 8});
       program.channels.push_back(
-          {.from = stage + 1, .to = stage, .gradient = true, .rows = {0, 1}, .bytes = 8});
+          {.from = stage + 1, .to = stage, .cargo = Cargo::gradient, .rows = {0, 1}, .bytes = 8});
     }
   }
 

@@ -33,7 +33,7 @@ LowerOptions replicated(int first, int second, ReplicaPolicy policy, int rows) {
 std::vector<std::string> channel_table(const Program& program) {
   std::vector<std::string> table;
   for (const Channel& channel : program.channels) {
-    if (channel.gradient) continue;
+    if (channel.cargo == Cargo::gradient) continue;
     table.push_back(concat(program.chunks[at(channel.from)].device, ">",
                            program.chunks[at(channel.to)].device, " [", channel.rows.first, ",",
                            channel.rows.end, ") ", channel.bytes));
@@ -203,7 +203,7 @@ TEST_CASE("bytes of a message are its share of the boundary") {
     std::map<bool, Bytes> sum;
     for (const Channel& channel : program.channels) {
       CHECK(channel.bytes == Bytes{channel.rows.size()} * 77);
-      sum[channel.gradient] += channel.bytes;
+      sum[channel.cargo == Cargo::gradient] += channel.bytes;
     }
     CHECK(sum[false] == options.boundary[0]);
     CHECK(sum[true] == options.boundary[0]);
