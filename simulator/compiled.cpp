@@ -1,269 +1,18 @@
-// How a program is compiled: one nominal run of the clock, in which everything takes some time,
-// gives an order in which all that something needs stands before it. It is the order of starts, so
-// neighbours in it belong to different devices and do not wait for each other: the processor works
-// on several at once.
-
 #include "simulator/compiled.hpp"
 
 #include <algorithm>
-#include <array>
-#include <map>
-#include <numeric>
-#include <tuple>
 
 #include "profiles/error.hpp"
-#include "simulator/clock.hpp"
 
 namespace stagecraft {
 
 namespace {
 
+using Time = std::int64_t;
+
 std::size_t index(int i) {
   return static_cast<std::size_t>(i);
 }
-
-/// Nothing is free, so that what comes later starts later; only a receive starts with its send.
-Costs nominal_costs(const Program& program) {
-  const Duration slot{100};
-  const Duration moment{1};
-  const ChunkCosts chunk{.forward = slot,
-                         .backward = 2 * slot,
-                         .backward_input = slot,
-                         .backward_weight = slot,
-                         .recompute = slot,
-                         .update = moment};
-  Costs costs = uniform(program, chunk, moment);
-  for (ChannelCosts& channel : costs.channels) channel.occupancy = moment;
-  for (Duration& group : costs.groups) group = moment;
-  return costs;
-}
-
-}  // namespace
-
-// --- Compiling ----------------------------------------------------------------------------------
-
-class Compiler {
- public:
-  Compiler(const Program& program, CompiledProgram& out)
-      : program_(program),
-        out_(out),
-        clock_(program, nominal_costs(program)),
-        last_compute_(index(program.devices)),
-        last_collective_(index(program.devices)),
-        last_send_(program.channels.size()) {
-    clock_.run();
-  }
-
-  void compile() {
-    out_.prices_.push_back({});
-    out_.works_.resize(program_.work.size());
-    const std::vector<int> order = visiting_order();
-    for (std::size_t first = 0; first < order.size();) {
-      std::size_t end = first + 1;
-      while (end < order.size() && meet(order[first], order[end])) ++end;
-      visit({order.data() + first, end - first});
-      first = end;
-    }
-    find_ends();
-    out_.uses_.resize(out_.prices_.size());
-    for (const Node& node : out_.nodes_) {
-      ++out_.uses_[node.cost];
-      ++out_.uses_[node.delay];
-    }
-    for (const Instant& end : out_.ends_) ++out_.uses_[end.delay];
-  }
-
- private:
-  using Node = CompiledProgram::Node;
-  using Instant = CompiledProgram::Instant;
-  using Price = CompiledProgram::Price;
-  using Kind = CompiledProgram::Price::Kind;
-  using Operands = std::vector<Instant>;
-
-  const Work& work(int i) const { return program_.work[index(i)]; }
-  std::size_t device_of(int i) const { return index(program_.chunks[index(work(i).chunk)].device); }
-  Instant& end_of(int i) { return out_.works_[index(i)].end; }
-
-  /// By nominal start; a receive after its send; those that meet side by side.
-  std::vector<int> visiting_order() const {
-    std::vector<int> order;
-    order.reserve(program_.work.size());
-    for (const auto& issued : program_.order)
-      order.insert(order.end(), issued.begin(), issued.end());
-    const auto key = [&](int i) {
-      const Work& item = work(i);
-      const int met = item.fused_with ? std::min(i, *item.fused_with) : item.group.value_or(-1);
-      return std::tuple(clock_.start(i), item.lane, met, i);
-    };
-    std::sort(order.begin(), order.end(), [&](int a, int b) { return key(a) < key(b); });
-    return order;
-  }
-
-  /// Whether both are one collective, or one fused pair.
-  bool meet(int a, int b) const {
-    if (work(a).fused_with == b) return true;
-    return work(a).group && work(a).group == work(b).group && clock_.start(a) == clock_.start(b);
-  }
-
-  void visit(std::span<const int> met) {
-    switch (work(met.front()).lane) {
-      case Lane::compute: return compute(met);
-      case Lane::send: return send(met.front());
-      case Lane::receive: return receive(met.front());
-      case Lane::collective: return collective(met);
-    }
-  }
-
-  void compute(std::span<const int> met) {
-    Instant& last = last_compute_[device_of(met.front())];
-    Operands operands{last};
-    for (const int i : met) add_waits(operands, i);
-    const std::uint32_t cost = price(price_of_compute(met));
-    last = {emit(operands, cost), 0};
-    for (const int i : met) out_.works_[index(i)] = {.end = last, .cost = cost};
-  }
-
-  Price price_of_compute(std::span<const int> met) const {
-    const Work& item = work(met.front());
-    if (met.size() == 1) {
-      return {.kind = Kind::compute, .op = item.instruction.op, .index = item.chunk};
-    }
-    const bool is_forward = item.instruction.op == Op::forward;
-    const Work& forward = is_forward ? item : work(met.back());
-    const Work& backward = is_forward ? work(met.back()) : item;
-    return {.kind = Kind::fused,
-            .op = backward.instruction.op,
-            .index = forward.chunk,
-            .partner = backward.chunk};
-  }
-
-  void send(int i) {
-    const int channel = *work(i).channel;
-    Instant& last = last_send_[index(channel)];
-    Operands operands{last};
-    add_waits(operands, i);
-    const std::uint32_t occupancy = price({.kind = Kind::occupancy, .index = channel});
-    const std::uint32_t latency = price({.kind = Kind::latency, .index = channel});
-    last = {emit(operands, occupancy), 0};
-    out_.works_[index(i)] = {.end = {last.value, latency}, .cost = occupancy, .latency = latency};
-  }
-
-  /// Arrives as it was sent; if it waits for something else, too, as if it had been sent then.
-  void receive(int i) {
-    const int sent = own_send(i);
-    CompiledProgram::Span span = out_.works_[index(sent)];
-    Operands others;
-    add_waits(others, i, sent);
-    if (!others.empty()) {
-      const bool plain = others.size() == 1 && others.front().delay == 0;
-      const Instant ready{plain ? others.front().value : emit(others, 0), span.cost};
-      span.end = {emit_node(span.end.value, ready, span.latency), 0};
-    }
-    out_.works_[index(i)] = span;
-  }
-
-  int own_send(int i) const {
-    const IndexRange waits = work(i).waits;
-    for (int w = waits.first; w < waits.end; ++w) {
-      const int on = program_.waits[index(w)];
-      if (is_send(work(on).instruction.op) && work(on).channel == work(i).channel) return on;
-    }
-    throw Error(ErrorKind::check,
-                concat("simulate: ", describe(program_, i), " waits for no send of its channel"));
-  }
-
-  void collective(std::span<const int> members) {
-    Operands operands;
-    for (const int i : members) {
-      operands.push_back(last_collective_[device_of(i)]);
-      add_waits(operands, i);
-    }
-    const std::uint32_t cost = price({.kind = Kind::group, .index = *work(members.front()).group});
-    const Instant end{emit(operands, cost), 0};
-    for (const int i : members) {
-      last_collective_[device_of(i)] = end;
-      out_.works_[index(i)] = {.end = end, .cost = cost};
-    }
-  }
-
-  /// A device's earlier compute is behind the last one, which is an operand anyway.
-  void add_waits(Operands& operands, int i, int except = -1) {
-    const IndexRange waits = work(i).waits;
-    for (int w = waits.first; w < waits.end; ++w) {
-      const int on = program_.waits[index(w)];
-      const bool implied = work(i).lane == Lane::compute && work(on).lane == Lane::compute &&
-                           device_of(i) == device_of(on);
-      if (on != except && !implied) operands.push_back(end_of(on));
-    }
-  }
-
-  /// The value of the latest operand, plus the cost.
-  std::uint32_t emit(Operands operands, std::uint32_t cost) {
-    simplify(operands);
-    std::uint32_t latest = 0;
-    auto next = operands.begin();
-    if (next != operands.end() && next->delay == 0) latest = (next++)->value;
-    for (; operands.end() - next > 1; ++next) latest = emit_node(latest, *next, 0);
-    return emit_node(latest, next != operands.end() ? *next : Instant{}, cost);
-  }
-
-  /// Of a value with and without its latency the later one; those without delay first.
-  static void simplify(Operands& operands) {
-    std::sort(operands.begin(), operands.end(), std::greater<>());
-    const auto same_value = [](const Instant& a, const Instant& b) { return a.value == b.value; };
-    operands.erase(std::unique(operands.begin(), operands.end(), same_value), operands.end());
-    if (operands.size() > 1 && operands.back().value == 0) operands.pop_back();
-    std::stable_partition(operands.begin(), operands.end(),
-                          [](const Instant& operand) { return operand.delay == 0; });
-  }
-
-  std::uint32_t emit_node(std::uint32_t first, Instant second, std::uint32_t cost) {
-    out_.nodes_.push_back({first, second.value, second.delay, cost});
-    return static_cast<std::uint32_t>(out_.nodes_.size());
-  }
-
-  std::uint32_t price(const Price& price) {
-    const auto next = static_cast<std::uint32_t>(out_.prices_.size());
-    const auto [place, is_new] = numbers_.try_emplace(price, next);
-    if (is_new) out_.prices_.push_back(price);
-    return place->second;
-  }
-
-  /// The ends that no node goes on from.
-  void find_ends() {
-    std::vector<std::array<bool, 2>> consumed(out_.nodes_.size() + 1, {false, false});
-    for (const Node& node : out_.nodes_) {
-      consumed[node.first][0] = true;
-      consumed[node.second][node.delay != 0 ? 1 : 0] = true;
-    }
-    for (const CompiledProgram::Span& span : out_.works_) {
-      if (!consumed[span.end.value][span.end.delay != 0 ? 1 : 0]) out_.ends_.push_back(span.end);
-    }
-    std::sort(out_.ends_.begin(), out_.ends_.end());
-    out_.ends_.erase(std::unique(out_.ends_.begin(), out_.ends_.end()), out_.ends_.end());
-  }
-
-  const Program& program_;
-  CompiledProgram& out_;
-  Clock clock_;
-  std::vector<Instant> last_compute_;     // by device
-  std::vector<Instant> last_collective_;  // by device
-  std::vector<Instant> last_send_;        // by channel
-  std::map<Price, std::uint32_t> numbers_;
-};
-
-CompiledProgram::CompiledProgram(const Program& program)
-    : chunks_(program.chunks.size()),
-      channels_(program.channels.size()),
-      groups_(program.groups.size()) {
-  Compiler(program, *this).compile();
-}
-
-// --- Prices -------------------------------------------------------------------------------------
-
-namespace {
-
-using Time = std::int64_t;
 
 [[noreturn]] void fail_too_long() {
   fail("simulate: times exceed 292 years");
@@ -273,6 +22,12 @@ Time add(Time a, Time b) {
   Time sum = 0;
   if (__builtin_add_overflow(a, b, &sum)) fail_too_long();
   return sum;
+}
+
+Time multiply(Time a, Time b) {
+  Time product = 0;
+  if (__builtin_mul_overflow(a, b, &product)) fail_too_long();
+  return product;
 }
 
 Time time_of(const ChunkCosts& costs, Op op) {
@@ -323,7 +78,8 @@ CompiledProgram::Time CompiledProgram::price_in(const Costs& costs, const Price&
 }
 
 /// No path through the nodes is longer than all of them together: if that fits, every time does.
-std::vector<Time> CompiledProgram::prices(const Costs& costs) const {
+/// No path through the nodes is longer than all of them together: if that fits, every time does.
+std::vector<Time> CompiledProgram::prices(const Costs& costs, int factor) const {
   require_size(costs.chunks.size(), chunks_, "chunks");
   require_size(costs.channels.size(), channels_, "channels");
   require_size(costs.groups.size(), groups_, "groups");
@@ -332,50 +88,46 @@ std::vector<Time> CompiledProgram::prices(const Costs& costs) const {
   for (std::size_t i = 0; i < prices_.size(); ++i) {
     const Time time = price_in(costs, prices_[i]);
     if (time < 0) fail("simulate: a cost is ", time, " ns; expected 0 or more");
-    Time all = 0;
-    if (__builtin_mul_overflow(time, uses_[i], &all)) fail_too_long();
-    total = add(total, all);
+    total = add(total, multiply(time, uses_[i]));
     times.push_back(time);
   }
+  multiply(total, factor);
   return times;
 }
 
-// --- Running ------------------------------------------------------------------------------------
+// --- One table of costs -------------------------------------------------------------------------
 
-std::vector<Time> CompiledProgram::values(const std::vector<Time>& prices) const {
-  std::vector<Time> values(nodes_.size() + 1, 0);
-  Time* value = values.data();
+/// Tells each node's value, and returns the latest end.
+template <class Note>
+Time CompiledProgram::run(const std::vector<Time>& prices, const Note& note) const {
+  std::vector<Time> slots(slots_, 0);
   for (const Node& node : nodes_) {
-    *++value =
-        std::max(values[node.first], values[node.second] + prices[node.delay]) + prices[node.cost];
+    const Time second = slots[node.second] + prices[node.delay];
+    const Time value = std::max(slots[node.first], second) + prices[node.cost];
+    slots[node.target] = value;
+    note(value);
   }
-  return values;
+  Time latest = 0;
+  for (const Instant& end : ends_) latest = std::max(latest, slots[end.value] + prices[end.delay]);
+  return latest;
 }
 
 Duration CompiledProgram::step(const Costs& costs) const {
-  const std::vector<Time> times = prices(costs);
-  const std::vector<Time> value = values(times);
-  Time latest = 0;
-  for (const Instant& end : ends_) latest = std::max(latest, value[end.value] + times[end.delay]);
-  return Duration{latest};
+  return Duration{run(prices(costs), [](Time) {})};
 }
 
 WorkTimes CompiledProgram::times(const Costs& costs) const {
-  const std::vector<Time> time = prices(costs);
-  const std::vector<Time> value = values(time);
+  const std::vector<Time> price = prices(costs);
+  std::vector<Time> values{0};
+  values.reserve(nodes_.size() + 1);
+  run(price, [&](Time value) { values.push_back(value); });
   WorkTimes times;
   for (const Span& work : works_) {
-    const Time end = value[work.end.value] + time[work.end.delay];
+    const Time end = values[work.end.value] + price[work.end.delay];
     times.end.emplace_back(end);
-    times.start.emplace_back(end - time[work.cost] - time[work.latency]);
+    times.start.emplace_back(end - price[work.cost] - price[work.latency]);
   }
   return times;
-}
-
-std::vector<Duration> CompiledProgram::steps(std::span<const Costs> tables) const {
-  std::vector<Duration> steps;
-  for (const Costs& costs : tables) steps.push_back(step(costs));
-  return steps;
 }
 
 }  // namespace stagecraft

@@ -12,12 +12,14 @@
 //   collective   all that its members wait for                                  + its cost
 //
 // Whatever has more than two operands takes helpers without cost. A change of costs is a change of
-// a small table; the nodes stay. `steps` runs many such tables side by side, so that each node is
-// read once for all of them and its arithmetic is one of contiguous vectors.
+// a small table; the nodes stay. Values live in slots that are used again after their last reader,
+// so that even long programs stay in the nearest cache. `steps` runs many tables side by side, so
+// that each node is read once for all of them and its arithmetic is one of contiguous vectors.
 
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -46,6 +48,16 @@ class CompiledProgram {
   /// The step of each table of costs. Errors as above.
   std::vector<Duration> steps(std::span<const Costs> tables) const;
 
+  /// Writes what the times of a work are multiplied with in samples first, first + 1, …: factors
+  /// of 0 to `most_factor`.
+  using Factors = std::function<void(int work, int first, std::span<double> factors)>;
+  static constexpr int most_factor = 100;
+
+  /// The steps of samples 0, 1, …, each time rounded to whole nanoseconds. A message has the factor
+  /// of its send, a collective that of its first work, a fused pair that of its forward. Errors as
+  /// above.
+  std::vector<Duration> samples(const Costs& costs, int count, const Factors& factors) const;
+
   /// The same instants as in the timeline. Errors as above.
   WorkTimes times(const Costs& costs) const;
 
@@ -58,18 +70,26 @@ class CompiledProgram {
   friend class Compiler;
   using Time = std::int64_t;  // nanoseconds
 
-  /// Indices of values and prices; value 0 and price 0 are zero.
+  /// A value, and a price on top; `work` is whose price.
+  struct Instant {
+    std::uint32_t value = 0;
+    std::uint32_t delay = 0;
+    int work = 0;
+    auto operator<=>(const Instant&) const = default;
+  };
+  /// slots[target] = max(slots[first], slots[second] + prices[delay]) + prices[cost]; slot 0 and
+  /// price 0 are always zero.
   struct Node {
+    std::uint32_t target = 0;
     std::uint32_t first = 0;
     std::uint32_t second = 0;
     std::uint32_t delay = 0;
     std::uint32_t cost = 0;
   };
-  /// A value, and a price on top.
-  struct Instant {
-    std::uint32_t value = 0;
-    std::uint32_t delay = 0;
-    auto operator<=>(const Instant&) const = default;
+  /// Whose prices a node adds.
+  struct Payers {
+    int delay = 0;
+    int cost = 0;
   };
   /// What one entry of the table of prices is in `Costs`.
   struct Price {
@@ -80,22 +100,28 @@ class CompiledProgram {
     int partner = 0;      ///< of a fused pair, the backward's chunk
     auto operator<=>(const Price&) const = default;
   };
-  /// How a work's end and duration follow.
+  /// How a work's end and duration follow; the end's value is that of node value - 1.
   struct Span {
     Instant end;
     std::uint32_t cost = 0;
     std::uint32_t latency = 0;
   };
+  /// Times side by side.
+  static constexpr std::size_t batch = 16;
 
   static Time price_in(const Costs& costs, const Price& price);
-  std::vector<Time> prices(const Costs& costs) const;
-  std::vector<Time> values(const std::vector<Time>& prices) const;
+  std::vector<Time> prices(const Costs& costs, int factor = 1) const;
+  template <class Note>
+  Time run(const std::vector<Time>& prices, const Note& note) const;
+  template <class Payments>
+  std::vector<Time> run_batch(Payments& payments) const;
 
-  std::size_t chunks_ = 0, channels_ = 0, groups_ = 0;
+  std::size_t chunks_ = 0, channels_ = 0, groups_ = 0, slots_ = 0;
   std::vector<Price> prices_;
   std::vector<std::int64_t> uses_;  ///< of each price by nodes
-  std::vector<Node> nodes_;         ///< node i gives value i + 1
-  std::vector<Instant> ends_;       ///< the step is the latest of these
+  std::vector<Node> nodes_;
+  std::vector<Payers> payers_;  ///< of each node
+  std::vector<Instant> ends_;   ///< the step is the latest of these; values are slots
   std::vector<Span> works_;
 };
 
