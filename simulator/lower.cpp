@@ -36,6 +36,7 @@ Program lower(const Schedule& schedule, const LowerOptions& options) {
   lowering::Draft draft = lowering::place_stages(schedule, options);
   lowering::add_recomputation(draft);
   lowering::add_transfers(draft);
+  lowering::add_evictions(draft);
   lowering::add_reductions(draft);
   lowering::add_updates(draft);
   lowering::name_versions(draft);

@@ -62,11 +62,12 @@ struct LowerOptions {
   std::vector<StageTie> ties;
 };
 
-/// The passes, in order: place stages → recomputation → transfers → reductions → updates → versions
-/// → order of communication (one global order, so that nothing can deadlock even with blocking,
-/// unbuffered sends) → buffers and offsets → waits. Throws Error (input) if the schedule is not
-/// valid or the options do not fit it (a device used twice, fewer rows than replicas, …). A
-/// schedule whose own order is circular is lowered all the same: `check` shows the cycle.
+/// The passes, in order: place stages → recomputation → transfers → evictions → reductions →
+/// updates → versions → order of communication (one global order, so that nothing can deadlock even
+/// with blocking, unbuffered sends) → buffers and offsets → waits. Throws Error (input) if the
+/// schedule is not valid or the options do not fit it (a device used twice, fewer rows than
+/// replicas, …). A schedule whose own order is circular is lowered all the same: `check` shows the
+/// cycle.
 ///
 /// Work is numbered in the global order, so that waits look back and every issue order ascends.
 Program lower(const Schedule& schedule, const LowerOptions& options = {});

@@ -53,6 +53,7 @@ std::string_view to_string(BufferRole role) {
     case BufferRole::input: return "input";
     case BufferRole::saved: return "saved";
     case BufferRole::saved_for_weight: return "saved_for_weight";
+    case BufferRole::evicted: return "evicted";
     case BufferRole::output: return "output";
     case BufferRole::output_gradient: return "output_gradient";
     case BufferRole::input_gradient: return "input_gradient";

@@ -101,6 +101,7 @@ enum class BufferRole : std::uint8_t {
           ///< output
   saved,  ///< what the forward leaves for the backward
   saved_for_weight,  ///< what the input gradient leaves for the weight gradient
+  evicted,           ///< what a partner's forward has left, while this device keeps it
   output,            ///< the stage's output, until it is sent
   output_gradient,   ///< arrives for the backward; from a next stage on the same device it is that
                      ///< one's input gradient
@@ -134,7 +135,7 @@ struct Work {
   int weight_version = 0;  ///< compute: the version it reads, counted from the program's start;
                            ///< update: the one it makes
   IndexRange waits;  ///< in Program::waits: work that must have ended; a receive waits for its send
-                     ///< to *start*
+                     ///< to *start*, and a give-back is asked for: it waits for all its load does
   IndexRange allocates;  ///< in Program::allocations: buffers whose life begins when it starts
   IndexRange frees;      ///< in Program::releases: buffers whose life ends when it ends
   bool operator==(const Work&) const = default;

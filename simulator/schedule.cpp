@@ -28,6 +28,8 @@ namespace {
 /// Which instructions of one stage and microbatch have been seen so far.
 struct Progress {
   bool forward = false;
+  bool evict = false;
+  bool load = false;
   bool recompute = false;
   bool backward = false;  ///< B or I
   bool weight = false;    ///< B or W
@@ -50,8 +52,16 @@ void validate_shape(const Schedule& schedule) {
 
 void validate_place(const Schedule& schedule, const Instruction& instruction, int device) {
   const std::string name = to_string(instruction);
-  if (instruction.op > Op::recompute) {
-    fail("schedule: device ", device, " lists ", name, "; only F, B, I, W and R belong in it");
+  const bool evicts = instruction.op == Op::evict || instruction.op == Op::load;
+  if (instruction.op > Op::recompute && !evicts) {
+    fail("schedule: device ", device, " lists ", name,
+         "; only F, B, I, W, R, EV and LD belong in it");
+  }
+  if (instruction.op != Op::forward && !schedule.trains) {
+    fail("schedule: device ", device, " lists ", name, ", but without training there is only F");
+  }
+  if (evicts && partner_of(schedule, device) == device) {
+    fail("schedule: device ", device, " lists ", name, ", but has no partner to keep it");
   }
   if (instruction.stage < 0 || instruction.stage >= schedule.stages) {
     fail("schedule: ", name, " on device ", device, " names stage ", instruction.stage, " of ",
@@ -75,22 +85,41 @@ void take(bool& now, bool before, const Instruction& instruction, std::string_vi
   now = true;
 }
 
+void require_before_backward(const Progress& progress, const Instruction& instruction) {
+  if (!progress.backward) return;
+  fail("schedule: ", to_string(instruction), " comes after its backward");
+}
+
+void require_nothing_lost(const Progress& progress, const Instruction& instruction) {
+  if (!progress.evict || !progress.recompute) return;
+  fail("schedule: ", to_string(instruction), " is both evicted and recomputed");
+}
+
+void take_backward(Progress& progress, const Instruction& instruction) {
+  const bool here = progress.load || !progress.evict;
+  take(progress.backward, progress.forward && here, instruction,
+       progress.forward ? "load" : "forward");
+}
+
 void advance(Progress& progress, const Instruction& instruction) {
   switch (instruction.op) {
     case Op::forward: take(progress.forward, true, instruction, ""); return;
     case Op::recompute:
       take(progress.recompute, progress.forward, instruction, "forward");
-      if (progress.backward) {
-        fail("schedule: ", to_string(instruction), " comes after its backward");
-      }
-      return;
+      require_nothing_lost(progress, instruction);
+      return require_before_backward(progress, instruction);
+    case Op::evict:
+      take(progress.evict, progress.forward, instruction, "forward");
+      require_nothing_lost(progress, instruction);
+      return require_before_backward(progress, instruction);
+    case Op::load:
+      take(progress.load, progress.evict, instruction, "evict");
+      return require_before_backward(progress, instruction);
     case Op::backward:
-      take(progress.backward, progress.forward, instruction, "forward");
+      take_backward(progress, instruction);
       take(progress.weight, true, instruction, "");
       return;
-    case Op::backward_input:
-      take(progress.backward, progress.forward, instruction, "forward");
-      return;
+    case Op::backward_input: take_backward(progress, instruction); return;
     case Op::backward_weight:
       take(progress.weight, progress.backward, instruction, "input gradient");
       return;
@@ -98,10 +127,8 @@ void advance(Progress& progress, const Instruction& instruction) {
     case Op::receive_activation:
     case Op::send_gradient:
     case Op::receive_gradient:
-    case Op::evict:
     case Op::take_in:
     case Op::give_back:
-    case Op::load:
     case Op::reduce_gradient:
     case Op::reduce_tied:
     case Op::gather_parameters:
@@ -114,6 +141,7 @@ void require_complete(const Schedule& schedule, const std::vector<Progress>& pro
     const int stage = static_cast<int>(i) / schedule.microbatches;
     const int microbatch = static_cast<int>(i) % schedule.microbatches;
     const char* missing = !progress[i].forward    ? "forward"
+                          : !schedule.trains      ? nullptr
                           : !progress[i].backward ? "backward"
                           : !progress[i].weight   ? "weight gradient"
                                                   : nullptr;
@@ -123,10 +151,44 @@ void require_complete(const Schedule& schedule, const std::vector<Progress>& pro
   }
 }
 
+void validate_policy(const Schedule& schedule) {
+  if (schedule.feedback < 0)
+    fail("schedule: feeds back after ", schedule.feedback, " microbatches");
+  if (schedule.trains && schedule.feedback > 0) {
+    fail("schedule: trains, so no output can be the next input");
+  }
+  if (schedule.weights == WeightPolicy::flush) {
+    if (schedule.update_every == 0) return;
+    fail("schedule: flushes, so it cannot update every ", schedule.update_every, " microbatches");
+  }
+  if (!schedule.trains) fail("schedule: without training there are no updates");
+  const int every = schedule.update_every;
+  if (every >= 1 && schedule.microbatches % every == 0) return;
+  fail("schedule: ", schedule.microbatches, " microbatches cannot be updated in batches of ",
+       every);
+}
+
+/// The gradients of two batches must not mix: each stage finishes one batch after the other.
+void validate_batches(const Schedule& schedule) {
+  if (schedule.weights == WeightPolicy::flush) return;
+  std::vector<int> finished(static_cast<std::size_t>(schedule.stages), 0);
+  for (const auto& order : schedule.devices) {
+    for (const Instruction& instruction : order) {
+      if (instruction.op != Op::backward && instruction.op != Op::backward_weight) continue;
+      int& count = finished[static_cast<std::size_t>(instruction.stage)];
+      const int batch = count++ / schedule.update_every;
+      if (instruction.microbatch / schedule.update_every == batch) continue;
+      fail("schedule: ", to_string(instruction), " comes before batch ", batch,
+           " is complete, whose update it would fall into");
+    }
+  }
+}
+
 }  // namespace
 
 void validate(const Schedule& schedule) {
   validate_shape(schedule);
+  validate_policy(schedule);
   std::vector<Progress> progress(static_cast<std::size_t>(schedule.stages) *
                                  static_cast<std::size_t>(schedule.microbatches));
   for (std::size_t device = 0; device < schedule.devices.size(); ++device) {
@@ -137,19 +199,44 @@ void validate(const Schedule& schedule) {
     }
   }
   require_complete(schedule, progress);
+  validate_batches(schedule);
 }
 
-std::vector<int> peak_in_flight(const Schedule& schedule, bool until_input) {
-  const Op split_release = until_input ? Op::backward_input : Op::backward_weight;
-  std::vector<int> peaks;
+namespace {
+
+/// What each device holds at most of its own, and of what it has evicted.
+struct Holdings {
+  std::vector<int> own;
+  std::vector<int> away;
+};
+
+Holdings holdings_of(const Schedule& schedule, Op split_release) {
+  Holdings most;
   for (const std::vector<Instruction>& order : schedule.devices) {
-    int held = 0;
-    int peak = 0;
+    int own = 0, away = 0, most_own = 0, most_away = 0;
     for (const Instruction& instruction : order) {
-      if (instruction.op == Op::forward) peak = std::max(peak, ++held);
-      if (instruction.op == Op::backward || instruction.op == split_release) --held;
+      const Op op = instruction.op;
+      if (op == Op::evict) most_away = std::max(most_away, ++away);
+      if (op == Op::load) --away;
+      if (op == Op::forward || op == Op::load) most_own = std::max(most_own, ++own);
+      const bool releases = op == Op::backward || op == split_release || op == Op::evict;
+      if (releases || (op == Op::forward && !schedule.trains)) --own;
     }
-    peaks.push_back(peak);
+    most.own.push_back(most_own);
+    most.away.push_back(most_away);
+  }
+  return most;
+}
+
+}  // namespace
+
+std::vector<int> peak_in_flight(const Schedule& schedule, bool until_input) {
+  const Holdings most =
+      holdings_of(schedule, until_input ? Op::backward_input : Op::backward_weight);
+  std::vector<int> peaks;
+  for (std::size_t device = 0; device < most.own.size(); ++device) {
+    // Orders do not say when a partner's microbatches come: they may all be there at the peak.
+    peaks.push_back(most.own[device] + most.away[most.away.size() - 1 - device]);
   }
   return peaks;
 }

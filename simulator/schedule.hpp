@@ -88,14 +88,21 @@ inline int stages_per_pipe(const Schedule& schedule) {
   return schedule.stages / schedule.pipes;
 }
 
+/// The device that keeps what this one evicts, and the other way round: its mirror image.
+inline int partner_of(const Schedule& schedule, int device) {
+  return static_cast<int>(schedule.devices.size()) - 1 - device;
+}
+
 /// Throws Error (input) unless each stage does each microbatch's forward and backward (B, or I and
 /// W) exactly once on its own device, with F before B or I, I before W, and R (if any) between F
-/// and its backward.
+/// and its backward. What is evicted is loaded again before its backward. Weights that are not
+/// flushed are updated by whole batches, which each stage finishes one after the other.
 void validate(const Schedule& schedule);
 
 /// Forwards that have started and whose backward has not, at most, on each device, in units of
 /// stages: an order-only count, so that plans can be costed without a clock. B and I release when
-/// `until_input`, else B and W.
+/// `until_input`, else B and W; without backwards F itself does. What is evicted counts on the
+/// partner.
 std::vector<int> peak_in_flight(const Schedule& schedule, bool until_input = true);
 
 }  // namespace stagecraft

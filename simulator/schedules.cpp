@@ -39,6 +39,16 @@ int fewest_virtual_stages(StagePlacement placement) {
   return 1;
 }
 
+std::string weight_versions_in_words(const ScheduleKind& kind) {
+  switch (kind.weights) {
+    case WeightPolicy::stashing: return "p - r";
+    case WeightPolicy::vertical_sync: return "p";
+    case WeightPolicy::flush:
+    case WeightPolicy::double_buffered: break;
+  }
+  return std::to_string(kind.weight_versions);
+}
+
 const ScheduleKind& find_schedule(std::string_view name) {
   std::vector<std::string> known;
   for (const ScheduleKind& kind : schedule_kinds) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <string>
 #include <string_view>
 
 #include "simulator/schedule.hpp"
@@ -31,19 +32,28 @@ struct ScheduleKind {
   StagePlacement placement;
   bool splits_backward;
   bool synchronous;
-  int weight_versions;
+  int weight_versions;  ///< of each stage, at the least; what an asynchronous policy keeps depends
+                        ///< on the device: see `weight_versions_in_words`
   std::string_view constraints;
   std::string_view summary;
+  WeightPolicy weights = WeightPolicy::flush;
 };
+/// "1", "p - r" (on device r of p), …: versions of its weights that a device keeps at once.
+std::string weight_versions_in_words(const ScheduleKind& kind);
 
+Schedule bpipe(const ScheduleShape& shape);
 Schedule gpipe(const ScheduleShape& shape);
 Schedule one_f_one_b(const ScheduleShape& shape);
 Schedule decoupled_recompute(const ScheduleShape& shape);
 Schedule dapple_pb(const ScheduleShape& shape);
 Schedule hanayo(const ScheduleShape& shape);
+Schedule inference(const ScheduleShape& shape);
 Schedule interleaved(const ScheduleShape& shape);
 Schedule interleaved_zb(const ScheduleShape& shape);
 Schedule looped_bfs(const ScheduleShape& shape);
+Schedule pipedream(const ScheduleShape& shape);
+Schedule pipedream_2bw(const ScheduleShape& shape);
+Schedule pipedream_vertical_sync(const ScheduleShape& shape);
 Schedule v_half(const ScheduleShape& shape);
 Schedule v_min(const ScheduleShape& shape);
 Schedule zb_1p(const ScheduleShape& shape);
@@ -97,6 +107,22 @@ inline constexpr std::array schedule_kinds{
     ScheduleKind{"1f1b-decoupled-recompute", "mario", decoupled_recompute, StagePlacement::linear,
                  false, true, 1, "virtual stages = 1",
                  "1f1b that rebuilds activations before their gradient arrives"},
+    ScheduleKind{"bpipe", "", bpipe, StagePlacement::linear, false, true, 1, "virtual stages = 1",
+                 "1f1b whose first devices lend activations to the last: (p + 2)/2 on each"},
+    ScheduleKind{"pipedream", "", pipedream, StagePlacement::linear, false, false, 1,
+                 "virtual stages = 1",
+                 "1f1b that updates after every microbatch: no bubble, old versions of the weights",
+                 WeightPolicy::stashing},
+    ScheduleKind{"pipedream-vertical-sync", "", pipedream_vertical_sync, StagePlacement::linear,
+                 false, false, 1, "virtual stages = 1",
+                 "pipedream with one version of the weights for a microbatch on all devices",
+                 WeightPolicy::vertical_sync},
+    ScheduleKind{"pipedream-2bw", "", pipedream_2bw, StagePlacement::linear, false, false, 2,
+                 "virtual stages = 1; group >= p - 1; m is a multiple of group",
+                 "updates after each group of microbatches, with two versions of the weights",
+                 WeightPolicy::double_buffered},
+    ScheduleKind{"inference", "", inference, StagePlacement::linear, false, true, 1,
+                 "virtual stages = 1", "forwards only; each batch may come round again per token"},
 };
 
 /// The row of a name or alias. Throws Error (usage) with the known names and a suggestion.

@@ -68,17 +68,55 @@ double span_bubble(const Timeline& timeline) {
   return 1 - static_cast<double>(busy.count()) / static_cast<double>(longest->count());
 }
 
-std::vector<int> peak_in_flight(const Timeline& timeline, bool until_input) {
-  const Op split_release = until_input ? Op::backward_input : Op::backward_weight;
-  std::vector<int> held(index(timeline.devices), 0);
-  std::vector<int> peaks(index(timeline.devices), 0);
-  // A device's compute is serial and listed by start, so the order tells who holds what.
+namespace {
+
+/// A device holds one microbatch of a stage more, or one less, from some moment on.
+struct Change {
+  Duration time{0};
+  int by = 0;
+};
+
+bool happens(const Timeline& timeline, bool (*kind)(Op)) {
+  return std::any_of(timeline.spans.begin(), timeline.spans.end(),
+                     [&](const Span& span) { return kind(span.instruction.op); });
+}
+
+bool moves_activations(Op op) {
+  return op == Op::evict || op == Op::take_in || op == Op::give_back || op == Op::load;
+}
+
+/// Per device. A device's compute is serial and listed by start, so its order tells who holds what;
+/// transfers run beside it.
+std::vector<std::vector<Change>> changes_of(const Timeline& timeline, Op split_release) {
+  const bool trains = happens(timeline, is_backward);
+  std::vector<std::vector<Change>> changes(index(timeline.devices));
   for (const Span& span : timeline.spans) {
     const Op op = span.instruction.op;
-    int& count = held[index(span.device)];
-    int& peak = peaks[index(span.device)];
-    if (op == Op::forward) peak = std::max(peak, ++count);
-    if (op == Op::backward || op == split_release) --count;
+    auto& list = changes[index(span.device)];
+    if (op == Op::forward || op == Op::take_in || op == Op::load) list.push_back({span.start, 1});
+    const bool releases = op == Op::backward || op == split_release || op == Op::evict ||
+                          op == Op::give_back || (op == Op::forward && !trains);
+    if (releases) list.push_back({span.end, -1});
+  }
+  if (!happens(timeline, moves_activations)) return changes;
+  for (auto& list : changes) {
+    std::sort(list.begin(), list.end(), [](const Change& a, const Change& b) {
+      return a.time != b.time ? a.time < b.time : a.by < b.by;
+    });
+  }
+  return changes;
+}
+
+}  // namespace
+
+std::vector<int> peak_in_flight(const Timeline& timeline, bool until_input) {
+  std::vector<int> peaks;
+  for (const auto& changes :
+       changes_of(timeline, until_input ? Op::backward_input : Op::backward_weight)) {
+    int held = 0;
+    int peak = 0;
+    for (const Change& change : changes) peak = std::max(peak, held += change.by);
+    peaks.push_back(peak);
   }
   return peaks;
 }

@@ -50,7 +50,8 @@ double bubble(const Timeline& timeline);
 /// 1 - busy / span of the device with the longest span: the rate of the zero-bubble papers.
 double span_bubble(const Timeline& timeline);
 /// Stage activations a device holds at most: taken at the start of F, released at the end of B or I
-/// (`until_input`) or B or W.
+/// (`until_input`) or B or W; without backwards at the end of F. What is evicted is its partner's
+/// from the start to the end of both transfers.
 std::vector<int> peak_in_flight(const Timeline& timeline, bool until_input = true);
 /// Messages each device sends, activations and gradients.
 std::vector<int> messages_sent(const Timeline& timeline, Op op);

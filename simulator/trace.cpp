@@ -54,26 +54,52 @@ std::string microseconds(Duration time) {
   return fmt::format("{}{}.{:03}", sign, size / 1000, size % 1000);
 }
 
-/// What both ends of a message know about it.
-using MessageKey = std::tuple<int, bool, int, int, int, int>;
+/// What both ends of a message know about it: iteration, kind, the sender's stage (where it is not
+/// a partner's), microbatch, and the two devices.
+using MessageKey = std::tuple<int, Op, int, int, int, int>;
 
-std::optional<MessageKey> message_key(const Span& span) {
+/// The send that this one is, or that it meets.
+Op send_of(Op op) {
+  switch (op) {
+    case Op::receive_activation: return Op::send_activation;
+    case Op::receive_gradient: return Op::send_gradient;
+    case Op::take_in: return Op::evict;
+    case Op::load: return Op::give_back;
+    default: return op;
+  }
+}
+
+/// What the last stage feeds back comes from the stage "before" the first.
+int sender_stage(const Instruction& it, int stages) {
+  switch (it.op) {
+    case Op::send_activation:
+    case Op::send_gradient: return it.stage;
+    case Op::receive_activation: return it.stage > 0 ? it.stage - 1 : stages - 1;
+    case Op::receive_gradient: return it.stage + 1;
+    default: return 0;
+  }
+}
+
+std::optional<MessageKey> message_key(const Span& span, int stages) {
   const Op op = span.instruction.op;
   if (!span.peer || !(is_send(op) || is_receive(op))) return {};
-  const bool gradient = op == Op::send_gradient || op == Op::receive_gradient;
-  const int sender_stage =
-      is_send(op) ? span.instruction.stage : span.instruction.stage + (gradient ? 1 : -1);
   const int from = is_send(op) ? span.device : *span.peer;
   const int to = is_send(op) ? *span.peer : span.device;
-  return MessageKey{span.iteration, gradient, sender_stage, span.instruction.microbatch, from, to};
+  return MessageKey{span.iteration,
+                    send_of(op),
+                    sender_stage(span.instruction, stages),
+                    span.instruction.microbatch,
+                    from,
+                    to};
 }
 
 /// The span of each message's other end, by index; messages alike in everything are paired in
 /// order.
-std::vector<std::pair<std::size_t, std::size_t>> pair_messages(const std::vector<Span>& spans) {
+std::vector<std::pair<std::size_t, std::size_t>> pair_messages(const Timeline& timeline) {
+  const std::vector<Span>& spans = timeline.spans;
   std::vector<std::tuple<MessageKey, std::size_t>> sends, receives;
   for (std::size_t i = 0; i < spans.size(); ++i) {
-    if (const auto key = message_key(spans[i])) {
+    if (const auto key = message_key(spans[i], timeline.stages)) {
       (is_send(spans[i].instruction.op) ? sends : receives).emplace_back(*key, i);
     }
   }
@@ -99,7 +125,7 @@ class Writer {
     for (int device = 0; device < timeline_.devices; ++device) name_device(device);
     for (const Span& span : timeline_.spans) slice(span);
     int id = 0;
-    for (const auto& [send, receive] : pair_messages(timeline_.spans)) {
+    for (const auto& [send, receive] : pair_messages(timeline_)) {
       arrow(++id, timeline_.spans[send], timeline_.spans[receive]);
     }
     for (std::size_t device = 0; device < timeline_.memory.size(); ++device) {

@@ -1,5 +1,5 @@
-// Conservation: each stage does each row of each microbatch forward once and backward once,
-// recomputes it at most once, and each chunk updates its weights once.
+// Conservation: each stage does each row of each microbatch forward once and (in training) backward
+// once, recomputes it at most once, and each chunk updates its weights once for each batch.
 
 #include <algorithm>
 #include <tuple>
@@ -30,12 +30,12 @@ class Conservation {
         none_twice(chunk, op);
       }
       each_backward(chunk);
-      one_update(chunk);
+      each_update(chunk);
     }
     for (int stage = 0; stage < program.stages; ++stage) partition(stage);
     verdict_.proved(concat(program.stages, " of ", program.stages,
                            " stages: ", program.microbatches, " of ", program.microbatches,
-                           " microbatches forward and backward"));
+                           " microbatches forward", program.trains ? " and backward" : ""));
     return verdict_;
   }
 
@@ -61,6 +61,7 @@ class Conservation {
   // What passes forward comes back whole (B) or in two halves (I and W); nothing comes back that
   // did not pass forward.
   void each_backward(int chunk) {
+    if (!facts_.program.trains) return no_backward(chunk);
     const auto forwards = facts_.works(chunk, Op::forward);
     for (const int forward : forwards) judge_backward(chunk, forward);
     for (const Op op : {Op::backward, Op::backward_input, Op::backward_weight, Op::recompute}) {
@@ -91,17 +92,35 @@ class Conservation {
     }
   }
 
-  void one_update(int chunk) {
-    const auto updates = facts_.works(chunk, Op::update);
+  void no_backward(int chunk) {
+    for (const Op op : {Op::backward, Op::backward_input, Op::backward_weight, Op::recompute}) {
+      for (const int work : facts_.works(chunk, op)) {
+        verdict_.found(name(work) + " goes back, but the program does not train", facts_, work);
+      }
+    }
+  }
+
+  // Each batch is applied once, and nothing else is.
+  void each_update(int chunk) {
     const Chunk& it = facts_.program.chunks[static_cast<std::size_t>(chunk)];
-    const Instruction update{Op::update, it.stage, facts_.program.microbatches - 1};
-    if (updates.empty()) {
-      verdict_.found(concat("the weights of ", place(chunk), " are never updated"), it.device,
-                     update);
-    } else if (updates.size() > 1) {
-      verdict_.found(
-          concat("the weights of ", place(chunk), " are updated ", updates.size(), " times"),
-          facts_, updates[1]);
+    const int interval = facts_.update_interval();
+    for (int update = 0; update < facts_.updates(); ++update) {
+      const int last = (update + 1) * interval - 1;
+      const auto works = facts_.works(chunk, Op::update, last);
+      if (works.size() == 1) continue;
+      const std::string batch = facts_.updates() == 1 ? "" : concat(" after microbatch ", last);
+      if (works.empty()) {
+        verdict_.found(concat("the weights of ", place(chunk), " are never updated", batch),
+                       it.device, {Op::update, it.stage, last});
+      } else {
+        verdict_.found(
+            concat("the weights of ", place(chunk), " are updated ", works.size(), " times", batch),
+            facts_, works[1]);
+      }
+    }
+    for (const int work : facts_.works(chunk, Op::update)) {
+      if (facts_.program.trains && microbatch(work) % interval == interval - 1) continue;
+      verdict_.found(name(work) + " stands where no update is due", facts_, work);
     }
   }
 

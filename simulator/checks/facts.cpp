@@ -178,6 +178,14 @@ std::span<const int> Facts::dependents(int work) const {
   return std::span(dependents_).subspan(first, at(first_dependent_[at(work) + 1]) - first);
 }
 
+int Facts::update_interval() const {
+  return program.weights == WeightPolicy::flush ? program.microbatches : program.update_every;
+}
+
+int Facts::updates() const {
+  return program.trains ? program.microbatches / update_interval() : 0;
+}
+
 IndexRange first_gap(IndexRange whole, std::vector<IndexRange> pieces) {
   std::sort(pieces.begin(), pieces.end(), [](IndexRange a, IndexRange b) {
     return std::tie(a.first, a.end) < std::tie(b.first, b.end);

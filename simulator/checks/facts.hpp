@@ -35,6 +35,11 @@ struct Facts {
   /// is its send.)
   std::vector<int> local_waits(int work) const;
 
+  /// Microbatches whose gradients one update applies: all of them when weights are flushed.
+  int update_interval() const;
+  /// Updates of each chunk; none without training.
+  int updates() const;
+
   std::vector<int> position;  ///< of each work in its lane
   std::vector<Meeting> meetings;
   std::vector<int>

@@ -2,6 +2,7 @@
 // finds all its members.
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <tuple>
 
@@ -44,21 +45,48 @@ class Matching {
   }
   std::string name(int work) const { return describe(program_, work); }
 
+  static Cargo cargo_of(Op op) {
+    const bool gradient = op == Op::send_gradient || op == Op::receive_gradient;
+    const bool activation = op == Op::send_activation || op == Op::receive_activation;
+    return gradient ? Cargo::gradient : activation ? Cargo::activation : Cargo::evicted;
+  }
+
+  static Op send_of(Cargo cargo) {
+    switch (cargo) {
+      case Cargo::activation: return Op::send_activation;
+      case Cargo::gradient: return Op::send_gradient;
+      case Cargo::evicted: return Op::evict;
+    }
+    return Op::send_activation;
+  }
+
+  // To the next stage or the one before; to the first stage again; to a partner.
+  void judge_way(const Channel& channel, int from, int to,
+                 const std::function<void(std::string)>& fault) {
+    switch (channel.cargo) {
+      case Cargo::activation: {
+        const bool back = program_.feedback > 0 && from + 1 == program_.stages && to == 0;
+        if (to != from + 1 && !back) fault(" carries activations, but not to the next stage");
+        return;
+      }
+      case Cargo::gradient:
+        if (to != from - 1) fault(" carries gradients, but not to the stage before");
+        return;
+      case Cargo::evicted: return;
+    }
+  }
+
   void judge_channel(std::size_t index) {
     const Channel& channel = program_.channels[index];
     const Chunk& from = chunk(channel.from);
     const Chunk& to = chunk(channel.to);
     const std::string title = concat("channel ", index, " from stage ", from.stage, " on device ",
                                      from.device, " to stage ", to.stage, " on device ", to.device);
-    const Op op = channel.cargo == Cargo::gradient ? Op::send_gradient : Op::send_activation;
     const auto fault = [&](const std::string& what) {
-      verdict_.found(title + what, from.device, {op, from.stage, 0});
+      verdict_.found(title + what, from.device, {send_of(channel.cargo), from.stage, 0});
     };
     if (from.device == to.device) fault(" does not leave its device");
-    if (to.stage != from.stage + (channel.cargo == Cargo::gradient ? -1 : 1)) {
-      fault(channel.cargo == Cargo::gradient ? " carries gradients, but not to the stage before"
-                                             : " carries activations, but not to the next stage");
-    }
+    judge_way(channel, from.stage, to.stage, fault);
     const auto holds = [&](IndexRange rows) {
       return rows.first <= channel.rows.first && channel.rows.end <= rows.end;
     };
@@ -70,33 +98,47 @@ class Matching {
   }
 
   // The same rows cross the same boundary as activations and, later, as gradients: always with the
-  // same size.
+  // same size. What is evicted comes back as it went.
   void judge_bytes() {
-    std::map<std::tuple<int, int, int>, int> first_of;  // boundary and rows → channel
+    std::map<std::tuple<int, int, int, int>, int> first_of;  // way and rows → channel
     for (std::size_t i = 0; i < program_.channels.size(); ++i) {
       const Channel& channel = program_.channels[i];
-      const int boundary = std::min(chunk(channel.from).stage, chunk(channel.to).stage);
-      const auto [entry, added] = first_of.try_emplace(
-          {boundary, channel.rows.first, channel.rows.end}, static_cast<int>(i));
+      const auto [entry, added] = first_of.try_emplace(way_of(channel), static_cast<int>(i));
       const Channel& first = program_.channels[static_cast<std::size_t>(entry->second)];
       if (added || first.bytes == channel.bytes) continue;
       const Chunk& from = chunk(channel.from);
       verdict_.found(
-          concat(rows_text(channel.rows), " cross the boundary after stage ", boundary, " with ",
-                 exact_bytes(first.bytes), " from device ", chunk(first.from).device, " to device ",
-                 chunk(first.to).device, ", but with ", exact_bytes(channel.bytes), " from device ",
-                 from.device, " to device ", chunk(channel.to).device),
-          from.device,
-          {channel.cargo == Cargo::gradient ? Op::send_gradient : Op::send_activation, from.stage,
-           0});
+          concat(rows_text(channel.rows),
+                 channel.cargo == Cargo::evicted
+                     ? std::string(" are evicted")
+                     : concat(" cross the boundary after stage ", std::get<0>(entry->first)),
+                 " with ", exact_bytes(first.bytes), " from device ", chunk(first.from).device,
+                 " to device ", chunk(first.to).device, ", but with ", exact_bytes(channel.bytes),
+                 " from device ", from.device, " to device ", chunk(channel.to).device),
+          from.device, {send_of(channel.cargo), from.stage, 0});
     }
+  }
+
+  /// The boundary that a message crosses, known by the stage before it; of what is evicted the two
+  /// chunks.
+  std::tuple<int, int, int, int> way_of(const Channel& channel) const {
+    const IndexRange rows = channel.rows;
+    const int here = chunk(channel.from).stage, there = chunk(channel.to).stage;
+    switch (channel.cargo) {
+      case Cargo::activation: return {here, none, rows.first, rows.end};
+      case Cargo::gradient: return {there, none, rows.first, rows.end};
+      case Cargo::evicted: {
+        const auto [one, other] = std::minmax(channel.from, channel.to);
+        return {one, other, rows.first, rows.end};
+      }
+    }
+    return {};
   }
 
   void judge_end(int work) {
     const Channel& channel = channel_of(work);
     const Op op = at(work).instruction.op;
-    const bool gradient = op == Op::send_gradient || op == Op::receive_gradient;
-    if (gradient != (channel.cargo == Cargo::gradient)) {
+    if (cargo_of(op) != channel.cargo) {
       verdict_.found(concat(name(work), " uses a channel of ", to_string(channel.cargo)), facts_,
                      work);
     }

@@ -34,11 +34,13 @@ class Order {
   void judge(int work) {
     const Op op = at(work).instruction.op;
     switch (op) {
-      case Op::forward: return rows_arrive(work, false);
+      case Op::forward: after_version(work); return rows_arrive(work, false);
       case Op::backward:
       case Op::backward_input:
         after(work, Op::forward, "its forward");
         after_recompute(work);
+        after_load(work);
+        after_earlier_update(work);
         return rows_arrive(work, true);
       case Op::backward_weight: return after(work, Op::backward_input, "its input gradient");
       case Op::recompute: return after(work, Op::forward, "the first forward");
@@ -46,10 +48,10 @@ class Order {
       case Op::send_gradient: return after_gradient(work);
       case Op::receive_activation:
       case Op::receive_gradient:
-      case Op::evict:
-      case Op::take_in:
-      case Op::give_back:
-      case Op::load: return;
+      case Op::take_in: return;
+      case Op::evict: return after(work, Op::forward, "its data is computed");
+      case Op::give_back: return after(work, Op::take_in, "it has arrived");
+      case Op::load: return after(work, Op::evict, "it has been evicted");
       case Op::reduce_gradient: return after_backwards(work);
       case Op::reduce_tied:
         after_backwards(work);
@@ -70,12 +72,22 @@ class Order {
          ++wait) {
       names_send = names_send || *wait == send;
       if (*wait == send || facts_.device_of(*wait) == facts_.device_of(work)) continue;
+      if (is_asked_for(work, *wait)) continue;
       verdict_.found(
           concat(name(work), " waits for ", name(*wait), ", which its device cannot see"), facts_,
           work);
     }
     if (!names_send)
       verdict_.found(concat(name(work), " does not wait for its send to start"), facts_, work);
+  }
+
+  // A partner gives back when the device that loads asks for it, after whatever that one waits for.
+  bool is_asked_for(int work, int wait) const {
+    const int meeting = facts_.meeting_of[static_cast<std::size_t>(work)];
+    if (at(work).instruction.op != Op::give_back || meeting == none) return false;
+    const std::vector<int> waits =
+        facts_.local_waits(facts_.meetings[static_cast<std::size_t>(meeting)][1]);
+    return std::find(waits.begin(), waits.end(), wait) != waits.end();
   }
 
   int send_of(int work) const {
@@ -102,6 +114,38 @@ class Order {
 
   void after_recompute(int work) { after(work, Op::recompute, "its activations are rebuilt"); }
 
+  // What was evicted must be back.
+  void after_load(int work) {
+    after(work, Op::load, "its activations are loaded");
+    const int k = at(work).instruction.microbatch;
+    if (facts_.works(at(work).chunk, Op::evict, k).empty()) return;
+    if (!facts_.works(at(work).chunk, Op::load, k).empty()) return;
+    verdict_.found(name(work) + " needs activations that were evicted and never loaded", facts_,
+                   work);
+  }
+
+  // The version that a forward reads is there: the n-th is made by the n-th update.
+  void after_version(int work) {
+    const std::int64_t version = at(work).weight_version;
+    if (version < 1 || version > facts_.updates()) return;
+    after_update_of(work, static_cast<int>(version) - 1,
+                    concat("version ", version, " of its weights is made"));
+  }
+
+  // Gradients of an earlier batch are applied before this one's are added.
+  void after_earlier_update(int work) {
+    const int batch = at(work).instruction.microbatch / facts_.update_interval();
+    if (batch < 1) return;
+    after_update_of(work, batch - 1, "the gradients of the batch before are applied");
+  }
+
+  void after_update_of(int work, int batch, const std::string& what) {
+    const int last = (batch + 1) * facts_.update_interval() - 1;
+    for (const int update : facts_.works(at(work).chunk, Op::update, last)) {
+      need(work, update, what);
+    }
+  }
+
   void after_gradient(int work) {
     after(work, Op::backward, "its gradient is computed");
     after(work, Op::backward_input, "its gradient is computed");
@@ -115,7 +159,12 @@ class Order {
   // Forward needs the activations of the stage before, backward the gradients of the next one: all
   // rows of the chunk, from another device by messages, from the same device as they stand.
   void rows_arrive(int work, bool gradient) {
-    const int neighbour = at(work).instruction.stage + (gradient ? 1 : -1);
+    int neighbour = at(work).instruction.stage + (gradient ? 1 : -1);
+    int k = at(work).instruction.microbatch;
+    if (neighbour < 0 && program_.feedback > 0 && k >= program_.feedback) {
+      neighbour = program_.stages - 1;
+      k -= program_.feedback;
+    }
     if (neighbour < 0 || neighbour >= program_.stages) return;
     ++inputs_;
     std::vector<IndexRange> pieces;
@@ -126,7 +175,6 @@ class Order {
       else
         late = source;
     };
-    const int k = at(work).instruction.microbatch;
     const Op receive = gradient ? Op::receive_gradient : Op::receive_activation;
     for (const int source : facts_.works(at(work).chunk, receive, k)) {
       take(source, program_.channels[static_cast<std::size_t>(*at(source).channel)].rows);
@@ -161,25 +209,35 @@ class Order {
                    work);
   }
 
-  bool after_all(int work, Op op) const {
-    const auto works = facts_.works(at(work).chunk, op);
-    return std::all_of(works.begin(), works.end(),
-                       [&](int earlier) { return before_.ended(earlier, work); });
+  void after_backwards(int work) {
+    for (const int earlier : gradients_of(work))
+      need(work, earlier, "a gradient it sums is computed");
   }
 
-  void after_backwards(int work) {
-    for (const Op op : {Op::backward, Op::backward_weight}) {
-      for (const int earlier : facts_.works(at(work).chunk, op))
-        need(work, earlier, "a gradient it sums is computed");
+  /// What computes the gradients of the update that this work belongs to.
+  std::vector<int> gradients_of(int work) const {
+    std::vector<int> gradients = of_update(work, Op::backward);
+    const std::vector<int> halves = of_update(work, Op::backward_weight);
+    gradients.insert(gradients.end(), halves.begin(), halves.end());
+    return gradients;
+  }
+
+  /// Works of the same chunk that belong to the same update.
+  std::vector<int> of_update(int work, Op op) const {
+    const int interval = facts_.update_interval();
+    const int first = at(work).instruction.microbatch / interval * interval;
+    std::vector<int> found;
+    for (int k = first; k < first + interval; ++k) {
+      const auto works = facts_.works(at(work).chunk, op, k);
+      found.insert(found.end(), works.begin(), works.end());
     }
+    return found;
   }
 
   void judge_update(int work) {
     ++updates_;
-    for (const Op op : {Op::backward, Op::backward_weight}) {
-      for (const int earlier : facts_.works(at(work).chunk, op))
-        need(work, earlier, "a gradient it applies is computed");
-    }
+    for (const int earlier : gradients_of(work))
+      need(work, earlier, "a gradient it applies is computed");
     if (chunk(at(work).chunk).replicas > 1) after_reduction(work);
     for (std::size_t group = 0; group < program_.groups.size(); ++group) {
       if (program_.groups[group].op == Op::reduce_tied) after_tied(work, static_cast<int>(group));
@@ -192,7 +250,7 @@ class Order {
     const auto& replicas = facts_.chunks_of_stage[static_cast<std::size_t>(chunk(own).stage)];
     ++inputs_;
     int late = none;
-    for (const int reduction : facts_.works(own, Op::reduce_gradient)) {
+    for (const int reduction : of_update(work, Op::reduce_gradient)) {
       std::vector<int> members =
           program_.groups[static_cast<std::size_t>(*at(reduction).group)].chunks;
       std::sort(members.begin(), members.end());
@@ -221,7 +279,7 @@ class Order {
   }
 
   void after_update(int work) {
-    for (const int update : facts_.works(at(work).chunk, Op::update)) {
+    for (const int update : of_update(work, Op::update)) {
       need(work, update, "the parameters it collects are updated");
     }
   }

@@ -142,7 +142,8 @@ class Race {
 
   /// What surely touches a buffer besides the work that allocates and frees it: ops of its chunk,
   /// for its microbatch.
-  std::vector<Op> users(const Buffer& it) const {
+  std::vector<Op> users(int index) const {
+    const Buffer& it = buffer(index);
     switch (it.role) {
       case BufferRole::parameters:
       case BufferRole::gradients:
@@ -151,8 +152,8 @@ class Race {
       case BufferRole::input:
         return {Op::receive_activation, Op::forward,        Op::recompute,
                 Op::backward,           Op::backward_input, Op::backward_weight};
-      case BufferRole::saved:
-        return {recomputed(it) ? Op::recompute : Op::forward, Op::backward, Op::backward_input};
+      case BufferRole::saved: return users_of_saved(index);
+      case BufferRole::evicted: return {Op::take_in, Op::give_back};
       case BufferRole::saved_for_weight: return {Op::backward_input, Op::backward_weight};
       case BufferRole::output: return {Op::forward, Op::send_activation};
       case BufferRole::output_gradient:
@@ -162,15 +163,32 @@ class Race {
     return {};
   }
 
-  bool recomputed(const Buffer& it) const {
-    return !facts_.works(it.chunk, Op::recompute, it.microbatch).empty();
+  /// What is evicted has two lives: from the forward to the evict, from the load to the backward.
+  std::vector<Op> users_of_saved(int index) const {
+    const auto happens = [&](Op op) {
+      return !facts_.works(buffer(index).chunk, op, buffer(index).microbatch).empty();
+    };
+    if (happens(Op::recompute)) return {Op::recompute, Op::backward, Op::backward_input};
+    if (!happens(Op::evict)) return {Op::forward, Op::backward, Op::backward_input};
+    if (work(lives_[at(index)].allocated_by).instruction.op != Op::load) {
+      return {Op::forward, Op::evict};
+    }
+    return {Op::load, Op::backward, Op::backward_input};
+  }
+
+  /// What an input comes from is the message of its own microbatch, or of the one fed back.
+  int microbatch_of(int index, Op op) const {
+    const Buffer& it = buffer(index);
+    const bool first = program_.chunks[at(it.chunk)].stage == 0;
+    const bool arrives = op == Op::receive_activation && it.role == BufferRole::input;
+    return it.microbatch - (first && arrives ? program_.feedback : 0);
   }
 
   void judge_uses(int index) {
     const Life& life = lives_[at(index)];
     if (life.allocated_by == none) return;
-    for (const Op op : users(buffer(index))) {
-      for (const int user : facts_.works(buffer(index).chunk, op, buffer(index).microbatch))
+    for (const Op op : users(index)) {
+      for (const int user : facts_.works(buffer(index).chunk, op, microbatch_of(index, op)))
         judge_use(index, user);
     }
   }

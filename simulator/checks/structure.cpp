@@ -60,9 +60,23 @@ class Inspection {
     } else if (program_.arena.size() != devices) {
       fault(concat("the program has ", devices, " devices but arenas for ", program_.arena.size()));
     }
+    policies();
     const auto most = static_cast<std::size_t>(INT32_MAX);
     if (program_.work.size() >= most || program_.waits.size() >= most)
       fault("the program is too large to index");
+  }
+
+  void policies() {
+    const bool flush = program_.weights == WeightPolicy::flush;
+    const int every = program_.update_every;
+    if (program_.feedback < 0 || (program_.trains && program_.feedback > 0)) {
+      fault(concat("the program feeds its output back after ", program_.feedback, " microbatches"));
+    } else if (!program_.trains && !flush) {
+      fault("the program has a policy for updates, but makes none");
+    } else if (flush ? every != 0 : every < 1 || program_.microbatches % every != 0) {
+      fault(concat("the program cannot update its weights every ", every, " of ",
+                   program_.microbatches, " microbatches"));
+    }
   }
 
   void chunks() {

@@ -1,29 +1,187 @@
-// Version: all work on a microbatch reads the weights its policy promises. With a flush there is
-// one version per program: all compute reads version 0, and each update makes version 1.
+// Version: all work on a microbatch reads the weights its policy promises, and old versions are
+// kept for as long as they are read, no longer.
+//
+//   flush             version 0; the update makes version 1
+//   stashing          the newest of the device when the forward starts
+//   vertical sync     the newest of the first stage when its forward started
+//   double buffered   max(0, t - 1) in batch t
+//
+// and every later instruction for a microbatch reads what its forward read.
+
+#include <algorithm>
 
 #include "profiles/error.hpp"
+#include "profiles/units.hpp"
 #include "simulator/checks/rules.hpp"
 
 namespace stagecraft::checks {
 
-Verdict version(const Facts& facts) {
-  Verdict verdict("version");
-  const Program& program = facts.program;
-  std::size_t updates = 0;
-  for (int index = 0; index < static_cast<int>(program.work.size()); ++index) {
-    const Work& work = program.work[static_cast<std::size_t>(index)];
-    if (!is_compute(work.instruction.op)) continue;
-    const bool update = work.instruction.op == Op::update;
-    updates += update ? 1 : 0;
-    const int promised = update ? 1 : 0;
-    if (work.weight_version == promised) continue;
-    verdict.found(concat(describe(program, index), update ? " makes" : " reads", " weight version ",
-                         work.weight_version, "; the flush policy promises version ", promised),
-                  facts, index);
+namespace {
+
+std::size_t at(int index) {
+  return static_cast<std::size_t>(index);
+}
+
+std::string_view in_words(WeightPolicy policy) {
+  switch (policy) {
+    case WeightPolicy::flush: return "the flush policy";
+    case WeightPolicy::stashing: return "weight stashing";
+    case WeightPolicy::vertical_sync: return "vertical sync";
+    case WeightPolicy::double_buffered: return "double buffering";
   }
-  verdict.proved(concat("weight versions: forward and backward read version 0, ",
-                        count(updates, "update"), updates == 1 ? " makes" : " make", " version 1"));
-  return verdict;
+  return "";
+}
+
+class Versions {
+ public:
+  explicit Versions(const Facts& facts)
+      : facts_(facts), program_(facts.program), made_(program_.work.size(), 0) {
+    count_updates();
+  }
+
+  Verdict run() {
+    for (int work = 0; work < static_cast<int>(program_.work.size()); ++work) judge(work);
+    for (int chunk = 0; chunk < static_cast<int>(program_.chunks.size()); ++chunk) {
+      judge_room(chunk);
+    }
+    verdict_.proved(sentence());
+    return verdict_;
+  }
+
+ private:
+  const Work& work_at(int work) const { return program_.work[at(work)]; }
+  Op op_of(int work) const { return work_at(work).instruction.op; }
+  const std::vector<int>& lane_of(int chunk) const {
+    return facts_.lane(program_.chunks[at(chunk)].device, Lane::compute);
+  }
+
+  /// For each compute, the updates of its chunk in front of it.
+  void count_updates() {
+    std::vector<int> made(program_.chunks.size(), 0);
+    for (int device = 0; device < program_.devices; ++device) {
+      for (const int work : facts_.lane(device, Lane::compute)) {
+        int& count = made[at(work_at(work).chunk)];
+        made_[at(work)] = count;
+        if (op_of(work) == Op::update) ++count;
+      }
+    }
+  }
+
+  void judge(int work) {
+    if (!is_compute(op_of(work))) return;
+    const bool update = op_of(work) == Op::update;
+    const int version = work_at(work).weight_version;
+    const int promised = promised_to(work);
+    updates_ += update ? 1 : 0;
+    if (version != promised) {
+      verdict_.found(
+          concat(describe(program_, work), update ? " makes" : " reads", " weight version ",
+                 version, "; ", in_words(program_.weights), " promises version ", promised),
+          facts_, work);
+    } else if (!update && version > made_[at(work)]) {
+      verdict_.found(concat(describe(program_, work), " reads weight version ", version,
+                            ", but its device has made only ", count(at(made_[at(work)]), "update"),
+                            " by then"),
+                     facts_, work);
+    }
+    if (is_backward(op_of(work))) {
+      const int applied = work_at(work).instruction.microbatch / facts_.update_interval();
+      oldest_ = std::max(oldest_, applied - version);
+    }
+  }
+
+  int promised_to(int work) const {
+    const int k = work_at(work).instruction.microbatch;
+    if (op_of(work) == Op::update) return made_[at(work)] + 1;
+    if (program_.weights == WeightPolicy::flush) return 0;
+    if (program_.weights == WeightPolicy::double_buffered) {
+      return std::max(k / program_.update_every - 1, 0);
+    }
+    const int chunk = program_.weights == WeightPolicy::vertical_sync
+                          ? facts_.chunks_of_stage.front().front()
+                          : work_at(work).chunk;
+    const auto forwards = facts_.works(chunk, Op::forward, k);
+    return forwards.empty() ? 0 : made_[at(forwards.front())];
+  }
+
+  // Room for old versions is room beside the parameters themselves.
+  void judge_room(int chunk) {
+    Bytes newest = 0, older = 0;
+    for (const int index : program_.resident) {
+      const Buffer& buffer = program_.buffers[at(index)];
+      if (buffer.chunk != chunk || buffer.role != BufferRole::parameters) continue;
+      (buffer.category == MemoryCategory::weight_versions ? older : newest) += buffer.bytes;
+    }
+    const Kept kept = most_kept(chunk);
+    most_ = std::max(most_, kept.versions);
+    const Bytes needed = (kept.versions - 1) * newest;
+    if (older == needed) return;
+    const Chunk& place = program_.chunks[at(chunk)];
+    verdict_.found(concat("stage ", place.stage, " on device ", place.device, " has ",
+                          exact_bytes(older), " for old versions of its weights, but ",
+                          older < needed ? "must keep " : "never keeps more than ",
+                          kept.versions - 1, " of ", exact_bytes(newest)),
+                   place.device, kept.where);
+  }
+
+  struct Kept {
+    int versions = 1;
+    Instruction where;
+  };
+
+  /// Walks the chunk's compute with the set of versions that something will still read.
+  Kept most_kept(int chunk) const {
+    std::vector<int> last_reader(at(facts_.updates()) + 1, none);
+    for (const int work : lane_of(chunk)) {
+      if (reads(work, chunk)) last_reader[at(work_at(work).weight_version)] = work;
+    }
+    Kept most;
+    int old = 0, newest = 0;
+    std::vector<char> ended(last_reader.size(), 0);
+    for (const int work : lane_of(chunk)) {
+      if (reads(work, chunk) && last_reader[at(work_at(work).weight_version)] == work) {
+        ended[at(work_at(work).weight_version)] = 1;
+        if (work_at(work).weight_version != newest) --old;
+      }
+      if (op_of(work) != Op::update || work_at(work).chunk != chunk) continue;
+      const bool needed = ended[at(newest)] == 0 && last_reader[at(newest)] != none;
+      old += needed ? 1 : 0;
+      newest = std::min(newest + 1, facts_.updates());
+      if (old + 1 > most.versions) most = {old + 1, work_at(work).instruction};
+    }
+    return most;
+  }
+
+  bool reads(int work, int chunk) const {
+    const int version = work_at(work).weight_version;
+    return work_at(work).chunk == chunk && op_of(work) != Op::update && version >= 0 &&
+           version <= facts_.updates();
+  }
+
+  std::string sentence() const {
+    if (!program_.trains) return "weight versions: nothing changes them";
+    if (program_.weights == WeightPolicy::flush) {
+      return concat("weight versions: forward and backward read version 0, ",
+                    count(updates_, "update"), updates_ == 1 ? " makes" : " make", " version 1");
+    }
+    return concat("weight versions: forward and backward of a microbatch read the same, gradients ",
+                  "are applied at most ", count(at(oldest_), "update"), " late, at most ",
+                  count(at(most_), "version"), " of a stage at once");
+  }
+
+  const Facts& facts_;
+  const Program& program_;
+  std::vector<int> made_;
+  std::size_t updates_ = 0;
+  int oldest_ = 0;
+  int most_ = 1;
+  Verdict verdict_{"version"};
+};
+
+}  // namespace
+
+Verdict version(const Facts& facts) {
+  return Versions(facts).run();
 }
 
 }  // namespace stagecraft::checks

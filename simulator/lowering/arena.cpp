@@ -18,6 +18,10 @@
 //
 //   F0.0 → SF0.0 ⇒ RF1.0 → F1.0 → B1.0 → SB1.0 ⇒ RB0.0 → B0.0 → F0.2
 //
+// The evicts and loads of a device have an order of their own, as each waits for the one before:
+// for them the same holds, with the transfers of device e in place of its computations. An evict
+// has ended if it is among those known, a give-back if its load is.
+//
 // Reuse from one lane to another is written down as a wait, although it holds anyway: the executor
 // and the checks need not repeat this reasoning.
 
@@ -41,32 +45,38 @@ Bytes aligned(Bytes bytes) {
 
 // --- What must have ended -----------------------------------------------------------------------
 
-/// The compute at this position of a device's order has ended. The device is one of those that
-/// matter to the device where the question arises: the number `peer` of its peers.
+/// The work at this position of a sequence has ended: of a device's compute, or of its evicts and
+/// loads. The sequence is one of those that matter to the device where the question arises: the
+/// number `peer` of its peers.
 struct Condition {
   int peer = 0;
   int position = 0;
 };
 
-/// known_e(x) for the works x that begin lives, and for the devices e that matter to them: the
-/// work's own (its peer 0), and those its device sends to.
+/// known_e(x) for the works x that begin lives, and for the sequences e that matter to them: the
+/// compute of the work's own device (its peer 0) and of those it sends to, and the transfers that
+/// its device takes part in.
 class Certainty {
  public:
   explicit Certainty(const Draft& draft)
       : draft_(draft),
         device_(draft.program.work.size(), none),
+        sequence_(draft.program.work.size(), none),
         position_(draft.program.work.size(), none),
         consumer_(draft.program.work.size(), none),
         row_(draft.program.work.size(), none),
+        length_(2 * draft.compute.size(), 0),
         beginners_(draft.compute.size()),
         peers_(draft.compute.size()) {
     for (std::size_t i = 0; i < device_.size(); ++i) {
       device_[i] = draft.program.chunks[index(draft.program.work[i].chunk)].device;
     }
-    for (const auto& order : draft.compute) {
-      for (std::size_t i = 0; i < order.size(); ++i) {
-        position_[index(order[i])] = static_cast<int>(i);
-      }
+    for (std::size_t device = 0; device < draft.compute.size(); ++device) {
+      for (const int item : draft.compute[device]) append(item, static_cast<int>(device));
+    }
+    for (std::size_t i = 0; i < device_.size(); ++i) {
+      const Op op = draft.program.work[i].instruction.op;
+      if (op == Op::evict || op == Op::load) append(static_cast<int>(i), transfers_of(device_[i]));
     }
     find_consumers();
     find_beginners();
@@ -79,9 +89,9 @@ class Certainty {
   /// What must hold so that this work, compute or a send, has ended.
   Condition ended(int work) const {
     const int consumer = consumer_[index(work)];
-    if (consumer == none) return {0, position_[index(work)]};
-    return {peer_number(device_[index(work)], device_[index(consumer)]),
-            position_[index(consumer)]};
+    const int known_by = consumer == none ? work : consumer;
+    return {peer_number(device_[index(work)], sequence_[index(known_by)]),
+            position_[index(known_by)]};
   }
 
   /// The last position of the peer that must have ended when `work` begins.
@@ -91,19 +101,32 @@ class Certainty {
 
  private:
   struct Peer {
-    int device = 0;
+    int sequence = 0;
     std::vector<int> known;  ///< by row
   };
 
-  /// For each send the first compute that waits for its receive.
+  /// Sequences are numbered: the compute of each device, then the transfers of each.
+  int transfers_of(int device) const { return static_cast<int>(draft_.compute.size()) + device; }
+
+  void append(int work, int sequence) {
+    sequence_[index(work)] = sequence;
+    position_[index(work)] = length_[index(sequence)]++;
+  }
+
+  /// For each send the first compute that waits for its receive; for a give-back its load. An evict
+  /// speaks for itself.
   void find_consumers() {
     const std::vector<Work>& work = draft_.program.work;
     std::vector<int> send_of(work.size(), none);
     for (const Wait& wait : draft_.waits) {
-      if (work[index(wait.work)].lane == Lane::receive) send_of[index(wait.work)] = wait.on;
+      if (!is_message(draft_, wait)) continue;
+      send_of[index(wait.work)] = wait.on;
+      if (work[index(wait.work)].instruction.op == Op::load) consumer_[index(wait.on)] = wait.work;
     }
     for (const Wait& wait : draft_.waits) {
+      if (work[index(wait.work)].lane != Lane::compute) continue;
       if (work[index(wait.on)].lane != Lane::receive) continue;
+      if (work[index(wait.on)].instruction.op == Op::load) continue;
       int& consumer = consumer_[index(send_of[index(wait.on)])];
       if (consumer == none || wait.work < consumer) consumer = wait.work;
     }
@@ -118,22 +141,26 @@ class Certainty {
     }
   }
 
-  int peer_number(int device, int peer) const {
+  int peer_number(int device, int sequence) const {
     const auto& peers = peers_[index(device)];
     const auto found = std::find_if(peers.begin(), peers.end(),
-                                    [&](const Peer& known) { return known.device == peer; });
+                                    [&](const Peer& peer) { return peer.sequence == sequence; });
     return static_cast<int>(found - peers.begin());
   }
 
   void find_peers() {
-    const auto add = [&](int device, int peer) {
+    const auto add = [&](int device, int sequence) {
       auto& peers = peers_[index(device)];
-      if (index(peer_number(device, peer)) == peers.size()) peers.push_back({peer, {}});
+      if (index(peer_number(device, sequence)) == peers.size()) peers.push_back({sequence, {}});
     };
     for (int device = 0; device < draft_.program.devices; ++device) add(device, device);
     for (const Channel& channel : draft_.program.channels) {
-      add(draft_.program.chunks[index(channel.from)].device,
-          draft_.program.chunks[index(channel.to)].device);
+      const int from = draft_.program.chunks[index(channel.from)].device;
+      const int to = draft_.program.chunks[index(channel.to)].device;
+      add(from, to);
+      if (channel.cargo != Cargo::evicted) continue;
+      const int lender = length_[index(transfers_of(from))] > 0 ? from : to;
+      add(from, transfers_of(lender));
     }
   }
 
@@ -142,10 +169,11 @@ class Certainty {
     rows.reserve(draft_.waits.size());
     for (const Wait& wait : draft_.waits) rows.push_back({wait.work, wait.on});
     const Grouped waits = group_by_key(rows, draft_.program.work.size());
-    for (int device = 0; device < draft_.program.devices; ++device) {
-      const std::vector<int> known = known_of(device, waits);
+    for (std::size_t sequence = 0; sequence < length_.size(); ++sequence) {
+      if (length_[sequence] == 0 && sequence >= draft_.compute.size()) continue;
+      const std::vector<int> known = known_of(static_cast<int>(sequence), waits);
       for (std::size_t other = 0; other < peers_.size(); ++other) {
-        const int number = peer_number(static_cast<int>(other), device);
+        const int number = peer_number(static_cast<int>(other), static_cast<int>(sequence));
         if (index(number) == peers_[other].size()) continue;
         for (const int work : beginners_[other]) {
           peers_[other][index(number)].known.push_back(known[index(work)]);
@@ -155,21 +183,20 @@ class Certainty {
   }
 
   /// known_e for all work, in one pass along the global order.
-  std::vector<int> known_of(int device, const Grouped& waits) const {
+  std::vector<int> known_of(int sequence, const Grouped& waits) const {
     const std::vector<Work>& work = draft_.program.work;
     std::vector<int> known(work.size(), none);
     std::vector<int> last_compute(draft_.compute.size(), none);
     const auto after = [&](int i) {
-      const bool own = device_[index(i)] == device && position_[index(i)] != none;
-      return own ? position_[index(i)] : known[index(i)];
+      return sequence_[index(i)] == sequence ? position_[index(i)] : known[index(i)];
     };
     for (std::size_t i = 0; i < work.size(); ++i) {
-      const bool receives = work[i].lane == Lane::receive;
       for (int w = waits.ranges[i].first; w < waits.ranges[i].end; ++w) {
-        const int on = waits.values[index(w)];
-        known[i] = std::max(known[i], receives ? known[index(on)] : after(on));
+        const Wait wait{static_cast<int>(i), waits.values[index(w)]};
+        const bool message = is_message(draft_, wait);
+        known[i] = std::max(known[i], message ? known[index(wait.on)] : after(wait.on));
       }
-      if (position_[i] == none) continue;
+      if (work[i].lane != Lane::compute) continue;
       int& last = last_compute[index(device_[i])];
       if (last != none) known[i] = std::max(known[i], after(last));
       last = static_cast<int>(i);
@@ -179,9 +206,11 @@ class Certainty {
 
   const Draft& draft_;
   std::vector<int> device_;    ///< of each work
-  std::vector<int> position_;  ///< of compute in its device's order
+  std::vector<int> sequence_;  ///< of compute and of transfers
+  std::vector<int> position_;  ///< there
   std::vector<int> consumer_;  ///< of sends
   std::vector<int> row_;       ///< of work that begins a life, among its device's
+  std::vector<int> length_;    ///< of each sequence
   std::vector<std::vector<int>> beginners_;
   std::vector<std::vector<Peer>> peers_;  ///< per device
 };

@@ -15,11 +15,16 @@
 // leaves `saved_for_weight` for W. Where neighbouring stages share a device nothing is sent: the
 // producer writes the consumer's input, and the consumer's backward the producer's output gradient.
 //
+// What is evicted leaves its device from EV to LD and lives with the partner from TI to GB. Without
+// training, input and what is saved end with the forward. Old versions of the weights that updates
+// on the way leave behind have room for as many as the chunk ever needs at once.
+//
 // A life may begin (end) with whichever of several messages is first (last). The program's tables
 // name the first (last) one in issue order; the arena respects them all.
 
 #include <algorithm>
 
+#include "profiles/error.hpp"
 #include "simulator/lowering/passes.hpp"
 
 namespace stagecraft::lowering {
@@ -33,7 +38,8 @@ MemoryCategory category_of(BufferRole role) {
     case BufferRole::optimizer: return MemoryCategory::optimizer;
     case BufferRole::input:
     case BufferRole::saved:
-    case BufferRole::saved_for_weight: return MemoryCategory::activations;
+    case BufferRole::saved_for_weight:
+    case BufferRole::evicted: return MemoryCategory::activations;
     case BufferRole::output:
     case BufferRole::output_gradient:
     case BufferRole::input_gradient: return MemoryCategory::transfer;
@@ -44,13 +50,36 @@ MemoryCategory category_of(BufferRole role) {
 
 using Works = std::vector<int>;
 
+Bytes all_of(int copies, Bytes bytes) {
+  Bytes product = 0;
+  if (__builtin_mul_overflow(Bytes{copies}, bytes, &product)) fail("lower: needs too much memory");
+  return product;
+}
+
 /// The messages of one chunk and microbatch, each list in issue order.
 struct Messages {
   Works send_activation;
   Works receive_activation;
   Works send_gradient;
   Works receive_gradient;
+  Works evict;
+  Works take_in;
+  Works give_back;
+  Works load;
 };
+
+Works& list_of(Messages& messages, Op op) {
+  switch (op) {
+    case Op::send_activation: return messages.send_activation;
+    case Op::receive_activation: return messages.receive_activation;
+    case Op::send_gradient: return messages.send_gradient;
+    case Op::evict: return messages.evict;
+    case Op::take_in: return messages.take_in;
+    case Op::give_back: return messages.give_back;
+    case Op::load: return messages.load;
+    default: return messages.receive_gradient;
+  }
+}
 
 class BufferMaker {
  public:
@@ -65,6 +94,7 @@ class BufferMaker {
     for (int chunk = 0; chunk < chunks; ++chunk) {
       for (int m = 0; m < draft_.program.microbatches; ++m) {
         if (passage(draft_, chunk, m).forward) make_microbatch(chunk, m);
+        make_evicted(chunk, m);
       }
     }
   }
@@ -73,10 +103,7 @@ class BufferMaker {
   void note(const Work& work, int i) {
     if (!work.channel) return;
     Messages& messages = messages_of(work.chunk, work.instruction.microbatch);
-    if (work.instruction.op == Op::send_activation) messages.send_activation.push_back(i);
-    if (work.instruction.op == Op::receive_activation) messages.receive_activation.push_back(i);
-    if (work.instruction.op == Op::send_gradient) messages.send_gradient.push_back(i);
-    if (work.instruction.op == Op::receive_gradient) messages.receive_gradient.push_back(i);
+    list_of(messages, work.instruction.op).push_back(i);
   }
 
   Messages& messages_of(int chunk, int microbatch) {
@@ -108,14 +135,30 @@ class BufferMaker {
     return static_cast<int>(draft_.program.buffers.size()) - 1;
   }
 
+  void keep(int chunk, BufferRole role, MemoryCategory category, Bytes bytes) {
+    if (bytes == 0) return;
+    const int buffer = add(role, chunk, 0, bytes);
+    draft_.program.buffers[index(buffer)].category = category;
+    draft_.program.resident.push_back(buffer);
+  }
+
   void make_resident(int chunk) {
     const ChunkMemory& memory = memory_of(chunk);
-    const auto keep = [&](BufferRole role, Bytes bytes) {
-      if (bytes > 0) draft_.program.resident.push_back(add(role, chunk, 0, bytes));
-    };
-    keep(BufferRole::parameters, memory.parameters);
-    keep(BufferRole::gradients, memory.gradients);
-    keep(BufferRole::optimizer, memory.optimizer);
+    const int older = draft_.versions_held[index(chunk)] - 1;
+    keep(chunk, BufferRole::parameters, MemoryCategory::parameters, memory.parameters);
+    keep(chunk, BufferRole::parameters, MemoryCategory::weight_versions,
+         all_of(older, memory.parameters));
+    if (!draft_.program.trains) return;
+    keep(chunk, BufferRole::gradients, MemoryCategory::gradients, memory.gradients);
+    keep(chunk, BufferRole::optimizer, MemoryCategory::optimizer, memory.optimizer);
+  }
+
+  void live(BufferRole role, int chunk, int microbatch, Bytes bytes, const Works& from,
+            const Works& until) {
+    if (bytes == 0 || from.empty() || until.empty()) return;
+    const int buffer = add(role, chunk, microbatch, bytes);
+    for (const int work : from) draft_.begins.push_back({buffer, work});
+    for (const int work : until) draft_.ends.push_back({buffer, work});
   }
 
   void make_microbatch(int chunk, int microbatch) {
@@ -123,40 +166,68 @@ class BufferMaker {
     const Passage& here = passage(draft_, chunk, microbatch);
     const Messages& messages = messages_of(chunk, microbatch);
     const int forward = *here.forward;
-    const int backward = *here.backward;
-    const auto live = [&](BufferRole role, Bytes bytes, const Works& from, const Works& until) {
-      if (bytes == 0 || from.empty() || until.empty()) return;
-      const int buffer = add(role, chunk, microbatch, bytes);
-      for (const int work : from) draft_.begins.push_back({buffer, work});
-      for (const int work : until) draft_.ends.push_back({buffer, work});
+    const auto lives = [&](BufferRole role, Bytes bytes, const Works& from, const Works& until) {
+      live(role, chunk, microbatch, bytes, from, until);
     };
 
-    live(BufferRole::input, memory.input, input_arrives(chunk, microbatch),
-         {here.weight.value_or(backward)});
-    if (here.recompute) live(BufferRole::workspace, memory.saved, {forward}, {forward});
-    live(BufferRole::saved, memory.saved, {here.recompute.value_or(forward)}, {backward});
-    if (here.weight) {
-      live(BufferRole::saved_for_weight, memory.saved_for_weight, {backward}, {*here.weight});
+    lives(BufferRole::input, memory.input, input_arrives(chunk, microbatch),
+          {here.weight.value_or(here.backward.value_or(forward))});
+    if (here.recompute || !here.backward) {
+      lives(BufferRole::workspace, memory.saved, {forward}, {forward});
     }
-    live(BufferRole::output, memory.output, {forward}, messages.send_activation);
-    live(BufferRole::output_gradient, memory.output, gradient_arrives(chunk, microbatch),
-         {backward});
-    live(BufferRole::input_gradient, memory.input, {backward}, messages.send_gradient);
+    if (here.backward) {
+      const Works saves{here.recompute.value_or(forward)};
+      const Works away = messages.evict.empty() ? Works{*here.backward} : messages.evict;
+      lives(BufferRole::saved, memory.saved, saves, away);
+      lives(BufferRole::saved, memory.saved, messages.load, {*here.backward});
+    }
+    if (here.weight) {
+      lives(BufferRole::saved_for_weight, memory.saved_for_weight, {*here.backward},
+            {*here.weight});
+    }
+    lives(BufferRole::output, memory.output, {forward}, messages.send_activation);
+    if (here.backward) {
+      lives(BufferRole::output_gradient, memory.output, gradient_arrives(chunk, microbatch),
+            {*here.backward});
+      lives(BufferRole::input_gradient, memory.input, {*here.backward}, messages.send_gradient);
+    }
     for (const std::optional<int>& work :
          {here.forward, here.recompute, here.backward, here.weight}) {
-      if (work) live(BufferRole::workspace, memory.workspace, {*work}, {*work});
+      if (work) lives(BufferRole::workspace, memory.workspace, {*work}, {*work});
     }
   }
 
+  /// What this chunk's device keeps for its partner.
+  void make_evicted(int chunk, int microbatch) {
+    const Messages& messages = messages_of(chunk, microbatch);
+    if (messages.take_in.empty()) return;
+    const Work& arrival = draft_.program.work[index(messages.take_in.front())];
+    live(BufferRole::evicted, chunk, microbatch,
+         draft_.program.channels[index(*arrival.channel)].bytes, messages.take_in,
+         messages.give_back);
+  }
+
   /// What writes the input: receives, the stage before on this device, or (stage 0) the forward,
-  /// from the data set.
+  /// from the data set, unless an earlier microbatch's output is fed back.
   Works input_arrives(int chunk, int microbatch) {
+    if (draft_.program.chunks[index(chunk)].stage == 0) return first_input(chunk, microbatch);
     if (const auto before = local_chunk(chunk, -1)) {
       return {*passage(draft_, *before, microbatch).forward};
     }
     const Works& receives = messages_of(chunk, microbatch).receive_activation;
     if (receives.empty()) return {*passage(draft_, chunk, microbatch).forward};
     return receives;
+  }
+
+  Works first_input(int chunk, int microbatch) {
+    const int source = microbatch - draft_.program.feedback;
+    if (draft_.program.feedback == 0 || source < 0) {
+      return {*passage(draft_, chunk, microbatch).forward};
+    }
+    const Works& receives = messages_of(chunk, source).receive_activation;
+    if (!receives.empty()) return receives;
+    const int replica = draft_.program.chunks[index(chunk)].replica;
+    return {*passage(draft_, draft_.chunks_of_stage.back()[index(replica)], source).forward};
   }
 
   /// What writes the gradient of the output; nothing does at the last stage.

@@ -13,6 +13,21 @@ bool takes_part(const Draft& draft, const Chunk& chunk, int microbatch) {
          microbatch % chunk.replicas == chunk.replica;
 }
 
+bool is_message(const Draft& draft, const Wait& wait) {
+  const Work& receive = draft.program.work[index(wait.work)];
+  const Work& send = draft.program.work[index(wait.on)];
+  return is_receive(receive.instruction.op) && is_send(send.instruction.op) &&
+         receive.channel == send.channel;
+}
+
+int updates(const Program& program) {
+  return program.trains ? program.microbatches / update_interval(program) : 0;
+}
+
+int update_interval(const Program& program) {
+  return program.weights == WeightPolicy::flush ? program.microbatches : program.update_every;
+}
+
 bool same_device(const Schedule& schedule, int stage, int other) {
   return schedule.device_of_stage[index(stage)] == schedule.device_of_stage[index(other)];
 }

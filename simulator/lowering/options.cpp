@@ -1,5 +1,6 @@
 // Do the options fit the schedule? Everything later relies on the answer.
 
+#include <algorithm>
 #include <string>
 
 #include "profiles/error.hpp"
@@ -99,6 +100,44 @@ void require_ties(const Schedule& schedule, const LowerOptions& options) {
   }
 }
 
+/// What updates on the way do not go together with.
+void require_flush(const Schedule& schedule, const LowerOptions& options) {
+  if (schedule.weights == WeightPolicy::flush) return;
+  if (!options.ties.empty()) {
+    fail("lower: stages ", options.ties.front().owner, " and ", options.ties.front().user,
+         " share weights, but ", schedule.name,
+         " updates them at different times; use a schedule that flushes");
+  }
+  if (options.replica_policy == ReplicaPolicy::split) return;
+  for (int stage = 0; stage < schedule.stages; ++stage) {
+    const int replicas = replica_count(options, stage);
+    if (replicas == 1) continue;
+    fail("lower: the ", replicas, " replicas of stage ", stage, " take turns at microbatches, but ",
+         schedule.name, " needs the gradients of all of them for each update; use \"split\"");
+  }
+}
+
+/// Partners have as many replicas, so that each has its own; and what they keep exists.
+void require_partners(const Schedule& schedule, const LowerOptions& options) {
+  for (int device = 0; device < static_cast<int>(schedule.devices.size()); ++device) {
+    for (const Instruction& instruction : schedule.devices[index(device)]) {
+      if (instruction.op != Op::evict) continue;
+      const int stage = instruction.stage;
+      const auto& homes = schedule.device_of_stage;
+      const auto home = std::find(homes.begin(), homes.end(), partner_of(schedule, device));
+      const int partner = static_cast<int>(home - homes.begin());
+      if (replica_count(options, stage) != replica_count(options, partner)) {
+        fail("lower: stage ", stage, " has ", replica_count(options, stage),
+             " replicas, but stage ", partner, ", which is to keep its activations, has ",
+             replica_count(options, partner));
+      }
+      if (!options.recompute.empty() && options.recompute[index(stage)] == Recompute::full) {
+        fail("lower: stage ", stage, " recomputes, so it has no activations to evict; use 1f1b");
+      }
+    }
+  }
+}
+
 }  // namespace
 
 void require_fitting(const Schedule& schedule, const LowerOptions& options) {
@@ -109,6 +148,8 @@ void require_fitting(const Schedule& schedule, const LowerOptions& options) {
   require_rows(schedule, options);
   require_memory(schedule, options);
   require_ties(schedule, options);
+  require_flush(schedule, options);
+  require_partners(schedule, options);
 }
 
 }  // namespace stagecraft::lowering

@@ -26,6 +26,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <numeric>
 #include <tuple>
 
@@ -65,14 +66,13 @@ std::vector<int> operations(const Draft& draft) {
   std::vector<int> operation(work.size());
   std::iota(operation.begin(), operation.end(), 0);
   for (const Wait& wait : draft.waits) {
-    if (work[index(wait.work)].lane == Lane::receive) operation[index(wait.work)] = wait.on;
+    if (is_message(draft, wait)) operation[index(wait.work)] = wait.on;
   }
-  std::vector<int> first_member(draft.program.groups.size(), -1);
+  std::map<std::pair<int, int>, int> first_member;  // by group and microbatch
   for (std::size_t i = 0; i < work.size(); ++i) {
     if (!work[i].group) continue;
-    int& first = first_member[index(*work[i].group)];
-    if (first < 0) first = static_cast<int>(i);
-    operation[i] = first;
+    const std::pair key(*work[i].group, work[i].instruction.microbatch);
+    operation[i] = first_member.try_emplace(key, static_cast<int>(i)).first->second;
   }
   return operation;
 }

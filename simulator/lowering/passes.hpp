@@ -46,7 +46,9 @@ struct Draft {
   std::vector<std::vector<int>> compute;             ///< per device: compute work in order
   std::vector<Passage> passages;                     ///< see `passage`
   std::vector<Wait> waits;                           ///< in any order
-  std::vector<std::vector<int>> gradients_complete;  ///< per chunk: what its update waits for
+  std::vector<std::vector<int>> gradients_complete;  ///< [chunk × updates + update]: what the
+                                                     ///< chunk's update waits for
+  std::vector<int> versions_held;  ///< per chunk: versions of its weights it needs at once, at most
   std::vector<KeyedValue> begins;  ///< (buffer, work): its life begins with the first of these
   std::vector<KeyedValue> ends;    ///< (buffer, work): and ends with the last of these
 };
@@ -65,13 +67,16 @@ void add_recomputation(Draft& draft);
 /// Sends and receives between stages on different devices, and the waits that hand data on.
 void add_transfers(Draft& draft);
 
+/// What the schedule moves to a partner's memory and back.
+void add_evictions(Draft& draft);
+
 /// Gradients summed over replicas, then over tied stages.
 void add_reductions(Draft& draft);
 
-/// One optimizer step per chunk, after everything its device computes.
+/// The optimizer's steps of each chunk.
 void add_updates(Draft& draft);
 
-/// Which version of its weights each instruction meets.
+/// Which version of its weights each instruction meets, and how many a chunk must keep.
 void name_versions(Draft& draft);
 
 /// Renumbers all work in one global order, and merges it into the devices' issue order.
@@ -109,6 +114,14 @@ inline void add_wait(Draft& draft, int work, int on) {
 /// Whether the chunk takes part in the microbatch: always under `split`, in turn under
 /// `round_robin`.
 bool takes_part(const Draft& draft, const Chunk& chunk, int microbatch);
+
+/// Whether this is a receive's wait for its own send.
+bool is_message(const Draft& draft, const Wait& wait);
+
+/// Updates of each chunk, and the microbatches of each: one of all of them when weights are
+/// flushed.
+int updates(const Program& program);
+int update_interval(const Program& program);
 
 /// Whether both stages live on the same pipeline device.
 bool same_device(const Schedule& schedule, int stage, int other);

@@ -51,6 +51,7 @@ void note(Passage& passage, Op op, int work) {
 }
 
 void add_compute(Draft& draft, const Instruction& instruction) {
+  if (!is_compute(instruction.op)) return;
   for (const int chunk : draft.chunks_of_stage[index(instruction.stage)]) {
     const Chunk& place = draft.program.chunks[index(chunk)];
     if (!takes_part(draft, place, instruction.microbatch)) continue;

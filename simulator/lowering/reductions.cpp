@@ -1,6 +1,7 @@
 // Gradients summed over replicas (G), and over stages that hold copies of the same weights (T).
 //
-// A chunk's G may start right after its last backward, while its device goes on with other chunks.
+// Once for each update. A chunk's G may start right after its last backward, while its device goes
+// on with other chunks.
 // T follows the G of all its members. Tied stages on one device need no message: their updates just
 // wait for both gradients.
 
@@ -10,33 +11,44 @@ namespace stagecraft::lowering {
 
 namespace {
 
-/// Per chunk, the work after which its gradient is complete, so far.
+/// Per update (see Draft::gradients_complete), the work after which its gradient is complete, so
+/// far.
 using Completion = std::vector<std::vector<int>>;
 
-/// The last B or W of each chunk in its device's order; none for a replica that never had a turn.
+std::size_t place_of(const Draft& draft, int chunk, int update) {
+  return index(chunk) * index(updates(draft.program)) + index(update);
+}
+
+/// The last B or W for each update in its device's order; none for a replica that never had a turn.
 Completion last_backwards(const Draft& draft) {
-  Completion last(draft.program.chunks.size());
+  Completion last(draft.program.chunks.size() * index(updates(draft.program)));
   for (const auto& order : draft.compute) {
     for (const int item : order) {
       const Work& work = draft.program.work[index(item)];
-      if (is_backward(work.instruction.op)) last[index(work.chunk)] = {item};
+      if (!is_backward(work.instruction.op)) continue;
+      const int update = work.instruction.microbatch / update_interval(draft.program);
+      last[place_of(draft, work.chunk, update)] = {item};
     }
   }
   return last;
 }
 
-/// The group's work, one item per member; afterwards the members' gradients are complete when it
-/// has ended.
+/// The group's work for each update, one item per member; afterwards the members' gradients are
+/// complete when it has ended.
 void add_collective(Draft& draft, Op op, const std::vector<int>& chunks, Bytes bytes,
                     Completion& completion) {
   const int group = static_cast<int>(draft.program.groups.size());
   draft.program.groups.push_back({.op = op, .chunks = chunks, .bytes = bytes});
-  for (const int chunk : chunks) {
-    const int stage = draft.program.chunks[index(chunk)].stage;
-    const int work = add_work(draft, {op, stage, draft.program.microbatches - 1}, chunk);
-    draft.program.work[index(work)].group = group;
-    for (const int on : completion[index(chunk)]) add_wait(draft, work, on);
-    completion[index(chunk)] = {work};
+  for (int update = 0; update < updates(draft.program); ++update) {
+    const int microbatch = (update + 1) * update_interval(draft.program) - 1;
+    for (const int chunk : chunks) {
+      const int stage = draft.program.chunks[index(chunk)].stage;
+      const int work = add_work(draft, {op, stage, microbatch}, chunk);
+      draft.program.work[index(work)].group = group;
+      std::vector<int>& complete = completion[place_of(draft, chunk, update)];
+      for (const int on : complete) add_wait(draft, work, on);
+      complete = {work};
+    }
   }
 }
 
@@ -51,7 +63,7 @@ void reduce_tie(Draft& draft, const StageTie& tie, Completion& completion) {
   add_collective(draft, Op::reduce_tied, members, tie.bytes, completion);
 }
 
-/// Both copies are complete when both gradients are.
+/// Both copies are complete when both gradients are. (Ties imply a flush: one update.)
 void join_tie(const Draft& draft, const StageTie& tie, Completion& completion) {
   const std::vector<int>& owners = draft.chunks_of_stage[index(tie.owner)];
   const std::vector<int>& users = draft.chunks_of_stage[index(tie.user)];
@@ -66,6 +78,7 @@ void join_tie(const Draft& draft, const StageTie& tie, Completion& completion) {
 }  // namespace
 
 void add_reductions(Draft& draft) {
+  if (!draft.program.trains) return;
   Completion completion = last_backwards(draft);
   for (int stage = 0; stage < draft.program.stages; ++stage) {
     const std::vector<int>& chunks = draft.chunks_of_stage[index(stage)];

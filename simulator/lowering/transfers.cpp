@@ -8,6 +8,9 @@
 //
 // so a forward may wait for several receives. Under `round_robin` whole microbatches go to
 // whoever's turn it is.
+//
+// Where outputs are fed back, the message of microbatch k from the last stage to the first is what
+// the forward of microbatch k + feedback waits for.
 
 #include <algorithm>
 
@@ -92,6 +95,7 @@ void add_messages(Draft& draft, int channel_index) {
 
 void connect_devices(Draft& draft, int stage) {
   for (const Cargo cargo : {Cargo::activation, Cargo::gradient}) {
+    if (cargo == Cargo::gradient && !draft.program.trains) break;
     for (const int before : draft.chunks_of_stage[index(stage)]) {
       for (const int after : draft.chunks_of_stage[index(stage + 1)]) {
         if (!meet(draft, draft.program.chunks[index(before)], draft.program.chunks[index(after)])) {
@@ -114,7 +118,7 @@ void connect_locally(Draft& draft, int stage) {
       const Passage& earlier = passage(draft, before[replica], m);
       const Passage& later = passage(draft, after[replica], m);
       add_wait(draft, *later.forward, *earlier.forward);
-      give_gradient(draft, earlier, *later.backward);
+      if (later.backward) give_gradient(draft, earlier, *later.backward);
     }
   }
 }
@@ -122,10 +126,42 @@ void connect_locally(Draft& draft, int stage) {
 /// F before R before B, I before W. The compute lane keeps this order anyway; waits say it to
 /// whoever asks.
 void connect_own_work(Draft& draft, const Passage& passage) {
-  if (!passage.forward) return;
+  if (!passage.forward || !passage.backward) return;
   if (passage.recompute) add_wait(draft, *passage.recompute, *passage.forward);
   add_wait(draft, *passage.backward, passage.recompute.value_or(*passage.forward));
   if (passage.weight) add_wait(draft, *passage.weight, *passage.backward);
+}
+
+/// Microbatches whose output one chunk hands to the other, as the input of a later pass.
+std::vector<int> fed_back(const Draft& draft, const Chunk& from, const Chunk& to) {
+  std::vector<int> microbatches;
+  const int later = draft.program.feedback;
+  for (int m = 0; m + later < draft.program.microbatches; ++m) {
+    if (takes_part(draft, from, m) && takes_part(draft, to, m + later)) microbatches.push_back(m);
+  }
+  return microbatches;
+}
+
+void feed_back(Draft& draft, int last, int first) {
+  const Chunk from = draft.program.chunks[index(last)];
+  const Chunk to = draft.program.chunks[index(first)];
+  const bool local = from.device == to.device;
+  const std::vector<int> microbatches = fed_back(draft, from, to);
+  if (microbatches.empty() || common_rows(from, to).size() <= 0) return;
+  const int channel = local ? 0 : add_channel(draft, last, first, Cargo::activation);
+  for (const int m : microbatches) {
+    const int made = *passage(draft, last, m).forward;
+    const int used = *passage(draft, first, m + draft.program.feedback).forward;
+    add_wait(draft, used, local ? made : add_message(draft, channel, m, made));
+  }
+}
+
+/// From the last stage around to the first.
+void close_circle(Draft& draft) {
+  if (draft.program.feedback == 0) return;
+  for (const int last : draft.chunks_of_stage.back()) {
+    for (const int first : draft.chunks_of_stage.front()) feed_back(draft, last, first);
+  }
 }
 
 }  // namespace
@@ -139,6 +175,7 @@ void add_transfers(Draft& draft) {
       connect_devices(draft, stage);
     }
   }
+  close_circle(draft);
 }
 
 }  // namespace stagecraft::lowering

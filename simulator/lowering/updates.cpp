@@ -1,8 +1,9 @@
-// The optimizer's step of each chunk, and the weight versions around it.
+// The optimizer's steps of each chunk.
 //
-// Updates stand at the end of their device's compute order, in the order in which the chunks finish
-// their backwards: an update that waits for a reduction would otherwise hold up the backwards of
-// the device's other chunks.
+// With a flush there is one, and updates stand at the end of their device's compute order, in the
+// order in which the chunks finish their backwards: an update that waits for a reduction would
+// otherwise hold up the backwards of the device's other chunks. Without a flush each stands right
+// after the last backward of its batch: the next forward is to meet its weights.
 
 #include <algorithm>
 
@@ -31,26 +32,49 @@ std::vector<std::vector<int>> chunks_by_completion(const Draft& draft) {
   return chunks;
 }
 
-}  // namespace
+/// The chunk's n-th update, once its gradient is complete.
+int add_update(Draft& draft, int chunk, int n) {
+  const int microbatch = (n + 1) * update_interval(draft.program) - 1;
+  const int stage = draft.program.chunks[index(chunk)].stage;
+  const int update = add_work(draft, {Op::update, stage, microbatch}, chunk);
+  const std::size_t place = index(chunk) * index(updates(draft.program)) + index(n);
+  for (const int on : draft.gradients_complete[place]) add_wait(draft, update, on);
+  return update;
+}
 
-void add_updates(Draft& draft) {
+void update_at_the_end(Draft& draft) {
   for (const auto& chunks : chunks_by_completion(draft)) {
     for (const int chunk : chunks) {
-      const Chunk& place = draft.program.chunks[index(chunk)];
-      const int update =
-          add_work(draft, {Op::update, place.stage, draft.program.microbatches - 1}, chunk);
-      for (const int on : draft.gradients_complete[index(chunk)]) add_wait(draft, update, on);
-      draft.compute[index(place.device)].push_back(update);
+      const int device = draft.program.chunks[index(chunk)].device;
+      draft.compute[index(device)].push_back(add_update(draft, chunk, 0));
     }
   }
 }
 
-/// Flush: every microbatch meets the weights the program starts with, and the update makes the next
-/// ones.
-void name_versions(Draft& draft) {
-  for (Work& work : draft.program.work) {
-    work.weight_version = work.instruction.op == Op::update ? 1 : 0;
+void update_on_the_way(Draft& draft) {
+  std::vector<int> backwards(draft.program.chunks.size(), 0);
+  for (std::vector<int>& order : draft.compute) {
+    std::vector<int> extended;
+    for (const int item : order) {
+      extended.push_back(item);
+      const Work& work = draft.program.work[index(item)];
+      const Op op = work.instruction.op;
+      if (op != Op::backward && op != Op::backward_weight) continue;
+      const int chunk = work.chunk;
+      const int done = ++backwards[index(chunk)];
+      if (done % update_interval(draft.program) != 0) continue;
+      extended.push_back(add_update(draft, chunk, done / update_interval(draft.program) - 1));
+    }
+    order = std::move(extended);
   }
+}
+
+}  // namespace
+
+void add_updates(Draft& draft) {
+  if (!draft.program.trains) return;
+  if (draft.program.weights == WeightPolicy::flush) return update_at_the_end(draft);
+  update_on_the_way(draft);
 }
 
 }  // namespace stagecraft::lowering

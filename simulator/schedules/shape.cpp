@@ -13,6 +13,9 @@ void require_counts(std::string_view schedule, const ScheduleShape& shape) {
   require_positive("devices", shape.devices);
   require_positive("microbatches", shape.microbatches);
   require_positive("virtual stages", shape.virtual_stages);
+  if (shape.decode_steps != 0 && schedule != "inference") {
+    fail_usage(schedule, ": trains, so it has no decode steps; leave them away, or use inference");
+  }
 }
 
 void refuse_virtual_stages(std::string_view schedule, const ScheduleShape& shape,

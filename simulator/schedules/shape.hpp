@@ -8,7 +8,8 @@
 
 namespace stagecraft {
 
-/// Throws Error (usage) unless there are devices, microbatches and virtual stages.
+/// Throws Error (usage) unless there are devices, microbatches and virtual stages, and no decode
+/// steps where nothing is decoded.
 void require_counts(std::string_view schedule, const ScheduleShape& shape);
 
 /// Each throws Error (usage) when the shape sets what this schedule has no use for: ignoring it

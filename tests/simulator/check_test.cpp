@@ -273,6 +273,7 @@ TEST_CASE("check: every schedule is safe once lowered, for all small shapes") {
         continue;  // outside of the schedule's constraints
       }
       for (const Recompute recompute : {Recompute::none, Recompute::full}) {
+        if (kind.generate == bpipe && recompute == Recompute::full) continue;  // nothing to evict
         setting.recompute = recompute;
         const CheckReport report = check(lowered(setting, *schedule));
         INFO(kind.name << " p=" << devices << " m=" << microbatches << "\n"

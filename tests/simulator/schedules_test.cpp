@@ -292,7 +292,7 @@ TEST_CASE("a schedule with work missing, doubled, misplaced or out of order is i
 
   Schedule foreign = good;
   foreign.devices[0].push_back({Op::update, 0, 0});
-  CHECK_THROWS_WITH(validate(foreign), ContainsSubstring("only F, B, I, W and R"));
+  CHECK_THROWS_WITH(validate(foreign), ContainsSubstring("only F, B, I, W, R, EV and LD"));
 
   Schedule half = good;
   half.devices[1] = {
