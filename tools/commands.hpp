@@ -33,7 +33,8 @@ inline constexpr std::array commands{
             "stagecraft plan gpt2-1558m 8xa100 --batch 64 --schedule 1f1b,gpipe --json",
             declare_plan},
     Command{"check", "prove a plan or schedule safe, or say why not",
-            "stagecraft check plan.json\nstagecraft check 1f1b --stages 4 --microbatches 8",
+            "stagecraft check plan.json\nstagecraft check 1f1b --stages 4 --microbatches 8\n"
+            "stagecraft check schedule.csv",
             declare_check},
     Command{"simulate", "predict a plan's or schedule's timeline, bubble and memory",
             "stagecraft simulate plan.json\n"
@@ -50,9 +51,10 @@ inline constexpr std::array commands{
         "compare", "predicted against measured, or plans against each other",
         "stagecraft compare plan.json run.trace.json\nstagecraft compare plan.json other.plan.json",
         declare_compare},
-    Command{"schedule", "list the schedules, or show the order of one",
+    Command{"schedule", "list the schedules, show the order of one, or prove it safe",
             "stagecraft schedule list\nstagecraft schedule show interleaved --stages 4 "
-            "--microbatches 8 --virtual 2",
+            "--microbatches 8 --virtual 2\nstagecraft schedule show zb-v --stages 4 "
+            "--format torch -o zbv.csv\nstagecraft schedule check zbv.csv",
             declare_schedule},
     Command{"model", "list the built-in models, or show one layer by layer",
             "stagecraft model list\nstagecraft model show gpt2-124m\nstagecraft model show "

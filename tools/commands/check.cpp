@@ -4,20 +4,16 @@
 #include "simulator/check.hpp"
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "planner/predict.hpp"
-#include "simulator/lower.hpp"
-#include "simulator/schedules.hpp"
+#include "tools/check_report.hpp"
 #include "tools/commands.hpp"
+#include "tools/schedule_argument.hpp"
 #include "tools/shape_options.hpp"
 
 namespace stagecraft {
 namespace {
-
-using nlohmann::ordered_json;
 
 struct CheckArguments {
   std::string subject;
@@ -25,24 +21,15 @@ struct CheckArguments {
   int microbatches = 8;
 };
 
-ordered_json finding_json(const Finding& finding) {
-  return {{"rule", finding.rule},
-          {"message", finding.message},
-          {"device", finding.device},
-          {"instruction", to_string(finding.instruction)},
-          {"cycle", finding.cycle}};
+/// Standard input is a plan's; `schedule check -` reads a schedule.
+bool is_plan(const std::string& subject) {
+  if (subject == "-" || subject.ends_with(".json")) return true;
+  return std::filesystem::exists(subject) && !is_schedule_file(subject);
 }
 
-bool names_a_schedule(const std::string& subject) {
-  if (std::filesystem::exists(subject) || subject == "-" || subject.ends_with(".json"))
-    return false;
-  find_schedule(subject);
-  return true;
-}
-
-CheckReport check_schedule(const CheckArguments& arguments) {
-  const ScheduleKind& kind = find_schedule(arguments.subject);
-  return check(lower(kind.generate(shape_from(arguments.shape, kind, arguments.microbatches))));
+CheckReport check_schedule(Console& console, const CheckArguments& arguments) {
+  return check(
+      lower(find_schedule(console, arguments.subject, arguments.shape, arguments.microbatches)));
 }
 
 CheckReport check_plan(Console& console, const std::string& path) {
@@ -56,36 +43,11 @@ CheckReport check_plan(Console& console, const std::string& path) {
   return report;
 }
 
-std::string report_text(const CheckReport& report, bool unicode) {
-  std::string text;
-  for (const std::string& proved : report.proved)
-    text += concat(unicode ? " ✔ " : " ok ", proved, "\n");
-  for (const Finding& finding : report.findings) {
-    text += concat(unicode ? " ✗ " : " NO ", finding.rule, ": ", finding.message, "\n");
-    for (const std::string& wait : finding.cycle) text += "     " + wait + "\n";
-  }
-  return text;
-}
-
-int report_on(Console& console, const CheckReport& report) {
-  ordered_json findings = ordered_json::array();
-  for (const Finding& finding : report.findings) findings.push_back(finding_json(finding));
-  const ordered_json result{
-      {"safe", report.safe()}, {"proved", report.proved}, {"findings", std::move(findings)}};
-  console.print(report_text(report, console.unicode()));
-  if (report.safe()) {
-    console.result(result);
-    return 0;
-  }
-  return console.error(
-      Error(ErrorKind::check, concat("not safe: ", report.findings.front().message)), &result);
-}
-
 }  // namespace
 
 Action declare_check(CLI::App& app) {
   auto arguments = std::make_shared<CheckArguments>();
-  app.add_option("subject", arguments->subject, "A plan, or a schedule's name")
+  app.add_option("subject", arguments->subject, "A plan, a schedule's name, or its torch CSV")
       ->type_name("PLAN|SCHEDULE")
       ->required();
   declare_shape(app, arguments->shape);
@@ -93,9 +55,9 @@ Action declare_check(CLI::App& app) {
       ->type_name("M")
       ->check(CLI::Range(1, 10'000'000));
   return [arguments](Console& console) {
-    return report_on(console, names_a_schedule(arguments->subject)
-                                  ? check_schedule(*arguments)
-                                  : check_plan(console, arguments->subject));
+    return show_report(console, is_plan(arguments->subject)
+                                    ? check_plan(console, arguments->subject)
+                                    : check_schedule(console, *arguments));
   };
 }
 

@@ -1,14 +1,21 @@
-// stagecraft schedule list | show NAME: what schedules there are, and the order one gives to each
-// device.
+// stagecraft schedule list | show SCHEDULE | check SCHEDULE: what schedules there are, the order
+// one gives to each device in several formats, and whether it is safe.
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "profiles/json.hpp"
 #include "profiles/text.hpp"
+#include "simulator/check.hpp"
 #include "simulator/draw.hpp"
+#include "simulator/draw_svg.hpp"
 #include "simulator/schedules.hpp"
+#include "simulator/simulate.hpp"
+#include "simulator/torch_csv.hpp"
+#include "tools/check_report.hpp"
 #include "tools/commands.hpp"
+#include "tools/schedule_argument.hpp"
 #include "tools/shape_options.hpp"
 #include "tools/table.hpp"
 
@@ -20,6 +27,7 @@ using nlohmann::ordered_json;
 struct ScheduleArguments {
   std::string what = "list";
   std::string name;
+  std::string format;
   ShapeOptions shape;
   int microbatches = 8;
 };
@@ -56,19 +64,54 @@ ordered_json schedule_json(const Schedule& schedule) {
           {"stages", schedule.stages},
           {"microbatches", schedule.microbatches},
           {"device_of_stage", schedule.device_of_stage},
+          {"pipes", schedule.pipes},
+          {"sequence_chunks", schedule.sequence_chunks},
           {"peak_in_flight", peak_in_flight(schedule)},
-          {"devices", std::move(devices)}};
+          {"devices", std::move(devices)},
+          {"fused", schedule.fused}};
+}
+
+/// The timeline of F = 1, B = 2, I = W = R = 1 for each stage, in milliseconds.
+std::string unit_drawing(const Program& program) {
+  constexpr Duration unit = std::chrono::milliseconds(1);
+  const Costs costs = uniform(program, {.forward = unit,
+                                        .backward = 2 * unit,
+                                        .backward_input = unit,
+                                        .backward_weight = unit,
+                                        .recompute = unit});
+  return draw_svg(simulate(program, costs), {.unit = unit});
+}
+
+std::string formatted(Console& console, const std::string& format, const TorchSchedule& given) {
+  const Schedule& schedule = given.schedule;
+  DrawOptions drawing = console.drawing();
+  if (format == "json") return to_text(schedule_json(schedule));
+  if (format == "svg") return unit_drawing(lower(given));
+  if (format == "unicode" || format == "ascii") {
+    drawing.unicode = format == "unicode";
+    return draw(schedule, drawing);
+  }
+  if (const std::string caveat = torch_caveat(schedule); !caveat.empty()) console.note(caveat);
+  return write_torch_csv(schedule,
+                         format == "torch" ? TorchForm::compute_only : TorchForm::compute_comms);
+}
+
+TorchSchedule given_schedule(Console& console, const ScheduleArguments& arguments) {
+  if (arguments.name.empty()) {
+    fail_usage("schedule ", arguments.what,
+               " needs a SCHEDULE, a name or a file; see stagecraft schedule list");
+  }
+  return find_schedule(console, arguments.name, arguments.shape, arguments.microbatches);
 }
 
 int show(Console& console, const ScheduleArguments& arguments) {
-  if (arguments.name.empty())
-    fail_usage("schedule show needs a NAME; see stagecraft schedule list");
-  const ScheduleKind& kind = find_schedule(arguments.name);
-  const Schedule schedule =
-      kind.generate(shape_from(arguments.shape, kind, arguments.microbatches));
-  validate(schedule);
-  console.print(draw(schedule, console.drawing()));
-  console.result(schedule_json(schedule));
+  const TorchSchedule given = given_schedule(console, arguments);
+  require_safe(lower(given));
+  std::string format = arguments.format;
+  if (format.empty()) format = console.unicode() ? "unicode" : "ascii";
+  const std::string text = formatted(console, format, given);
+  if (!console.artefact(text)) console.print(text);
+  console.result(schedule_json(given.schedule));
   return 0;
 }
 
@@ -76,16 +119,24 @@ int show(Console& console, const ScheduleArguments& arguments) {
 
 Action declare_schedule(CLI::App& app) {
   auto arguments = std::make_shared<ScheduleArguments>();
-  app.add_option("what", arguments->what, "list or show")
-      ->type_name("list|show")
-      ->check(CLI::IsMember({"list", "show"}));
-  app.add_option("name", arguments->name, "A name or alias")->type_name("NAME");
+  app.add_option("what", arguments->what, "list, show or check")
+      ->type_name("list|show|check")
+      ->check(CLI::IsMember({"list", "show", "check"}));
+  app.add_option("name", arguments->name, "A name, an alias, or a torch CSV")
+      ->type_name("SCHEDULE");
+  app.add_option("--format", arguments->format,
+                 "show: unicode, ascii, torch (compute only), torch-full (with communication), svg "
+                 "(unit costs) or json")
+      ->type_name("F")
+      ->check(CLI::IsMember({"unicode", "ascii", "torch", "torch-full", "svg", "json"}));
   declare_shape(app, arguments->shape);
   app.add_option("--microbatches", arguments->microbatches, "Per iteration (8)")
       ->type_name("M")
       ->check(CLI::Range(1, 10'000'000));
   return [arguments](Console& console) {
-    return arguments->what == "list" ? list(console) : show(console, *arguments);
+    if (arguments->what == "list") return list(console);
+    if (arguments->what == "show") return show(console, *arguments);
+    return show_report(console, check(lower(given_schedule(console, *arguments))));
   };
 }
 

@@ -1,0 +1,30 @@
+#include "tools/schedule_argument.hpp"
+
+#include <filesystem>
+
+#include "profiles/json.hpp"
+
+namespace stagecraft {
+
+bool is_schedule_file(const std::string& word) {
+  if (word == "-" || word.ends_with(".csv")) return true;
+  // Only of regular files can be read twice.
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(word, ignored) && looks_like_torch_csv(read_file(word));
+}
+
+TorchSchedule read_schedule_file(Console& console, const std::string& path,
+                                 const TorchReading& reading) {
+  const std::string content = read_file(path);
+  console.input(path, content_hash(content));
+  return read_torch_csv(content, path == "-" ? "standard input" : path, reading);
+}
+
+TorchSchedule find_schedule(Console& console, const std::string& word, const ShapeOptions& shape,
+                            int microbatches) {
+  if (is_schedule_file(word)) return read_schedule_file(console, word);
+  const ScheduleKind& kind = find_schedule(word);
+  return {.schedule = kind.generate(shape_from(shape, kind, microbatches)), .order = {}};
+}
+
+}  // namespace stagecraft
