@@ -107,7 +107,7 @@ class TrainingRun {
 
   const Training& training_;
   const Program& program_;
-  Recording recording_;
+  RunRecording recording_;
   std::vector<std::unique_ptr<Backend>> backends_;
   std::vector<std::unique_ptr<Interpreter>> interpreters_;
   std::vector<std::unique_ptr<Transport>> transports_;

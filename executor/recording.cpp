@@ -80,21 +80,21 @@ std::vector<Span> spans_of(const Program& program, const StepRecord& record) {
 
 }  // namespace
 
-Recording::Recording(const Program& program, int steps)
+RunRecording::RunRecording(const Program& program, int steps)
     : kept_(index(std::clamp(steps, 1, most_kept)),
             StepRecord{.work = std::vector<Stamp>(program.work.size()),
                        .ranks = std::vector<Stamp>(index(program.devices))}) {}
 
-StepRecord& Recording::step(int step) {
+StepRecord& RunRecording::step(int step) {
   return kept_[index(step) % kept_.size()];
 }
 
-Duration Recording::step_time(int step) const {
+Duration RunRecording::step_time(int step) const {
   const StepRecord& record = kept_[index(step) % kept_.size()];
   return std::ranges::max_element(record.ranks, {}, &Stamp::end)->end - common_start(record);
 }
 
-Timeline Recording::timeline(const Program& program, std::span<const Duration> step_times) const {
+Timeline RunRecording::timeline(const Program& program, std::span<const Duration> step_times) const {
   Timeline timeline{.devices = program.devices,
                     .stages = program.stages,
                     .microbatches = program.microbatches,

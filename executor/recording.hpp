@@ -23,9 +23,9 @@ struct StepRecord {
   std::vector<Stamp> ranks;  ///< from behind the barrier to the end of its last work
 };
 
-class Recording {
+class RunRecording {
  public:
-  Recording(const Program& program, int steps);
+  RunRecording(const Program& program, int steps);
 
   StepRecord& step(int step);
   /// From the common start until the last rank is done. Call between the step's end and the next

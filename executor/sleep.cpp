@@ -282,7 +282,7 @@ class SleepingRun {
 
   const Compiled& compiled_;
   const RunOptions& options_;
-  Recording recording_;
+  RunRecording recording_;
   std::vector<std::unique_ptr<Backend>> backends_;
   std::vector<std::unique_ptr<Sleeper>> sleepers_;
   std::vector<std::unique_ptr<Transport>> transports_;
