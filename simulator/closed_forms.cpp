@@ -1,0 +1,224 @@
+#include "simulator/closed_forms.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace stagecraft {
+
+namespace {
+
+/// The letters of the formulas.
+struct Setting {
+  int p, m, v, group;
+  Duration f, b, i, w, r, c;
+};
+
+using Step = std::optional<Duration> (*)(const Setting&);
+/// Of device r.
+using Peak = std::optional<int> (*)(const Setting&, int r);
+
+constexpr Duration none{0};
+
+// --- Steps --------------------------------------------------------------------------------------
+
+/// What a device does, and the ramps of whole stages at both ends.
+Duration with_ramps(const Setting& s) {
+  return (s.m * s.v + s.p - 1) * (s.f + s.b);
+}
+
+std::optional<Duration> gpipe_step(const Setting& s) {
+  return with_ramps(s) + 2 * (s.p - 1) * s.c;
+}
+
+std::optional<Duration> one_f_one_b_step(const Setting& s) {
+  const int rounds = s.m + s.p - 2;
+  return with_ramps(s) + 2 * (rounds - rounds / s.p) * s.c;
+}
+
+std::optional<Duration> dapple_pb_step(const Setting& s) {
+  if (2 * s.c > s.f + s.b) return {};
+  return with_ramps(s) + 2 * (s.p - 1) * s.c;
+}
+
+std::optional<Duration> interleaved_step(const Setting& s) {
+  if (s.v == 1) return one_f_one_b_step(s);
+  if (s.c == none || s.p == 1) return with_ramps(s);
+  if (s.group != s.p || s.c > std::min(s.f, s.b)) return {};
+  return with_ramps(s) + 2 * (s.p * s.v - 1) * s.c;
+}
+
+std::optional<Duration> looped_bfs_step(const Setting& s) {
+  if (s.m < s.p || s.p * s.c > (s.m - s.p) * std::min(s.f, s.b)) return {};
+  return with_ramps(s) + 2 * (s.p - 1) * s.c;
+}
+
+std::optional<Duration> hanayo_step(const Setting& s) {
+  if (s.f != s.b || s.m != s.p || s.c != none) return {};
+  return s.m * s.v * 2 * s.f + 2 * (s.p - 1) * s.f;
+}
+
+Duration split_work(const Setting& s) {
+  return s.m * s.v * (s.f + s.i + s.w);
+}
+
+std::optional<Duration> zb_h1_step(const Setting& s) {
+  if (s.m < s.p || s.c != none) return {};
+  return split_work(s) + (s.p - 1) * (s.f + std::max(none, s.i - s.w));
+}
+
+std::optional<Duration> zb_h2_step(const Setting& s) {
+  if (s.m < 2 * s.p - 1 || s.c != none) return {};
+  return split_work(s) + (s.p - 1) * std::max(s.f, s.f + s.i - 2 * s.w);
+}
+
+std::optional<Duration> interleaved_zb_step(const Setting& s) {
+  if (s.v == 1) return zb_h1_step(s);
+  if (s.i < s.w || s.c != none) return {};
+  return split_work(s) + (s.p - 1) * (s.f + s.i - s.w);
+}
+
+bool all_equal(const Setting& s) {
+  return s.f == s.i && s.i == s.w && s.c == none;
+}
+
+std::optional<Duration> zb_v_step(const Setting& s) {
+  if (!all_equal(s) || s.m < 2 * s.p - 1) return {};
+  return split_work(s) + (s.p - 1) * s.f;
+}
+
+std::optional<Duration> v_half_step(const Setting& s) {
+  if (!all_equal(s) || s.p % 2 != 0 || s.p < 4 || s.m < 2 * s.p) return {};
+  return split_work(s) + (3 * s.p - 7) * s.f;
+}
+
+std::optional<Duration> decoupled_recompute_step(const Setting& s) {
+  if (s.p < 2 || s.r != s.f || s.f > s.b || s.c != none) return {};
+  return with_ramps(s) + std::max(0, s.m - 2) * s.f;
+}
+
+// --- Peaks --------------------------------------------------------------------------------------
+
+std::optional<int> everything(const Setting& s, int) {
+  return s.m * s.v;
+}
+std::optional<int> one_f_one_b_peak(const Setting& s, int r) {
+  return std::min(s.p - r, s.m);
+}
+std::optional<int> dapple_pb_peak(const Setting& s, int r) {
+  return std::min(2 * (s.p - r) - 1, s.m);
+}
+std::optional<int> interleaved_peak(const Setting& s, int r) {
+  if (s.v == 1) return one_f_one_b_peak(s, r);
+  return std::min(s.m * s.v, 2 * (s.p - r - 1) + (s.v - 1) * s.group + 1);
+}
+std::optional<int> zb_h1_peak(const Setting& s, int) {
+  return s.m < s.p ? std::nullopt : std::optional(s.p);
+}
+std::optional<int> zb_h2_peak(const Setting& s, int) {
+  return s.m < 2 * s.p - 1 ? std::nullopt : std::optional(2 * s.p - 1);
+}
+std::optional<int> interleaved_zb_peak(const Setting& s, int r) {
+  if (s.v == 1) return zb_h1_peak(s, r);
+  return s.group == s.p ? std::optional(s.p * s.v) : std::nullopt;
+}
+std::optional<int> zb_v_peak(const Setting& s, int) {
+  return s.m < 2 * s.p - 1 ? std::nullopt : std::optional(2 * s.p);
+}
+std::optional<int> unknown_peak(const Setting&, int) {
+  return {};
+}
+
+// --- Messages -----------------------------------------------------------------------------------
+
+using Messages = int (*)(const Setting&);  // edges between devices
+
+int chain(const Setting& s) {
+  return s.p - 1;
+}
+int loop(const Setting& s) {
+  return s.p == 1 ? 0 : s.p * s.v - 1;
+}
+/// Turns stay on their device.
+int legs(const Setting& s) {
+  return s.v * (s.p - 1);
+}
+
+struct Row {
+  std::string_view name;
+  Step step;
+  Peak peak;
+  Messages edges;
+};
+
+constexpr std::array rows{
+    Row{"gpipe", gpipe_step, everything, chain},
+    Row{"1f1b", one_f_one_b_step, one_f_one_b_peak, chain},
+    Row{"dapple-pb", dapple_pb_step, dapple_pb_peak, chain},
+    Row{"interleaved", interleaved_step, interleaved_peak, loop},
+    Row{"looped-bfs", looped_bfs_step, everything, loop},
+    Row{"hanayo", hanayo_step, unknown_peak, legs},
+    Row{"zb-h1", zb_h1_step, zb_h1_peak, chain},
+    Row{"zb-h2", zb_h2_step, zb_h2_peak, chain},
+    Row{"interleaved-zb", interleaved_zb_step, interleaved_zb_peak, loop},
+    Row{"zb-v", zb_v_step, zb_v_peak, legs},
+    Row{"v-half", v_half_step, unknown_peak, legs},
+    Row{"1f1b-decoupled-recompute", decoupled_recompute_step, one_f_one_b_peak, chain},
+};
+
+const Row* find_row(std::string_view name, const ScheduleShape& shape) {
+  if (!shape.warm_up.empty()) return nullptr;
+  const auto* row = std::find_if(rows.begin(), rows.end(),
+                                 [&](const Row& candidate) { return candidate.name == name; });
+  return row == rows.end() ? nullptr : row;
+}
+
+Setting setting_of(const ScheduleShape& shape, const ChunkCosts& stage = {},
+                   Duration transfer = none) {
+  return {.p = shape.devices,
+          .m = shape.microbatches,
+          .v = shape.virtual_stages,
+          .group = shape.group.value_or(shape.devices),
+          .f = stage.forward,
+          .b = stage.backward,
+          .i = stage.backward_input,
+          .w = stage.backward_weight,
+          .r = stage.recompute,
+          .c = transfer};
+}
+
+}  // namespace
+
+std::optional<Duration> closed_step(std::string_view schedule, const ScheduleShape& shape,
+                                    const ChunkCosts& stage, Duration transfer) {
+  const Row* row = find_row(schedule, shape);
+  if (row == nullptr || stage.update != none) return {};
+  return row->step(setting_of(shape, stage, transfer));
+}
+
+std::optional<std::vector<int>> closed_peaks(std::string_view schedule,
+                                             const ScheduleShape& shape) {
+  const Row* row = find_row(schedule, shape);
+  if (row == nullptr) return {};
+  std::vector<int> peaks;
+  for (int r = 0; r < shape.devices; ++r) {
+    const std::optional<int> peak = row->peak(setting_of(shape), r);
+    if (!peak) return {};
+    peaks.push_back(*peak);
+  }
+  return peaks;
+}
+
+std::optional<std::int64_t> closed_messages(std::string_view schedule, const ScheduleShape& shape) {
+  const Row* row = find_row(schedule, shape);
+  if (row == nullptr) return {};
+  return std::int64_t{2} * shape.microbatches * row->edges(setting_of(shape));
+}
+
+std::optional<Duration> closed_step_of_blocking_1f1b(const ScheduleShape& shape,
+                                                     const ChunkCosts& stage, Duration transfer) {
+  const Setting s = setting_of(shape, stage, transfer);
+  if (s.p < 3 || s.m < 2 || s.c > std::min(s.f, s.b) || !shape.warm_up.empty()) return {};
+  return with_ramps(s) + (2 * (s.m + s.p) - 5) * s.c;
+}
+
+}  // namespace stagecraft
