@@ -1,7 +1,5 @@
-// How a program is compiled: one nominal run of the clock, in which everything takes some time,
-// gives an order in which all that something needs stands before it. It is the order of starts, so
-// neighbours in it belong to different devices and do not wait for each other: the processor works
-// on several at once.
+// How a program is compiled: event by event in causal order, in which neighbours belong to
+// different devices and do not wait for each other, so that the processor works on several at once.
 
 #include "simulator/compiled.hpp"
 
@@ -9,10 +7,8 @@
 #include <array>
 #include <map>
 #include <span>
-#include <tuple>
 
-#include "profiles/error.hpp"
-#include "simulator/clock.hpp"
+#include "simulator/causal_order.hpp"
 
 namespace stagecraft {
 
@@ -22,22 +18,6 @@ std::size_t index(int i) {
   return static_cast<std::size_t>(i);
 }
 
-/// Nothing is free, so that what comes later starts later; only a receive starts with its send.
-Costs nominal_costs(const Program& program) {
-  const Duration slot{100};
-  const Duration moment{1};
-  const ChunkCosts chunk{.forward = slot,
-                         .backward = 2 * slot,
-                         .backward_input = slot,
-                         .backward_weight = slot,
-                         .recompute = slot,
-                         .update = moment};
-  Costs costs = uniform(program, chunk, moment);
-  for (ChannelCosts& channel : costs.channels) channel.occupancy = moment;
-  for (Duration& group : costs.groups) group = moment;
-  return costs;
-}
-
 }  // namespace
 
 class Compiler {
@@ -45,23 +25,15 @@ class Compiler {
   Compiler(const Program& program, CompiledProgram& out)
       : program_(program),
         out_(out),
-        clock_(program, nominal_costs(program)),
         last_compute_(index(program.devices)),
         last_collective_(index(program.devices)),
-        last_send_(program.channels.size()) {
-    clock_.run();
-  }
+        last_send_(program.channels.size()) {}
 
   void compile() {
     out_.prices_.push_back({});
     out_.works_.resize(program_.work.size());
-    const std::vector<int> order = visiting_order();
-    for (std::size_t first = 0; first < order.size();) {
-      std::size_t end = first + 1;
-      while (end < order.size() && meet(order[first], order[end])) ++end;
-      visit({order.data() + first, end - first});
-      first = end;
-    }
+    const CausalOrder order = causal_order(program_);
+    for (std::size_t e = 0; e < order.size(); ++e) visit(order.event(e));
     find_ends();
     count_uses();
     assign_slots();
@@ -77,27 +49,6 @@ class Compiler {
   const Work& work(int i) const { return program_.work[index(i)]; }
   std::size_t device_of(int i) const { return index(program_.chunks[index(work(i).chunk)].device); }
   Instant& end_of(int i) { return out_.works_[index(i)].end; }
-
-  /// By nominal start; a receive after its send; those that meet side by side.
-  std::vector<int> visiting_order() const {
-    std::vector<int> order;
-    order.reserve(program_.work.size());
-    for (const auto& issued : program_.order)
-      order.insert(order.end(), issued.begin(), issued.end());
-    const auto key = [&](int i) {
-      const Work& item = work(i);
-      const int met = item.fused_with ? std::min(i, *item.fused_with) : item.group.value_or(-1);
-      return std::tuple(clock_.start(i), item.lane, met, i);
-    };
-    std::sort(order.begin(), order.end(), [&](int a, int b) { return key(a) < key(b); });
-    return order;
-  }
-
-  /// Whether both are one collective, or one fused pair.
-  bool meet(int a, int b) const {
-    if (work(a).fused_with == b) return true;
-    return work(a).group && work(a).group == work(b).group && clock_.start(a) == clock_.start(b);
-  }
 
   void visit(std::span<const int> met) {
     switch (work(met.front()).lane) {
@@ -149,7 +100,7 @@ class Compiler {
 
   /// Arrives as it was sent; if it waits for something else, too, as if it had been sent then.
   void receive(int i) {
-    const int sent = own_send(i);
+    const int sent = own_send(program_, i);
     CompiledProgram::Span span = out_.works_[index(sent)];
     Operands others;
     add_waits(others, i, sent);
@@ -159,16 +110,6 @@ class Compiler {
       span.end = {.value = emit_node(span.end.value, {ready, span.cost, sent}, span.latency, sent)};
     }
     out_.works_[index(i)] = span;
-  }
-
-  int own_send(int i) const {
-    const IndexRange waits = work(i).waits;
-    for (int w = waits.first; w < waits.end; ++w) {
-      const int on = program_.waits[index(w)];
-      if (is_send(work(on).instruction.op) && work(on).channel == work(i).channel) return on;
-    }
-    throw Error(ErrorKind::check,
-                concat("simulate: ", describe(program_, i), " waits for no send of its channel"));
   }
 
   void collective(std::span<const int> members) {
@@ -291,7 +232,6 @@ class Compiler {
 
   const Program& program_;
   CompiledProgram& out_;
-  Clock clock_;
   std::vector<Instant> last_compute_;     // by device
   std::vector<Instant> last_collective_;  // by device
   std::vector<Instant> last_send_;        // by channel
