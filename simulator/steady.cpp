@@ -1,0 +1,173 @@
+#include "simulator/steady.hpp"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "simulator/clock.hpp"
+#include "simulator/compiled.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+std::size_t index(int i) {
+  return static_cast<std::size_t>(i);
+}
+
+}  // namespace
+
+// --- Iterations ---------------------------------------------------------------------------------
+
+namespace {
+
+/// The last work on each lane that carries any: its end, or for a send the end less the latency,
+/// says when the lane is free.
+std::vector<int> last_on_lanes(const Program& program) {
+  std::map<std::tuple<int, Lane, int>, int> last;
+  for (int device = 0; device < program.devices; ++device) {
+    for (const int i : program.order[index(device)]) {
+      const Work& work = program.work[index(i)];
+      if (work.lane != Lane::receive) last[{device, work.lane, work.channel.value_or(-1)}] = i;
+    }
+  }
+  std::vector<int> works;
+  for (const auto& [lane, work] : last) works.push_back(work);
+  return works;
+}
+
+}  // namespace
+
+Duration SteadyIterations::step(int iterations) const {
+  const auto known = static_cast<int>(ends.size());
+  if (iterations <= known) return ends[index(iterations - 1)];
+  const int beyond = iterations - known;
+  const int periods = (beyond + period - 1) / period;
+  return ends[index(iterations - periods * period - 1)] + periods * time;
+}
+
+std::optional<SteadyIterations> steady_iterations(const Program& program, const Costs& costs,
+                                                  int most) {
+  Clock clock(program, costs);
+  const std::vector<int> lasts = last_on_lanes(program);
+  std::map<std::vector<Duration>, std::pair<int, Duration>> seen;  // shape → iteration, moment
+  SteadyIterations steady;
+  for (int iteration = 0; iteration < most; ++iteration) {
+    clock.run();
+    Duration latest{0};
+    for (const auto& order : program.order) {
+      for (const int i : order) latest = std::max(latest, clock.end(i));
+    }
+    steady.ends.push_back(latest);
+    if (lasts.empty()) return steady;
+    std::vector<Duration> state;  // latencies are the same each time, so ends will do
+    for (const int i : lasts) state.push_back(clock.end(i));
+    const Duration moment = state.front();
+    for (Duration& time : state) time -= moment;
+    const auto [place, is_new] = seen.try_emplace(state, iteration, moment);
+    if (is_new) continue;
+    steady.period = iteration - place->second.first;
+    steady.time = moment - place->second.second;
+    return steady;
+  }
+  return {};
+}
+
+// --- Microbatches -------------------------------------------------------------------------------
+
+namespace {
+
+/// When everything ends, by what it is and microbatch.
+class EndTable {
+ public:
+  EndTable(const Program& program, const WorkTimes& times) {
+    std::map<std::tuple<int, Op, int>, std::size_t> rows;
+    for (std::size_t i = 0; i < program.work.size(); ++i) {
+      const Work& work = program.work[i];
+      if (is_collective(work.instruction.op) || work.instruction.op == Op::update) continue;
+      const std::tuple key{work.chunk, work.instruction.op, work.channel.value_or(-1)};
+      const auto [place, is_new] = rows.try_emplace(key, ends_.size());
+      if (is_new) ends_.emplace_back(index(program.microbatches), absent);
+      ends_[place->second][index(work.instruction.microbatch)] = times.end[i];
+    }
+  }
+
+  /// How much later everything is `by` microbatches after [first, end), if it is the same for all.
+  std::optional<Duration> shift(int first, int end, int by) const {
+    std::optional<Duration> shift;
+    for (const auto& row : ends_) {
+      for (int k = first; k < end; ++k) {
+        const Duration now = row[index(k)], then = row[index(k + by)];
+        if ((now == absent) != (then == absent)) return {};
+        if (now == absent) continue;
+        if (shift.value_or(then - now) != then - now) return {};
+        shift = then - now;
+      }
+    }
+    return shift;
+  }
+
+ private:
+  static constexpr Duration absent{-1};
+  std::vector<std::vector<Duration>> ends_;
+};
+
+struct Period {
+  int microbatches = 1;
+  Duration time{0};
+};
+
+/// A run with fewer microbatches.
+struct ShortRun {
+  Duration step{0};
+  std::optional<Period> period;
+};
+
+/// Before the drain, `in_flight` microbatches and the shift must still fit; orders repeat after
+/// `unit` microbatches.
+std::optional<Period> find_period(const EndTable& ends, int microbatches, int in_flight, int unit) {
+  const int end = microbatches - in_flight;
+  for (int by = unit; by <= 2 * in_flight; by += unit) {
+    const int first = end - in_flight - by;
+    if (first < 0) return {};
+    if (const auto time = ends.shift(first, first + in_flight, by)) return Period{by, *time};
+  }
+  return {};
+}
+
+ShortRun run_short(const ScheduleKind& kind, const ScheduleShape& shape, const Costs& costs,
+                   const LowerOptions& options) {
+  const Schedule schedule = kind.generate(shape);
+  const Program program = lower(schedule, options);
+  const WorkTimes times = CompiledProgram(program).times(costs);
+  ShortRun run;
+  for (const Duration end : times.end) run.step = std::max(run.step, end);
+  const std::vector<int> peaks = peak_in_flight(schedule, false);
+  const int in_flight = *std::max_element(peaks.begin(), peaks.end());
+  run.period = find_period(EndTable(program, times), shape.microbatches, in_flight,
+                           shape.group.value_or(shape.devices));
+  return run;
+}
+
+}  // namespace
+
+LongStep long_step(const ScheduleKind& kind, const ScheduleShape& shape, const Costs& costs,
+                   const LowerOptions& options) {
+  ScheduleShape shorter = shape;
+  const int unit = shape.group.value_or(shape.devices);
+  shorter.microbatches = 8 * shape.virtual_stages * unit + shape.microbatches % unit;
+  for (; shorter.microbatches < shape.microbatches; shorter.microbatches += shorter.microbatches) {
+    const ShortRun run = run_short(kind, shorter, costs, options);
+    if (!run.period) continue;
+    const int missing = shape.microbatches - shorter.microbatches;
+    const int rest = missing % run.period->microbatches;
+    ScheduleShape fitting = shorter;
+    fitting.microbatches += rest;
+    const ShortRun fitted = rest == 0 ? run : run_short(kind, fitting, costs, options);
+    const int periods = (missing - rest) / run.period->microbatches;
+    return {fitted.step + periods * run.period->time, fitting.microbatches};
+  }
+  return {run_short(kind, shape, costs, options).step, shape.microbatches};
+}
+
+}  // namespace stagecraft
