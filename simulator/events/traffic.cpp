@@ -72,6 +72,10 @@ Time Traffic::due(int flow) const {
   return state.name == flow ? state.due : never;
 }
 
+std::int64_t Traffic::rate(int flow) const {
+  return flows_[index(slot_of_[index(flow)])].rate;
+}
+
 const std::vector<Traffic::Due>& Traffic::share(Time now) {
   moved_.clear();
   if (sharing_ == Sharing::fair) {

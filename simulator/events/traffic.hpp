@@ -27,6 +27,8 @@ class Traffic {
   void end(int flow);
   /// When a flow will be through at the present rates.
   Time due(int flow) const;
+  /// Bytes per second since the last `share`; zero for a flow that waits for its turn.
+  std::int64_t rate(int flow) const;
   /// Whether flows have begun or ended since the last `share`.
   bool changed() const { return !changed_.empty() || !arrivals_.empty(); }
 

@@ -9,17 +9,26 @@ using namespace stagecraft::tests;
 
 namespace {
 
-constexpr Duration f = 10ms;
-constexpr Duration b = 20ms;
+using Interval = std::pair<Duration, Duration>;
 
-Schedule one_f_one_b_of(int devices, int microbatches) {
-  return one_f_one_b({.devices = devices, .microbatches = microbatches});
+/// When this was done, on this device.
+Interval interval_of(const Timeline& timeline, int device, const std::string& instruction) {
+  for (const Span& span : timeline.spans) {
+    if (span.device == device && to_string(span.instruction) == instruction) {
+      return {span.start, span.end};
+    }
+  }
+  FAIL("no " << instruction << " on device " << device);
+  return {};
 }
 
-Duration step_of(const Schedule& schedule, const Environment& environment, const ChunkCosts& chunk,
-                 Duration transfer = Duration{0}) {
-  const Program program = lower(schedule);
-  return step_time(simulate_events(program, uniform(program, chunk, transfer), environment));
+Program gpipe_of(int devices, int microbatches, const LowerOptions& options = {}) {
+  return lower(gpipe({.devices = devices, .microbatches = microbatches}), options);
+}
+
+/// A stop long after everything: all compute is watched, and nothing changes.
+Environment watched() {
+  return {.stops = {{.device = 0, .at = 1h, .time = 1s}}};
 }
 
 }  // namespace
@@ -61,15 +70,137 @@ TEST_CASE("events: iterations follow each other as simulate says, with and witho
   }
 }
 
-TEST_CASE("events: a blocking exchange of pairs costs 1F1B c(2(m + p) - 5); two devices c(m + 1)") {
-  for (const Shape& shape : plain_shapes()) {
-    const auto [p, m] = shape;
-    if (p < 2 || m < 2) continue;
-    for (const Duration c : {1ms, 3ms, 10ms}) {
-      CAPTURE(p, m, c.count());
-      const Duration step = step_of(one_f_one_b_of(p, m), {.policy = LinkPolicy::blocking_pair},
-                                    chunk_costs(f, b), c);
-      CHECK(step - (m + p - 1) * (f + b) == (p == 2 ? m + 1 : 2 * (m + p) - 5) * c);
-    }
+TEST_CASE("events: stops, limits and factors that change nothing leave simulate's timeline") {
+  Random random(13);
+  for (int round = 0; round < 300; ++round) {
+    CAPTURE(round);
+    const Schedule schedule = random_schedule(random);
+    const Program program = lower(schedule, random_options(random, schedule));
+    const Costs costs = random_costs(random, program);
+    Environment environment = watched();
+    environment.memory_limits = program.arena;
+    environment.factors.work.assign(program.work.size(), 1'000'000);
+    environment.factors.device.assign(program.order.size(), 1'000'000);
+    environment.factors.channel.assign(program.channels.size(), 1'000'000);
+    const EventRun run = run_events(program, costs, environment);
+    CHECK(run.timeline == simulate(program, costs));
+    CHECK(run.waiting_for_memory == std::vector<Duration>(program.order.size(), Duration{0}));
+    CHECK(run.stranded.empty());
   }
+}
+
+TEST_CASE("events: compute is slower while a message is under way, exactly as long") {
+  // Device 0 sends F0's result in [10, 14), at half its speed: of F1, 2 are done by then.
+  const Program program = gpipe_of(2, 2);
+  const Costs costs = uniform(program, {.forward = 10ns, .backward = 0ns}, 4ns);
+  Environment environment;
+  environment.slow_down[static_cast<std::size_t>(Lane::send)] = 500;
+  const Timeline timeline = simulate_events(program, costs, environment);
+  CHECK(interval_of(timeline, 0, "F0.1") == Interval{10ns, 22ns});
+  CHECK(interval_of(timeline, 1, "F1.0") == Interval{14ns, 24ns});  // receives are free
+
+  // Both cost a third: device 1 loses it in [22, 26), when F1 arrives.
+  environment.slow_down = {0, 333, 333, 0};
+  const Timeline thirds = simulate_events(program, costs, environment);
+  // 4 × 0.667 = 2.668 done, 7.332 left, and time is whole.
+  CHECK(interval_of(thirds, 0, "F0.1") == Interval{10ns, 22ns});
+  // F0 runs [14, 22) freely, then its last 2 take 2 / 0.667 = 2.998….
+  CHECK(interval_of(thirds, 1, "F1.0") == Interval{14ns, 25ns});
+}
+
+TEST_CASE("events: a device that stops goes on where it was") {
+  const Program program = gpipe_of(2, 2);
+  const Costs costs = uniform(program, {.forward = 10ns, .backward = 20ns}, 3ns);
+  const Timeline timeline = simulate_events(
+      program, costs, {.stops = {{.device = 0, .at = 4ns, .time = 5ns}, {1, 28ns, 100ns}}});
+  CHECK(interval_of(timeline, 0, "F0.0") == Interval{0ns, 15ns});
+  // Its message, and the one after it, arrive though device 1 has stopped by then.
+  CHECK(interval_of(timeline, 1, "F1.0") == Interval{18ns, 28ns});
+  CHECK(interval_of(timeline, 1, "RF1.1") == Interval{25ns, 28ns});
+  CHECK(interval_of(timeline, 1, "F1.1") == Interval{128ns, 138ns});
+
+  const Timeline late = simulate_events(program, costs, {.stops = {{0, 0ns, 7ns}, {0, 7ns, 3ns}}});
+  CHECK(interval_of(late, 0, "F0.0") == Interval{10ns, 20ns});
+}
+
+TEST_CASE("events: after a stop for good, who waits for whom") {
+  const Program program = gpipe_of(3, 2);
+  const Costs costs = uniform(program, {.forward = 10ns, .backward = 20ns}, 3ns);
+  const EventRun run =
+      run_events(program, costs, {.stops = {{.device = 1, .at = 20ns, .time = {}}}});
+  // Device 0 has done its forwards; F0 was half done on device 1; device 2 has got nothing.
+  CHECK(interval_of(run.timeline, 0, "F0.1") == Interval{10ns, 20ns});
+  for (const Span& span : run.timeline.spans) CHECK(span.end <= 23ns);
+  CHECK(run.stranded ==
+        std::vector<std::string>{
+            "RB0.0 on device 0, which waits for SB1.0 on device 1, which waits for B1.0 on device "
+            "1, which waits for F1.0 on device 1, which has stopped",
+            "F1.0 on device 1, which has stopped",
+            "RF2.0 on device 2, which waits for SF1.0 on device 1, which waits for F1.0 on device "
+            "1, which has stopped"});
+}
+
+TEST_CASE("events: a forward waits until there is memory for its result") {
+  // Device 0 keeps each result until it is sent, which takes 50: F2 waits for the end of the first.
+  LowerOptions options;
+  options.memory = {{{.output = 100}}, {{.output = 0}}};
+  const Program program = gpipe_of(2, 3, options);
+  Costs costs = uniform(program, {.forward = 10ns, .backward = 10ns});
+  costs.channels[0].occupancy = 50ns;
+  Environment environment{.memory_limits = {200, 1000}};
+  const EventRun run = run_events(program, costs, environment);
+  CHECK(interval_of(run.timeline, 0, "F0.1") == Interval{10ns, 20ns});
+  CHECK(interval_of(run.timeline, 0, "F0.2") == Interval{60ns, 70ns});
+  CHECK(run.waiting_for_memory == std::vector<Duration>{40ns, 0ns});
+  CHECK(memory_peaks(run.timeline)[0].bytes == 200);
+  CHECK(memory_peaks(simulate(program, costs))[0].bytes == 300);
+
+  environment.memory_limits = {99, 1000};
+  CHECK_THROWS_WITH(simulate_events(program, costs, environment),
+                    ContainsSubstring("F0.0 on device 0"));
+}
+
+TEST_CASE("events: GPipe with memory for two of three microbatches is a cycle") {
+  LowerOptions options;
+  options.memory = {{{.saved = 100}}};
+  const Program program = gpipe_of(1, 3, options);
+  const Costs costs = uniform(program, {.forward = 10ns, .backward = 10ns});
+  CHECK_THROWS_WITH(simulate_events(program, costs, {.memory_limits = {200}}),
+                    "simulate: devices wait for each other: F0.2 on device 0, which needs memory "
+                    "that is freed by "
+                    "B0.0 on device 0, which comes after F0.2 on device 0");
+}
+
+TEST_CASE("events: factors multiply and round once, halves up") {
+  const Program program = gpipe_of(2, 1);
+  const Costs costs = uniform(program, {.forward = 5ns, .backward = 10ns}, 5ns);
+  Environment environment;
+  environment.factors.work.assign(program.work.size(), 1'100'000);
+  environment.factors.device = {1'000'000, 2'000'000};
+  environment.factors.channel.assign(program.channels.size(), 900'000);
+  const Timeline timeline = simulate_events(program, costs, environment);
+  CHECK(interval_of(timeline, 0, "F0.0") == Interval{0ns, 6ns});    // 5.5
+  CHECK(interval_of(timeline, 1, "RF1.0") == Interval{6ns, 11ns});  // 4.5
+  CHECK(interval_of(timeline, 1, "F1.0") == Interval{11ns, 22ns});  // 11
+  CHECK(interval_of(timeline, 1, "B1.0") == Interval{22ns, 44ns});  // 22
+}
+
+TEST_CASE("events: an environment that does not fit the program is refused") {
+  const Program program = gpipe_of(2, 1);
+  const Costs costs = uniform(program, {.forward = 1ns});
+  const auto refuses = [&](const Environment& environment, const std::string& sentence) {
+    CHECK_THROWS_WITH(simulate_events(program, costs, environment), ContainsSubstring(sentence));
+  };
+  refuses({.buffers = 0}, "at least one buffer");
+  refuses({.slow_down = {0, 500, 500, 0}}, "fewer than 1000 in all");
+  refuses({.slow_down = {0, -1, 0, 0}}, "expected 0 or more");
+  refuses({.memory_limits = {1}}, "1 memory limits for 2 devices");
+  refuses({.stops = {{.device = 2}}}, "device 2 cannot stop; the program has 2");
+  refuses({.factors = {.work = {1}}}, "factors of work: a list of 1");
+  refuses({.network = {.links = {{0}}}}, "link 0 has no bandwidth");
+  refuses({.network = {.channels = {{{3}, 10}, {}}}}, "crosses link 3; the network has 0");
+  Costs wrong = costs;
+  wrong.groups.clear();
+  wrong.channels.clear();
+  CHECK_THROWS_WITH(simulate_events(program, wrong, {}), ContainsSubstring("a list of 0"));
 }

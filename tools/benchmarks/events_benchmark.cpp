@@ -1,0 +1,91 @@
+// Instructions per second of the event engine, one thread: the engine alone, and with all that
+// turns a program into a timeline.
+
+#include <benchmark/benchmark.h>
+
+#include "simulator/events/engine.hpp"
+#include "simulator/lower.hpp"
+#include "simulator/schedules.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Bytes megabyte = 1'000'000;
+
+// devices, microbatches, virtual stages
+Program program_of(const benchmark::State& state) {
+  const ScheduleShape shape{.devices = static_cast<int>(state.range(0)),
+                            .microbatches = static_cast<int>(state.range(1)),
+                            .virtual_stages = static_cast<int>(state.range(2))};
+  const Schedule schedule = shape.virtual_stages == 1 ? one_f_one_b(shape) : interleaved(shape);
+  LowerOptions options;
+  options.boundary.assign(static_cast<std::size_t>(schedule.stages), 10 * megabyte);
+  options.memory.assign(
+      static_cast<std::size_t>(schedule.stages),
+      {{.saved = 40 * megabyte, .input = 10 * megabyte, .output = 10 * megabyte}});
+  return lower(schedule, options);
+}
+
+Costs costs_of(const Program& program) {
+  return uniform(program, {.forward = 1'000'000ns, .backward = 2'000'000ns}, 20'000ns);
+}
+
+// Each device's messages share one link out and one link in, of 25 GB/s, and it has the memory that
+// it needs.
+Environment shared(const Program& program, Sharing sharing) {
+  Environment environment;
+  environment.network.sharing = sharing;
+  environment.network.links.assign(2 * program.order.size(), {25'000 * megabyte});
+  for (const Channel& channel : program.channels) {
+    const int from = program.chunks[static_cast<std::size_t>(channel.from)].device;
+    const int to = program.chunks[static_cast<std::size_t>(channel.to)].device;
+    environment.network.channels.push_back({{2 * from, 2 * to + 1}, channel.bytes});
+  }
+  environment.memory_limits = program.arena;
+  return environment;
+}
+
+void count(benchmark::State& state, const Program& program) {
+  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(program.work.size()));
+}
+
+void engine_alone(benchmark::State& state, const Program& program, const Environment& environment) {
+  const events::Precedence precedence(program, environment);
+  events::Engine engine(precedence, costs_of(program), environment, 1);
+  for (auto _ : state) benchmark::DoNotOptimize(engine.run(0));
+  count(state, program);
+}
+
+void free_engine(benchmark::State& state) {
+  engine_alone(state, program_of(state), {});
+}
+void fair_engine(benchmark::State& state) {
+  const Program program = program_of(state);
+  engine_alone(state, program, shared(program, Sharing::fair));
+}
+void fifo_engine(benchmark::State& state) {
+  const Program program = program_of(state);
+  engine_alone(state, program, shared(program, Sharing::fifo));
+}
+void free_timeline(benchmark::State& state) {
+  const Program program = program_of(state);
+  const Costs costs = costs_of(program);
+  for (auto _ : state) benchmark::DoNotOptimize(simulate_events(program, costs, {}));
+  count(state, program);
+}
+
+void shapes(benchmark::internal::Benchmark* benchmark) {
+  benchmark->Args({8, 32, 1})->Args({8, 64, 2})->Args({64, 512, 2});
+}
+
+BENCHMARK(free_engine)->Apply(shapes);
+BENCHMARK(fair_engine)->Apply(shapes);
+BENCHMARK(fifo_engine)->Apply(shapes);
+BENCHMARK(free_timeline)->Apply(shapes);
+
+}  // namespace
+
+}  // namespace stagecraft
