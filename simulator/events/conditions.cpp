@@ -1,6 +1,7 @@
 // What bears on works beside their order: slowed and stopped devices, and memory.
 
 #include <algorithm>
+#include <utility>
 
 #include "profiles/error.hpp"
 #include "simulator/events/engine.hpp"
@@ -14,31 +15,56 @@ std::span<const int> Engine::members_of(const int& node) const {
   return members.empty() ? std::span(&node, 1) : std::span(members);
 }
 
+/// The members of a collective on other devices than its first: all but that one.
+std::span<const int> Engine::elsewhere(int node) const {
+  if (at(node).kind != Kind::collective) return {};
+  return std::span(precedence_.members[index(node)]).subspan(1);
+}
+
 bool Engine::held_back(int id, int node) {
-  const std::span<const int> works = members_of(node);
-  if (kind_[index(node)] != Kind::receive) {
-    for (const int work : works) {
+  if (flexible_ && at(node).kind != Kind::receive) {
+    for (const int work : members_of(node)) {
       if (device_of(work).stops == 0) continue;
       device_of(work).held.push_back(id);
       return true;
     }
   }
-  const auto is_forward = [&](int work) {
-    return precedence_.work(work).instruction.op == Op::forward;
-  };
-  if (!limited_ || std::none_of(works.begin(), works.end(), is_forward)) return false;
-  device_of(node).wants_memory = id;
-  device_of(node).wants_since = now_;
+  if (!limited_ || !at(node).forward) return false;
+  Device& device = devices_[index(at(node).device)];
+  device.wants_memory = id;
+  device.wants_since = now_;
+  wanting_.push_back(at(node).device);
   return true;
 }
 
 // --- Speed --------------------------------------------------------------------------------------
 
-void Engine::count_active(int work, int change) {
-  Device& device = device_of(work);
-  int& active = device.active[static_cast<std::size_t>(precedence_.work(work).lane)];
-  active += change;
-  if (flexible_) change_speed(device);
+void Engine::enter_device(int node) {
+  if (at(node).kind == Kind::point) return;
+  devices_[index(at(node).device)].memory += at(node).allocates;
+  for (const int work : elsewhere(node)) {
+    device_of(work).memory += bytes_of(precedence_.work(work).allocates, program_.allocations);
+  }
+  if (flexible_) count_active(node, 1);
+}
+
+void Engine::leave_device(int node) {
+  if (at(node).kind == Kind::point) return;
+  Device& device = devices_[index(at(node).device)];
+  device.memory -= at(node).frees;
+  for (const int work : elsewhere(node)) {
+    device_of(work).memory -= bytes_of(precedence_.work(work).frees, program_.releases);
+  }
+  if (at(node).kind == Kind::compute) device.running = nobody;
+  if (flexible_) count_active(node, -1);
+}
+
+void Engine::count_active(int node, int change) {
+  for (const int work : members_of(node)) {
+    Device& device = device_of(work);
+    device.active[static_cast<std::size_t>(precedence_.work(work).lane)] += change;
+    change_speed(device);
+  }
 }
 
 /// What the running compute has left takes another time from now on.
@@ -90,25 +116,24 @@ Bytes Engine::bytes_of(IndexRange range, const std::vector<int>& table) const {
   return bytes;
 }
 
-Bytes Engine::needs_memory(int node) const {
-  Bytes bytes = 0;
-  for (const int work : members_of(node)) {
-    bytes += bytes_of(precedence_.work(work).allocates, program_.allocations);
-  }
-  return bytes;
-}
-
+/// Forwards start in order of their devices, as far as there is memory.
 void Engine::serve_memory() {
-  for (std::size_t i = 0; i < devices_.size(); ++i) {
-    Device& device = devices_[i];
+  std::sort(wanting_.begin(), wanting_.end());
+  std::vector<int> still;
+  for (const int i : std::exchange(wanting_, {})) {
+    Device& device = devices_[index(i)];
     const int id = device.wants_memory;
-    if (id == nobody || device.stops > 0) continue;
     const int node = node_of(id);
-    if (device.memory + needs_memory(node) > environment_.memory_limits[i]) continue;
-    memory_time_[i] += now_ - device.wants_since;
+    if (device.stops > 0 ||
+        device.memory + at(node).allocates > environment_.memory_limits[index(i)]) {
+      still.push_back(i);
+      continue;
+    }
+    memory_time_[index(i)] += now_ - device.wants_since;
     device.wants_memory = nobody;
     enter(id, node);
   }
+  wanting_.insert(wanting_.end(), still.begin(), still.end());
 }
 
 }  // namespace stagecraft::events

@@ -32,7 +32,6 @@ Engine::Engine(const Precedence& precedence, const Costs& costs, const Environme
     : precedence_(precedence),
       program_(precedence.program),
       environment_(environment),
-      timing_(precedence, costs, environment),
       nodes_(precedence.nodes),
       limited_(!environment.memory_limits.empty()),
       flexible_(!environment.stops.empty() ||
@@ -40,24 +39,49 @@ Engine::Engine(const Precedence& precedence, const Costs& costs, const Environme
       traffic_(environment.network),
       memory_time_(index(program_.devices), 0) {
   if (__builtin_mul_overflow(nodes_, together, &total_)) fail("simulate: too many iterations");
-  prepare_nodes();
+  prepare_nodes(Timing(precedence, costs, environment));
   prepare_followers();
   prepare_stops(environment.stops);
 }
 
-void Engine::prepare_nodes() {
+void Engine::prepare_nodes(const Timing& timing) {
   for (int node = 0; node < nodes_; ++node) {
-    const bool point = precedence_.is_point(node);
-    node_device_.push_back(point ? 0 : precedence_.device_of(node));
-    kind_.push_back(Kind::point);
-    if (point) continue;
-    switch (precedence_.work(node).lane) {
-      case Lane::compute: kind_.back() = Kind::compute; break;
-      case Lane::send: kind_.back() = Kind::send; break;
-      case Lane::receive: kind_.back() = Kind::receive; break;
-      case Lane::collective: kind_.back() = Kind::collective; break;
-    }
+    node_table_.push_back(precedence_.is_point(node) ? Node{} : prepare_node(timing, node));
   }
+}
+
+Engine::Node Engine::prepare_node(const Timing& timing, int i) const {
+  const Work& work = precedence_.work(i);
+  Node node{.duration = timing.duration[index(i)], .device = precedence_.device_of(i)};
+  switch (work.lane) {
+    case Lane::compute: node.kind = Kind::compute; break;
+    case Lane::send: {
+      const std::size_t channel = index(*work.channel);
+      node.kind = Kind::send;
+      node.duration = timing.occupancy[channel];
+      node.latency = timing.latency[channel];
+      node.partner = precedence_.receive_of[index(i)];
+      node.route = timing.channel_route[channel];
+      node.bytes = timing.channel_bytes[channel];
+      break;
+    }
+    case Lane::receive:
+      node.kind = Kind::receive;
+      node.partner = precedence_.send_of[index(i)];
+      break;
+    case Lane::collective:
+      node.kind = Kind::collective;
+      node.route = timing.group_route[index(*work.group)];
+      node.bytes = timing.group_bytes[index(*work.group)];
+      break;
+  }
+  for (const int member : members_of(i)) {
+    node.forward |= precedence_.work(member).instruction.op == Op::forward;
+    if (precedence_.device_of(member) != node.device) continue;
+    node.allocates += bytes_of(precedence_.work(member).allocates, program_.allocations);
+    node.frees += bytes_of(precedence_.work(member).frees, program_.releases);
+  }
+  return node;
 }
 
 /// By node and moment, in one table; and how many of its arcs a node of each iteration waits for.
@@ -67,13 +91,16 @@ void Engine::prepare_followers() {
     return index(arc.from) * moments + static_cast<std::size_t>(arc.moment);
   };
   int longest = 0;
-  first_.assign(index(nodes_) * moments + 1, 0);
+  std::vector<int> next(index(nodes_) * moments + 1, 0);
   for (const Arc& arc : arcs) {
-    ++first_[row(arc) + 1];
+    ++next[row(arc) + 1];
     longest = std::max(longest, arc.later);
   }
-  for (std::size_t i = 1; i < first_.size(); ++i) first_[i] += first_[i - 1];
-  std::vector<int> next(first_.begin(), first_.end() - 1);
+  for (std::size_t i = 1; i < next.size(); ++i) next[i] += next[i - 1];
+  for (std::size_t node = 0; node < node_table_.size(); ++node) {
+    std::copy_n(next.begin() + static_cast<std::ptrdiff_t>(node * moments), moments + 1,
+                node_table_[node].followers.begin());
+  }
   follower_.resize(arcs.size());
   needs_.assign(index(longest) + 1, std::vector<int>(index(nodes_), 0));
   for (const Arc& arc : arcs) {
@@ -110,14 +137,12 @@ void Engine::reset(Time now) {
   }
   start_.assign(index(total_), unknown);
   end_.assign(index(total_), unknown);
-  const auto is_node = [&](int node) {
-    return precedence_.is_point(node) || precedence_.leader[index(node)] == node;
-  };
   for (int id = total_; id-- > 0;) {
-    if (!is_node(node_of(id))) {
-      ++ended_;
-    } else if (unmet_[index(id)] == 0) {
+    if (unmet_[index(id)] > 0) continue;
+    if (is_node(node_of(id))) {
       ready_.push_back(id);
+    } else {
+      ++ended_;  // its leader stands for it
     }
   }
   if (devices_.empty()) {
@@ -147,7 +172,7 @@ bool Engine::run(Time now) {
   return ended_ == index(total_);
 }
 
-inline void Engine::push(Time time, int id, bool sent) {
+void Engine::push(Time time, int id, bool sent) {
   heap_.push_back({time, id, sent});
   std::push_heap(heap_.begin(), heap_.end(), later);
 }
@@ -183,19 +208,18 @@ void Engine::settle_instant() {
 }
 
 /// Events that have been overtaken by a change of speed or rate mean nothing.
-void Engine::take(const Event& event) {
+inline void Engine::take(const Event& event) {
   const int node = node_of(event.id);
+  const Kind kind = at(node).kind;
   if (event.sent) {
-    const bool collective = kind_[index(node)] == Kind::collective;
-    const Work& work = precedence_.work(node);
-    if (collective || timing_.channel_route[index(*work.channel)] != nullptr) {
+    if (at(node).route != nullptr) {
       if (traffic_.due(event.id) != now_) return;
       traffic_.end(event.id);
     }
-    return collective ? finish(event.id, node) : sent(event.id, node);
+    return kind == Kind::collective ? finish(event.id, node) : sent(event.id, node);
   }
-  if (flexible_ && kind_[index(node)] == Kind::compute) {
-    const Device& device = device_of(node);
+  if (flexible_ && kind == Kind::compute) {
+    const Device& device = devices_[index(at(node).device)];
     if (device.running != event.id || device.due != now_) return;
   }
   finish(event.id, node);
@@ -203,10 +227,10 @@ void Engine::take(const Event& event) {
 
 // --- Nodes go on --------------------------------------------------------------------------------
 
-inline void Engine::reach(int id, Moment moment) {
-  const int node = node_of(id);
-  const std::size_t row = index(node) * moments + static_cast<std::size_t>(moment);
-  for (int i = first_[row]; i < first_[row + 1]; ++i) {
+inline void Engine::reach(int id, int node, Moment moment) {
+  const auto row = static_cast<std::size_t>(moment);
+  const auto& followers = at(node).followers;
+  for (int i = followers[row]; i < followers[row + 1]; ++i) {
     const int follower = follower_[index(i)] + (id - node);
     if (follower < total_ && --unmet_[index(follower)] == 0) ready_.push_back(follower);
   }
@@ -220,15 +244,9 @@ inline void Engine::begin(int id) {
 
 void Engine::enter(int id, int node) {
   start_[index(id)] = now_;
-  if (limited_ || flexible_) {
-    for (const int work : members_of(node)) {
-      Device& device = device_of(work);
-      device.memory += bytes_of(precedence_.work(work).allocates, program_.allocations);
-      count_active(work, 1);
-    }
-  }
-  reach(id, Moment::start);
-  switch (kind_[index(node)]) {
+  if (limited_ || flexible_) enter_device(node);
+  reach(id, node, Moment::start);
+  switch (at(node).kind) {
     case Kind::compute: return compute(id, node);
     case Kind::send: return send(id, node);
     case Kind::receive: return receive(id, node);
@@ -238,9 +256,9 @@ void Engine::enter(int id, int node) {
 }
 
 inline void Engine::compute(int id, int node) {
-  const Time duration = timing_.duration[index(node)];
+  const Time duration = at(node).duration;
   if (flexible_) {
-    Device& device = device_of(node);
+    Device& device = devices_[index(at(node).device)];
     device.running = id;
     device.left = static_cast<Wide>(duration) * 1000;
     device.since = now_;
@@ -252,65 +270,49 @@ inline void Engine::compute(int id, int node) {
 }
 
 inline void Engine::send(int id, int node) {
-  const std::size_t channel = index(*precedence_.work(node).channel);
-  if (const Route* route = timing_.channel_route[channel]) {
-    return traffic_.begin(id, *route, timing_.channel_bytes[channel], now_);
-  }
-  const Time occupancy = timing_.occupancy[channel];
-  if (occupancy == 0) return sent(id, node);
-  push(add(now_, occupancy), id, true);
+  const Node& self = at(node);
+  if (self.route != nullptr) return traffic_.begin(id, *self.route, self.bytes, now_);
+  if (self.duration == 0) return sent(id, node);
+  push(add(now_, self.duration), id, true);
 }
 
 inline void Engine::sent(int id, int node) {
-  reach(id, Moment::sent);
-  const Time latency = timing_.latency[index(*precedence_.work(node).channel)];
-  if (latency == 0) return finish(id, node);
-  push(add(now_, latency), id, false);
+  reach(id, node, Moment::sent);
+  if (at(node).latency == 0) return finish(id, node);
+  push(add(now_, at(node).latency), id, false);
 }
 
 /// A receive ends with its send; later only if it has started later.
 inline void Engine::receive(int id, int node) {
-  const int send = precedence_.send_of[index(node)];
+  const int send = at(node).partner;
   if (send == nobody) return finish(id, node);
-  if (end_[index(id - node + send)] != unknown) finish_receive(id);
+  if (end_[index(id - node + send)] != unknown) finish_receive(id, node);
 }
 
-void Engine::finish_receive(int id) {
-  const int node = node_of(id);
-  const std::size_t send = index(id - node + precedence_.send_of[index(node)]);
+void Engine::finish_receive(int id, int node) {
+  const std::size_t send = index(id - node + at(node).partner);
   const Time end = add(start_[index(id)], end_[send] - start_[send]);
   if (end == now_) return finish(id, node);
   push(end, id, false);
 }
 
 inline void Engine::collective(int id, int node) {
-  const std::size_t group = index(*precedence_.work(node).group);
-  if (const Route* route = timing_.group_route[group]) {
-    return traffic_.begin(id, *route, timing_.group_bytes[group], now_);
-  }
-  const Time duration = timing_.duration[index(node)];
-  if (duration == 0) return finish(id, node);
-  push(add(now_, duration), id, false);
+  const Node& self = at(node);
+  if (self.route != nullptr) return traffic_.begin(id, *self.route, self.bytes, now_);
+  if (self.duration == 0) return finish(id, node);
+  push(add(now_, self.duration), id, false);
 }
 
 void Engine::finish(int id, int node) {
   end_[index(id)] = now_;
   latest_ = std::max(latest_, now_);
   ++ended_;
-  if (limited_ || flexible_) {
-    if (kind_[index(node)] == Kind::compute) device_of(node).running = nobody;
-    for (const int work : members_of(node)) {
-      Device& device = device_of(work);
-      device.memory -= bytes_of(precedence_.work(work).frees, program_.releases);
-      count_active(work, -1);
-    }
-  }
-  reach(id, Moment::end);
-  if (kind_[index(node)] != Kind::send) return;
-  const int receive = precedence_.receive_of[index(node)];
-  if (receive == nobody) return;
-  const int receive_id = id - node + receive;
-  if (start_[index(receive_id)] != unknown) finish_receive(receive_id);
+  if (limited_ || flexible_) leave_device(node);
+  reach(id, node, Moment::end);
+  const Node& self = at(node);
+  if (self.kind != Kind::send || self.partner == nobody) return;
+  const int receive = id - node + self.partner;
+  if (start_[index(receive)] != unknown) finish_receive(receive, self.partner);
 }
 
 }  // namespace stagecraft::events

@@ -55,6 +55,19 @@ class Engine {
 
   enum class Kind : std::uint8_t { compute, send, receive, collective, point };
 
+  /// All that running a node takes, in one place.
+  struct Node {
+    Time duration = 0;  ///< of a message: how long it occupies its channel
+    Time latency = 0;
+    std::array<int, moments + 1> followers{};  ///< by moment: the first of them, in follower_
+    int device = 0;
+    int partner = nobody;  ///< of a send its receive, of a receive its send
+    Kind kind = Kind::point;
+    bool forward = false;            ///< or a pair with one
+    const Route* route = nullptr;    ///< null: off the network
+    Bytes bytes = 0;                 ///< on it
+    Bytes allocates = 0, frees = 0;  ///< on its device
+  };
   /// A device's compute lane, and what bears on it.
   struct Device {
     int running = nobody;  ///< kept only where its speed may change
@@ -86,12 +99,17 @@ class Engine {
            index(iteration) * index(nodes_);
   }
   int node_of(int id) const { return id < nodes_ ? id : id % nodes_; }
-  Device& device_of(int node) { return devices_[index(node_device_[index(node)])]; }
+  const Node& at(int node) const { return node_table_[index(node)]; }
+  Device& device_of(int work) { return devices_[index(precedence_.device_of(work))]; }
 
-  void prepare_nodes();
+  void prepare_nodes(const Timing& timing);
+  Node prepare_node(const Timing& timing, int node) const;
   void prepare_followers();
   void prepare_stops(const std::vector<Stop>& stops);
   void reset(Time now);
+  bool is_node(int node) const {
+    return precedence_.is_point(node) || precedence_.leader[index(node)] == node;
+  }
 
   // Time goes on.
   bool advance();
@@ -101,7 +119,7 @@ class Engine {
   void push(Time time, int id, bool sent);
 
   // Nodes go on.
-  void reach(int id, Moment moment);
+  void reach(int id, int node, Moment moment);
   void begin(int id);
   bool held_back(int id, int node);
   void enter(int id, int node);
@@ -111,18 +129,20 @@ class Engine {
   void collective(int id, int node);
   void sent(int id, int node);
   void finish(int id, int node);
-  void finish_receive(int id);
+  void finish_receive(int id, int node);
 
   // What bears on compute.
   void change_speed(Device& device);
-  void count_active(int work, int change);
+  std::span<const int> elsewhere(int node) const;
+  void enter_device(int node);
+  void leave_device(int node);
+  void count_active(int node, int change);
   std::span<const int> members_of(const int& node) const;
   void apply_stops();
   void stop_or_go(const StopEvent& event);
 
   // Memory.
   Bytes bytes_of(IndexRange range, const std::vector<int>& table) const;
-  Bytes needs_memory(int node) const;
   void serve_memory();
 
   // When nothing moves any more.
@@ -141,12 +161,9 @@ class Engine {
   const Precedence& precedence_;
   const Program& program_;
   const Environment& environment_;
-  Timing timing_;
   int nodes_ = 0;
   int total_ = 0;
-  std::vector<Kind> kind_;
-  std::vector<int> node_device_;
-  std::vector<int> first_;               // [node × moments + moment]: its followers
+  std::vector<Node> node_table_;
   std::vector<int> follower_;            // node + later × nodes
   std::vector<std::vector<int>> needs_;  // [iteration][node]; the last is that of all further ones
   std::vector<StopEvent> stops_;
@@ -160,6 +177,7 @@ class Engine {
   std::vector<Time> memory_time_;
   std::vector<Event> heap_;
   std::vector<int> ready_;
+  std::vector<int> wanting_;  // devices whose next forward wants memory
   std::size_t next_stop_ = 0;
   std::size_t ended_ = 0;
   Time now_ = 0;

@@ -16,8 +16,8 @@ bool Engine::has_come(int id, Moment moment) const {
 Engine::Cause Engine::cause(int id) const {
   const int node = node_of(id);
   if (unmet_[index(id)] > 0) return unmet_wait(id, node);
-  if (kind_[index(node)] == Kind::receive) {
-    return {id - node + precedence_.send_of[index(node)], to_string(Why::data)};
+  if (at(node).kind == Kind::receive) {
+    return {id - node + at(node).partner, to_string(Why::data)};
   }
   for (const int work : members_of(node)) {
     const Device& device = devices_[index(precedence_.device_of(work))];

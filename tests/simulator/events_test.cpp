@@ -56,6 +56,18 @@ TEST_CASE("events: 10'000 random programs without memory run as simulate says") 
   CHECK(same == 10'000);
 }
 
+TEST_CASE("events: every schedule of the table runs as simulate says") {
+  for (const ScheduleKind& kind : schedule_kinds) {
+    for (const ScheduleShape& shape : legal_shapes(kind, 4)) {
+      CAPTURE(kind.name, shape.devices, shape.microbatches, shape.virtual_stages);
+      const Program program = lower(kind.generate(shape));
+      Random random(static_cast<unsigned>(shape.devices * 100 + shape.microbatches));
+      const Costs costs = random_costs(random, program);
+      CHECK(simulate_events(program, costs, {}) == simulate(program, costs));
+    }
+  }
+}
+
 TEST_CASE("events: iterations follow each other as simulate says, with and without a barrier") {
   Random random(12);
   for (int round = 0; round < 300; ++round) {
