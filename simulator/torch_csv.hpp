@@ -56,13 +56,15 @@ TorchSchedule read_torch_csv(std::string_view text, const std::string& file,
 /// The program of a file: with compute_comms, each device issues its work in the file's order.
 Program lower(const TorchSchedule& file, const LowerOptions& options = {});
 
-/// One row per device, "\n" after each. compute_comms has the communication of the lowered program,
-/// and per stage UNSHARD before its first action, REDUCE_GRAD and RESHARD after its last.
+/// One row per device, "\n" after each. compute_comms has the communication of the lowered program
+/// (of a file that fixes it, the file's), and per stage UNSHARD before its first action, REDUCE_GRAD
+/// and RESHARD after its last.
 ///
 /// Throws Error (usage) naming what the format has no words for (recomputation, eviction,
 /// updates within an iteration, tokens that come back), and Error (check) if the schedule is not
 /// safe.
 std::string write_torch_csv(const Schedule& schedule, TorchForm form);
+std::string write_torch_csv(const TorchSchedule& file, TorchForm form);
 
 /// What a reader of the file has to be told besides; empty for most schedules.
 std::string torch_caveat(const Schedule& schedule);

@@ -148,8 +148,13 @@ std::string full_row(const Program& program, const std::vector<int>& order) {
 }  // namespace
 
 std::string write_torch_csv(const Schedule& schedule, TorchForm form) {
+  return write_torch_csv(TorchSchedule{.schedule = schedule, .order = {}}, form);
+}
+
+std::string write_torch_csv(const TorchSchedule& file, TorchForm form) {
+  const Schedule& schedule = file.schedule;
   require_expressible(schedule);
-  const Program program = lower(schedule);
+  const Program program = lower(file);
   require_safe(program);
   std::string text;
   for (std::size_t device = 0; device < schedule.devices.size(); ++device) {

@@ -276,6 +276,7 @@ TEST_CASE("torch CSV: a file's program issues communication in the file's order"
   CHECK(order_text(program, 0) == "F0.0 F0.1 SF0.0 SF0.1 RB0.0 RB0.1 B0.1 B0.0 U0.1");
   CHECK(order_text(program, 1) == "RF1.0 RF1.1 F1.1 F1.0 B1.0 B1.1 SB1.0 SB1.1 U1.1");
   CHECK(check(program).safe());
+  CHECK(read(write_torch_csv(read(text), TorchForm::compute_comms)) == read(text));
   for (const auto& order : program.order) CHECK(std::is_sorted(order.begin(), order.end()));
   // Gradients sent the other way round never meet.
   const std::string crossed =

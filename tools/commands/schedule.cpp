@@ -66,6 +66,7 @@ ordered_json schedule_json(const Schedule& schedule) {
           {"device_of_stage", schedule.device_of_stage},
           {"pipes", schedule.pipes},
           {"sequence_chunks", schedule.sequence_chunks},
+          {"trains", schedule.trains},
           {"peak_in_flight", peak_in_flight(schedule)},
           {"devices", std::move(devices)},
           {"fused", schedule.fused}};

@@ -20,28 +20,26 @@ except ImportError as error:
 
 
 def ask(program, *arguments):
-    """The result of a verb, or None where it refuses."""
+    """What a verb answers, or None where it refuses."""
     answer = subprocess.run([program, *arguments, "--json"], capture_output=True, text=True)
-    if answer.returncode == 1:
+    if answer.returncode not in (0, 2):
         sys.exit(answer.stdout + answer.stderr)
-    return json.loads(answer.stdout).get("result") if answer.returncode == 0 else None
+    return json.loads(answer.stdout) if answer.returncode == 0 else None
 
 
 def main(program, ranks="2", microbatches="6"):
     with tempfile.TemporaryDirectory() as folder:
         paths = []
-        for row in ask(program, "schedule", "list")["schedules"]:
+        for row in ask(program, "schedule", "list")["result"]["schedules"]:
             name = row["name"]
             per_rank = "1" if row["placement"] == "linear" else "2"
             shape = ["--stages", ranks, "--microbatches", microbatches, "--virtual", per_rank]
             for form in "torch", "torch-full":
                 path = os.path.join(folder, f"{name}.{form}.csv")
-                schedule = ask(program, "schedule", "show", name, *shape, "--format", form, "-o", path)
-                if schedule is None:
-                    print(f"--  {name}: torch's files cannot express it in this shape")
-                    break
-                if schedule["pipes"] > 1 or schedule["sequence_chunks"] > 1:
-                    print(f"--  {name}: torch cannot run it")
+                answer = ask(program, "schedule", "show", name, *shape, "--format", form, "-o", path)
+                if answer is None or answer["notes"]:
+                    reason = answer["notes"][0] if answer else "not in this shape, or not at all"
+                    print(f"--  {name}: {reason}")
                     break
                 paths.append(path)
         sys.stdout.flush()
