@@ -9,12 +9,12 @@
 #include "executor/execute.hpp"
 #include "profiles/json.hpp"
 #include "simulator/draw.hpp"
-#include "simulator/trace.hpp"
 #include "tools/commands.hpp"
 #include "tools/interrupt.hpp"
 #include "tools/progress.hpp"
 #include "tools/results.hpp"
 #include "tools/table.hpp"
+#include "tools/timeline_files.hpp"
 
 namespace stagecraft {
 namespace {
@@ -22,7 +22,8 @@ namespace {
 using nlohmann::ordered_json;
 
 struct RunArguments {
-  std::string plan, data, backend = "cpu", transport = "threads", trace;
+  std::string plan, data, backend = "cpu", transport = "threads";
+  TimelineFiles files;
   int steps = 1;
   bool verify = false;
   double learning_rate = 0;
@@ -141,6 +142,7 @@ int run_plan(Console& console, const RunArguments& arguments) {
   require_transport(arguments.transport);
   if (arguments.verify && backend == BackendKind::sleep)
     fail_usage("--verify needs a backend that computes; sleep does not");
+  require_valid(arguments.files);
   const LoadedPlan loaded = load_plan(arguments.plan);
   console.input(loaded.path, loaded.hash);
   const Interrupt interrupt;
@@ -152,12 +154,9 @@ int run_plan(Console& console, const RunArguments& arguments) {
   console.print(plan_sentence(loaded.plan) +
                 (backend == BackendKind::cpu ? "; data: " + dataset.source : std::string()) + "\n");
   const RunResult run = carry_out(console, loaded, compiled, dataset, options, interrupt);
-  if (!arguments.trace.empty()) {
-    write_file(arguments.trace, write_trace({.timeline = run.timeline,
-                                             .about = {{"kind", "measured"},
-                                                       {"plan", loaded.hash},
-                                                       {"backend", arguments.backend}}}));
-  }
+  write_timeline_files(
+      arguments.files, run.timeline,
+      {{"kind", "measured"}, {"plan", loaded.hash}, {"backend", arguments.backend}});
   console.print(summary(run, prediction));
   ordered_json result = run_json(run, prediction);
   if (arguments.verify) {
@@ -188,8 +187,7 @@ Action declare_run(CLI::App& app) {
       ->type_name("NAME");
   app.add_flag("--verify", arguments->verify,
                "Repeat on a single device and compare losses and weights bit for bit");
-  app.add_option("--trace", arguments->trace, "Write the measured timeline of the median step")
-      ->type_name("FILE");
+  declare_timeline_files(app, arguments->files);
   app.add_option("--learning-rate", arguments->learning_rate,
                  "Of the optimizer (AdamW 0.001, SGD 0.01)")
       ->type_name("X")
