@@ -93,7 +93,7 @@ std::string formatted(Console& console, const std::string& format, const TorchSc
     return draw(schedule, drawing);
   }
   if (const std::string caveat = torch_caveat(schedule); !caveat.empty()) console.note(caveat);
-  return write_torch_csv(schedule,
+  return write_torch_csv(given,
                          format == "torch" ? TorchForm::compute_only : TorchForm::compute_comms);
 }
 
