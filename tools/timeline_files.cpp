@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "profiles/error.hpp"
 #include "profiles/json.hpp"
 #include "simulator/draw_svg.hpp"
 #include "simulator/nvtx.hpp"
