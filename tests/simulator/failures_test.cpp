@@ -68,7 +68,7 @@ TEST_CASE("failures: Young's interval is sqrt(2 checkpoint M), Daly's is the bes
   }
 }
 
-TEST_CASE("failures: the same seed gives the same runs; another interval meets the same luck") {
+TEST_CASE("failures: the same seed gives the same runs, another interval meets the same luck") {
   const FailureOptions options{.work = 50h, .samples = 50, .seed = 7};
   FailureModel model = thousand();
   CHECK(simulate_failures(model, options) == simulate_failures(model, options));

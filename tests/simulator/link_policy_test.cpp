@@ -39,7 +39,7 @@ std::optional<Duration> step_of(const Program& program, const Costs& costs,
 
 }  // namespace
 
-TEST_CASE("a blocking exchange of pairs costs 1F1B c(2(m + p) - 5); two devices c(m + 1)") {
+TEST_CASE("a blocking exchange of pairs costs 1F1B c(2(m + p) - 5), with two devices c(m + 1)") {
   for (const Shape& shape : plain_shapes()) {
     const auto [p, m] = shape;
     if (p < 2 || m < 2) continue;
@@ -117,7 +117,7 @@ TEST_CASE("rendezvous: a message starts when its receiver has nothing else to do
   }
 }
 
-TEST_CASE("every schedule finishes, or names a cycle, under every policy; none beats async") {
+TEST_CASE("every schedule finishes, or names a cycle, under every policy, and none beats async") {
   for (const ScheduleKind& kind : schedule_kinds) {
     for (const Shape& shape : {Shape{2, 4}, Shape{4, 8}}) {
       const auto schedule =
@@ -163,7 +163,7 @@ TEST_CASE("more buffers are never slower, rendezvous never faster, blocking pair
   }
 }
 
-TEST_CASE("under every policy, costs scale and never help; iterations add up behind a barrier") {
+TEST_CASE("under every policy, costs scale and never help, iterations add up behind a barrier") {
   Random random(21);
   for (int round = 0; round < 200; ++round) {
     const Schedule schedule = random_schedule(random);

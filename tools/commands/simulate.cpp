@@ -16,6 +16,7 @@
 #include "simulator/trace.hpp"
 #include "tools/arguments.hpp"
 #include "tools/commands.hpp"
+#include "tools/link_options.hpp"
 #include "tools/results.hpp"
 #include "tools/shape_options.hpp"
 #include "tools/table.hpp"
@@ -31,6 +32,7 @@ struct SimulateArguments {
       transfer = "0ns";
   std::string recompute = "none", barrier = "on", trace;
   ShapeOptions shape{.stages = 0};
+  LinkOptions links;
   int iterations = 1;
   bool draw = false;
 };
@@ -131,10 +133,12 @@ Outcome simulate_schedule(const SimulateArguments& arguments, int microbatches) 
                                {"stages", shape.devices},
                                {"microbatches", microbatches},
                                {"virtual", shape.virtual_stages}},
-                  .timeline = simulate(program, costs),
+                  .timeline = simulate_with(arguments.links, program, costs),
                   .all_iterations = {}};
+  if (needs_events(arguments.links)) outcome.settings["link_policy"] = arguments.links.policy;
   if (arguments.iterations > 1)
-    outcome.all_iterations = simulate(program, costs, options_of(arguments));
+    outcome.all_iterations =
+        simulate_with(arguments.links, program, costs, options_of(arguments));
   return outcome;
 }
 
@@ -204,6 +208,8 @@ int show_schedules(Console& console, const SimulateArguments& arguments) {
 }
 
 int show_plan(Console& console, const SimulateArguments& arguments) {
+  if (needs_events(arguments.links))
+    fail_usage("--link-policy goes with --schedule; a plan's messages are asynchronous");
   const LoadedPlan loaded = load_plan(arguments.plan);
   console.input(loaded.path, loaded.hash);
   const Compiled compiled = compile(loaded.plan, loaded.profile, loaded.cluster);
@@ -245,6 +251,7 @@ void declare_options(CLI::App& app, SimulateArguments& arguments) {
       ->type_name("D");
   app.add_option("--transfer", arguments.transfer, "Latency of each message between devices (0)")
       ->type_name("D");
+  declare_links(app, arguments.links);
   app.add_option("--recompute", arguments.recompute, "none or full")
       ->type_name("R")
       ->check(CLI::IsMember({"none", "full"}));
