@@ -9,10 +9,17 @@
 #include <string>
 #include <vector>
 
+#include "profiles/error.hpp"
 #include "simulator/events/precedence.hpp"
 #include "simulator/events/traffic.hpp"
 
 namespace stagecraft::events {
+
+inline Time add(Time a, Time b) {
+  Time sum = 0;
+  if (__builtin_add_overflow(a, b, &sum)) fail("simulate: times exceed 292 years");
+  return sum;
+}
 
 /// What each node costs, ready for use.
 struct Timing {

@@ -120,8 +120,6 @@ class Policies {
     }
   }
 
-  void step_together();
-
  private:
   /// Leaders only.
   std::vector<int> compute_of(const std::vector<int>& order) const {
@@ -268,51 +266,6 @@ class Policies {
   std::vector<int> consumer_;  // per receive, the first compute that needs it
 };
 
-/// Of each node, the most computes that lie before it; nobody on a cycle.
-std::vector<int> depths(const Precedence& graph) {
-  std::vector<std::vector<int>> followers(index(graph.nodes));
-  std::vector<int> unmet(index(graph.nodes), 0), depth(index(graph.nodes), 0), order;
-  for (const Arc& arc : graph.arcs) {
-    if (arc.later > 0) continue;
-    followers[index(arc.from)].push_back(arc.to);
-    ++unmet[index(arc.to)];
-  }
-  for (int node = 0; node < graph.nodes; ++node) {
-    if (unmet[index(node)] == 0) order.push_back(node);
-  }
-  for (std::size_t next = 0; next < order.size(); ++next) {
-    const int node = order[next];
-    const int below = depth[index(node)] + (graph.work(node).lane == Lane::compute ? 1 : 0);
-    for (const int follower : followers[index(node)]) {
-      depth[index(follower)] = std::max(depth[index(follower)], below);
-      if (--unmet[index(follower)] == 0) order.push_back(follower);
-    }
-  }
-  for (int node = 0; node < graph.nodes; ++node) {
-    if (unmet[index(node)] > 0) depth[index(node)] = nobody;
-  }
-  return depth;
-}
-
-/// Computes of depth k are step k, and the messages that come from them, of depth k + 1, end it.
-void Policies::step_together() {
-  const std::vector<int> depth = depths(graph_);
-  const int works = graph_.nodes;
-  std::vector<int> begin;  // points: each step may begin
-  for (int k = 0; k <= *std::max_element(depth.begin(), depth.end()) + 1; ++k) {
-    begin.push_back(graph_.add_point());
-    if (k > 0) graph_.add({.from = begin[index(k - 1)], .to = begin.back(), .why = Why::step});
-  }
-  graph_.add({.from = begin.back(), .to = begin.front(), .why = Why::step, .later = 1});
-  for (int i = 0; i < works; ++i) {
-    if (depth[index(i)] == nobody || graph_.leader[index(i)] != i) continue;
-    const bool compute = graph_.work(i).lane == Lane::compute;
-    const int step = depth[index(i)];
-    if (compute) graph_.add({.from = begin[index(step)], .to = i, .why = Why::step});
-    graph_.add({.from = i, .to = begin[index(compute ? step + 1 : step)], .why = Why::step});
-  }
-}
-
 }  // namespace
 
 void add_policy(Precedence& precedence, const Environment& environment) {
@@ -329,7 +282,7 @@ void add_policy(Precedence& precedence, const Environment& environment) {
     case LinkPolicy::commit_and_wait: policies.commit_batches(); break;
     case LinkPolicy::lock_step:
       policies.post_before_consumers();
-      policies.step_together();
+      step_together(precedence);
       break;
   }
 }

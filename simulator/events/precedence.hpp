@@ -78,6 +78,8 @@ struct Precedence {
 
 /// The arcs that a policy and its protocol add.
 void add_policy(Precedence& precedence, const Environment& environment);
+/// Of these, the arcs of lock step. To be called before there are points.
+void step_together(Precedence& precedence);
 
 inline std::size_t index(int i) {
   return static_cast<std::size_t>(i);

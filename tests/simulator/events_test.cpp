@@ -1,5 +1,8 @@
 #include "simulator/events.hpp"
 
+#include <map>
+#include <tuple>
+
 #include "profiles/error.hpp"
 #include "tests/catch.hpp"
 #include "tests/simulator/support.hpp"
@@ -24,6 +27,29 @@ Interval interval_of(const Timeline& timeline, int device, const std::string& in
 
 Program gpipe_of(int devices, int microbatches, const LowerOptions& options = {}) {
   return lower(gpipe({.devices = devices, .microbatches = microbatches}), options);
+}
+
+/// What a device computes in [first, end), in thousandths of nanoseconds at full speed: by the
+/// definition, nanosecond by nanosecond.
+std::int64_t computed(const Timeline& timeline, const Environment& environment, int device,
+                      Duration first, Duration end) {
+  std::int64_t sum = 0;
+  for (Duration now = first; now < end; now += 1ns) {
+    std::array<bool, lanes.size()> active{};
+    for (const Span& span : timeline.spans) {
+      if (span.device != device || now < span.start || now >= span.end) continue;
+      active[static_cast<std::size_t>(span.lane)] = true;
+    }
+    int speed = 1000;
+    for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
+      if (active[lane]) speed -= environment.slow_down[lane];
+    }
+    for (const Stop& stop : environment.stops) {
+      if (stop.device == device && now >= stop.at && now < stop.at + *stop.time) speed = 0;
+    }
+    sum += speed;
+  }
+  return sum;
 }
 
 /// A stop long after everything: all compute is watched, and nothing changes.
@@ -118,6 +144,81 @@ TEST_CASE("events: compute is slower while a message is under way, exactly as lo
   CHECK(interval_of(thirds, 0, "F0.1") == Interval{10ns, 22ns});
   // F0 runs [14, 22) freely, then its last 2 take 2 / 0.667 = 2.998….
   CHECK(interval_of(thirds, 1, "F1.0") == Interval{14ns, 25ns});
+}
+
+TEST_CASE("events: slowed and stopped compute takes what its speeds add up to, to the nanosecond") {
+  Random random(14);
+  for (int round = 0; round < 60; ++round) {
+    const Schedule schedule = random_schedule(random);
+    const Program program = lower(schedule, random_options(random, schedule));
+    const Costs costs = random_costs(random, program, 12);
+    Environment environment;
+    environment.slow_down = {0, random.below(400), random.below(300), random.below(300)};
+    for (int stop = random.below(3); stop > 0; --stop) {
+      environment.stops.push_back({.device = random.below(program.devices),
+                                   .at = Duration{random.below(100)},
+                                   .time = Duration{random.below(50)}});
+    }
+    const Timeline timeline = simulate_events(program, costs, environment);
+    REQUIRE(timeline.spans.size() == program.work.size());
+    const Timeline free = simulate(program, costs);
+    CHECK(step_time(timeline) >= step_time(free));
+    // What each instruction takes at full speed.
+    std::map<std::tuple<int, Instruction>, Duration> full;
+    for (const Span& span : free.spans) full[{span.device, span.instruction}] = span.time();
+    for (const Span& span : timeline.spans) {
+      if (span.lane != Lane::compute) continue;
+      CAPTURE(round, span.device, to_string(span.instruction));
+      const auto needed = 1000 * full.at({span.device, span.instruction}).count();
+      const auto done = [&](Duration end) {
+        return computed(timeline, environment, span.device, span.start, end);
+      };
+      CHECK(done(span.end) >= needed);
+      if (span.end > span.start) CHECK(done(span.end - 1ns) < needed);
+    }
+  }
+}
+
+TEST_CASE("events: less memory never helps, and no forward starts beyond its limit") {
+  Random random(15);
+  int waited = 0;
+  for (int round = 0; round < 300; ++round) {
+    CAPTURE(round);
+    const Schedule schedule = random_schedule(random);
+    const Program program = lower(schedule, random_options(random, schedule));
+    const Costs costs = random_costs(random, program);
+    const Timeline free = simulate(program, costs);
+    Environment environment;
+    for (const MemoryPeak& peak : memory_peaks(free)) {
+      environment.memory_limits.push_back(peak.bytes * random.between(90, 100) / 100);
+    }
+    try {
+      const EventRun run = run_events(program, costs, environment);
+      CHECK(step_time(run.timeline) >= step_time(free));
+      for (const Duration time : run.waiting_for_memory) waited += time > Duration{0} ? 1 : 0;
+      for (const Span& span : run.timeline.spans) {
+        // At a start that nothing else shares, the device holds what it did before and the
+        // forward's.
+        const auto& samples = run.timeline.memory[at(span.device)];
+        const auto shares_start = [&](const Span& other) {
+          return &other != &span && other.device == span.device &&
+                 (other.start == span.start || other.end == span.start);
+        };
+        if (span.instruction.op != Op::forward ||
+            std::any_of(run.timeline.spans.begin(), run.timeline.spans.end(), shares_start)) {
+          continue;
+        }
+        for (const MemorySample& sample : samples) {
+          if (sample.time != span.start) continue;
+          CHECK(total(sample.use) <= environment.memory_limits[at(span.device)]);
+        }
+      }
+    } catch (const Error& error) {
+      CHECK(error.kind() == ErrorKind::check);
+      CHECK_THAT(error.message(), ContainsSubstring("memory"));
+    }
+  }
+  CHECK(waited > 0);
 }
 
 TEST_CASE("events: a device that stops goes on where it was") {
