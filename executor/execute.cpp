@@ -114,10 +114,25 @@ class TrainingRun {
   RunResult result_;
 };
 
+/// Throws Error (execution) for what can be simulated and checked, but not carried out yet.
+void require_executable(const Compiled& compiled) {
+  const Program& program = compiled.program;
+  const auto refuse = [&](std::string_view why) {
+    throw Error(ErrorKind::execution, concat("run: the schedule ", compiled.schedule.name, " ", why,
+                                             ", which cannot be carried out yet; use 1f1b"));
+  };
+  if (!program.trains) refuse("does not train");
+  if (program.weights != WeightPolicy::flush) refuse("keeps old versions of the weights");
+  for (const Channel& channel : program.channels) {
+    if (channel.cargo == Cargo::evicted) refuse("lends activations to other devices");
+  }
+}
+
 }  // namespace
 
 RunResult execute(const Plan& plan, const Profile& profile, const Compiled& compiled,
                   const Dataset& dataset, const RunOptions& options, const Machinery& machinery) {
+  require_executable(compiled);
   require_safe(compiled.program);
   switch (options.backend) {
     case BackendKind::cpu: {

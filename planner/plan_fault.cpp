@@ -253,6 +253,16 @@ Fault check_schedule_name(const Subject& subject) {
   }
 }
 
+Fault check_weights(const Subject& subject) {
+  const WeightPolicy own = find_schedule(subject.plan.schedule.name).weights;
+  if (subject.plan.weights == own) return {};
+  return PlanFault{
+      {"weights"},
+      concat("the schedule ", subject.plan.schedule.name, " updates weights by \"", to_string(own),
+             "\", but the plan says \"", to_string(subject.plan.weights), "\""),
+      {concat("write \"weights\": \"", to_string(own), "\", or choose another schedule")}};
+}
+
 Fault check_linear_has_one(const Subject& subject) {
   const ScheduleChoice& choice = subject.plan.schedule;
   const bool linear = find_schedule(choice.name).placement == StagePlacement::linear;
@@ -273,10 +283,10 @@ Fault check_schedule(const Subject& subject) {
 }
 
 constexpr std::array structural_checks{
-    check_batch,          check_stage_count,        check_schedule_name,
-    check_linear_has_one, check_stages_hold_layers, check_layers_follow,
-    check_last_layer,     check_replicas_exist,     check_devices_exist,
-    check_rings_agree,    check_devices_once,       check_replicas_work,
+    check_batch,          check_stage_count,        check_schedule_name, check_weights,
+    check_linear_has_one, check_stages_hold_layers, check_layers_follow, check_last_layer,
+    check_replicas_exist, check_devices_exist,      check_rings_agree,   check_devices_once,
+    check_replicas_work,
 };
 
 }  // namespace

@@ -43,6 +43,15 @@ bool has_costs(CostBook& book, int devices, std::int64_t microbatch,
   }
 }
 
+/// The search counts with one update at the end, forwards that come back, and memory of their own.
+void require_searchable(const ScheduleKind& kind) {
+  const bool plain =
+      kind.weights == WeightPolicy::flush && kind.generate != inference && kind.generate != bpipe;
+  if (plain) return;
+  fail_usage("the search cannot plan for ", kind.name,
+             "; plan for 1f1b, change the plan's schedule, and let `stagecraft simulate` judge it");
+}
+
 bool is_one_f_one_b(const ScheduleChoice& choice) {
   return find_schedule(choice.name).generate == one_f_one_b;
 }
@@ -54,6 +63,9 @@ Space::Space(const Problem& problem)
   const int available = device_count(cluster_);
   devices_ = std::min(problem.devices.value_or(available), available);
   if (devices_ < 1) fail_usage("a plan needs at least one device");
+  for (const ScheduleChoice& schedule : problem.schedules) {
+    require_searchable(find_schedule(schedule.name));
+  }
   book_ = std::make_unique<CostBook>(
       problem.profile, cluster_,
       CostBookSetting{.precision = problem.precision, .sequence = problem.sequence});

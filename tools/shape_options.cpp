@@ -22,13 +22,18 @@ void declare_shape(CLI::App& app, ShapeOptions& options) {
                  "Of a schedule: stages per device (the fewest it takes)")
       ->type_name("V")
       ->check(CLI::Range(1, most_virtual_stages));
-  app.add_option("--group", options.group, "interleaved: microbatches in a row per stage (P)")
+  app.add_option("--group", options.group,
+                 "interleaved: microbatches in a row per stage; pipedream-2bw: per update (P)")
       ->type_name("N")
       ->check(CLI::Range(1, most_microbatches));
   app.add_option("--in-flight", options.in_flight,
                  "zb-auto, zbv-auto: microbatches each device has memory for (P)")
       ->type_name("N")
       ->check(CLI::Range(1, most_microbatches));
+  app.add_option("--decode-steps", options.decode_steps,
+                 "inference: further passes of each microbatch, one per token (0)")
+      ->type_name("N")
+      ->check(CLI::Range(0, most_microbatches));
   app.add_option("--warmup", options.warm_up,
                  "1f1b: forwards before the first backward of each device")
       ->type_name("K0,K1,...");
@@ -40,7 +45,8 @@ ScheduleShape shape_from(const ShapeOptions& options, const ScheduleKind& kind, 
       .microbatches = microbatches,
       .virtual_stages = options.virtual_stages.value_or(fewest_virtual_stages(kind.placement)),
       .group = options.group,
-      .in_flight = options.in_flight};
+      .in_flight = options.in_flight,
+      .decode_steps = options.decode_steps};
   if (!options.warm_up.empty()) {
     shape.warm_up = read_small_integers("--warmup", options.warm_up, 0, most_microbatches);
   }

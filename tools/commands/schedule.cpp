@@ -32,9 +32,16 @@ struct ScheduleArguments {
   int microbatches = 8;
 };
 
+/// A number, or how it depends on the device.
+ordered_json versions_json(const ScheduleKind& kind) {
+  const std::string words = weight_versions_in_words(kind);
+  if (words == std::to_string(kind.weight_versions)) return kind.weight_versions;
+  return words;
+}
+
 int list(Console& console) {
   ordered_json rows = ordered_json::array();
-  Table table({"name", "also", "stages", "constraints", "what"});
+  Table table({"name", "also", "stages", "versions", "constraints", "what"});
   for (const ScheduleKind& kind : schedule_kinds) {
     const std::vector<std::string> aliases = split(kind.aliases, ' ');
     rows.push_back({{"name", kind.name},
@@ -43,10 +50,11 @@ int list(Console& console) {
                     {"splits_backward", kind.splits_backward},
                     {"placement", to_string(kind.placement)},
                     {"synchronous", kind.synchronous},
-                    {"weight_versions", kind.weight_versions}});
+                    {"weights", to_string(kind.weights)},
+                    {"weight_versions", versions_json(kind)}});
     table.row({std::string(kind.name), fmt::format("{}", fmt::join(aliases, ", ")),
-               std::string(to_string(kind.placement)), std::string(kind.constraints),
-               std::string(kind.summary)});
+               std::string(to_string(kind.placement)), weight_versions_in_words(kind),
+               std::string(kind.constraints), std::string(kind.summary)});
   }
   console.print(table.text(console.unicode()));
   console.result({{"schedules", std::move(rows)}});

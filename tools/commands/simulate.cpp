@@ -59,13 +59,16 @@ std::vector<Duration> per_stage(std::string_view flag, const std::string& text,
 
 /// Durations of every stage as the flags give them: whole backwards, or halves, one derived from
 /// the other.
-std::vector<ChunkCosts> stage_costs(const SimulateArguments& arguments,
-                                    const ScheduleShape& shape) {
+std::vector<ChunkCosts> stage_costs(const SimulateArguments& arguments, const ScheduleShape& shape,
+                                    bool trains) {
   const bool split = !arguments.backward_input.empty() || !arguments.backward_weight.empty();
   if (arguments.forward.empty())
     fail_usage("--schedule needs --forward DURATION, the time of one microbatch on one device");
-  if (split == !arguments.backward.empty() ||
-      (split && (arguments.backward_input.empty() || arguments.backward_weight.empty()))) {
+  const bool whole = !arguments.backward.empty();
+  const bool both = !arguments.backward_input.empty() && !arguments.backward_weight.empty();
+  if (!trains && (split || whole))
+    fail_usage(arguments.schedule, " has no backward; leave the times of backwards away");
+  if (trains && (split == whole || split != both)) {
     fail_usage(
         "--schedule needs either --backward, or both --backward-input and --backward-weight");
   }
@@ -77,6 +80,7 @@ std::vector<ChunkCosts> stage_costs(const SimulateArguments& arguments,
   };
   fill(&ChunkCosts::forward, "--forward", arguments.forward);
   fill(&ChunkCosts::recompute, "--forward", arguments.forward);
+  if (!trains) return costs;
   if (!split) {
     fill(&ChunkCosts::backward, "--backward", arguments.backward);
     return costs;
@@ -116,7 +120,7 @@ Outcome simulate_schedule(const SimulateArguments& arguments, int microbatches) 
   const ScheduleKind& kind = find_schedule(arguments.schedule);
   require_halves(arguments, kind);
   ScheduleShape shape = shape_from(arguments.shape, kind, microbatches);
-  const std::vector<ChunkCosts> stages = stage_costs(arguments, shape);
+  const std::vector<ChunkCosts> stages = stage_costs(arguments, shape, kind.generate != inference);
   const Duration transfer = read_duration("--transfer", arguments.transfer);
   if (kind.splits_backward) shape.hints = hints_of(stages, shape.devices, transfer);
   const Schedule schedule = kind.generate(shape);
@@ -136,6 +140,7 @@ Outcome simulate_schedule(const SimulateArguments& arguments, int microbatches) 
                   .timeline = simulate_with(arguments.links, program, costs),
                   .all_iterations = {}};
   if (needs_events(arguments.links)) outcome.settings["link_policy"] = arguments.links.policy;
+  if (shape.decode_steps > 0) outcome.settings["decode_steps"] = shape.decode_steps;
   if (arguments.iterations > 1)
     outcome.all_iterations =
         simulate_with(arguments.links, program, costs, options_of(arguments));
