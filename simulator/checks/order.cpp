@@ -116,6 +116,7 @@ class Order {
 
   // What was evicted must be back.
   void after_load(int work) {
+    if (!evicts_) return;
     after(work, Op::load, "its activations are loaded");
     const int k = at(work).instruction.microbatch;
     if (facts_.works(at(work).chunk, Op::evict, k).empty()) return;
@@ -209,35 +210,28 @@ class Order {
                    work);
   }
 
-  void after_backwards(int work) {
-    for (const int earlier : gradients_of(work))
-      need(work, earlier, "a gradient it sums is computed");
-  }
+  void after_backwards(int work) { after_gradients(work, "a gradient it sums is computed"); }
 
-  /// What computes the gradients of the update that this work belongs to.
-  std::vector<int> gradients_of(int work) const {
-    std::vector<int> gradients = of_update(work, Op::backward);
-    const std::vector<int> halves = of_update(work, Op::backward_weight);
-    gradients.insert(gradients.end(), halves.begin(), halves.end());
-    return gradients;
+  void after_gradients(int work, const std::string& what) {
+    for (const Op op : {Op::backward, Op::backward_weight}) {
+      for (const int earlier : of_update(work, op)) need(work, earlier, what);
+    }
   }
 
   /// Works of the same chunk that belong to the same update.
-  std::vector<int> of_update(int work, Op op) const {
-    const int interval = facts_.update_interval();
-    const int first = at(work).instruction.microbatch / interval * interval;
-    std::vector<int> found;
-    for (int k = first; k < first + interval; ++k) {
-      const auto works = facts_.works(at(work).chunk, op, k);
-      found.insert(found.end(), works.begin(), works.end());
-    }
-    return found;
+  std::span<const int> of_update(int work, Op op) const {
+    const auto all = facts_.works(at(work).chunk, op);
+    const auto update_of = [&](int it) {
+      return at(it).instruction.microbatch / facts_.update_interval();
+    };
+    const auto [first, end] = std::equal_range(
+        all.begin(), all.end(), work, [&](int a, int b) { return update_of(a) < update_of(b); });
+    return {first, end};
   }
 
   void judge_update(int work) {
     ++updates_;
-    for (const int earlier : gradients_of(work))
-      need(work, earlier, "a gradient it applies is computed");
+    after_gradients(work, "a gradient it applies is computed");
     if (chunk(at(work).chunk).replicas > 1) after_reduction(work);
     for (std::size_t group = 0; group < program_.groups.size(); ++group) {
       if (program_.groups[group].op == Op::reduce_tied) after_tied(work, static_cast<int>(group));
@@ -287,6 +281,9 @@ class Order {
   const Facts& facts_;
   const Program& program_;
   const HappensBefore& before_;
+  const bool evicts_ =
+      std::any_of(program_.channels.begin(), program_.channels.end(),
+                  [](const Channel& channel) { return channel.cargo == Cargo::evicted; });
   std::size_t inputs_ = 0;
   std::size_t updates_ = 0;
   Verdict verdict_{"order"};

@@ -285,4 +285,12 @@ TEST_CASE("what the executor cannot train is refused before anything starts") {
   prepared = prepare({});
   prepared.dataset.tokens.resize(8);
   CHECK_THROWS_WITH(run(prepared, {}), ContainsSubstring("holds 8 tokens"));
+  const auto schedule = [](const std::string& name, int devices) {
+    return prepare({.schedule = name, .devices = devices, .tied = false});
+  };
+  CHECK_THROWS_WITH(run(schedule("pipedream", 2), {}),
+                    ContainsSubstring("the schedule pipedream keeps old versions of the weights"));
+  CHECK_THROWS_WITH(run(schedule("inference", 2), {}), ContainsSubstring("does not train"));
+  CHECK_THROWS_WITH(run(schedule("bpipe", 4), {}), ContainsSubstring("lends activations"));
+  CHECK_NOTHROW(run(schedule("bpipe", 2), {}));  // with so few devices it is 1f1b
 }

@@ -11,6 +11,7 @@
 #include "planner/plan.hpp"
 #include "planner/predict.hpp"
 #include "profiles/cluster.hpp"
+#include "simulator/schedules.hpp"
 
 namespace stagecraft::tests {
 
@@ -87,6 +88,7 @@ inline Plan plan_of(const Setting& setting) {
                       .microbatches = setting.microbatches,
                       .sequence = 8},
             .schedule = {.name = setting.schedule, .virtual_stages = setting.virtual_stages},
+            .weights = find_schedule(setting.schedule).weights,
             .replicas = setting.policy,
             .optimizer = {.kind = setting.optimizer}};
   constexpr int layers = 8;

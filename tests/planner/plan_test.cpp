@@ -166,6 +166,23 @@ TEST_CASE("the schedule must exist and accept the shape", "[plan]") {
              ContainsSubstring("the warm-up lists 2 devices; expected 3"));
 }
 
+TEST_CASE("a plan says how its schedule updates the weights", "[plan]") {
+  CHECK(complaint_after([](Plan& plan) { plan.schedule.name = "pipedream"; }) ==
+        "plan: the schedule pipedream updates weights by \"stashing\", but the plan says "
+        "\"flush\"");
+  CHECK_THAT(complaint_after([](Plan& plan) { plan.weights = WeightPolicy::double_buffered; }),
+             ContainsSubstring("the schedule 1f1b updates weights by \"flush\""));
+  CHECK(complaint_after([](Plan& plan) {
+          plan.schedule.name = "pipedream";
+          plan.weights = WeightPolicy::stashing;
+        }).empty());
+  CHECK_THAT(complaint_after([](Plan& plan) {
+               plan.schedule.name = "pipedream-2bw";
+               plan.weights = WeightPolicy::double_buffered;
+             }),
+             ContainsSubstring("the microbatches must fill whole groups of 3, but 4 do not"));
+}
+
 TEST_CASE("shape and devices of a plan", "[plan]") {
   Plan plan = good_plan();
   CHECK(pipeline_devices(plan) == 3);

@@ -59,6 +59,51 @@ TEST_CASE("a schedule that recomputes by itself pays for it", "[predict]") {
   CHECK(prediction.step < (8 + 4 - 1) * 40ms);
 }
 
+TEST_CASE("a plan without a flush keeps old versions of the weights", "[predict]") {
+  Plan plan = straight_plan(4, 2, 8);
+  plan.schedule.name = "pipedream";
+  plan.weights = WeightPolicy::stashing;
+  LayerCost cost = layer_cost(5ms, 10ms);
+  cost.parameters = 1000;
+  const Prediction prediction = predict_equal(plan, cost, cluster_of({{4, {}}}));
+  CHECK(prediction.step == (8 + 4 - 1) * 30ms);
+  // Two layers in p - r versions.
+  for (int r = 0; r < 4; ++r) {
+    CHECK(prediction.peaks[static_cast<std::size_t>(r)].bytes == (4 - r) * 2000);
+  }
+}
+
+TEST_CASE("a plan for inference has forwards only, and no gradients", "[predict]") {
+  Plan plan = straight_plan(4, 2, 8);
+  plan.schedule.name = "inference";
+  LayerCost cost = layer_cost(5ms, 10ms);
+  cost.parameters = cost.gradients = cost.optimizer = 1000;
+  const Prediction prediction = predict_equal(plan, cost, cluster_of({{4, {}}}));
+  CHECK(prediction.step == (8 + 4 - 1) * 10ms);
+  for (const MemoryPeak& peak : prediction.peaks) CHECK(peak.bytes == 2000);
+}
+
+TEST_CASE("a plan under bpipe moves what it lends over the cluster's links", "[predict]") {
+  Plan plan = straight_plan(4, 1, 12);
+  plan.schedule.name = "bpipe";
+  LayerCost cost = layer_cost(10ms, 20ms);
+  cost.saved = 1'000'000;
+  const auto cluster = [](std::int64_t bytes_per_second) {
+    return cluster_of({{4, link_of(0ms, bytes_per_second)}});
+  };
+  // 1 MB at 1 GB/s takes 1 ms, which the rounds of 30 ms hide; at 10 MB/s it takes 100 ms.
+  const Prediction fast = predict_equal(plan, cost, cluster(1'000'000'000));
+  CHECK(fast.step == (12 + 4 - 1) * 30ms);
+  for (const int device : {0, 1}) {
+    CHECK(fast.peaks[static_cast<std::size_t>(device)].bytes == 3'000'000);
+  }
+  CHECK(fast.peaks[3].bytes <= 3'000'000);
+  plan.schedule.name = "1f1b";
+  CHECK(predict_equal(plan, cost, cluster(1'000'000'000)).peaks[0].bytes == 4'000'000);
+  plan.schedule.name = "bpipe";
+  CHECK(predict_equal(plan, cost, cluster(10'000'000)).step >= 2 * (12 - 3) * 100ms);
+}
+
 TEST_CASE("transfers cost latency and bytes over bandwidth", "[predict]") {
   const Plan plan = straight_plan(2, 1, 1);
   LayerCost cost = layer_cost(10ms, 20ms);

@@ -37,6 +37,16 @@ TEST_CASE("every strategy plans, keeps to the problem and says what it did", "[s
   CHECK(plan.search->lower_bound <= plan.predicted->step);
 }
 
+TEST_CASE("schedules that the search does not count with are refused", "[search]") {
+  for (const std::string name :
+       {"pipedream", "pipedream-vertical-sync", "pipedream-2bw", "inference", "bpipe"}) {
+    const Problem problem = problem_of(profile_of(std::vector<LayerCost>(4, layer_cost(1ms, 2ms))),
+                                       cluster_of({{2, {}}}), 4, {1}, {name});
+    CHECK_THROWS_WITH(search_exact(problem, {}),
+                      ContainsSubstring("the search cannot plan for " + name));
+  }
+}
+
 TEST_CASE("the usual choices are what a person would try", "[search]") {
   Problem problem = problem_of(profile_of(std::vector<LayerCost>(7, layer_cost(1ms, 2ms)), 2),
                                cluster_of({{3, {}}}), 8, {2});
