@@ -284,6 +284,27 @@ TEST_CASE("events: GPipe with memory for two of three microbatches is a cycle") 
                     "B0.0 on device 0, which comes after F0.2 on device 0");
 }
 
+TEST_CASE(
+    "events: a fused pair starts and ends together, and takes what its forward's chunk says") {
+  Program program = gpipe_of(1, 2);  // F0.0 F0.1 B0.0 B0.1
+  const auto work = [&](const Instruction& instruction) {
+    int i = 0;
+    while (program.work[at(i)].instruction != instruction) ++i;
+    return i;
+  };
+  const int forward = work({Op::forward, 0, 1}), backward = work({Op::backward, 0, 0});
+  program.work[at(forward)].fused_with = backward;
+  program.work[at(backward)].fused_with = forward;
+  for (const std::optional<Duration> fused : {std::optional<Duration>{}, std::optional{25ns}}) {
+    const Costs costs = uniform(program, {.forward = 10ns, .backward = 20ns, .fused = fused});
+    const Timeline timeline = simulate_events(program, costs, {});
+    const Duration end = 10ns + fused.value_or(30ns);
+    CHECK(interval_of(timeline, 0, "F0.1") == Interval{10ns, end});
+    CHECK(interval_of(timeline, 0, "B0.0") == Interval{10ns, end});
+    CHECK(interval_of(timeline, 0, "B0.1") == Interval{end, end + 20ns});
+  }
+}
+
 TEST_CASE("events: factors multiply and round once, halves up") {
   const Program program = gpipe_of(2, 1);
   const Costs costs = uniform(program, {.forward = 5ns, .backward = 10ns}, 5ns);

@@ -1,5 +1,17 @@
 // Instructions per second of the event engine, one thread: the engine alone, and with all that
 // turns a program into a timeline.
+//
+// An instruction starts once and ends once (its node has 80 bytes, its times 16, its open arcs 4),
+// has two to three arcs (a random access each), and every second one goes through the heap (16
+// bytes, and a few badly predicted comparisons for each doubling of what is under way). Measured on
+// one busy core at 2.6 GHz, by processor time: 36 to 39 million a second, some 70 cycles each,
+// while the program fits into the second-level cache (8 devices), and 22 million where it does not
+// (64 devices, 512 microbatches, 2 virtual stages).
+//
+// A message on shared links also enters and leaves its links, and each time the rates of all flows
+// that the change can reach are worked out anew, and what they have moved is kept to the byte: with
+// memory limits 13 to 17 million a second fair and 15 to 18 million first in, first out; 6 million
+// where the program does not fit into the cache.
 
 #include <benchmark/benchmark.h>
 
