@@ -46,13 +46,13 @@ Intervals intervals(const Timeline& timeline) {
 
 TEST_CASE("a compiled program takes as long as the simulated one") {
   Random random(11);
-  for (int round = 0; round < 1000; ++round) {
+  for (int round = 0; round < 800; ++round) {
     const Schedule schedule = random_schedule(random);
     const Program program =
         round % 2 == 0 ? lower(schedule) : lower(schedule, random_options(random, schedule));
     const CompiledProgram compiled(program);
     std::vector<Costs> tables;
-    for (int i = random.between(1, 9); i > 0; --i) tables.push_back(random_costs(random, program));
+    for (int i = random.between(1, 25); i > 0; --i) tables.push_back(random_costs(random, program));
     std::vector<Duration> wanted;
     for (const Costs& costs : tables) wanted.push_back(step_time(simulate(program, costs)));
     CAPTURE(round);

@@ -1,0 +1,163 @@
+// How many instructions the simulator's engines time per second, on one core.
+//
+//   clock     Clock::run over the lowered program, starts and ends of all work      goal  30 M/s
+//   compiled  CompiledProgram::step with one table of costs                         goal 130 M/s
+//   batched   CompiledProgram::steps, 16 tables: instructions times tables          goal 400 M/s
+//
+// An instruction is one of the lowered program: of 1F1B a third are computations, a third sends and
+// a third receives. A receive costs the compiled program nothing, so it has two nodes for three
+// instructions; `nodes` says how many it times per second. The counter `per_instruction` is in
+// processor cycles at the nominal rate, if the machine has one.
+//
+// What bounds them. The clock reads an instruction's whole record (72 bytes), its waits, and writes
+// two times: at some 20 GB/s a core streams 200 M/s of them at best; in fact it waits for cache
+// misses and mispredicted branches. A compiled node is 20 bytes; it loads two slots and two prices,
+// stores one slot, and its chain is add, compare, move, add: five cycles where one device runs
+// alone, less where several are interleaved; four loads at two per cycle bound it to one node in
+// two cycles. Batched, a node's 20 bytes and five addresses serve 16 lanes of 8 bytes: 4 x 16 loads
+// in vectors of 2 (the baseline of x86-64, which has no 64-bit maximum either) to 8.
+
+#include <benchmark/benchmark.h>
+
+#include "simulator/clock.hpp"
+#include "simulator/compiled.hpp"
+#include "simulator/fold.hpp"
+#include "simulator/jitter.hpp"
+#include "simulator/lower.hpp"
+#include "simulator/schedules.hpp"
+#include "simulator/steady.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+Program interleaved_program(const benchmark::State& state) {
+  return lower(interleaved({.devices = static_cast<int>(state.range(0)),
+                            .microbatches = static_cast<int>(state.range(1)),
+                            .virtual_stages = static_cast<int>(state.range(2))}));
+}
+
+Costs plain_costs(const Program& program) {
+  return uniform(program, {.forward = 10ms, .backward = 20ms}, 100us);
+}
+
+void count(benchmark::State& state, double per_run, const char* name = "instructions") {
+  state.counters[name] = benchmark::Counter(per_run, benchmark::Counter::kIsIterationInvariantRate,
+                                            benchmark::Counter::kIs1000);
+}
+
+void clock_runs(benchmark::State& state) {
+  const Program program = interleaved_program(state);
+  Clock clock(program, plain_costs(program));
+  for (auto _ : state) {
+    clock.run();
+    benchmark::ClobberMemory();
+  }
+  count(state, static_cast<double>(program.work.size()));
+}
+
+void compiled(benchmark::State& state) {
+  const Program program = interleaved_program(state);
+  const CompiledProgram compiled(program);
+  const Costs costs = plain_costs(program);
+  for (auto _ : state) benchmark::DoNotOptimize(compiled.step(costs));
+  count(state, static_cast<double>(program.work.size()));
+  count(state, static_cast<double>(compiled.nodes()), "nodes");
+}
+
+void batched(benchmark::State& state) {
+  const Program program = interleaved_program(state);
+  const CompiledProgram compiled(program);
+  const std::vector<Costs> tables(16, plain_costs(program));
+  for (auto _ : state) benchmark::DoNotOptimize(compiled.steps(tables));
+  count(state, 16.0 * static_cast<double>(program.work.size()));
+  count(state, 16.0 * static_cast<double>(compiled.nodes()), "nodes");
+}
+
+/// Draws, rounding and all.
+void jittered(benchmark::State& state) {
+  const Program program = interleaved_program(state);
+  const Costs costs = plain_costs(program);
+  const Jitter jitter{.instruction = 0.2, .samples = 160};
+  for (auto _ : state) benchmark::DoNotOptimize(jittered_steps(program, costs, jitter));
+  count(state, jitter.samples * static_cast<double>(program.work.size()));
+}
+
+// devices, microbatches, virtual stages
+void shapes(benchmark::internal::Benchmark* benchmark) {
+  benchmark->Args({8, 32, 1})->Args({8, 64, 2})->Args({16, 128, 2})->Args({64, 512, 4});
+}
+BENCHMARK(clock_runs)->Apply(shapes);
+BENCHMARK(compiled)->Apply(shapes);
+BENCHMARK(batched)->Apply(shapes);
+BENCHMARK(jittered)->Args({8, 32, 1});
+
+/// From ten thousand instructions to ten million in one program, of 1F1B on 64 devices.
+void growth(benchmark::State& state) {
+  const Program program =
+      lower(one_f_one_b({.devices = 64, .microbatches = static_cast<int>(state.range(0))}));
+  const CompiledProgram compiled(program);
+  const Costs costs = plain_costs(program);
+  for (auto _ : state) benchmark::DoNotOptimize(compiled.step(costs));
+  count(state, static_cast<double>(program.work.size()));
+  state.counters["size"] = static_cast<double>(program.work.size());
+}
+BENCHMARK(growth)->Arg(27)->Arg(265)->Arg(2650)->Arg(26500)->Unit(benchmark::kMillisecond);
+
+/// A GPT of 1T parameters on 3,072 devices (Narayanan et al. 2021, table 1): 8 tensor-parallel
+/// peers, which one device of a program stands for, 64 stages, 6 replicas with 512 microbatches.
+Program trillion() {
+  LowerOptions options;
+  options.rows = 6;
+  for (int stage = 0; stage < 64; ++stage) {
+    auto& replicas = options.replicas.emplace_back();
+    for (int r = 0; r < 6; ++r) replicas.push_back(6 * stage + r);
+  }
+  return lower(one_f_one_b({.devices = 64, .microbatches = 512}), options);
+}
+
+void what_if_on_3072_devices(benchmark::State& state) {
+  const Program program = trillion();
+  const auto folded = fold(program, plain_costs(program));
+  const CompiledProgram compiled(folded->program);
+  const std::vector<Costs> tables(static_cast<std::size_t>(state.range(0)), folded->costs);
+  for (auto _ : state) benchmark::DoNotOptimize(compiled.steps(tables));
+  state.counters["what_if"] = benchmark::Counter(
+      static_cast<double>(tables.size()),
+      benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);  // seconds each
+  count(state, static_cast<double>(state.range(0)) * static_cast<double>(compiled.size()));
+}
+BENCHMARK(what_if_on_3072_devices)->Arg(1)->Arg(16)->Unit(benchmark::kMillisecond);
+
+/// 16,384 devices, all of them in the program: 64 stages of 256 replicas.
+void unfolded_16384_devices(benchmark::State& state) {
+  LowerOptions options;
+  options.rows = 256;
+  for (int stage = 0; stage < 64; ++stage) {
+    auto& replicas = options.replicas.emplace_back();
+    for (int r = 0; r < 256; ++r) replicas.push_back(256 * stage + r);
+  }
+  const Program program = lower(one_f_one_b({.devices = 64, .microbatches = 64}), options);
+  Clock clock(program, plain_costs(program));
+  for (auto _ : state) clock.run();
+  count(state, static_cast<double>(program.work.size()));
+  state.counters["size"] = static_cast<double>(program.work.size());
+}
+BENCHMARK(unfolded_16384_devices)->Unit(benchmark::kMillisecond);
+
+/// A million microbatches, by what repeats.
+void million_microbatches(benchmark::State& state) {
+  const ScheduleShape shape{.devices = 8, .microbatches = 1'000'000};
+  const Program program = lower(one_f_one_b({.devices = 8, .microbatches = 8}));
+  const Costs costs = plain_costs(program);
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(long_step(find_schedule("1f1b"), shape, costs));
+  }
+}
+BENCHMARK(million_microbatches)->Unit(benchmark::kMillisecond);
+
+}  // namespace
+
+}  // namespace stagecraft
