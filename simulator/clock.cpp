@@ -5,6 +5,10 @@
 // yet it goes to sleep, and that work wakes it. So everything is looked at once: the cost is O(work
 // + waits), however many devices there are.
 //
+// Lowered programs are numbered in an order in which all that something needs comes before it. So
+// the clock first goes through the work by number, as it lies in memory; what this leaves, in
+// programs of other origin, is done device by device:
+//
 //   device 0   F0.0 SF0.0 F0.1 SF0.1 RB0.0 ···        asleep: the start of SB1.0 is not known
 //   device 1   RF1.0 F1.0 RF1.1 B1.0 SB1.0 ···        reaches SB1.0, wakes device 0
 //
@@ -128,11 +132,12 @@ inline bool Clock::settled(int i) const {
 void Clock::run() {
   std::fill(end_.begin(), end_.end(), unknown);
   for (Meeting& meeting : meetings_) meeting.arrived.clear();
-  for (int device = program_.devices; device-- > 0;) {
-    state(device).cursor = 0;
-    state(device).last_collective = nobody;
-    awake_.push_back(device);
+  for (Device& device : devices_) {
+    device.cursor = 0;
+    device.last_collective = nobody;
   }
+  sweep();
+  for (int device = program_.devices; device-- > 0;) awake_.push_back(device);
   while (!awake_.empty()) {
     const int device = awake_.back();
     awake_.pop_back();
@@ -152,6 +157,16 @@ void Clock::barrier() {
   for (const Time end : end_) latest = std::max(latest, end);
   for (Device& device : devices_) device.compute_free = device.collective_free = latest;
   std::fill(channel_free_.begin(), channel_free_.end(), latest);
+}
+
+void Clock::sweep() {
+  for (int i = 0; i < static_cast<int>(program_.work.size()); ++i) {
+    const int device = device_of(i);
+    const std::vector<int>& order = program_.order[index(device)];
+    Device& self = state(device);
+    const bool is_next = self.cursor < order.size() && order[self.cursor] == i;
+    if (is_next && attempt(i, self) == nobody) ++self.cursor;
+  }
 }
 
 void Clock::advance(int device) {

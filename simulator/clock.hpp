@@ -71,6 +71,7 @@ class Clock {
   Device& state(int device);
   bool settled(int i) const;
 
+  void sweep();
   void advance(int device);
   Readiness readiness(const Work& item, Time earliest) const;
   // Each settles this work and returns nobody, or returns the work that must be settled first.
