@@ -71,12 +71,6 @@ TEST_CASE("a compiled program takes as long as the simulated one") {
   compare_with_simulate(400, 20);
 }
 
-// A quarter of a minute in a release build.
-TEST_CASE("a compiled program takes as long as the simulated one, a hundred thousand times",
-          "[.thorough]") {
-  compare_with_simulate(100'000, 2);
-}
-
 TEST_CASE("a compiled program knows when each work starts and ends") {
   Random random(12);
   for (int round = 0; round < 300; ++round) {
