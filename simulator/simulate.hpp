@@ -43,7 +43,7 @@ Costs uniform(const Program& program, const ChunkCosts& chunk, Duration transfer
 struct SimulateOptions {
   int iterations = 1;
   /// An iteration starts when the one before has ended on every device. Without, every lane goes on
-  /// at once; a device's updates are the last of its compute, so its next forwards follow them.
+  /// at once; a device's last update is the last of its compute, so its next forwards follow it.
   bool barrier = true;
 };
 

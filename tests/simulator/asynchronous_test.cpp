@@ -70,6 +70,23 @@ int find_work(const Program& program, const std::string& name) {
   return 0;
 }
 
+/// Each backward in two halves, one right after the other.
+Schedule halved(Schedule schedule) {
+  for (auto& order : schedule.devices) {
+    std::vector<Instruction> halves;
+    for (const auto& [op, stage, microbatch] : order) {
+      if (op != Op::backward) {
+        halves.push_back({op, stage, microbatch});
+        continue;
+      }
+      halves.push_back({Op::backward_input, stage, microbatch});
+      halves.push_back({Op::backward_weight, stage, microbatch});
+    }
+    order = std::move(halves);
+  }
+  return schedule;
+}
+
 /// Brute force over 1F1B with an update after each n microbatches: the least number of versions a
 /// device keeps if batch t is computed, on all devices, with the newest version that device 0 has
 /// when t begins.
@@ -274,6 +291,28 @@ TEST_CASE("what updates on the way cannot do is refused with the reason") {
   Schedule idle = gpipe(plain(1, 4));
   idle.update_every = 2;
   CHECK_THAT(refused(idle, {}), ContainsSubstring("it cannot update every 2"));
+}
+
+TEST_CASE("random replicas and sizes under every policy are safe, and no peak exceeds the arena") {
+  Random random(13);
+  for (int round = 0; round < 60; ++round) {
+    CAPTURE(round);
+    const int p = random.between(1, 5);
+    const ScheduleShape shape = plain(p, p * random.between(1, 3));
+    const auto generate =
+        std::vector{pipedream, pipedream_vertical_sync, pipedream_2bw}[at(random.below(3))];
+    const Schedule schedule = random.below(2) == 0 ? generate(shape) : halved(generate(shape));
+    LowerOptions options = random_options(random, schedule);
+    options.replica_policy = ReplicaPolicy::split;
+    options.ties.clear();
+    const Program program = lower(schedule, options);
+    CHECK(first_finding(program) == "safe");
+    const std::vector<MemoryPeak> peaks =
+        memory_peaks(simulate(program, random_costs(random, program)));
+    for (std::size_t device = 0; device < peaks.size(); ++device) {
+      CHECK(peaks[device].bytes <= program.arena[device]);
+    }
+  }
 }
 
 // --- Mutations: each is caught by its rule ------------------------------------------------------

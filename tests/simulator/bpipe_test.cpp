@@ -1,7 +1,9 @@
 // BPipe: activations lent to a partner device. The bound, and what keeps it true at any costs.
 
 #include "profiles/error.hpp"
+#include "profiles/json.hpp"
 #include "simulator/check.hpp"
+#include "simulator/trace.hpp"
 #include "tests/catch.hpp"
 #include "tests/simulator/support.hpp"
 
@@ -231,6 +233,45 @@ TEST_CASE("a schedule that evicts must load before the backward, once, and have 
   Schedule alone = one_f_one_b(plain(3, 3));
   alone.devices[1].insert(alone.devices[1].begin() + 1, {Op::evict, 1, 0});
   CHECK_THROWS_WITH(validate(alone), ContainsSubstring("has no partner"));
+}
+
+TEST_CASE("random replicas and sizes under bpipe are safe, and no peak exceeds the arena") {
+  Random random(14);
+  for (int round = 0; round < 40; ++round) {
+    CAPTURE(round);
+    const int p = random.between(4, 7);
+    const Schedule schedule = bpipe(plain(p, random.between(1, 3 * p)));
+    LowerOptions options = random_options(random, schedule);
+    options.recompute.clear();
+    const std::size_t replicas = 2;
+    for (int s = 0; s < p; ++s) {
+      options.replicas[at(s)] = {2 * s, 2 * s + 1};
+      options.memory[at(s)].resize(replicas, options.memory[at(s)].front());
+    }
+    const Program program = lower(schedule, options);
+    CHECK(first_finding(program) == "safe");
+    const std::vector<MemoryPeak> peaks =
+        memory_peaks(simulate(program, random_costs(random, program)));
+    for (std::size_t device = 0; device < peaks.size(); ++device) {
+      CHECK(peaks[device].bytes <= program.arena[device]);
+    }
+  }
+}
+
+TEST_CASE("a trace draws an arrow for every message, and reads back") {
+  for (const Schedule& schedule :
+       {bpipe(plain(4, 6)), inference({.devices = 3, .microbatches = 2, .decode_steps = 2})}) {
+    const Trace trace{.timeline = run(schedule, chunk_costs(10ms, 20ms), 1ms), .about = {}};
+    const std::string written = write_trace(trace);
+    std::size_t sends = 0, arrows = 0;
+    for (const Span& span : trace.timeline.spans) sends += is_send(span.instruction.op) ? 1 : 0;
+    const std::string arrow = R"("ph":"s")";
+    for (auto i = written.find(arrow); i != std::string::npos; i = written.find(arrow, i + 1)) {
+      ++arrows;
+    }
+    CHECK(arrows == sends);
+    CHECK(read_trace(Json::parse(written, "trace.json")).timeline == trace.timeline);
+  }
 }
 
 // --- Mutations: each is caught by its rule ------------------------------------------------------
