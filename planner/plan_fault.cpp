@@ -273,6 +273,17 @@ Fault check_linear_has_one(const Subject& subject) {
                    {"use \"interleaved\" for several stages per device"}};
 }
 
+/// A plan says where one copy of the layers stands.
+Fault check_one_copy(const Subject& subject) {
+  const ScheduleKind& kind = find_schedule(subject.plan.schedule.name);
+  if (kind.placement != StagePlacement::bidirectional) return {};
+  return PlanFault{{"schedule", "name"},
+                   concat("the schedule ", kind.name,
+                          " trains several copies of the model, and a plan places one"),
+                   {concat("use \"zb-v\" or \"1f1b\", or look at ", kind.name,
+                           " with `stagecraft simulate --schedule ", kind.name, "`")}};
+}
+
 Fault check_schedule(const Subject& subject) {
   try {
     find_schedule(subject.plan.schedule.name).generate(shape_of(subject.plan));
@@ -283,10 +294,10 @@ Fault check_schedule(const Subject& subject) {
 }
 
 constexpr std::array structural_checks{
-    check_batch,          check_stage_count,        check_schedule_name, check_weights,
-    check_linear_has_one, check_stages_hold_layers, check_layers_follow, check_last_layer,
-    check_replicas_exist, check_devices_exist,      check_rings_agree,   check_devices_once,
-    check_replicas_work,
+    check_batch,        check_stage_count,    check_schedule_name,      check_weights,
+    check_one_copy,     check_linear_has_one, check_stages_hold_layers, check_layers_follow,
+    check_last_layer,   check_replicas_exist, check_devices_exist,      check_rings_agree,
+    check_devices_once, check_replicas_work,
 };
 
 }  // namespace

@@ -15,7 +15,7 @@
 // The sequence of these visits is not the sequence of time: a device may be computed far ahead of
 // the others. Times do not depend on it, as each is the maximum of times that are final:
 //
-//   compute      max(waits, end of the device's compute before it)
+//   compute      max(waits, end of the device's compute before it); of a fused pair, both halves'
 //   send         max(waits, channel free); it occupies the channel, and arrives a latency later
 //   receive      as its send (later only if it waits for something else, too)
 //   collective   max over all members of (waits, end of the member's collective before it)
@@ -32,7 +32,6 @@ namespace stagecraft {
 namespace {
 
 using Time = std::int64_t;
-constexpr Time unknown = -1;
 
 std::size_t index(int i) {
   return static_cast<std::size_t>(i);
@@ -85,6 +84,8 @@ Clock::FlatCosts Clock::flatten(const Program& program, const Costs& costs) {
     for (const Duration time : by_op(costs.chunks[i])) {
       flat.compute.push_back(checked(time, "chunk", i));
     }
+    const std::optional<Duration> fused = costs.chunks[i].fused;
+    flat.fused.push_back(fused ? checked(*fused, "fused pair of chunk", i) : unknown);
   }
   for (std::size_t i = 0; i < costs.channels.size(); ++i) {
     flat.latency.push_back(checked(costs.channels[i].latency, "channel", i));
@@ -202,12 +203,34 @@ int Clock::attempt(int i, Device& self) {
   return nobody;
 }
 
+Clock::Time Clock::cost(const Work& item) const {
+  return costs_
+      .compute[index(item.chunk) * operations + static_cast<std::size_t>(item.instruction.op)];
+}
+
 int Clock::compute(int i, const Work& item, Device& self) {
+  if (item.fused_with) return compute_pair(i, item, self);
   const auto [ready, blocker] = readiness(item, self.compute_free);
   if (blocker != nobody) return blocker;
-  const auto op = static_cast<std::size_t>(item.instruction.op);
-  self.compute_free = add(ready, costs_.compute[index(item.chunk) * operations + op]);
+  self.compute_free = add(ready, cost(item));
   settle(i, ready, self.compute_free);
+  return nobody;
+}
+
+/// The half that comes first settles both.
+int Clock::compute_pair(int i, const Work& item, Device& self) {
+  if (settled(i)) return nobody;
+  const Work& other = work(*item.fused_with);
+  const auto [own_ready, own_blocker] = readiness(item, self.compute_free);
+  if (own_blocker != nobody) return own_blocker;
+  const auto [ready, blocker] = readiness(other, own_ready);
+  if (blocker != nobody) return blocker;
+  const int forward = item.instruction.op == Op::forward ? item.chunk : other.chunk;
+  const Time together = costs_.fused[index(forward)];
+  const Time end = add(ready, together == unknown ? add(cost(item), cost(other)) : together);
+  self.compute_free = end;
+  settle(i, ready, end);
+  settle(*item.fused_with, ready, end);
   return nobody;
 }
 
@@ -273,12 +296,20 @@ void Clock::settle(int i, Time start, Time end) {
 // --- When nothing moves any more
 // ------------------------------------------------------------------
 
+std::optional<int> Clock::awaited(const Work& item) const {
+  for (int w = item.waits.first; w < item.waits.end; ++w) {
+    if (!settled(program_.waits[index(w)])) return program_.waits[index(w)];
+  }
+  return {};
+}
+
 /// Something it waits for; a member that has not come to its collective; or what stands before it
 /// in its device's order. None if it stands in no order.
 std::optional<Clock::Cause> Clock::cause(int i) {
-  const IndexRange waits = work(i).waits;
-  for (int w = waits.first; w < waits.end; ++w) {
-    if (!settled(program_.waits[index(w)])) return Cause{program_.waits[index(w)], "waits for"};
+  if (const auto on = awaited(work(i))) return Cause{*on, "waits for"};
+  if (work(i).fused_with) {
+    const auto on = awaited(work(*work(i).fused_with));
+    if (on) return Cause{*on, "is fused with work that waits for"};
   }
   const Device& device = state(device_of(i));
   const std::vector<int>& order = program_.order[index(device_of(i))];

@@ -30,10 +30,12 @@ class Clock {
  private:
   using Time = std::int64_t;  // nanoseconds
   static constexpr int nobody = -1;
+  static constexpr Time unknown = -1;
 
   /// The tables of costs, ready for use.
   struct FlatCosts {
     std::vector<Time> compute;    ///< [chunk × operations + op]
+    std::vector<Time> fused;      ///< by chunk of the forward; `unknown`: one after the other
     std::vector<Time> latency;    ///< by channel
     std::vector<Time> occupancy;  ///< by channel
     std::vector<Time> group;
@@ -77,12 +79,15 @@ class Clock {
   // Each settles this work and returns nobody, or returns the work that must be settled first.
   int attempt(int i, Device& self);
   int compute(int i, const Work& item, Device& self);
+  int compute_pair(int i, const Work& item, Device& self);
+  Time cost(const Work& item) const;
   int send(int i, const Work& item);
   int receive(int i, const Work& item);
   int collective(int i, const Work& item, Device& self);
   void hold(Meeting& meeting, Time cost);
   void settle(int i, Time start, Time end);
 
+  std::optional<int> awaited(const Work& item) const;
   std::optional<Cause> cause(int i);
   std::optional<Cause> missing_member(int group) const;
   std::string name(int i) const;

@@ -39,6 +39,8 @@ constexpr std::array looks{
     Look{Op::recompute, "▒", "r", "recompute", "0;158;115"},
     Look{Op::update, "▄", "u", "update", "204;121;167"},
 };
+/// Of a fused pair.
+constexpr Look overlapped{Op::forward, "╳", "x", "forward + backward", "86;180;233"};
 constexpr std::array<std::string_view, 9> levels{" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
 constexpr std::array<std::string_view, 9> ascii_levels{" ", "_", ".", ":", "-", "=", "+", "*", "#"};
 
@@ -49,6 +51,15 @@ const Look& look_of(Op op) {
   return *std::find_if(looks.begin(), looks.end(),
                        [op](const Look& look) { return look.op == op; });
 }
+
+/// What the picture shows as one: a span, or both of a fused pair.
+struct Block {
+  Duration start{0};
+  Duration end{0};
+  int microbatch = 0;  ///< of the forward
+  const Look* look = nullptr;
+  Duration time() const { return end - start; }
+};
 
 std::size_t at(int index) {
   return static_cast<std::size_t>(index);
@@ -100,9 +111,9 @@ Scale scale_of(const Timeline& timeline, int columns) {
   return {.start = start, .length = end - start, .columns = columns};
 }
 
-/// One line of columns: for each the span it shows, or none where idle.
+/// One line of columns: for each the block it shows, or none where idle.
 struct Bar {
-  std::vector<const Span*> cells;
+  std::vector<const Block*> cells;
   int hidden = 0;
 };
 
@@ -114,22 +125,22 @@ class BarMaker {
     busy_.resize(bar_.cells.size(), 0);
   }
 
-  Bar make(const std::vector<const Span*>& spans) {
-    for (const Span* span : spans)
-      each_column(*span, [&](int column, Wide part) { contend(*span, column, part); });
+  Bar make(const std::vector<Block>& blocks) {
+    for (const Block& block : blocks)
+      each_column(block, [&](int column, Wide part) { contend(block, column, part); });
     for (std::size_t column = 0; column < won_.size(); ++column) {
       const Wide idle = scale_.length.count() - busy_[column];
       if (idle > won_[column]) bar_.cells[column] = nullptr;
     }
-    for (const Span* span : spans) show(*span);
+    for (const Block& block : blocks) show(block);
     return bar_;
   }
 
  private:
   template <class Use>
-  void each_column(const Span& span, const Use& use) const {
-    const Wide first = scale_.place(span.start);
-    const Wide end = scale_.place(span.end);
+  void each_column(const Block& block, const Use& use) const {
+    const Wide first = scale_.place(block.start);
+    const Wide end = scale_.place(block.end);
     if (first >= end) return;
     for (int column = scale_.column(first); column < scale_.columns && scale_.begin(column) < end;
          ++column) {
@@ -137,53 +148,52 @@ class BarMaker {
     }
   }
 
-  void contend(const Span& span, int column, Wide part) {
+  void contend(const Block& block, int column, Wide part) {
     busy_[at(column)] += part;
     if (part <= won_[at(column)]) return;
     won_[at(column)] = part;
-    bar_.cells[at(column)] = &span;
+    bar_.cells[at(column)] = &block;
   }
 
-  void show(const Span& span) {
+  void show(const Block& block) {
     int best = -1;
     Wide most = 0;
     bool seen = false;
-    each_column(span, [&](int column, Wide part) {
-      seen = seen || bar_.cells[at(column)] == &span;
+    each_column(block, [&](int column, Wide part) {
+      seen = seen || bar_.cells[at(column)] == &block;
       if (part > most && bar_.cells[at(column)] == nullptr) {
         most = part;
         best = column;
       }
     });
-    if (seen || span.start >= span.end) return;
+    if (seen || block.start >= block.end) return;
     if (best < 0)
       ++bar_.hidden;
     else
-      bar_.cells[at(best)] = &span;
+      bar_.cells[at(best)] = &block;
   }
 
   const Scale scale_;
   Bar bar_;
-  std::vector<Wide> won_;   // what the shown span fills of each column
-  std::vector<Wide> busy_;  // what all spans fill
+  std::vector<Wide> won_;   // what the shown block fills of each column
+  std::vector<Wide> busy_;  // what all blocks fill
 };
 
-std::string shade(Op op, const DrawOptions& options) {
-  return std::string(options.unicode ? look_of(op).shade : look_of(op).letter);
+std::string shade(const Look& look, const DrawOptions& options) {
+  return std::string(options.unicode ? look.shade : look.letter);
 }
 
-std::string painted(const std::string& text, Op op, const DrawOptions& options) {
-  return options.color ? concat("\x1b[38;2;", look_of(op).color, "m", text, "\x1b[0m") : text;
+std::string painted(const std::string& text, const Look& look, const DrawOptions& options) {
+  return options.color ? concat("\x1b[38;2;", look.color, "m", text, "\x1b[0m") : text;
 }
 
-/// `width` columns of one span: the last digits of its microbatch, then its shade.
-std::string block(const Span& span, int width, const DrawOptions& options) {
-  std::string text = width < 2 ? "" : std::to_string(span.instruction.microbatch);
+/// `width` columns of one block: the last digits of its microbatch, then its shade.
+std::string block_text(const Block& block, int width, const DrawOptions& options) {
+  std::string text = width < 2 ? "" : std::to_string(block.microbatch);
   if (const auto most = at(std::max(width - 1, 0)); text.size() > most)
     text = text.substr(text.size() - most);
-  for (int column = columns(text); column < width; ++column)
-    text += shade(span.instruction.op, options);
-  return painted(text, span.instruction.op, options);
+  for (int column = columns(text); column < width; ++column) text += shade(*block.look, options);
+  return painted(text, *block.look, options);
 }
 
 std::string bar_text(const Bar& bar, const DrawOptions& options) {
@@ -193,7 +203,7 @@ std::string bar_text(const Bar& bar, const DrawOptions& options) {
     for (end = first + 1; end < cells.size() && cells[end] == cells[first];) ++end;
     const int width = static_cast<int>(end - first);
     if (cells[first]) {
-      text += block(*cells[first], width, options);
+      text += block_text(*cells[first], width, options);
     } else {
       for (int column = 0; column < width; ++column) text += options.unicode ? "·" : ".";
     }
@@ -236,14 +246,29 @@ bool in_compute(const Span& span) {
   return span.lane == Lane::compute && is_compute(span.instruction.op);
 }
 
+/// Joins a forward and the backward that runs at the same time, which comes right after it.
+void append_block(std::vector<Block>& blocks, const Span& span) {
+  const bool joins = !blocks.empty() && span.instruction.op == Op::backward &&
+                     blocks.back().look == &look_of(Op::forward) && span.time().count() > 0 &&
+                     blocks.back().start == span.start && blocks.back().end == span.end;
+  if (joins) {
+    blocks.back().look = &overlapped;
+  } else {
+    blocks.push_back({.start = span.start,
+                      .end = span.end,
+                      .microbatch = span.instruction.microbatch,
+                      .look = &look_of(span.instruction.op)});
+  }
+}
+
 /// What stands left and right of the bars, for every device.
 class Picture {
  public:
   Picture(const Timeline& timeline, const DrawOptions& options)
       : timeline_(timeline), options_(options) {
-    spans_.resize(at(timeline.devices));
+    blocks_.resize(at(timeline.devices));
     for (const Span& span : timeline.spans) {
-      if (in_compute(span)) spans_[at(span.device)].push_back(&span);
+      if (in_compute(span)) append_block(blocks_[at(span.device)], span);
     }
     for (int device = 0; device < timeline.devices; ++device) left_.push_back(concat(" d", device));
     for (auto& text : left_) text = padded(text, columns(left_.back())) + " ";
@@ -257,8 +282,8 @@ class Picture {
     const std::string wall = options_.unicode ? "│" : "|";
     std::string text;
     int hidden = 0;
-    for (std::size_t device = 0; device < spans_.size(); ++device) {
-      const Bar bar = BarMaker(scale).make(spans_[device]);
+    for (std::size_t device = 0; device < blocks_.size(); ++device) {
+      const Bar bar = BarMaker(scale).make(blocks_[device]);
       hidden += bar.hidden;
       text += left_[device] + wall + bar_text(bar, options_) + wall + right_[device];
       text = without_trailing_blanks(std::move(text)) + "\n";
@@ -269,10 +294,10 @@ class Picture {
  private:
   void note_busy() {
     const Wide step = scale_of(timeline_, 1).length.count();
-    for (std::size_t device = 0; device < spans_.size(); ++device) {
+    for (std::size_t device = 0; device < blocks_.size(); ++device) {
       Wide busy = 0;
-      for (const Span* span : spans_[device]) {
-        if (span->instruction.op != Op::update) busy += span->time().count();
+      for (const Block& block : blocks_[device]) {
+        if (block.look->op != Op::update) busy += block.time().count();
       }
       const Wide percent = step == 0 ? 0 : (busy * 200 + step) / (2 * step);
       const std::string number = std::to_string(static_cast<long long>(percent));
@@ -281,7 +306,7 @@ class Picture {
   }
 
   void note_memory() {
-    if (timeline_.memory.size() != spans_.size() || spans_.empty()) return;
+    if (timeline_.memory.size() != blocks_.size() || blocks_.empty()) return;
     const Scale scale = scale_of(timeline_, graph_columns);
     std::vector<std::vector<Bytes>> columns_of;
     std::vector<std::string> peaks;
@@ -305,14 +330,8 @@ class Picture {
 
   std::string legend(const Scale& scale, int hidden) const {
     std::string text = padded("", columns(left_.front()) + 1) + "digit = microbatch,";
-    for (const Look& look : looks) {
-      const bool used =
-          std::any_of(timeline_.spans.begin(), timeline_.spans.end(), [&](const Span& span) {
-            return in_compute(span) && span.instruction.op == look.op && span.time().count() > 0;
-          });
-      if (used)
-        text += concat(" ", painted(shade(look.op, options_), look.op, options_), " ", look.word);
-    }
+    for (const Look& look : looks) text += entry(look);
+    text += entry(overlapped);
     text += options_.unicode ? " · idle" : " . idle";
     if (scale.length.count() > 0)
       text += concat(", ", scale.columns, " columns = ", format_duration(scale.length));
@@ -320,15 +339,31 @@ class Picture {
     return text + "\n";
   }
 
+  std::string entry(const Look& look) const {
+    const auto shown = [&](const Block& block) {
+      return block.look == &look && block.time().count() > 0;
+    };
+    const bool used = std::any_of(blocks_.begin(), blocks_.end(), [&](const auto& blocks) {
+      return std::any_of(blocks.begin(), blocks.end(), shown);
+    });
+    return used ? concat(" ", painted(shade(look, options_), look, options_), " ", look.word) : "";
+  }
+
   const Timeline& timeline_;
   const DrawOptions& options_;
-  std::vector<std::vector<const Span*>> spans_;  // per device, its compute
+  std::vector<std::vector<Block>> blocks_;  // per device, its compute
   std::vector<std::string> left_, right_;
 };
 
 bool several_stages(const std::vector<Instruction>& order) {
   return std::any_of(order.begin(), order.end(),
                      [&](const Instruction& it) { return it.stage != order[0].stage; });
+}
+
+bool starts_pair(const Schedule& schedule, std::size_t device, std::size_t position) {
+  if (schedule.fused.empty()) return false;
+  const std::vector<int>& pairs = schedule.fused[device];
+  return std::binary_search(pairs.begin(), pairs.end(), static_cast<int>(position));
 }
 
 }  // namespace
@@ -344,9 +379,18 @@ std::string draw(const Schedule& schedule, const DrawOptions& options) {
   std::string text;
   for (std::size_t device = 0; device < schedule.devices.size(); ++device) {
     text += padded(concat(" d", device), columns(last)) + (options.unicode ? " │" : " |");
-    for (const Instruction& it : schedule.devices[device]) {
-      const std::string stage = stages ? std::to_string(it.stage) : "";
-      text += " " + painted(concat(stage, letter(it.op), it.microbatch), it.op, options);
+    const std::vector<Instruction>& order = schedule.devices[device];
+    const auto name = [&](const Instruction& it) {
+      return painted(concat(stages ? std::to_string(it.stage) : "", letter(it.op), it.microbatch),
+                     look_of(it.op), options);
+    };
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      if (starts_pair(schedule, device, i)) {
+        text += concat(" (", name(order[i]), ";", name(order[i + 1]), ")");
+        ++i;
+      } else {
+        text += " " + name(order[i]);
+      }
     }
     text += "\n";
   }

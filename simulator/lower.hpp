@@ -39,8 +39,8 @@ struct ChunkMemory {
   bool operator==(const ChunkMemory&) const = default;
 };
 
-/// `owner` and `user` are stages that hold copies of the same weights; their gradients are summed,
-/// owner's first.
+/// `owner` and `user` are stages of the first pipe that hold the same weights (and so do their
+/// copies in others); their gradients are summed, owner's first.
 struct StageTie {
   int owner = 0;
   int user = 0;

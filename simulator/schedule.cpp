@@ -38,15 +38,64 @@ struct Progress {
 void validate_shape(const Schedule& schedule) {
   if (schedule.stages < 1) fail("schedule: needs at least one stage");
   if (schedule.microbatches < 1) fail("schedule: needs at least one microbatch");
+  if (schedule.pipes < 1 || schedule.stages % schedule.pipes != 0) {
+    fail("schedule: ", schedule.stages, " stages cannot be ", schedule.pipes,
+         " copies of the same ones");
+  }
+  if (schedule.sequence_chunks < 1 || schedule.microbatches % schedule.sequence_chunks != 0) {
+    fail("schedule: ", schedule.microbatches, " pieces cannot be sequences of ",
+         schedule.sequence_chunks);
+  }
   if (schedule.device_of_stage.size() != static_cast<std::size_t>(schedule.stages)) {
     fail("schedule: places ", schedule.device_of_stage.size(), " of ", schedule.stages, " stages");
   }
   const int devices = static_cast<int>(schedule.devices.size());
+  if (!schedule.fused.empty() && schedule.fused.size() != schedule.devices.size()) {
+    fail("schedule: lists fused pairs of ", schedule.fused.size(), " of ", devices, " devices");
+  }
   for (int stage = 0; stage < schedule.stages; ++stage) {
     const int device = schedule.device_of_stage[static_cast<std::size_t>(stage)];
     if (device < 0 || device >= devices) {
       fail("schedule: stage ", stage, " is placed on device ", device, " of ", devices);
     }
+  }
+}
+
+/// Their gradients are summed between devices.
+void validate_copies(const Schedule& schedule) {
+  const int stages = stages_per_pipe(schedule);
+  for (int stage = 0; stage < schedule.stages; ++stage) {
+    for (int copy = stage + stages; copy < schedule.stages; copy += stages) {
+      const int device = schedule.device_of_stage[static_cast<std::size_t>(stage)];
+      if (schedule.device_of_stage[static_cast<std::size_t>(copy)] != device) continue;
+      fail("schedule: stages ", stage, " and ", copy,
+           " are copies of each other, but both on device ", device);
+    }
+  }
+}
+
+/// Whether one of the two needs what the other computes: they work on the same sequences in the
+/// same copy.
+bool depend(const Schedule& schedule, const Instruction& a, const Instruction& b) {
+  return a.stage / stages_per_pipe(schedule) == b.stage / stages_per_pipe(schedule) &&
+         a.microbatch / schedule.sequence_chunks == b.microbatch / schedule.sequence_chunks;
+}
+
+void validate_fused(const Schedule& schedule, std::size_t device) {
+  const std::vector<Instruction>& order = schedule.devices[device];
+  int free = 0;
+  for (const int first : schedule.fused[device]) {
+    const auto i = static_cast<std::size_t>(first);
+    if (first < free || i + 1 >= order.size()) {
+      fail("schedule: the fused pair at ", first, " of device ", device,
+           " overlaps another, or has no second half");
+    }
+    const bool pair = order[i].op == Op::forward && order[i + 1].op == Op::backward;
+    if (!pair || depend(schedule, order[i], order[i + 1])) {
+      fail("schedule: ", to_string(order[i]), " and ", to_string(order[i + 1]), " on device ",
+           device, " cannot be fused; expected an F and a B of different microbatches");
+    }
+    free = first + 2;
   }
 }
 
@@ -101,6 +150,15 @@ void take_backward(Progress& progress, const Instruction& instruction) {
        progress.forward ? "load" : "forward");
 }
 
+/// The piece of the same sequence whose forward (backward) comes before this one's.
+std::optional<Instruction> piece_before(const Schedule& schedule, Instruction instruction) {
+  const int piece = instruction.microbatch % schedule.sequence_chunks;
+  const bool forward = instruction.op == Op::forward;
+  if (piece == (forward ? 0 : schedule.sequence_chunks - 1)) return {};
+  instruction.microbatch += forward ? -1 : 1;
+  return instruction;
+}
+
 void advance(Progress& progress, const Instruction& instruction) {
   switch (instruction.op) {
     case Op::forward: take(progress.forward, true, instruction, ""); return;
@@ -134,6 +192,17 @@ void advance(Progress& progress, const Instruction& instruction) {
     case Op::gather_parameters:
     case Op::update: return;  // validate_place has refused them
   }
+}
+
+/// Forwards pass what they have attended to on, backwards what is attended to their gradients.
+void require_piece(const Progress& progress, const Instruction& before,
+                   const Instruction& instruction) {
+  const bool done = before.op == Op::forward ? progress.forward : progress.backward;
+  const bool ordered =
+      before.op == Op::forward || before.op == Op::backward || before.op == Op::backward_input;
+  if (done || !ordered) return;
+  fail("schedule: ", to_string(instruction), " comes before ", to_string(before),
+       ", which the same sequence needs first");
 }
 
 void require_complete(const Schedule& schedule, const std::vector<Progress>& progress) {
@@ -189,17 +258,28 @@ void validate_batches(const Schedule& schedule) {
 void validate(const Schedule& schedule) {
   validate_shape(schedule);
   validate_policy(schedule);
+  validate_copies(schedule);
   std::vector<Progress> progress(static_cast<std::size_t>(schedule.stages) *
                                  static_cast<std::size_t>(schedule.microbatches));
+  const auto progress_of = [&](const Instruction& instruction) -> Progress& {
+    return progress[static_cast<std::size_t>(instruction.stage) *
+                        static_cast<std::size_t>(schedule.microbatches) +
+                    static_cast<std::size_t>(instruction.microbatch)];
+  };
   for (std::size_t device = 0; device < schedule.devices.size(); ++device) {
     for (const Instruction& instruction : schedule.devices[device]) {
       validate_place(schedule, instruction, static_cast<int>(device));
-      const int index = instruction.stage * schedule.microbatches + instruction.microbatch;
-      advance(progress[static_cast<std::size_t>(index)], instruction);
+      if (const auto before = piece_before(schedule, instruction)) {
+        require_piece(progress_of(*before), *before, instruction);
+      }
+      advance(progress_of(instruction), instruction);
     }
   }
   require_complete(schedule, progress);
   validate_batches(schedule);
+  for (std::size_t device = 0; device < schedule.fused.size(); ++device) {
+    validate_fused(schedule, device);
+  }
 }
 
 namespace {

@@ -72,6 +72,9 @@ struct Schedule {
   /// k mod sequence_chunks of its sequence. Forwards need the pieces before them, backwards those
   /// behind.
   int sequence_chunks = 1;
+  /// An instruction is about 1/parts of a microbatch of the shape: a piece of its sequences, or
+  /// half of its samples.
+  int parts = 1;
   /// Positions i on each device, ascending: instructions i (F) and i + 1 (B) of different
   /// microbatches or stages run as one, overlapped. Empty: none.
   std::vector<std::vector<int>> fused = {};
@@ -96,7 +99,9 @@ inline int partner_of(const Schedule& schedule, int device) {
 /// Throws Error (input) unless each stage does each microbatch's forward and backward (B, or I and
 /// W) exactly once on its own device, with F before B or I, I before W, and R (if any) between F
 /// and its backward. What is evicted is loaded again before its backward. Weights that are not
-/// flushed are updated by whole batches, which each stage finishes one after the other.
+/// flushed are updated by whole batches, which each stage finishes one after the other. Pieces of a
+/// sequence go forward in order, and backward in reverse; the copies of a stage are on different
+/// devices; fused pairs are an F and a B that need nothing of each other.
 void validate(const Schedule& schedule);
 
 /// Forwards that have started and whose backward has not, at most, on each device, in units of

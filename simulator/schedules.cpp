@@ -14,6 +14,7 @@ std::string_view to_string(StagePlacement placement) {
     case StagePlacement::loop: return "loop";
     case StagePlacement::vee: return "vee";
     case StagePlacement::wave: return "wave";
+    case StagePlacement::bidirectional: return "bidirectional";
   }
   return "";
 }
@@ -25,6 +26,7 @@ int device_of_stage(StagePlacement placement, int stage, int devices) {
     case StagePlacement::vee: return stage < devices ? stage : 2 * devices - 1 - stage;
     case StagePlacement::wave:
       return device_of_stage(StagePlacement::vee, stage % (2 * devices), devices);
+    case StagePlacement::bidirectional: return device_of_stage(StagePlacement::vee, stage, devices);
   }
   return stage;
 }
@@ -32,7 +34,8 @@ int device_of_stage(StagePlacement placement, int stage, int devices) {
 int fewest_virtual_stages(StagePlacement placement) {
   switch (placement) {
     case StagePlacement::linear:
-    case StagePlacement::loop: return 1;
+    case StagePlacement::loop:
+    case StagePlacement::bidirectional: return 1;
     case StagePlacement::vee:
     case StagePlacement::wave: return 2;
   }

@@ -11,11 +11,12 @@
 namespace stagecraft {
 
 enum class StagePlacement {
-  linear,
-  loop,
-  vee,
-  wave
-};  ///< stage s on device s · s mod p · s if s < p else 2p - 1 - s · the same of s mod 2p
+  linear,         ///< stage s on device s
+  loop,           ///< s mod p
+  vee,            ///< s if s < p else 2p - 1 - s
+  wave,           ///< vee of s mod 2p
+  bidirectional,  ///< two copies of the model: stage s on device s, its copy p + s on p - 1 - s
+};
 std::string_view to_string(StagePlacement placement);
 /// The pipeline device of a stage.
 int device_of_stage(StagePlacement placement, int stage, int devices);
@@ -44,8 +45,13 @@ std::string weight_versions_in_words(const ScheduleKind& kind);
 Schedule bpipe(const ScheduleShape& shape);
 Schedule gpipe(const ScheduleShape& shape);
 Schedule one_f_one_b(const ScheduleShape& shape);
+Schedule chimera(const ScheduleShape& shape);
+Schedule chimera_doubling(const ScheduleShape& shape);
+Schedule chimera_halving(const ScheduleShape& shape);
 Schedule decoupled_recompute(const ScheduleShape& shape);
 Schedule dapple_pb(const ScheduleShape& shape);
+Schedule dualpipe(const ScheduleShape& shape);
+Schedule dualpipev(const ScheduleShape& shape);
 Schedule hanayo(const ScheduleShape& shape);
 Schedule inference(const ScheduleShape& shape);
 Schedule interleaved(const ScheduleShape& shape);
@@ -54,6 +60,7 @@ Schedule looped_bfs(const ScheduleShape& shape);
 Schedule pipedream(const ScheduleShape& shape);
 Schedule pipedream_2bw(const ScheduleShape& shape);
 Schedule pipedream_vertical_sync(const ScheduleShape& shape);
+Schedule seq1f1b(const ScheduleShape& shape);
 Schedule v_half(const ScheduleShape& shape);
 Schedule v_min(const ScheduleShape& shape);
 Schedule zb_1p(const ScheduleShape& shape);
@@ -82,6 +89,16 @@ inline constexpr std::array schedule_kinds{
     ScheduleKind{"hanayo", "", hanayo, StagePlacement::wave, false, true, 1,
                  "virtual stages even: two per wave",
                  "folds the pipeline into waves; neighbours at each turn share a device"},
+    ScheduleKind{"chimera", "", chimera, StagePlacement::bidirectional, false, true, 1,
+                 "pipes even; p divisible by pipes; m by p",
+                 "two copies of the model in opposite directions: about half of 1f1b's bubble"},
+    ScheduleKind{"chimera-doubling", "", chimera_doubling, StagePlacement::bidirectional, false,
+                 true, 1, "pipes even; p divisible by pipes; m by 2p",
+                 "chimera with two forwards before two backwards: many microbatches, twice the "
+                 "memory"},
+    ScheduleKind{"chimera-halving", "", chimera_halving, StagePlacement::bidirectional, false, true,
+                 1, "pipes even; p divisible by pipes; m by p",
+                 "chimera-doubling with each microbatch cut in two halves: the memory of chimera"},
     ScheduleKind{"zb-h1", "", zb_h1, StagePlacement::linear, true, true, 1, "virtual stages = 1",
                  "1f1b with split backwards; weight gradients fill gaps within 1f1b's memory"},
     ScheduleKind{"zb-h2", "", zb_h2, StagePlacement::linear, true, true, 1, "virtual stages = 1",
@@ -104,6 +121,14 @@ inline constexpr std::array schedule_kinds{
                  "zb-auto with memory for 2p microbatches"},
     ScheduleKind{"zbv-auto", "", zbv_auto, StagePlacement::vee, true, true, 1,
                  "virtual stages = 2; microbatches in flight >= 1", "zb-auto on a V"},
+    ScheduleKind{"dualpipe", "", dualpipe, StagePlacement::bidirectional, true, true, 1,
+                 "p even; m even, m >= 2p",
+                 "two copies in opposite directions; forwards overlap with backwards"},
+    ScheduleKind{"dualpipev", "", dualpipev, StagePlacement::vee, true, true, 1,
+                 "virtual stages = 2; m >= 2p", "dualpipe cut in half: one copy, folded into a V"},
+    ScheduleKind{"seq1f1b", "", seq1f1b, StagePlacement::linear, false, true, 1,
+                 "virtual stages = 1; sequence chunks >= 1",
+                 "1f1b over pieces of each sequence: a smaller bubble and less memory"},
     ScheduleKind{"1f1b-decoupled-recompute", "mario", decoupled_recompute, StagePlacement::linear,
                  false, true, 1, "virtual stages = 1",
                  "1f1b that rebuilds activations before their gradient arrives"},

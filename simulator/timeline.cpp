@@ -46,8 +46,13 @@ std::vector<Duration> span_times(const Timeline& timeline) {
 
 std::vector<Duration> busy_times(const Timeline& timeline) {
   std::vector<Duration> times(index(timeline.devices), Duration{0});
+  std::vector<Duration> counted(index(timeline.devices), Duration::min());  // until when
   for (const Span& span : timeline.spans) {
-    if (is_busy(span)) times[index(span.device)] += span.time();
+    if (!is_busy(span)) continue;
+    Duration& until = counted[index(span.device)];
+    if (span.end <= until) continue;  // the second half of a fused pair
+    times[index(span.device)] += span.end - std::max(span.start, until);
+    until = span.end;
   }
   return times;
 }
@@ -86,7 +91,8 @@ bool moves_activations(Op op) {
 }
 
 /// Per device. A device's compute is serial and listed by start, so its order tells who holds what;
-/// transfers run beside it.
+/// transfers run beside it. In a fused pair the forward comes first: both hold theirs until the
+/// end.
 std::vector<std::vector<Change>> changes_of(const Timeline& timeline, Op split_release) {
   const bool trains = happens(timeline, is_backward);
   std::vector<std::vector<Change>> changes(index(timeline.devices));

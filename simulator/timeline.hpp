@@ -43,7 +43,7 @@ struct Timeline {
 Duration step_time(const Timeline& timeline);
 /// Per device, first start to last end of its own compute.
 std::vector<Duration> span_times(const Timeline& timeline);
-/// Per device, time in compute (F, B, I, W, R).
+/// Per device, time in compute (F, B, I, W, R), that of a fused pair once.
 std::vector<Duration> busy_times(const Timeline& timeline);
 /// 1 - mean(busy) / step.
 double bubble(const Timeline& timeline);

@@ -11,6 +11,7 @@ namespace {
 constexpr int most_devices_in_a_row = 1'000'000;
 constexpr int most_virtual_stages = 100'000;
 constexpr int most_microbatches = 10'000'000;
+constexpr int most_pipes = 1'000;
 
 }  // namespace
 
@@ -37,6 +38,13 @@ void declare_shape(CLI::App& app, ShapeOptions& options) {
   app.add_option("--warmup", options.warm_up,
                  "1f1b: forwards before the first backward of each device")
       ->type_name("K0,K1,...");
+  app.add_option("--pipes", options.pipes, "chimera: copies of the model, even (2)")
+      ->type_name("N")
+      ->check(CLI::Range(1, most_pipes));
+  app.add_option("--sequence-chunks", options.sequence_chunks,
+                 "seq1f1b: pieces of each sequence (1)")
+      ->type_name("K")
+      ->check(CLI::Range(1, most_virtual_stages));
 }
 
 ScheduleShape shape_from(const ShapeOptions& options, const ScheduleKind& kind, int microbatches) {
@@ -46,6 +54,8 @@ ScheduleShape shape_from(const ShapeOptions& options, const ScheduleKind& kind, 
       .virtual_stages = options.virtual_stages.value_or(fewest_virtual_stages(kind.placement)),
       .group = options.group,
       .in_flight = options.in_flight,
+      .sequence_chunks = options.sequence_chunks,
+      .pipes = options.pipes,
       .decode_steps = options.decode_steps};
   if (!options.warm_up.empty()) {
     shape.warm_up = read_small_integers("--warmup", options.warm_up, 0, most_microbatches);

@@ -35,7 +35,9 @@ class Conservation {
     for (int stage = 0; stage < program.stages; ++stage) partition(stage);
     verdict_.proved(concat(program.stages, " of ", program.stages,
                            " stages: ", program.microbatches, " of ", program.microbatches,
-                           " microbatches forward", program.trains ? " and backward" : ""));
+                           program.sequence_chunks > 1 ? " sequence pieces" : " microbatches",
+                           program.pipes > 1 ? " of each pipe" : "", " forward",
+                           program.trains ? " and backward" : ""));
     return verdict_;
   }
 

@@ -17,6 +17,7 @@ std::size_t at(int index) {
 }  // namespace
 
 Facts::Facts(const Program& the_program) : program(the_program) {
+  stages_per_pipe = program.stages / program.pipes;
   chunks_of_stage.resize(at(program.stages));
   for (std::size_t chunk = 0; chunk < program.chunks.size(); ++chunk) {
     const IndexRange own = program.chunks[chunk].rows;
@@ -150,12 +151,26 @@ void Facts::find_collectives() {
 
 std::vector<int> Facts::local_waits(int work) const {
   std::vector<int> waits;
-  const IndexRange range = program.work[at(work)].waits;
-  for (const int* wait = begin_of(program.waits, range); wait != end_of(program.waits, range);
-       ++wait) {
-    if (device_of(*wait) == device_of(work)) waits.push_back(*wait);
-  }
+  const auto add = [&](int waiting) {
+    const IndexRange range = program.work[at(waiting)].waits;
+    for (const int* wait = begin_of(program.waits, range); wait != end_of(program.waits, range);
+         ++wait) {
+      if (device_of(*wait) == device_of(work)) waits.push_back(*wait);
+    }
+  };
+  add(work);
+  if (const auto other = program.work[at(work)].fused_with) add(*other);
   return waits;
+}
+
+std::vector<int> Facts::chunks_of_copies(int stage) const {
+  std::vector<int> chunks;
+  for (int copy = stage % stages_per_pipe; copy < program.stages; copy += stages_per_pipe) {
+    const auto& replicas = chunks_of_stage[at(copy)];
+    chunks.insert(chunks.end(), replicas.begin(), replicas.end());
+  }
+  std::sort(chunks.begin(), chunks.end());
+  return chunks;
 }
 
 void Facts::find_dependents() {

@@ -31,9 +31,15 @@ struct Facts {
   std::span<const int> works(int chunk, Op op, int microbatch) const;
   /// Works of the same device that wait for this one.
   std::span<const int> dependents(int work) const;
-  /// Works of the same device that this one waits for. (What a receive waits for on another device
-  /// is its send.)
+  /// Works of the same device that this one waits for, and those that the other half of its fused
+  /// pair waits for. (What a receive waits for on another device is its send.)
   std::vector<int> local_waits(int work) const;
+  /// Whether both stages belong to the same copy of the model.
+  bool same_pipe(int stage, int other) const {
+    return stage / stages_per_pipe == other / stages_per_pipe;
+  }
+  /// All chunks, ascending, that hold the same layers as this stage: replicas and copies.
+  std::vector<int> chunks_of_copies(int stage) const;
 
   /// Microbatches whose gradients one update applies: all of them when weights are flushed.
   int update_interval() const;
@@ -45,6 +51,7 @@ struct Facts {
   std::vector<int>
       meeting_of;  ///< of each work; `none` for compute and for what lacks its counterpart
   std::vector<std::vector<int>> chunks_of_stage;
+  int stages_per_pipe = 1;
   IndexRange rows;  ///< all samples of a microbatch: the union over the chunks
 
  private:

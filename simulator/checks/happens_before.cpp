@@ -5,7 +5,8 @@
 // a work is the largest of the clocks at the ends of the work before it on its lane and of what it
 // waits for. A receive also knows what its send knew, and that the send has read its buffer: data
 // arrives only after it was read. A collective's end knows all its members' starts, but not their
-// ends: each writes its own copy of the result when it likes.
+// ends: each writes its own copy of the result when it likes. The halves of a fused pair start
+// together: the second does not know that the first has ended.
 
 #include <algorithm>
 
@@ -116,6 +117,10 @@ class Execution {
     const auto& entries = entry_[at(facts_.device_of(work))];
     for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
       ended[lane] = entries[lane] == none ? 0 : clock[at(entries[lane])];
+    }
+    if (const auto other = work_at(work).fused_with) {
+      const int first = std::min(facts_.position[at(work)], facts_.position[at(*other)]);
+      ended[static_cast<std::size_t>(Lane::compute)] = first;
     }
     result_.started_.push_back(work);
   }

@@ -66,11 +66,13 @@ class Matching {
     switch (channel.cargo) {
       case Cargo::activation: {
         const bool back = program_.feedback > 0 && from + 1 == program_.stages && to == 0;
-        if (to != from + 1 && !back) fault(" carries activations, but not to the next stage");
+        const bool next = to == from + 1 && facts_.same_pipe(from, to);
+        if (!next && !back) fault(" carries activations, but not to the next stage");
         return;
       }
       case Cargo::gradient:
-        if (to != from - 1) fault(" carries gradients, but not to the stage before");
+        if (to != from - 1 || !facts_.same_pipe(from, to))
+          fault(" carries gradients, but not to the stage before");
         return;
       case Cargo::evicted: return;
     }

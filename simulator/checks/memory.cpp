@@ -48,8 +48,16 @@ class Walk {
     for (const int* it = begin_of(begun, work.allocates); it != end_of(begun, work.allocates); ++it)
       change(*it, 1);
     if (const Bytes now = sum(use_); now > peak_.bytes) peak_ = {now, use_, index};
-    for (const int* it = begin_of(ended, work.frees); it != end_of(ended, work.frees); ++it)
-      change(*it, -1);
+    const auto free = [&](IndexRange range) {
+      for (const int* it = begin_of(ended, range); it != end_of(ended, range); ++it)
+        change(*it, -1);
+    };
+    // The halves of a fused pair end together.
+    const bool ends = !work.fused_with || work.instruction.op != Op::forward;
+    if (ends) free(work.frees);
+    if (ends && work.fused_with) {
+      free(program_.work[static_cast<std::size_t>(*work.fused_with)].frees);
+    }
   }
 
   const Program& program_;

@@ -34,13 +34,22 @@ class Order {
   void judge(int work) {
     const Op op = at(work).instruction.op;
     switch (op) {
-      case Op::forward: after_version(work); return rows_arrive(work, false);
+      case Op::forward:
+        after_version(work);
+        if (const int before = piece(work, -1); before != none) {
+          after_piece(work, Op::forward, before);
+        }
+        return rows_arrive(work, false);
       case Op::backward:
       case Op::backward_input:
         after(work, Op::forward, "its forward");
         after_recompute(work);
         after_load(work);
         after_earlier_update(work);
+        if (const int behind = piece(work, 1); behind != none) {
+          after_piece(work, Op::backward, behind);
+          after_piece(work, Op::backward_input, behind);
+        }
         return rows_arrive(work, true);
       case Op::backward_weight: return after(work, Op::backward_input, "its input gradient");
       case Op::recompute: return after(work, Op::forward, "the first forward");
@@ -55,7 +64,7 @@ class Order {
       case Op::reduce_gradient: return after_backwards(work);
       case Op::reduce_tied:
         after_backwards(work);
-        if (chunk(at(work).chunk).replicas > 1) after_reduction(work);
+        after_reduction(work);
         return;
       case Op::update: return judge_update(work);
       case Op::gather_parameters: return after_update(work);
@@ -101,6 +110,21 @@ class Order {
   void after(int work, Op op, const std::string& what) {
     for (const int earlier : facts_.works(at(work).chunk, op, at(work).instruction.microbatch)) {
       need(work, earlier, what);
+    }
+  }
+
+  /// The microbatch `distance` pieces on in the same sequence; none beyond its ends.
+  int piece(int work, int distance) const {
+    const int k = at(work).instruction.microbatch;
+    const int other = k + distance;
+    const bool same =
+        other >= 0 && other / program_.sequence_chunks == k / program_.sequence_chunks;
+    return same ? other : none;
+  }
+
+  void after_piece(int work, Op op, int piece) {
+    for (const int earlier : facts_.works(at(work).chunk, op, piece)) {
+      need(work, earlier, op == Op::forward ? "the piece before it" : "the piece behind it");
     }
   }
 
@@ -166,7 +190,7 @@ class Order {
       neighbour = program_.stages - 1;
       k -= program_.feedback;
     }
-    if (neighbour < 0 || neighbour >= program_.stages) return;
+    if (neighbour < 0 || !facts_.same_pipe(neighbour, at(work).instruction.stage)) return;
     ++inputs_;
     std::vector<IndexRange> pieces;
     int late = none;
@@ -232,16 +256,17 @@ class Order {
   void judge_update(int work) {
     ++updates_;
     after_gradients(work, "a gradient it applies is computed");
-    if (chunk(at(work).chunk).replicas > 1) after_reduction(work);
+    after_reduction(work);
     for (std::size_t group = 0; group < program_.groups.size(); ++group) {
       if (program_.groups[group].op == Op::reduce_tied) after_tied(work, static_cast<int>(group));
     }
   }
 
-  // The replicas of a stage must sum their gradients: exactly the stage's chunks, no other's.
+  // The replicas of a stage and of its copies must sum their gradients: exactly these chunks.
   void after_reduction(int work) {
     const int own = at(work).chunk;
-    const auto& replicas = facts_.chunks_of_stage[static_cast<std::size_t>(chunk(own).stage)];
+    const std::vector<int> replicas = facts_.chunks_of_copies(chunk(own).stage);
+    if (replicas.size() < 2) return;
     ++inputs_;
     int late = none;
     for (const int reduction : of_update(work, Op::reduce_gradient)) {

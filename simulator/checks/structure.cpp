@@ -41,6 +41,7 @@ class Inspection {
     for (std::size_t work = 0; work < program_.work.size(); ++work)
       inspect(program_.work[work], work);
     if (verdict_.holds()) order();
+    if (verdict_.holds()) pairs();
     return verdict_;
   }
 
@@ -55,6 +56,13 @@ class Inspection {
     const auto devices = static_cast<std::size_t>(std::max(program_.devices, 0));
     if (program_.devices < 1 || program_.stages < 1 || program_.microbatches < 1) {
       fault("the program needs at least one device, one stage and one microbatch");
+    } else if (program_.pipes < 1 || program_.stages % program_.pipes != 0) {
+      fault(
+          concat(program_.stages, " stages are not ", program_.pipes, " copies of the same ones"));
+    } else if (program_.sequence_chunks < 1 ||
+               program_.microbatches % program_.sequence_chunks != 0) {
+      fault(
+          concat(program_.microbatches, " pieces are not sequences of ", program_.sequence_chunks));
     } else if (program_.order.size() != devices) {
       fault(concat("the program has ", devices, " devices but orders for ", program_.order.size()));
     } else if (program_.arena.size() != devices) {
@@ -174,6 +182,8 @@ class Inspection {
       wrong(" has a channel that does not exist");
     if (work.group && !within(program_.groups, *work.group))
       wrong(" has a group that does not exist");
+    if (work.fused_with && !within(program_.work, *work.fused_with))
+      wrong(" is fused with work that does not exist");
     const bool ranges = within(program_.waits, work.waits) &&
                         within(program_.allocations, work.allocates) &&
                         within(program_.releases, work.frees);
@@ -208,6 +218,34 @@ class Inspection {
                    " is in no device's order and would never run"),
             program_.chunks[static_cast<std::size_t>(work.chunk)].device, work.instruction);
     }
+  }
+
+  // A fused pair is a forward and, right behind it on the same device, a whole backward.
+  void pairs() {
+    for (const std::vector<int>& order : program_.order) {
+      std::optional<int> open;  // the pair whose backward comes next
+      for (const int index : order) {
+        const Work& work = program_.work[static_cast<std::size_t>(index)];
+        if (work.lane != Lane::compute) continue;
+        if (open) {
+          if (*open != index || work.instruction.op != Op::backward) return torn(*open);
+          open.reset();
+        } else if (work.fused_with) {
+          const Work& other = program_.work[static_cast<std::size_t>(*work.fused_with)];
+          if (work.instruction.op != Op::forward || other.fused_with != index) return torn(index);
+          open = work.fused_with;
+        }
+      }
+      if (open) return torn(*open);
+    }
+  }
+
+  void torn(int index) {
+    const Work& work = program_.work[static_cast<std::size_t>(index)];
+    const Work& other = program_.work[static_cast<std::size_t>(*work.fused_with)];
+    fault(concat(describe(program_, index), " and ", to_string(other.instruction),
+                 " cannot be a fused pair: expected a forward and, right behind it, a backward"),
+          program_.chunks[static_cast<std::size_t>(work.chunk)].device, work.instruction);
   }
 
   const Program& program_;

@@ -198,7 +198,12 @@ class Certainty {
       }
       if (work[i].lane != Lane::compute) continue;
       int& last = last_compute[index(device_[i])];
-      if (last != none) known[i] = std::max(known[i], after(last));
+      const std::optional<int> pair = work[i].fused_with;
+      if (pair && index(*pair) < i) {
+        known[i] = std::max(known[i], known[index(*pair)]);  // they start together
+      } else if (last != none) {
+        known[i] = std::max(known[i], after(last));
+      }
       last = static_cast<int>(i);
     }
     return known;

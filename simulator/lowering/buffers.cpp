@@ -119,7 +119,7 @@ class BufferMaker {
   std::optional<int> local_chunk(int chunk, int distance) const {
     const Chunk& place = draft_.program.chunks[index(chunk)];
     const int stage = place.stage + distance;
-    if (stage < 0 || stage >= draft_.program.stages) return {};
+    if (stage < 0 || !hands_on(draft_.program, std::min(stage, place.stage))) return {};
     if (!same_device(draft_.schedule, place.stage, stage)) return {};
     return draft_.chunks_of_stage[index(stage)][index(place.replica)];
   }

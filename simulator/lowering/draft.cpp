@@ -10,7 +10,17 @@ int add_work(Draft& draft, Instruction instruction, int chunk) {
 
 bool takes_part(const Draft& draft, const Chunk& chunk, int microbatch) {
   return draft.options.replica_policy == ReplicaPolicy::split ||
-         microbatch % chunk.replicas == chunk.replica;
+         microbatch / draft.program.sequence_chunks % chunk.replicas == chunk.replica;
+}
+
+std::vector<int> chunks_of_copies(const Draft& draft, int stage) {
+  const int stages = draft.program.stages / draft.program.pipes;
+  std::vector<int> chunks;
+  for (int copy = stage % stages; copy < draft.program.stages; copy += stages) {
+    const std::vector<int>& replicas = draft.chunks_of_stage[index(copy)];
+    chunks.insert(chunks.end(), replicas.begin(), replicas.end());
+  }
+  return chunks;
 }
 
 bool is_message(const Draft& draft, const Wait& wait) {

@@ -91,8 +91,8 @@ void require_memory(const Schedule& schedule, const LowerOptions& options) {
 void require_ties(const Schedule& schedule, const LowerOptions& options) {
   for (const StageTie& tie : options.ties) {
     for (const int stage : {tie.owner, tie.user}) {
-      if (stage < 0 || stage >= schedule.stages) {
-        fail("lower: a tie names stage ", stage, " of ", schedule.stages);
+      if (stage < 0 || stage >= stages_per_pipe(schedule)) {
+        fail("lower: a tie names stage ", stage, " of ", stages_per_pipe(schedule));
       }
     }
     if (tie.owner == tie.user) fail("lower: stage ", tie.owner, " is tied to itself");

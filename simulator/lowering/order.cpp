@@ -1,8 +1,8 @@
 // One global order of communication, so that nothing can deadlock.
 //
-// Call a send with its receive, or a collective with all its members, one *operation*. Take any
-// total order < of the operations that extends the program's dependencies, and let every device
-// issue its part in that order:
+// Call a send with its receive, a collective with all its members, or a fused pair one *operation*.
+// Take any total order < of the operations that extends the program's dependencies, and let every
+// device issue its part in that order:
 //
 //   device 0   F0.0 ── SF0.0 ─ F0.1 ── SF0.1 ──────── RB0.0 ─ B0.0
 //                        │               │              │
@@ -59,14 +59,24 @@ std::int64_t nominal_time(Op op) {
   return 1;
 }
 
-/// For each work the least number of the works that make up its operation; compute stands for
-/// itself.
+/// Of an operation, named by its first work.
+std::int64_t nominal_time(const Draft& draft, int operation) {
+  const Work& work = draft.program.work[index(operation)];
+  const std::int64_t time = nominal_time(work.instruction.op);
+  if (!work.fused_with) return time;
+  return time + nominal_time(draft.program.work[index(*work.fused_with)].instruction.op);
+}
+
+/// For each work the least number of the works that make up its operation.
 std::vector<int> operations(const Draft& draft) {
   const std::vector<Work>& work = draft.program.work;
   std::vector<int> operation(work.size());
   std::iota(operation.begin(), operation.end(), 0);
   for (const Wait& wait : draft.waits) {
     if (is_message(draft, wait)) operation[index(wait.work)] = wait.on;
+  }
+  for (std::size_t i = 0; i < work.size(); ++i) {
+    if (work[i].fused_with) operation[i] = std::min(operation[i], *work[i].fused_with);
   }
   std::map<std::pair<int, int>, int> first_member;  // by group and microbatch
   for (std::size_t i = 0; i < work.size(); ++i) {
@@ -82,6 +92,7 @@ class NominalRun {
  public:
   NominalRun(const Draft& draft, const std::vector<int>& operation)
       : draft_(draft),
+        operation_(operation),
         waiting_for_(operation.size(), 0),
         start_(operation.size(), 0),
         done_(operation.size(), 0),
@@ -91,7 +102,9 @@ class NominalRun {
       add_edge(edges, operation[index(wait.on)], operation[index(wait.work)]);
     }
     for (const auto& order : draft.compute) {
-      for (std::size_t i = 1; i < order.size(); ++i) add_edge(edges, order[i - 1], order[i]);
+      for (std::size_t i = 1; i < order.size(); ++i) {
+        add_edge(edges, operation[index(order[i - 1])], operation[index(order[i])]);
+      }
     }
     successors_ = group_by_key(edges, operation.size());
     for (std::size_t i = 0; i < operation.size(); ++i) {
@@ -122,8 +135,7 @@ class NominalRun {
     if (done_[index(operation)] != 0) return;
     done_[index(operation)] = 1;
     --remaining_;
-    const Op op = draft_.program.work[index(operation)].instruction.op;
-    const std::int64_t end = start_[index(operation)] + nominal_time(op);
+    const std::int64_t end = start_[index(operation)] + nominal_time(draft_, operation);
     const IndexRange range = successors_.ranges[index(operation)];
     for (int i = range.first; i < range.end; ++i) {
       const std::size_t next = index(successors_.values[index(i)]);
@@ -139,12 +151,13 @@ class NominalRun {
     for (std::size_t device = 0;; ++device) {
       const std::vector<int>& order = draft_.compute[device];
       std::size_t& next = next_compute_[device];
-      while (next < order.size() && done_[index(order[next])] != 0) ++next;
-      if (next < order.size()) return order[next];
+      while (next < order.size() && done_[index(operation_[index(order[next])])] != 0) ++next;
+      if (next < order.size()) return operation_[index(order[next])];
     }
   }
 
   const Draft& draft_;
+  const std::vector<int>& operation_;
   Grouped successors_;
   std::vector<int> waiting_for_;
   std::vector<std::int64_t> start_;
@@ -182,6 +195,7 @@ void renumber(Draft& draft, const std::vector<int>& order) {
     work.push_back(draft.program.work[index(order[i])]);
   }
   draft.program.work = std::move(work);
+  for (Work& item : draft.program.work) renumber(item.fused_with, number);
   for (Wait& wait : draft.waits) wait = {number[index(wait.work)], number[index(wait.on)]};
   for (auto& list : draft.compute) {
     for (int& item : list) item = number[index(item)];

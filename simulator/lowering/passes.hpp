@@ -70,7 +70,7 @@ void add_transfers(Draft& draft);
 /// What the schedule moves to a partner's memory and back.
 void add_evictions(Draft& draft);
 
-/// Gradients summed over replicas, then over tied stages.
+/// Gradients summed over replicas and copies, then over tied stages.
 void add_reductions(Draft& draft);
 
 /// The optimizer's steps of each chunk.
@@ -112,7 +112,7 @@ inline void add_wait(Draft& draft, int work, int on) {
 }
 
 /// Whether the chunk takes part in the microbatch: always under `split`, in turn under
-/// `round_robin`.
+/// `round_robin` (with all pieces of a sequence).
 bool takes_part(const Draft& draft, const Chunk& chunk, int microbatch);
 
 /// Whether this is a receive's wait for its own send.
@@ -122,6 +122,15 @@ bool is_message(const Draft& draft, const Wait& wait);
 /// flushed.
 int updates(const Program& program);
 int update_interval(const Program& program);
+
+/// Whether stage + 1 takes over from this one: the last stage of a copy hands on to nobody.
+inline bool hands_on(const Program& program, int stage) {
+  return (stage + 1) % (program.stages / program.pipes) != 0;
+}
+
+/// All chunks that hold the same layers as this stage: its replicas, and those of its copies in
+/// other pipes.
+std::vector<int> chunks_of_copies(const Draft& draft, int stage);
 
 /// Whether both stages live on the same pipeline device.
 bool same_device(const Schedule& schedule, int stage, int other);

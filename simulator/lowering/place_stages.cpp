@@ -61,6 +61,21 @@ void add_compute(Draft& draft, const Instruction& instruction) {
   }
 }
 
+/// The pair's work on each device that computes both halves. (In turn, replicas may get one half
+/// each.)
+void fuse(Draft& draft, const Instruction& forward, const Instruction& backward) {
+  for (const int one : draft.chunks_of_stage[index(forward.stage)]) {
+    for (const int other : draft.chunks_of_stage[index(backward.stage)]) {
+      const auto first = passage(draft, one, forward.microbatch).forward;
+      const auto second = passage(draft, other, backward.microbatch).backward;
+      const std::vector<Chunk>& chunks = draft.program.chunks;
+      if (chunks[index(one)].device != chunks[index(other)].device || !first || !second) continue;
+      draft.program.work[index(*first)].fused_with = second;
+      draft.program.work[index(*second)].fused_with = first;
+    }
+  }
+}
+
 }  // namespace
 
 Draft place_stages(const Schedule& schedule, const LowerOptions& options) {
@@ -84,6 +99,12 @@ Draft place_stages(const Schedule& schedule, const LowerOptions& options) {
   draft.passages.resize(program.chunks.size() * index(program.microbatches));
   for (const auto& order : schedule.devices) {
     for (const Instruction& instruction : order) add_compute(draft, instruction);
+  }
+  for (std::size_t device = 0; device < schedule.fused.size(); ++device) {
+    for (const int first : schedule.fused[device]) {
+      const auto pair = schedule.devices[device].begin() + first;
+      fuse(draft, pair[0], pair[1]);
+    }
   }
   return draft;
 }

@@ -2,7 +2,8 @@
 //
 // The R added here is *coupled*: it waits for the gradient like the backward behind it, as if it
 // were part of it. 1F1B then takes (m + p - 1)(2f + b). A schedule that places R itself has thought
-// of a better moment (*decoupled*: R waits for its forward only), and is left alone.
+// of a better moment (*decoupled*: R waits for its forward only), and is left alone. Of a fused
+// pair the R stands before both halves.
 
 #include "simulator/lowering/passes.hpp"
 
@@ -14,6 +15,19 @@ bool recomputes(const LowerOptions& options, int stage) {
   return !options.recompute.empty() && options.recompute[index(stage)] == Recompute::full;
 }
 
+/// The R that goes before this backward, new in the draft; none if it needs none.
+std::optional<int> add_recompute(Draft& draft, int item) {
+  const Work work = draft.program.work[index(item)];
+  const auto [op, stage, microbatch] = work.instruction;
+  const bool goes_back = op == Op::backward || op == Op::backward_input;
+  if (!goes_back || !recomputes(draft.options, stage)) return {};
+  Passage& here = passage(draft, work.chunk, microbatch);
+  if (here.recompute) return {};
+  here.recompute = add_work(draft, {Op::recompute, stage, microbatch}, work.chunk);
+  here.coupled = true;
+  return here.recompute;
+}
+
 }  // namespace
 
 void add_recomputation(Draft& draft) {
@@ -21,14 +35,9 @@ void add_recomputation(Draft& draft) {
     std::vector<int> extended;
     extended.reserve(order.size());
     for (const int item : order) {
-      const Work work = draft.program.work[index(item)];
-      const auto [op, stage, microbatch] = work.instruction;
-      const bool goes_back = op == Op::backward || op == Op::backward_input;
-      Passage& here = passage(draft, work.chunk, microbatch);
-      if (goes_back && recomputes(draft.options, stage) && !here.recompute) {
-        here.recompute = add_work(draft, {Op::recompute, stage, microbatch}, work.chunk);
-        here.coupled = true;
-        extended.push_back(*here.recompute);
+      const std::optional<int> other_half = draft.program.work[index(item)].fused_with;
+      for (const int backward : {other_half.value_or(item), item}) {
+        if (const auto recompute = add_recompute(draft, backward)) extended.push_back(*recompute);
       }
       extended.push_back(item);
     }

@@ -1,4 +1,5 @@
-// Gradients summed over replicas (G), and over stages that hold copies of the same weights (T).
+// Gradients summed over the replicas of a stage and of its copies in other pipes (G), and over
+// stages that hold the same weights (T), in each pipe alike.
 //
 // Once for each update. A chunk's G may start right after its last backward, while its device goes
 // on with other chunks.
@@ -63,7 +64,7 @@ void reduce_tie(Draft& draft, const StageTie& tie, Completion& completion) {
   add_collective(draft, Op::reduce_tied, members, tie.bytes, completion);
 }
 
-/// Both copies are complete when both gradients are. (Ties imply a flush: one update.)
+/// Both stages are complete when both gradients are. (Ties imply a flush: one update.)
 void join_tie(const Draft& draft, const StageTie& tie, Completion& completion) {
   const std::vector<int>& owners = draft.chunks_of_stage[index(tie.owner)];
   const std::vector<int>& users = draft.chunks_of_stage[index(tie.user)];
@@ -80,16 +81,21 @@ void join_tie(const Draft& draft, const StageTie& tie, Completion& completion) {
 void add_reductions(Draft& draft) {
   if (!draft.program.trains) return;
   Completion completion = last_backwards(draft);
-  for (int stage = 0; stage < draft.program.stages; ++stage) {
-    const std::vector<int>& chunks = draft.chunks_of_stage[index(stage)];
+  const int stages = stages_per_pipe(draft.schedule);
+  for (int stage = 0; stage < stages; ++stage) {
+    const std::vector<int> chunks = chunks_of_copies(draft, stage);
     if (chunks.size() < 2) continue;
     add_collective(draft, Op::reduce_gradient, chunks, gradient_bytes(draft, stage), completion);
   }
-  for (const StageTie& tie : draft.options.ties) {
-    if (same_device(draft.schedule, tie.owner, tie.user)) {
-      join_tie(draft, tie, completion);
-    } else {
-      reduce_tie(draft, tie, completion);
+  for (StageTie tie : draft.options.ties) {
+    for (int pipe = 0; pipe < draft.program.pipes; ++pipe) {
+      if (same_device(draft.schedule, tie.owner, tie.user)) {
+        join_tie(draft, tie, completion);
+      } else {
+        reduce_tie(draft, tie, completion);
+      }
+      tie.owner += stages;
+      tie.user += stages;
     }
   }
   draft.gradients_complete = std::move(completion);

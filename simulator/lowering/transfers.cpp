@@ -9,8 +9,10 @@
 // so a forward may wait for several receives. Under `round_robin` whole microbatches go to
 // whoever's turn it is.
 //
-// Where outputs are fed back, the message of microbatch k from the last stage to the first is what
-// the forward of microbatch k + feedback waits for.
+// Copies of the model have nothing to do with each other here. The pieces of a sequence meet at
+// every stage, in order on the way forward and in reverse on the way back. Where outputs are fed
+// back, the message of microbatch k from the last stage to the first is what the forward of
+// microbatch k + feedback waits for.
 
 #include <algorithm>
 
@@ -164,11 +166,27 @@ void close_circle(Draft& draft) {
   }
 }
 
+/// A piece's forward needs the keys and values of the one before it, which needs their gradients.
+void connect_pieces(Draft& draft) {
+  const Program& program = draft.program;
+  for (int chunk = 0; chunk < static_cast<int>(program.chunks.size()); ++chunk) {
+    for (int m = 1; m < program.microbatches; ++m) {
+      const Passage& here = passage(draft, chunk, m);
+      if (m % program.sequence_chunks == 0 || !here.forward) continue;
+      const Passage& before = passage(draft, chunk, m - 1);
+      add_wait(draft, *here.forward, *before.forward);
+      if (here.backward) add_wait(draft, *before.backward, *here.backward);
+    }
+  }
+}
+
 }  // namespace
 
 void add_transfers(Draft& draft) {
   for (const Passage& passage : draft.passages) connect_own_work(draft, passage);
-  for (int stage = 0; stage + 1 < draft.program.stages; ++stage) {
+  connect_pieces(draft);
+  for (int stage = 0; stage < draft.program.stages; ++stage) {
+    if (!hands_on(draft.program, stage)) continue;
     if (same_device(draft.schedule, stage, stage + 1)) {
       connect_locally(draft, stage);
     } else {

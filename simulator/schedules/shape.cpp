@@ -4,7 +4,7 @@
 
 namespace stagecraft {
 
-void require_counts(std::string_view schedule, const ScheduleShape& shape) {
+void require_positive_counts(std::string_view schedule, const ScheduleShape& shape) {
   const auto require_positive = [&](std::string_view what, int count) {
     if (count < 1) {
       fail_usage(schedule, ": the number of ", what, " must be at least 1, not ", count);
@@ -16,6 +16,12 @@ void require_counts(std::string_view schedule, const ScheduleShape& shape) {
   if (shape.decode_steps != 0 && schedule != "inference") {
     fail_usage(schedule, ": trains, so it has no decode steps; leave them away, or use inference");
   }
+}
+
+void require_counts(std::string_view schedule, const ScheduleShape& shape) {
+  require_positive_counts(schedule, shape);
+  refuse_pipes(schedule, shape);
+  refuse_sequence_chunks(schedule, shape);
 }
 
 void refuse_virtual_stages(std::string_view schedule, const ScheduleShape& shape,
@@ -33,6 +39,18 @@ void refuse_group(std::string_view schedule, const ScheduleShape& shape) {
 void refuse_warm_up(std::string_view schedule, const ScheduleShape& shape) {
   if (shape.warm_up.empty()) return;
   fail_usage(schedule, ": has no warm-up to choose; leave it away, or use 1f1b");
+}
+
+void refuse_pipes(std::string_view schedule, const ScheduleShape& shape) {
+  if (!shape.pipes) return;
+  fail_usage(schedule, ": has no copies of the model to choose; leave the pipes away, or use ",
+             "chimera");
+}
+
+void refuse_sequence_chunks(std::string_view schedule, const ScheduleShape& shape) {
+  if (shape.sequence_chunks == 1) return;
+  fail_usage(schedule, ": sequences pass whole, so sequence chunks must be 1, not ",
+             shape.sequence_chunks, "; seq1f1b takes more");
 }
 
 void refuse_in_flight(std::string_view schedule, const ScheduleShape& shape,
@@ -67,6 +85,11 @@ void require_two_virtual_stages(std::string_view schedule, const ScheduleShape& 
   if (shape.virtual_stages == 2) return;
   fail_usage(schedule, ": each device holds a stage of the way down and one of the way up, so ",
              "virtual stages must be 2, not ", shape.virtual_stages);
+}
+
+std::string nearest_multiples(int number, int factor) {
+  const int below = number / factor * factor;
+  return below == 0 ? std::to_string(factor) : concat(below, " or ", below + factor);
 }
 
 Schedule empty_schedule(std::string_view name, const ScheduleShape& shape,

@@ -258,7 +258,9 @@ TEST_CASE("check: the smallest program is safe, and says why") {
 
 TEST_CASE("check: every schedule is safe once lowered, for all small shapes") {
   const ScheduleKind kind = GENERATE(from_range(schedule_kinds));
-  const int stages_per_device = kind.placement == StagePlacement::linear ? 1 : 2;
+  const bool one =
+      kind.placement == StagePlacement::linear || kind.placement == StagePlacement::bidirectional;
+  const int stages_per_device = one ? 1 : 2;
   int checked = 0;
   for (int devices = 1; devices <= 8; ++devices) {
     for (const int microbatches : {1, 2, 3, 4, 7, 8, 16}) {
@@ -283,7 +285,7 @@ TEST_CASE("check: every schedule is safe once lowered, for all small shapes") {
       }
     }
   }
-  CHECK(checked >= 20);
+  CHECK(checked >= 12);  // chimera-doubling and dualpipe take few of these
 }
 
 TEST_CASE("check: unequal replicas are safe under both policies") {

@@ -28,7 +28,7 @@ using nlohmann::ordered_json;
 
 struct SimulateArguments {
   std::string plan;
-  std::string schedule, microbatches, forward, backward, backward_input, backward_weight,
+  std::string schedule, microbatches, forward, backward, backward_input, backward_weight, fused,
       transfer = "0ns";
   std::string recompute = "none", barrier = "on", trace;
   ShapeOptions shape{.stages = 0};
@@ -81,6 +81,10 @@ std::vector<ChunkCosts> stage_costs(const SimulateArguments& arguments, const Sc
   fill(&ChunkCosts::forward, "--forward", arguments.forward);
   fill(&ChunkCosts::recompute, "--forward", arguments.forward);
   if (!trains) return costs;
+  if (!arguments.fused.empty()) {
+    const std::vector<Duration> values = per_stage("--fused", arguments.fused, shape);
+    for (std::size_t s = 0; s < costs.size(); ++s) costs[s].fused = values[s];
+  }
   if (!split) {
     fill(&ChunkCosts::backward, "--backward", arguments.backward);
     return costs;
@@ -89,6 +93,17 @@ std::vector<ChunkCosts> stage_costs(const SimulateArguments& arguments, const Sc
   fill(&ChunkCosts::backward_weight, "--backward-weight", arguments.backward_weight);
   for (ChunkCosts& cost : costs) cost.backward = cost.backward_input + cost.backward_weight;
   return costs;
+}
+
+/// The durations are those of a microbatch; an instruction takes its part of it.
+void share_among(std::vector<ChunkCosts>& costs, int parts) {
+  for (ChunkCosts& cost : costs) {
+    for (Duration* time : {&cost.forward, &cost.backward, &cost.backward_input,
+                           &cost.backward_weight, &cost.recompute}) {
+      *time /= parts;
+    }
+    if (cost.fused) *cost.fused /= parts;
+  }
 }
 
 /// Automatic schedules reckon with these.
@@ -120,10 +135,11 @@ Outcome simulate_schedule(const SimulateArguments& arguments, int microbatches) 
   const ScheduleKind& kind = find_schedule(arguments.schedule);
   require_halves(arguments, kind);
   ScheduleShape shape = shape_from(arguments.shape, kind, microbatches);
-  const std::vector<ChunkCosts> stages = stage_costs(arguments, shape, kind.generate != inference);
+  std::vector<ChunkCosts> stages = stage_costs(arguments, shape, kind.generate != inference);
   const Duration transfer = read_duration("--transfer", arguments.transfer);
   if (kind.splits_backward) shape.hints = hints_of(stages, shape.devices, transfer);
   const Schedule schedule = kind.generate(shape);
+  share_among(stages, schedule.parts);
   LowerOptions lowering;
   lowering.recompute.assign(static_cast<std::size_t>(schedule.stages),
                             read_recompute(arguments.recompute));
@@ -131,7 +147,8 @@ Outcome simulate_schedule(const SimulateArguments& arguments, int microbatches) 
   require_safe(program);
   Costs costs = uniform(program, {}, transfer);
   for (std::size_t c = 0; c < costs.chunks.size(); ++c) {
-    costs.chunks[c] = stages[static_cast<std::size_t>(program.chunks[c].stage)];
+    const auto stage = static_cast<std::size_t>(program.chunks[c].stage);
+    costs.chunks[c] = stages[stage % stages.size()];  // copies cost the same
   }
   Outcome outcome{.settings = {{"schedule", kind.name},
                                {"stages", shape.devices},
@@ -142,8 +159,7 @@ Outcome simulate_schedule(const SimulateArguments& arguments, int microbatches) 
   if (needs_events(arguments.links)) outcome.settings["link_policy"] = arguments.links.policy;
   if (shape.decode_steps > 0) outcome.settings["decode_steps"] = shape.decode_steps;
   if (arguments.iterations > 1)
-    outcome.all_iterations =
-        simulate_with(arguments.links, program, costs, options_of(arguments));
+    outcome.all_iterations = simulate_with(arguments.links, program, costs, options_of(arguments));
   return outcome;
 }
 
@@ -175,9 +191,9 @@ std::string sweep_table(const std::vector<Outcome>& outcomes, bool unicode) {
   for (const Outcome& outcome : outcomes) {
     const std::vector<int> held = peak_in_flight(outcome.timeline);
     const Duration step = step_time(outcome.timeline);
-    table.row({std::to_string(outcome.timeline.microbatches), format_duration(step),
-               format_duration(step / std::max(1, outcome.timeline.microbatches)),
-               percent(bubble(outcome.timeline)),
+    const int microbatches = outcome.settings["microbatches"];
+    table.row({std::to_string(microbatches), format_duration(step),
+               format_duration(step / std::max(1, microbatches)), percent(bubble(outcome.timeline)),
                std::to_string(held.empty() ? 0 : *std::max_element(held.begin(), held.end()))});
   }
   return table.text(unicode);
@@ -253,6 +269,10 @@ void declare_options(CLI::App& app, SimulateArguments& arguments) {
   app.add_option("--backward-input", arguments.backward_input, "Its input gradient")
       ->type_name("D");
   app.add_option("--backward-weight", arguments.backward_weight, "Its weight gradient")
+      ->type_name("D");
+  app.add_option("--fused", arguments.fused,
+                 "A forward and a backward that overlap, in schedules that fuse them "
+                 "(one after the other)")
       ->type_name("D");
   app.add_option("--transfer", arguments.transfer, "Latency of each message between devices (0)")
       ->type_name("D");
