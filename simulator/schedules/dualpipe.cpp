@@ -11,7 +11,7 @@
 //   step time      m(f + b) + (p / 2 - 1)(F&B + f - b + max(0, i - w))    for F&B = f + b
 //   held at most   p + 1 on every device
 //
-// The report's bubble, (p / 2 - 1)(F&B + b - 3w), is the same only for f = i = w.
+// The report's bubble, (p / 2 - 1)(F&B + b - 3w), is the same where f = i >= w.
 
 #include "profiles/error.hpp"
 #include "simulator/schedules.hpp"

@@ -40,6 +40,7 @@ struct Setting {
   int devices = 4;
   int microbatches = 8;
   int virtual_stages = 1;
+  int sequence_chunks = 1;
   std::vector<int> replicas;  ///< per stage; empty: one each
   ReplicaPolicy policy = ReplicaPolicy::split;
   int rows = 1;
@@ -51,7 +52,8 @@ Schedule schedule_of(const Setting& setting) {
   return find_schedule(setting.schedule)
       .generate({.devices = setting.devices,
                  .microbatches = setting.microbatches,
-                 .virtual_stages = setting.virtual_stages});
+                 .virtual_stages = setting.virtual_stages,
+                 .sequence_chunks = setting.sequence_chunks});
 }
 
 Program lowered(const Setting& setting, const Schedule& schedule) {
@@ -812,7 +814,10 @@ class Gambler {
   bool goes_wrong() {
     for (std::vector<int> events = possible(); !events.empty() && !wrong_; events = possible()) {
       const int work = events[random_() % events.size()];
-      state_[at(work)] == State::waiting ? start(work) : end(work);
+      const bool starts = state_[at(work)] == State::waiting;
+      starts ? start(work) : end(work);
+      // Both halves of a fused pair at once.
+      if (const auto other = work_at(work).fused_with) starts ? start(*other) : end(*other);
     }
     return wrong_;
   }
@@ -838,6 +843,11 @@ class Gambler {
   }
 
   bool may_start(int work) const {
+    const auto other = work_at(work).fused_with;
+    return waits_over(work) && (!other || waits_over(*other));
+  }
+
+  bool waits_over(int work) const {
     const IndexRange waits = work_at(work).waits;
     for (int i = waits.first; i < waits.end; ++i) {
       const int on = program_.waits[at(i)];
@@ -889,9 +899,16 @@ class Gambler {
     return true;
   }
 
-  static bool feeds(const Work& from, const Work& to) {
+  bool feeds(const Work& from, const Work& to) const {
     const auto [op, stage, microbatch] = from.instruction;
+    const int pipe = program_.stages / program_.pipes;
+    if (stage / pipe != to.instruction.stage / pipe) return false;
     const bool same = from.chunk == to.chunk && microbatch == to.instruction.microbatch;
+    const bool piece = from.chunk == to.chunk && op == to.instruction.op &&
+                       microbatch / program_.sequence_chunks ==
+                           to.instruction.microbatch / program_.sequence_chunks;
+    const int distance = microbatch - to.instruction.microbatch;
+    if (piece && distance == (op == Op::forward ? -1 : 1) && op <= Op::backward) return true;
     switch (to.instruction.op) {
       case Op::forward:
         return (op == Op::receive_activation && same) ||
@@ -961,9 +978,13 @@ TEST_CASE("check: no random execution of a program called safe goes wrong, and m
       {.schedule = "gpipe", .devices = 2, .microbatches = 3, .recompute = Recompute::full},
       {.schedule = "interleaved", .devices = 2, .microbatches = 2, .virtual_stages = 2},
       {.schedule = "1f1b", .devices = 2, .microbatches = 2, .replicas = {2, 1}, .rows = 2},
+      {.schedule = "chimera", .devices = 2, .microbatches = 4},
+      {.schedule = "dualpipe", .devices = 2, .microbatches = 4},
+      {.schedule = "dualpipev", .devices = 2, .microbatches = 4, .virtual_stages = 2},
+      {.schedule = "seq1f1b", .devices = 2, .microbatches = 2, .sequence_chunks = 2},
   };
   int safe = 0, unsafe = 0, confirmed = 0;
-  for (int round = 0; round < 400; ++round) {
+  for (int round = 0; round < 600; ++round) {
     const Program original = lowered(settings[static_cast<std::size_t>(round) % settings.size()]);
     Program mutant = original;
     mutate(mutant, random);

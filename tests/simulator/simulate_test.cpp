@@ -60,6 +60,13 @@ Duration cost_of(const Costs& costs, const Work& work) {
   return costs.channels[at(*work.channel)].latency + costs.channels[at(*work.channel)].occupancy;
 }
 
+/// What a fused pair takes: as its forward's chunk says, or one half after the other.
+Duration pair_cost(const Costs& costs, const Work& one, const Work& other) {
+  const Work& forward = one.instruction.op == Op::forward ? one : other;
+  const Duration in_turn = cost_of(costs, one) + cost_of(costs, other);
+  return costs.chunks[at(forward.chunk)].fused.value_or(in_turn);
+}
+
 FixedPoint fixed_point(const Program& program, const Costs& costs) {
   const std::size_t count = program.work.size();
   FixedPoint times{std::vector<Duration>(count), std::vector<Duration>(count)};
@@ -71,7 +78,11 @@ FixedPoint fixed_point(const Program& program, const Costs& costs) {
   for (bool changed = true; changed;) {
     changed = false;
     for (int i = 0; i < static_cast<int>(count); ++i) {
-      times.end[at(i)] = times.start[at(i)] + cost_of(costs, program.work[at(i)]);
+      const Work& work = program.work[at(i)];
+      const Duration cost = work.fused_with
+                                ? pair_cost(costs, work, program.work[at(*work.fused_with)])
+                                : cost_of(costs, work);
+      times.end[at(i)] = times.start[at(i)] + cost;
     }
     for (int i = 0; i < static_cast<int>(count); ++i) {
       const Work& work = program.work[at(i)];
@@ -81,6 +92,7 @@ FixedPoint fixed_point(const Program& program, const Costs& costs) {
                               program.work[at(on)].channel == work.channel;
         changed |= demand(i, transfer ? times.start[at(on)] : times.end[at(on)]);
       }
+      if (work.fused_with) changed |= demand(i, times.start[at(*work.fused_with)]);
       for (int other = 0; other < static_cast<int>(count); ++other) {
         const Work& peer = program.work[at(other)];
         if (work.group && peer.group == work.group) changed |= demand(i, times.start[at(other)]);
@@ -95,7 +107,7 @@ FixedPoint fixed_point(const Program& program, const Costs& costs) {
         std::optional<int>& before = work.lane == Lane::compute ? compute
                                      : work.channel             ? sends[at(*work.channel)]
                                                                 : collective;
-        if (before) {
+        if (before && work.fused_with != before) {
           const Duration latency =
               work.channel ? costs.channels[at(*work.channel)].latency : Duration{0};
           changed |= demand(i, times.end[at(*before)] - latency);
@@ -245,9 +257,12 @@ TEST_CASE("times equal the least ones that satisfy every rule, on random program
   Random random(1);
   for (int round = 0; round < 150; ++round) {
     CAPTURE(round);
-    const Schedule schedule = random_schedule(random);
+    const Schedule schedule = random_schedule(random, round % 2 == 0 ? RandomKinds{} : all_kinds);
     const Program program = lower(schedule, random_options(random, schedule));
-    const Costs costs = random_costs(random, program);
+    Costs costs = random_costs(random, program);
+    for (ChunkCosts& chunk : costs.chunks) {
+      if (random.below(2) == 1) chunk.fused = Duration{random.below(80)};
+    }
     const FixedPoint expected = fixed_point(program, costs);
     const Timeline timeline = simulate(program, costs);
     REQUIRE(timeline.spans.size() == program.work.size());

@@ -7,6 +7,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "profiles/error.hpp"
@@ -142,50 +143,123 @@ class Random {
   std::mt19937 bits_;
 };
 
+/// What random schedules may have besides stages on devices.
+struct RandomKinds {
+  int most_pipes = 1;
+  int most_pieces = 1;
+  bool fuses = false;
+};
+
 /// Any order that can be carried out: devices take turns at random, each doing some instruction
 /// whose inputs exist. Stages are anywhere, backwards in any order, whole or in two halves.
-inline Schedule random_schedule(Random& random) {
-  const int devices = random.between(1, 4);
-  const int stages = random.between(devices, 6);
-  const int microbatches = random.between(1, 5);
-  const bool halves = random.below(2) == 1;
-  Schedule schedule{.name = "random",
-                    .stages = stages,
-                    .microbatches = microbatches,
-                    .device_of_stage = {},
-                    .devices = {}};
-  for (int s = 0; s < stages; ++s) {
-    schedule.device_of_stage.push_back(s < devices ? s : random.below(devices));
+class RandomSchedule {
+ public:
+  RandomSchedule(Random& random, const RandomKinds& kinds) : random_(random), kinds_(kinds) {
+    const int devices = random.between(1, 4);
+    const int stages = random.between(devices, 6);
+    const int microbatches = random.between(1, 5);
+    halves_ = random.below(2) == 1;
+    const auto up_to = [&](int most) { return most > 1 ? random.between(1, most) : 1; };
+    schedule_.name = "random";
+    schedule_.pipes = up_to(std::min(kinds.most_pipes, devices));
+    schedule_.sequence_chunks = up_to(kinds.most_pieces);
+    schedule_.stages = stages * schedule_.pipes;
+    schedule_.microbatches = microbatches * schedule_.sequence_chunks;
+    for (int s = 0; s < stages; ++s) {
+      schedule_.device_of_stage.push_back(s < devices ? s : random.below(devices));
+    }
+    for (int s = stages; s < schedule_.stages; ++s) {
+      schedule_.device_of_stage.push_back((schedule_.device_of_stage[at(s - stages)] + 1) %
+                                          devices);
+    }
+    schedule_.devices.resize(at(devices));
+    if (kinds.fuses) schedule_.fused.resize(at(devices));
+    done_.resize(at(schedule_.stages), std::vector<State>(at(schedule_.microbatches)));
   }
-  schedule.devices.resize(at(devices));
+
+  Schedule run() {
+    for (auto possible = candidates(); !possible.empty(); possible = candidates()) {
+      const Instruction chosen = pick(possible);
+      if (kinds_.fuses && chosen.op == Op::forward && random_.below(2) == 1) fuse(chosen, possible);
+      carry_out(chosen);
+      if (const auto partner = std::exchange(partner_, {})) carry_out(*partner);
+    }
+    return schedule_;
+  }
+
+ private:
   struct State {
     bool forward = false, backward = false, weight = false;
   };
-  std::vector<std::vector<State>> done(at(stages), std::vector<State>(at(microbatches)));
-  while (true) {
+
+  Instruction pick(const std::vector<Instruction>& from) {
+    return from[at(random_.below(static_cast<int>(from.size())))];
+  }
+
+  std::vector<Instruction> candidates() const {
     std::vector<Instruction> possible;
-    for (int s = 0; s < stages; ++s) {
-      for (int m = 0; m < microbatches; ++m) {
-        const State& here = done[at(s)][at(m)];
-        const bool fed = s == 0 || done[at(s - 1)][at(m)].forward;
-        const bool answered = s + 1 == stages || done[at(s + 1)][at(m)].backward;
-        if (!here.forward && fed) possible.push_back({Op::forward, s, m});
-        if (here.forward && !here.backward && answered) {
-          possible.push_back({halves ? Op::backward_input : Op::backward, s, m});
+    for (int s = 0; s < schedule_.stages; ++s) {
+      for (int m = 0; m < schedule_.microbatches; ++m) {
+        const State& here = done_[at(s)][at(m)];
+        if (!here.forward && fed(s, m)) possible.push_back({Op::forward, s, m});
+        if (here.forward && !here.backward && answered(s, m)) {
+          possible.push_back({halves_ ? Op::backward_input : Op::backward, s, m});
         }
         if (here.backward && !here.weight) possible.push_back({Op::backward_weight, s, m});
       }
     }
-    if (possible.empty()) return schedule;
-    const Instruction chosen = possible[at(random.below(static_cast<int>(possible.size())))];
-    State& here = done[at(chosen.stage)][at(chosen.microbatch)];
-    if (chosen.op == Op::forward) here.forward = true;
-    if (chosen.op == Op::backward || chosen.op == Op::backward_input) here.backward = true;
-    if (chosen.op == Op::backward || chosen.op == Op::backward_weight) here.weight = true;
-    const int device = schedule.device_of_stage[at(chosen.stage)];
-    schedule.devices[at(device)].push_back(chosen);
+    return possible;
   }
+
+  bool fed(int s, int m) const {
+    const bool first = s % stages_per_pipe(schedule_) == 0;
+    const bool whole = m % schedule_.sequence_chunks == 0;
+    return (first || done_[at(s - 1)][at(m)].forward) && (whole || done_[at(s)][at(m - 1)].forward);
+  }
+
+  bool answered(int s, int m) const {
+    const bool last = (s + 1) % stages_per_pipe(schedule_) == 0;
+    const bool whole = (m + 1) % schedule_.sequence_chunks == 0;
+    return (last || done_[at(s + 1)][at(m)].backward) &&
+           (whole || done_[at(s)][at(m + 1)].backward);
+  }
+
+  int device_of(const Instruction& it) const { return schedule_.device_of_stage[at(it.stage)]; }
+
+  /// Chooses a backward to run with this forward, if there is one.
+  void fuse(const Instruction& forward, const std::vector<Instruction>& possible) {
+    std::vector<Instruction> partners;
+    for (const Instruction& it : possible) {
+      if (it.op == Op::backward && device_of(it) == device_of(forward)) partners.push_back(it);
+    }
+    if (partners.empty()) return;
+    partner_ = pick(partners);
+    const auto device = at(device_of(forward));
+    schedule_.fused[device].push_back(static_cast<int>(schedule_.devices[device].size()));
+  }
+
+  void carry_out(const Instruction& it) {
+    State& here = done_[at(it.stage)][at(it.microbatch)];
+    if (it.op == Op::forward) here.forward = true;
+    if (it.op == Op::backward || it.op == Op::backward_input) here.backward = true;
+    if (it.op == Op::backward || it.op == Op::backward_weight) here.weight = true;
+    schedule_.devices[at(device_of(it))].push_back(it);
+  }
+
+  Random& random_;
+  RandomKinds kinds_;
+  bool halves_ = false;
+  Schedule schedule_;
+  std::vector<std::vector<State>> done_;
+  std::optional<Instruction> partner_;
+};
+
+inline Schedule random_schedule(Random& random, const RandomKinds& kinds = {}) {
+  return RandomSchedule(random, kinds).run();
 }
+
+/// Several copies of the model, pieces of sequences, and fused pairs.
+inline constexpr RandomKinds all_kinds{.most_pipes = 3, .most_pieces = 3, .fuses = true};
 
 /// Replicas for every pipeline device, sizes of everything, recomputation and ties here and there.
 inline LowerOptions random_options(Random& random, const Schedule& schedule) {
@@ -214,8 +288,8 @@ inline LowerOptions random_options(Random& random, const Schedule& schedule) {
                         .workspace = random.below(800)});
     }
   }
-  if (schedule.stages > 1 && random.below(2) == 1) {
-    options.ties.push_back({.owner = 0, .user = schedule.stages - 1, .bytes = 64});
+  if (stages_per_pipe(schedule) > 1 && random.below(2) == 1) {
+    options.ties.push_back({.owner = 0, .user = stages_per_pipe(schedule) - 1, .bytes = 64});
   }
   return options;
 }
