@@ -9,7 +9,7 @@ namespace {
 
 /// The letters of the formulas.
 struct Setting {
-  int p, m, v, group;
+  int p, m, v, group, pipes, pieces;
   Duration f, b, i, w, r, c;
 };
 
@@ -96,6 +96,40 @@ std::optional<Duration> decoupled_recompute_step(const Setting& s) {
   return with_ramps(s) + std::max(0, s.m - 2) * s.f;
 }
 
+std::optional<Duration> chimera_step(const Setting& s) {
+  if (s.pipes != 2 || s.f > s.b || s.c != none) return {};
+  return s.m * (s.f + s.b) + (s.p - 2) * (s.f + s.m / s.p * (s.b - s.f));
+}
+
+std::optional<Duration> chimera_doubling_step(const Setting& s) {
+  if (s.pipes != 2 || s.f > s.b || s.b > 2 * s.f || s.c != none) return {};
+  return s.m * (s.f + s.b) + (s.p - 2) / 2 * (s.f + s.b);
+}
+
+std::optional<Duration> chimera_halving_step(Setting s) {
+  s.m *= 2;
+  return chimera_doubling_step(s);
+}
+
+/// n devices from the outer end to the turn.
+std::optional<Duration> overlapped_step(const Setting& s, int n) {
+  if ((n - 1) * (s.i - s.f) >= s.f || s.b != s.i + s.w || s.c != none) return {};
+  return split_work(s) + (n - 1) * (2 * s.f + std::max(none, s.i - s.w));
+}
+
+std::optional<Duration> dualpipe_step(const Setting& s) {
+  return overlapped_step(s, s.p / 2);
+}
+
+std::optional<Duration> dualpipev_step(const Setting& s) {
+  return overlapped_step(s, s.p);
+}
+
+std::optional<Duration> seq1f1b_step(const Setting& s) {
+  if (s.c != none) return {};
+  return (s.m * s.pieces + s.p - 1) * (s.f + s.b);
+}
+
 // --- Peaks --------------------------------------------------------------------------------------
 
 std::optional<int> everything(const Setting& s, int) {
@@ -124,6 +158,23 @@ std::optional<int> interleaved_zb_peak(const Setting& s, int r) {
 std::optional<int> zb_v_peak(const Setting& s, int) {
   return s.m < 2 * s.p - 1 ? std::nullopt : std::optional(2 * s.p);
 }
+std::optional<int> chimera_peak(const Setting& s, int r) {
+  if (s.pipes != 2) return {};
+  return s.p / 2 + 1 + std::min(r, s.p - 1 - r);
+}
+std::optional<int> twice_chimera_peak(const Setting& s, int r) {
+  if (s.pipes != 2) return {};
+  return 2 * *chimera_peak(s, r);
+}
+std::optional<int> dualpipe_peak(const Setting& s, int) {
+  return s.p + 1;
+}
+std::optional<int> dualpipev_peak(const Setting& s, int) {
+  return 2 * s.p + 1;
+}
+std::optional<int> seq1f1b_peak(const Setting& s, int r) {
+  return std::min(s.m * s.pieces, s.p - r - 1 + s.pieces);
+}
 std::optional<int> unknown_peak(const Setting&, int) {
   return {};
 }
@@ -137,6 +188,12 @@ int chain(const Setting& s) {
 }
 int loop(const Setting& s) {
   return s.p == 1 ? 0 : s.p * s.v - 1;
+}
+int chain_of_halves(const Setting& s) {
+  return 2 * (s.p - 1);
+}
+int chain_of_pieces(const Setting& s) {
+  return s.pieces * (s.p - 1);
 }
 /// Turns stay on their device.
 int legs(const Setting& s) {
@@ -157,11 +214,17 @@ constexpr std::array rows{
     Row{"interleaved", interleaved_step, interleaved_peak, loop},
     Row{"looped-bfs", looped_bfs_step, everything, loop},
     Row{"hanayo", hanayo_step, unknown_peak, legs},
+    Row{"chimera", chimera_step, chimera_peak, chain},
+    Row{"chimera-doubling", chimera_doubling_step, twice_chimera_peak, chain},
+    Row{"chimera-halving", chimera_halving_step, twice_chimera_peak, chain_of_halves},
     Row{"zb-h1", zb_h1_step, zb_h1_peak, chain},
     Row{"zb-h2", zb_h2_step, zb_h2_peak, chain},
     Row{"interleaved-zb", interleaved_zb_step, interleaved_zb_peak, loop},
     Row{"zb-v", zb_v_step, zb_v_peak, legs},
     Row{"v-half", v_half_step, unknown_peak, legs},
+    Row{"dualpipe", dualpipe_step, dualpipe_peak, chain},
+    Row{"dualpipev", dualpipev_step, dualpipev_peak, legs},
+    Row{"seq1f1b", seq1f1b_step, seq1f1b_peak, chain_of_pieces},
     Row{"1f1b-decoupled-recompute", decoupled_recompute_step, one_f_one_b_peak, chain},
 };
 
@@ -178,6 +241,8 @@ Setting setting_of(const ScheduleShape& shape, const ChunkCosts& stage = {},
           .m = shape.microbatches,
           .v = shape.virtual_stages,
           .group = shape.group.value_or(shape.devices),
+          .pipes = shape.pipes.value_or(2),
+          .pieces = shape.sequence_chunks,
           .f = stage.forward,
           .b = stage.backward,
           .i = stage.backward_input,
@@ -191,7 +256,7 @@ Setting setting_of(const ScheduleShape& shape, const ChunkCosts& stage = {},
 std::optional<Duration> closed_step(std::string_view schedule, const ScheduleShape& shape,
                                     const ChunkCosts& stage, Duration transfer) {
   const Row* row = find_row(schedule, shape);
-  if (row == nullptr || stage.update != none) return {};
+  if (row == nullptr || stage.update != none || stage.fused) return {};
   return row->step(setting_of(shape, stage, transfer));
 }
 

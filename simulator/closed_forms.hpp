@@ -1,6 +1,7 @@
 // What is known about schedules without running them: times, memory and messages as formulas.
 //
-// Costs are those of one stage (of v on each device) and one microbatch: f forward, b backward,
+// Costs are those of one stage (of v on each device) and one microbatch (of chimera-halving, half
+// of one; of seq1f1b, a piece): f forward, b backward,
 // i and w its two halves; c is the latency of every edge between devices, which occupies nothing.
 // Updates and collectives take no time. Every form is exact where it is given, and is given only
 // where it is known to be.
@@ -13,11 +14,17 @@
 //                   (p-1)(f+b) + 2(pv-1)c               c <= f, b; group p
 //   looped-bfs      (p-1)(f+b) + 2(p-1)c                m >= p, pc <= (m-p) min(f, b)
 //   hanayo          2(p-1)f                             f = b, m = p, c = 0
+//   chimera         (p-2)(f + k(b-f))                   k = m/p, 2 pipes, f <= b, c = 0
+//   chimera-doubling, chimera-halving
+//                   (p-2)(f+b)/2                        2 pipes, f <= b <= 2f, c = 0
 //   zb-h1           (p-1)(f + max(0, i-w))              m >= p, c = 0
 //   zb-h2           (p-1) max(f, f+i-2w)                m >= 2p-1, c = 0
 //   interleaved-zb  (p-1)(f+i-w)                        i >= w, c = 0; as zb-h1 if v = 1
 //   zb-v            (p-1)f                              f = i = w, m >= 2p-1, c = 0
 //   v-half          (3p-7)f                             f = i = w, m >= 2p, p even >= 4, c = 0
+//   dualpipe        (p/2-1)(2f + max(0, i-w))           (p/2-1)(i-f) < f, c = 0
+//   dualpipev       (p-1)(2f + max(0, i-w))             (p-1)(i-f) < f, c = 0
+//   seq1f1b         (p-1)(f+b)                          c = 0
 //   1f1b-decoupled-recompute
 //                   (p-1)(f+b) + max(0, m-2)f           p >= 2, r = f <= b, c = 0
 //
@@ -25,6 +32,7 @@
 // al. 2021) are derived in this project: a warm-up of p - r is the least that hides nothing but
 // compute. Interleaved: Narayanan et al., "Efficient large-scale language model training", 2021.
 // Looped BFS: Lamy-Poirier 2023. ZB: Qi et al. 2024; what their formulas say for w > i is too low.
+// DualPipe: pairs take f + b; what DeepSeek's report says is too low or too high unless f = i >= w.
 // Recomputation right before B, after its gradient has arrived, is a longer b.
 
 #pragma once

@@ -14,9 +14,15 @@ using namespace stagecraft::tests;
 namespace {
 
 /// Rows the formulas speak about.
-const std::vector<std::string> known{
-    "gpipe", "1f1b",  "dapple-pb",      "interleaved", "looped-bfs", "hanayo",
-    "zb-h1", "zb-h2", "interleaved-zb", "zb-v",        "v-half",     "1f1b-decoupled-recompute"};
+const std::vector<std::string> known{"gpipe",           "1f1b",
+                                     "dapple-pb",       "interleaved",
+                                     "looped-bfs",      "hanayo",
+                                     "zb-h1",           "zb-h2",
+                                     "interleaved-zb",  "zb-v",
+                                     "v-half",          "1f1b-decoupled-recompute",
+                                     "chimera",         "chimera-doubling",
+                                     "chimera-halving", "dualpipe",
+                                     "dualpipev",       "seq1f1b"};
 
 std::vector<ScheduleShape> shapes(const ScheduleKind& kind) {
   std::vector<ScheduleShape> shapes;
