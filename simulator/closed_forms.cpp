@@ -106,9 +106,10 @@ std::optional<Duration> chimera_doubling_step(const Setting& s) {
   return s.m * (s.f + s.b) + (s.p - 2) / 2 * (s.f + s.b);
 }
 
-std::optional<Duration> chimera_halving_step(Setting s) {
-  s.m *= 2;
-  return chimera_doubling_step(s);
+std::optional<Duration> chimera_halving_step(const Setting& s) {
+  Setting halves = s;
+  halves.m *= 2;
+  return chimera_doubling_step(halves);
 }
 
 /// n devices from the outer end to the turn.

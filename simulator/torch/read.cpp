@@ -114,6 +114,7 @@ TorchSchedule read_torch_csv(std::string_view text, const std::string& file,
   schedule.device_of_stage = shape.rank_of_stage;
   schedule.pipes = reading.pipes;
   schedule.sequence_chunks = reading.sequence_chunks;
+  schedule.parts = reading.sequence_chunks;
   schedule.trains = shape.trains;
   if (shape.communicates) result.form = TorchForm::compute_comms;
   bool fused = false;

