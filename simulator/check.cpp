@@ -18,14 +18,16 @@ CheckReport check(const Program& program, const CheckOptions& options) {
     fail("check: ", options.memory_limits.size(), " memory limits for ", program.order.size(),
          " devices");
   }
+  if (options.messages_in_flight < 0)
+    fail("check: expected 0 or more messages in flight, not ", options.messages_in_flight);
   const checks::Facts facts(program);
   checks::conservation(facts).add_to(report);
   const checks::Verdict matching = checks::matching(facts);
   matching.add_to(report);
-  if (matching.holds()) checks::deadlock(facts).add_to(report);
+  if (matching.holds()) checks::deadlock(facts, options.messages_in_flight).add_to(report);
   const checks::HappensBefore before(facts);
-  // Whatever passes with blocking sends passes without; so this is skipped only below an earlier
-  // finding.
+  // Whatever passes with few messages in flight passes with any number; so this is skipped only
+  // below an earlier finding.
   assert(before.complete() || !report.safe());
   if (before.complete()) {
     checks::order(facts, before).add_to(report);
@@ -40,7 +42,8 @@ void require_safe(const Program& program, const CheckOptions& options) {
   const CheckReport report = check(program, options);
   if (report.safe()) return;
   const Finding& first = report.findings.front();
-  throw Error(ErrorKind::check, concat(first.rule, ": ", first.message));
+  const std::string fix = first.fix.empty() ? "" : "; " + first.fix;
+  throw Error(ErrorKind::check, concat(first.rule, ": ", first.message, fix));
 }
 
 }  // namespace stagecraft

@@ -12,6 +12,9 @@ namespace stagecraft {
 
 struct CheckOptions {
   std::vector<Bytes> memory_limits;  ///< per device; empty: unlimited
+  /// Messages a channel buffers before a send blocks until one of them is received. None: it blocks
+  /// until its own receive is reached.
+  int messages_in_flight = 0;
 };
 
 /// One broken promise.
@@ -22,6 +25,7 @@ struct Finding {
   int device = 0;
   Instruction instruction;
   std::vector<std::string> cycle;  ///< deadlock: who waits for whom, around and back to the first
+  std::string fix = {};  ///< deadlock: the shortest change that was found to cure it, as a sentence
 };
 
 struct CheckReport {
@@ -33,10 +37,10 @@ struct CheckReport {
 /// Rules: the program's tables fit together (structure); every microbatch passes forward and
 /// backward through every stage exactly once, all rows covered (conservation); nothing runs before
 /// its inputs exist (order); each send meets one receive of the same size (matching); no deadlock
-/// with blocking zero-buffer sends on one communication lane per device (deadlock); no buffer is
-/// used outside of its life, and no two live buffers overlap in the arena (race); compute reads the
-/// weight version its policy promises (version); the peak of every device stays within its limit
-/// (memory).
+/// with one communication lane per device and channels that buffer `messages_in_flight` messages,
+/// first in, first out (deadlock); no buffer is used outside of its life, and no two live buffers
+/// overlap in the arena (race); compute reads the weight version its policy promises (version); the
+/// peak of every device stays within its limit (memory).
 CheckReport check(const Program& program, const CheckOptions& options = {});
 
 /// Throws Error (check) with the first finding's sentence unless the program is safe.

@@ -74,6 +74,20 @@ Bytes read_bytes(std::string_view flag, std::string_view text) {
   return read_quantity(flag, parse_bytes, text);
 }
 
+double read_percent(std::string_view flag, const std::string& text) {
+  std::size_t used = 0;
+  double value = -1;
+  try {
+    value = std::stod(text, &used);
+  } catch (const std::exception&) {
+    used = 0;
+  }
+  if (used == 0 || text.substr(used) != "%" || !(value >= 0 && value <= 100)) {
+    fail_usage(flag, ": expected a percentage from 0% to 100%, found \"", text, "\"");
+  }
+  return value / 100;
+}
+
 std::vector<Duration> read_durations(std::string_view flag, std::string_view text) {
   std::vector<Duration> durations;
   for (const std::string& word : read_words(flag, text)) {

@@ -23,6 +23,8 @@ std::vector<int> read_small_integers(std::string_view flag, std::string_view tex
 /// One quantity.
 Duration read_duration(std::string_view flag, std::string_view text);
 Bytes read_bytes(std::string_view flag, std::string_view text);
+/// "90%" as 0.9, from 0% to 100%.
+double read_percent(std::string_view flag, const std::string& text);
 /// Comma-separated words.
 std::vector<std::string> read_words(std::string_view flag, std::string_view text);
 

@@ -9,11 +9,9 @@ namespace {
 using nlohmann::ordered_json;
 
 ordered_json finding_json(const Finding& finding) {
-  return {{"rule", finding.rule},
-          {"message", finding.message},
-          {"device", finding.device},
-          {"instruction", to_string(finding.instruction)},
-          {"cycle", finding.cycle}};
+  return {{"rule", finding.rule},     {"message", finding.message},
+          {"device", finding.device}, {"instruction", to_string(finding.instruction)},
+          {"cycle", finding.cycle},   {"fix", finding.fix}};
 }
 
 std::string report_text(const CheckReport& report, bool unicode) {
@@ -23,6 +21,7 @@ std::string report_text(const CheckReport& report, bool unicode) {
   for (const Finding& finding : report.findings) {
     text += concat(unicode ? " ✗ " : " NO ", finding.rule, ": ", finding.message, "\n");
     for (const std::string& wait : finding.cycle) text += "     " + wait + "\n";
+    if (!finding.fix.empty()) text += concat("     fix: ", finding.fix, "\n");
   }
   return text;
 }

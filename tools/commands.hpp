@@ -12,6 +12,7 @@ Action declare_check(CLI::App& app);
 Action declare_cluster(CLI::App& app);
 Action declare_compare(CLI::App& app);
 Action declare_doctor(CLI::App& app);
+Action declare_explain(CLI::App& app);
 Action declare_import(CLI::App& app);
 Action declare_model(CLI::App& app);
 Action declare_plan(CLI::App& app);
@@ -43,6 +44,11 @@ inline constexpr std::array commands{
             "stagecraft simulate --schedule gpipe --stages 4 --microbatches 4..64 --forward 1ms "
             "--backward 2ms",
             declare_simulate},
+    Command{"explain", "say what limits a plan's or schedule's step, and what would shorten it",
+            "stagecraft explain plan.json\n"
+            "stagecraft explain --schedule 1f1b --stages 4 --microbatches 8 --forward 10ms "
+            "--backward 20ms --transfer 1ms",
+            declare_explain},
     Command{"run", "carry out a plan: train, measure, verify",
             "stagecraft run plan.json --steps 100 --data book.txt --verify\n"
             "stagecraft run plan.json --steps 5 --backend sleep --trace run.trace.json",

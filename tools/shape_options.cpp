@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "profiles/error.hpp"
 #include "tools/arguments.hpp"
 
 namespace stagecraft {
@@ -13,16 +14,35 @@ constexpr int most_virtual_stages = 100'000;
 constexpr int most_microbatches = 10'000'000;
 constexpr int most_pipes = 1'000;
 
+std::vector<int> stages_of(const ShapeOptions& options) {
+  return read_small_integers("--stages", options.stages, 1, most_devices_in_a_row);
+}
+
+std::vector<int> virtual_stages_of(const ShapeOptions& options, const ScheduleKind& kind) {
+  if (options.virtual_stages.empty()) return {fewest_virtual_stages(kind.placement)};
+  return read_small_integers("--virtual", options.virtual_stages, 1, most_virtual_stages);
+}
+
+/// Everything but what may be a list.
+ScheduleShape common_shape(const ShapeOptions& options) {
+  ScheduleShape shape{.group = options.group,
+                      .in_flight = options.in_flight,
+                      .sequence_chunks = options.sequence_chunks,
+                      .pipes = options.pipes,
+                      .decode_steps = options.decode_steps};
+  if (!options.warm_up.empty()) {
+    shape.warm_up = read_small_integers("--warmup", options.warm_up, 0, most_microbatches);
+  }
+  return shape;
+}
+
 }  // namespace
 
 void declare_shape(CLI::App& app, ShapeOptions& options) {
-  app.add_option("--stages", options.stages, "Of a schedule: pipeline devices")
-      ->type_name("P")
-      ->check(CLI::Range(1, most_devices_in_a_row));
+  app.add_option("--stages", options.stages, "Of a schedule: pipeline devices")->type_name("P");
   app.add_option("--virtual", options.virtual_stages,
                  "Of a schedule: stages per device (the fewest it takes)")
-      ->type_name("V")
-      ->check(CLI::Range(1, most_virtual_stages));
+      ->type_name("V");
   app.add_option("--group", options.group,
                  "interleaved: microbatches in a row per stage; pipedream-2bw: per update (P)")
       ->type_name("N")
@@ -48,19 +68,27 @@ void declare_shape(CLI::App& app, ShapeOptions& options) {
 }
 
 ScheduleShape shape_from(const ShapeOptions& options, const ScheduleKind& kind, int microbatches) {
-  ScheduleShape shape{
-      .devices = options.stages,
-      .microbatches = microbatches,
-      .virtual_stages = options.virtual_stages.value_or(fewest_virtual_stages(kind.placement)),
-      .group = options.group,
-      .in_flight = options.in_flight,
-      .sequence_chunks = options.sequence_chunks,
-      .pipes = options.pipes,
-      .decode_steps = options.decode_steps};
-  if (!options.warm_up.empty()) {
-    shape.warm_up = read_small_integers("--warmup", options.warm_up, 0, most_microbatches);
+  const std::vector<ScheduleShape> shapes = shapes_from(options, kind, {microbatches});
+  if (shapes.size() > 1) fail_usage("expected one shape; lists and ranges are for simulate");
+  return shapes.front();
+}
+
+std::vector<ScheduleShape> shapes_from(const ShapeOptions& options, const ScheduleKind& kind,
+                                       const std::vector<int>& microbatches) {
+  const std::vector<int> virtual_stages = virtual_stages_of(options, kind);
+  std::vector<ScheduleShape> shapes;
+  ScheduleShape shape = common_shape(options);
+  for (const int devices : stages_of(options)) {
+    for (const int per_device : virtual_stages) {
+      for (const int m : microbatches) {
+        shape.devices = devices;
+        shape.virtual_stages = per_device;
+        shape.microbatches = m;
+        shapes.push_back(shape);
+      }
+    }
   }
-  return shape;
+  return shapes;
 }
 
 }  // namespace stagecraft

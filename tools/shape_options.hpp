@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "simulator/schedules.hpp"
 
@@ -13,9 +14,11 @@ class App;
 
 namespace stagecraft {
 
+/// Flags as they were given.
 struct ShapeOptions {
-  int stages = 4;  ///< pipeline devices
-  std::optional<int> virtual_stages, group, in_flight, pipes;
+  std::string stages = "4";    ///< pipeline devices; a list or range makes a sweep, …
+  std::string virtual_stages;  ///< … here too; empty: the fewest the schedule takes
+  std::optional<int> group, in_flight, pipes;
   int sequence_chunks = 1;
   int decode_steps = 0;
   std::string warm_up;
@@ -24,8 +27,12 @@ struct ShapeOptions {
 /// --stages --virtual --group --in-flight --decode-steps --warmup --pipes --sequence-chunks.
 void declare_shape(CLI::App& app, ShapeOptions& options);
 
-/// With the fewest virtual stages the schedule takes unless they were given. Throws Error (usage)
-/// for a malformed list.
+/// Throws Error (usage) for what is malformed, and for lists.
 ScheduleShape shape_from(const ShapeOptions& options, const ScheduleKind& kind, int microbatches);
+
+/// Every combination of what lists and ranges give, in the order stages, virtual stages,
+/// microbatches. Throws Error (usage) for what is malformed.
+std::vector<ScheduleShape> shapes_from(const ShapeOptions& options, const ScheduleKind& kind,
+                                       const std::vector<int>& microbatches);
 
 }  // namespace stagecraft

@@ -1,14 +1,17 @@
-// Deadlock: the program runs with one compute lane and one communication lane per device, and every
-// send blocks until its receive is reached. What gets through this gets through anything more
-// generous: buffered sends, more lanes.
+// Deadlock: the program runs with one compute lane and one communication lane per device, and
+// channels that buffer a given number of messages, first in, first out. Without any, every send
+// blocks until its receive is reached; what gets through this gets through anything more generous:
+// buffered sends, more lanes.
 //
 // If it gets stuck, every lane that has not finished waits at its first unfinished work for another
 // lane; following these waits must come back to where it has been, and that circle is the message.
 
 #include <algorithm>
 #include <optional>
+#include <tuple>
 
 #include "profiles/error.hpp"
+#include "simulator/checks/rendezvous.hpp"
 #include "simulator/checks/rules.hpp"
 
 namespace stagecraft::checks {
@@ -19,131 +22,11 @@ std::size_t at(int index) {
   return static_cast<std::size_t>(index);
 }
 
-/// A compute or communication lane of a device.
-struct Place {
-  int device = 0;
-  bool communication = false;
-  auto operator<=>(const Place&) const = default;
-};
-
-/// The state of such an execution: copied to try out remedies from where it got stuck.
-class Rendezvous {
- public:
-  explicit Rendezvous(const Facts& facts) : facts_(&facts) {
-    const Program& program = facts.program;
-    queues_.resize(2 * at(program.devices));
-    heads_.resize(queues_.size(), 0);
-    place_.resize(program.work.size());
-    waiting_.resize(program.work.size());
-    arrived_.resize(facts.meetings.size(), 0);
-    for (std::size_t device = 0; device < program.order.size(); ++device) {
-      for (const int work : program.order[device]) enqueue(work);
-    }
-    for (std::size_t work = 0; work < program.work.size(); ++work) {
-      waiting_[work] = static_cast<int>(facts.local_waits(static_cast<int>(work)).size());
-    }
-  }
-
-  void run() {
-    for (std::size_t queue = 0; queue < queues_.size(); ++queue) look_at_head(queue);
-    proceed();
-  }
-
-  bool finished() const {
-    for (std::size_t queue = 0; queue < queues_.size(); ++queue) {
-      if (heads_[queue] < queues_[queue].size()) return false;
-    }
-    return true;
-  }
-
-  Place place_of(int work) const {
-    return {facts_->device_of(work), facts_->program.work[at(work)].lane != Lane::compute};
-  }
-  /// The first unfinished work of a lane.
-  std::optional<int> head(Place place) const {
-    const std::size_t queue = index_of(place);
-    if (heads_[queue] == queues_[queue].size()) return {};
-    return queues_[queue][heads_[queue]];
-  }
-  bool done(int work) const { return place_[at(work)] < heads_[index_of(place_of(work))]; }
-  bool at_head(int work) const { return place_[at(work)] == heads_[index_of(place_of(work))]; }
-  bool arrived(int work) const { return at_head(work) && waiting_[at(work)] == 0; }
-  /// Places of its lane that `work` stands behind the head.
-  std::size_t distance(int work) const {
-    return place_[at(work)] - heads_[index_of(place_of(work))];
-  }
-  int at_distance(Place place, std::size_t distance) const {
-    const std::size_t queue = index_of(place);
-    return queues_[queue][heads_[queue] + distance];
-  }
-
-  /// Lets `work` go before the `steps` works in front of it, then runs on.
-  void advance(int work, std::size_t steps) {
-    const std::size_t queue = index_of(place_of(work));
-    const std::size_t old_place = place_[at(work)];
-    const std::size_t new_place = old_place - steps;
-    const int old_head = queues_[queue][heads_[queue]];
-    const bool had_arrived = arrived(old_head);
-    const auto begin = queues_[queue].begin();
-    std::rotate(begin + static_cast<std::ptrdiff_t>(new_place),
-                begin + static_cast<std::ptrdiff_t>(old_place),
-                begin + static_cast<std::ptrdiff_t>(old_place) + 1);
-    for (std::size_t i = new_place; i <= old_place; ++i) place_[at(queues_[queue][i])] = i;
-    if (new_place != heads_[queue]) return;
-    const int meeting = facts_->meeting_of[at(old_head)];
-    if (had_arrived && meeting != none) --arrived_[at(meeting)];
-    look_at_head(queue);
-    proceed();
-  }
-
- private:
-  static std::size_t index_of(Place place) {
-    return 2 * at(place.device) + (place.communication ? 1 : 0);
-  }
-
-  void enqueue(int work) {
-    auto& queue = queues_[index_of(place_of(work))];
-    place_[at(work)] = queue.size();
-    queue.push_back(work);
-  }
-
-  void look_at_head(std::size_t queue) {
-    if (heads_[queue] == queues_[queue].size()) return;
-    const int work = queues_[queue][heads_[queue]];
-    if (waiting_[at(work)] == 0) arrive(work);
-  }
-
-  void arrive(int work) {
-    const int meeting = facts_->meeting_of[at(work)];
-    if (meeting == none) {
-      ending_.push_back(work);
-    } else if (++arrived_[at(meeting)] == facts_->meetings[at(meeting)].size()) {
-      const Meeting& members = facts_->meetings[at(meeting)];
-      ending_.insert(ending_.end(), members.begin(), members.end());
-    }
-  }
-
-  void proceed() {
-    while (!ending_.empty()) {
-      const int work = ending_.back();
-      ending_.pop_back();
-      const std::size_t queue = index_of(place_of(work));
-      ++heads_[queue];
-      look_at_head(queue);
-      for (const int dependent : facts_->dependents(work)) {
-        if (--waiting_[at(dependent)] == 0 && at_head(dependent)) arrive(dependent);
-      }
-    }
-  }
-
-  const Facts* facts_;
-  std::vector<std::vector<int>> queues_;  // two per device: compute, communication
-  std::vector<std::size_t> heads_;        // per queue
-  std::vector<std::size_t> place_;        // per work, in its queue
-  std::vector<int> waiting_;              // per work: local waits that have not ended
-  std::vector<std::size_t> arrived_;      // per meeting: members standing at its door
-  std::vector<int> ending_;
-};
+/// "blocking, unbuffered sends", "1 message in flight per channel".
+std::string conditions(int messages_in_flight) {
+  if (messages_in_flight == 0) return "blocking, unbuffered sends";
+  return concat(count(at(messages_in_flight), "message"), " in flight per channel");
+}
 
 /// `waiting` stands at the head of its lane until `awaited` is reached (a counterpart) or has ended
 /// (a wait).
@@ -155,12 +38,13 @@ struct Wait {
 
 class Deadlock {
  public:
-  explicit Deadlock(const Facts& facts) : facts_(facts), state_(facts) {}
+  Deadlock(const Facts& facts, int messages_in_flight)
+      : facts_(facts), capacity_(messages_in_flight), state_(facts, messages_in_flight) {}
 
   Verdict run() {
     state_.run();
     if (state_.finished()) {
-      verdict_.proved("no deadlock with blocking, unbuffered sends");
+      verdict_.proved("no deadlock with " + conditions(capacity_));
     } else {
       report(circle());
     }
@@ -169,6 +53,8 @@ class Deadlock {
 
  private:
   std::string name(int work) const { return to_string(facts_.program.work[at(work)].instruction); }
+
+  // --- Who waits for whom -----------------------------------------------------------------------
 
   std::vector<Wait> circle() const {
     std::vector<Wait> path;
@@ -202,15 +88,28 @@ class Deadlock {
     for (const int wait : facts_.local_waits(work)) {
       if (!state_.done(wait)) return {work, wait, false};
     }
+    if (facts_.program.work[at(work)].channel) {
+      if (const std::optional<int> next = state_.next_receive(work)) return {work, *next, true};
+    }
     for (const int other : facts_.meetings[at(facts_.meeting_of[at(work)])]) {
       if (!state_.arrived(other)) return {work, other, true};
     }
     return {work, work, true};
   }
 
+  /// Does a receive wait for one that comes later on its own lane?
+  bool is_behind(const Wait& wait) const {
+    return wait.awaited != wait.waiting &&
+           state_.place_of(wait.awaited) == state_.place_of(wait.waiting);
+  }
+
   std::string sentence(const Wait& wait) const {
     const int device = facts_.device_of(wait.waiting);
     std::string text = concat("device ", device, " waits at ", name(wait.waiting), " for ");
+    if (wait.counterpart && is_behind(wait)) {
+      return concat("device ", device, " waits at ", name(wait.waiting),
+                    ", but the next message in its channel is for ", name(wait.awaited));
+    }
     if (wait.counterpart) {
       return text +
              concat("device ", facts_.device_of(wait.awaited), " to reach ", name(wait.awaited));
@@ -222,79 +121,115 @@ class Deadlock {
 
   void report(const std::vector<Wait>& waits) {
     std::vector<std::string> cycle;
-    std::string message = "deadlock with blocking, unbuffered sends: ";
+    std::string message = concat("deadlock with ", conditions(capacity_), ": ");
     for (const Wait& wait : waits) {
       message += (cycle.empty() ? "" : "; ") + sentence(wait);
       cycle.push_back(sentence(wait));
     }
-    message += remedy(waits);
     const int work = waits.front().waiting;
     verdict_.found({.rule = {},
                     .message = std::move(message),
                     .device = facts_.device_of(work),
                     .instruction = facts_.program.work[at(work)].instruction,
-                    .cycle = std::move(cycle)});
+                    .cycle = std::move(cycle),
+                    .fix = fix(waits)});
   }
 
-  /// Work that could go `steps` places earlier on its communication lane.
+  // --- What would help --------------------------------------------------------------------------
+
+  /// Work that could go `steps` places earlier on its lane.
   struct Move {
     std::size_t steps = 0;
     int work = 0;
+    bool operator==(const Move&) const = default;
   };
 
   // The lanes of the circle, and what is awaited from each: it could change places with its
-  // neighbour, or go first.
+  // neighbour, or go first. Short moves before long ones, communication before compute.
   std::vector<Move> moves(const std::vector<Wait>& waits) const {
     std::vector<Move> result;
     const auto add = [&](int work, std::size_t steps) {
-      const auto same = [&](const Move& move) { return move.work == work && move.steps == steps; };
-      if (std::none_of(result.begin(), result.end(), same)) result.push_back({steps, work});
+      const Move move{steps, work};
+      if (std::find(result.begin(), result.end(), move) == result.end()) result.push_back(move);
     };
     for (const Wait& wait : waits) {
-      const Place place = state_.place_of(wait.awaited);
       const std::size_t distance = state_.distance(wait.awaited);
-      if (!place.communication || distance == 0) continue;
-      add(state_.at_distance(place, 1), 1);
+      if (distance == 0) continue;
+      add(state_.at_distance(state_.place_of(wait.awaited), 1), 1);
       add(wait.awaited, 1);
       add(wait.awaited, distance);
     }
+    const auto key = [this](const Move& move) {
+      return std::tuple(move.steps, !state_.place_of(move.work).communication);
+    };
     std::stable_sort(result.begin(), result.end(),
-                     [](const Move& a, const Move& b) { return a.steps < b.steps; });
+                     [&](const Move& a, const Move& b) { return key(a) < key(b); });
     return result;
   }
 
-  std::string remedy(const std::vector<Wait>& waits) const {
+  std::optional<Move> curing_move(const std::vector<Wait>& waits) const {
     constexpr std::size_t most_tries = 24;
     std::vector<Move> candidates = moves(waits);
     candidates.resize(std::min(candidates.size(), most_tries));
     for (const Move& move : candidates) {
       Rendezvous trial = state_;
       trial.advance(move.work, move.steps);
-      if (trial.finished()) return "; " + remedy_text(move);
+      if (trial.finished()) return move;
     }
-    return "";
+    return {};
   }
 
-  std::string remedy_text(const Move& move) const {
-    const int device = facts_.device_of(move.work);
-    const int before =
-        state_.at_distance(state_.place_of(move.work), state_.distance(move.work) - move.steps);
+  bool runs_with(int messages_in_flight) const {
+    Rendezvous trial(facts_, messages_in_flight);
+    trial.run();
+    return trial.finished();
+  }
+
+  /// The fewest messages in flight that get it through; none if not even all of a channel's do.
+  std::optional<int> curing_capacity() const {
+    std::vector<int> messages(facts_.program.channels.size(), 0);
+    int most = 0;
+    for (const Work& work : facts_.program.work) {
+      if (work.lane == Lane::send) most = std::max(most, ++messages[at(*work.channel)]);
+    }
+    if (most <= capacity_ || !runs_with(most)) return {};
+    int stuck = capacity_;
+    while (most - stuck > 1) {
+      const int middle = stuck + (most - stuck) / 2;
+      (runs_with(middle) ? most : stuck) = middle;
+    }
+    return most;
+  }
+
+  std::string fix(const std::vector<Wait>& waits) const {
+    std::string text;
+    if (const std::optional<Move> move = curing_move(waits)) text = sentence(*move);
+    if (const std::optional<int> capacity = curing_capacity()) {
+      text += concat(text.empty() ? "" : "; ", "safe with ", conditions(*capacity));
+    }
+    return text;
+  }
+
+  std::string sentence(const Move& move) const {
+    const Place place = state_.place_of(move.work);
+    const int before = state_.at_distance(place, state_.distance(move.work) - move.steps);
     if (move.steps > 1)
-      return concat("moving ", name(move.work), " before ", name(before), " on device ", device,
-                    " cures it");
-    return concat("swapping ", name(before), " and ", name(move.work), " on device ", device,
+      return concat("moving ", name(move.work), " before ", name(before), " on device ",
+                    place.device, " cures it");
+    return concat("swapping ", name(before), " and ", name(move.work), " on device ", place.device,
                   " cures it");
   }
 
   const Facts& facts_;
+  int capacity_;
   Rendezvous state_;
   Verdict verdict_{"deadlock"};
 };
 
 }  // namespace
 
-Verdict deadlock(const Facts& facts) {
-  return Deadlock(facts).run();
+Verdict deadlock(const Facts& facts, int messages_in_flight) {
+  return Deadlock(facts, messages_in_flight).run();
 }
 
 }  // namespace stagecraft::checks

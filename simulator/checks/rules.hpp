@@ -40,7 +40,8 @@ Verdict structure(const Program& program);
 
 Verdict conservation(const Facts& facts);
 Verdict matching(const Facts& facts);
-Verdict deadlock(const Facts& facts);
+/// Each channel buffers so many messages.
+Verdict deadlock(const Facts& facts, int messages_in_flight);
 Verdict version(const Facts& facts);
 Verdict memory(const Facts& facts, const std::vector<Bytes>& limits);
 

@@ -21,7 +21,8 @@ void Verdict::found(std::string message, int device, const Instruction& instruct
          .message = std::move(message),
          .device = device,
          .instruction = instruction,
-         .cycle = {}});
+         .cycle = {},
+         .fix = {}});
 }
 
 void Verdict::found(std::string message, const Facts& facts, int work) {

@@ -10,7 +10,9 @@
 #include "simulator/comparison.hpp"
 #include "simulator/simulate.hpp"
 #include "simulator/trace.hpp"
+#include "tools/arguments.hpp"
 #include "tools/commands.hpp"
+#include "tools/equal_memory.hpp"
 #include "tools/results.hpp"
 #include "tools/table.hpp"
 
@@ -21,6 +23,9 @@ using nlohmann::ordered_json;
 
 struct CompareArguments {
   std::vector<std::string> files;
+  ScenarioOptions scenario;
+  std::optional<int> microbatches_in_flight;
+  std::string memory;
 };
 
 bool is_plan(const Json& json) {
@@ -131,39 +136,80 @@ int compare_with_trace(Console& console, const std::string& plan_path,
   return 0;
 }
 
-int compare_plans(Console& console, const std::vector<std::string>& paths) {
+/// A plan and what it is predicted to do.
+struct PlanRow {
+  std::string path;
+  Plan plan;
+  Prediction prediction;
+  Bytes peak = 0;  ///< of the device that needs most
+  bool fits = true;
+};
+
+std::optional<Bytes> limit_of(const std::string& memory) {
+  if (memory.empty()) return {};
+  return read_bytes("--memory", memory);
+}
+
+/// With a limit, the same for all devices of all plans, or else with those of its cluster.
+PlanRow predict_row(Console& console, const std::string& path, std::optional<Bytes> limit) {
+  LoadedPlan loaded = load_plan(path);
+  console.input(loaded.path, loaded.hash);
+  PlanRow row{.path = path,
+              .plan = loaded.plan,
+              .prediction = predict(loaded.plan, loaded.profile, loaded.cluster)};
+  for (const MemoryPeak& peak : row.prediction.peaks) row.peak = std::max(row.peak, peak.bytes);
+  row.fits = limit ? row.peak <= *limit : row.prediction.fits;
+  return row;
+}
+
+ordered_json row_json(const PlanRow& row) {
+  ordered_json peaks = ordered_json::array();
+  for (const MemoryPeak& peak : row.prediction.peaks) peaks.push_back(peak.bytes);
+  return {{"plan", row.path},
+          {"microbatches", row.plan.batch.microbatches},
+          {"step_ns", row.prediction.step.count()},
+          {"samples_per_second", row.prediction.samples_per_second},
+          {"bubble", row.prediction.bubble},
+          {"peak_memory_bytes", std::move(peaks)},
+          {"fits", row.fits}};
+}
+
+void note_unequal(Console& console, const std::vector<PlanRow>& rows) {
+  const bool unequal = std::any_of(rows.begin(), rows.end(), [&](const PlanRow& row) {
+    return row.plan.batch.microbatches != rows.front().plan.batch.microbatches;
+  });
+  if (unequal) console.note("the plans have different numbers of microbatches; compare samples/s");
+}
+
+/// What fits before what does not, and the fastest first.
+int compare_plans(Console& console, const std::vector<std::string>& paths,
+                  std::optional<Bytes> limit) {
+  std::vector<PlanRow> rows;
+  for (const std::string& path : paths) rows.push_back(predict_row(console, path, limit));
+  const auto rank = [](const PlanRow& row) {
+    return std::pair(!row.fits, -row.prediction.samples_per_second);
+  };
+  std::stable_sort(rows.begin(), rows.end(),
+                   [&](const PlanRow& a, const PlanRow& b) { return rank(a) < rank(b); });
+  note_unequal(console, rows);
   Table table({"plan", "what", ">step", ">samples/s", ">bubble", ">highest peak", "fits"});
-  ordered_json rows = ordered_json::array();
-  for (const std::string& path : paths) {
-    const LoadedPlan loaded = load_plan(path);
-    console.input(loaded.path, loaded.hash);
-    const Prediction prediction = predict(loaded.plan, loaded.profile, loaded.cluster);
-    Bytes highest = 0;
-    ordered_json peaks = ordered_json::array();
-    for (const MemoryPeak& peak : prediction.peaks) {
-      highest = std::max(highest, peak.bytes);
-      peaks.push_back(peak.bytes);
-    }
-    table.row({path, plan_sentence(loaded.plan), format_duration(prediction.step),
-               fmt::format("{:.4g}", prediction.samples_per_second), percent(prediction.bubble),
-               format_bytes(highest), prediction.fits ? "yes" : "no"});
-    rows.push_back({{"plan", path},
-                    {"microbatches", loaded.plan.batch.microbatches},
-                    {"step_ns", prediction.step.count()},
-                    {"samples_per_second", prediction.samples_per_second},
-                    {"bubble", prediction.bubble},
-                    {"peak_memory_bytes", std::move(peaks)},
-                    {"fits", prediction.fits}});
+  ordered_json list = ordered_json::array();
+  for (const PlanRow& row : rows) {
+    table.row({row.path, plan_sentence(row.plan), format_duration(row.prediction.step),
+               fmt::format("{:.4g}", row.prediction.samples_per_second),
+               percent(row.prediction.bubble), format_bytes(row.peak), row.fits ? "yes" : "no"});
+    list.push_back(row_json(row));
   }
   console.print(table.text(console.unicode()));
-  console.result({{"rows", std::move(rows)}});
+  console.result({{"rows", std::move(list)}});
   return 0;
 }
 
-int compare_files(Console& console, const std::vector<std::string>& files) {
+int compare_files(Console& console, const CompareArguments& arguments) {
+  const std::vector<std::string>& files = arguments.files;
   if (files.size() < 2) fail_usage("compare needs a plan and a trace, or several plans");
   const bool second_is_plan = is_plan(Json::read(files[1]));
-  if (second_is_plan) return compare_plans(console, files);
+  if (second_is_plan) return compare_plans(console, files, limit_of(arguments.memory));
   if (files.size() > 2) fail_usage("compare takes one plan and one trace, or several plans");
   return compare_with_trace(console, files[0], files[1]);
 }
@@ -172,10 +218,28 @@ int compare_files(Console& console, const std::vector<std::string>& files) {
 
 Action declare_compare(CLI::App& app) {
   auto arguments = std::make_shared<CompareArguments>();
-  app.add_option("files", arguments->files, "A plan and a trace, or several plans")
-      ->type_name("PLAN TRACE|PLAN...")
-      ->required();
-  return [arguments](Console& console) { return compare_files(console, arguments->files); };
+  app.add_option(
+         "files", arguments->files,
+         "A plan and a trace, or several plans; or leave it out and give --schedule A,B,...")
+      ->type_name("PLAN TRACE|PLAN...");
+  declare_scenario(app, arguments->scenario);
+  app.add_option("--memory-in-flight", arguments->microbatches_in_flight,
+                 "Of schedules: microbatches each device has memory for (P)")
+      ->type_name("K")
+      ->check(CLI::Range(1, 10'000'000));
+  app.add_option("--memory", arguments->memory,
+                 "Of plans: the same memory for every device (the cluster's)")
+      ->type_name("SIZE");
+  return [arguments](Console& console) {
+    if (arguments->files.empty() && arguments->scenario.schedule.empty()) {
+      fail_usage("compare needs a plan and a trace, several plans, or --schedule A,B,...; see ",
+                 "stagecraft compare --help");
+    }
+    if (arguments->files.empty()) {
+      return compare_schedules(console, arguments->scenario, arguments->microbatches_in_flight);
+    }
+    return compare_files(console, *arguments);
+  };
 }
 
 }  // namespace stagecraft

@@ -39,21 +39,6 @@ struct PlanArguments {
 
 constexpr int default_microbatches = 8;
 
-/// "90%" as 0.9.
-double read_percent(std::string_view flag, const std::string& text) {
-  std::size_t used = 0;
-  double value = -1;
-  try {
-    value = std::stod(text, &used);
-  } catch (const std::exception&) {
-    used = 0;
-  }
-  if (used == 0 || text.substr(used) != "%" || !(value >= 0 && value <= 100)) {
-    fail_usage(flag, ": expected a percentage from 0% to 100%, found \"", text, "\"");
-  }
-  return value / 100;
-}
-
 /// "stage0.layers=0..4".
 FixedStage read_fixed(const std::string& text) {
   FixedStage fixed;

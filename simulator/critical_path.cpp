@@ -1,0 +1,192 @@
+#include "simulator/critical_path.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <tuple>
+
+#include "simulator/timing_graph.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+using Arc = TimingGraph::Arc;
+
+std::size_t at(int index) {
+  return static_cast<std::size_t>(index);
+}
+
+/// A work on the path, and the time until the next one starts.
+struct Link {
+  int work = 0;
+  Duration time{0};
+};
+
+class Walk {
+ public:
+  Walk(const Program& program, const TimingGraph& graph) : program_(program), graph_(graph) {}
+
+  std::vector<Link> path() const {
+    const std::optional<int> last = last_work();
+    if (!last) return {};
+    std::vector<Link> links{{*last, graph_.time(*last)}};
+    while (graph_.start(links.back().work) > Duration{0}) {
+      const Arc arc = tight_arc(links.back().work);
+      links.push_back({arc.from, arc.delay});
+    }
+    std::reverse(links.begin(), links.end());
+    return links;
+  }
+
+  /// Backward pass, from what nothing waits for: the latest start of each event is the least that
+  /// its successors allow.
+  std::vector<Duration> slack() const {
+    const int works = graph_.works();
+    std::vector<int> waiting(at(works), 0);
+    std::vector<Duration> latest;
+    for (int work = 0; work < works; ++work) {
+      latest.push_back(graph_.step() - graph_.time(work));
+      if (graph_.event_of(work) != work) continue;
+      for (const Arc& arc : graph_.arcs_into(work)) ++waiting[at(graph_.event_of(arc.from))];
+    }
+    std::vector<int> ready;
+    for (int work = 0; work < works; ++work) {
+      if (graph_.event_of(work) == work && waiting[at(work)] == 0) ready.push_back(work);
+    }
+    while (!ready.empty()) {
+      const int event = ready.back();
+      ready.pop_back();
+      for (const Arc& arc : graph_.arcs_into(event)) {
+        const int from = graph_.event_of(arc.from);
+        latest[at(from)] = std::min(latest[at(from)], latest[at(event)] - arc.delay);
+        if (--waiting[at(from)] == 0) ready.push_back(from);
+      }
+    }
+    std::vector<Duration> slack;
+    for (int work = 0; work < works; ++work) {
+      slack.push_back(latest[at(graph_.event_of(work))] - graph_.start(work));
+    }
+    return slack;
+  }
+
+ private:
+  int device_of(int work) const {
+    return program_.chunks[at(program_.work[at(work)].chunk)].device;
+  }
+
+  /// Of the first device that has any, its last in issue order.
+  std::optional<int> last_work() const {
+    for (const std::vector<int>& order : program_.order) {
+      for (auto work = order.rbegin(); work != order.rend(); ++work) {
+        if (graph_.end(*work) == graph_.step()) return *work;
+      }
+    }
+    return {};
+  }
+
+  Arc tight_arc(int work) const {
+    const auto rank = [&](const Arc& arc) {
+      return std::tuple(device_of(arc.from) != device_of(work), arc.from);
+    };
+    std::optional<Arc> best;
+    for (const Arc& arc : graph_.arcs_into(graph_.event_of(work))) {
+      if (graph_.start(arc.from) + arc.delay != graph_.start(work)) continue;
+      if (!best || rank(arc) < rank(*best)) best = arc;
+    }
+    assert(best);
+    return *best;
+  }
+
+  const Program& program_;
+  const TimingGraph& graph_;
+};
+
+/// The path in words: one run per link that takes time.
+std::vector<CriticalRun> single_runs(const Program& program, const TimingGraph& graph,
+                                     const std::vector<Link>& links) {
+  std::vector<CriticalRun> runs;
+  for (const Link& link : links) {
+    if (link.time == Duration{0}) continue;
+    const Work& work = program.work[at(graph.send_of(link.work).value_or(link.work))];
+    CriticalRun run{.round = 0,
+                    .device = program.chunks[at(work.chunk)].device,
+                    .peer = {},
+                    .op = work.instruction.op,
+                    .stage = work.instruction.stage,
+                    .first_microbatch = work.instruction.microbatch,
+                    .last_microbatch = work.instruction.microbatch,
+                    .count = 1,
+                    .time = link.time};
+    if (work.channel) {
+      run.peer = program.chunks[at(program.channels[at(*work.channel)].to)].device;
+    }
+    runs.push_back(run);
+  }
+  return runs;
+}
+
+bool same_kind(const CriticalRun& a, const CriticalRun& b) {
+  return std::tie(a.device, a.peer, a.op, a.stage) == std::tie(b.device, b.peer, b.op, b.stage);
+}
+
+/// `period` runs that come `repeats` times.
+struct Rhythm {
+  std::size_t period = 1;
+  std::size_t repeats = 1;
+  std::size_t length() const { return period * repeats; }
+};
+
+/// The rhythm from `first` on that covers most.
+Rhythm rhythm(const std::vector<CriticalRun>& runs, std::size_t first) {
+  constexpr std::size_t longest_period = 64;
+  Rhythm best;
+  for (std::size_t period = 1; period <= longest_period; ++period) {
+    std::size_t end = first + period;
+    while (end < runs.size() && same_kind(runs[end], runs[end - period])) ++end;
+    if (end > runs.size()) break;
+    const Rhythm found{period, (end - first) / period};
+    if (found.repeats > 1 && found.length() > best.length()) best = found;
+  }
+  return best;
+}
+
+std::vector<CriticalRun> folded(const std::vector<CriticalRun>& singles) {
+  std::vector<CriticalRun> runs;
+  int round = 0;
+  for (std::size_t first = 0; first < singles.size(); ++round) {
+    const Rhythm found = rhythm(singles, first);
+    for (std::size_t i = first; i < first + found.period; ++i) {
+      CriticalRun& run = runs.emplace_back(singles[i]);
+      run.round = round;
+      for (std::size_t j = i + found.period; j < first + found.length(); j += found.period) {
+        run.first_microbatch = std::min(run.first_microbatch, singles[j].first_microbatch);
+        run.last_microbatch = std::max(run.last_microbatch, singles[j].last_microbatch);
+        run.count += 1;
+        run.time += singles[j].time;
+      }
+    }
+    first += found.length();
+  }
+  return runs;
+}
+
+}  // namespace
+
+CriticalPath critical_path(const Program& program, const Costs& costs) {
+  const TimingGraph graph(program, costs);
+  const Walk walk(program, graph);
+  const std::vector<Link> links = walk.path();
+  CriticalPath path{
+      .runs = folded(single_runs(program, graph, links)), .works = {}, .slack = walk.slack()};
+  for (const Link& link : links) path.works.push_back(link.work);
+  return path;
+}
+
+std::int64_t latencies_in_step(const Program& program, const Costs& costs) {
+  Costs slower = costs;
+  for (ChannelCosts& channel : slower.channels) channel.latency += Duration{1};
+  const CompiledProgram compiled(program);
+  return (compiled.step(slower) - compiled.step(costs)).count();
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,199 @@
+#include "tools/explanation.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "tools/table.hpp"
+
+namespace stagecraft {
+
+using nlohmann::ordered_json;
+
+namespace {
+
+/// A part of a step, for JSON and for people.
+struct Part {
+  std::string_view field;
+  std::string_view name;
+  Duration Attribution::*time;
+};
+constexpr std::array parts{
+    Part{"compute_ns", "compute", &Attribution::compute},
+    Part{"recompute_ns", "recompute", &Attribution::recompute},
+    Part{"fill_drain_ns", "fill and drain", &Attribution::fill_drain},
+    Part{"imbalance_ns", "imbalance", &Attribution::imbalance},
+    Part{"exposed_communication_ns", "communication", &Attribution::exposed_communication},
+    Part{"waiting_memory_ns", "waiting for memory", &Attribution::waiting_memory},
+    Part{"optimizer_ns", "optimizer", &Attribution::optimizer}};
+constexpr auto idle_parts = std::array{parts[2], parts[3], parts[4], parts[5]};
+
+double ratio(Duration part, Duration whole) {
+  return whole.count() > 0 ? seconds(part) / seconds(whole) : 0;
+}
+
+Duration sum(const std::vector<Attribution>& devices, const Part& part) {
+  Duration time{0};
+  for (const Attribution& device : devices) time += device.*part.time;
+  return time;
+}
+
+ordered_json run_json(const CriticalRun& run) {
+  ordered_json json{{"round", run.round}, {"device", run.device}};
+  if (run.peer) json["peer"] = *run.peer;
+  json.update({{"op", to_string(run.op)},
+               {"stage", run.stage},
+               {"first_microbatch", run.first_microbatch},
+               {"last_microbatch", run.last_microbatch},
+               {"count", run.count},
+               {"time_ns", run.time.count()}});
+  return json;
+}
+
+/// "device 3", "link 0→1".
+std::string place_of(const CriticalRun& run, bool unicode) {
+  if (!run.peer) return fmt::format("device {}", run.device);
+  return fmt::format("link {}{}{}", run.device, unicode ? "→" : "->", *run.peer);
+}
+
+/// Where the path stays longest.
+std::string longest_stay(const Explanation& explanation) {
+  std::map<std::string, Duration> stays;
+  for (const CriticalRun& run : explanation.path.runs) {
+    const std::string place = run.peer ? "messages" : fmt::format("device {}", run.device);
+    stays[place] += run.time;
+  }
+  const auto longest = std::max_element(
+      stays.begin(), stays.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (longest == stays.end()) return "nothing takes any time";
+  const bool plural = longest->first == "messages";
+  return fmt::format("{} limit{} the step: {} of its {} ({}) {}", longest->first, plural ? "" : "s",
+                     format_duration(longest->second), format_duration(explanation.step),
+                     percent(ratio(longest->second, explanation.step)),
+                     plural ? "is time they are on their way" : "is its work");
+}
+
+/// "devices are idle for 27.3 % of it, most for fill and drain (25.0 %)".
+std::string idle_sentence(const Explanation& explanation) {
+  Duration idle{0};
+  const Part* largest = &idle_parts.front();
+  for (const Part& part : idle_parts) {
+    const Duration time = sum(explanation.devices, part);
+    idle += time;
+    if (time > sum(explanation.devices, *largest)) largest = &part;
+  }
+  if (idle == Duration{0}) return "no device is ever idle";
+  const Duration all = explanation.step * explanation.devices.size();
+  return fmt::format("devices are idle for {} of it, most for {} ({})", percent(ratio(idle, all)),
+                     largest->name, percent(ratio(sum(explanation.devices, *largest), all)));
+}
+
+}  // namespace
+
+Explanation explain(const Program& program, const Costs& costs) {
+  Explanation explanation{
+      .step = {}, .path = critical_path(program, costs), .devices = attribution(program, costs)};
+  if (!explanation.devices.empty()) explanation.step = total(explanation.devices.front());
+  return explanation;
+}
+
+void add_explanation(ordered_json& result, const Explanation& explanation) {
+  ordered_json path = ordered_json::array();
+  for (const CriticalRun& run : explanation.path.runs) path.push_back(run_json(run));
+  ordered_json devices = ordered_json::array();
+  for (std::size_t i = 0; i < explanation.devices.size(); ++i) {
+    ordered_json device{{"device", i}};
+    for (const Part& part : parts) {
+      device[std::string(part.field)] = (explanation.devices[i].*part.time).count();
+    }
+    devices.push_back(std::move(device));
+  }
+  result["critical_path"] = std::move(path);
+  result["attribution"] = std::move(devices);
+}
+
+void add_what_if(ordered_json& result, const WhatIf& what_if) {
+  ordered_json effects = ordered_json::array();
+  for (const Effect& effect : what_if.effects) {
+    if (effect.lever == Lever::channel) continue;  // links say the same for people and scripts
+    effects.push_back({{"what", to_string(effect)},
+                       {"step_ns", effect.step.count()},
+                       {"elasticity", effect.elasticity}});
+  }
+  result["sensitivities"] = std::move(effects);
+  ordered_json steps = ordered_json::array();
+  for (const Duration step : what_if.one_more_in_flight) steps.push_back(step.count());
+  if (!steps.empty()) result["one_more_in_flight_step_ns"] = std::move(steps);
+}
+
+std::string effects_table(const WhatIf& what_if, bool unicode) {
+  std::vector<Effect> effects;
+  for (const Effect& effect : what_if.effects) {
+    const bool shown = effect.lever == Lever::stage || effect.lever == Lever::op ||
+                       effect.lever == Lever::link || effect.lever == Lever::group;
+    if (shown && effect.step != what_if.step) effects.push_back(effect);
+  }
+  std::stable_sort(effects.begin(), effects.end(),
+                   [](const Effect& a, const Effect& b) { return a.step > b.step; });
+  Table table({"1 % more of", ">step", ">change"});
+  for (const Effect& effect : effects) {
+    table.row({to_string(effect), format_duration(effect.step),
+               fmt::format("{:+.3f} %", 100 * (ratio(effect.step, what_if.step) - 1))});
+  }
+  return table.text(unicode);
+}
+
+std::string one_more_sentence(const WhatIf& what_if) {
+  const std::vector<Duration>& steps = what_if.one_more_in_flight;
+  if (steps.empty()) return "";
+  const auto best = std::min_element(steps.begin(), steps.end());
+  if (*best >= what_if.step)
+    return "no device gains from memory for one more microbatch in flight\n";
+  return fmt::format("memory for one more microbatch on device {}: step {} ({:+.3f} %)\n",
+                     best - steps.begin(), format_duration(*best),
+                     100 * (ratio(*best, what_if.step) - 1));
+}
+
+std::string limits_sentence(const Explanation& explanation) {
+  return longest_stay(explanation) + "; " + idle_sentence(explanation) + "\n";
+}
+
+std::string critical_path_table(const CriticalPath& path, bool unicode) {
+  Table table({">round", "where", "what", "microbatches", ">times", ">time"});
+  for (const CriticalRun& run : path.runs) {
+    const std::string microbatches =
+        run.first_microbatch == run.last_microbatch
+            ? std::to_string(run.first_microbatch)
+            : fmt::format("{}..{}", run.first_microbatch, run.last_microbatch);
+    table.row({std::to_string(run.round), place_of(run, unicode),
+               fmt::format("{} of stage {}", to_string(run.op), run.stage), microbatches,
+               std::to_string(run.count), format_duration(run.time)});
+  }
+  return table.text(unicode);
+}
+
+std::string attribution_table(const std::vector<Attribution>& devices, bool unicode) {
+  std::vector<Part> shown;
+  std::vector<std::string> headings{">device"};
+  for (const Part& part : parts) {
+    if (sum(devices, part) == Duration{0}) continue;
+    shown.push_back(part);
+    headings.push_back(fmt::format(">{}", part.name));
+  }
+  Table table(headings);
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    std::vector<std::string> cells{std::to_string(i)};
+    for (const Part& part : shown) {
+      const Duration time = devices[i].*part.time;
+      cells.push_back(
+          fmt::format("{} {:>6}", format_duration(time), percent(ratio(time, total(devices[i])))));
+    }
+    table.row(std::move(cells));
+  }
+  return table.text(unicode);
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,48 @@
+// What limits a step, as JSON fields and as text: shared by `simulate` and `explain`.
+
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "simulator/attribution.hpp"
+#include "simulator/critical_path.hpp"
+#include "simulator/sensitivity.hpp"
+
+namespace stagecraft {
+
+/// Why a program takes as long as it does.
+struct Explanation {
+  Duration step{0};
+  CriticalPath path;
+  std::vector<Attribution> devices;
+};
+
+Explanation explain(const Program& program, const Costs& costs);
+
+/// critical_path[] and attribution[].
+void add_explanation(nlohmann::ordered_json& result, const Explanation& explanation);
+
+/// What the step would be if one thing took longer, and with room for one more microbatch.
+struct WhatIf {
+  Duration step{0};
+  std::vector<Effect> effects;               ///< of 1 % more time
+  std::vector<Duration> one_more_in_flight;  ///< the step, per device; empty where it is not known
+};
+
+/// sensitivities[] and one_more_in_flight[].
+void add_what_if(nlohmann::ordered_json& result, const WhatIf& what_if);
+
+/// "device 3 limits the step: …": who the critical path stays with, and why devices are idle.
+std::string limits_sentence(const Explanation& explanation);
+/// The critical path, one row per run.
+std::string critical_path_table(const CriticalPath& path, bool unicode);
+/// What 1 % more time of stages, kinds of work and links does, where it does anything.
+std::string effects_table(const WhatIf& what_if, bool unicode);
+/// Who gains most from room for one more microbatch; empty where that is not known.
+std::string one_more_sentence(const WhatIf& what_if);
+/// Device by part; parts that are nowhere are left out.
+std::string attribution_table(const std::vector<Attribution>& devices, bool unicode);
+
+}  // namespace stagecraft

@@ -1,0 +1,106 @@
+#include "tools/outcome.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "tools/results.hpp"
+#include "tools/table.hpp"
+
+namespace stagecraft {
+
+using nlohmann::ordered_json;
+
+namespace {
+
+/// A column of a sweep's table.
+struct Column {
+  std::string heading;
+  bool shown = true;
+  std::string (*cell)(const Outcome& outcome);
+};
+
+std::string numbers_only(const Outcome& outcome, std::string text) {
+  return outcome.refusal ? "-" : text;
+}
+
+int most_in_flight(const Timeline& timeline) {
+  const std::vector<int> held = peak_in_flight(timeline);
+  return held.empty() ? 0 : *std::max_element(held.begin(), held.end());
+}
+
+std::vector<Column> columns_for(const std::vector<Outcome>& outcomes) {
+  const auto differ = [&](auto value) {
+    return std::any_of(outcomes.begin(), outcomes.end(), [&](const Outcome& outcome) {
+      return value(outcome.setting) != value(outcomes.front().setting);
+    });
+  };
+  const bool jittered = std::any_of(outcomes.begin(), outcomes.end(),
+                                    [](const Outcome& o) { return o.jittered.has_value(); });
+  return {{"schedule", differ([](const ScheduleSetting& s) { return s.kind; }),
+           [](const Outcome& o) { return std::string(o.setting.kind->name); }},
+          {">stages", differ([](const ScheduleSetting& s) { return s.shape.devices; }),
+           [](const Outcome& o) { return std::to_string(o.setting.shape.devices); }},
+          {">virtual", differ([](const ScheduleSetting& s) { return s.shape.virtual_stages; }),
+           [](const Outcome& o) { return std::to_string(o.setting.shape.virtual_stages); }},
+          {">microbatches", true,
+           [](const Outcome& o) { return std::to_string(o.setting.shape.microbatches); }},
+          {">step", true,
+           [](const Outcome& o) {
+             return o.refusal ? std::string("refused") : format_duration(step_time(o.timeline));
+           }},
+          {">per microbatch", true,
+           [](const Outcome& o) {
+             const int microbatches = std::max(1, o.setting.shape.microbatches);
+             return numbers_only(o, format_duration(step_time(o.timeline) / microbatches));
+           }},
+          {">bubble", true,
+           [](const Outcome& o) { return numbers_only(o, percent(bubble(o.timeline))); }},
+          {">most in flight", true,
+           [](const Outcome& o) {
+             return numbers_only(o, std::to_string(most_in_flight(o.timeline)));
+           }},
+          {">jittered mean", jittered,
+           [](const Outcome& o) { return o.jittered ? format_duration(o.jittered->mean) : "-"; }},
+          {">p95", jittered,
+           [](const Outcome& o) { return o.jittered ? format_duration(o.jittered->p95) : "-"; }}};
+}
+
+}  // namespace
+
+void add_jitter(ordered_json& result, const std::optional<Summary>& steps) {
+  if (!steps) return;
+  result["jitter"] = {{"mean_ns", steps->mean.count()},
+                      {"p50_ns", steps->p50.count()},
+                      {"p95_ns", steps->p95.count()},
+                      {"p99_ns", steps->p99.count()}};
+}
+
+ordered_json outcome_json(const Outcome& outcome) {
+  ordered_json result = setting_json(outcome.setting);
+  if (outcome.refusal) {
+    result["refused"] = outcome.refusal->message();
+    return result;
+  }
+  if (!outcome.link_policy.empty()) result["link_policy"] = outcome.link_policy;
+  result.update(timeline_json(outcome.timeline));
+  if (outcome.steady_step) result["steady_step_ns"] = outcome.steady_step->count();
+  add_jitter(result, outcome.jittered);
+  if (outcome.explanation) add_explanation(result, *outcome.explanation);
+  return result;
+}
+
+std::string sweep_table(const std::vector<Outcome>& outcomes, bool unicode) {
+  std::vector<Column> columns = columns_for(outcomes);
+  std::erase_if(columns, [](const Column& column) { return !column.shown; });
+  std::vector<std::string> headings;
+  for (const Column& column : columns) headings.push_back(column.heading);
+  Table table(headings);
+  for (const Outcome& outcome : outcomes) {
+    std::vector<std::string> cells;
+    for (const Column& column : columns) cells.push_back(column.cell(outcome));
+    table.row(std::move(cells));
+  }
+  return table.text(unicode);
+}
+
+}  // namespace stagecraft

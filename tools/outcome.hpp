@@ -1,0 +1,37 @@
+// What simulating a schedule in one shape gave: as JSON, and side by side in a sweep's table.
+
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "profiles/error.hpp"
+#include "simulator/jitter.hpp"
+#include "simulator/timeline.hpp"
+#include "tools/explanation.hpp"
+#include "tools/scenario.hpp"
+
+namespace stagecraft {
+
+struct Outcome {
+  ScheduleSetting setting;
+  std::string link_policy;                 ///< empty: asynchronous
+  Timeline timeline;                       ///< of one iteration
+  std::optional<Duration> steady_step;     ///< of one further iteration
+  std::optional<Summary> jittered;         ///< steps of many samples
+  std::optional<Explanation> explanation;  ///< takes as long as simulating: only where it is shown
+  std::optional<Error> refusal;            ///< the schedule does not take the shape: nothing else
+};
+
+/// jitter: {mean_ns, p50_ns, p95_ns, p99_ns}; nothing without.
+void add_jitter(nlohmann::ordered_json& result, const std::optional<Summary>& steps);
+
+/// The setting, and the fields of `simulate` or `refused`.
+nlohmann::ordered_json outcome_json(const Outcome& outcome);
+
+/// A row per outcome. Schedules, stages and virtual stages have columns where they differ.
+std::string sweep_table(const std::vector<Outcome>& outcomes, bool unicode);
+
+}  // namespace stagecraft

@@ -1,0 +1,184 @@
+#include "tools/scenario.hpp"
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "profiles/error.hpp"
+#include "simulator/check.hpp"
+#include "tools/arguments.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+constexpr int most_microbatches = 10'000'000;
+
+/// One duration is a device's (each of its virtual stages takes its share); a list gives each stage
+/// its own.
+std::vector<Duration> per_stage(std::string_view flag, const std::string& text,
+                                const ScheduleShape& shape) {
+  const std::vector<Duration> given = read_durations(flag, text);
+  const auto stages = static_cast<std::size_t>(shape.devices * shape.virtual_stages);
+  if (given.size() == stages && stages > 1) return given;
+  if (given.size() != 1)
+    fail_usage(flag, ": expected one duration or ", stages, " (one per stage), found ",
+               given.size());
+  return std::vector<Duration>(stages, given.front() / shape.virtual_stages);
+}
+
+/// Are backwards given in halves? Throws unless they are given in exactly one way, or, for what
+/// does not train, not at all.
+bool splits_backward(const ScenarioOptions& options, const ScheduleKind& kind, bool trains) {
+  const bool split = !options.backward_input.empty() || !options.backward_weight.empty();
+  if (options.forward.empty())
+    fail_usage("--schedule needs --forward DURATION, the time of one microbatch on one device");
+  const bool whole = !options.backward.empty();
+  const bool both = !options.backward_input.empty() && !options.backward_weight.empty();
+  if (!trains && (split || whole))
+    fail_usage(kind.name, " has no backward; leave the times of backwards away");
+  if (trains && (split == whole || split != both)) {
+    fail_usage(
+        "--schedule needs either --backward, or both --backward-input and --backward-weight");
+  }
+  return split;
+}
+
+/// Durations of every stage as the flags give them: whole backwards, or halves, one derived from
+/// the other.
+std::vector<ChunkCosts> stage_costs(const ScenarioOptions& options, const ScheduleKind& kind,
+                                    const ScheduleShape& shape) {
+  const bool trains = kind.generate != inference;
+  const bool split = splits_backward(options, kind, trains);
+  std::vector<ChunkCosts> costs(static_cast<std::size_t>(shape.devices * shape.virtual_stages));
+  const auto fill = [&](Duration ChunkCosts::*member, std::string_view flag,
+                        const std::string& text) {
+    const std::vector<Duration> values = per_stage(flag, text, shape);
+    for (std::size_t s = 0; s < costs.size(); ++s) costs[s].*member = values[s];
+  };
+  fill(&ChunkCosts::forward, "--forward", options.forward);
+  fill(&ChunkCosts::recompute, "--forward", options.forward);
+  if (!trains) return costs;
+  if (!options.fused.empty()) {
+    const std::vector<Duration> values = per_stage("--fused", options.fused, shape);
+    for (std::size_t s = 0; s < costs.size(); ++s) costs[s].fused = values[s];
+  }
+  if (!split) {
+    fill(&ChunkCosts::backward, "--backward", options.backward);
+    return costs;
+  }
+  fill(&ChunkCosts::backward_input, "--backward-input", options.backward_input);
+  fill(&ChunkCosts::backward_weight, "--backward-weight", options.backward_weight);
+  for (ChunkCosts& cost : costs) cost.backward = cost.backward_input + cost.backward_weight;
+  return costs;
+}
+
+/// The durations are those of a microbatch; an instruction takes its part of it.
+void share_among(std::vector<ChunkCosts>& costs, int parts) {
+  for (ChunkCosts& cost : costs) {
+    for (Duration* time : {&cost.forward, &cost.backward, &cost.backward_input,
+                           &cost.backward_weight, &cost.recompute}) {
+      *time /= parts;
+    }
+    if (cost.fused) *cost.fused /= parts;
+  }
+}
+
+/// Automatic schedules reckon with these.
+ScheduleHints hints_of(const std::vector<ChunkCosts>& stages, int devices, Duration transfer) {
+  ScheduleHints hints{.forward = {}, .backward_input = {}, .backward_weight = {}};
+  for (const ChunkCosts& stage : stages) {
+    hints.forward += stage.forward;
+    hints.backward_input += stage.backward_input;
+    hints.backward_weight += stage.backward_weight;
+  }
+  for (Duration* time : {&hints.forward, &hints.backward_input, &hints.backward_weight}) {
+    *time /= devices;
+  }
+  hints.transfer = transfer;
+  return hints;
+}
+
+void require_halves(const ScenarioOptions& options, const ScheduleKind& kind) {
+  if (!kind.splits_backward || options.backward.empty()) return;
+  fail_usage(kind.name, " splits backwards in two; give --backward-input and --backward-weight ",
+             "instead of --backward");
+}
+
+}  // namespace
+
+void declare_scenario(CLI::App& app, ScenarioOptions& options) {
+  app.add_option("--schedule", options.schedule,
+                 "A name of `stagecraft schedule list`; a list makes a sweep")
+      ->type_name("NAME");
+  declare_shape(app, options.shape);
+  app.add_option("--microbatches", options.microbatches,
+                 "Per iteration; a list or range (4..128) makes a sweep")
+      ->type_name("M");
+  app.add_option("--forward", options.forward,
+                 "One microbatch's forward on a device, or one per stage")
+      ->type_name("D");
+  app.add_option("--backward", options.backward, "Its backward")->type_name("D");
+  app.add_option("--backward-input", options.backward_input, "Its input gradient")->type_name("D");
+  app.add_option("--backward-weight", options.backward_weight, "Its weight gradient")
+      ->type_name("D");
+  app.add_option("--fused", options.fused,
+                 "A forward and a backward that overlap, in schedules that fuse them "
+                 "(one after the other)")
+      ->type_name("D");
+  app.add_option("--transfer", options.transfer, "Latency of each message between devices (0)")
+      ->type_name("D");
+  app.add_option("--recompute", options.recompute, "none or full")
+      ->type_name("R")
+      ->check(CLI::IsMember({"none", "full"}));
+}
+
+std::vector<ScheduleSetting> settings_of(const ScenarioOptions& options) {
+  if (options.shape.stages.empty() || options.microbatches.empty())
+    fail_usage("--schedule needs --stages P and --microbatches M");
+  const std::vector<int> microbatches =
+      read_small_integers("--microbatches", options.microbatches, 1, most_microbatches);
+  std::vector<ScheduleSetting> settings;
+  for (const std::string& name : read_words("--schedule", options.schedule)) {
+    const ScheduleKind& kind = find_schedule(name);
+    for (const ScheduleShape& shape : shapes_from(options.shape, kind, microbatches)) {
+      settings.push_back({.kind = &kind, .shape = shape});
+    }
+  }
+  return settings;
+}
+
+nlohmann::ordered_json setting_json(const ScheduleSetting& setting) {
+  nlohmann::ordered_json json{{"schedule", setting.kind->name},
+                              {"stages", setting.shape.devices},
+                              {"microbatches", setting.shape.microbatches},
+                              {"virtual", setting.shape.virtual_stages}};
+  if (setting.shape.decode_steps > 0) json["decode_steps"] = setting.shape.decode_steps;
+  return json;
+}
+
+Scenario scenario_of(ScheduleSetting setting, const ScenarioOptions& options) {
+  const ScheduleKind& kind = *setting.kind;
+  ScheduleShape& shape = setting.shape;
+  require_halves(options, kind);
+  std::vector<ChunkCosts> stages = stage_costs(options, kind, shape);
+  const Duration transfer = read_duration("--transfer", options.transfer);
+  if (kind.splits_backward) shape.hints = hints_of(stages, shape.devices, transfer);
+  const Schedule schedule = kind.generate(shape);
+  share_among(stages, schedule.parts);
+  LowerOptions lowering;
+  lowering.recompute.assign(static_cast<std::size_t>(schedule.stages),
+                            read_recompute(options.recompute));
+  Program program = lower(schedule, lowering);
+  require_safe(program);
+  Costs costs = uniform(program, {}, transfer);
+  for (std::size_t c = 0; c < costs.chunks.size(); ++c) {
+    const auto stage = static_cast<std::size_t>(program.chunks[c].stage);
+    costs.chunks[c] = stages[stage % stages.size()];  // copies cost the same
+  }
+  return {.setting = std::move(setting),
+          .lowering = std::move(lowering),
+          .program = std::move(program),
+          .costs = std::move(costs)};
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,53 @@
+// What the verbs that simulate are asked about: schedules by name, their shapes, and what
+// instructions cost.
+
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "simulator/lower.hpp"
+#include "simulator/simulate.hpp"
+#include "tools/shape_options.hpp"
+
+namespace stagecraft {
+
+/// Flags as they were given.
+struct ScenarioOptions {
+  std::string schedule;      ///< a list makes a sweep, as in stages, virtual stages, microbatches
+  std::string microbatches;  ///< per iteration
+  ShapeOptions shape{.stages = ""};
+  std::string forward, backward, backward_input, backward_weight, fused;
+  std::string transfer = "0ns";
+  std::string recompute = "none";
+};
+
+/// --schedule, the flags of its shape, --microbatches and the durations.
+void declare_scenario(CLI::App& app, ScenarioOptions& options);
+
+/// One schedule in one shape.
+struct ScheduleSetting {
+  const ScheduleKind* kind = nullptr;
+  ScheduleShape shape;
+};
+
+/// All combinations of the lists, in the order schedules, stages, virtual stages, microbatches.
+/// Throws Error (usage) if a flag is missing or malformed.
+std::vector<ScheduleSetting> settings_of(const ScenarioOptions& options);
+
+/// schedule, stages, microbatches, virtual.
+nlohmann::ordered_json setting_json(const ScheduleSetting& setting);
+
+/// A setting as a program that passed `check`, and what its instructions cost.
+struct Scenario {
+  ScheduleSetting setting;
+  LowerOptions lowering;
+  Program program;
+  Costs costs;
+};
+
+/// Throws Error (usage) if the schedule refuses the shape or durations are missing.
+Scenario scenario_of(ScheduleSetting setting, const ScenarioOptions& options);
+
+}  // namespace stagecraft
