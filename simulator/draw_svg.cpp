@@ -105,7 +105,7 @@ class Drawing {
     find_stages();
     label_ = fmt::format("device {}", std::max(0, timeline.devices - 1)).size();
     left_ = margin + text_width(label_, font) + 6;
-    plot_width_ = options.width - left_ - 2 * margin;
+    plot_width_ = options.width - left_ - 4 * margin;  // half of the last label stands out
     if (options.width < 200 || options.row_height < 8)
       fail_usage("a drawing needs at least 200 x 8 pixels, not ", options.width, " x ",
                  options.row_height);

@@ -22,7 +22,11 @@ TorchSchedule read_schedule_file(Console& console, const std::string& path,
 
 TorchSchedule find_schedule(Console& console, const std::string& word, const ShapeOptions& shape,
                             int microbatches) {
-  if (is_schedule_file(word)) return read_schedule_file(console, word);
+  if (is_schedule_file(word)) {
+    return read_schedule_file(
+        console, word,
+        {.pipes = shape.pipes.value_or(1), .sequence_chunks = shape.sequence_chunks});
+  }
   const ScheduleKind& kind = find_schedule(word);
   return {.schedule = kind.generate(shape_from(shape, kind, microbatches)), .order = {}};
 }
