@@ -1,21 +1,28 @@
-// How many instructions the simulator's engines time per second, on one core.
+// How many instructions the simulator's engines time per second, on one core. Measured in processor
+// time on a busy virtual machine (AMD EPYC, 2.6 GHz, baseline x86-64); from programs of 1,400
+// instructions to such of 785,000, in millions per second:
 //
-//   clock     Clock::run over the lowered program, starts and ends of all work      goal  30 M/s
-//   compiled  CompiledProgram::step with one table of costs                         goal 130 M/s
-//   batched   CompiledProgram::steps, 16 tables: instructions times tables          goal 400 M/s
+//   clock_runs   Clock::run, all starts and ends            123 to 38       goal  30
+//   compiled     CompiledProgram::step, one table           990 to 900      goal 130
+//   batched      CompiledProgram::steps, 16 tables          1360 to 1600    goal 400
+//   jittered     a draw per computation and sample          180
+//
+//   what_if      1T parameters on 3,072 devices, folded     0.15 ms         goal 1 ms
+//   growth       10^4, 10^5, 10^6, 10^7 instructions        0.010, 0.080, 1.2, 11.5 ms
 //
 // An instruction is one of the lowered program: of 1F1B a third are computations, a third sends and
 // a third receives. A receive costs the compiled program nothing, so it has two nodes for three
-// instructions; `nodes` says how many it times per second. The counter `per_instruction` is in
-// processor cycles at the nominal rate, if the machine has one.
+// instructions; `nodes` says how many it times per second.
 //
-// What bounds them. The clock reads an instruction's whole record (72 bytes), its waits, and writes
-// two times: at some 20 GB/s a core streams 200 M/s of them at best; in fact it waits for cache
-// misses and mispredicted branches. A compiled node is 20 bytes; it loads two slots and two prices,
-// stores one slot, and its chain is add, compare, move, add: five cycles where one device runs
-// alone, less where several are interleaved; four loads at two per cycle bound it to one node in
-// two cycles. Batched, a node's 20 bytes and five addresses serve 16 lanes of 8 bytes: 4 x 16 loads
-// in vectors of 2 (the baseline of x86-64, which has no 64-bit maximum either) to 8.
+// What bounds them. The clock reads an instruction's whole record (72 bytes), its place in its
+// device's order, its waits and what they point to, and writes two times: some 120 bytes, 170 M/s
+// at the 20 GB/s that a core streams. Small programs come near that; large ones wait for the lines
+// of works that lie far apart. A compiled node is 20 bytes: it loads two slots and two prices and
+// stores a slot, which two loads per cycle bound to one node in two cycles, 1.3 G/s; it comes to
+// 0.8. Its slots stay in the first cache, so length does not matter until the nodes leave the last
+// one. Batched, a node serves 16 lanes of 8 bytes: 4 x 16 loads in pairs (the baseline's vectors)
+// at two per cycle, one lane in a cycle, 2.6 G/s; there is no 64-bit maximum among them, which
+// halves it.
 
 #include <benchmark/benchmark.h>
 
