@@ -132,11 +132,16 @@ void print(Console& console, const std::vector<Row>& rows, int limit) {
 
 int compare_schedules(Console& console, const ScenarioOptions& options,
                       std::optional<int> microbatches_in_flight) {
-  const std::vector<ScheduleSetting> settings = settings_of(options);
+  const std::vector<ScheduleSetting> settings = settings_of(options, console);
   const int limit = microbatches_in_flight.value_or(settings.front().shape.devices);
   std::vector<Row> rows;
-  for (const ScheduleSetting& setting : settings)
+  for (const ScheduleSetting& setting : settings) {
+    if (setting.file) {
+      fail_usage("compare tries schedules in several shapes, but ", name_of(setting),
+                 " is a file; give names of stagecraft schedule list");
+    }
     rows.push_back(best_variant(setting, options, limit));
+  }
   const auto rank = [limit](const Row& row) {
     return std::tuple(row.refusal.has_value(), row.held > limit, row.step, row.held);
   };

@@ -36,8 +36,8 @@ std::vector<Column> columns_for(const std::vector<Outcome>& outcomes) {
   };
   const bool jittered = std::any_of(outcomes.begin(), outcomes.end(),
                                     [](const Outcome& o) { return o.jittered.has_value(); });
-  return {{"schedule", differ([](const ScheduleSetting& s) { return s.kind; }),
-           [](const Outcome& o) { return std::string(o.setting.kind->name); }},
+  return {{"schedule", differ([](const ScheduleSetting& s) { return name_of(s); }),
+           [](const Outcome& o) { return name_of(o.setting); }},
           {">stages", differ([](const ScheduleSetting& s) { return s.shape.devices; }),
            [](const Outcome& o) { return std::to_string(o.setting.shape.devices); }},
           {">virtual", differ([](const ScheduleSetting& s) { return s.shape.virtual_stages; }),

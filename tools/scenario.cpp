@@ -1,11 +1,13 @@
 #include "tools/scenario.hpp"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "profiles/error.hpp"
 #include "simulator/check.hpp"
 #include "tools/arguments.hpp"
+#include "tools/schedule_argument.hpp"
 
 namespace stagecraft {
 
@@ -28,14 +30,14 @@ std::vector<Duration> per_stage(std::string_view flag, const std::string& text,
 
 /// Are backwards given in halves? Throws unless they are given in exactly one way, or, for what
 /// does not train, not at all.
-bool splits_backward(const ScenarioOptions& options, const ScheduleKind& kind, bool trains) {
+bool splits_backward(const ScenarioOptions& options, const ScheduleSetting& setting, bool trains) {
   const bool split = !options.backward_input.empty() || !options.backward_weight.empty();
   if (options.forward.empty())
     fail_usage("--schedule needs --forward DURATION, the time of one microbatch on one device");
   const bool whole = !options.backward.empty();
   const bool both = !options.backward_input.empty() && !options.backward_weight.empty();
   if (!trains && (split || whole))
-    fail_usage(kind.name, " has no backward; leave the times of backwards away");
+    fail_usage(name_of(setting), " has no backward; leave the times of backwards away");
   if (trains && (split == whole || split != both)) {
     fail_usage(
         "--schedule needs either --backward, or both --backward-input and --backward-weight");
@@ -45,10 +47,12 @@ bool splits_backward(const ScenarioOptions& options, const ScheduleKind& kind, b
 
 /// Durations of every stage as the flags give them: whole backwards, or halves, one derived from
 /// the other.
-std::vector<ChunkCosts> stage_costs(const ScenarioOptions& options, const ScheduleKind& kind,
-                                    const ScheduleShape& shape) {
-  const bool trains = kind.generate != inference;
-  const bool split = splits_backward(options, kind, trains);
+std::vector<ChunkCosts> stage_costs(const ScenarioOptions& options,
+                                    const ScheduleSetting& setting) {
+  const ScheduleShape& shape = setting.shape;
+  const bool trains =
+      setting.file ? setting.file->schedule.trains : setting.kind->generate != inference;
+  const bool split = splits_backward(options, setting, trains);
   std::vector<ChunkCosts> costs(static_cast<std::size_t>(shape.devices * shape.virtual_stages));
   const auto fill = [&](Duration ChunkCosts::*member, std::string_view flag,
                         const std::string& text) {
@@ -98,17 +102,49 @@ ScheduleHints hints_of(const std::vector<ChunkCosts>& stages, int devices, Durat
   return hints;
 }
 
-void require_halves(const ScenarioOptions& options, const ScheduleKind& kind) {
-  if (!kind.splits_backward || options.backward.empty()) return;
-  fail_usage(kind.name, " splits backwards in two; give --backward-input and --backward-weight ",
+bool splits_backward(const Schedule& schedule) {
+  const auto half = [](const Instruction& it) { return it.op == Op::backward_weight; };
+  return std::any_of(schedule.devices.begin(), schedule.devices.end(), [&](const auto& order) {
+    return std::any_of(order.begin(), order.end(), half);
+  });
+}
+
+void require_halves(const ScenarioOptions& options, const ScheduleSetting& setting) {
+  if (options.backward.empty()) return;
+  fail_usage(name_of(setting),
+             " splits backwards in two; give --backward-input and --backward-weight ",
              "instead of --backward");
+}
+
+/// A file's ranks and stages as a shape, so that durations of devices mean the same as elsewhere.
+ScheduleSetting setting_of_file(Console& console, const std::string& path,
+                                const ShapeOptions& shape_options) {
+  const TorchReading reading{.pipes = shape_options.pipes.value_or(1),
+                             .sequence_chunks = shape_options.sequence_chunks};
+  auto file = std::make_shared<const TorchSchedule>(read_schedule_file(console, path, reading));
+  const int ranks = static_cast<int>(file->schedule.devices.size());
+  const std::vector<int>& rank_of_stage = file->schedule.device_of_stage;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto held = std::count(rank_of_stage.begin(), rank_of_stage.end(), rank);
+    if (held * ranks != file->schedule.stages) {
+      fail_usage(path, ": rank ", rank, " holds ", held, " of ", file->schedule.stages,
+                 " stages; durations of devices need the same number on each of the ", ranks,
+                 " ranks");
+    }
+  }
+  const Schedule& given = file->schedule;
+  const ScheduleShape shape{
+      .devices = ranks,
+      .microbatches = given.microbatches * given.pipes / given.sequence_chunks,
+      .virtual_stages = std::max(1, stages_per_pipe(given) / ranks)};
+  return {.kind = nullptr, .shape = shape, .file = std::move(file)};
 }
 
 }  // namespace
 
 void declare_scenario(CLI::App& app, ScenarioOptions& options) {
   app.add_option("--schedule", options.schedule,
-                 "A name of `stagecraft schedule list`; a list makes a sweep")
+                 "A name of `stagecraft schedule list`, or a torch CSV; a list makes a sweep")
       ->type_name("NAME");
   declare_shape(app, options.shape);
   app.add_option("--microbatches", options.microbatches,
@@ -132,14 +168,22 @@ void declare_scenario(CLI::App& app, ScenarioOptions& options) {
       ->check(CLI::IsMember({"none", "full"}));
 }
 
-std::vector<ScheduleSetting> settings_of(const ScenarioOptions& options) {
-  if (options.shape.stages.empty() || options.microbatches.empty())
-    fail_usage("--schedule needs --stages P and --microbatches M");
-  const std::vector<int> microbatches =
-      read_small_integers("--microbatches", options.microbatches, 1, most_microbatches);
+std::string name_of(const ScheduleSetting& setting) {
+  return setting.kind != nullptr ? std::string(setting.kind->name) : setting.file->schedule.name;
+}
+
+std::vector<ScheduleSetting> settings_of(const ScenarioOptions& options, Console& console) {
   std::vector<ScheduleSetting> settings;
   for (const std::string& name : read_words("--schedule", options.schedule)) {
+    if (is_schedule_file(name)) {
+      settings.push_back(setting_of_file(console, name, options.shape));
+      continue;
+    }
     const ScheduleKind& kind = find_schedule(name);
+    if (options.shape.stages.empty() || options.microbatches.empty())
+      fail_usage("--schedule needs --stages P and --microbatches M");
+    const std::vector<int> microbatches =
+        read_small_integers("--microbatches", options.microbatches, 1, most_microbatches);
     for (const ScheduleShape& shape : shapes_from(options.shape, kind, microbatches)) {
       settings.push_back({.kind = &kind, .shape = shape});
     }
@@ -148,7 +192,7 @@ std::vector<ScheduleSetting> settings_of(const ScenarioOptions& options) {
 }
 
 nlohmann::ordered_json setting_json(const ScheduleSetting& setting) {
-  nlohmann::ordered_json json{{"schedule", setting.kind->name},
+  nlohmann::ordered_json json{{"schedule", name_of(setting)},
                               {"stages", setting.shape.devices},
                               {"microbatches", setting.shape.microbatches},
                               {"virtual", setting.shape.virtual_stages}};
@@ -157,18 +201,24 @@ nlohmann::ordered_json setting_json(const ScheduleSetting& setting) {
 }
 
 Scenario scenario_of(ScheduleSetting setting, const ScenarioOptions& options) {
-  const ScheduleKind& kind = *setting.kind;
   ScheduleShape& shape = setting.shape;
-  require_halves(options, kind);
-  std::vector<ChunkCosts> stages = stage_costs(options, kind, shape);
+  const bool halves =
+      setting.file ? splits_backward(setting.file->schedule) : setting.kind->splits_backward;
+  if (halves) require_halves(options, setting);
+  std::vector<ChunkCosts> stages = stage_costs(options, setting);
   const Duration transfer = read_duration("--transfer", options.transfer);
-  if (kind.splits_backward) shape.hints = hints_of(stages, shape.devices, transfer);
-  const Schedule schedule = kind.generate(shape);
-  share_among(stages, schedule.parts);
+  TorchSchedule given{.schedule = {}, .order = {}};
+  if (setting.file) {
+    given = *setting.file;
+  } else {
+    if (setting.kind->splits_backward) shape.hints = hints_of(stages, shape.devices, transfer);
+    given.schedule = setting.kind->generate(shape);
+  }
+  share_among(stages, given.schedule.parts);
   LowerOptions lowering;
-  lowering.recompute.assign(static_cast<std::size_t>(schedule.stages),
+  lowering.recompute.assign(static_cast<std::size_t>(given.schedule.stages),
                             read_recompute(options.recompute));
-  Program program = lower(schedule, lowering);
+  Program program = lower(given, lowering);
   require_safe(program);
   Costs costs = uniform(program, {}, transfer);
   for (std::size_t c = 0; c < costs.chunks.size(); ++c) {

@@ -3,12 +3,15 @@
 
 #pragma once
 
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 #include "simulator/lower.hpp"
 #include "simulator/simulate.hpp"
+#include "simulator/torch_csv.hpp"
+#include "tools/console.hpp"
 #include "tools/shape_options.hpp"
 
 namespace stagecraft {
@@ -28,13 +31,15 @@ void declare_scenario(CLI::App& app, ScenarioOptions& options);
 
 /// One schedule in one shape.
 struct ScheduleSetting {
-  const ScheduleKind* kind = nullptr;
+  const ScheduleKind* kind = nullptr;  ///< none: the schedule of `file`
   ScheduleShape shape;
+  std::shared_ptr<const TorchSchedule> file = {};
 };
+std::string name_of(const ScheduleSetting& setting);
 
 /// All combinations of the lists, in the order schedules, stages, virtual stages, microbatches.
-/// Throws Error (usage) if a flag is missing or malformed.
-std::vector<ScheduleSetting> settings_of(const ScenarioOptions& options);
+/// Files say their shape themselves. Throws Error (usage) if a flag is missing or malformed.
+std::vector<ScheduleSetting> settings_of(const ScenarioOptions& options, Console& console);
 
 /// schedule, stages, microbatches, virtual.
 nlohmann::ordered_json setting_json(const ScheduleSetting& setting);

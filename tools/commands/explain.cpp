@@ -55,7 +55,7 @@ int explain_plan(Console& console, const std::string& path) {
 }
 
 int explain_schedule(Console& console, const ScenarioOptions& options) {
-  const std::vector<ScheduleSetting> settings = settings_of(options);
+  const std::vector<ScheduleSetting> settings = settings_of(options, console);
   if (settings.size() > 1) {
     fail_usage("explain takes one setting, not ", settings.size(),
                "; stagecraft simulate makes sweeps");
@@ -63,7 +63,7 @@ int explain_schedule(Console& console, const ScenarioOptions& options) {
   const Scenario scenario = scenario_of(settings.front(), options);
   const ScheduleSetting& setting = scenario.setting;
   std::vector<Duration> one_more;
-  if (setting.kind->generate == one_f_one_b) {
+  if (setting.kind != nullptr && setting.kind->generate == one_f_one_b) {
     one_more = one_more_in_flight(setting.shape, scenario.costs, scenario.lowering);
   }
   show(console, scenario.program, scenario.costs, setting_json(setting), std::move(one_more));

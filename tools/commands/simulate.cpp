@@ -12,13 +12,13 @@
 #include "simulator/draw.hpp"
 #include "simulator/jitter.hpp"
 #include "simulator/simulate.hpp"
-#include "simulator/trace.hpp"
 #include "tools/arguments.hpp"
 #include "tools/commands.hpp"
 #include "tools/link_options.hpp"
 #include "tools/outcome.hpp"
 #include "tools/results.hpp"
 #include "tools/table.hpp"
+#include "tools/timeline_files.hpp"
 
 namespace stagecraft {
 namespace {
@@ -29,7 +29,8 @@ struct SimulateArguments {
   std::string plan;
   ScenarioOptions scenario;
   LinkOptions links;
-  std::string barrier = "on", trace, jitter;
+  TimelineFiles files;
+  std::string barrier = "on", jitter;
   int iterations = 1;
   int samples = 1000;
   bool draw = false;
@@ -90,13 +91,6 @@ std::string sentence(const Timeline& timeline) {
                      percent(bubble(timeline)), fmt::join(peak_in_flight(timeline), " "));
 }
 
-void write_trace_file(const std::string& path, const Timeline& timeline,
-                      std::map<std::string, std::string> about) {
-  if (path.empty()) return;
-  about["kind"] = "predicted";
-  write_file(path, write_trace({.timeline = timeline, .about = std::move(about)}));
-}
-
 /// A schedule that does not take a shape has no numbers there; if none takes any, that is an error.
 int show_sweep(Console& console, const SimulateArguments& arguments,
                const std::vector<ScheduleSetting>& settings) {
@@ -126,11 +120,11 @@ int show_sweep(Console& console, const SimulateArguments& arguments,
 }
 
 int show_schedules(Console& console, const SimulateArguments& arguments) {
-  const std::vector<ScheduleSetting> settings = settings_of(arguments.scenario);
+  const std::vector<ScheduleSetting> settings = settings_of(arguments.scenario, console);
   if (settings.size() > 1) return show_sweep(console, arguments, settings);
   const Outcome outcome = simulate_setting(console, arguments, settings.front());
-  write_trace_file(arguments.trace, outcome.timeline,
-                   {{"schedule", std::string(outcome.setting.kind->name)}});
+  write_timeline_files(arguments.files, outcome.timeline,
+                       {{"kind", "predicted"}, {"schedule", name_of(outcome.setting)}});
   console.print(draw(outcome.timeline, console.drawing()) + sentence(outcome.timeline));
   console.print(jitter_sentence(arguments, outcome.jittered));
   console.result(outcome_json(outcome));
@@ -147,7 +141,7 @@ int show_plan(Console& console, const SimulateArguments& arguments) {
   const Timeline timeline = simulate(compiled.program, compiled.costs);
   const Prediction prediction = predict(loaded.plan, compiled);
   for (const std::string& note : prediction.notes) console.note(note);
-  write_trace_file(arguments.trace, timeline, {{"plan", loaded.hash}});
+  write_timeline_files(arguments.files, timeline, {{"kind", "predicted"}, {"plan", loaded.hash}});
   console.print(draw(timeline, console.drawing()));
   console.print(plan_table(loaded.plan, loaded.profile.model, prediction, console.unicode()));
   console.print(prediction_sentence(prediction) + "\n");
@@ -182,8 +176,7 @@ void declare_options(CLI::App& app, SimulateArguments& arguments) {
   app.add_option("--samples", arguments.samples, "How often, with --jitter (1000)")
       ->type_name("N")
       ->check(CLI::Range(1, 10'000'000));
-  app.add_option("--trace", arguments.trace, "Write the timeline for ui.perfetto.dev")
-      ->type_name("FILE");
+  declare_timeline_files(app, arguments.files);
   app.add_flag("--draw", arguments.draw, "Draw the timeline (always done for people)");
 }
 
@@ -193,6 +186,7 @@ Action declare_simulate(CLI::App& app) {
   auto arguments = std::make_shared<SimulateArguments>();
   declare_options(app, *arguments);
   return [arguments](Console& console) {
+    require_valid(arguments->files);
     if (arguments->plan.empty() == arguments->scenario.schedule.empty()) {
       fail_usage("simulate needs either a PLAN or --schedule NAME; see stagecraft simulate --help");
     }
