@@ -22,6 +22,7 @@
 #include "executor/ranks.hpp"
 #include "executor/recording.hpp"
 #include "profiles/error.hpp"
+#include "simulator/cost_of.hpp"
 
 namespace stagecraft {
 
@@ -41,29 +42,6 @@ void sleep_until(Moment moment) {
 /// The kernel may otherwise delay each wake-up of this thread by 50 microseconds.
 void wake_up_precisely() {
   prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
-}
-
-Duration cost_of(const ChunkCosts& costs, Op op) {
-  switch (op) {
-    case Op::forward: return costs.forward;
-    case Op::backward: return costs.backward;
-    case Op::backward_input: return costs.backward_input;
-    case Op::backward_weight: return costs.backward_weight;
-    case Op::recompute: return costs.recompute;
-    case Op::update: return costs.update;
-    case Op::send_activation:
-    case Op::receive_activation:
-    case Op::send_gradient:
-    case Op::receive_gradient:
-    case Op::evict:
-    case Op::take_in:
-    case Op::give_back:
-    case Op::load:
-    case Op::reduce_gradient:
-    case Op::reduce_tied:
-    case Op::gather_parameters: break;
-  }
-  return Duration{0};
 }
 
 /// What the program's buffers would take, had they been allocated.

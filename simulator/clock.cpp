@@ -26,6 +26,7 @@
 #include <array>
 
 #include "profiles/error.hpp"
+#include "simulator/cost_of.hpp"
 
 namespace stagecraft {
 
@@ -58,21 +59,6 @@ void require_parallel(const Table& costs, const Parallel& table, std::string_vie
 
 constexpr std::size_t operations = static_cast<std::size_t>(Op::update) + 1;
 
-/// What compute takes, by op.
-std::array<Duration, operations> by_op(const ChunkCosts& costs) {
-  std::array<Duration, operations> table{};
-  const auto set = [&](Op op, Duration duration) {
-    table[static_cast<std::size_t>(op)] = duration;
-  };
-  set(Op::forward, costs.forward);
-  set(Op::backward, costs.backward);
-  set(Op::backward_input, costs.backward_input);
-  set(Op::backward_weight, costs.backward_weight);
-  set(Op::recompute, costs.recompute);
-  set(Op::update, costs.update);
-  return table;
-}
-
 }  // namespace
 
 Clock::FlatCosts Clock::flatten(const Program& program, const Costs& costs) {
@@ -81,7 +67,8 @@ Clock::FlatCosts Clock::flatten(const Program& program, const Costs& costs) {
   require_parallel(costs.groups, program.groups, "groups");
   FlatCosts flat;
   for (std::size_t i = 0; i < costs.chunks.size(); ++i) {
-    for (const Duration time : by_op(costs.chunks[i])) {
+    for (std::size_t op = 0; op < operations; ++op) {
+      const Duration time = cost_of(costs.chunks[i], static_cast<Op>(op));
       flat.compute.push_back(checked(time, "chunk", i));
     }
     const std::optional<Duration> fused = costs.chunks[i].fused;

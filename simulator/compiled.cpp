@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "profiles/error.hpp"
+#include "simulator/cost_of.hpp"
 
 namespace stagecraft {
 
@@ -30,29 +31,6 @@ Time multiply(Time a, Time b) {
   return product;
 }
 
-Time time_of(const ChunkCosts& costs, Op op) {
-  switch (op) {
-    case Op::forward: return costs.forward.count();
-    case Op::backward: return costs.backward.count();
-    case Op::backward_input: return costs.backward_input.count();
-    case Op::backward_weight: return costs.backward_weight.count();
-    case Op::recompute: return costs.recompute.count();
-    case Op::update: return costs.update.count();
-    case Op::send_activation:
-    case Op::receive_activation:
-    case Op::send_gradient:
-    case Op::receive_gradient:
-    case Op::evict:
-    case Op::take_in:
-    case Op::give_back:
-    case Op::load:
-    case Op::reduce_gradient:
-    case Op::reduce_tied:
-    case Op::gather_parameters: break;
-  }
-  return 0;
-}
-
 void require_size(std::size_t listed, std::size_t expected, std::string_view what) {
   if (listed == expected) return;
   fail("simulate: costs list ", listed, " ", what, "; the program has ", expected);
@@ -64,11 +42,11 @@ CompiledProgram::Time CompiledProgram::price_in(const Costs& costs, const Price&
   const std::size_t i = index(price.index);
   switch (price.kind) {
     case Price::Kind::nothing: return 0;
-    case Price::Kind::compute: return time_of(costs.chunks[i], price.op);
+    case Price::Kind::compute: return cost_of(costs.chunks[i], price.op).count();
     case Price::Kind::fused: {
       if (costs.chunks[i].fused) return costs.chunks[i].fused->count();
       return add(costs.chunks[i].forward.count(),
-                 time_of(costs.chunks[index(price.partner)], price.op));
+                 cost_of(costs.chunks[index(price.partner)], price.op).count());
     }
     case Price::Kind::occupancy: return costs.channels[i].occupancy.count();
     case Price::Kind::latency: return costs.channels[i].latency.count();

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "profiles/error.hpp"
+#include "simulator/cost_of.hpp"
 #include "simulator/events/engine.hpp"
 
 namespace stagecraft::events {
@@ -21,29 +22,6 @@ Time checked(Duration duration, std::string_view what, std::size_t which) {
     fail("simulate: ", what, " ", which, " costs ", duration.count(), " ns; expected 0 or more");
   }
   return duration.count();
-}
-
-Duration cost_of(const ChunkCosts& costs, Op op) {
-  switch (op) {
-    case Op::forward: return costs.forward;
-    case Op::backward: return costs.backward;
-    case Op::backward_input: return costs.backward_input;
-    case Op::backward_weight: return costs.backward_weight;
-    case Op::recompute: return costs.recompute;
-    case Op::update: return costs.update;
-    case Op::send_activation:
-    case Op::receive_activation:
-    case Op::send_gradient:
-    case Op::receive_gradient:
-    case Op::evict:
-    case Op::take_in:
-    case Op::give_back:
-    case Op::load:
-    case Op::reduce_gradient:
-    case Op::reduce_tied:
-    case Op::gather_parameters: break;
-  }
-  return Duration{0};
 }
 
 /// Of a fused pair, the forward takes the time of both, if its chunk says how long.

@@ -64,8 +64,8 @@ std::vector<ScheduleChoice> read_schedules(const std::string& text) {
   for (const std::string& word : read_words("--schedule", text)) {
     const std::string name(find_schedule(word).name);
     if (name != "gpipe" && name != "1f1b" && name != "interleaved") {
-      fail_usage("--schedule: the search covers gpipe, 1f1b and interleaved; ", name,
-                 " works in a plan you write (stagecraft simulate, check, run)");
+      fail_usage("--schedule: the search covers gpipe, 1f1b and interleaved; for ", name,
+                 " see stagecraft simulate --schedule ", name, ", or name it in a plan you write");
     }
     if (name != "interleaved") {
       choices.push_back({.name = name});

@@ -1,0 +1,28 @@
+#include "simulator/cost_of.hpp"
+
+namespace stagecraft {
+
+Duration cost_of(const ChunkCosts& costs, Op op) {
+  switch (op) {
+    case Op::forward: return costs.forward;
+    case Op::backward: return costs.backward;
+    case Op::backward_input: return costs.backward_input;
+    case Op::backward_weight: return costs.backward_weight;
+    case Op::recompute: return costs.recompute;
+    case Op::update: return costs.update;
+    case Op::send_activation:
+    case Op::receive_activation:
+    case Op::send_gradient:
+    case Op::receive_gradient:
+    case Op::evict:
+    case Op::take_in:
+    case Op::give_back:
+    case Op::load:
+    case Op::reduce_gradient:
+    case Op::reduce_tied:
+    case Op::gather_parameters: break;
+  }
+  return Duration{0};
+}
+
+}  // namespace stagecraft
