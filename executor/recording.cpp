@@ -94,7 +94,8 @@ Duration RunRecording::step_time(int step) const {
   return std::ranges::max_element(record.ranks, {}, &Stamp::end)->end - common_start(record);
 }
 
-Timeline RunRecording::timeline(const Program& program, std::span<const Duration> step_times) const {
+Timeline RunRecording::timeline(const Program& program,
+                                std::span<const Duration> step_times) const {
   Timeline timeline{.devices = program.devices,
                     .stages = program.stages,
                     .microbatches = program.microbatches,

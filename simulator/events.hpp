@@ -27,11 +27,11 @@ enum class LinkPolicy {
                   ///< its sends, and the next compute's receives from the same peers, are through;
                   ///< then nothing until that one's other receives are. Messages need both ends
                   ///< there
-  prefetch,  ///< Megatron's interleaved 1F1B: as async, but each channel has a ring of
-             ///< `Environment::buffers` at its receiver: no message starts before a buffer is
-             ///< free
-  in_order,  ///< torch's runtime: all messages of a device go one at a time, in issue order,
-             ///< each starting when it is its turn at both ends
+  prefetch,       ///< Megatron's interleaved 1F1B: as async, but each channel has a ring of
+                  ///< `Environment::buffers` at its receiver: no message starts before a buffer is
+                  ///< free
+  in_order,       ///< torch's runtime: all messages of a device go one at a time, in issue order,
+                  ///< each starting when it is its turn at both ends
   commit_and_wait,  ///< DualPipe: all messages issued between two computes start together, and are
                     ///< through before the second
   lock_step,  ///< torch's old runtime, DeepSpeed: a step is what lies equally deep in the order
@@ -48,8 +48,8 @@ enum class Protocol {
   rendezvous,  ///< the receive is posted: its turn has come (in_order), its exchange or batch has
                ///< (blocking_pair, commit_and_wait), or (else) the device has nothing to compute
                ///< before the work that needs it
-  credit,  ///< one of `Environment::buffers` of the channel; the message gives it back when the
-           ///< compute that needs it starts
+  credit,      ///< one of `Environment::buffers` of the channel; the message gives it back when the
+               ///< compute that needs it starts
 };
 std::string_view to_string(Protocol protocol);  ///< "eager", "rendezvous", "credit"
 Protocol read_protocol(std::string_view name);

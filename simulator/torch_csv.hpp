@@ -57,8 +57,8 @@ TorchSchedule read_torch_csv(std::string_view text, const std::string& file,
 Program lower(const TorchSchedule& file, const LowerOptions& options = {});
 
 /// One row per device, "\n" after each. compute_comms has the communication of the lowered program
-/// (of a file that fixes it, the file's), and per stage UNSHARD before its first action, REDUCE_GRAD
-/// and RESHARD after its last.
+/// (of a file that fixes it, the file's), and per stage UNSHARD before its first action,
+/// REDUCE_GRAD and RESHARD after its last.
 ///
 /// Throws Error (usage) naming what the format has no words for (recomputation, eviction,
 /// updates within an iteration, tokens that come back), and Error (check) if the schedule is not

@@ -138,8 +138,7 @@ TEST_CASE("a loaded plan comes with what it names", "[plan]") {
 TEST_CASE("files a plan names are found beside it", "[plan]") {
   const TemporaryFolder folder;
   folder.file("my.cluster.json", write_cluster(parse_cluster("4xcpu")));
-  const LoadedPlan loaded =
-      load_plan(folder.file("a.plan.json", with("4xcpu", "my.cluster.json")));
+  const LoadedPlan loaded = load_plan(folder.file("a.plan.json", with("4xcpu", "my.cluster.json")));
   CHECK(device_count(loaded.cluster) == 4);
 }
 
