@@ -223,20 +223,20 @@ class Inspection {
   // A fused pair is a forward and, right behind it on the same device, a whole backward.
   void pairs() {
     for (const std::vector<int>& order : program_.order) {
-      std::optional<int> open;  // the pair whose backward comes next
+      int open = none;  // the backward that must come next
       for (const int index : order) {
         const Work& work = program_.work[static_cast<std::size_t>(index)];
         if (work.lane != Lane::compute) continue;
-        if (open) {
-          if (*open != index || work.instruction.op != Op::backward) return torn(*open);
-          open.reset();
+        if (open != none) {
+          if (open != index || work.instruction.op != Op::backward) return torn(open);
+          open = none;
         } else if (work.fused_with) {
           const Work& other = program_.work[static_cast<std::size_t>(*work.fused_with)];
           if (work.instruction.op != Op::forward || other.fused_with != index) return torn(index);
-          open = work.fused_with;
+          open = *work.fused_with;
         }
       }
-      if (open) return torn(*open);
+      if (open != none) return torn(open);
     }
   }
 

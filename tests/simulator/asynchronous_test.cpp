@@ -7,6 +7,7 @@
 #include "profiles/error.hpp"
 #include "simulator/check.hpp"
 #include "tests/catch.hpp"
+#include "tests/simulator/mutations.hpp"
 #include "tests/simulator/support.hpp"
 
 using namespace stagecraft;
@@ -50,24 +51,11 @@ void each_compute(const Program& program, const Visit& visit) {
   }
 }
 
-std::string first_finding(const Program& program) {
-  const CheckReport report = check(program);
-  return report.safe() ? "safe" : report.findings[0].rule + ": " + report.findings[0].message;
-}
-
 bool finds(const Program& program, const std::string& rule, const std::string& words) {
   const CheckReport report = check(program);
   return std::any_of(report.findings.begin(), report.findings.end(), [&](const Finding& finding) {
     return finding.rule == rule && finding.message.find(words) != std::string::npos;
   });
-}
-
-int find_work(const Program& program, const std::string& name) {
-  for (int i = 0; i < static_cast<int>(program.work.size()); ++i) {
-    if (to_string(program.work[at(i)].instruction) == name) return i;
-  }
-  FAIL("no " << name);
-  return 0;
 }
 
 /// Each backward in two halves, one right after the other.

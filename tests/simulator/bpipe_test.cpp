@@ -5,6 +5,7 @@
 #include "simulator/check.hpp"
 #include "simulator/trace.hpp"
 #include "tests/catch.hpp"
+#include "tests/simulator/mutations.hpp"
 #include "tests/simulator/support.hpp"
 
 using namespace stagecraft;
@@ -28,27 +29,8 @@ LowerOptions counting_saved(int stages) {
   return options;
 }
 
-std::string first_finding(const Program& program) {
-  const CheckReport report = check(program);
-  return report.safe() ? "safe" : report.findings[0].rule + ": " + report.findings[0].message;
-}
-
-int find_work(const Program& program, const std::string& name) {
-  for (int i = 0; i < static_cast<int>(program.work.size()); ++i) {
-    if (to_string(program.work[at(i)].instruction) == name) return i;
-  }
-  FAIL("no " << name);
-  return 0;
-}
-
 Program without_wait(Program program, const std::string& name, const std::string& on) {
-  IndexRange& waits = program.work[at(find_work(program, name))].waits;
-  const auto begin = program.waits.begin() + waits.first;
-  const auto end = program.waits.begin() + waits.end;
-  const auto place = std::find(begin, end, find_work(program, on));
-  REQUIRE(place != end);
-  std::iter_swap(place, end - 1);
-  --waits.end;
+  drop_wait(program, find_work(program, name), find_work(program, on));
   return program;
 }
 

@@ -4,78 +4,19 @@
 #include <chrono>
 #include <functional>
 #include <optional>
-#include <random>
 #include <string>
 
 #include "profiles/error.hpp"
 #include "simulator/lower.hpp"
 #include "simulator/schedules.hpp"
 #include "tests/catch.hpp"
+#include "tests/simulator/check_settings.hpp"
+#include "tests/simulator/mutations.hpp"
 
 using namespace stagecraft;
+using namespace stagecraft::tests;
 
 namespace {
-
-std::size_t at(int index) {
-  return static_cast<std::size_t>(index);
-}
-
-constexpr Bytes kibi = 1024;
-
-/// Every kind of memory, so that every kind of buffer is made; another size for every stage.
-ChunkMemory memory_of(int stage) {
-  const Bytes unit = kibi * (stage + 1);
-  return {.parameters = 8 * unit,
-          .gradients = 8 * unit,
-          .optimizer = 16 * unit,
-          .saved = 4 * unit,
-          .saved_for_weight = 2 * unit,
-          .input = kibi,
-          .output = kibi,
-          .workspace = unit};
-}
-
-struct Setting {
-  std::string schedule = "1f1b";
-  int devices = 4;
-  int microbatches = 8;
-  int virtual_stages = 1;
-  int sequence_chunks = 1;
-  std::vector<int> replicas;  ///< per stage; empty: one each
-  ReplicaPolicy policy = ReplicaPolicy::split;
-  int rows = 1;
-  Recompute recompute = Recompute::none;
-  std::vector<StageTie> ties;
-};
-
-Schedule schedule_of(const Setting& setting) {
-  return find_schedule(setting.schedule)
-      .generate({.devices = setting.devices,
-                 .microbatches = setting.microbatches,
-                 .virtual_stages = setting.virtual_stages,
-                 .sequence_chunks = setting.sequence_chunks});
-}
-
-Program lowered(const Setting& setting, const Schedule& schedule) {
-  LowerOptions options{
-      .replica_policy = setting.policy, .rows = setting.rows, .ties = setting.ties};
-  int device = 0;
-  for (const int count : setting.replicas) {
-    auto& stage = options.replicas.emplace_back();
-    for (int replica = 0; replica < count; ++replica) stage.push_back(device++);
-  }
-  for (int stage = 0; stage < schedule.stages; ++stage) {
-    const int count = setting.replicas.empty() ? 1 : setting.replicas[at(stage)];
-    options.memory.emplace_back(at(count), memory_of(stage));
-    options.boundary.push_back(6 * kibi * (stage + 1));
-    options.recompute.push_back(setting.recompute);
-  }
-  return lower(schedule, options);
-}
-
-Program lowered(const Setting& setting) {
-  return lowered(setting, schedule_of(setting));
-}
 
 std::vector<std::string> rules(const CheckReport& report) {
   std::vector<std::string> names;
@@ -102,17 +43,6 @@ bool proves(const CheckReport& report, const std::string& sentence) {
   return std::find(report.proved.begin(), report.proved.end(), sentence) != report.proved.end();
 }
 
-std::string all_messages(const CheckReport& report) {
-  std::string text;
-  for (const Finding& finding : report.findings)
-    text += finding.rule + ": " + finding.message + "\n";
-  return text;
-}
-
-int device_of(const Program& program, int work) {
-  return program.chunks[at(program.work[at(work)].chunk)].device;
-}
-
 /// The work "F1.0" of a device.
 int find(const Program& program, int device, const std::string& instruction) {
   for (int work = 0; work < static_cast<int>(program.work.size()); ++work) {
@@ -126,22 +56,6 @@ int find(const Program& program, int device, const std::string& instruction) {
 
 // --- Mutations
 // ------------------------------------------------------------------------------------
-
-void swap_in_order(Program& program, int a, int b) {
-  auto& order = program.order[at(device_of(program, a))];
-  std::iter_swap(std::find(order.begin(), order.end(), a),
-                 std::find(order.begin(), order.end(), b));
-}
-
-void drop_wait(Program& program, int work, int on) {
-  IndexRange& waits = program.work[at(work)].waits;
-  const auto begin = program.waits.begin() + waits.first;
-  const auto end = program.waits.begin() + waits.end;
-  const auto place = std::find(begin, end, on);
-  REQUIRE(place != end);
-  std::iter_swap(place, end - 1);
-  --waits.end;
-}
 
 void add_wait(Program& program, int work, int on) {
   const IndexRange old = program.work[at(work)].waits;
@@ -711,15 +625,7 @@ TEST_CASE("check: waiting for oneself is a cycle of one") {
 }
 
 TEST_CASE("check: compute in a circle is told apart from communication") {
-  // Device 0 wants B0.0 before F0.1, device 1 wants F1.1 before B1.0.
-  const Schedule schedule{
-      .name = "by hand",
-      .stages = 2,
-      .microbatches = 2,
-      .device_of_stage = {0, 1},
-      .devices = {
-          {{Op::forward, 0, 0}, {Op::backward, 0, 0}, {Op::forward, 0, 1}, {Op::backward, 0, 1}},
-          {{Op::forward, 1, 0}, {Op::forward, 1, 1}, {Op::backward, 1, 0}, {Op::backward, 1, 1}}}};
+  const Schedule schedule = circular_schedule();
   const CheckReport report = check(lower(schedule, {}));
   INFO(all_messages(report));
   REQUIRE(rules(report) == std::vector<std::string>{"deadlock"});
@@ -790,215 +696,4 @@ TEST_CASE("check: a large program is judged in seconds") {
   const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
   CHECK(time.count() <
         60);  // 0.1 s on an idle machine: only what grows faster than the program exceeds this
-}
-
-// --- Against an executor that takes its chances
-// ---------------------------------------------------
-
-namespace {
-
-/// Runs a program in a random order of events, every lane on its own and messages buffered, and
-/// notes what goes wrong: live buffers that overlap, forwards and backwards without their data.
-class Gambler {
- public:
-  Gambler(const Program& program, std::mt19937& random)
-      : program_(program),
-        random_(random),
-        state_(program.work.size(), State::waiting),
-        head_(at(program.devices) * lanes.size(), 0),
-        queue_(head_.size()) {
-    for (const auto& order : program.order) {
-      for (const int work : order) queue_[queue_of(work)].push_back(work);
-    }
-    for (const int buffer : program.resident) live_.push_back(buffer);
-  }
-
-  bool goes_wrong() {
-    for (std::vector<int> events = possible(); !events.empty() && !wrong_; events = possible()) {
-      const int work = events[random_() % events.size()];
-      const bool starts = state_[at(work)] == State::waiting;
-      starts ? start(work) : end(work);
-      // Both halves of a fused pair at once.
-      if (const auto other = work_at(work).fused_with) starts ? start(*other) : end(*other);
-    }
-    return wrong_;
-  }
-
- private:
-  enum class State { waiting, running, ended };
-
-  const Work& work_at(int work) const { return program_.work[at(work)]; }
-  std::size_t queue_of(int work) const {
-    return at(device_of(program_, work)) * lanes.size() +
-           static_cast<std::size_t>(work_at(work).lane);
-  }
-
-  std::vector<int> possible() const {
-    std::vector<int> events;
-    for (std::size_t queue = 0; queue < queue_.size(); ++queue) {
-      if (head_[queue] == queue_[queue].size()) continue;
-      const int work = queue_[queue][head_[queue]];
-      if (state_[at(work)] == State::waiting ? may_start(work) : may_end(work))
-        events.push_back(work);
-    }
-    return events;
-  }
-
-  bool may_start(int work) const {
-    const auto other = work_at(work).fused_with;
-    return waits_over(work) && (!other || waits_over(*other));
-  }
-
-  bool waits_over(int work) const {
-    const IndexRange waits = work_at(work).waits;
-    for (int i = waits.first; i < waits.end; ++i) {
-      const int on = program_.waits[at(i)];
-      const bool remote = device_of(program_, on) != device_of(program_, work);
-      if (remote ? state_[at(on)] == State::waiting : state_[at(on)] != State::ended) return false;
-    }
-    return true;
-  }
-
-  /// A receive ends after its send, a collective after all its members have started.
-  bool may_end(int work) const {
-    for (std::size_t other = 0; other < program_.work.size(); ++other) {
-      const Work& it = program_.work[other];
-      const bool same_message = it.channel && it.channel == work_at(work).channel &&
-                                is_send(it.instruction.op) &&
-                                it.instruction.microbatch == work_at(work).instruction.microbatch;
-      if (is_receive(work_at(work).instruction.op) && same_message && state_[other] != State::ended)
-        return false;
-      if (it.group && it.group == work_at(work).group && state_[other] == State::waiting)
-        return false;
-    }
-    return true;
-  }
-
-  void start(int work) {
-    state_[at(work)] = State::running;
-    const IndexRange range = work_at(work).allocates;
-    for (int i = range.first; i < range.end; ++i) {
-      const int buffer = program_.allocations[at(i)];
-      for (const int other : live_)
-        wrong_ = wrong_ || overlap(program_.buffers[at(buffer)], program_.buffers[at(other)]);
-      live_.push_back(buffer);
-    }
-    wrong_ = wrong_ || !data_ready(work);
-  }
-
-  static bool overlap(const Buffer& a, const Buffer& b) {
-    return a.device == b.device &&
-           std::max(a.offset, b.offset) < std::min(a.offset + a.bytes, b.offset + b.bytes);
-  }
-
-  /// Everything that feeds `work`, on its own device and as messages to its chunk, has ended.
-  bool data_ready(int work) const {
-    for (std::size_t other = 0; other < program_.work.size(); ++other) {
-      const Work& it = program_.work[other];
-      if (device_of(program_, static_cast<int>(other)) != device_of(program_, work)) continue;
-      if (state_[other] != State::ended && feeds(it, work_at(work))) return false;
-    }
-    return true;
-  }
-
-  bool feeds(const Work& from, const Work& to) const {
-    const auto [op, stage, microbatch] = from.instruction;
-    const int pipe = program_.stages / program_.pipes;
-    if (stage / pipe != to.instruction.stage / pipe) return false;
-    const bool same = from.chunk == to.chunk && microbatch == to.instruction.microbatch;
-    const bool piece = from.chunk == to.chunk && op == to.instruction.op &&
-                       microbatch / program_.sequence_chunks ==
-                           to.instruction.microbatch / program_.sequence_chunks;
-    const int distance = microbatch - to.instruction.microbatch;
-    if (piece && distance == (op == Op::forward ? -1 : 1) && op <= Op::backward) return true;
-    switch (to.instruction.op) {
-      case Op::forward:
-        return (op == Op::receive_activation && same) ||
-               (op == Op::forward && microbatch == to.instruction.microbatch &&
-                stage + 1 == to.instruction.stage);
-      case Op::recompute: return op == Op::forward && same;
-      case Op::backward:
-        return ((op == Op::receive_gradient || op == Op::forward || op == Op::recompute) && same) ||
-               (op == Op::backward && microbatch == to.instruction.microbatch &&
-                stage == to.instruction.stage + 1);
-      case Op::send_activation: return op == Op::forward && same;
-      case Op::send_gradient: return op == Op::backward && same;
-      case Op::reduce_gradient: return op == Op::backward && from.chunk == to.chunk;
-      case Op::update:
-        return (op == Op::backward || op == Op::reduce_gradient) && from.chunk == to.chunk;
-      default: return false;
-    }
-  }
-
-  void end(int work) {
-    state_[at(work)] = State::ended;
-    ++head_[queue_of(work)];
-    const IndexRange range = work_at(work).frees;
-    for (int i = range.first; i < range.end; ++i) {
-      live_.erase(std::remove(live_.begin(), live_.end(), program_.releases[at(i)]), live_.end());
-    }
-  }
-
-  const Program& program_;
-  std::mt19937& random_;
-  std::vector<State> state_;
-  std::vector<std::size_t> head_;
-  std::vector<std::vector<int>> queue_;  // per device and lane
-  std::vector<int> live_;
-  bool wrong_ = false;
-};
-
-void mutate(Program& program, std::mt19937& random) {
-  const auto pick = [&](std::size_t size) { return static_cast<std::size_t>(random() % size); };
-  switch (pick(3)) {
-    case 0: {
-      auto& order = program.order[pick(program.order.size())];
-      const std::size_t place = pick(order.size() - 1);
-      return std::swap(order[place], order[place + 1]);
-    }
-    case 1: {
-      const int work = static_cast<int>(pick(program.work.size()));
-      const IndexRange waits = program.work[at(work)].waits;
-      if (waits.size() > 0)
-        drop_wait(program, work, program.waits[at(waits.first) + pick(at(waits.size()))]);
-      return;
-    }
-    default: {
-      Buffer& buffer = program.buffers[pick(program.buffers.size())];
-      buffer.offset = program.buffers[pick(program.buffers.size())].offset;
-      return;
-    }
-  }
-}
-
-}  // namespace
-
-TEST_CASE("check: no random execution of a program called safe goes wrong, and most others do") {
-  std::mt19937 random(3);
-  const std::vector<Setting> settings{
-      {.schedule = "1f1b", .devices = 3, .microbatches = 3},
-      {.schedule = "gpipe", .devices = 2, .microbatches = 3, .recompute = Recompute::full},
-      {.schedule = "interleaved", .devices = 2, .microbatches = 2, .virtual_stages = 2},
-      {.schedule = "1f1b", .devices = 2, .microbatches = 2, .replicas = {2, 1}, .rows = 2},
-      {.schedule = "chimera", .devices = 2, .microbatches = 4},
-      {.schedule = "dualpipe", .devices = 2, .microbatches = 4},
-      {.schedule = "dualpipev", .devices = 2, .microbatches = 4, .virtual_stages = 2},
-      {.schedule = "seq1f1b", .devices = 2, .microbatches = 2, .sequence_chunks = 2},
-  };
-  int safe = 0, unsafe = 0, confirmed = 0;
-  for (int round = 0; round < 600; ++round) {
-    const Program original = lowered(settings[static_cast<std::size_t>(round) % settings.size()]);
-    Program mutant = original;
-    mutate(mutant, random);
-    const CheckReport report = check(mutant);
-    report.safe() ? ++safe : ++unsafe;
-    bool wrong = false;
-    for (int run = 0; run < 12 && !wrong; ++run) wrong = Gambler(mutant, random).goes_wrong();
-    INFO("round " << round << "\n" << all_messages(report));
-    if (report.safe()) REQUIRE_FALSE(wrong);
-    if (wrong) ++confirmed;
-  }
-  CHECK(safe > 40);
-  CHECK(unsafe > 100);
-  CHECK(confirmed > 60);
 }

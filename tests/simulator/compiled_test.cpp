@@ -6,6 +6,7 @@
 
 #include "profiles/error.hpp"
 #include "tests/catch.hpp"
+#include "tests/simulator/mutations.hpp"
 #include "tests/simulator/support.hpp"
 
 using namespace stagecraft;
@@ -95,14 +96,7 @@ TEST_CASE("every schedule of the table can be compiled") {
 }
 
 TEST_CASE("what cannot proceed cannot be compiled") {
-  const Schedule schedule{
-      .name = "circular",
-      .stages = 2,
-      .microbatches = 2,
-      .device_of_stage = {0, 1},
-      .devices = {
-          {{Op::forward, 0, 0}, {Op::backward, 0, 0}, {Op::forward, 0, 1}, {Op::backward, 0, 1}},
-          {{Op::forward, 1, 0}, {Op::forward, 1, 1}, {Op::backward, 1, 0}, {Op::backward, 1, 1}}}};
+  const Schedule schedule = circular_schedule();
   const Program program = lower(schedule);
   std::string reason;
   try {

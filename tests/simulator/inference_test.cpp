@@ -5,6 +5,7 @@
 #include "profiles/error.hpp"
 #include "simulator/check.hpp"
 #include "tests/catch.hpp"
+#include "tests/simulator/mutations.hpp"
 #include "tests/simulator/support.hpp"
 
 using namespace stagecraft;
@@ -18,29 +19,6 @@ Schedule decoding(int devices, int batches, int steps) {
 
 ChunkCosts forward_only(Duration forward) {
   return {.forward = forward};
-}
-
-std::string first_finding(const Program& program) {
-  const CheckReport report = check(program);
-  return report.safe() ? "safe" : report.findings[0].rule + ": " + report.findings[0].message;
-}
-
-int find_work(const Program& program, const std::string& name) {
-  for (int i = 0; i < static_cast<int>(program.work.size()); ++i) {
-    if (to_string(program.work[at(i)].instruction) == name) return i;
-  }
-  FAIL("no " << name);
-  return 0;
-}
-
-void drop_wait(Program& program, const std::string& name, const std::string& on) {
-  IndexRange& waits = program.work[at(find_work(program, name))].waits;
-  const auto begin = program.waits.begin() + waits.first;
-  const auto end = program.waits.begin() + waits.end;
-  const auto place = std::find(begin, end, find_work(program, on));
-  REQUIRE(place != end);
-  std::iter_swap(place, end - 1);
-  --waits.end;
 }
 
 }  // namespace
@@ -152,12 +130,12 @@ TEST_CASE("inference refuses what it has no use for, and the others decode steps
 TEST_CASE("check: a pass must wait for the token it continues") {
   const Program program = lower(decoding(3, 2, 2));
   Program early = program;
-  drop_wait(early, "F0.3", "RF0.1");
+  drop_wait(early, find_work(early, "F0.3"), find_work(early, "RF0.1"));
   CHECK(first_finding(early) ==
         "order: F0.3 on device 0 (stage 0) may start before its input has arrived: nothing makes "
         "it wait for RF0.1 on device 0 (stage 0)");
   Program alone = lower(decoding(1, 2, 2));
-  drop_wait(alone, "F0.3", "F0.1");
+  drop_wait(alone, find_work(alone, "F0.3"), find_work(alone, "F0.1"));
   CHECK(first_finding(alone) == "safe");  // the device's own order says it, too
 
   Program elsewhere = program;

@@ -2,6 +2,7 @@
 
 #include "simulator/check.hpp"
 #include "tests/catch.hpp"
+#include "tests/simulator/mutations.hpp"
 #include "tests/simulator/support.hpp"
 
 namespace stagecraft {
@@ -20,26 +21,12 @@ const Finding& deadlock_of(const CheckReport& report) {
   return report.findings[0];
 }
 
-int find(const Program& program, const std::string& instruction) {
-  for (int work = 0; work < static_cast<int>(program.work.size()); ++work) {
-    if (to_string(program.work[at(work)].instruction) == instruction) return work;
-  }
-  FAIL("no " << instruction);
-  return 0;
-}
-
-void swap_in_order(Program& program, int a, int b) {
-  std::vector<int>& order = program.order[at(device_of(program, a))];
-  std::iter_swap(std::find(order.begin(), order.end(), a),
-                 std::find(order.begin(), order.end(), b));
-}
-
 /// Moves a work right behind another one of its device.
 void move_behind(Program& program, const std::string& moved, const std::string& place) {
-  const int work = find(program, moved);
+  const int work = find_work(program, moved);
   std::vector<int>& order = program.order[at(device_of(program, work))];
   order.erase(std::find(order.begin(), order.end(), work));
-  order.insert(std::find(order.begin(), order.end(), find(program, place)) + 1, work);
+  order.insert(std::find(order.begin(), order.end(), find_work(program, place)) + 1, work);
 }
 
 TEST_CASE("check: what needs k messages in flight is safe with k and no fewer") {
@@ -65,7 +52,7 @@ TEST_CASE("check: what needs k messages in flight is safe with k and no fewer") 
 
 TEST_CASE("check: channels are first in, first out, so swapped messages deadlock with any buffer") {
   Program program = lower(gpipe({.devices = 2, .microbatches = 4}));
-  swap_in_order(program, find(program, "SF0.1"), find(program, "SF0.2"));
+  swap_in_order(program, find_work(program, "SF0.1"), find_work(program, "SF0.2"));
   for (const int k : {0, 1, 2, 100}) {
     INFO(k << " messages in flight");
     CHECK(deadlock_of(check(program, {.memory_limits = {}, .messages_in_flight = k})).fix ==
@@ -172,15 +159,7 @@ TEST_CASE("check: a dropped wait and a shifted buffer are caught with messages i
 }
 
 TEST_CASE("check: compute in a circle is cured by swapping two computations") {
-  // Device 0 wants B0.0 before F0.1, device 1 wants F1.1 before B1.0.
-  const Schedule schedule{
-      .name = "by hand",
-      .stages = 2,
-      .microbatches = 2,
-      .device_of_stage = {0, 1},
-      .devices = {
-          {{Op::forward, 0, 0}, {Op::backward, 0, 0}, {Op::forward, 0, 1}, {Op::backward, 0, 1}},
-          {{Op::forward, 1, 0}, {Op::forward, 1, 1}, {Op::backward, 1, 0}, {Op::backward, 1, 1}}}};
+  const Schedule schedule = circular_schedule();
   const Finding finding =
       deadlock_of(check(lower(schedule), {.memory_limits = {}, .messages_in_flight = 8}));
   CHECK_THAT(finding.fix, ContainsSubstring("swapping"));

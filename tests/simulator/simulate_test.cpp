@@ -3,6 +3,7 @@
 #include "profiles/error.hpp"
 #include "simulator/check.hpp"
 #include "tests/catch.hpp"
+#include "tests/simulator/mutations.hpp"
 #include "tests/simulator/support.hpp"
 
 using namespace stagecraft;
@@ -393,15 +394,7 @@ TEST_CASE("without a barrier a device goes on as soon as its own updates are don
 }
 
 TEST_CASE("devices that wait for each other are named") {
-  // Device 1 wants both forwards first, device 0 sends the second only after its first backward.
-  const Schedule schedule{
-      .name = "circular",
-      .stages = 2,
-      .microbatches = 2,
-      .device_of_stage = {0, 1},
-      .devices = {
-          {{Op::forward, 0, 0}, {Op::backward, 0, 0}, {Op::forward, 0, 1}, {Op::backward, 0, 1}},
-          {{Op::forward, 1, 0}, {Op::forward, 1, 1}, {Op::backward, 1, 0}, {Op::backward, 1, 1}}}};
+  const Schedule schedule = circular_schedule();
   const Program program = lower(schedule);
   try {
     simulate(program, uniform(program, chunk_costs(f, b)));

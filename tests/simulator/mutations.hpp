@@ -1,0 +1,67 @@
+// Programs made wrong on purpose, and what `check` says of them.
+
+#pragma once
+
+#include <algorithm>
+#include <string>
+
+#include "simulator/check.hpp"
+#include "tests/catch.hpp"
+#include "tests/simulator/support.hpp"
+
+namespace stagecraft::tests {
+
+/// Device 0 wants the first microbatch's backward before it sends the second one's forward, device
+/// 1 wants both forwards first.
+inline Schedule circular_schedule() {
+  return {
+      .name = "circular",
+      .stages = 2,
+      .microbatches = 2,
+      .device_of_stage = {0, 1},
+      .devices = {
+          {{Op::forward, 0, 0}, {Op::backward, 0, 0}, {Op::forward, 0, 1}, {Op::backward, 0, 1}},
+          {{Op::forward, 1, 0}, {Op::forward, 1, 1}, {Op::backward, 1, 0}, {Op::backward, 1, 1}}}};
+}
+
+/// "RULE: SENTENCE", or "safe".
+inline std::string first_finding(const Program& program) {
+  const CheckReport report = check(program);
+  return report.safe() ? "safe" : report.findings[0].rule + ": " + report.findings[0].message;
+}
+
+/// One finding per line.
+inline std::string all_messages(const CheckReport& report) {
+  std::string text;
+  for (const Finding& finding : report.findings)
+    text += finding.rule + ": " + finding.message + "\n";
+  return text;
+}
+
+/// The first work of this name, on any device.
+inline int find_work(const Program& program, const std::string& name) {
+  for (int i = 0; i < static_cast<int>(program.work.size()); ++i) {
+    if (to_string(program.work[at(i)].instruction) == name) return i;
+  }
+  FAIL("no " << name);
+  return 0;
+}
+
+inline void swap_in_order(Program& program, int a, int b) {
+  auto& order = program.order[at(device_of(program, a))];
+  std::iter_swap(std::find(order.begin(), order.end(), a),
+                 std::find(order.begin(), order.end(), b));
+}
+
+/// `work` waits for `on` no longer.
+inline void drop_wait(Program& program, int work, int on) {
+  IndexRange& waits = program.work[at(work)].waits;
+  const auto begin = program.waits.begin() + waits.first;
+  const auto end = program.waits.begin() + waits.end;
+  const auto place = std::find(begin, end, on);
+  REQUIRE(place != end);
+  std::iter_swap(place, end - 1);
+  --waits.end;
+}
+
+}  // namespace stagecraft::tests
