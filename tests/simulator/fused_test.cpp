@@ -251,6 +251,10 @@ TEST_CASE("check: a torn pair is found") {
                std::swap(mutant.order[0][at(backward)], mutant.order[0][at(backward + 1)]);
              }),
              ContainsSubstring("cannot be a fused pair"));
+  for (const Op op : {Op::forward, Op::backward_input, Op::recompute}) {
+    CHECK_THAT(torn([&](Program& mutant) { mutant.work[at(backward)].instruction.op = op; }),
+               ContainsSubstring("cannot be a fused pair"));
+  }
 }
 
 TEST_CASE("check: the halves of a pair cannot use the same memory") {
