@@ -26,6 +26,31 @@ auto read_kind(const Kinds& kinds, std::string_view what, std::string_view name)
   fail_unknown(what, name, known);
 }
 
+/// Throws unless `order` lists each of the model's layers once, after all that it reads from.
+void validate_order(const Model& model, const std::vector<int>& order) {
+  const std::size_t layers = model.layers.size();
+  if (order.size() != layers) {
+    fail("the order lists ", order.size(), " layers, but the model has ", layers);
+  }
+  std::vector<int> position(layers, -1);
+  for (std::size_t place = 0; place < layers; ++place) {
+    const auto layer = static_cast<std::size_t>(order[place]);
+    if (order[place] < 0 || layer >= layers) {
+      fail("the order names layer ", order[place], ", but the model's layers are 0 to ",
+           layers - 1);
+    }
+    if (position[layer] >= 0) fail("the order names layer ", layer, " twice");
+    position[layer] = static_cast<int>(place);
+  }
+  for (const Edge& edge : model.edges) {
+    const auto from = static_cast<std::size_t>(edge.from);
+    const auto to = static_cast<std::size_t>(edge.to);
+    if (position[from] < position[to]) continue;
+    fail("the order puts layer ", to, " (", model.layers[to].name, ") before layer ", from, " (",
+         model.layers[from].name, "), whose output it reads");
+  }
+}
+
 }  // namespace
 
 std::string_view to_string(OptimizerKind kind) {
@@ -49,6 +74,12 @@ std::string_view to_string(Sharding sharding) {
 
 Sharding read_sharding(std::string_view name) {
   return read_kind(shardings, "sharding", name);
+}
+
+Profile in_plan_order(const Profile& profile, const Plan& plan) {
+  if (plan.order.empty()) return profile;
+  validate_order(profile.model, plan.order);
+  return reordered(profile, plan.order);
 }
 
 int pipeline_devices(const Plan& plan) {

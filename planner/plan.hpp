@@ -92,7 +92,11 @@ struct Plan {
   WeightPolicy weights = WeightPolicy::flush;
   ReplicaPolicy replicas = ReplicaPolicy::split;
   OptimizerChoice optimizer;
-  /// In model order. Stage s stands on pipeline device s mod p (placement of the schedule), p =
+  /// The model's layers (their indices) in the order that the stages below cut, where it is not the
+  /// model's own: a stage of a branching model may then be any set of layers between two cuts of
+  /// its graph. Empty: the model's order.
+  std::vector<int> order;
+  /// In that order. Stage s stands on pipeline device s mod p (placement of the schedule), p =
   /// stages / virtual_stages; stages of one pipeline device name the same devices.
   std::vector<Stage> stages;
   std::optional<PredictedFigures> predicted;
@@ -100,10 +104,15 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
-/// Throws Error (input) unless the stages cover layers 0..layers-1 in order, no device is used by
-/// two pipeline devices, the devices exist in the cluster, batch figures multiply up, and the
-/// schedule accepts the shape. The sentence names stage and layer: "stage 1 starts at layer 8 but
-/// stage 0 ends at layer 7: layer 7 would never be trained; 27 of 28 layers are placed".
+/// The profile with its layers in the plan's order. Throws Error (input) unless the order names
+/// each layer once and after all that it reads from.
+Profile in_plan_order(const Profile& profile, const Plan& plan);
+
+/// The model is in the plan's order. Throws Error (input) unless the stages cover layers
+/// 0..layers-1 in order, no device is used by two pipeline devices, the devices exist in the
+/// cluster, batch figures multiply up, and the schedule accepts the shape. The sentence names stage
+/// and layer: "stage 1 starts at layer 8 but stage 0 ends at layer 7: layer 7 would never be
+/// trained; 27 of 28 layers are placed".
 void validate(const Plan& plan, const Model& model, const Cluster& cluster);
 
 /// Pipeline devices, p.
@@ -121,7 +130,7 @@ std::string write_plan(const Plan& plan);
 /// not validate.
 struct LoadedPlan {
   Plan plan;
-  Profile profile;
+  Profile profile;  ///< in the plan's order
   Cluster cluster;
   std::string path;
   std::string hash;  ///< of the plan file

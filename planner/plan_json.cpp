@@ -20,6 +20,9 @@
 //                "proved_optimal": false, "candidates": 1312}
 //   }
 //
+// "order": [0, 2, 1, …] beside "stages" lists the model's layers in the order that "layers" counts,
+// where a branching model is cut otherwise than in its own.
+//
 // "format", "model", "cluster", "batch" with its first three members, and "stages" with layers and
 // devices must be there; the others have the defaults of plan.hpp.
 
@@ -220,6 +223,14 @@ void require_same_profile(const Json& json, const Plan& plan, const LoadedProfil
                         "to use it all the same, set \"profile\" to the new hash"});
 }
 
+Profile ordered_profile(const Json& json, const Plan& plan, const Profile& profile) {
+  try {
+    return in_plan_order(profile, plan);
+  } catch (const Error& error) {
+    json["order"].fail(error.message(), error.help());
+  }
+}
+
 void require_valid(const Json& json, const LoadedPlan& loaded) {
   const auto fault = find_fault(loaded.plan, loaded.profile.model, loaded.cluster);
   if (fault) follow(json, *fault).fail(fault->message, fault->help);
@@ -230,11 +241,12 @@ void require_valid(const Json& json, const LoadedPlan& loaded) {
 Plan read_plan(const Json& json) {
   json.expect_format(plan_format);
   json.allow_only({"format", "model", "cluster", "profile", "precision", "batch", "schedule",
-                   "weights", "replicas", "optimizer", "stages", "predicted", "search"});
+                   "weights", "replicas", "optimizer", "order", "stages", "predicted", "search"});
   Plan plan;
   plan.model = json["model"].string();
   plan.cluster = json["cluster"].string();
   plan.batch = read_batch(json["batch"]);
+  if (json.contains("order")) plan.order = read_counts(json["order"]);
   for (const Json& stage : json["stages"].elements()) plan.stages.push_back(read_stage(stage));
   read_settings(json, plan);
   return plan;
@@ -252,6 +264,7 @@ std::string write_plan(const Plan& plan) {
   value["replicas"] = to_string(plan.replicas);
   value["optimizer"] = {{"kind", to_string(plan.optimizer.kind)},
                         {"sharding", to_string(plan.optimizer.sharding)}};
+  if (!plan.order.empty()) value["order"] = plan.order;
   value["stages"] = stages_value(plan.stages);
   if (plan.predicted) value["predicted"] = predicted_value(*plan.predicted);
   if (plan.search) value["search"] = search_value(*plan.search);
@@ -267,7 +280,7 @@ LoadedPlan load_plan(std::string_view path) {
   loaded.hash = content_hash(text);
   const LoadedProfile profile = load_named(json["model"], path, load_profile);
   require_same_profile(json, loaded.plan, profile);
-  loaded.profile = profile.profile;
+  loaded.profile = ordered_profile(json, loaded.plan, profile.profile);
   loaded.cluster = load_named(json["cluster"], path, load_cluster);
   require_valid(json, loaded);
   return loaded;

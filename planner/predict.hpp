@@ -21,9 +21,9 @@ struct Compiled {
   std::vector<std::string> notes;                 ///< for people: what was scaled or assumed
 };
 
-/// Costs of a chunk come from the profile's entry for its share of the microbatch; where only the
-/// whole microbatch was measured, times and bytes are scaled by rows and a note says so. Throws
-/// Error (input) if the plan does not validate.
+/// The profile is in the plan's order (`in_plan_order`). Costs of a chunk come from the profile's
+/// entry for its share of the microbatch; where only the whole microbatch was measured, times and
+/// bytes are scaled by rows and a note says so. Throws Error (input) if the plan does not validate.
 Compiled compile(const Plan& plan, const Profile& profile, const Cluster& cluster);
 
 struct StagePrediction {

@@ -227,7 +227,9 @@ std::optional<Binding> memory_binding(const Plan& plan, const Prediction& predic
 
 std::vector<Binding> binding(const Problem& problem, const Candidate& best) {
   if (!best.prediction) return {};
-  const Space space(problem);
+  Problem ordered = problem;
+  ordered.profile = in_plan_order(problem.profile, best.plan);
+  const Space space(ordered);
   const Compiled compiled = compile_valid(best.plan, space.book());
   const WhatIf what_if(best.plan, compiled);
   std::vector<Binding> bindings;

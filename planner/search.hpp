@@ -20,11 +20,18 @@ struct FixedStage {
   LayerRange layers;
 };
 
+/// The file MODEL names, for strategies that work on another planner's own figures.
+struct SourceFile {
+  std::string path;
+  std::string content;  ///< empty for built-in models
+};
+
 struct Problem {
   std::string model_name;  ///< as given on the command line; goes into the plan
   std::string cluster_name;
   std::string profile_hash;
   Profile profile;
+  SourceFile source;
   Cluster cluster;
   Precision precision = Precision::float32;
   std::int64_t global_batch = 1;
@@ -42,12 +49,22 @@ struct Problem {
   bool use_fewer_devices = true;  ///< a plan on fewer devices is a candidate too
 };
 
+/// What a strategy minimises, in its own cost model.
+struct Objective {
+  std::string name;  ///< "step", "time per minibatch", "max load"
+  double value = 0;  ///< in `unit`
+  std::string unit = "s";
+  double lower_bound = 0;  ///< in `unit`: no plan that the strategy may choose has less
+  bool operator==(const Objective&) const = default;
+};
+
 /// A plan with its prediction, or the sentence why it is not one.
 struct Candidate {
   std::string name;  ///< "exact", "even split", …
   Plan plan;
   std::optional<Prediction> prediction;
-  std::string rejected;  ///< empty unless it is not a candidate
+  std::optional<Objective> objective;  ///< of strategies with a cost model of their own
+  std::string rejected;                ///< empty unless it is not a candidate
 };
 
 /// Nothing fits: why, and what would.
@@ -80,8 +97,9 @@ struct SearchProgress {
 struct SearchControl {
   std::stop_token stop;  ///< Ctrl-C or a time limit: the best so far is returned, with its gap
   std::function<void(const SearchProgress&)> progress;
-  int top = 1;     ///< how many plans to return
-  double gap = 0;  ///< good enough: stop when the relative gap is at most this
+  std::string argument;  ///< what followed a colon in the strategy's name: a pattern
+  int top = 1;           ///< how many plans to return
+  double gap = 0;        ///< good enough: stop when the relative gap is at most this
 };
 
 /// The usual choices a person would make — even split of the layers over all devices, pure data

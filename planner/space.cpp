@@ -191,7 +191,8 @@ std::optional<Schedule> Space::schedule(const Setting& setting,
 }
 
 Candidate Space::evaluate(const std::string& name, const Plan& plan) const {
-  Candidate candidate{.name = name, .plan = plan, .prediction = {}, .rejected = {}};
+  Candidate candidate{
+      .name = name, .plan = plan, .prediction = {}, .objective = {}, .rejected = {}};
   if (const auto fault = find_structural_fault(plan, problem_.profile.model, cluster_)) {
     candidate.rejected = fault->message;
     return candidate;
@@ -244,9 +245,8 @@ std::optional<Duration> Leaderboard::best() const {
   return candidates_.front().prediction->step;
 }
 
-namespace {
-
 void write_figures(Candidate& candidate, const SearchResult& result) {
+  if (!candidate.prediction) return;
   const Prediction& prediction = *candidate.prediction;
   PredictedFigures predicted;
   predicted.step = prediction.step;
@@ -261,8 +261,6 @@ void write_figures(Candidate& candidate, const SearchResult& result) {
                                         .proved_optimal = prediction.step <= result.lower_bound,
                                         .candidates = result.candidates};
 }
-
-}  // namespace
 
 SearchResult finish(Leaderboard& board, SearchResult result) {
   if (const auto best = board.best()) {

@@ -102,6 +102,9 @@ class Leaderboard {
   std::vector<Candidate> candidates_;
 };
 
+/// Puts the prediction and the search's figures into the candidate's plan.
+void write_figures(Candidate& candidate, const SearchResult& result);
+
 /// Fills in what every strategy owes: predicted and search figures of the plans, gap,
 /// infeasibility.
 SearchResult finish(Leaderboard& board, SearchResult result);

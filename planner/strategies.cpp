@@ -14,4 +14,17 @@ const Strategy& find_strategy(std::string_view name) {
   fail_unknown("strategy", name, known);
 }
 
+StrategyChoice choose_strategy(std::string_view name) {
+  const std::size_t colon = name.find(':');
+  const bool has_argument = colon != std::string_view::npos;
+  const Strategy& strategy = find_strategy(name.substr(0, colon));
+  if (has_argument != strategy.takes_argument) {
+    fail_usage("--strategy: ", strategy.name,
+               has_argument ? " takes no argument after a colon"
+                            : " needs an argument after a colon, as in " +
+                                  std::string(strategy.name) + ":transformer");
+  }
+  return {&strategy, has_argument ? std::string(name.substr(colon + 1)) : ""};
+}
+
 }  // namespace stagecraft

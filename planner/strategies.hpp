@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <string>
 #include <string_view>
 
 #include "planner/search.hpp"
@@ -13,6 +14,13 @@ struct Strategy {
   std::string_view name;
   SearchResult (*search)(const Problem& problem, const SearchControl& control);
   std::string_view summary;
+  bool takes_argument = false;  ///< named NAME:ARGUMENT
+};
+
+/// A name of the command line, taken apart.
+struct StrategyChoice {
+  const Strategy* strategy = nullptr;
+  std::string argument;
 };
 
 SearchResult search_exact(const Problem& problem, const SearchControl& control);
@@ -26,7 +34,9 @@ inline constexpr std::array strategies{
              "simulates every plan; for small cases and as the other strategies' test"},
 };
 
-/// Throws Error (usage) with the known names and a suggestion.
+/// Throws Error (usage) with the known names and a suggestion, or if an argument is missing or not
+/// wanted.
+StrategyChoice choose_strategy(std::string_view name);
 const Strategy& find_strategy(std::string_view name);
 
 }  // namespace stagecraft

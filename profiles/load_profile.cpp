@@ -98,6 +98,7 @@ LoadedProfile load_profile(std::string_view argument) {
   loaded.profile = read_any(content, file);
   validate_at(loaded.profile, file);
   loaded.hash = content_hash(content);
+  loaded.content = content;
   return loaded;
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "profiles/error.hpp"
+#include "profiles/model_graph.hpp"
 
 namespace stagecraft {
 
@@ -79,6 +80,16 @@ std::string to_string(const CostSetting& setting) {
   if (setting.sequence != 0) text += concat(", sequence ", setting.sequence);
   if (setting.tensor_parallel != 1) text += concat(", tensor-parallel ", setting.tensor_parallel);
   return text + concat(", ", to_string(setting.precision));
+}
+
+Profile reordered(Profile profile, const std::vector<int>& order) {
+  profile.model = reordered(std::move(profile.model), order);
+  for (ProfileEntry& entry : profile.entries) {
+    std::vector<LayerCost> layers;
+    for (const int layer : order) layers.push_back(entry.layers[static_cast<std::size_t>(layer)]);
+    entry.layers = std::move(layers);
+  }
+  return profile;
 }
 
 void validate(const Profile& profile) {

@@ -65,17 +65,28 @@ struct ProfileEntry {
   bool operator==(const ProfileEntry&) const = default;
 };
 
+/// Devices that a file of another planner names beside its model.
+struct OwnDevices {
+  std::string cluster;  ///< a CLUSTER expression: "6xgeneric@2GiB/s"
+  Bytes memory = 0;     ///< of each device
+  bool operator==(const OwnDevices&) const = default;
+};
+
 struct Profile {
   Model model;
   std::vector<ProfileEntry>
       entries;                    ///< none where only the model is known; then costs are estimated
   std::optional<Link> hand_over;  ///< measured between ranks of the profiled machine
+  std::optional<OwnDevices> devices;  ///< only where the imported file has them; never written
   std::string source;  ///< how it came about, in words: "PipeDream graph.txt", "measured on …"
   bool operator==(const Profile&) const = default;
 };
 
 /// Throws Error (input) unless every entry has one valid cost per layer (no negative figure).
 void validate(const Profile& profile);
+
+/// The profile with its layers in this order, a permutation of their indices.
+Profile reordered(Profile profile, const std::vector<int>& order);
 
 /// The entry for the setting, or nullptr. Device "generic" matches entries of any device (the first
 /// that fits otherwise). A microbatch, sequence length, degree or precision that was not measured
@@ -108,6 +119,7 @@ struct LoadedProfile {
   Profile profile;
   std::string path;  ///< as given
   std::string hash;
+  std::string content;  ///< of the file; empty for a built-in model
 };
 LoadedProfile load_profile(std::string_view argument);
 

@@ -89,3 +89,9 @@ TEST_CASE("what limits a plan is named with what it would bring", "[search]") {
   CHECK(bindings[0].what == "compute");
   CHECK(bindings[0].where == "stage 1");
 }
+
+TEST_CASE("only strategies that take an argument may be given one", "[search]") {
+  CHECK(choose_strategy("exact").strategy->search == search_exact);
+  CHECK_THROWS_WITH(choose_strategy("exact:9"),
+                    ContainsSubstring("exact takes no argument after a colon"));
+}

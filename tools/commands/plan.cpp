@@ -125,6 +125,7 @@ Problem problem_from(const PlanArguments& arguments, const LoadedProfile& loaded
                   .cluster_name = arguments.cluster,
                   .profile_hash = loaded.hash,
                   .profile = loaded.profile,
+                  .source = {.path = loaded.path, .content = loaded.content},
                   .cluster = load_cluster(arguments.cluster)};
   limit_memory(problem.cluster, arguments.memory);
   problem.precision = precision_for(arguments, loaded.profile, problem.cluster);
@@ -153,22 +154,44 @@ ordered_json plan_json(const Plan& plan) {
   return ordered_json::parse(write_plan(plan));
 }
 
-ordered_json candidate_json(const Candidate& candidate, const SearchResult& search) {
-  const Prediction& prediction = *candidate.prediction;
+/// What the strategy minimised, in its own cost model or in ours.
+ordered_json objective_json(const Objective& objective) {
+  return {{"name", objective.name}, {"value", objective.value}, {"unit", objective.unit}};
+}
+
+Objective objective_of(const Candidate& candidate, const SearchResult& search) {
+  if (candidate.objective) return *candidate.objective;
+  return {.name = "step",
+          .value = seconds(candidate.prediction->step),
+          .lower_bound = seconds(search.lower_bound)};
+}
+
+void add_prediction(ordered_json& json, const Prediction& prediction) {
   ordered_json peaks = ordered_json::array();
   for (const MemoryPeak& peak : prediction.peaks) peaks.push_back(peak.bytes);
-  return {{"plan", plan_json(candidate.plan)},
-          {"step_ns", prediction.step.count()},
-          {"samples_per_second", prediction.samples_per_second},
-          {"tokens_per_second", prediction.tokens_per_second},
-          {"bubble", prediction.bubble},
-          {"peak_memory_bytes", std::move(peaks)},
-          {"fits", prediction.fits},
-          {"uses_devices", used_devices(candidate.plan).size()},
-          {"objective", {{"name", "step"}, {"value", seconds(prediction.step)}, {"unit", "s"}}},
-          {"lower_bound", seconds(search.lower_bound)},
-          {"gap", search.gap},
-          {"proved_optimal", search.proved_optimal}};
+  json["step_ns"] = prediction.step.count();
+  json["samples_per_second"] = prediction.samples_per_second;
+  json["tokens_per_second"] = prediction.tokens_per_second;
+  json["bubble"] = prediction.bubble;
+  json["peak_memory_bytes"] = std::move(peaks);
+  json["fits"] = prediction.fits;
+}
+
+/// Without a prediction, a plan of another planner that our evaluator cannot run, and why not.
+ordered_json candidate_json(const Candidate& candidate, const SearchResult& search) {
+  const Objective objective = objective_of(candidate, search);
+  ordered_json json{{"plan", plan_json(candidate.plan)}};
+  if (candidate.prediction) {
+    add_prediction(json, *candidate.prediction);
+  } else {
+    json["rejected"] = candidate.rejected;
+  }
+  json["uses_devices"] = used_devices(candidate.plan).size();
+  json["objective"] = objective_json(objective);
+  json["lower_bound"] = objective.lower_bound;
+  json["gap"] = search.gap;
+  json["proved_optimal"] = search.proved_optimal;
+  return json;
 }
 
 /// The usual choices beside the best plan: name, step, does it fit, slower by.
@@ -211,6 +234,26 @@ std::string certificate_sentence(const SearchResult& search) {
                      search.candidates, search.pruned, search.interrupted ? ", stopped early" : "");
 }
 
+std::string objective_sentence(const SearchResult& search, const Objective& objective) {
+  return fmt::format("by {}: {} {:.6g} {} ({})\n", search.strategy, objective.name, objective.value,
+                     objective.unit,
+                     search.proved_optimal ? "proved the least in its own cost model"
+                                           : fmt::format("at least {:.6g} {} in its own cost model",
+                                                         objective.lower_bound, objective.unit));
+}
+
+/// The stages alone: our evaluator could not run them.
+void print_unscored(Console& console, const SearchResult& search) {
+  const Candidate& best = search.plans.front();
+  for (std::size_t s = 0; s < best.plan.stages.size(); ++s) {
+    const Stage& stage = best.plan.stages[s];
+    console.print(fmt::format("stage {}: layers {} to {}, replicas {}\n", s, stage.layers.first,
+                              stage.layers.end - 1, stage.devices.size()));
+  }
+  console.print(objective_sentence(search, *best.objective));
+  console.note("not simulated: " + best.rejected);
+}
+
 void print_for_people(Console& console, const Problem& problem, const SearchResult& search,
                       const std::vector<Candidate>& alternatives,
                       const std::vector<Binding>& limits) {
@@ -221,7 +264,9 @@ void print_for_people(Console& console, const Problem& problem, const SearchResu
     console.print(fmt::format("uses {} of the cluster's {} devices: more would not be faster\n",
                               used, available));
   console.print(plan_sentence(best.plan) + "\n" + prediction_sentence(*best.prediction) + "\n");
-  console.print(plan_table(best.plan, problem.profile.model, *best.prediction, console.unicode()));
+  const Model model = in_plan_order(problem.profile, best.plan).model;
+  console.print(plan_table(best.plan, model, *best.prediction, console.unicode()));
+  if (best.objective) console.print(objective_sentence(search, *best.objective));
   for (std::size_t i = 1; i < search.plans.size(); ++i) {
     const Candidate& next = search.plans[i];
     console.print(fmt::format("{}. {}, step {}\n", i + 1, plan_sentence(next.plan),
@@ -231,7 +276,7 @@ void print_for_people(Console& console, const Problem& problem, const SearchResu
   if (!limits.empty()) console.print("what limits it\n");
   for (const Binding& limit : limits)
     console.print(fmt::format("  {:<10} {:<12} {}\n", limit.what, limit.where, limit.value));
-  console.print(certificate_sentence(search) + "\n");
+  if (!best.objective) console.print(certificate_sentence(search) + "\n");
 }
 
 int report_infeasible(Console& console, const Infeasible& infeasible) {
@@ -255,7 +300,45 @@ SearchResult search_for(Console& console, const PlanArguments& arguments, const 
         state.best ? fmt::format("best {} gap {}", format_duration(*state.best), percent(state.gap))
                    : "");
   };
-  return find_strategy(arguments.strategy).search(problem, control);
+  const StrategyChoice choice = choose_strategy(arguments.strategy);
+  control.argument = choice.argument;
+  return choice.strategy->search(problem, control);
+}
+
+/// Prints the plans, or writes them where -o says, and gives the result for --json.
+void report_plans(Console& console, const Problem& problem, const SearchResult& search) {
+  const Candidate& best = search.plans.front();
+  std::vector<Candidate> alternatives;
+  std::vector<Binding> limits;
+  if (best.prediction) {
+    alternatives = usual_choices(problem);
+    limits = binding(problem, best);
+    for (const std::string& note : best.prediction->notes) console.note(note);
+  }
+  const bool written = console.artefact(write_plan(best.plan));
+  if (!written && !console.person_reads_output()) {
+    console.print(write_plan(best.plan));
+  } else if (best.prediction) {
+    print_for_people(console, problem, search, alternatives, limits);
+  } else {
+    print_unscored(console, search);
+  }
+  ordered_json plans = ordered_json::array();
+  for (const Candidate& candidate : search.plans)
+    plans.push_back(candidate_json(candidate, search));
+  ordered_json bindings = ordered_json::array();
+  for (const Binding& limited : limits)
+    bindings.push_back(
+        {{"what", limited.what}, {"where", limited.where}, {"shadow_price", limited.value}});
+  console.result(
+      {{"plans", std::move(plans)},
+       {"alternatives", best.prediction ? alternatives_json(alternatives, best.prediction->step)
+                                        : ordered_json::array()},
+       {"binding", std::move(bindings)},
+       {"search",
+        {{"strategy", search.strategy},
+         {"candidates", search.candidates},
+         {"pruned", search.pruned}}}});
 }
 
 int make_plan(Console& console, const PlanArguments& arguments) {
@@ -272,33 +355,9 @@ int make_plan(Console& console, const PlanArguments& arguments) {
   if (search.plans.empty())
     throw Error(ErrorKind::infeasible,
                 "stopped before a first plan was found; allow a longer --time-limit");
-  const Candidate& best = search.plans.front();
-  const std::vector<Candidate> alternatives = usual_choices(problem);
-  const std::vector<Binding> limits = binding(problem, best);
-  for (const std::string& note : best.prediction->notes) console.note(note);
-  const bool written = console.artefact(write_plan(best.plan));
-  if (written || console.person_reads_output()) {
-    print_for_people(console, problem, search, alternatives, limits);
-  } else {
-    console.print(write_plan(best.plan));
-  }
-  ordered_json plans = ordered_json::array();
-  for (const Candidate& candidate : search.plans)
-    plans.push_back(candidate_json(candidate, search));
-  ordered_json bindings = ordered_json::array();
-  for (const Binding& limited : limits)
-    bindings.push_back(
-        {{"what", limited.what}, {"where", limited.where}, {"shadow_price", limited.value}});
-  console.result({{"plans", std::move(plans)},
-                  {"alternatives", alternatives_json(alternatives, best.prediction->step)},
-                  {"binding", std::move(bindings)},
-                  {"search",
-                   {{"strategy", search.strategy},
-                    {"candidates", search.candidates},
-                    {"pruned", search.pruned}}}});
+  report_plans(console, problem, search);
   return interrupt.interrupted() ? 130 : 0;
 }
-
 void declare_options(CLI::App& app, PlanArguments& arguments) {
   app.add_option("model", arguments.model,
                  "A built-in name, a config.json, a profile or a graph.txt")

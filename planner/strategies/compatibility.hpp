@@ -1,0 +1,39 @@
+// Other planners' plans: stages found in somebody else's cost model, made a plan of ours and scored
+// by our evaluator.
+//
+// A compatibility strategy keeps to its planner's formulas, quirks included, so that its objective
+// can be held against published figures; what its choice would really cost, `predict` says.
+
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "planner/search.hpp"
+
+namespace stagecraft {
+
+/// A stage as other planners give it.
+struct ForeignStage {
+  std::vector<int>
+      layers;  ///< indices into the model's layers; all stages before hold their inputs
+  int replicas = 1;
+  int tensor_parallel = 1;
+  Recompute recompute = Recompute::none;
+  /// Cluster devices, replica by replica; empty: the next ones in order.
+  std::vector<int> devices;
+};
+
+/// The stages as a candidate: layers ordered stage by stage, each stage on its devices, under the
+/// best of the problem's schedules, microbatch sizes and replica policies. Where no setting can run
+/// them, the candidate is rejected with the reason and has no prediction.
+Candidate adopt(const Problem& problem, std::string_view name,
+                const std::vector<ForeignStage>& stages);
+
+/// What a compatibility strategy returns: its stages adopted, with its own objective.
+/// `candidates` counts what it compared.
+SearchResult foreign_result(const Problem& problem, std::string_view name,
+                            const std::vector<ForeignStage>& stages, const Objective& objective,
+                            std::int64_t candidates);
+
+}  // namespace stagecraft
