@@ -25,6 +25,11 @@ struct StrategyChoice {
 
 SearchResult search_exact(const Problem& problem, const SearchControl& control);
 SearchResult search_brute_force(const Problem& problem, const SearchControl& control);
+SearchResult search_deepspeed_uniform(const Problem& problem, const SearchControl& control);
+SearchResult search_deepspeed_parameters(const Problem& problem, const SearchControl& control);
+SearchResult search_deepspeed_type(const Problem& problem, const SearchControl& control);
+SearchResult search_megatron(const Problem& problem, const SearchControl& control);
+SearchResult search_galvatron(const Problem& problem, const SearchControl& control);
 
 inline constexpr std::array strategies{
     Strategy{
@@ -32,6 +37,17 @@ inline constexpr std::array strategies{
         "dynamic programming on a lower bound, then simulation of every plan that could still win"},
     Strategy{"brute-force", search_brute_force,
              "simulates every plan; for small cases and as the other strategies' test"},
+    Strategy{"deepspeed-uniform", search_deepspeed_uniform,
+             "DeepSpeed's equal numbers of layers per stage"},
+    Strategy{"deepspeed-parameters", search_deepspeed_parameters,
+             "DeepSpeed's balance of parameters"},
+    Strategy{"deepspeed-type", search_deepspeed_type,
+             "DeepSpeed's balance of layers whose kind or name matches, deepspeed-type:REGEX",
+             true},
+    Strategy{"megatron", search_megatron,
+             "Megatron-LM's even split, with its flags for embedding, loss, first and last stage"},
+    Strategy{"galvatron", search_galvatron,
+             "Galvatron's powers of two and even split, the rest of the layers in the last stage"},
 };
 
 /// Throws Error (usage) with the known names and a suggestion, or if an argument is missing or not

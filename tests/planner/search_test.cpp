@@ -26,7 +26,9 @@ TEST_CASE("every strategy plans, keeps to the problem and says what it did", "[s
   CHECK_FALSE(strategy.summary.empty());
   Problem problem = problem_of(profile_of(std::vector<LayerCost>(4, layer_cost(1ms, 2ms))),
                                cluster_of({{2, {}}}), 4, {1});
-  const SearchResult result = strategy.search(problem, {});
+  SearchControl control;
+  if (strategy.takes_argument) control.argument = "layer";
+  const SearchResult result = strategy.search(problem, control);
   CHECK(result.strategy == strategy.name);
   REQUIRE(result.plans.size() == 1);
   const Plan& plan = result.plans.front().plan;

@@ -263,6 +263,7 @@ void print_for_people(Console& console, const Problem& problem, const SearchResu
   if (used < available)
     console.print(fmt::format("uses {} of the cluster's {} devices: more would not be faster\n",
                               used, available));
+  if (!best.prediction->fits) console.print("does not fit in memory\n");
   console.print(plan_sentence(best.plan) + "\n" + prediction_sentence(*best.prediction) + "\n");
   const Model model = in_plan_order(problem.profile, best.plan).model;
   console.print(plan_table(best.plan, model, *best.prediction, console.unicode()));

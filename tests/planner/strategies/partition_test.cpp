@@ -1,0 +1,121 @@
+// Vectors from DeepSpeed's tests/unit/runtime/utils/test_partition.py, and cuts users of
+// Megatron-LM asked about.
+
+#include "planner/strategies/partition.hpp"
+
+#include <algorithm>
+
+#include "profiles/error.hpp"
+#include "tests/catch.hpp"
+#include "tests/planner/cases.hpp"
+
+using namespace stagecraft;
+using namespace stagecraft::tests;
+using namespace std::chrono_literals;
+
+using Bounds = std::vector<int>;
+
+TEST_CASE("uniform partitions give the remainder to the first parts", "[partition]") {
+  CHECK(partition_uniform(10, 4) == Bounds{0, 3, 6, 8, 10});
+  CHECK(partition_uniform(8, 4) == Bounds{0, 2, 4, 6, 8});
+  CHECK(partition_uniform(2, 4) == Bounds{0, 1, 2, 2, 2});
+  CHECK(partition_uniform(0, 2) == Bounds{0, 0, 0});
+}
+
+TEST_CASE("balanced partitions are DeepSpeed's", "[partition]") {
+  CHECK(partition_balanced({0, 1, 2, 3, 3, 3}, 4) == Bounds{0, 3, 4, 5, 6});
+  CHECK(partition_balanced({0, 1.1, 1.9, 3, 3, 3}, 4) == Bounds{0, 3, 4, 5, 6});
+  CHECK(partition_balanced({1, 1}, 4) == Bounds{0, 1, 2, 2, 2});
+}
+
+TEST_CASE("balanced partitions of five equal layers on four stages leave none empty",
+          "[partition]") {
+  const Bounds bounds = partition_balanced({1, 1, 1, 1, 1}, 4);
+  REQUIRE(bounds.size() == 5);
+  for (std::size_t part = 0; part < 4; ++part) CHECK(bounds[part] < bounds[part + 1]);
+}
+
+TEST_CASE("every partition holds every item once", "[partition]") {
+  Random random(7);
+  for (int round = 0; round < 500; ++round) {
+    const int items = random.between(1, 30);
+    const int parts = random.between(1, 10);
+    std::vector<double> weights(static_cast<std::size_t>(items));
+    for (double& weight : weights) weight = random.between(0, 9);
+    for (const Bounds& bounds :
+         {partition_uniform(items, parts), partition_balanced(weights, parts),
+          partition_rest_last(items, parts)}) {
+      REQUIRE(bounds.size() == static_cast<std::size_t>(parts) + 1);
+      CHECK(bounds.front() == 0);
+      CHECK(bounds.back() == items);
+      CHECK(std::is_sorted(bounds.begin(), bounds.end()));
+    }
+  }
+}
+
+TEST_CASE("Galvatron leaves the rest to the last stage", "[partition]") {
+  const auto last = [](int layers, int stages) {
+    const Bounds bounds = partition_rest_last(layers, stages);
+    return bounds[bounds.size() - 1] - bounds[bounds.size() - 2];
+  };
+  CHECK(last(28, 8) == 7);  // four would do
+  CHECK(last(30, 8) == 9);
+  CHECK(last(36, 16) == 6);
+  CHECK(last(30, 16) == 15);
+}
+
+TEST_CASE("Megatron-LM shares layers out evenly or not at all", "[partition]") {
+  CHECK(megatron_layers(32, 4, {}) == std::vector{8, 8, 8, 8});
+  CHECK_FALSE(megatron_layers(30, 4, {}));
+  CHECK(megatron_layers(30, 4, {.account_for_embedding = true, .account_for_loss = true}) ==
+        std::vector{7, 8, 8, 7});
+  CHECK(megatron_layers(31, 4, {.account_for_embedding = true}) == std::vector{7, 8, 8, 8});
+  CHECK(megatron_layers(30, 4, {.first = 6, .last = 8}) == std::vector{6, 8, 8, 8});
+  CHECK_FALSE(megatron_layers(30, 4, {.first = 31}));
+  CHECK(megatron_layers(8, 2, {.first = 3, .last = 5}) == std::vector{3, 5});
+  CHECK_FALSE(megatron_layers(8, 2, {.first = 3, .last = 4}));
+}
+
+TEST_CASE("launch scripts cut by their rule, whatever the layers cost", "[partition]") {
+  std::vector<LayerCost> costs;
+  for (int layer = 0; layer < 10; ++layer) costs.push_back(layer_cost((layer + 1) * 1ms, 2ms));
+  Problem problem = problem_of(profile_of(costs), cluster_of({{4, {}}}), 8, {1});
+  problem.straight = true;
+  for (int layer = 0; layer < 10; ++layer) {
+    problem.profile.model.layers[static_cast<std::size_t>(layer)].parameters = layer < 5 ? 2 : 6;
+  }
+  const auto cuts_of = [&](std::string_view name, const std::string& argument = {}) {
+    SearchControl control;
+    control.argument = argument;
+    const SearchResult result = find_strategy(name).search(problem, control);
+    Bounds cuts{0};
+    for (const Stage& stage : result.plans.at(0).plan.stages) cuts.push_back(stage.layers.end);
+    return cuts;
+  };
+  CHECK(cuts_of("deepspeed-uniform") == Bounds{0, 3, 6, 8, 10});
+  CHECK(cuts_of("galvatron") == Bounds{0, 2, 4, 6, 10});
+  CHECK(cuts_of("deepspeed-parameters") == partition_balanced({2, 2, 2, 2, 2, 6, 6, 6, 6, 6}, 4));
+  CHECK(cuts_of("deepspeed-type", "layer[0-3]$") ==
+        partition_balanced({1, 1, 1, 1, 0, 0, 0, 0, 0, 0}, 4));
+  CHECK_THROWS_WITH(cuts_of("deepspeed-type", "("),
+                    ContainsSubstring("is not a regular expression"));
+  CHECK_THROWS_WITH(cuts_of("deepspeed-type", "lstm"),
+                    ContainsSubstring("no layer's kind or name"));
+}
+
+TEST_CASE("launch scripts never cost less than the exact search", "[partition]") {
+  for (std::uint32_t seed = 0; seed < 30; ++seed) {
+    Problem problem = random_problem(seed, {});
+    problem.min_layers_per_stage = 1;
+    const SearchResult exact = search_exact(problem, {});
+    if (exact.plans.empty()) continue;
+    for (const std::string_view name : {"deepspeed-uniform", "megatron", "galvatron"}) {
+      const SearchResult theirs = find_strategy(name).search(problem, {});
+      if (theirs.plans.empty() || !theirs.plans.front().prediction) continue;
+      const Prediction& prediction = *theirs.plans.front().prediction;
+      if (!prediction.fits) continue;
+      INFO(name);
+      CHECK(exact.plans.front().prediction->step <= prediction.step);
+    }
+  }
+}
