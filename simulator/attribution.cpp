@@ -24,6 +24,11 @@ struct Run {
   std::vector<Attribution> devices;  ///< work only
 };
 
+Duration& part_of(Attribution& device, Op op) {
+  if (op == Op::update) return device.optimizer;
+  return op == Op::recompute ? device.recompute : device.compute;
+}
+
 Run run(const Program& program, const CompiledProgram& compiled, const Costs& costs) {
   const WorkTimes times = compiled.times(costs);
   Run result{.step = {}, .devices = std::vector<Attribution>(at(program.devices))};
@@ -32,12 +37,32 @@ Run run(const Program& program, const CompiledProgram& compiled, const Costs& co
     result.step = std::max(result.step, times.end[at(i)]);
     if (!counts(work, i)) continue;
     Attribution& device = result.devices[at(program.chunks[at(work.chunk)].device)];
-    Duration& part = work.instruction.op == Op::update      ? device.optimizer
-                     : work.instruction.op == Op::recompute ? device.recompute
-                                                            : device.compute;
-    part += times.end[at(i)] - times.start[at(i)];
+    part_of(device, work.instruction.op) += times.end[at(i)] - times.start[at(i)];
   }
   return result;
+}
+
+Run run(const Program& program, const Costs& costs, const Environment& environment) {
+  const EventRun events = run_events(program, costs, environment);
+  Run result{.step = step_time(events.timeline),
+             .devices = std::vector<Attribution>(at(program.devices))};
+  std::vector<Duration> counted(at(program.devices), Duration::min());  // until when
+  for (const Span& span : events.timeline.spans) {
+    Duration& until = counted[at(span.device)];
+    if (span.lane != Lane::compute || span.end <= until) continue;  // half of a fused pair
+    part_of(result.devices[at(span.device)], span.instruction.op) +=
+        span.end - std::max(span.start, until);
+    until = span.end;
+  }
+  for (std::size_t device = 0; device < result.devices.size(); ++device) {
+    Attribution& part = result.devices[device];
+    part.waiting_memory = std::min(events.waiting_for_memory[device], result.step - total(part));
+  }
+  return result;
+}
+
+Duration idle_of(const Run& run, std::size_t device) {
+  return run.step - total(run.devices[device]);
 }
 
 Costs with_free_messages(const Program& program, Costs costs) {
@@ -125,9 +150,34 @@ std::vector<Attribution> attribution(const Program& program, const Costs& costs)
   for (std::size_t device = 0; device < devices.size(); ++device) {
     Attribution& part = devices[device];
     const Duration idle = without_messages.step - total(part);
-    part.fill_drain = std::min(idle, equal.step - total(equal.devices[device]));
+    part.fill_drain = std::min(idle, idle_of(equal, device));
     part.imbalance = idle - part.fill_drain;
     part.exposed_communication = given.step - without_messages.step;
+  }
+  return devices;
+}
+
+std::vector<Attribution> attribution(const Program& program, const Costs& costs,
+                                     const Environment& environment) {
+  const Costs free = with_free_messages(program, costs);
+  Environment roomy = environment;
+  roomy.memory_limits.clear();
+  Environment unshared = roomy;
+  unshared.network = {};
+  Environment even = unshared;
+  even.stops.clear();
+  even.factors = {};
+  const Run given = run(program, costs, environment);
+  const Run without_messages = run(program, free, unshared);
+  const Run equal = run(program, with_equal_devices(program, free), even);
+  const Duration exposed = run(program, costs, roomy).step - without_messages.step;
+  std::vector<Attribution> devices = given.devices;
+  for (std::size_t device = 0; device < devices.size(); ++device) {
+    Attribution& part = devices[device];
+    const auto left = [&] { return given.step - total(part); };
+    part.fill_drain = std::min({left(), idle_of(without_messages, device), idle_of(equal, device)});
+    part.exposed_communication = std::clamp(exposed, Duration{0}, left());
+    part.imbalance = left();
   }
   return devices;
 }

@@ -14,12 +14,19 @@
 // than the one before by removing messages, as every time is a maximum of sums of costs; but equal
 // devices may be slower than the given ones (when the devices that the step passes most often are
 // the fast ones): then fill and drain is all that is idle in the second run.
+//
+// Under other conditions than the clock's (`Environment`) the event engine makes these runs, the
+// first one once more without memory limits. What a device waited for memory is measured in the run
+// as it is; of the rest of its idle time come fill and drain, exposed communication, imbalance,
+// each as above as far as something is left: one wait may be for memory and for a message, and what
+// a device waits for another one's memory is imbalance. A stopped or slowed device is one of the
+// unequal ones, and work that takes longer meanwhile counts as work.
 
 #pragma once
 
 #include <vector>
 
-#include "simulator/simulate.hpp"
+#include "simulator/events.hpp"
 
 namespace stagecraft {
 
@@ -31,7 +38,7 @@ struct Attribution {
   Duration fill_drain{0};  ///< idle in the order of work itself: equal devices, free messages
   Duration imbalance{0};   ///< idle because devices have unequal work
   Duration exposed_communication{0};  ///< the step would be this much shorter with free messages
-  Duration waiting_memory{0};         ///< idle until memory was free; the clock knows no limits: 0
+  Duration waiting_memory{0};  ///< its next forward was ready but for memory; without limits 0
   bool operator==(const Attribution&) const = default;
 };
 
@@ -39,5 +46,8 @@ Duration total(const Attribution& attribution);
 
 /// Per device, of one iteration. Throws as `simulate` does.
 std::vector<Attribution> attribution(const Program& program, const Costs& costs);
+/// The same under these conditions. Throws as `run_events` does.
+std::vector<Attribution> attribution(const Program& program, const Costs& costs,
+                                     const Environment& environment);
 
 }  // namespace stagecraft

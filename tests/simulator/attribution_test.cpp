@@ -100,5 +100,69 @@ TEST_CASE("Attribution adds up to the step and is nowhere negative, whatever the
   }
 }
 
+TEST_CASE("Under the clock's own conditions attribution is the clock's") {
+  Random random(22);
+  for (int i = 0; i < 30; ++i) {
+    const Schedule schedule = random_schedule(random);
+    const Program program = lower(schedule, random_options(random, schedule));
+    const Costs costs = random_costs(random, program);
+    REQUIRE(attribution(program, costs, {}) == attribution(program, costs));
+  }
+}
+
+TEST_CASE("A forward that waits until a result is sent waits for memory") {
+  // Device 0 has room for two results, and keeps each for the 50 ms it takes to send: the third
+  // forward waits from 20 to 60 ms. F0 F1 .. F2 | F F F on device 1, then its backwards 10 ms each:
+  // the last message arrives at 160 ms, the last backward of device 0 ends 50 ms later.
+  LowerOptions options;
+  options.memory = {{{.output = 100}}, {{.output = 0}}};
+  const Program program = lower(gpipe({.devices = 2, .microbatches = 3}), options);
+  Costs costs = uniform(program, chunk_costs(10ms, 10ms));
+  costs.channels[0].occupancy = 50ms;
+  const std::vector<Attribution> devices =
+      attribution(program, costs, {.memory_limits = {200, 1000}});
+  for (const Attribution& device : devices) {
+    CHECK(total(device) == 210ms);
+    CHECK(device.compute == 60ms);
+    CHECK(device.fill_drain == 20ms);
+    CHECK(device.imbalance == Duration{0});
+  }
+  CHECK(devices[0].waiting_memory == 40ms);
+  CHECK(devices[1].waiting_memory == Duration{0});
+  CHECK(devices[0].exposed_communication == 90ms);  // of 130 ms, the first 40 waited for memory
+  CHECK(devices[1].exposed_communication == 130ms);
+}
+
+TEST_CASE("Attribution adds up to the step under all conditions") {
+  Random random(23);
+  int waited = 0;
+  for (int i = 0; i < 60; ++i) {
+    const Schedule schedule = random_schedule(random);
+    const Program program = lower(schedule, random_options(random, schedule));
+    const Costs costs = random_costs(random, program);
+    Environment environment;
+    environment.slow_down = {0, random.below(200), random.below(200), random.below(200)};
+    environment.stops = {{0, Duration{random.below(50)}, Duration{random.below(50)}}};
+    for (const MemoryPeak& peak : memory_peaks(simulate(program, costs))) {
+      environment.memory_limits.push_back(peak.bytes * random.between(90, 100) / 100);
+    }
+    try {
+      const Duration step = step_time(simulate_events(program, costs, environment));
+      for (const Attribution& device : attribution(program, costs, environment)) {
+        REQUIRE(total(device) == step);
+        for (const Duration part :
+             {device.compute, device.recompute, device.optimizer, device.fill_drain,
+              device.imbalance, device.exposed_communication, device.waiting_memory}) {
+          REQUIRE(part >= Duration{0});
+        }
+        waited += device.waiting_memory > Duration{0} ? 1 : 0;
+      }
+    } catch (const Error& error) {
+      REQUIRE(error.kind() == ErrorKind::check);  // too little memory for this order
+    }
+  }
+  CHECK(waited > 0);
+}
+
 }  // namespace
 }  // namespace stagecraft
