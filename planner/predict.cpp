@@ -246,7 +246,10 @@ bool fits_limits(const Prediction& prediction) {
 }  // namespace
 
 Prediction predict(const Plan& plan, const Compiled& compiled) {
-  const Timeline timeline = simulate(compiled.program, compiled.costs);
+  return predict(plan, compiled, simulate(compiled.program, compiled.costs));
+}
+
+Prediction predict(const Plan& plan, const Compiled& compiled, const Timeline& timeline) {
   Prediction prediction;
   prediction.step = step_time(timeline);
   prediction.bubble = bubble(timeline);

@@ -53,5 +53,7 @@ struct Prediction {
 /// Simulates one iteration. A plan that does not fit is predicted all the same, with `fits` false.
 Prediction predict(const Plan& plan, const Profile& profile, const Cluster& cluster);
 Prediction predict(const Plan& plan, const Compiled& compiled);
+/// Of a simulation under other conditions.
+Prediction predict(const Plan& plan, const Compiled& compiled, const Timeline& timeline);
 
 }  // namespace stagecraft

@@ -54,6 +54,15 @@ Quantity read_quantity(std::string_view flag, Quantity (*parse)(std::string_view
   }
 }
 
+template <class Quantity>
+std::vector<Quantity> read_list(std::string_view flag,
+                                Quantity (*read)(std::string_view, std::string_view),
+                                std::string_view text) {
+  std::vector<Quantity> list;
+  for (const std::string& word : read_words(flag, text)) list.push_back(read(flag, word));
+  return list;
+}
+
 }  // namespace
 
 std::vector<std::string> read_words(std::string_view flag, std::string_view text) {
@@ -74,7 +83,11 @@ Bytes read_bytes(std::string_view flag, std::string_view text) {
   return read_quantity(flag, parse_bytes, text);
 }
 
-double read_percent(std::string_view flag, const std::string& text) {
+Bandwidth read_bandwidth(std::string_view flag, std::string_view text) {
+  return read_quantity(flag, parse_bandwidth, text);
+}
+
+double read_percent(std::string_view flag, const std::string& text, double most) {
   std::size_t used = 0;
   double value = -1;
   try {
@@ -82,18 +95,23 @@ double read_percent(std::string_view flag, const std::string& text) {
   } catch (const std::exception&) {
     used = 0;
   }
-  if (used == 0 || text.substr(used) != "%" || !(value >= 0 && value <= 100)) {
-    fail_usage(flag, ": expected a percentage from 0% to 100%, found \"", text, "\"");
+  if (used == 0 || text.substr(used) != "%" || !(value >= 0 && value <= most)) {
+    fail_usage(flag, ": expected a percentage from 0% to ", static_cast<std::int64_t>(most),
+               "%, found \"", text, "\"");
   }
   return value / 100;
 }
 
 std::vector<Duration> read_durations(std::string_view flag, std::string_view text) {
-  std::vector<Duration> durations;
-  for (const std::string& word : read_words(flag, text)) {
-    durations.push_back(read_duration(flag, word));
-  }
-  return durations;
+  return read_list(flag, read_duration, text);
+}
+
+std::vector<Bytes> read_byte_list(std::string_view flag, std::string_view text) {
+  return read_list(flag, read_bytes, text);
+}
+
+std::vector<Bandwidth> read_bandwidths(std::string_view flag, std::string_view text) {
+  return read_list(flag, read_bandwidth, text);
 }
 
 std::vector<std::int64_t> read_integers(std::string_view flag, std::string_view text,

@@ -11,8 +11,10 @@
 
 namespace stagecraft {
 
-/// Comma-separated durations; `flag` names the option in errors (kind usage).
+/// Comma-separated quantities; `flag` names the option in errors (kind usage).
 std::vector<Duration> read_durations(std::string_view flag, std::string_view text);
+std::vector<Bytes> read_byte_list(std::string_view flag, std::string_view text);
+std::vector<Bandwidth> read_bandwidths(std::string_view flag, std::string_view text);
 /// Comma-separated integers and ranges, each in [least, most]; ascending ranges include their end
 /// when they hit it.
 std::vector<std::int64_t> read_integers(std::string_view flag, std::string_view text,
@@ -23,8 +25,9 @@ std::vector<int> read_small_integers(std::string_view flag, std::string_view tex
 /// One quantity.
 Duration read_duration(std::string_view flag, std::string_view text);
 Bytes read_bytes(std::string_view flag, std::string_view text);
-/// "90%" as 0.9, from 0% to 100%.
-double read_percent(std::string_view flag, const std::string& text);
+Bandwidth read_bandwidth(std::string_view flag, std::string_view text);
+/// "90%" as 0.9, from 0% to `most` (in per cent).
+double read_percent(std::string_view flag, const std::string& text, double most = 100);
 /// Comma-separated words.
 std::vector<std::string> read_words(std::string_view flag, std::string_view text);
 

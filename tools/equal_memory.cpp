@@ -23,25 +23,33 @@ struct Row {
   ScheduleSetting setting;
   Timeline timeline;
   Duration step{0};
-  double held = 0;               ///< microbatches
-  std::int64_t latencies = 0;    ///< that the step contains
-  std::optional<Error> refusal;  ///< instead of all the rest
+  double held = 0;                        ///< microbatches
+  std::optional<std::int64_t> latencies;  ///< that the step contains; of the clock
+  std::optional<Error> refusal;           ///< instead of all the rest
 };
 
-Row measured(ScheduleSetting setting, const ScenarioOptions& options) {
-  const Scenario scenario = scenario_of(std::move(setting), options);
+/// What the user asked for.
+struct Question {
+  const ScenarioOptions& scenario;
+  const ConditionOptions& conditions;
+};
+
+Row measured(ScheduleSetting setting, const Question& question) {
+  const Scenario scenario = scenario_of(std::move(setting), question.scenario);
+  const auto environment = environment_of(question.conditions, scenario);
   Row row{.setting = scenario.setting,
-          .timeline = simulate(scenario.program, scenario.costs),
+          .timeline = run_under(environment, scenario.program, scenario.costs).timeline,
           .step = {},
           .held = microbatches_held(scenario.setting.kind->generate(scenario.setting.shape)),
-          .latencies = latencies_in_step(scenario.program, scenario.costs),
+          .latencies = {},
           .refusal = {}};
+  if (!environment) row.latencies = latencies_in_step(scenario.program, scenario.costs);
   row.step = step_time(row.timeline);
   return row;
 }
 
 /// The fastest variant that fits, the smaller of equally fast ones; else the smallest.
-Row best_variant(const ScheduleSetting& setting, const ScenarioOptions& options, int limit) {
+Row best_variant(const ScheduleSetting& setting, const Question& question, int limit) {
   std::optional<Row> best;
   std::optional<Error> refusal;
   const auto rank = [&](const Row& row) {
@@ -50,7 +58,7 @@ Row best_variant(const ScheduleSetting& setting, const ScenarioOptions& options,
   };
   for (const ScheduleShape& shape : variants(*setting.kind, setting.shape, limit)) {
     try {
-      Row row = measured({.kind = setting.kind, .shape = shape}, options);
+      Row row = measured({.kind = setting.kind, .shape = shape}, question);
       if (!best || rank(row) < rank(*best)) best = std::move(row);
     } catch (const Error& error) {
       if (!refusal) refusal = error;
@@ -92,7 +100,7 @@ ordered_json row_json(const Row& row, int limit) {
   if (shape.in_flight) json["in_flight"] = *shape.in_flight;
   json["fits"] = row.held <= limit;
   json["microbatches_held"] = row.held;
-  json["latencies_in_step"] = row.latencies;
+  if (row.latencies) json["latencies_in_step"] = *row.latencies;
   json.update(timeline_json(row.timeline));
   return json;
 }
@@ -107,7 +115,7 @@ std::vector<std::string> cells(const Row& row, int limit) {
           percent(span_bubble(row.timeline)),
           fmt::format("{:.4g}", row.held),
           std::to_string(messages(row.timeline)),
-          fmt::format("{} x", row.latencies),
+          row.latencies ? fmt::format("{} x", *row.latencies) : "-",
           row.held <= limit ? "yes" : "no"};
 }
 
@@ -131,6 +139,7 @@ void print(Console& console, const std::vector<Row>& rows, int limit) {
 }  // namespace
 
 int compare_schedules(Console& console, const ScenarioOptions& options,
+                      const ConditionOptions& conditions,
                       std::optional<int> microbatches_in_flight) {
   const std::vector<ScheduleSetting> settings = settings_of(options, console);
   const int limit = microbatches_in_flight.value_or(settings.front().shape.devices);
@@ -140,7 +149,7 @@ int compare_schedules(Console& console, const ScenarioOptions& options,
       fail_usage("compare tries schedules in several shapes, but ", name_of(setting),
                  " is a file; give names of stagecraft schedule list");
     }
-    rows.push_back(best_variant(setting, options, limit));
+    rows.push_back(best_variant(setting, {options, conditions}, limit));
   }
   const auto rank = [limit](const Row& row) {
     return std::tuple(row.refusal.has_value(), row.held > limit, row.step, row.held);

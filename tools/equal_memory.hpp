@@ -14,6 +14,7 @@ namespace stagecraft {
 /// one that has no variant within it is shown with its smallest. Returns the exit code. Throws
 /// Error (usage) if no schedule takes the shape.
 int compare_schedules(Console& console, const ScenarioOptions& options,
+                      const ConditionOptions& conditions,
                       std::optional<int> microbatches_in_flight);
 
 }  // namespace stagecraft

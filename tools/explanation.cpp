@@ -61,8 +61,9 @@ std::string place_of(const CriticalRun& run, bool unicode) {
 
 /// Where the path stays longest.
 std::string longest_stay(const Explanation& explanation) {
+  if (!explanation.path) return fmt::format("step {}", format_duration(explanation.step));
   std::map<std::string, Duration> stays;
-  for (const CriticalRun& run : explanation.path.runs) {
+  for (const CriticalRun& run : explanation.path->runs) {
     const std::string place = run.peer ? "messages" : fmt::format("device {}", run.device);
     stays[place] += run.time;
   }
@@ -93,16 +94,25 @@ std::string idle_sentence(const Explanation& explanation) {
 
 }  // namespace
 
-Explanation explain(const Program& program, const Costs& costs) {
-  Explanation explanation{
-      .step = {}, .path = critical_path(program, costs), .devices = attribution(program, costs)};
+Explanation explain(const Program& program, const Costs& costs,
+                    const std::optional<Environment>& environment) {
+  Explanation explanation;
+  if (environment) {
+    explanation.devices = attribution(program, costs, *environment);
+  } else {
+    explanation.path = critical_path(program, costs);
+    explanation.devices = attribution(program, costs);
+  }
   if (!explanation.devices.empty()) explanation.step = total(explanation.devices.front());
   return explanation;
 }
 
 void add_explanation(ordered_json& result, const Explanation& explanation) {
-  ordered_json path = ordered_json::array();
-  for (const CriticalRun& run : explanation.path.runs) path.push_back(run_json(run));
+  if (explanation.path) {
+    ordered_json path = ordered_json::array();
+    for (const CriticalRun& run : explanation.path->runs) path.push_back(run_json(run));
+    result["critical_path"] = std::move(path);
+  }
   ordered_json devices = ordered_json::array();
   for (std::size_t i = 0; i < explanation.devices.size(); ++i) {
     ordered_json device{{"device", i}};
@@ -111,7 +121,6 @@ void add_explanation(ordered_json& result, const Explanation& explanation) {
     }
     devices.push_back(std::move(device));
   }
-  result["critical_path"] = std::move(path);
   result["attribution"] = std::move(devices);
 }
 

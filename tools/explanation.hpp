@@ -3,6 +3,7 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,13 +16,15 @@ namespace stagecraft {
 /// Why a program takes as long as it does.
 struct Explanation {
   Duration step{0};
-  CriticalPath path;
+  std::optional<CriticalPath> path;  ///< of the clock; the event engine knows none
   std::vector<Attribution> devices;
 };
 
-Explanation explain(const Program& program, const Costs& costs);
+/// On the fast clock without an environment.
+Explanation explain(const Program& program, const Costs& costs,
+                    const std::optional<Environment>& environment = {});
 
-/// critical_path[] and attribution[].
+/// critical_path[] (if there is one) and attribution[].
 void add_explanation(nlohmann::ordered_json& result, const Explanation& explanation);
 
 /// What the step would be if one thing took longer, and with room for one more microbatch.

@@ -46,18 +46,18 @@ std::vector<Column> columns_for(const std::vector<Outcome>& outcomes) {
            [](const Outcome& o) { return std::to_string(o.setting.shape.microbatches); }},
           {">step", true,
            [](const Outcome& o) {
-             return o.refusal ? std::string("refused") : format_duration(step_time(o.timeline));
+             return o.refusal ? std::string("refused") : format_duration(step_time(o.run.timeline));
            }},
           {">per microbatch", true,
            [](const Outcome& o) {
              const int microbatches = std::max(1, o.setting.shape.microbatches);
-             return numbers_only(o, format_duration(step_time(o.timeline) / microbatches));
+             return numbers_only(o, format_duration(step_time(o.run.timeline) / microbatches));
            }},
           {">bubble", true,
-           [](const Outcome& o) { return numbers_only(o, percent(bubble(o.timeline))); }},
+           [](const Outcome& o) { return numbers_only(o, percent(bubble(o.run.timeline))); }},
           {">most in flight", true,
            [](const Outcome& o) {
-             return numbers_only(o, std::to_string(most_in_flight(o.timeline)));
+             return numbers_only(o, std::to_string(most_in_flight(o.run.timeline)));
            }},
           {">jittered mean", jittered,
            [](const Outcome& o) { return o.jittered ? format_duration(o.jittered->mean) : "-"; }},
@@ -75,6 +75,15 @@ void add_jitter(ordered_json& result, const std::optional<Summary>& steps) {
                       {"p99_ns", steps->p99.count()}};
 }
 
+void add_conditions(ordered_json& result, const EventRun& run) {
+  const std::vector<Duration>& waits = run.waiting_for_memory;
+  const auto takes_time = [](Duration wait) { return wait > Duration{0}; };
+  if (std::any_of(waits.begin(), waits.end(), takes_time)) {
+    result["waiting_for_memory_ns"] = nanoseconds(waits);
+  }
+  if (!run.stranded.empty()) result["stranded"] = run.stranded;
+}
+
 ordered_json outcome_json(const Outcome& outcome) {
   ordered_json result = setting_json(outcome.setting);
   if (outcome.refusal) {
@@ -82,9 +91,13 @@ ordered_json outcome_json(const Outcome& outcome) {
     return result;
   }
   if (!outcome.link_policy.empty()) result["link_policy"] = outcome.link_policy;
-  result.update(timeline_json(outcome.timeline));
+  result.update(timeline_json(outcome.run.timeline));
   if (outcome.steady_step) result["steady_step_ns"] = outcome.steady_step->count();
   add_jitter(result, outcome.jittered);
+  if (takes_memory(outcome.run.timeline)) {
+    add_memory(result, memory_peaks(outcome.run.timeline));
+  }
+  add_conditions(result, outcome.run);
   if (outcome.explanation) add_explanation(result, *outcome.explanation);
   return result;
 }

@@ -18,7 +18,7 @@ namespace stagecraft {
 struct Outcome {
   ScheduleSetting setting;
   std::string link_policy;                 ///< empty: asynchronous
-  Timeline timeline;                       ///< of one iteration
+  EventRun run;                            ///< of one iteration
   std::optional<Duration> steady_step;     ///< of one further iteration
   std::optional<Summary> jittered;         ///< steps of many samples
   std::optional<Explanation> explanation;  ///< takes as long as simulating: only where it is shown
@@ -27,6 +27,9 @@ struct Outcome {
 
 /// jitter: {mean_ns, p50_ns, p95_ns, p99_ns}; nothing without.
 void add_jitter(nlohmann::ordered_json& result, const std::optional<Summary>& steps);
+
+/// waiting_for_memory_ns[] and stranded[], where anything waits or is.
+void add_conditions(nlohmann::ordered_json& result, const EventRun& run);
 
 /// The setting, and the fields of `simulate` or `refused`.
 nlohmann::ordered_json outcome_json(const Outcome& outcome);

@@ -29,6 +29,12 @@ ordered_json timeline_json(const Timeline& timeline) {
           {"sends_backward", messages_sent(timeline, Op::send_gradient)}};
 }
 
+bool takes_memory(const Timeline& timeline) {
+  const std::vector<MemoryPeak> peaks = memory_peaks(timeline);
+  return std::any_of(peaks.begin(), peaks.end(),
+                     [](const MemoryPeak& peak) { return peak.bytes > 0; });
+}
+
 void add_memory(ordered_json& result, const std::vector<MemoryPeak>& peaks) {
   ordered_json bytes = ordered_json::array();
   ordered_json memory = ordered_json::array();

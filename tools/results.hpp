@@ -18,6 +18,8 @@ nlohmann::ordered_json nanoseconds(const std::vector<Duration>& durations);
 /// step_ns, span_ns[], busy_ns[], bubble, span_bubble, peak_in_flight[], peak_in_flight_weight[],
 /// sends_forward[], sends_backward[].
 nlohmann::ordered_json timeline_json(const Timeline& timeline);
+/// Whether anything on it takes memory.
+bool takes_memory(const Timeline& timeline);
 /// peak_memory_bytes[] and memory[] by category at the peak.
 void add_memory(nlohmann::ordered_json& result, const std::vector<MemoryPeak>& peaks);
 

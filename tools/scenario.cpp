@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "profiles/error.hpp"
 #include "simulator/check.hpp"
@@ -15,17 +16,16 @@ namespace {
 
 constexpr int most_microbatches = 10'000'000;
 
-/// One duration is a device's (each of its virtual stages takes its share); a list gives each stage
+/// One quantity is a device's (each of its virtual stages takes its share); a list gives each stage
 /// its own.
-std::vector<Duration> per_stage(std::string_view flag, const std::string& text,
+template <class Quantity>
+std::vector<Quantity> per_stage(std::string_view flag, std::vector<Quantity> given,
                                 const ScheduleShape& shape) {
-  const std::vector<Duration> given = read_durations(flag, text);
   const auto stages = static_cast<std::size_t>(shape.devices * shape.virtual_stages);
   if (given.size() == stages && stages > 1) return given;
   if (given.size() != 1)
-    fail_usage(flag, ": expected one duration or ", stages, " (one per stage), found ",
-               given.size());
-  return std::vector<Duration>(stages, given.front() / shape.virtual_stages);
+    fail_usage(flag, ": expected one value or ", stages, " (one per stage), found ", given.size());
+  return std::vector<Quantity>(stages, given.front() / shape.virtual_stages);
 }
 
 /// Are backwards given in halves? Throws unless they are given in exactly one way, or, for what
@@ -56,14 +56,15 @@ std::vector<ChunkCosts> stage_costs(const ScenarioOptions& options,
   std::vector<ChunkCosts> costs(static_cast<std::size_t>(shape.devices * shape.virtual_stages));
   const auto fill = [&](Duration ChunkCosts::*member, std::string_view flag,
                         const std::string& text) {
-    const std::vector<Duration> values = per_stage(flag, text, shape);
+    const std::vector<Duration> values = per_stage(flag, read_durations(flag, text), shape);
     for (std::size_t s = 0; s < costs.size(); ++s) costs[s].*member = values[s];
   };
   fill(&ChunkCosts::forward, "--forward", options.forward);
   fill(&ChunkCosts::recompute, "--forward", options.forward);
   if (!trains) return costs;
   if (!options.fused.empty()) {
-    const std::vector<Duration> values = per_stage("--fused", options.fused, shape);
+    const std::vector<Duration> values =
+        per_stage("--fused", read_durations("--fused", options.fused), shape);
     for (std::size_t s = 0; s < costs.size(); ++s) costs[s].fused = values[s];
   }
   if (!split) {
@@ -116,6 +117,69 @@ void require_halves(const ScenarioOptions& options, const ScheduleSetting& setti
              "instead of --backward");
 }
 
+/// Bytes of each stage, if any are given; what a message carries is kept at both of its ends.
+void add_memory(const ScenarioOptions& options, const ScheduleSetting& setting,
+                const Schedule& schedule, LowerOptions& lowering) {
+  if (options.message.empty() && options.activations.empty()) return;
+  const auto stages = static_cast<std::size_t>(schedule.stages);
+  const auto in_pipe = static_cast<std::size_t>(stages_per_pipe(schedule));
+  std::vector<Bytes> saved(in_pipe, 0);
+  if (!options.activations.empty()) {
+    saved = per_stage("--activations", read_byte_list("--activations", options.activations),
+                      setting.shape);
+  }
+  const Bytes message =
+      options.message.empty() ? 0 : read_bytes("--message", options.message) / schedule.parts;
+  for (std::size_t s = 0; s < stages; ++s) {
+    const Bytes kept = saved[s % saved.size()] / schedule.parts;
+    const bool is_first = s % in_pipe == 0, is_last = (s + 1) % in_pipe == 0;
+    lowering.boundary.push_back(is_last ? 0 : message);
+    lowering.memory.push_back({{.saved = kept,
+                                .saved_for_weight = kept,
+                                .input = is_first ? 0 : message,
+                                .output = is_last ? 0 : message}});
+  }
+}
+
+/// Generic devices; with two bandwidths in nodes.
+Cluster cluster_for(const ScenarioOptions& options, int devices) {
+  Cluster cluster{.name = "flags",
+                  .kinds = {builtin_device_kind("generic")},
+                  .devices = {},
+                  .levels = {},
+                  .overrides = {}};
+  std::vector<Bandwidth> bandwidths{Bandwidth::unlimited()};
+  if (!options.bandwidth.empty()) {
+    if (options.message.empty())
+      fail_usage("--bandwidth needs --message SIZE, what each message carries");
+    bandwidths = read_bandwidths("--bandwidth", options.bandwidth);
+  }
+  const bool nested = bandwidths.size() == 2;
+  if (bandwidths.size() > 2 || nested != options.devices_per_node.has_value()) {
+    fail_usage("--bandwidth: expected one rate, or two (between nodes, inside) together with ",
+               "--devices-per-node N");
+  }
+  const int inner = options.devices_per_node.value_or(1);
+  const auto level = [&](int count, Bandwidth bandwidth) {
+    return Level{.count = count, .link = {.point_to_point = bandwidth, .collective = bandwidth}};
+  };
+  cluster.levels.push_back(level((devices + inner - 1) / inner, bandwidths.front()));
+  if (nested) cluster.levels.push_back(level(inner, bandwidths.back()));
+  cluster.devices.assign(static_cast<std::size_t>((devices + inner - 1) / inner * inner), 0);
+  return cluster;
+}
+
+void add_occupancy(const Program& program, const Cluster& cluster, Costs& costs) {
+  const auto device = [&](int chunk) {
+    return program.chunks[static_cast<std::size_t>(chunk)].device;
+  };
+  for (std::size_t i = 0; i < program.channels.size(); ++i) {
+    const Channel& channel = program.channels[i];
+    const Link link = link_between(cluster, device(channel.from), device(channel.to));
+    costs.channels[i].occupancy = transfer_time(channel.bytes, link.point_to_point);
+  }
+}
+
 /// A file's ranks and stages as a shape, so that durations of devices mean the same as elsewhere.
 ScheduleSetting setting_of_file(Console& console, const std::string& path,
                                 const ShapeOptions& shape_options) {
@@ -163,6 +227,18 @@ void declare_scenario(CLI::App& app, ScenarioOptions& options) {
       ->type_name("D");
   app.add_option("--transfer", options.transfer, "Latency of each message between devices (0)")
       ->type_name("D");
+  app.add_option("--message", options.message, "What each message of a microbatch carries (0B)")
+      ->type_name("SIZE");
+  app.add_option("--bandwidth", options.bandwidth,
+                 "Of a device's link, or between nodes and inside; a message occupies its link "
+                 "(unlimited)")
+      ->type_name("RATE[,RATE]");
+  app.add_option("--devices-per-node", options.devices_per_node, "With two bandwidths")
+      ->type_name("N")
+      ->check(CLI::Range(1, most_devices));
+  app.add_option("--activations", options.activations,
+                 "What one microbatch's forward leaves on a device, or one per stage (0B)")
+      ->type_name("SIZE");
   app.add_option("--recompute", options.recompute, "none or full")
       ->type_name("R")
       ->check(CLI::IsMember({"none", "full"}));
@@ -200,6 +276,14 @@ nlohmann::ordered_json setting_json(const ScheduleSetting& setting) {
   return json;
 }
 
+std::optional<Environment> environment_of(const ConditionOptions& options,
+                                          const Scenario& scenario) {
+  std::vector<int> devices(static_cast<std::size_t>(scenario.program.devices));
+  std::iota(devices.begin(), devices.end(), 0);
+  return environment_of(options, scenario.program, scenario.costs,
+                        {.cluster = scenario.cluster, .devices = devices, .memory_limits = {}});
+}
+
 Scenario scenario_of(ScheduleSetting setting, const ScenarioOptions& options) {
   ScheduleShape& shape = setting.shape;
   const bool halves =
@@ -218,6 +302,7 @@ Scenario scenario_of(ScheduleSetting setting, const ScenarioOptions& options) {
   LowerOptions lowering;
   lowering.recompute.assign(static_cast<std::size_t>(given.schedule.stages),
                             read_recompute(options.recompute));
+  add_memory(options, setting, given.schedule, lowering);
   Program program = lower(given, lowering);
   require_safe(program);
   Costs costs = uniform(program, {}, transfer);
@@ -225,10 +310,13 @@ Scenario scenario_of(ScheduleSetting setting, const ScenarioOptions& options) {
     const auto stage = static_cast<std::size_t>(program.chunks[c].stage);
     costs.chunks[c] = stages[stage % stages.size()];  // copies cost the same
   }
+  Cluster cluster = cluster_for(options, program.devices);
+  add_occupancy(program, cluster, costs);
   return {.setting = std::move(setting),
           .lowering = std::move(lowering),
           .program = std::move(program),
-          .costs = std::move(costs)};
+          .costs = std::move(costs),
+          .cluster = std::move(cluster)};
 }
 
 }  // namespace stagecraft

@@ -5,12 +5,14 @@
 
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "simulator/lower.hpp"
 #include "simulator/simulate.hpp"
 #include "simulator/torch_csv.hpp"
+#include "tools/conditions.hpp"
 #include "tools/console.hpp"
 #include "tools/shape_options.hpp"
 
@@ -24,9 +26,12 @@ struct ScenarioOptions {
   std::string forward, backward, backward_input, backward_weight, fused;
   std::string transfer = "0ns";
   std::string recompute = "none";
+  std::string message, bandwidth, activations;
+  std::optional<int> devices_per_node;
 };
 
-/// --schedule, the flags of its shape, --microbatches and the durations.
+/// --schedule, the flags of its shape, --microbatches, the durations, and what takes memory and
+/// bandwidth.
 void declare_scenario(CLI::App& app, ScenarioOptions& options);
 
 /// One schedule in one shape.
@@ -50,7 +55,12 @@ struct Scenario {
   LowerOptions lowering;
   Program program;
   Costs costs;
+  Cluster cluster;  ///< generic devices with the links that flags give
 };
+
+/// What these flags of conditions mean for it; see `conditions.hpp`.
+std::optional<Environment> environment_of(const ConditionOptions& options,
+                                          const Scenario& scenario);
 
 /// Throws Error (usage) if the schedule refuses the shape or durations are missing.
 Scenario scenario_of(ScheduleSetting setting, const ScenarioOptions& options);

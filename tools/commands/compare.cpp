@@ -8,7 +8,6 @@
 #include "planner/predict.hpp"
 #include "profiles/json.hpp"
 #include "simulator/comparison.hpp"
-#include "simulator/simulate.hpp"
 #include "simulator/trace.hpp"
 #include "tools/arguments.hpp"
 #include "tools/commands.hpp"
@@ -24,6 +23,7 @@ using nlohmann::ordered_json;
 struct CompareArguments {
   std::vector<std::string> files;
   ScenarioOptions scenario;
+  ConditionOptions conditions;
   std::optional<int> microbatches_in_flight;
   std::string memory;
 };
@@ -119,9 +119,19 @@ ordered_json comparison_json(const Comparison& comparison) {
   return result;
 }
 
-int compare_with_trace(Console& console, const std::string& plan_path,
-                       const std::string& trace_path) {
-  const LoadedPlan loaded = load_plan(plan_path);
+/// A plan's timeline under the given conditions.
+Timeline predicted_timeline(const ConditionOptions& conditions, const LoadedPlan& loaded,
+                            const Compiled& compiled) {
+  const Program& program = compiled.program;
+  const auto environment =
+      environment_of(conditions, program, compiled.costs,
+                     {loaded.cluster, compiled.devices, compiled.memory_limits});
+  return run_under(environment, program, compiled.costs).timeline;
+}
+
+int compare_with_trace(Console& console, const CompareArguments& arguments) {
+  const std::string& trace_path = arguments.files[1];
+  const LoadedPlan loaded = load_plan(arguments.files[0]);
   const std::string content = read_file(trace_path);
   console.input(loaded.path, loaded.hash);
   console.input(trace_path, content_hash(content));
@@ -130,7 +140,8 @@ int compare_with_trace(Console& console, const std::string& plan_path,
     console.note("the trace was made from another version of this plan");
   }
   const Compiled compiled = compile(loaded.plan, loaded.profile, loaded.cluster);
-  const Comparison comparison = compare(simulate(compiled.program, compiled.costs), trace.timeline);
+  const Comparison comparison =
+      compare(predicted_timeline(arguments.conditions, loaded, compiled), trace.timeline);
   console.print(comparison_text(comparison, console.unicode()));
   console.result(comparison_json(comparison));
   return 0;
@@ -151,12 +162,14 @@ std::optional<Bytes> limit_of(const std::string& memory) {
 }
 
 /// With a limit, the same for all devices of all plans, or else with those of its cluster.
-PlanRow predict_row(Console& console, const std::string& path, std::optional<Bytes> limit) {
+PlanRow predict_row(Console& console, const ConditionOptions& conditions, const std::string& path,
+                    std::optional<Bytes> limit) {
   LoadedPlan loaded = load_plan(path);
   console.input(loaded.path, loaded.hash);
-  PlanRow row{.path = path,
-              .plan = loaded.plan,
-              .prediction = predict(loaded.plan, loaded.profile, loaded.cluster)};
+  const Compiled compiled = compile(loaded.plan, loaded.profile, loaded.cluster);
+  const Timeline timeline = predicted_timeline(conditions, loaded, compiled);
+  PlanRow row{
+      .path = path, .plan = loaded.plan, .prediction = predict(loaded.plan, compiled, timeline)};
   for (const MemoryPeak& peak : row.prediction.peaks) row.peak = std::max(row.peak, peak.bytes);
   row.fits = limit ? row.peak <= *limit : row.prediction.fits;
   return row;
@@ -182,10 +195,12 @@ void note_unequal(Console& console, const std::vector<PlanRow>& rows) {
 }
 
 /// What fits before what does not, and the fastest first.
-int compare_plans(Console& console, const std::vector<std::string>& paths,
-                  std::optional<Bytes> limit) {
+int compare_plans(Console& console, const CompareArguments& arguments) {
+  const std::optional<Bytes> limit = limit_of(arguments.memory);
   std::vector<PlanRow> rows;
-  for (const std::string& path : paths) rows.push_back(predict_row(console, path, limit));
+  for (const std::string& path : arguments.files) {
+    rows.push_back(predict_row(console, arguments.conditions, path, limit));
+  }
   const auto rank = [](const PlanRow& row) {
     return std::pair(!row.fits, -row.prediction.samples_per_second);
   };
@@ -209,9 +224,9 @@ int compare_files(Console& console, const CompareArguments& arguments) {
   const std::vector<std::string>& files = arguments.files;
   if (files.size() < 2) fail_usage("compare needs a plan and a trace, or several plans");
   const bool second_is_plan = is_plan(Json::read(files[1]));
-  if (second_is_plan) return compare_plans(console, files, limit_of(arguments.memory));
+  if (second_is_plan) return compare_plans(console, arguments);
   if (files.size() > 2) fail_usage("compare takes one plan and one trace, or several plans");
-  return compare_with_trace(console, files[0], files[1]);
+  return compare_with_trace(console, arguments);
 }
 
 }  // namespace
@@ -223,6 +238,7 @@ Action declare_compare(CLI::App& app) {
          "A plan and a trace, or several plans; or leave it out and give --schedule A,B,...")
       ->type_name("PLAN TRACE|PLAN...");
   declare_scenario(app, arguments->scenario);
+  declare_conditions(app, arguments->conditions);
   app.add_option("--memory-in-flight", arguments->microbatches_in_flight,
                  "Of schedules: microbatches each device has memory for (P)")
       ->type_name("K")
@@ -236,7 +252,8 @@ Action declare_compare(CLI::App& app) {
                  "stagecraft compare --help");
     }
     if (arguments->files.empty()) {
-      return compare_schedules(console, arguments->scenario, arguments->microbatches_in_flight);
+      return compare_schedules(console, arguments->scenario, arguments->conditions,
+                               arguments->microbatches_in_flight);
     }
     return compare_files(console, *arguments);
   };

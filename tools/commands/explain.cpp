@@ -8,6 +8,7 @@
 #include "simulator/check.hpp"
 #include "tools/commands.hpp"
 #include "tools/explanation.hpp"
+#include "tools/outcome.hpp"
 #include "tools/results.hpp"
 #include "tools/scenario.hpp"
 
@@ -19,55 +20,88 @@ using nlohmann::ordered_json;
 struct ExplainArguments {
   std::string plan;
   ScenarioOptions scenario;
+  ConditionOptions conditions;
 };
 
-/// `result` says what it is about, `one_more` what memory for one more microbatch would bring.
-void show(Console& console, const Program& program, const Costs& costs, ordered_json result,
-          std::vector<Duration> one_more) {
-  const Timeline timeline = simulate(program, costs);
-  const Explanation explanation = explain(program, costs);
-  const WhatIf what_if{.step = explanation.step,
-                       .effects = sensitivities(program, costs),
-                       .one_more_in_flight = std::move(one_more)};
+/// What is explained.
+struct Subject {
+  const Program& program;
+  const Costs& costs;
+  std::optional<Environment> environment;
+  ordered_json result;             ///< says what it is about
+  std::vector<Duration> one_more;  ///< the step with memory for one more microbatch, per device
+};
+
+/// What follows from the longest chain, which only the clock knows.
+void show_chain(Console& console, const Subject& subject, const Explanation& explanation,
+                ordered_json& result) {
   const bool unicode = console.unicode();
-  console.print(draw(timeline, console.drawing()));
-  console.print(limits_sentence(explanation));
   console.print("\nthe longest chain (rows of one round take turns):\n" +
-                critical_path_table(explanation.path, unicode));
+                critical_path_table(*explanation.path, unicode));
   console.print("\nwhere each device's step goes:\n" +
                 attribution_table(explanation.devices, unicode));
+  const WhatIf what_if{.step = explanation.step,
+                       .effects = sensitivities(subject.program, subject.costs),
+                       .one_more_in_flight = subject.one_more};
   console.print("\nwhat would change it:\n" + effects_table(what_if, unicode));
   console.print(one_more_sentence(what_if));
-  result.update(timeline_json(timeline));
   add_explanation(result, explanation);
   add_what_if(result, what_if);
-  console.result(result);
 }
 
-int explain_plan(Console& console, const std::string& path) {
-  const LoadedPlan loaded = load_plan(path);
+int show(Console& console, const Subject& subject) {
+  const EventRun run = run_under(subject.environment, subject.program, subject.costs);
+  const Explanation explanation = explain(subject.program, subject.costs, subject.environment);
+  console.print(draw(run.timeline, console.drawing()));
+  console.print(limits_sentence(explanation) + remarks_on(run));
+  ordered_json result = subject.result;
+  result.update(timeline_json(run.timeline));
+  add_conditions(result, run);
+  if (explanation.path) {
+    show_chain(console, subject, explanation, result);
+  } else {
+    console.print("\nwhere each device's step goes:\n" +
+                  attribution_table(explanation.devices, console.unicode()));
+    console.note(
+        "what shares, waits or stops has no longest chain; without such flags it is shown");
+    add_explanation(result, explanation);
+  }
+  console.result(result);
+  return 0;
+}
+
+int explain_plan(Console& console, const ExplainArguments& arguments) {
+  const LoadedPlan loaded = load_plan(arguments.plan);
   console.input(loaded.path, loaded.hash);
   const Compiled compiled = compile(loaded.plan, loaded.profile, loaded.cluster);
   require_safe(compiled.program);
   for (const std::string& note : compiled.notes) console.note(note);
-  show(console, compiled.program, compiled.costs, ordered_json::object(), {});
-  return 0;
+  return show(console, {.program = compiled.program,
+                        .costs = compiled.costs,
+                        .environment = environment_of(
+                            arguments.conditions, compiled.program, compiled.costs,
+                            {loaded.cluster, compiled.devices, compiled.memory_limits}),
+                        .result = ordered_json::object(),
+                        .one_more = {}});
 }
 
-int explain_schedule(Console& console, const ScenarioOptions& options) {
-  const std::vector<ScheduleSetting> settings = settings_of(options, console);
+int explain_schedule(Console& console, const ExplainArguments& arguments) {
+  const std::vector<ScheduleSetting> settings = settings_of(arguments.scenario, console);
   if (settings.size() > 1) {
     fail_usage("explain takes one setting, not ", settings.size(),
                "; stagecraft simulate makes sweeps");
   }
-  const Scenario scenario = scenario_of(settings.front(), options);
+  const Scenario scenario = scenario_of(settings.front(), arguments.scenario);
   const ScheduleSetting& setting = scenario.setting;
   std::vector<Duration> one_more;
   if (setting.kind != nullptr && setting.kind->generate == one_f_one_b) {
     one_more = one_more_in_flight(setting.shape, scenario.costs, scenario.lowering);
   }
-  show(console, scenario.program, scenario.costs, setting_json(setting), std::move(one_more));
-  return 0;
+  return show(console, {.program = scenario.program,
+                        .costs = scenario.costs,
+                        .environment = environment_of(arguments.conditions, scenario),
+                        .result = setting_json(setting),
+                        .one_more = std::move(one_more)});
 }
 
 }  // namespace
@@ -77,11 +111,12 @@ Action declare_explain(CLI::App& app) {
   app.add_option("plan", arguments->plan, "A plan; or leave it out and give --schedule")
       ->type_name("PLAN");
   declare_scenario(app, arguments->scenario);
+  declare_conditions(app, arguments->conditions);
   return [arguments](Console& console) {
     if (arguments->plan.empty() == arguments->scenario.schedule.empty())
       fail_usage("explain needs either a PLAN or --schedule NAME; see stagecraft explain --help");
-    return arguments->plan.empty() ? explain_schedule(console, arguments->scenario)
-                                   : explain_plan(console, arguments->plan);
+    return arguments->plan.empty() ? explain_schedule(console, *arguments)
+                                   : explain_plan(console, *arguments);
   };
 }
 

@@ -14,7 +14,6 @@
 #include "simulator/simulate.hpp"
 #include "tools/arguments.hpp"
 #include "tools/commands.hpp"
-#include "tools/link_options.hpp"
 #include "tools/outcome.hpp"
 #include "tools/results.hpp"
 #include "tools/table.hpp"
@@ -28,7 +27,7 @@ using nlohmann::ordered_json;
 struct SimulateArguments {
   std::string plan;
   ScenarioOptions scenario;
-  LinkOptions links;
+  ConditionOptions conditions;
   TimelineFiles files;
   std::string barrier = "on", jitter;
   int iterations = 1;
@@ -37,10 +36,12 @@ struct SimulateArguments {
 };
 
 std::optional<Summary> jittered(const Console& console, const SimulateArguments& arguments,
-                                const Program& program, const Costs& costs) {
+                                const Program& program, const Costs& costs, bool under_conditions) {
   if (arguments.jitter.empty()) return {};
-  if (needs_events(arguments.links))
-    fail_usage("--jitter goes with asynchronous messages; leave --link-policy out");
+  if (under_conditions) {
+    fail_usage("--jitter goes with asynchronous messages on links of their own, and devices that ",
+               "do not slow down, stop or wait for memory; leave these flags out");
+  }
   return summary(jittered_steps(program, costs,
                                 {.instruction = read_percent("--jitter", arguments.jitter),
                                  .samples = arguments.samples,
@@ -49,12 +50,13 @@ std::optional<Summary> jittered(const Console& console, const SimulateArguments&
 
 /// Exact time per further iteration: the difference between the ends of the last two.
 std::optional<Duration> steady_step(const SimulateArguments& arguments, const Program& program,
-                                    const Costs& costs) {
+                                    const Costs& costs,
+                                    const std::optional<Environment>& environment) {
   if (arguments.iterations == 1) return {};
   std::vector<Duration> ends(static_cast<std::size_t>(arguments.iterations), Duration{0});
   const SimulateOptions options{.iterations = arguments.iterations,
                                 .barrier = arguments.barrier == "on"};
-  for (const Span& span : simulate_with(arguments.links, program, costs, options).spans) {
+  for (const Span& span : run_under(environment, program, costs, options).timeline.spans) {
     Duration& end = ends[static_cast<std::size_t>(span.iteration)];
     end = std::max(end, span.end);
   }
@@ -65,15 +67,17 @@ Outcome simulate_setting(const Console& console, const SimulateArguments& argume
                          const ScheduleSetting& setting) {
   const Scenario scenario = scenario_of(setting, arguments.scenario);
   const Program& program = scenario.program;
-  const bool events = needs_events(arguments.links);
+  const Costs& costs = scenario.costs;
+  const auto environment = environment_of(arguments.conditions, scenario);
+  const std::string& policy = arguments.conditions.policy;
   Outcome outcome{.setting = scenario.setting,
-                  .link_policy = events ? arguments.links.policy : "",
-                  .timeline = simulate_with(arguments.links, program, scenario.costs),
-                  .steady_step = steady_step(arguments, program, scenario.costs),
-                  .jittered = jittered(console, arguments, program, scenario.costs),
+                  .link_policy = policy == "async" ? "" : policy,
+                  .run = run_under(environment, program, costs),
+                  .steady_step = steady_step(arguments, program, costs, environment),
+                  .jittered = jittered(console, arguments, program, costs, environment.has_value()),
                   .explanation = {},
                   .refusal = {}};
-  if (console.json() && !events) outcome.explanation = explain(program, scenario.costs);
+  if (console.json()) outcome.explanation = explain(program, costs, environment);
   return outcome;
 }
 
@@ -87,8 +91,13 @@ std::string jitter_sentence(const SimulateArguments& arguments,
 }
 
 std::string sentence(const Timeline& timeline) {
-  return fmt::format("step {}   bubble {}   in flight {}\n", format_duration(step_time(timeline)),
-                     percent(bubble(timeline)), fmt::join(peak_in_flight(timeline), " "));
+  std::string text =
+      fmt::format("step {}   bubble {}   in flight {}", format_duration(step_time(timeline)),
+                  percent(bubble(timeline)), fmt::join(peak_in_flight(timeline), " "));
+  if (!takes_memory(timeline)) return text + "\n";
+  std::vector<std::string> peaks;
+  for (const MemoryPeak& peak : memory_peaks(timeline)) peaks.push_back(format_bytes(peak.bytes));
+  return text + fmt::format("   memory {}\n", fmt::join(peaks, " "));
 }
 
 /// A schedule that does not take a shape has no numbers there; if none takes any, that is an error.
@@ -99,7 +108,7 @@ int show_sweep(Console& console, const SimulateArguments& arguments,
     try {
       outcomes.push_back(simulate_setting(console, arguments, setting));
     } catch (const Error& error) {
-      if (error.kind() != ErrorKind::usage) throw;
+      if (error.kind() == ErrorKind::input || error.kind() == ErrorKind::bug) throw;
       Outcome& outcome = outcomes.emplace_back();
       outcome.setting = setting;
       outcome.refusal = error;
@@ -123,37 +132,44 @@ int show_schedules(Console& console, const SimulateArguments& arguments) {
   const std::vector<ScheduleSetting> settings = settings_of(arguments.scenario, console);
   if (settings.size() > 1) return show_sweep(console, arguments, settings);
   const Outcome outcome = simulate_setting(console, arguments, settings.front());
-  write_timeline_files(arguments.files, outcome.timeline,
+  const Timeline& timeline = outcome.run.timeline;
+  write_timeline_files(arguments.files, timeline,
                        {{"kind", "predicted"}, {"schedule", name_of(outcome.setting)}});
-  console.print(draw(outcome.timeline, console.drawing()) + sentence(outcome.timeline));
+  console.print(draw(timeline, console.drawing()) + sentence(timeline) + remarks_on(outcome.run));
   console.print(jitter_sentence(arguments, outcome.jittered));
   console.result(outcome_json(outcome));
   return 0;
 }
 
 int show_plan(Console& console, const SimulateArguments& arguments) {
-  if (needs_events(arguments.links))
-    fail_usage("--link-policy goes with --schedule; a plan's messages are asynchronous");
   const LoadedPlan loaded = load_plan(arguments.plan);
   console.input(loaded.path, loaded.hash);
   const Compiled compiled = compile(loaded.plan, loaded.profile, loaded.cluster);
-  require_safe(compiled.program);
-  const Timeline timeline = simulate(compiled.program, compiled.costs);
-  const Prediction prediction = predict(loaded.plan, compiled);
+  const Program& program = compiled.program;
+  const Costs& costs = compiled.costs;
+  require_safe(program);
+  const auto environment =
+      environment_of(arguments.conditions, program, costs,
+                     {loaded.cluster, compiled.devices, compiled.memory_limits});
+  const EventRun run = run_under(environment, program, costs);
+  const Prediction prediction = predict(loaded.plan, compiled, run.timeline);
   for (const std::string& note : prediction.notes) console.note(note);
-  write_timeline_files(arguments.files, timeline, {{"kind", "predicted"}, {"plan", loaded.hash}});
-  console.print(draw(timeline, console.drawing()));
+  write_timeline_files(arguments.files, run.timeline,
+                       {{"kind", "predicted"}, {"plan", loaded.hash}});
+  console.print(draw(run.timeline, console.drawing()));
   console.print(plan_table(loaded.plan, loaded.profile.model, prediction, console.unicode()));
-  console.print(prediction_sentence(prediction) + "\n");
-  ordered_json result = timeline_json(timeline);
-  add_memory(result, memory_peaks(timeline));
+  console.print(prediction_sentence(prediction) + "\n" + remarks_on(run));
+  ordered_json result = timeline_json(run.timeline);
+  if (arguments.conditions.policy != "async") result["link_policy"] = arguments.conditions.policy;
+  add_memory(result, memory_peaks(run.timeline));
   result["fits"] = prediction.fits;
-  if (const auto steady = steady_step(arguments, compiled.program, compiled.costs))
+  add_conditions(result, run);
+  if (const auto steady = steady_step(arguments, program, costs, environment))
     result["steady_step_ns"] = steady->count();
-  const auto steps = jittered(console, arguments, compiled.program, compiled.costs);
+  const auto steps = jittered(console, arguments, program, costs, environment.has_value());
   console.print(jitter_sentence(arguments, steps));
   add_jitter(result, steps);
-  if (console.json()) add_explanation(result, explain(compiled.program, compiled.costs));
+  if (console.json()) add_explanation(result, explain(program, costs, environment));
   console.result(result);
   return 0;
 }
@@ -162,7 +178,7 @@ void declare_options(CLI::App& app, SimulateArguments& arguments) {
   app.add_option("plan", arguments.plan, "A plan; or leave it out and give --schedule")
       ->type_name("PLAN");
   declare_scenario(app, arguments.scenario);
-  declare_links(app, arguments.links);
+  declare_conditions(app, arguments.conditions);
   app.add_option("--iterations", arguments.iterations,
                  "Repeat, and tell the steady time of one more (1)")
       ->type_name("N")
