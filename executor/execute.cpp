@@ -123,6 +123,12 @@ void require_executable(const Compiled& compiled) {
   };
   if (!program.trains) refuse("does not train");
   if (program.weights != WeightPolicy::flush) refuse("keeps old versions of the weights");
+  if (program.sharding != Sharding::none) {
+    throw Error(ErrorKind::execution,
+                "run: the plan shards the optimizer (zero1), which cannot be "
+                "carried out yet; plan with --sharding none");
+  }
+  if (program.norm != GradientNorm::none) refuse("waits for the norm of all gradients");
   for (const Channel& channel : program.channels) {
     if (channel.cargo == Cargo::evicted) refuse("lends activations to other devices");
   }

@@ -107,6 +107,12 @@ void Interpreter::carry_out(int i) {
     case Op::take_in:
     case Op::give_back:
     case Op::load:
+    case Op::send_norm:
+    case Op::receive_norm:
+    case Op::send_validation:
+    case Op::receive_validation:
+    case Op::reduce_scatter:
+    case Op::reduce_norm:
     case Op::gather_parameters: break;
   }
   throw Error(ErrorKind::execution, concat(to_string(program_.work[index(i)].instruction.op),
@@ -145,6 +151,12 @@ void Interpreter::compute(const Work& work) {
     case Op::take_in:
     case Op::give_back:
     case Op::load:
+    case Op::send_norm:
+    case Op::receive_norm:
+    case Op::send_validation:
+    case Op::receive_validation:
+    case Op::reduce_scatter:
+    case Op::reduce_norm:
     case Op::gather_parameters: break;
   }
   assert(false);

@@ -205,7 +205,8 @@ void FastClock::place(const Layout& layout, const TimedOrder& timed) {
       chunk.backward = again + table.backward(layers).count();
       chunk.backward_input = again + table.backward_input(layers).count();
       chunk.backward_weight = table.backward_weight(layers).count();
-      chunk.update = table.update(layers).count();
+      chunk.update =
+          update_share(table.update(layers), space_.problem().optimizer.sharding, replicas).count();
     }
   }
   first_chunk_.push_back(static_cast<int>(chunks_.size()));
@@ -294,8 +295,14 @@ void FastClock::perform(const Instruction& instruction, int which) {
     case Op::take_in:
     case Op::give_back:
     case Op::load:
+    case Op::send_norm:
+    case Op::receive_norm:
+    case Op::send_validation:
+    case Op::receive_validation:
     case Op::reduce_gradient:
+    case Op::reduce_scatter:
     case Op::reduce_tied:
+    case Op::reduce_norm:
     case Op::gather_parameters:
     case Op::update: break;  // not part of a schedule
   }
@@ -318,30 +325,32 @@ void FastClock::run(const TimedOrder& timed) {
   }
 }
 
-/// A collective of these chunks, once all their gradients are complete.
-void FastClock::reduce(const std::vector<int>& members, Bytes bytes,
-                       std::vector<Time>& complete) const {
+Link FastClock::link_of(const std::vector<int>& members) const {
   std::vector<int> devices;
+  for (const int member : members) devices.push_back(chunks_[index(member)].device);
+  return group_link(space_.cluster(), devices);
+}
+
+/// A collective of these chunks, once all of them have come so far.
+void FastClock::meet(const std::vector<int>& members, Duration time, std::vector<Time>& come) {
   Time start = 0;
-  for (const int member : members) {
-    devices.push_back(chunks_[index(member)].device);
-    start = std::max(start, complete[index(member)]);
-  }
-  const Link link = group_link(space_.cluster(), devices);
-  const Time end = start + all_reduce_time(link, static_cast<int>(devices.size()), bytes).count();
-  for (const int member : members) complete[index(member)] = end;
+  for (const int member : members) start = std::max(start, come[index(member)]);
+  for (const int member : members) come[index(member)] = start + time.count();
 }
 
 /// When each chunk's gradient is complete.
 std::vector<std::int64_t> FastClock::reduced(const Layout& layout) const {
   std::vector<Time> complete;
   for (const Chunk& chunk : chunks_) complete.push_back(chunk.last_backward);
+  const Sharding sharding = space_.problem().optimizer.sharding;
   for (int stage = 0; stage < layout.stages(); ++stage) {
     const Replicas replicas = replicas_of(stage);
     if (replicas.count() < 2) continue;
     const std::int64_t rows = share_of_rows(setting_, 0, replicas.count());
     const LayerRange layers{layout.cuts[index(stage)], layout.cuts[index(stage) + 1]};
-    reduce(replicas.list(), table_of(replicas.first, rows).gradients(layers), complete);
+    const Bytes bytes = table_of(replicas.first, rows).gradients(layers);
+    const std::vector<int> members = replicas.list();
+    meet(members, sum_time(link_of(members), sharding, replicas.count(), bytes), complete);
   }
   const auto stage_of = [&](int layer) {
     const auto& cuts = layout.cuts;
@@ -355,13 +364,16 @@ std::vector<std::int64_t> FastClock::reduced(const Layout& layout) const {
     const std::vector<int> users = replicas_of(user).list();
     members.insert(members.end(), users.begin(), users.end());
     const CostTable& table = table_of(members.front(), setting_.microbatch);
-    reduce(members, tie_bytes(tie, table, space_.problem().precision), complete);
+    const Bytes bytes = tie_bytes(tie, table, space_.problem().precision);
+    const int count = static_cast<int>(members.size());
+    meet(members, all_reduce_time(link_of(members), count, bytes), complete);
   }
   return complete;
 }
 
 /// Updates stand at the end of their device's compute; in the order of completion none waits longer
-/// than it must.
+/// than it must. With a collection behind each another order may be better, so there none is
+/// counted to wait for another one.
 std::int64_t FastClock::finish(const Layout& layout) {
   const std::vector<Time> complete = reduced(layout);
   std::vector<int> order(chunks_.size());
@@ -369,12 +381,32 @@ std::int64_t FastClock::finish(const Layout& layout) {
   std::stable_sort(order.begin(), order.end(),
                    [&](int a, int b) { return complete[index(a)] < complete[index(b)]; });
   Time last = 0;
+  std::vector<Time> updated(chunks_.size());
+  const std::vector<Time> idle = free_;
   for (const int which : order) {
-    Time& free = free_[index(chunks_[index(which)].device)];
-    free = std::max(free, complete[index(which)]) + chunks_[index(which)].update;
+    const int device = chunks_[index(which)].device;
+    const Time begin = complete[index(which)], update = chunks_[index(which)].update;
+    Time& free = free_[index(device)];
+    free = std::max(free, begin) + update;
     last = std::max(last, free);
+    updated[index(which)] = std::max(idle[index(device)], begin) + update;
   }
-  return last;
+  collect(layout, updated);
+  return std::max(last, *std::max_element(updated.begin(), updated.end()));
+}
+
+/// What the replicas of a stage have updated of its parameters.
+void FastClock::collect(const Layout& layout, std::vector<Time>& updated) const {
+  const Sharding sharding = space_.problem().optimizer.sharding;
+  for (int stage = 0; stage < layout.stages(); ++stage) {
+    const Replicas replicas = replicas_of(stage);
+    if (sharding == Sharding::none || replicas.count() < 2) continue;
+    const std::int64_t rows = share_of_rows(setting_, 0, replicas.count());
+    const LayerRange layers{layout.cuts[index(stage)], layout.cuts[index(stage) + 1]};
+    const Bytes bytes = table_of(replicas.first, rows).parameters(layers);
+    const std::vector<int> members = replicas.list();
+    meet(members, collect_time(link_of(members), sharding, replicas.count(), bytes), updated);
+  }
 }
 
 std::int64_t FastClock::step(const Layout& layout) {
@@ -402,7 +434,9 @@ bool FastClock::may_fit(const Layout& layout, const TimedOrder& timed, int pipel
   for (int stage = 0; stage < layout.stages(); ++stage) {
     if (setting_.device_of(stage, layout.pipeline_devices()) != pipeline_device) continue;
     const LayerRange layers{layout.cuts[index(stage)], layout.cuts[index(stage) + 1]};
-    stages.push_back(table.memory(layers, space_.problem().optimizer.kind));
+    const OptimizerChoice& optimizer = space_.problem().optimizer;
+    stages.push_back(
+        memory_share(table.memory(layers, optimizer.kind), optimizer.sharding, replicas));
     recompute.push_back(timed.places_recompute ? Recompute::full : layout.recompute[index(stage)]);
     // What takes no time never shows: it ends at the instant it begins.
     computes.push_back(table.backward_input(layers) > Duration{0});

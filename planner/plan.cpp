@@ -1,7 +1,6 @@
 #include "planner/plan.hpp"
 
 #include <algorithm>
-#include <array>
 
 #include "planner/plan_fault.hpp"
 #include "profiles/error.hpp"
@@ -11,20 +10,6 @@
 namespace stagecraft {
 
 namespace {
-
-constexpr std::array optimizer_kinds{OptimizerKind::adamw, OptimizerKind::sgd};
-constexpr std::array shardings{Sharding::none};
-
-/// The value whose name this is.
-template <class Kinds>
-auto read_kind(const Kinds& kinds, std::string_view what, std::string_view name) {
-  std::vector<std::string> known;
-  for (const auto kind : kinds) {
-    if (to_string(kind) == name) return kind;
-    known.emplace_back(to_string(kind));
-  }
-  fail_unknown(what, name, known);
-}
 
 /// Throws unless `order` lists each of the model's layers once, after all that it reads from.
 void validate_order(const Model& model, const std::vector<int>& order) {
@@ -62,18 +47,7 @@ std::string_view to_string(OptimizerKind kind) {
 }
 
 OptimizerKind read_optimizer_kind(std::string_view name) {
-  return read_kind(optimizer_kinds, "optimizer", name);
-}
-
-std::string_view to_string(Sharding sharding) {
-  switch (sharding) {
-    case Sharding::none: return "none";
-  }
-  return "";
-}
-
-Sharding read_sharding(std::string_view name) {
-  return read_kind(shardings, "sharding", name);
+  return read_known("optimizer", name, {OptimizerKind::adamw, OptimizerKind::sgd});
 }
 
 Profile in_plan_order(const Profile& profile, const Plan& plan) {

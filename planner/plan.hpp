@@ -52,11 +52,6 @@ enum class OptimizerKind { adamw, sgd };
 std::string_view to_string(OptimizerKind kind);
 OptimizerKind read_optimizer_kind(std::string_view name);
 
-/// How optimizer state is spread over a stage's replicas; zero1 is a row to come.
-enum class Sharding { none };
-std::string_view to_string(Sharding sharding);
-Sharding read_sharding(std::string_view name);
-
 struct OptimizerChoice {
   OptimizerKind kind = OptimizerKind::adamw;
   Sharding sharding = Sharding::none;

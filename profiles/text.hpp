@@ -34,6 +34,17 @@ Value read_choice(std::string_view what, std::string_view word, const Value (&va
   fail_choice(what, word, known);
 }
 
+/// The same for a word of the command line: an unknown one is an error of usage.
+template <class Value, std::size_t count>
+Value read_known(std::string_view what, std::string_view word, const Value (&values)[count]) {
+  std::vector<std::string> known;
+  for (const Value value : values) {
+    if (to_string(value) == word) return value;
+    known.emplace_back(to_string(value));
+  }
+  fail_unknown(what, word, known);
+}
+
 /// Parts of `text` between separators; empty parts are kept, and an empty text has no parts.
 std::vector<std::string> split(std::string_view text, char separator);
 

@@ -32,6 +32,8 @@ CheckReport check(const Program& program, const CheckOptions& options) {
   if (before.complete()) {
     checks::order(facts, before).add_to(report);
     checks::race(facts, before).add_to(report);
+    checks::sharding(facts, before).add_to(report);
+    checks::norm(facts, before).add_to(report);
   }
   checks::version(facts).add_to(report);
   checks::memory(facts, options.memory_limits).add_to(report);

@@ -20,7 +20,7 @@ struct CheckOptions {
 /// One broken promise.
 struct Finding {
   std::string rule;     ///< "structure", "conservation", "order", "matching", "deadlock", "race",
-                        ///< "version", "memory"
+                        ///< "sharding", "norm", "version", "memory"
   std::string message;  ///< one sentence
   int device = 0;
   Instruction instruction;
@@ -39,8 +39,10 @@ struct CheckReport {
 /// its inputs exist (order); each send meets one receive of the same size (matching); no deadlock
 /// with one communication lane per device and channels that buffer `messages_in_flight` messages,
 /// first in, first out (deadlock); no buffer is used outside of its life, and no two live buffers
-/// overlap in the arena (race); compute reads the weight version its policy promises (version); the
-/// peak of every device stays within its limit (memory).
+/// overlap in the arena (race); gradients are summed once, and sharded parameters collected before
+/// they are read (sharding); updates know the norm they were promised (norm); compute reads the
+/// weight version its policy promises (version); the peak of every device stays within its limit
+/// (memory).
 CheckReport check(const Program& program, const CheckOptions& options = {});
 
 /// Throws Error (check) with the first finding's sentence unless the program is safe.

@@ -117,7 +117,21 @@ inline bool Clock::settled(int i) const {
   return end_[index(i)] != unknown;
 }
 
+/// What this iteration's works wait for in the one before.
+void Clock::carry() {
+  if (program_.carried.empty()) return;
+  carried_.assign(end_.size(), 0);
+  for (const CarriedWait& wait : program_.carried) {
+    carried_[index(wait.work)] = std::max(carried_[index(wait.work)], end_[index(wait.on)]);
+  }
+}
+
+inline Clock::Time Clock::earliest(int i) const {
+  return carried_.empty() ? 0 : carried_[index(i)];
+}
+
 void Clock::run() {
+  carry();
   std::fill(end_.begin(), end_.end(), unknown);
   for (Meeting& meeting : meetings_) meeting.arrived.clear();
   for (Device& device : devices_) {
@@ -197,7 +211,7 @@ Clock::Time Clock::cost(const Work& item) const {
 
 int Clock::compute(int i, const Work& item, Device& self) {
   if (item.fused_with) return compute_pair(i, item, self);
-  const auto [ready, blocker] = readiness(item, self.compute_free);
+  const auto [ready, blocker] = readiness(item, std::max(self.compute_free, earliest(i)));
   if (blocker != nobody) return blocker;
   self.compute_free = add(ready, cost(item));
   settle(i, ready, self.compute_free);
@@ -208,7 +222,8 @@ int Clock::compute(int i, const Work& item, Device& self) {
 int Clock::compute_pair(int i, const Work& item, Device& self) {
   if (settled(i)) return nobody;
   const Work& other = work(*item.fused_with);
-  const auto [own_ready, own_blocker] = readiness(item, self.compute_free);
+  const Time first = std::max({self.compute_free, earliest(i), earliest(*item.fused_with)});
+  const auto [own_ready, own_blocker] = readiness(item, first);
   if (own_blocker != nobody) return own_blocker;
   const auto [ready, blocker] = readiness(other, own_ready);
   if (blocker != nobody) return blocker;
@@ -223,7 +238,7 @@ int Clock::compute_pair(int i, const Work& item, Device& self) {
 
 int Clock::send(int i, const Work& item) {
   const std::size_t channel = index(*item.channel);
-  const auto [ready, blocker] = readiness(item, channel_free_[channel]);
+  const auto [ready, blocker] = readiness(item, std::max(channel_free_[channel], earliest(i)));
   if (blocker != nobody) return blocker;
   channel_free_[channel] = add(ready, costs_.occupancy[channel]);
   settle(i, ready, add(channel_free_[channel], costs_.latency[channel]));
@@ -231,7 +246,7 @@ int Clock::send(int i, const Work& item) {
 }
 
 int Clock::receive(int i, const Work& item) {
-  Time ready = 0;
+  Time ready = earliest(i);
   Time transfer = 0;
   for (int w = item.waits.first; w < item.waits.end; ++w) {
     const int on = program_.waits[index(w)];
@@ -248,7 +263,7 @@ int Clock::collective(int i, const Work& item, Device& self) {
   if (self.last_collective != nobody && !settled(self.last_collective)) {
     return self.last_collective;
   }
-  const auto [ready, blocker] = readiness(item, self.collective_free);
+  const auto [ready, blocker] = readiness(item, std::max(self.collective_free, earliest(i)));
   if (blocker != nobody) return blocker;
   self.last_collective = i;
   const std::size_t group = index(*item.group);

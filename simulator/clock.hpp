@@ -73,6 +73,8 @@ class Clock {
   Device& state(int device);
   bool settled(int i) const;
 
+  void carry();
+  Time earliest(int i) const;
   void sweep();
   void advance(int device);
   Readiness readiness(const Work& item, Time earliest) const;
@@ -99,6 +101,7 @@ class Clock {
   FlatCosts costs_;
   std::vector<Time> start_;
   std::vector<Time> end_;      ///< unknown until settled
+  std::vector<Time> carried_;  ///< per work, not before; empty where nothing is carried
   std::vector<int> sleepers_;  ///< per work, the first device that waits for it
   std::vector<Device> devices_;
   std::vector<Time> channel_free_;

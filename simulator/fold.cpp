@@ -81,7 +81,11 @@ class Folding {
     for (const auto& order : program_.order) {
       if (!std::all_of(order.begin(), order.end(), [&](int i) { return alike(i); })) return false;
     }
-    return true;
+    const auto& carried = program_.carried;
+    return std::all_of(carried.begin(), carried.end(), [&](const CarriedWait& wait) {
+      const CarriedWait other{work_[index(wait.work)], work_[index(wait.on)]};
+      return std::find(carried.begin(), carried.end(), other) != carried.end();
+    });
   }
 
   bool alike(int i) const {
@@ -128,13 +132,19 @@ class Folding {
                       .trains = program_.trains,
                       .feedback = program_.feedback,
                       .weights = program_.weights,
-                      .update_every = program_.update_every};
+                      .update_every = program_.update_every,
+                      .sharding = program_.sharding,
+                      .norm = program_.norm};
     for (const int device : device_) folded.device.push_back(devices[index(device)]);
     add_chunks(folded, chunks, devices);
     add_channels(folded, chunks, channels);
     add_groups(folded, chunks);
     for (std::size_t i = 0; i < works.size(); ++i) {
       if (works[i] != none) add_work(folded.program, program_.work[i], chunks, channels, works);
+    }
+    for (const CarriedWait& wait : program_.carried) {
+      if (works[index(wait.work)] == none) continue;
+      folded.program.carried.push_back({works[index(wait.work)], works[index(wait.on)]});
     }
     for (std::size_t d = 0; d < devices.size(); ++d) {
       if (devices[d] == none) continue;

@@ -25,8 +25,14 @@ enum class Op : std::uint8_t {
   take_in,             ///< TI: … which takes it in, …
   give_back,           ///< GB: … and sends it back …
   load,                ///< LD: … before the stage's backward needs it
+  send_norm,           ///< SN: squares of the gradients so far, to the next device, …
+  receive_norm,        ///< RN: … which adds its own
+  send_validation,     ///< SV: the whole norm of the step before, to the device before, …
+  receive_validation,  ///< RV: … which validates that step's update
   reduce_gradient,     ///< G: gradients summed over the stage's replicas
+  reduce_scatter,      ///< GS: the same, of which each replica keeps its shard
   reduce_tied,         ///< T: gradients of tied weights summed over the stages that hold them
+  reduce_norm,         ///< N: squares of the gradients summed over devices
   gather_parameters,   ///< P: updated shards collected (sharded optimizer)
   update,              ///< U: the optimizer's step
 };
@@ -46,19 +52,25 @@ constexpr bool is_backward(Op op) {
 }
 constexpr bool is_send(Op op) {
   return op == Op::send_activation || op == Op::send_gradient || op == Op::evict ||
-         op == Op::give_back;
+         op == Op::give_back || op == Op::send_norm || op == Op::send_validation;
 }
 constexpr bool is_receive(Op op) {
   return op == Op::receive_activation || op == Op::receive_gradient || op == Op::take_in ||
-         op == Op::load;
+         op == Op::load || op == Op::receive_norm || op == Op::receive_validation;
+}
+/// Speaks about the norm of all gradients, for no microbatch.
+constexpr bool is_about_norm(Op op) {
+  return op == Op::send_norm || op == Op::receive_norm || op == Op::send_validation ||
+         op == Op::receive_validation || op == Op::reduce_norm;
 }
 constexpr bool is_collective(Op op) {
-  return op == Op::reduce_gradient || op == Op::reduce_tied || op == Op::gather_parameters;
+  return op == Op::reduce_gradient || op == Op::reduce_scatter || op == Op::reduce_tied ||
+         op == Op::reduce_norm || op == Op::gather_parameters;
 }
 
-/// One thing a device does. For reductions, gathers and updates `microbatch` is the last one they
-/// contain. In sends and receives `stage` is the one whose device does it: `RF1.3` on stage 1 pairs
-/// with `SF0.3` on stage 0.
+/// One thing a device does. For reductions, gathers, updates and all about the norm `microbatch` is
+/// the last one they contain. In sends and receives `stage` is the one whose device does it:
+/// `RF1.3` on stage 1 pairs with `SF0.3` on stage 0.
 struct Instruction {
   Op op = Op::forward;
   int stage = 0;

@@ -38,8 +38,11 @@ Program lower(const Schedule& schedule, const LowerOptions& options) {
   lowering::add_transfers(draft);
   lowering::add_evictions(draft);
   lowering::add_reductions(draft);
+  lowering::add_norm(draft);
   lowering::add_updates(draft);
   lowering::name_versions(draft);
+  lowering::add_gathers(draft);
+  lowering::add_validation(draft);
   lowering::order_communication(draft);
   lowering::add_buffers(draft);
   lowering::place_buffers(draft);

@@ -30,7 +30,7 @@ Recompute read_recompute(std::string_view name);
 struct ChunkMemory {
   Bytes parameters = 0;
   Bytes gradients = 0;
-  Bytes optimizer = 0;
+  Bytes optimizer = 0;         ///< whole; of a sharded one the chunk keeps its share, rounded up
   Bytes saved = 0;             ///< from F to B (or I); with full recomputation from R to B
   Bytes saved_for_weight = 0;  ///< the part that stays from I to W
   Bytes input = 0;   ///< the stage's input: kept from arrival (or the local producer) to B (or W)
@@ -60,14 +60,18 @@ struct LowerOptions {
   /// Per stage, bytes a whole microbatch hands to the next stage; empty: zeros.
   std::vector<Bytes> boundary;
   std::vector<StageTie> ties;
+  /// Over the replicas of a stage and of its copies in other pipes; nothing where there is one.
+  Sharding sharding = Sharding::none;
+  /// Only for schedules that flush.
+  GradientNorm norm = GradientNorm::none;
 };
 
-/// The passes, in order: place stages → recomputation → transfers → evictions → reductions →
-/// updates → versions → order of communication (one global order, so that nothing can deadlock even
-/// with blocking, unbuffered sends) → buffers and offsets → waits. Throws Error (input) if the
-/// schedule is not valid or the options do not fit it (a device used twice, fewer rows than
-/// replicas, …). A schedule whose own order is circular is lowered all the same: `check` shows the
-/// cycle.
+/// The passes, in order: place stages → recomputation → transfers → evictions → reductions → norm →
+/// updates → versions → gathers → validation → order of communication (one global order, so that
+/// nothing can deadlock even with blocking, unbuffered sends) → buffers and offsets → waits. Throws
+/// Error (input) if the schedule is not valid or the options do not fit it (a device used twice,
+/// fewer rows than replicas, …). A schedule whose own order is circular is lowered all the same:
+/// `check` shows the cycle.
 ///
 /// Work is numbered in the global order, so that waits look back and every issue order ascends.
 Program lower(const Schedule& schedule, const LowerOptions& options = {});

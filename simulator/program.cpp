@@ -3,6 +3,7 @@
 #include <string>
 
 #include "profiles/error.hpp"
+#include "profiles/text.hpp"
 
 namespace stagecraft {
 
@@ -41,8 +42,36 @@ std::string_view to_string(Cargo cargo) {
     case Cargo::activation: return "activations";
     case Cargo::gradient: return "gradients";
     case Cargo::evicted: return "evicted activations";
+    case Cargo::norm: return "norms";
+    case Cargo::validation: return "validations";
   }
   return "";
+}
+
+std::string_view to_string(Sharding sharding) {
+  switch (sharding) {
+    case Sharding::none: return "none";
+    case Sharding::zero1: return "zero1";
+  }
+  return "";
+}
+
+Sharding read_sharding(std::string_view name) {
+  return read_known("sharding", name, {Sharding::none, Sharding::zero1});
+}
+
+std::string_view to_string(GradientNorm norm) {
+  switch (norm) {
+    case GradientNorm::none: return "none";
+    case GradientNorm::global: return "global";
+    case GradientNorm::post_validated: return "post-validated";
+  }
+  return "";
+}
+
+GradientNorm read_gradient_norm(std::string_view name) {
+  return read_known("gradient norm", name,
+                    {GradientNorm::none, GradientNorm::global, GradientNorm::post_validated});
 }
 
 std::string_view to_string(BufferRole role) {

@@ -70,16 +70,18 @@ struct Chunk {
 enum class Cargo : std::uint8_t {
   activation,
   gradient,
-  evicted,  ///< what a forward saved, on its way to a partner's memory or back
+  evicted,     ///< what a forward saved, on its way to a partner's memory or back
+  norm,        ///< the squares of the gradients of the devices so far
+  validation,  ///< the norm of all gradients, on its way back
 };
-std::string_view to_string(Cargo cargo);  ///< "activations", "gradients", "evicted activations"
+std::string_view to_string(Cargo cargo);  ///< "activations", "gradients", "evicted activations", …
 
 /// Messages of one kind from one chunk to another (on another device).
 struct Channel {
   int from = 0;  ///< chunk
   int to = 0;    ///< chunk
   Cargo cargo = Cargo::activation;
-  IndexRange rows;  ///< the samples of the microbatch each message carries
+  IndexRange rows;  ///< the samples of the microbatch each message carries; none of a norm
   Bytes bytes = 0;  ///< of each message
   bool operator==(const Channel&) const = default;
 };
@@ -88,7 +90,7 @@ struct Channel {
 struct Group {
   Op op = Op::reduce_gradient;
   std::vector<int> chunks;
-  Bytes bytes = 0;  ///< summed per member
+  Bytes bytes = 0;  ///< summed per member; gathered: of the whole
   bool operator==(const Group&) const = default;
 };
 
@@ -133,12 +135,39 @@ struct Work {
   std::optional<int> fused_with;  ///< the other half of a fused pair: both start when both are
                                   ///< ready, and end together
   int weight_version = 0;  ///< compute: the version it reads, counted from the program's start;
-                           ///< update: the one it makes
+                           ///< update: the one it makes; gather: the one it collects
   IndexRange waits;  ///< in Program::waits: work that must have ended; a receive waits for its send
                      ///< to *start*, and a give-back is asked for: it waits for all its load does
   IndexRange allocates;  ///< in Program::allocations: buffers whose life begins when it starts
   IndexRange frees;      ///< in Program::releases: buffers whose life ends when it ends
   bool operator==(const Work&) const = default;
+};
+
+/// How optimizer state is spread over the chunks that hold the same layers.
+enum class Sharding : std::uint8_t {
+  none,
+  zero1,  ///< each keeps and updates its share (ZeRO-1, Rajbhandari et al. 2020, optimizer states
+          ///< only): gradients are reduce-scattered, updated parameters gathered
+};
+std::string_view to_string(Sharding sharding);  ///< "none", "zero1"
+Sharding read_sharding(std::string_view name);
+
+/// Who knows the norm of all gradients before an update, to clip them or to skip a step that is not
+/// finite.
+enum class GradientNorm : std::uint8_t {
+  none,
+  global,          ///< every device: a small all-reduce stands before every update
+  post_validated,  ///< nobody: updates rely on the devices before theirs, and are validated while
+                   ///< the next step warms up (Qi et al. 2024, section 4)
+};
+std::string_view to_string(GradientNorm norm);  ///< "none", "global", "post-validated"
+GradientNorm read_gradient_norm(std::string_view name);
+
+/// In the next iteration `work` waits until this iteration's `on` has ended; both on one device.
+struct CarriedWait {
+  int work = 0;
+  int on = 0;
+  bool operator==(const CarriedWait&) const = default;
 };
 
 struct Program {
@@ -151,6 +180,8 @@ struct Program {
   int feedback = 0;
   WeightPolicy weights = WeightPolicy::flush;
   int update_every = 0;
+  Sharding sharding = Sharding::none;
+  GradientNorm norm = GradientNorm::none;
   std::vector<Chunk> chunks;
   std::vector<Channel> channels;
   std::vector<Group> groups;
@@ -160,6 +191,7 @@ struct Program {
   std::vector<Work> work;
   std::vector<std::vector<int>> order;  ///< per device: indices of `work` in issue order, all lanes
   std::vector<int> waits;
+  std::vector<CarriedWait> carried;  ///< ascending by work; in the first iteration nothing waits
   std::vector<int> allocations;
   std::vector<int> releases;
   bool operator==(const Program&) const = default;

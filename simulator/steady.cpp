@@ -22,7 +22,7 @@ std::size_t index(int i) {
 namespace {
 
 /// The last work on each lane that carries any: its end, or for a send the end less the latency,
-/// says when the lane is free.
+/// says when the lane is free. And what the next iteration waits for.
 std::vector<int> last_on_lanes(const Program& program) {
   std::map<std::tuple<int, Lane, int>, int> last;
   for (int device = 0; device < program.devices; ++device) {
@@ -33,6 +33,7 @@ std::vector<int> last_on_lanes(const Program& program) {
   }
   std::vector<int> works;
   for (const auto& [lane, work] : last) works.push_back(work);
+  for (const CarriedWait& wait : program.carried) works.push_back(wait.on);
   return works;
 }
 
@@ -84,7 +85,8 @@ class EndTable {
     std::map<std::tuple<int, Op, int>, std::size_t> rows;
     for (std::size_t i = 0; i < program.work.size(); ++i) {
       const Work& work = program.work[i];
-      if (is_collective(work.instruction.op) || work.instruction.op == Op::update) continue;
+      const Op op = work.instruction.op;
+      if (is_collective(op) || is_about_norm(op) || op == Op::update) continue;
       const std::tuple key{work.chunk, work.instruction.op, work.channel.value_or(-1)};
       const auto [place, is_new] = rows.try_emplace(key, ends_.size());
       if (is_new) ends_.emplace_back(index(program.microbatches), absent);

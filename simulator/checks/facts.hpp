@@ -41,6 +41,11 @@ struct Facts {
   /// All chunks, ascending, that hold the same layers as this stage: replicas and copies.
   std::vector<int> chunks_of_copies(int stage) const;
 
+  /// Whether several chunks hold this stage's layers and share the optimizer's work.
+  bool is_sharded(int stage) const {
+    return program.sharding == Sharding::zero1 && chunks_of_copies(stage).size() > 1;
+  }
+
   /// Microbatches whose gradients one update applies: all of them when weights are flushed.
   int update_interval() const;
   /// Updates of each chunk; none without training.

@@ -46,9 +46,11 @@ class Matching {
   std::string name(int work) const { return describe(program_, work); }
 
   static Cargo cargo_of(Op op) {
-    const bool gradient = op == Op::send_gradient || op == Op::receive_gradient;
-    const bool activation = op == Op::send_activation || op == Op::receive_activation;
-    return gradient ? Cargo::gradient : activation ? Cargo::activation : Cargo::evicted;
+    if (op == Op::send_gradient || op == Op::receive_gradient) return Cargo::gradient;
+    if (op == Op::send_activation || op == Op::receive_activation) return Cargo::activation;
+    if (op == Op::send_norm || op == Op::receive_norm) return Cargo::norm;
+    if (op == Op::send_validation || op == Op::receive_validation) return Cargo::validation;
+    return Cargo::evicted;
   }
 
   static Op send_of(Cargo cargo) {
@@ -56,6 +58,8 @@ class Matching {
       case Cargo::activation: return Op::send_activation;
       case Cargo::gradient: return Op::send_gradient;
       case Cargo::evicted: return Op::evict;
+      case Cargo::norm: return Op::send_norm;
+      case Cargo::validation: return Op::send_validation;
     }
     return Op::send_activation;
   }
@@ -74,7 +78,9 @@ class Matching {
         if (to != from - 1 || !facts_.same_pipe(from, to))
           fault(" carries gradients, but not to the stage before");
         return;
-      case Cargo::evicted: return;
+      case Cargo::evicted:
+      case Cargo::norm:
+      case Cargo::validation: return;
     }
   }
 
@@ -92,7 +98,10 @@ class Matching {
     const auto holds = [&](IndexRange rows) {
       return rows.first <= channel.rows.first && channel.rows.end <= rows.end;
     };
-    if (channel.rows.size() < 1) fault(" carries no rows");
+    const bool about_rows = !is_about_norm(send_of(channel.cargo));
+    if (about_rows && channel.rows.size() < 1) fault(" carries no rows");
+    if (!about_rows && channel.rows != IndexRange{}) fault(" carries a norm, and rows");
+    if (!about_rows) return;
     if (!holds(from.rows) || !holds(to.rows)) {
       fault(
           concat(" carries ", rows_text(channel.rows), ", which are not all at both of its ends"));
@@ -105,6 +114,7 @@ class Matching {
     std::map<std::tuple<int, int, int, int>, int> first_of;  // way and rows → channel
     for (std::size_t i = 0; i < program_.channels.size(); ++i) {
       const Channel& channel = program_.channels[i];
+      if (is_about_norm(send_of(channel.cargo))) continue;
       const auto [entry, added] = first_of.try_emplace(way_of(channel), static_cast<int>(i));
       const Channel& first = program_.channels[static_cast<std::size_t>(entry->second)];
       if (added || first.bytes == channel.bytes) continue;
@@ -129,7 +139,9 @@ class Matching {
     switch (channel.cargo) {
       case Cargo::activation: return {here, none, rows.first, rows.end};
       case Cargo::gradient: return {there, none, rows.first, rows.end};
-      case Cargo::evicted: {
+      case Cargo::evicted:
+      case Cargo::norm:
+      case Cargo::validation: {
         const auto [one, other] = std::minmax(channel.from, channel.to);
         return {one, other, rows.first, rows.end};
       }

@@ -61,7 +61,13 @@ class Order {
       case Op::evict: return after(work, Op::forward, "its data is computed");
       case Op::give_back: return after(work, Op::take_in, "it has arrived");
       case Op::load: return after(work, Op::evict, "it has been evicted");
-      case Op::reduce_gradient: return after_backwards(work);
+      case Op::send_norm:
+      case Op::receive_norm:
+      case Op::send_validation:
+      case Op::receive_validation:
+      case Op::reduce_norm: return;  // the norm's own rule
+      case Op::reduce_gradient:
+      case Op::reduce_scatter: return after_backwards(work);
       case Op::reduce_tied:
         after_backwards(work);
         after_reduction(work);
@@ -269,7 +275,9 @@ class Order {
     if (replicas.size() < 2) return;
     ++inputs_;
     int late = none;
-    for (const int reduction : of_update(work, Op::reduce_gradient)) {
+    const bool sharded = facts_.is_sharded(chunk(own).stage);
+    for (const int reduction :
+         of_update(work, sharded ? Op::reduce_scatter : Op::reduce_gradient)) {
       std::vector<int> members =
           program_.groups[static_cast<std::size_t>(*at(reduction).group)].chunks;
       std::sort(members.begin(), members.end());

@@ -72,5 +72,7 @@ class HappensBefore {
 
 Verdict order(const Facts& facts, const HappensBefore& before);
 Verdict race(const Facts& facts, const HappensBefore& before);
+Verdict sharding(const Facts& facts, const HappensBefore& before);
+Verdict norm(const Facts& facts, const HappensBefore& before);
 
 }  // namespace stagecraft::checks

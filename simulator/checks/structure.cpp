@@ -42,6 +42,9 @@ class Inspection {
       inspect(program_.work[work], work);
     if (verdict_.holds()) order();
     if (verdict_.holds()) pairs();
+    for (const CarriedWait& wait : program_.carried) {
+      if (verdict_.holds()) carried(wait);
+    }
     return verdict_;
   }
 
@@ -156,6 +159,19 @@ class Inspection {
     if (!known) fault("a buffer is named that does not exist");
     if (!all_within(program_.waits, program_.work.size()))
       fault("something waits for work that does not exist");
+  }
+
+  // A device sees only its own works end.
+  void carried(const CarriedWait& wait) {
+    if (!within(program_.work, wait.work) || !within(program_.work, wait.on)) {
+      return fault("something waits for work of the iteration before that does not exist");
+    }
+    const Work& work = program_.work[static_cast<std::size_t>(wait.work)];
+    const int home = chunk(work.chunk).device;
+    if (home == chunk(program_.work[static_cast<std::size_t>(wait.on)].chunk).device) return;
+    fault(concat(describe(program_, wait.work), " waits for ", describe(program_, wait.on),
+                 " of the iteration before, which its device cannot see"),
+          home, work.instruction);
   }
 
   void inspect(const Work& work, std::size_t index) {

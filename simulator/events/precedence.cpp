@@ -29,6 +29,7 @@ Precedence::Precedence(const Program& source, const Environment& environment)
   find_leaders();
   find_messages();
   add_waits();
+  add_carried();
   add_lanes();
   add_policy(*this, environment);
 }
@@ -121,6 +122,12 @@ void Precedence::add_waits() {
       const int on = program.waits[index(w)];
       add({.from = on, .to = i, .moment = on == send_of[index(i)] ? Moment::start : Moment::end});
     }
+  }
+}
+
+void Precedence::add_carried() {
+  for (const CarriedWait& wait : program.carried) {
+    add({.from = wait.on, .to = wait.work, .later = 1});
   }
 }
 

@@ -73,6 +73,7 @@ struct Precedence {
   void find_collectives();
   void find_messages();
   void add_waits();
+  void add_carried();
   void add_lanes();
 };
 

@@ -101,7 +101,7 @@ class BufferMaker {
 
  private:
   void note(const Work& work, int i) {
-    if (!work.channel) return;
+    if (!work.channel || is_about_norm(work.instruction.op)) return;
     Messages& messages = messages_of(work.chunk, work.instruction.microbatch);
     list_of(messages, work.instruction.op).push_back(i);
   }
@@ -145,12 +145,16 @@ class BufferMaker {
   void make_resident(int chunk) {
     const ChunkMemory& memory = memory_of(chunk);
     const int older = draft_.versions_held[index(chunk)] - 1;
+    const int stage = draft_.program.chunks[index(chunk)].stage;
+    const auto shards =
+        static_cast<Bytes>(is_sharded(draft_, stage) ? chunks_of_copies(draft_, stage).size() : 1);
     keep(chunk, BufferRole::parameters, MemoryCategory::parameters, memory.parameters);
     keep(chunk, BufferRole::parameters, MemoryCategory::weight_versions,
          all_of(older, memory.parameters));
     if (!draft_.program.trains) return;
     keep(chunk, BufferRole::gradients, MemoryCategory::gradients, memory.gradients);
-    keep(chunk, BufferRole::optimizer, MemoryCategory::optimizer, memory.optimizer);
+    keep(chunk, BufferRole::optimizer, MemoryCategory::optimizer,
+         (memory.optimizer + shards - 1) / shards);
   }
 
   void live(BufferRole role, int chunk, int microbatch, Bytes bytes, const Works& from,

@@ -8,6 +8,54 @@ int add_work(Draft& draft, Instruction instruction, int chunk) {
   return static_cast<int>(draft.program.work.size()) - 1;
 }
 
+int add_group(Draft& draft, Op op, std::vector<int> chunks, Bytes bytes) {
+  draft.program.groups.push_back({.op = op, .chunks = std::move(chunks), .bytes = bytes});
+  return static_cast<int>(draft.program.groups.size()) - 1;
+}
+
+int add_member(Draft& draft, int group, int chunk, int microbatch) {
+  const Op op = draft.program.groups[index(group)].op;
+  const int stage = draft.program.chunks[index(chunk)].stage;
+  const int work = add_work(draft, {op, stage, microbatch}, chunk);
+  draft.program.work[index(work)].group = group;
+  return work;
+}
+
+namespace {
+
+struct Ends {
+  Op send;
+  Op receive;
+};
+
+/// What is evicted has four.
+Ends ends_of(Cargo cargo) {
+  switch (cargo) {
+    case Cargo::activation: return {Op::send_activation, Op::receive_activation};
+    case Cargo::gradient: return {Op::send_gradient, Op::receive_gradient};
+    case Cargo::evicted: return {Op::evict, Op::take_in};
+    case Cargo::norm: return {Op::send_norm, Op::receive_norm};
+    case Cargo::validation: return {Op::send_validation, Op::receive_validation};
+  }
+  return {};
+}
+
+}  // namespace
+
+int add_message(Draft& draft, int channel_index, int microbatch, std::span<const int> producers) {
+  const Channel channel = draft.program.channels[index(channel_index)];
+  const Ends ends = ends_of(channel.cargo);
+  const int from_stage = draft.program.chunks[index(channel.from)].stage;
+  const int to_stage = draft.program.chunks[index(channel.to)].stage;
+  const int send = add_work(draft, {ends.send, from_stage, microbatch}, channel.from);
+  const int receive = add_work(draft, {ends.receive, to_stage, microbatch}, channel.to);
+  draft.program.work[index(send)].channel = channel_index;
+  draft.program.work[index(receive)].channel = channel_index;
+  for (const int producer : producers) add_wait(draft, send, producer);
+  add_wait(draft, receive, send);
+  return receive;
+}
+
 bool takes_part(const Draft& draft, const Chunk& chunk, int microbatch) {
   return draft.options.replica_policy == ReplicaPolicy::split ||
          microbatch / draft.program.sequence_chunks % chunk.replicas == chunk.replica;
@@ -21,6 +69,10 @@ std::vector<int> chunks_of_copies(const Draft& draft, int stage) {
     chunks.insert(chunks.end(), replicas.begin(), replicas.end());
   }
   return chunks;
+}
+
+bool is_sharded(const Draft& draft, int stage) {
+  return draft.program.sharding == Sharding::zero1 && chunks_of_copies(draft, stage).size() > 1;
 }
 
 bool is_message(const Draft& draft, const Wait& wait) {

@@ -103,6 +103,10 @@ void require_ties(const Schedule& schedule, const LowerOptions& options) {
 /// What updates on the way do not go together with.
 void require_flush(const Schedule& schedule, const LowerOptions& options) {
   if (schedule.weights == WeightPolicy::flush) return;
+  if (options.norm != GradientNorm::none) {
+    fail("lower: there is no norm of all gradients, since ", schedule.name,
+         " updates each stage at a time of its own; use a schedule that flushes, or norm \"none\"");
+  }
   if (!options.ties.empty()) {
     fail("lower: stages ", options.ties.front().owner, " and ", options.ties.front().user,
          " share weights, but ", schedule.name,
@@ -114,6 +118,21 @@ void require_flush(const Schedule& schedule, const LowerOptions& options) {
     if (replicas == 1) continue;
     fail("lower: the ", replicas, " replicas of stage ", stage, " take turns at microbatches, but ",
          schedule.name, " needs the gradients of all of them for each update; use \"split\"");
+  }
+}
+
+/// Tied weights are summed shard by shard, each pipe alike.
+void require_shards_in_line(const Schedule& schedule, const LowerOptions& options) {
+  if (options.sharding == Sharding::none || schedule.pipes == 1) return;
+  for (const StageTie& tie : options.ties) {
+    for (int stage = 0; stage < schedule.stages; stage += stages_per_pipe(schedule)) {
+      const int owners = replica_count(options, tie.owner + stage);
+      const int users = replica_count(options, tie.user + stage);
+      if (owners == users) continue;
+      fail("lower: shards of the tied weights do not line up: stage ", tie.owner + stage, " has ",
+           owners, " replicas and stage ", tie.user + stage, " has ", users,
+           "; give both as many, or do not shard the optimizer");
+    }
   }
 }
 
@@ -149,6 +168,7 @@ void require_fitting(const Schedule& schedule, const LowerOptions& options) {
   require_memory(schedule, options);
   require_ties(schedule, options);
   require_flush(schedule, options);
+  require_shards_in_line(schedule, options);
   require_partners(schedule, options);
 }
 

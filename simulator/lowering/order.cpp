@@ -51,8 +51,14 @@ std::int64_t nominal_time(Op op) {
     case Op::take_in:
     case Op::give_back:
     case Op::load:
+    case Op::send_norm:
+    case Op::receive_norm:
+    case Op::send_validation:
+    case Op::receive_validation:
     case Op::reduce_gradient:
+    case Op::reduce_scatter:
     case Op::reduce_tied:
+    case Op::reduce_norm:
     case Op::gather_parameters:
     case Op::update: return 1;
   }
@@ -206,6 +212,11 @@ void renumber(Draft& draft, const std::vector<int>& order) {
     renumber(passage.backward, number);
     renumber(passage.weight, number);
   }
+  std::vector<CarriedWait>& carried = draft.program.carried;
+  for (CarriedWait& wait : carried) wait = {number[index(wait.work)], number[index(wait.on)]};
+  std::sort(carried.begin(), carried.end(), [](const CarriedWait& a, const CarriedWait& b) {
+    return std::tie(a.work, a.on) < std::tie(b.work, b.on);
+  });
 }
 
 }  // namespace

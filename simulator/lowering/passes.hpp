@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "simulator/lower.hpp"
@@ -73,11 +74,20 @@ void add_evictions(Draft& draft);
 /// Gradients summed over replicas and copies, then over tied stages.
 void add_reductions(Draft& draft);
 
+/// What the updates have to know of the norm of all gradients.
+void add_norm(Draft& draft);
+
 /// The optimizer's steps of each chunk.
 void add_updates(Draft& draft);
 
 /// Which version of its weights each instruction meets, and how many a chunk must keep.
 void name_versions(Draft& draft);
+
+/// Sharded parameters collected after their updates.
+void add_gathers(Draft& draft);
+
+/// The norm of the iteration before, where updates did not wait for it.
+void add_validation(Draft& draft);
 
 /// Renumbers all work in one global order, and merges it into the devices' issue order.
 void order_communication(Draft& draft);
@@ -107,6 +117,15 @@ inline const Passage& passage(const Draft& draft, int chunk, int microbatch) {
 /// Appends work of this chunk, and returns its index.
 int add_work(Draft& draft, Instruction instruction, int chunk);
 
+/// Appends a group, and returns its index.
+int add_group(Draft& draft, Op op, std::vector<int> chunks, Bytes bytes);
+
+/// The chunk's part in one operation of the group.
+int add_member(Draft& draft, int group, int chunk, int microbatch);
+
+/// One message: `producers` → send → receive; returns the receive, which follows its send.
+int add_message(Draft& draft, int channel, int microbatch, std::span<const int> producers);
+
 inline void add_wait(Draft& draft, int work, int on) {
   draft.waits.push_back({work, on});
 }
@@ -131,6 +150,9 @@ inline bool hands_on(const Program& program, int stage) {
 /// All chunks that hold the same layers as this stage: its replicas, and those of its copies in
 /// other pipes.
 std::vector<int> chunks_of_copies(const Draft& draft, int stage);
+
+/// Whether several chunks hold this stage's layers, and each keeps a shard of the optimizer.
+bool is_sharded(const Draft& draft, int stage);
 
 /// Whether both stages live on the same pipeline device.
 bool same_device(const Schedule& schedule, int stage, int other);

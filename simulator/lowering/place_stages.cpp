@@ -89,6 +89,8 @@ Draft place_stages(const Schedule& schedule, const LowerOptions& options) {
   program.feedback = schedule.feedback;
   program.weights = schedule.weights;
   program.update_every = schedule.update_every;
+  if (program.trains) program.sharding = options.sharding;
+  if (program.trains) program.norm = options.norm;
   add_chunks(draft, devices_of_stages(schedule, options));
   program.devices = static_cast<int>(schedule.devices.size());
   if (!options.replicas.empty()) program.devices = 0;

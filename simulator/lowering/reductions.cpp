@@ -1,5 +1,6 @@
 // Gradients summed over the replicas of a stage and of its copies in other pipes (G), and over
-// stages that hold the same weights (T), in each pipe alike.
+// stages that hold the same weights (T), in each pipe alike. Where the optimizer is sharded each
+// chunk keeps the sums of its shard only (GS in place of G), and T gives each those of its own.
 //
 // Once for each update. A chunk's G may start right after its last backward, while its device goes
 // on with other chunks.
@@ -38,14 +39,11 @@ Completion last_backwards(const Draft& draft) {
 /// complete when it has ended.
 void add_collective(Draft& draft, Op op, const std::vector<int>& chunks, Bytes bytes,
                     Completion& completion) {
-  const int group = static_cast<int>(draft.program.groups.size());
-  draft.program.groups.push_back({.op = op, .chunks = chunks, .bytes = bytes});
+  const int group = add_group(draft, op, chunks, bytes);
   for (int update = 0; update < updates(draft.program); ++update) {
     const int microbatch = (update + 1) * update_interval(draft.program) - 1;
     for (const int chunk : chunks) {
-      const int stage = draft.program.chunks[index(chunk)].stage;
-      const int work = add_work(draft, {op, stage, microbatch}, chunk);
-      draft.program.work[index(work)].group = group;
+      const int work = add_member(draft, group, chunk, microbatch);
       std::vector<int>& complete = completion[place_of(draft, chunk, update)];
       for (const int on : complete) add_wait(draft, work, on);
       complete = {work};
@@ -85,7 +83,8 @@ void add_reductions(Draft& draft) {
   for (int stage = 0; stage < stages; ++stage) {
     const std::vector<int> chunks = chunks_of_copies(draft, stage);
     if (chunks.size() < 2) continue;
-    add_collective(draft, Op::reduce_gradient, chunks, gradient_bytes(draft, stage), completion);
+    const Op op = is_sharded(draft, stage) ? Op::reduce_scatter : Op::reduce_gradient;
+    add_collective(draft, op, chunks, gradient_bytes(draft, stage), completion);
   }
   for (StageTie tie : draft.options.ties) {
     for (int pipe = 0; pipe < draft.program.pipes; ++pipe) {

@@ -62,21 +62,8 @@ void give_gradient(Draft& draft, const Passage& receiver, int on) {
   add_wait(draft, *receiver.backward, on);
 }
 
-/// One message: `producer` → send → receive; returns the receive.
-int add_message(Draft& draft, int channel_index, int microbatch, int producer) {
-  const Channel channel = draft.program.channels[index(channel_index)];
-  const int from_stage = draft.program.chunks[index(channel.from)].stage;
-  const int to_stage = draft.program.chunks[index(channel.to)].stage;
-  const Op send_op = channel.cargo == Cargo::gradient ? Op::send_gradient : Op::send_activation;
-  const Op receive_op =
-      channel.cargo == Cargo::gradient ? Op::receive_gradient : Op::receive_activation;
-  const int send = add_work(draft, {send_op, from_stage, microbatch}, channel.from);
-  const int receive = add_work(draft, {receive_op, to_stage, microbatch}, channel.to);
-  draft.program.work[index(send)].channel = channel_index;
-  draft.program.work[index(receive)].channel = channel_index;
-  add_wait(draft, send, producer);
-  add_wait(draft, receive, send);
-  return receive;
+int add_message(Draft& draft, int channel, int microbatch, int producer) {
+  return add_message(draft, channel, microbatch, std::span(&producer, 1));
 }
 
 void add_messages(Draft& draft, int channel_index) {

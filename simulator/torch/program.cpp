@@ -96,6 +96,7 @@ void renumber(Program& program, const std::vector<int>& number) {
   }
   program.work = std::move(work);
   for (int& wait : program.waits) wait = number[at(wait)];
+  for (CarriedWait& wait : program.carried) wait = {number[at(wait.work)], number[at(wait.on)]};
   for (auto& order : program.order) {
     for (int& item : order) item = number[at(item)];
   }
@@ -108,6 +109,10 @@ Program lower(const TorchSchedule& file, const LowerOptions& options) {
   if (file.form == TorchForm::compute_only) return program;
   if (!options.replicas.empty() || !options.memory.empty()) {
     fail("lower: a file that orders communication knows neither replicas nor memory");
+  }
+  if (options.norm != GradientNorm::none) {
+    fail("lower: the file orders all communication, and no norm of the gradients among it; use a ",
+         "file of compute only, or norm \"none\"");
   }
   for (std::size_t device = 0; device < program.order.size(); ++device) {
     program.order[device] = rearranged(program, program.order[device], file.order[device]);

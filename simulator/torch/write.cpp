@@ -33,8 +33,14 @@ std::optional<Kind> kind_of(Op op) {
     case Op::take_in:
     case Op::give_back:
     case Op::load:
+    case Op::send_norm:
+    case Op::receive_norm:
+    case Op::send_validation:
+    case Op::receive_validation:
     case Op::reduce_gradient:
+    case Op::reduce_scatter:
     case Op::reduce_tied:
+    case Op::reduce_norm:
     case Op::gather_parameters:
     case Op::update: return {};
   }

@@ -137,9 +137,16 @@ class Gambler {
                 stage == to.instruction.stage + 1);
       case Op::send_activation: return op == Op::forward && same;
       case Op::send_gradient: return op == Op::backward && same;
-      case Op::reduce_gradient: return op == Op::backward && from.chunk == to.chunk;
+      case Op::reduce_gradient:
+      case Op::reduce_scatter: return op == Op::backward && from.chunk == to.chunk;
+      case Op::gather_parameters: return op == Op::update && from.chunk == to.chunk;
+      case Op::send_norm: return op == Op::receive_norm || op == Op::backward;
+      case Op::reduce_norm:
+        return op == Op::backward || op == Op::reduce_gradient || op == Op::reduce_scatter;
       case Op::update:
-        return (op == Op::backward || op == Op::reduce_gradient) && from.chunk == to.chunk;
+        return (op == Op::backward || op == Op::reduce_gradient || op == Op::reduce_scatter ||
+                op == Op::reduce_norm || op == Op::receive_norm) &&
+               from.chunk == to.chunk;
       default: return false;
     }
   }
@@ -198,6 +205,13 @@ TEST_CASE("check: no random execution of a program called safe goes wrong, and m
       {.schedule = "dualpipe", .devices = 2, .microbatches = 4},
       {.schedule = "dualpipev", .devices = 2, .microbatches = 4, .virtual_stages = 2},
       {.schedule = "seq1f1b", .devices = 2, .microbatches = 2, .sequence_chunks = 2},
+      {.devices = 2,
+       .microbatches = 2,
+       .replicas = {2, 1},
+       .rows = 2,
+       .sharding = Sharding::zero1,
+       .norm = GradientNorm::global},
+      {.devices = 3, .microbatches = 2, .norm = GradientNorm::post_validated},
   };
   int safe = 0, unsafe = 0, confirmed = 0;
   for (int round = 0; round < 600; ++round) {

@@ -35,6 +35,8 @@ struct Setting {
   int rows = 1;
   Recompute recompute = Recompute::none;
   std::vector<StageTie> ties;
+  Sharding sharding = Sharding::none;
+  GradientNorm norm = GradientNorm::none;
 };
 
 inline Schedule schedule_of(const Setting& setting) {
@@ -46,8 +48,11 @@ inline Schedule schedule_of(const Setting& setting) {
 }
 
 inline Program lowered(const Setting& setting, const Schedule& schedule) {
-  LowerOptions options{
-      .replica_policy = setting.policy, .rows = setting.rows, .ties = setting.ties};
+  LowerOptions options{.replica_policy = setting.policy,
+                       .rows = setting.rows,
+                       .ties = setting.ties,
+                       .sharding = setting.sharding,
+                       .norm = setting.norm};
   int device = 0;
   for (const int count : setting.replicas) {
     auto& stage = options.replicas.emplace_back();

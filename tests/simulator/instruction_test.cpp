@@ -16,7 +16,7 @@ TEST_CASE("every operation has a letter of its own and a name that reads back") 
     const int kinds = is_compute(op) + is_send(op) + is_receive(op) + is_collective(op);
     CHECK(kinds == 1);
   }
-  CHECK(letters.size() == 17);
+  CHECK(letters.size() == 23);
   CHECK_THROWS_WITH(read_op("forwards"),
                     "unknown operation \"forwards\"; did you mean \"forward\"?");
 }

@@ -64,4 +64,38 @@ inline void drop_wait(Program& program, int work, int on) {
   --waits.end;
 }
 
+/// The program without this work, as if it had never been there.
+inline Program without(const Program& program, int dropped) {
+  Program result = program;
+  const auto renumber = [dropped](int work) { return work > dropped ? work - 1 : work; };
+  result.waits.clear();
+  for (Work& work : result.work) {
+    const int first = static_cast<int>(result.waits.size());
+    for (int i = work.waits.first; i < work.waits.end; ++i) {
+      if (program.waits[at(i)] != dropped) result.waits.push_back(renumber(program.waits[at(i)]));
+    }
+    work.waits = {first, static_cast<int>(result.waits.size())};
+  }
+  result.work.erase(result.work.begin() + dropped);
+  std::erase_if(result.carried, [&](const CarriedWait& wait) {
+    return wait.work == dropped || wait.on == dropped;
+  });
+  for (CarriedWait& wait : result.carried) wait = {renumber(wait.work), renumber(wait.on)};
+  for (auto& order : result.order) {
+    order.erase(std::remove(order.begin(), order.end(), dropped), order.end());
+    std::transform(order.begin(), order.end(), order.begin(), renumber);
+  }
+  return result;
+}
+
+/// The same work once more, right after the first; it allocates and frees nothing.
+inline void repeat(Program& program, int work) {
+  Work copy = program.work[at(work)];
+  copy.allocates = copy.frees = {};
+  auto& order = program.order[at(device_of(program, work))];
+  const auto place = std::find(order.begin(), order.end(), work);
+  order.insert(place + 1, static_cast<int>(program.work.size()));
+  program.work.push_back(copy);
+}
+
 }  // namespace stagecraft::tests

@@ -261,7 +261,8 @@ inline Schedule random_schedule(Random& random, const RandomKinds& kinds = {}) {
 /// Several copies of the model, pieces of sequences, and fused pairs.
 inline constexpr RandomKinds all_kinds{.most_pipes = 3, .most_pieces = 3, .fuses = true};
 
-/// Replicas for every pipeline device, sizes of everything, recomputation and ties here and there.
+/// Replicas for every pipeline device, sizes of everything, recomputation and ties here and there,
+/// sharded optimizers and norms of all kinds.
 inline LowerOptions random_options(Random& random, const Schedule& schedule) {
   LowerOptions options;
   options.replica_policy = random.below(2) == 1 ? ReplicaPolicy::split : ReplicaPolicy::round_robin;
@@ -290,6 +291,11 @@ inline LowerOptions random_options(Random& random, const Schedule& schedule) {
   }
   if (stages_per_pipe(schedule) > 1 && random.below(2) == 1) {
     options.ties.push_back({.owner = 0, .user = stages_per_pipe(schedule) - 1, .bytes = 64});
+  }
+  const bool shards_line_up = schedule.pipes == 1 || options.ties.empty();
+  if (shards_line_up && random.below(2) == 1) options.sharding = Sharding::zero1;
+  if (schedule.weights == WeightPolicy::flush) {
+    options.norm = static_cast<GradientNorm>(random.below(3));
   }
   return options;
 }
