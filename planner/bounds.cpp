@@ -173,11 +173,13 @@ int ChainBounds::own_microbatches(int replicas) const {
                                                    : ceil_divide(setting_.microbatches, replicas);
 }
 
-bool ChainBounds::may_fit(const Share& share, const LayerRange& layers, Recompute recompute,
-                          int in_flight) const {
+bool ChainBounds::may_fit(const Share& share, const LayerRange& layers, int replicas,
+                          Recompute recompute, int in_flight) const {
   if (share.limit == std::numeric_limits<Bytes>::max()) return true;
   const bool computes = share.table->backward_input(layers) > Duration{0};
-  const ChunkMemory memory = share.table->memory(layers, space_.problem().optimizer.kind);
+  const OptimizerChoice& optimizer = space_.problem().optimizer;
+  const ChunkMemory memory =
+      memory_share(share.table->memory(layers, optimizer.kind), optimizer.sharding, replicas);
   return bytes_at({{in_flight}, 0}, {memory}, {recompute}, computes) <= share.limit;
 }
 
@@ -201,9 +203,11 @@ Time ChainBounds::end_tie(int device, int replicas) const {
 }
 
 Time ChainBounds::post(const LayerRange& layers, int device, int replicas) const {
+  const Sharding sharding = space_.problem().optimizer.sharding;
   Time update = never;
   for (const Share& share : shares(device, replicas)) {
-    update = std::min<Time>(update, share.table->update(layers).count());
+    const Duration own = update_share(share.table->update(layers), sharding, replicas);
+    update = std::min<Time>(update, own.count());
   }
   Time time = update + tied(layers, device, replicas);
   if (replicas == 1) return time;
@@ -214,8 +218,9 @@ Time ChainBounds::post(const LayerRange& layers, int device, int replicas) const
     std::iota(members.begin(), members.end(), device);
     link = group_links_.emplace(key, group_link(space_.cluster(), members)).first;
   }
-  const Bytes gradients = shares(device, replicas).front().table->gradients(layers);
-  return time + all_reduce_time(link->second, replicas, gradients).count();
+  const CostTable& table = *shares(device, replicas).front().table;
+  return time + sum_time(link->second, sharding, replicas, table.gradients(layers)).count() +
+         collect_time(link->second, sharding, replicas, table.parameters(layers)).count();
 }
 
 std::optional<StageChoice> ChainBounds::choose(const LayerRange& layers, int device, int replicas,
@@ -225,7 +230,7 @@ std::optional<StageChoice> ChainBounds::choose(const LayerRange& layers, int dev
   for (const Recompute recompute : {Recompute::none, Recompute::full}) {
     if (!space_.allows(recompute)) continue;
     const bool fits = std::all_of(all.begin(), all.end(), [&](const Share& share) {
-      return may_fit(share, layers, recompute, held);
+      return may_fit(share, layers, replicas, recompute, held);
     });
     if (!fits) continue;
     StageChoice choice{.recompute = recompute, .fill = never, .drain = never, .post = 0};

@@ -10,7 +10,8 @@
 //           H(s+1) = H(s) + f(s) + c
 //   A     drain: after the last backward of s, those stages still have theirs to do:
 //           A(s+1) = c' + g(s) + max(post(s), A(s))
-//   post  sum of gradients over replicas, a tie to a later stage at its least, the update
+//   post  sum of gradients over replicas, a tie to a later stage at its least, the update, and
+//         where the optimizer is sharded the parameters collected
 //   R     drain without posts, down to stage 0: what a tie of stage 0 and the last stage waits for
 //   gaps  what the device idles because of D, the round trip of a microbatch through all later
 //         stages: B k cannot start before F k has ended and D has passed.
@@ -137,7 +138,7 @@ class ChainBounds {
   int window(int stages_left, int device, int replicas) const;
   int in_flight(int stages_left, int replicas) const;
   int own_microbatches(int replicas) const;
-  bool may_fit(const Share& share, const LayerRange& layers, Recompute recompute,
+  bool may_fit(const Share& share, const LayerRange& layers, int replicas, Recompute recompute,
                int in_flight) const;
   Time post(const LayerRange& layers, int device, int replicas) const;
   Time tied(const LayerRange& layers, int device, int replicas) const;

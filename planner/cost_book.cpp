@@ -151,6 +151,26 @@ const CostTable& CostBook::table(int kind, std::int64_t microbatch, std::int64_t
       .first->second;
 }
 
+Duration update_share(Duration update, Sharding sharding, int replicas) {
+  if (sharding == Sharding::none) return update;
+  return Duration{(update.count() + replicas - 1) / replicas};
+}
+
+ChunkMemory memory_share(ChunkMemory memory, Sharding sharding, int replicas) {
+  if (sharding == Sharding::zero1) memory.optimizer = (memory.optimizer + replicas - 1) / replicas;
+  return memory;
+}
+
+Duration sum_time(const Link& link, Sharding sharding, int replicas, Bytes gradients) {
+  if (sharding == Sharding::none) return all_reduce_time(link, replicas, gradients);
+  return reduce_scatter_time(link, replicas, gradients);
+}
+
+Duration collect_time(const Link& link, Sharding sharding, int replicas, Bytes parameters) {
+  if (sharding == Sharding::none) return Duration{0};
+  return reduce_scatter_time(link, replicas, parameters);
+}
+
 Bytes tie_bytes(const Tie& tie, const CostTable& table, Precision precision) {
   const LayerRange owner{tie.owner, tie.owner + 1};
   const Bytes weights = tie.parameters * element_bytes(precision);

@@ -90,6 +90,16 @@ class CostBook {
 /// the cluster's link.
 Link message_link(const Profile& profile, const Cluster& cluster, int from, int to);
 
+/// What each of so many replicas updates, and keeps of the optimizer's state: all, or its shard,
+/// rounded up.
+Duration update_share(Duration update, Sharding sharding, int replicas);
+ChunkMemory memory_share(ChunkMemory memory, Sharding sharding, int replicas);
+
+/// Before and after the updates of a stage's replicas: gradients are summed, sharded parameters
+/// collected. Nothing for a single one.
+Duration sum_time(const Link& link, Sharding sharding, int replicas, Bytes gradients);
+Duration collect_time(const Link& link, Sharding sharding, int replicas, Bytes parameters);
+
 /// Bytes of the tied weights' gradient; `table` is of a device that holds the owner. Gradients may
 /// be wider than weights.
 Bytes tie_bytes(const Tie& tie, const CostTable& table, Precision precision);

@@ -75,7 +75,9 @@ class FastClock {
   void hand_on(std::vector<Channel>& channels, const Instruction& instruction, Time when);
   Time finish(const Layout& layout);
   std::vector<Time> reduced(const Layout& layout) const;
-  void reduce(const std::vector<int>& members, Bytes bytes, std::vector<Time>& complete) const;
+  Link link_of(const std::vector<int>& members) const;
+  static void meet(const std::vector<int>& members, Duration time, std::vector<Time>& come);
+  void collect(const Layout& layout, std::vector<Time>& updated) const;
   bool may_fit(const Layout& layout, const TimedOrder& timed, int pipeline_device,
                int replica) const;
 

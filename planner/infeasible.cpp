@@ -174,6 +174,13 @@ void try_other_schedule(Remedies& remedies, const Problem& problem) {
   try_remedy(remedies, changed, "--schedule 1f1b");
 }
 
+void try_sharding(Remedies& remedies, const Problem& problem) {
+  if (problem.optimizer.sharding == Sharding::zero1) return;
+  Problem changed = problem;
+  changed.optimizer.sharding = Sharding::zero1;
+  try_remedy(remedies, changed, "--sharding zero1");
+}
+
 void try_sgd(Remedies& remedies, const Problem& problem) {
   if (problem.optimizer.kind == OptimizerKind::sgd) return;
   Problem changed = problem;
@@ -227,6 +234,7 @@ Remedies verified_remedies(const Problem& problem, const std::optional<Candidate
   try_other_schedule(remedies, problem);
   try_fewer_demands(remedies, problem);
   try_all_memory(remedies, problem);
+  try_sharding(remedies, problem);
   try_sgd(remedies, problem);
   if (closest) try_more_memory(remedies, problem, *closest);
   return remedies;

@@ -79,6 +79,7 @@ LowerOptions lower_options(const Compilation& compilation) {
   options.replica_policy = plan.replicas;
   options.rows = static_cast<int>(plan.batch.microbatch);
   options.ties = stage_ties(compilation);
+  options.sharding = plan.optimizer.sharding;
   for (int s = 0; s < compilation.stages(); ++s) {
     auto& devices = options.replicas.emplace_back();
     auto& memory = options.memory.emplace_back();
@@ -96,7 +97,9 @@ LowerOptions lower_options(const Compilation& compilation) {
 
 ChunkCosts chunk_costs(const Compilation& compilation, const Chunk& chunk) {
   const Stage& stage = stage_of(compilation.plan, chunk.stage);
-  return compilation.table(chunk.stage, chunk.replica).times(stage.layers);
+  ChunkCosts costs = compilation.table(chunk.stage, chunk.replica).times(stage.layers);
+  costs.update = update_share(costs.update, compilation.plan.optimizer.sharding, chunk.replicas);
+  return costs;
 }
 
 ChannelCosts channel_costs(const Compilation& compilation, const Program& program,
@@ -116,8 +119,11 @@ Duration group_cost(const Compilation& compilation, const Program& program, cons
     const int place = program.chunks[static_cast<std::size_t>(chunk)].device;
     members.push_back(compilation.devices[static_cast<std::size_t>(place)]);
   }
-  return all_reduce_time(group_link(compilation.book.cluster(), members),
-                         static_cast<int>(members.size()), group.bytes);
+  const Link link = group_link(compilation.book.cluster(), members);
+  const int count = static_cast<int>(members.size());
+  const bool shards = group.op == Op::reduce_scatter || group.op == Op::gather_parameters;
+  return shards ? reduce_scatter_time(link, count, group.bytes)
+                : all_reduce_time(link, count, group.bytes);
 }
 
 Costs costs_of(const Compilation& compilation, const Program& program) {

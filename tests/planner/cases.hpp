@@ -120,7 +120,7 @@ struct CaseSize {
 };
 
 /// Small enough for brute force: one or two levels of links, limits on memory, both replica
-/// policies.
+/// policies, sharded optimizers.
 inline Problem random_problem(std::uint32_t seed, CaseSize size) {
   Random random(seed);
   std::vector<LayerCost> costs;
@@ -148,6 +148,7 @@ inline Problem random_problem(std::uint32_t seed, CaseSize size) {
   if (layers > 2 && random.chance(20)) {
     problem.profile.model.ties.push_back({0, layers - 1, random.between(1, 500)});
   }
+  if (random.chance(35)) problem.optimizer.sharding = Sharding::zero1;
   return problem;
 }
 

@@ -25,6 +25,7 @@ Plan random_plan(std::uint32_t seed) {
   if (random.chance(50)) plan.schedule.warm_up = {3, 2, 1};
   plan.replicas = random.chance(50) ? ReplicaPolicy::split : ReplicaPolicy::round_robin;
   plan.optimizer.kind = random.chance(50) ? OptimizerKind::adamw : OptimizerKind::sgd;
+  plan.optimizer.sharding = random.chance(50) ? Sharding::none : Sharding::zero1;
   for (int s = random.between(0, 5); s > 0; --s) {
     plan.stages.push_back({{random.between(0, 9), random.between(0, 9)},
                            {{random.between(0, 3)}, {random.between(0, 3), 4}},

@@ -132,6 +132,27 @@ TEST_CASE("data parallelism ends with the sum of gradients and the update", "[pr
   CHECK_THAT(prediction.notes[0], ContainsSubstring("scaled from the measured microbatch of 4"));
 }
 
+TEST_CASE("sharded data parallelism scatters, updates a share and collects", "[predict]") {
+  Plan plan = straight_plan(1, 2, 4);
+  plan.batch = {16, 4, 4, 0};
+  plan.stages[0].devices = {{0}, {1}, {2}, {3}};
+  LayerCost cost = layer_cost(4ms, 8ms);
+  cost.gradients = 2'000'000;
+  cost.parameters = 1'000'000;
+  cost.optimizer = 6'000'001;
+  cost.update = 2ms;
+  const Profile profile = profile_of({cost, cost}, 4);
+  const Cluster cluster = cluster_of({{4, link_of(0us, 1'000'000'000)}});
+  const Prediction whole = predict(plan, profile, cluster);
+  plan.optimizer.sharding = Sharding::zero1;
+  const Prediction sharded = predict(plan, profile, cluster);
+  // 4 MB of gradients and 2 MB of parameters, each x 3/4 at 1 GB/s, around a quarter of 4 ms.
+  CHECK(whole.step == 4 * 6ms + 6ms + 4ms);
+  CHECK(sharded.step == 4 * 6ms + 3ms + 1ms + 1500us);
+  // A quarter of the optimizer's state, rounded up.
+  CHECK(whole.peaks[0].bytes - sharded.peaks[0].bytes == 12'000'002 - 3'000'001);
+}
+
 TEST_CASE("an entry for exactly a replica's rows is used as it is", "[predict]") {
   Plan plan = straight_plan(1, 1, 1);
   plan.batch = {2, 2, 1, 0};
