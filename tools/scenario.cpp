@@ -88,6 +88,22 @@ void share_among(std::vector<ChunkCosts>& costs, int parts) {
   }
 }
 
+Duration norm_time(const ScenarioOptions& options) {
+  if (options.norm_time.empty()) return read_duration("--transfer", options.transfer);
+  if (options.norm == "none") fail_usage("--norm-time goes with --norm global or post-validated");
+  return read_duration("--norm-time", options.norm_time);
+}
+
+void time_norm(const Program& program, Duration time, Costs& costs) {
+  for (std::size_t i = 0; i < program.groups.size(); ++i) {
+    if (program.groups[i].op == Op::reduce_norm) costs.groups[i] = time;
+  }
+  for (std::size_t i = 0; i < program.channels.size(); ++i) {
+    const Cargo cargo = program.channels[i].cargo;
+    if (cargo == Cargo::norm || cargo == Cargo::validation) costs.channels[i] = {.latency = time};
+  }
+}
+
 /// Automatic schedules reckon with these.
 ScheduleHints hints_of(const std::vector<ChunkCosts>& stages, int devices, Duration transfer) {
   ScheduleHints hints{.forward = {}, .backward_input = {}, .backward_weight = {}};
@@ -242,6 +258,13 @@ void declare_scenario(CLI::App& app, ScenarioOptions& options) {
   app.add_option("--recompute", options.recompute, "none or full")
       ->type_name("R")
       ->check(CLI::IsMember({"none", "full"}));
+  app.add_option(
+         "--norm", options.norm,
+         "What updates wait for: none, global (the norm of all gradients) or post-validated")
+      ->type_name("N");
+  app.add_option("--norm-time", options.norm_time,
+                 "Of the norm's all-reduce, or of each message that passes it on (--transfer)")
+      ->type_name("D");
 }
 
 std::string name_of(const ScheduleSetting& setting) {
@@ -272,6 +295,7 @@ nlohmann::ordered_json setting_json(const ScheduleSetting& setting) {
                               {"stages", setting.shape.devices},
                               {"microbatches", setting.shape.microbatches},
                               {"virtual", setting.shape.virtual_stages}};
+  if (setting.norm != GradientNorm::none) json["norm"] = to_string(setting.norm);
   if (setting.shape.decode_steps > 0) json["decode_steps"] = setting.shape.decode_steps;
   return json;
 }
@@ -303,6 +327,7 @@ Scenario scenario_of(ScheduleSetting setting, const ScenarioOptions& options) {
   lowering.recompute.assign(static_cast<std::size_t>(given.schedule.stages),
                             read_recompute(options.recompute));
   add_memory(options, setting, given.schedule, lowering);
+  lowering.norm = setting.norm = read_gradient_norm(options.norm);
   Program program = lower(given, lowering);
   require_safe(program);
   Costs costs = uniform(program, {}, transfer);
@@ -312,6 +337,7 @@ Scenario scenario_of(ScheduleSetting setting, const ScenarioOptions& options) {
   }
   Cluster cluster = cluster_for(options, program.devices);
   add_occupancy(program, cluster, costs);
+  time_norm(program, norm_time(options), costs);
   return {.setting = std::move(setting),
           .lowering = std::move(lowering),
           .program = std::move(program),

@@ -28,6 +28,8 @@ struct ScenarioOptions {
   std::string recompute = "none";
   std::string message, bandwidth, activations;
   std::optional<int> devices_per_node;
+  std::string norm = "none";
+  std::string norm_time;  ///< empty: as `transfer`
 };
 
 /// --schedule, the flags of its shape, --microbatches, the durations, and what takes memory and
@@ -39,6 +41,7 @@ struct ScheduleSetting {
   const ScheduleKind* kind = nullptr;  ///< none: the schedule of `file`
   ScheduleShape shape;
   std::shared_ptr<const TorchSchedule> file = {};
+  GradientNorm norm = GradientNorm::none;
 };
 std::string name_of(const ScheduleSetting& setting);
 
@@ -46,7 +49,7 @@ std::string name_of(const ScheduleSetting& setting);
 /// Files say their shape themselves. Throws Error (usage) if a flag is missing or malformed.
 std::vector<ScheduleSetting> settings_of(const ScenarioOptions& options, Console& console);
 
-/// schedule, stages, microbatches, virtual.
+/// schedule, stages, microbatches, virtual; the norm if there is one.
 nlohmann::ordered_json setting_json(const ScheduleSetting& setting);
 
 /// A setting as a program that passed `check`, and what its instructions cost.

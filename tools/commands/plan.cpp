@@ -380,7 +380,9 @@ void declare_options(CLI::App& app, PlanArguments& arguments) {
                  "fp32, bf16, fp16 or fp64 (what the profile or the device has)")
       ->type_name("P");
   app.add_option("--optimizer", arguments.optimizer, "adamw or sgd")->type_name("NAME");
-  app.add_option("--sharding", arguments.sharding, "none")->type_name("NAME");
+  app.add_option("--sharding", arguments.sharding,
+                 "none, or zero1: replicas share the optimizer's state and work")
+      ->type_name("NAME");
   app.add_option("--schedule", arguments.schedule, "Names, or auto: 1f1b and gpipe")
       ->type_name("A,B|auto");
   app.add_option("--memory", arguments.memory, "Of each device, instead of its own")
