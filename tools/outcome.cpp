@@ -36,6 +36,8 @@ std::vector<Column> columns_for(const std::vector<Outcome>& outcomes) {
   };
   const bool jittered = std::any_of(outcomes.begin(), outcomes.end(),
                                     [](const Outcome& o) { return o.jittered.has_value(); });
+  const bool with_failures = std::any_of(outcomes.begin(), outcomes.end(),
+                                         [](const Outcome& o) { return o.long_run.has_value(); });
   return {{"schedule", differ([](const ScheduleSetting& s) { return name_of(s); }),
            [](const Outcome& o) { return name_of(o.setting); }},
           {">stages", differ([](const ScheduleSetting& s) { return s.shape.devices; }),
@@ -62,7 +64,9 @@ std::vector<Column> columns_for(const std::vector<Outcome>& outcomes) {
           {">jittered mean", jittered,
            [](const Outcome& o) { return o.jittered ? format_duration(o.jittered->mean) : "-"; }},
           {">p95", jittered,
-           [](const Outcome& o) { return o.jittered ? format_duration(o.jittered->p95) : "-"; }}};
+           [](const Outcome& o) { return o.jittered ? format_duration(o.jittered->p95) : "-"; }},
+          {">goodput", with_failures,
+           [](const Outcome& o) { return o.long_run ? percent(o.long_run->goodput) : "-"; }}};
 }
 
 }  // namespace
@@ -98,6 +102,7 @@ ordered_json outcome_json(const Outcome& outcome) {
     add_memory(result, memory_peaks(outcome.run.timeline));
   }
   add_conditions(result, outcome.run);
+  add_goodput(result, outcome.long_run);
   if (outcome.explanation) add_explanation(result, *outcome.explanation);
   return result;
 }

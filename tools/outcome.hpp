@@ -11,6 +11,7 @@
 #include "simulator/jitter.hpp"
 #include "simulator/timeline.hpp"
 #include "tools/explanation.hpp"
+#include "tools/failure_options.hpp"
 #include "tools/scenario.hpp"
 
 namespace stagecraft {
@@ -21,6 +22,7 @@ struct Outcome {
   EventRun run;                            ///< of one iteration
   std::optional<Duration> steady_step;     ///< of one further iteration
   std::optional<Summary> jittered;         ///< steps of many samples
+  std::optional<LongRun> long_run;         ///< with failures
   std::optional<Explanation> explanation;  ///< takes as long as simulating: only where it is shown
   std::optional<Error> refusal;            ///< the schedule does not take the shape: nothing else
 };

@@ -14,6 +14,7 @@
 #include "simulator/simulate.hpp"
 #include "tools/arguments.hpp"
 #include "tools/commands.hpp"
+#include "tools/failure_options.hpp"
 #include "tools/outcome.hpp"
 #include "tools/results.hpp"
 #include "tools/table.hpp"
@@ -28,6 +29,7 @@ struct SimulateArguments {
   std::string plan;
   ScenarioOptions scenario;
   ConditionOptions conditions;
+  FailureFlags failures;
   TimelineFiles files;
   std::string barrier = "on", jitter;
   int iterations = 1;
@@ -63,6 +65,12 @@ std::optional<Duration> steady_step(const SimulateArguments& arguments, const Pr
   return ends.back() - ends[ends.size() - 2];
 }
 
+std::optional<LongRun> run_with_failures(const Console& console, const SimulateArguments& arguments,
+                                         int devices, const Timeline& timeline) {
+  return long_run(arguments.failures, devices, step_time(timeline),
+                  {.samples = arguments.samples, .seed = console.options().seed});
+}
+
 Outcome simulate_setting(const Console& console, const SimulateArguments& arguments,
                          const ScheduleSetting& setting) {
   const Scenario scenario = scenario_of(setting, arguments.scenario);
@@ -77,6 +85,7 @@ Outcome simulate_setting(const Console& console, const SimulateArguments& argume
                   .jittered = jittered(console, arguments, program, costs, environment.has_value()),
                   .explanation = {},
                   .refusal = {}};
+  outcome.long_run = run_with_failures(console, arguments, program.devices, outcome.run.timeline);
   if (console.json()) outcome.explanation = explain(program, costs, environment);
   return outcome;
 }
@@ -136,9 +145,18 @@ int show_schedules(Console& console, const SimulateArguments& arguments) {
   write_timeline_files(arguments.files, timeline,
                        {{"kind", "predicted"}, {"schedule", name_of(outcome.setting)}});
   console.print(draw(timeline, console.drawing()) + sentence(timeline) + remarks_on(outcome.run));
-  console.print(jitter_sentence(arguments, outcome.jittered));
+  console.print(jitter_sentence(arguments, outcome.jittered) + goodput_sentence(outcome.long_run));
   console.result(outcome_json(outcome));
   return 0;
+}
+
+/// Tensor-parallel peers included.
+int devices_of(const Plan& plan) {
+  std::size_t devices = 0;
+  for (const Stage& stage : plan.stages) {
+    for (const std::vector<int>& replica : stage.devices) devices += replica.size();
+  }
+  return static_cast<int>(devices);
 }
 
 int show_plan(Console& console, const SimulateArguments& arguments) {
@@ -167,8 +185,10 @@ int show_plan(Console& console, const SimulateArguments& arguments) {
   if (const auto steady = steady_step(arguments, program, costs, environment))
     result["steady_step_ns"] = steady->count();
   const auto steps = jittered(console, arguments, program, costs, environment.has_value());
-  console.print(jitter_sentence(arguments, steps));
+  const auto failing = run_with_failures(console, arguments, devices_of(loaded.plan), run.timeline);
+  console.print(jitter_sentence(arguments, steps) + goodput_sentence(failing));
   add_jitter(result, steps);
+  add_goodput(result, failing);
   if (console.json()) add_explanation(result, explain(program, costs, environment));
   console.result(result);
   return 0;
@@ -189,9 +209,10 @@ void declare_options(CLI::App& app, SimulateArguments& arguments) {
   app.add_option("--jitter", arguments.jitter,
                  "Time it again and again with every instruction up to so much faster or slower")
       ->type_name("20%");
-  app.add_option("--samples", arguments.samples, "How often, with --jitter (1000)")
+  app.add_option("--samples", arguments.samples, "How often, with --jitter or --run-time (1000)")
       ->type_name("N")
       ->check(CLI::Range(1, 10'000'000));
+  declare_failures(app, arguments.failures);
   declare_timeline_files(app, arguments.files);
   app.add_flag("--draw", arguments.draw, "Draw the timeline (always done for people)");
 }
