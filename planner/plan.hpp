@@ -131,5 +131,7 @@ struct LoadedPlan {
   std::string hash;  ///< of the plan file
 };
 LoadedPlan load_plan(std::string_view path);
+/// The same of a text that has been read from there already; standard input can be read only once.
+LoadedPlan load_plan_text(const std::string& text, std::string_view path);
 
 }  // namespace stagecraft

@@ -272,7 +272,10 @@ std::string write_plan(const Plan& plan) {
 }
 
 LoadedPlan load_plan(std::string_view path) {
-  const std::string text = read_file(path);
+  return load_plan_text(read_file(path), path);
+}
+
+LoadedPlan load_plan_text(const std::string& text, std::string_view path) {
   const Json json = Json::parse(text, path == "-" ? "standard input" : std::string(path));
   LoadedPlan loaded;
   loaded.plan = read_plan(json);

@@ -9,7 +9,7 @@ namespace {
 
 /// The letters of the formulas.
 struct Setting {
-  int p, m, v, group, pipes, pieces;
+  int p, m, v, group, pipes, pieces, decode_steps;
   Duration f, b, i, w, r, c;
 };
 
@@ -89,6 +89,22 @@ std::optional<Duration> zb_v_step(const Setting& s) {
 std::optional<Duration> v_half_step(const Setting& s) {
   if (!all_equal(s) || s.p % 2 != 0 || s.p < 4 || s.m < 2 * s.p) return {};
   return split_work(s) + (3 * s.p - 7) * s.f;
+}
+
+std::optional<Duration> v_min_step(const Setting& s) {
+  if (!all_equal(s) || s.p < 3 || s.p % 3 == 2 || s.m < s.p) return {};
+  return split_work(s) + (4 * s.p - (s.p % 3 == 0 ? 7 : 5)) * s.f;
+}
+
+std::optional<Duration> bpipe_step(const Setting& s) {
+  return s.c == none ? std::optional(with_ramps(s)) : std::nullopt;
+}
+
+/// The first pass drains like any forward; each further one comes a period after the one before.
+std::optional<Duration> inference_step(const Setting& s) {
+  if (s.p == 1) return (s.decode_steps + 1) * s.m * s.f;
+  const Duration period = std::max(s.p * (s.f + s.c), s.m * s.f);
+  return s.decode_steps * period + s.m * s.f + (s.p - 1) * (s.f + s.c);
 }
 
 std::optional<Duration> decoupled_recompute_step(const Setting& s) {
@@ -176,36 +192,61 @@ std::optional<int> dualpipev_peak(const Setting& s, int) {
 std::optional<int> seq1f1b_peak(const Setting& s, int r) {
   return std::min(s.m * s.pieces, s.p - r - 1 + s.pieces);
 }
+/// C microbatches, or one's own, and what the partner has lent.
+std::optional<int> bpipe_peak(const Setting& s, int r) {
+  if (s.m < 2 * s.p) return {};
+  const int places = (s.p + 3) / 2;
+  return r + 1 > places ? s.p + 2 - places : std::min(s.p - r, places);
+}
+/// What a device holds while it computes.
+std::optional<int> one_peak(const Setting&, int) {
+  return 1;
+}
 std::optional<int> unknown_peak(const Setting&, int) {
   return {};
 }
 
 // --- Messages -----------------------------------------------------------------------------------
 
-using Messages = int (*)(const Setting&);  // edges between devices
+using Messages = std::int64_t (*)(const Setting&);
 
-int chain(const Setting& s) {
-  return s.p - 1;
+/// Each microbatch crosses each edge between devices once in either direction.
+std::int64_t both_ways(const Setting& s, int edges) {
+  return std::int64_t{2} * s.m * edges;
 }
-int loop(const Setting& s) {
-  return s.p == 1 ? 0 : s.p * s.v - 1;
+std::int64_t chain(const Setting& s) {
+  return both_ways(s, s.p - 1);
 }
-int chain_of_halves(const Setting& s) {
-  return 2 * (s.p - 1);
+std::int64_t loop(const Setting& s) {
+  return both_ways(s, s.p == 1 ? 0 : s.p * s.v - 1);
 }
-int chain_of_pieces(const Setting& s) {
-  return s.pieces * (s.p - 1);
+std::int64_t chain_of_halves(const Setting& s) {
+  return both_ways(s, 2 * (s.p - 1));
+}
+std::int64_t chain_of_pieces(const Setting& s) {
+  return both_ways(s, s.pieces * (s.p - 1));
 }
 /// Turns stay on their device.
-int legs(const Setting& s) {
-  return s.v * (s.p - 1);
+std::int64_t legs(const Setting& s) {
+  return both_ways(s, s.v * (s.p - 1));
+}
+/// Of m microbatches all but the first C go to the partner and come back.
+std::int64_t chain_with_loans(const Setting& s) {
+  const int places = (s.p + 3) / 2;
+  const int lenders = std::max(0, s.p - places);
+  return chain(s) + std::int64_t{2} * lenders * std::max(0, s.m - places);
+}
+/// Forwards only; tokens come back for each further pass.
+std::int64_t passes(const Setting& s) {
+  if (s.p == 1) return 0;
+  return std::int64_t{s.m} * (s.p - 1 + std::int64_t{s.decode_steps} * s.p);
 }
 
 struct Row {
   std::string_view name;
   Step step;
   Peak peak;
-  Messages edges;
+  Messages messages;
 };
 
 constexpr std::array rows{
@@ -223,6 +264,12 @@ constexpr std::array rows{
     Row{"interleaved-zb", interleaved_zb_step, interleaved_zb_peak, loop},
     Row{"zb-v", zb_v_step, zb_v_peak, legs},
     Row{"v-half", v_half_step, unknown_peak, legs},
+    Row{"v-min", v_min_step, unknown_peak, legs},
+    Row{"bpipe", bpipe_step, bpipe_peak, chain_with_loans},
+    Row{"pipedream", one_f_one_b_step, one_f_one_b_peak, chain},
+    Row{"pipedream-vertical-sync", one_f_one_b_step, one_f_one_b_peak, chain},
+    Row{"pipedream-2bw", one_f_one_b_step, one_f_one_b_peak, chain},
+    Row{"inference", inference_step, one_peak, passes},
     Row{"dualpipe", dualpipe_step, dualpipe_peak, chain},
     Row{"dualpipev", dualpipev_step, dualpipev_peak, legs},
     Row{"seq1f1b", seq1f1b_step, seq1f1b_peak, chain_of_pieces},
@@ -244,6 +291,7 @@ Setting setting_of(const ScheduleShape& shape, const ChunkCosts& stage = {},
           .group = shape.group.value_or(shape.devices),
           .pipes = shape.pipes.value_or(2),
           .pieces = shape.sequence_chunks,
+          .decode_steps = shape.decode_steps,
           .f = stage.forward,
           .b = stage.backward,
           .i = stage.backward_input,
@@ -277,7 +325,7 @@ std::optional<std::vector<int>> closed_peaks(std::string_view schedule,
 std::optional<std::int64_t> closed_messages(std::string_view schedule, const ScheduleShape& shape) {
   const Row* row = find_row(schedule, shape);
   if (row == nullptr) return {};
-  return std::int64_t{2} * shape.microbatches * row->edges(setting_of(shape));
+  return row->messages(setting_of(shape));
 }
 
 std::optional<Duration> closed_step_of_blocking_1f1b(const ScheduleShape& shape,
@@ -285,6 +333,11 @@ std::optional<Duration> closed_step_of_blocking_1f1b(const ScheduleShape& shape,
   const Setting s = setting_of(shape, stage, transfer);
   if (s.p < 3 || s.m < 2 || s.c > std::min(s.f, s.b) || !shape.warm_up.empty()) return {};
   return with_ramps(s) + (2 * (s.m + s.p) - 5) * s.c;
+}
+
+Duration longest_period_of_v_min(const ChunkCosts& stage) {
+  const Setting s = setting_of({}, stage);
+  return std::max(2 * (s.f + s.i + s.w), 6 * std::max(s.f, s.i));
 }
 
 }  // namespace stagecraft

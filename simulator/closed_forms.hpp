@@ -22,18 +22,28 @@
 //   interleaved-zb  (p-1)(f+i-w)                        i >= w, c = 0; as zb-h1 if v = 1
 //   zb-v            (p-1)f                              f = i = w, m >= 2p-1, c = 0
 //   v-half          (3p-7)f                             f = i = w, m >= 2p, p even >= 4, c = 0
+//   v-min           (4p-7)f                             f = i = w, m >= p, 3 divides p, c = 0
+//                   (4p-5)f                             f = i = w, m >= p, 3 divides p-1, p > 1, c
+//                   = 0
 //   dualpipe        (p/2-1)(2f + max(0, i-w))           (p/2-1)(i-f) < f, c = 0
 //   dualpipev       (p-1)(2f + max(0, i-w))             (p-1)(i-f) < f, c = 0
 //   seq1f1b         (p-1)(f+b)                          c = 0
 //   1f1b-decoupled-recompute
 //                   (p-1)(f+b) + max(0, m-2)f           p >= 2, r = f <= b, c = 0
+//   bpipe           (p-1)(f+b)                          c = 0
+//   pipedream, pipedream-vertical-sync, pipedream-2bw
+//                   as 1f1b: one more microbatch takes f+b and no ramp
+//   inference       (p-1)(f+c) + n max(0, p(f+c) - mf)  n decode steps; n = 0 or p >= 2
+//                   0                                   p = 1
 //
 // GPipe: Huang et al. 2019. 1F1B: Narayanan et al. 2021; its latency term and DAPPLE-PB's (Fan et
 // al. 2021) are derived in this project: a warm-up of p - r is the least that hides nothing but
 // compute. Interleaved: Narayanan et al., "Efficient large-scale language model training", 2021.
 // Looped BFS: Lamy-Poirier 2023. ZB: Qi et al. 2024; what their formulas say for w > i is too low.
 // DualPipe: pairs take f + b; what DeepSeek's report says is too low or too high unless f = i >= w.
-// Recomputation right before B, after its gradient has arrived, is a longer b.
+// Recomputation right before B, after its gradient has arrived, is a longer b. V-Min's constants
+// are those of this project's search; where 3 divides p - 2 its memory leaves it a choice, and they
+// are smaller.
 
 #pragma once
 
@@ -60,5 +70,11 @@ std::optional<std::int64_t> closed_messages(std::string_view schedule, const Sch
 /// (m + p - 1)(f + b) + c(2(m + p) - 5), for p >= 3, m >= 2 and c <= f, b.
 std::optional<Duration> closed_step_of_blocking_1f1b(const ScheduleShape& shape,
                                                      const ChunkCosts& stage, Duration transfer);
+
+/// V-Min: what one more microbatch adds in the long run, at most: max(2(f + i + w), 6 max(f, i)).
+/// The paper speaks of two thirds of 1F1B's bubble and a constant; that is for f = i = w. No more
+/// than a third of 1F1B's memory lets six stages of F or I pass per microbatch, and a longer W
+/// fills the room between them (equality where 3 divides p - 1 and p >= 7).
+Duration longest_period_of_v_min(const ChunkCosts& stage);
 
 }  // namespace stagecraft

@@ -15,9 +15,13 @@ bool is_schedule_file(const std::string& word) {
 
 TorchSchedule read_schedule_file(Console& console, const std::string& path,
                                  const TorchReading& reading) {
-  const std::string content = read_file(path);
-  console.input(path, content_hash(content));
-  return read_torch_csv(content, path == "-" ? "standard input" : path, reading);
+  return read_schedule_text(console, read_file(path), path, reading);
+}
+
+TorchSchedule read_schedule_text(Console& console, const std::string& text, const std::string& path,
+                                 const TorchReading& reading) {
+  console.input(path, content_hash(text));
+  return read_torch_csv(text, path == "-" ? "standard input" : path, reading);
 }
 
 TorchSchedule find_schedule(Console& console, const std::string& word, const ShapeOptions& shape,

@@ -122,6 +122,11 @@ TEST_CASE("torch CSV: what torch takes for granted or overlooks is refused with 
       {"0F0,0W0\n", "f.csv:1:1: rank 0: 0B0 (or 0I0) is missing: 0F0 has no whole backward"},
       {"0F0,0B0\n1F0,1F1,1B0,1B1\n",
        "f.csv:1:1: rank 0: 0F1 is missing: every stage does microbatches 0 to 1"},
+      // torch's 1F1B as its visualiser has it (Schedule1F1B._get_pipeline_order): off by one on the
+      // last rank.
+      {"0F0,0F1,0F2,0B0,0B1,0B2\n1F1,1B0,1F2,1B1,1F3,1B2\n",
+       "f.csv:2:5: rank 1, cell 2: 1B0 needs 1F0, but the forwards of stage 1 are 1F1 to 1F3"},
+      {"0F0,0B0\n1B0\n", "f.csv:2:1: rank 1, cell 1: 1B0 needs 1F0, but stage 1 has no forwards"},
       {"0B0,0F0\n", "f.csv:1:1: rank 0, cell 1: 0B0 stands before 0F0 in cell 2, which it needs"},
       {"0F0,0W0,0I0\n",
        "f.csv:1:5: rank 0, cell 2: 0W0 stands before 0I0 in cell 3, which it needs"},

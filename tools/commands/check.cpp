@@ -7,6 +7,8 @@
 #include <filesystem>
 
 #include "planner/predict.hpp"
+#include "profiles/json.hpp"
+#include "profiles/text.hpp"
 #include "tools/check_report.hpp"
 #include "tools/commands.hpp"
 #include "tools/schedule_argument.hpp"
@@ -22,21 +24,7 @@ struct CheckArguments {
   int messages_in_flight = 0;
 };
 
-/// Standard input is a plan's; `schedule check -` reads a schedule.
-bool is_plan(const std::string& subject) {
-  if (subject == "-" || subject.ends_with(".json")) return true;
-  return std::filesystem::exists(subject) && !is_schedule_file(subject);
-}
-
-CheckReport check_schedule(Console& console, const CheckArguments& arguments,
-                           const CheckOptions& options) {
-  return check(
-      lower(find_schedule(console, arguments.subject, arguments.shape, arguments.microbatches)),
-      options);
-}
-
-CheckReport check_plan(Console& console, const std::string& path, CheckOptions options) {
-  const LoadedPlan loaded = load_plan(path);
+CheckReport check_plan(Console& console, const LoadedPlan& loaded, CheckOptions options) {
   console.input(loaded.path, loaded.hash);
   const Compiled compiled = compile(loaded.plan, loaded.profile, loaded.cluster);
   options.memory_limits = compiled.memory_limits;
@@ -47,11 +35,42 @@ CheckReport check_plan(Console& console, const std::string& path, CheckOptions o
   return report;
 }
 
+CheckReport check_schedule(Console& console, const CheckArguments& arguments,
+                           const CheckOptions& options) {
+  return check(
+      lower(find_schedule(console, arguments.subject, arguments.shape, arguments.microbatches)),
+      options);
+}
+
+/// Files and standard input say by their content what they are.
+bool is_file(const std::string& subject) {
+  return subject == "-" || subject.ends_with(".json") || subject.ends_with(".csv") ||
+         std::filesystem::exists(subject);
+}
+
+CheckReport check_file(Console& console, const CheckArguments& arguments,
+                       const CheckOptions& options) {
+  const std::string& path = arguments.subject;
+  const std::string text = read_file(path);
+  if (path.ends_with(".csv") || looks_like_torch_csv(text)) {
+    const TorchReading reading{.pipes = arguments.shape.pipes.value_or(1),
+                               .sequence_chunks = arguments.shape.sequence_chunks};
+    return check(lower(read_schedule_text(console, text, path, reading)), options);
+  }
+  const bool is_json = path.ends_with(".json") || trim(text).starts_with('{');
+  if (!is_json) {
+    fail(path == "-" ? "standard input" : path,
+         ": expected a plan (JSON) or a schedule (the CSV of torch.distributed.pipelining)");
+  }
+  return check_plan(console, load_plan_text(text, path), options);
+}
+
 }  // namespace
 
 Action declare_check(CLI::App& app) {
   auto arguments = std::make_shared<CheckArguments>();
-  app.add_option("subject", arguments->subject, "A plan, a schedule's name, or its torch CSV")
+  app.add_option("subject", arguments->subject,
+                 "A plan, a schedule's name, or its torch CSV; - is standard input")
       ->type_name("PLAN|SCHEDULE")
       ->required();
   declare_shape(app, arguments->shape);
@@ -65,8 +84,8 @@ Action declare_check(CLI::App& app) {
   return [arguments](Console& console) {
     const CheckOptions options{.memory_limits = {},
                                .messages_in_flight = arguments->messages_in_flight};
-    return show_report(console, is_plan(arguments->subject)
-                                    ? check_plan(console, arguments->subject, options)
+    return show_report(console, is_file(arguments->subject)
+                                    ? check_file(console, *arguments, options)
                                     : check_schedule(console, *arguments, options));
   };
 }
