@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <set>
 #include <tuple>
 
 #include "simulator/timing_graph.hpp"
@@ -180,6 +181,40 @@ CriticalPath critical_path(const Program& program, const Costs& costs) {
       .runs = folded(single_runs(program, graph, links)), .works = {}, .slack = walk.slack()};
   for (const Link& link : links) path.works.push_back(link.work);
   return path;
+}
+
+std::vector<char> on_path(const CriticalPath& path, const Program& program,
+                          const Timeline& timeline) {
+  using Place = std::tuple<int, std::optional<int>, Op, int, int>;
+  std::set<Place> places;
+  const auto place = [&](const Work& work) {
+    const int device = program.chunks[at(work.chunk)].device;
+    std::optional<int> peer;
+    if (work.channel) {
+      const Channel& channel = program.channels[at(*work.channel)];
+      const int other = channel.from == work.chunk ? channel.to : channel.from;
+      peer = program.chunks[at(other)].device;
+    }
+    const Instruction& it = work.instruction;
+    return Place{device, peer, it.op, it.stage, it.microbatch};
+  };
+  std::set<std::pair<int, int>> messages;  // channel and microbatch
+  for (const int work : path.works) {
+    const Work& item = program.work[at(work)];
+    places.insert(place(item));
+    if (item.channel) messages.emplace(*item.channel, item.instruction.microbatch);
+  }
+  for (const Work& work : program.work) {
+    if (!work.channel) continue;
+    if (messages.contains({*work.channel, work.instruction.microbatch})) places.insert(place(work));
+  }
+  std::vector<char> marks;
+  for (const Span& span : timeline.spans) {
+    const Instruction& it = span.instruction;
+    const bool marked = places.contains({span.device, span.peer, it.op, it.stage, it.microbatch});
+    marks.push_back(span.iteration == 0 && marked ? 1 : 0);
+  }
+  return marks;
 }
 
 std::int64_t latencies_in_step(const Program& program, const Costs& costs) {

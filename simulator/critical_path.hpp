@@ -37,6 +37,11 @@ struct CriticalPath {
 /// the work of the least number. Throws as `simulate` does.
 CriticalPath critical_path(const Program& program, const Costs& costs);
 
+/// By span of the program's timeline, of its first iteration: whether it is on the path. Of a
+/// message both ends are.
+std::vector<char> on_path(const CriticalPath& path, const Program& program,
+                          const Timeline& timeline);
+
 /// By how many nanoseconds the step grows when every message's latency grows by one: the most
 /// latencies that any longest chain contains.
 std::int64_t latencies_in_step(const Program& program, const Costs& costs);

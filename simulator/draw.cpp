@@ -7,6 +7,10 @@
 // to win a column takes the one it has most of if that would be idle; what still is not seen is
 // counted in the legend. A work with two columns or more starts with the last digits of its
 // microbatch, and always ends in the shade of its kind.
+//
+//   ▲  │000111111111111111100000000│ longest chain: the device it is on
+//
+// Digits need no colours and no particular font, and say with the row above them which work it is.
 
 #include "simulator/draw.hpp"
 
@@ -288,7 +292,7 @@ class Picture {
       text += left_[device] + wall + bar_text(bar, options_) + wall + right_[device];
       text = without_trailing_blanks(std::move(text)) + "\n";
     }
-    return text + legend(scale, hidden);
+    return text + chain(scale) + legend(scale, hidden);
   }
 
  private:
@@ -326,6 +330,25 @@ class Picture {
       if (room >= width + 3 + graph_columns)
         right_[device] += " " + graph(columns_of[device], top, options_);
     }
+  }
+
+  /// The last digit of the device that the longest chain is on, or an arrow where it is on its way
+  /// between two.
+  std::string chain(const Scale& scale) const {
+    if (options_.critical.size() != timeline_.spans.size() || timeline_.spans.empty()) return "";
+    std::vector<Block> blocks;
+    for (std::size_t i = 0; i < timeline_.spans.size(); ++i) {
+      const Span& span = timeline_.spans[i];
+      if (options_.critical[i] == 0 || !in_compute(span)) continue;
+      blocks.push_back({.start = span.start, .end = span.end, .microbatch = span.device});
+    }
+    std::string text;
+    for (const Block* block : BarMaker(scale).make(blocks).cells) {
+      text += block ? std::to_string(block->microbatch % 10) : options_.unicode ? "→" : ">";
+    }
+    const std::string wall = options_.unicode ? "│" : "|";
+    return padded(options_.unicode ? " ▲" : " ^", columns(left_.front())) + wall + text + wall +
+           " longest chain: its device\n";
   }
 
   std::string legend(const Scale& scale, int hidden) const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "simulator/schedule.hpp"
 #include "simulator/timeline.hpp"
@@ -15,6 +16,9 @@ struct DrawOptions {
   bool color = false;   ///< ANSI colours, Okabe-Ito; meaning never depends on them
   bool memory =
       true;  ///< a small graph of memory over time at the right, when the timeline knows it
+  /// By span (see `on_path`): on the longest chain. A line below the devices says on which of them
+  /// it is, in each column. Empty: no such line.
+  std::vector<char> critical = {};
 };
 
 /// Device × time. Ends with a legend line.

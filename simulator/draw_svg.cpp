@@ -155,6 +155,11 @@ class Drawing {
     return span.end > span.start && span.end > start_ && span.start < end_;
   }
 
+  bool is_critical(const Span& span) const {
+    if (options_.critical.size() != timeline_.spans.size()) return false;
+    return options_.critical[static_cast<std::size_t>(&span - timeline_.spans.data())] != 0;
+  }
+
   Length x(Duration time) const {
     const Duration inside = std::clamp(time, start_, end_) - start_;
     const std::int64_t length = std::max<std::int64_t>(1, (end_ - start_).count());
@@ -194,6 +199,9 @@ class Drawing {
       row(device, compute[at(device)]);
       add("</g>\n");
     }
+    if (outlines_.empty()) return;
+    add("<g class=\"critical\" fill=\"none\" stroke=\"#000000\" stroke-width=\"2\">\n{}</g>\n",
+        outlines_);
   }
 
   /// Spans in order of their start; those that overlap share the height.
@@ -220,6 +228,10 @@ class Drawing {
         "stroke-width=\"0.5\"><title>{}: {} to {}</title></rect>\n",
         text_of(from), top, text_of(width), height, color.hex(), to_string(span.instruction),
         time_text(span.start), time_text(span.end));
+    if (is_critical(span)) {
+      outlines_ += fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/>\n",
+                               text_of(from), top, text_of(width), height);
+    }
     const std::string number = std::to_string(span.instruction.microbatch);
     const int size = std::min(font, height - 1);
     const bool numbered = span.instruction.op != Op::update && size >= 6 &&
@@ -239,8 +251,9 @@ class Drawing {
       const bool down = *span.peer < span.device;
       const int from = y(*span.peer) + (down ? options_.row_height : 0);
       const int to = y(span.device) + (down ? 0 : options_.row_height);
-      add("<line x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\"/>\n", text_of(x(span.start)), from,
-          text_of(x(span.end)), to);
+      add("<line x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\"{}/>\n", text_of(x(span.start)), from,
+          text_of(x(span.end)), to,
+          is_critical(span) ? " stroke=\"#000000\" stroke-width=\"2\"" : "");
     }
     add("</g>\n");
   }
@@ -291,6 +304,7 @@ class Drawing {
     std::vector<std::string> remarks;
     if (most != stages_.end() && most->size() > 1)
       remarks.emplace_back("lighter: later stages of the device");
+    if (!outlines_.empty()) remarks.emplace_back("outlined: the longest chain");
     if (options_.unit) remarks.emplace_back("time: one forward = 1");
     add("<text x=\"{}\" y=\"{}\">{}</text>\n", place, top + font - 2, fmt::join(remarks, "; "));
     add("</g>\n");
@@ -306,6 +320,7 @@ class Drawing {
   int plot_width_ = 0;
   int bottom_ = 0;
   std::string text_;
+  std::string outlines_;
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "simulator/timeline.hpp"
 
@@ -16,6 +17,9 @@ struct SvgOptions {
   std::optional<Duration> from = {};   ///< only what happens from here …
   std::optional<Duration> until = {};  ///< … until here, drawn over the whole width
   bool transfers = false;              ///< a thin line for each message
+  /// By span (see `on_path`): on the longest chain, and so outlined in black; its messages are
+  /// thick black lines. Empty: nothing is.
+  std::vector<char> critical = {};
   /// A forward's time, called 1 on the axis, for drawings without real durations; none: seconds.
   std::optional<Duration> unit = {};
 };

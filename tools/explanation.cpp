@@ -107,6 +107,13 @@ Explanation explain(const Program& program, const Costs& costs,
   return explanation;
 }
 
+std::vector<char> longest_chain(const Program& program, const Costs& costs,
+                                const std::optional<Environment>& environment,
+                                const Timeline& timeline) {
+  if (environment) return {};
+  return on_path(critical_path(program, costs), program, timeline);
+}
+
 void add_explanation(ordered_json& result, const Explanation& explanation) {
   if (explanation.path) {
     ordered_json path = ordered_json::array();

@@ -24,6 +24,11 @@ struct Explanation {
 Explanation explain(const Program& program, const Costs& costs,
                     const std::optional<Environment>& environment = {});
 
+/// By span of the clock's timeline: is it on the longest chain? Empty with an environment.
+std::vector<char> longest_chain(const Program& program, const Costs& costs,
+                                const std::optional<Environment>& environment,
+                                const Timeline& timeline);
+
 /// critical_path[] (if there is one) and attribution[].
 void add_explanation(nlohmann::ordered_json& result, const Explanation& explanation);
 

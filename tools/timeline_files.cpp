@@ -42,8 +42,13 @@ void require_valid(const TimelineFiles& files) {
 }
 
 void write_timeline_files(const TimelineFiles& files, const Timeline& timeline,
-                          std::map<std::string, std::string> about) {
-  if (!files.svg.empty()) write_file(files.svg, draw_svg(timeline, drawing(files.range)));
+                          std::map<std::string, std::string> about,
+                          const std::vector<char>& critical) {
+  if (!files.svg.empty()) {
+    SvgOptions options = drawing(files.range);
+    options.critical = critical;
+    write_file(files.svg, draw_svg(timeline, options));
+  }
   if (!files.nvtx.empty()) write_file(files.nvtx, write_nvtx(timeline));
   if (!files.trace.empty()) {
     write_file(files.trace, write_trace({.timeline = timeline, .about = std::move(about)}));

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "simulator/timeline.hpp"
 
@@ -25,9 +26,11 @@ void declare_timeline_files(CLI::App& app, TimelineFiles& files);
 /// Throws Error (usage) for a malformed range, or one without a drawing.
 void require_valid(const TimelineFiles& files);
 
-/// Writes those that are asked for; `about` goes into the trace. Throws Error (input) for a file
+/// Writes those that are asked for; `about` goes into the trace, and the drawing outlines what is
+/// `critical` (by span). Throws Error (input) for a file
 /// that cannot be written.
 void write_timeline_files(const TimelineFiles& files, const Timeline& timeline,
-                          std::map<std::string, std::string> about);
+                          std::map<std::string, std::string> about,
+                          const std::vector<char>& critical = {});
 
 }  // namespace stagecraft

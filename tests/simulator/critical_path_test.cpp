@@ -1,5 +1,7 @@
 #include "simulator/critical_path.hpp"
 
+#include <set>
+
 #include "tests/catch.hpp"
 #include "tests/simulator/support.hpp"
 
@@ -146,6 +148,33 @@ TEST_CASE("A program without work has an empty critical path") {
   program.devices = 1;
   program.order.resize(1);
   CHECK(critical_path(program, {}).runs.empty());
+}
+
+TEST_CASE("The spans of the longest chain follow each other from the first moment to the last") {
+  for (const ScheduleKind& kind : schedule_kinds) {
+    const ScheduleShape shape{
+        .devices = 4, .microbatches = 8, .virtual_stages = fewest_virtual_stages(kind.placement)};
+    const auto schedule = generated(kind, shape);
+    if (!schedule) continue;
+    const Program program = lower(*schedule);
+    const Costs costs = uniform(program, split_costs(10ns, 12ns, 8ns), 3ns);
+    const Timeline timeline = simulate(program, costs);
+    const std::vector<char> marks = on_path(critical_path(program, costs), program, timeline);
+    REQUIRE(marks.size() == timeline.spans.size());
+    Duration covered{
+        0};  // by compute and messages; both ends of a message, both of a pair count once
+    std::set<std::pair<Duration, Duration>> intervals;
+    for (std::size_t i = 0; i < marks.size(); ++i) {
+      const Span& span = timeline.spans[i];
+      if (marks[i] != 0 && span.time() > 0ns) intervals.emplace(span.start, span.end);
+    }
+    for (const auto& [start, end] : intervals) {
+      CAPTURE(kind.name);
+      CHECK(start == covered);
+      covered = end;
+    }
+    CHECK(covered == step_time(timeline));
+  }
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <map>
 #include <sstream>
 
+#include "simulator/critical_path.hpp"
 #include "tests/catch.hpp"
 #include "tests/profiles/expect_error.hpp"
 #include "tests/simulator/support.hpp"
@@ -203,4 +204,33 @@ TEST_CASE("SVG: nothing at all is still a document") {
   CHECK(read_rows(draw_svg({})).empty());
   CHECK(read_rows(draw_svg({.devices = 2, .spans = {}, .memory = {}})).size() == 2);
   CHECK_THROWS_AS(draw_svg({}, {.width = 10}), Error);
+}
+
+TEST_CASE("SVG: what is on the longest chain is outlined, its messages are thick") {
+  const Program program = lower(one_f_one_b({.devices = 4, .microbatches = 8}));
+  const Costs costs = uniform(program, chunk_costs(10ms, 20ms), 1ms);
+  const Timeline timeline = simulate(program, costs);
+  const std::vector<char> marks = on_path(critical_path(program, costs), program, timeline);
+  const std::string drawn = draw_svg(timeline, {.transfers = true, .critical = marks});
+  int outlines = 0, thick = 0, computes = 0, messages = 0;
+  for (const auto& [name, element] : parse(drawn)) {
+    if (name != "g") continue;
+    const auto kind = element.get<std::string>("<xmlattr>.class");
+    if (kind == "critical") outlines = static_cast<int>(element.count("rect"));
+    if (kind != "messages") continue;
+    for (const auto& [line, attributes] : element) {
+      if (line == "line" && attributes.get("<xmlattr>.stroke-width", 0.0) > 1) ++thick;
+    }
+  }
+  for (std::size_t i = 0; i < marks.size(); ++i) {
+    const Span& span = timeline.spans[i];
+    if (marks[i] == 0 || span.time() == 0ns) continue;
+    computes += span.lane == Lane::compute ? 1 : 0;
+    messages += is_receive(span.instruction.op) ? 1 : 0;
+  }
+  CHECK(outlines == computes);
+  CHECK(thick == messages);
+  CHECK(messages == 2 * (10 - 10 / 4));  // latencies in the step
+  CHECK(drawn.find("outlined: the longest chain") != std::string::npos);
+  CHECK(draw_svg(timeline).find("critical") == std::string::npos);
 }

@@ -223,3 +223,23 @@ TEST_CASE("draw: a schedule is one line of instructions per device") {
       {{Op::forward, 0, 0}, {Op::forward, 1, 0}, {Op::backward, 1, 0}, {Op::backward, 0, 0}}};
   CHECK(draw(schedule, {.unicode = false}) == " d0 | 0F0 1F0 1B0 0B0\n");
 }
+
+TEST_CASE("a drawing's last line says which device the longest chain is on") {
+  const Timeline timeline = pipeline();
+  // F0.0, its message, F1.0 … B1.1, B0.1; from 3 to 4 on its way.
+  Timeline late = timeline;
+  for (Span& moved : late.spans) {
+    if (moved.device != 1) continue;
+    moved.start += milliseconds(1);
+    moved.end += milliseconds(1);
+  }
+  const std::vector<char> critical{1, 1, 0, 0, 1, 1, 1, 1, 1};
+  const auto drawn = lines(draw(timeline, {.width = width_for(20), .critical = critical}));
+  CHECK(drawn[2] == " ▲  │00011111111111110000│ longest chain: its device");
+  const auto moved =
+      lines(draw(late, {.width = width_for(20), .unicode = false, .critical = critical}));
+  CHECK(moved[2] == " ^  |000>1111111111110000| longest chain: its device");
+  // Nothing to say without marks, or with those of another timeline.
+  CHECK(lines(draw(timeline, {.width = width_for(20)})).size() == 3);
+  CHECK(lines(draw(timeline, {.width = width_for(20), .critical = {1, 1}})).size() == 3);
+}

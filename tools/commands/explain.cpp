@@ -52,7 +52,10 @@ void show_chain(Console& console, const Subject& subject, const Explanation& exp
 int show(Console& console, const Subject& subject) {
   const EventRun run = run_under(subject.environment, subject.program, subject.costs);
   const Explanation explanation = explain(subject.program, subject.costs, subject.environment);
-  console.print(draw(run.timeline, console.drawing()));
+  DrawOptions drawing = console.drawing();
+  if (explanation.path)
+    drawing.critical = on_path(*explanation.path, subject.program, run.timeline);
+  console.print(draw(run.timeline, drawing));
   console.print(limits_sentence(explanation) + remarks_on(run));
   ordered_json result = subject.result;
   result.update(timeline_json(run.timeline));

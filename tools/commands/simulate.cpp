@@ -71,9 +71,8 @@ std::optional<LongRun> run_with_failures(const Console& console, const SimulateA
                   {.samples = arguments.samples, .seed = console.options().seed});
 }
 
-Outcome simulate_setting(const Console& console, const SimulateArguments& arguments,
-                         const ScheduleSetting& setting) {
-  const Scenario scenario = scenario_of(setting, arguments.scenario);
+Outcome simulate_scenario(const Console& console, const SimulateArguments& arguments,
+                          const Scenario& scenario) {
   const Program& program = scenario.program;
   const Costs& costs = scenario.costs;
   const auto environment = environment_of(arguments.conditions, scenario);
@@ -115,7 +114,8 @@ int show_sweep(Console& console, const SimulateArguments& arguments,
   std::vector<Outcome> outcomes;
   for (const ScheduleSetting& setting : settings) {
     try {
-      outcomes.push_back(simulate_setting(console, arguments, setting));
+      outcomes.push_back(
+          simulate_scenario(console, arguments, scenario_of(setting, arguments.scenario)));
     } catch (const Error& error) {
       if (error.kind() == ErrorKind::input || error.kind() == ErrorKind::bug) throw;
       Outcome& outcome = outcomes.emplace_back();
@@ -140,11 +140,16 @@ int show_sweep(Console& console, const SimulateArguments& arguments,
 int show_schedules(Console& console, const SimulateArguments& arguments) {
   const std::vector<ScheduleSetting> settings = settings_of(arguments.scenario, console);
   if (settings.size() > 1) return show_sweep(console, arguments, settings);
-  const Outcome outcome = simulate_setting(console, arguments, settings.front());
+  const Scenario scenario = scenario_of(settings.front(), arguments.scenario);
+  const Outcome outcome = simulate_scenario(console, arguments, scenario);
   const Timeline& timeline = outcome.run.timeline;
+  DrawOptions drawing = console.drawing();
+  drawing.critical = longest_chain(scenario.program, scenario.costs,
+                                   environment_of(arguments.conditions, scenario), timeline);
   write_timeline_files(arguments.files, timeline,
-                       {{"kind", "predicted"}, {"schedule", name_of(outcome.setting)}});
-  console.print(draw(timeline, console.drawing()) + sentence(timeline) + remarks_on(outcome.run));
+                       {{"kind", "predicted"}, {"schedule", name_of(outcome.setting)}},
+                       drawing.critical);
+  console.print(draw(timeline, drawing) + sentence(timeline) + remarks_on(outcome.run));
   console.print(jitter_sentence(arguments, outcome.jittered) + goodput_sentence(outcome.long_run));
   console.result(outcome_json(outcome));
   return 0;
@@ -172,9 +177,11 @@ int show_plan(Console& console, const SimulateArguments& arguments) {
   const EventRun run = run_under(environment, program, costs);
   const Prediction prediction = predict(loaded.plan, compiled, run.timeline);
   for (const std::string& note : prediction.notes) console.note(note);
+  DrawOptions drawing = console.drawing();
+  drawing.critical = longest_chain(program, costs, environment, run.timeline);
   write_timeline_files(arguments.files, run.timeline,
-                       {{"kind", "predicted"}, {"plan", loaded.hash}});
-  console.print(draw(run.timeline, console.drawing()));
+                       {{"kind", "predicted"}, {"plan", loaded.hash}}, drawing.critical);
+  console.print(draw(run.timeline, drawing));
   console.print(plan_table(loaded.plan, loaded.profile.model, prediction, console.unicode()));
   console.print(prediction_sentence(prediction) + "\n" + remarks_on(run));
   ordered_json result = timeline_json(run.timeline);
