@@ -134,6 +134,19 @@ void require_executable(const Compiled& compiled) {
   }
 }
 
+/// The CPU's layers have no tensor-parallel form.
+void require_whole_layers(const Plan& plan) {
+  for (const Stage& stage : plan.stages) {
+    for (const auto& peers : stage.devices) {
+      if (peers.size() == 1) continue;
+      throw Error(ErrorKind::execution,
+                  concat("run: the plan splits layers over ", peers.size(),
+                         " tensor-parallel devices, which the CPU backend cannot carry out yet; "
+                         "make it with --tensor-parallel 1, or look at it with --backend sleep"));
+    }
+  }
+}
+
 }  // namespace
 
 RunResult execute(const Plan& plan, const Profile& profile, const Compiled& compiled,
@@ -142,6 +155,7 @@ RunResult execute(const Plan& plan, const Profile& profile, const Compiled& comp
   require_safe(compiled.program);
   switch (options.backend) {
     case BackendKind::cpu: {
+      require_whole_layers(plan);
       const Training training = make_training(plan, profile, dataset, options);
       return TrainingRun(training, compiled.program, machinery).run();
     }

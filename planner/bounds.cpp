@@ -33,7 +33,7 @@ ChainBounds::ChainBounds(const Space& space, const Setting& setting)
     : space_(space),
       setting_(setting),
       layers_(space.layers()),
-      devices_(space.devices()),
+      devices_(space.devices(setting)),
       most_stages_(space.most_pipeline_devices(setting)),
       most_replicas_(space.most_replicas(setting)),
       all_forwards_first_(find_schedule(setting.schedule.name).generate == gpipe),
@@ -50,7 +50,7 @@ ChainBounds::ChainBounds(const Space& space, const Setting& setting)
 Time ChainBounds::tie_with(int other, int device, int replicas, Bytes bytes) const {
   std::vector<int> members(index(replicas) + 1, other);
   std::iota(members.begin(), members.end() - 1, device);
-  const Link link = group_link(space_.cluster(), members);
+  const Link link = space_.group_link(setting_, members);
   return all_reduce_time(link, replicas + 1, bytes).count();
 }
 
@@ -62,8 +62,7 @@ void ChainBounds::time_ties() {
     auto& times = tie_times_.emplace_back(shares_.size(), 0);
     Bytes bytes = std::numeric_limits<Bytes>::max();
     for (int device = 0; device < devices_; ++device) {
-      const int kind = space_.cluster().devices[index(device)];
-      const CostTable& table = space_.book().table(kind, setting_.microbatch, setting_.microbatch);
+      const CostTable& table = space_.whole_microbatch(setting_, device);
       bytes = std::min(bytes, tie_bytes(tie, table, space_.problem().precision));
     }
     const bool joins_ends = tie.owner == 0 && tie.user == layers_ - 1;
@@ -92,10 +91,9 @@ const std::vector<ChainBounds::Share>& ChainBounds::shares(int device, int repli
   auto& shares = shares_[index(device) * index(most_replicas_ + 1) + index(replicas)];
   if (!shares.empty()) return shares;
   for (int replica = 0; replica < replicas; ++replica) {
-    const int kind = space_.cluster().devices[index(device + replica)];
-    const DeviceKind& what = space_.cluster().kinds[index(kind)];
+    const DeviceKind& what = space_.kind(setting_, device + replica);
     const CostTable* table =
-        &space_.book().table(kind, setting_.microbatch, share_of_rows(setting_, replica, replicas));
+        &space_.table(setting_, device + replica, share_of_rows(setting_, replica, replicas));
     const Bytes limit = what.memory_unlimited ? std::numeric_limits<Bytes>::max() : what.memory;
     const bool known = std::any_of(shares.begin(), shares.end(), [&](const Share& share) {
       return share.table == table && share.limit == limit;
@@ -119,8 +117,8 @@ ChainBounds::Transfer ChainBounds::slowest_needed(int device, int replicas, int 
       if (shared == 0) continue;
       const int to = device + replicas + j;
       const Bytes bytes = share_of_boundary(boundary, shared, rows);
-      const Message there = message(space_, device + i, to, bytes);
-      const Message back = message(space_, to, device + i, bytes);
+      const Message there = message(space_, setting_, device + i, to, bytes);
+      const Message back = message(space_, setting_, to, device + i, bytes);
       const Time there_time = there.latency + there.occupancy;
       const Time back_time = back.latency + back.occupancy;
       shortest = {std::min(shortest.there, there_time), std::min(shortest.back, back_time)};
@@ -141,8 +139,7 @@ ChainBounds::Transfer ChainBounds::transfer(int device, int replicas, int next_r
   Transfer& known =
       transfers_[at(cut, device, replicas) * index(most_replicas_ + 1) + index(next_replicas)];
   if (known.there >= 0) return known;
-  const int kind = space_.cluster().devices[index(device)];
-  const CostTable& table = space_.book().table(kind, setting_.microbatch, setting_.microbatch);
+  const CostTable& table = space_.whole_microbatch(setting_, device);
   return known = slowest_needed(device, replicas, next_replicas, table.crossing(cut));
 }
 
@@ -216,7 +213,7 @@ Time ChainBounds::post(const LayerRange& layers, int device, int replicas) const
   if (link == group_links_.end()) {
     std::vector<int> members(index(replicas));
     std::iota(members.begin(), members.end(), device);
-    link = group_links_.emplace(key, group_link(space_.cluster(), members)).first;
+    link = group_links_.emplace(key, space_.group_link(setting_, members)).first;
   }
   const CostTable& table = *shares(device, replicas).front().table;
   return time + sum_time(link->second, sharding, replicas, table.gradients(layers)).count() +
@@ -363,7 +360,7 @@ void ChainBounds::fill_behind(int stages) {
 
 Beyond ChainBounds::beyond(int stages, int layer, int device, int replicas) const {
   if (stages == 0) {
-    const bool ends = layer == layers_ && space_.may_end_at(device);
+    const bool ends = layer == layers_ && space_.may_end_at(setting_, device);
     return {ends ? 0 : never, end_tie(device - replicas, replicas)};
   }
   if (layer >= layers_ || device >= devices_) return {};

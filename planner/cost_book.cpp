@@ -116,38 +116,66 @@ ChunkMemory CostTable::memory(const LayerRange& layers, OptimizerKind optimizer)
           .workspace = largest_workspace(layers)};
 }
 
-CostSetting CostBook::setting_for(int kind, std::int64_t samples) const {
+std::vector<LayerCost> with_peer_sums(std::vector<LayerCost> costs, const Model& model,
+                                      const Link& link, int degree) {
+  if (degree == 1) return costs;
+  for (std::size_t layer = 0; layer < costs.size(); ++layer) {
+    LayerCost& cost = costs[layer];
+    const auto sum = [&](Bytes bytes) { return all_reduce_time(link, degree, bytes); };
+    switch (model.layers[layer].kind) {
+      case LayerKind::transformer:
+        cost.forward += 2 * sum(cost.output);
+        cost.backward_input += 2 * sum(cost.output);
+        break;
+      case LayerKind::embedding: cost.forward += sum(cost.output); break;
+      case LayerKind::head:
+        cost.backward_input += sum(crossing_bytes(model, costs, static_cast<int>(layer)));
+        break;
+      default: break;
+    }
+  }
+  return costs;
+}
+
+CostSetting CostBook::setting_for(int kind, std::int64_t samples, int degree) const {
   const DeviceKind& device = cluster_.kinds[static_cast<std::size_t>(kind)];
   return {.device = device.generic ? "generic" : device.name,
           .microbatch = samples,
           .sequence = setting_.sequence,
+          .tensor_parallel = degree,
           .precision = setting_.precision};
 }
 
-const ProfileEntry* CostBook::entry(int kind, std::int64_t samples) const {
-  return find_entry(profile_, setting_for(kind, samples));
+const ProfileEntry* CostBook::entry(int kind, std::int64_t samples, int degree) const {
+  return find_entry(profile_, setting_for(kind, samples, degree));
 }
 
-bool CostBook::is_scaled(int kind, std::int64_t microbatch, std::int64_t rows) const {
-  return rows != microbatch && entry(kind, rows) == nullptr && entry(kind, microbatch) != nullptr;
+bool CostBook::is_scaled(int kind, std::int64_t microbatch, std::int64_t rows, int degree) const {
+  return rows != microbatch && entry(kind, rows, degree) == nullptr &&
+         entry(kind, microbatch, degree) != nullptr;
 }
 
 std::vector<LayerCost> CostBook::layer_costs_of(int kind, std::int64_t microbatch,
-                                                std::int64_t rows) const {
-  if (is_scaled(kind, microbatch, rows)) {
-    std::vector<LayerCost> costs = entry(kind, microbatch)->layers;
+                                                std::int64_t rows, int degree) const {
+  if (is_scaled(kind, microbatch, rows, degree)) {
+    std::vector<LayerCost> costs = entry(kind, microbatch, degree)->layers;
     for (LayerCost& cost : costs) cost = scaled(cost, rows, microbatch);
     return costs;
   }
-  return layer_costs(profile_, cluster_.kinds[static_cast<std::size_t>(kind)],
-                     setting_for(kind, rows));
+  const CostSetting setting = setting_for(kind, rows, degree);
+  std::vector<LayerCost> costs =
+      layer_costs(profile_, cluster_.kinds[static_cast<std::size_t>(kind)], setting);
+  if (degree == 1 || find_entry(profile_, setting) != nullptr) return costs;
+  const Link link = cluster_.levels.empty() ? Link{} : cluster_.levels.back().link;
+  return with_peer_sums(std::move(costs), profile_.model, link, degree);
 }
 
-const CostTable& CostBook::table(int kind, std::int64_t microbatch, std::int64_t rows) {
-  const auto key = std::tuple(kind, microbatch, rows);
+const CostTable& CostBook::table(int kind, std::int64_t microbatch, std::int64_t rows, int degree) {
+  const auto key = std::tuple(kind, microbatch, rows, degree);
   const auto known = tables_.find(key);
   if (known != tables_.end()) return known->second;
-  return tables_.emplace(key, CostTable(profile_.model, layer_costs_of(kind, microbatch, rows)))
+  return tables_
+      .emplace(key, CostTable(profile_.model, layer_costs_of(kind, microbatch, rows, degree)))
       .first->second;
 }
 

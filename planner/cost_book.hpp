@@ -59,6 +59,13 @@ struct CostBookSetting {
   std::int64_t sequence = 0;
 };
 
+/// What tensor-parallel peers of degree t sum for these costs, which estimates leave out and
+/// measurements contain: Megatron-LM's two all-reduces of a block's output in forward and two in
+/// backward, one of the embedding's output, and one of the gradient of the head's input (Shoeybi
+/// et al. 2019).
+std::vector<LayerCost> with_peer_sums(std::vector<LayerCost> costs, const Model& model,
+                                      const Link& link, int degree);
+
 class CostBook {
  public:
   CostBook(const Profile& profile, const Cluster& cluster, CostBookSetting setting)
@@ -66,24 +73,26 @@ class CostBook {
 
   /// Costs of `rows` samples of a microbatch on this kind of device: of an entry for exactly so
   /// many; else, where the microbatch was measured, its costs scaled by rows and rounded up; else
-  /// as estimated. Throws Error (input) without any.
-  const CostTable& table(int kind, std::int64_t microbatch, std::int64_t rows);
+  /// as estimated. The device is one of `degree` tensor-parallel peers, joined by the cluster's
+  /// innermost links. Throws Error (input) without any.
+  const CostTable& table(int kind, std::int64_t microbatch, std::int64_t rows, int degree = 1);
 
   const Profile& profile() const { return profile_; }
   const Cluster& cluster() const { return cluster_; }
   const CostBookSetting& setting() const { return setting_; }
   /// Whether the table of these rows had to be scaled.
-  bool is_scaled(int kind, std::int64_t microbatch, std::int64_t rows) const;
+  bool is_scaled(int kind, std::int64_t microbatch, std::int64_t rows, int degree = 1) const;
 
  private:
-  CostSetting setting_for(int kind, std::int64_t samples) const;
-  const ProfileEntry* entry(int kind, std::int64_t samples) const;
-  std::vector<LayerCost> layer_costs_of(int kind, std::int64_t microbatch, std::int64_t rows) const;
+  CostSetting setting_for(int kind, std::int64_t samples, int degree) const;
+  const ProfileEntry* entry(int kind, std::int64_t samples, int degree) const;
+  std::vector<LayerCost> layer_costs_of(int kind, std::int64_t microbatch, std::int64_t rows,
+                                        int degree) const;
 
   const Profile& profile_;
   const Cluster& cluster_;
   CostBookSetting setting_;
-  std::map<std::tuple<int, std::int64_t, std::int64_t>, CostTable> tables_;
+  std::map<std::tuple<int, std::int64_t, std::int64_t, int>, CostTable> tables_;
 };
 
 /// What a message takes: the measured hand-over where the profile has one for such devices, else

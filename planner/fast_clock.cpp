@@ -114,8 +114,8 @@ Bytes share_of_boundary(Bytes boundary, std::int64_t rows, std::int64_t all) {
   return boundary / all * rows + boundary % all * rows / all;
 }
 
-Message message(const Space& space, int from, int to, Bytes bytes) {
-  const Link link = message_link(space.book().profile(), space.cluster(), from, to);
+Message message(const Space& space, const Setting& setting, int from, int to, Bytes bytes) {
+  const Link link = space.message_link(setting, from, to);
   return {.latency = link.latency.count(),
           .occupancy = transfer_time(bytes, link.point_to_point).count()};
 }
@@ -177,8 +177,7 @@ FastClock::Replicas FastClock::replicas_of(int stage) const {
 }
 
 const CostTable& FastClock::table_of(int chunk, std::int64_t rows) const {
-  const int device = chunks_[index(chunk)].device;
-  return space_.book().table(space_.cluster().devices[index(device)], setting_.microbatch, rows);
+  return space_.table(setting_, chunks_[index(chunk)].device, rows);
 }
 
 void FastClock::place(const Layout& layout, const TimedOrder& timed) {
@@ -215,8 +214,8 @@ void FastClock::place(const Layout& layout, const TimedOrder& timed) {
 void FastClock::connect(int from, int to, std::int64_t rows, Bytes boundary) {
   const int sender = chunks_[index(from)].device, receiver = chunks_[index(to)].device;
   const Bytes bytes = share_of_boundary(boundary, rows, setting_.microbatch);
-  const Message there = message(space_, sender, receiver, bytes);
-  const Message back = message(space_, receiver, sender, bytes);
+  const Message there = message(space_, setting_, sender, receiver, bytes);
+  const Message back = message(space_, setting_, receiver, sender, bytes);
   forward_[index(from)].push_back({to, there.latency, there.occupancy, 0});
   backward_[index(to)].push_back({from, back.latency, back.occupancy, 0});
 }
@@ -328,7 +327,7 @@ void FastClock::run(const TimedOrder& timed) {
 Link FastClock::link_of(const std::vector<int>& members) const {
   std::vector<int> devices;
   for (const int member : members) devices.push_back(chunks_[index(member)].device);
-  return group_link(space_.cluster(), devices);
+  return space_.group_link(setting_, devices);
 }
 
 /// A collective of these chunks, once all of them have come so far.
@@ -422,12 +421,11 @@ bool FastClock::may_fit(const Layout& layout, const TimedOrder& timed, int pipel
                         int replica) const {
   const int first =
       std::accumulate(layout.replicas.begin(), layout.replicas.begin() + pipeline_device, 0);
-  const int kind_index = space_.cluster().devices[index(first + replica)];
-  const DeviceKind& kind = space_.cluster().kinds[index(kind_index)];
+  const DeviceKind& kind = space_.kind(setting_, first + replica);
   if (kind.memory_unlimited) return true;
   const int replicas = layout.replicas[index(pipeline_device)];
-  const CostTable& table = space_.book().table(kind_index, setting_.microbatch,
-                                               share_of_rows(setting_, replica, replicas));
+  const CostTable& table =
+      space_.table(setting_, first + replica, share_of_rows(setting_, replica, replicas));
   std::vector<ChunkMemory> stages;
   std::vector<Recompute> recompute;
   std::vector<char> computes;

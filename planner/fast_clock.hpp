@@ -100,7 +100,7 @@ struct Message {
   std::int64_t latency = 0;
   std::int64_t occupancy = 0;
 };
-Message message(const Space& space, int from, int to, Bytes bytes);
+Message message(const Space& space, const Setting& setting, int from, int to, Bytes bytes);
 /// Rows that replica i of `of_i` and replica j of `of_j` share of `rows`.
 std::int64_t common_rows(std::int64_t rows, int i, int of_i, int j, int of_j);
 /// As lowering rounds it.

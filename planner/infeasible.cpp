@@ -114,7 +114,7 @@ std::vector<int> stages_on(const Plan& plan, int device) {
 std::string memory_reason(const Candidate& closest) {
   const Prediction& prediction = *closest.prediction;
   const std::size_t fullest = fullest_device(prediction);
-  const int device = used_devices(closest.plan)[fullest];
+  const int device = lead_devices(closest.plan)[fullest];
   std::string who;
   bool recomputes = true;
   for (const int stage : stages_on(closest.plan, device)) {

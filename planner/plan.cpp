@@ -73,14 +73,30 @@ ScheduleShape shape_of(const Plan& plan) {
           .warm_up = plan.schedule.warm_up};
 }
 
+namespace {
+
+std::vector<int> each_once(std::vector<int> devices) {
+  std::sort(devices.begin(), devices.end());
+  devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
+  return devices;
+}
+
+}  // namespace
+
 std::vector<int> used_devices(const Plan& plan) {
   std::vector<int> used;
   for (const Stage& stage : plan.stages) {
     for (const auto& peers : stage.devices) used.insert(used.end(), peers.begin(), peers.end());
   }
-  std::sort(used.begin(), used.end());
-  used.erase(std::unique(used.begin(), used.end()), used.end());
-  return used;
+  return each_once(std::move(used));
+}
+
+std::vector<int> lead_devices(const Plan& plan) {
+  std::vector<int> leads;
+  for (const Stage& stage : plan.stages) {
+    for (const auto& peers : stage.devices) leads.push_back(peers.front());
+  }
+  return each_once(std::move(leads));
 }
 
 void validate(const Plan& plan, const Model& model, const Cluster& cluster) {

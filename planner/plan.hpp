@@ -113,8 +113,11 @@ void validate(const Plan& plan, const Model& model, const Cluster& cluster);
 /// Pipeline devices, p.
 int pipeline_devices(const Plan& plan);
 ScheduleShape shape_of(const Plan& plan);
-/// Cluster device numbers the plan uses, ascending. Program device i is the i-th of them.
+/// Cluster device numbers the plan uses, ascending.
 std::vector<int> used_devices(const Plan& plan);
+/// The first of each replica's tensor-parallel peers, ascending. Program device i stands for the
+/// i-th of them and its peers, which do the same at the same time.
+std::vector<int> lead_devices(const Plan& plan);
 
 // stagecraft-plan/1; the annotated example opens plan_json.cpp.
 Plan read_plan(const class Json& json);

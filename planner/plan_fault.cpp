@@ -148,18 +148,21 @@ Fault check_replicas_exist(const Subject& subject) {
       return PlanFault{at_stage(s, "devices"), concat("stage ", s, " has no devices"), {}};
     }
     for (const auto& peers : stage.devices) {
-      if (peers.size() == 1) continue;
-      if (peers.empty()) {
-        return PlanFault{
-            at_stage(s, "devices"), concat("stage ", s, " has a replica without a device"), {}};
-      }
-      return PlanFault{at_stage(s, "devices"),
-                       concat("a replica of stage ", s, " is spread over ", peers.size(),
-                              " tensor-parallel devices, which cannot be carried out yet"),
-                       {"write each device as a replica of its own, [[0], [1]] for [[0, 1]]"}};
+      if (!peers.empty()) continue;
+      return PlanFault{
+          at_stage(s, "devices"), concat("stage ", s, " has a replica without a device"), {}};
     }
   }
   return {};
+}
+
+/// Replica by replica, all peers.
+std::vector<int> devices_of(const Subject& subject, int stage) {
+  std::vector<int> devices;
+  for (const auto& peers : subject.plan.stages[static_cast<std::size_t>(stage)].devices) {
+    devices.insert(devices.end(), peers.begin(), peers.end());
+  }
+  return devices;
 }
 
 Fault check_devices_exist(const Subject& subject) {
@@ -171,8 +174,7 @@ Fault check_devices_exist(const Subject& subject) {
                      {"name a larger cluster, or make a plan for this one"}};
   }
   for (int s = 0; s < subject.stages(); ++s) {
-    for (const auto& peers : subject.plan.stages[static_cast<std::size_t>(s)].devices) {
-      const int device = peers.front();
+    for (const int device : devices_of(subject, s)) {
       if (device >= 0 && device < count) continue;
       const std::string range = count == 1 ? "0" : concat("0..", count - 1);
       return PlanFault{at_stage(s, "devices"),
@@ -207,14 +209,37 @@ Fault check_devices_once(const Subject& subject) {
   std::map<int, int> owner;
   const int devices = pipeline_devices(subject.plan);
   for (int s = 0; s < devices; ++s) {
-    for (const auto& peers : subject.plan.stages[static_cast<std::size_t>(s)].devices) {
-      const auto [other, fresh] = owner.emplace(peers.front(), s);
+    for (const int device : devices_of(subject, s)) {
+      const auto [other, fresh] = owner.emplace(device, s);
       if (fresh) continue;
       const std::string where = other->second == s
                                     ? concat("twice by stage ", s)
                                     : concat("by stage ", other->second, " and by stage ", s);
-      return PlanFault{
-          at_stage(s, "devices"), concat("device ", peers.front(), " is used ", where), {}};
+      return PlanFault{at_stage(s, "devices"), concat("device ", device, " is used ", where), {}};
+    }
+  }
+  return {};
+}
+
+/// Peers work in step over the innermost links, with equal shares.
+Fault check_peers_are_near(const Subject& subject) {
+  const Cluster& cluster = subject.cluster;
+  const int width = cluster.levels.empty() ? 1 : cluster.levels.back().count;
+  for (int s = 0; s < subject.stages(); ++s) {
+    for (const auto& peers : subject.plan.stages[static_cast<std::size_t>(s)].devices) {
+      for (const int peer : peers) {
+        const bool near = peer / width == peers.front() / width;
+        const auto kind = [&](int device) {
+          return cluster.devices[static_cast<std::size_t>(device)];
+        };
+        if (near && kind(peer) == kind(peers.front())) continue;
+        return PlanFault{
+            at_stage(s, "devices"),
+            concat("devices ", peers.front(), " and ", peer, " of stage ", s,
+                   " are tensor-parallel peers, but ",
+                   near ? "of different kinds" : "not joined by the cluster's innermost links"),
+            {concat("peers must be among ", width, " neighbours of one kind")}};
+      }
     }
   }
   return {};
@@ -297,7 +322,7 @@ constexpr std::array structural_checks{
     check_batch,        check_stage_count,    check_schedule_name,      check_weights,
     check_one_copy,     check_linear_has_one, check_stages_hold_layers, check_layers_follow,
     check_last_layer,   check_replicas_exist, check_devices_exist,      check_rings_agree,
-    check_devices_once, check_replicas_work,
+    check_devices_once, check_peers_are_near, check_replicas_work,
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <set>
 
 #include "planner/compile.hpp"
@@ -22,7 +23,7 @@ const Stage& stage_of(const Plan& plan, int stage) {
 struct Compilation {
   const Plan& plan;
   CostBook& book;
-  std::vector<int> devices;  ///< cluster devices, by program device
+  std::vector<int> devices;  ///< the plan's lead devices, by program device
 
   int stages() const { return static_cast<int>(plan.stages.size()); }
 
@@ -40,13 +41,19 @@ struct Compilation {
     return book.cluster().devices[static_cast<std::size_t>(cluster_device(stage, replica))];
   }
 
+  int degree(int stage, int replica) const {
+    return static_cast<int>(
+        stage_of(plan, stage).devices[static_cast<std::size_t>(replica)].size());
+  }
+
   const CostTable& table(int stage, int replica) const {
     return book.table(kind(stage, replica), plan.batch.microbatch,
-                      rows_of_replica(plan, stage, replica));
+                      rows_of_replica(plan, stage, replica), degree(stage, replica));
   }
 
   const CostTable& whole_microbatch(int stage) const {
-    return book.table(kind(stage, 0), plan.batch.microbatch, plan.batch.microbatch);
+    return book.table(kind(stage, 0), plan.batch.microbatch, plan.batch.microbatch,
+                      degree(stage, 0));
   }
 };
 
@@ -156,7 +163,8 @@ std::vector<std::string> notes_on(const Compilation& compilation) {
   for (int s = 0; s < compilation.stages(); ++s) {
     for (int replica = 0; replica < replicas_of(compilation.plan, s); ++replica) {
       const std::int64_t rows = rows_of_replica(compilation.plan, s, replica);
-      if (compilation.book.is_scaled(compilation.kind(s, replica), microbatch, rows)) {
+      if (compilation.book.is_scaled(compilation.kind(s, replica), microbatch, rows,
+                                     compilation.degree(s, replica))) {
         shares.insert(rows);
       }
     }
@@ -187,7 +195,7 @@ std::int64_t rows_of_replica(const Plan& plan, int stage, int replica) {
 }
 
 Compiled compile_valid(const Plan& plan, CostBook& book) {
-  const Compilation compilation{plan, book, used_devices(plan)};
+  const Compilation compilation{plan, book, lead_devices(plan)};
   Compiled compiled;
   compiled.schedule = find_schedule(plan.schedule.name).generate(shape_of(plan));
   compiled.program = lower(compiled.schedule, lower_options(compilation));
@@ -250,6 +258,23 @@ bool fits_limits(const Prediction& prediction) {
 }
 
 }  // namespace
+
+std::vector<Bytes> device_peaks(const Plan& plan, const Prediction& prediction) {
+  if (prediction.peaks.empty()) return {};
+  const std::vector<int> leads = lead_devices(plan);
+  std::map<int, Bytes> peaks;
+  for (const Stage& stage : plan.stages) {
+    for (const auto& peers : stage.devices) {
+      const auto lead = std::lower_bound(leads.begin(), leads.end(), peers.front());
+      for (const int peer : peers) {
+        peaks[peer] = prediction.peaks[static_cast<std::size_t>(lead - leads.begin())].bytes;
+      }
+    }
+  }
+  std::vector<Bytes> list;
+  for (const auto& [device, bytes] : peaks) list.push_back(bytes);
+  return list;
+}
 
 Prediction predict(const Plan& plan, const Compiled& compiled) {
   return predict(plan, compiled, simulate(compiled.program, compiled.costs));

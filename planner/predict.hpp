@@ -10,7 +10,8 @@
 
 namespace stagecraft {
 
-/// A plan as a program, with its costs. Program device i stands for cluster device `devices[i]`.
+/// A plan as a program, with its costs. Program device i stands for cluster device `devices[i]` and
+/// its tensor-parallel peers.
 struct Compiled {
   Schedule schedule;
   Program program;
@@ -49,6 +50,10 @@ struct Prediction {
   Provenance provenance = Provenance::datasheet;
   std::vector<std::string> notes;
 };
+
+/// Peaks of all devices the plan uses, in device order; tensor-parallel peers hold the same. Empty
+/// where the costs know no bytes.
+std::vector<Bytes> device_peaks(const Plan& plan, const Prediction& prediction);
 
 /// Simulates one iteration. A plan that does not fit is predicted all the same, with `fits` false.
 Prediction predict(const Plan& plan, const Profile& profile, const Cluster& cluster);

@@ -74,39 +74,33 @@ bool is_preferred(const Candidate& a, const Candidate& b) {
   return a.prediction->step < b.prediction->step;
 }
 
-/// The best that this choice gives over schedules and microbatch sizes.
-Candidate best_of(const Space& space, const Choice& choice) {
-  std::optional<Candidate> best;
-  for (const Setting& setting : space.settings()) {
-    if (setting.schedule.virtual_stages != 1) continue;
-    const bool takes_turns = setting.replicas == ReplicaPolicy::round_robin;
-    if (takes_turns && !choice.replicated) continue;
-    const Candidate candidate = evaluate_with_remedy(space, setting, choice);
-    if (!best || is_preferred(candidate, *best)) best = candidate;
-  }
-  if (best) return *best;
-  return {.name = choice.name,
-          .plan = {},
-          .prediction = {},
-          .rejected = "the schedules asked for need several stages per device"};
-}
-
-std::vector<Choice> choices_for(const Space& space) {
+std::vector<Choice> choices_for(const Space& space, const Setting& setting) {
   const int layers = space.layers();
-  const int devices = space.devices();
+  const int devices = space.devices(setting);
   const int stages = std::min(devices, layers);
-  const int kind = space.cluster().devices.front();
   std::vector<Choice> choices;
-  if (stages > 1 && !space.settings().empty()) {
-    const std::int64_t microbatch = space.settings().front().microbatch;
-    const CostTable& table = space.book().table(kind, microbatch, microbatch);
+  if (stages > 1) {
+    const CostTable& table = space.whole_microbatch(setting, 0);
     const std::vector<int> straight(index(stages), 1);
     choices.push_back({"even split", straight, even_cuts(layers, stages)});
     choices.push_back({"even parameters", straight, cuts_by_parameters(table, layers, stages)});
   }
   if (devices > 1) choices.push_back({"data parallelism", {devices}, {0, layers}, true});
-  choices.push_back({"one device", {1}, {0, layers}});
+  const bool alone = setting.tensor_parallel == 1;
+  choices.push_back({alone ? "one device" : "tensor parallelism", {1}, {0, layers}});
   return choices;
+}
+
+/// What a choice gives under this setting, against the best so far of its name.
+void compare(std::vector<Candidate>& best, Candidate candidate) {
+  const auto same = std::find_if(best.begin(), best.end(), [&](const Candidate& other) {
+    return other.name.starts_with(candidate.name) || candidate.name.starts_with(other.name);
+  });
+  if (same == best.end()) {
+    best.push_back(std::move(candidate));
+  } else if (is_preferred(candidate, *same)) {
+    *same = std::move(candidate);
+  }
 }
 
 }  // namespace
@@ -117,7 +111,20 @@ std::vector<Candidate> usual_choices(const Problem& problem) {
   free.straight = false;
   const Space space(free);
   std::vector<Candidate> candidates;
-  for (const Choice& choice : choices_for(space)) candidates.push_back(best_of(space, choice));
+  for (const Setting& setting : space.settings()) {
+    const bool takes_turns = setting.replicas == ReplicaPolicy::round_robin;
+    for (const Choice& choice : choices_for(space, setting)) {
+      if (takes_turns && !choice.replicated) continue;
+      compare(candidates, setting.schedule.virtual_stages == 1
+                              ? evaluate_with_remedy(space, setting, choice)
+                              : Candidate{.name = choice.name,
+                                          .plan = {},
+                                          .prediction = {},
+                                          .objective = {},
+                                          .rejected = "the schedules asked for need several stages "
+                                                      "per device"});
+    }
+  }
   return candidates;
 }
 
@@ -218,7 +225,7 @@ std::optional<Binding> memory_binding(const Plan& plan, const Prediction& predic
       recomputing == 0
           ? ""
           : concat("; ", recomputing, " of ", plan.stages.size(), " stages recompute to fit");
-  return Binding{"memory", concat("device ", used_devices(plan)[device]),
+  return Binding{"memory", concat("device ", lead_devices(plan)[device]),
                  concat(format_bytes(prediction.peaks[device].bytes), " of ",
                         format_bytes(prediction.memory_limits[device]), " in use", recompute)};
 }

@@ -28,13 +28,14 @@ int microbatches_of(std::int64_t global_batch, std::int64_t microbatch) {
   return static_cast<int>(global_batch / microbatch);
 }
 
-/// Whether every device kind in use has costs for this microbatch; the reason goes to `missing`.
-bool has_costs(CostBook& book, int devices, std::int64_t microbatch,
+/// Whether every device kind in use has costs for this microbatch and tensor-parallel degree; the
+/// reason goes to `missing`.
+bool has_costs(CostBook& book, int devices, std::int64_t microbatch, int degree,
                std::optional<Error>& missing) {
   try {
     for (int device = 0; device < devices; ++device) {
       const int kind = book.cluster().devices[static_cast<std::size_t>(device)];
-      book.table(kind, microbatch, microbatch);
+      book.table(kind, microbatch, microbatch, degree);
     }
     return true;
   } catch (const Error& error) {
@@ -63,6 +64,7 @@ Space::Space(const Problem& problem)
   const int available = device_count(cluster_);
   devices_ = std::min(problem.devices.value_or(available), available);
   if (devices_ < 1) fail_usage("a plan needs at least one device");
+  if (!cluster_.levels.empty()) width_ = cluster_.levels.back().count;
   for (const ScheduleChoice& schedule : problem.schedules) {
     require_searchable(find_schedule(schedule.name));
   }
@@ -71,36 +73,101 @@ Space::Space(const Problem& problem)
       CostBookSetting{.precision = problem.precision, .sequence = problem.sequence});
   std::optional<Error> missing;
   for (const std::int64_t microbatch : problem.microbatches) {
-    const int microbatches = microbatches_of(problem.global_batch, microbatch);
-    if (!has_costs(*book_, devices_, microbatch, missing)) continue;
-    for (const ScheduleChoice& schedule : problem.schedules) {
-      const ScheduleKind& kind = find_schedule(schedule.name);
-      settings_.push_back({schedule, microbatch, microbatches, ReplicaPolicy::split, kind.placement,
-                           kind.splits_backward});
-      if (problem.straight || devices_ == 1) continue;
-      settings_.push_back(settings_.back());
-      settings_.back().replicas = ReplicaPolicy::round_robin;
+    for (const int degree : problem.tensor_parallel) {
+      if (!has_groups(degree)) continue;
+      if (has_costs(*book_, devices_, microbatch, degree, missing)) {
+        add_settings(microbatch, degree);
+      }
     }
   }
   if (settings_.empty() && missing) throw Error(*missing);
+  if (settings_.empty()) {
+    fail_usage(
+        "--tensor-parallel: no degree asked for divides the devices that the innermost links ",
+        "join into groups of one kind");
+  }
+}
+
+int Space::groups(int degree) const {
+  return devices_ / width_ * (width_ / degree) + devices_ % width_ / degree;
+}
+
+int Space::lead_of(int degree, int group) const {
+  const int per_width = width_ / degree;
+  return group / per_width * width_ + group % per_width * degree;
+}
+
+/// Whether there are such groups, each of one kind of device.
+bool Space::has_groups(int degree) const {
+  if (degree > width_ || groups(degree) == 0) return false;
+  for (int group = 0; group < groups(degree); ++group) {
+    const auto first = cluster_.devices.begin() + lead_of(degree, group);
+    const auto other = std::adjacent_find(first, first + degree, std::not_equal_to<>());
+    if (other != first + degree) return false;
+  }
+  return true;
+}
+
+/// Every schedule, with the replicas of a stage sharing each microbatch or taking turns.
+void Space::add_settings(std::int64_t microbatch, int degree) {
+  const int microbatches = microbatches_of(problem_.global_batch, microbatch);
+  for (const ScheduleChoice& schedule : problem_.schedules) {
+    const ScheduleKind& kind = find_schedule(schedule.name);
+    settings_.push_back({.schedule = schedule,
+                         .microbatch = microbatch,
+                         .microbatches = microbatches,
+                         .replicas = ReplicaPolicy::split,
+                         .tensor_parallel = degree,
+                         .placement = kind.placement,
+                         .splits_backward = kind.splits_backward});
+    if (problem_.straight || devices(settings_.back()) == 1) continue;
+    settings_.push_back(settings_.back());
+    settings_.back().replicas = ReplicaPolicy::round_robin;
+  }
 }
 
 int Space::most_pipeline_devices(const Setting& setting) const {
   const int per_device = std::max(setting.schedule.virtual_stages, 1);
   const int stages = std::min(layers() / std::max(problem_.min_layers_per_stage, 1),
                               problem_.max_stages.value_or(layers()));
-  return std::min(devices_, stages / per_device);
+  return std::min(devices(setting), stages / per_device);
 }
 
 int Space::most_replicas(const Setting& setting) const {
   if (problem_.straight) return 1;
   const bool split = setting.replicas == ReplicaPolicy::split;
   const std::int64_t shares = split ? setting.microbatch : setting.microbatches;
-  return static_cast<int>(std::min<std::int64_t>(shares, devices_));
+  return static_cast<int>(std::min<std::int64_t>(shares, devices(setting)));
 }
 
-bool Space::may_end_at(int used_devices) const {
-  return problem_.use_fewer_devices ? used_devices <= devices_ : used_devices == devices_;
+const DeviceKind& Space::kind(const Setting& setting, int device) const {
+  return kind_of(cluster_, lead(setting, device));
+}
+
+const CostTable& Space::table(const Setting& setting, int device, std::int64_t rows) const {
+  const int kind = cluster_.devices[static_cast<std::size_t>(lead(setting, device))];
+  return book_->table(kind, setting.microbatch, rows, setting.tensor_parallel);
+}
+
+Link Space::message_link(const Setting& setting, int from, int to) const {
+  return stagecraft::message_link(problem_.profile, cluster_, lead(setting, from),
+                                  lead(setting, to));
+}
+
+Link Space::group_link(const Setting& setting, std::vector<int> devices) const {
+  for (int& device : devices) device = lead(setting, device);
+  return stagecraft::group_link(cluster_, devices);
+}
+
+bool Space::may_end_at(const Setting& setting, int used_devices) const {
+  const int all = devices(setting);
+  return problem_.use_fewer_devices ? used_devices <= all : used_devices == all;
+}
+
+bool Space::uses_enough(const Plan& plan) const {
+  const auto degree = static_cast<int>(plan.stages.front().devices.front().size());
+  const auto used = static_cast<int>(used_devices(plan).size());
+  return problem_.use_fewer_devices || used / degree == groups(degree);
 }
 
 bool Space::allows_stages(int stages) const {
@@ -158,7 +225,10 @@ Plan Space::plan(const Setting& setting, const Layout& layout) const {
   int next = 0;
   for (const int count : layout.replicas) {
     auto& replicas = devices.emplace_back();
-    for (int replica = 0; replica < count; ++replica) replicas.push_back({next++});
+    for (int replica = 0; replica < count; ++replica) {
+      auto& peers = replicas.emplace_back(static_cast<std::size_t>(setting.tensor_parallel));
+      std::iota(peers.begin(), peers.end(), lead(setting, next++));
+    }
   }
   for (int stage = 0; stage < layout.stages(); ++stage) {
     const auto s = static_cast<std::size_t>(stage);
@@ -251,7 +321,7 @@ void write_figures(Candidate& candidate, const SearchResult& result) {
   PredictedFigures predicted;
   predicted.step = prediction.step;
   predicted.bubble = prediction.bubble;
-  for (const MemoryPeak& peak : prediction.peaks) predicted.peak_memory.push_back(peak.bytes);
+  predicted.peak_memory = device_peaks(candidate.plan, prediction);
   candidate.plan.predicted = predicted;
   const double step = seconds(prediction.step);
   const double bound = seconds(std::min(result.lower_bound, prediction.step));

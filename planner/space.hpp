@@ -3,7 +3,9 @@
 // recompute).
 //
 // Devices are taken in order: pipeline device 0 gets the first replicas[0] devices of the cluster,
-// and so on, so that a device's number says which link its messages take.
+// and so on, so that a device's number says which link its messages take. A setting with
+// tensor-parallel degree t takes groups of t neighbours for devices, as many as the innermost links
+// join, and what a layout or a bound calls device d is the d-th group, led by its first device.
 
 #pragma once
 
@@ -24,6 +26,7 @@ struct Setting {
   std::int64_t microbatch = 1;
   int microbatches = 1;
   ReplicaPolicy replicas = ReplicaPolicy::split;
+  int tensor_parallel = 1;                            ///< devices per replica, for all stages
   StagePlacement placement = StagePlacement::linear;  ///< of the schedule
   bool splits_backward = false;                       ///< of the schedule
 
@@ -52,14 +55,28 @@ class Space {
   /// The problem's cluster with only the memory that may be used.
   const Cluster& cluster() const { return cluster_; }
   int layers() const { return static_cast<int>(problem_.profile.model.layers.size()); }
-  int devices() const { return devices_; }
+  /// Groups of tensor-parallel peers.
+  int devices(const Setting& setting) const { return groups(setting.tensor_parallel); }
+  int lead(const Setting& setting, int device) const {
+    return lead_of(setting.tensor_parallel, device);
+  }
+  const DeviceKind& kind(const Setting& setting, int device) const;
+  /// Costs of so many rows of a microbatch on the device.
+  const CostTable& table(const Setting& setting, int device, std::int64_t rows) const;
+  const CostTable& whole_microbatch(const Setting& setting, int device) const {
+    return table(setting, device, setting.microbatch);
+  }
+  /// What messages between two devices take, and what a collective of several does.
+  Link message_link(const Setting& setting, int from, int to) const;
+  Link group_link(const Setting& setting, std::vector<int> devices) const;
 
   /// Pipeline devices at most.
   int most_pipeline_devices(const Setting& setting) const;
   /// Replicas of one stage at most.
   int most_replicas(const Setting& setting) const;
   /// Whether plans that leave devices idle count.
-  bool may_end_at(int used_devices) const;
+  bool may_end_at(const Setting& setting, int used_devices) const;
+  bool uses_enough(const Plan& plan) const;
   bool allows_stages(int stages) const;
   bool allows(int stage, const LayerRange& layers) const;
   bool allows(Recompute recompute) const;
@@ -75,11 +92,16 @@ class Space {
   Candidate evaluate(const std::string& name, const Plan& plan) const;
 
  private:
+  bool has_groups(int degree) const;
+  int groups(int degree) const;
+  int lead_of(int degree, int group) const;
+  void add_settings(std::int64_t microbatch, int degree);
   ScheduleChoice choice_for(const Setting& setting, const std::vector<int>& replicas) const;
 
   const Problem& problem_;
   Cluster cluster_;
   int devices_ = 0;
+  int width_ = 1;  ///< devices that the innermost links join
   std::unique_ptr<CostBook> book_;
   std::vector<Setting> settings_;
   mutable std::string refusal_;

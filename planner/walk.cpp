@@ -36,7 +36,7 @@ class ChainWalk {
 
  private:
   int most_replicas(int device) const {
-    return std::min(bounds_.most_replicas(), space_.devices() - device);
+    return std::min(bounds_.most_replicas(), space_.devices(setting_) - device);
   }
   Time limit() const { return std::min(limit_, judge_.limit()); }
   bool gives_up() {
@@ -132,8 +132,7 @@ std::vector<Time> LoopedWalk::passes(const LayerRange& layers, int device, int r
   std::vector<Time> times;
   for (int replica = 0; replica < replicas; ++replica) {
     const CostTable& table =
-        space_.book().table(space_.cluster().devices[index(device + replica)], setting_.microbatch,
-                            share_of_rows(setting_, replica, replicas));
+        space_.table(setting_, device + replica, share_of_rows(setting_, replica, replicas));
     times.push_back((table.forward(layers) + table.backward(layers)).count());
   }
   return times;
@@ -155,8 +154,7 @@ Time LoopedWalk::passing(const LayerRange& layers, int device, int replicas) con
   Time least = never;
   for (int replica = 0; replica < replicas; ++replica) {
     const CostTable& table =
-        space_.book().table(space_.cluster().devices[index(device + replica)], setting_.microbatch,
-                            share_of_rows(setting_, replica, replicas));
+        space_.table(setting_, device + replica, share_of_rows(setting_, replica, replicas));
     least = std::min<Time>(least, table.forward(layers).count());
   }
   return least;
@@ -169,7 +167,7 @@ LoopedWalk::LoopedWalk(const Space& space, const Setting& setting)
   for (int layer = 0; layer < space.layers(); ++layer) {
     Time work = never;
     for (int replicas = 1; replicas <= space.most_replicas(setting); ++replicas) {
-      for (int device = 0; device + replicas <= space.devices(); ++device) {
+      for (int device = 0; device + replicas <= space.devices(setting); ++device) {
         const bool split = setting.replicas == ReplicaPolicy::split;
         const std::vector<Time> times = passes({layer, layer + 1}, device, split ? replicas : 1);
         const Time least = *std::min_element(times.begin(), times.end());
@@ -179,7 +177,7 @@ LoopedWalk::LoopedWalk(const Space& space, const Setting& setting)
     works.push_back(work);
     work_before_.push_back(work_before_.back() + work);
   }
-  least_ = work_before_.back() / space.devices();
+  least_ = work_before_.back() / space.devices(setting);
   find_heavy(works);
 }
 
@@ -197,7 +195,7 @@ void LoopedWalk::find_heavy(const std::vector<Time>& works) {
     for (std::size_t layer = works.size(); layer-- > 0;) {
       heavy.from[layer] = heavy.from[layer + 1] + (works[layer] >= heavy.work ? 1 : 0);
     }
-    const int devices = space_.devices();
+    const int devices = space_.devices(setting_);
     const Time busiest = (heavy.from[0] + devices - 1) / devices * heavy.work;
     if (space_.most_replicas(setting_) == 1) least_ = std::max(least_, busiest);
     heavy_.push_back(std::move(heavy));
@@ -214,7 +212,7 @@ void LoopedWalk::choose_replicas(Path& path, int pipeline_devices, int used) con
   Layout& layout = path.layout;
   if (layout.pipeline_devices() == pipeline_devices) {
     const int stages = pipeline_devices * setting_.schedule.virtual_stages;
-    if (!space_.may_end_at(used) || !space_.allows_stages(stages)) return;
+    if (!space_.may_end_at(setting_, used) || !space_.allows_stages(stages)) return;
     if (!space_.wants(setting_, layout.replicas) || !path.clock.order_for(layout.replicas)) return;
     layout.cuts = {0};
     layout.recompute.clear();
@@ -223,7 +221,7 @@ void LoopedWalk::choose_replicas(Path& path, int pipeline_devices, int used) con
     return choose_cuts(path);
   }
   for (int count = 1; count <= space_.most_replicas(setting_); ++count) {
-    if (used + count > space_.devices()) break;
+    if (used + count > space_.devices(setting_)) break;
     layout.replicas.push_back(count);
     choose_replicas(path, pipeline_devices, used + count);
     layout.replicas.pop_back();
@@ -300,8 +298,7 @@ void LoopedWalk::choose_cuts(Path& path) const {
 // -------------------------------------------------------------------
 
 Layout balanced(const Space& space, const Setting& setting, const std::vector<int>& replicas) {
-  const CostTable& table =
-      space.book().table(space.cluster().devices[0], setting.microbatch, setting.microbatch);
+  const CostTable& table = space.whole_microbatch(setting, 0);
   const auto time_before = [&](int layer) {
     return (table.forward({0, layer}) + table.backward({0, layer})).count();
   };
@@ -374,7 +371,7 @@ std::vector<Layout> usual_layouts(const Space& space, const Setting& setting, Fa
   for (int p = 1; p <= space.most_pipeline_devices(setting); ++p) {
     const std::vector<int> straight(index(p), 1);
     if (clock.order_for(straight) != nullptr) layouts.push_back(balanced(space, setting, straight));
-    const std::vector<int> replicated = even_replicas(p, space.devices(), most);
+    const std::vector<int> replicated = even_replicas(p, space.devices(setting), most);
     if (replicated == straight || clock.order_for(replicated) == nullptr) continue;
     layouts.push_back(balanced(space, setting, replicated));
   }
@@ -383,7 +380,7 @@ std::vector<Layout> usual_layouts(const Space& space, const Setting& setting, Fa
 
 bool is_allowed(const Space& space, const Setting& setting, const Layout& layout) {
   const int used = std::accumulate(layout.replicas.begin(), layout.replicas.end(), 0);
-  if (!space.may_end_at(used) || !space.allows_stages(layout.stages())) return false;
+  if (!space.may_end_at(setting, used) || !space.allows_stages(layout.stages())) return false;
   if (!space.wants(setting, layout.replicas)) return false;
   for (int stage = 0; stage < layout.stages(); ++stage) {
     const LayerRange layers{layout.cuts[index(stage)], layout.cuts[index(stage) + 1]};

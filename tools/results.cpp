@@ -61,20 +61,28 @@ std::string layer_names(const Model& model, LayerRange layers) {
 
 namespace {
 
+/// Replicas, tensor-parallel peers joined: "0 1", "0-7 8-15", and of many "0-7 .. 120-127".
 std::string device_list(const Stage& stage) {
-  std::vector<int> devices;
-  for (const auto& replica : stage.devices) {
-    devices.insert(devices.end(), replica.begin(), replica.end());
+  std::vector<std::string> replicas;
+  for (const auto& peers : stage.devices) {
+    const bool run = peers.size() > 1 &&
+                     peers.back() - peers.front() == static_cast<int>(peers.size()) - 1 &&
+                     std::is_sorted(peers.begin(), peers.end());
+    replicas.push_back(run ? fmt::format("{}-{}", peers.front(), peers.back())
+                           : fmt::format("{}", fmt::join(peers, "+")));
   }
-  return fmt::format("{}", fmt::join(devices, " "));
+  constexpr std::size_t many = 16;
+  if (replicas.size() > many) return replicas.front() + " .. " + replicas.back();
+  return fmt::format("{}", fmt::join(replicas, " "));
 }
 
 /// The highest peak among the devices of a stage.
 Bytes stage_peak(const Plan& plan, const Prediction& prediction, const Stage& stage) {
-  const std::vector<int> used = used_devices(plan);
+  const std::vector<int> leads = lead_devices(plan);
   Bytes highest = 0;
   for (const auto& replica : stage.devices) {
-    const auto place = std::lower_bound(used.begin(), used.end(), replica.front()) - used.begin();
+    const auto place =
+        std::lower_bound(leads.begin(), leads.end(), replica.front()) - leads.begin();
     highest = std::max(highest, prediction.peaks.at(static_cast<std::size_t>(place)).bytes);
   }
   return highest;
@@ -106,7 +114,14 @@ std::string plan_sentence(const Plan& plan) {
     return fmt::format("{} {}", count, count == 1 ? one : several);
   };
   std::string text = counted(static_cast<std::int64_t>(plan.stages.size()), "stage", "stages");
-  if (replicated) text += fmt::format(" with {} replicas", fmt::join(replicas, "-"));
+  const bool alike = std::equal(replicas.begin() + 1, replicas.end(), replicas.begin());
+  if (replicated && alike && replicas.size() > 4) {
+    text += fmt::format(" with {} replicas each", replicas.front());
+  } else if (replicated) {
+    text += fmt::format(" with {} replicas", fmt::join(replicas, "-"));
+  }
+  const std::size_t degree = plan.stages.front().devices.front().size();
+  if (degree > 1) text += fmt::format(", tensor-parallel {}", degree);
   if (plan.schedule.virtual_stages > 1) {
     text += fmt::format(", {} per device", plan.schedule.virtual_stages);
   }

@@ -41,7 +41,7 @@ class BruteForce {
   void choose_replicas(const Setting& setting, Layout& layout, int pipeline_devices, int used) {
     if (layout.pipeline_devices() == pipeline_devices) {
       const int stages = pipeline_devices * setting.schedule.virtual_stages;
-      if (!space_.may_end_at(used) || !space_.allows_stages(stages)) return;
+      if (!space_.may_end_at(setting, used) || !space_.allows_stages(stages)) return;
       if (!space_.wants(setting, layout.replicas) || !space_.schedule(setting, layout.replicas)) {
         return;
       }
@@ -49,7 +49,7 @@ class BruteForce {
       return choose_cuts(setting, layout, stages);
     }
     for (int count = 1; count <= space_.most_replicas(setting); ++count) {
-      if (used + count > space_.devices()) break;
+      if (used + count > space_.devices(setting)) break;
       layout.replicas.push_back(count);
       choose_replicas(setting, layout, pipeline_devices, used + count);
       layout.replicas.pop_back();

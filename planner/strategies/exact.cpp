@@ -89,9 +89,8 @@ class Exact {
   // --- 1. Good plans first ---
 
   bool lies_in_space(const Plan& plan) const {
-    const int used = static_cast<int>(used_devices(plan).size());
     const int stages = static_cast<int>(plan.stages.size());
-    if (!space_.may_end_at(used) || !space_.allows_stages(stages)) return false;
+    if (!space_.uses_enough(plan) || !space_.allows_stages(stages)) return false;
     for (int stage = 0; stage < stages; ++stage) {
       const Stage& here = plan.stages[static_cast<std::size_t>(stage)];
       if (space_.problem().straight && here.devices.size() > 1) return false;

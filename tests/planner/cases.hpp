@@ -145,6 +145,20 @@ inline Problem random_problem(std::uint32_t seed, CaseSize size) {
   problem.use_fewer_devices = random.chance(70);
   if (random.chance(30)) problem.recompute = {Recompute::none};
   if (random.chance(10)) problem.min_layers_per_stage = 2;
+  if (random.chance(25)) {
+    // Shares of two tensor-parallel peers, as measured: anything between a half and the whole.
+    ProfileEntry halves = problem.profile.entries.front();
+    halves.setting.tensor_parallel = 2;
+    for (LayerCost& cost : halves.layers) {
+      cost.forward = cost.forward * random.between(50, 100) / 100;
+      cost.backward_input = cost.backward_input * random.between(50, 100) / 100;
+      cost.backward_weight = cost.backward_weight * random.between(50, 100) / 100;
+      cost.parameters = cost.gradients = (cost.parameters + 1) / 2;
+      cost.optimizer = 2 * cost.parameters;
+    }
+    problem.profile.entries.push_back(std::move(halves));
+    problem.tensor_parallel = {1, 2};
+  }
   if (layers > 2 && random.chance(20)) {
     problem.profile.model.ties.push_back({0, layers - 1, random.between(1, 500)});
   }

@@ -104,11 +104,20 @@ TEST_CASE("devices must exist, once", "[plan]") {
              ContainsSubstring("the plan uses 4 devices, but the cluster has only 3"));
 }
 
-TEST_CASE("tensor-parallel peers are not there yet", "[plan]") {
-  CHECK_THAT(complaint_after([](Plan& plan) {
-               plan.stages[1].devices = {{1, 2}};
-             }),
-             ContainsSubstring("a replica of stage 1 is spread over 2 tensor-parallel devices"));
+TEST_CASE("tensor-parallel peers are neighbours", "[plan]") {
+  Plan plan = good_plan();
+  plan.stages[1].devices = {{1, 2}};
+  CHECK(complaint(plan).empty());
+  CHECK(used_devices(plan) == std::vector{0, 1, 2, 3});
+  CHECK(lead_devices(plan) == std::vector{0, 1, 3});
+  plan.stages[1].devices = {{1, 3}};
+  CHECK_THAT(complaint(plan), ContainsSubstring("device 3 is used by stage 1 and by stage 2"));
+  plan = good_plan();
+  plan.stages[1].devices = {{1, 2}};
+  CHECK_THROWS_WITH(
+      validate(plan, chain_model(28), cluster_of({{2, {}}, {2, {}}})),
+      ContainsSubstring("devices 1 and 2 of stage 1 are tensor-parallel peers, but not joined by "
+                        "the cluster's innermost links"));
 }
 
 TEST_CASE("the batch must multiply up", "[plan]") {

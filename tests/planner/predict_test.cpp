@@ -211,7 +211,7 @@ TEST_CASE("the fast clock agrees with the simulator, and all programs are safe",
     const Space space(problem);
     for (const Setting& setting : space.settings()) {
       Layout layout;
-      int left = space.devices();
+      int left = space.devices(setting);
       const int most = std::min(space.most_pipeline_devices(setting), left);
       for (int p = most == 0 ? 0 : random.between(1, most); p > 0; --p) {
         const int count = std::min(random.between(1, space.most_replicas(setting)), left - (p - 1));
@@ -249,4 +249,47 @@ TEST_CASE("an invalid plan is not compiled", "[predict]") {
   Plan plan = straight_plan(2, 1, 1);
   plan.stages[1].devices = {{0}};
   CHECK_THROWS_AS(predict_equal(plan, layer_cost(1ms, 2ms), cluster_of({{2, {}}})), Error);
+}
+
+TEST_CASE("tensor-parallel peers sum what each layer hands on", "[predict]") {
+  const Model model = builtin_model("gpt2-124m");
+  const DeviceKind device = builtin_device_kind("a100");
+  const CostSetting setting{.device = "a100", .sequence = 1024, .tensor_parallel = 4};
+  const std::vector<LayerCost> alone = estimate_costs(model, device, setting);
+  const Link link = link_of(3us, 100'000'000'000);
+  const std::vector<LayerCost> costs = with_peer_sums(alone, model, link, 4);
+  const Bytes bytes = 1024 * 768 * 4;  // tokens x hidden x fp32
+  const Duration sum = all_reduce_time(link, 4, bytes);
+  CHECK(sum == 2 * 3 * 3us + Duration{2 * 3 * bytes / 4 / 100 + 1});  // 100 bytes a nanosecond
+  CHECK(costs.front().forward == alone.front().forward + sum);
+  CHECK(costs.front().backward() == alone.front().backward());
+  for (std::size_t block = 1; block <= 12; ++block) {
+    CHECK(costs[block].forward == alone[block].forward + 2 * sum);
+    CHECK(costs[block].backward() == alone[block].backward() + 2 * sum);
+  }
+  CHECK(costs.back().forward == alone.back().forward);
+  CHECK(costs.back().backward() == alone.back().backward() + sum);
+  CHECK(with_peer_sums(alone, model, link, 1).front() == alone.front());
+}
+
+TEST_CASE("measured shares of tensor-parallel peers are taken as they stand", "[predict]") {
+  Profile profile = profile_of(std::vector<LayerCost>(2, layer_cost(10ms, 20ms)));
+  ProfileEntry halves = profile.entries.front();
+  halves.setting.tensor_parallel = 2;
+  for (LayerCost& cost : profile.entries.front().layers) cost.parameters = 100;
+  for (LayerCost& cost : halves.layers) cost = layer_cost(6ms, 12ms);
+  for (LayerCost& cost : halves.layers) cost.parameters = 50;
+  profile.entries.push_back(halves);
+  Plan plan;
+  plan.batch = {.global = 4, .microbatch = 1, .microbatches = 4};
+  plan.stages = {{{0, 1}, {{0, 1}}}, {{1, 2}, {{2}}}};
+  const Cluster cluster = cluster_of({{4, {}}});
+  const Prediction prediction = predict(plan, profile, cluster);
+  CHECK(prediction.stages[0].forward == 6ms);
+  CHECK(prediction.stages[1].forward == 10ms);
+  CHECK(prediction.peaks.size() == 2);
+  CHECK(device_peaks(plan, prediction) == std::vector<Bytes>{50, 50, 100});
+  plan.stages[1].devices = {{2, 3}};
+  // Equal stages of 6 ms and 12 ms: (m + p - 1) (f + b).
+  CHECK(predict(plan, profile, cluster).step == 5 * 18ms);
 }

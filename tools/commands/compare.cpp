@@ -176,14 +176,12 @@ PlanRow predict_row(Console& console, const ConditionOptions& conditions, const 
 }
 
 ordered_json row_json(const PlanRow& row) {
-  ordered_json peaks = ordered_json::array();
-  for (const MemoryPeak& peak : row.prediction.peaks) peaks.push_back(peak.bytes);
   return {{"plan", row.path},
           {"microbatches", row.plan.batch.microbatches},
           {"step_ns", row.prediction.step.count()},
           {"samples_per_second", row.prediction.samples_per_second},
           {"bubble", row.prediction.bubble},
-          {"peak_memory_bytes", std::move(peaks)},
+          {"peak_memory_bytes", device_peaks(row.plan, row.prediction)},
           {"fits", row.fits}};
 }
 

@@ -23,8 +23,8 @@ namespace {
 using nlohmann::ordered_json;
 
 struct PlanArguments {
-  std::string model, cluster, microbatch = "auto", precision, optimizer = "adamw",
-                              sharding = "none", schedule = "auto";
+  std::string model, cluster, microbatch = "auto", tensor_parallel = "auto", precision,
+                              optimizer = "adamw", sharding = "none", schedule = "auto";
   std::string memory, memory_limit = "100%", recompute = "auto", objective = "step", time_limit,
                       gap = "0%", strategy = "exact";
   std::vector<std::string> fix;
@@ -96,6 +96,31 @@ std::vector<std::int64_t> microbatch_choices(const PlanArguments& arguments, con
   return sizes;
 }
 
+/// What the user said, what the profile measured, or powers of two up to what the innermost links
+/// join. CPUs do without: nothing carries such a plan out there yet.
+std::vector<int> tensor_parallel_choices(const PlanArguments& arguments, const Profile& profile,
+                                         const Cluster& cluster) {
+  std::vector<int> degrees;
+  if (arguments.tensor_parallel != "auto") {
+    constexpr int most = 1024;
+    for (const std::int64_t degree :
+         read_integers("--tensor-parallel", arguments.tensor_parallel, 1, most)) {
+      degrees.push_back(static_cast<int>(degree));
+    }
+  } else if (!profile.entries.empty()) {
+    for (const ProfileEntry& entry : profile.entries) {
+      degrees.push_back(entry.setting.tensor_parallel);
+    }
+  } else {
+    const bool may_split = profile.model.transformer && cluster.kinds.front().name != "cpu";
+    const int width = may_split && !cluster.levels.empty() ? cluster.levels.back().count : 1;
+    for (int degree = 1; degree <= width; degree *= 2) degrees.push_back(degree);
+  }
+  std::sort(degrees.begin(), degrees.end());
+  degrees.erase(std::unique(degrees.begin(), degrees.end()), degrees.end());
+  return degrees;
+}
+
 std::int64_t largest_microbatch(const Profile& profile) {
   std::int64_t largest = 1;
   for (const ProfileEntry& entry : profile.entries)
@@ -137,6 +162,7 @@ Problem problem_from(const PlanArguments& arguments, const LoadedProfile& loaded
                              ? arguments.batch
                              : largest_microbatch(loaded.profile) * default_microbatches;
   problem.microbatches = microbatch_choices(arguments, loaded.profile, problem.global_batch);
+  problem.tensor_parallel = tensor_parallel_choices(arguments, loaded.profile, problem.cluster);
   problem.optimizer = {.kind = read_optimizer_kind(arguments.optimizer),
                        .sharding = read_sharding(arguments.sharding)};
   problem.schedules = read_schedules(arguments.schedule);
@@ -166,14 +192,13 @@ Objective objective_of(const Candidate& candidate, const SearchResult& search) {
           .lower_bound = seconds(search.lower_bound)};
 }
 
-void add_prediction(ordered_json& json, const Prediction& prediction) {
-  ordered_json peaks = ordered_json::array();
-  for (const MemoryPeak& peak : prediction.peaks) peaks.push_back(peak.bytes);
+void add_prediction(ordered_json& json, const Candidate& candidate) {
+  const Prediction& prediction = *candidate.prediction;
   json["step_ns"] = prediction.step.count();
   json["samples_per_second"] = prediction.samples_per_second;
   json["tokens_per_second"] = prediction.tokens_per_second;
   json["bubble"] = prediction.bubble;
-  json["peak_memory_bytes"] = std::move(peaks);
+  json["peak_memory_bytes"] = device_peaks(candidate.plan, prediction);
   json["fits"] = prediction.fits;
 }
 
@@ -182,7 +207,7 @@ ordered_json candidate_json(const Candidate& candidate, const SearchResult& sear
   const Objective objective = objective_of(candidate, search);
   ordered_json json{{"plan", plan_json(candidate.plan)}};
   if (candidate.prediction) {
-    add_prediction(json, *candidate.prediction);
+    add_prediction(json, candidate);
   } else {
     json["rejected"] = candidate.rejected;
   }
@@ -372,6 +397,9 @@ void declare_options(CLI::App& app, PlanArguments& arguments) {
       ->type_name("N")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
   app.add_option("--microbatch", arguments.microbatch, "Samples per microbatch, a list, or auto")
+      ->type_name("N|auto");
+  app.add_option("--tensor-parallel", arguments.tensor_parallel,
+                 "Degrees to try, a list, or auto: what is known, within the innermost links")
       ->type_name("N|auto");
   app.add_option("--sequence", arguments.sequence, "Tokens per sample, instead of the model's own")
       ->type_name("N")
