@@ -16,51 +16,53 @@ std::span<const int> Engine::members_of(const int& node) const {
 }
 
 /// The members of a collective on other devices than its first: all but that one.
-std::span<const int> Engine::elsewhere(int node) const {
-  if (at(node).kind != Kind::collective) return {};
-  return std::span(precedence_.members[index(node)]).subspan(1);
+std::span<const int> Engine::elsewhere(int slot) const {
+  if (at(slot).kind != Kind::collective) return {};
+  return std::span(precedence_.members[index(node_of(slot))]).subspan(1);
 }
 
-bool Engine::held_back(int id, int node) {
-  if (flexible_ && at(node).kind != Kind::receive) {
-    for (const int work : members_of(node)) {
+bool Engine::held_back(int id, int slot) {
+  if (flexible_ && at(slot).kind != Kind::receive) {
+    for (const int work : members_of(node_of_[index(slot)])) {
       if (device_of(work).stops == 0) continue;
       device_of(work).held.push_back(id);
       return true;
     }
   }
-  if (!limited_ || !at(node).forward) return false;
-  Device& device = devices_[index(at(node).device)];
-  device.wants_memory = id;
-  device.wants_since = now_;
-  wanting_.push_back(at(node).device);
+  if (!limited_ || !at(slot).forward) return false;
+  const int device = holdings_[index(slot)].device;
+  devices_[index(device)].wants_memory = id;
+  devices_[index(device)].wants_since = now_;
+  wanting_.push_back(device);
   return true;
 }
 
 // --- Speed --------------------------------------------------------------------------------------
 
-void Engine::enter_device(int node) {
-  if (at(node).kind == Kind::point) return;
-  devices_[index(at(node).device)].memory += at(node).allocates;
-  for (const int work : elsewhere(node)) {
+void Engine::enter_device(int slot) {
+  if (at(slot).kind == Kind::point) return;
+  const Holding& holding = holdings_[index(slot)];
+  devices_[index(holding.device)].memory += holding.allocates;
+  for (const int work : elsewhere(slot)) {
     device_of(work).memory += bytes_of(precedence_.work(work).allocates, program_.allocations);
   }
-  if (flexible_) count_active(node, 1);
+  if (flexible_) count_active(slot, 1);
 }
 
-void Engine::leave_device(int node) {
-  if (at(node).kind == Kind::point) return;
-  Device& device = devices_[index(at(node).device)];
-  device.memory -= at(node).frees;
-  for (const int work : elsewhere(node)) {
+void Engine::leave_device(int slot) {
+  if (at(slot).kind == Kind::point) return;
+  const Holding& holding = holdings_[index(slot)];
+  Device& device = devices_[index(holding.device)];
+  device.memory -= holding.frees;
+  for (const int work : elsewhere(slot)) {
     device_of(work).memory -= bytes_of(precedence_.work(work).frees, program_.releases);
   }
-  if (at(node).kind == Kind::compute) device.running = nobody;
-  if (flexible_) count_active(node, -1);
+  if (at(slot).kind == Kind::compute) device.running = nobody;
+  if (flexible_) count_active(slot, -1);
 }
 
-void Engine::count_active(int node, int change) {
-  for (const int work : members_of(node)) {
+void Engine::count_active(int slot, int change) {
+  for (const int work : members_of(node_of_[index(slot)])) {
     Device& device = device_of(work);
     device.active[static_cast<std::size_t>(precedence_.work(work).lane)] += change;
     change_speed(device);
@@ -88,7 +90,7 @@ void Engine::change_speed(Device& device) {
   const auto due = static_cast<Time>(wide_due);
   if (due == device.due) return;
   device.due = due;
-  push(due, device.running, false);
+  queue_.push({due, device.running, false});
 }
 
 void Engine::apply_stops() {
@@ -123,15 +125,15 @@ void Engine::serve_memory() {
   for (const int i : std::exchange(wanting_, {})) {
     Device& device = devices_[index(i)];
     const int id = device.wants_memory;
-    const int node = node_of(id);
+    const int slot = slot_of(id);
     if (device.stops > 0 ||
-        device.memory + at(node).allocates > environment_.memory_limits[index(i)]) {
+        device.memory + holdings_[index(slot)].allocates > environment_.memory_limits[index(i)]) {
       still.push_back(i);
       continue;
     }
     memory_time_[index(i)] += now_ - device.wants_since;
     device.wants_memory = nobody;
-    enter(id, node);
+    enter(id, slot);
   }
   wanting_.insert(wanting_.end(), still.begin(), still.end());
 }

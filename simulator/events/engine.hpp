@@ -9,17 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "profiles/error.hpp"
 #include "simulator/events/precedence.hpp"
+#include "simulator/events/queue.hpp"
 #include "simulator/events/traffic.hpp"
 
 namespace stagecraft::events {
-
-inline Time add(Time a, Time b) {
-  Time sum = 0;
-  if (__builtin_add_overflow(a, b, &sum)) fail("simulate: times exceed 292 years");
-  return sum;
-}
 
 /// What each node costs, ready for use.
 struct Timing {
@@ -31,6 +25,29 @@ struct Timing {
   std::vector<const Route*> channel_route, group_route;  ///< null: off the network
   std::vector<Bytes> channel_bytes, group_bytes;         ///< of those on it
 };
+
+/// The arcs by where they come from.
+struct ArcTable {
+  explicit ArcTable(const Precedence& precedence);
+
+  struct Target {
+    int to = 0;
+    int later = 0;
+  };
+  std::span<const Target> row(int node, Moment moment) const {
+    const std::size_t row = index(node) * moments + static_cast<std::size_t>(moment);
+    return std::span(targets).subspan(index(first[row]), index(first[row + 1] - first[row]));
+  }
+
+  std::vector<int> first;  ///< by node and moment; the last: all
+  std::vector<Target> targets;
+  int longest = 0;  ///< of all arcs, how many iterations later
+};
+
+/// All nodes, in the order in which those of one iteration would start if nothing but the arcs
+/// bore on them; what never starts comes last.
+std::vector<int> likely_order(const ArcTable& arcs, const Precedence& precedence,
+                              const Timing& timing, const Network& network);
 
 class Engine {
  public:
@@ -44,9 +61,9 @@ class Engine {
   /// The latest end.
   Time latest() const { return latest_; }
 
-  bool ended(int work, int iteration) const { return end_[place(work, iteration)] != unknown; }
-  Time start(int work, int iteration) const { return start_[place(work, iteration)]; }
-  Time end(int work, int iteration) const { return end_[place(work, iteration)]; }
+  bool ended(int work, int iteration) const { return end(work, iteration) != unknown; }
+  Time start(int work, int iteration) const { return span_[index(id_of(work, iteration))].start; }
+  Time end(int work, int iteration) const { return span_[index(id_of(work, iteration))].end; }
   /// Per device.
   const std::vector<Time>& waiting_for_memory() const { return memory_time_; }
 
@@ -62,18 +79,26 @@ class Engine {
 
   enum class Kind : std::uint8_t { compute, send, receive, collective, point };
 
-  /// All that running a node takes, in one place.
-  struct Node {
+  /// All that every node takes to run, in half a cache line.
+  struct Slot {
     Time duration = 0;  ///< of a message: how long it occupies its channel
-    Time latency = 0;
-    std::array<int, moments + 1> followers{};  ///< by moment: the first of them, in follower_
-    int device = 0;
-    int partner = nobody;  ///< of a send its receive, of a receive its send
+    /// By moment: the first of them in follower_; the last ones end where the next slot's begin.
+    std::array<int, moments> followers{};
+    int partner = nobody;  ///< of a send the slot of its receive, of a receive that of its send
+    int table = nobody;    ///< of a message its channel, of a collective its group
     Kind kind = Kind::point;
-    bool forward = false;            ///< or a pair with one
-    const Route* route = nullptr;    ///< null: off the network
-    Bytes bytes = 0;                 ///< on it
-    Bytes allocates = 0, frees = 0;  ///< on its device
+    bool forward = false;  ///< or a pair with one
+    bool routed = false;   ///< crosses the network
+  };
+  static_assert(sizeof(Slot) == 32);
+  /// What it means for its device; used only where something bears on it.
+  struct Holding {
+    Bytes allocates = 0, frees = 0;
+    int device = 0;
+  };
+  struct Span {
+    Time start = unknown;
+    Time end = unknown;
   };
   /// A device's compute lane, and what bears on it.
   struct Device {
@@ -89,29 +114,28 @@ class Engine {
     Time wants_since = 0;                    ///< … since then
     Bytes memory = 0;
   };
-  struct Event {
-    Time time = 0;
-    int id = 0;
-    bool sent = false;  ///< not its end, but the moment its channel is free again
-  };
   struct StopEvent {
     Time time = 0;
     int device = 0;
     int change = 0;
   };
 
-  // Names and places.
-  std::size_t place(int work, int iteration) const {
-    return index(precedence_.is_point(work) ? work : precedence_.leader[index(work)]) +
-           index(iteration) * index(nodes_);
+  // Names and places. Nodes lie in slots, in the order in which they are likely to start, so that
+  // what happens together lies together. An id is a slot + iteration × nodes_.
+  int id_of(int work, int iteration) const {
+    const int node = precedence_.is_point(work) ? work : precedence_.leader[index(work)];
+    return slot_of_[index(node)] + iteration * nodes_;
   }
-  int node_of(int id) const { return id < nodes_ ? id : id % nodes_; }
-  const Node& at(int node) const { return node_table_[index(node)]; }
+  int slot_of(int id) const { return id < nodes_ ? id : id % nodes_; }
+  int named(int id) const { return id - slot_of(id) + node_of(id); }
+  int node_of(int id) const { return node_of_[index(slot_of(id))]; }
+  const Slot& at(int slot) const { return slots_[index(slot)]; }
   Device& device_of(int work) { return devices_[index(precedence_.device_of(work))]; }
 
-  void prepare_nodes(const Timing& timing);
-  Node prepare_node(const Timing& timing, int node) const;
-  void prepare_followers();
+  void prepare_slots();
+  Slot prepare_slot(int node) const;
+  Holding prepare_holding(int node) const;
+  void prepare_followers(const ArcTable& arcs);
   void prepare_stops(const std::vector<Stop>& stops);
   void reset(Time now);
   bool is_node(int node) const {
@@ -123,27 +147,26 @@ class Engine {
   bool take_event_of_now();
   void settle_instant();
   void take(const Event& event);
-  void push(Time time, int id, bool sent);
 
   // Nodes go on.
-  void reach(int id, int node, Moment moment);
+  void reach(int id, int slot, Moment moment);
   void begin(int id);
-  bool held_back(int id, int node);
-  void enter(int id, int node);
-  void compute(int id, int node);
-  void send(int id, int node);
-  void receive(int id, int node);
-  void collective(int id, int node);
-  void sent(int id, int node);
-  void finish(int id, int node);
-  void finish_receive(int id, int node);
+  bool held_back(int id, int slot);
+  void enter(int id, int slot);
+  void compute(int id, const Slot& self);
+  void send(int id, const Slot& self);
+  void receive(int id, int slot);
+  void collective(int id, const Slot& self);
+  void sent(int id, int slot);
+  void finish(int id, int slot);
+  void finish_receive(int id, int slot);
 
   // What bears on compute.
   void change_speed(Device& device);
-  std::span<const int> elsewhere(int node) const;
-  void enter_device(int node);
-  void leave_device(int node);
-  void count_active(int node, int change);
+  std::span<const int> elsewhere(int slot) const;
+  void enter_device(int slot);
+  void leave_device(int slot);
+  void count_active(int slot, int change);
   std::span<const int> members_of(const int& node) const;
   void apply_stops();
   void stop_or_go(const StopEvent& event);
@@ -152,27 +175,36 @@ class Engine {
   Bytes bytes_of(IndexRange range, const std::vector<int>& table) const;
   void serve_memory();
 
-  // When nothing moves any more.
+  // When nothing moves any more. These speak of nodes + iteration × nodes_.
   struct Cause {
     int id = nobody;       ///< none: the story ends here
     std::string_view how;  ///< "waits for"
   };
-  Cause cause(int id) const;
-  Cause unmet_wait(int id, int node) const;
-  Cause missing_memory(int id, int node) const;
-  bool has_come(int id, Moment moment) const;
-  std::vector<Cause> chain_from(int id) const;
+  int engine_id(int named) const {
+    const int node = named % nodes_;
+    return slot_of_[index(node)] + (named - node);
+  }
+  bool open(int named) const { return span_[index(engine_id(named))].end == unknown; }
+  Cause cause(int named) const;
+  Cause unmet_wait(int named) const;
+  Cause missing_memory(int named) const;
+  bool has_come(int named, Moment moment) const;
+  std::vector<Cause> chain_from(int named) const;
   std::string text_of(const std::vector<Cause>& chain, std::size_t first) const;
-  std::string name(int id) const;
+  std::string name(int named) const;
 
   const Precedence& precedence_;
   const Program& program_;
   const Environment& environment_;
+  Timing timing_;
   int nodes_ = 0;
   int total_ = 0;
-  std::vector<Node> node_table_;
-  std::vector<int> follower_;            // node + later × nodes
-  std::vector<std::vector<int>> needs_;  // [iteration][node]; the last is that of all further ones
+  std::vector<int> slot_of_;  // by node
+  std::vector<int> node_of_;  // by slot
+  std::vector<Slot> slots_;   // and one behind the last
+  std::vector<Holding> holdings_;
+  std::vector<int> follower_;            // slot + later × nodes
+  std::vector<std::vector<int>> needs_;  // [iteration][slot]; the last is that of all further ones
   std::vector<StopEvent> stops_;
   bool limited_ = false;
   bool flexible_ = false;  // compute may change its speed
@@ -180,9 +212,9 @@ class Engine {
   Traffic traffic_;
   std::vector<Device> devices_;
   std::vector<int> unmet_;
-  std::vector<Time> start_, end_;
+  std::vector<Span> span_;
   std::vector<Time> memory_time_;
-  std::vector<Event> heap_;
+  EventQueue queue_;
   std::vector<int> ready_;
   std::vector<int> wanting_;  // devices whose next forward wants memory
   std::size_t next_stop_ = 0;

@@ -12,6 +12,7 @@ Engine::Engine(const Precedence& precedence, const Costs& costs, const Environme
     : precedence_(precedence),
       program_(precedence.program),
       environment_(environment),
+      timing_(precedence, costs, environment),
       nodes_(precedence.nodes),
       limited_(!environment.memory_limits.empty()),
       flexible_(!environment.stops.empty() ||
@@ -19,78 +20,85 @@ Engine::Engine(const Precedence& precedence, const Costs& costs, const Environme
       traffic_(environment.network),
       memory_time_(index(program_.devices), 0) {
   if (__builtin_mul_overflow(nodes_, together, &total_)) fail("simulate: too many iterations");
-  prepare_nodes(Timing(precedence, costs, environment));
-  prepare_followers();
+  const ArcTable arcs(precedence);
+  node_of_ = likely_order(arcs, precedence, timing_, environment.network);
+  slot_of_.resize(index(nodes_));
+  for (int slot = 0; slot < nodes_; ++slot) slot_of_[index(node_of_[index(slot)])] = slot;
+  prepare_slots();
+  prepare_followers(arcs);
   prepare_stops(environment.stops);
 }
 
-void Engine::prepare_nodes(const Timing& timing) {
-  for (int node = 0; node < nodes_; ++node) {
-    node_table_.push_back(precedence_.is_point(node) ? Node{} : prepare_node(timing, node));
+void Engine::prepare_slots() {
+  slots_.reserve(index(nodes_) + 1);
+  for (const int node : node_of_) {
+    slots_.push_back(precedence_.is_point(node) ? Slot{} : prepare_slot(node));
+    if (!limited_ && !flexible_) continue;
+    holdings_.push_back(precedence_.is_point(node) ? Holding{} : prepare_holding(node));
   }
+  slots_.emplace_back();
 }
 
-Engine::Node Engine::prepare_node(const Timing& timing, int i) const {
+Engine::Slot Engine::prepare_slot(int i) const {
   const Work& work = precedence_.work(i);
-  Node node{.duration = timing.duration[index(i)], .device = precedence_.device_of(i)};
+  const auto partner = [&](const std::vector<int>& table) {
+    const int other = table[index(i)];
+    return other == nobody ? nobody : slot_of_[index(other)];
+  };
+  Slot slot{.duration = timing_.duration[index(i)]};
   switch (work.lane) {
-    case Lane::compute: node.kind = Kind::compute; break;
-    case Lane::send: {
-      const std::size_t channel = index(*work.channel);
-      node.kind = Kind::send;
-      node.duration = timing.occupancy[channel];
-      node.latency = timing.latency[channel];
-      node.partner = precedence_.receive_of[index(i)];
-      node.route = timing.channel_route[channel];
-      node.bytes = timing.channel_bytes[channel];
+    case Lane::compute: slot.kind = Kind::compute; break;
+    case Lane::send:
+      slot.kind = Kind::send;
+      slot.table = *work.channel;
+      slot.duration = timing_.occupancy[index(slot.table)];
+      slot.partner = partner(precedence_.receive_of);
+      slot.routed = timing_.channel_route[index(slot.table)] != nullptr;
       break;
-    }
     case Lane::receive:
-      node.kind = Kind::receive;
-      node.partner = precedence_.send_of[index(i)];
+      slot.kind = Kind::receive;
+      slot.partner = partner(precedence_.send_of);
       break;
     case Lane::collective:
-      node.kind = Kind::collective;
-      node.route = timing.group_route[index(*work.group)];
-      node.bytes = timing.group_bytes[index(*work.group)];
+      slot.kind = Kind::collective;
+      slot.table = *work.group;
+      slot.routed = timing_.group_route[index(slot.table)] != nullptr;
       break;
   }
   for (const int member : members_of(i)) {
-    node.forward |= precedence_.work(member).instruction.op == Op::forward;
-    if (precedence_.device_of(member) != node.device) continue;
-    node.allocates += bytes_of(precedence_.work(member).allocates, program_.allocations);
-    node.frees += bytes_of(precedence_.work(member).frees, program_.releases);
+    slot.forward |= precedence_.work(member).instruction.op == Op::forward;
   }
-  return node;
+  return slot;
 }
 
-/// By node and moment, in one table; and how many of its arcs a node of each iteration waits for.
-void Engine::prepare_followers() {
-  const std::vector<Arc>& arcs = precedence_.arcs;
-  const auto row = [](const Arc& arc) {
-    return index(arc.from) * moments + static_cast<std::size_t>(arc.moment);
-  };
-  int longest = 0;
-  std::vector<int> next(index(nodes_) * moments + 1, 0);
-  for (const Arc& arc : arcs) {
-    ++next[row(arc) + 1];
-    longest = std::max(longest, arc.later);
+Engine::Holding Engine::prepare_holding(int i) const {
+  Holding holding{.device = precedence_.device_of(i)};
+  for (const int member : members_of(i)) {
+    if (precedence_.device_of(member) != holding.device) continue;
+    holding.allocates += bytes_of(precedence_.work(member).allocates, program_.allocations);
+    holding.frees += bytes_of(precedence_.work(member).frees, program_.releases);
   }
-  for (std::size_t i = 1; i < next.size(); ++i) next[i] += next[i - 1];
-  for (std::size_t node = 0; node < node_table_.size(); ++node) {
-    std::copy_n(next.begin() + static_cast<std::ptrdiff_t>(node * moments), moments + 1,
-                node_table_[node].followers.begin());
+  return holding;
+}
+
+/// By slot and moment, in one table; and how many of its arcs a node of each iteration waits for.
+void Engine::prepare_followers(const ArcTable& arcs) {
+  needs_.assign(index(arcs.longest) + 1, std::vector<int>(index(nodes_), 0));
+  follower_.reserve(arcs.targets.size());
+  for (int slot = 0; slot < nodes_; ++slot) {
+    const int node = node_of_[index(slot)];
+    for (int moment = 0; moment < moments; ++moment) {
+      slots_[index(slot)].followers[index(moment)] = static_cast<int>(follower_.size());
+      for (const ArcTable::Target& target : arcs.row(node, static_cast<Moment>(moment))) {
+        const int to = slot_of_[index(target.to)];
+        const std::int64_t id = to + static_cast<std::int64_t>(target.later) * nodes_;
+        follower_.push_back(static_cast<int>(std::min<std::int64_t>(id, total_)));
+        for (auto i = index(target.later); i < needs_.size(); ++i) ++needs_[i][index(to)];
+      }
+    }
+    for (auto& needs : needs_) needs[index(slot)] += precedence_.never[index(node)];
   }
-  follower_.resize(arcs.size());
-  needs_.assign(index(longest) + 1, std::vector<int>(index(nodes_), 0));
-  for (const Arc& arc : arcs) {
-    const std::int64_t to = arc.to + static_cast<std::int64_t>(arc.later) * nodes_;
-    follower_[index(next[row(arc)]++)] = static_cast<int>(std::min<std::int64_t>(to, total_));
-    for (std::size_t i = index(arc.later); i < needs_.size(); ++i) ++needs_[i][index(arc.to)];
-  }
-  for (std::size_t node = 0; node < precedence_.never.size(); ++node) {
-    for (auto& needs : needs_) needs[node] += precedence_.never[node];
-  }
+  slots_.back().followers.fill(static_cast<int>(follower_.size()));
 }
 
 /// A stop that begins when another one ends continues it.

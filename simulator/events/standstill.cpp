@@ -9,27 +9,30 @@
 
 namespace stagecraft::events {
 
-bool Engine::has_come(int id, Moment moment) const {
-  return (moment == Moment::start ? start_ : end_)[index(id)] != unknown;
+bool Engine::has_come(int named, Moment moment) const {
+  const Span& span = span_[index(engine_id(named))];
+  return (moment == Moment::start ? span.start : span.end) != unknown;
 }
 
-Engine::Cause Engine::cause(int id) const {
-  const int node = node_of(id);
-  if (unmet_[index(id)] > 0) return unmet_wait(id, node);
-  if (at(node).kind == Kind::receive) {
-    return {id - node + at(node).partner, to_string(Why::data)};
+Engine::Cause Engine::cause(int named) const {
+  const int node = named % nodes_;
+  const int id = engine_id(named);
+  if (unmet_[index(id)] > 0) return unmet_wait(named);
+  if (at(slot_of(id)).kind == Kind::receive) {
+    return {named - node + precedence_.send_of[index(node)], to_string(Why::data)};
   }
   for (const int work : members_of(node)) {
     const Device& device = devices_[index(precedence_.device_of(work))];
     if (device.stops > 0) return {nobody, "has stopped"};
-    if (device.wants_memory == id) return missing_memory(id, node);
+    if (device.wants_memory == id) return missing_memory(named);
   }
   return {nobody, "is never issued"};
 }
 
-Engine::Cause Engine::unmet_wait(int id, int node) const {
+Engine::Cause Engine::unmet_wait(int named) const {
+  const int node = named % nodes_;
   for (const Arc& arc : precedence_.arcs) {
-    const int from = id - node + arc.from - arc.later * nodes_;
+    const int from = named - node + arc.from - arc.later * nodes_;
     if (arc.to == node && from >= 0 && !has_come(from, arc.moment)) {
       return {from, to_string(arc.why)};
     }
@@ -38,20 +41,21 @@ Engine::Cause Engine::unmet_wait(int id, int node) const {
 }
 
 /// The first work of its device that will free some.
-Engine::Cause Engine::missing_memory(int id, int node) const {
+Engine::Cause Engine::missing_memory(int named) const {
+  const int node = named % nodes_;
   for (const int work : program_.order[index(precedence_.device_of(node))]) {
-    const int other = precedence_.leader[index(work)];
-    const bool open = end_[index(id - node + other)] == unknown;
-    if (other != node && open && precedence_.work(work).frees.size() > 0) {
-      return {id - node + other, "needs memory that is freed by"};
+    const int leader = precedence_.leader[index(work)];
+    const int other = named - node + leader;
+    if (leader != node && open(other) && precedence_.work(work).frees.size() > 0) {
+      return {other, "needs memory that is freed by"};
     }
   }
   return {nobody, "needs more memory than its device has"};
 }
 
 /// The first entry has no cause; the last one ends the story or repeats an earlier one.
-std::vector<Engine::Cause> Engine::chain_from(int id) const {
-  std::vector<Cause> chain{{id, ""}};
+std::vector<Engine::Cause> Engine::chain_from(int named) const {
+  std::vector<Cause> chain{{named, ""}};
   std::vector<char> seen(index(total_), 0);
   while (chain.back().id != nobody && seen[index(chain.back().id)] == 0) {
     seen[index(chain.back().id)] = 1;
@@ -60,8 +64,8 @@ std::vector<Engine::Cause> Engine::chain_from(int id) const {
   return chain;
 }
 
-std::string Engine::name(int id) const {
-  const int work = node_of(id);
+std::string Engine::name(int named) const {
+  const int work = named % nodes_;
   return concat(to_string(precedence_.work(work).instruction), " on device ",
                 precedence_.device_of(work));
 }
@@ -73,7 +77,7 @@ std::string Engine::text_of(const std::vector<Cause>& chain, std::size_t first) 
   for (std::size_t i = first; i < chain.size(); ++i) {
     if (how.empty()) how = chain[i].how;
     if (chain[i].id == nobody) return text + concat(", which ", chain[i].how);
-    if (precedence_.is_point(node_of(chain[i].id))) continue;
+    if (precedence_.is_point(chain[i].id % nodes_)) continue;
     if (!text.empty()) text += concat(", which ", how, " ");
     text += name(chain[i].id);
     how = "";
@@ -84,8 +88,8 @@ std::string Engine::text_of(const std::vector<Cause>& chain, std::size_t first) 
 std::optional<std::string> Engine::stranded(int device) const {
   for (int base = 0; base < total_; base += nodes_) {
     for (const int work : program_.order[index(device)]) {
-      const int id = base + precedence_.leader[index(work)];
-      if (end_[index(id)] == unknown) return text_of(chain_from(id), 0);
+      const int named = base + precedence_.leader[index(work)];
+      if (open(named)) return text_of(chain_from(named), 0);
     }
   }
   return {};
@@ -97,13 +101,13 @@ bool Engine::has_stopped() const {
 }
 
 void Engine::fail_stuck() const {
-  int id = 0;
-  const auto waits = [&](int i) {
-    return !precedence_.is_point(node_of(i)) &&
-           precedence_.leader[index(node_of(i))] == node_of(i) && end_[index(i)] == unknown;
+  const auto waits = [&](int named) {
+    const int node = named % nodes_;
+    return !precedence_.is_point(node) && is_node(node) && open(named);
   };
-  while (!waits(id)) ++id;
-  const std::vector<Cause> chain = chain_from(id);
+  int first = 0;
+  while (!waits(first)) ++first;
+  const std::vector<Cause> chain = chain_from(first);
   if (chain.back().id == nobody) {
     throw Error(ErrorKind::check, "simulate: the program cannot go on: " + text_of(chain, 0));
   }
@@ -113,7 +117,7 @@ void Engine::fail_stuck() const {
   const auto begin = std::find_if(chain.begin(), chain.end(), same);
   std::vector<Cause> cycle(begin, chain.end() - 1);
   cycle.front().how = chain.back().how;
-  const auto is_work = [&](const Cause& link) { return !precedence_.is_point(node_of(link.id)); };
+  const auto is_work = [&](const Cause& link) { return !precedence_.is_point(link.id % nodes_); };
   std::rotate(cycle.begin(), std::find_if(cycle.begin(), cycle.end(), is_work), cycle.end());
   cycle.push_back(cycle.front());
   throw Error(ErrorKind::check, "simulate: devices wait for each other: " + text_of(cycle, 0));

@@ -34,7 +34,7 @@ Traffic::Traffic(const Network& network) : sharing_(network.sharing) {
   }
 }
 
-void Traffic::begin(int flow, const Route& route, Bytes bytes, Time now) {
+void Traffic::begin(int flow, int rank, const Route& route, Bytes bytes, Time now) {
   int slot = static_cast<int>(flows_.size());
   if (free_slots_.empty()) {
     flows_.emplace_back();
@@ -42,8 +42,11 @@ void Traffic::begin(int flow, const Route& route, Bytes bytes, Time now) {
     slot = free_slots_.back();
     free_slots_.pop_back();
   }
-  flows_[index(slot)] = {
-      .name = flow, .route = &route, .left = static_cast<Wide>(bytes) * billion, .since = now};
+  flows_[index(slot)] = {.name = flow,
+                         .rank = rank,
+                         .route = &route,
+                         .left = static_cast<Wide>(bytes) * billion,
+                         .since = now};
   if (index(flow) >= slot_of_.size()) slot_of_.resize(index(flow) + 1);
   slot_of_[index(flow)] = slot;
   if (sharing_ == Sharing::fifo) {
@@ -87,16 +90,30 @@ const std::vector<Traffic::Due>& Traffic::share(Time now) {
   return moved_;
 }
 
+/// What it has left now.
+Wide Traffic::moved_on(const Flow& flow, Time now) {
+  if (flow.rate == 0) return flow.left;
+  return std::max<Wide>(0, flow.left - static_cast<Wide>(flow.rate) * (now - flow.since));
+}
+
+/// Rounded up. Almost always 64 bits will do, in which a division takes a third of the time.
+Time Traffic::time_through(Wide left, std::int64_t rate, Time now) {
+  const Wide whole = left + rate - 1;
+  const bool fits = whole <= INT64_MAX;
+  const Wide due =
+      now + (fits ? static_cast<Wide>(static_cast<std::int64_t>(whole) / rate) : whole / rate);
+  if (due >= never) fail("simulate: times exceed 292 years");
+  return static_cast<Time>(due);
+}
+
 void Traffic::set_rate(Flow& flow, std::int64_t rate, Time now) {
   if (rate == flow.rate) return;
-  flow.left -= static_cast<Wide>(flow.rate) * (now - flow.since);
-  if (flow.left < 0) flow.left = 0;
+  flow.left = moved_on(flow, now);
   flow.since = now;
   flow.rate = rate;
-  const Wide due = now + (flow.left + rate - 1) / rate;
-  if (due >= never) fail("simulate: times exceed 292 years");
+  const Time due = time_through(flow.left, rate, now);
   if (due == flow.due) return;
-  flow.due = static_cast<Time>(due);
+  flow.due = due;
   moved_.push_back({flow.name, flow.due});
 }
 
@@ -104,7 +121,7 @@ void Traffic::set_rate(Flow& flow, std::int64_t rate, Time now) {
 
 void Traffic::share_fairly(Time now) {
   gather_affected();
-  while (LinkState* link = tightest()) fix_flows(*link, now);
+  for (find_tightest(); !tightest_.empty(); find_tightest()) fix_tightest(now);
   for (const int link : affected_links_) links_[index(link)].affected = false;
 }
 
@@ -116,6 +133,7 @@ void Traffic::gather_affected() {
     state.affected = true;
     state.spare = state.bandwidth;
     state.open = static_cast<int>(state.flows.size());
+    state.share = state.open > 1 ? state.spare / state.open : state.spare;
     affected_links_.push_back(link);
   };
   for (const int link : changed_) add(link);
@@ -129,22 +147,32 @@ void Traffic::gather_affected() {
   }
 }
 
-/// The affected link that gives the least to each of its flows without a rate; of equals, the
-/// first.
-Traffic::LinkState* Traffic::tightest() {
-  LinkState* least = nullptr;
+/// The affected links that give the least to each of their flows without a rate, in their order.
+void Traffic::find_tightest() {
+  tightest_.clear();
+  std::int64_t least = INT64_MAX;
   for (const int link : affected_links_) {
-    LinkState& state = links_[index(link)];
-    if (state.open == 0) continue;
-    const bool less = least == nullptr || state.spare / state.open < least->spare / least->open ||
-                      (state.spare / state.open == least->spare / least->open && &state < least);
-    if (less) least = &state;
+    const LinkState& state = links_[index(link)];
+    if (state.open == 0 || state.share > least) continue;
+    if (state.share < least) tightest_.clear();
+    least = state.share;
+    tightest_.push_back(link);
   }
-  return least;
+  std::sort(tightest_.begin(), tightest_.end());
+}
+
+/// What one link fixes never lets another one's share fall, so that all of equal share are found
+/// at once; it may let it rise, by what the division left.
+void Traffic::fix_tightest(Time now) {
+  const std::int64_t least = links_[index(tightest_.front())].share;
+  for (const int link : tightest_) {
+    const LinkState& state = links_[index(link)];
+    if (state.open > 0 && state.share == least) fix_flows(state, now);
+  }
 }
 
 void Traffic::fix_flows(const LinkState& link, Time now) {
-  const std::int64_t rate = std::max<std::int64_t>(1, link.spare / link.open);
+  const std::int64_t rate = std::max<std::int64_t>(1, link.share);
   for (const int slot : link.flows) {
     Flow& flow = flows_[index(slot)];
     if (!flow.affected) continue;
@@ -153,6 +181,7 @@ void Traffic::fix_flows(const LinkState& link, Time now) {
       LinkState& state = links_[index(other)];
       state.spare = std::max<std::int64_t>(0, state.spare - rate);
       --state.open;
+      if (state.open > 0) state.share = state.open == 1 ? state.spare : state.spare / state.open;
     }
     set_rate(flow, rate, now);
   }
@@ -160,10 +189,10 @@ void Traffic::fix_flows(const LinkState& link, Time now) {
 
 // --- First in, first out ------------------------------------------------------------------------
 
-/// Of those that arrive at the same instant, the lower name comes first.
+/// Of those that arrive at the same instant, the lower rank comes first.
 void Traffic::serve_in_order(Time now) {
-  const auto by_name = [&](int a, int b) { return flows_[index(a)].name < flows_[index(b)].name; };
-  std::sort(arrivals_.begin(), arrivals_.end(), by_name);
+  const auto by_rank = [&](int a, int b) { return flows_[index(a)].rank < flows_[index(b)].rank; };
+  std::sort(arrivals_.begin(), arrivals_.end(), by_rank);
   for (const int slot : arrivals_) {
     for (const int link : flows_[index(slot)].route->links) {
       links_[index(link)].flows.push_back(slot);

@@ -5,12 +5,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "simulator/events/time.hpp"
 #include "simulator/network.hpp"
 
 namespace stagecraft::events {
-
-using Time = std::int64_t;  // nanoseconds
-__extension__ using Wide = __int128;
 
 /// Flows in progress. Whole numbers only: a rate is in bytes per second, so that a flow moves on by
 /// `rate` billionths of a byte in each nanosecond. What a division leaves over is not given to
@@ -21,8 +19,9 @@ class Traffic {
   /// Throws Error (input) for a link without bandwidth.
   explicit Traffic(const Network& network);
 
-  /// A flow starts; it gets its rate by `share`.
-  void begin(int flow, const Route& route, Bytes bytes, Time now);
+  /// A flow starts; it gets its rate by `share`. Of those that start at the same instant, the lower
+  /// rank comes first.
+  void begin(int flow, int rank, const Route& route, Bytes bytes, Time now);
   /// A flow whose last byte is through leaves its links.
   void end(int flow);
   /// When a flow will be through at the present rates.
@@ -43,6 +42,7 @@ class Traffic {
  private:
   struct Flow {
     int name = 0;
+    int rank = 0;
     const Route* route = nullptr;
     Wide left = 0;  ///< billionths of a byte, at `since`
     Time since = 0;
@@ -54,16 +54,20 @@ class Traffic {
     std::int64_t bandwidth = 0;
     std::vector<int> flows;  ///< slots; under fifo in order of arrival
     bool affected = false;
-    std::int64_t spare = 0;  ///< while shares are worked out: bandwidth and …
-    int open = 0;            ///< … flows without a rate
+    int open = 0;            ///< while shares are worked out: flows without a rate, …
+    std::int64_t spare = 0;  ///< … bandwidth for them, …
+    std::int64_t share = 0;  ///< … and for each of them
   };
   static constexpr Time never = INT64_MAX;
 
   void share_fairly(Time now);
   void gather_affected();
-  LinkState* tightest();
+  void find_tightest();
+  void fix_tightest(Time now);
   void fix_flows(const LinkState& link, Time now);
   void serve_in_order(Time now);
+  static Wide moved_on(const Flow& flow, Time now);
+  static Time time_through(Wide left, std::int64_t rate, Time now);
   void set_rate(Flow& flow, std::int64_t rate, Time now);
 
   Sharing sharing_;
@@ -74,6 +78,7 @@ class Traffic {
   std::vector<int> changed_;         // links
   std::vector<int> arrivals_;        // slots, of fifo
   std::vector<int> affected_links_;  // while shares are worked out
+  std::vector<int> tightest_;        // likewise
   std::vector<Due> moved_;
 };
 

@@ -36,7 +36,8 @@ Delivery deliver(const Network& network, const std::vector<Message>& messages) {
     for (std::size_t i = 0; i < messages.size(); ++i) {
       if (messages[i].start != now) continue;
       due[static_cast<int>(i)] = INT64_MAX;
-      traffic.begin(static_cast<int>(i), messages[i].route, messages[i].route.bytes, now);
+      traffic.begin(static_cast<int>(i), static_cast<int>(i), messages[i].route,
+                    messages[i].route.bytes, now);
     }
     if (traffic.changed()) {
       for (const Traffic::Due& moved : traffic.share(now)) due[moved.flow] = moved.time;
@@ -111,7 +112,7 @@ Environment private_links(Random& random, const Program& program, Costs& costs) 
 TEST_CASE("traffic: x on A, y on A and B, z on B get 5, 5 and 15 of A's 10 and B's 20") {
   Traffic traffic(links({10, 20}));
   const std::vector<Route> routes{{{0}, 1000}, {{0, 1}, 1000}, {{1}, 1000}};
-  for (int flow = 0; flow < 3; ++flow) traffic.begin(flow, routes[at(flow)], 1000, 0);
+  for (int flow = 0; flow < 3; ++flow) traffic.begin(flow, flow, routes[at(flow)], 1000, 0);
   traffic.share(0);
   CHECK(traffic.rate(0) == 5 * billion);
   CHECK(traffic.rate(1) == 5 * billion);
@@ -156,7 +157,7 @@ TEST_CASE("traffic: rates are max-min fair: each flow has a full link where none
     const auto& messages = input.messages;
     Traffic traffic(input.network);
     for (std::size_t i = 0; i < messages.size(); ++i) {
-      traffic.begin(static_cast<int>(i), messages[i].route, 1'000'000, 0);
+      traffic.begin(static_cast<int>(i), static_cast<int>(i), messages[i].route, 1'000'000, 0);
       if (random.below(2) == 1) traffic.share(0);
     }
     traffic.share(0);
