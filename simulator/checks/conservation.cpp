@@ -80,17 +80,18 @@ class Conservation {
     const bool whole = !facts_.works(chunk, Op::backward, k).empty();
     const bool input = !facts_.works(chunk, Op::backward_input, k).empty();
     const bool weight = !facts_.works(chunk, Op::backward_weight, k).empty();
-    const std::string passes =
-        concat("microbatch ", k, " passes forward through ", place(chunk), " ");
-    if (whole && (input || weight)) {
-      verdict_.found(concat(passes, "and backward twice: as a whole (B) and in parts (I, W)"),
+    const auto found = [&](std::string_view what) {
+      verdict_.found(concat("microbatch ", k, " passes forward through ", place(chunk), " ", what),
                      facts_, forward);
+    };
+    if (whole && (input || weight)) {
+      found("and backward twice: as a whole (B) and in parts (I, W)");
     } else if (!whole && !input && !weight) {
-      verdict_.found(passes + "but never backward", facts_, forward);
+      found("but never backward");
     } else if (!whole && !weight) {
-      verdict_.found(passes + "but its weight gradient (W) is never computed", facts_, forward);
+      found("but its weight gradient (W) is never computed");
     } else if (!whole && !input) {
-      verdict_.found(passes + "but its input gradient (I) is never computed", facts_, forward);
+      found("but its input gradient (I) is never computed");
     }
   }
 

@@ -93,14 +93,15 @@ class Inspection {
   void chunks() {
     for (std::size_t i = 0; i < program_.chunks.size(); ++i) {
       const Chunk& chunk = program_.chunks[i];
-      const std::string name =
-          concat("chunk ", i, " (stage ", chunk.stage, ", replica ", chunk.replica, ")");
+      const auto name = [&] {
+        return concat("chunk ", i, " (stage ", chunk.stage, ", replica ", chunk.replica, ")");
+      };
       if (chunk.device < 0 || chunk.device >= program_.devices) {
-        fault(concat(name, " is on device ", chunk.device, ", which does not exist"));
+        fault(concat(name(), " is on device ", chunk.device, ", which does not exist"));
       } else if (chunk.stage < 0 || chunk.stage >= program_.stages) {
-        fault(concat(name, " belongs to a stage that does not exist"), chunk.device);
+        fault(concat(name(), " belongs to a stage that does not exist"), chunk.device);
       } else if (chunk.rows.first < 0 || chunk.rows.size() < 1) {
-        fault(concat(name, " holds no rows of a microbatch"), chunk.device);
+        fault(concat(name(), " holds no rows of a microbatch"), chunk.device);
       }
     }
   }
@@ -175,13 +176,13 @@ class Inspection {
   }
 
   void inspect(const Work& work, std::size_t index) {
-    const std::string name = concat(to_string(work.instruction), " (work ", index, ")");
+    const auto name = [&] { return concat(to_string(work.instruction), " (work ", index, ")"); };
     if (!within(program_.chunks, work.chunk))
-      return fault(name + " has no chunk", 0, work.instruction);
+      return fault(name() + " has no chunk", 0, work.instruction);
     const Chunk& chunk = program_.chunks[static_cast<std::size_t>(work.chunk)];
     const Instruction& instruction = work.instruction;
-    const auto wrong = [&](const std::string& what) {
-      fault(name + what, chunk.device, instruction);
+    const auto wrong = [&](std::string_view what) {
+      fault(concat(name(), what), chunk.device, instruction);
     };
     if (instruction.stage != chunk.stage)
       wrong(concat(" is done by a chunk of stage ", chunk.stage));
