@@ -30,6 +30,7 @@ SearchResult search_deepspeed_parameters(const Problem& problem, const SearchCon
 SearchResult search_deepspeed_type(const Problem& problem, const SearchControl& control);
 SearchResult search_megatron(const Problem& problem, const SearchControl& control);
 SearchResult search_galvatron(const Problem& problem, const SearchControl& control);
+SearchResult search_alpa(const Problem& problem, const SearchControl& control);
 
 inline constexpr std::array strategies{
     Strategy{
@@ -48,6 +49,8 @@ inline constexpr std::array strategies{
              "Megatron-LM's even split, with its flags for embedding, loss, first and last stage"},
     Strategy{"galvatron", search_galvatron,
              "Galvatron's powers of two and even split, the rest of the layers in the last stage"},
+    Strategy{"alpa", search_alpa,
+             "Alpa's sum of stages plus (B - 1) times the slowest, on its submeshes"},
 };
 
 /// Throws Error (usage) with the known names and a suggestion, or if an argument is missing or not
