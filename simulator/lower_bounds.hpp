@@ -17,6 +17,7 @@
 
 #pragma once
 
+#include "simulator/critical_path.hpp"
 #include "simulator/simulate.hpp"
 
 namespace stagecraft {
@@ -34,5 +35,17 @@ struct LowerBounds {
 
 /// Errors as CompiledProgram. Costs O(work log work + chunks x work).
 LowerBounds lower_bounds(const Program& program, const Costs& costs);
+
+/// The slowest cycle of works through one or more iterations: each of them waits for the one
+/// before, and the first for the last.
+struct CycleMean {
+  Duration time{0};               ///< around the cycle; zero: nothing holds iterations up
+  int iterations = 1;             ///< in which it goes around once
+  std::vector<CriticalRun> runs;  ///< the cycle; times add up to `time`
+};
+
+/// Without a barrier iterations cannot follow each other faster than time / iterations in the long
+/// run, and they do follow that fast. Errors as CompiledProgram. See cycle_mean.cpp.
+CycleMean cycle_mean(const Program& program, const Costs& costs);
 
 }  // namespace stagecraft

@@ -1,6 +1,7 @@
 #include "tools/outcome.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "tools/results.hpp"
@@ -71,6 +72,20 @@ std::vector<Column> columns_for(const std::vector<Outcome>& outcomes) {
 
 }  // namespace
 
+void add_steady(ordered_json& result, const std::optional<Duration>& steady_step,
+                const std::optional<CycleMean>& cycle_mean) {
+  if (steady_step) result["steady_step_ns"] = steady_step->count();
+  if (!cycle_mean) return;
+  const auto [whole, rest] =
+      std::div(cycle_mean->time.count(), std::int64_t{cycle_mean->iterations});
+  if (rest == 0) {
+    result["cycle_mean_ns"] = whole;
+  } else {
+    result["cycle_mean_ns"] =
+        static_cast<double>(cycle_mean->time.count()) / cycle_mean->iterations;
+  }
+}
+
 void add_jitter(ordered_json& result, const std::optional<Summary>& steps) {
   if (!steps) return;
   result["jitter"] = {{"mean_ns", steps->mean.count()},
@@ -96,7 +111,7 @@ ordered_json outcome_json(const Outcome& outcome) {
   }
   if (!outcome.link_policy.empty()) result["link_policy"] = outcome.link_policy;
   result.update(timeline_json(outcome.run.timeline));
-  if (outcome.steady_step) result["steady_step_ns"] = outcome.steady_step->count();
+  add_steady(result, outcome.steady_step, outcome.cycle_mean);
   add_jitter(result, outcome.jittered);
   if (takes_memory(outcome.run.timeline)) {
     add_memory(result, memory_peaks(outcome.run.timeline));

@@ -9,6 +9,7 @@
 
 #include "profiles/error.hpp"
 #include "simulator/jitter.hpp"
+#include "simulator/lower_bounds.hpp"
 #include "simulator/timeline.hpp"
 #include "tools/explanation.hpp"
 #include "tools/failure_options.hpp"
@@ -21,11 +22,17 @@ struct Outcome {
   std::string link_policy;                 ///< empty: asynchronous
   EventRun run;                            ///< of one iteration
   std::optional<Duration> steady_step;     ///< of one further iteration
+  std::optional<CycleMean> cycle_mean;     ///< of further iterations in the long run
   std::optional<Summary> jittered;         ///< steps of many samples
   std::optional<LongRun> long_run;         ///< with failures
   std::optional<Explanation> explanation;  ///< takes as long as simulating: only where it is shown
   std::optional<Error> refusal;            ///< the schedule does not take the shape: nothing else
 };
+
+/// steady_step_ns, and cycle_mean_ns (a fraction where the cycle takes several iterations); nothing
+/// without.
+void add_steady(nlohmann::ordered_json& result, const std::optional<Duration>& steady_step,
+                const std::optional<CycleMean>& cycle_mean);
 
 /// jitter: {mean_ns, p50_ns, p95_ns, p99_ns}; nothing without.
 void add_jitter(nlohmann::ordered_json& result, const std::optional<Summary>& steps);

@@ -9,6 +9,7 @@
 #include "planner/predict.hpp"
 #include "profiles/json.hpp"
 #include "simulator/check.hpp"
+#include "simulator/compiled.hpp"
 #include "simulator/draw.hpp"
 #include "simulator/jitter.hpp"
 #include "simulator/simulate.hpp"
@@ -65,6 +66,16 @@ std::optional<Duration> steady_step(const SimulateArguments& arguments, const Pr
   return ends.back() - ends[ends.size() - 2];
 }
 
+/// What holds iterations up: with a barrier the whole step, else the slowest cycle of waits. None
+/// where more than waits bears on works.
+std::optional<CycleMean> slowest_cycle(const SimulateArguments& arguments, const Program& program,
+                                       const Costs& costs,
+                                       const std::optional<Environment>& environment) {
+  if (arguments.iterations == 1 || environment) return {};
+  if (arguments.barrier == "off") return cycle_mean(program, costs);
+  return CycleMean{.time = CompiledProgram(program).step(costs)};
+}
+
 std::optional<LongRun> run_with_failures(const Console& console, const SimulateArguments& arguments,
                                          int devices, const Timeline& timeline) {
   return long_run(arguments.failures, devices, step_time(timeline),
@@ -81,6 +92,7 @@ Outcome simulate_scenario(const Console& console, const SimulateArguments& argum
                   .link_policy = policy == "async" ? "" : policy,
                   .run = run_under(environment, program, costs),
                   .steady_step = steady_step(arguments, program, costs, environment),
+                  .cycle_mean = slowest_cycle(arguments, program, costs, environment),
                   .jittered = jittered(console, arguments, program, costs, environment.has_value()),
                   .explanation = {},
                   .refusal = {}};
@@ -189,8 +201,8 @@ int show_plan(Console& console, const SimulateArguments& arguments) {
   add_memory(result, memory_peaks(run.timeline));
   result["fits"] = prediction.fits;
   add_conditions(result, run);
-  if (const auto steady = steady_step(arguments, program, costs, environment))
-    result["steady_step_ns"] = steady->count();
+  add_steady(result, steady_step(arguments, program, costs, environment),
+             slowest_cycle(arguments, program, costs, environment));
   const auto steps = jittered(console, arguments, program, costs, environment.has_value());
   const auto failing = run_with_failures(console, arguments, devices_of(loaded.plan), run.timeline);
   console.print(jitter_sentence(arguments, steps) + goodput_sentence(failing));
