@@ -198,13 +198,14 @@ std::optional<Binding> transfer_binding(const WhatIf& what_if) {
                         percent(halved), " shorter")};
 }
 
-std::optional<Binding> replica_binding(const WhatIf& what_if) {
+std::optional<Binding> replica_binding(const WhatIf& what_if, Sharding sharding) {
   const double saved = what_if.saved_by([](Costs& costs) {
     for (Duration& group : costs.groups) group = Duration{0};
   });
   if (saved <= 0) return {};
   return Binding{"replicas", "gradient sums",
-                 concat(percent(saved), " of the step waits for gradients to be summed")};
+                 concat(percent(saved), " of the step waits for gradients to be summed",
+                        sharding == Sharding::zero1 ? " and parameters to be collected" : "")};
 }
 
 std::optional<Binding> memory_binding(const Plan& plan, const Prediction& prediction) {
@@ -242,7 +243,7 @@ std::vector<Binding> binding(const Problem& problem, const Candidate& best) {
   std::vector<Binding> bindings;
   bindings.push_back(compute_binding(compiled, what_if, static_cast<int>(best.plan.stages.size())));
   for (const auto& found : {memory_binding(best.plan, *best.prediction), transfer_binding(what_if),
-                            replica_binding(what_if)}) {
+                            replica_binding(what_if, best.plan.optimizer.sharding)}) {
     if (found) bindings.push_back(*found);
   }
   return bindings;

@@ -18,8 +18,9 @@
 // A validation that fails is rare: the update is undone and done again with the whole norm, and
 // the forwards since then are repeated. A program does not contain it.
 //
-// Replicas hold the same gradients, and only one of them counts; where they hold shards, those of
-// one stage sum their squares first. The devices of one pipeline device are its replicas.
+// Every parameter counts once: replicas, copies in other pipes and the users of tied weights hold
+// the same gradients as others, whose squares count. Where replicas hold shards, those of one
+// pipeline device sum their squares first.
 
 #include <algorithm>
 

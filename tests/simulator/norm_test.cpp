@@ -95,8 +95,20 @@ TEST_CASE("zero bubble: a norm costs the bubble, post-validation gives it back")
   }
 }
 
-TEST_CASE(
-    "post-validation: states go forward after the gradients, and come back with the warm-up") {
+TEST_CASE("a norm does not keep long runs from being counted") {
+  const ScheduleKind& kind = find_schedule("1f1b");
+  const ScheduleShape shape{.devices = 3, .microbatches = 200};
+  for (const GradientNorm norm : kinds) {
+    const LowerOptions options{.norm = norm};
+    const Program program = lower(kind.generate(shape), options);
+    const Costs costs = with_norm(program, chunk_costs(10ms, 20ms), 3ms);
+    const LongStep counted = long_step(kind, shape, costs, options);
+    CHECK(counted.step == step_time(simulate(program, costs)));
+    CHECK(counted.microbatches_run < 200);
+  }
+}
+
+TEST_CASE("post-validation: states go forward with the gradients, back with the warm-up") {
   const Program program =
       lowered({.devices = 3, .microbatches = 3, .norm = GradientNorm::post_validated});
   CHECK(first_finding(program) == "safe");
