@@ -94,9 +94,10 @@ FixedPoint fixed_point(const Program& program, const Costs& costs) {
         changed |= demand(i, transfer ? times.start[at(on)] : times.end[at(on)]);
       }
       if (work.fused_with) changed |= demand(i, times.start[at(*work.fused_with)]);
+      if (!work.group) continue;
       for (int other = 0; other < static_cast<int>(count); ++other) {
         const Work& peer = program.work[at(other)];
-        if (work.group && peer.group == work.group) changed |= demand(i, times.start[at(other)]);
+        if (peer.group == work.group) changed |= demand(i, times.start[at(other)]);
       }
     }
     for (const auto& order : program.order) {
