@@ -23,10 +23,10 @@ std::string_view type_of(Op op) {
     case Op::backward:
     case Op::backward_input: return "B";
     case Op::backward_weight: return "W";
-    case Op::send_activation:
-    case Op::receive_activation:
-    case Op::send_gradient:
-    case Op::receive_gradient:
+    case Op::send_activation: return "SEND_FORWARD";
+    case Op::receive_activation: return "RECV_FORWARD";
+    case Op::send_gradient: return "SEND_BACKWARD";
+    case Op::receive_gradient: return "RECV_BACKWARD";
     case Op::evict:
     case Op::take_in:
     case Op::give_back:
@@ -55,7 +55,7 @@ struct Event {
   std::string text;
 };
 
-std::string compute_text(const Span& span, std::string_view type) {
+std::string event_text(const Span& span, std::string_view type) {
   return fmt::format(R"({{"type":"{}","start_time":{},"end_time":{},"minibatch":{},"stage":{}}})",
                      type, span.start.count(), span.end.count(), span.instruction.microbatch,
                      span.instruction.stage);
@@ -67,7 +67,8 @@ std::vector<Event> events_of(const std::vector<const Span*>& spans) {
   for (const Span* pointer : spans) {
     const Span& span = *pointer;
     const std::string_view type = type_of(span.instruction.op);
-    if (!type.empty()) events.push_back({span.start, compute_text(span, type)});
+    const bool shown = span.lane == Lane::compute || span.time() > Duration{0};
+    if (!type.empty() && shown) events.push_back({span.start, event_text(span, type)});
     if (span.instruction.op != Op::update) continue;
     Extent& extent = optimizer[span.iteration];
     extent = {std::min(extent.start, span.start), std::max(extent.end, span.end)};

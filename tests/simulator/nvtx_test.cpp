@@ -61,3 +61,28 @@ TEST_CASE("nvtx: one Optimizer per device and iteration, however many stages it 
 TEST_CASE("nvtx: a timeline without devices is an empty list") {
   CHECK(nvtx({}).empty());
 }
+
+TEST_CASE("nvtx: messages that take time have the names that zero-bubble's viewer knows") {
+  const Schedule schedule = one_f_one_b({.devices = 2, .microbatches = 3});
+  std::map<std::string, int> counts;
+  for (const auto& device : nvtx(run(schedule, chunk_costs(10ms, 20ms), 2ms))) {
+    for (const auto& event : device) {
+      ++counts[event["type"]];
+      if (event["type"] == "F" || event["type"] == "B" || event["type"] == "Optimizer") continue;
+      CHECK(event["end_time"].get<std::int64_t>() - event["start_time"].get<std::int64_t>() ==
+            2'000'000);
+    }
+  }
+  CHECK(counts == std::map<std::string, int>{{"F", 6},
+                                             {"B", 6},
+                                             {"Optimizer", 2},
+                                             {"SEND_FORWARD", 3},
+                                             {"RECV_FORWARD", 3},
+                                             {"SEND_BACKWARD", 3},
+                                             {"RECV_BACKWARD", 3}});
+  for (const auto& device : nvtx(run(schedule, chunk_costs(10ms, 20ms)))) {
+    for (const auto& event : device) {
+      CHECK(event["type"].get<std::string>().find("_") == std::string::npos);
+    }
+  }
+}
