@@ -7,7 +7,6 @@
 
 #include "profiles/error.hpp"
 #include "simulator/compiled.hpp"
-#include "simulator/schedules.hpp"
 
 namespace stagecraft {
 
@@ -131,23 +130,78 @@ std::vector<Effect> sensitivities(const Program& program, const Costs& costs, do
   return effects;
 }
 
+namespace {
+
+/// The shape with one more forward ahead on device r, and on those before it as far as they must
+/// not have fewer.
+ScheduleShape deeper_on(std::size_t r, ScheduleShape shape) {
+  const int wanted = ++shape.warm_up[r];
+  for (std::size_t i = 0; i < r; ++i) shape.warm_up[i] = std::max(shape.warm_up[i], wanted);
+  return shape;
+}
+
+/// The step of this schedule; none where it refuses the shape.
+std::optional<Duration> step_of(const ScheduleKind& kind, const ScheduleShape& shape,
+                                const Costs& costs, const LowerOptions& options) {
+  try {
+    return CompiledProgram(lower(kind.generate(shape), options)).step(costs);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::usage) throw;
+    return {};
+  }
+}
+
+std::string in_words(const std::vector<int>& numbers) {
+  std::string text = "warm-up";
+  for (const int number : numbers) text += concat(" ", number);
+  return text;
+}
+
+ScheduleShape with_warm_up(ScheduleShape shape, int slope) {
+  for (int r = 0; shape.warm_up.size() < index(shape.devices); ++r) {
+    shape.warm_up.push_back(slope * (shape.devices - r - 1) + 1);
+  }
+  return shape;
+}
+
+}  // namespace
+
 std::vector<Duration> one_more_in_flight(const ScheduleShape& shape, const Costs& costs,
                                          const LowerOptions& options) {
-  std::vector<int> warm_up = shape.warm_up;
-  if (warm_up.empty()) {
-    for (int r = 0; r < shape.devices; ++r) warm_up.push_back(shape.devices - r);
-  }
+  const ScheduleShape own = with_warm_up(shape, 1);
   std::vector<Duration> steps;
-  for (std::size_t r = 0; r < warm_up.size(); ++r) {
-    ScheduleShape deeper = shape;
-    deeper.warm_up = warm_up;
-    const int wanted = ++deeper.warm_up[r];
-    for (std::size_t i = 0; i < r; ++i) {
-      deeper.warm_up[i] = std::max(deeper.warm_up[i], wanted);
-    }
-    steps.push_back(CompiledProgram(lower(one_f_one_b(deeper), options)).step(costs));
+  for (std::size_t r = 0; r < own.warm_up.size(); ++r) {
+    steps.push_back(CompiledProgram(lower(one_f_one_b(deeper_on(r, own)), options)).step(costs));
   }
   return steps;
+}
+
+std::vector<OneMore> one_more_in_flight(const ScheduleKind& kind, const ScheduleShape& shape,
+                                        const Costs& costs, const LowerOptions& options) {
+  std::vector<OneMore> found;
+  if (kind.generate == one_f_one_b || kind.generate == dapple_pb) {
+    const ScheduleShape own = with_warm_up(shape, kind.generate == dapple_pb ? 2 : 1);
+    const std::vector<Duration> steps = one_more_in_flight(own, costs, options);
+    for (std::size_t r = 0; r < steps.size(); ++r) {
+      found.push_back({static_cast<int>(r), in_words(deeper_on(r, own).warm_up), steps[r]});
+    }
+  } else if (kind.generate == zb_auto || kind.generate == zbv_auto) {
+    ScheduleShape more = shape;
+    more.in_flight = shape.in_flight.value_or(shape.devices) + 1;
+    const auto step = step_of(kind, more, costs, options);
+    if (step) found.push_back({{}, concat("in flight ", *more.in_flight), *step});
+  } else if (kind.generate == interleaved) {
+    ScheduleShape more = shape;
+    for (int group = shape.group.value_or(shape.devices) + 1; group <= shape.microbatches;
+         ++group) {
+      more.group = group;
+      const auto step = step_of(kind, more, costs, options);
+      if (!step) continue;
+      found.push_back({{}, concat("group ", group), *step});
+      break;
+    }
+  }
+  return found;
 }
 
 }  // namespace stagecraft

@@ -2,10 +2,12 @@
 
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "simulator/lower.hpp"
+#include "simulator/schedules.hpp"
 #include "simulator/simulate.hpp"
 
 namespace stagecraft {
@@ -44,5 +46,20 @@ std::vector<Effect> sensitivities(const Program& program, const Costs& costs, do
 /// `lower` and `simulate`.
 std::vector<Duration> one_more_in_flight(const ScheduleShape& shape, const Costs& costs,
                                          const LowerOptions& options = {});
+
+/// What room for one more microbatch is worth.
+struct OneMore {
+  std::optional<int> device;  ///< that has it; none: all have
+  std::string with;           ///< "warm-up 5 3 2 1", "group 5", "in flight 5": the setting
+  Duration step{0};
+  bool operator==(const OneMore&) const = default;
+};
+
+/// By the schedule's own setting: one more forward ahead on each device in turn (1f1b, dapple-pb;
+/// see above), one more microbatch in flight on all (automatic schedules), the next larger group
+/// (interleaved ones: less than a microbatch). Empty for schedules without such a setting, and
+/// without entries that they refuse.
+std::vector<OneMore> one_more_in_flight(const ScheduleKind& kind, const ScheduleShape& shape,
+                                        const Costs& costs, const LowerOptions& options = {});
 
 }  // namespace stagecraft

@@ -140,8 +140,16 @@ void add_what_if(ordered_json& result, const WhatIf& what_if) {
                        {"elasticity", effect.elasticity}});
   }
   result["sensitivities"] = std::move(effects);
+  if (!what_if.one_more) return;
+  ordered_json more = ordered_json::array();
   ordered_json steps = ordered_json::array();
-  for (const Duration step : what_if.one_more_in_flight) steps.push_back(step.count());
+  for (const OneMore& one : *what_if.one_more) {
+    more.push_back({{"device", nullptr}, {"with", one.with}, {"step_ns", one.step.count()}});
+    if (!one.device) continue;
+    more.back()["device"] = *one.device;
+    steps.push_back(one.step.count());
+  }
+  result["one_more_in_flight"] = std::move(more);
   if (!steps.empty()) result["one_more_in_flight_step_ns"] = std::move(steps);
 }
 
@@ -163,14 +171,19 @@ std::string effects_table(const WhatIf& what_if, bool unicode) {
 }
 
 std::string one_more_sentence(const WhatIf& what_if) {
-  const std::vector<Duration>& steps = what_if.one_more_in_flight;
-  if (steps.empty()) return "";
-  const auto best = std::min_element(steps.begin(), steps.end());
-  if (*best >= what_if.step)
-    return "no device gains from memory for one more microbatch in flight\n";
-  return fmt::format("memory for one more microbatch on device {}: step {} ({:+.3f} %)\n",
-                     best - steps.begin(), format_duration(*best),
-                     100 * (ratio(*best, what_if.step) - 1));
+  if (!what_if.one_more) return "";
+  const std::vector<OneMore>& all = *what_if.one_more;
+  if (all.empty()) return "no setting of this schedule trades memory for time\n";
+  const auto best = std::min_element(
+      all.begin(), all.end(), [](const OneMore& a, const OneMore& b) { return a.step < b.step; });
+  if (best->step >= what_if.step)
+    return best->device ? "no device gains from memory for one more microbatch in flight\n"
+                        : fmt::format("nothing is gained with {}\n", best->with);
+  const std::string where =
+      best->device ? fmt::format("memory for one more microbatch on device {}", *best->device)
+                   : fmt::format("with {}", best->with);
+  return fmt::format("{}: step {} ({:+.3f} %)\n", where, format_duration(best->step),
+                     100 * (ratio(best->step, what_if.step) - 1));
 }
 
 std::string limits_sentence(const Explanation& explanation) {

@@ -35,11 +35,13 @@ void add_explanation(nlohmann::ordered_json& result, const Explanation& explanat
 /// What the step would be if one thing took longer, and with room for one more microbatch.
 struct WhatIf {
   Duration step{0};
-  std::vector<Effect> effects;               ///< of 1 % more time
-  std::vector<Duration> one_more_in_flight;  ///< the step, per device; empty where it is not known
+  std::vector<Effect> effects;  ///< of 1 % more time
+  /// Room for one more microbatch; none where nobody asked, empty where the schedule has no
+  /// setting.
+  std::optional<std::vector<OneMore>> one_more;
 };
 
-/// sensitivities[] and one_more_in_flight[].
+/// sensitivities[], one_more_in_flight[] and one_more_in_flight_step_ns[] (per device).
 void add_what_if(nlohmann::ordered_json& result, const WhatIf& what_if);
 
 /// "device 3 limits the step: …": who the critical path stays with, and why devices are idle.
@@ -48,7 +50,7 @@ std::string limits_sentence(const Explanation& explanation);
 std::string critical_path_table(const CriticalPath& path, bool unicode);
 /// What 1 % more time of stages, kinds of work and links does, where it does anything.
 std::string effects_table(const WhatIf& what_if, bool unicode);
-/// Who gains most from room for one more microbatch; empty where that is not known.
+/// Who gains most from room for one more microbatch; empty where nobody asked.
 std::string one_more_sentence(const WhatIf& what_if);
 /// Device by part; parts that are nowhere are left out.
 std::string attribution_table(const std::vector<Attribution>& devices, bool unicode);

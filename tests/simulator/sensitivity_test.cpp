@@ -174,3 +174,39 @@ TEST_CASE("where the devices before must not have fewer, they get one more as we
   CHECK(one_more_in_flight(level, costs)[1] ==
         step_time(simulate(lower(one_f_one_b(deeper)), costs)));
 }
+TEST_CASE("One more in flight by each schedule's own setting, or none") {
+  const auto gains = [](std::string_view name, const ScheduleShape& shape) {
+    const ScheduleKind& kind = find_schedule(name);
+    const Program program = lower(kind.generate(shape));
+    const Costs costs = uniform(program, split_costs(10ms, 10ms, 10ms, shape.virtual_stages), 4ms);
+    return std::pair(step_time(simulate(program, costs)), one_more_in_flight(kind, shape, costs));
+  };
+  const ScheduleShape four{.devices = 4, .microbatches = 12};
+  const auto& [deep, deeper] = gains("dapple-pb", four);
+  REQUIRE(deeper.size() == 4);
+  CHECK(deeper[0].device == 0);
+  CHECK(deeper[0].with == "warm-up 8 5 3 1");
+  CHECK(deeper[3].with == "warm-up 7 5 3 2");
+  for (const OneMore& one : deeper) CHECK(one.step >= deep - 4ms);
+  // Latency costs 1F1B twice per microbatch; more forwards ahead hide some.
+  const auto& [plain, ahead] = gains("1f1b", four);
+  CHECK(ahead[1].with == "warm-up 4 4 2 1");
+  CHECK(std::min_element(ahead.begin(), ahead.end(), [](const OneMore& a, const OneMore& b) {
+          return a.step < b.step;
+        })->step <= plain);
+
+  const auto& [tight, roomier] = gains("zb-auto", four);
+  REQUIRE(roomier.size() == 1);
+  CHECK(roomier[0].with == "in flight 5");
+  CHECK(!roomier[0].device);
+  CHECK(roomier[0].step < tight);
+  const ScheduleShape halves{.devices = 4, .microbatches = 12, .virtual_stages = 2};
+  CHECK(gains("zbv-auto", halves).second.at(0).with == "in flight 5");
+  // 12 mod 5 = 2 < 4: the next legal group is 6.
+  CHECK(gains("interleaved", halves).second.at(0).with == "group 6");
+  ScheduleShape all = halves;
+  all.group = 12;
+  CHECK(gains("interleaved", all).second.empty());
+  CHECK(gains("gpipe", four).second.empty());
+  CHECK(gains("zb-h1", four).second.empty());
+}

@@ -28,8 +28,8 @@ struct Subject {
   const Program& program;
   const Costs& costs;
   std::optional<Environment> environment;
-  ordered_json result;             ///< says what it is about
-  std::vector<Duration> one_more;  ///< the step with memory for one more microbatch, per device
+  ordered_json result;                           ///< says what it is about
+  std::optional<std::vector<OneMore>> one_more;  ///< see WhatIf
 };
 
 /// What follows from the longest chain, which only the clock knows.
@@ -42,7 +42,7 @@ void show_chain(Console& console, const Subject& subject, const Explanation& exp
                 attribution_table(explanation.devices, unicode));
   const WhatIf what_if{.step = explanation.step,
                        .effects = sensitivities(subject.program, subject.costs),
-                       .one_more_in_flight = subject.one_more};
+                       .one_more = subject.one_more};
   console.print("\nwhat would change it:\n" + effects_table(what_if, unicode));
   console.print(one_more_sentence(what_if));
   add_explanation(result, explanation);
@@ -96,9 +96,9 @@ int explain_schedule(Console& console, const ExplainArguments& arguments) {
   }
   const Scenario scenario = scenario_of(settings.front(), arguments.scenario);
   const ScheduleSetting& setting = scenario.setting;
-  std::vector<Duration> one_more;
-  if (setting.kind != nullptr && setting.kind->generate == one_f_one_b) {
-    one_more = one_more_in_flight(setting.shape, scenario.costs, scenario.lowering);
+  std::optional<std::vector<OneMore>> one_more;
+  if (setting.kind != nullptr) {
+    one_more = one_more_in_flight(*setting.kind, setting.shape, scenario.costs, scenario.lowering);
   }
   return show(console, {.program = scenario.program,
                         .costs = scenario.costs,
