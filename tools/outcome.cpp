@@ -88,10 +88,7 @@ void add_steady(ordered_json& result, const std::optional<Duration>& steady_step
 
 void add_jitter(ordered_json& result, const std::optional<Summary>& steps) {
   if (!steps) return;
-  result["jitter"] = {{"mean_ns", steps->mean.count()},
-                      {"p50_ns", steps->p50.count()},
-                      {"p95_ns", steps->p95.count()},
-                      {"p99_ns", steps->p99.count()}};
+  result["jitter"] = summary_json(*steps);
 }
 
 void add_conditions(ordered_json& result, const EventRun& run) {
@@ -116,6 +113,7 @@ ordered_json outcome_json(const Outcome& outcome) {
   if (takes_memory(outcome.run.timeline)) {
     add_memory(result, memory_peaks(outcome.run.timeline));
   }
+  add_serving(result, outcome.served);
   add_conditions(result, outcome.run);
   add_goodput(result, outcome.long_run);
   if (outcome.explanation) add_explanation(result, *outcome.explanation);

@@ -14,6 +14,7 @@
 #include "tools/explanation.hpp"
 #include "tools/failure_options.hpp"
 #include "tools/scenario.hpp"
+#include "tools/serving_options.hpp"
 
 namespace stagecraft {
 
@@ -25,6 +26,7 @@ struct Outcome {
   std::optional<CycleMean> cycle_mean;     ///< of further iterations in the long run
   std::optional<Summary> jittered;         ///< steps of many samples
   std::optional<LongRun> long_run;         ///< with failures
+  std::optional<Serving> served;           ///< of inference
   std::optional<Explanation> explanation;  ///< takes as long as simulating: only where it is shown
   std::optional<Error> refusal;            ///< the schedule does not take the shape: nothing else
 };

@@ -31,6 +31,7 @@ struct SimulateArguments {
   ScenarioOptions scenario;
   ConditionOptions conditions;
   FailureFlags failures;
+  ServingOptions serving;
   TimelineFiles files;
   std::string barrier = "on", jitter;
   int iterations = 1;
@@ -97,6 +98,8 @@ Outcome simulate_scenario(const Console& console, const SimulateArguments& argum
                   .explanation = {},
                   .refusal = {}};
   outcome.long_run = run_with_failures(console, arguments, program.devices, outcome.run.timeline);
+  if (outcome.run.stranded.empty())
+    outcome.served = serving_of(arguments.serving, scenario.setting, outcome.run.timeline);
   if (console.json()) outcome.explanation = explain(program, costs, environment);
   return outcome;
 }
@@ -162,7 +165,8 @@ int show_schedules(Console& console, const SimulateArguments& arguments) {
                        {{"kind", "predicted"}, {"schedule", name_of(outcome.setting)}},
                        drawing.critical);
   console.print(draw(timeline, drawing) + sentence(timeline) + remarks_on(outcome.run));
-  console.print(jitter_sentence(arguments, outcome.jittered) + goodput_sentence(outcome.long_run));
+  console.print(serving_text(outcome.served) + jitter_sentence(arguments, outcome.jittered) +
+                goodput_sentence(outcome.long_run));
   console.result(outcome_json(outcome));
   return 0;
 }
@@ -232,6 +236,7 @@ void declare_options(CLI::App& app, SimulateArguments& arguments) {
       ->type_name("N")
       ->check(CLI::Range(1, 10'000'000));
   declare_failures(app, arguments.failures);
+  declare_serving(app, arguments.serving);
   declare_timeline_files(app, arguments.files);
   app.add_flag("--draw", arguments.draw, "Draw the timeline (always done for people)");
 }
