@@ -9,6 +9,7 @@
 //
 //   what_if      1T parameters on 3,072 devices, folded     0.15 ms         goal 1 ms
 //   growth       10^4, 10^5, 10^6, 10^7 instructions        0.010, 0.080, 1.2, 11.5 ms
+//   long_steps   10^8 instructions, by what repeats         230 ms, 50 MiB
 //
 // An instruction is one of the lowered program: of 1F1B a third are computations, a third sends and
 // a third receives. A receive costs the compiled program nothing, so it has two nodes for three
@@ -154,16 +155,25 @@ void unfolded_16384_devices(benchmark::State& state) {
 }
 BENCHMARK(unfolded_16384_devices)->Unit(benchmark::kMillisecond);
 
-/// A million microbatches, by what repeats.
-void million_microbatches(benchmark::State& state) {
-  const ScheduleShape shape{.devices = 8, .microbatches = 1'000'000};
-  const Program program = lower(one_f_one_b({.devices = 8, .microbatches = 8}));
+/// 1F1B with so many devices and microbatches, by what repeats: exact, and equal to `growth` where
+/// that has the same size. Of each microbatch it has 2 p computations and 4 (p - 1) sends and
+/// receives. A program of 10^7 instructions takes 1.75 GiB to lower, so that one of 10^8 would
+/// take more than 17.
+void long_steps(benchmark::State& state) {
+  const ScheduleShape shape{.devices = static_cast<int>(state.range(0)),
+                            .microbatches = static_cast<int>(state.range(1))};
+  const Program program = lower(one_f_one_b({.devices = shape.devices, .microbatches = 8}));
   const Costs costs = plain_costs(program);
-  for (auto _ : state) {
-    benchmark::DoNotOptimize(long_step(find_schedule("1f1b"), shape, costs));
-  }
+  LongStep found;
+  for (auto _ : state) found = long_step(find_schedule("1f1b"), shape, costs);
+  state.counters["size"] = static_cast<double>(state.range(1) * (6 * state.range(0) - 4));
+  state.counters["microbatches_run"] = found.microbatches_run;
 }
-BENCHMARK(million_microbatches)->Unit(benchmark::kMillisecond);
+BENCHMARK(long_steps)
+    ->Args({8, 1'000'000})
+    ->Args({64, 26'500})
+    ->Args({64, 265'000})
+    ->Unit(benchmark::kMillisecond);
 
 }  // namespace
 
