@@ -25,6 +25,12 @@ struct StrategyChoice {
 
 SearchResult search_exact(const Problem& problem, const SearchControl& control);
 SearchResult search_brute_force(const Problem& problem, const SearchControl& control);
+SearchResult search_pipedream_released(const Problem& problem, const SearchControl& control);
+SearchResult search_pipedream_released_no_activations(const Problem& problem,
+                                                      const SearchControl& control);
+SearchResult search_pipedream_released_fewer_machines(const Problem& problem,
+                                                      const SearchControl& control);
+SearchResult search_pipedream_paper(const Problem& problem, const SearchControl& control);
 SearchResult search_deepspeed_uniform(const Problem& problem, const SearchControl& control);
 SearchResult search_deepspeed_parameters(const Problem& problem, const SearchControl& control);
 SearchResult search_deepspeed_type(const Problem& problem, const SearchControl& control);
@@ -38,6 +44,14 @@ inline constexpr std::array strategies{
         "dynamic programming on a lower bound, then simulation of every plan that could still win"},
     Strategy{"brute-force", search_brute_force,
              "simulates every plan; for small cases and as the other strategies' test"},
+    Strategy{"pipedream-released", search_pipedream_released,
+             "PipeDream's optimizer as released, charging transfers between stages"},
+    Strategy{"pipedream-released-no-activations", search_pipedream_released_no_activations,
+             "the same as its default command runs it: transfers between stages are free"},
+    Strategy{"pipedream-released-fewer-machines", search_pipedream_released_fewer_machines,
+             "the same, but it may leave machines idle"},
+    Strategy{"pipedream-paper", search_pipedream_paper,
+             "PipeDream's optimizer with the formula of its paper"},
     Strategy{"deepspeed-uniform", search_deepspeed_uniform,
              "DeepSpeed's equal numbers of layers per stage"},
     Strategy{"deepspeed-parameters", search_deepspeed_parameters,
