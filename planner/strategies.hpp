@@ -31,6 +31,8 @@ SearchResult search_pipedream_released_no_activations(const Problem& problem,
 SearchResult search_pipedream_released_fewer_machines(const Problem& problem,
                                                       const SearchControl& control);
 SearchResult search_pipedream_paper(const Problem& problem, const SearchControl& control);
+SearchResult search_pipedream_2bw(const Problem& problem, const SearchControl& control);
+SearchResult search_dapple(const Problem& problem, const SearchControl& control);
 SearchResult search_deepspeed_uniform(const Problem& problem, const SearchControl& control);
 SearchResult search_deepspeed_parameters(const Problem& problem, const SearchControl& control);
 SearchResult search_deepspeed_type(const Problem& problem, const SearchControl& control);
@@ -52,6 +54,9 @@ inline constexpr std::array strategies{
              "the same, but it may leave machines idle"},
     Strategy{"pipedream-paper", search_pipedream_paper,
              "PipeDream's optimizer with the formula of its paper"},
+    Strategy{"pipedream-2bw", search_pipedream_2bw,
+             "PipeDream-2BW's planner: equal stages, all replicated alike"},
+    Strategy{"dapple", search_dapple, "DAPPLE's planner, in its formulas and with its bandwidths"},
     Strategy{"deepspeed-uniform", search_deepspeed_uniform,
              "DeepSpeed's equal numbers of layers per stage"},
     Strategy{"deepspeed-parameters", search_deepspeed_parameters,

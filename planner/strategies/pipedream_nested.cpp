@@ -9,7 +9,7 @@
 #include <limits>
 #include <numeric>
 
-#include "planner/strategies/pipedream.hpp"
+#include "planner/strategies/pipedream_problem.hpp"
 
 namespace stagecraft {
 
@@ -188,16 +188,10 @@ class Placement {
  private:
   /// The layers of the state that are not placed yet; where there are none, the devices idle.
   void add(int state, const std::vector<int>& devices) {
-    ForeignStage stage{.layers = {},
+    ForeignStage stage{.layers = new_layers(states_.states[index(state)], placed_),
                        .replicas = static_cast<int>(devices.size()),
                        .recompute = Recompute::none,
                        .devices = devices};
-    const std::vector<std::uint64_t>& set = states_.states[index(state)].layers;
-    for (std::size_t layer = 0; layer < placed_.size(); ++layer) {
-      if (placed_[layer] || (set[layer / 64] >> (layer % 64) & 1) == 0) continue;
-      placed_[layer] = true;
-      stage.layers.push_back(static_cast<int>(layer));
-    }
     if (!stage.layers.empty()) stages_.push_back(std::move(stage));
   }
 
