@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "planner/space.hpp"
+#include "planner/strategies/pipedream_problem.hpp"
 #include "profiles/error.hpp"
 #include "simulator/schedules.hpp"
 
@@ -125,6 +126,7 @@ std::vector<Candidate> usual_choices(const Problem& problem) {
                                                       "per device"});
     }
   }
+  if (auto choice = pipedream_choice(free)) candidates.push_back(*std::move(choice));
   return candidates;
 }
 

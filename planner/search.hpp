@@ -104,7 +104,8 @@ struct SearchControl {
 };
 
 /// The usual choices a person would make — even split of the layers over all devices, pure data
-/// parallelism, one device — scored by the same evaluator.
+/// parallelism, one device, what PipeDream's optimizer says if it is quick — scored by the same
+/// evaluator.
 std::vector<Candidate> usual_choices(const Problem& problem);
 
 /// What limits the plan: the slowest stage, the fullest device, exposed transfers.

@@ -62,7 +62,7 @@ SearchResult search_dapple(const Problem& problem, const SearchControl&) {
   const std::string name = "dapple";
   refuse_unknown_wishes(problem, name, "DAPPLE's planner");
   const Space space(problem);
-  const DappleServers cluster = servers_of(space.cluster(), space.devices());
+  const DappleServers cluster = servers_of(space.cluster(), devices_of(problem));
   const std::int64_t microbatch = smallest_microbatch(space);
   const PipedreamStates states =
       states_of(problem, space, microbatch, {name, "DAPPLE's planner", most_states});
@@ -71,7 +71,7 @@ SearchResult search_dapple(const Problem& problem, const SearchControl&) {
       .microbatches = static_cast<int>(problem.global_batch / microbatch)};
   const auto plan = dapple_plan(states, cluster, batch, problem.straight);
   if (!plan) return no_plan(name, "DAPPLE's planner finds no plan for these devices");
-  const double shared = batch.scale * states.states.back().compute / space.devices();
+  const double shared = batch.scale * states.states.back().compute / devices_of(problem);
   SearchResult result = foreign_result(
       problem, name, stages_of(states, plan->stages, cluster, space.layers()),
       {.name = "latency", .value = plan->latency, .unit = "s", .lower_bound = shared},

@@ -88,21 +88,57 @@ class Exact {
 
   // --- 1. Good plans first ---
 
-  bool lies_in_space(const Plan& plan) const {
+  /// Whether the problem allows the plan, be it in the space or not.
+  bool is_wanted(const Plan& plan) const {
     const int stages = static_cast<int>(plan.stages.size());
     if (!space_.uses_enough(plan) || !space_.allows_stages(stages)) return false;
     for (int stage = 0; stage < stages; ++stage) {
       const Stage& here = plan.stages[static_cast<std::size_t>(stage)];
       if (space_.problem().straight && here.devices.size() > 1) return false;
-      if (!space_.allows(stage, here.layers)) return false;
+      if (!space_.allows(stage, here.layers) || !space_.allows(here.recompute)) return false;
     }
-    return true;
+    // Fixed stages speak of the model's order.
+    return plan.order.empty() || space_.problem().fixed.empty();
+  }
+
+  /// The space has stages of the model's order, on consecutive devices (or groups of them, which
+  /// nobody else chooses).
+  static bool lies_in_space(const Plan& plan) {
+    int next = 0;
+    for (const Stage& stage : plan.stages) {
+      for (const std::vector<int>& replica : stage.devices) {
+        if (replica.size() == 1 && replica.front() != next++) return false;
+      }
+    }
+    return plan.order.empty();
   }
 
   /// However early the search ends, its answer is no worse than what a person would have chosen.
   void consider_usual_choices() {
     for (const Candidate& choice : usual_choices(space_.problem())) {
-      if (choice.prediction && lies_in_space(choice.plan)) judge_.add(choice);
+      if (!choice.prediction || !is_wanted(choice.plan)) continue;
+      if (lies_in_space(choice.plan)) {
+        judge_.add(choice);
+      } else {
+        outside_.push_back(choice);
+      }
+    }
+  }
+
+  /// Plans of others may be better than all that was searched. Then the proof says nothing about
+  /// their like.
+  void consider_outside(SearchResult& result) {
+    const std::optional<Duration> searched = judge_.board().best();
+    for (Candidate& choice : outside_) {
+      const bool wins =
+          choice.prediction->fits && (!searched || choice.prediction->step < *searched);
+      if (!wins) continue;
+      result.lower_bound = Duration{0};
+      choice.prediction->notes.push_back(
+          choice.name +
+          " found this plan; it is not among those that were searched, which have "
+          "stages of consecutive layers on consecutive devices");
+      judge_.board().add(choice);
     }
   }
 
@@ -242,6 +278,7 @@ class Exact {
     result.candidates = judge_.simulated();
     result.pruned = judge_.pruned();
     result.interrupted = judge_.stopped();
+    consider_outside(result);
     result = finish(judge_.board(), std::move(result));
     if (result.plans.empty() && !result.interrupted) {
       result.infeasible = explain_infeasible(space_.problem(), space_);
@@ -253,6 +290,7 @@ class Exact {
   const SearchControl& control_;
   Judge judge_;
   std::vector<Branch> branches_;
+  std::vector<Candidate> outside_;  ///< good plans of others that the space does not have
 };
 
 }  // namespace

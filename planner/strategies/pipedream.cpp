@@ -47,21 +47,34 @@ std::string no_pipeline(const PipedreamRules& rules) {
                 rules.straight ? ", one per stage" : "");
 }
 
-SearchResult search_by(std::string_view name, const Problem& problem, PipedreamRules rules) {
+/// Steps of some nanoseconds that the search will take, or more.
+double work(const PipedreamStates& states, const std::vector<PipedreamLevel>& levels) {
+  const double count = states.size();
+  double steps = 50 * count * count;
+  for (std::size_t level = 0; level + 1 < levels.size(); ++level) {
+    const double machines = levels[level].machines;
+    steps += count * count * count / 6 * machines * machines / 2;
+  }
+  return steps;
+}
+
+SearchResult search_by(std::string_view name, const Problem& problem, PipedreamRules rules,
+                       double most_work = std::numeric_limits<double>::infinity()) {
   refuse_unknown_wishes(problem, name, "PipeDream's optimizer");
   const Space space(problem);
   const DeviceKind& kind = kind_of(space.cluster(), 0);
   rules.straight = problem.straight;
   if (!kind.memory_unlimited) rules.memory = static_cast<double>(kind.memory);
-  const auto levels = levels_of(space.cluster(), space.devices());
+  const auto levels = levels_of(space.cluster(), devices_of(problem));
   // One minibatch of theirs is a microbatch of ours: the largest that the problem allows.
   const PipedreamStates states = states_of(problem, space, largest_microbatch(space),
                                            {name, "PipeDream's optimizer", most_states});
+  if (work(states, levels) > most_work) return no_plan(name, "too much work");
   const auto plan = pipedream_plan(states, rules, levels, space.layers());
   if (!plan) return no_plan(name, no_pipeline(rules));
   // One level is searched exactly. Several are nested, which leaves pipelines out (15 devices next
   // to 1 on four nodes of four): below all of them is only that the machines share the compute.
-  const double shared = states.states.back().compute / space.devices();
+  const double shared = states.states.back().compute / devices_of(problem);
   return foreign_result(problem, name, plan->stages,
                         {.name = "time per minibatch",
                          .value = plan->time,
@@ -88,6 +101,26 @@ SearchResult search_pipedream_released_fewer_machines(const Problem& problem,
 
 SearchResult search_pipedream_paper(const Problem& problem, const SearchControl&) {
   return search_by("pipedream-paper", problem, {.cost = PipedreamCost::paper});
+}
+
+std::optional<Candidate> pipedream_choice(const Problem& problem) {
+  constexpr double most_work = 1e8;
+  Problem free = problem;
+  free.max_stages.reset();
+  free.fixed.clear();
+  free.min_layers_per_stage = 1;
+  try {
+    SearchResult result = search_by("pipedream-released", free, {}, most_work);
+    if (result.plans.empty()) return {};
+    Candidate candidate = std::move(result.plans.front());
+    candidate.objective.reset();
+    candidate.plan.predicted.reset();
+    candidate.plan.search.reset();
+    return candidate;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::usage) throw;  // a network or a graph it cannot take
+    return {};
+  }
 }
 
 }  // namespace stagecraft

@@ -77,9 +77,9 @@ std::optional<Shape> best_shape(const Problem& problem, const Space& space, cons
                                 int blocks) {
   const DeviceKind& kind = kind_of(space.cluster(), 0);
   std::optional<Shape> best;
-  for (int depth = 1; depth <= space.devices(); ++depth) {
-    const int width = space.devices() / depth;
-    if (space.devices() % depth != 0 || (problem.straight && width > 1)) continue;
+  for (int depth = 1; depth <= devices_of(problem); ++depth) {
+    const int width = devices_of(problem) / depth;
+    if (devices_of(problem) % depth != 0 || (problem.straight && width > 1)) continue;
     const Shape shape = shape_of(block, blocks, width, depth);
     if (!kind.memory_unlimited && shape.memory > static_cast<double>(kind.memory)) continue;
     if (!best || shape.time < best->time) best = shape;
@@ -121,7 +121,7 @@ SearchResult search_pipedream_2bw(const Problem& problem, const SearchControl&) 
   SearchResult result = foreign_result(
       problem, name, stages_of(*shape, blocks, space.layers()),
       {.name = "time per minibatch", .value = shape->time, .unit = "s", .lower_bound = shape->time},
-      space.devices());
+      devices_of(problem));
   const int left = blocks.size() - each * shape->depth;
   add_note(result,
            concat(choice, left == 0 ? ""

@@ -45,6 +45,11 @@ void refuse_unknown_wishes(const Problem& problem, std::string_view name,
              "--min-layers-per-stage; leave them out, or use --strategy exact");
 }
 
+int devices_of(const Problem& problem) {
+  const int available = device_count(problem.cluster);
+  return std::min(problem.devices.value_or(available), available);
+}
+
 std::int64_t smallest_microbatch(const Space& space) {
   const auto& settings = space.settings();
   return std::min_element(settings.begin(), settings.end(), by_microbatch)->microbatch;

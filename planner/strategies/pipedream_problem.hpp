@@ -16,6 +16,9 @@ namespace stagecraft {
 /// for.
 void refuse_unknown_wishes(const Problem& problem, std::string_view name, std::string_view planner);
 
+/// Devices that the problem lets a plan use.
+int devices_of(const Problem& problem);
+
 std::int64_t smallest_microbatch(const Space& space);
 std::int64_t largest_microbatch(const Space& space);
 
@@ -31,6 +34,10 @@ struct StateLimit {
 /// Throws Error (usage) if there are more states than the planner could ever have handled.
 PipedreamStates states_of(const Problem& problem, const Space& space, std::int64_t microbatch,
                           const StateLimit& limit);
+
+/// What PipeDream's optimizer as released chooses, whatever limits on stages the problem has.
+/// Nothing if it has no answer, or takes more than a fraction of a second.
+std::optional<Candidate> pipedream_choice(const Problem& problem);
 
 /// The state's layers that are not `placed` yet; they are now.
 std::vector<int> new_layers(const PipedreamState& state, std::vector<bool>& placed);

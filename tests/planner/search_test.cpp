@@ -54,7 +54,7 @@ TEST_CASE("the usual choices are what a person would try", "[search]") {
                                cluster_of({{3, {}}}), 8, {2});
   problem.straight = true;
   const std::vector<Candidate> usual = usual_choices(problem);
-  REQUIRE(usual.size() == 4);
+  REQUIRE(usual.size() == 5);
   CHECK(usual[0].name == "even split");
   const auto& stages = usual[0].plan.stages;
   REQUIRE(stages.size() == 3);
@@ -66,6 +66,9 @@ TEST_CASE("the usual choices are what a person would try", "[search]") {
   REQUIRE(usual[2].prediction);
   CHECK(usual[2].plan.replicas == ReplicaPolicy::round_robin);
   CHECK(usual[3].prediction->step == 4 * 21ms);
+  // All three replicate everything: nothing is faster without weights.
+  CHECK(usual[4].name == "pipedream-released");
+  CHECK(usual[4].prediction->step == usual[2].prediction->step);
 }
 
 TEST_CASE("a usual choice that does not fit recomputes, or says that it does not fit", "[search]") {

@@ -384,6 +384,13 @@ int make_plan(Console& console, const PlanArguments& arguments) {
   report_plans(console, problem, search);
   return interrupt.interrupted() ? 130 : 0;
 }
+
+std::string strategy_help() {
+  std::vector<std::string> names;
+  for (const Strategy& strategy : strategies) names.emplace_back(strategy.name);
+  return "exact, or another planner in its own cost model: " + join_words(names);
+}
+
 void declare_options(CLI::App& app, PlanArguments& arguments) {
   app.add_option("model", arguments.model,
                  "A built-in name, a config.json, a profile or a graph.txt")
@@ -442,7 +449,7 @@ void declare_options(CLI::App& app, PlanArguments& arguments) {
   app.add_option("--top", arguments.top, "Show so many plans (1)")
       ->type_name("N")
       ->check(CLI::Range(1, 1000));
-  app.add_option("--strategy", arguments.strategy, "exact or brute-force")->type_name("NAME");
+  app.add_option("--strategy", arguments.strategy, strategy_help())->type_name("NAME");
 }
 
 }  // namespace
