@@ -18,8 +18,8 @@ namespace {
 /// Stages stand on devices next to each other, as in all plans that are searched.
 bool is_searched(const Plan& plan) {
   int next = 0;
-  for (const Stage& stage : plan.stages) {
-    for (const std::vector<int>& replica : stage.devices) {
+  for (int s = 0; s < pipeline_devices(plan); ++s) {
+    for (const std::vector<int>& replica : plan.stages[static_cast<std::size_t>(s)].devices) {
       if (replica.front() != next++) return false;
     }
   }
