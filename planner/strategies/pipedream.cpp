@@ -105,7 +105,10 @@ SearchResult search_pipedream_paper(const Problem& problem, const SearchControl&
 
 std::optional<Candidate> pipedream_choice(const Problem& problem) {
   constexpr double most_work = 1e8;
+  const auto& degrees = problem.tensor_parallel;
+  if (std::find(degrees.begin(), degrees.end(), 1) == degrees.end()) return {};
   Problem free = problem;
+  free.tensor_parallel = {1};
   free.max_stages.reset();
   free.fixed.clear();
   free.min_layers_per_stage = 1;
@@ -117,9 +120,8 @@ std::optional<Candidate> pipedream_choice(const Problem& problem) {
     candidate.plan.predicted.reset();
     candidate.plan.search.reset();
     return candidate;
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::usage) throw;  // a network or a graph it cannot take
-    return {};
+  } catch (const Error&) {
+    return {};  // a network, a graph or costs that it cannot take
   }
 }
 
