@@ -27,6 +27,10 @@ bool looks_like_huggingface(std::string_view content);
 Profile import_huggingface(std::string_view content, const std::string& file);
 bool looks_like_pipedream(std::string_view content);
 Profile import_pipedream(std::string_view content, const std::string& file);
+bool looks_like_piper(std::string_view content);
+Profile import_piper(std::string_view content, const std::string& file);
+bool looks_like_dnn_partitioning(std::string_view content);
+Profile import_dnn_partitioning(std::string_view content, const std::string& file);
 
 inline constexpr std::array importers{
     Importer{
@@ -34,6 +38,11 @@ inline constexpr std::array importers{
         "config.json of a gpt2, llama, mistral or qwen2 model: layers and parameters, no costs"},
     Importer{"pipedream", looks_like_pipedream, import_pipedream,
              "graph.txt of the PipeDream profiler: milliseconds and bytes per minibatch"},
+    Importer{"piper", looks_like_piper, import_piper,
+             "input of Piper, with its devices: seconds and bytes per microbatch"},
+    Importer{"dnn-partitioning", looks_like_dnn_partitioning, import_dnn_partitioning,
+             "input of dnn-partitioning, with its devices: milliseconds and bytes; a forward node "
+             "and its backward partners become one layer"},
 };
 
 }  // namespace stagecraft

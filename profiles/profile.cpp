@@ -109,6 +109,10 @@ void validate(const Profile& profile) {
   }
 }
 
+std::string cluster_expression(const OwnDevices& devices) {
+  return concat(devices.count, "xgeneric@", exact_bandwidth(devices.bandwidth));
+}
+
 const ProfileEntry* find_entry(const Profile& profile, const CostSetting& setting) {
   const ProfileEntry* of_any_device = nullptr;
   for (const ProfileEntry& entry : profile.entries) {

@@ -65,12 +65,16 @@ struct ProfileEntry {
   bool operator==(const ProfileEntry&) const = default;
 };
 
-/// Devices that a file of another planner names beside its model.
+/// Devices that a file of another planner names beside its model, all alike.
 struct OwnDevices {
-  std::string cluster;  ///< a CLUSTER expression: "6xgeneric@2GiB/s"
-  Bytes memory = 0;     ///< of each device
+  int count = 1;
+  Bandwidth bandwidth = Bandwidth::unlimited();  ///< between any two
+  Bytes memory = 0;                              ///< of each device
+  int microbatches = 0;                          ///< per step; 0 where the file does not say
   bool operator==(const OwnDevices&) const = default;
 };
+/// They as CLUSTER: "6xgeneric@2GiB/s". The memory has no place in it.
+std::string cluster_expression(const OwnDevices& devices);
 
 struct Profile {
   Model model;
@@ -79,6 +83,7 @@ struct Profile {
   std::optional<Link> hand_over;  ///< measured between ranks of the profiled machine
   std::optional<OwnDevices> devices;  ///< only where the imported file has them; never written
   std::string source;  ///< how it came about, in words: "PipeDream graph.txt", "measured on …"
+  std::vector<std::string> warnings;  ///< what looks odd in the imported file; never written
   bool operator==(const Profile&) const = default;
 };
 

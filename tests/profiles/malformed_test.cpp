@@ -25,6 +25,21 @@ const std::string config =
     R"({"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
   "num_key_value_heads": 2, "intermediate_size": 96, "vocab_size": 100, "rope_theta": 1e4})";
 
+const std::string piper =
+    R"({"maxMemoryPerDevice": 1000.0, "maxDevices": 4, "bandwidth": 2e9, "mbsInBatch": 12,
+  "nodes": [{"id": 0, "TMPCs": {"1": [{"id": "vanilla", "timePerSample": 0.003, "parameterSize": 4,
+  "memoryUsageA": 50.4, "memoryUsageB": 8, "syncTimeFw": {}, "syncTimeBw": {"1": 0}}]}},
+  {"id": 1, "TMPCs": {"1": [{"id": "vanilla", "timePerSample": 0.003, "parameterSize": 4,
+  "memoryUsageA": 50.4, "memoryUsageB": 8, "syncTimeFw": {"0": 0}, "syncTimeBw": {}}]}}],
+  "edges": [{"sourceId": 0, "destId": 1, "communicationCost": 30}]})";
+
+const std::string dnn =
+    R"({"maxSizePerFPGA": 5000, "maxFPGAs": 3, "maxCPUs": 1, "nodes": [
+  {"id": 1, "name": "a", "cpuLatency": 10, "fpgaLatency": 1.5, "size": 8, "isBackwardNode": 0,
+  "supportedOnFpga": true, "colorClass": 3},
+  {"id": 2, "cpuLatency": 10, "fpgaLatency": 1, "isBackwardNode": true, "supportedOnFpga": 1}],
+  "edges": [{"sourceId": 1, "destId": 2, "cost": 0.5, "size": 64}]})";
+
 std::string profile_text() {
   Profile profile;
   profile.model = make_transformer("t", *builtin_model("tiny-llama").transformer, 1, 8);
@@ -77,6 +92,8 @@ void survives(const std::string& good, Read read) {
 TEST_CASE("mutilated files of others are read or refused, never worse") {
   survives(graph, [](const std::string& text) { validate(import_pipedream(text, "g.txt")); });
   survives(config, [](const std::string& text) { validate(import_huggingface(text, "c.json")); });
+  survives(piper, [](const std::string& text) { validate(import_piper(text, "p.json")); });
+  survives(dnn, [](const std::string& text) { validate(import_dnn_partitioning(text, "d.json")); });
 }
 
 TEST_CASE("mutilated files of ours are read or refused, never worse") {
