@@ -44,6 +44,7 @@ int import_file(Console& console, const ImportArguments& arguments) {
   const std::string content = read_file(arguments.file);
   console.input(arguments.file, content_hash(content));
   const Profile profile = importer.import(content, arguments.file);
+  for (const std::string& warning : profile.warnings) console.note(warning);
   const Model& model = profile.model;
   const std::string file = as_our_file(profile);
   const bool written = console.artefact(file);

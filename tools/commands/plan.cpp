@@ -7,11 +7,13 @@
 #include <nlohmann/json.hpp>
 
 #include "planner/strategies.hpp"
+#include "profiles/error.hpp"
 #include "profiles/json.hpp"
 #include "profiles/text.hpp"
 #include "simulator/schedules.hpp"
 #include "tools/arguments.hpp"
 #include "tools/commands.hpp"
+#include "tools/device_options.hpp"
 #include "tools/interrupt.hpp"
 #include "tools/progress.hpp"
 #include "tools/results.hpp"
@@ -23,16 +25,16 @@ namespace {
 using nlohmann::ordered_json;
 
 struct PlanArguments {
-  std::string model, cluster, microbatch = "auto", tensor_parallel = "auto", precision,
-                              optimizer = "adamw", sharding = "none", schedule = "auto";
-  std::string memory, memory_limit = "100%", recompute = "auto", objective = "step", time_limit,
-                      gap = "0%", strategy = "exact";
+  std::string model, microbatch = "auto", tensor_parallel = "auto", precision, optimizer = "adamw",
+                     sharding = "none", schedule = "auto";
+  DeviceOptions devices;
+  std::string memory_limit = "100%", recompute = "auto", objective = "step", time_limit, gap = "0%",
+              strategy = "exact";
   std::vector<std::string> fix;
   std::int64_t batch = 0;
   std::int64_t sequence = 0;
   int max_stages = 0;
   int min_layers_per_stage = 1;
-  int devices = 0;
   int top = 1;
   bool straight = false;
 };
@@ -136,38 +138,37 @@ Precision precision_for(const PlanArguments& arguments, const Profile& profile,
                                                                              : Precision::float32;
 }
 
-void limit_memory(Cluster& cluster, const std::string& memory) {
-  if (memory.empty()) return;
-  const Bytes bytes = read_bytes("--memory", memory);
-  for (DeviceKind& kind : cluster.kinds) {
-    kind.memory = bytes;
-    kind.memory_unlimited = false;
-  }
+/// As given, as the file says, or eight of the largest microbatch.
+std::int64_t batch_for(const PlanArguments& arguments, const Profile& profile) {
+  if (arguments.batch > 0) return arguments.batch;
+  const bool has_own = profile.devices && profile.devices->microbatches > 0;
+  return largest_microbatch(profile) *
+         (has_own ? profile.devices->microbatches : default_microbatches);
 }
 
 Problem problem_from(const PlanArguments& arguments, const LoadedProfile& loaded) {
+  const ChosenDevices devices = choose_devices(arguments.devices, loaded.profile);
   Problem problem{.model_name = arguments.model,
-                  .cluster_name = arguments.cluster,
+                  .cluster_name = devices.name,
                   .profile_hash = loaded.hash,
                   .profile = loaded.profile,
                   .source = {.path = loaded.path, .content = loaded.content},
-                  .cluster = load_cluster(arguments.cluster)};
-  limit_memory(problem.cluster, arguments.memory);
+                  .cluster = devices.cluster};
   problem.precision = precision_for(arguments, loaded.profile, problem.cluster);
   problem.sequence = arguments.sequence > 0 ? arguments.sequence
                      : loaded.profile.entries.empty()
                          ? loaded.profile.model.sequence
                          : loaded.profile.entries.front().setting.sequence;
-  problem.global_batch = arguments.batch > 0
-                             ? arguments.batch
-                             : largest_microbatch(loaded.profile) * default_microbatches;
+  problem.global_batch = batch_for(arguments, loaded.profile);
   problem.microbatches = microbatch_choices(arguments, loaded.profile, problem.global_batch);
   problem.tensor_parallel = tensor_parallel_choices(arguments, loaded.profile, problem.cluster);
   problem.optimizer = {.kind = read_optimizer_kind(arguments.optimizer),
                        .sharding = read_sharding(arguments.sharding)};
   problem.schedules = read_schedules(arguments.schedule);
   problem.recompute = read_recompute_choices(arguments.recompute);
-  if (arguments.devices > 0) problem.devices = arguments.devices;
+  problem.devices = devices.first;
+  // A CLUSTER has no CPUs beside its devices.
+  if (!devices.own && problem.profile.devices) problem.profile.devices->processors = 0;
   if (arguments.max_stages > 0) problem.max_stages = arguments.max_stages;
   problem.min_layers_per_stage = arguments.min_layers_per_stage;
   problem.straight = arguments.straight;
@@ -372,6 +373,7 @@ int make_plan(Console& console, const PlanArguments& arguments) {
     fail_usage("--objective: expected step, found \"", arguments.objective, "\"");
   const LoadedProfile loaded = load_profile(arguments.model);
   console.input(loaded.path, loaded.hash);
+  for (const std::string& warning : loaded.profile.warnings) console.note(warning);
   const Problem problem = problem_from(arguments, loaded);
   std::optional<Duration> limit;
   if (!arguments.time_limit.empty()) limit = read_duration("--time-limit", arguments.time_limit);
@@ -393,13 +395,10 @@ std::string strategy_help() {
 
 void declare_options(CLI::App& app, PlanArguments& arguments) {
   app.add_option("model", arguments.model,
-                 "A built-in name, a config.json, a profile or a graph.txt")
+                 "A built-in name, a config.json, a profile, or a file of another planner")
       ->type_name("MODEL")
       ->required();
-  app.add_option("cluster", arguments.cluster,
-                 "A name, an expression such as 4x8xh100@400Gb/s, or a file")
-      ->type_name("CLUSTER")
-      ->required();
+  declare_devices(app, arguments.devices);
   app.add_option("--batch", arguments.batch, "Samples per step (8 microbatches)")
       ->type_name("N")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
@@ -420,8 +419,6 @@ void declare_options(CLI::App& app, PlanArguments& arguments) {
       ->type_name("NAME");
   app.add_option("--schedule", arguments.schedule, "Names, or auto: 1f1b and gpipe")
       ->type_name("A,B|auto");
-  app.add_option("--memory", arguments.memory, "Of each device, instead of its own")
-      ->type_name("BYTES");
   app.add_option("--mem-limit", arguments.memory_limit, "The part of it that may be used (100%)")
       ->type_name("PERCENT");
   app.add_option("--recompute", arguments.recompute, "auto, none or full")
@@ -434,9 +431,6 @@ void declare_options(CLI::App& app, PlanArguments& arguments) {
       ->type_name("N")
       ->check(CLI::Range(1, 100'000));
   app.add_option("--min-layers-per-stage", arguments.min_layers_per_stage, "At least so many (1)")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1'000'000));
-  app.add_option("--devices", arguments.devices, "Use the first so many of the cluster")
       ->type_name("N")
       ->check(CLI::Range(1, 1'000'000));
   app.add_option("--objective", arguments.objective, "step: the shortest step time")

@@ -1,0 +1,37 @@
+// The devices to plan for: CLUSTER, or those that MODEL's file brings, and what overrides them.
+
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "profiles/cluster.hpp"
+#include "profiles/profile.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace stagecraft {
+
+/// Flags as they were given.
+struct DeviceOptions {
+  std::string cluster, memory, bandwidth;
+  int devices = 0;
+};
+
+/// CLUSTER, --devices, --memory and --bandwidth.
+void declare_devices(CLI::App& app, DeviceOptions& options);
+
+struct ChosenDevices {
+  std::string name;  ///< CLUSTER as a plan's file names it
+  Cluster cluster;
+  std::optional<int> first;       ///< only the first so many of it
+  std::optional<OwnDevices> own;  ///< as changed by the flags, where there is no CLUSTER
+};
+
+/// Throws Error (usage) if there is no CLUSTER and the file brings no devices. Without a CLUSTER,
+/// --devices and --bandwidth are part of the name; memory has no place in a name.
+ChosenDevices choose_devices(const DeviceOptions& options, const Profile& profile);
+
+}  // namespace stagecraft
