@@ -68,12 +68,13 @@ struct ProfileEntry {
 /// Devices that a file of another planner names beside its model, all alike.
 struct OwnDevices {
   int count = 1;
+  int processors = 0;                            ///< CPUs beside them
   Bandwidth bandwidth = Bandwidth::unlimited();  ///< between any two
   Bytes memory = 0;                              ///< of each device
   int microbatches = 0;                          ///< per step; 0 where the file does not say
   bool operator==(const OwnDevices&) const = default;
 };
-/// They as CLUSTER: "6xgeneric@2GiB/s". The memory has no place in it.
+/// They as CLUSTER: "6xgeneric@2GiB/s". Memory and CPUs have no place in it.
 std::string cluster_expression(const OwnDevices& devices);
 
 struct Profile {

@@ -237,6 +237,7 @@ Profile import_dnn_partitioning(std::string_view content, const std::string& fil
     put_in_order(profile);
     const Bandwidth bandwidth = bandwidth_of(graph);
     profile.devices = OwnDevices{.count = std::max(1, graph.accelerators),
+                                 .processors = graph.processors,
                                  .bandwidth = bandwidth,
                                  .memory = whole_bytes(graph.memory)};
     profile.warnings = warnings_for(bandwidth);

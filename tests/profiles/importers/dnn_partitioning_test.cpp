@@ -87,6 +87,7 @@ TEST_CASE("an input of dnn-partitioning brings its devices; costs tell the links
   const Profile profile = import_text(training);
   REQUIRE(profile.devices);
   CHECK(profile.devices->count == 3);
+  CHECK(profile.devices->processors == 1);
   CHECK(profile.devices->memory == 5000);
   // 40 bytes in 0.25 ms, 10 in 0.1 ms, 40 in 0.2 ms twice: the median of the rates, upper of two.
   CHECK(profile.devices->bandwidth.bytes_per_second == 200'000);
