@@ -1,0 +1,48 @@
+#include "planner/strategies/own_figures.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace stagecraft {
+
+int usable_devices(const Problem& problem) {
+  const int available = device_count(problem.cluster);
+  return std::min(problem.devices.value_or(available), available);
+}
+
+double usable_memory(const Problem& problem) {
+  const DeviceKind& kind = kind_of(problem.cluster, 0);
+  if (kind.memory_unlimited) return 1e30;
+  return static_cast<double>(kind.memory) * problem.memory_fraction;
+}
+
+Link slowest_link(const Problem& problem) {
+  std::vector<int> devices(static_cast<std::size_t>(usable_devices(problem)));
+  if (devices.size() < 2) return {};
+  std::iota(devices.begin(), devices.end(), 0);
+  return group_link(problem.cluster, devices);
+}
+
+namespace {
+
+CostSetting setting_of(const Problem& problem, int tensor_parallel) {
+  const DeviceKind& kind = kind_of(problem.cluster, 0);
+  return {.device = kind.generic ? "generic" : kind.name,
+          .microbatch = problem.microbatches.front(),
+          .sequence = problem.sequence,
+          .tensor_parallel = tensor_parallel,
+          .precision = problem.precision};
+}
+
+}  // namespace
+
+bool was_measured(const Problem& problem, int tensor_parallel) {
+  return find_entry(problem.profile, setting_of(problem, tensor_parallel)) != nullptr;
+}
+
+std::vector<LayerCost> costs_at(const Problem& problem, int tensor_parallel) {
+  return layer_costs(problem.profile, kind_of(problem.cluster, 0),
+                     setting_of(problem, tensor_parallel));
+}
+
+}  // namespace stagecraft
