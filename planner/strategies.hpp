@@ -39,6 +39,8 @@ SearchResult search_deepspeed_type(const Problem& problem, const SearchControl& 
 SearchResult search_megatron(const Problem& problem, const SearchControl& control);
 SearchResult search_galvatron(const Problem& problem, const SearchControl& control);
 SearchResult search_alpa(const Problem& problem, const SearchControl& control);
+SearchResult search_dnn_partitioning(const Problem& problem, const SearchControl& control);
+SearchResult search_piper(const Problem& problem, const SearchControl& control);
 
 inline constexpr std::array strategies{
     Strategy{
@@ -70,6 +72,13 @@ inline constexpr std::array strategies{
              "Galvatron's powers of two and even split, the rest of the layers in the last stage"},
     Strategy{"alpa", search_alpa,
              "Alpa's sum of stages plus (B - 1) times the slowest, on its submeshes"},
+    Strategy{
+        "dnn-partitioning", search_dnn_partitioning,
+        "dnn-partitioning's contiguous split of the throughput problem, proved the best of its "
+        "kind; on its own inputs with their exact figures"},
+    Strategy{"piper", search_piper,
+             "Piper's stages with data- and tensor-parallel degrees and recomputing layers, proved "
+             "the fastest in its model; on its own inputs with their exact figures"},
 };
 
 /// Throws Error (usage) with the known names and a suggestion, or if an argument is missing or not

@@ -1,0 +1,177 @@
+// Piper's split (see piper_split.hpp), on its own inputs with their exact figures, or on any
+// profile.
+//
+// On a profile, a layer can run plainly or recompute (one more forward, and only its output kept),
+// at each tensor-parallel degree that the profile has entries for; an edge carries the layer's
+// output, and all links are as slow as the slowest.
+
+#include <algorithm>
+#include <set>
+
+#include "planner/strategies.hpp"
+#include "planner/strategies/compatibility.hpp"
+#include "planner/strategies/own_figures.hpp"
+#include "planner/strategies/piper_split.hpp"
+#include "profiles/error.hpp"
+#include "profiles/importers.hpp"
+#include "profiles/importers/piper_graph.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+/// Piper's tables are over pairs of downsets.
+constexpr std::int64_t most_downsets = 1500;
+
+std::size_t at(int i) {
+  return static_cast<std::size_t>(i);
+}
+
+/// What the problem says in place of the file.
+void set_devices(PiperGraph& graph, const Problem& problem) {
+  constexpr double fastest = 1e30;
+  const Bandwidth link = slowest_link(problem).point_to_point;
+  graph.devices = usable_devices(problem);
+  graph.memory = usable_memory(problem);
+  graph.bandwidth = link.is_unlimited() ? fastest : static_cast<double>(link.bytes_per_second);
+  constexpr std::int64_t most_microbatches = 1'000'000'000;
+  graph.microbatches = static_cast<int>(
+      std::min(problem.global_batch / problem.microbatches.front(), most_microbatches));
+}
+
+/// The file's graph, its nodes numbered as the profile's layers.
+PiperGraph graph_of_file(const Problem& problem) {
+  PiperGraph graph = read_piper_graph(problem.source.content, problem.source.path);
+  const std::vector<int> order = piper_layer_order(graph, problem.source.path);
+  std::vector<int> place(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) place[at(order[i])] = static_cast<int>(i);
+  const auto moved = [&](const std::map<int, double>& bytes) {
+    std::map<int, double> result;
+    for (const auto& [node, value] : bytes) result[place[at(node)]] = value;
+    return result;
+  };
+  PiperGraph result = graph;
+  for (std::size_t n = 0; n < order.size(); ++n) {
+    PiperNode& node = result.nodes[at(place[n])];
+    node = graph.nodes[n];
+    for (auto& [degree, choices] : node.choices) {
+      for (PiperChoice& choice : choices) {
+        choice.sync_in = moved(choice.sync_in);
+        choice.sync_out = moved(choice.sync_out);
+      }
+    }
+  }
+  for (PiperEdge& edge : result.edges) {
+    edge.from = place[at(edge.from)];
+    edge.to = place[at(edge.to)];
+  }
+  return result;
+}
+
+std::vector<PiperChoice> choices_of(const LayerCost& cost, bool may_recompute) {
+  const Bytes kept = cost.saved + cost.output;
+  PiperChoice plain{
+      .name = "vanilla",
+      .time = seconds(cost.forward + cost.backward()),
+      .parameters = static_cast<double>(cost.parameters),
+      .memory_per_microbatch = static_cast<double>(kept),
+      .memory_fixed = static_cast<double>(cost.parameters + cost.gradients + cost.optimizer),
+      .sync_in = {},
+      .sync_out = {}};
+  if (!may_recompute) return {plain};
+  PiperChoice slow = plain;
+  slow.name = "activation recomp";
+  slow.time += seconds(cost.forward);
+  slow.memory_per_microbatch = static_cast<double>(cost.output);
+  return {plain, slow};
+}
+
+/// Degrees that the profile was measured at, and 1.
+std::set<int> degrees_of(const Problem& problem) {
+  std::set<int> degrees{1};
+  for (const ProfileEntry& entry : problem.profile.entries) {
+    const int degree = entry.setting.tensor_parallel;
+    if (was_measured(problem, degree)) degrees.insert(degree);
+  }
+  return degrees;
+}
+
+PiperGraph graph_of_profile(const Problem& problem) {
+  const auto& allowed = problem.recompute;
+  const bool may_recompute =
+      std::find(allowed.begin(), allowed.end(), Recompute::full) != allowed.end();
+  PiperGraph graph;
+  for (const Layer& layer : problem.profile.model.layers) {
+    graph.nodes.push_back({.name = layer.name, .choices = {}});
+  }
+  std::vector<LayerCost> costs;
+  for (const int degree : degrees_of(problem)) {
+    costs = costs_at(problem, degree);
+    for (std::size_t n = 0; n < costs.size(); ++n) {
+      graph.nodes[n].choices[degree] = choices_of(costs[n], may_recompute);
+    }
+  }
+  costs = costs_at(problem, 1);
+  for (const Edge& edge : problem.profile.model.edges) {
+    graph.edges.push_back({edge.from, edge.to, static_cast<double>(costs[at(edge.from)].output)});
+    for (auto& [degree, choices] : graph.nodes[at(edge.from)].choices) {
+      for (PiperChoice& choice : choices) choice.sync_out[edge.to] = 0;
+    }
+    for (auto& [degree, choices] : graph.nodes[at(edge.to)].choices) {
+      for (PiperChoice& choice : choices) choice.sync_in[edge.from] = 0;
+    }
+  }
+  return graph;
+}
+
+SearchResult infeasible(const PiperGraph& graph) {
+  SearchResult result{.plans = {}, .infeasible = {}, .strategy = "piper"};
+  result.infeasible =
+      Infeasible{.reason = concat("no split over ", graph.devices,
+                                  " devices fits the stages' memory, as Piper counts it, into ",
+                                  format_bytes(static_cast<Bytes>(graph.memory)), " each"),
+                 .short_by = 0,
+                 .remedies = {}};
+  return result;
+}
+
+/// Our stages recompute as a whole; one does where Piper has any node of it do so.
+std::vector<ForeignStage> stages_of(const PiperGraph& graph, const PiperSplit& split) {
+  std::vector<ForeignStage> stages;
+  for (const PiperStage& stage : split.stages) {
+    ForeignStage& foreign = stages.emplace_back();
+    foreign.layers = stage.nodes;
+    foreign.replicas = stage.data_parallel;
+    foreign.tensor_parallel = stage.tensor_parallel;
+    for (std::size_t i = 0; i < stage.nodes.size(); ++i) {
+      const PiperNode& node = graph.nodes[at(stage.nodes[i])];
+      const auto& choices = node.choices.at(stage.tensor_parallel);
+      const PiperChoice& taken = choices[at(stage.choices[i])];
+      const bool is_slower = std::any_of(choices.begin(), choices.end(), [&](const auto& other) {
+        return other.time < taken.time;
+      });
+      if (is_slower) foreign.recompute = Recompute::full;
+    }
+  }
+  return stages;
+}
+
+}  // namespace
+
+SearchResult search_piper(const Problem& problem, const SearchControl& control) {
+  const bool has_own_file = looks_like_piper(problem.source.content);
+  PiperGraph graph = has_own_file ? graph_of_file(problem) : graph_of_profile(problem);
+  set_devices(graph, problem);
+  const std::optional<PiperSplit> split = split_by_piper(graph, most_downsets, control.stop);
+  if (!split) return infeasible(graph);
+  SearchResult result = foreign_result(problem, "piper", stages_of(graph, *split),
+                                       {.name = "time per microbatch",
+                                        .value = split->time,
+                                        .unit = "s",
+                                        .lower_bound = split->lower_bound},
+                                       split->parts);
+  result.interrupted = control.stop.stop_requested();
+  return result;
+}
+
+}  // namespace stagecraft
