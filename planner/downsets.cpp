@@ -5,6 +5,7 @@
 #include <bit>
 #include <boost/graph/adjacency_list.hpp>
 #include <boost/graph/topological_sort.hpp>
+#include <set>
 
 namespace stagecraft {
 
@@ -240,6 +241,28 @@ std::vector<int> depth_first_order(const Dag& dag) {
   std::vector<std::size_t> reversed;
   boost::topological_sort(graph, std::back_inserter(reversed));
   return {reversed.rbegin(), reversed.rend()};
+}
+
+std::vector<int> order_by_number(const Dag& dag) {
+  std::vector<int> missing(static_cast<std::size_t>(dag.nodes), 0);
+  std::vector<std::vector<int>> readers(static_cast<std::size_t>(dag.nodes));
+  for (const Edge& edge : dag.edges) {
+    ++missing[static_cast<std::size_t>(edge.to)];
+    readers[static_cast<std::size_t>(edge.from)].push_back(edge.to);
+  }
+  std::set<int> ready;
+  for (int node = 0; node < dag.nodes; ++node) {
+    if (missing[static_cast<std::size_t>(node)] == 0) ready.insert(node);
+  }
+  std::vector<int> order;
+  while (!ready.empty()) {
+    order.push_back(*ready.begin());
+    ready.erase(ready.begin());
+    for (const int reader : readers[static_cast<std::size_t>(order.back())]) {
+      if (--missing[static_cast<std::size_t>(reader)] == 0) ready.insert(reader);
+    }
+  }
+  return order;
 }
 
 }  // namespace stagecraft

@@ -66,4 +66,7 @@ Lattice linear_lattice(const Dag& dag, const std::vector<int>& order);
 /// A topological order that follows a branch to its end before it starts the next.
 std::vector<int> depth_first_order(const Dag& dag);
 
+/// A topological order that keeps to the numbers of the nodes as far as it can.
+std::vector<int> order_by_number(const Dag& dag);
+
 }  // namespace stagecraft

@@ -32,7 +32,8 @@ bool names_a_file(std::string_view argument) {
   fail_with_help(
       ErrorKind::usage, message,
       {list,
-       "or give a file: a Hugging Face config.json, a PipeDream graph.txt, a model or profile"});
+       "or give a file: a Hugging Face config.json, a PipeDream graph.txt, an input of Piper or "
+       "dnn-partitioning, a model or profile"});
 }
 
 [[noreturn]] void fail_unrecognised(const std::string& file) {

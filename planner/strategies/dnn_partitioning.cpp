@@ -9,6 +9,7 @@
 
 #include "planner/strategies.hpp"
 #include "planner/strategies/compatibility.hpp"
+#include "planner/strategies/dnn_question.hpp"
 #include "planner/strategies/max_load.hpp"
 #include "planner/strategies/own_figures.hpp"
 #include "profiles/error.hpp"
@@ -42,38 +43,13 @@ double cost_factor(const Problem& problem) {
 
 MaxLoadProblem problem_of_file(const Problem& problem) {
   const DnnGraph graph = read_dnn_partitioning_graph(problem.source.content, problem.source.path);
-  const DnnLayers layers = dnn_layers(graph, problem.source.path);
-  MaxLoadProblem result{.nodes = std::vector<MaxLoadNode>(layers.nodes.size()),
-                        .edges = layers.edges,
-                        .tensors = {},
-                        .accelerators = usable_devices(problem),
-                        .processors = processors_of(problem),
-                        .memory = usable_memory(problem)};
-  std::vector<int> layer_of(graph.nodes.size());
-  for (std::size_t l = 0; l < layers.nodes.size(); ++l) {
-    MaxLoadNode& layer = result.nodes[l];
-    layer.members = {static_cast<int>(l)};
-    for (const int n : layers.nodes[l]) {
-      const DnnNode& node = graph.nodes[at(n)];
-      layer_of[at(n)] = static_cast<int>(l);
-      layer.accelerator += node.accelerator;
-      layer.processor += node.processor;
-      layer.size += node.size;
-      layer.accelerated = layer.accelerated && node.accelerated;
-    }
-  }
+  MaxLoadProblem question = question_of(graph, dnn_layers(graph, problem.source.path));
+  question.accelerators = usable_devices(problem);
+  question.processors = processors_of(problem);
+  question.memory = usable_memory(problem);
   const double factor = cost_factor(problem);
-  std::vector<MaxLoadTensor> tensors;
-  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
-    tensors.push_back({graph.nodes[n].cost * factor, {layer_of[n]}});
-  }
-  for (const DnnEdge& edge : graph.edges) {
-    std::vector<int>& nodes = tensors[at(edge.from)].nodes;
-    const int reader = layer_of[at(edge.to)];
-    if (std::find(nodes.begin(), nodes.end(), reader) == nodes.end()) nodes.push_back(reader);
-  }
-  result.tensors = std::move(tensors);
-  return result;
+  for (MaxLoadTensor& tensor : question.tensors) tensor.cost *= factor;
+  return question;
 }
 
 double milliseconds(Duration duration) {
@@ -130,6 +106,33 @@ void reject_if_on_processor(Candidate& candidate, const MaxLoadSplit& split) {
 }
 
 }  // namespace
+
+MaxLoadProblem question_of(const DnnGraph& graph, const DnnLayers& layers) {
+  MaxLoadProblem question;
+  std::vector<int> layer_of(graph.nodes.size());
+  for (std::size_t l = 0; l < layers.nodes.size(); ++l) {
+    MaxLoadNode& layer = question.nodes.emplace_back();
+    layer.members = {static_cast<int>(l)};
+    for (const int n : layers.nodes[l]) {
+      const DnnNode& node = graph.nodes[at(n)];
+      layer_of[at(n)] = static_cast<int>(l);
+      layer.accelerator += node.accelerator;
+      layer.processor += node.processor;
+      layer.size += node.size;
+      layer.accelerated = layer.accelerated && node.accelerated;
+    }
+  }
+  question.edges = layers.edges;
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    question.tensors.push_back({graph.nodes[n].cost, {layer_of[n]}});
+  }
+  for (const DnnEdge& edge : graph.edges) {
+    std::vector<int>& nodes = question.tensors[at(edge.from)].nodes;
+    const int reader = layer_of[at(edge.to)];
+    if (std::find(nodes.begin(), nodes.end(), reader) == nodes.end()) nodes.push_back(reader);
+  }
+  return question;
+}
 
 SearchResult search_dnn_partitioning(const Problem& problem, const SearchControl& control) {
   const bool has_own_file = looks_like_dnn_partitioning(problem.source.content);

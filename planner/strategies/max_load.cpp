@@ -11,14 +11,14 @@
 #include "planner/strategies/max_load.hpp"
 
 #include <algorithm>
-#include <set>
+
+#include "planner/strategies/max_load_work.hpp"
 
 namespace stagecraft {
 
 namespace {
 
-/// Still a number when multiplied with none.
-constexpr double infinite = 1e300;
+constexpr double infinite = MaxLoadWork::infinite;
 /// Sums in another order differ by less.
 constexpr double rounding = 1e-12;
 
@@ -30,7 +30,7 @@ std::size_t at(int i) {
 struct Sums {
   double accelerator = 0;
   double processor = 0;
-  double least = 0;  ///< each node where it is faster
+  double work = 0;  ///< see MaxLoadWork
   double size = 0;
   int not_accelerated = 0;
 };
@@ -50,6 +50,7 @@ class Search {
         lattice_(lattice),
         upper_(upper),
         stop_(stop),
+        work_(problem),
         width_(at(problem.accelerators + 1)),
         states_(width_ * at(problem.processors + 1)),
         load_(at(lattice.size()) * states_, infinite),
@@ -107,18 +108,12 @@ class Search {
         Sums sums = sums_[at(set)];
         sums.accelerator += node.accelerator;
         sums.processor += node.processor;
-        sums.least += least_time(node);
+        sums.work += work_.of(node);
         sums.size += node.size;
         sums.not_accelerated += node.accelerated ? 0 : 1;
         sums_[at(step.to)] = sums;
       }
     }
-  }
-
-  double least_time(const MaxLoadNode& node) const {
-    if (problem_.processors == 0) return node.accelerator;
-    if (!node.accelerated || problem_.accelerators == 0) return node.processor;
-    return std::min(node.accelerator, node.processor);
   }
 
   void list_tensors() {
@@ -136,15 +131,16 @@ class Search {
     }
   }
 
-  int devices_left(std::size_t state) const {
-    const int used = static_cast<int>(state % width_ + state / width_);
-    return problem_.accelerators + problem_.processors - used;
+  double capacity_left(std::size_t state) const {
+    const int accelerators = static_cast<int>(state % width_);
+    const int processors = static_cast<int>(state / width_);
+    return work_.capacity(problem_.accelerators - accelerators, problem_.processors - processors);
   }
 
-  /// Could so many devices do what is not in the set, each with less than the best load known?
-  bool leaves_enough(int devices, int set) const {
-    const double rest = sums_.back().least - sums_[at(set)].least;
-    return rest <= devices * upper_ * (1 + rounding);
+  /// Could so much capacity do what is not in the set in less than the best load known?
+  bool leaves_enough(double capacity, int set) const {
+    const double rest = sums_.back().work - sums_[at(set)].work;
+    return rest <= capacity * upper_ + rounding * sums_.back().work;
   }
 
   /// How the part's crossing tensors change when `node` joins it; the part is what set `to` has
@@ -183,12 +179,12 @@ class Search {
   /// Tries every part that begins where `set` ends.
   void extend(int set) {
     std::vector<Start> starts;
-    int most_left = 0;
+    double most_left = 0;
     for (std::size_t state = 0; state < states_; ++state) {
       const double load = load_[at(set) * states_ + state];
-      if (load >= upper_ || !leaves_enough(devices_left(state), set)) continue;
+      if (load >= upper_ || !leaves_enough(capacity_left(state), set)) continue;
       starts.push_back({state, load});
-      most_left = std::max(most_left, devices_left(state));
+      most_left = std::max(most_left, capacity_left(state));
     }
     if (starts.empty()) return;
     queue_.assign(1, set);
@@ -197,7 +193,8 @@ class Search {
     for (std::size_t next = 0; next < queue_.size(); ++next) {
       const int now = queue_[next];
       for (const LatticeStep& step : lattice_.steps_from(now)) reach(set, now, step);
-      if (now != set && leaves_enough(most_left - 1, now)) update(set, now, starts);
+      if (now != set && leaves_enough(most_left - work_.least_share(), now))
+        update(set, now, starts);
     }
   }
 
@@ -238,6 +235,7 @@ class Search {
   const Lattice& lattice_;
   double upper_;  ///< only smaller loads are of interest
   const std::stop_token& stop_;
+  MaxLoadWork work_;
   std::size_t width_, states_;
   std::vector<double> load_;  ///< per set and state
   std::vector<std::int32_t> from_;
@@ -272,42 +270,19 @@ MaxLoadSplit split_at(const MaxLoadProblem& problem, const Lattice& lattice,
   return split;
 }
 
-/// No split loads all devices less than their share of the work, or one less than its node.
+/// No split loads all devices less than all of them need together, or one less than its node.
 double work_bound(const MaxLoadProblem& problem) {
+  const MaxLoadWork work(problem);
   double total = 0;
   double heaviest = 0;
   for (const MaxLoadNode& node : problem.nodes) {
     const double on_accelerator =
         node.accelerated && problem.accelerators > 0 ? node.accelerator : infinite;
     const double on_processor = problem.processors > 0 ? node.processor : infinite;
-    const double least = std::min(on_accelerator, on_processor);
-    total += least;
-    heaviest = std::max(heaviest, least);
+    total += work.of(node);
+    heaviest = std::max(heaviest, std::min(on_accelerator, on_processor));
   }
-  return std::max(heaviest, total / (problem.accelerators + problem.processors));
-}
-
-/// A topological order that keeps to the numbers of the nodes as far as it can.
-std::vector<int> order_by_number(const Dag& dag) {
-  std::vector<int> missing(at(dag.nodes), 0);
-  std::vector<std::vector<int>> readers(at(dag.nodes));
-  for (const Edge& edge : dag.edges) {
-    ++missing[at(edge.to)];
-    readers[at(edge.from)].push_back(edge.to);
-  }
-  std::set<int> ready;
-  for (int node = 0; node < dag.nodes; ++node) {
-    if (missing[at(node)] == 0) ready.insert(node);
-  }
-  std::vector<int> order;
-  while (!ready.empty()) {
-    order.push_back(*ready.begin());
-    ready.erase(ready.begin());
-    for (const int reader : readers[at(order.back())]) {
-      if (--missing[at(reader)] == 0) ready.insert(reader);
-    }
-  }
-  return order;
+  return std::max(heaviest, total / work.capacity(problem.accelerators, problem.processors));
 }
 
 }  // namespace
