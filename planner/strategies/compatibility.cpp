@@ -69,6 +69,7 @@ Candidate adopt(const Problem& problem, std::string_view name,
   const std::vector<int> order = order_of(stages);
   Problem ordered = problem;
   if (!order.empty()) ordered.profile = reordered(problem.profile, order);
+  ordered.tensor_parallel.resize(1);  // the stages bring their own degrees
   const Space space(ordered);
   const Layout layout = layout_of(stages);
   bool first = true;

@@ -39,6 +39,20 @@ void set_devices(PiperGraph& graph, const Problem& problem) {
       std::min(problem.global_batch / problem.microbatches.front(), most_microbatches));
 }
 
+bool is_wanted(const Problem& problem, int degree) {
+  const auto& wanted = problem.tensor_parallel;
+  return std::find(wanted.begin(), wanted.end(), degree) != wanted.end();
+}
+
+/// Degrees that the profile has, but the problem does not ask for.
+void drop_unwanted_degrees(PiperGraph& graph, const Problem& problem) {
+  for (const ProfileEntry& entry : problem.profile.entries) {
+    const int degree = entry.setting.tensor_parallel;
+    if (degree == 1 || is_wanted(problem, degree)) continue;
+    for (PiperNode& node : graph.nodes) node.choices.erase(degree);
+  }
+}
+
 /// The file's graph, its nodes numbered as the profile's layers.
 PiperGraph graph_of_file(const Problem& problem) {
   PiperGraph graph = read_piper_graph(problem.source.content, problem.source.path);
@@ -65,6 +79,7 @@ PiperGraph graph_of_file(const Problem& problem) {
     edge.from = place[at(edge.from)];
     edge.to = place[at(edge.to)];
   }
+  drop_unwanted_degrees(result, problem);
   return result;
 }
 
@@ -91,7 +106,7 @@ std::set<int> degrees_of(const Problem& problem) {
   std::set<int> degrees{1};
   for (const ProfileEntry& entry : problem.profile.entries) {
     const int degree = entry.setting.tensor_parallel;
-    if (was_measured(problem, degree)) degrees.insert(degree);
+    if (is_wanted(problem, degree) && was_measured(problem, degree)) degrees.insert(degree);
   }
   return degrees;
 }

@@ -272,18 +272,26 @@ TEST_CASE("Piper's published objectives are reached or beaten, and proved") {
   }
 }
 
-TEST_CASE("Piper's plans with tensor parallelism are told, not simulated") {
+TEST_CASE("Piper's tensor-parallel stages become groups of devices") {
   Profile profile = profile_of(std::vector<LayerCost>(
       2, layer_cost(std::chrono::milliseconds(3), std::chrono::milliseconds(6))));
   ProfileEntry half = profile.entries.front();
   half.setting.tensor_parallel = 2;
-  for (LayerCost& cost : half.layers) cost = layer_cost({}, {});
+  for (LayerCost& cost : half.layers)
+    cost = layer_cost(std::chrono::milliseconds(1), std::chrono::milliseconds(3));
   profile.entries.push_back(half);
-  const Problem problem = problem_of(profile, cluster_of({{2, {}}}), 1, {1});
+  Problem problem = problem_of(profile, cluster_of({{2, {}}}), 1, {1});
+  problem.tensor_parallel = {1, 2};
   const SearchResult result = search_piper(problem, {});
   REQUIRE(result.plans.size() == 1);
-  CHECK(result.plans[0].objective->value == 0);
-  CHECK_THAT(result.plans[0].rejected, ContainsSubstring("tensor-parallel devices"));
+  CHECK(result.plans[0].objective->value == Approx(0.008));
+  CHECK(result.plans[0].plan.stages[0].devices == std::vector<std::vector<int>>{{0, 1}});
+  CHECK(result.plans[0].prediction);
+  problem.tensor_parallel = {1};
+  // With one microbatch the replicas sum to one at most: a single stage.
+  CHECK(search_piper(problem, {}).plans[0].objective->value == Approx(0.018));
+  problem.global_batch = 2;
+  CHECK(search_piper(problem, {}).plans[0].objective->value == Approx(0.009));
 }
 
 TEST_CASE("where Piper's stages do not fit, the reason is told") {
