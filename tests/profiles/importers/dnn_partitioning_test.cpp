@@ -83,7 +83,7 @@ TEST_CASE("colours that read from each other in a circle become one layer") {
   CHECK(profile.entries[0].layers[0].gradients == 0);
 }
 
-TEST_CASE("an input of dnn-partitioning brings its devices; costs tell the links") {
+TEST_CASE("an input of dnn-partitioning brings its devices, and its costs tell the links") {
   const Profile profile = import_text(training);
   REQUIRE(profile.devices);
   CHECK(profile.devices->count == 3);
