@@ -6,6 +6,7 @@
 #include <set>
 
 #include "planner/bounds.hpp"
+#include "planner/leaderboard.hpp"
 
 namespace stagecraft {
 
@@ -24,9 +25,9 @@ class Judge {
 
   /// Plans must be at most this good to matter; `never` while any plan does.
   Time limit() const;
-  /// Simulates the layout's least recomputations that may fit and that the fast clock does not rule
-  /// out; the layout's own choice of recomputation is where it starts. False if it had to give up
-  /// on some.
+  /// Simulates the layout's least recomputations that may fit and that the fast clock does not
+  /// rule out; the layout's own choice of recomputation is where it starts. False if it had to
+  /// give up on some.
   bool consider(FastClock& clock, const Setting& setting, Layout layout, Time limit);
   void add(const Candidate& candidate);
 

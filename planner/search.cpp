@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "planner/space.hpp"
-#include "planner/strategies/pipedream_problem.hpp"
+#include "planner/strategies/pipedream/pipedream_problem.hpp"
 #include "profiles/error.hpp"
 #include "simulator/schedules.hpp"
 

@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "planner/leaderboard.hpp"
 #include "planner/space.hpp"
 #include "planner/strategies.hpp"
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "planner/leaderboard.hpp"
 #include "planner/space.hpp"
 #include "profiles/error.hpp"
 

@@ -16,9 +16,9 @@
 #include <filesystem>
 
 #include "planner/downsets.hpp"
-#include "planner/strategies/dnn_question.hpp"
-#include "planner/strategies/max_load.hpp"
-#include "planner/strategies/piper_split.hpp"
+#include "planner/strategies/dnn_partitioning/dnn_question.hpp"
+#include "planner/strategies/dnn_partitioning/max_load.hpp"
+#include "planner/strategies/piper/piper_split.hpp"
 #include "profiles/importers/dnn_partitioning_graph.hpp"
 #include "profiles/importers/pipedream_graph.hpp"
 #include "profiles/json.hpp"

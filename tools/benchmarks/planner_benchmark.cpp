@@ -14,8 +14,8 @@
 #include <filesystem>
 #include <string>
 
-#include "planner/strategies/dapple.hpp"
-#include "planner/strategies/pipedream_problem.hpp"
+#include "planner/strategies/dapple/dapple.hpp"
+#include "planner/strategies/pipedream/pipedream_problem.hpp"
 #include "profiles/profile.hpp"
 
 namespace {

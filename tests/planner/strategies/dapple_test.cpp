@@ -1,4 +1,4 @@
-#include "planner/strategies/dapple.hpp"
+#include "planner/strategies/dapple/dapple.hpp"
 
 #include <filesystem>
 

@@ -1,4 +1,4 @@
-#include "planner/strategies/max_load.hpp"
+#include "planner/strategies/dnn_partitioning/max_load.hpp"
 
 #include <algorithm>
 #include <filesystem>

@@ -1,7 +1,7 @@
 // Vectors from DeepSpeed's tests/unit/runtime/utils/test_partition.py, and cuts users of
 // Megatron-LM asked about.
 
-#include "planner/strategies/partition.hpp"
+#include "planner/strategies/launch_scripts/partition.hpp"
 
 #include <algorithm>
 

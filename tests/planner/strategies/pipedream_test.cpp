@@ -1,4 +1,4 @@
-#include "planner/strategies/pipedream.hpp"
+#include "planner/strategies/pipedream/pipedream.hpp"
 
 #include <cmath>
 #include <limits>

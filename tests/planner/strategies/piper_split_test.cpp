@@ -1,4 +1,4 @@
-#include "planner/strategies/piper_split.hpp"
+#include "planner/strategies/piper/piper_split.hpp"
 
 #include <algorithm>
 #include <filesystem>

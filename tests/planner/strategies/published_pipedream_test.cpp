@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "planner/strategies.hpp"
-#include "planner/strategies/pipedream.hpp"
+#include "planner/strategies/pipedream/pipedream.hpp"
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"
 #include "profiles/text.hpp"

@@ -8,11 +8,11 @@
 //   left could do in that time.
 // - Tables are per downset and number of devices used so far, in two arrays.
 
-#include "planner/strategies/max_load.hpp"
+#include "planner/strategies/dnn_partitioning/max_load.hpp"
 
 #include <algorithm>
 
-#include "planner/strategies/max_load_work.hpp"
+#include "planner/strategies/dnn_partitioning/max_load_work.hpp"
 
 namespace stagecraft {
 

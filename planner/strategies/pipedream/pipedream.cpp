@@ -1,12 +1,12 @@
 // The rows of PipeDream's optimizer: its cost models, and a problem in its terms.
 
-#include "planner/strategies/pipedream.hpp"
+#include "planner/strategies/pipedream/pipedream.hpp"
 
 #include <algorithm>
 #include <limits>
 
 #include "planner/strategies.hpp"
-#include "planner/strategies/pipedream_problem.hpp"
+#include "planner/strategies/pipedream/pipedream_problem.hpp"
 #include "profiles/error.hpp"
 
 namespace stagecraft {

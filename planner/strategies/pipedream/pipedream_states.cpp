@@ -3,7 +3,7 @@
 #include <deque>
 #include <map>
 
-#include "planner/strategies/pipedream.hpp"
+#include "planner/strategies/pipedream/pipedream.hpp"
 
 namespace stagecraft {
 

@@ -11,7 +11,7 @@
 #include "planner/strategies.hpp"
 #include "planner/strategies/compatibility.hpp"
 #include "planner/strategies/own_figures.hpp"
-#include "planner/strategies/piper_split.hpp"
+#include "planner/strategies/piper/piper_split.hpp"
 #include "profiles/error.hpp"
 #include "profiles/importers.hpp"
 #include "profiles/importers/piper_graph.hpp"

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "planner/strategies/pipedream.hpp"
+#include "planner/strategies/pipedream/pipedream.hpp"
 
 namespace stagecraft {
 

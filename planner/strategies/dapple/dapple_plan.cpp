@@ -8,7 +8,7 @@
 #include <map>
 #include <set>
 
-#include "planner/strategies/dapple.hpp"
+#include "planner/strategies/dapple/dapple.hpp"
 
 namespace stagecraft {
 

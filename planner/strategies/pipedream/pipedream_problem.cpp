@@ -1,4 +1,4 @@
-#include "planner/strategies/pipedream_problem.hpp"
+#include "planner/strategies/pipedream/pipedream_problem.hpp"
 
 #include <algorithm>
 #include <set>

@@ -6,8 +6,8 @@
 #include <regex>
 
 #include "planner/strategies.hpp"
-#include "planner/strategies/grid.hpp"
-#include "planner/strategies/partition.hpp"
+#include "planner/strategies/launch_scripts/grid.hpp"
+#include "planner/strategies/launch_scripts/partition.hpp"
 #include "profiles/error.hpp"
 
 namespace stagecraft {

@@ -1,8 +1,9 @@
-#include "planner/strategies/grid.hpp"
+#include "planner/strategies/launch_scripts/grid.hpp"
 
 #include <algorithm>
 #include <numeric>
 
+#include "planner/leaderboard.hpp"
 #include "planner/space.hpp"
 #include "planner/strategies/compatibility.hpp"
 

@@ -3,7 +3,7 @@
 #include <numeric>
 #include <set>
 
-#include "planner/strategies/dapple.hpp"
+#include "planner/strategies/dapple/dapple.hpp"
 
 namespace stagecraft {
 

@@ -9,8 +9,8 @@
 
 #include "planner/strategies.hpp"
 #include "planner/strategies/compatibility.hpp"
-#include "planner/strategies/dnn_question.hpp"
-#include "planner/strategies/max_load.hpp"
+#include "planner/strategies/dnn_partitioning/dnn_question.hpp"
+#include "planner/strategies/dnn_partitioning/max_load.hpp"
 #include "planner/strategies/own_figures.hpp"
 #include "profiles/error.hpp"
 #include "profiles/importers.hpp"

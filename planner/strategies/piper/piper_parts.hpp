@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "planner/downsets.hpp"
-#include "planner/strategies/cover_knapsack.hpp"
-#include "planner/strategies/piper_split.hpp"
+#include "planner/strategies/piper/cover_knapsack.hpp"
+#include "planner/strategies/piper/piper_split.hpp"
 
 namespace stagecraft {
 

@@ -1,4 +1,4 @@
-#include "planner/strategies/piper_parts.hpp"
+#include "planner/strategies/piper/piper_parts.hpp"
 
 #include <algorithm>
 #include <cmath>

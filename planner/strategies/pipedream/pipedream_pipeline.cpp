@@ -14,7 +14,7 @@
 #include <cmath>
 #include <limits>
 
-#include "planner/strategies/pipedream.hpp"
+#include "planner/strategies/pipedream/pipedream.hpp"
 
 namespace stagecraft {
 

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "planner/strategies/max_load.hpp"
+#include "planner/strategies/dnn_partitioning/max_load.hpp"
 #include "profiles/importers/dnn_partitioning_graph.hpp"
 
 namespace stagecraft {

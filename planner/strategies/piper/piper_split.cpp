@@ -9,14 +9,14 @@
 // still to come needs its work in device seconds; with too few devices left for that, a state is
 // dropped.
 
-#include "planner/strategies/piper_split.hpp"
+#include "planner/strategies/piper/piper_split.hpp"
 
 #include <algorithm>
 #include <cassert>
 #include <cmath>
 #include <limits>
 
-#include "planner/strategies/piper_parts.hpp"
+#include "planner/strategies/piper/piper_parts.hpp"
 
 namespace stagecraft {
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "planner/strategies/max_load.hpp"
+#include "planner/strategies/dnn_partitioning/max_load.hpp"
 
 namespace stagecraft {
 

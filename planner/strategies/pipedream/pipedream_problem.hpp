@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "planner/space.hpp"
-#include "planner/strategies/pipedream.hpp"
+#include "planner/strategies/pipedream/pipedream.hpp"
 
 namespace stagecraft {
 

@@ -9,7 +9,7 @@
 #include <limits>
 #include <numeric>
 
-#include "planner/strategies/pipedream_problem.hpp"
+#include "planner/strategies/pipedream/pipedream_problem.hpp"
 
 namespace stagecraft {
 

@@ -1,4 +1,4 @@
-#include "planner/strategies/partition.hpp"
+#include "planner/strategies/launch_scripts/partition.hpp"
 
 #include <algorithm>
 #include <limits>

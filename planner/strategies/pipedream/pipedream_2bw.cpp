@@ -9,7 +9,7 @@
 #include <algorithm>
 
 #include "planner/strategies.hpp"
-#include "planner/strategies/pipedream_problem.hpp"
+#include "planner/strategies/pipedream/pipedream_problem.hpp"
 #include "profiles/error.hpp"
 
 namespace stagecraft {

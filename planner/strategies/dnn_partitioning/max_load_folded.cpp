@@ -2,7 +2,7 @@
 #include <map>
 #include <set>
 
-#include "planner/strategies/max_load.hpp"
+#include "planner/strategies/dnn_partitioning/max_load.hpp"
 
 namespace stagecraft {
 

@@ -1,13 +1,13 @@
 // The row of DAPPLE's planner: a problem in its terms.
 
-#include "planner/strategies/dapple.hpp"
+#include "planner/strategies/dapple/dapple.hpp"
 
 #include <algorithm>
 #include <iomanip>
 
 #include "planner/space.hpp"
 #include "planner/strategies.hpp"
-#include "planner/strategies/pipedream_problem.hpp"
+#include "planner/strategies/pipedream/pipedream_problem.hpp"
 #include "profiles/error.hpp"
 
 namespace stagecraft {

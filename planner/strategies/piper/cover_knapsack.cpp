@@ -1,4 +1,4 @@
-#include "planner/strategies/cover_knapsack.hpp"
+#include "planner/strategies/piper/cover_knapsack.hpp"
 
 #include <algorithm>
 #include <limits>

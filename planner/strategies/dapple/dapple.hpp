@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "planner/strategies/pipedream.hpp"
+#include "planner/strategies/pipedream/pipedream.hpp"
 
 namespace stagecraft {
 

@@ -1,0 +1,67 @@
+#include "planner/leaderboard.hpp"
+
+#include <algorithm>
+
+namespace stagecraft {
+
+namespace {
+
+bool is_better(const Candidate& a, const Candidate& b) {
+  if (a.prediction->step != b.prediction->step) return a.prediction->step < b.prediction->step;
+  const std::size_t devices_a = used_devices(a.plan).size();
+  const std::size_t devices_b = used_devices(b.plan).size();
+  if (devices_a != devices_b) return devices_a < devices_b;
+  return write_plan(a.plan) < write_plan(b.plan);
+}
+
+}  // namespace
+
+void Leaderboard::add(const Candidate& candidate) {
+  if (!candidate.prediction || !candidate.prediction->fits) return;
+  const auto same = [&](const Candidate& other) { return other.plan == candidate.plan; };
+  if (std::any_of(candidates_.begin(), candidates_.end(), same)) return;
+  if (candidates_.size() == top_ && !is_better(candidate, candidates_.back())) return;
+  const auto place = std::upper_bound(candidates_.begin(), candidates_.end(), candidate, is_better);
+  candidates_.insert(place, candidate);
+  if (candidates_.size() > top_) candidates_.pop_back();
+}
+
+std::optional<Duration> Leaderboard::threshold() const {
+  if (candidates_.size() < top_) return {};
+  return candidates_.back().prediction->step;
+}
+
+std::optional<Duration> Leaderboard::best() const {
+  if (candidates_.empty()) return {};
+  return candidates_.front().prediction->step;
+}
+
+void write_figures(Candidate& candidate, const SearchResult& result) {
+  if (!candidate.prediction) return;
+  const Prediction& prediction = *candidate.prediction;
+  PredictedFigures predicted;
+  predicted.step = prediction.step;
+  predicted.bubble = prediction.bubble;
+  predicted.peak_memory = device_peaks(candidate.plan, prediction);
+  candidate.plan.predicted = predicted;
+  const double step = seconds(prediction.step);
+  const double bound = seconds(std::min(result.lower_bound, prediction.step));
+  candidate.plan.search = SearchFigures{.strategy = result.strategy,
+                                        .lower_bound = result.lower_bound,
+                                        .gap = step > 0 ? (step - bound) / step : 0,
+                                        .proved_optimal = prediction.step <= result.lower_bound,
+                                        .candidates = result.candidates};
+}
+
+SearchResult finish(Leaderboard& board, SearchResult result) {
+  if (const auto best = board.best()) {
+    result.lower_bound = std::min(result.lower_bound, *best);
+    result.proved_optimal = result.lower_bound == *best;
+    result.gap = best->count() > 0 ? seconds(*best - result.lower_bound) / seconds(*best) : 0;
+  }
+  result.plans = board.take();
+  for (Candidate& candidate : result.plans) write_figures(candidate, result);
+  return result;
+}
+
+}  // namespace stagecraft
