@@ -1,0 +1,196 @@
+#include "tools/planning_problem.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "profiles/error.hpp"
+#include "simulator/schedules.hpp"
+#include "tools/arguments.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+constexpr int default_microbatches = 8;
+
+/// "stage0.layers=0..4".
+FixedStage read_fixed(const std::string& text) {
+  FixedStage fixed;
+  int used = 0;
+  const int read = std::sscanf(text.c_str(), "stage%d.layers=%d..%d%n", &fixed.stage,
+                               &fixed.layers.first, &fixed.layers.end, &used);
+  if (read != 3 || used != static_cast<int>(text.size()) || fixed.stage < 0 ||
+      fixed.layers.first < 0 || fixed.layers.end < fixed.layers.first) {
+    fail_usage("--fix: expected stageN.layers=FIRST..END (END not included), found \"", text, "\"");
+  }
+  return fixed;
+}
+
+std::vector<Recompute> read_recompute_choices(const std::string& text) {
+  if (text == "auto") return {Recompute::none, Recompute::full};
+  return {read_recompute(text)};
+}
+
+/// Names of schedules, each with the numbers of virtual stages worth trying where it takes several.
+std::vector<ScheduleChoice> read_schedules(const std::string& text) {
+  std::vector<ScheduleChoice> choices;
+  if (text == "auto") return {{.name = "1f1b"}, {.name = "gpipe"}};
+  for (const std::string& word : read_words("--schedule", text)) {
+    const std::string name(find_schedule(word).name);
+    if (name != "gpipe" && name != "1f1b" && name != "interleaved") {
+      fail_usage("--schedule: the search covers gpipe, 1f1b and interleaved; for ", name,
+                 " see stagecraft simulate --schedule ", name, ", or name it in a plan you write");
+    }
+    if (name != "interleaved") {
+      choices.push_back({.name = name});
+    } else {
+      for (const int v : {2, 3, 4}) choices.push_back({.name = name, .virtual_stages = v});
+    }
+  }
+  return choices;
+}
+
+/// Every divisor of the batch, or what the profile measured, or what the user said.
+std::vector<std::int64_t> microbatch_choices(const PlanningOptions& options, const Profile& profile,
+                                             std::int64_t batch) {
+  std::vector<std::int64_t> sizes;
+  if (options.microbatch != "auto") {
+    sizes = read_integers("--microbatch", options.microbatch, 1, batch);
+  } else if (!profile.entries.empty()) {
+    for (const ProfileEntry& entry : profile.entries) sizes.push_back(entry.setting.microbatch);
+  } else {
+    for (std::int64_t size = 1; size <= batch; size *= 2) sizes.push_back(size);
+  }
+  std::sort(sizes.begin(), sizes.end());
+  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  std::erase_if(sizes, [&](std::int64_t size) { return size > batch || batch % size != 0; });
+  if (sizes.empty())
+    fail_usage("--microbatch: no size divides the batch of ", batch,
+               "; choose --batch as a multiple of a measured or given microbatch");
+  return sizes;
+}
+
+/// What the user said, what the profile measured, or powers of two up to what the innermost links
+/// join. CPUs do without: nothing carries such a plan out there yet.
+std::vector<int> tensor_parallel_choices(const PlanningOptions& options, const Profile& profile,
+                                         const Cluster& cluster) {
+  std::vector<int> degrees;
+  if (options.tensor_parallel != "auto") {
+    constexpr int most = 1024;
+    for (const std::int64_t degree :
+         read_integers("--tensor-parallel", options.tensor_parallel, 1, most)) {
+      degrees.push_back(static_cast<int>(degree));
+    }
+  } else if (!profile.entries.empty()) {
+    for (const ProfileEntry& entry : profile.entries) {
+      degrees.push_back(entry.setting.tensor_parallel);
+    }
+  } else {
+    const bool may_split = profile.model.transformer && cluster.kinds.front().name != "cpu";
+    const int width = may_split && !cluster.levels.empty() ? cluster.levels.back().count : 1;
+    for (int degree = 1; degree <= width; degree *= 2) degrees.push_back(degree);
+  }
+  std::sort(degrees.begin(), degrees.end());
+  degrees.erase(std::unique(degrees.begin(), degrees.end()), degrees.end());
+  return degrees;
+}
+
+std::int64_t largest_microbatch(const Profile& profile) {
+  std::int64_t largest = 1;
+  for (const ProfileEntry& entry : profile.entries)
+    largest = std::max(largest, entry.setting.microbatch);
+  return largest;
+}
+
+Precision precision_for(const PlanningOptions& options, const Profile& profile,
+                        const Cluster& cluster) {
+  if (!options.precision.empty()) return read_precision(options.precision);
+  if (!profile.entries.empty()) return profile.entries.front().setting.precision;
+  return cluster.kinds.front().flops_bf16 > cluster.kinds.front().flops_fp32 ? Precision::bfloat16
+                                                                             : Precision::float32;
+}
+
+/// As given, as the file says, or eight of the largest microbatch.
+std::int64_t batch_for(const PlanningOptions& options, const Profile& profile) {
+  if (options.batch > 0) return options.batch;
+  const bool has_own = profile.devices && profile.devices->microbatches > 0;
+  return largest_microbatch(profile) *
+         (has_own ? profile.devices->microbatches : default_microbatches);
+}
+
+}  // namespace
+
+Problem planning_problem(const PlanningOptions& options, const LoadedProfile& loaded) {
+  const ChosenDevices devices = choose_devices(options.devices, loaded.profile);
+  Problem problem{.model_name = options.model,
+                  .cluster_name = devices.name,
+                  .profile_hash = loaded.hash,
+                  .profile = loaded.profile,
+                  .source = {.path = loaded.path, .content = loaded.content},
+                  .cluster = devices.cluster};
+  problem.precision = precision_for(options, loaded.profile, problem.cluster);
+  problem.sequence = options.sequence > 0 ? options.sequence
+                     : loaded.profile.entries.empty()
+                         ? loaded.profile.model.sequence
+                         : loaded.profile.entries.front().setting.sequence;
+  problem.global_batch = batch_for(options, loaded.profile);
+  problem.microbatches = microbatch_choices(options, loaded.profile, problem.global_batch);
+  problem.tensor_parallel = tensor_parallel_choices(options, loaded.profile, problem.cluster);
+  problem.optimizer = {.kind = read_optimizer_kind(options.optimizer),
+                       .sharding = read_sharding(options.sharding)};
+  problem.schedules = read_schedules(options.schedule);
+  problem.recompute = read_recompute_choices(options.recompute);
+  problem.devices = devices.first;
+  // A CLUSTER has no CPUs beside its devices.
+  if (!devices.own && problem.profile.devices) problem.profile.devices->processors = 0;
+  if (options.max_stages > 0) problem.max_stages = options.max_stages;
+  problem.min_layers_per_stage = options.min_layers_per_stage;
+  problem.straight = options.straight;
+  for (const std::string& text : options.fix) problem.fixed.push_back(read_fixed(text));
+  problem.memory_fraction = read_percent("--mem-limit", options.memory_limit);
+  return problem;
+}
+
+void declare_planning(CLI::App& app, PlanningOptions& options) {
+  app.add_option("model", options.model,
+                 "A built-in name, a config.json, a profile, or a file of another planner")
+      ->type_name("MODEL")
+      ->required();
+  declare_devices(app, options.devices);
+  app.add_option("--batch", options.batch, "Samples per step (8 microbatches)")
+      ->type_name("N")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+  app.add_option("--microbatch", options.microbatch, "Samples per microbatch, a list, or auto")
+      ->type_name("N|auto");
+  app.add_option("--tensor-parallel", options.tensor_parallel,
+                 "Degrees to try, a list, or auto: what is known, within the innermost links")
+      ->type_name("N|auto");
+  app.add_option("--sequence", options.sequence, "Tokens per sample, instead of the model's own")
+      ->type_name("N")
+      ->check(CLI::Range(1, 100'000'000));
+  app.add_option("--precision", options.precision,
+                 "fp32, bf16, fp16 or fp64 (what the profile or the device has)")
+      ->type_name("P");
+  app.add_option("--optimizer", options.optimizer, "adamw or sgd")->type_name("NAME");
+  app.add_option("--sharding", options.sharding,
+                 "none, or zero1: replicas share the optimizer's state and work")
+      ->type_name("NAME");
+  app.add_option("--schedule", options.schedule, "Names, or auto: 1f1b and gpipe")
+      ->type_name("A,B|auto");
+  app.add_option("--mem-limit", options.memory_limit, "The part of it that may be used (100%)")
+      ->type_name("PERCENT");
+  app.add_option("--recompute", options.recompute, "auto, none or full")
+      ->type_name("R")
+      ->check(CLI::IsMember({"auto", "none", "full"}));
+  app.add_option("--fix", options.fix, "Fix a stage's layers: stage0.layers=0..4")
+      ->type_name("STAGE");
+  app.add_flag("--straight", options.straight, "No replication");
+  app.add_option("--max-stages", options.max_stages, "At most so many")
+      ->type_name("N")
+      ->check(CLI::Range(1, 100'000));
+  app.add_option("--min-layers-per-stage", options.min_layers_per_stage, "At least so many (1)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1'000'000));
+}
+
+}  // namespace stagecraft

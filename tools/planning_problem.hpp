@@ -1,0 +1,39 @@
+// What `plan` is asked: the flags that say which plans are allowed, as the planner's question.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "planner/search.hpp"
+#include "profiles/profile.hpp"
+#include "tools/device_options.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace stagecraft {
+
+/// Flags as they were given.
+struct PlanningOptions {
+  std::string model, microbatch = "auto", tensor_parallel = "auto", precision, optimizer = "adamw",
+                     sharding = "none", schedule = "auto";
+  DeviceOptions devices;
+  std::string memory_limit = "100%", recompute = "auto";
+  std::vector<std::string> fix;
+  std::int64_t batch = 0;
+  std::int64_t sequence = 0;
+  int max_stages = 0;
+  int min_layers_per_stage = 1;
+  bool straight = false;
+};
+
+/// MODEL, CLUSTER and everything that a plan must keep to.
+void declare_planning(CLI::App& app, PlanningOptions& options);
+
+/// The question. Throws Error (usage) for flags that do not read or do not go together.
+Problem planning_problem(const PlanningOptions& options, const LoadedProfile& loaded);
+
+}  // namespace stagecraft
