@@ -10,6 +10,10 @@ namespace stagecraft {
 /// As `compile`, for a plan known to be valid (the schedule's constraints apart, which throw).
 Compiled compile_valid(const Plan& plan, CostBook& book);
 
+/// The same of one column, if all are alike (columns.hpp); the step and each device's peak are
+/// those of the whole.
+Compiled compile_column(const Plan& plan, CostBook& book);
+
 /// The samples of a microbatch that a stage's replica works on.
 std::int64_t rows_of_replica(const Plan& plan, int stage, int replica);
 

@@ -17,6 +17,9 @@ struct Compiled {
   Program program;
   Costs costs;
   std::vector<int> devices;
+  /// Of a program of one column only (`compile_column`): for each of the plan's lead devices,
+  /// ascending, the program device that does the same. Empty: each does its own.
+  std::vector<int> stand_ins;
   std::vector<Bytes> memory_limits;               ///< per program device; INT64_MAX when unlimited
   Provenance provenance = Provenance::datasheet;  ///< the weakest its layer costs rest on
   std::vector<std::string> notes;                 ///< for people: what was scaled or assumed
@@ -41,9 +44,9 @@ struct Prediction {
   Duration step{0};
   double bubble = 0;
   double samples_per_second = 0;
-  double tokens_per_second = 0;   ///< 0 where samples are not sequences
-  std::vector<Duration> busy;     ///< per program device
-  std::vector<MemoryPeak> peaks;  ///< per program device
+  double tokens_per_second = 0;  ///< 0 where samples are not sequences
+  std::vector<Duration> busy;    ///< per lead device, ascending, as the next two
+  std::vector<MemoryPeak> peaks;
   std::vector<Bytes> memory_limits;
   bool fits = true;
   std::vector<StagePrediction> stages;
@@ -55,7 +58,8 @@ struct Prediction {
 /// where the costs know no bytes.
 std::vector<Bytes> device_peaks(const Plan& plan, const Prediction& prediction);
 
-/// Simulates one iteration. A plan that does not fit is predicted all the same, with `fits` false.
+/// Simulates one iteration, of one column where all are alike. A plan that does not fit is
+/// predicted all the same, with `fits` false.
 Prediction predict(const Plan& plan, const Profile& profile, const Cluster& cluster);
 Prediction predict(const Plan& plan, const Compiled& compiled);
 /// Of a simulation under other conditions.

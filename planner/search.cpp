@@ -240,7 +240,7 @@ std::vector<Binding> binding(const Problem& problem, const Candidate& best) {
   Problem ordered = problem;
   ordered.profile = in_plan_order(problem.profile, best.plan);
   const Space space(ordered);
-  const Compiled compiled = compile_valid(best.plan, space.book());
+  const Compiled compiled = compile_column(best.plan, space.book());
   const WhatIf what_if(best.plan, compiled);
   std::vector<Binding> bindings;
   bindings.push_back(compute_binding(compiled, what_if, static_cast<int>(best.plan.stages.size())));

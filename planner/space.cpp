@@ -268,7 +268,7 @@ Candidate Space::evaluate(const std::string& name, const Plan& plan) const {
     return candidate;
   }
   try {
-    candidate.prediction = predict(plan, compile_valid(plan, *book_));
+    candidate.prediction = predict(plan, compile_column(plan, *book_));
   } catch (const Error& error) {
     candidate.rejected = error.message();
   }

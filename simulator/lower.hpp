@@ -64,6 +64,10 @@ struct LowerOptions {
   Sharding sharding = Sharding::none;
   /// Only for schedules that flush.
   GradientNorm norm = GradientNorm::none;
+  /// Data-parallel copies of everything described here, all alike, of which the program is the
+  /// first: its collectives have members in every column, and shards are of all of them. Rows,
+  /// microbatches and boundaries are those of one column. Not together with a norm.
+  int columns = 1;
 };
 
 /// The passes, in order: place stages → recomputation → transfers → evictions → reductions → norm →

@@ -146,8 +146,7 @@ class BufferMaker {
     const ChunkMemory& memory = memory_of(chunk);
     const int older = draft_.versions_held[index(chunk)] - 1;
     const int stage = draft_.program.chunks[index(chunk)].stage;
-    const auto shards =
-        static_cast<Bytes>(is_sharded(draft_, stage) ? chunks_of_copies(draft_, stage).size() : 1);
+    const Bytes shards = is_sharded(draft_, stage) ? holders(draft_, stage) : 1;
     keep(chunk, BufferRole::parameters, MemoryCategory::parameters, memory.parameters);
     keep(chunk, BufferRole::parameters, MemoryCategory::weight_versions,
          all_of(older, memory.parameters));

@@ -71,8 +71,12 @@ std::vector<int> chunks_of_copies(const Draft& draft, int stage) {
   return chunks;
 }
 
+int holders(const Draft& draft, int stage) {
+  return static_cast<int>(chunks_of_copies(draft, stage).size()) * draft.options.columns;
+}
+
 bool is_sharded(const Draft& draft, int stage) {
-  return draft.program.sharding == Sharding::zero1 && chunks_of_copies(draft, stage).size() > 1;
+  return draft.program.sharding == Sharding::zero1 && holders(draft, stage) > 1;
 }
 
 bool is_message(const Draft& draft, const Wait& wait) {

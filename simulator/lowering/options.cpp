@@ -121,6 +121,13 @@ void require_flush(const Schedule& schedule, const LowerOptions& options) {
   }
 }
 
+void require_columns(const LowerOptions& options) {
+  if (options.columns < 1) fail("lower: ", options.columns, " columns; expected at least 1");
+  if (options.columns > 1 && options.norm != GradientNorm::none) {
+    fail("lower: a norm is of all columns; lower them all, or leave the norm out");
+  }
+}
+
 /// Tied weights are summed shard by shard, each pipe alike.
 void require_shards_in_line(const Schedule& schedule, const LowerOptions& options) {
   if (options.sharding == Sharding::none || schedule.pipes == 1) return;
@@ -170,6 +177,7 @@ void require_fitting(const Schedule& schedule, const LowerOptions& options) {
   require_flush(schedule, options);
   require_shards_in_line(schedule, options);
   require_partners(schedule, options);
+  require_columns(options);
 }
 
 }  // namespace stagecraft::lowering

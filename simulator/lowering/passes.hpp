@@ -151,6 +151,9 @@ inline bool hands_on(const Program& program, int stage) {
 /// other pipes.
 std::vector<int> chunks_of_copies(const Draft& draft, int stage);
 
+/// How many hold this stage's layers: such chunks, in every column.
+int holders(const Draft& draft, int stage);
+
 /// Whether several chunks hold this stage's layers, and each keeps a shard of the optimizer.
 bool is_sharded(const Draft& draft, int stage);
 

@@ -81,10 +81,10 @@ void add_reductions(Draft& draft) {
   Completion completion = last_backwards(draft);
   const int stages = stages_per_pipe(draft.schedule);
   for (int stage = 0; stage < stages; ++stage) {
-    const std::vector<int> chunks = chunks_of_copies(draft, stage);
-    if (chunks.size() < 2) continue;
+    if (holders(draft, stage) < 2) continue;
     const Op op = is_sharded(draft, stage) ? Op::reduce_scatter : Op::reduce_gradient;
-    add_collective(draft, op, chunks, gradient_bytes(draft, stage), completion);
+    add_collective(draft, op, chunks_of_copies(draft, stage), gradient_bytes(draft, stage),
+                   completion);
   }
   for (StageTie tie : draft.options.ties) {
     for (int pipe = 0; pipe < draft.program.pipes; ++pipe) {

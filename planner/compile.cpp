@@ -1,0 +1,252 @@
+#include "planner/compile.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "planner/columns.hpp"
+#include "planner/plan_fault.hpp"
+#include "profiles/error.hpp"
+#include "profiles/text.hpp"
+#include "simulator/schedules.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+const Stage& stage_of(const Plan& plan, int stage) {
+  return plan.stages[static_cast<std::size_t>(stage)];
+}
+
+/// A plan being compiled: lookups that everything below needs.
+struct Compilation {
+  const Plan& plan;
+  CostBook& book;
+  int columns = 1;           ///< only the first of so many is compiled
+  std::vector<int> devices;  ///< the lead devices compiled, by program device
+
+  int stages() const { return static_cast<int>(plan.stages.size()); }
+
+  int cluster_device(int stage, int replica) const {
+    return stage_of(plan, stage).devices[static_cast<std::size_t>(replica)].front();
+  }
+
+  int program_device(int stage, int replica) const {
+    const auto place =
+        std::lower_bound(devices.begin(), devices.end(), cluster_device(stage, replica));
+    return static_cast<int>(place - devices.begin());
+  }
+
+  int kind(int stage, int replica) const {
+    return book.cluster().devices[static_cast<std::size_t>(cluster_device(stage, replica))];
+  }
+
+  int degree(int stage, int replica) const {
+    return static_cast<int>(
+        stage_of(plan, stage).devices[static_cast<std::size_t>(replica)].size());
+  }
+
+  const CostTable& table(int stage, int replica) const {
+    return book.table(kind(stage, replica), plan.batch.microbatch,
+                      rows_of_replica(plan, stage, replica), degree(stage, replica));
+  }
+
+  const CostTable& whole_microbatch(int stage) const {
+    return book.table(kind(stage, 0), plan.batch.microbatch, plan.batch.microbatch,
+                      degree(stage, 0));
+  }
+};
+
+int replicas_of(const Plan& plan, int stage) {
+  return static_cast<int>(stage_of(plan, stage).devices.size());
+}
+
+/// In each column.
+int replicas_of(const Compilation& compilation, int stage) {
+  return replicas_of(compilation.plan, stage) / compilation.columns;
+}
+
+/// The lead devices of the first column, ascending.
+std::vector<int> first_column(const Plan& plan, int columns) {
+  Plan column = plan;
+  for (Stage& stage : column.stages) {
+    stage.devices.resize(stage.devices.size() / static_cast<std::size_t>(columns));
+  }
+  return lead_devices(column);
+}
+
+int stage_holding(const Plan& plan, int layer) {
+  const auto holds = [&](const Stage& stage) { return layer < stage.layers.end; };
+  return static_cast<int>(std::find_if(plan.stages.begin(), plan.stages.end(), holds) -
+                          plan.stages.begin());
+}
+
+std::vector<StageTie> stage_ties(const Compilation& compilation) {
+  const Plan& plan = compilation.plan;
+  std::vector<StageTie> ties;
+  for (const Tie& tie : compilation.book.profile().model.ties) {
+    const int owner = stage_holding(plan, tie.owner);
+    const int user = stage_holding(plan, tie.user);
+    if (owner == user) continue;
+    ties.push_back(
+        {owner, user, tie_bytes(tie, compilation.whole_microbatch(owner), plan.precision)});
+  }
+  return ties;
+}
+
+LowerOptions lower_options(const Compilation& compilation) {
+  const Plan& plan = compilation.plan;
+  LowerOptions options;
+  options.replica_policy = plan.replicas;
+  options.rows = static_cast<int>(plan.batch.microbatch) / compilation.columns;
+  options.ties = stage_ties(compilation);
+  options.sharding = plan.optimizer.sharding;
+  options.columns = compilation.columns;
+  for (int s = 0; s < compilation.stages(); ++s) {
+    auto& devices = options.replicas.emplace_back();
+    auto& memory = options.memory.emplace_back();
+    for (int replica = 0; replica < replicas_of(compilation, s); ++replica) {
+      devices.push_back(compilation.program_device(s, replica));
+      memory.push_back(
+          compilation.table(s, replica).memory(stage_of(plan, s).layers, plan.optimizer.kind));
+    }
+    options.recompute.push_back(stage_of(plan, s).recompute);
+    options.boundary.push_back(
+        compilation.whole_microbatch(s).crossing(stage_of(plan, s).layers.end) /
+        compilation.columns);
+  }
+  return options;
+}
+
+ChunkCosts chunk_costs(const Compilation& compilation, const Chunk& chunk) {
+  const Stage& stage = stage_of(compilation.plan, chunk.stage);
+  ChunkCosts costs = compilation.table(chunk.stage, chunk.replica).times(stage.layers);
+  costs.update = update_share(costs.update, compilation.plan.optimizer.sharding,
+                              replicas_of(compilation.plan, chunk.stage));
+  return costs;
+}
+
+ChannelCosts channel_costs(const Compilation& compilation, const Program& program,
+                           const Channel& channel) {
+  const auto device = [&](int chunk) {
+    const int place = program.chunks[static_cast<std::size_t>(chunk)].device;
+    return compilation.devices[static_cast<std::size_t>(place)];
+  };
+  const Link link = message_link(compilation.book.profile(), compilation.book.cluster(),
+                                 device(channel.from), device(channel.to));
+  return {.latency = link.latency, .occupancy = transfer_time(channel.bytes, link.point_to_point)};
+}
+
+Duration group_cost(const Compilation& compilation, const Program& program, const Group& group) {
+  std::vector<int> members;
+  for (const int which : group.chunks) {
+    const Chunk& chunk = program.chunks[static_cast<std::size_t>(which)];
+    for (int column = 0; column < compilation.columns; ++column) {
+      const int replica = column * replicas_of(compilation, chunk.stage) + chunk.replica;
+      members.push_back(compilation.cluster_device(chunk.stage, replica));
+    }
+  }
+  const Link link = group_link(compilation.book.cluster(), members);
+  const int count = static_cast<int>(members.size());
+  const bool shards = group.op == Op::reduce_scatter || group.op == Op::gather_parameters;
+  return shards ? reduce_scatter_time(link, count, group.bytes)
+                : all_reduce_time(link, count, group.bytes);
+}
+
+Costs costs_of(const Compilation& compilation, const Program& program) {
+  Costs costs;
+  for (const Chunk& chunk : program.chunks) {
+    costs.chunks.push_back(chunk_costs(compilation, chunk));
+  }
+  for (const Channel& channel : program.channels) {
+    costs.channels.push_back(channel_costs(compilation, program, channel));
+  }
+  for (const Group& group : program.groups) {
+    costs.groups.push_back(group_cost(compilation, program, group));
+  }
+  return costs;
+}
+
+std::vector<Bytes> memory_limits(const Compilation& compilation) {
+  std::vector<Bytes> limits;
+  for (const int device : compilation.devices) {
+    const DeviceKind& kind = kind_of(compilation.book.cluster(), device);
+    limits.push_back(kind.memory_unlimited ? std::numeric_limits<Bytes>::max() : kind.memory);
+  }
+  return limits;
+}
+
+/// What was scaled, once per share of a microbatch.
+std::vector<std::string> notes_on(const Compilation& compilation) {
+  std::set<std::int64_t> shares;
+  const std::int64_t microbatch = compilation.plan.batch.microbatch;
+  for (int s = 0; s < compilation.stages(); ++s) {
+    for (int replica = 0; replica < replicas_of(compilation.plan, s); ++replica) {
+      const std::int64_t rows = rows_of_replica(compilation.plan, s, replica);
+      if (compilation.book.is_scaled(compilation.kind(s, replica), microbatch, rows,
+                                     compilation.degree(s, replica))) {
+        shares.insert(rows);
+      }
+    }
+  }
+  std::vector<std::string> notes;
+  for (const std::int64_t rows : shares) {
+    notes.push_back(concat("a replica's share of ", rows, rows == 1 ? " sample" : " samples",
+                           " is scaled from the measured microbatch of ", microbatch));
+  }
+  return notes;
+}
+
+Provenance weakest_provenance(const Compilation& compilation, const Program& program) {
+  Provenance weakest = Provenance::measured;
+  for (const Chunk& chunk : program.chunks) {
+    weakest = std::max(weakest, compilation.table(chunk.stage, chunk.replica).provenance());
+  }
+  return weakest;
+}
+
+}  // namespace
+
+std::int64_t rows_of_replica(const Plan& plan, int stage, int replica) {
+  const std::int64_t rows = plan.batch.microbatch;
+  if (plan.replicas == ReplicaPolicy::round_robin) return rows;
+  const std::int64_t replicas = replicas_of(plan, stage);
+  return rows * (replica + 1) / replicas - rows * replica / replicas;
+}
+
+namespace {
+
+Compiled compile_columns(const Plan& plan, CostBook& book, int columns) {
+  const Compilation compilation{plan, book, columns, first_column(plan, columns)};
+  Compiled compiled;
+  compiled.schedule = find_schedule(plan.schedule.name).generate(shape_of(plan));
+  compiled.program = lower(compiled.schedule, lower_options(compilation));
+  compiled.costs = costs_of(compilation, compiled.program);
+  compiled.devices = compilation.devices;
+  compiled.memory_limits = memory_limits(compilation);
+  compiled.provenance = weakest_provenance(compilation, compiled.program);
+  compiled.notes = notes_on(compilation);
+  return compiled;
+}
+
+}  // namespace
+
+Compiled compile_valid(const Plan& plan, CostBook& book) {
+  return compile_columns(plan, book, 1);
+}
+
+Compiled compile_column(const Plan& plan, CostBook& book) {
+  const int columns = columns_of(plan, book);
+  Compiled compiled = compile_columns(plan, book, columns);
+  if (columns > 1) compiled.stand_ins = stand_ins(plan, columns, compiled.devices);
+  return compiled;
+}
+
+Compiled compile(const Plan& plan, const Profile& profile, const Cluster& cluster) {
+  validate(plan, profile.model, cluster);
+  CostBook book(profile, cluster, {.precision = plan.precision, .sequence = plan.batch.sequence});
+  return compile_valid(plan, book);
+}
+
+}  // namespace stagecraft
