@@ -103,20 +103,10 @@ void Interpreter::carry_out(int i) {
     case Op::send_gradient: return send(i);
     case Op::receive_activation:
     case Op::receive_gradient: return post(i);
-    case Op::evict:
-    case Op::take_in:
-    case Op::give_back:
-    case Op::load:
-    case Op::send_norm:
-    case Op::receive_norm:
-    case Op::send_validation:
-    case Op::receive_validation:
-    case Op::reduce_scatter:
-    case Op::reduce_norm:
-    case Op::gather_parameters: break;
+    default:
+      throw Error(ErrorKind::execution,
+                  concat(to_string(work.instruction.op), " cannot be carried out yet"));
   }
-  throw Error(ErrorKind::execution, concat(to_string(program_.work[index(i)].instruction.op),
-                                           " cannot be carried out yet"));
 }
 
 /// Waiting for messages is not part of the time it takes.
@@ -143,23 +133,8 @@ void Interpreter::compute(const Work& work) {
     case Op::reduce_gradient: return reduce(work);
     case Op::reduce_tied: return reduce_tied(work);
     case Op::update: return update(chunk);
-    case Op::send_activation:
-    case Op::send_gradient:
-    case Op::receive_activation:
-    case Op::receive_gradient:
-    case Op::evict:
-    case Op::take_in:
-    case Op::give_back:
-    case Op::load:
-    case Op::send_norm:
-    case Op::receive_norm:
-    case Op::send_validation:
-    case Op::receive_validation:
-    case Op::reduce_scatter:
-    case Op::reduce_norm:
-    case Op::gather_parameters: break;
+    default: assert(false);  // carry_out calls for no other
   }
-  assert(false);
 }
 
 // --- From stage to stage on one device

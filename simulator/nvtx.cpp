@@ -27,22 +27,8 @@ std::string_view type_of(Op op) {
     case Op::receive_activation: return "RECV_FORWARD";
     case Op::send_gradient: return "SEND_BACKWARD";
     case Op::receive_gradient: return "RECV_BACKWARD";
-    case Op::evict:
-    case Op::take_in:
-    case Op::give_back:
-    case Op::load:
-    case Op::send_norm:
-    case Op::receive_norm:
-    case Op::send_validation:
-    case Op::receive_validation:
-    case Op::reduce_gradient:
-    case Op::reduce_scatter:
-    case Op::reduce_tied:
-    case Op::reduce_norm:
-    case Op::gather_parameters:
-    case Op::update: return "";
+    default: return "";
   }
-  return "";
 }
 
 struct Extent {

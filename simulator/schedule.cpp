@@ -1,6 +1,7 @@
 #include "simulator/schedule.hpp"
 
 #include <algorithm>
+#include <cassert>
 
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
@@ -181,22 +182,7 @@ void advance(Progress& progress, const Instruction& instruction) {
     case Op::backward_weight:
       take(progress.weight, progress.backward, instruction, "input gradient");
       return;
-    case Op::send_activation:
-    case Op::receive_activation:
-    case Op::send_gradient:
-    case Op::receive_gradient:
-    case Op::take_in:
-    case Op::give_back:
-    case Op::send_norm:
-    case Op::receive_norm:
-    case Op::send_validation:
-    case Op::receive_validation:
-    case Op::reduce_gradient:
-    case Op::reduce_scatter:
-    case Op::reduce_tied:
-    case Op::reduce_norm:
-    case Op::gather_parameters:
-    case Op::update: return;  // validate_place has refused them
+    default: assert(false);  // validate_place has refused the rest
   }
 }
 

@@ -37,32 +37,8 @@ namespace stagecraft::lowering {
 namespace {
 
 std::int64_t nominal_time(Op op) {
-  switch (op) {
-    case Op::forward:
-    case Op::backward_input:
-    case Op::backward_weight:
-    case Op::recompute: return 100;
-    case Op::backward: return 200;
-    case Op::send_activation:
-    case Op::receive_activation:
-    case Op::send_gradient:
-    case Op::receive_gradient:
-    case Op::evict:
-    case Op::take_in:
-    case Op::give_back:
-    case Op::load:
-    case Op::send_norm:
-    case Op::receive_norm:
-    case Op::send_validation:
-    case Op::receive_validation:
-    case Op::reduce_gradient:
-    case Op::reduce_scatter:
-    case Op::reduce_tied:
-    case Op::reduce_norm:
-    case Op::gather_parameters:
-    case Op::update: return 1;
-  }
-  return 1;
+  if (!is_compute(op) || op == Op::update) return 1;
+  return op == Op::backward ? 200 : 100;
 }
 
 /// Of an operation, named by its first work.

@@ -18,6 +18,7 @@ std::size_t at(int index) {
   return static_cast<std::size_t>(index);
 }
 
+/// Nothing for what torch has no word for.
 std::optional<Kind> kind_of(Op op) {
   switch (op) {
     case Op::forward: return Kind::forward;
@@ -28,23 +29,8 @@ std::optional<Kind> kind_of(Op op) {
     case Op::receive_activation: return Kind::receive_forward;
     case Op::send_gradient: return Kind::send_backward;
     case Op::receive_gradient: return Kind::receive_backward;
-    case Op::recompute:
-    case Op::evict:
-    case Op::take_in:
-    case Op::give_back:
-    case Op::load:
-    case Op::send_norm:
-    case Op::receive_norm:
-    case Op::send_validation:
-    case Op::receive_validation:
-    case Op::reduce_gradient:
-    case Op::reduce_scatter:
-    case Op::reduce_tied:
-    case Op::reduce_norm:
-    case Op::gather_parameters:
-    case Op::update: return {};
+    default: return {};
   }
-  return {};
 }
 
 void require_expressible(const Schedule& schedule) {
