@@ -7,6 +7,7 @@
 #include "profiles/error.hpp"
 #include "simulator/check.hpp"
 #include "tests/catch.hpp"
+#include "tests/simulator/check_reports.hpp"
 #include "tests/simulator/mutations.hpp"
 #include "tests/simulator/support.hpp"
 
@@ -49,13 +50,6 @@ void each_compute(const Program& program, const Visit& visit) {
       if (work.lane == Lane::compute) visit(program.chunks[at(work.chunk)].device, work);
     }
   }
-}
-
-bool finds(const Program& program, const std::string& rule, const std::string& words) {
-  const CheckReport report = check(program);
-  return std::any_of(report.findings.begin(), report.findings.end(), [&](const Finding& finding) {
-    return finding.rule == rule && finding.message.find(words) != std::string::npos;
-  });
 }
 
 /// Each backward in two halves, one right after the other.
@@ -314,7 +308,7 @@ TEST_CASE("check: a version that the policy does not promise is found") {
       Program mutant = program;
       mutant.work[at(find_work(mutant, name))].weight_version += by;
       INFO(name << by);
-      CHECK(finds(mutant, "version", name));
+      CHECK(found(check(mutant), "version", name));
     }
   }
 }
@@ -354,7 +348,7 @@ TEST_CASE("check: an update that comes late mixes the gradients of two batches")
   const int update = find_work(program, "U1.1");
   order.erase(std::find(order.begin(), order.end(), update));
   order.insert(std::find(order.begin(), order.end(), find_work(program, "B1.2")) + 1, update);
-  CHECK(finds(program, "order", "before the gradients of the batch before are applied"));
+  CHECK(found(check(program), "order", "before the gradients of the batch before are applied"));
 }
 
 TEST_CASE("check: a policy that does not fit the program's microbatches is no program") {
@@ -370,5 +364,5 @@ TEST_CASE("check: what updates on the way promise is said in words") {
   const std::string sentence =
       "weight versions: forward and backward of a microbatch read the same, gradients are applied "
       "at most 3 updates late, at most 4 versions of a stage at once";
-  CHECK(std::find(report.proved.begin(), report.proved.end(), sentence) != report.proved.end());
+  CHECK(proves(report, sentence));
 }

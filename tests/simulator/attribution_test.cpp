@@ -85,9 +85,7 @@ TEST_CASE("Recomputation, updates and reductions have places of their own") {
 TEST_CASE("Attribution adds up to the step and is nowhere negative, whatever the program") {
   Random random(21);
   for (int i = 0; i < 150; ++i) {
-    const Schedule schedule = random_schedule(random);
-    const Program program = lower(schedule, random_options(random, schedule));
-    const Costs costs = random_costs(random, program);
+    const auto [program, costs] = random_case(random);
     const Duration step = step_time(simulate(program, costs));
     for (const Attribution& device : attribution(program, costs)) {
       REQUIRE(total(device) == step);
@@ -103,9 +101,7 @@ TEST_CASE("Attribution adds up to the step and is nowhere negative, whatever the
 TEST_CASE("Under the clock's own conditions attribution is the clock's") {
   Random random(22);
   for (int i = 0; i < 30; ++i) {
-    const Schedule schedule = random_schedule(random);
-    const Program program = lower(schedule, random_options(random, schedule));
-    const Costs costs = random_costs(random, program);
+    const auto [program, costs] = random_case(random);
     REQUIRE(attribution(program, costs, {}) == attribution(program, costs));
   }
 }
@@ -137,9 +133,7 @@ TEST_CASE("Attribution adds up to the step under all conditions") {
   Random random(30);
   int waited = 0;
   for (int i = 0; i < 60; ++i) {
-    const Schedule schedule = random_schedule(random);
-    const Program program = lower(schedule, random_options(random, schedule));
-    const Costs costs = random_costs(random, program);
+    const auto [program, costs] = random_case(random);
     Environment environment;
     environment.slow_down = {0, random.below(200), random.below(200), random.below(200)};
     environment.stops = {{0, Duration{random.below(50)}, Duration{random.below(50)}}};

@@ -5,6 +5,7 @@
 #include "simulator/check.hpp"
 #include "simulator/trace.hpp"
 #include "tests/catch.hpp"
+#include "tests/simulator/check_reports.hpp"
 #include "tests/simulator/mutations.hpp"
 #include "tests/simulator/support.hpp"
 
@@ -41,13 +42,6 @@ Program moved(Program program, int device, const std::string& name, const std::s
   order.erase(std::find(order.begin(), order.end(), work));
   order.insert(std::find(order.begin(), order.end(), find_work(program, before)), work);
   return program;
-}
-
-bool finds(const Program& program, const std::string& words) {
-  const CheckReport report = check(program);
-  return std::any_of(report.findings.begin(), report.findings.end(), [&](const Finding& finding) {
-    return finding.message.find(words) != std::string::npos;
-  });
 }
 
 std::string text(const std::vector<Instruction>& order) {
@@ -267,20 +261,17 @@ TEST_CASE("check: transfers that do not wait are found") {
   CHECK_THAT(first_finding(without_wait(program, "F0.3", "EV0.1")), ContainsSubstring("race: "));
   // Elsewhere the lanes keep the order, too, unless they are changed.
   const Program early = moved(program, 0, "EV0.2", "F0.2");
-  CHECK(finds(without_wait(early, "EV0.2", "F0.2"), "before its data is computed"));
+  CHECK_THAT(all_messages(check(without_wait(early, "EV0.2", "F0.2"))),
+             ContainsSubstring("before its data is computed"));
   const Program late = moved(program, 0, "LD0.5", "B0.5");
-  CHECK(finds(without_wait(late, "B0.5", "LD0.5"), "before its activations are loaded"));
+  CHECK_THAT(all_messages(check(without_wait(late, "B0.5", "LD0.5"))),
+             ContainsSubstring("before its activations are loaded"));
 }
 
 TEST_CASE(
     "check: a partner gives back what it is asked for, and waits for nothing else elsewhere") {
   Program program = lower(bpipe(plain(4, 8)), counting_saved(4));
-  const int give_back = find_work(program, "GB3.1");
-  const IndexRange old = program.work[at(give_back)].waits;
-  const int first = static_cast<int>(program.waits.size());
-  for (int i = old.first; i < old.end; ++i) program.waits.push_back(program.waits[at(i)]);
-  program.waits.push_back(find_work(program, "F1.0"));
-  program.work[at(give_back)].waits = {first, static_cast<int>(program.waits.size())};
+  add_wait(program, find_work(program, "GB3.1"), find_work(program, "F1.0"));
   CHECK_THAT(first_finding(program), ContainsSubstring("which its device cannot see"));
 }
 

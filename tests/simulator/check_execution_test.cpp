@@ -3,6 +3,7 @@
 #include <random>
 
 #include "tests/catch.hpp"
+#include "tests/simulator/check_reports.hpp"
 #include "tests/simulator/check_settings.hpp"
 #include "tests/simulator/mutations.hpp"
 

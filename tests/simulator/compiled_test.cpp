@@ -76,9 +76,7 @@ TEST_CASE("a compiled program knows when each work starts and ends") {
   Random random(12);
   for (int round = 0; round < 300; ++round) {
     CAPTURE(round);
-    const Schedule schedule = random_schedule(random, round % 2 == 0 ? RandomKinds{} : all_kinds);
-    const Program program = lower(schedule, random_options(random, schedule));
-    const Costs costs = random_costs(random, program);
+    const auto [program, costs] = random_case(random, round % 2 == 0 ? RandomKinds{} : all_kinds);
     REQUIRE(sorted(intervals(program, CompiledProgram(program).times(costs))) ==
             sorted(intervals(simulate(program, costs))));
   }

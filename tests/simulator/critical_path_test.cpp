@@ -97,9 +97,7 @@ TEST_CASE("Messages of equal rounds are folded, however long the path zigzags") 
 TEST_CASE("The critical path of any program adds up to its step, and has no slack") {
   Random random(11);
   for (int i = 0; i < 150; ++i) {
-    const Schedule schedule = random_schedule(random);
-    const Program program = lower(schedule, random_options(random, schedule));
-    const Costs costs = random_costs(random, program);
+    const auto [program, costs] = random_case(random);
     const CriticalPath path = critical_path(program, costs);
     const Timeline timeline = simulate(program, costs);
     REQUIRE(sum(path.runs) == step_time(timeline));
@@ -112,9 +110,7 @@ TEST_CASE("The critical path of any program adds up to its step, and has no slac
 TEST_CASE("Slack is how much longer a work may take for nothing, and not a nanosecond more") {
   Random random(12);
   for (int i = 0; i < 12; ++i) {
-    const Schedule schedule = random_schedule(random);
-    const Program program = lower(schedule, random_options(random, schedule));
-    const Costs costs = random_costs(random, program);
+    const auto [program, costs] = random_case(random);
     const Duration step = step_time(simulate(program, costs));
     const std::vector<Duration> slack = critical_path(program, costs).slack;
     for (int work = 0; work < static_cast<int>(program.work.size()); ++work) {

@@ -4,6 +4,7 @@
 #include "simulator/lower_bounds.hpp"
 #include "simulator/steady.hpp"
 #include "tests/catch.hpp"
+#include "tests/simulator/steady_cases.hpp"
 #include "tests/simulator/support.hpp"
 
 using namespace stagecraft;
@@ -51,20 +52,10 @@ TEST_CASE("the cycle mean of every schedule of the table is its steady step") {
 }
 
 TEST_CASE("the cycle mean of random programs is their steady step") {
-  Random random(52);
-  int steady = 0;
-  for (int round = 0; round < 150; ++round) {
-    CAPTURE(round);
-    const Schedule schedule = random_schedule(random);
-    const Program program =
-        round % 2 == 0 ? lower(schedule) : lower(schedule, random_options(random, schedule));
-    const Costs costs = random_costs(random, program);
-    const auto found = steady_iterations(program, costs);
-    if (!found) continue;
-    ++steady;
-    require_same(cycle_mean(program, costs), *found);
-  }
-  CHECK(steady > 100);
+  each_steady_case(52,
+                   [](const Program& program, const Costs& costs, const SteadyIterations& steady) {
+                     require_same(cycle_mean(program, costs), steady);
+                   });
 }
 
 TEST_CASE("the cycle of 1F1B is the chain of one microbatch and all work of the last device") {

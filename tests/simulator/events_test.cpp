@@ -63,9 +63,7 @@ TEST_CASE("events: without contention, random programs run as simulate says, mem
   Random random(11);
   int same = 0;
   for (int round = 0; round < 1'000; ++round) {
-    const Schedule schedule = random_schedule(random);
-    const Program program = lower(schedule, random_options(random, schedule));
-    const Costs costs = random_costs(random, program);
+    const auto [program, costs] = random_case(random);
     if (simulate_events(program, costs, {}) == simulate(program, costs)) ++same;
   }
   CHECK(same == 1'000);
@@ -75,8 +73,7 @@ TEST_CASE("events: 10'000 random programs without memory run as simulate says") 
   Random random(10);
   int same = 0;
   for (int round = 0; round < 10'000; ++round) {
-    const Program program = lower(random_schedule(random));
-    const Costs costs = random_costs(random, program);
+    const auto [program, costs] = plain_random_case(random);
     if (simulate_events(program, costs, {}) == simulate(program, costs)) ++same;
   }
   CHECK(same == 10'000);
@@ -98,9 +95,7 @@ TEST_CASE("events: iterations follow each other as simulate says, with and witho
   Random random(12);
   for (int round = 0; round < 300; ++round) {
     CAPTURE(round);
-    const Schedule schedule = random_schedule(random);
-    const Program program = lower(schedule, random_options(random, schedule));
-    const Costs costs = random_costs(random, program);
+    const auto [program, costs] = random_case(random);
     for (const bool barrier : {true, false}) {
       const SimulateOptions options{.iterations = 3, .barrier = barrier};
       CHECK(simulate_events(program, costs, {}, options) == simulate(program, costs, options));
@@ -112,9 +107,7 @@ TEST_CASE("events: stops, limits and factors that change nothing leave simulate'
   Random random(13);
   for (int round = 0; round < 300; ++round) {
     CAPTURE(round);
-    const Schedule schedule = random_schedule(random);
-    const Program program = lower(schedule, random_options(random, schedule));
-    const Costs costs = random_costs(random, program);
+    const auto [program, costs] = random_case(random);
     Environment environment = watched();
     environment.memory_limits = program.arena;
     environment.factors.work.assign(program.work.size(), 1'000'000);
@@ -149,9 +142,7 @@ TEST_CASE("events: compute is slower while a message is under way, exactly as lo
 TEST_CASE("events: slowed and stopped compute takes what its speeds add up to, to the nanosecond") {
   Random random(14);
   for (int round = 0; round < 60; ++round) {
-    const Schedule schedule = random_schedule(random);
-    const Program program = lower(schedule, random_options(random, schedule));
-    const Costs costs = random_costs(random, program, 12);
+    const auto [program, costs] = random_case(random, {}, 12);
     Environment environment;
     environment.slow_down = {0, random.below(400), random.below(300), random.below(300)};
     for (int stop = random.below(3); stop > 0; --stop) {
@@ -184,9 +175,7 @@ TEST_CASE("events: less memory never helps, and no forward starts beyond its lim
   int waited = 0;
   for (int round = 0; round < 300; ++round) {
     CAPTURE(round);
-    const Schedule schedule = random_schedule(random);
-    const Program program = lower(schedule, random_options(random, schedule));
-    const Costs costs = random_costs(random, program);
+    const auto [program, costs] = random_case(random);
     const Timeline free = simulate(program, costs);
     Environment environment;
     for (const MemoryPeak& peak : memory_peaks(free)) {

@@ -6,6 +6,8 @@
 #include "simulator/check.hpp"
 #include "simulator/draw.hpp"
 #include "tests/catch.hpp"
+#include "tests/simulator/check_reports.hpp"
+#include "tests/simulator/mutations.hpp"
 #include "tests/simulator/support.hpp"
 
 using namespace stagecraft;
@@ -37,28 +39,12 @@ Schedule two_stages() {
           .fused = {{1}, {}}};
 }
 
-int find(const Program& program, const std::string& instruction) {
-  for (std::size_t i = 0; i < program.work.size(); ++i) {
-    if (to_string(program.work[i].instruction) == instruction) return static_cast<int>(i);
-  }
-  FAIL("no " << instruction);
-  return 0;
-}
-
 Span span_of(const Timeline& timeline, const std::string& instruction) {
   for (const Span& span : timeline.spans) {
     if (to_string(span.instruction) == instruction) return span;
   }
   FAIL("no " << instruction);
   return {};
-}
-
-std::string finding(const Program& program, const std::string& rule,
-                    const CheckOptions& options = {}) {
-  for (const Finding& finding : check(program, options).findings) {
-    if (finding.rule == rule) return finding.message;
-  }
-  return "nothing found by " + rule;
 }
 
 void drop_waits(Program& program, int work) {
@@ -108,7 +94,7 @@ TEST_CASE("devices that wait for each other are named through a fused pair, too"
   const Program program = lower(schedule);
   CHECK_THROWS_WITH(simulate(program, uniform(program, chunk_costs(10ms, 20ms))),
                     ContainsSubstring("which is fused with work that waits for RB0.0"));
-  CHECK_THAT(finding(program, "deadlock"), ContainsSubstring("waits"));
+  CHECK_THAT(first_message(check(program), "deadlock"), ContainsSubstring("waits"));
 }
 
 TEST_CASE("of a fused pair with full recomputation the R comes first") {
@@ -196,8 +182,9 @@ TEST_CASE("copies of the model have no link between them, and sum their gradient
 TEST_CASE("check: copies that do not sum their gradients are found") {
   const Program program = lower(chimera({.devices = 2, .microbatches = 2}));
   Program early = program;
-  drop_waits(early, find(early, "U2.0"));
-  CHECK_THAT(finding(early, "order"), ContainsSubstring("gradients of the 2 replicas of stage 2"));
+  drop_waits(early, find_work(early, "U2.0"));
+  CHECK_THAT(first_message(check(early), "order"),
+             ContainsSubstring("gradients of the 2 replicas of stage 2"));
   Program other = program;
   for (int group : {0, 1}) other.groups[at(group)].chunks = {group == 0 ? 0 : 1, 3};
   CHECK_FALSE(check(other).safe());
@@ -206,7 +193,8 @@ TEST_CASE("check: copies that do not sum their gradients are found") {
   CHECK_FALSE(check(crossed).safe());
   Program torn = program;
   torn.pipes = 3;
-  CHECK_THAT(finding(torn, "structure"), ContainsSubstring("4 stages are not 3 copies"));
+  CHECK_THAT(first_message(check(torn), "structure"),
+             ContainsSubstring("4 stages are not 3 copies"));
 }
 
 TEST_CASE("check: pieces of a sequence out of order are found") {
@@ -215,32 +203,34 @@ TEST_CASE("check: pieces of a sequence out of order are found") {
                                          {"B0.1", "B0.0", "before the piece behind it"}}) {
     Program swapped = program;
     auto& order = swapped.order[0];
-    std::iter_swap(std::find(order.begin(), order.end(), find(program, one)),
-                   std::find(order.begin(), order.end(), find(program, other)));
+    std::iter_swap(std::find(order.begin(), order.end(), find_work(program, one)),
+                   std::find(order.begin(), order.end(), find_work(program, other)));
     for (Work& work : swapped.work) work.waits = {};
-    CHECK_THAT(finding(swapped, "order"), ContainsSubstring(what));
+    CHECK_THAT(first_message(check(swapped), "order"), ContainsSubstring(what));
   }
   Program torn = program;
   torn.sequence_chunks = 3;
-  CHECK_THAT(finding(torn, "structure"), ContainsSubstring("2 pieces are not sequences of 3"));
+  CHECK_THAT(first_message(check(torn), "structure"),
+             ContainsSubstring("2 pieces are not sequences of 3"));
 }
 
 TEST_CASE("check: a torn pair is found") {
   const Program program = lower(one_pair());
   REQUIRE(check(program).safe());
-  const int forward = find(program, "F0.1");
-  const int backward = find(program, "B0.0");
+  const int forward = find_work(program, "F0.1");
+  const int backward = find_work(program, "B0.0");
   const auto torn = [&](const auto& tear) {
     Program mutant = program;
     tear(mutant);
-    return finding(mutant, "structure");
+    return first_message(check(mutant), "structure");
   };
   const auto partner = [&](int work, std::optional<int> other) {
     return torn([&](Program& mutant) { mutant.work[at(work)].fused_with = other; });
   };
   CHECK_THAT(partner(forward, {}), ContainsSubstring("cannot be a fused pair"));
   CHECK_THAT(partner(backward, {}), ContainsSubstring("cannot be a fused pair"));
-  CHECK_THAT(partner(forward, find(program, "B0.1")), ContainsSubstring("cannot be a fused pair"));
+  CHECK_THAT(partner(forward, find_work(program, "B0.1")),
+             ContainsSubstring("cannot be a fused pair"));
   CHECK_THAT(partner(forward, forward), ContainsSubstring("cannot be a fused pair"));
   CHECK_THAT(partner(forward, 99), ContainsSubstring("fused with work that does not exist"));
   CHECK_THAT(torn([&](Program& mutant) {
@@ -266,11 +256,11 @@ TEST_CASE("check: the halves of a pair cannot use the same memory") {
   CHECK(memory_peaks(simulate(program, uniform(program, chunk_costs(10ms, 20ms))))[0].bytes ==
         3280);
   CHECK(check(program, {.memory_limits = {3280}}).safe());
-  CHECK_THAT(finding(program, "memory", {.memory_limits = {3279}}),
+  CHECK_THAT(first_message(check(program, {.memory_limits = {3279}}), "memory"),
              ContainsSubstring("short by 1"));
 
   const auto workspace_of = [&](const std::string& instruction) {
-    const IndexRange range = program.work[at(find(program, instruction))].allocates;
+    const IndexRange range = program.work[at(find_work(program, instruction))].allocates;
     for (int i = range.first; i < range.end; ++i) {
       const int buffer = program.allocations[at(i)];
       if (program.buffers[at(buffer)].role == BufferRole::workspace) return buffer;
@@ -279,7 +269,7 @@ TEST_CASE("check: the halves of a pair cannot use the same memory") {
   };
   Program shared = program;
   shared.buffers[at(workspace_of("B0.0"))].offset = shared.buffers[at(workspace_of("F0.1"))].offset;
-  CHECK_THAT(finding(shared, "race"), ContainsSubstring("share addresses"));
+  CHECK_THAT(first_message(check(shared), "race"), ContainsSubstring("share addresses"));
 }
 
 TEST_CASE("draw: fused pairs stand in brackets, and as one block in a timeline") {

@@ -166,9 +166,7 @@ TEST_CASE("more buffers are never slower, rendezvous never faster, blocking pair
 TEST_CASE("under every policy, costs scale and never help, iterations add up behind a barrier") {
   Random random(21);
   for (int round = 0; round < 80; ++round) {
-    const Schedule schedule = random_schedule(random);
-    const Program program = lower(schedule, random_options(random, schedule));
-    Costs costs = random_costs(random, program);
+    auto [program, costs] = random_case(random);
     for (const LinkPolicy policy : policies) {
       CAPTURE(round, to_string(policy));
       const Environment environment{.policy = policy};

@@ -21,10 +21,7 @@ LowerBounds bounds_of(const char* name, const ScheduleShape& shape, const ChunkC
 TEST_CASE("no bound is ever above the simulated step") {
   Random random(31);
   for (int round = 0; round < 400; ++round) {
-    const Schedule schedule = random_schedule(random);
-    const Program program =
-        round % 2 == 0 ? lower(schedule) : lower(schedule, random_options(random, schedule));
-    const Costs costs = random_costs(random, program);
+    const auto [program, costs] = round % 2 == 0 ? plain_random_case(random) : random_case(random);
     const Duration step = step_time(simulate(program, costs));
     const LowerBounds bounds = lower_bounds(program, costs);
     CAPTURE(round, step.count());

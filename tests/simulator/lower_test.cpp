@@ -6,6 +6,7 @@
 #include "profiles/error.hpp"
 #include "simulator/check.hpp"
 #include "tests/catch.hpp"
+#include "tests/simulator/mutations.hpp"
 #include "tests/simulator/support.hpp"
 
 using namespace stagecraft;
@@ -45,16 +46,6 @@ std::set<std::string> names_of(const Program& program, const std::vector<int>& w
   std::set<std::string> names;
   for (const int work : works) names.insert(to_string(program.work[at(work)].instruction));
   return names;
-}
-
-int find_work(const Program& program, const std::string& name, int device) {
-  for (int i = 0; i < static_cast<int>(program.work.size()); ++i) {
-    if (device_of(program, i) == device && to_string(program.work[at(i)].instruction) == name) {
-      return i;
-    }
-  }
-  FAIL("no " << name << " on device " << device);
-  return 0;
 }
 
 /// Every device with one compute lane and one communication lane, sends and receives that block

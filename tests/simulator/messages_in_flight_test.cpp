@@ -2,6 +2,7 @@
 
 #include "simulator/check.hpp"
 #include "tests/catch.hpp"
+#include "tests/simulator/check_reports.hpp"
 #include "tests/simulator/mutations.hpp"
 #include "tests/simulator/support.hpp"
 
@@ -9,11 +10,6 @@ namespace stagecraft {
 namespace {
 
 using namespace tests;
-
-bool finds(const CheckReport& report, const std::string& rule) {
-  return std::any_of(report.findings.begin(), report.findings.end(),
-                     [&](const Finding& finding) { return finding.rule == rule; });
-}
 
 const Finding& deadlock_of(const CheckReport& report) {
   REQUIRE(!report.findings.empty());
@@ -46,8 +42,7 @@ TEST_CASE("check: what needs k messages in flight is safe with k and no fewer") 
   }
   const CheckReport report = check(program, {.memory_limits = {}, .messages_in_flight = 4});
   CHECK(report.safe());
-  CHECK(std::find(report.proved.begin(), report.proved.end(),
-                  "no deadlock with 4 messages in flight per channel") != report.proved.end());
+  CHECK(proves(report, "no deadlock with 4 messages in flight per channel"));
 }
 
 TEST_CASE("check: channels are first in, first out, so swapped messages deadlock with any buffer") {
@@ -85,7 +80,7 @@ TEST_CASE("check: more messages in flight never make a safe program unsafe") {
     bool was_safe = false;
     for (const int k : {0, 1, 2, 5}) {
       const bool safe =
-          !finds(check(program, {.memory_limits = {}, .messages_in_flight = k}), "deadlock");
+          !found(check(program, {.memory_limits = {}, .messages_in_flight = k}), "deadlock");
       REQUIRE((safe || !was_safe));
       was_safe = safe;
       unsafe += safe ? 0 : 1;
@@ -110,7 +105,7 @@ TEST_CASE("check: two communications that change places are caught with any buff
       Program mutant = program;
       swap_in_order(mutant, other, work);
       for (const int k : {0, 1, 3}) {
-        REQUIRE(finds(check(mutant, {.memory_limits = {}, .messages_in_flight = k}), "deadlock"));
+        REQUIRE(found(check(mutant, {.memory_limits = {}, .messages_in_flight = k}), "deadlock"));
       }
       ++swaps;
     }
@@ -149,7 +144,7 @@ TEST_CASE("check: a dropped wait and a shifted buffer are caught with messages i
       if (fixed.device != program.buffers[b].device) continue;
       Program mutant = program;
       mutant.buffers[b].offset = fixed.offset;
-      REQUIRE(finds(check(mutant, options), "race"));
+      REQUIRE(found(check(mutant, options), "race"));
       ++shifted;
       break;
     }

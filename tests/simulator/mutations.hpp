@@ -1,11 +1,10 @@
-// Programs made wrong on purpose, and what `check` says of them.
+// Programs made wrong on purpose.
 
 #pragma once
 
 #include <algorithm>
 #include <string>
 
-#include "simulator/check.hpp"
 #include "tests/catch.hpp"
 #include "tests/simulator/support.hpp"
 
@@ -24,26 +23,21 @@ inline Schedule circular_schedule() {
           {{Op::forward, 1, 0}, {Op::forward, 1, 1}, {Op::backward, 1, 0}, {Op::backward, 1, 1}}}};
 }
 
-/// "RULE: SENTENCE", or "safe".
-inline std::string first_finding(const Program& program) {
-  const CheckReport report = check(program);
-  return report.safe() ? "safe" : report.findings[0].rule + ": " + report.findings[0].message;
-}
-
-/// One finding per line.
-inline std::string all_messages(const CheckReport& report) {
-  std::string text;
-  for (const Finding& finding : report.findings)
-    text += finding.rule + ": " + finding.message + "\n";
-  return text;
-}
-
 /// The first work of this name, on any device.
 inline int find_work(const Program& program, const std::string& name) {
   for (int i = 0; i < static_cast<int>(program.work.size()); ++i) {
     if (to_string(program.work[at(i)].instruction) == name) return i;
   }
   FAIL("no " << name);
+  return 0;
+}
+
+/// The work of this name on one device.
+inline int find_work(const Program& program, const std::string& name, int device) {
+  for (const int work : program.order[at(device)]) {
+    if (to_string(program.work[at(work)].instruction) == name) return work;
+  }
+  FAIL("no " << name << " on device " << device);
   return 0;
 }
 
@@ -62,6 +56,14 @@ inline void drop_wait(Program& program, int work, int on) {
   REQUIRE(place != end);
   std::iter_swap(place, end - 1);
   --waits.end;
+}
+
+inline void add_wait(Program& program, int work, int on) {
+  const IndexRange old = program.work[at(work)].waits;
+  const int first = static_cast<int>(program.waits.size());
+  for (int i = old.first; i < old.end; ++i) program.waits.push_back(program.waits[at(i)]);
+  program.waits.push_back(on);
+  program.work[at(work)].waits = {first, static_cast<int>(program.waits.size())};
 }
 
 /// The program without this work, as if it had never been there.

@@ -4,6 +4,7 @@
 #include "simulator/events.hpp"
 #include "simulator/fold.hpp"
 #include "simulator/steady.hpp"
+#include "tests/simulator/check_reports.hpp"
 #include "tests/simulator/check_settings.hpp"
 #include "tests/simulator/mutations.hpp"
 

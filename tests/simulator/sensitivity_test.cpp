@@ -97,9 +97,7 @@ TEST_CASE("each effect is what simulating the changed costs gives") {
   Random random(21);
   for (int round = 0; round < 30; ++round) {
     CAPTURE(round);
-    const Schedule schedule = random_schedule(random);
-    const Program program = lower(schedule, random_options(random, schedule));
-    const Costs costs = random_costs(random, program);
+    const auto [program, costs] = random_case(random);
     for (const Effect& effect : sensitivities(program, costs, 3)) {
       CAPTURE(to_string(effect));
       Costs changed = costs;

@@ -2,6 +2,7 @@
 // lowered wrongly.
 
 #include "simulator/steady.hpp"
+#include "tests/simulator/check_reports.hpp"
 #include "tests/simulator/check_settings.hpp"
 #include "tests/simulator/mutations.hpp"
 

@@ -259,9 +259,7 @@ TEST_CASE("times equal the least ones that satisfy every rule, on random program
   Random random(1);
   for (int round = 0; round < 150; ++round) {
     CAPTURE(round);
-    const Schedule schedule = random_schedule(random, round % 8 == 0 ? all_kinds : RandomKinds{});
-    const Program program = lower(schedule, random_options(random, schedule));
-    Costs costs = random_costs(random, program);
+    auto [program, costs] = random_case(random, round % 8 == 0 ? all_kinds : RandomKinds{});
     for (ChunkCosts& chunk : costs.chunks) {
       if (random.below(2) == 1) chunk.fused = Duration{random.below(80)};
     }
@@ -288,9 +286,7 @@ TEST_CASE("scaling all costs scales the time, and more of any cost never saves a
   Random random(2);
   for (int round = 0; round < 60; ++round) {
     CAPTURE(round);
-    const Schedule schedule = random_schedule(random);
-    const Program program = lower(schedule, random_options(random, schedule));
-    Costs costs = random_costs(random, program);
+    auto [program, costs] = random_case(random);
     const Duration step = step_time(simulate(program, costs));
 
     Costs threefold = costs;

@@ -4,6 +4,7 @@
 
 #include "simulator/fold.hpp"
 #include "tests/catch.hpp"
+#include "tests/simulator/steady_cases.hpp"
 #include "tests/simulator/support.hpp"
 
 using namespace stagecraft;
@@ -18,23 +19,13 @@ Duration full_run(const Program& program, const Costs& costs, int iterations) {
 }  // namespace
 
 TEST_CASE("iterations repeat: the steady state gives the time of any number of them") {
-  Random random(41);
-  int steady = 0;
-  for (int round = 0; round < 150; ++round) {
-    CAPTURE(round);
-    const Schedule schedule = random_schedule(random);
-    const Program program =
-        round % 2 == 0 ? lower(schedule) : lower(schedule, random_options(random, schedule));
-    const Costs costs = random_costs(random, program);
-    const auto found = steady_iterations(program, costs);
-    if (!found) continue;
-    ++steady;
-    for (const int iterations : {1, 2, 3, 7, 20, 41}) {
-      CAPTURE(iterations);
-      REQUIRE(found->step(iterations) == full_run(program, costs, iterations));
-    }
-  }
-  CHECK(steady > 100);
+  each_steady_case(41,
+                   [](const Program& program, const Costs& costs, const SteadyIterations& steady) {
+                     for (const int iterations : {1, 2, 3, 7, 20, 41}) {
+                       CAPTURE(iterations);
+                       REQUIRE(steady.step(iterations) == full_run(program, costs, iterations));
+                     }
+                   });
 }
 
 TEST_CASE("without a barrier ZB-V works all the time, and 1F1B gains nothing") {

@@ -318,4 +318,23 @@ inline Costs random_costs(Random& random, const Program& program, int most = 50)
   return costs;
 }
 
+struct RandomCase {
+  Program program;
+  Costs costs;
+};
+
+inline RandomCase random_case(Random& random, const RandomKinds& kinds = {}, int most_cost = 50) {
+  const Schedule schedule = random_schedule(random, kinds);
+  Program program = lower(schedule, random_options(random, schedule));
+  Costs costs = random_costs(random, program, most_cost);
+  return {std::move(program), std::move(costs)};
+}
+
+/// Without replicas, memory and all else that `random_options` draws.
+inline RandomCase plain_random_case(Random& random) {
+  Program program = lower(random_schedule(random));
+  Costs costs = random_costs(random, program);
+  return {std::move(program), std::move(costs)};
+}
+
 }  // namespace stagecraft::tests

@@ -224,9 +224,7 @@ TEST_CASE("traffic: a link for each channel is that channel's occupancy, on rand
   Random random(34);
   for (int round = 0; round < 400; ++round) {
     CAPTURE(round);
-    const Schedule schedule = random_schedule(random);
-    const Program program = lower(schedule, random_options(random, schedule));
-    Costs costs = random_costs(random, program);
+    auto [program, costs] = random_case(random);
     const Environment environment = private_links(random, program, costs);
     CHECK(simulate_events(program, costs, environment) == simulate(program, costs));
   }
