@@ -31,6 +31,8 @@ bool looks_like_piper(std::string_view content);
 Profile import_piper(std::string_view content, const std::string& file);
 bool looks_like_dnn_partitioning(std::string_view content);
 Profile import_dnn_partitioning(std::string_view content, const std::string& file);
+bool looks_like_aceso(std::string_view content);
+Profile import_aceso(std::string_view content, const std::string& file);
 
 inline constexpr std::array importers{
     Importer{
@@ -43,6 +45,9 @@ inline constexpr std::array importers{
     Importer{"dnn-partitioning", looks_like_dnn_partitioning, import_dnn_partitioning,
              "input of dnn-partitioning, with its devices: milliseconds and bytes; a forward node "
              "and its backward partners become one layer"},
+    Importer{"aceso", looks_like_aceso, import_aceso,
+             "a table of Aceso's profile database, with the model's other tables beside it: "
+             "microseconds and MiB per microbatch"},
 };
 
 }  // namespace stagecraft

@@ -19,7 +19,7 @@ bool is_builtin(std::string_view name) {
 /// Does the argument say by its form that it is a file? Then a missing one is no mistyped name.
 bool names_a_file(std::string_view argument) {
   return argument == "-" || argument.find('/') != std::string_view::npos ||
-         argument.ends_with(".json") || argument.ends_with(".txt");
+         argument.ends_with(".json") || argument.ends_with(".txt") || argument.ends_with(".csv");
 }
 
 [[noreturn]] void fail_no_model(std::string_view argument) {
@@ -33,7 +33,7 @@ bool names_a_file(std::string_view argument) {
       ErrorKind::usage, message,
       {list,
        "or give a file: a Hugging Face config.json, a PipeDream graph.txt, an input of Piper or "
-       "dnn-partitioning, a model or profile"});
+       "dnn-partitioning, a table of Aceso's profiles, a model or profile"});
 }
 
 [[noreturn]] void fail_unrecognised(const std::string& file) {

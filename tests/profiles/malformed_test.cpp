@@ -40,6 +40,12 @@ const std::string dnn =
   {"id": 2, "cpuLatency": 10, "fpgaLatency": 1, "isBackwardNode": true, "supportedOnFpga": 1}],
   "edges": [{"sourceId": 1, "destId": 2, "cost": 0.5, "size": 64}]})";
 
+const std::string aceso =
+    "op_name,forward-compute,backward-compute,input_size,output_size,weights,activations,"
+    "fwd_reserved,bwd_reserved\nconv1,10.5,30,0.5,4,2,3,1,5\nblock-0-0-conv2,20,40.001,4,2,0,9,0,"
+    "0\n"
+    "fc,5,5,2,0,1,1,0,0\n";
+
 std::string profile_text() {
   Profile profile;
   profile.model = make_transformer("t", *builtin_model("tiny-llama").transformer, 1, 8);
@@ -94,6 +100,9 @@ TEST_CASE("mutilated files of others are read or refused, never worse") {
   survives(config, [](const std::string& text) { validate(import_huggingface(text, "c.json")); });
   survives(piper, [](const std::string& text) { validate(import_piper(text, "p.json")); });
   survives(dnn, [](const std::string& text) { validate(import_dnn_partitioning(text, "d.json")); });
+  survives(aceso, [](const std::string& text) {
+    validate(import_aceso(text, "nowhere/resnet_2B_mbs16_tp1_algo0.csv"));
+  });
 }
 
 TEST_CASE("mutilated files of ours are read or refused, never worse") {
