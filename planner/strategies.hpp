@@ -41,6 +41,7 @@ SearchResult search_galvatron(const Problem& problem, const SearchControl& contr
 SearchResult search_alpa(const Problem& problem, const SearchControl& control);
 SearchResult search_dnn_partitioning(const Problem& problem, const SearchControl& control);
 SearchResult search_piper(const Problem& problem, const SearchControl& control);
+SearchResult search_aceso(const Problem& problem, const SearchControl& control);
 
 inline constexpr std::array strategies{
     Strategy{
@@ -79,6 +80,10 @@ inline constexpr std::array strategies{
     Strategy{"piper", search_piper,
              "Piper's stages with data- and tensor-parallel degrees and recomputing layers, proved "
              "the fastest in its model; on its own inputs with their exact figures"},
+    Strategy{
+        "aceso", search_aceso,
+        "Aceso's (B - 1) times the slowest stage plus the sum, with its transfers, memory and "
+        "recomputing, proved the least in its model; on its own profiles with their exact figures"},
 };
 
 /// Throws Error (usage) with the known names and a suggestion, or if an argument is missing or not

@@ -1,0 +1,108 @@
+// Aceso's cost model minimised (see aceso_search.hpp), on a table of its profile database with its
+// exact figures, or on any profile.
+
+#include <algorithm>
+#include <numeric>
+
+#include "planner/strategies.hpp"
+#include "planner/strategies/aceso/aceso_figures.hpp"
+#include "planner/strategies/aceso/aceso_search.hpp"
+#include "planner/strategies/compatibility.hpp"
+#include "planner/strategies/own_figures.hpp"
+#include "profiles/error.hpp"
+#include "profiles/importers.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+constexpr double mebibyte = 1024.0 * 1024;
+
+/// The tables of MODEL's file, or what the profile says in their place.
+AcesoDatabase database_of(const Problem& problem) {
+  if (!looks_like_aceso(problem.source.content)) return aceso_figures(problem);
+  AcesoDatabase database = read_aceso_database(problem.source.content, problem.source.path);
+  if (database.between_devices.empty()) {
+    throw Error(ErrorKind::input,
+                "strategy aceso needs the bandwidths that p2p_intra_node.csv has, in the folder of "
+                "the table",
+                SourcePlace{problem.source.path, 0, 0});
+  }
+  return database;
+}
+
+AcesoQuestion question_of(const Problem& problem) {
+  AcesoQuestion question;
+  question.machine.devices = usable_devices(problem);
+  question.machine.devices_per_node = aceso_devices_per_node(problem);
+  question.machine.memory = usable_memory(problem) / mebibyte;
+  question.global_batch = problem.global_batch;
+  for (const std::int64_t size : problem.microbatches)
+    question.microbatches.push_back(static_cast<int>(size));
+  question.degrees = problem.tensor_parallel;
+  question.may_replicate = !problem.straight;
+  const int layers = static_cast<int>(problem.profile.model.layers.size());
+  const int most = std::min(question.machine.devices, layers);
+  question.most_stages = std::min(problem.max_stages.value_or(most), most);
+  return question;
+}
+
+SearchResult infeasible(const AcesoQuestion& question) {
+  SearchResult result{.plans = {}, .infeasible = {}, .strategy = "aceso"};
+  result.infeasible =
+      Infeasible{.reason = concat(
+                     "no stages over all ", question.machine.devices,
+                     " devices fit, as Aceso counts their memory, into ",
+                     format_bytes(static_cast<Bytes>(question.machine.memory * mebibyte)), " each"),
+                 .short_by = 0,
+                 .remedies = {}};
+  return result;
+}
+
+/// Our stages recompute as a whole. One of which Aceso recomputes a part does so, or not at all.
+std::vector<ForeignStage> stages_of(const AcesoPlan& plan, bool rounds_up) {
+  std::vector<ForeignStage> stages;
+  for (const AcesoStage& stage : plan.stages) {
+    ForeignStage& foreign = stages.emplace_back();
+    foreign.layers.resize(static_cast<std::size_t>(stage.end - stage.first));
+    std::iota(foreign.layers.begin(), foreign.layers.end(), stage.first);
+    foreign.replicas = stage.data_parallel;
+    foreign.tensor_parallel = stage.tensor_parallel;
+    const auto& recomputes = stage.recomputes;
+    const auto count = std::count(recomputes.begin(), recomputes.end(), true);
+    const bool is_whole = static_cast<std::size_t>(count) == recomputes.size();
+    if (count > 0 && (rounds_up || is_whole)) foreign.recompute = Recompute::full;
+  }
+  return stages;
+}
+
+}  // namespace
+
+SearchResult search_aceso(const Problem& problem, const SearchControl& control) {
+  const AcesoDatabase database = database_of(problem);
+  const AcesoQuestion question = question_of(problem);
+  const AcesoAnswer answer = search_by_aceso(database, question, control.stop);
+  if (!answer.plan) {
+    SearchResult result = infeasible(question);
+    result.interrupted = control.stop.stop_requested();
+    if (result.interrupted) result.infeasible.reset();
+    return result;
+  }
+  Problem same = problem;
+  same.microbatches = {answer.plan->microbatch};
+  const Objective objective{.name = "time per iteration",
+                            .value = answer.figures.time,
+                            .unit = "s",
+                            .lower_bound = answer.lower_bound};
+  const auto adopted = [&](bool rounds_up) {
+    return foreign_result(same, "aceso", stages_of(*answer.plan, rounds_up), objective,
+                          answer.judged);
+  };
+  SearchResult result = adopted(false);
+  const std::optional<Prediction>& prediction = result.plans.front().prediction;
+  if (prediction && !prediction->fits) result = adopted(true);
+  result.interrupted = control.stop.stop_requested();
+  return result;
+}
+
+}  // namespace stagecraft
