@@ -33,7 +33,7 @@ ChainBounds::ChainBounds(const Space& space, const Setting& setting)
     : space_(space),
       setting_(setting),
       layers_(space.layers()),
-      devices_(space.devices(setting)),
+      devices_(setting.depth.value_or(space.devices(setting))),
       most_stages_(space.most_pipeline_devices(setting)),
       most_replicas_(space.most_replicas(setting)),
       all_forwards_first_(find_schedule(setting.schedule.name).generate == gpipe),
@@ -51,7 +51,7 @@ Time ChainBounds::tie_with(int other, int device, int replicas, Bytes bytes) con
   std::vector<int> members(index(replicas) + 1, other);
   std::iota(members.begin(), members.end() - 1, device);
   const Link link = space_.group_link(setting_, members);
-  return all_reduce_time(link, replicas + 1, bytes).count();
+  return all_reduce_time(link, Space::holders(setting_, replicas + 1), bytes).count();
 }
 
 /// For every stage, its tie with the later device that is nearest; and for a stage that ends the
@@ -139,8 +139,8 @@ ChainBounds::Transfer ChainBounds::transfer(int device, int replicas, int next_r
   Transfer& known =
       transfers_[at(cut, device, replicas) * index(most_replicas_ + 1) + index(next_replicas)];
   if (known.there >= 0) return known;
-  const CostTable& table = space_.whole_microbatch(setting_, device);
-  return known = slowest_needed(device, replicas, next_replicas, table.crossing(cut));
+  return known = slowest_needed(device, replicas, next_replicas,
+                                space_.boundary(setting_, device, cut));
 }
 
 /// Forwards before the first backward, at most, of one replica.
@@ -175,8 +175,8 @@ bool ChainBounds::may_fit(const Share& share, const LayerRange& layers, int repl
   if (share.limit == std::numeric_limits<Bytes>::max()) return true;
   const bool computes = share.table->backward_input(layers) > Duration{0};
   const OptimizerChoice& optimizer = space_.problem().optimizer;
-  const ChunkMemory memory =
-      memory_share(share.table->memory(layers, optimizer.kind), optimizer.sharding, replicas);
+  const ChunkMemory memory = memory_share(share.table->memory(layers, optimizer.kind),
+                                          optimizer.sharding, Space::holders(setting_, replicas));
   return bytes_at({{in_flight}, 0}, {memory}, {recompute}, computes) <= share.limit;
 }
 
@@ -201,13 +201,14 @@ Time ChainBounds::end_tie(int device, int replicas) const {
 
 Time ChainBounds::post(const LayerRange& layers, int device, int replicas) const {
   const Sharding sharding = space_.problem().optimizer.sharding;
+  const int holders = Space::holders(setting_, replicas);
   Time update = never;
   for (const Share& share : shares(device, replicas)) {
-    const Duration own = update_share(share.table->update(layers), sharding, replicas);
+    const Duration own = update_share(share.table->update(layers), sharding, holders);
     update = std::min<Time>(update, own.count());
   }
   Time time = update + tied(layers, device, replicas);
-  if (replicas == 1) return time;
+  if (holders == 1) return time;
   const auto key = std::pair(device, replicas);
   auto link = group_links_.find(key);
   if (link == group_links_.end()) {
@@ -216,8 +217,8 @@ Time ChainBounds::post(const LayerRange& layers, int device, int replicas) const
     link = group_links_.emplace(key, space_.group_link(setting_, members)).first;
   }
   const CostTable& table = *shares(device, replicas).front().table;
-  return time + sum_time(link->second, sharding, replicas, table.gradients(layers)).count() +
-         collect_time(link->second, sharding, replicas, table.parameters(layers)).count();
+  return time + sum_time(link->second, sharding, holders, table.gradients(layers)).count() +
+         collect_time(link->second, sharding, holders, table.parameters(layers)).count();
 }
 
 std::optional<StageChoice> ChainBounds::choose(const LayerRange& layers, int device, int replicas,
@@ -303,12 +304,14 @@ void ChainBounds::leave(int layer, int device, int replicas, Time limit) {
   const Head& head = prefix_[at(layer, device, replicas)];
   if (head.fill >= never) return;
   const int least = std::max(space_.problem().min_layers_per_stage, 1);
+  const int stages_left = setting_.depth ? *setting_.depth - device : 2;  // at least
+  if (stages_left < 2) return;
   for (int end = layer + least; end < layers_; ++end) {
     const LayerRange layers{layer, end};
     if (is_too_long(head, layers, device, replicas, limit)) break;
-    const auto choice = choose(layers, device, replicas, 2);
+    const auto choice = choose(layers, device, replicas, stages_left);
     if (!choice) continue;
-    if (bound(head, *choice, layers, device, replicas, 2, {0, 0}) > limit) continue;
+    if (bound(head, *choice, layers, device, replicas, stages_left, {0, 0}) > limit) continue;
     Head& leaving = leaving_[at(end, device + replicas, replicas)];
     leaving.fill = std::min(leaving.fill, head.fill + choice->fill);
     const Time own = choice->fill + choice->drain;
@@ -341,6 +344,7 @@ void ChainBounds::fill_behind(int stages) {
   table.assign(prefix_.size(), {});
   for (int layer = 1; layer < layers_; ++layer) {
     for (int device = 1; device < devices_; ++device) {
+      if (!may_have_left(device, stages)) continue;
       for (int before = 1; before <= std::min(most_replicas_, device); ++before) {
         Behind& best = table[at(layer, device, before)];
         for (int next = 1; next <= std::min(most_replicas_, devices_ - device); ++next) {
@@ -392,7 +396,7 @@ void ChainBounds::fill_suffix(int stages, Time limit) {
   suffix_[index(stages)].assign(prefix_.size(), {});
   for (int layer = 0; layer < layers_; ++layer) {
     for (int device = 0; device < devices_; ++device) {
-      if ((layer == 0) != (device == 0)) continue;
+      if ((layer == 0) != (device == 0) || !may_have_left(device, stages)) continue;
       for (int replicas = 1; replicas <= std::min(most_replicas_, devices_ - device); ++replicas) {
         fill_state(stages, layer, device, replicas, limit);
       }
@@ -414,7 +418,7 @@ bool ChainBounds::probe(Time limit) {
 }
 
 bool ChainBounds::is_open(int stages) const {
-  if (!space_.allows_stages(stages)) return false;
+  if (!space_.allows_stages(stages) || !may_have_left(0, stages)) return false;
   if (!warm_up_.empty() && warm_up_.size() != index(stages)) return false;
   for (int replicas = 1; replicas <= most_replicas_; ++replicas) {
     if (suffix_[index(stages)][at(0, 0, replicas)].round_trip < never) return true;

@@ -132,6 +132,10 @@ class ChainBounds {
   };
 
   std::size_t at(int layer, int device, int replicas) const;
+  /// Whether a stage on this device can have so many stages left, itself included.
+  bool may_have_left(int device, int stages) const {
+    return !setting_.depth || device + stages == *setting_.depth;
+  }
   const std::vector<Share>& shares(int device, int replicas) const;
   Transfer transfer(int device, int replicas, int next_replicas, int cut) const;
   Transfer slowest_needed(int device, int replicas, int next_replicas, Bytes boundary) const;

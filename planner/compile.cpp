@@ -217,11 +217,13 @@ std::int64_t rows_of_replica(const Plan& plan, int stage, int replica) {
 
 namespace {
 
-Compiled compile_columns(const Plan& plan, CostBook& book, int columns) {
+Compiled compile_columns(const Plan& plan, CostBook& book, int columns, bool to_run) {
   const Compilation compilation{plan, book, columns, first_column(plan, columns)};
   Compiled compiled;
   compiled.schedule = find_schedule(plan.schedule.name).generate(shape_of(plan));
-  compiled.program = lower(compiled.schedule, lower_options(compilation));
+  LowerOptions options = lower_options(compilation);
+  options.places_buffers = to_run;
+  compiled.program = lower(compiled.schedule, options);
   compiled.costs = costs_of(compilation, compiled.program);
   compiled.devices = compilation.devices;
   compiled.memory_limits = memory_limits(compilation);
@@ -233,12 +235,12 @@ Compiled compile_columns(const Plan& plan, CostBook& book, int columns) {
 }  // namespace
 
 Compiled compile_valid(const Plan& plan, CostBook& book) {
-  return compile_columns(plan, book, 1);
+  return compile_columns(plan, book, 1, true);
 }
 
 Compiled compile_column(const Plan& plan, CostBook& book) {
   const int columns = columns_of(plan, book);
-  Compiled compiled = compile_columns(plan, book, columns);
+  Compiled compiled = compile_columns(plan, book, columns, false);
   if (columns > 1) compiled.stand_ins = stand_ins(plan, columns, compiled.devices);
   return compiled;
 }

@@ -10,8 +10,8 @@ namespace stagecraft {
 /// As `compile`, for a plan known to be valid (the schedule's constraints apart, which throw).
 Compiled compile_valid(const Plan& plan, CostBook& book);
 
-/// The same of one column, if all are alike (columns.hpp); the step and each device's peak are
-/// those of the whole.
+/// The same to simulate only: without offsets of buffers, and of one column, if all are alike
+/// (columns.hpp). The step and each device's peak are those of the whole.
 Compiled compile_column(const Plan& plan, CostBook& book);
 
 /// The samples of a microbatch that a stage's replica works on.

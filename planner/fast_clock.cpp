@@ -204,8 +204,9 @@ void FastClock::place(const Layout& layout, const TimedOrder& timed) {
       chunk.backward = again + table.backward(layers).count();
       chunk.backward_input = again + table.backward_input(layers).count();
       chunk.backward_weight = table.backward_weight(layers).count();
-      chunk.update =
-          update_share(table.update(layers), space_.problem().optimizer.sharding, replicas).count();
+      chunk.update = update_share(table.update(layers), space_.problem().optimizer.sharding,
+                                  Space::holders(setting_, replicas))
+                         .count();
     }
   }
   first_chunk_.push_back(static_cast<int>(chunks_.size()));
@@ -235,7 +236,7 @@ void FastClock::connect(const Layout& layout) {
       continue;
     }
     const Bytes boundary =
-        table_of(here.first, setting_.microbatch).crossing(layout.cuts[index(stage) + 1]);
+        space_.boundary(setting_, chunks_[index(here.first)].device, layout.cuts[index(stage) + 1]);
     for (int i = 0; i < here.count(); ++i) {
       for (int j = 0; j < next.count(); ++j) {
         const std::int64_t rows =
@@ -344,12 +345,13 @@ std::vector<std::int64_t> FastClock::reduced(const Layout& layout) const {
   const Sharding sharding = space_.problem().optimizer.sharding;
   for (int stage = 0; stage < layout.stages(); ++stage) {
     const Replicas replicas = replicas_of(stage);
-    if (replicas.count() < 2) continue;
+    const int holders = Space::holders(setting_, replicas.count());
+    if (holders < 2) continue;
     const std::int64_t rows = share_of_rows(setting_, 0, replicas.count());
     const LayerRange layers{layout.cuts[index(stage)], layout.cuts[index(stage) + 1]};
     const Bytes bytes = table_of(replicas.first, rows).gradients(layers);
     const std::vector<int> members = replicas.list();
-    meet(members, sum_time(link_of(members), sharding, replicas.count(), bytes), complete);
+    meet(members, sum_time(link_of(members), sharding, holders, bytes), complete);
   }
   const auto stage_of = [&](int layer) {
     const auto& cuts = layout.cuts;
@@ -364,7 +366,7 @@ std::vector<std::int64_t> FastClock::reduced(const Layout& layout) const {
     members.insert(members.end(), users.begin(), users.end());
     const CostTable& table = table_of(members.front(), setting_.microbatch);
     const Bytes bytes = tie_bytes(tie, table, space_.problem().precision);
-    const int count = static_cast<int>(members.size());
+    const int count = Space::holders(setting_, static_cast<int>(members.size()));
     meet(members, all_reduce_time(link_of(members), count, bytes), complete);
   }
   return complete;
@@ -399,12 +401,13 @@ void FastClock::collect(const Layout& layout, std::vector<Time>& updated) const 
   const Sharding sharding = space_.problem().optimizer.sharding;
   for (int stage = 0; stage < layout.stages(); ++stage) {
     const Replicas replicas = replicas_of(stage);
-    if (sharding == Sharding::none || replicas.count() < 2) continue;
+    const int holders = Space::holders(setting_, replicas.count());
+    if (sharding == Sharding::none || holders < 2) continue;
     const std::int64_t rows = share_of_rows(setting_, 0, replicas.count());
     const LayerRange layers{layout.cuts[index(stage)], layout.cuts[index(stage) + 1]};
     const Bytes bytes = table_of(replicas.first, rows).parameters(layers);
     const std::vector<int> members = replicas.list();
-    meet(members, collect_time(link_of(members), sharding, replicas.count(), bytes), updated);
+    meet(members, collect_time(link_of(members), sharding, holders, bytes), updated);
   }
 }
 
@@ -433,8 +436,8 @@ bool FastClock::may_fit(const Layout& layout, const TimedOrder& timed, int pipel
     if (setting_.device_of(stage, layout.pipeline_devices()) != pipeline_device) continue;
     const LayerRange layers{layout.cuts[index(stage)], layout.cuts[index(stage) + 1]};
     const OptimizerChoice& optimizer = space_.problem().optimizer;
-    stages.push_back(
-        memory_share(table.memory(layers, optimizer.kind), optimizer.sharding, replicas));
+    stages.push_back(memory_share(table.memory(layers, optimizer.kind), optimizer.sharding,
+                                  Space::holders(setting_, replicas)));
     recompute.push_back(timed.places_recompute ? Recompute::full : layout.recompute[index(stage)]);
     // What takes no time never shows: it ends at the instant it begins.
     computes.push_back(table.backward_input(layers) > Duration{0});

@@ -32,6 +32,7 @@ struct Judge::Case {
   Layout layout;
   Time limit;
   std::set<std::vector<Recompute>> seen;
+  bool once = false;
 };
 
 Time Judge::limit() const {
@@ -49,6 +50,12 @@ bool Judge::consider(FastClock& clock, const Setting& setting, Layout layout, Ti
   if (clock.order_for(layout.replicas) == nullptr) return true;
   Case what{clock, setting, std::move(layout), limit, {}};
   return choose_for_device(what, 0);
+}
+
+void Judge::consider_once(FastClock& clock, const Setting& setting, Layout layout) {
+  if (clock.order_for(layout.replicas) == nullptr) return;
+  Case what{clock, setting, std::move(layout), never, {}, true};
+  choose_for_device(what, 0);
 }
 
 /// Recomputation only adds time, so of the ways that may fit, only those matter that cannot
@@ -79,6 +86,7 @@ bool Judge::choose_for_device(Case& what, int pipeline_device) {
     if (!what.clock.may_fit(layout, pipeline_device)) continue;
     fitting.push_back(choice);
     complete = choose_for_device(what, pipeline_device + 1) && complete;
+    if (what.once) break;
   }
   layout.recompute = before;
   return complete;
@@ -97,7 +105,7 @@ bool Judge::simulate(Case& what) {
   const Candidate candidate = space_.evaluate("exact", space_.plan(what.setting, what.layout));
   add(candidate);
   if (!candidate.prediction || candidate.prediction->fits) return true;
-  if (!space_.allows(Recompute::full)) return true;
+  if (what.once || !space_.allows(Recompute::full)) return true;
   // The estimate was too kind: anything that recomputes more might still fit.
   bool complete = true;
   for (Recompute& choice : what.layout.recompute) {

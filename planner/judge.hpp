@@ -29,6 +29,8 @@ class Judge {
   /// rule out; the layout's own choice of recomputation is where it starts. False if it had to
   /// give up on some.
   bool consider(FastClock& clock, const Setting& setting, Layout layout, Time limit);
+  /// Simulates one such way only: on each device, the first that may fit.
+  void consider_once(FastClock& clock, const Setting& setting, Layout layout);
   void add(const Candidate& candidate);
 
   Leaderboard& board() { return board_; }

@@ -7,6 +7,7 @@
 #include <iomanip>
 #include <numeric>
 
+#include "planner/column_search.hpp"
 #include "planner/space.hpp"
 #include "planner/strategies/pipedream/pipedream_problem.hpp"
 #include "profiles/error.hpp"
@@ -112,7 +113,10 @@ std::vector<Candidate> usual_choices(const Problem& problem) {
   free.straight = false;
   const Space space(free);
   std::vector<Candidate> candidates;
+  bool wide = false;
   for (const Setting& setting : space.settings()) {
+    wide = wide || is_wide(space, setting);
+    if (is_wide(space, setting)) continue;
     const bool takes_turns = setting.replicas == ReplicaPolicy::round_robin;
     for (const Choice& choice : choices_for(space, setting)) {
       if (takes_turns && !choice.replicated) continue;
@@ -126,7 +130,11 @@ std::vector<Candidate> usual_choices(const Problem& problem) {
                                                       "per device"});
     }
   }
-  if (auto choice = pipedream_choice(free)) candidates.push_back(*std::move(choice));
+  if (wide) {
+    for (Candidate& choice : usual_columns(space)) compare(candidates, std::move(choice));
+  } else if (auto choice = pipedream_choice(free)) {
+    candidates.push_back(*std::move(choice));
+  }
   return candidates;
 }
 

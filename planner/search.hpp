@@ -83,6 +83,8 @@ struct SearchResult {
   Duration lower_bound{0};
   double gap = 0;
   bool proved_optimal = false;
+  /// Of which plans the bound speaks, where that is not all: for people. Empty: all.
+  std::string scope;
   std::int64_t candidates = 0;  ///< simulated
   std::int64_t pruned = 0;      ///< discarded by their bound
   bool interrupted = false;

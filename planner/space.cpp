@@ -1,9 +1,11 @@
 #include "planner/space.hpp"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <numeric>
 
+#include "planner/columns.hpp"
 #include "planner/plan_fault.hpp"
 #include "profiles/error.hpp"
 #include "simulator/schedules.hpp"
@@ -44,13 +46,22 @@ bool has_costs(CostBook& book, int devices, std::int64_t microbatch, int degree,
   }
 }
 
-/// The search counts with one update at the end, forwards that come back, and memory of their own.
+/// The search counts with one pipe, one update at the end, whole microbatches, passes that take
+/// turns on a device, and forwards that come back to it.
 void require_searchable(const ScheduleKind& kind) {
-  const bool plain =
-      kind.weights == WeightPolicy::flush && kind.generate != inference && kind.generate != bpipe;
-  if (plain) return;
+  constexpr std::array unknown{inference, bpipe, dualpipev, seq1f1b, zb_auto, zbv_auto};
+  const bool known = kind.weights == WeightPolicy::flush &&
+                     kind.placement != StagePlacement::bidirectional &&
+                     std::find(unknown.begin(), unknown.end(), kind.generate) == unknown.end();
+  if (known) return;
   fail_usage("the search cannot plan for ", kind.name,
              "; plan for 1f1b, change the plan's schedule, and let `stagecraft simulate` judge it");
+}
+
+/// Samples of a microbatch in all columns.
+std::int64_t whole(const Setting& setting) {
+  return setting.replicas == ReplicaPolicy::split ? setting.microbatch * setting.columns
+                                                  : setting.microbatch;
 }
 
 bool is_one_f_one_b(const ScheduleChoice& choice) {
@@ -126,7 +137,49 @@ void Space::add_settings(std::int64_t microbatch, int degree) {
   }
 }
 
+/// Whether blocks of so many groups are alike, each of one kind of device, and share the work
+/// evenly.
+bool Space::has_columns(const Setting& setting, int columns) const {
+  const bool split = setting.replicas == ReplicaPolicy::split;
+  if ((split ? setting.microbatch : setting.microbatches) % columns != 0) return false;
+  const int degree = setting.tensor_parallel;
+  if (groups(degree) < columns || !has_alike_blocks(cluster_, columns * degree)) return false;
+  const auto kind = [&](int group) {
+    return cluster_.devices[static_cast<std::size_t>(lead_of(degree, group))];
+  };
+  for (int group = 1; group < groups(degree); ++group) {
+    if (group % columns != 0 && kind(group) != kind(group - 1)) return false;
+  }
+  return true;
+}
+
+std::vector<Setting> Space::columns(const Setting& setting) const {
+  std::vector<Setting> settings;
+  const bool split = setting.replicas == ReplicaPolicy::split;
+  for (int columns = 1; columns <= groups(setting.tensor_parallel); ++columns) {
+    if (!split && columns == 1) continue;  // without replicas nothing takes turns
+    if (!has_columns(setting, columns)) continue;
+    Setting column = setting;
+    column.columns = columns;
+    if (split) {
+      column.microbatch /= columns;
+    } else {
+      column.microbatches /= columns;
+    }
+    const int deepest = most_pipeline_devices(column);
+    for (int depth = 1; depth <= deepest; ++depth) {
+      if (!may_end_at(column, depth) || !allows_stages(depth * setting.schedule.virtual_stages)) {
+        continue;
+      }
+      column.depth = depth;
+      settings.push_back(column);
+    }
+  }
+  return settings;
+}
+
 int Space::most_pipeline_devices(const Setting& setting) const {
+  if (setting.depth) return *setting.depth;
   const int per_device = std::max(setting.schedule.virtual_stages, 1);
   const int stages = std::min(layers() / std::max(problem_.min_layers_per_stage, 1),
                               problem_.max_stages.value_or(layers()));
@@ -134,7 +187,7 @@ int Space::most_pipeline_devices(const Setting& setting) const {
 }
 
 int Space::most_replicas(const Setting& setting) const {
-  if (problem_.straight) return 1;
+  if (problem_.straight || setting.depth) return 1;
   const bool split = setting.replicas == ReplicaPolicy::split;
   const std::int64_t shares = split ? setting.microbatch : setting.microbatches;
   return static_cast<int>(std::min<std::int64_t>(shares, devices(setting)));
@@ -146,7 +199,12 @@ const DeviceKind& Space::kind(const Setting& setting, int device) const {
 
 const CostTable& Space::table(const Setting& setting, int device, std::int64_t rows) const {
   const int kind = cluster_.devices[static_cast<std::size_t>(lead(setting, device))];
-  return book_->table(kind, setting.microbatch, rows, setting.tensor_parallel);
+  return book_->table(kind, whole(setting), rows, setting.tensor_parallel);
+}
+
+Bytes Space::boundary(const Setting& setting, int device, int cut) const {
+  const Bytes all = table(setting, device, whole(setting)).crossing(cut);
+  return setting.replicas == ReplicaPolicy::split ? all / setting.columns : all;
 }
 
 Link Space::message_link(const Setting& setting, int from, int to) const {
@@ -156,12 +214,19 @@ Link Space::message_link(const Setting& setting, int from, int to) const {
 
 Link Space::group_link(const Setting& setting, std::vector<int> devices) const {
   for (int& device : devices) device = lead(setting, device);
-  return stagecraft::group_link(cluster_, devices);
+  if (setting.columns == 1) return stagecraft::group_link(cluster_, devices);
+  // Blocks are alike: the links inside one are those inside all, and the links between two are
+  // those between their first devices.
+  std::vector<int> block;
+  for (int column = 0; column < setting.columns; ++column) {
+    block.push_back(lead_of(setting.tensor_parallel, column));
+  }
+  return slower(stagecraft::group_link(cluster_, block), stagecraft::group_link(cluster_, devices));
 }
 
 bool Space::may_end_at(const Setting& setting, int used_devices) const {
-  const int all = devices(setting);
-  return problem_.use_fewer_devices ? used_devices <= all : used_devices == all;
+  const int all = groups(setting.tensor_parallel), used = used_devices * setting.columns;
+  return problem_.use_fewer_devices ? used <= all : used == all;
 }
 
 bool Space::uses_enough(const Plan& plan) const {
@@ -190,7 +255,7 @@ bool Space::allows(Recompute recompute) const {
 
 bool Space::wants(const Setting& setting, const std::vector<int>& replicas) const {
   // Without replicas the two policies are the same plan; `split` is the one to name.
-  if (setting.replicas == ReplicaPolicy::split) return true;
+  if (setting.replicas == ReplicaPolicy::split || setting.columns > 1) return true;
   return std::any_of(replicas.begin(), replicas.end(), [](int count) { return count > 1; });
 }
 
@@ -212,23 +277,26 @@ ScheduleChoice Space::choice_for(const Setting& setting, const std::vector<int>&
 }
 
 Plan Space::plan(const Setting& setting, const Layout& layout) const {
+  const bool split = setting.replicas == ReplicaPolicy::split;
   Plan plan;
   plan.model = problem_.model_name;
   plan.cluster = problem_.cluster_name;
   plan.profile = problem_.profile_hash;
   plan.precision = problem_.precision;
-  plan.batch = {problem_.global_batch, setting.microbatch, setting.microbatches, problem_.sequence};
+  plan.batch = {problem_.global_batch, whole(setting),
+                setting.microbatches * (split ? 1 : setting.columns), problem_.sequence};
   plan.schedule = choice_for(setting, layout.replicas);
+  // What is said of one column's microbatches holds for those of all columns.
+  if (!split) {
+    for (int& count : plan.schedule.warm_up) count *= setting.columns;
+  }
   plan.replicas = setting.replicas;
   plan.optimizer = problem_.optimizer;
   std::vector<std::vector<std::vector<int>>> devices;
   int next = 0;
   for (const int count : layout.replicas) {
-    auto& replicas = devices.emplace_back();
-    for (int replica = 0; replica < count; ++replica) {
-      auto& peers = replicas.emplace_back(static_cast<std::size_t>(setting.tensor_parallel));
-      std::iota(peers.begin(), peers.end(), lead(setting, next++));
-    }
+    devices.push_back(place(setting, next, count));
+    next += count;
   }
   for (int stage = 0; stage < layout.stages(); ++stage) {
     const auto s = static_cast<std::size_t>(stage);
@@ -238,6 +306,22 @@ Plan Space::plan(const Setting& setting, const Layout& layout) const {
                            layout.recompute[s]});
   }
   return plan;
+}
+
+/// So many devices from `first` on, each with one replica of every column, as the replicas of a
+/// stage. Those that share microbatches are listed column by column; those that take turns, column
+/// after column in turn.
+std::vector<std::vector<int>> Space::place(const Setting& setting, int first, int count) const {
+  const bool split = setting.replicas == ReplicaPolicy::split;
+  std::vector<std::vector<int>> replicas;
+  for (int i = 0; i < count * setting.columns; ++i) {
+    const int column = split ? i / count : i % setting.columns;
+    const int replica = split ? i % count : i / setting.columns;
+    auto& peers = replicas.emplace_back(static_cast<std::size_t>(setting.tensor_parallel));
+    const int group = (first + replica) * setting.columns + column;
+    std::iota(peers.begin(), peers.end(), lead_of(setting.tensor_parallel, group));
+  }
+  return replicas;
 }
 
 std::optional<Schedule> Space::schedule(const Setting& setting,

@@ -6,6 +6,9 @@
 // and so on, so that a device's number says which link its messages take. A setting with
 // tensor-parallel degree t takes groups of t neighbours for devices, as many as the innermost links
 // join, and what a layout or a bound calls device d is the d-th group, led by its first device.
+//
+// A setting with c columns (planner/columns.hpp) takes blocks of c neighbouring groups for devices:
+// each block holds one replica of every column, and a layout describes one column.
 
 #pragma once
 
@@ -26,7 +29,11 @@ struct Setting {
   std::int64_t microbatch = 1;
   int microbatches = 1;
   ReplicaPolicy replicas = ReplicaPolicy::split;
-  int tensor_parallel = 1;                            ///< devices per replica, for all stages
+  int tensor_parallel = 1;  ///< devices per replica, for all stages
+  /// Copies of the pipeline that a layout describes; microbatch and microbatches are those of one.
+  int columns = 1;
+  /// Pipeline devices, of one replica (in each column); nothing: any, with any replicas.
+  std::optional<int> depth;
   StagePlacement placement = StagePlacement::linear;  ///< of the schedule
   bool splits_backward = false;                       ///< of the schedule
 
@@ -55,10 +62,16 @@ class Space {
   /// The problem's cluster with only the memory that may be used.
   const Cluster& cluster() const { return cluster_; }
   int layers() const { return static_cast<int>(problem_.profile.model.layers.size()); }
-  /// Groups of tensor-parallel peers.
-  int devices(const Setting& setting) const { return groups(setting.tensor_parallel); }
+  /// Settings of columns that the devices allow beside this one, which has none: every number of
+  /// columns that divides the microbatch (or the microbatches, if replicas take turns at them) and
+  /// every depth.
+  std::vector<Setting> columns(const Setting& setting) const;
+  /// Groups of tensor-parallel peers, or blocks of them.
+  int devices(const Setting& setting) const {
+    return groups(setting.tensor_parallel) / setting.columns;
+  }
   int lead(const Setting& setting, int device) const {
-    return lead_of(setting.tensor_parallel, device);
+    return lead_of(setting.tensor_parallel, device * setting.columns);
   }
   const DeviceKind& kind(const Setting& setting, int device) const;
   /// Costs of so many rows of a microbatch on the device.
@@ -66,9 +79,13 @@ class Space {
   const CostTable& whole_microbatch(const Setting& setting, int device) const {
     return table(setting, device, setting.microbatch);
   }
+  /// What one column hands on of a microbatch at a cut of layers.
+  Bytes boundary(const Setting& setting, int device, int cut) const;
   /// What messages between two devices take, and what a collective of several does.
   Link message_link(const Setting& setting, int from, int to) const;
   Link group_link(const Setting& setting, std::vector<int> devices) const;
+  /// Devices that hold the same layers as so many replicas of a column do.
+  static int holders(const Setting& setting, int replicas) { return replicas * setting.columns; }
 
   /// Pipeline devices at most.
   int most_pipeline_devices(const Setting& setting) const;
@@ -96,6 +113,8 @@ class Space {
   int groups(int degree) const;
   int lead_of(int degree, int group) const;
   void add_settings(std::int64_t microbatch, int degree);
+  bool has_columns(const Setting& setting, int columns) const;
+  std::vector<std::vector<int>> place(const Setting& setting, int first, int count) const;
   ScheduleChoice choice_for(const Setting& setting, const std::vector<int>& replicas) const;
 
   const Problem& problem_;

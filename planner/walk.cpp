@@ -323,15 +323,48 @@ Layout balanced(const Space& space, const Setting& setting, const std::vector<in
   return layout;
 }
 
+bool may_fit(FastClock& clock, const Layout& layout) {
+  for (int device = 0; device < layout.pipeline_devices(); ++device) {
+    if (!clock.may_fit(layout, device)) return false;
+  }
+  return true;
+}
+
+std::optional<Layout> made_to_fit(FastClock& clock, const Setting& setting, Layout layout) {
+  for (int device = 0; device < layout.pipeline_devices();) {
+    if (clock.may_fit(layout, device)) {
+      ++device;
+      continue;
+    }
+    // Its largest stage hands a layer on to the next one.
+    int largest = -1, layers = 1;
+    for (int stage = 0; stage + 1 < layout.stages(); ++stage) {
+      const int size = layout.cuts[index(stage) + 1] - layout.cuts[index(stage)];
+      const bool here = setting.device_of(stage, layout.pipeline_devices()) == device;
+      if (!here || size <= layers) continue;
+      largest = stage;
+      layers = size;
+    }
+    if (largest < 0) return {};
+    --layout.cuts[index(largest) + 1];
+    // Whoever takes the layer must fit, too, be it before or after this device.
+    device = std::min(device, setting.device_of(largest + 1, layout.pipeline_devices()));
+  }
+  return layout;
+}
+
 Layout improve(FastClock& clock, const Space& space, const Setting& setting, Layout layout,
                Effort& effort) {
   Time best = clock.step(layout);
+  const bool fits = may_fit(clock, layout);
   const std::int64_t steps = std::int64_t{4} * layout.stages() * setting.microbatches;
   const auto is_allowed = [&](std::size_t cut) {
     for (const std::size_t stage : {cut - 1, cut}) {
       if (!space.allows(static_cast<int>(stage), {layout.cuts[stage], layout.cuts[stage + 1]})) {
         return false;
       }
+      const int device = setting.device_of(static_cast<int>(stage), layout.pipeline_devices());
+      if (fits && !clock.may_fit(layout, device)) return false;
     }
     return true;
   };

@@ -50,8 +50,15 @@ class LoopedWalk {
   Time least_ = 0;
 };
 
+/// Whether every device's memory could suffice.
+bool may_fit(FastClock& clock, const Layout& layout);
+
+/// The layout with as few layers handed on to later stages as it takes to fit in memory; nothing if
+/// the last ones would not.
+std::optional<Layout> made_to_fit(FastClock& clock, const Setting& setting, Layout layout);
+
 /// Layouts near this one that the fast clock likes better, one cut moved at a time, until there is
-/// none.
+/// none. One that may fit in memory stays so.
 Layout improve(FastClock& clock, const Space& space, const Setting& setting, Layout layout,
                Effort& effort);
 

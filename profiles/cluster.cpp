@@ -151,6 +151,12 @@ Link link_between(const Cluster& cluster, int from, int to) {
   return {};
 }
 
+Link slower(const Link& a, const Link& b) {
+  return {.latency = std::max(a.latency, b.latency),
+          .point_to_point = std::min(a.point_to_point, b.point_to_point),
+          .collective = std::min(a.collective, b.collective)};
+}
+
 Link group_link(const Cluster& cluster, const std::vector<int>& devices) {
   // Between two devices of a sorted group lie only devices that share their common levels: the
   // neighbours along the ring meet every level that any pair of the group meets.
@@ -160,10 +166,7 @@ Link group_link(const Cluster& cluster, const std::vector<int>& devices) {
   Link slowest;
   if (ring.size() < 2) return slowest;
   for (std::size_t i = 0; i < ring.size(); ++i) {
-    const Link link = link_between(cluster, ring[i], ring[(i + 1) % ring.size()]);
-    slowest.latency = std::max(slowest.latency, link.latency);
-    slowest.point_to_point = std::min(slowest.point_to_point, link.point_to_point);
-    slowest.collective = std::min(slowest.collective, link.collective);
+    slowest = slower(slowest, link_between(cluster, ring[i], ring[(i + 1) % ring.size()]));
   }
   return slowest;
 }

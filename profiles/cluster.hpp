@@ -77,6 +77,8 @@ int device_count(const Cluster& cluster);
 const DeviceKind& kind_of(const Cluster& cluster, int device);
 /// The link from one device to another (different) one.
 Link link_between(const Cluster& cluster, int from, int to);
+/// What is slower of each: latency and bandwidths.
+Link slower(const Link& a, const Link& b);
 /// The slowest link among the devices: what a ring over them runs at.
 Link group_link(const Cluster& cluster, const std::vector<int>& devices);
 

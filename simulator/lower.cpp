@@ -45,7 +45,7 @@ Program lower(const Schedule& schedule, const LowerOptions& options) {
   lowering::add_validation(draft);
   lowering::order_communication(draft);
   lowering::add_buffers(draft);
-  lowering::place_buffers(draft);
+  if (options.places_buffers) lowering::place_buffers(draft);
   lowering::write_waits(draft);
   return std::move(draft.program);
 }

@@ -54,6 +54,7 @@ ordered_json candidate_json(const Candidate& candidate, const SearchResult& sear
   json["objective"] = objective_json(objective);
   json["lower_bound"] = objective.lower_bound;
   json["gap"] = search.gap;
+  if (!search.scope.empty()) json["scope"] = search.scope;
   json["proved_optimal"] = search.proved_optimal;
   return json;
 }
@@ -91,11 +92,13 @@ std::string alternatives_text(const std::vector<Candidate>& alternatives, Durati
 }
 
 std::string certificate_sentence(const SearchResult& search) {
+  const std::string among = search.scope.empty() ? "" : " among " + search.scope;
   if (search.proved_optimal)
-    return fmt::format("optimal: proved over {} simulated and {} discarded candidates",
-                       search.candidates, search.pruned);
-  return fmt::format("within {} of the optimum ({} simulated, {} discarded{})", percent(search.gap),
-                     search.candidates, search.pruned, search.interrupted ? ", stopped early" : "");
+    return fmt::format("optimal: proved over {} simulated and {} discarded candidates{}",
+                       search.candidates, search.pruned, among);
+  return fmt::format("within {} of the optimum ({} simulated, {} discarded{}){}",
+                     percent(search.gap), search.candidates, search.pruned,
+                     search.interrupted ? ", stopped early" : "", among);
 }
 
 std::string objective_sentence(const SearchResult& search, const Objective& objective) {

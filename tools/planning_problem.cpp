@@ -31,20 +31,27 @@ std::vector<Recompute> read_recompute_choices(const std::string& text) {
   return {read_recompute(text)};
 }
 
+/// Numbers of stages per device worth trying.
+std::vector<int> virtual_stages(const ScheduleKind& kind) {
+  switch (kind.placement) {
+    case StagePlacement::loop: return {2, 3, 4};
+    case StagePlacement::wave: return {2, 4};
+    default: return {fewest_virtual_stages(kind.placement)};
+  }
+}
+
 /// Names of schedules, each with the numbers of virtual stages worth trying where it takes several.
-std::vector<ScheduleChoice> read_schedules(const std::string& text) {
+/// Where devices are so many that pipelines get deep, those with smaller bubbles are tried, too.
+std::vector<ScheduleChoice> read_schedules(const std::string& text, int devices) {
+  constexpr int many_devices = 16;
+  if (text == "auto" && devices <= many_devices) return {{.name = "1f1b"}, {.name = "gpipe"}};
+  const std::string words =
+      text == "auto" ? "1f1b,gpipe,interleaved,zb-h1,zb-h2,interleaved-zb,zb-v" : text;
   std::vector<ScheduleChoice> choices;
-  if (text == "auto") return {{.name = "1f1b"}, {.name = "gpipe"}};
-  for (const std::string& word : read_words("--schedule", text)) {
-    const std::string name(find_schedule(word).name);
-    if (name != "gpipe" && name != "1f1b" && name != "interleaved") {
-      fail_usage("--schedule: the search covers gpipe, 1f1b and interleaved; for ", name,
-                 " see stagecraft simulate --schedule ", name, ", or name it in a plan you write");
-    }
-    if (name != "interleaved") {
-      choices.push_back({.name = name});
-    } else {
-      for (const int v : {2, 3, 4}) choices.push_back({.name = name, .virtual_stages = v});
+  for (const std::string& word : read_words("--schedule", words)) {
+    const ScheduleKind& kind = find_schedule(word);
+    for (const int v : virtual_stages(kind)) {
+      choices.push_back({.name = std::string(kind.name), .virtual_stages = v});
     }
   }
   return choices;
@@ -138,7 +145,7 @@ Problem planning_problem(const PlanningOptions& options, const LoadedProfile& lo
   problem.tensor_parallel = tensor_parallel_choices(options, loaded.profile, problem.cluster);
   problem.optimizer = {.kind = read_optimizer_kind(options.optimizer),
                        .sharding = read_sharding(options.sharding)};
-  problem.schedules = read_schedules(options.schedule);
+  problem.schedules = read_schedules(options.schedule, device_count(problem.cluster));
   problem.recompute = read_recompute_choices(options.recompute);
   problem.devices = devices.first;
   // A CLUSTER has no CPUs beside its devices.

@@ -1,6 +1,9 @@
 // The exact search: a plan, and the proof that no other plan of the space has a shorter simulated
 // step.
 //
+// Settings with too many devices to walk through are searched by columns only
+// (planner/column_search.hpp); what else they allow is bounded by its work.
+//
 //   1. Good plans first: even and balanced splits of every setting, improved cut by cut with the
 //   fast clock.
 //   2. Narrow: for each setting, the least step its bound allows, by bisection
@@ -19,8 +22,11 @@
 #include <algorithm>
 #include <memory>
 
+#include "planner/column_search.hpp"
 #include "planner/strategies.hpp"
 #include "planner/walk.hpp"
+#include "profiles/error.hpp"
+#include "profiles/units.hpp"
 #include "simulator/schedules.hpp"
 
 namespace stagecraft {
@@ -43,20 +49,24 @@ struct Branch {
   bool gave_up = false;  ///< its walk was too long; `least` will not rise any more
 };
 
-bool is_chain(const Setting& setting) {
-  const auto generate = find_schedule(setting.schedule.name).generate;
-  const bool known = generate == gpipe || generate == one_f_one_b || generate == interleaved;
-  return known && setting.schedule.virtual_stages == 1;
-}
-
 class Exact {
  public:
   Exact(const Problem& problem, const SearchControl& control)
-      : space_(problem), control_(control), judge_(space_, control) {
+      : space_(problem),
+        control_(control),
+        judge_(space_, control),
+        columns_(space_, control, judge_) {
     judge_.effort().left = effort_in_all;
     for (const Setting& setting : space_.settings()) {
       Branch& branch = branches_.emplace_back();
       branch.setting = &setting;
+      if (is_wide(space_, setting)) {
+        branch.gave_up = true;
+        branch.least = never;
+        least_of_all_ = std::min(least_of_all_, columns_.least_of_all(setting));
+        if (setting.replicas == ReplicaPolicy::split) columns_.add(setting);
+        continue;
+      }
       branch.clock = std::make_unique<FastClock>(space_, setting);
       branch.looped = std::make_unique<LoopedWalk>(space_, setting);
       branch.least = branch.looped->least();
@@ -66,6 +76,7 @@ class Exact {
 
   SearchResult search() {
     consider_usual_choices();
+    columns_.search([this] { report(); });
     for (Branch& branch : branches_) seed(branch);
     for (Branch* branch : by_bound()) narrow(*branch);
     while (Branch* branch = most_promising()) deepen(*branch);
@@ -149,6 +160,7 @@ class Exact {
   }
 
   void seed(Branch& branch) {
+    if (branch.gave_up) return;
     for (const Layout& layout : usual_layouts(space_, *branch.setting, *branch.clock)) {
       if (stops()) return;
       consider(branch, layout);
@@ -249,6 +261,7 @@ class Exact {
   Time lower_bound() const {
     Time least = never;
     for (const Branch& branch : branches_) least = std::min(least, branch.least);
+    least = std::min(least, columns_.least());
     return least;
   }
 
@@ -275,6 +288,10 @@ class Exact {
     SearchResult result;
     result.strategy = "exact";
     result.lower_bound = Duration{lower_bound()};
+    if (least_of_all_ < never) {
+      result.scope = concat("plans whose stages all have equally many replicas; with others ",
+                            format_duration(Duration{least_of_all_}), " is the least");
+    }
     result.candidates = judge_.simulated();
     result.pruned = judge_.pruned();
     result.interrupted = judge_.stopped();
@@ -289,7 +306,9 @@ class Exact {
   Space space_;
   const SearchControl& control_;
   Judge judge_;
+  ColumnSearch columns_;
   std::vector<Branch> branches_;
+  Time least_of_all_ = never;  ///< with any replicas, of settings searched by columns
   std::vector<Candidate> outside_;  ///< good plans of others that the space does not have
 };
 

@@ -1,0 +1,100 @@
+// The search among plans of equal columns: for clusters with too many devices to try every number
+// of replicas of every stage.
+//
+// A plan of columns is a pipeline of some depth, copied until the devices are used up. Every pair
+// of columns and depth, with every schedule and microbatch, is a branch of its own, and has a bound
+// that takes no time:
+//
+//   work     m W / p                  W: forward and backward of a microbatch, all layers; p
+//   devices heavy    m ceil(n / p) w          n layers take w or more, and a layer has one device
+//   fill     (p - 1)/2 (f + b)        on average, a device waits for the layers before it, and they
+//                                     for it at the end, unless weight gradients fill that time;
+//                                     f and b are the least of a layer
+//   memory   m sum(saved r) / M       what a layer saves for its backward stays while the
+//   microbatch
+//                                     is in the layers behind it, r; M is the memory that
+//                                     parameters leave (Little's law). Layers that recompute leave
+//                                     this sum and add their forward to the work: those where that
+//                                     is cheapest
+//
+// 1. Every branch whose bound is below the best plan proposes a balanced pipeline, by its bound.
+// 2. Those still below it improve theirs, cut by cut; those with one stage per device also raise
+//    their bound by bisection (planner/bounds.hpp).
+
+#pragma once
+
+#include <functional>
+#include <map>
+#include <vector>
+
+#include "planner/judge.hpp"
+
+namespace stagecraft {
+
+/// Whether one stage per device follows another, under GPipe or 1F1B: what `ChainBounds` knows.
+bool is_chain(const Setting& setting);
+
+/// Whether there are too many devices and layers to walk through all layouts of the setting.
+bool is_wide(const Space& space, const Setting& setting);
+
+/// What people choose for large clusters, each as good as it gets: data parallelism, and even
+/// splits of the layers, copied until all devices are used, with one to four samples per microbatch
+/// and replica. Those that do not fit are left out, unless nothing of their name fits.
+std::vector<Candidate> usual_columns(const Space& space);
+
+class ColumnSearch {
+ public:
+  ColumnSearch(const Space& space, const SearchControl& control, Judge& judge);
+
+  /// Columns of this setting, which outlives the search, are to be searched.
+  void add(const Setting& setting);
+  /// `report` is called now and then.
+  void search(const std::function<void()>& report);
+
+  /// No plan of a setting without columns is faster, whatever replicas its stages have: its work,
+  /// spread over all devices. r replicas of a layer occupy as many devices for as long as the
+  /// largest share takes one.
+  Time least_of_all(const Setting& setting);
+  /// No plan of columns is faster, but for those already judged.
+  Time least() const;
+  /// Branches, and those that are done.
+  std::size_t branches() const { return branches_.size(); }
+  std::size_t done() const;
+
+ private:
+  /// What layers take at least, of one column's share of a microbatch.
+  struct Work {
+    Time all = 0;
+    Time least_forward = never, least_backward = never;
+    std::vector<std::pair<Time, int>> heavy;  ///< so many layers take so much or more
+    /// Forward again, and what the layer saves times how long, cheapest recomputation first.
+    std::vector<std::pair<double, double>> kept;
+    double all_kept = 0;
+  };
+  struct Branch {
+    Setting setting;
+    Time least = 0;
+    Time step = never;  ///< of its best layout so far, by the fast clock
+    Layout layout;
+  };
+
+  const Work& work(const Setting& setting);
+  void add_memory(Work& work, const std::vector<const CostTable*>& tables) const;
+  double room(const Setting& setting) const;
+  double memory_bound(const Setting& setting, const Work& work) const;
+  Time bound(const Setting& setting);
+  bool is_open(const Branch& branch) const;
+  bool stops() const { return judge_.stopped() || judge_.is_spent(); }
+  double gap() const;
+  void propose(Branch& branch);
+  void improve(Branch& branch);
+  void narrow(Branch& branch, FastClock& clock);
+
+  const Space& space_;
+  const SearchControl& control_;
+  Judge& judge_;
+  std::map<std::tuple<int, std::int64_t, std::int64_t>, Work> works_;
+  std::vector<Branch> branches_;
+};
+
+}  // namespace stagecraft

@@ -1,0 +1,142 @@
+#include "planner/column_search.hpp"
+
+#include <functional>
+
+#include "planner/walk.hpp"
+#include "tests/catch.hpp"
+#include "tests/planner/cases.hpp"
+
+using namespace stagecraft;
+using namespace stagecraft::tests;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Microbatches of four samples, so that there are columns; several kinds of schedule.
+Problem problem_with_columns(std::uint32_t seed) {
+  Random random(seed);
+  Problem problem = random_problem(seed, {.layers = 5, .devices = 4});
+  for (ProfileEntry& entry : problem.profile.entries) entry.setting.microbatch = 4;
+  const int microbatches = random.between(1, 4);
+  problem.global_batch = std::int64_t{4} * microbatches;
+  problem.microbatches = {4};
+  problem.straight = false;
+  const std::vector<ScheduleChoice> schedules{{.name = "1f1b"},
+                                              {.name = "gpipe"},
+                                              {.name = "interleaved", .virtual_stages = 2},
+                                              {.name = "zb-h1"},
+                                              {.name = "zb-h2"},
+                                              {.name = "zb-v", .virtual_stages = 2},
+                                              {.name = "hanayo", .virtual_stages = 2},
+                                              {.name = "dapple-pb"},
+                                              {.name = "interleaved-zb", .virtual_stages = 2}};
+  problem.schedules = {schedules[static_cast<std::size_t>(random.between(0, 8))]};
+  return problem;
+}
+
+/// Every layout of one replica per device, with every choice of recomputation.
+template <class Visit>
+void for_each_layout(const Space& space, const Setting& setting, const Visit& visit) {
+  const int stages = *setting.depth * setting.schedule.virtual_stages;
+  Layout layout;
+  layout.replicas.assign(static_cast<std::size_t>(*setting.depth), 1);
+  const std::function<void()> extend = [&] {
+    const int stage = static_cast<int>(layout.recompute.size());
+    const int first = stage == 0 ? 0 : layout.cuts.back();
+    if (stage == stages) return visit(layout);
+    if (stage == 0) layout.cuts = {0};
+    for (int end = stage + 1 == stages ? space.layers() : first + 1; end <= space.layers(); ++end) {
+      if (!space.allows(stage, {first, end})) continue;
+      for (const Recompute recompute : space.problem().recompute) {
+        layout.cuts.push_back(end);
+        layout.recompute.push_back(recompute);
+        extend();
+        layout.recompute.pop_back();
+        layout.cuts.pop_back();
+      }
+    }
+  };
+  extend();
+}
+
+}  // namespace
+
+TEST_CASE("no plan of columns is faster than the search among them says", "[columns]") {
+  int columns = 0, found = 0, tight = 0;
+  for (std::uint32_t seed = 0; seed < 150; ++seed) {
+    INFO("seed " << seed);
+    const Problem problem = problem_with_columns(seed);
+    const Space space(problem);
+    const SearchControl control;
+    Judge judge(space, control);
+    judge.effort().left = 100'000'000;
+    ColumnSearch search(space, control, judge);
+    Time least_of_all = never, best = never;
+    for (const Setting& base : space.settings()) {
+      if (base.replicas != ReplicaPolicy::split) continue;
+      search.add(base);
+      least_of_all = std::min(least_of_all, search.least_of_all(base));
+      for (const Setting& setting : space.columns(base)) {
+        columns += setting.columns > 1 ? 1 : 0;
+        FastClock clock(space, setting);
+        for_each_layout(space, setting, [&](const Layout& layout) {
+          const Candidate candidate = space.evaluate("all", space.plan(setting, layout));
+          if (!candidate.prediction) return;
+          const Time step = candidate.prediction->step.count();
+          CHECK(clock.step(layout) <= step);
+          if (!candidate.prediction->fits) return;
+          CHECK(may_fit(clock, layout));
+          best = std::min(best, step);
+        });
+      }
+    }
+    search.search([] {});
+    const auto answer = judge.board().best();
+    if (answer) {
+      ++found;
+      CHECK(answer->count() >= best);
+      tight += answer->count() == best ? 1 : 0;
+    }
+    CHECK(std::min(search.least(), answer ? answer->count() : never) <= best);
+    CHECK(least_of_all <= best);
+  }
+  CHECK(columns > 100);
+  CHECK(found > 60);
+  CHECK(tight > found / 2);
+}
+
+TEST_CASE("for equal layers the bound of columns is the work of a device", "[columns]") {
+  Problem problem = problem_of(profile_of(std::vector<LayerCost>(4, layer_cost(10ns, 20ns)), 4),
+                               cluster_of({{8, {}}}), 32, {4}, {"zb-h1"});
+  const Space space(problem);
+  const SearchControl control;
+  Judge judge(space, control);
+  ColumnSearch search(space, control, judge);
+  search.add(space.settings().front());
+  // Two devices with two layers each, in four columns: 8 microbatches of a quarter of the samples.
+  CHECK(search.least_of_all(space.settings().front()) == 8 * 4 * 30 / 8);
+  CHECK(search.least() >= 8 * 4 * 30 / 8);
+  CHECK(search.branches() > 4);
+}
+
+TEST_CASE("a layout is made to fit by handing layers on", "[columns]") {
+  LayerCost cost = layer_cost(1ms, 2ms);
+  cost.saved = 1000;
+  Problem problem =
+      problem_of(profile_of(std::vector<LayerCost>(6, cost)), cluster_of({{2, {}}}, 4500), 4, {1});
+  problem.straight = true;
+  const Space space(problem);
+  const Setting setting = space.columns(space.settings().front()).back();
+  REQUIRE(*setting.depth == 2);
+  FastClock clock(space, setting);
+  const Layout even{{1, 1}, {0, 3, 6}, {Recompute::none, Recompute::none}};
+  CHECK_FALSE(may_fit(clock, even));
+  // Device 0 holds two microbatches, device 1 one.
+  const auto fitting = made_to_fit(clock, setting, even);
+  REQUIRE(fitting);
+  CHECK(fitting->cuts == std::vector<int>{0, 2, 6});
+  problem.cluster.kinds.front().memory = 3500;
+  const Space smaller(problem);
+  FastClock other(smaller, setting);
+  CHECK_FALSE(made_to_fit(other, setting, even));
+}
