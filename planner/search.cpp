@@ -10,6 +10,7 @@
 #include "planner/column_search.hpp"
 #include "planner/space.hpp"
 #include "planner/strategies/pipedream/pipedream_problem.hpp"
+#include "planner/walk.hpp"
 #include "profiles/error.hpp"
 #include "simulator/schedules.hpp"
 
@@ -19,15 +20,6 @@ namespace {
 
 std::size_t index(int i) {
   return static_cast<std::size_t>(i);
-}
-
-/// The layers in `parts` of equal count; what is left over goes to the first ones.
-std::vector<int> even_cuts(int layers, int parts) {
-  std::vector<int> cuts{0};
-  for (int part = 0; part < parts; ++part) {
-    cuts.push_back(cuts.back() + layers / parts + (part < layers % parts ? 1 : 0));
-  }
-  return cuts;
 }
 
 /// Cuts where the parameters before them come closest to equal shares.

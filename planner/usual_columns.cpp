@@ -18,14 +18,6 @@ struct Choice {
   bool fits = false;
 };
 
-std::vector<int> even_cuts(int layers, int parts) {
-  std::vector<int> cuts{0};
-  for (int part = 0; part < parts; ++part) {
-    cuts.push_back(cuts.back() + layers / parts + (part < layers % parts ? 1 : 0));
-  }
-  return cuts;
-}
-
 /// Everything recomputes, if nothing fits otherwise.
 Choice choose(const Space& space, const Setting& setting) {
   const auto depth = static_cast<std::size_t>(*setting.depth);

@@ -297,6 +297,14 @@ void LoopedWalk::choose_cuts(Path& path) const {
 // --- Good layouts to start from
 // -------------------------------------------------------------------
 
+std::vector<int> even_cuts(int layers, int parts) {
+  std::vector<int> cuts{0};
+  for (int part = 0; part < parts; ++part) {
+    cuts.push_back(cuts.back() + layers / parts + (part < layers % parts ? 1 : 0));
+  }
+  return cuts;
+}
+
 Layout balanced(const Space& space, const Setting& setting, const std::vector<int>& replicas) {
   const CostTable& table = space.whole_microbatch(setting, 0);
   const auto time_before = [&](int layer) {

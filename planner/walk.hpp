@@ -62,6 +62,9 @@ std::optional<Layout> made_to_fit(FastClock& clock, const Setting& setting, Layo
 Layout improve(FastClock& clock, const Space& space, const Setting& setting, Layout layout,
                Effort& effort);
 
+/// The layers in `parts` of equal count; what is left over goes to the first ones.
+std::vector<int> even_cuts(int layers, int parts);
+
 /// So many stages on so many devices each, with equal time.
 Layout balanced(const Space& space, const Setting& setting, const std::vector<int>& replicas);
 
