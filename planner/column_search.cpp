@@ -1,6 +1,7 @@
 #include "planner/column_search.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -93,6 +94,11 @@ const ColumnSearch::Work& ColumnSearch::work(const Setting& setting) {
       least = std::min(least, forward + backward);
       work.least_forward = std::min(work.least_forward, forward);
       work.least_backward = std::min(work.least_backward, backward);
+      if (forward + backward > 0) {
+        work.forward_share =
+            std::min(work.forward_share,
+                     static_cast<double>(forward) / static_cast<double>(forward + backward));
+      }
     }
     layers.push_back(least);
     work.all += least;
@@ -145,6 +151,14 @@ double ColumnSearch::memory_bound(const Setting& setting, const Work& work) cons
   return busy;
 }
 
+/// With one stage per device, in line.
+double ColumnSearch::taper_bound(const Setting& setting, const Work& work) {
+  const double fill = setting.splits_backward ? work.forward_share : 1;
+  const double microbatches = setting.microbatches, all = static_cast<double>(work.all);
+  if (fill <= 0) return microbatches * all / *setting.depth;
+  return fill * all / (1 - std::pow(1 - fill / microbatches, *setting.depth));
+}
+
 Time ColumnSearch::bound(const Setting& setting) {
   const Work& work = this->work(setting);
   const Time depth = *setting.depth, microbatches = setting.microbatches;
@@ -158,7 +172,11 @@ Time ColumnSearch::bound(const Setting& setting) {
   }
   // Rounding of the sums must not lift the bound.
   constexpr double safe = 1 - 1e-9;
-  return std::max(least, static_cast<Time>(safe * memory_bound(setting, work)));
+  double more = memory_bound(setting, work);
+  if (setting.placement == StagePlacement::linear) {
+    more = std::max(more, taper_bound(setting, work));
+  }
+  return std::max(least, static_cast<Time>(safe * more));
 }
 
 Time ColumnSearch::least_of_all(const Setting& setting) {

@@ -10,6 +10,11 @@
 //   fill     (p - 1)/2 (f + b)        on average, a device waits for the layers before it, and they
 //                                     for it at the end, unless weight gradients fill that time;
 //                                     f and b are the least of a layer
+//   taper    w W / (1 - (1 - w/m)^p)  with one stage per device, stages had best get smaller along
+//                                     the pipeline: stage d is within T if w (u_0 + … + u_d-1) + m
+//                                     u_d is, of which the best has equality everywhere. A stage
+//                                     fills for the part w of its pass: 1, or the share of the
+//                                     forward if weight gradients fill the drain
 //   memory   m sum(saved r) / M       what a layer saves for its backward stays while the
 //   microbatch
 //                                     is in the layers behind it, r; M is the memory that
@@ -66,6 +71,7 @@ class ColumnSearch {
   struct Work {
     Time all = 0;
     Time least_forward = never, least_backward = never;
+    double forward_share = 1;                 ///< of forward and backward, at the least
     std::vector<std::pair<Time, int>> heavy;  ///< so many layers take so much or more
     /// Forward again, and what the layer saves times how long, cheapest recomputation first.
     std::vector<std::pair<double, double>> kept;
@@ -80,6 +86,7 @@ class ColumnSearch {
 
   const Work& work(const Setting& setting);
   void add_memory(Work& work, const std::vector<const CostTable*>& tables) const;
+  static double taper_bound(const Setting& setting, const Work& work);
   double room(const Setting& setting) const;
   double memory_bound(const Setting& setting, const Work& work) const;
   Time bound(const Setting& setting);
