@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "planner/columns.hpp"
+#include "planner/foreign_stage.hpp"
 #include "planner/plan_fault.hpp"
 #include "profiles/error.hpp"
 #include "simulator/schedules.hpp"
@@ -268,11 +269,7 @@ ScheduleChoice Space::choice_for(const Setting& setting, const std::vector<int>&
       setting.replicas == ReplicaPolicy::round_robin &&
       std::any_of(replicas.begin(), replicas.end(), [](int r) { return r > 1; });
   if (!takes_turns || !choice.warm_up.empty() || !is_one_f_one_b(choice)) return choice;
-  int devices = std::accumulate(replicas.begin(), replicas.end(), 0);
-  for (const int count : replicas) {
-    choice.warm_up.push_back(std::min(devices, setting.microbatches));
-    devices -= count;
-  }
+  choice.warm_up = round_robin_warm_up(replicas, setting.microbatches);
   return choice;
 }
 

@@ -1,7 +1,6 @@
 #include "planner/strategies/compatibility.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 #include "planner/leaderboard.hpp"
 #include "planner/space.hpp"
@@ -10,17 +9,6 @@
 namespace stagecraft {
 
 namespace {
-
-/// Layers stage by stage; inside a stage as the model has them. Empty for the model's own order.
-std::vector<int> order_of(const std::vector<ForeignStage>& stages) {
-  std::vector<int> order;
-  for (const ForeignStage& stage : stages) {
-    const auto first = order.insert(order.end(), stage.layers.begin(), stage.layers.end());
-    std::sort(first, order.end());
-  }
-  if (std::is_sorted(order.begin(), order.end())) order.clear();
-  return order;
-}
 
 Layout layout_of(const std::vector<ForeignStage>& stages) {
   Layout layout;
@@ -31,25 +19,6 @@ Layout layout_of(const std::vector<ForeignStage>& stages) {
     layout.recompute.push_back(stage.recompute);
   }
   return layout;
-}
-
-/// Replica r of a stage has the devices [r t, (r + 1) t) of the stage's list.
-void place(Plan& plan, const std::vector<ForeignStage>& stages) {
-  int next = 0;
-  for (std::size_t s = 0; s < stages.size(); ++s) {
-    const ForeignStage& stage = stages[s];
-    std::vector<int> devices = stage.devices;
-    if (devices.empty()) {
-      devices.resize(static_cast<std::size_t>(stage.replicas * stage.tensor_parallel));
-      std::iota(devices.begin(), devices.end(), next);
-      next += static_cast<int>(devices.size());
-    }
-    plan.stages[s].devices.clear();
-    for (int replica = 0; replica < stage.replicas; ++replica) {
-      const auto first = devices.begin() + replica * stage.tensor_parallel;
-      plan.stages[s].devices.emplace_back(first, first + stage.tensor_parallel);
-    }
-  }
 }
 
 bool is_preferred(const Candidate& a, const Candidate& b) {
@@ -67,7 +36,7 @@ Candidate adopt(const Problem& problem, std::string_view name,
                  .prediction = {},
                  .objective = {},
                  .rejected = "the schedules asked for need several stages per device"};
-  const std::vector<int> order = order_of(stages);
+  const std::vector<int> order = layer_order(stages);
   Problem ordered = problem;
   if (!order.empty()) ordered.profile = reordered(problem.profile, order);
   ordered.tensor_parallel.resize(1);  // the stages bring their own degrees
@@ -77,8 +46,7 @@ Candidate adopt(const Problem& problem, std::string_view name,
   for (const Setting& setting : space.settings()) {
     if (setting.schedule.virtual_stages != 1 || !space.wants(setting, layout.replicas)) continue;
     Plan plan = space.plan(setting, layout);
-    plan.order = order;
-    place(plan, stages);
+    set_stages(plan, stages);
     const Candidate candidate = space.evaluate(std::string(name), plan);
     if (first || is_preferred(candidate, best)) best = candidate;
     first = false;

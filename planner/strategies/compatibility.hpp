@@ -9,20 +9,10 @@
 #include <string_view>
 #include <vector>
 
+#include "planner/foreign_stage.hpp"
 #include "planner/search.hpp"
 
 namespace stagecraft {
-
-/// A stage as other planners give it.
-struct ForeignStage {
-  std::vector<int>
-      layers;  ///< indices into the model's layers; all stages before hold their inputs
-  int replicas = 1;
-  int tensor_parallel = 1;
-  Recompute recompute = Recompute::none;
-  /// Cluster devices, replica by replica; empty: the next ones in order.
-  std::vector<int> devices;
-};
 
 /// The stages as a candidate: layers ordered stage by stage, each stage on its devices, under the
 /// best of the problem's schedules, microbatch sizes and replica policies. Where no setting can run

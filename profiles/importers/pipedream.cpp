@@ -69,11 +69,6 @@ Graph without_unread_items(const Graph& graph) {
   });
 }
 
-/// "node7.Conv2d": unique by its first part, readable by its second.
-std::string layer_name(const Node& node) {
-  return node.name + "." + trim(node.description.substr(0, node.description.find('(')));
-}
-
 LayerCost cost_of(const Node& node) {
   LayerCost cost;
   const bool has_weights = node.parameters > 0;
@@ -100,7 +95,7 @@ Model model_of(const Graph& graph, const std::string& file) {
   Model model;
   model.name = model_name(file);
   for (const Node& node : graph.nodes) {
-    model.layers.push_back({.name = layer_name(node),
+    model.layers.push_back({.name = pipedream_layer_name(node),
                             .kind = LayerKind::opaque,
                             .parameters = node.parameters / element,
                             .output_elements = node.activation / element});

@@ -95,6 +95,24 @@ void read_figures(PipedreamNode& node, const Line& line, const Piece& figures) {
   }
 }
 
+/// "stage_id=3".
+int read_stage(const Line& line, const Piece& piece) {
+  constexpr std::string_view key = "stage_id=";
+  constexpr int most = 100'000;
+  const std::string_view text = piece.text;
+  const std::string_view digits = text.starts_with(key) ? text.substr(key.size()) : "";
+  int stage = digits.empty() ? most + 1 : 0;
+  for (const char c : digits) {
+    const bool is_digit = c >= '0' && c <= '9';
+    stage = is_digit && stage <= most ? 10 * stage + (c - '0') : most + 1;
+  }
+  if (stage > most) {
+    line.fail(piece.column, concat("expected stage_id=… with a number from 0 to ", most,
+                                   ", found \"", text, "\""));
+  }
+  return stage;
+}
+
 /// An edge whose ends are looked up once all nodes are known.
 struct NamedEdge {
   Line line;
@@ -141,9 +159,7 @@ class Reader {
     PipedreamNode node{.name = pieces[0].text, .description = pieces[1].text, .line = line.number};
     if (node.name.empty()) line.fail(1, "the node has no name");
     read_figures(node, line, pieces[2]);
-    const bool is_stage = pieces.size() == 3 || pieces[3].text.starts_with("stage_id=");
-    if (!is_stage)
-      line.fail(pieces[3].column, concat("expected stage_id=…, found \"", pieces[3].text, "\""));
+    if (pieces.size() == 4) node.stage = read_stage(line, pieces[3]);
     const auto [entry, added] = index_.emplace(node.name, static_cast<int>(graph_.nodes.size()));
     if (!added) {
       const int first = graph_.nodes[static_cast<std::size_t>(entry->second)].line;
@@ -169,6 +185,10 @@ class Reader {
 
 PipedreamGraph read_pipedream_graph(std::string_view content, const std::string& file) {
   return Reader(file).read(content);
+}
+
+std::string pipedream_layer_name(const PipedreamNode& node) {
+  return node.name + "." + trim(node.description.substr(0, node.description.find('(')));
 }
 
 }  // namespace stagecraft

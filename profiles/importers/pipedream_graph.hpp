@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,7 @@ struct PipedreamNode {
   Duration backward{0};
   Bytes activation = 0;
   Bytes parameters = 0;
+  std::optional<int> stage;  ///< `stage_id`, where the file is one that PipeDream's optimizer wrote
   int line = 0;
 };
 
@@ -29,5 +31,9 @@ struct PipedreamGraph {
 
 /// Throws Error (input) with the place of a line that cannot be understood.
 PipedreamGraph read_pipedream_graph(std::string_view content, const std::string& file);
+
+/// What the imported profile calls the node's layer, "node7.Conv2d": unique by its first part,
+/// readable by its second.
+std::string pipedream_layer_name(const PipedreamNode& node);
 
 }  // namespace stagecraft

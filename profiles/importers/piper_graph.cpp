@@ -120,7 +120,7 @@ PiperGraph read_piper_graph(std::string_view content, const std::string& file) {
   }
   names = distinct(std::move(names));
   for (std::size_t n = 0; n < nodes.size(); ++n) {
-    graph.nodes.push_back({.name = names[n], .choices = {}});
+    graph.nodes.push_back({.id = nodes[n]["id"].integer(), .name = names[n], .choices = {}});
     read_choices(graph.nodes.back(), nodes[n]["TMPCs"], numbers);
   }
   read_edges(graph, json["edges"], numbers);

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
@@ -26,6 +27,7 @@ struct PiperChoice {
 };
 
 struct PiperNode {
+  std::int64_t id = 0;                              ///< in the file; distinct
   std::string name;                                 ///< distinct
   std::map<int, std::vector<PiperChoice>> choices;  ///< one or two, by tensor-parallel degree
   bool operator==(const PiperNode&) const = default;

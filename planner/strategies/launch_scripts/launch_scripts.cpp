@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <regex>
 
+#include "planner/layer_names.hpp"
 #include "planner/strategies.hpp"
 #include "planner/strategies/launch_scripts/grid.hpp"
 #include "planner/strategies/launch_scripts/partition.hpp"
@@ -69,18 +70,6 @@ bool matches(const Layer& layer, const std::regex& pattern) {
 
 // --- Megatron-LM ---
 
-/// The transformer layers, which Megatron-LM counts; what is before and after stays with the first
-/// and the last of them.
-LayerRange counted_layers(const Model& model) {
-  const auto is_counted = [](const Layer& layer) {
-    return layer.kind != LayerKind::embedding && layer.kind != LayerKind::head;
-  };
-  const auto first = std::find_if(model.layers.begin(), model.layers.end(), is_counted);
-  const auto last = std::find_if(model.layers.rbegin(), model.layers.rend(), is_counted);
-  return {static_cast<int>(first - model.layers.begin()),
-          static_cast<int>(model.layers.rend() - last)};
-}
-
 /// The settings of the flags worth trying: even, with embedding or loss as a layer, and the first
 /// or last stage a few layers shorter or longer than the others.
 std::vector<MegatronSplit> megatron_splits(int layers, int stages) {
@@ -102,7 +91,7 @@ std::vector<MegatronSplit> megatron_splits(int layers, int stages) {
 }
 
 std::vector<std::vector<int>> megatron_cuts(const Model& model, int stages) {
-  const LayerRange counted = counted_layers(model);
+  const LayerRange counted = transformer_layers(model);
   std::vector<std::vector<int>> all;
   for (const MegatronSplit& split : megatron_splits(counted.size(), stages)) {
     const auto counts = megatron_layers(counted.size(), stages, split);

@@ -27,6 +27,7 @@ struct MegatronSplit {
   bool account_for_loss = false;       ///< the head and the loss as one of the last
   std::optional<int> first;            ///< layers of the first stage, said by hand
   std::optional<int> last;
+  bool operator==(const MegatronSplit&) const = default;
 };
 
 /// Transformer layers per stage, or nothing where Megatron-LM refuses because they do not divide.

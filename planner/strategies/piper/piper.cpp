@@ -12,6 +12,7 @@
 #include "planner/strategies/compatibility.hpp"
 #include "planner/strategies/own_figures.hpp"
 #include "planner/strategies/piper/piper_split.hpp"
+#include "planner/strategies/piper/piper_stages.hpp"
 #include "profiles/error.hpp"
 #include "profiles/importers.hpp"
 #include "profiles/importers/piper_graph.hpp"
@@ -53,34 +54,11 @@ void drop_unwanted_degrees(PiperGraph& graph, const Problem& problem) {
   }
 }
 
-/// The file's graph, its nodes numbered as the profile's layers.
+/// The file's own graph, with the degrees that are asked for.
 PiperGraph graph_of_file(const Problem& problem) {
-  PiperGraph graph = read_piper_graph(problem.source.content, problem.source.path);
-  const std::vector<int> order = piper_layer_order(graph, problem.source.path);
-  std::vector<int> place(order.size());
-  for (std::size_t i = 0; i < order.size(); ++i) place[at(order[i])] = static_cast<int>(i);
-  const auto moved = [&](const std::map<int, double>& bytes) {
-    std::map<int, double> result;
-    for (const auto& [node, value] : bytes) result[place[at(node)]] = value;
-    return result;
-  };
-  PiperGraph result = graph;
-  for (std::size_t n = 0; n < order.size(); ++n) {
-    PiperNode& node = result.nodes[at(place[n])];
-    node = graph.nodes[n];
-    for (auto& [degree, choices] : node.choices) {
-      for (PiperChoice& choice : choices) {
-        choice.sync_in = moved(choice.sync_in);
-        choice.sync_out = moved(choice.sync_out);
-      }
-    }
-  }
-  for (PiperEdge& edge : result.edges) {
-    edge.from = place[at(edge.from)];
-    edge.to = place[at(edge.to)];
-  }
-  drop_unwanted_degrees(result, problem);
-  return result;
+  PiperGraph graph = piper_graph_of_layers(problem.source.content, problem.source.path);
+  drop_unwanted_degrees(graph, problem);
+  return graph;
 }
 
 std::vector<PiperChoice> choices_of(const LayerCost& cost, bool may_recompute) {
@@ -150,27 +128,6 @@ SearchResult infeasible(const PiperGraph& graph) {
   return result;
 }
 
-/// Our stages recompute as a whole; one does where Piper has any node of it do so.
-std::vector<ForeignStage> stages_of(const PiperGraph& graph, const PiperSplit& split) {
-  std::vector<ForeignStage> stages;
-  for (const PiperStage& stage : split.stages) {
-    ForeignStage& foreign = stages.emplace_back();
-    foreign.layers = stage.nodes;
-    foreign.replicas = stage.data_parallel;
-    foreign.tensor_parallel = stage.tensor_parallel;
-    for (std::size_t i = 0; i < stage.nodes.size(); ++i) {
-      const PiperNode& node = graph.nodes[at(stage.nodes[i])];
-      const auto& choices = node.choices.at(stage.tensor_parallel);
-      const PiperChoice& taken = choices[at(stage.choices[i])];
-      const bool is_slower = std::any_of(choices.begin(), choices.end(), [&](const auto& other) {
-        return other.time < taken.time;
-      });
-      if (is_slower) foreign.recompute = Recompute::full;
-    }
-  }
-  return stages;
-}
-
 }  // namespace
 
 SearchResult search_piper(const Problem& problem, const SearchControl& control) {
@@ -179,7 +136,7 @@ SearchResult search_piper(const Problem& problem, const SearchControl& control) 
   set_devices(graph, problem);
   const std::optional<PiperSplit> split = split_by_piper(graph, most_downsets, control.stop);
   if (!split) return infeasible(graph);
-  SearchResult result = foreign_result(problem, "piper", stages_of(graph, *split),
+  SearchResult result = foreign_result(problem, "piper", piper_stages(graph, split->stages),
                                        {.name = "time per microbatch",
                                         .value = split->time,
                                         .unit = "s",
