@@ -1,0 +1,28 @@
+// The flags of a launch line, whichever of three ways it is written in, with their places.
+
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "profiles/error.hpp"
+
+namespace stagecraft {
+
+/// `--num-layers 32`, `--num-layers=32`; `num_layers: 32`; `"num_layers": 32`.
+struct FlagWord {
+  std::string name;                  ///< "num-layers"
+  std::optional<std::string> value;  ///< none for a switch that is on
+  SourcePlace place;
+};
+
+/// The flags in the file's order. JSON if it starts with a brace, YAML if it has a line `NAME: …`
+/// before any word that starts with two hyphens stands alone, else the words of a shell: quotes,
+/// comments and continued lines are understood, everything that is no flag or its value is passed
+/// over. JSON and YAML may put the flags into members of their own. Throws Error (input) for JSON
+/// or quotes that do not end.
+std::vector<FlagWord> read_flag_words(std::string_view content, const std::string& file);
+
+}  // namespace stagecraft

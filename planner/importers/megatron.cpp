@@ -1,0 +1,176 @@
+// Megatron-LM (Narayanan et al., SC 2021; NVIDIA/Megatron-LM, `megatron/training/arguments.py` and
+// `core/transformer/transformer_block.py`), from its launch flags.
+//
+//   --num-layers 32 --pipeline-model-parallel-size 4 --num-virtual-stages-per-pipeline-rank 2
+//   --tensor-model-parallel-size 2 --micro-batch-size 1 --global-batch-size 64 --bf16
+//
+// Embeddings stand with the first stage, final norm, head and loss with the last, unless a layout
+// says otherwise. Ranks count tensor-parallel peers fastest, pipeline stages slowest; what devices
+// are left over are replicas, each with its own micro-batches: one microbatch of ours is one
+// micro-batch on every replica. Full recomputation is ours where it keeps only a stage's input:
+// method "uniform" with at least as many layers as a stage has.
+
+#include <algorithm>
+
+#include "planner/importers.hpp"
+#include "planner/importers/common.hpp"
+#include "planner/importers/megatron_layout.hpp"
+#include "planner/layer_names.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+std::optional<Precision> precision_of(const MegatronFlags& flags) {
+  if (flags.bf16 && flags.fp16) fail("Megatron-LM refuses --fp16 and --bf16 at once");
+  if (flags.bf16) return Precision::bfloat16;
+  if (flags.fp16) return Precision::float16;
+  return {};
+}
+
+/// As the flags say, or torchrun, or all there are.
+int ranks_in(const MegatronFlags& flags, const Cluster& cluster) {
+  if (flags.world) return *flags.world;
+  if (!flags.processes) return device_count(cluster);
+  const std::int64_t ranks = std::int64_t{*flags.processes} * flags.nodes.value_or(1);
+  return static_cast<int>(std::min<std::int64_t>(ranks, most_devices));
+}
+
+std::optional<OptimizerKind> optimizer_of(const MegatronFlags& flags) {
+  if (flags.optimizer.empty()) return {};
+  if (flags.optimizer == "adam") return OptimizerKind::adamw;
+  if (flags.optimizer == "sgd") return OptimizerKind::sgd;
+  fail("--optimizer ", flags.optimizer, ": plans have adam and sgd");
+}
+
+int layers_of(const MegatronFlags& flags, const Model& model) {
+  const LayerRange blocks = transformer_layers(model);
+  if (blocks.size() < 1) fail("the model \"", model.name, "\" has no transformer layers");
+  if (flags.layers.value_or(blocks.size()) != blocks.size()) {
+    fail("--num-layers is ", *flags.layers, ", but the model \"", model.name, "\" has ",
+         blocks.size(), " transformer layers");
+  }
+  return blocks.size();
+}
+
+/// Whether every stage keeps its input only.
+Recompute recompute_of(const MegatronFlags& flags, const std::vector<MegatronStage>& stages) {
+  if (flags.recompute.empty()) return Recompute::none;
+  if (flags.recompute != "full") {
+    fail("--recompute-granularity ", flags.recompute,
+         ": plans recompute a stage as a whole (full), or not at all");
+  }
+  int most = 0;
+  for (const MegatronStage& stage : stages) most = std::max(most, stage.layers);
+  if (flags.recompute_method == "uniform" && flags.recompute_layers.value_or(1) >= most) {
+    return Recompute::full;
+  }
+  fail(
+      "plans keep only the input of a stage that recomputes: --recompute-method uniform with "
+      "--recompute-num-layers ",
+      most, " or more, the most layers of a stage; found ",
+      flags.recompute_method.empty() ? "no method" : flags.recompute_method, " with ",
+      flags.recompute_layers.value_or(1));
+}
+
+std::vector<int> layers_in(const MegatronStage& stage, const Model& model, int first_block) {
+  const LayerRange blocks = transformer_layers(model);
+  const int first = stage.embedding ? 0 : first_block;
+  const int end = stage.loss ? static_cast<int>(model.layers.size()) : first_block + stage.layers;
+  // A standalone embedding ends where the blocks begin.
+  return layers_between(std::min(first, blocks.end), end);
+}
+
+std::vector<ForeignStage> place(const std::vector<MegatronStage>& stages, const Model& model,
+                                const Degrees& degrees, Recompute recompute) {
+  std::vector<ForeignStage> placed;
+  int block = transformer_layers(model).first;
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    const int rank = static_cast<int>(s) % degrees.pipeline;
+    placed.push_back({.layers = layers_in(stages[s], model, block),
+                      .replicas = degrees.data,
+                      .tensor_parallel = degrees.tensor,
+                      .recompute = recompute,
+                      .devices = ranks_of(degrees, rank)});
+    block += stages[s].layers;
+    if (!placed.back().layers.empty()) continue;
+    fail_with_help(ErrorKind::input,
+                   concat("stage ", s, " (pipeline rank ", rank, ", virtual stage ",
+                          static_cast<int>(s) / degrees.pipeline,
+                          ") has no layers; stages of plans have at least one"),
+                   {"give it a layer; Megatron-LM only passes tensors through it"});
+  }
+  return placed;
+}
+
+/// A micro-batch on each of the replicas is one microbatch.
+void set_batch(Plan& plan, const PlanQuestion& question, const MegatronFlags& flags, int replicas) {
+  const PlanOptions& options = question.options;
+  std::optional<std::int64_t> microbatch = options.microbatch;
+  if (flags.microbatch) {
+    if (microbatch) fail_usage("the file has --micro-batch-size already; leave --microbatch away");
+    microbatch = *flags.microbatch * replicas;
+  }
+  if (!microbatch) fail("--micro-batch-size is missing");
+  std::optional<std::int64_t> global =
+      said_once(flags.global_batch, "--global-batch-size", options.batch, "--batch");
+  if (!global) global = microbatch;  // as Megatron-LM does
+  if (*global % *microbatch != 0) {
+    fail("Megatron-LM refuses: the global batch size ", *global,
+         " is not divisible by micro-batch size times replicas, ", *microbatch / replicas, " x ",
+         replicas);
+  }
+  plan.batch = batch_of(question, global, microbatch);
+}
+
+PlanQuestion with_flags(PlanQuestion question, const MegatronFlags& flags) {
+  PlanOptions& options = question.options;
+  const std::optional<Sharding> sharding =
+      flags.shards_optimizer ? std::optional(Sharding::zero1) : std::nullopt;
+  options.precision =
+      said_once(precision_of(flags), "a precision", options.precision, "--precision");
+  options.optimizer =
+      said_once(optimizer_of(flags), "--optimizer", options.optimizer, "--optimizer");
+  options.sharding =
+      said_once(sharding, "--use-distributed-optimizer", options.sharding, "--sharding");
+  options.sequence = said_once(flags.sequence, "--seq-length", options.sequence, "--sequence");
+  // Without a flag Megatron-LM computes in fp32.
+  if (!options.precision) options.precision = Precision::float32;
+  if (!options.schedule.empty())
+    fail_usage("the schedule follows from the flags; leave --schedule away");
+  if (!options.replicas.empty()) {
+    fail_usage("replicas follow from the flags and the number of devices; leave --replicas away");
+  }
+  return question;
+}
+
+}  // namespace
+
+bool looks_like_megatron(std::string_view content) {
+  return has_megatron_flags(content);
+}
+
+ImportedPlan import_megatron(std::string_view content, const std::string& file,
+                             const PlanQuestion& question) {
+  const MegatronFlags flags = read_megatron_flags(content, file);
+  const Model& model = question.profile.model;
+  const PlanQuestion settled = with_flags(question, flags);
+  ImportedPlan imported{.plan = begin_plan(settled), .notes = {}};
+  const std::vector<MegatronStage> stages = megatron_stages(flags, layers_of(flags, model));
+  const Degrees degrees =
+      degrees_of("Megatron-LM", ranks_in(flags, question.cluster), flags.pipeline, flags.tensor);
+  const Recompute recompute = recompute_of(flags, stages);
+  set_stages(imported.plan, place(stages, model, degrees, recompute));
+  const int chunks = static_cast<int>(stages.size()) / flags.pipeline;
+  set_schedule(imported.plan, chunks > 1 ? "interleaved" : "1f1b", chunks);
+  if (chunks > 1) imported.plan.schedule.group = flags.group;
+  set_batch(imported.plan, settled, flags, degrees.data);
+  if (recompute == Recompute::full) {
+    imported.notes.emplace_back(
+        "embedding and head are recomputed with their stages; Megatron-LM recomputes transformer "
+        "layers only");
+  }
+  return imported;
+}
+
+}  // namespace stagecraft

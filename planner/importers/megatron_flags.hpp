@@ -1,0 +1,44 @@
+// Megatron-LM's flags: a launch script or its last line, YAML as in its CI, or JSON.
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "planner/strategies/launch_scripts/partition.hpp"
+
+namespace stagecraft {
+
+/// What the flags say about the plan; the other some four hundred are not looked at.
+struct MegatronFlags {
+  std::optional<int> layers;  ///< transformer layers
+  int pipeline = 1;
+  int tensor = 1;
+  std::optional<int> layers_per_virtual_stage;
+  std::optional<int> virtual_stages;  ///< per pipeline rank
+  std::optional<int> group;           ///< microbatches in a row per virtual stage
+  MegatronSplit split;
+  std::string layout;  ///< empty: none
+  std::optional<std::int64_t> microbatch, global_batch, sequence;
+  std::optional<int> world;  ///< ranks; else torchrun's nodes and processes
+  std::optional<int> nodes, processes;
+  std::string recompute;  ///< granularity: empty, "full", "selective"
+  std::string recompute_method;
+  std::optional<int> recompute_layers;
+  bool shards_optimizer = false;
+  std::string optimizer;  ///< "adam", "sgd"; empty: not said
+  bool bf16 = false;
+  bool fp16 = false;
+  bool operator==(const MegatronFlags&) const = default;
+};
+
+/// Whether there is any flag in it that the plan needs.
+bool has_megatron_flags(std::string_view content);
+
+/// Throws Error (input) with the place of a value that cannot be understood (a shell variable, a
+/// word for a number), or of a flag whose kind of parallelism plans do not have.
+MegatronFlags read_megatron_flags(std::string_view content, const std::string& file);
+
+}  // namespace stagecraft

@@ -1,0 +1,226 @@
+// Megatron-LM's flags, and the splits its users asked about.
+
+#include "planner/importers/megatron_layout.hpp"
+#include "tests/catch.hpp"
+#include "tests/planner/importers/questions.hpp"
+#include "tests/profiles/expect_error.hpp"
+
+using namespace stagecraft;
+using namespace stagecraft::tests;
+
+namespace {
+
+const std::string batch = " --micro-batch-size 1 --global-batch-size 64";
+
+Plan from_flags(const std::string& flags, int blocks, const std::string& cluster) {
+  return imported("megatron", flags + batch, question_of(blocks, cluster));
+}
+
+std::string refusal(const std::string& flags, int blocks, const std::string& cluster) {
+  return message_of([&] { from_flags(flags, blocks, cluster); });
+}
+
+std::vector<int> layers_of(const std::vector<MegatronStage>& stages) {
+  std::vector<int> layers;
+  for (const MegatronStage& stage : stages) layers.push_back(stage.layers);
+  return layers;
+}
+
+std::string layout_complaint(const std::string& layout) {
+  return message_of([&] { read_megatron_layout(layout); });
+}
+
+}  // namespace
+
+TEST_CASE("Megatron-LM's flags: stages, ranks, batch and optimizer") {
+  const Plan plan =
+      imported("megatron",
+               "torchrun --nproc_per_node 8 --nnodes 2 pretrain_gpt.py \\\n"
+               "  --num-layers 16 --pipeline-model-parallel-size 4 \\\n"
+               "  --tensor-model-parallel-size=2  # a comment --num-layers 99\n"
+               "  --micro-batch-size 3 --global-batch-size 48 --seq-length 8 --bf16 \\\n"
+               "  --optimizer adam --use-distributed-optimizer --lr 1e-4",
+               question_of(16, "2x8xh100"));
+  CHECK(sizes_of(plan) == std::vector{5, 4, 4, 5});
+  CHECK(plan.schedule == ScheduleChoice{.name = "1f1b"});
+  CHECK(plan.stages[1].devices == std::vector<std::vector<int>>{{4, 5}, {6, 7}});
+  CHECK(plan.batch == Batch{.global = 48, .microbatch = 6, .microbatches = 8, .sequence = 8});
+  CHECK(plan.precision == Precision::bfloat16);
+  CHECK(plan.optimizer == OptimizerChoice{OptimizerKind::adamw, Sharding::zero1});
+}
+
+TEST_CASE("Megatron-LM's flags are the same in a shell, YAML and JSON") {
+  const std::string shell =
+      "ARGS=(--num-layers 8 --pipeline-model-parallel-size 2\n --micro-batch-size 2 --bf16)";
+  const std::string yaml =
+      "MODEL_ARGS:\n  --num-layers: 8  # eight\n  --pipeline-model-parallel-size: 2\n"
+      "  --micro-batch-size: 2\n  --bf16: true\n  --fp16: false\n";
+  const std::string json =
+      R"({"args": {"num_layers": 8, "pipeline_model_parallel_size": 2, "micro_batch_size": "2",
+          "bf16": true, "fp16": false}})";
+  const MegatronFlags flags = read_megatron_flags(shell, "f");
+  CHECK(flags == MegatronFlags{.layers = 8, .pipeline = 2, .microbatch = 2, .bf16 = true});
+  CHECK(read_megatron_flags(yaml, "f") == flags);
+  CHECK(read_megatron_flags(json, "f") == flags);
+  const std::string layout = "E|t*3|(tt|)*2L";
+  for (const std::string& quoted : {"--pipeline-model-parallel-layout '" + layout + "'",
+                                    "--pipeline-model-parallel-layout " + layout,
+                                    "--pipeline-model-parallel-layout: \"\\\"" + layout + "\\\"\"",
+                                    R"({"pipeline_model_parallel_layout": ")" + layout + "\"}"}) {
+    CHECK(read_megatron_flags(quoted, "f").layout == layout);
+  }
+}
+
+TEST_CASE("Megatron-LM interleaves 16 layers on 4 ranks in 2 chunks as its help says") {
+  // GPU 0 has [1, 2] [9, 10], GPU 1 [3, 4] [11, 12], …
+  for (const std::string virtual_flag : {" --num-layers-per-virtual-pipeline-stage 2",
+                                         " --num-virtual-stages-per-pipeline-rank 2"}) {
+    const Plan plan =
+        from_flags("--num-layers 16 --pipeline-model-parallel-size 4" + virtual_flag, 16, "4xh100");
+    CHECK(plan.schedule == ScheduleChoice{.name = "interleaved", .virtual_stages = 2});
+    CHECK(sizes_of(plan) == std::vector{3, 2, 2, 2, 2, 2, 2, 3});
+    CHECK(plan.stages[5].devices == plan.stages[1].devices);
+    CHECK(plan.stages[5].layers == LayerRange{11, 13});  // layer 0 is the embedding
+  }
+}
+
+TEST_CASE("splits that Megatron-LM asserts against are refused with its reason") {
+  CHECK(refusal("--pipeline-model-parallel-size 4", 30, "4xh100") ==
+        "plan.txt: Megatron-LM refuses: 30 layers do not divide evenly over 4 pipeline stages");
+  CHECK(refusal("--pipeline-model-parallel-size 16 --num-virtual-stages-per-pipeline-rank 2", 80,
+                "16xh100") ==
+        "plan.txt: Megatron-LM refuses: the 5 layers of pipeline rank 0 do not divide into 2 "
+        "virtual stages");
+  CHECK(
+      refusal("--pipeline-model-parallel-size 16 --num-layers-per-virtual-pipeline-stage 2", 80,
+              "16xh100") ==
+      "plan.txt: Megatron-LM refuses: the 5 layers of a pipeline stage do not divide into virtual "
+      "stages of 2");
+  for (const auto& [layers, ranks] : {std::pair{42, 16}, {38, 8}, {40, 16}}) {
+    CHECK(refusal(concat("--pipeline-model-parallel-size ", ranks), layers, "16xh100")
+              .starts_with("plan.txt: Megatron-LM refuses"));
+  }
+  // Once trained silently as a model of two layers.
+  CHECK(refusal("--pipeline-model-parallel-size 1 --decoder-last-pipeline-num-layers 2", 8,
+                "1xh100") ==
+        "plan.txt: Megatron-LM refuses: 8 layers do not divide evenly over 1 pipeline stage with 2 "
+        "on the last");
+}
+
+TEST_CASE("the same layers fit with uneven ends, counted ends, or a layout") {
+  const auto flags = [](int layers, int ranks, const std::string& more) {
+    return from_flags(
+        concat("--num-layers ", layers, " --pipeline-model-parallel-size ", ranks, " --", more),
+        layers, concat(ranks, "xh100"));
+  };
+  CHECK(sizes_of(flags(30, 4,
+                       "account-for-embedding-in-pipeline-split "
+                       "--account-for-loss-in-pipeline-split")) == std::vector{8, 8, 8, 8});
+  CHECK(sizes_of(flags(30, 4, "decoder-first-pipeline-num-layers 6")) == std::vector{7, 8, 8, 9});
+  const Plan even = flags(80, 16, "num-virtual-stages-per-pipeline-rank 5");
+  CHECK(sizes_of(even).size() == 80);
+  const Plan split = flags(42, 16, "pipeline-model-parallel-layout 'Et*2|(ttt|)*11(tt|)*3tL'");
+  CHECK(sizes_of(split).size() == 16);
+}
+
+TEST_CASE("a layout is unrolled as Megatron-LM does it") {
+  CHECK(layers_of(read_megatron_layout("E|t*3|(t|)*2,tt|L")) == std::vector{0, 3, 1, 1, 2, 0});
+  const std::vector<MegatronStage> stages = read_megatron_layout("Et*3|(tt|)*29,L");
+  REQUIRE(stages.size() == 31);
+  CHECK(stages.front() == MegatronStage{.embedding = true, .layers = 3});
+  CHECK(stages[29] == MegatronStage{.layers = 2});
+  CHECK(stages.back() == MegatronStage{.layers = 0, .loss = true});
+  CHECK(layers_of(read_megatron_layout("Et*12|*2L")) == std::vector{12, 0, 0});  // "|*2" is "||"
+  CHECK(layers_of(read_megatron_layout("E(t*2|t)*2|L")) == std::vector{2, 3, 1, 0});
+}
+
+TEST_CASE("a layout that Megatron-LM would not take is refused") {
+  CHECK(layout_complaint("tt|L") ==
+        "the layout must begin with its one E (embedding), as Megatron-LM asserts");
+  CHECK(layout_complaint("Ett|t") ==
+        "the layout must end with its one L (loss), as Megatron-LM asserts");
+  CHECK(layout_complaint("Et|EtL").starts_with("the layout must begin"));
+  CHECK(layout_complaint("Et|mL").find("multi-token prediction") != std::string::npos);
+  CHECK(layout_complaint("Et|xL").starts_with("the layout has \"x\""));
+  CHECK(layout_complaint("E((t)*2|L").starts_with("the layout has \"(\""));
+  CHECK(layout_complaint("Et*0L") == "the layout repeats something zero times");
+  CHECK(layout_complaint("Et*999999999L").find("more than") != std::string::npos);
+  CHECK(refusal("--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout 'Et|t|tL'", 3,
+                "2xh100")
+            .find("3 stages, which is no multiple") != std::string::npos);
+  CHECK(refusal("--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout 'Et|tL'", 3,
+                "2xh100")
+            .find("has 2 transformer layers, but there are 3") != std::string::npos);
+}
+
+TEST_CASE("standalone embedding and loss are stages, empty ones are not") {
+  const std::string ranks = "--pipeline-model-parallel-size ";
+  const Plan plan =
+      from_flags(ranks + "4 --pipeline-model-parallel-layout 'E|t*3|tt|L'", 5, "4xh100");
+  CHECK(sizes_of(plan) == std::vector{1, 3, 2, 1});
+  CHECK(refusal(ranks + "2 --pipeline-model-parallel-layout 'Et*5||t|L'", 6, "2xh100") ==
+        "plan.txt: stage 1 (pipeline rank 1, virtual stage 0) has no layers; stages of plans have "
+        "at least one");
+}
+
+TEST_CASE("flags that contradict each other, or that plans have no words for, are refused") {
+  const std::string two = "--pipeline-model-parallel-size 2 ";
+  const auto complaint = [&](const std::string& flags) {
+    return refusal(two + flags, 8, "2xh100");
+  };
+  const auto mentions = [&](const std::string& flags, const std::string& words) {
+    INFO(flags << ": " << complaint(flags));
+    return complaint(flags).find(words) != std::string::npos;
+  };
+  CHECK(mentions("--num-layers 9", "--num-layers is 9, but the model \"deep\" has 8"));
+  CHECK(mentions("--decoder-first-pipeline-num-layers 3 --account-for-loss-in-pipeline-split",
+                 "beside --decoder-first-"));
+  CHECK(
+      mentions("--pipeline-model-parallel-layout 'Et*4|t*4L' --num-virtual-stages-per-pipeline-"
+               "rank 1",
+               "says all of it"));
+  CHECK(
+      mentions("--num-layers-per-virtual-pipeline-stage 2 "
+               "--num-virtual-stages-per-pipeline-rank 2",
+               "say the same in two ways"));
+  CHECK(mentions("--context-parallel-size 2", "plans have no context parallelism"));
+  CHECK_FALSE(mentions("--context-parallel-size 1", "context"));
+  CHECK(mentions("--recompute-granularity selective", "as a whole (full), or not at all"));
+  CHECK(mentions("--recompute-granularity full --recompute-method uniform --recompute-num-layers 1",
+                 "--recompute-num-layers 4 or more"));
+  CHECK(mentions("--recompute-granularity full --recompute-method block --recompute-num-layers 4",
+                 "found block with 4"));
+  CHECK(mentions("--fp16 --bf16", "at once"));
+  CHECK(mentions("--num-layers eight", "plan.txt:1:47: --num-layers: expected an integer >= 1"));
+  CHECK(mentions("--num-layers $LAYERS", "is a shell variable"));
+  CHECK(mentions("--tensor-model-parallel-size 4", "a multiple of 8 devices"));
+  CHECK(mentions("--seq-length \"8", "the quotation does not end"));
+  CHECK(refusal("nothing", 8, "2xh100").find("--micro-batch-size") == std::string::npos);
+}
+
+TEST_CASE("full recomputation of whole stages is taken over, with a note") {
+  const PlanQuestion question = question_of(8, "2xh100");
+  const ImportedPlan plan = import_plan(
+      plan_importer("megatron"),
+      "--pipeline-model-parallel-size 2 --micro-batch-size 1 --global-batch-size 8 "
+      "--recompute-granularity full --recompute-method uniform --recompute-num-layers 4",
+      "f", question);
+  CHECK(plan.plan.stages[0].recompute == Recompute::full);
+  CHECK(plan.plan.stages[1].recompute == Recompute::full);
+  CHECK(plan.notes.size() == 1);
+}
+
+TEST_CASE("what the flags say is not said again, and what they leave out is asked for") {
+  PlanQuestion question = question_of(8, "2xh100", {.batch = 8});
+  const std::string ranks = "--pipeline-model-parallel-size 2";
+  const auto complaint = [&](const std::string& flags) {
+    return message_of([&] { imported("megatron", ranks + flags, question); });
+  };
+  CHECK(complaint("") == "plan.txt: --micro-batch-size is missing");
+  CHECK(complaint(batch) ==
+        "plan.txt: the file has --global-batch-size already; leave --batch away");
+  CHECK(complaint(" --micro-batch-size 3").find("refuses: the global batch size 8") !=
+        std::string::npos);
+  question.options.microbatch = 4;
+  CHECK(imported("megatron", ranks, question).batch.microbatches == 2);
+}
