@@ -1,0 +1,43 @@
+// Plans for others. To add a format: write exporters/NAME.cpp, declare its function here, add a
+// row.
+//
+// A plan that a format cannot express is refused with a sentence that says what stands in the way;
+// nothing is rounded or left out. Where planner/importers.hpp has the format too, importing what
+// was exported gives the plan again, but for its prediction.
+
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+
+#include "planner/plan.hpp"
+
+namespace stagecraft {
+
+/// The text of a file. Throws Error (input) for a plan that the format cannot express.
+using Export = std::string (*)(const LoadedPlan& loaded);
+
+struct Exporter {
+  std::string_view name;  ///< as in `stagecraft export NAME PLAN`
+  Export write;
+  std::string_view summary;
+};
+
+std::string export_megatron(const LoadedPlan& loaded);
+std::string export_deepspeed(const LoadedPlan& loaded);
+std::string export_torch(const LoadedPlan& loaded);
+std::string export_device_map(const LoadedPlan& loaded);
+std::string export_csv(const LoadedPlan& loaded);
+
+inline constexpr std::array exporters{
+    Exporter{"megatron", export_megatron,
+             "launch line of Megatron-LM; a layout where simple flags do not do"},
+    Exporter{"deepspeed", export_deepspeed, "parts of a PipelineModule, and its ds_config"},
+    Exporter{"torch", export_torch,
+             "modules per stage and schedule for torch.distributed.pipelining"},
+    Exporter{"hf-device-map", export_device_map, "device_map of Hugging Face's transformers"},
+    Exporter{"csv", export_csv, "a row per stage, for spreadsheets"},
+};
+
+}  // namespace stagecraft

@@ -1,0 +1,65 @@
+// DeepSpeed's PipelineModule for a plan: its parts, and what a ds_config says; see
+// importers/deepspeed.cpp.
+
+#include <nlohmann/json.hpp>
+
+#include "planner/exporters.hpp"
+#include "planner/exporters/even_ranks.hpp"
+#include "profiles/json.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+using Value = nlohmann::ordered_json;
+
+constexpr std::string_view system_name = "DeepSpeed";
+
+Value precision_value(Precision precision) {
+  switch (precision) {
+    case Precision::bfloat16: return {{"bf16", {{"enabled", true}}}};
+    case Precision::float16: return {{"fp16", {{"enabled", true}}}};
+    case Precision::float32: return Value::object();
+    case Precision::float64: fail(system_name, " does not train in fp64");
+  }
+  return {};
+}
+
+Value config_value(const Plan& plan, std::int64_t samples) {
+  Value config{{"train_batch_size", plan.batch.global},
+               {"train_micro_batch_size_per_gpu", samples},
+               {"gradient_accumulation_steps", plan.batch.microbatches}};
+  const bool shards = plan.optimizer.sharding == Sharding::zero1;
+  config["zero_optimization"] = {{"stage", shards ? 1 : 0}};
+  const bool is_adamw = plan.optimizer.kind == OptimizerKind::adamw;
+  config["optimizer"] = {{"type", is_adamw ? "AdamW" : "SGD"}};
+  config.update(precision_value(plan.precision));
+  return config;
+}
+
+}  // namespace
+
+std::string export_deepspeed(const LoadedPlan& loaded) {
+  const Plan& plan = loaded.plan;
+  require_plain(system_name, plan);
+  if (plan.schedule.name != "1f1b") {
+    fail(system_name, " has the schedule 1f1b, not ", plan.schedule.name);
+  }
+  const Degrees degrees = even_degrees(system_name, plan);
+  const bool recomputes = same_recompute(system_name, plan) == Recompute::full;
+  Value parts{0};
+  int most = 0;
+  for (const Stage& stage : plan.stages) {
+    parts.push_back(stage.layers.end);
+    most = std::max(most, stage.layers.size());
+  }
+  const Value value{
+      {"parts", std::move(parts)},
+      {"world_size", used_devices(plan).size()},
+      {"model_parallel_size", degrees.tensor},
+      {"activation_checkpoint_interval", recomputes ? most : 0},
+      {"ds_config", config_value(plan, samples_per_replica(system_name, plan, degrees.data))}};
+  return to_text(value);
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,79 @@
+#include "planner/exporters/even_ranks.hpp"
+
+#include "planner/plan_fault.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+/// Replica by replica, all peers.
+std::vector<int> devices_of(const Stage& stage) {
+  std::vector<int> devices;
+  for (const auto& peers : stage.devices) {
+    devices.insert(devices.end(), peers.begin(), peers.end());
+  }
+  return devices;
+}
+
+}  // namespace
+
+Degrees even_degrees(std::string_view system, const Plan& plan) {
+  const Stage& first = plan.stages.front();
+  const Degrees degrees{.pipeline = pipeline_devices(plan),
+                        .data = static_cast<int>(first.devices.size()),
+                        .tensor = static_cast<int>(first.devices.front().size())};
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    const Stage& stage = plan.stages[s];
+    if (static_cast<int>(stage.devices.size()) != degrees.data) {
+      fail(system, " gives every stage as many replicas: stage 0 has ", degrees.data, ", stage ", s,
+           " has ", stage.devices.size());
+    }
+    for (const auto& peers : stage.devices) {
+      if (static_cast<int>(peers.size()) == degrees.tensor) continue;
+      fail(system, " splits every stage over as many tensor-parallel peers: stage 0 over ",
+           degrees.tensor, ", stage ", s, " over ", peers.size());
+    }
+    const int device = pipeline_device_of(plan, static_cast<int>(s));
+    const std::vector<int> expected = ranks_of(degrees, device);
+    if (devices_of(stage) == expected) continue;
+    fail(system, " numbers ranks stage by stage: stage ", s, " would be on devices ",
+         expected.front(), " to ", expected.back(), ", the plan has it elsewhere");
+  }
+  return degrees;
+}
+
+std::int64_t samples_per_replica(std::string_view system, const Plan& plan, int replicas) {
+  if (replicas > 1 && plan.replicas == ReplicaPolicy::round_robin) {
+    fail(system,
+         " gives every replica a part of each microbatch; the plan's replicas take turns "
+         "(\"round_robin\")");
+  }
+  if (plan.batch.microbatch % replicas == 0) return plan.batch.microbatch / replicas;
+  fail(system, " gives every replica as many samples: a microbatch of ", plan.batch.microbatch,
+       " does not divide over ", replicas, " replicas");
+}
+
+Recompute same_recompute(std::string_view system, const Plan& plan) {
+  const Recompute first = plan.stages.front().recompute;
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    if (plan.stages[s].recompute == first) continue;
+    fail(system, " recomputes in all stages or in none: stage 0 is \"", to_string(first),
+         "\", stage ", s, " \"", to_string(plan.stages[s].recompute), "\"");
+  }
+  return first;
+}
+
+void require_plain(std::string_view system, const Plan& plan) {
+  if (!plan.order.empty()) {
+    fail(system, " cuts a model in its own order of layers; this plan has another");
+  }
+  if (plan.weights != WeightPolicy::flush) {
+    fail(system, " flushes weights after each batch; this plan has \"", to_string(plan.weights),
+         "\"");
+  }
+  if (!plan.schedule.warm_up.empty()) {
+    fail(system, " has its own number of forwards ahead; this plan says another (\"warm_up\")");
+  }
+}
+
+}  // namespace stagecraft

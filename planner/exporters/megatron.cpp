@@ -1,0 +1,175 @@
+// Megatron-LM's launch line for a plan: simple flags where they give the plan's stages, else a
+// layout. What they give is asked of the importer's own arithmetic.
+
+#include <fmt/format.h>
+#include <algorithm>
+#include <numeric>
+
+#include "planner/exporters.hpp"
+#include "planner/exporters/even_ranks.hpp"
+#include "planner/importers/megatron_layout.hpp"
+#include "planner/layer_names.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+constexpr std::string_view system_name = "Megatron-LM";
+
+std::vector<MegatronStage> stages_of(const Plan& plan, const Model& model) {
+  const LayerRange blocks = transformer_layers(model);
+  const int layers = static_cast<int>(model.layers.size());
+  std::vector<MegatronStage> stages;
+  for (const Stage& stage : plan.stages) {
+    const LayerRange& range = stage.layers;
+    const int first = std::max(range.first, blocks.first);
+    const int end = std::min(range.end, blocks.end);
+    stages.push_back({.embedding = range.first == 0,
+                      .layers = std::max(end - first, 0),
+                      .loss = range.end == layers});
+    const bool cuts_embedding = range.end < blocks.first;
+    const bool cuts_head = range.end > blocks.end && range.end < layers;
+    if (cuts_embedding || cuts_head) {
+      fail(system_name, " keeps what is ", cuts_embedding ? "before" : "behind",
+           " the transformer layers in one stage; this plan cuts at layer ", range.end);
+    }
+  }
+  return stages;
+}
+
+bool gives(const MegatronFlags& flags, int layers, const std::vector<MegatronStage>& stages) {
+  try {
+    return megatron_stages(flags, layers) == stages;
+  } catch (const Error&) {
+    return false;  // refused
+  }
+}
+
+/// Ways to say it without a layout: even, with embedding or loss as a layer, the first or last rank
+/// by hand (not where a stage has no transformer layer, for which it has layouts).
+std::vector<MegatronSplit> simple_splits(const std::vector<MegatronStage>& stages, int ranks) {
+  int first = 0, last = 0;
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    const int rank = static_cast<int>(s) % ranks;
+    if (rank == 0) first += stages[s].layers;
+    if (rank == ranks - 1) last += stages[s].layers;
+  }
+  std::vector<MegatronSplit> splits;
+  for (const bool loss : {false, true}) {
+    for (const bool embedding : {false, true}) splits.push_back({embedding, loss, {}, {}});
+  }
+  const bool has_bare_stage = std::any_of(
+      stages.begin(), stages.end(), [](const MegatronStage& stage) { return stage.layers == 0; });
+  if (has_bare_stage) return splits;
+  splits.push_back({false, false, first, {}});
+  splits.push_back({false, false, {}, last});
+  splits.push_back({false, false, first, last});
+  return splits;
+}
+
+/// The flags that say where layers are.
+MegatronFlags split_flags(const std::vector<MegatronStage>& stages, int ranks, int layers) {
+  const int chunks = static_cast<int>(stages.size()) / ranks;
+  MegatronFlags flags{.layers = layers, .pipeline = ranks};
+  if (chunks > 1) flags.virtual_stages = chunks;
+  for (const MegatronSplit& split : simple_splits(stages, ranks)) {
+    flags.split = split;
+    if (gives(flags, layers, stages)) return flags;
+  }
+  flags.split = {};
+  flags.virtual_stages.reset();
+  flags.layout = write_megatron_layout(stages);
+  if (!gives(flags, layers, stages)) fail(system_name, " has no flags for the plan's stages");
+  return flags;
+}
+
+/// One flag per line.
+class Line {
+ public:
+  explicit Line(std::string start) : text_(std::move(start)) {}
+  void on(std::string_view flag) { text_ += fmt::format(" \\\n  --{}", flag); }
+  template <class Value>
+  void add(std::string_view flag, const Value& value) {
+    text_ += fmt::format(" \\\n  --{} {}", flag, value);
+  }
+  std::string text() const { return text_ + "\n"; }
+
+ private:
+  std::string text_;
+};
+
+/// `torchrun` for the devices that the plan uses: whole nodes where it can.
+std::string launcher(const Plan& plan, const Cluster& cluster) {
+  const int used = static_cast<int>(used_devices(plan).size());
+  const int per_node = cluster.levels.empty() ? 1 : cluster.levels.back().count;
+  const int processes = std::gcd(used, per_node);
+  return fmt::format("torchrun --nnodes {} --nproc-per-node {} pretrain_gpt.py", used / processes,
+                     processes);
+}
+
+void add_split(Line& line, const MegatronFlags& flags) {
+  line.add("num-layers", *flags.layers);
+  line.add("pipeline-model-parallel-size", flags.pipeline);
+  if (flags.virtual_stages) line.add("num-virtual-stages-per-pipeline-rank", *flags.virtual_stages);
+  if (flags.split.account_for_embedding) line.on("account-for-embedding-in-pipeline-split");
+  if (flags.split.account_for_loss) line.on("account-for-loss-in-pipeline-split");
+  if (flags.split.first) line.add("decoder-first-pipeline-num-layers", *flags.split.first);
+  if (flags.split.last) line.add("decoder-last-pipeline-num-layers", *flags.split.last);
+  if (!flags.layout.empty()) line.add("pipeline-model-parallel-layout", shell_word(flags.layout));
+}
+
+void add_precision(Line& line, Precision precision) {
+  switch (precision) {
+    case Precision::bfloat16: return line.on("bf16");
+    case Precision::float16: return line.on("fp16");
+    case Precision::float32: return;
+    case Precision::float64: fail(system_name, " does not train in fp64");
+  }
+}
+
+void add_recompute(Line& line, const Plan& plan, const std::vector<MegatronStage>& stages) {
+  if (same_recompute(system_name, plan) == Recompute::none) return;
+  int most = 1;
+  for (const MegatronStage& stage : stages) most = std::max(most, stage.layers);
+  line.add("recompute-granularity", "full");
+  line.add("recompute-method", "uniform");
+  line.add("recompute-num-layers", most);
+}
+
+void require_known_schedule(const Plan& plan) {
+  const std::string& name = plan.schedule.name;
+  if (name == "interleaved" && plan.schedule.virtual_stages == 1) {
+    fail(system_name, " interleaves two or more virtual stages; with one the schedule is 1f1b");
+  }
+  if (name != "1f1b" && name != "interleaved")
+    fail(system_name, " has the schedules 1f1b and interleaved, not ", name);
+}
+
+}  // namespace
+
+std::string export_megatron(const LoadedPlan& loaded) {
+  const Plan& plan = loaded.plan;
+  const Model& model = loaded.profile.model;
+  if (!model.transformer) {
+    fail(system_name, " trains transformers; the model \"", model.name, "\" is not known as one");
+  }
+  require_plain(system_name, plan);
+  require_known_schedule(plan);
+  const Degrees degrees = even_degrees(system_name, plan);
+  const std::vector<MegatronStage> stages = stages_of(plan, model);
+  Line line(launcher(plan, loaded.cluster));
+  add_split(line, split_flags(stages, degrees.pipeline, transformer_layers(model).size()));
+  line.add("tensor-model-parallel-size", degrees.tensor);
+  if (plan.schedule.group)
+    line.add("microbatch-group-size-per-virtual-pipeline-stage", *plan.schedule.group);
+  line.add("micro-batch-size", samples_per_replica(system_name, plan, degrees.data));
+  line.add("global-batch-size", plan.batch.global);
+  if (plan.batch.sequence > 0) line.add("seq-length", plan.batch.sequence);
+  add_recompute(line, plan, stages);
+  line.add("optimizer", plan.optimizer.kind == OptimizerKind::adamw ? "adam" : "sgd");
+  if (plan.optimizer.sharding == Sharding::zero1) line.on("use-distributed-optimizer");
+  add_precision(line, plan.precision);
+  return line.text();
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,223 @@
+// A plan that is exported and imported again is the same plan; one that a format has no words for
+// is refused.
+
+#include "planner/exporters.hpp"
+
+#include <set>
+
+#include "profiles/json.hpp"
+#include "simulator/schedules.hpp"
+#include "tests/catch.hpp"
+#include "tests/planner/importers/questions.hpp"
+#include "tests/profiles/expect_error.hpp"
+
+using namespace stagecraft;
+using namespace stagecraft::tests;
+
+namespace {
+
+LoadedPlan loaded_from(const Plan& plan, const PlanQuestion& question) {
+  return {.plan = plan,
+          .profile = question.profile,
+          .cluster = question.cluster,
+          .path = "plan.json",
+          .hash = {}};
+}
+
+/// Ascending boundaries of so many stages, none of them empty.
+std::vector<int> random_cuts(Random& random, int layers, int stages) {
+  std::set<int> cuts{0, layers};
+  while (static_cast<int>(cuts.size()) <= stages) cuts.insert(random.between(1, layers - 1));
+  return {cuts.begin(), cuts.end()};
+}
+
+struct Shape {
+  int ranks = 1, chunks = 1, data = 1, tensor = 1;
+  int devices() const { return ranks * data * tensor; }
+};
+
+/// What all three runtimes have: equal degrees, replicas that share microbatches.
+Plan random_plan(Random& random, const Shape& shape, const std::string& schedule,
+                 const PlanQuestion& question) {
+  Plan plan;
+  plan.model = question.model_name;
+  plan.cluster = question.cluster_name;
+  plan.precision = random.chance(50) ? Precision::bfloat16 : Precision::float32;
+  plan.optimizer.kind = random.chance(50) ? OptimizerKind::adamw : OptimizerKind::sgd;
+  plan.optimizer.sharding = random.chance(50) ? Sharding::zero1 : Sharding::none;
+  plan.schedule = {.name = schedule, .virtual_stages = shape.chunks};
+  const std::int64_t samples = std::int64_t{random.between(1, 3)} * shape.data;
+  const int microbatches = shape.ranks * random.between(2, 3);
+  plan.batch = {samples * microbatches, samples, microbatches, 8};
+  const int layers = static_cast<int>(question.profile.model.layers.size());
+  const std::vector<int> cuts = random_cuts(random, layers, shape.ranks * shape.chunks);
+  const Recompute recompute = random.chance(50) ? Recompute::full : Recompute::none;
+  for (int s = 0; s < shape.ranks * shape.chunks; ++s) {
+    const int rank = device_of_stage(find_schedule(schedule).placement, s, shape.ranks);
+    Stage& stage = plan.stages.emplace_back();
+    stage.layers = {cuts[static_cast<std::size_t>(s)], cuts[static_cast<std::size_t>(s) + 1]};
+    stage.recompute = recompute;
+    for (int replica = 0; replica < shape.data; ++replica) {
+      auto& peers = stage.devices.emplace_back();
+      for (int peer = 0; peer < shape.tensor; ++peer)
+        peers.push_back((rank * shape.data + replica) * shape.tensor + peer);
+    }
+  }
+  return plan;
+}
+
+/// What the format leaves open, as the plan has it.
+PlanOptions left_open(const std::string& format, const Plan& plan) {
+  PlanOptions options;
+  if (format != "megatron") options.sequence = plan.batch.sequence;
+  const bool has_precision = format != "torch" && plan.precision != Precision::float32;
+  if (format == "torch" || (format == "deepspeed" && !has_precision))
+    options.precision = plan.precision;
+  if (format == "torch") options.optimizer = plan.optimizer.kind;
+  if (format == "torch") options.sharding = plan.optimizer.sharding;
+  return options;
+}
+
+std::string written(std::string_view format, const LoadedPlan& loaded) {
+  for (const Exporter& exporter : exporters) {
+    if (exporter.name == format) return exporter.write(loaded);
+  }
+  return {};
+}
+
+/// A plan of 4 blocks on two devices.
+Plan simple_plan() {
+  return imported("megatron",
+                  "--pipeline-model-parallel-size 2 --micro-batch-size 1 --global-batch-size 8",
+                  question_of(4, "2xh100"));
+}
+
+std::string refusal(std::string_view format, const Plan& plan, const PlanQuestion& question) {
+  return message_of([&] { written(format, loaded_from(plan, question)); });
+}
+
+}  // namespace
+
+TEST_CASE("plans that are exported and imported again are the same") {
+  Random random(5);
+  std::set<std::string> ways;
+  for (int round = 0; round < 100; ++round) {
+    for (const std::string format : {"megatron", "deepspeed", "torch"}) {
+      const bool may_interleave = format != "deepspeed" && random.chance(50);
+      const Shape shape{.ranks = random.between(may_interleave ? 2 : 1, 4),
+                        .chunks = may_interleave ? random.between(2, 3) : 1,
+                        .data = random.between(1, 2),
+                        .tensor = random.between(1, 2)};
+      // Sometimes the cluster has more devices than the plan uses.
+      const int devices = shape.devices() * random.between(1, 2);
+      PlanQuestion question = question_of(random.between(10, 16), concat(devices, "xh100"));
+      const Plan plan =
+          random_plan(random, shape, may_interleave ? "interleaved" : "1f1b", question);
+      REQUIRE_NOTHROW(validate(plan, question.profile.model, question.cluster));
+      const std::string text = written(format, loaded_from(plan, question));
+      INFO(text << write_plan(plan));
+      question.options = left_open(format, plan);
+      CHECK(write_plan(imported(format, text, question)) == write_plan(plan));
+      ways.insert(text.find("layout") != std::string::npos ? "layout" : format);
+    }
+  }
+  CHECK(ways.size() == 4);
+}
+
+TEST_CASE("every schedule of torch goes there and back") {
+  for (const std::string schedule :
+       {"gpipe", "1f1b", "interleaved", "looped-bfs", "interleaved-zb", "zb-v", "dualpipev"}) {
+    INFO(schedule);
+    Random random(3);
+    const bool is_linear = find_schedule(schedule).placement == StagePlacement::linear;
+    PlanQuestion question = question_of(8, "2xh100");
+    const Plan plan =
+        random_plan(random, {.ranks = 2, .chunks = is_linear ? 1 : 2}, schedule, question);
+    const std::string text = written("torch", loaded_from(plan, question));
+    question.options = left_open("torch", plan);
+    CHECK(write_plan(imported("torch", text, question)) == write_plan(plan));
+  }
+}
+
+TEST_CASE("Megatron-LM gets simple flags where they do, and a layout where not") {
+  const PlanQuestion question = question_of(6, "2xh100");
+  const auto flags = [&](int cut) {
+    Plan plan = simple_plan();
+    plan.stages[0].layers = {0, cut};
+    plan.stages[1].layers = {cut, 8};
+    return written("megatron", loaded_from(plan, question));
+  };
+  const auto has = [](const std::string& text, const std::string& words) {
+    return text.find(words) != std::string::npos;
+  };
+  CHECK_FALSE(has(flags(4), "first"));
+  CHECK_FALSE(has(flags(4), "account"));
+  CHECK(has(flags(3), "--decoder-first-pipeline-num-layers 2"));
+  CHECK(has(flags(1), "--pipeline-model-parallel-layout \"E|t*6L\""));
+  CHECK(has(flags(7), "--pipeline-model-parallel-layout \"Et*6|L\""));
+  Plan counted = imported("megatron",
+                          "--pipeline-model-parallel-size 4 --account-for-loss-in-pipeline-split "
+                          "--micro-batch-size 1 --global-batch-size 8",
+                          question_of(7, "4xh100"));
+  CHECK(has(written("megatron", loaded_from(counted, question_of(7, "4xh100"))),
+            "--account-for-loss-in-pipeline-split"));
+}
+
+TEST_CASE("plans that a format has no words for are refused") {
+  const PlanQuestion question = question_of(4, "4xh100");
+  const auto changed = [](auto change) {
+    Plan plan = simple_plan();
+    change(plan);
+    return plan;
+  };
+  const Plan uneven = changed([](Plan& plan) { plan.stages[1].devices = {{1}, {2}}; });
+  const Plan elsewhere = changed([](Plan& plan) { plan.stages[1].devices = {{3}}; });
+  const Plan mixed = changed([](Plan& plan) { plan.stages[1].recompute = Recompute::full; });
+  const Plan turns = changed([](Plan& plan) {
+    plan.stages = {{{0, 6}, {{0}, {1}}, Recompute::none}};
+    plan.replicas = ReplicaPolicy::round_robin;
+  });
+  for (const std::string_view format : {"megatron", "deepspeed", "torch"}) {
+    INFO(format);
+    CHECK(refusal(format, uneven, question).find("stage 0 has 1, stage 1 has 2") !=
+          std::string::npos);
+    CHECK(refusal(format, elsewhere, question).find("the plan has it elsewhere") !=
+          std::string::npos);
+    CHECK(refusal(format, mixed, question).find("in all stages or in none") != std::string::npos);
+    CHECK(refusal(format, turns, question).find("take turns") != std::string::npos);
+    CHECK(exit_code_of([&] { written(format, loaded_from(uneven, question)); }) == 3);
+  }
+  const Plan zero_bubble = changed([](Plan& plan) { plan.schedule.name = "zb-h1"; });
+  CHECK(refusal("megatron", zero_bubble, question).find("not zb-h1") != std::string::npos);
+  CHECK(refusal("deepspeed", zero_bubble, question).find("not zb-h1") != std::string::npos);
+  CHECK(refusal("torch", zero_bubble, question).find("no class for the schedule zb-h1") !=
+        std::string::npos);
+  CHECK(refusal("hf-device-map", uneven, question).find("stage 1 has 2 replicas") !=
+        std::string::npos);
+  CHECK(refusal("hf-device-map", simple_plan(), question).empty());
+  PlanQuestion chain = question;
+  chain.profile.model.transformer.reset();
+  CHECK(refusal("megatron", simple_plan(), chain).find("is not known as one") != std::string::npos);
+}
+
+TEST_CASE("a device map has every module once, and a table every stage") {
+  const PlanQuestion question = question_of(4, "2xh100");
+  const LoadedPlan loaded = loaded_from(simple_plan(), question);
+  const Json map = Json::parse(written("hf-device-map", loaded), "map");
+  CHECK(map.names().size() == 2 + 4 + 2);
+  CHECK(map["transformer.wte"].integer() == 0);
+  CHECK(map["transformer.h.3"].integer() == 1);
+  CHECK(map["lm_head"].integer() == 1);
+  const std::string table = written("csv", loaded);
+  CHECK(table.find("\n0,0,3,embedding,block.1,") != std::string::npos);
+  CHECK(table.find("\n1,3,6,block.2,head,") != std::string::npos);
+  CHECK(table.ends_with(",1,1,1,none\n"));
+}
+
+TEST_CASE("exporters have names of their own") {
+  std::set<std::string_view> names;
+  for (const Exporter& exporter : exporters) {
+    CHECK(names.insert(exporter.name).second);
+    CHECK_FALSE(exporter.summary.empty());
+  }
+}
