@@ -13,6 +13,7 @@ Action declare_cluster(CLI::App& app);
 Action declare_compare(CLI::App& app);
 Action declare_doctor(CLI::App& app);
 Action declare_explain(CLI::App& app);
+Action declare_export(CLI::App& app);
 Action declare_import(CLI::App& app);
 Action declare_model(CLI::App& app);
 Action declare_plan(CLI::App& app);
@@ -22,10 +23,12 @@ Action declare_schedule(CLI::App& app);
 Action declare_simulate(CLI::App& app);
 
 inline constexpr std::array commands{
-    Command{"import", "read somebody else's model or profile into ours",
-            "stagecraft import pipedream graph.txt -o vgg16.profile.json\n"
-            "stagecraft import huggingface config.json -o llama.model.json",
-            declare_import},
+    Command{
+        "import", "read somebody else's model, profile or plan into ours",
+        "stagecraft import pipedream graph.txt -o vgg16.profile.json\n"
+        "stagecraft import huggingface config.json -o llama.model.json\n"
+        "stagecraft import megatron train.sh --model config.json --cluster 4x8xh100 -o plan.json",
+        declare_import},
     Command{"profile", "measure what each layer of a model costs on this machine",
             "stagecraft profile tiny-gpt --device cpu --microbatch 1,2,4 -o tiny.profile.json",
             declare_profile},
@@ -57,6 +60,10 @@ inline constexpr std::array commands{
         "compare", "predicted against measured, or plans against each other",
         "stagecraft compare plan.json run.trace.json\nstagecraft compare plan.json other.plan.json",
         declare_compare},
+    Command{
+        "export", "write a plan as another system takes it",
+        "stagecraft export megatron plan.json\nstagecraft export torch plan.json -o stages.json",
+        declare_export},
     Command{"schedule", "list the schedules, show the order of one, or prove it safe",
             "stagecraft schedule list\nstagecraft schedule show interleaved --stages 4 "
             "--microbatches 8 --virtual 2\nstagecraft schedule show zb-v --stages 4 "

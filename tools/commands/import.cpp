@@ -1,14 +1,18 @@
-// stagecraft import FORMAT FILE: somebody else's file as ours.
+// stagecraft import FORMAT FILE: somebody else's file as ours: a model or profile, or, with --model
+// and --cluster, a plan.
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "planner/importers.hpp"
 #include "profiles/importers.hpp"
 #include "profiles/json.hpp"
 #include "profiles/profile.hpp"
 #include "profiles/text.hpp"
 #include "tools/commands.hpp"
+#include "tools/plan_options.hpp"
+#include "tools/results.hpp"
 #include "tools/table.hpp"
 
 namespace stagecraft {
@@ -17,13 +21,24 @@ namespace {
 struct ImportArguments {
   std::string format;
   std::string file;
+  PlanFlags plan;
 };
 
-const Importer& find_importer(const std::string& name) {
+/// The row of a table by its name, or nullptr.
+template <class Row, std::size_t count>
+const Row* find_row(const std::array<Row, count>& rows, const std::string& name) {
+  for (const Row& row : rows) {
+    if (row.name == name) return &row;
+  }
+  return nullptr;
+}
+
+[[noreturn]] void fail_unknown_format(const std::string& name) {
   std::vector<std::string> known;
-  for (const Importer& importer : importers) {
-    if (importer.name == name) return importer;
-    known.emplace_back(importer.name);
+  for (const Importer& importer : importers) known.emplace_back(importer.name);
+  for (const PlanImporter& importer : plan_importers) {
+    if (find_row(importers, std::string(importer.name)) == nullptr)
+      known.emplace_back(importer.name);
   }
   fail_unknown("import format", name, known);
 }
@@ -39,11 +54,9 @@ Duration total_time(const std::vector<LayerCost>& costs) {
   return sum;
 }
 
-int import_file(Console& console, const ImportArguments& arguments) {
-  const Importer& importer = find_importer(arguments.format);
-  const std::string content = read_file(arguments.file);
-  console.input(arguments.file, content_hash(content));
-  const Profile profile = importer.import(content, arguments.file);
+int import_profile(Console& console, const Importer& importer, const std::string& content,
+                   const std::string& path) {
+  const Profile profile = importer.import(content, path);
   for (const std::string& warning : profile.warnings) console.note(warning);
   const Model& model = profile.model;
   const std::string file = as_our_file(profile);
@@ -70,6 +83,56 @@ int import_file(Console& console, const ImportArguments& arguments) {
   return 0;
 }
 
+/// MODEL as the flags say, or the file itself where it has layers beside its stages.
+PlanFlags with_model(PlanFlags flags, const std::string& content, const std::string& path) {
+  if (!flags.model.empty()) return flags;
+  for (const Importer& importer : importers) {
+    if (importer.recognise(content) && path != "-") flags.model = path;
+  }
+  if (flags.model.empty()) {
+    fail_usage(
+        "the file is a plan and has no layers of its own; add --model MODEL and --cluster "
+        "CLUSTER");
+  }
+  return flags;
+}
+
+int import_stages(Console& console, const PlanImporter& importer, const std::string& content,
+                  const ImportArguments& arguments) {
+  const std::string& path = arguments.file;
+  const PlanFlags flags = with_model(arguments.plan, content, path);
+  const PlanQuestion question = question_from(console, flags);
+  const ImportedPlan imported = import_plan(importer, content, path, question);
+  for (const std::string& note : imported.notes) console.note(note);
+  const std::string file = write_plan(imported.plan);
+  const bool written = console.artefact(file);
+  if (!written && !console.person_reads_output()) {
+    console.print(file);
+  } else {
+    console.print(plan_sentence(imported.plan) + "\n");
+  }
+  console.result({{"plan", nlohmann::ordered_json::parse(file)},
+                  {"stages", imported.plan.stages.size()},
+                  {"uses_devices", used_devices(imported.plan).size()}});
+  return 0;
+}
+
+int import_file(Console& console, const ImportArguments& arguments) {
+  const Importer* profiles = find_row(importers, arguments.format);
+  const PlanImporter* plans = find_row(plan_importers, arguments.format);
+  if (profiles == nullptr && plans == nullptr) fail_unknown_format(arguments.format);
+  if (plans == nullptr && arguments.plan.any()) {
+    fail_usage("an import of ", arguments.format,
+               " is a model or a profile; flags of plans, such as --cluster, have no place there");
+  }
+  const std::string content = read_file(arguments.file);
+  console.input(arguments.file, content_hash(content));
+  const bool has_profile = profiles != nullptr && !arguments.plan.any() &&
+                           (profiles->recognise(content) || !plans || !plans->recognise(content));
+  return has_profile ? import_profile(console, *profiles, content, arguments.file)
+                     : import_stages(console, *plans, content, arguments);
+}
+
 }  // namespace
 
 Action declare_import(CLI::App& app) {
@@ -77,10 +140,13 @@ Action declare_import(CLI::App& app) {
   std::string formats;
   for (const Importer& importer : importers)
     formats += concat(formats.empty() ? "" : "; ", importer.name, ": ", importer.summary);
+  for (const PlanImporter& importer : plan_importers)
+    formats += concat("; ", importer.name, ": ", importer.summary);
   app.add_option("format", arguments->format, formats)->type_name("FORMAT")->required();
   app.add_option("file", arguments->file, "The file; - is standard input")
       ->type_name("FILE")
       ->required();
+  declare_plan_flags(app, arguments->plan);
   return [arguments](Console& console) { return import_file(console, *arguments); };
 }
 

@@ -1,0 +1,52 @@
+// stagecraft export FORMAT PLAN: a plan as another system takes it.
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "planner/exporters.hpp"
+#include "profiles/error.hpp"
+#include "profiles/text.hpp"
+#include "tools/commands.hpp"
+
+namespace stagecraft {
+namespace {
+
+struct ExportArguments {
+  std::string format;
+  std::string plan;
+};
+
+const Exporter& find_exporter(const std::string& name) {
+  std::vector<std::string> known;
+  for (const Exporter& exporter : exporters) {
+    if (exporter.name == name) return exporter;
+    known.emplace_back(exporter.name);
+  }
+  fail_unknown("export format", name, known);
+}
+
+int export_plan(Console& console, const ExportArguments& arguments) {
+  const Exporter& exporter = find_exporter(arguments.format);
+  const LoadedPlan loaded = load_plan(arguments.plan);
+  console.input(loaded.path, loaded.hash);
+  const std::string text = exporter.write(loaded);
+  if (!console.artefact(text)) console.print(text);
+  console.result({{"format", exporter.name}, {"text", text}});
+  return 0;
+}
+
+}  // namespace
+
+Action declare_export(CLI::App& app) {
+  auto arguments = std::make_shared<ExportArguments>();
+  std::string formats;
+  for (const Exporter& exporter : exporters)
+    formats += concat(formats.empty() ? "" : "; ", exporter.name, ": ", exporter.summary);
+  app.add_option("format", arguments->format, formats)->type_name("FORMAT")->required();
+  app.add_option("plan", arguments->plan, "The plan; - is standard input")
+      ->type_name("PLAN")
+      ->required();
+  return [arguments](Console& console) { return export_plan(console, *arguments); };
+}
+
+}  // namespace stagecraft

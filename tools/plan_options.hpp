@@ -1,0 +1,30 @@
+// What `import` needs besides a file with stages: MODEL, CLUSTER, and what the format leaves open.
+
+#pragma once
+
+#include <string>
+
+#include "planner/importers.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace stagecraft {
+
+class Console;
+
+/// Flags as they were given; empty or 0: not at all.
+struct PlanFlags {
+  std::string model, cluster, precision, optimizer, sharding, schedule, replicas;
+  std::int64_t batch = 0, microbatch = 0, sequence = 0;
+  bool any() const;
+};
+
+void declare_plan_flags(CLI::App& app, PlanFlags& flags);
+
+/// The question that the flags ask about a file with stages: MODEL and CLUSTER are loaded. Throws
+/// Error (usage) naming the flag that is wrong or missing.
+PlanQuestion question_from(Console& console, const PlanFlags& flags);
+
+}  // namespace stagecraft
