@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "planner/defaults.hpp"
 #include "profiles/error.hpp"
 #include "simulator/schedules.hpp"
 #include "tools/arguments.hpp"
@@ -102,26 +103,11 @@ std::vector<int> tensor_parallel_choices(const PlanningOptions& options, const P
   return degrees;
 }
 
-std::int64_t largest_microbatch(const Profile& profile) {
-  std::int64_t largest = 1;
-  for (const ProfileEntry& entry : profile.entries)
-    largest = std::max(largest, entry.setting.microbatch);
-  return largest;
-}
-
-Precision precision_for(const PlanningOptions& options, const Profile& profile,
-                        const Cluster& cluster) {
-  if (!options.precision.empty()) return read_precision(options.precision);
-  if (!profile.entries.empty()) return profile.entries.front().setting.precision;
-  return cluster.kinds.front().flops_bf16 > cluster.kinds.front().flops_fp32 ? Precision::bfloat16
-                                                                             : Precision::float32;
-}
-
 /// As given, as the file says, or eight of the largest microbatch.
 std::int64_t batch_for(const PlanningOptions& options, const Profile& profile) {
   if (options.batch > 0) return options.batch;
   const bool has_own = profile.devices && profile.devices->microbatches > 0;
-  return largest_microbatch(profile) *
+  return usual_microbatch(profile) *
          (has_own ? profile.devices->microbatches : default_microbatches);
 }
 
@@ -135,11 +121,9 @@ Problem planning_problem(const PlanningOptions& options, const LoadedProfile& lo
                   .profile = loaded.profile,
                   .source = {.path = loaded.path, .content = loaded.content},
                   .cluster = devices.cluster};
-  problem.precision = precision_for(options, loaded.profile, problem.cluster);
-  problem.sequence = options.sequence > 0 ? options.sequence
-                     : loaded.profile.entries.empty()
-                         ? loaded.profile.model.sequence
-                         : loaded.profile.entries.front().setting.sequence;
+  problem.precision = options.precision.empty() ? usual_precision(loaded.profile, problem.cluster)
+                                                : read_precision(options.precision);
+  problem.sequence = options.sequence > 0 ? options.sequence : usual_sequence(loaded.profile);
   problem.global_batch = batch_for(options, loaded.profile);
   problem.microbatches = microbatch_choices(options, loaded.profile, problem.global_batch);
   problem.tensor_parallel = tensor_parallel_choices(options, loaded.profile, problem.cluster);

@@ -18,28 +18,6 @@ std::string plain_name(std::string_view name) {
   return plain;
 }
 
-// --- JSON ---
-
-void read_members(const Json& json, const std::string& file, std::vector<FlagWord>& words) {
-  for (const std::string& name : json.names()) {
-    const Json value = json[name];
-    if (value.is_object()) {
-      read_members(value, file, words);
-      continue;
-    }
-    if (value.is_null() || (value.is_boolean() && !value.boolean())) continue;
-    FlagWord word{.name = plain_name(name), .value = {}, .place = {file, 0, 0}};
-    if (value.is_string()) {
-      word.value = value.string();
-    } else if (!value.is_boolean()) {
-      word.value = value.raw().dump();
-    }
-    words.push_back(std::move(word));
-  }
-}
-
-// --- YAML, as far as lists of flags go ---
-
 /// Without quotes around it, or a comment behind it.
 std::string plain_value(const std::string& text) {
   std::string value = trim(text);
@@ -51,6 +29,30 @@ std::string plain_value(const std::string& text) {
   if (value.starts_with("\"\\\"")) inner = value.substr(3, value.find("\\\"", 3) - 3);
   return inner;
 }
+
+/// A switch is "true"; one that is "false" is as good as left out.
+void add_word(std::vector<FlagWord>& words, FlagWord word) {
+  if (word.value == "false" || word.value == "False") return;
+  if (word.value == "true" || word.value == "True") word.value.reset();
+  words.push_back(std::move(word));
+}
+
+// --- JSON ---
+
+void read_members(const Json& json, const std::string& file, std::vector<FlagWord>& words) {
+  for (const std::string& name : json.names()) {
+    const Json value = json[name];
+    if (value.is_object()) {
+      read_members(value, file, words);
+      continue;
+    }
+    if (value.is_null()) continue;
+    const std::string text = value.is_string() ? plain_value(value.string()) : value.raw().dump();
+    add_word(words, {.name = plain_name(name), .value = text, .place = {file, 0, 0}});
+  }
+}
+
+// --- YAML, as far as lists of flags go ---
 
 /// Where the colon behind a name is, if the line is `NAME: …`.
 std::size_t name_end(std::string_view line) {
@@ -83,12 +85,10 @@ std::vector<FlagWord> read_yaml(const std::vector<std::string>& lines, const std
     if (end == std::string::npos) continue;
     const std::size_t start = line.find_first_not_of(" \t");
     const std::string value = plain_value(line.substr(end + 1));
-    if (value.empty() || value == "false" || value == "null") continue;
-    FlagWord word{.name = plain_name(std::string_view(line).substr(start, end - start)),
-                  .value = {},
-                  .place = {file, static_cast<int>(number) + 1, static_cast<int>(end) + 3}};
-    if (value != "true") word.value = value;
-    words.push_back(std::move(word));
+    if (value.empty() || value == "null") continue;
+    add_word(words, {.name = plain_name(std::string_view(line).substr(start, end - start)),
+                     .value = value,
+                     .place = {file, static_cast<int>(number) + 1, static_cast<int>(end) + 3}});
   }
   return words;
 }
@@ -191,8 +191,11 @@ std::vector<FlagWord> read_shell(std::string_view content, const std::string& fi
   for (const ShellWord& shell : ShellReader(content, file).read()) {
     const std::string word = without_array(shell.text);
     if (!word.starts_with("--")) {
-      if (may_take_value && !word.empty()) flags.back().value = word;
-      if (may_take_value && !word.empty()) flags.back().place = shell.place;
+      if (may_take_value && !word.empty()) {
+        flags.back().value = word;
+        flags.back().is_next_word = true;
+        flags.back().place = shell.place;
+      }
       may_take_value = false;
       continue;
     }

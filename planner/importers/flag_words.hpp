@@ -15,6 +15,7 @@ namespace stagecraft {
 struct FlagWord {
   std::string name;                  ///< "num-layers"
   std::optional<std::string> value;  ///< none for a switch that is on
+  bool is_next_word = false;         ///< the value is the word behind, which may belong to nobody
   SourcePlace place;
 };
 

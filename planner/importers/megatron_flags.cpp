@@ -37,9 +37,9 @@ int count_of(const FlagWord& word) {
   return static_cast<int>(number_of(word));
 }
 
-/// A switch that is on. Files with a value for it have been read already: false is left out.
+/// A switch that is on; one that is off is not among the words.
 void require_switch(const FlagWord& word) {
-  if (word.value && *word.value != "True" && *word.value != "1")
+  if (word.value && !word.is_next_word)
     fail_at(word, concat("is a switch, and takes no value such as \"", *word.value, "\""));
 }
 
@@ -134,6 +134,17 @@ constexpr std::array refused_flags{
     RefusedFlag{"encoder-pipeline-model-parallel-size", "encoders beside decoders"},
 };
 
+/// Switches that change what a plan is about.
+constexpr std::array refused_switches{
+    RefusedFlag{"use-tp-pp-dp-mapping",
+                "only ranks that count data parallelism before pipelines are read"},
+    RefusedFlag{"standalone-embedding-stage",
+                "an embedding of its own is a matter of --pipeline-model-parallel-layout now"},
+    RefusedFlag{"use-torch-fsdp2", "plans do not shard parameters"},
+    RefusedFlag{"use-megatron-fsdp", "plans do not shard parameters"},
+    RefusedFlag{"use-custom-fsdp", "plans do not shard parameters"},
+};
+
 const KnownFlag* find_flag(std::string_view name) {
   for (const KnownFlag& flag : known_flags) {
     if (flag.name == name) return &flag;
@@ -145,6 +156,9 @@ void refuse(const FlagWord& word) {
   for (const RefusedFlag& flag : refused_flags) {
     if (flag.name != word.name || number_of(word, 0) <= 1) continue;
     fail_at(word, concat("plans have no ", flag.what));
+  }
+  for (const RefusedFlag& flag : refused_switches) {
+    if (flag.name == word.name) fail_at(word, std::string(flag.what));
   }
 }
 

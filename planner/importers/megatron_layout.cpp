@@ -1,8 +1,11 @@
 #include "planner/importers/megatron_layout.hpp"
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include "profiles/error.hpp"
+#include "profiles/json.hpp"
 
 namespace stagecraft {
 
@@ -59,6 +62,28 @@ std::string unroll_letters(std::string_view text) {
     at = after;
   }
   return unrolled;
+}
+
+/// The same of a list, [["embedding", "decoder"], ["decoder", "loss"]]: "Et|tL".
+std::string letters_of_list(std::string_view list) {
+  constexpr std::array<std::pair<std::string_view, char>, 4> names{
+      {{"embedding", 'E'}, {"decoder", 't'}, {"mtp", 'm'}, {"loss", 'L'}}};
+  std::string text(list);
+  std::replace(text.begin(), text.end(), '\'', '"');
+  std::string letters;
+  for (const Json& stage : Json::parse(text, "the layout").elements()) {
+    for (const Json& layer : stage.elements()) {
+      const std::string name = layer.string();
+      const auto known = std::find_if(names.begin(), names.end(),
+                                      [&](const auto& row) { return row.first == name; });
+      if (known == names.end())
+        layer.fail(concat("expected embedding, decoder, mtp or loss, found \"", name, "\""));
+      letters += known->second;
+    }
+    letters += '|';
+  }
+  if (!letters.empty()) letters.pop_back();
+  return letters;
 }
 
 /// Embedding first, loss last, each once.
@@ -172,6 +197,7 @@ std::vector<MegatronStage> stages_by_count(const MegatronFlags& flags, int layer
 
 std::vector<MegatronStage> read_megatron_layout(std::string_view layout) {
   std::string text(layout);
+  if (text.starts_with('[')) text = letters_of_list(text);
   std::erase(text, ',');
   std::vector<MegatronStage> stages(1);
   std::string order;

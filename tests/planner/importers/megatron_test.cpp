@@ -1,6 +1,10 @@
 // Megatron-LM's flags, and the splits its users asked about.
 
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
 #include "planner/importers/megatron_layout.hpp"
+#include "profiles/json.hpp"
 #include "tests/catch.hpp"
 #include "tests/planner/importers/questions.hpp"
 #include "tests/profiles/expect_error.hpp"
@@ -39,7 +43,7 @@ TEST_CASE("Megatron-LM's flags: stages, ranks, batch and optimizer") {
                "  --num-layers 16 --pipeline-model-parallel-size 4 \\\n"
                "  --tensor-model-parallel-size=2  # a comment --num-layers 99\n"
                "  --micro-batch-size 3 --global-batch-size 48 --seq-length 8 --bf16 \\\n"
-               "  --optimizer adam --use-distributed-optimizer --lr 1e-4",
+               "  --optimizer adam --lr 1e-4 --use-distributed-optimizer ${MORE[@]}",
                question_of(16, "2x8xh100"));
   CHECK(sizes_of(plan) == std::vector{5, 4, 4, 5});
   CHECK(plan.schedule == ScheduleChoice{.name = "1f1b"});
@@ -134,6 +138,17 @@ TEST_CASE("a layout is unrolled as Megatron-LM does it") {
   CHECK(layers_of(read_megatron_layout("E(t*2|t)*2|L")) == std::vector{2, 3, 1, 0});
 }
 
+TEST_CASE("a layout may be a list, too") {
+  const std::string list = "[['embedding', 'decoder'], ['decoder', 'decoder'], ['loss']]";
+  CHECK(read_megatron_layout(list) == read_megatron_layout("Et|tt|L"));
+  const std::string json =
+      R"({"pipeline_model_parallel_layout": [["embedding", "decoder"], ["decoder", "loss"]]})";
+  CHECK(read_megatron_layout(read_megatron_flags(json, "f").layout) ==
+        read_megatron_layout("Et|tL"));
+  CHECK(layout_complaint("[[\"decode\"]]").find("expected embedding, decoder") !=
+        std::string::npos);
+}
+
 TEST_CASE("a layout that Megatron-LM would not take is refused") {
   CHECK(layout_complaint("tt|L") ==
         "the layout must begin with its one E (embedding), as Megatron-LM asserts");
@@ -185,6 +200,8 @@ TEST_CASE("flags that contradict each other, or that plans have no words for, ar
                "say the same in two ways"));
   CHECK(mentions("--context-parallel-size 2", "plans have no context parallelism"));
   CHECK_FALSE(mentions("--context-parallel-size 1", "context"));
+  CHECK(mentions("--use-torch-fsdp2", "plans do not shard parameters"));
+  CHECK(mentions("--bf16=4", "takes no value such as \"4\""));
   CHECK(mentions("--recompute-granularity selective", "as a whole (full), or not at all"));
   CHECK(mentions("--recompute-granularity full --recompute-method uniform --recompute-num-layers 1",
                  "--recompute-num-layers 4 or more"));
@@ -223,4 +240,46 @@ TEST_CASE("what the flags say is not said again, and what they leave out is aske
         std::string::npos);
   question.options.microbatch = 4;
   CHECK(imported("megatron", ranks, question).batch.microbatches == 2);
+}
+
+TEST_CASE(
+    "the recipes of Megatron-LM's own tests are plans for 8 devices, or refused with a reason") {
+  const std::string file =
+      std::string(STAGECRAFT_SHARED) + "/oracles/measured/megatron_ci_iteration_times.json";
+  if (!std::filesystem::exists(file)) SKIP("no reference data at " STAGECRAFT_SHARED);
+  constexpr std::string_view reasons[] = {
+      "plans have no context parallelism", "plans have no expert parallelism",
+      "layer m (multi-token prediction)", "plans recompute a stage as a whole",
+      "plans keep only the input of a stage"};
+  int plans = 0;
+  int refused = 0;
+  for (const Json& row : Json::read(file)["rows"].elements()) {
+    const Json args = row["args"];
+    const auto number = [&](std::string_view flag, int otherwise) {
+      return args.contains(flag) ? std::stoi(args[flag].string()) : otherwise;
+    };
+    const int model =
+        number("--tensor-model-parallel-size", 1) * number("--pipeline-model-parallel-size", 1);
+    const PlanQuestion question =
+        question_of(number("--num-layers", 12), concat(std::max(model, 8), "xh100"));
+    std::string recipe = args.raw().dump();
+    // The record leaves these two flags out.
+    if (row["case"].string().find("account_for_embedding_loss") != std::string::npos) {
+      recipe.pop_back();
+      recipe +=
+          R"(, "--account-for-embedding-in-pipeline-split": "true",
+             "--account-for-loss-in-pipeline-split": "true"})";
+    }
+    INFO(recipe);
+    const std::string complaint = message_of([&] { imported("megatron", recipe, question); });
+    INFO(complaint);
+    ++(complaint.empty() ? plans : refused);
+    if (complaint.empty()) continue;
+    CHECK(std::any_of(std::begin(reasons), std::end(reasons), [&](std::string_view reason) {
+      return complaint.find(reason) != std::string::npos;
+    }));
+  }
+  INFO(plans << " plans, " << refused << " refused");
+  CHECK(plans > 200);
+  CHECK(refused > 0);
 }

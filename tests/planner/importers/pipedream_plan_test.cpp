@@ -6,6 +6,7 @@
 #include "planner/predict.hpp"
 #include "profiles/importers.hpp"
 #include "profiles/json.hpp"
+#include "profiles/text.hpp"
 #include "tests/catch.hpp"
 #include "tests/planner/importers/questions.hpp"
 #include "tests/profiles/expect_error.hpp"
@@ -121,6 +122,34 @@ TEST_CASE("PipeDream's plans: what is wrong is said") {
   CHECK(message_of([&] {
           imported("pipedream", plain, question_about(plain, "4xgeneric@1GB/s", {.batch = 4}));
         }).find("no node has a stage_id") != std::string::npos);
+}
+
+TEST_CASE("the graph that PipeDream's optimizer would write for VGG-16 is the plan it found") {
+  const std::string file = shared_folder + "/data/pipedream/vgg16/graph.txt";
+  if (!std::filesystem::exists(file)) SKIP("no data at " STAGECRAFT_SHARED);
+  const LoadedProfile loaded = load_profile(file);
+  Problem problem = problem_of(loaded.profile, parse_cluster("4xgeneric@1GB/s"), 16, {1});
+  problem.source = {.path = loaded.path, .content = loaded.content};
+  const Plan found = search_pipedream_released(problem, {}).plans.front().plan;
+  std::string written;
+  for (const std::string& line : split(loaded.content, '\n')) {
+    written += line;
+    for (std::size_t s = 0; s < found.stages.size(); ++s) {
+      const LayerRange& range = found.stages[s].layers;
+      for (int layer = range.first; layer < range.end; ++layer) {
+        const std::string& name = loaded.profile.model.layers[static_cast<std::size_t>(layer)].name;
+        const std::string node = name.substr(0, name.find('.'));
+        if (line.starts_with(node + " -- ")) written += concat(" -- stage_id=", s);
+      }
+    }
+    written += "\n";
+  }
+  PlanOptions options{.batch = 16};
+  for (const Stage& stage : found.stages)
+    options.replicas.push_back(static_cast<int>(stage.devices.size()));
+  CHECK(options.replicas == std::vector{3, 1});  // as published
+  const PlanQuestion question = question_about(written, "4xgeneric@1GB/s", options);
+  CHECK(imported("pipedream", written, question).stages == found.stages);
 }
 
 TEST_CASE("PipeDream's published executed plans are taken for models of as many modules") {
