@@ -14,9 +14,6 @@ std::size_t index(int i) {
 /// More than this many ways to recompute one partition are not worth it.
 constexpr std::size_t most_cases = 256;
 
-/// What simulating an instruction costs beside timing it (lowering, memory).
-constexpr std::int64_t steps_per_simulated_instruction = 300;
-
 std::int64_t instructions_of(const Setting& setting, const Layout& layout) {
   const bool split = setting.replicas == ReplicaPolicy::split;
   const int chunks = std::accumulate(layout.replicas.begin(), layout.replicas.end(), 0) *

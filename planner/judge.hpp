@@ -18,6 +18,9 @@ struct Effort {
   bool is_spent() const { return left <= 0; }
 };
 
+/// What simulating an instruction costs beside timing it (lowering, memory).
+inline constexpr std::int64_t steps_per_simulated_instruction = 300;
+
 class Judge {
  public:
   Judge(const Space& space, const SearchControl& control)

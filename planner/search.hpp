@@ -31,6 +31,9 @@ struct Problem {
   std::string cluster_name;
   std::string profile_hash;
   Profile profile;
+  /// Where the profile's layers are not in the model's own order (indices of the model's layers):
+  /// theirs, which goes into the plan.
+  std::vector<int> order;
   SourceFile source;
   Cluster cluster;
   Precision precision = Precision::float32;

@@ -289,6 +289,7 @@ Plan Space::plan(const Setting& setting, const Layout& layout) const {
   }
   plan.replicas = setting.replicas;
   plan.optimizer = problem_.optimizer;
+  plan.order = problem_.order;
   std::vector<std::vector<std::vector<int>>> devices;
   int next = 0;
   for (const int count : layout.replicas) {

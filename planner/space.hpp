@@ -100,6 +100,8 @@ class Space {
   /// Whether a layout replicates, if this setting is only there for that.
   bool wants(const Setting& setting, const std::vector<int>& replicas) const;
 
+  /// The setting's schedule, with the window that these replicas need.
+  ScheduleChoice choice_for(const Setting& setting, const std::vector<int>& replicas) const;
   Plan plan(const Setting& setting, const Layout& layout) const;
   /// The schedule, or nothing if it refuses the shape; then `refusal` says why.
   std::optional<Schedule> schedule(const Setting& setting, const std::vector<int>& replicas) const;
@@ -115,7 +117,6 @@ class Space {
   void add_settings(std::int64_t microbatch, int degree);
   bool has_columns(const Setting& setting, int columns) const;
   std::vector<std::vector<int>> place(const Setting& setting, int first, int count) const;
-  ScheduleChoice choice_for(const Setting& setting, const std::vector<int>& replicas) const;
 
   const Problem& problem_;
   Cluster cluster_;

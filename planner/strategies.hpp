@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <limits>
 #include <string>
 #include <string_view>
 
@@ -10,11 +11,26 @@
 
 namespace stagecraft {
 
+/// What the time of a strategy depends on.
+struct ProblemSize {
+  double layers = 1;
+  double devices = 1;       ///< that a plan may use, or groups of them
+  double nested = 0;        ///< squares of the counts of all levels but the outermost, summed
+  double instructions = 0;  ///< of one plan under every setting, to be simulated
+  double downsets = std::numeric_limits<double>::infinity();  ///< infinity: more than the most
+  double states = std::numeric_limits<double>::infinity();    ///< of PipeDream's optimizer, as well
+};
+inline constexpr std::int64_t most_sized_downsets = 10'000;
+inline constexpr int most_sized_states = 2'000;
+
 struct Strategy {
   std::string_view name;
   SearchResult (*search)(const Problem& problem, const SearchControl& control);
   std::string_view summary;
   bool takes_argument = false;  ///< named NAME:ARGUMENT
+  /// Of other planners: about how many nanoseconds it takes (a clock would not give equal answers
+  /// to equal questions).
+  double (*work)(const ProblemSize& size) = nullptr;
 };
 
 /// A name of the command line, taken apart.
@@ -43,6 +59,16 @@ SearchResult search_dnn_partitioning(const Problem& problem, const SearchControl
 SearchResult search_piper(const Problem& problem, const SearchControl& control);
 SearchResult search_aceso(const Problem& problem, const SearchControl& control);
 
+double work_of_pipedream(const ProblemSize& size);
+double work_of_pipedream_2bw(const ProblemSize& size);
+double work_of_dapple(const ProblemSize& size);
+double work_of_one_cut(const ProblemSize& size);
+double work_of_megatron(const ProblemSize& size);
+double work_of_alpa(const ProblemSize& size);
+double work_of_dnn_partitioning(const ProblemSize& size);
+double work_of_piper(const ProblemSize& size);
+double work_of_aceso(const ProblemSize& size);
+
 inline constexpr std::array strategies{
     Strategy{
         "exact", search_exact,
@@ -50,40 +76,50 @@ inline constexpr std::array strategies{
     Strategy{"brute-force", search_brute_force,
              "simulates every plan; for small cases and as the other strategies' test"},
     Strategy{"pipedream-released", search_pipedream_released,
-             "PipeDream's optimizer as released, charging transfers between stages"},
+             "PipeDream's optimizer as released, charging transfers between stages", false,
+             work_of_pipedream},
     Strategy{"pipedream-released-no-activations", search_pipedream_released_no_activations,
-             "the same as its default command runs it: transfers between stages are free"},
+             "the same as its default command runs it: transfers between stages are free", false,
+             work_of_pipedream},
     Strategy{"pipedream-released-fewer-machines", search_pipedream_released_fewer_machines,
-             "the same, but it may leave machines idle"},
+             "the same, but it may leave machines idle", false, work_of_pipedream},
     Strategy{"pipedream-paper", search_pipedream_paper,
-             "PipeDream's optimizer with the formula of its paper"},
+             "PipeDream's optimizer with the formula of its paper", false, work_of_pipedream},
     Strategy{"pipedream-2bw", search_pipedream_2bw,
-             "PipeDream-2BW's planner: equal stages, all replicated alike"},
-    Strategy{"dapple", search_dapple, "DAPPLE's planner, in its formulas and with its bandwidths"},
+             "PipeDream-2BW's planner: equal stages, all replicated alike", false,
+             work_of_pipedream_2bw},
+    Strategy{"dapple", search_dapple, "DAPPLE's planner, in its formulas and with its bandwidths",
+             false, work_of_dapple},
     Strategy{"deepspeed-uniform", search_deepspeed_uniform,
-             "DeepSpeed's equal numbers of layers per stage"},
+             "DeepSpeed's equal numbers of layers per stage", false, work_of_one_cut},
     Strategy{"deepspeed-parameters", search_deepspeed_parameters,
-             "DeepSpeed's balance of parameters"},
+             "DeepSpeed's balance of parameters", false, work_of_one_cut},
     Strategy{"deepspeed-type", search_deepspeed_type,
              "DeepSpeed's balance of layers whose kind or name matches, deepspeed-type:REGEX",
              true},
     Strategy{"megatron", search_megatron,
-             "Megatron-LM's even split, with its flags for embedding, loss, first and last stage"},
+             "Megatron-LM's even split, with its flags for embedding, loss, first and last stage",
+             false, work_of_megatron},
     Strategy{"galvatron", search_galvatron,
-             "Galvatron's powers of two and even split, the rest of the layers in the last stage"},
+             "Galvatron's powers of two and even split, the rest of the layers in the last stage",
+             false, work_of_one_cut},
     Strategy{"alpa", search_alpa,
-             "Alpa's sum of stages plus (B - 1) times the slowest, on its submeshes"},
+             "Alpa's sum of stages plus (B - 1) times the slowest, on its submeshes", false,
+             work_of_alpa},
     Strategy{
         "dnn-partitioning", search_dnn_partitioning,
         "dnn-partitioning's contiguous split of the throughput problem, proved the best of its "
-        "kind; on its own inputs with their exact figures"},
+        "kind; on its own inputs with their exact figures",
+        false, work_of_dnn_partitioning},
     Strategy{"piper", search_piper,
              "Piper's stages with data- and tensor-parallel degrees and recomputing layers, proved "
-             "the fastest in its model; on its own inputs with their exact figures"},
+             "the fastest in its model; on its own inputs with their exact figures",
+             false, work_of_piper},
     Strategy{
         "aceso", search_aceso,
         "Aceso's (B - 1) times the slowest stage plus the sum, with its transfers, memory and "
-        "recomputing, proved the least in its model; on its own profiles with their exact figures"},
+        "recomputing, proved the least in its model; on its own profiles with their exact figures",
+        false, work_of_aceso},
 };
 
 /// Throws Error (usage) with the known names and a suggestion, or if an argument is missing or not

@@ -4,8 +4,8 @@
 // Settings with too many devices to walk through are searched by columns only
 // (planner/column_search.hpp); what else they allow is bounded by its work.
 //
-//   1. Good plans first: even and balanced splits of every setting, improved cut by cut with the
-//   fast clock.
+//   1. Good plans first: those of other planners (planner/starts.hpp), and even and balanced splits
+//   of every setting, improved cut by cut with the fast clock.
 //   2. Narrow: for each setting, the least step its bound allows, by bisection
 //   (planner/bounds.hpp), while every chain the
 //      bisection comes across is tried. Settings whose bound reaches the best plan are done.
@@ -15,14 +15,18 @@
 //      below that limit is left, and the bound of the setting rises to it. Again, until all bounds
 //      have reached the best plan: proved.
 //
-// The lower bound reported is the smallest over settings; each round of 3 raises it, so stopping at
-// any time leaves an honest gap. Effort is counted in steps, not seconds: equal input gives an
-// equal answer, gap included.
+// A branching model is searched along its own order, then along a few others (planner/orders.hpp).
+//
+// The lower bound reported is the smallest over settings, and over orders where another one than
+// the model's own has won; each round of 3 raises it, so stopping at any time leaves an honest gap.
+// Effort is counted in steps, not seconds: equal input gives an equal answer, gap included.
 
 #include <algorithm>
 #include <memory>
 
 #include "planner/column_search.hpp"
+#include "planner/orders.hpp"
+#include "planner/starts.hpp"
 #include "planner/strategies.hpp"
 #include "planner/walk.hpp"
 #include "profiles/error.hpp"
@@ -35,6 +39,9 @@ namespace {
 
 /// Enough for some ten seconds, in all and for one setting.
 constexpr std::int64_t effort_in_all = 1'000'000'000;
+
+/// Orders of a branching model's layers beside its own; each gets a part of the effort.
+constexpr std::size_t most_other_orders = 3;
 
 /// Bisection stops within this part of the distance.
 constexpr Time narrow_steps = 256;
@@ -51,12 +58,12 @@ struct Branch {
 
 class Exact {
  public:
-  Exact(const Problem& problem, const SearchControl& control)
+  Exact(const Problem& problem, const SearchControl& control, std::int64_t effort)
       : space_(problem),
         control_(control),
         judge_(space_, control),
         columns_(space_, control, judge_) {
-    judge_.effort().left = effort_in_all;
+    judge_.effort().left = effort;
     for (const Setting& setting : space_.settings()) {
       Branch& branch = branches_.emplace_back();
       branch.setting = &setting;
@@ -74,13 +81,24 @@ class Exact {
     }
   }
 
-  SearchResult search() {
-    consider_usual_choices();
+  /// Puts what is found on the board, among plans of other orders. Leaves the starts that this
+  /// order does not have.
+  void search(std::vector<Candidate>& starts, Leaderboard& board, SearchResult& result) {
+    judge_.board() = std::move(board);
+    take_starts(starts);
     columns_.search([this] { report(); });
     for (Branch& branch : branches_) seed(branch);
     for (Branch* branch : by_bound()) narrow(*branch);
     while (Branch* branch = most_promising()) deepen(*branch);
-    return result();
+    result.lower_bound = std::min(result.lower_bound, Duration{lower_bound()});
+    if (least_of_all_ < never) {
+      result.scope = concat("plans whose stages all have equally many replicas; with others ",
+                            format_duration(Duration{least_of_all_}), " is the least");
+    }
+    result.candidates += judge_.simulated();
+    result.pruned += judge_.pruned();
+    result.interrupted = judge_.stopped();
+    board = std::move(judge_.board());
   }
 
  private:
@@ -99,58 +117,13 @@ class Exact {
 
   // --- 1. Good plans first ---
 
-  /// Whether the problem allows the plan, be it in the space or not.
-  bool is_wanted(const Plan& plan) const {
-    const int stages = static_cast<int>(plan.stages.size());
-    if (!space_.uses_enough(plan) || !space_.allows_stages(stages)) return false;
-    for (int stage = 0; stage < stages; ++stage) {
-      const Stage& here = plan.stages[static_cast<std::size_t>(stage)];
-      if (space_.problem().straight && here.devices.size() > 1) return false;
-      if (!space_.allows(stage, here.layers) || !space_.allows(here.recompute)) return false;
-    }
-    // Fixed stages speak of the model's order.
-    return plan.order.empty() || space_.problem().fixed.empty();
-  }
-
-  /// The space has stages of the model's order, on consecutive devices (or groups of them, which
-  /// nobody else chooses).
-  static bool lies_in_space(const Plan& plan) {
-    int next = 0;
-    for (const Stage& stage : plan.stages) {
-      for (const std::vector<int>& replica : stage.devices) {
-        if (replica.size() == 1 && replica.front() != next++) return false;
-      }
-    }
-    return plan.order.empty();
-  }
-
-  /// However early the search ends, its answer is no worse than what a person would have chosen.
-  void consider_usual_choices() {
-    for (const Candidate& choice : usual_choices(space_.problem())) {
-      if (!choice.prediction || !is_wanted(choice.plan)) continue;
-      if (lies_in_space(choice.plan)) {
-        judge_.add(choice);
-      } else {
-        outside_.push_back(choice);
-      }
-    }
-  }
-
-  /// Plans of others may be better than all that was searched. Then the proof says nothing about
-  /// their like.
-  void consider_outside(SearchResult& result) {
-    const std::optional<Duration> searched = judge_.board().best();
-    for (Candidate& choice : outside_) {
-      const bool wins =
-          choice.prediction->fits && (!searched || choice.prediction->step < *searched);
-      if (!wins) continue;
-      result.lower_bound = Duration{0};
-      choice.prediction->notes.push_back(
-          choice.name +
-          " found this plan; it is not among those that were searched, which have "
-          "stages of consecutive layers on consecutive devices");
-      judge_.board().add(choice);
-    }
+  /// Takes those that this search knows.
+  void take_starts(std::vector<Candidate>& starts) {
+    std::erase_if(starts, [&](const Candidate& start) {
+      if (!lies_in_space(space_, start.plan)) return false;
+      judge_.add(start);
+      return true;
+    });
   }
 
   void consider(Branch& branch, const Layout& layout) {
@@ -284,38 +257,52 @@ class Exact {
                        .gap = gap()});
   }
 
-  SearchResult result() {
-    SearchResult result;
-    result.strategy = "exact";
-    result.lower_bound = Duration{lower_bound()};
-    if (least_of_all_ < never) {
-      result.scope = concat("plans whose stages all have equally many replicas; with others ",
-                            format_duration(Duration{least_of_all_}), " is the least");
-    }
-    result.candidates = judge_.simulated();
-    result.pruned = judge_.pruned();
-    result.interrupted = judge_.stopped();
-    consider_outside(result);
-    result = finish(judge_.board(), std::move(result));
-    if (result.plans.empty() && !result.interrupted) {
-      result.infeasible = explain_infeasible(space_.problem(), space_);
-    }
-    return result;
-  }
-
   Space space_;
   const SearchControl& control_;
   Judge judge_;
   ColumnSearch columns_;
   std::vector<Branch> branches_;
   Time least_of_all_ = never;  ///< with any replicas, of settings searched by columns
-  std::vector<Candidate> outside_;  ///< good plans of others that the space does not have
 };
+
+/// Plans of others may be better than all that was searched. Then the proof says nothing about
+/// their like.
+void add_outside(const Space& space, const std::vector<Candidate>& plans, Leaderboard& board,
+                 SearchResult& result) {
+  std::optional<Candidate> best = best_outside(space, plans, board.best());
+  if (!best) return;
+  result.lower_bound = Duration{0};
+  best->prediction->notes.push_back(
+      best->name +
+      " found this plan or one near it; it is not among those that were searched, which have "
+      "stages of consecutive layers on consecutive devices");
+  board.add(*best);
+}
 
 }  // namespace
 
 SearchResult search_exact(const Problem& problem, const SearchControl& control) {
-  return Exact(problem, control).search();
+  const Space space(problem);
+  // However early the search ends, its answer is no worse than these.
+  std::vector<Candidate> starts = starting_plans(space, control);
+  SearchResult result{.plans = {}, .infeasible = {}, .strategy = "exact"};
+  result.lower_bound = Duration::max();
+  Leaderboard board(control.top);
+  Exact(problem, control, effort_in_all).search(starts, board, result);
+  const std::optional<Duration> own_best = board.best();
+  const Duration own_bound = result.lower_bound;
+  for (const std::vector<int>& order : other_orders(problem, starts, most_other_orders)) {
+    if (result.interrupted) break;
+    const Problem ordered = in_order(problem, order);
+    Exact(ordered, control, effort_in_all / 4).search(starts, board, result);
+  }
+  if (board.best() == own_best) result.lower_bound = own_bound;
+  add_outside(space, starts, board, result);
+  result = finish(board, std::move(result));
+  if (result.plans.empty() && !result.interrupted) {
+    result.infeasible = explain_infeasible(problem, space);
+  }
+  return result;
 }
 
 }  // namespace stagecraft

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <random>
+#include <set>
 #include <vector>
 
 #include "planner/search.hpp"
@@ -163,6 +164,44 @@ inline Problem random_problem(std::uint32_t seed, CaseSize size) {
     problem.profile.model.ties.push_back({0, layers - 1, random.between(1, 500)});
   }
   if (random.chance(35)) problem.optimizer.sharding = Sharding::zero1;
+  return problem;
+}
+
+/// The same with up to three inputs for each layer but the first.
+inline Problem random_branching(std::uint32_t seed, CaseSize size) {
+  Problem problem = random_problem(seed, size);
+  Random random(seed);
+  Model& model = problem.profile.model;
+  model.edges.clear();
+  for (int to = 1; to < static_cast<int>(model.layers.size()); ++to) {
+    std::set<int> inputs;
+    for (int i = random.between(1, 3); i > 0; --i) inputs.insert(random.between(0, to - 1));
+    for (const int from : inputs) model.edges.push_back({from, to});
+  }
+  return problem;
+}
+
+/// The same on devices of two kinds, each with memory and costs of its own.
+inline Problem random_mixed(std::uint32_t seed, CaseSize size) {
+  Problem problem = random_problem(seed, size);
+  Random random(seed);
+  std::vector<DeviceKind>& kinds = problem.cluster.kinds;
+  kinds.front().generic = false;
+  kinds.push_back(kinds.front());
+  kinds.back().name = "other";
+  if (!kinds.back().memory_unlimited) kinds.back().memory = random.between(2000, 60000);
+  for (int& device : problem.cluster.devices) device = random.between(0, 1);
+  std::vector<ProfileEntry> others = problem.profile.entries;
+  for (ProfileEntry& entry : others) {
+    entry.setting.device = "other";
+    for (LayerCost& cost : entry.layers) {
+      const int percent = random.between(40, 250);
+      for (Duration* time : {&cost.forward, &cost.backward_input, &cost.backward_weight}) {
+        *time = *time * percent / 100;
+      }
+    }
+    problem.profile.entries.push_back(entry);
+  }
   return problem;
 }
 

@@ -1,0 +1,84 @@
+#include "planner/portfolio.hpp"
+
+#include "planner/downsets.hpp"
+#include "planner/space.hpp"
+#include "planner/strategies/pipedream/pipedream_problem.hpp"
+#include "profiles/error.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+constexpr double most_work = 2.5e8;  // nanoseconds
+
+/// Without the wishes that other planners refuse.
+Problem without_limits(Problem problem) {
+  problem.max_stages.reset();
+  problem.fixed.clear();
+  problem.min_layers_per_stage = 1;
+  return problem;
+}
+
+double states_in(const Problem& problem, const Space& space) {
+  try {
+    const StateLimit limit{"portfolio", "it", most_sized_states};
+    return states_of(problem, space, largest_microbatch(space), limit).size();
+  } catch (const Error&) {
+    return std::numeric_limits<double>::infinity();
+  }
+}
+
+std::optional<Candidate> choice_of(const Strategy& strategy, const Problem& problem,
+                                   const SearchControl& control) {
+  try {
+    SearchResult result = strategy.search(problem, {.stop = control.stop});
+    if (result.plans.empty()) return {};
+    Candidate candidate = std::move(result.plans.front());
+    candidate.objective.reset();
+    candidate.plan.predicted.reset();
+    candidate.plan.search.reset();
+    return candidate;
+  } catch (const Error&) {
+    return {};  // a network, a graph or costs that it cannot take
+  }
+}
+
+}  // namespace
+
+ProblemSize size_of(const Problem& problem) {
+  const Space space(problem);
+  const Model& model = problem.profile.model;
+  ProblemSize size{.layers = static_cast<double>(space.layers())};
+  const std::vector<Level>& levels = problem.cluster.levels;
+  for (std::size_t level = 1; level < levels.size(); ++level) {
+    size.nested += static_cast<double>(levels[level].count) * levels[level].count;
+  }
+  for (const Setting& setting : space.settings()) {
+    const double devices = space.devices(setting);
+    size.devices = std::max(size.devices, devices);
+    if (setting.schedule.virtual_stages != 1) continue;
+    size.instructions += 2.0 * setting.microbatches * devices;
+  }
+  const auto downsets = count_downsets({space.layers(), model.edges}, most_sized_downsets);
+  if (downsets) size.downsets = static_cast<double>(*downsets);
+  size.states = states_in(problem, space);
+  return size;
+}
+
+bool is_quick(const Strategy& strategy, const ProblemSize& size) {
+  return strategy.work != nullptr && strategy.work(size) <= most_work;
+}
+
+std::vector<Candidate> portfolio(const Problem& problem, const SearchControl& control) {
+  const Problem free = without_limits(problem);
+  const ProblemSize size = size_of(free);
+  std::vector<Candidate> candidates;
+  for (const Strategy& strategy : strategies) {
+    if (control.stop.stop_requested()) break;
+    if (!is_quick(strategy, size)) continue;
+    if (auto choice = choice_of(strategy, free, control)) candidates.push_back(*std::move(choice));
+  }
+  return candidates;
+}
+
+}  // namespace stagecraft

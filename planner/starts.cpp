@@ -1,0 +1,81 @@
+#include "planner/starts.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "planner/nearby.hpp"
+#include "planner/portfolio.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+/// About a second, for all plans.
+constexpr std::int64_t effort_nearby = 100'000'000;
+
+bool has_wanted_degrees(const Space& space, const Stage& stage) {
+  const std::vector<int>& degrees = space.problem().tensor_parallel;
+  return std::all_of(stage.devices.begin(), stage.devices.end(), [&](const auto& peers) {
+    const auto degree = static_cast<int>(peers.size());
+    return std::find(degrees.begin(), degrees.end(), degree) != degrees.end();
+  });
+}
+
+}  // namespace
+
+bool is_wanted(const Space& space, const Plan& plan) {
+  const int stages = static_cast<int>(plan.stages.size());
+  if (!space.uses_enough(plan) || !space.allows_stages(stages)) return false;
+  for (int stage = 0; stage < stages; ++stage) {
+    const Stage& here = plan.stages[static_cast<std::size_t>(stage)];
+    if (space.problem().straight && here.devices.size() > 1) return false;
+    if (!space.allows(stage, here.layers) || !space.allows(here.recompute)) return false;
+    if (!has_wanted_degrees(space, here)) return false;
+  }
+  // Fixed stages speak of the model's order.
+  return plan.order.empty() || space.problem().fixed.empty();
+}
+
+bool lies_in_space(const Space& space, const Plan& plan) {
+  const auto degree = static_cast<int>(plan.stages.front().devices.front().size());
+  const auto& settings = space.settings();
+  const auto setting = std::find_if(settings.begin(), settings.end(), [&](const Setting& other) {
+    return other.tensor_parallel == degree;
+  });
+  if (setting == settings.end() || plan.order != space.problem().order) return false;
+  int next = 0;
+  for (int s = 0; s < pipeline_devices(plan); ++s) {
+    for (const std::vector<int>& replica : plan.stages[static_cast<std::size_t>(s)].devices) {
+      std::vector<int> group(static_cast<std::size_t>(degree));
+      std::iota(group.begin(), group.end(), space.lead(*setting, next++));
+      if (replica != group) return false;
+    }
+  }
+  return true;
+}
+
+std::vector<Candidate> starting_plans(const Space& space, const SearchControl& control) {
+  std::vector<Candidate> plans = usual_choices(space.problem());
+  for (Candidate& plan : portfolio(space.problem(), control)) plans.push_back(std::move(plan));
+  std::erase_if(plans, [&](const Candidate& candidate) {
+    return !candidate.prediction || !candidate.prediction->fits ||
+           !is_wanted(space, candidate.plan);
+  });
+  return plans;
+}
+
+std::optional<Candidate> best_outside(const Space& space, const std::vector<Candidate>& plans,
+                                      const std::optional<Duration>& searched) {
+  Effort effort{.left = effort_nearby};
+  std::optional<Candidate> best;
+  const auto wanted = [&](const Plan& plan) { return is_wanted(space, plan); };
+  for (const Candidate& plan : plans) {
+    const Candidate candidate = best_nearby(space.problem(), plan, wanted, effort);
+    const Duration step = candidate.prediction->step;
+    if (searched && step >= *searched) continue;
+    if (!best || step < best->prediction->step) best = candidate;
+  }
+  return best;
+}
+
+}  // namespace stagecraft

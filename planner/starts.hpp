@@ -1,0 +1,27 @@
+// Plans to start the exact search from: what people and other planners would choose, as far as the
+// problem allows it.
+
+#pragma once
+
+#include <functional>
+
+#include "planner/judge.hpp"
+
+namespace stagecraft {
+
+/// Whether the problem allows the plan, be it in the space or not.
+bool is_wanted(const Space& space, const Plan& plan);
+
+/// The space has stages along the problem's order, on consecutive devices (or groups of them), all
+/// with the same tensor-parallel degree.
+bool lies_in_space(const Space& space, const Plan& plan);
+
+/// The usual choices and the portfolio, those that are wanted and fit.
+std::vector<Candidate> starting_plans(const Space& space, const SearchControl& control);
+
+/// Of plans that the searches did not know the fastest, made better step by step; nothing unless it
+/// is faster than `searched`.
+std::optional<Candidate> best_outside(const Space& space, const std::vector<Candidate>& plans,
+                                      const std::optional<Duration>& searched);
+
+}  // namespace stagecraft
