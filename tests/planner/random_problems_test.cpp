@@ -1,0 +1,92 @@
+// Ten thousand small problems, no two of them alike: what the exact search says is what brute force
+// finds. And every published profile: exact is never worse than another planner. Where the compiler
+// does not optimize or a sanitizer watches, it is a few of them.
+
+#include "tests/planner/compared.hpp"
+#include "tests/planner/published.hpp"
+
+using namespace stagecraft;
+using namespace stagecraft::tests;
+
+namespace {
+
+#if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+constexpr bool all = true;
+#else
+constexpr bool all = false;
+#endif
+
+using Make = Problem (*)(std::uint32_t, CaseSize);
+
+/// This many of a hundred parts of all problems.
+void hold_for(int percent, Make make, std::uint32_t first, CaseSize size) {
+  const int count = all ? 100 * percent : percent / 3;
+  for (std::uint32_t seed = first; seed < first + static_cast<std::uint32_t>(count); ++seed) {
+    INFO("seed " << seed);
+    require_as_good_as_brute_force(make(seed, size));
+  }
+}
+
+/// Ten layers on six devices have too many plans for brute force, unless stages neither replicate
+/// nor recompute.
+Problem random_straight(std::uint32_t seed, CaseSize size) {
+  Problem problem = seed % 2 == 0 ? random_problem(seed, size) : random_mixed(seed, size);
+  problem.straight = true;
+  problem.recompute = {Recompute::none};
+  return problem;
+}
+
+}  // namespace
+
+// These percents add up to 100; the tests can run at the same time.
+
+TEST_CASE("random problems: exact is as good as trying everything, one kind of device") {
+  hold_for(30, random_problem, 1'000'000, {6, 4});
+}
+TEST_CASE("random problems: exact is as good as trying everything, two kinds of device") {
+  hold_for(30, random_mixed, 2'000'000, {6, 4});
+}
+TEST_CASE("random problems: exact is as good as trying everything, up to ten layers") {
+  hold_for(35, random_straight, 3'000'000, {10, 6});
+}
+TEST_CASE("random problems: exact is as good as trying everything, up to six devices") {
+  hold_for(5, random_mixed, 4'000'000, {6, 6});
+}
+
+TEST_CASE("random problems: exact is never worse than any quick strategy") {
+  int compared = 0;
+  const std::uint32_t count = all ? 2000 : 20;
+  for (std::uint32_t seed = 0; seed < count; ++seed) {
+    INFO("seed " << seed);
+    const Make make = seed % 2 == 0 ? random_mixed : random_branching;
+    compared += require_never_worse(make(seed + 5'000'000, {8, 6}));
+  }
+  CHECK(compared > static_cast<int>(2 * count));
+}
+
+TEST_CASE("random problems: exact is never worse than any quick strategy on published profiles") {
+  const auto files = published_files();
+  if (files.empty()) SKIP("no published profiles at " STAGECRAFT_SHARED);
+  // However early the search ends: here before it proves anything.
+  SearchControl control;
+  control.gap = 1;
+  int compared = 0, loaded = 0;
+  for (const auto& file : files) {
+    const bool small = file.parent_path().filename() == "alexnet";
+    if (!all && !small) continue;
+    for (const char* cluster :
+         {"4xgeneric@1GB/s", "2x4xgeneric@2GB/s,20GB/s", "16xgeneric@10GB/s"}) {
+      INFO(file << " on " << cluster);
+      std::optional<Problem> problem;
+      try {
+        problem = published_problem(file, cluster, 8);
+      } catch (const Error&) {
+        continue;  // not a model
+      }
+      compared += require_never_worse(*problem, control);
+      ++loaded;
+    }
+  }
+  CHECK(loaded >= (all ? 60 : 3));
+  CHECK(compared >= 4 * loaded);
+}
