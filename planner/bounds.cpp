@@ -98,7 +98,7 @@ const std::vector<ChainBounds::Share>& ChainBounds::shares(int device, int repli
     const bool known = std::any_of(shares.begin(), shares.end(), [&](const Share& share) {
       return share.table == table && share.limit == limit;
     });
-    if (!known) shares.push_back({table, limit});
+    if (!known) shares.push_back({table, limit, replica});
   }
   return shares;
 }
@@ -159,15 +159,21 @@ int ChainBounds::window(int stages_left, int device, int replicas) const {
   return split ? window : ceil_divide(window, replicas);
 }
 
-/// Microbatches one replica must hold, at least.
-int ChainBounds::in_flight(int stages_left, int replicas) const {
-  if (!window_counts_devices_) return window(stages_left, 0, replicas);
-  return ceil_divide(std::min(replicas + stages_left - 1, setting_.microbatches), replicas);
+/// Microbatches the replica must hold, at least. Of those that take turns a later one may hold one
+/// less than the first.
+int ChainBounds::in_flight(int stages_left, int replicas, int replica) const {
+  const bool is_later = setting_.replicas == ReplicaPolicy::round_robin && replica > 0;
+  const int m = setting_.microbatches;
+  const int first = window_counts_devices_
+                        ? ceil_divide(std::min(replicas + stages_left - 1, m), replicas)
+                        : window(stages_left, 0, replicas);
+  return is_later ? first - 1 : first;
 }
 
-int ChainBounds::own_microbatches(int replicas) const {
-  return setting_.replicas == ReplicaPolicy::split ? setting_.microbatches
-                                                   : ceil_divide(setting_.microbatches, replicas);
+int ChainBounds::own_microbatches(int replicas, int replica) const {
+  return setting_.replicas == ReplicaPolicy::split
+             ? setting_.microbatches
+             : ceil_divide(setting_.microbatches - replica, replicas);
 }
 
 bool ChainBounds::may_fit(const Share& share, const LayerRange& layers, int replicas,
@@ -223,11 +229,11 @@ Time ChainBounds::post(const LayerRange& layers, int device, int replicas) const
 
 std::optional<StageChoice> ChainBounds::choose(const LayerRange& layers, int device, int replicas,
                                                int stages_left) const {
-  const int held = in_flight(stages_left, replicas);
   const auto& all = shares(device, replicas);
   for (const Recompute recompute : {Recompute::none, Recompute::full}) {
     if (!space_.allows(recompute)) continue;
     const bool fits = std::all_of(all.begin(), all.end(), [&](const Share& share) {
+      const int held = in_flight(stages_left, replicas, share.replica);
       return may_fit(share, layers, replicas, recompute, held);
     });
     if (!fits) continue;
@@ -246,10 +252,10 @@ std::optional<StageChoice> ChainBounds::choose(const LayerRange& layers, int dev
 
 Time ChainBounds::bound(const Head& head, const StageChoice& choice, const LayerRange& layers,
                         int device, int replicas, int stages_left, const Beyond& beyond) const {
-  const int microbatches = own_microbatches(replicas);
   const int ahead = window(stages_left, device, replicas);
   Time load = 0;
   for (const Share& share : shares(device, replicas)) {
+    const int microbatches = own_microbatches(replicas, share.replica);
     const Time forward = share.table->forward(layers).count();
     const Time again = choice.recompute == Recompute::full ? forward : 0;
     const Time backward = again + share.table->backward(layers).count();
@@ -266,7 +272,7 @@ bool ChainBounds::is_too_long(const Head& head, const LayerRange& layers, int de
   const Time before = std::max(head.fill, head.fill_and_drain);
   for (const Share& share : shares(device, replicas)) {
     const Time each = (share.table->forward(layers) + share.table->backward(layers)).count();
-    if (before + own_microbatches(replicas) * each > limit) return true;
+    if (before + own_microbatches(replicas, share.replica) * each > limit) return true;
   }
   return false;
 }

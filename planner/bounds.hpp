@@ -31,9 +31,9 @@
 // it grows by 2c per microbatch, as 1F1B does.
 //
 // Replicas. Under `split`, f and g are of the replica's rows. Under `round_robin`, a replica has
-// ceil(m/r) microbatches and a window of ceil(K/r). Where replicas differ (rows, device kinds),
-// chains take the least over replicas, transfers the least over receivers of the slowest sender
-// each needs, and a device's own load the most over replicas.
+// ceil(m/r) microbatches and a window of ceil(K/r); later ones in turn up to one less. Where
+// replicas differ (rows, device kinds), chains take the least over replicas, transfers the least
+// over receivers of the slowest sender each needs, and a device's own load the most over replicas.
 //
 // All devices. T is feasible only if some chain of stages has every one of them within T. Given T:
 //
@@ -126,9 +126,11 @@ class ChainBounds {
   struct Transfer {
     Time there = 0, back = 0;
   };
+  /// Replicas alike; of those that take turns the first has the most microbatches.
   struct Share {
     const CostTable* table = nullptr;
     Bytes limit = 0;
+    int replica = 0;  ///< the first of them
   };
 
   std::size_t at(int layer, int device, int replicas) const;
@@ -140,8 +142,8 @@ class ChainBounds {
   Transfer transfer(int device, int replicas, int next_replicas, int cut) const;
   Transfer slowest_needed(int device, int replicas, int next_replicas, Bytes boundary) const;
   int window(int stages_left, int device, int replicas) const;
-  int in_flight(int stages_left, int replicas) const;
-  int own_microbatches(int replicas) const;
+  int in_flight(int stages_left, int replicas, int replica) const;
+  int own_microbatches(int replicas, int replica) const;
   bool may_fit(const Share& share, const LayerRange& layers, int replicas, Recompute recompute,
                int in_flight) const;
   Time post(const LayerRange& layers, int device, int replicas) const;

@@ -116,15 +116,16 @@ struct LoopedWalk::Path {
   Judge& judge;
   Time limit;
   Layout layout;
-  std::vector<Time> load;  ///< per pipeline device, of its stages so far
+  std::vector<std::vector<Time>> load;  ///< per pipeline device and replica, of its stages so far
   std::vector<Time>
       around;  ///< per pipeline device: fill before its first work and drain after its last
   bool complete = true;
 };
 
-int LoopedWalk::own_microbatches(int replicas) const {
+int LoopedWalk::own_microbatches(int replicas, int replica) const {
   const bool split = setting_.replicas == ReplicaPolicy::split;
-  return split ? setting_.microbatches : (setting_.microbatches + replicas - 1) / replicas;
+  return split ? setting_.microbatches
+               : (setting_.microbatches - replica + replicas - 1) / replicas;
 }
 
 /// Forward and backward of one microbatch, on every replica.
@@ -138,10 +139,13 @@ std::vector<Time> LoopedWalk::passes(const LayerRange& layers, int device, int r
   return times;
 }
 
-/// All microbatches on the busiest replica.
-Time LoopedWalk::load(const LayerRange& layers, int device, int replicas) const {
-  const std::vector<Time> times = passes(layers, device, replicas);
-  return own_microbatches(replicas) * *std::max_element(times.begin(), times.end());
+/// All its microbatches on every replica.
+std::vector<Time> LoopedWalk::loads(const LayerRange& layers, int device, int replicas) const {
+  std::vector<Time> times = passes(layers, device, replicas);
+  for (int replica = 0; replica < replicas; ++replica) {
+    times[index(replica)] *= own_microbatches(replicas, replica);
+  }
+  return times;
 }
 
 /// One microbatch passing by, before later devices have anything to do and after they have nothing
@@ -216,7 +220,8 @@ void LoopedWalk::choose_replicas(Path& path, int pipeline_devices, int used) con
     if (!space_.wants(setting_, layout.replicas) || !path.clock.order_for(layout.replicas)) return;
     layout.cuts = {0};
     layout.recompute.clear();
-    path.load.assign(index(pipeline_devices), 0);
+    path.load.clear();
+    for (const int count : layout.replicas) path.load.emplace_back(index(count), 0);
     path.around.assign(index(pipeline_devices), 0);
     return choose_cuts(path);
   }
@@ -235,9 +240,13 @@ std::optional<std::vector<Time>> LoopedWalk::rooms(const Path& path) const {
   Time around = 0;
   for (int d = 0; d < path.layout.pipeline_devices(); ++d) {
     around = std::max(around, path.around[index(d)]);
-    const Time left = limit - around - path.load[index(d)];
-    if (left < 0) return {};
-    rooms.push_back(left * path.layout.replicas[index(d)]);
+    Time room = 0;
+    for (const Time load : path.load[index(d)]) {
+      const Time left = limit - around - load;
+      if (left < 0) return {};
+      room += left;
+    }
+    rooms.push_back(room);
   }
   return rooms;
 }
@@ -270,7 +279,7 @@ void LoopedWalk::choose_cuts(Path& path) const {
   const int d = setting_.device_of(stage, p);
   const int replicas = layout.replicas[index(d)];
   const int device = std::accumulate(layout.replicas.begin(), layout.replicas.begin() + d, 0);
-  const Time load_before = path.load[index(d)];
+  const std::vector<Time> load_before = path.load[index(d)];
   const int last = space_.layers() - (stages - stage - 1);
   for (int end = stage + 1 == stages ? space_.layers() : first + 1; end <= last; ++end) {
     if (path.judge.effort().is_spent() || path.judge.stopped()) path.complete = false;
@@ -278,7 +287,10 @@ void LoopedWalk::choose_cuts(Path& path) const {
     path.judge.effort().spend(60);
     const LayerRange layers{first, end};
     if (!space_.allows(stage, layers)) continue;
-    path.load[index(d)] = load_before + load(layers, device, replicas);
+    path.load[index(d)] = loads(layers, device, replicas);
+    for (int replica = 0; replica < replicas; ++replica) {
+      path.load[index(d)][index(replica)] += load_before[index(replica)];
+    }
     if (stage + 1 < p) {
       path.around[index(stage + 1)] = path.around[index(stage)] + passing(layers, device, replicas);
     }

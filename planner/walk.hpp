@@ -37,9 +37,9 @@ class LoopedWalk {
   void choose_cuts(Path& path) const;
   std::optional<std::vector<Time>> rooms(const Path& path) const;
   bool is_within(const Path& path, int end) const;
-  int own_microbatches(int replicas) const;
+  int own_microbatches(int replicas, int replica) const;
   std::vector<Time> passes(const LayerRange& layers, int device, int replicas) const;
-  Time load(const LayerRange& layers, int device, int replicas) const;
+  std::vector<Time> loads(const LayerRange& layers, int device, int replicas) const;
   Time passing(const LayerRange& layers, int device, int replicas) const;
 
   const Space& space_;

@@ -60,6 +60,12 @@ TEST_CASE("exact is as good as trying everything, many", "[.long]") {
   compare_with_brute_force(300000, 2000, {8, 4});
 }
 
+TEST_CASE("replicas of two kinds that take turns: a later one may have fewer microbatches",
+          "[exact]") {
+  // Five microbatches on three replicas, the last of which has room for one at a time.
+  require_as_good_as_brute_force(random_mixed(2'000'078, {6, 4}));
+}
+
 TEST_CASE("equal layers divide evenly, in (m + p - 1)(f + b)", "[exact]") {
   Problem problem = equal_problem(8, 4, 16);
   problem.straight = true;
