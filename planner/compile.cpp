@@ -221,9 +221,9 @@ Compiled compile_columns(const Plan& plan, CostBook& book, int columns, bool to_
   const Compilation compilation{plan, book, columns, first_column(plan, columns)};
   Compiled compiled;
   compiled.schedule = find_schedule(plan.schedule.name).generate(shape_of(plan));
-  LowerOptions options = lower_options(compilation);
-  options.places_buffers = to_run;
-  compiled.program = lower(compiled.schedule, options);
+  compiled.lowering = lower_options(compilation);
+  compiled.lowering.places_buffers = to_run;
+  compiled.program = lower(compiled.schedule, compiled.lowering);
   compiled.costs = costs_of(compilation, compiled.program);
   compiled.devices = compilation.devices;
   compiled.memory_limits = memory_limits(compilation);

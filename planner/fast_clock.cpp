@@ -376,6 +376,7 @@ std::vector<std::int64_t> FastClock::reduced(const Layout& layout) const {
 /// than it must. With a collection behind each another order may be better, so there none is
 /// counted to wait for another one.
 std::int64_t FastClock::finish(const Layout& layout) {
+  if (!setting_.trains) return *std::max_element(free_.begin(), free_.end());
   const std::vector<Time> complete = reduced(layout);
   std::vector<int> order(chunks_.size());
   std::iota(order.begin(), order.end(), 0);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "planner/objective.hpp"
+
 namespace stagecraft {
 
 namespace {
@@ -34,7 +36,8 @@ struct Judge::Case {
 
 Time Judge::limit() const {
   const auto threshold = board_.threshold();
-  return threshold ? threshold->count() - 1 : never;
+  const Time worth = control_.worth ? control_.worth->count() : never;
+  return std::min(worth, threshold ? threshold->count() - 1 : never);
 }
 
 void Judge::add(const Candidate& candidate) {
@@ -94,12 +97,14 @@ bool Judge::simulate(Case& what) {
   if (!what.seen.insert(what.layout.recompute).second) return true;
   const std::int64_t instructions = instructions_of(what.setting, what.layout);
   effort_.spend(3 * instructions);
-  if (what.clock.step(what.layout) > std::min(what.limit, limit())) {
+  // The clock knows steps; a steady state may be faster.
+  if (what.setting.drains && what.clock.step(what.layout) > std::min(what.limit, limit())) {
     ++pruned_;
     return true;
   }
   effort_.spend(steps_per_simulated_instruction * instructions);
   const Candidate candidate = space_.evaluate("exact", space_.plan(what.setting, what.layout));
+  if (is_undecided(candidate)) return false;
   add(candidate);
   if (!candidate.prediction || candidate.prediction->fits) return true;
   if (what.once || !space_.allows(Recompute::full)) return true;

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 
+#include "planner/objective.hpp"
+
 namespace stagecraft {
 
 namespace {
 
 bool is_better(const Candidate& a, const Candidate& b) {
-  if (a.prediction->step != b.prediction->step) return a.prediction->step < b.prediction->step;
+  if (pace(*a.prediction) != pace(*b.prediction)) return pace(*a.prediction) < pace(*b.prediction);
   const std::size_t devices_a = used_devices(a.plan).size();
   const std::size_t devices_b = used_devices(b.plan).size();
   if (devices_a != devices_b) return devices_a < devices_b;
@@ -17,7 +19,7 @@ bool is_better(const Candidate& a, const Candidate& b) {
 }  // namespace
 
 void Leaderboard::add(const Candidate& candidate) {
-  if (!candidate.prediction || !candidate.prediction->fits) return;
+  if (!candidate.prediction || !candidate.prediction->fits || is_undecided(candidate)) return;
   const auto same = [&](const Candidate& other) { return other.plan == candidate.plan; };
   if (std::any_of(candidates_.begin(), candidates_.end(), same)) return;
   if (candidates_.size() == top_ && !is_better(candidate, candidates_.back())) return;
@@ -28,12 +30,12 @@ void Leaderboard::add(const Candidate& candidate) {
 
 std::optional<Duration> Leaderboard::threshold() const {
   if (candidates_.size() < top_) return {};
-  return candidates_.back().prediction->step;
+  return pace(*candidates_.back().prediction);
 }
 
 std::optional<Duration> Leaderboard::best() const {
   if (candidates_.empty()) return {};
-  return candidates_.front().prediction->step;
+  return pace(*candidates_.front().prediction);
 }
 
 void write_figures(Candidate& candidate, const SearchResult& result) {
@@ -44,12 +46,12 @@ void write_figures(Candidate& candidate, const SearchResult& result) {
   predicted.bubble = prediction.bubble;
   predicted.peak_memory = device_peaks(candidate.plan, prediction);
   candidate.plan.predicted = predicted;
-  const double step = seconds(prediction.step);
-  const double bound = seconds(std::min(result.lower_bound, prediction.step));
+  const double step = seconds(pace(prediction));
+  const double bound = seconds(std::min(result.lower_bound, pace(prediction)));
   candidate.plan.search = SearchFigures{.strategy = result.strategy,
                                         .lower_bound = result.lower_bound,
                                         .gap = step > 0 ? (step - bound) / step : 0,
-                                        .proved_optimal = prediction.step <= result.lower_bound,
+                                        .proved_optimal = pace(prediction) <= result.lower_bound,
                                         .candidates = result.candidates};
 }
 

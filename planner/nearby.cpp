@@ -51,7 +51,7 @@ class Nearby {
     effort_.spend(2 * steps_per_simulated_instruction * plan.batch.microbatches * chunks);
     Candidate candidate = space_.evaluate(best_.name, plan);
     const bool better = candidate.prediction && candidate.prediction->fits &&
-                        candidate.prediction->step < best_.prediction->step;
+                        pace(*candidate.prediction) < pace(*best_.prediction);
     if (better) best_ = std::move(candidate);
     return better;
   }

@@ -18,7 +18,7 @@ std::vector<std::vector<int>> orders_of(const std::vector<Candidate>& plans) {
     }
   }
   std::stable_sort(ranked.begin(), ranked.end(), [](const Candidate* a, const Candidate* b) {
-    return a->prediction->step < b->prediction->step;
+    return pace(*a->prediction) < pace(*b->prediction);
   });
   std::vector<std::vector<int>> orders;
   for (const Candidate* plan : ranked) orders.push_back(plan->plan.order);

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@ namespace stagecraft {
 /// its tensor-parallel peers.
 struct Compiled {
   Schedule schedule;
+  LowerOptions lowering;
   Program program;
   Costs costs;
   std::vector<int> devices;
@@ -42,6 +44,9 @@ struct StagePrediction {
 
 struct Prediction {
   Duration step{0};
+  /// What an iteration's microbatches take in the steady state, rounded up to nanoseconds: only of
+  /// schedules that never drain, where the planner asked.
+  std::optional<Duration> steady;
   double bubble = 0;
   double samples_per_second = 0;
   double tokens_per_second = 0;  ///< 0 where samples are not sequences
@@ -53,6 +58,11 @@ struct Prediction {
   Provenance provenance = Provenance::datasheet;
   std::vector<std::string> notes;
 };
+
+/// What an iteration takes in a long run: its steady time if it has one, else its step.
+inline Duration pace(const Prediction& prediction) {
+  return prediction.steady.value_or(prediction.step);
+}
 
 /// Peaks of all devices the plan uses, in device order; tensor-parallel peers hold the same. Empty
 /// where the costs know no bytes.

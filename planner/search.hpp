@@ -26,6 +26,15 @@ struct SourceFile {
   std::string content;  ///< empty for built-in models
 };
 
+/// What the best plan has most or least of. Steps stand for all four, so one search serves them;
+/// see `objective.hpp`.
+enum class ObjectiveKind {
+  step,        ///< the shortest step
+  throughput,  ///< the most samples per second; without a flush, in the steady state
+  latency,     ///< of inference: the shortest time until all of a batch have their first token
+  cost,        ///< the lowest price of a million tokens, or samples where there are no tokens
+};
+
 struct Problem {
   std::string model_name;  ///< as given on the command line; goes into the plan
   std::string cluster_name;
@@ -49,7 +58,9 @@ struct Problem {
   int min_layers_per_stage = 1;
   bool straight = false;  ///< no replication
   std::vector<FixedStage> fixed;
-  double memory_fraction = 1.0;   ///< of each device's memory that may be used
+  double memory_fraction = 1.0;     ///< of each device's memory that may be used
+  std::optional<Bytes> memory_cap;  ///< no device may use more than this, however much it has
+  ObjectiveKind objective = ObjectiveKind::step;
   bool use_fewer_devices = true;  ///< a plan on fewer devices is a candidate too
 };
 
@@ -84,6 +95,7 @@ struct SearchResult {
   std::optional<Infeasible> infeasible;
   std::string strategy;
   Duration lower_bound{0};
+  std::optional<double> cost_bound;  ///< of the objective cost, in its unit: no plan costs less
   double gap = 0;
   bool proved_optimal = false;
   /// Of which plans the bound speaks, where that is not all: for people. Empty: all.
@@ -105,7 +117,11 @@ struct SearchControl {
   std::function<void(const SearchProgress&)> progress;
   std::string argument;  ///< what followed a colon in the strategy's name: a pattern
   int top = 1;           ///< how many plans to return
-  double gap = 0;        ///< good enough: stop when the relative gap is at most this
+  /// Only plans of at most this time matter: others may be left out as if they did not exist.
+  std::optional<Duration> worth;
+  std::optional<std::int64_t> effort;  ///< steps of the search, instead of as many as it likes
+  bool explain = true;                 ///< if nothing fits, look for the reason and remedies
+  double gap = 0;                      ///< good enough: stop when the relative gap is at most this
 };
 
 /// The usual choices a person would make — even split of the layers over all devices, pure data
@@ -113,12 +129,18 @@ struct SearchControl {
 /// evaluator.
 std::vector<Candidate> usual_choices(const Problem& problem);
 
-/// What limits the plan: the slowest stage, the fullest device, exposed transfers.
+/// What limits the plan, and what one unit more would bring, the most first: faster compute where
+/// it counts most, one GiB more per device, twice the bandwidth of a level of links, another
+/// device, another microbatch or smaller ones, gradient sums. Only what would bring anything is
+/// listed.
 struct Binding {
-  std::string what;   ///< "compute", "memory", "transfer", "replicas"
-  std::string where;  ///< "stage 2", "device 0"
-  std::string value;  ///< in words: what one more unit would bring
+  std::string what;   ///< "compute", "memory", "transfer", "devices", "microbatches", "replicas"
+  std::string where;  ///< "stage 2", "device 0", "links inside nodes"
+  std::string value;  ///< in words: the shadow price, and how it was found
+  Duration saved{0};  ///< of an iteration of as many samples
 };
-std::vector<Binding> binding(const Problem& problem, const Candidate& best);
+/// Asks again with small searches, unless the plan is another planner's or `stop` is requested.
+std::vector<Binding> binding(const Problem& problem, const Candidate& best,
+                             const std::stop_token& stop = {});
 
 }  // namespace stagecraft

@@ -7,6 +7,7 @@
 
 #include "planner/columns.hpp"
 #include "planner/foreign_stage.hpp"
+#include "planner/objective.hpp"
 #include "planner/plan_fault.hpp"
 #include "profiles/error.hpp"
 #include "simulator/schedules.hpp"
@@ -15,10 +16,16 @@ namespace stagecraft {
 
 namespace {
 
-Cluster with_usable_memory(Cluster cluster, double fraction) {
+Cluster with_usable_memory(const Problem& problem) {
+  Cluster cluster = problem.cluster;
   for (DeviceKind& kind : cluster.kinds) {
-    if (kind.memory_unlimited || fraction >= 1) continue;
-    kind.memory = static_cast<Bytes>(static_cast<double>(kind.memory) * fraction);
+    if (!kind.memory_unlimited && problem.memory_fraction < 1) {
+      kind.memory = static_cast<Bytes>(static_cast<double>(kind.memory) * problem.memory_fraction);
+    }
+    if (!problem.memory_cap) continue;
+    kind.memory =
+        kind.memory_unlimited ? *problem.memory_cap : std::min(kind.memory, *problem.memory_cap);
+    kind.memory_unlimited = false;
   }
   return cluster;
 }
@@ -47,16 +54,13 @@ bool has_costs(CostBook& book, int devices, std::int64_t microbatch, int degree,
   }
 }
 
-/// The search counts with one pipe, one update at the end, whole microbatches, passes that take
-/// turns on a device, and forwards that come back to it.
-void require_searchable(const ScheduleKind& kind) {
-  constexpr std::array unknown{inference, bpipe, dualpipev, seq1f1b, zb_auto, zbv_auto};
-  const bool known = kind.weights == WeightPolicy::flush &&
-                     kind.placement != StagePlacement::bidirectional &&
-                     std::find(unknown.begin(), unknown.end(), kind.generate) == unknown.end();
-  if (known) return;
-  fail_usage("the search cannot plan for ", kind.name,
-             "; plan for 1f1b, change the plan's schedule, and let `stagecraft simulate` judge it");
+/// Why a plan without drains has too few microbatches for an iteration to hold as much memory as
+/// its steady state; empty if it has enough.
+std::string too_short(const ScheduleChoice& choice, int devices, int microbatches) {
+  if (microbatches >= 2 * devices) return "";
+  return concat(choice.name, " on ", devices, devices == 1 ? " device" : " devices",
+                " has a steady state from ", 2 * devices, " microbatches on, not with ",
+                microbatches);
 }
 
 /// Samples of a microbatch in all columns.
@@ -71,15 +75,12 @@ bool is_one_f_one_b(const ScheduleChoice& choice) {
 
 }  // namespace
 
-Space::Space(const Problem& problem)
-    : problem_(problem), cluster_(with_usable_memory(problem.cluster, problem.memory_fraction)) {
+Space::Space(const Problem& problem) : problem_(problem), cluster_(with_usable_memory(problem)) {
   const int available = device_count(cluster_);
   devices_ = std::min(problem.devices.value_or(available), available);
   if (devices_ < 1) fail_usage("a plan needs at least one device");
   if (!cluster_.levels.empty()) width_ = cluster_.levels.back().count;
-  for (const ScheduleChoice& schedule : problem.schedules) {
-    require_searchable(find_schedule(schedule.name));
-  }
+  require_searchable(problem);
   book_ = std::make_unique<CostBook>(
       problem.profile, cluster_,
       CostBookSetting{.precision = problem.precision, .sequence = problem.sequence});
@@ -131,8 +132,11 @@ void Space::add_settings(std::int64_t microbatch, int degree) {
                          .replicas = ReplicaPolicy::split,
                          .tensor_parallel = degree,
                          .placement = kind.placement,
-                         .splits_backward = kind.splits_backward});
+                         .splits_backward = kind.splits_backward,
+                         .trains = kind.generate != inference,
+                         .drains = kind.weights == WeightPolicy::flush});
     if (problem_.straight || devices(settings_.back()) == 1) continue;
+    if (!settings_.back().drains) continue;  // updates on the way need all replicas' gradients
     settings_.push_back(settings_.back());
     settings_.back().replicas = ReplicaPolicy::round_robin;
   }
@@ -283,6 +287,7 @@ Plan Space::plan(const Setting& setting, const Layout& layout) const {
   plan.batch = {problem_.global_batch, whole(setting),
                 setting.microbatches * (split ? 1 : setting.columns), problem_.sequence};
   plan.schedule = choice_for(setting, layout.replicas);
+  plan.weights = find_schedule(plan.schedule.name).weights;
   // What is said of one column's microbatches holds for those of all columns.
   if (!split) {
     for (int& count : plan.schedule.warm_up) count *= setting.columns;
@@ -330,6 +335,10 @@ std::optional<Schedule> Space::schedule(const Setting& setting,
     refusal_ = concat(choice.name, " has one stage per device");
     return {};
   }
+  if (!setting.drains) {
+    refusal_ = too_short(choice, static_cast<int>(replicas.size()), setting.microbatches);
+    if (!refusal_.empty()) return {};
+  }
   try {
     return kind.generate({.devices = static_cast<int>(replicas.size()),
                           .microbatches = setting.microbatches,
@@ -349,8 +358,14 @@ Candidate Space::evaluate(const std::string& name, const Plan& plan) const {
     candidate.rejected = fault->message;
     return candidate;
   }
+  if (plan.weights != WeightPolicy::flush) {
+    candidate.rejected = too_short(plan.schedule, pipeline_devices(plan), plan.batch.microbatches);
+    if (!candidate.rejected.empty()) return candidate;
+  }
   try {
-    candidate.prediction = predict(plan, compile_column(plan, *book_));
+    const Compiled compiled = compile_column(plan, *book_);
+    candidate.prediction = predict(plan, compiled);
+    add_steady_state(*candidate.prediction, plan, compiled);
   } catch (const Error& error) {
     candidate.rejected = error.message();
   }

@@ -36,6 +36,8 @@ struct Setting {
   std::optional<int> depth;
   StagePlacement placement = StagePlacement::linear;  ///< of the schedule
   bool splits_backward = false;                       ///< of the schedule
+  bool trains = true;                                 ///< else there are forwards only
+  bool drains = true;                                 ///< else its steady state is what counts
 
   /// Where stage s stands among p pipeline devices.
   int device_of(int stage, int devices) const { return device_of_stage(placement, stage, devices); }

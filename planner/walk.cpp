@@ -134,7 +134,8 @@ std::vector<Time> LoopedWalk::passes(const LayerRange& layers, int device, int r
   for (int replica = 0; replica < replicas; ++replica) {
     const CostTable& table =
         space_.table(setting_, device + replica, share_of_rows(setting_, replica, replicas));
-    times.push_back((table.forward(layers) + table.backward(layers)).count());
+    const Duration back = setting_.trains ? table.backward(layers) : Duration{0};
+    times.push_back((table.forward(layers) + back).count());
   }
   return times;
 }
@@ -151,6 +152,7 @@ std::vector<Time> LoopedWalk::loads(const LayerRange& layers, int device, int re
 /// One microbatch passing by, before later devices have anything to do and after they have nothing
 /// left. Split backwards leave weight gradients for that time, so only the way there counts.
 Time LoopedWalk::passing(const LayerRange& layers, int device, int replicas) const {
+  if (!setting_.drains) return 0;  // a steady state neither fills nor drains
   if (!setting_.splits_backward) {
     const std::vector<Time> times = passes(layers, device, replicas);
     return *std::min_element(times.begin(), times.end());

@@ -6,6 +6,7 @@
 
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,7 @@ struct DeviceKind {
   /// Runs a profile's times as they stand, whatever device they were measured on.
   bool generic = false;
   std::string source;
+  std::optional<double> price_per_hour;  ///< of one device, in any currency; datasheets have none
   bool operator==(const DeviceKind&) const = default;
 };
 double peak_flops(const DeviceKind& kind, Precision precision);

@@ -114,25 +114,22 @@ class EndTable {
   std::vector<std::vector<Duration>> ends_;
 };
 
-struct Period {
-  int microbatches = 1;
-  Duration time{0};
-};
-
 /// A run with fewer microbatches.
 struct ShortRun {
   Duration step{0};
-  std::optional<Period> period;
+  std::optional<SteadyMicrobatches> period;
 };
 
 /// Before the drain, `in_flight` microbatches and the shift must still fit; orders repeat after
 /// `unit` microbatches.
-std::optional<Period> find_period(const EndTable& ends, int microbatches, int in_flight, int unit) {
+std::optional<SteadyMicrobatches> find_period(const EndTable& ends, int microbatches, int in_flight,
+                                              int unit, int longest) {
   const int end = microbatches - in_flight;
-  for (int by = unit; by <= 2 * in_flight; by += unit) {
+  for (int by = unit; by <= longest; by += unit) {
     const int first = end - in_flight - by;
     if (first < 0) return {};
-    if (const auto time = ends.shift(first, first + in_flight, by)) return Period{by, *time};
+    if (const auto time = ends.shift(first, first + in_flight, by))
+      return SteadyMicrobatches{by, *time};
   }
   return {};
 }
@@ -147,11 +144,34 @@ ShortRun run_short(const ScheduleKind& kind, const ScheduleShape& shape, const C
   const std::vector<int> peaks = peak_in_flight(schedule, false);
   const int in_flight = *std::max_element(peaks.begin(), peaks.end());
   run.period = find_period(EndTable(program, times), shape.microbatches, in_flight,
-                           shape.group.value_or(shape.devices));
+                           shape.group.value_or(shape.devices), 2 * in_flight);
   return run;
 }
 
 }  // namespace
+
+/// A window of K microbatches in flight may give a period of K, and with orders that repeat after
+/// u microbatches one of K u.
+std::optional<SteadyMicrobatches> steady_microbatches(const ScheduleKind& kind,
+                                                      const ScheduleShape& shape,
+                                                      const Costs& costs,
+                                                      const LowerOptions& options, int most) {
+  ScheduleShape longer = shape;
+  longer.microbatches = shape.group.value_or(shape.devices);
+  const int unit = std::max(kind.generate(longer).update_every, 1);
+  for (longer.microbatches = 8 * shape.devices * unit; longer.microbatches <= most;
+       longer.microbatches *= 2) {
+    const Schedule schedule = kind.generate(longer);
+    const Program program = lower(schedule, options);
+    const EndTable ends(program, CompiledProgram(program).times(costs));
+    const std::vector<int> peaks = peak_in_flight(schedule, false);
+    const int in_flight = *std::max_element(peaks.begin(), peaks.end());
+    const auto period =
+        find_period(ends, longer.microbatches, in_flight, unit, 2 * in_flight * unit);
+    if (period) return period;
+  }
+  return {};
+}
 
 LongStep long_step(const ScheduleKind& kind, const ScheduleShape& shape, const Costs& costs,
                    const LowerOptions& options) {

@@ -36,6 +36,22 @@ struct SteadyIterations {
 std::optional<SteadyIterations> steady_iterations(const Program& program, const Costs& costs,
                                                   int most = 100);
 
+/// What a long run repeats: so many more microbatches take so much more time.
+struct SteadyMicrobatches {
+  int microbatches = 1;
+  Duration time{0};
+  bool operator==(const SteadyMicrobatches&) const = default;
+};
+
+/// The steady state of a schedule that updates weights on the way, so that it never drains; what
+/// the shape says of microbatches does not matter. Nothing if no period shows in runs of at most
+/// `most` microbatches. Errors as generator, `lower` and `simulate`.
+std::optional<SteadyMicrobatches> steady_microbatches(const ScheduleKind& kind,
+                                                      const ScheduleShape& shape,
+                                                      const Costs& costs,
+                                                      const LowerOptions& options = {},
+                                                      int most = 2'000);
+
 /// The step of the schedule with this shape, from runs with fewer microbatches where they have a
 /// steady state; else from the run itself. Exact for schedules whose order between warm-up and
 /// drain repeats, as that of all rows of the table but the automatic ones does. The tables of costs

@@ -67,7 +67,8 @@ class Exact {
     for (const Setting& setting : space_.settings()) {
       Branch& branch = branches_.emplace_back();
       branch.setting = &setting;
-      if (is_wide(space_, setting)) {
+      // Columns know steps of training, not steady states.
+      if (is_wide(space_, setting) && setting.trains && setting.drains) {
         branch.gave_up = true;
         branch.least = never;
         least_of_all_ = std::min(least_of_all_, columns_.least_of_all(setting));
@@ -288,18 +289,19 @@ SearchResult search_exact(const Problem& problem, const SearchControl& control) 
   SearchResult result{.plans = {}, .infeasible = {}, .strategy = "exact"};
   result.lower_bound = Duration::max();
   Leaderboard board(control.top);
-  Exact(problem, control, effort_in_all).search(starts, board, result);
+  const std::int64_t effort = control.effort.value_or(effort_in_all);
+  Exact(problem, control, effort).search(starts, board, result);
   const std::optional<Duration> own_best = board.best();
   const Duration own_bound = result.lower_bound;
   for (const std::vector<int>& order : other_orders(problem, starts, most_other_orders)) {
     if (result.interrupted) break;
     const Problem ordered = in_order(problem, order);
-    Exact(ordered, control, effort_in_all / 4).search(starts, board, result);
+    Exact(ordered, control, effort / 4).search(starts, board, result);
   }
   if (board.best() == own_best) result.lower_bound = own_bound;
   add_outside(space, starts, board, result);
   result = finish(board, std::move(result));
-  if (result.plans.empty() && !result.interrupted) {
+  if (result.plans.empty() && !result.interrupted && control.explain) {
     result.infeasible = explain_infeasible(problem, space);
   }
   return result;

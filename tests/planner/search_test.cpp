@@ -40,13 +40,25 @@ TEST_CASE("every strategy plans, keeps to the problem and says what it did", "[s
 }
 
 TEST_CASE("schedules that the search does not count with are refused", "[search]") {
-  for (const std::string name :
-       {"pipedream", "pipedream-vertical-sync", "pipedream-2bw", "inference", "bpipe"}) {
-    const Problem problem = problem_of(profile_of(std::vector<LayerCost>(4, layer_cost(1ms, 2ms))),
-                                       cluster_of({{2, {}}}), 4, {1}, {name});
-    CHECK_THROWS_WITH(search_exact(problem, {}),
-                      ContainsSubstring("the search cannot plan for " + name));
+  const auto refusal = [](const std::string& name, ObjectiveKind objective) {
+    Problem problem = problem_of(profile_of(std::vector<LayerCost>(4, layer_cost(1ms, 2ms))),
+                                 cluster_of({{2, {}}}), 4, {1}, {name});
+    problem.objective = objective;
+    try {
+      search_exact(problem, {});
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return std::string();
+  };
+  CHECK_THAT(refusal("bpipe", ObjectiveKind::step),
+             ContainsSubstring("the search cannot plan for bpipe"));
+  for (const std::string name : {"pipedream", "pipedream-vertical-sync", "pipedream-2bw"}) {
+    CHECK_THAT(refusal(name, ObjectiveKind::step), ContainsSubstring(name + " never drains"));
+    CHECK(refusal(name, ObjectiveKind::throughput).empty());
   }
+  CHECK_THAT(refusal("1f1b", ObjectiveKind::latency), ContainsSubstring("1f1b trains"));
+  CHECK(refusal("inference", ObjectiveKind::latency).empty());
 }
 
 TEST_CASE("the usual choices are what a person would try", "[search]") {
