@@ -90,8 +90,13 @@ class Again {
   Again(const Problem& problem, const Candidate& best, const std::stop_token& stop)
       : problem_(problem), best_(best), stop_(stop) {}
 
-  /// How much shorter an iteration of as many samples would be; never negative.
-  Duration saved_by(const Problem& changed) const {
+  /// How much shorter an iteration of as many samples would be; never negative. Where devices cost,
+  /// on as many of them.
+  Duration saved_by(Problem changed) const {
+    if (changed.objective == ObjectiveKind::cost) {
+      changed.devices = static_cast<int>(used_devices(best_.plan).size());
+      changed.use_fewer_devices = false;
+    }
     const Duration now = pace(*best_.prediction);
     Duration least = std::min(now, with_same_plan(changed));
     SearchControl control;
@@ -162,6 +167,7 @@ Found memory_binding(const Again& again) {
   const bool unlimited = std::all_of(kinds.begin(), kinds.end(),
                                      [](const DeviceKind& kind) { return kind.memory_unlimited; });
   if (unlimited && !again.problem().memory_cap) return {};
+  if (again.best().prediction->peaks.empty()) return {};  // nothing is known to take memory
   const std::string where = fullest_device(again.best());
   const Duration saved = again.saved_by(with_memory(again.problem(), Bytes{1} << 30));
   if (saved > Duration{0}) {
@@ -219,6 +225,7 @@ Problem with_more_devices(Problem problem) {
 
 Found device_binding(const Again& again) {
   const Problem& problem = again.problem();
+  if (problem.objective == ObjectiveKind::cost) return {};
   const int available = device_count(problem.cluster);
   const bool all_in_use = static_cast<int>(used_devices(again.best().plan).size()) ==
                           std::min(problem.devices.value_or(available), available);
@@ -298,7 +305,7 @@ std::vector<Binding> binding(const Problem& problem, const Candidate& best,
   }
   const Again again(problem, best, stop);
   for (const auto question : questions) {
-    if (best.objective || stop.stop_requested() || best.prediction->peaks.empty()) break;
+    if (best.objective || stop.stop_requested()) break;
     if (const Found found = question(again)) bindings.push_back(*found);
   }
   std::stable_sort(bindings.begin(), bindings.end(),

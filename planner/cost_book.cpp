@@ -17,6 +17,32 @@ std::vector<Sum> prefix_sums(const std::vector<LayerCost>& costs, Figure figure)
   return sums;
 }
 
+/// The costs, if sums over them and a few thousand microbatches are numbers at all. Throws Error
+/// (input).
+const std::vector<LayerCost>& plausible(const std::vector<LayerCost>& costs) {
+  constexpr double most_time = 1e15, most_bytes = 1e16;
+  double time = 0, bytes = 0;
+  for (const LayerCost& cost : costs) {
+    for (const Duration part :
+         {cost.forward, cost.backward_input, cost.backward_weight, cost.update}) {
+      time += static_cast<double>(part.count());
+    }
+    for (const Bytes part : {cost.parameters, cost.gradients, cost.optimizer, cost.saved,
+                             cost.saved_for_weight, cost.output, cost.workspace}) {
+      bytes += static_cast<double>(part);
+    }
+  }
+  if (time > most_time) {
+    fail("the layers need ", static_cast<std::int64_t>(time / 1e9 / 86400),
+         " days for one microbatch; expected at most 11: look at the units of their times");
+  }
+  if (bytes > most_bytes) {
+    fail("the layers need ", static_cast<std::int64_t>(bytes / 1e15),
+         " PB for one microbatch; expected at most 10: look at the units of their memory");
+  }
+  return costs;
+}
+
 Bytes scaled(Bytes bytes, std::int64_t rows, std::int64_t whole) {
   // Quotient and remainder apart, so that no product overflows.
   return bytes / whole * rows + (bytes % whole * rows + whole - 1) / whole;
@@ -57,7 +83,7 @@ std::vector<std::vector<Bytes>> range_maxima(const std::vector<LayerCost>& costs
 }  // namespace
 
 CostTable::CostTable(const Model& model, const std::vector<LayerCost>& costs)
-    : forward_(prefix_sums<Duration>(costs, [](const auto& c) { return c.forward; })),
+    : forward_(prefix_sums<Duration>(plausible(costs), [](const auto& c) { return c.forward; })),
       backward_(prefix_sums<Duration>(costs, [](const auto& c) { return c.backward(); })),
       backward_input_(prefix_sums<Duration>(costs, [](const auto& c) { return c.backward_input; })),
       backward_weight_(

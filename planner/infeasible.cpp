@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 
+#include "planner/remedies.hpp"
 #include "planner/walk.hpp"
 #include "profiles/error.hpp"
 #include "simulator/schedules.hpp"
@@ -43,6 +44,8 @@ std::optional<Candidate> look_for_plan(const Space& space, const Setting& settin
   return {};
 }
 
+}  // namespace
+
 std::optional<Candidate> find_plan(const Problem& problem) {
   try {
     const Space space(problem);
@@ -58,13 +61,14 @@ std::optional<Candidate> find_plan(const Problem& problem) {
   return {};
 }
 
-/// The question with the least memory per device: the smallest microbatch only.
 Problem smallest(Problem problem) {
   if (problem.microbatches.empty()) return problem;
   const auto least = *std::min_element(problem.microbatches.begin(), problem.microbatches.end());
   problem.microbatches = {least};
   return problem;
 }
+
+namespace {
 
 /// The plan that fits with the least additional memory, within a percent.
 std::optional<Candidate> closest_plan(const Problem& asked) {
@@ -127,117 +131,6 @@ std::string memory_reason(const Candidate& closest) {
                 format_bytes(prediction.peaks[fullest].bytes), " of ",
                 format_bytes(prediction.memory_limits[fullest]),
                 recomputes ? " with every layer recomputed" : "");
-}
-
-using Remedies = std::vector<std::string>;
-
-void try_remedy(Remedies& remedies, const Problem& changed, const std::string& words) {
-  if (find_plan(changed)) remedies.push_back(words);
-}
-
-void try_smaller_microbatch(Remedies& remedies, const Problem& problem) {
-  const std::int64_t now = smallest(problem).microbatches.front();
-  for (std::int64_t size = now / 2; size >= 1; size /= 2) {
-    if (problem.global_batch % size != 0) continue;
-    Problem changed = problem;
-    changed.microbatches = {size};
-    if (!find_plan(changed)) continue;
-    remedies.push_back(concat("--microbatch ", size, " (now ", now, ")"));
-    return;
-  }
-}
-
-void try_recomputation(Remedies& remedies, const Problem& problem) {
-  const auto& allowed = problem.recompute;
-  if (std::find(allowed.begin(), allowed.end(), Recompute::full) != allowed.end()) return;
-  Problem changed = problem;
-  changed.recompute = {Recompute::none, Recompute::full};
-  try_remedy(remedies, changed, "--recompute auto");
-}
-
-void try_more_devices(Remedies& remedies, const Problem& problem) {
-  const int available = device_count(problem.cluster);
-  const int now = std::min(problem.devices.value_or(available), available);
-  for (int count = now + 1; count <= available; ++count) {
-    Problem changed = problem;
-    changed.devices = count;
-    if (!find_plan(changed)) continue;
-    remedies.push_back(concat("--devices ", count, " (now ", now, ")"));
-    return;
-  }
-}
-
-void try_other_schedule(Remedies& remedies, const Problem& problem) {
-  Problem changed = problem;
-  changed.schedules = {ScheduleChoice{}};
-  if (problem.schedules == changed.schedules) return;
-  try_remedy(remedies, changed, "--schedule 1f1b");
-}
-
-void try_sharding(Remedies& remedies, const Problem& problem) {
-  if (problem.optimizer.sharding == Sharding::zero1) return;
-  Problem changed = problem;
-  changed.optimizer.sharding = Sharding::zero1;
-  try_remedy(remedies, changed, "--sharding zero1");
-}
-
-void try_sgd(Remedies& remedies, const Problem& problem) {
-  if (problem.optimizer.kind == OptimizerKind::sgd) return;
-  Problem changed = problem;
-  changed.optimizer.kind = OptimizerKind::sgd;
-  try_remedy(remedies, changed, "--optimizer sgd");
-}
-
-void try_fewer_demands(Remedies& remedies, const Problem& problem) {
-  Problem changed = problem;
-  changed.max_stages.reset();
-  if (problem.max_stages) try_remedy(remedies, changed, "without --max-stages");
-  changed = problem;
-  changed.straight = false;
-  if (problem.straight) try_remedy(remedies, changed, "without --straight");
-  changed = problem;
-  changed.fixed.clear();
-  if (!problem.fixed.empty()) try_remedy(remedies, changed, "without --fix");
-  changed = problem;
-  changed.min_layers_per_stage = 1;
-  if (problem.min_layers_per_stage > 1) {
-    try_remedy(remedies, changed, "without --min-layers-per-stage");
-  }
-}
-
-void try_all_memory(Remedies& remedies, const Problem& problem) {
-  if (problem.memory_fraction >= 1) return;
-  Problem changed = problem;
-  changed.memory_fraction = 1;
-  try_remedy(remedies, changed, "--mem-limit 100%");
-}
-
-/// As much as the closest plan needs, in whole units.
-void try_more_memory(Remedies& remedies, const Problem& problem, const Candidate& closest) {
-  Bytes most = 0;
-  for (const MemoryPeak& peak : closest.prediction->peaks) most = std::max(most, peak.bytes);
-  const Bytes gibibyte = Bytes{1} << 30;
-  const Bytes unit = most >= 8 * gibibyte ? gibibyte : gibibyte >> 10;
-  const Bytes whole =
-      (static_cast<Bytes>(static_cast<double>(most) / problem.memory_fraction) + unit) / unit *
-      unit;
-  Problem changed = problem;
-  for (DeviceKind& kind : changed.cluster.kinds) kind.memory = std::max(kind.memory, whole);
-  try_remedy(remedies, changed, concat("--memory ", exact_bytes(whole)));
-}
-
-Remedies verified_remedies(const Problem& problem, const std::optional<Candidate>& closest) {
-  Remedies remedies;
-  if (!problem.microbatches.empty()) try_smaller_microbatch(remedies, problem);
-  try_recomputation(remedies, problem);
-  try_more_devices(remedies, problem);
-  try_other_schedule(remedies, problem);
-  try_fewer_demands(remedies, problem);
-  try_all_memory(remedies, problem);
-  try_sharding(remedies, problem);
-  try_sgd(remedies, problem);
-  if (closest) try_more_memory(remedies, problem, *closest);
-  return remedies;
 }
 
 /// Nothing has the shape that was asked for.

@@ -1,9 +1,7 @@
 #include "planner/objective.hpp"
 
 #include <algorithm>
-#include <array>
 
-#include "planner/plan_fault.hpp"
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
 #include "simulator/schedules.hpp"
@@ -12,18 +10,6 @@
 namespace stagecraft {
 
 namespace {
-
-struct ObjectiveName {
-  ObjectiveKind kind;
-  std::string_view name;
-};
-
-constexpr std::array objective_names{
-    ObjectiveName{ObjectiveKind::step, "step"},
-    ObjectiveName{ObjectiveKind::throughput, "throughput"},
-    ObjectiveName{ObjectiveKind::latency, "latency"},
-    ObjectiveName{ObjectiveKind::cost, "cost"},
-};
 
 bool trains(const ScheduleKind& kind) {
   return kind.generate != inference;
@@ -88,18 +74,19 @@ std::string unit_of(const Problem& problem) {
 }  // namespace
 
 std::string_view to_string(ObjectiveKind kind) {
-  const auto row = std::find_if(objective_names.begin(), objective_names.end(),
-                                [&](const ObjectiveName& known) { return known.kind == kind; });
-  return row->name;
+  switch (kind) {
+    case ObjectiveKind::step: return "step";
+    case ObjectiveKind::throughput: return "throughput";
+    case ObjectiveKind::latency: return "latency";
+    case ObjectiveKind::cost: return "cost";
+  }
+  return "";
 }
 
 ObjectiveKind read_objective_kind(std::string_view name) {
-  std::vector<std::string> known;
-  for (const ObjectiveName& row : objective_names) {
-    if (row.name == name) return row.kind;
-    known.emplace_back(row.name);
-  }
-  fail_unknown("objective", name, known);
+  constexpr ObjectiveKind kinds[] = {ObjectiveKind::step, ObjectiveKind::throughput,
+                                     ObjectiveKind::latency, ObjectiveKind::cost};
+  return read_known("objective", name, kinds);
 }
 
 void require_searchable(const Problem& problem) {

@@ -35,17 +35,43 @@ int microbatches_of(std::int64_t global_batch, std::int64_t microbatch) {
     fail_usage("a microbatch of ", microbatch, " samples does not divide the batch of ",
                global_batch);
   }
+  constexpr std::int64_t most = 10'000'000;
+  if (global_batch / microbatch > most) {
+    fail_usage("a batch of ", global_batch, " in microbatches of ", microbatch, " makes ",
+               global_batch / microbatch, " of them; expected at most ", most);
+  }
   return static_cast<int>(global_batch / microbatch);
+}
+
+/// Beyond this sums of times or bytes are no longer numbers. Throws Error (input).
+void require_plausible(const CostTable& table, const LayerRange& all, int microbatches,
+                       int devices) {
+  const double time = seconds(table.forward(all) + table.backward(all)) * microbatches;
+  if (time > 1e8 || time / devices > 1e6) {
+    fail("a step takes ", static_cast<std::int64_t>(time / devices / 86400), " days on ", devices,
+         devices == 1 ? " device" : " devices", "; expected at most 11: look at the units of the ",
+         "layers' times, or use a smaller --batch");
+  }
+  const ChunkMemory memory = table.memory(all, OptimizerKind::adamw);
+  const double bytes = static_cast<double>(memory.saved) + static_cast<double>(memory.input) +
+                       static_cast<double>(memory.output);
+  if (bytes * microbatches > 1e18) {
+    fail("a batch of ", microbatches,
+         " microbatches needs more than 1000 PB; look at the units "
+         "of the layers' memory, or use a smaller --batch");
+  }
 }
 
 /// Whether every device kind in use has costs for this microbatch and tensor-parallel degree; the
 /// reason goes to `missing`.
-bool has_costs(CostBook& book, int devices, std::int64_t microbatch, int degree,
+bool has_costs(CostBook& book, int devices, std::int64_t microbatch, int microbatches, int degree,
                std::optional<Error>& missing) {
+  const LayerRange all{0, static_cast<int>(book.profile().model.layers.size())};
   try {
     for (int device = 0; device < devices; ++device) {
       const int kind = book.cluster().devices[static_cast<std::size_t>(device)];
-      book.table(kind, microbatch, microbatch, degree);
+      require_plausible(book.table(kind, microbatch, microbatch, degree), all, microbatches,
+                        devices);
     }
     return true;
   } catch (const Error& error) {
@@ -88,7 +114,8 @@ Space::Space(const Problem& problem) : problem_(problem), cluster_(with_usable_m
   for (const std::int64_t microbatch : problem.microbatches) {
     for (const int degree : problem.tensor_parallel) {
       if (!has_groups(degree)) continue;
-      if (has_costs(*book_, devices_, microbatch, degree, missing)) {
+      const int microbatches = microbatches_of(problem.global_batch, microbatch);
+      if (has_costs(*book_, devices_, microbatch, microbatches, degree, missing)) {
         add_settings(microbatch, degree);
       }
     }

@@ -71,9 +71,9 @@ std::optional<Candidate> best_outside(const Space& space, const std::vector<Cand
   const auto wanted = [&](const Plan& plan) { return is_wanted(space, plan); };
   for (const Candidate& plan : plans) {
     const Candidate candidate = best_nearby(space.problem(), plan, wanted, effort);
-    const Duration step = candidate.prediction->step;
+    const Duration step = pace(*candidate.prediction);
     if (searched && step >= *searched) continue;
-    if (!best || step < best->prediction->step) best = candidate;
+    if (!best || step < pace(*best->prediction)) best = candidate;
   }
   return best;
 }

@@ -7,7 +7,8 @@
 //      "flops": {"fp32": 4e13, "bf16": 1.6e14},   // dense peak per second; left out: not supported
 //      "memory_bandwidth": "1TB/s",
 //      "efficiency": 0.6,                     // of the peak, in large matrix products; 1 if left
-//      out "source": "vendor's datasheet"}
+//      out "source": "vendor's datasheet",
+//      "price_per_hour": 2.5}                 // of one device, in any currency; may be left out
 //   ],
 //   "devices": [                              // in order of position; may be left out with one
 //   kind
@@ -71,8 +72,8 @@ DeviceKind read_kind(const Json& json) {
     json.fail("no device kind \"" + name + "\" is built in; known: " + join_words(known) +
               (suggestion.empty() ? "" : "; did you mean \"" + suggestion + "\"?"));
   }
-  json.allow_only(
-      {"name", "memory", "flops", "memory_bandwidth", "efficiency", "generic", "source"});
+  json.allow_only({"name", "memory", "flops", "memory_bandwidth", "efficiency", "generic", "source",
+                   "price_per_hour"});
   DeviceKind kind;
   kind.name = json["name"].string();
   const Json memory = json["memory"];
@@ -91,6 +92,10 @@ DeviceKind read_kind(const Json& json) {
   if (json.contains("efficiency")) kind.efficiency = json["efficiency"].number();
   if (json.contains("generic")) kind.generic = json["generic"].boolean();
   if (json.contains("source")) kind.source = json["source"].string();
+  if (json.contains("price_per_hour")) {
+    kind.price_per_hour = json["price_per_hour"].number();
+    if (*kind.price_per_hour <= 0) json["price_per_hour"].fail("expected a price above zero");
+  }
   return kind;
 }
 
@@ -109,6 +114,7 @@ Value write_kind(const DeviceKind& kind) {
   json["efficiency"] = kind.efficiency;
   if (kind.generic) json["generic"] = true;
   if (!kind.source.empty()) json["source"] = kind.source;
+  if (kind.price_per_hour) json["price_per_hour"] = *kind.price_per_hour;
   return json;
 }
 

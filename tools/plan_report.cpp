@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "planner/objective.hpp"
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
+#include "tools/plan_ranking.hpp"
 #include "tools/results.hpp"
 #include "tools/table.hpp"
 
@@ -19,21 +22,29 @@ ordered_json plan_json(const Plan& plan) {
   return ordered_json::parse(write_plan(plan));
 }
 
-/// What the strategy minimised, in its own cost model or in ours.
 ordered_json objective_json(const Objective& objective) {
   return {{"name", objective.name}, {"value", objective.value}, {"unit", objective.unit}};
 }
 
-Objective objective_of(const Candidate& candidate, const SearchResult& search) {
-  if (candidate.objective) return *candidate.objective;
-  return {.name = "step",
-          .value = seconds(candidate.prediction->step),
-          .lower_bound = seconds(search.lower_bound)};
+/// The search as it was for this plan: those of a front have a search each.
+SearchResult search_for(const Candidate& candidate, const SearchResult& search, bool is_front) {
+  SearchResult own;
+  own.lower_bound = search.lower_bound;
+  own.cost_bound = search.cost_bound;
+  if (is_front && candidate.plan.search) own.lower_bound = candidate.plan.search->lower_bound;
+  return own;
+}
+
+/// How far the plan may be from the best there is: 0 to 1.
+double gap_of(const Objective& objective) {
+  const double most = std::max(objective.value, objective.lower_bound);
+  return most > 0 ? std::abs(objective.value - objective.lower_bound) / most : 0;
 }
 
 void add_prediction(ordered_json& json, const Candidate& candidate) {
   const Prediction& prediction = *candidate.prediction;
   json["step_ns"] = prediction.step.count();
+  if (prediction.steady) json["steady_step_ns"] = prediction.steady->count();
   json["samples_per_second"] = prediction.samples_per_second;
   json["tokens_per_second"] = prediction.tokens_per_second;
   json["bubble"] = prediction.bubble;
@@ -42,20 +53,23 @@ void add_prediction(ordered_json& json, const Candidate& candidate) {
 }
 
 /// Without a prediction, a plan of another planner that our evaluator cannot run, and why not.
-ordered_json candidate_json(const Candidate& candidate, const SearchResult& search) {
-  const Objective objective = objective_of(candidate, search);
+ordered_json candidate_json(const Problem& problem, const Candidate& candidate,
+                            const SearchResult& search, bool is_front) {
+  const Objective objective =
+      objective_of(problem, candidate, search_for(candidate, search, is_front));
   ordered_json json{{"plan", plan_json(candidate.plan)}};
   if (candidate.prediction) {
     add_prediction(json, candidate);
   } else {
     json["rejected"] = candidate.rejected;
   }
+  const double gap = candidate.objective ? search.gap : gap_of(objective);
   json["uses_devices"] = used_devices(candidate.plan).size();
   json["objective"] = objective_json(objective);
   json["lower_bound"] = objective.lower_bound;
-  json["gap"] = search.gap;
+  json["gap"] = gap;
   if (!search.scope.empty()) json["scope"] = search.scope;
-  json["proved_optimal"] = search.proved_optimal;
+  json["proved_optimal"] = candidate.objective ? search.proved_optimal : gap == 0;
   return json;
 }
 
@@ -67,7 +81,7 @@ ordered_json alternatives_json(const std::vector<Candidate>& alternatives, Durat
     if (candidate.prediction) {
       row["step_ns"] = candidate.prediction->step.count();
       row["fits"] = candidate.prediction->fits;
-      row["slower_by"] = seconds(candidate.prediction->step) / seconds(best) - 1;
+      row["slower_by"] = seconds(pace(*candidate.prediction)) / seconds(best) - 1;
     } else {
       row["fits"] = false;
       row["rejected"] = candidate.rejected;
@@ -77,21 +91,30 @@ ordered_json alternatives_json(const std::vector<Candidate>& alternatives, Durat
   return rows;
 }
 
-std::string alternatives_text(const std::vector<Candidate>& alternatives, Duration best) {
-  std::string text = "compared with\n";
+std::string alternatives_text(const Problem& problem, const std::vector<Candidate>& alternatives,
+                              const Candidate& best) {
+  std::string text =
+      problem.objective == ObjectiveKind::cost ? "compared with (cost)\n" : "compared with\n";
   for (const Candidate& candidate : alternatives) {
     const std::string answer =
         !candidate.prediction
             ? "not possible: " + candidate.rejected
-            : fmt::format("{:>9}  {:>8}{}", format_duration(candidate.prediction->step),
-                          signed_percent(seconds(candidate.prediction->step) / seconds(best) - 1),
+            : fmt::format("{:>9}  {:>8}{}", format_duration(pace(*candidate.prediction)),
+                          signed_percent(worse_by(problem, candidate, best)),
                           candidate.prediction->fits ? "" : "   does not fit");
     text += fmt::format("  {:<28} {}\n", candidate.name, answer);
   }
   return text;
 }
 
-std::string certificate_sentence(const SearchResult& search) {
+std::string certificate_sentence(const SearchResult& search, bool is_front) {
+  if (is_front) {
+    return fmt::format("{} ({} simulated, {} discarded{})",
+                       search.proved_optimal ? "proved: no other plan is better in both"
+                                             : "not proved: other plans may be better in both",
+                       search.candidates, search.pruned,
+                       search.interrupted ? ", stopped early" : "");
+  }
   const std::string among = search.scope.empty() ? "" : " among " + search.scope;
   if (search.proved_optimal)
     return fmt::format("optimal: proved over {} simulated and {} discarded candidates{}",
@@ -122,36 +145,78 @@ void print_unscored(Console& console, const SearchResult& search) {
 }
 
 /// Why some devices stay idle: only our own search can tell that they would be of no use.
-std::string reason_to_stop(const SearchResult& search) {
+std::string reason_to_stop(const Problem& problem, const SearchResult& search) {
   if (search.plans.front().objective) return ": that is what " + search.strategy + " chose";
-  return search.proved_optimal ? ": more would not be faster" : ": nothing faster was found";
+  if (problem.devices && *problem.devices < device_count(problem.cluster)) return "";
+  const std::string_view than = problem.objective == ObjectiveKind::cost ? "cheaper" : "faster";
+  return search.proved_optimal ? fmt::format(": more would not be {}", than)
+                               : fmt::format(": nothing {} was found", than);
+}
+
+/// What was asked for, if it is not the step, which is shown anyway.
+std::string own_objective_sentence(const Problem& problem, const SearchResult& search) {
+  const Candidate& best = search.plans.front();
+  std::string text;
+  if (best.prediction->steady) {
+    text = fmt::format("steady state: {} for {} samples\n",
+                       format_duration(*best.prediction->steady), best.plan.batch.global);
+  }
+  if (problem.objective == ObjectiveKind::step) return text;
+  const Objective objective = objective_of(problem, best, search);
+  const bool most = problem.objective == ObjectiveKind::throughput;
+  const bool is_time = problem.objective == ObjectiveKind::latency;
+  const auto words = [&](double value) {
+    return is_time ? format_duration(Duration{std::llround(value * 1e9)})
+                   : fmt::format("{:.6g} {}", value, objective.unit);
+  };
+  return text + fmt::format("{} {} (no plan has {} than {})\n", objective.name,
+                            words(objective.value), most ? "more" : "less",
+                            words(objective.lower_bound));
+}
+
+void print_limits(Console& console, const std::vector<Binding>& limits) {
+  if (!limits.empty()) console.print("what limits it\n");
+  for (const Binding& limit : limits) {
+    console.print(fmt::format("  {:<12} {:<16} {}\n", limit.what, limit.where, limit.value));
+  }
 }
 
 void print_for_people(Console& console, const Problem& problem, const SearchResult& search,
                       const std::vector<Candidate>& alternatives,
-                      const std::vector<Binding>& limits) {
+                      const std::vector<Binding>& limits, const PlanReport& report) {
   const Candidate& best = search.plans.front();
   const int available = device_count(problem.cluster);
   const int used = static_cast<int>(used_devices(best.plan).size());
   if (used < available)
     console.print(fmt::format("uses {} of the cluster's {} devices{}\n", used, available,
-                              reason_to_stop(search)));
+                              reason_to_stop(problem, search)));
   if (!best.prediction->fits) console.print("does not fit in memory\n");
   console.print(plan_sentence(best.plan) + "\n" + prediction_sentence(*best.prediction) + "\n");
   const Model model = in_plan_order(problem.profile, best.plan).model;
   console.print(plan_table(best.plan, model, *best.prediction, console.unicode()));
-  if (best.objective) console.print(objective_sentence(search, *best.objective));
-  for (std::size_t i = 1; i < search.plans.size(); ++i) {
-    const Candidate& next = search.plans[i];
-    console.print(fmt::format("{}. {}, step {}\n", i + 1, plan_sentence(next.plan),
-                              format_duration(next.prediction->step)));
+  console.print(best.objective ? objective_sentence(search, *best.objective)
+                               : own_objective_sentence(problem, search));
+  if (report.is_front) {
+    console.print(front_table(search, console.unicode()));
+  } else if (search.plans.size() > 1) {
+    console.print(ranking_table(problem, search, console.unicode()));
   }
-  console.print(alternatives_text(alternatives, best.prediction->step));
-  if (!limits.empty()) console.print("what limits it\n");
-  for (const Binding& limit : limits)
-    console.print(fmt::format("  {:<10} {:<12} {}\n", limit.what, limit.where, limit.value));
-  if (!best.objective) console.print(certificate_sentence(search) + "\n");
+  console.print(alternatives_text(problem, alternatives, best));
+  print_limits(console, limits);
+  if (!best.objective) console.print(certificate_sentence(search, report.is_front) + "\n");
 }
+
+ordered_json binding_json(const std::vector<Binding>& limits) {
+  ordered_json rows = ordered_json::array();
+  for (const Binding& limit : limits) {
+    rows.push_back({{"what", limit.what},
+                    {"where", limit.where},
+                    {"shadow_price", limit.value},
+                    {"saved_ns", limit.saved.count()}});
+  }
+  return rows;
+}
+
 }  // namespace
 
 int report_infeasible(Console& console, const Infeasible& infeasible) {
@@ -163,39 +228,43 @@ int report_infeasible(Console& console, const Infeasible& infeasible) {
   return console.error(Error(ErrorKind::infeasible, infeasible.reason, {}, infeasible.remedies),
                        &result);
 }
-void report_plans(Console& console, const Problem& problem, const SearchResult& search) {
+void report_plans(Console& console, const Problem& problem, const SearchResult& search,
+                  const PlanReport& report) {
   const Candidate& best = search.plans.front();
+  const bool written = console.artefact(write_plan(best.plan));
+  const bool plan_only = !written && !console.person_reads_output() && !console.json();
   std::vector<Candidate> alternatives;
   std::vector<Binding> limits;
-  if (best.prediction) {
+  if (best.prediction && !plan_only) {
     alternatives = usual_choices(problem);
-    limits = binding(problem, best);
+    if (console.json() || !console.options().quiet) limits = binding(problem, best, report.stop);
+  }
+  if (best.prediction) {
     for (const std::string& note : best.prediction->notes) console.note(note);
   }
-  const bool written = console.artefact(write_plan(best.plan));
-  if (!written && !console.person_reads_output()) {
+  if (plan_only) {
     console.print(write_plan(best.plan));
   } else if (best.prediction) {
-    print_for_people(console, problem, search, alternatives, limits);
+    print_for_people(console, problem, search, alternatives, limits, report);
   } else {
     print_unscored(console, search);
   }
   ordered_json plans = ordered_json::array();
   for (const Candidate& candidate : search.plans)
-    plans.push_back(candidate_json(candidate, search));
-  ordered_json bindings = ordered_json::array();
-  for (const Binding& limited : limits)
-    bindings.push_back(
-        {{"what", limited.what}, {"where", limited.where}, {"shadow_price", limited.value}});
-  console.result(
-      {{"plans", std::move(plans)},
-       {"alternatives", best.prediction ? alternatives_json(alternatives, best.prediction->step)
-                                        : ordered_json::array()},
-       {"binding", std::move(bindings)},
-       {"search",
-        {{"strategy", search.strategy},
-         {"candidates", search.candidates},
-         {"pruned", search.pruned}}}});
+    plans.push_back(candidate_json(problem, candidate, search, report.is_front));
+  ordered_json result{
+      {"plans", std::move(plans)},
+      {"alternatives", best.prediction ? alternatives_json(alternatives, pace(*best.prediction))
+                                       : ordered_json::array()},
+      {"binding", binding_json(limits)},
+      {"search",
+       {{"strategy", search.strategy},
+        {"candidates", search.candidates},
+        {"pruned", search.pruned}}}};
+  if (report.is_front) {
+    result["front"] = {{"axes", {"memory", "throughput"}}, {"proved", search.proved_optimal}};
+  }
+  console.result(result);
 }
 
 }  // namespace stagecraft

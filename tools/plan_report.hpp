@@ -2,13 +2,22 @@
 
 #pragma once
 
+#include <stop_token>
+
 #include "planner/search.hpp"
 #include "tools/console.hpp"
 
 namespace stagecraft {
 
+/// What is to be shown of a search.
+struct PlanReport {
+  bool is_front = false;  ///< the plans are a front of memory and throughput, not a ranking
+  std::stop_token stop;   ///< ends the search for shadow prices
+};
+
 /// Prints the plans, or writes the best where -o says, and gives the result for --json.
-void report_plans(Console& console, const Problem& problem, const SearchResult& search);
+void report_plans(Console& console, const Problem& problem, const SearchResult& search,
+                  const PlanReport& report);
 
 /// The reason and what would make a plan fit. Returns the exit code.
 int report_infeasible(Console& console, const Infeasible& infeasible);

@@ -2,9 +2,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 
 #include "planner/defaults.hpp"
+#include "planner/objective.hpp"
 #include "profiles/error.hpp"
+#include "profiles/text.hpp"
 #include "simulator/schedules.hpp"
 #include "tools/arguments.hpp"
 
@@ -43,7 +46,9 @@ std::vector<int> virtual_stages(const ScheduleKind& kind) {
 
 /// Names of schedules, each with the numbers of virtual stages worth trying where it takes several.
 /// Where devices are so many that pipelines get deep, those with smaller bubbles are tried, too.
-std::vector<ScheduleChoice> read_schedules(const std::string& text, int devices) {
+std::vector<ScheduleChoice> read_schedules(const std::string& text, int devices,
+                                           ObjectiveKind objective) {
+  if (text == "auto" && objective == ObjectiveKind::latency) return {{.name = "inference"}};
   constexpr int many_devices = 16;
   if (text == "auto" && devices <= many_devices) return {{.name = "1f1b"}, {.name = "gpipe"}};
   const std::string words =
@@ -56,6 +61,27 @@ std::vector<ScheduleChoice> read_schedules(const std::string& text, int devices)
     }
   }
   return choices;
+}
+
+/// "a100=2.5/h": what an hour of such a device costs.
+void set_price(Cluster& cluster, const std::string& text) {
+  const std::size_t equals = text.find('=');
+  std::vector<std::string> known;
+  for (const DeviceKind& kind : cluster.kinds) known.push_back(kind.name);
+  double price = 0;
+  int used = 0;
+  const bool is_read = equals != std::string::npos &&
+                       std::sscanf(text.c_str() + equals + 1, "%lf/h%n", &price, &used) == 1 &&
+                       used == static_cast<int>(text.size() - equals - 1) && price > 0 &&
+                       price < 1e12;
+  if (!is_read) {
+    fail_usage("--price: expected KIND=PRICE/h, a price above zero, as ", known.front(),
+               "=2.5/h, found \"", text, "\"");
+  }
+  const std::string name = text.substr(0, equals);
+  const auto kind = std::find(known.begin(), known.end(), name);
+  if (kind == known.end()) fail_unknown("kind of device in --price", name, known);
+  cluster.kinds[static_cast<std::size_t>(kind - known.begin())].price_per_hour = price;
 }
 
 /// Every divisor of the batch, or what the profile measured, or what the user said.
@@ -129,8 +155,14 @@ Problem planning_problem(const PlanningOptions& options, const LoadedProfile& lo
   problem.tensor_parallel = tensor_parallel_choices(options, loaded.profile, problem.cluster);
   problem.optimizer = {.kind = read_optimizer_kind(options.optimizer),
                        .sharding = read_sharding(options.sharding)};
-  problem.schedules = read_schedules(options.schedule, device_count(problem.cluster));
+  problem.objective = read_objective_kind(options.objective);
+  for (const std::string& text : options.prices) set_price(problem.cluster, text);
+  problem.schedules =
+      read_schedules(options.schedule, device_count(problem.cluster), problem.objective);
   problem.recompute = read_recompute_choices(options.recompute);
+  // Nothing is kept for a backward that never comes.
+  const bool trains = problem.schedules.front().name != "inference";
+  if (!trains) problem.recompute = {Recompute::none};
   problem.devices = devices.first;
   // A CLUSTER has no CPUs beside its devices.
   if (!devices.own && problem.profile.devices) problem.profile.devices->processors = 0;
@@ -166,7 +198,8 @@ void declare_planning(CLI::App& app, PlanningOptions& options) {
   app.add_option("--sharding", options.sharding,
                  "none, or zero1: replicas share the optimizer's state and work")
       ->type_name("NAME");
-  app.add_option("--schedule", options.schedule, "Names, or auto: 1f1b and gpipe")
+  app.add_option("--schedule", options.schedule,
+                 "Names, or auto: 1f1b and gpipe; inference for latency")
       ->type_name("A,B|auto");
   app.add_option("--mem-limit", options.memory_limit, "The part of it that may be used (100%)")
       ->type_name("PERCENT");
@@ -182,6 +215,12 @@ void declare_planning(CLI::App& app, PlanningOptions& options) {
   app.add_option("--min-layers-per-stage", options.min_layers_per_stage, "At least so many (1)")
       ->type_name("N")
       ->check(CLI::Range(1, 1'000'000));
+  app.add_option("--objective", options.objective,
+                 "step, throughput, latency (of inference) or cost (see --price)")
+      ->type_name("NAME");
+  app.add_option("--price", options.prices, "An hour of a device of this kind: a100=2.5/h")
+      ->type_name("KIND=P/h")
+      ->delimiter(',');
 }
 
 }  // namespace stagecraft

@@ -21,8 +21,8 @@ struct PlanningOptions {
   std::string model, microbatch = "auto", tensor_parallel = "auto", precision, optimizer = "adamw",
                      sharding = "none", schedule = "auto";
   DeviceOptions devices;
-  std::string memory_limit = "100%", recompute = "auto";
-  std::vector<std::string> fix;
+  std::string memory_limit = "100%", recompute = "auto", objective = "step";
+  std::vector<std::string> fix, prices;
   std::int64_t batch = 0;
   std::int64_t sequence = 0;
   int max_stages = 0;

@@ -91,3 +91,62 @@ TEST_CASE("the cheapest plan is the cheapest of all", "[objective]") {
     require_best(random_case(seed, seed % 3 == 0 ? "gpipe" : "1f1b", ObjectiveKind::cost));
   }
 }
+
+TEST_CASE("an asynchronous iteration holds as much memory as its steady state", "[objective]") {
+  LayerCost cost = layer_cost(1ms, 2ms);
+  cost.parameters = cost.gradients = 1000;
+  cost.saved = 100;
+  cost.output = 10;
+  for (const std::string schedule : {"pipedream", "pipedream-vertical-sync", "pipedream-2bw"}) {
+    for (const int p : {1, 2, 3, 4}) {
+      CAPTURE(schedule, p);
+      const auto peaks = [&](int microbatches) {
+        Problem problem =
+            problem_of(profile_of(std::vector<LayerCost>(static_cast<std::size_t>(p), cost)),
+                       cluster_of({{p, {}}}), microbatches, {1}, {schedule});
+        problem.objective = ObjectiveKind::throughput;
+        problem.straight = true;
+        problem.use_fewer_devices = false;
+        problem.recompute = {Recompute::none};
+        const SearchResult result = search_brute_force(problem, {});
+        REQUIRE(result.plans.size() == 1);
+        return device_peaks(result.plans.front().plan, *result.plans.front().prediction);
+      };
+      CHECK(peaks(2 * p) == peaks(6 * p));
+    }
+  }
+}
+
+TEST_CASE("PipeDream's steady state has no bubble, and 1f1b has one", "[objective]") {
+  Problem problem = problem_of(profile_of(std::vector<LayerCost>(4, layer_cost(1ms, 2ms))),
+                               cluster_of({{4, {}}}), 8, {1}, {"pipedream", "1f1b"});
+  problem.objective = ObjectiveKind::throughput;
+  problem.straight = true;
+  const SearchResult result = search_exact(problem, {});
+  const Candidate& best = result.plans.front();
+  CHECK(best.plan.schedule.name == "pipedream");
+  CHECK(best.prediction->steady == 8 * 3ms);
+  CHECK(best.prediction->step == (8 + 4 - 1) * 3ms);
+  CHECK(objective_of(problem, best, result).value == Approx(8 / 0.024));
+}
+
+TEST_CASE("the steady time of random costs is what long runs take", "[objective]") {
+  for (std::uint32_t seed = 0; seed < 5; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    std::vector<LayerCost> costs;
+    for (int i = 0; i < 4; ++i) costs.push_back(random_cost(random));
+    Problem problem = problem_of(profile_of(costs), cluster_of({{4, random_link(random)}}), 12, {1},
+                                 {"pipedream"});
+    problem.objective = ObjectiveKind::throughput;
+    problem.straight = true;
+    const Candidate best = search_exact(problem, {}).plans.front();
+    const auto step_of = [&](int microbatches) {
+      Plan plan = best.plan;
+      plan.batch.global = plan.batch.microbatches = microbatches;
+      return predict(plan, problem.profile, problem.cluster).step;
+    };
+    // Twelve is a multiple of every window's period up to four devices.
+    REQUIRE(step_of(132) - step_of(120) == *best.prediction->steady);
+  }
+}

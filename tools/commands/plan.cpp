@@ -2,8 +2,10 @@
 // would cost.
 
 #include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 
+#include "planner/answers.hpp"
 #include "planner/strategies.hpp"
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
@@ -20,9 +22,24 @@ namespace {
 
 struct PlanArguments {
   PlanningOptions planning;
-  std::string objective = "step", time_limit, gap = "0%", strategy = "exact";
+  std::string time_limit, gap = "0%", strategy = "exact", pareto;
   int top = 1;
 };
+
+/// A front of more plans is of no use to people.
+constexpr int most_on_front = 64;
+
+/// Whether a front is asked for, whose two sides have no order.
+bool wants_front(const PlanArguments& arguments, const Problem& problem) {
+  if (arguments.pareto.empty()) return false;
+  if (arguments.pareto != "memory,throughput" && arguments.pareto != "throughput,memory")
+    fail_usage("--pareto: expected memory,throughput, found \"", arguments.pareto, "\"");
+  if (problem.objective != ObjectiveKind::step && problem.objective != ObjectiveKind::throughput)
+    fail_usage("--pareto goes with --objective step or throughput, not ",
+               arguments.planning.objective);
+  if (arguments.top > 1) fail_usage("--pareto shows all of the front; leave out --top");
+  return true;
+}
 
 SearchResult search_for(Console& console, const PlanArguments& arguments, const Problem& problem,
                         const Interrupt& interrupt) {
@@ -37,11 +54,12 @@ SearchResult search_for(Console& console, const PlanArguments& arguments, const 
   };
   const StrategyChoice choice = choose_strategy(arguments.strategy);
   control.argument = choice.argument;
-  return choice.strategy->search(problem, control);
+  const auto search = choice.strategy->search;
+  return wants_front(arguments, problem) ? pareto_front(search, problem, control, most_on_front)
+                                         : search_for_objective(search, problem, control);
 }
+
 int make_plan(Console& console, const PlanArguments& arguments) {
-  if (arguments.objective != "step")
-    fail_usage("--objective: expected step, found \"", arguments.objective, "\"");
   const LoadedProfile loaded = load_profile(arguments.planning.model);
   console.input(loaded.path, loaded.hash);
   for (const std::string& warning : loaded.profile.warnings) console.note(warning);
@@ -54,18 +72,19 @@ int make_plan(Console& console, const PlanArguments& arguments) {
   if (search.plans.empty())
     throw Error(ErrorKind::infeasible,
                 "stopped before a first plan was found; allow a longer --time-limit");
-  report_plans(console, problem, search);
+  report_plans(console, problem, search,
+               {.is_front = wants_front(arguments, problem), .stop = interrupt.token()});
   return interrupt.interrupted() ? 130 : 0;
 }
+
 std::string strategy_help() {
   std::vector<std::string> names;
   for (const Strategy& strategy : strategies) names.emplace_back(strategy.name);
   return "exact, or another planner in its own cost model: " + join_words(names);
 }
+
 void declare_options(CLI::App& app, PlanArguments& arguments) {
   declare_planning(app, arguments.planning);
-  app.add_option("--objective", arguments.objective, "step: the shortest step time")
-      ->type_name("NAME");
   app.add_option("--time-limit", arguments.time_limit,
                  "Stop searching after this time, with the best so far")
       ->type_name("D");
@@ -74,8 +93,12 @@ void declare_options(CLI::App& app, PlanArguments& arguments) {
   app.add_option("--top", arguments.top, "Show so many plans (1)")
       ->type_name("N")
       ->check(CLI::Range(1, 1000));
+  app.add_option("--pareto", arguments.pareto,
+                 "memory,throughput: all plans that no other beats in both")
+      ->type_name("A,B");
   app.add_option("--strategy", arguments.strategy, strategy_help())->type_name("NAME");
 }
+
 }  // namespace
 
 Action declare_plan(CLI::App& app) {

@@ -1,0 +1,228 @@
+// Fronts of memory and throughput against all plans there are; shadow prices; absurd questions.
+
+#include "planner/answers.hpp"
+
+#include <algorithm>
+
+#include "planner/objective.hpp"
+#include "planner/space.hpp"
+#include "planner/strategies.hpp"
+#include "profiles/error.hpp"
+#include "tests/catch.hpp"
+#include "tests/planner/cases.hpp"
+
+using namespace stagecraft;
+using namespace stagecraft::tests;
+using namespace std::chrono_literals;
+
+namespace {
+
+using Point = std::pair<Bytes, Duration>;  // peak, time
+
+Point point_of(const Candidate& candidate) {
+  return {largest_peak(candidate), pace(*candidate.prediction)};
+}
+
+/// By definition: those that no other is at least as good as in both.
+std::vector<Point> front_of(const std::vector<Candidate>& plans) {
+  std::vector<Point> front;
+  for (const Candidate& plan : plans) {
+    const Point point = point_of(plan);
+    const bool is_beaten = std::any_of(plans.begin(), plans.end(), [&](const Candidate& other) {
+      const Point by = point_of(other);
+      return by != point && by.first <= point.first && by.second <= point.second;
+    });
+    if (!is_beaten) front.push_back(point);
+  }
+  std::sort(front.begin(), front.end(), std::greater<>());
+  front.erase(std::unique(front.begin(), front.end()), front.end());
+  return front;
+}
+
+LayerCost heavy_layer() {
+  LayerCost cost = layer_cost(10ms, 20ms);
+  cost.saved = Bytes{1} << 29;
+  cost.output = 1 << 20;
+  cost.parameters = cost.gradients = Bytes{1} << 28;
+  return cost;
+}
+
+std::vector<std::string> names_of(const std::vector<Binding>& bindings) {
+  std::vector<std::string> names;
+  for (const Binding& binding : bindings) names.push_back(binding.what);
+  return names;
+}
+
+std::vector<Binding> limits_of(const Problem& problem) {
+  return binding(problem, search_exact(problem, {}).plans.front());
+}
+
+}  // namespace
+
+TEST_CASE("the front of memory and throughput is that of all plans", "[answers]") {
+  int larger_fronts = 0;
+  for (std::uint32_t seed = 0; seed < 25; ++seed) {
+    CAPTURE(seed);
+    Problem problem = random_problem(seed, {4, 3});
+    SearchControl control;
+    control.explain = false;
+    const SearchResult front = pareto_front(search_exact, problem, control, 1000);
+    control.top = 100'000;
+    const std::vector<Point> expected = front_of(search_brute_force(problem, control).plans);
+    std::vector<Point> found;
+    for (const Candidate& plan : front.plans) found.push_back(point_of(plan));
+    if (!front.plans.empty() && !front.proved_optimal) {
+      // A plan of another planner, which the space does not have, is on the front.
+      for (const Point& point : expected) {
+        REQUIRE(std::any_of(found.begin(), found.end(), [&](const Point& by) {
+          return by.first <= point.first && by.second <= point.second;
+        }));
+      }
+      continue;
+    }
+    REQUIRE(found == expected);
+    if (found.size() > 1) ++larger_fronts;
+  }
+  CHECK(larger_fronts > 5);
+}
+
+TEST_CASE("a front has no more plans than asked for, and then claims nothing", "[answers]") {
+  const Problem problem = problem_of(profile_of(std::vector<LayerCost>(4, heavy_layer())),
+                                     cluster_of({{2, {}}}), 4, {1});
+  REQUIRE(pareto_front(search_exact, problem, {}, 100).plans.size() > 1);
+  const SearchResult front = pareto_front(search_exact, problem, {}, 1);
+  CHECK(front.plans.size() == 1);
+  CHECK_FALSE(front.proved_optimal);
+}
+
+TEST_CASE("memory that makes stages recompute has a price", "[answers]") {
+  Problem problem = problem_of(profile_of(std::vector<LayerCost>(4, heavy_layer())),
+                               cluster_of({{2, {}}}, Bytes{5} << 29), 8, {1});
+  problem.straight = true;
+  const std::vector<Binding> limits = limits_of(problem);
+  const auto memory = std::find_if(limits.begin(), limits.end(),
+                                   [](const Binding& limit) { return limit.what == "memory"; });
+  REQUIRE(memory != limits.end());
+  // Asked again with as much more memory: the same time is saved.
+  Problem roomier = problem;
+  for (DeviceKind& kind : roomier.cluster.kinds) kind.memory += Bytes{1} << 30;
+  CHECK(memory->saved == pace(*search_exact(problem, {}).plans.front().prediction) -
+                             pace(*search_exact(roomier, {}).plans.front().prediction));
+  CHECK(memory->saved > 0ms);
+}
+
+TEST_CASE("what is in the way of nothing has no price", "[answers]") {
+  // One stage on the only device: neither links nor memory nor microbatches matter.
+  Problem problem = problem_of(profile_of({layer_cost(10ms, 20ms)}),
+                               cluster_of({{1, link_of(1us, 1'000'000)}}, 1 << 20), 8, {1});
+  std::vector<std::string> names = names_of(limits_of(problem));
+  std::sort(names.begin(), names.end());
+  CHECK(names == std::vector<std::string>{"compute", "devices"});
+  problem.straight = true;
+  CHECK(names_of(limits_of(problem)) == std::vector<std::string>{"compute"});
+}
+
+TEST_CASE("slow links are the first thing to change", "[answers]") {
+  LayerCost talkative = layer_cost(1ms, 2ms);
+  talkative.output = 4'000'000;
+  Problem problem = problem_of(profile_of({talkative, talkative}),
+                               cluster_of({{2, link_of(0ns, 1'000'000'000)}}), 16, {1});
+  problem.straight = true;
+  problem.use_fewer_devices = false;
+  const std::vector<Binding> limits = limits_of(problem);
+  REQUIRE_FALSE(limits.empty());
+  CHECK(limits.front().what == "transfer");
+  CHECK(limits.front().saved > 16ms);
+}
+
+namespace {
+
+struct Absurdity {
+  std::string name;
+  void (*change)(Problem& problem);
+  std::string answer;  ///< part of the error or of the reason; empty: there is a plan
+};
+
+const std::vector<Absurdity> absurdities{
+    {"no memory",
+     [](Problem& p) {
+       for (auto& k : p.cluster.kinds) {
+         k.memory = 0;
+         k.memory_unlimited = false;
+       }
+     },
+     "nothing fits: stage 0 needs"},
+    {"one device", [](Problem& p) { p.devices = 1; }, ""},
+    {"no devices", [](Problem& p) { p.devices = 0; }, "at least one device"},
+    {"layers that cost nothing",
+     [](Problem& p) { p.profile.entries[0].layers.assign(4, LayerCost{}); }, ""},
+    {"centuries",
+     [](Problem& p) { p.profile.entries[0].layers[1].forward = Duration{INT64_MAX / 4}; },
+     "days for one microbatch"},
+    {"exabytes", [](Problem& p) { p.profile.entries[0].layers[1].saved = INT64_MAX / 4; },
+     "PB for one microbatch"},
+    {"both ends of the number line",
+     [](Problem& p) {
+       for (LayerCost& cost : p.profile.entries[0].layers) cost.forward = Duration{INT64_MAX};
+     },
+     "days for one microbatch"},
+    {"days, often",
+     [](Problem& p) {
+       p.profile.entries[0].layers[1].forward = 200h;
+       p.global_batch = 64;
+     },
+     "expected at most 11"},
+    {"a batch that is not divisible",
+     [](Problem& p) {
+       p.global_batch = 7;
+       p.microbatches = {2};
+     },
+     "does not divide"},
+    {"billions of microbatches", [](Problem& p) { p.global_batch = std::int64_t{1} << 40; },
+     "expected at most 10000000"},
+    {"no microbatch sizes", [](Problem& p) { p.microbatches.clear(); }, "no degree asked for"},
+    {"more stages than layers", [](Problem& p) { p.min_layers_per_stage = 9; },
+     "no plan has the shape asked for"},
+};
+
+/// What is said, be it an error or the reason why there is no plan.
+std::string answer_to(const Problem& problem) {
+  try {
+    const SearchResult result = search_exact(problem, {});
+    return result.infeasible ? result.infeasible->reason : "";
+  } catch (const Error& error) {
+    return error.message();
+  }
+}
+
+}  // namespace
+
+TEST_CASE("absurd questions get one clear answer", "[answers]") {
+  for (const Absurdity& absurdity : absurdities) {
+    CAPTURE(absurdity.name);
+    LayerCost cost = layer_cost(1ms, 2ms);
+    cost.parameters = cost.saved = 100;
+    Problem problem =
+        problem_of(profile_of(std::vector<LayerCost>(4, cost)), cluster_of({{2, {}}}), 4, {1});
+    absurdity.change(problem);
+    const std::string answer = answer_to(problem);
+    if (absurdity.answer.empty()) {
+      CHECK(answer.empty());
+    } else {
+      CHECK_THAT(answer, ContainsSubstring(absurdity.answer));
+    }
+  }
+}
+
+TEST_CASE("remedies that need other devices or lengths are tried, too", "[answers]") {
+  LayerCost cost = layer_cost(1ms, 2ms);
+  cost.parameters = cost.gradients = 1 << 20;
+  Problem problem = problem_of(profile_of(std::vector<LayerCost>(4, cost)),
+                               cluster_of({{2, {}}}, Bytes{3} << 20), 4, {1});
+  const SearchResult result = search_exact(problem, {});
+  REQUIRE(result.infeasible);
+  const auto& remedies = result.infeasible->remedies;
+  CHECK(std::find(remedies.begin(), remedies.end(), "4 such devices (now 2)") != remedies.end());
+  problem.cluster = cluster_of({{4, {}}}, Bytes{3} << 20);
+  CHECK(search_exact(problem, {}).plans.size() == 1);
+}
