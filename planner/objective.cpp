@@ -107,8 +107,11 @@ void add_steady_state(Prediction& prediction, const Plan& plan, const Compiled& 
   const auto steady = steady_microbatches(find_schedule(plan.schedule.name), shape_of(plan),
                                           compiled.costs, compiled.lowering);
   if (!steady) return;
-  const std::int64_t time = steady->time.count() * plan.batch.microbatches;
-  prediction.steady = Duration{(time + steady->microbatches - 1) / steady->microbatches};
+  // Quotient and remainder apart, so that no product overflows.
+  const std::int64_t time = steady->time.count(), period = steady->microbatches;
+  const std::int64_t microbatches = plan.batch.microbatches;
+  prediction.steady =
+      Duration{time / period * microbatches + (time % period * microbatches + period - 1) / period};
   if (prediction.steady->count() == 0) return;
   prediction.samples_per_second =
       static_cast<double>(plan.batch.global) / seconds(*prediction.steady);

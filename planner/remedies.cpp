@@ -139,7 +139,7 @@ void try_shorter_sequence(Remedies& remedies, const Problem& problem) {
 
 /// The cluster with its outermost level twice, four times … as large.
 void try_larger_cluster(Remedies& remedies, const Problem& problem) {
-  constexpr int most = 1024;
+  constexpr int most = 32;  // devices: each try takes a while
   const int now = device_count(problem.cluster);
   if (problem.devices.value_or(now) < now || problem.cluster.levels.empty()) return;
   Problem larger = problem;

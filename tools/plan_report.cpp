@@ -169,8 +169,9 @@ std::string own_objective_sentence(const Problem& problem, const SearchResult& s
     return is_time ? format_duration(Duration{std::llround(value * 1e9)})
                    : fmt::format("{:.6g} {}", value, objective.unit);
   };
-  return text + fmt::format("{} {} (no plan has {} than {})\n", objective.name,
-                            words(objective.value), most ? "more" : "less",
+  const std::string sentence = fmt::format("{} {}", objective.name, words(objective.value));
+  if (search.lower_bound <= Duration{0}) return text + sentence + "\n";  // nothing is proved
+  return text + fmt::format("{} (no plan has {} than {})\n", sentence, most ? "more" : "less",
                             words(objective.lower_bound));
 }
 

@@ -80,7 +80,7 @@ void set_price(Cluster& cluster, const std::string& text) {
   }
   const std::string name = text.substr(0, equals);
   const auto kind = std::find(known.begin(), known.end(), name);
-  if (kind == known.end()) fail_unknown("kind of device in --price", name, known);
+  if (kind == known.end()) fail_unknown("device kind", name, known);
   cluster.kinds[static_cast<std::size_t>(kind - known.begin())].price_per_hour = price;
 }
 

@@ -1,0 +1,247 @@
+#include "planner/shadow_prices.hpp"
+
+#include <algorithm>
+#include <array>
+#include <iomanip>
+
+#include "planner/space.hpp"
+#include "planner/strategies.hpp"
+#include "profiles/error.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+std::string percent(double part) {
+  return concat(std::fixed, std::setprecision(1), 100 * part, " %");
+}
+
+Duration scaled(Duration time, double factor) {
+  return Duration{static_cast<std::int64_t>(static_cast<double>(time.count()) * factor)};
+}
+
+/// Enough for a second or so each; the plan itself under the changed conditions is always looked
+/// at.
+constexpr std::int64_t small_effort = 20'000'000;
+
+/// Time for as many samples as the plan's batch, with the question changed.
+class Again {
+ public:
+  Again(const Problem& problem, const Candidate& best, const std::stop_token& stop)
+      : problem_(problem), best_(best), stop_(stop) {}
+
+  /// How much shorter an iteration of as many samples would be; never negative. Where devices cost,
+  /// on as many of them.
+  Duration saved_by(Problem changed) const {
+    if (changed.objective == ObjectiveKind::cost) {
+      changed.devices = static_cast<int>(used_devices(best_.plan).size());
+      changed.use_fewer_devices = false;
+    }
+    const Duration now = pace(*best_.prediction);
+    Duration least = std::min(now, with_same_plan(changed));
+    SearchControl control;
+    control.stop = stop_;
+    control.effort = small_effort;
+    control.explain = false;
+    const SearchResult found = search_exact(changed, control);
+    if (!found.plans.empty()) {
+      least =
+          std::min(least, for_as_many(pace(*found.plans.front().prediction), changed.global_batch));
+    }
+    return now - least;
+  }
+
+  const Problem& problem() const { return problem_; }
+  const Candidate& best() const { return best_; }
+  std::string shorter(Duration saved) const {
+    return concat("step ", percent(seconds(saved) / seconds(pace(*best_.prediction))), " shorter");
+  }
+
+ private:
+  Duration with_same_plan(const Problem& changed) const {
+    if (changed.global_batch != problem_.global_batch || !best_.plan.order.empty()) {
+      return Duration::max();
+    }
+    const Candidate again = Space(changed).evaluate("same plan", best_.plan);
+    return again.prediction ? pace(*again.prediction) : Duration::max();
+  }
+
+  Duration for_as_many(Duration time, std::int64_t batch) const {
+    return scaled(time, static_cast<double>(problem_.global_batch) / static_cast<double>(batch));
+  }
+
+  const Problem& problem_;
+  const Candidate& best_;
+  std::stop_token stop_;
+};
+
+using Found = std::optional<Binding>;
+
+/// The device with the least room left, and how many stages recompute.
+std::string fullest_device(const Candidate& best) {
+  const Prediction& prediction = *best.prediction;
+  double fullest = 0;
+  std::size_t device = 0;
+  for (std::size_t d = 0; d < prediction.peaks.size(); ++d) {
+    const double used = static_cast<double>(prediction.peaks[d].bytes) /
+                        static_cast<double>(std::max<Bytes>(prediction.memory_limits[d], 1));
+    if (used <= fullest) continue;
+    fullest = used;
+    device = d;
+  }
+  return concat("device ", lead_devices(best.plan)[device]);
+}
+
+Problem with_memory(Problem problem, std::optional<Bytes> more) {
+  for (DeviceKind& kind : problem.cluster.kinds) {
+    if (kind.memory_unlimited) continue;
+    if (!more) kind.memory_unlimited = true;
+    kind.memory += more.value_or(0);
+  }
+  if (problem.memory_cap) *problem.memory_cap += more.value_or(*problem.memory_cap);
+  return problem;
+}
+
+Found memory_binding(const Again& again) {
+  const auto& kinds = again.problem().cluster.kinds;
+  const bool unlimited = std::all_of(kinds.begin(), kinds.end(),
+                                     [](const DeviceKind& kind) { return kind.memory_unlimited; });
+  if (unlimited && !again.problem().memory_cap) return {};
+  if (again.best().prediction->peaks.empty()) return {};  // nothing is known to take memory
+  const std::string where = fullest_device(again.best());
+  const Duration saved = again.saved_by(with_memory(again.problem(), Bytes{1} << 30));
+  if (saved > Duration{0}) {
+    return Binding{"memory", where,
+                   concat("1GiB more per device: ", again.shorter(saved), " (searched again)"),
+                   saved};
+  }
+  const Duration most = again.saved_by(with_memory(again.problem(), {}));
+  if (most <= Duration{0}) return {};
+  return Binding{"memory", where,
+                 concat("1GiB more per device brings nothing, unlimited memory: ",
+                        again.shorter(most), " (searched again)"),
+                 most};
+}
+
+Problem with_bandwidth(Problem problem, std::size_t level) {
+  Link& link = problem.cluster.levels[level].link;
+  link.point_to_point.bytes_per_second *= 2;
+  link.collective.bytes_per_second *= 2;
+  return problem;
+}
+
+std::string level_name(std::size_t level, std::size_t levels) {
+  if (levels == 1) return "links";
+  if (level + 1 == levels) return "innermost links";
+  return level == 0 ? "outermost links" : concat("links of level ", level);
+}
+
+/// The level whose bandwidth matters most.
+Found transfer_binding(const Again& again) {
+  const std::vector<Level>& levels = again.problem().cluster.levels;
+  Found most;
+  for (std::size_t level = 0; level < levels.size(); ++level) {
+    const Link& link = levels[level].link;
+    constexpr std::int64_t fast = INT64_MAX / 4;  // unlimited is more
+    if (link.point_to_point.bytes_per_second > fast || link.collective.bytes_per_second > fast) {
+      continue;
+    }
+    const Duration saved = again.saved_by(with_bandwidth(again.problem(), level));
+    if (saved <= (most ? most->saved : Duration{0})) continue;
+    most =
+        Binding{"transfer", level_name(level, levels.size()),
+                concat("twice the bandwidth: ", again.shorter(saved), " (searched again)"), saved};
+  }
+  return most;
+}
+
+/// One more at the end of the outermost level, a device or a whole node.
+Problem with_more_devices(Problem problem) {
+  Cluster& cluster = problem.cluster;
+  const auto part = cluster.devices.size() / static_cast<std::size_t>(cluster.levels.front().count);
+  const std::vector<int> last(cluster.devices.end() - static_cast<std::ptrdiff_t>(part),
+                              cluster.devices.end());
+  cluster.devices.insert(cluster.devices.end(), last.begin(), last.end());
+  ++cluster.levels.front().count;
+  return problem;
+}
+
+Found device_binding(const Again& again) {
+  const Problem& problem = again.problem();
+  if (problem.objective == ObjectiveKind::cost) return {};
+  const int available = device_count(problem.cluster);
+  const bool all_in_use = static_cast<int>(used_devices(again.best().plan).size()) ==
+                          std::min(problem.devices.value_or(available), available);
+  if (!all_in_use || problem.cluster.levels.empty() || available >= most_devices) return {};
+  Problem more = problem;
+  std::string words = "one device more: ";
+  if (problem.devices.value_or(available) < available) {
+    more.devices = *problem.devices + 1;
+  } else {
+    more = with_more_devices(problem);
+    const int added = device_count(more.cluster) - available;
+    if (added > 1) words = concat(added, " devices more: ");
+  }
+  const Duration saved = again.saved_by(more);
+  if (saved <= Duration{0}) return {};
+  return Binding{"devices", concat("all ", used_devices(again.best().plan).size()),
+                 concat(words, again.shorter(saved), " (searched again)"), saved};
+}
+
+/// The same plan with one microbatch more: fill and drain are shared by more samples.
+Found microbatch_binding(const Again& again) {
+  Plan longer = again.best().plan;
+  if (longer.weights != WeightPolicy::flush || !longer.order.empty()) return {};
+  longer.batch.global += longer.batch.microbatch;
+  ++longer.batch.microbatches;
+  Problem problem = again.problem();
+  problem.global_batch = longer.batch.global;
+  problem.microbatches = {longer.batch.microbatch};
+  const Candidate more = Space(problem).evaluate("one more", longer);
+  if (!more.prediction) return {};
+  const Duration now = pace(*again.best().prediction);
+  const Duration then =
+      scaled(pace(*more.prediction), static_cast<double>(again.best().plan.batch.global) /
+                                         static_cast<double>(longer.batch.global));
+  if (then >= now) return {};
+  return Binding{"microbatches", concat(again.best().plan.batch.microbatches, " per step"),
+                 concat("one more: ", percent(seconds(now - then) / seconds(now)),
+                        " less time per sample (same plan)"),
+                 now - then};
+}
+
+/// Microbatches of half the size, if they were not among those tried.
+Found size_binding(const Again& again) {
+  const Problem& problem = again.problem();
+  const std::int64_t size = again.best().plan.batch.microbatch;
+  const auto& tried = problem.microbatches;
+  if (size % 2 != 0 || std::find(tried.begin(), tried.end(), size / 2) != tried.end()) return {};
+  Problem halves = problem;
+  halves.microbatches = {size / 2};
+  try {
+    const Duration saved = again.saved_by(halves);
+    if (saved <= Duration{0}) return {};
+    return Binding{"microbatches", concat("of ", size, " samples"),
+                   concat("half as large: ", again.shorter(saved), " (searched again)"), saved};
+  } catch (const Error&) {
+    return {};  // no costs of that size
+  }
+}
+
+constexpr std::array questions{memory_binding, transfer_binding, device_binding, microbatch_binding,
+                               size_binding};
+
+}  // namespace
+
+std::vector<Binding> shadow_prices(const Problem& problem, const Candidate& best,
+                                   const std::stop_token& stop) {
+  const Again again(problem, best, stop);
+  std::vector<Binding> prices;
+  for (const auto question : questions) {
+    if (stop.stop_requested()) break;
+    if (const Found found = question(again)) prices.push_back(*found);
+  }
+  return prices;
+}
+
+}  // namespace stagecraft

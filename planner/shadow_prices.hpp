@@ -1,0 +1,18 @@
+// What one unit more of something would bring, by asking the same question again.
+
+#pragma once
+
+#include <stop_token>
+#include <vector>
+
+#include "planner/search.hpp"
+
+namespace stagecraft {
+
+/// Memory, bandwidth, devices, microbatches: those that would bring anything. The plan is one of
+/// our own search. Small searches; the plan itself under the changed conditions is always looked
+/// at, so that none says less than would be had without searching.
+std::vector<Binding> shadow_prices(const Problem& problem, const Candidate& best,
+                                   const std::stop_token& stop);
+
+}  // namespace stagecraft
