@@ -104,7 +104,8 @@ const std::vector<ChainBounds::Share>& ChainBounds::shares(int device, int repli
 }
 
 /// Both directions: the least, over those who receive, of the slowest message they need for one
-/// microbatch.
+/// microbatch. Where those who send take unlike times, the slowest message may be that of one who
+/// was ready earlier; then only the shortest is certain to come after each of them.
 ChainBounds::Transfer ChainBounds::slowest_needed(int device, int replicas, int next_replicas,
                                                   Bytes boundary) const {
   const bool split = setting_.replicas == ReplicaPolicy::split;
@@ -131,6 +132,8 @@ ChainBounds::Transfer ChainBounds::slowest_needed(int device, int replicas, int 
   for (int j = 0; j < next_replicas; ++j)
     least.there = std::min(least.there, needed[index(j)].there);
   for (int i = 0; i < replicas; ++i) least.back = std::min(least.back, needed[index(i)].back);
+  if (shares(device, replicas).size() > 1) least.there = shortest.there;
+  if (shares(device + replicas, next_replicas).size() > 1) least.back = shortest.back;
   return least;
 }
 

@@ -68,8 +68,8 @@ struct LowerOptions {
   /// first: its collectives have members in every column, and shards are of all of them. Rows,
   /// microbatches and boundaries are those of one column. Not together with a norm.
   int columns = 1;
-  /// Whether buffers get offsets. Without them the program takes as long and has the same peaks, but
-  /// nobody can run it.
+  /// Whether buffers get offsets. Without them the program takes as long and has the same peaks,
+  /// but nobody can run it.
   bool places_buffers = true;
 };
 
