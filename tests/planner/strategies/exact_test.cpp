@@ -202,6 +202,11 @@ TEST_CASE("a shape that no schedule takes is a reason, too", "[exact]") {
   CHECK_THAT(result.infeasible->reason, ContainsSubstring("1 layers are fewer than the 2"));
 }
 
+TEST_CASE("a slow replica need not have sent the slowest message", "[exact]") {
+  // Two kinds of device in one stage, on unlike links: the faster one's message takes longer.
+  require_as_good_as_brute_force(random_mixed(2'001'273, {.layers = 6, .devices = 4}));
+}
+
 TEST_CASE("a microbatch must divide the batch", "[exact]") {
   CHECK_THROWS_AS(
       search_exact(problem_of(profile_of({layer_cost(1ms, 1ms)}), cluster_of({{1, {}}}), 3, {2}),
