@@ -52,8 +52,8 @@ Transformer llama(const LlamaShape& shape) {
 }
 
 /// BERT with both of its pre-training heads (masked words, next sentence).
-Transformer bert_large() {
-  Transformer transformer = gpt(1024, 16, 512, 30522);
+Transformer bert(std::int64_t hidden, std::int64_t heads) {
+  Transformer transformer = gpt(hidden, heads, 512, 30522);
   transformer.causal = false;
   transformer.token_types = true;
   transformer.norm_epsilon = 1e-12;
@@ -87,6 +87,45 @@ LlamaShape qwen2(std::int64_t hidden, std::int64_t heads, std::int64_t key_value
           .norm_epsilon = 1e-6};
 }
 
+/// Mixtral: Mistral with eight experts, two of them chosen.
+Transformer mixtral(const LlamaShape& shape) {
+  Transformer transformer = llama(shape);
+  transformer.experts = Experts{.count = 8, .active = 2, .feed_forward = shape.feed_forward};
+  return transformer;
+}
+
+/// DeepSeek-V2 and V3 share their attention's head widths and latents.
+Transformer deepseek(std::int64_t hidden, std::int64_t heads, std::int64_t query_rank,
+                     std::int64_t feed_forward, std::int64_t vocabulary, const Experts& experts) {
+  Transformer transformer =
+      llama({hidden, heads, heads, feed_forward, vocabulary, 163840, 10000.0, false, false, 1e-6});
+  transformer.latent = LatentAttention{.query_rank = query_rank,
+                                       .key_value_rank = 512,
+                                       .rotary_width = 64,
+                                       .plain_width = 128,
+                                       .value_width = 128};
+  transformer.head_width = 192;
+  transformer.experts = experts;
+  return transformer;
+}
+
+Transformer deepseek_v3() {
+  Transformer transformer = deepseek(7168, 128, 1536, 18432, 129280, {256, 8, 2048, 2048, 3, true});
+  transformer.prediction_modules = 1;
+  return transformer;
+}
+
+/// ViT for ImageNet: images of 224 pixels in patches of `patch`, 1000 classes.
+Transformer vision(std::int64_t hidden, std::int64_t heads, std::int64_t patch) {
+  const std::int64_t tokens = (224 / patch) * (224 / patch) + 1;
+  Transformer transformer = gpt(hidden, heads, tokens, 1000);
+  transformer.patches = Patches{.image = 224, .patch = patch, .classes = 1000};
+  transformer.causal = false;
+  transformer.tied_head = false;
+  transformer.norm_epsilon = 1e-6;
+  return transformer;
+}
+
 struct BuiltinTransformer {
   std::string_view name;
   Transformer transformer;
@@ -115,7 +154,16 @@ std::vector<BuiltinTransformer> transformers() {
       {"mistral-7b", llama({4096, 32, 8, 14336, 32000, 32768}), 32, 8192},
       {"qwen2-0.5b", llama(qwen2(896, 14, 2, 4864, 151936, true)), 24, 4096},
       {"qwen2-7b", llama(qwen2(3584, 28, 4, 18944, 152064, false)), 28, 4096},
-      {"bert-large", bert_large(), 24, 512},
+      {"bert-base", bert(768, 12), 12, 512},
+      {"bert-large", bert(1024, 16), 24, 512},
+      {"mixtral-8x7b", mixtral({4096, 32, 8, 14336, 32000, 32768, 1e6}), 32, 4096},
+      {"mixtral-8x22b", mixtral({6144, 48, 8, 16384, 32768, 65536, 1e6}), 56, 4096},
+      {"deepseek-v2-lite", deepseek(2048, 16, 0, 10944, 102400, {64, 6, 1408, 2816, 1}), 27, 4096},
+      {"deepseek-v2", deepseek(5120, 128, 1536, 12288, 102400, {160, 6, 1536, 3072, 1}), 60, 4096},
+      {"deepseek-v3", deepseek_v3(), 61, 4096},
+      {"vit-b16", vision(768, 12, 16), 12, 197},
+      {"vit-l16", vision(1024, 16, 16), 24, 197},
+      {"vit-h14", vision(1280, 16, 14), 32, 257},
   };
 }
 

@@ -72,11 +72,15 @@ LayerWork plain_work(const Model& model, int index, const CostSetting& setting) 
   return work;
 }
 
+bool is_of_transformer(LayerKind kind) {
+  return kind == LayerKind::embedding || kind == LayerKind::transformer ||
+         kind == LayerKind::expert_transformer || kind == LayerKind::prediction ||
+         kind == LayerKind::head;
+}
+
 LayerWork work_of(const Model& model, int index, const CostSetting& setting) {
   const LayerKind kind = model.layers[static_cast<std::size_t>(index)].kind;
-  const bool of_transformer =
-      kind == LayerKind::embedding || kind == LayerKind::transformer || kind == LayerKind::head;
-  if (!of_transformer || !model.transformer) return plain_work(model, index, setting);
+  if (!is_of_transformer(kind) || !model.transformer) return plain_work(model, index, setting);
   return transformer_work(*model.transformer, kind, setting);
 }
 

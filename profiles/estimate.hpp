@@ -20,7 +20,7 @@ struct LayerWork {
   Bytes workspace = 0;
 };
 
-/// Of an `embedding`, `transformer` or `head` layer. Throws Error (input) if the tensor-parallel
+/// Of a transformer's layer. Throws Error (input) if the tensor-parallel
 /// degree does not divide the heads.
 LayerWork transformer_work(const Transformer& transformer, LayerKind kind,
                            const CostSetting& setting);

@@ -13,8 +13,11 @@
 // activations, and not what is h wide (Megatron-LM without sequence parallelism). The collectives
 // of such a split are not part of a layer's cost.
 
+#include <algorithm>
+
 #include "profiles/error.hpp"
 #include "profiles/estimate.hpp"
+#include "profiles/operations.hpp"
 #include "profiles/transformer.hpp"
 
 namespace stagecraft {
@@ -107,6 +110,40 @@ void add_embedding_memory(LayerWork& work, const Share& share, std::int64_t toke
   work.saved_for_weight = work.output;
 }
 
+/// Layers that the tables above do not describe: experts, latent attention, images, prediction.
+bool is_special(const Transformer& transformer, LayerKind kind) {
+  return transformer.latent || transformer.patches || kind == LayerKind::expert_transformer ||
+         kind == LayerKind::prediction;
+}
+
+/// The figures as sums over a layer's operations; all experts are on the device.
+LayerWork work_of_operations(const Transformer& transformer, LayerKind kind,
+                             const CostSetting& setting) {
+  const WorkSetting work_setting{.microbatch = setting.microbatch,
+                                 .sequence = setting.sequence,
+                                 .tensor_parallel = setting.tensor_parallel,
+                                 .precision = setting.precision};
+  const LayerOperations layer = layer_operations(transformer, kind, work_setting);
+  LayerWork work;
+  for (const Operation& operation : layer.operations) {
+    switch (operation.pass) {
+      case Pass::forward: work.flops_forward += operation.flops; break;
+      case Pass::backward_input: work.flops_backward_input += operation.flops; break;
+      case Pass::backward_weight: work.flops_backward_weight += operation.flops; break;
+    }
+  }
+  const Bytes element = element_bytes(setting.precision);
+  const std::int64_t tokens = setting.microbatch * setting.sequence;
+  work.weights = layer.weights;
+  work.input = layer.input;
+  work.output = kind == LayerKind::head ? setting.microbatch * statistic
+                                        : tokens * transformer.hidden * element;
+  work.saved = std::max(Bytes{0}, kept_bytes(layer, Recomputed::none) - layer.input) + work.output;
+  work.saved_for_weight = work.saved - work.output;
+  work.workspace = layer.working;
+  return work;
+}
+
 }  // namespace
 
 LayerWork transformer_work(const Transformer& transformer, LayerKind kind,
@@ -115,6 +152,7 @@ LayerWork transformer_work(const Transformer& transformer, LayerKind kind,
   if (setting.microbatch > most_tokens / setting.sequence) {
     fail("a microbatch of ", setting.microbatch, " x ", setting.sequence, " tokens is too large");
   }
+  if (is_special(transformer, kind)) return work_of_operations(transformer, kind, setting);
   const Share share = share_of(transformer, setting.tensor_parallel);
   const Transformer part = split(transformer, setting.tensor_parallel);
   const Bytes element = element_bytes(setting.precision);

@@ -23,6 +23,8 @@ struct Named {
 constexpr std::array layer_kinds{
     Named<LayerKind>{LayerKind::embedding, "embedding"},
     Named<LayerKind>{LayerKind::transformer, "transformer"},
+    Named<LayerKind>{LayerKind::expert_transformer, "expert_transformer"},
+    Named<LayerKind>{LayerKind::prediction, "prediction"},
     Named<LayerKind>{LayerKind::head, "head"},
     Named<LayerKind>{LayerKind::convolution, "convolution"},
     Named<LayerKind>{LayerKind::dense, "dense"},

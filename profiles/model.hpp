@@ -22,7 +22,9 @@ enum class LayerKind {
   embedding,    ///< token (and learned position) embedding
   transformer,  ///< one pre- or post-norm transformer block: attention and feed-forward with their
                 ///< norms
-  head,         ///< final norm (if any), vocabulary projection and loss
+  expert_transformer,  ///< a block whose feed-forward is a choice of experts (`Experts`)
+  prediction,  ///< multi-token prediction: two norms, a projection of two states, one such block
+  head,        ///< final norm (if any), vocabulary projection and loss
   convolution,
   dense,
   pool,
@@ -38,6 +40,38 @@ enum class Precision { float64, float32, bfloat16, float16 };
 std::string_view to_string(Precision precision);  ///< "fp64", "fp32", "bf16", "fp16"
 Precision read_precision(std::string_view name);
 Bytes element_bytes(Precision precision);
+
+/// A feed-forward of many experts: a router sends each token through a few (Fedus et al. 2021), and
+/// all through the shared ones (Dai et al. 2024, DeepSeekMoE).
+struct Experts {
+  std::int64_t count = 0;                ///< to choose from
+  std::int64_t active = 0;               ///< chosen for each token
+  std::int64_t feed_forward = 0;         ///< inner width of one expert
+  std::int64_t shared_feed_forward = 0;  ///< inner width of all shared experts together; may be 0
+  std::int64_t dense_blocks = 0;         ///< the first blocks, which have none
+  bool score_bias = false;  ///< one number per expert balances the router (DeepSeek-V3)
+  bool operator==(const Experts&) const = default;
+};
+
+/// Multi-head latent attention (DeepSeek-V2, 2024): queries, keys and values are projected up from
+/// narrow latents; a part of each key and query carries the position.
+struct LatentAttention {
+  std::int64_t query_rank = 0;      ///< 0: queries are projected from the hidden state
+  std::int64_t key_value_rank = 0;  ///< of the latent that keys and values share
+  std::int64_t rotary_width = 0;    ///< of a head's part with the position; one key for all heads
+  std::int64_t plain_width = 0;     ///< of a head's part without
+  std::int64_t value_width = 0;
+  bool operator==(const LatentAttention&) const = default;
+};
+
+/// A vision transformer reads an image as patches (Dosovitskiy et al. 2020) and names its class.
+struct Patches {
+  std::int64_t image = 0;  ///< pixels a side
+  std::int64_t patch = 0;  ///< pixels a side
+  std::int64_t channels = 3;
+  std::int64_t classes = 0;
+  bool operator==(const Patches&) const = default;
+};
 
 /// Numbers of one transformer; the same for all of its blocks.
 struct Transformer {
@@ -64,6 +98,10 @@ struct Transformer {
       false;  ///< BERT: segment embedding, embedding norm, pooler and MLM transform in the head
   double norm_epsilon = 1e-5;
   double rotary_base = 10000.0;
+  std::optional<Experts> experts;         ///< in all blocks but the first `dense_blocks`
+  std::optional<LatentAttention> latent;  ///< then `head_width` is the keys' whole width
+  std::int64_t prediction_modules = 0;  ///< multi-token prediction (DeepSeek-V3), after the blocks
+  std::optional<Patches> patches;       ///< instead of tokens; `vocabulary` and `positions` follow
   bool operator==(const Transformer&) const = default;
 };
 

@@ -18,7 +18,14 @@
 //     "position": "learned",          // or "rotary", "none"
 //     "attention_bias": true, "output_bias": true, "feed_forward_bias": true,
 //     "tied_head": true, "causal": true, "token_types": false,
-//     "norm_epsilon": 1e-05, "rotary_base": 10000.0
+//     "norm_epsilon": 1e-05, "rotary_base": 10000.0,
+//     // Only where the model has them:
+//     "experts": {"count": 8, "active": 2, "feed_forward": 14336, "shared_feed_forward": 0,
+//                 "dense_blocks": 0, "score_bias": false},
+//     "latent": {"query_rank": 1536, "key_value_rank": 512, "rotary_width": 64,
+//                "plain_width": 128, "value_width": 128},
+//     "prediction_modules": 1,
+//     "patches": {"image": 224, "patch": 16, "channels": 3, "classes": 1000}
 //   }
 // }
 
@@ -85,11 +92,57 @@ auto read_at(const Json& json, Read read) {
   }
 }
 
+Experts read_experts(const Json& json) {
+  json.allow_only(
+      {"count", "active", "feed_forward", "shared_feed_forward", "dense_blocks", "score_bias"});
+  return {.count = json["count"].integer(1),
+          .active = json["active"].integer(1),
+          .feed_forward = json["feed_forward"].integer(1),
+          .shared_feed_forward = json["shared_feed_forward"].integer(0),
+          .dense_blocks = json["dense_blocks"].integer(0),
+          .score_bias = json["score_bias"].boolean()};
+}
+
+LatentAttention read_latent(const Json& json) {
+  json.allow_only({"query_rank", "key_value_rank", "rotary_width", "plain_width", "value_width"});
+  return {.query_rank = json["query_rank"].integer(0),
+          .key_value_rank = json["key_value_rank"].integer(1),
+          .rotary_width = json["rotary_width"].integer(1),
+          .plain_width = json["plain_width"].integer(1),
+          .value_width = json["value_width"].integer(1)};
+}
+
+Patches read_patches(const Json& json) {
+  json.allow_only({"image", "patch", "channels", "classes"});
+  return {.image = json["image"].integer(1),
+          .patch = json["patch"].integer(1),
+          .channels = json["channels"].integer(1),
+          .classes = json["classes"].integer(1)};
+}
+
 Transformer read_transformer(const Json& json) {
-  json.allow_only({"hidden", "heads", "key_value_heads", "head_width", "feed_forward", "vocabulary",
-                   "positions", "norm", "activation", "position", "attention_bias", "output_bias",
-                   "feed_forward_bias", "tied_head", "causal", "token_types", "norm_epsilon",
-                   "rotary_base"});
+  json.allow_only({"hidden",
+                   "heads",
+                   "key_value_heads",
+                   "head_width",
+                   "feed_forward",
+                   "vocabulary",
+                   "positions",
+                   "norm",
+                   "activation",
+                   "position",
+                   "attention_bias",
+                   "output_bias",
+                   "feed_forward_bias",
+                   "tied_head",
+                   "causal",
+                   "token_types",
+                   "norm_epsilon",
+                   "rotary_base",
+                   "experts",
+                   "latent",
+                   "prediction_modules",
+                   "patches"});
   Transformer transformer;
   transformer.hidden = json["hidden"].integer(1);
   transformer.heads = json["heads"].integer(1);
@@ -109,28 +162,62 @@ Transformer read_transformer(const Json& json) {
   transformer.token_types = json["token_types"].boolean();
   transformer.norm_epsilon = json["norm_epsilon"].number();
   transformer.rotary_base = json["rotary_base"].number();
+  if (json.contains("experts")) transformer.experts = read_experts(json["experts"]);
+  if (json.contains("latent")) transformer.latent = read_latent(json["latent"]);
+  if (json.contains("prediction_modules"))
+    transformer.prediction_modules = json["prediction_modules"].integer(0);
+  if (json.contains("patches")) transformer.patches = read_patches(json["patches"]);
   return transformer;
 }
 
+/// Members that only some transformers have.
+void write_special(Value& json, const Transformer& transformer) {
+  if (const auto& experts = transformer.experts) {
+    json["experts"] = {{"count", experts->count},
+                       {"active", experts->active},
+                       {"feed_forward", experts->feed_forward},
+                       {"shared_feed_forward", experts->shared_feed_forward},
+                       {"dense_blocks", experts->dense_blocks},
+                       {"score_bias", experts->score_bias}};
+  }
+  if (const auto& latent = transformer.latent) {
+    json["latent"] = {{"query_rank", latent->query_rank},
+                      {"key_value_rank", latent->key_value_rank},
+                      {"rotary_width", latent->rotary_width},
+                      {"plain_width", latent->plain_width},
+                      {"value_width", latent->value_width}};
+  }
+  if (transformer.prediction_modules > 0)
+    json["prediction_modules"] = transformer.prediction_modules;
+  if (const auto& patches = transformer.patches) {
+    json["patches"] = {{"image", patches->image},
+                       {"patch", patches->patch},
+                       {"channels", patches->channels},
+                       {"classes", patches->classes}};
+  }
+}
+
 Value write_transformer(const Transformer& transformer) {
-  return {{"hidden", transformer.hidden},
-          {"heads", transformer.heads},
-          {"key_value_heads", transformer.key_value_heads},
-          {"head_width", transformer.head_width},
-          {"feed_forward", transformer.feed_forward},
-          {"vocabulary", transformer.vocabulary},
-          {"positions", transformer.positions},
-          {"norm", write_word(transformer.norm)},
-          {"activation", write_word(transformer.activation)},
-          {"position", write_word(transformer.position)},
-          {"attention_bias", transformer.attention_bias},
-          {"output_bias", transformer.output_bias},
-          {"feed_forward_bias", transformer.feed_forward_bias},
-          {"tied_head", transformer.tied_head},
-          {"causal", transformer.causal},
-          {"token_types", transformer.token_types},
-          {"norm_epsilon", transformer.norm_epsilon},
-          {"rotary_base", transformer.rotary_base}};
+  Value json{{"hidden", transformer.hidden},
+             {"heads", transformer.heads},
+             {"key_value_heads", transformer.key_value_heads},
+             {"head_width", transformer.head_width},
+             {"feed_forward", transformer.feed_forward},
+             {"vocabulary", transformer.vocabulary},
+             {"positions", transformer.positions},
+             {"norm", write_word(transformer.norm)},
+             {"activation", write_word(transformer.activation)},
+             {"position", write_word(transformer.position)},
+             {"attention_bias", transformer.attention_bias},
+             {"output_bias", transformer.output_bias},
+             {"feed_forward_bias", transformer.feed_forward_bias},
+             {"tied_head", transformer.tied_head},
+             {"causal", transformer.causal},
+             {"token_types", transformer.token_types},
+             {"norm_epsilon", transformer.norm_epsilon},
+             {"rotary_base", transformer.rotary_base}};
+  write_special(json, transformer);
+  return json;
 }
 
 Layer read_layer(const Json& json) {

@@ -12,9 +12,12 @@ namespace stagecraft {
 /// also keeps every count within 64 bits), and heads that divide into key-value groups.
 void validate(const Transformer& transformer);
 
-/// Trainable parameters of an `embedding`, `transformer` or `head` layer; a tied head's projection
-/// counts at the embedding.
+/// Trainable parameters of a transformer's layer; a tied head's projection counts at the embedding,
+/// a prediction module's embedding and head at the model's own.
 std::int64_t layer_parameters(const Transformer& transformer, LayerKind kind);
+
+/// What block `block` of the model is: with experts after the first dense ones.
+LayerKind block_kind(const Transformer& transformer, int block);
 
 /// Floating-point operations of the matrix products of one sample, forward: 2mnk each. Of these,
 /// `attention` (scores and weighted sum) has no weights; a causal mask is counted in full, as

@@ -1,4 +1,5 @@
-// A transformer as a list of layers: "embedding", "block.0" … "block.N-1", "head".
+// A transformer as a list of layers: "embedding", "block.0" … "block.N-1", "head"; prediction
+// modules stand between the last block and the head.
 
 #include "profiles/error.hpp"
 #include "profiles/model.hpp"
@@ -16,6 +17,9 @@ void check_sequence(const std::string& name, const Transformer& transformer,
   if (sequence < 1 || sequence > longest_sequence) {
     fail(name, ": a sequence has from 1 to ", longest_sequence, " tokens, found ", sequence);
   }
+  if (transformer.patches && sequence != transformer.positions) {
+    fail(name, ": an image is always ", transformer.positions, " tokens, found ", sequence);
+  }
   const bool learned = transformer.position == Transformer::Position::learned;
   if (learned && sequence > transformer.positions) {
     fail(name, ": a sequence of ", sequence, " tokens is longer than the model's ",
@@ -32,6 +36,11 @@ void set_sequence(Layer& layer, const Transformer& transformer, std::int64_t seq
 }
 
 }  // namespace
+
+LayerKind block_kind(const Transformer& transformer, int block) {
+  const bool chooses = transformer.experts && block >= transformer.experts->dense_blocks;
+  return chooses ? LayerKind::expert_transformer : LayerKind::transformer;
+}
 
 Model make_transformer(std::string name, const Transformer& transformer, int blocks,
                        std::int64_t sequence) {
@@ -52,13 +61,16 @@ Model make_transformer(std::string name, const Transformer& transformer, int blo
   };
   add("embedding", LayerKind::embedding);
   for (int block = 0; block < blocks; ++block) {
-    add(concat("block.", block), LayerKind::transformer);
+    add(concat("block.", block), block_kind(transformer, block));
+  }
+  for (int module = 0; module < transformer.prediction_modules; ++module) {
+    add(concat("prediction.", module), LayerKind::prediction);
   }
   add("head", LayerKind::head);
-  for (int layer = 0; layer <= blocks; ++layer) model.edges.push_back({layer, layer + 1});
+  const int head = static_cast<int>(model.layers.size()) - 1;
+  for (int layer = 0; layer < head; ++layer) model.edges.push_back({layer, layer + 1});
   if (transformer.tied_head) {
-    model.ties.push_back(
-        {.owner = 0, .user = blocks + 1, .parameters = tied_parameters(transformer)});
+    model.ties.push_back({.owner = 0, .user = head, .parameters = tied_parameters(transformer)});
   }
   return model;
 }

@@ -127,6 +127,8 @@ const Transformer& trainable_transformer(const Model& model, int index) {
   const Transformer& transformer = *model.transformer;
   if (!transformer.causal) refuse("only causal attention can be trained");
   if (transformer.token_types) refuse("token types (BERT) cannot be trained");
+  if (transformer.latent) refuse("latent attention cannot be trained");
+  if (transformer.patches) refuse("vision transformers cannot be trained");
   if (transformer.heads <= 0 || transformer.key_value_heads <= 0 ||
       transformer.heads % transformer.key_value_heads != 0) {
     refuse("its heads do not fall into equal groups");

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "profiles/json.hpp"
+#include "profiles/transformer.hpp"
 #include "tests/catch.hpp"
 #include "tests/profiles/expect_error.hpp"
 
@@ -50,16 +51,35 @@ Model random_graph() {
 
 TEST_CASE("built-in models have the published number of parameters, to the unit") {
   const std::map<std::string, std::int64_t> published{
-      {"gpt2-124m", 124'439'808},       {"gpt2-350m", 354'823'168},
-      {"gpt2-774m", 774'030'080},       {"gpt2-1558m", 1'557'611'200},
-      {"gpt3-175b", 174'604'259'328},   {"llama2-7b", 6'738'415'616},
-      {"llama2-13b", 13'015'864'320},   {"llama2-70b", 68'976'648'192},
-      {"llama3-8b", 8'030'261'248},     {"llama3-70b", 70'553'706'496},
-      {"llama3-405b", 405'853'388'800}, {"llama3.2-1b", 1'235'814'400},
-      {"llama3.2-3b", 3'212'749'824},   {"mistral-7b", 7'241'732'096},
-      {"qwen2-0.5b", 494'032'768},      {"qwen2-7b", 7'615'616'512},
-      {"bert-large", 336'226'108},      {"vgg16", 138'357'544},
+      {"gpt2-124m", 124'439'808},
+      {"gpt2-350m", 354'823'168},
+      {"gpt2-774m", 774'030'080},
+      {"gpt2-1558m", 1'557'611'200},
+      {"gpt3-175b", 174'604'259'328},
+      {"llama2-7b", 6'738'415'616},
+      {"llama2-13b", 13'015'864'320},
+      {"llama2-70b", 68'976'648'192},
+      {"llama3-8b", 8'030'261'248},
+      {"llama3-70b", 70'553'706'496},
+      {"llama3-405b", 405'853'388'800},
+      {"llama3.2-1b", 1'235'814'400},
+      {"llama3.2-3b", 3'212'749'824},
+      {"mistral-7b", 7'241'732'096},
+      {"qwen2-0.5b", 494'032'768},
+      {"qwen2-7b", 7'615'616'512},
+      {"bert-base", 110'106'428},
+      {"bert-large", 336'226'108},
+      {"vgg16", 138'357'544},
       {"resnet50", 25'557'032},
+      {"mixtral-8x7b", 46'702'792'704},
+      {"mixtral-8x22b", 140'630'071'296},
+      {"vit-b16", 86'567'656},
+      {"vit-l16", 304'326'632},
+      {"vit-h14", 632'045'800},
+      {"deepseek-v2-lite", 15'706'484'224},
+      {"deepseek-v2", 235'741'434'880},
+      // 671 B without the prediction module, whose own weights are 11.6 B more.
+      {"deepseek-v3", 671'026'419'200 + 11'610'068'224},
   };
   for (const auto& [name, count] : published) {
     INFO(name);
@@ -103,6 +123,52 @@ TEST_CASE("operations are two for each multiply-add of each matrix product") {
   // The literature's 15.5 and 4.1 billion multiply-adds.
   CHECK(total(builtin_model("vgg16")) == Approx(2 * 15.47e9).epsilon(0.001));
   CHECK(total(builtin_model("resnet50")) == Approx(2 * 4.09e9).epsilon(0.002));
+}
+
+TEST_CASE("the first blocks of a model with experts may be dense, and prediction modules follow") {
+  const Model model = builtin_model("deepseek-v3");
+  REQUIRE(model.layers.size() == 1 + 61 + 1 + 1);
+  CHECK(model.layers[3].kind == LayerKind::transformer);
+  CHECK(model.layers[4].kind == LayerKind::expert_transformer);
+  CHECK(model.layers[62].name == "prediction.0");
+  CHECK(model.layers[62].kind == LayerKind::prediction);
+  CHECK(model.layers.back().kind == LayerKind::head);
+  // 37 billion parameters work for each token (DeepSeek-V3's report): two operations each, besides
+  // attention.
+  double linear = 0;
+  for (const Layer& layer : model.layers) {
+    if (layer.kind != LayerKind::prediction)
+      linear += layer_flops(*model.transformer, layer.kind, 4096).linear / 4096;
+  }
+  CHECK(linear == Approx(2 * 37e9).epsilon(0.02));
+}
+
+TEST_CASE("an image is as many tokens as it has patches, and one") {
+  CHECK(builtin_model("vit-h14").sequence == 16 * 16 + 1);
+  CHECK_THAT(message_of([] { with_sequence(builtin_model("vit-b16"), 128); }),
+             ContainsSubstring("an image is always 197 tokens, found 128"));
+}
+
+TEST_CASE("models of every family survive their file") {
+  for (const std::string& name : builtin_models()) {
+    INFO(name);
+    const Model model = builtin_model(name);
+    CHECK(read_model(Json::parse(write_model(model), "m.json")) == model);
+  }
+}
+
+TEST_CASE("numbers that fit no transformer are refused with the numbers") {
+  const auto complaint = [](std::string_view name, auto change) {
+    Transformer transformer = *builtin_model(name).transformer;
+    change(transformer);
+    return message_of([&] { validate(transformer); });
+  };
+  CHECK_THAT(complaint("mixtral-8x7b", [](Transformer& t) { t.experts->active = 9; }),
+             ContainsSubstring("experts.active must be from 1 to 8, found 9"));
+  CHECK_THAT(complaint("deepseek-v2", [](Transformer& t) { t.head_width = 128; }),
+             ContainsSubstring("plain_width + latent.rotary_width = 192, found 128"));
+  CHECK_THAT(complaint("vit-b16", [](Transformer& t) { t.patches->patch = 32; }),
+             ContainsSubstring("expected 50 positions"));
 }
 
 TEST_CASE("another sequence length changes work and outputs, not parameters") {

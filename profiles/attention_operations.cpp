@@ -1,0 +1,144 @@
+// Attention: grouped-query, and DeepSeek's latent one; in one kernel, or with scores in memory.
+// Kept tensors are those of Korthikanti et al. 2022: queries, keys and values, the softmax's and
+// the dropout's outputs with its mask (only where scores are in memory), the weighted sum.
+
+#include "profiles/layer_builder.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+/// Widths of one head's scores and values.
+struct HeadWidths {
+  double score = 0;
+  double value = 0;
+};
+
+void add_fused_core(LayerBuilder& layer, const HeadWidths& widths) {
+  const DeviceShare& share = layer.share();
+  const auto whole = static_cast<double>(share.setting.sequence);
+  // A causal mask leaves half of the scores; context-parallel peers take turns at both ends.
+  const double part = share.transformer.causal ? 0.5 : 1.0;
+  const double scores = share.tokens * whole * part * share.heads;
+  const double rows = share.tokens * share.heads;
+  Operation core{.name = "attention",
+                 .kind = OperationKind::attention,
+                 .batch = static_cast<double>(share.setting.microbatch) * share.heads,
+                 .m = whole,
+                 .n = widths.score,
+                 .k = whole,
+                 .flops = 2 * scores * (widths.score + widths.value),
+                 .bytes = 2 * rows * (widths.score + widths.value) * share.element,
+                 .core_attention = true};
+  layer.add(core);
+  core.pass = Pass::backward_input;
+  // Scores again, then gradients of scores, values, queries and keys.
+  core.flops = 2 * scores * (3 * widths.score + 2 * widths.value);
+  core.bytes *= 2;
+  layer.add(core);
+  layer.keep("attention statistics", 4 * rows);
+}
+
+void add_unfused_core(LayerBuilder& layer, const HeadWidths& widths) {
+  const DeviceShare& share = layer.share();
+  const auto whole = static_cast<double>(share.setting.sequence);
+  const double batch = static_cast<double>(share.setting.microbatch) * share.heads;
+  const double rows = whole / share.setting.context_parallel;
+  const double scores = batch * rows * whole;
+  layer.activation_product("scores", batch, rows, whole, widths.score);
+  layer.traffic("softmax", 2 * scores * share.element, 3 * scores * share.element, true);
+  if (share.setting.dropout) {
+    const double moved = scores * (2 * share.element + 1);
+    layer.traffic("attention dropout", moved, moved, true);
+    layer.keep("attention mask", scores, true);
+    layer.keep("attention dropout", scores * share.element, true);
+  }
+  layer.activation_product("weighted sum", batch, rows, widths.value, whole);
+  layer.keep("softmax", scores * share.element, true);
+  layer.working(scores * share.element);
+}
+
+void add_core(LayerBuilder& layer, const HeadWidths& widths) {
+  const DeviceShare& share = layer.share();
+  if (share.setting.context_parallel > 1) {
+    const double bytes = share.tokens * share.key_value_heads * (widths.score + widths.value) *
+                         share.element * share.setting.context_parallel;
+    layer.message("context exchange", OperationKind::ring_exchange, OperationKind::ring_exchange,
+                  PeerGroup::context, bytes);
+  }
+  if (share.setting.fused_attention) {
+    add_fused_core(layer, widths);
+  } else {
+    add_unfused_core(layer, widths);
+  }
+  layer.keep("weighted sum", share.tokens * share.heads * widths.value * share.element);
+}
+
+/// The projection of the weighted sum, and what joins it to the block's input.
+void add_output(LayerBuilder& layer, double width) {
+  const DeviceShare& share = layer.share();
+  layer.linear("attention output", share.tokens, share.hidden, width);
+  layer.weights(share.hidden * width + (share.transformer.output_bias ? share.hidden : 0));
+  sum_tokens(layer, "sum of attention outputs");
+}
+
+}  // namespace
+
+void add_attention(LayerBuilder& layer) {
+  const DeviceShare& share = layer.share();
+  const auto width = static_cast<double>(share.transformer.head_width);
+  const double queries = share.heads * width;
+  const double keys = share.key_value_heads * width;
+  const double outputs = queries + 2 * keys;
+  const double tokens = share.tokens;
+  layer.keep("attention input", share.spread_tokens * share.hidden * share.element);
+  gather_tokens(layer, "gather of attention inputs");
+  layer.linear("query key value", tokens, outputs, share.hidden);
+  layer.weights(outputs * share.hidden + (share.transformer.attention_bias ? outputs : 0));
+  layer.keep("queries, keys and values", tokens * outputs * share.element);
+  if (share.transformer.position == Transformer::Position::rotary) {
+    const double moved = 2 * tokens * (queries + keys) * share.element;
+    layer.traffic("rotary positions", moved, moved);
+  }
+  add_core(layer, {width, width});
+  add_output(layer, queries);
+}
+
+void add_latent_attention(LayerBuilder& layer) {
+  const DeviceShare& share = layer.share();
+  const LatentAttention& latent = *share.transformer.latent;
+  const double tokens = share.tokens;
+  const double element = share.element;
+  const auto key = static_cast<double>(share.transformer.head_width);
+  const auto value = static_cast<double>(latent.value_width);
+  const auto rank = static_cast<double>(latent.key_value_rank);
+  const double queries = share.heads * key;
+  const double latents = rank + static_cast<double>(latent.rotary_width);
+  const double keys_values = share.heads * (static_cast<double>(latent.plain_width) + value);
+  layer.keep("attention input", share.spread_tokens * share.hidden * element);
+  gather_tokens(layer, "gather of attention inputs");
+  if (latent.query_rank > 0) {
+    const auto down = static_cast<double>(latent.query_rank);
+    layer.linear("query down", tokens, down, share.hidden);
+    layer.traffic("query norm", 2 * tokens * down * element, 3 * tokens * down * element);
+    layer.linear("query up", tokens, queries, down);
+    layer.weights(down * (share.hidden + queries) + down);
+    layer.keep("query latents", 2 * tokens * down * element);
+  } else {
+    layer.linear("query", tokens, queries, share.hidden);
+    layer.weights(queries * share.hidden);
+  }
+  layer.linear("key value down", tokens, latents, share.hidden);
+  layer.traffic("key value norm", 2 * tokens * rank * element, 3 * tokens * rank * element);
+  layer.linear("key value up", tokens, keys_values, rank);
+  layer.weights(latents * share.hidden + rank + keys_values * rank);
+  layer.keep("key value latents", tokens * (latents + rank) * element);
+  // Keys are put together from their parts: queries, keys and values of all heads are written.
+  const double moved = 2 * tokens * (2 * queries + share.heads * value) * element;
+  layer.traffic("rotary positions", moved, moved);
+  layer.keep("queries, keys and values", tokens * (2 * queries + share.heads * value) * element);
+  add_core(layer, {key, value});
+  add_output(layer, share.heads * value);
+}
+
+}  // namespace stagecraft

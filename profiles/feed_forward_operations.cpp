@@ -1,0 +1,105 @@
+// The second half of a block: a dense feed-forward, or a router with experts and what brings tokens
+// to them (dispatch and combine over the expert-parallel peers).
+
+#include <cmath>
+
+#include "profiles/layer_builder.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+double projections_up(const Transformer& transformer) {
+  return transformer.activation == Transformer::FeedForward::swiglu ? 2 : 1;
+}
+
+/// Up, activation and down for `tokens` rows over `count` experts of this width on the device.
+void add_projections(LayerBuilder& layer, double count, double tokens, double inner) {
+  const DeviceShare& share = layer.share();
+  const double up = projections_up(share.transformer) * inner;
+  const bool of_experts = count > 1 || share.transformer.experts.has_value();
+  layer.grouped_linear(of_experts ? "expert up" : "up", count, tokens, up, share.hidden);
+  layer.traffic("activation", tokens * (up + inner) * share.element,
+                tokens * (2 * up + inner) * share.element);
+  layer.grouped_linear(of_experts ? "expert down" : "down", count, tokens, share.hidden, inner);
+  layer.keep("activation input", tokens * up * share.element);
+  layer.keep("activation", tokens * inner * share.element);
+}
+
+/// Each of the peers' tokens goes to `active` experts; with balanced routing a device computes as
+/// many rows as it sends.
+void add_routed(LayerBuilder& layer, const Experts& experts) {
+  const DeviceShare& share = layer.share();
+  const WorkSetting& setting = share.setting;
+  const double local = static_cast<double>(experts.count) / setting.expert_parallel;
+  const double inner = static_cast<double>(experts.feed_forward) / share.expert_tensor;
+  // Tokens that enter the exchange here: peers of a tensor-parallel group bring a part each.
+  const double own = share.setting.sequence_parallel || setting.tensor_parallel > 1
+                         ? share.tokens / setting.tensor_parallel
+                         : share.tokens;
+  const double sent = own * static_cast<double>(experts.active) * share.hidden * share.element;
+  const double rows = own * static_cast<double>(experts.active) * share.expert_tensor;
+  const double moved = rows * share.hidden * share.element;
+  layer.traffic("permute", 2 * moved, 2 * moved);
+  if (setting.expert_parallel > 1) {
+    layer.message("dispatch", OperationKind::all_to_all, OperationKind::all_to_all,
+                  PeerGroup::expert, sent);
+  }
+  if (share.expert_tensor > 1) {
+    layer.message("gather of expert inputs", OperationKind::all_gather,
+                  OperationKind::reduce_scatter, PeerGroup::expert_tensor, moved);
+  }
+  layer.keep("expert input", moved);
+  add_projections(layer, local, rows, inner);
+  if (share.expert_tensor > 1) {
+    layer.message("sum of expert outputs", OperationKind::reduce_scatter, OperationKind::all_gather,
+                  PeerGroup::expert_tensor, moved);
+  }
+  if (setting.expert_parallel > 1) {
+    layer.message("combine", OperationKind::all_to_all, OperationKind::all_to_all,
+                  PeerGroup::expert, sent);
+  }
+  layer.traffic("unpermute", 2 * moved, 3 * moved);
+  layer.weights(local * (projections_up(share.transformer) + 1) * inner * share.hidden, true);
+}
+
+}  // namespace
+
+void add_dense_feed_forward(LayerBuilder& layer, std::int64_t inner) {
+  const DeviceShare& share = layer.share();
+  const double part = std::ceil(static_cast<double>(inner) / share.setting.tensor_parallel);
+  const double up = projections_up(share.transformer) * part;
+  layer.keep("feed-forward input", share.spread_tokens * share.hidden * share.element);
+  gather_tokens(layer, "gather of feed-forward inputs");
+  layer.linear("up", share.tokens, up, share.hidden);
+  layer.traffic("activation", share.tokens * (up + part) * share.element,
+                share.tokens * (2 * up + part) * share.element);
+  layer.linear("down", share.tokens, share.hidden, part);
+  layer.keep("activation input", share.tokens * up * share.element);
+  layer.keep("activation", share.tokens * part * share.element);
+  // In backward: the gradients of the activation and of its input.
+  layer.working(share.tokens * (up + part) * share.element);
+  layer.weights((up + part) * share.hidden +
+                (share.transformer.feed_forward_bias ? up + share.hidden : 0));
+  sum_tokens(layer, "sum of feed-forward outputs");
+}
+
+void add_experts(LayerBuilder& layer) {
+  const DeviceShare& share = layer.share();
+  const Experts& experts = *share.transformer.experts;
+  const auto count = static_cast<double>(experts.count);
+  layer.linear("router", share.spread_tokens, count, share.hidden);
+  // Scores in fp32: softmax or sigmoid, choice of the best, their probabilities.
+  layer.traffic("choice of experts", 4 * share.spread_tokens * count * 4,
+                4 * share.spread_tokens * count * 4);
+  layer.keep("scores of experts", share.spread_tokens * count * 4);
+  layer.weights(count * share.hidden + (experts.score_bias ? count : 0));
+  if (experts.shared_feed_forward > 0) {
+    add_dense_feed_forward(layer, experts.shared_feed_forward);
+  } else {
+    layer.keep("feed-forward input", share.spread_tokens * share.hidden * share.element);
+  }
+  add_routed(layer, experts);
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,166 @@
+#include "profiles/layer_builder.hpp"
+
+#include <algorithm>
+
+#include "profiles/error.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+void divide(std::string_view what, std::int64_t whole, std::int64_t parts) {
+  if (parts >= 1 && whole % parts == 0) return;
+  fail("a degree of ", parts, " does not divide the ", whole, " ", what);
+}
+
+void check(const Transformer& transformer, const WorkSetting& setting) {
+  divide("attention heads", transformer.heads, setting.tensor_parallel);
+  divide("tokens of a sample", setting.sequence, setting.context_parallel);
+  const std::int64_t groups = transformer.key_value_heads;
+  if (groups % setting.tensor_parallel != 0) {
+    divide("tensor-parallel peers", setting.tensor_parallel, groups);
+  }
+  if (transformer.experts) divide("experts", transformer.experts->count, setting.expert_parallel);
+}
+
+}  // namespace
+
+DeviceShare::DeviceShare(const Transformer& of, const WorkSetting& with)
+    : transformer(of), setting(with) {
+  check(of, with);
+  tokens = static_cast<double>(with.microbatch) * static_cast<double>(with.sequence) /
+           with.context_parallel;
+  spread_tokens = with.sequence_parallel ? tokens / with.tensor_parallel : tokens;
+  hidden = static_cast<double>(of.hidden);
+  heads = static_cast<double>(of.heads) / with.tensor_parallel;
+  key_value_heads = std::max(1.0, static_cast<double>(of.key_value_heads) / with.tensor_parallel);
+  element = static_cast<double>(element_bytes(with.precision));
+  expert_tensor =
+      with.expert_tensor_parallel > 0 ? with.expert_tensor_parallel : with.tensor_parallel;
+}
+
+void LayerBuilder::linear(std::string_view name, double tokens, double outputs, double inputs) {
+  grouped_linear(name, 1, tokens, outputs, inputs);
+}
+
+void LayerBuilder::grouped_linear(std::string_view name, double count, double tokens,
+                                  double outputs, double inputs) {
+  const double rows = tokens / count;
+  const double moved = (tokens * (outputs + inputs) + count * outputs * inputs) * share_.element;
+  const Operation product{.name = name,
+                          .kind = OperationKind::product,
+                          .batch = count,
+                          .m = rows,
+                          .n = outputs,
+                          .k = inputs,
+                          .flops = 2 * tokens * outputs * inputs,
+                          .bytes = moved};
+  Operation to_input = product;
+  to_input.pass = Pass::backward_input;
+  std::swap(to_input.n, to_input.k);
+  Operation to_weight = product;
+  to_weight.pass = Pass::backward_weight;
+  to_weight.m = outputs;
+  to_weight.n = inputs;
+  to_weight.k = rows;
+  // The product is added to the gradient's sum: read and written.
+  const auto sum = static_cast<double>(share_.setting.gradient_bytes);
+  to_weight.bytes =
+      tokens * (outputs + inputs) * share_.element + 2 * sum * count * outputs * inputs;
+  add(product);
+  add(to_input);
+  add(to_weight);
+}
+
+void LayerBuilder::traffic(std::string_view name, double forward_bytes, double backward_bytes,
+                           bool core_attention) {
+  Operation operation{.name = name, .bytes = forward_bytes, .core_attention = core_attention};
+  if (forward_bytes > 0) add(operation);
+  operation.pass = Pass::backward_input;
+  operation.bytes = backward_bytes;
+  if (backward_bytes > 0) add(operation);
+}
+
+void LayerBuilder::activation_product(std::string_view name, double batch, double m, double n,
+                                      double k) {
+  Operation product{.name = name,
+                    .kind = OperationKind::product,
+                    .batch = batch,
+                    .m = m,
+                    .n = n,
+                    .k = k,
+                    .flops = 2 * batch * m * n * k,
+                    .bytes = batch * (m * n + m * k + n * k) * share_.element,
+                    .core_attention = true};
+  add(product);
+  product.pass = Pass::backward_input;
+  add(product);
+  std::swap(product.n, product.k);
+  add(product);
+}
+
+void LayerBuilder::message(std::string_view name, OperationKind forward, OperationKind backward,
+                           PeerGroup group, double bytes) {
+  Operation operation{.name = name, .kind = forward, .bytes = bytes, .group = group};
+  add(operation);
+  operation.kind = backward;
+  operation.pass = Pass::backward_input;
+  add(operation);
+}
+
+void LayerBuilder::keep(std::string_view name, double bytes, bool core_attention) {
+  layer_.kept.push_back({name, static_cast<Bytes>(bytes), core_attention});
+}
+
+void LayerBuilder::weights(double elements, bool of_experts) {
+  layer_.weights += static_cast<std::int64_t>(elements);
+  if (of_experts) layer_.expert_weights += static_cast<std::int64_t>(elements);
+}
+
+void LayerBuilder::working(double bytes) {
+  layer_.working = std::max(layer_.working, static_cast<Bytes>(bytes));
+}
+
+/// With sequence parallelism each peer has a part of the tokens and gathers the others' (forward),
+/// and again for the weight gradient; without, backward sums the gradients of the input.
+void gather_tokens(LayerBuilder& layer, std::string_view name) {
+  const DeviceShare& share = layer.share();
+  if (share.setting.tensor_parallel == 1) return;
+  const double bytes = share.tokens * share.hidden * share.element;
+  if (share.setting.sequence_parallel) {
+    layer.message(name, OperationKind::all_gather, OperationKind::reduce_scatter, PeerGroup::tensor,
+                  bytes);
+    layer.add({.name = name,
+               .kind = OperationKind::all_gather,
+               .pass = Pass::backward_weight,
+               .bytes = bytes});
+  } else {
+    layer.add({.name = name,
+               .kind = OperationKind::all_reduce,
+               .pass = Pass::backward_input,
+               .bytes = bytes});
+  }
+}
+
+void sum_tokens(LayerBuilder& layer, std::string_view name) {
+  const DeviceShare& share = layer.share();
+  if (share.setting.tensor_parallel == 1) return;
+  const double bytes = share.tokens * share.hidden * share.element;
+  if (share.setting.sequence_parallel) {
+    layer.message(name, OperationKind::reduce_scatter, OperationKind::all_gather, PeerGroup::tensor,
+                  bytes);
+  } else {
+    layer.add({.name = name, .kind = OperationKind::all_reduce, .bytes = bytes});
+  }
+}
+
+void add_norm(LayerBuilder& layer, std::string_view name) {
+  const DeviceShare& share = layer.share();
+  const double bytes = share.spread_tokens * share.hidden * share.element;
+  layer.traffic(name, 2 * bytes, 3 * bytes);
+  layer.keep(name, bytes);
+  const bool shifts = share.transformer.norm == Transformer::Norm::layer_norm;
+  layer.weights((shifts ? 2 : 1) * share.hidden);
+}
+
+}  // namespace stagecraft

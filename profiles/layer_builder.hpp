@@ -1,0 +1,69 @@
+// Collects a layer's operations: each call adds a forward operation with what backward makes of it.
+
+#pragma once
+
+#include "profiles/operations.hpp"
+
+namespace stagecraft {
+
+/// The numbers of a layer's work on one device.
+struct DeviceShare {
+  DeviceShare(const Transformer& transformer, const WorkSetting& setting);
+
+  const Transformer& transformer;
+  const WorkSetting& setting;
+  double tokens = 0;         ///< of the microbatch, on this device
+  double spread_tokens = 0;  ///< where sequence parallelism divides them, too
+  double hidden = 0;
+  double heads = 0;            ///< queries' heads here
+  double key_value_heads = 0;  ///< at least one: peers without a head of their own hold a copy
+  double element = 2;          ///< bytes
+  int expert_tensor = 1;
+};
+
+class LayerBuilder {
+ public:
+  explicit LayerBuilder(const DeviceShare& share) : share_(share) {}
+
+  /// y = x W: three products, and the weight's gradient added to its sum. `tokens` rows.
+  void linear(std::string_view name, double tokens, double outputs, double inputs);
+  /// The same for `count` experts, each with its share of `tokens`.
+  void grouped_linear(std::string_view name, double count, double tokens, double outputs,
+                      double inputs);
+  /// An operation without weights, limited by memory: bytes moved in each direction.
+  void traffic(std::string_view name, double forward_bytes, double backward_bytes,
+               bool core_attention = false);
+  /// Two products of activations, as in attention that writes its scores.
+  void activation_product(std::string_view name, double batch, double m, double n, double k);
+  void add(const Operation& operation) { layer_.operations.push_back(operation); }
+  /// A message in forward, and what answers it in backward (an all-gather a reduce-scatter).
+  void message(std::string_view name, OperationKind forward, OperationKind backward,
+               PeerGroup group, double bytes);
+  void keep(std::string_view name, double bytes, bool core_attention = false);
+  void weights(double elements, bool of_experts = false);
+  /// All of the layer's elements, where they are no sum over its products.
+  void set_weights(double elements) { layer_.weights = static_cast<std::int64_t>(elements); }
+  void working(double bytes);
+  void input(double bytes) { layer_.input = static_cast<Bytes>(bytes); }
+
+  const DeviceShare& share() const { return share_; }
+  LayerOperations take() { return std::move(layer_); }
+
+ private:
+  const DeviceShare& share_;
+  LayerOperations layer_;
+};
+
+void add_attention(LayerBuilder& layer);
+void add_latent_attention(LayerBuilder& layer);
+/// A feed-forward of this inner width (whole, before it is divided).
+void add_dense_feed_forward(LayerBuilder& layer, std::int64_t inner);
+void add_experts(LayerBuilder& layer);
+
+/// What tensor-parallel peers exchange before a layer's first product and after its last.
+void gather_tokens(LayerBuilder& layer, std::string_view name);
+void sum_tokens(LayerBuilder& layer, std::string_view name);
+/// A norm over the hidden width: keeps its input.
+void add_norm(LayerBuilder& layer, std::string_view name);
+
+}  // namespace stagecraft

@@ -1,0 +1,184 @@
+#include "profiles/operations.hpp"
+
+#include <cmath>
+
+#include "profiles/error.hpp"
+#include "profiles/layer_builder.hpp"
+#include "profiles/transformer.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+/// Dropout and the sum with the block's input, after each half.
+void add_residual(LayerBuilder& layer, std::string_view name) {
+  const DeviceShare& share = layer.share();
+  const double elements = share.spread_tokens * share.hidden;
+  const double mask = share.setting.dropout ? elements : 0;
+  layer.traffic(name, 3 * elements * share.element + mask, 2 * elements * share.element + mask);
+  if (share.setting.dropout) layer.keep("dropout mask", mask);
+}
+
+void add_block(LayerBuilder& layer, bool experts) {
+  const DeviceShare& share = layer.share();
+  const Transformer& transformer = share.transformer;
+  layer.input(share.spread_tokens * share.hidden * share.element);
+  add_norm(layer, "first norm");
+  if (transformer.latent) {
+    add_latent_attention(layer);
+  } else {
+    add_attention(layer);
+  }
+  add_residual(layer, "first sum");
+  add_norm(layer, "second norm");
+  if (experts) {
+    add_experts(layer);
+  } else {
+    add_dense_feed_forward(layer, transformer.feed_forward);
+  }
+  add_residual(layer, "second sum");
+}
+
+/// A device's part of a layer of which only `divided` rows of the hidden width are divided.
+double part_of(double all, std::int64_t divided, const DeviceShare& share) {
+  const auto rows = static_cast<double>(divided);
+  return all - rows * share.hidden + std::ceil(rows / share.setting.tensor_parallel) * share.hidden;
+}
+
+/// Rows are looked up, each peer those of its part of the vocabulary.
+void add_embedding(LayerBuilder& layer) {
+  const DeviceShare& share = layer.share();
+  const Transformer& transformer = share.transformer;
+  const double elements = share.tokens * share.hidden;
+  if (transformer.patches) {
+    const Patches& patches = *transformer.patches;
+    const auto pixels = static_cast<double>(patches.patch * patches.patch * patches.channels);
+    layer.linear("patches", share.tokens, share.hidden, pixels);
+  }
+  layer.traffic("lookup", 2 * elements * share.element, 3 * elements * share.element);
+  sum_tokens(layer, "sum of embeddings");
+  if (share.setting.dropout) {
+    const double kept = share.spread_tokens * share.hidden;
+    layer.traffic("embedding dropout", (2 * share.element + 1) * kept,
+                  (2 * share.element + 1) * kept);
+    layer.keep("dropout mask", kept);
+  }
+  layer.input(8 * share.tokens);
+  const std::int64_t rows = transformer.patches ? 0 : transformer.vocabulary;
+  const auto all = static_cast<double>(layer_parameters(transformer, LayerKind::embedding));
+  layer.set_weights(part_of(all, rows, share));
+}
+
+/// The vocabulary's logits are divided over the peers; the loss needs their maxima and sums.
+void add_logits_and_loss(LayerBuilder& layer) {
+  const DeviceShare& share = layer.share();
+  const Transformer& transformer = share.transformer;
+  const std::int64_t outputs =
+      transformer.patches ? transformer.patches->classes : transformer.vocabulary;
+  const double part = std::ceil(static_cast<double>(outputs) / share.setting.tensor_parallel);
+  const double rows =
+      transformer.patches ? static_cast<double>(share.setting.microbatch) : share.tokens;
+  const double logits = rows * part;
+  layer.keep("head input", share.spread_tokens * share.hidden * share.element);
+  gather_tokens(layer, "gather of head inputs");
+  layer.linear("logits", rows, part, share.hidden);
+  // Fused: logits are read for the maximum and the sum of exponentials, and overwritten by their
+  // gradient. Otherwise a copy in fp32 passes the maximum, a difference, the exponentials, their
+  // sum and a division; backward copies it, subtracts, scales and rounds.
+  if (share.setting.fused_loss) {
+    layer.traffic("loss", 2 * logits * share.element, 2 * logits * share.element);
+    layer.keep("logits", logits * share.element);
+  } else {
+    layer.traffic("loss", logits * (share.element + 9 * 4), logits * (5 * 4 + share.element));
+    layer.keep("logits in fp32", logits * 4);
+    layer.working(logits * (4 + share.element));
+  }
+  if (share.setting.tensor_parallel > 1) {
+    for (const std::string_view name : {"largest logit", "sum of exponentials", "own logit"}) {
+      layer.add({.name = name, .kind = OperationKind::all_reduce, .bytes = 4 * rows});
+    }
+  }
+}
+
+void add_head(LayerBuilder& layer) {
+  const DeviceShare& share = layer.share();
+  const Transformer& transformer = share.transformer;
+  layer.input(share.spread_tokens * share.hidden * share.element);
+  // BERT normalises at the end of each block, and transforms before its head.
+  if (transformer.token_types) {
+    layer.linear("masked-word transform", share.tokens, share.hidden, share.hidden);
+    layer.traffic("masked-word activation", 4 * share.tokens * share.hidden * share.element,
+                  6 * share.tokens * share.hidden * share.element);
+  } else {
+    add_norm(layer, "last norm");
+  }
+  add_logits_and_loss(layer);
+  const std::int64_t all =
+      layer_parameters(transformer, LayerKind::head) + tied_parameters(transformer);
+  layer.set_weights(part_of(static_cast<double>(all), transformer.vocabulary, share));
+}
+
+/// Two norms, a projection of both states, a block, and the model's own head once more.
+void add_prediction(LayerBuilder& layer) {
+  const DeviceShare& share = layer.share();
+  add_norm(layer, "state norm");
+  add_norm(layer, "embedding norm");
+  layer.linear("join", share.tokens, share.hidden, 2 * share.hidden);
+  layer.keep("joined states", 2 * share.spread_tokens * share.hidden * share.element);
+  layer.weights(2 * share.hidden * share.hidden);
+  add_block(layer, share.transformer.experts.has_value());
+  add_norm(layer, "last norm");
+  add_logits_and_loss(layer);
+}
+
+}  // namespace
+
+LayerOperations layer_operations(const Transformer& transformer, LayerKind kind,
+                                 const WorkSetting& setting) {
+  const DeviceShare share(transformer, setting);
+  LayerBuilder layer(share);
+  switch (kind) {
+    case LayerKind::embedding: add_embedding(layer); break;
+    case LayerKind::transformer: add_block(layer, false); break;
+    case LayerKind::expert_transformer: add_block(layer, true); break;
+    case LayerKind::prediction: add_prediction(layer); break;
+    case LayerKind::head: add_head(layer); break;
+    default: fail("a layer of kind ", to_string(kind), " does not belong to a transformer");
+  }
+  return layer.take();
+}
+
+Bytes kept_bytes(const LayerOperations& layer, Recomputed recompute) {
+  if (recompute == Recomputed::full) return layer.input;
+  Bytes sum = 0;
+  for (const Kept& tensor : layer.kept) {
+    if (recompute == Recomputed::selective && tensor.core_attention) continue;
+    sum += tensor.bytes;
+  }
+  return sum;
+}
+
+std::string_view to_string(OperationKind kind) {
+  switch (kind) {
+    case OperationKind::product: return "product";
+    case OperationKind::attention: return "attention";
+    case OperationKind::traffic: return "traffic";
+    case OperationKind::all_reduce: return "all_reduce";
+    case OperationKind::all_gather: return "all_gather";
+    case OperationKind::reduce_scatter: return "reduce_scatter";
+    case OperationKind::all_to_all: return "all_to_all";
+    case OperationKind::ring_exchange: return "ring_exchange";
+  }
+  return "";
+}
+
+std::string_view to_string(Recomputed recompute) {
+  switch (recompute) {
+    case Recomputed::none: return "none";
+    case Recomputed::selective: return "selective";
+    case Recomputed::full: return "full";
+  }
+  return "";
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,93 @@
+// What a transformer's layers do on one device, operation by operation: the matrix products with
+// their shapes, attention, what memory bandwidth limits, and the messages between the devices that
+// share a layer. No device is asked how long anything takes; `kernel_times.hpp` does that.
+
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "profiles/model.hpp"
+
+namespace stagecraft {
+
+/// What backward does again: nothing, the attention between scores and weighted sum (Korthikanti et
+/// al. 2022), or every layer.
+enum class Recomputed { none, selective, full };
+
+/// How a layer is cut over devices, and how it is computed.
+struct WorkSetting {
+  std::int64_t microbatch = 1;  ///< samples
+  std::int64_t sequence = 0;    ///< tokens per sample, before context parallelism divides them
+  int tensor_parallel = 1;
+  bool sequence_parallel = false;  ///< what is not divided by heads is divided by tokens
+  int context_parallel = 1;        ///< divides the tokens of all operations but attention
+  int expert_parallel = 1;         ///< divides the experts
+  int expert_tensor_parallel = 0;  ///< divides each expert's width; 0: as `tensor_parallel`
+  Precision precision = Precision::bfloat16;
+  Recomputed recompute = Recomputed::none;
+  bool fused_attention = true;  ///< scores are not written to memory (Dao et al. 2022)
+  bool fused_loss = false;      ///< the loss is computed in the logits' precision, in one pass
+  bool dropout = false;         ///< masks are kept, a byte each
+  Bytes gradient_bytes = 4;     ///< of an element in which weight gradients are summed
+  bool operator==(const WorkSetting&) const = default;
+};
+
+enum class OperationKind {
+  product,         ///< `batch` products (m x k) (k x n)
+  attention,       ///< scores, softmax and weighted sum in one kernel; `k` is the sequence
+  traffic,         ///< limited by memory bandwidth
+  all_reduce,      ///< of `bytes`, over the peers of `group`
+  all_gather,      ///< `bytes` is what each has afterwards
+  reduce_scatter,  ///< `bytes` is what each has before
+  all_to_all,      ///< `bytes` is what each sends, its own part included
+  ring_exchange,   ///< keys and values of `bytes` go once around the context-parallel peers
+};
+
+enum class Pass { forward, backward_input, backward_weight };
+
+/// The devices that take part in a message.
+enum class PeerGroup { tensor, context, expert, expert_tensor };
+
+struct Operation {
+  std::string_view name;  ///< "query_key_value", "softmax": a literal
+  OperationKind kind = OperationKind::traffic;
+  Pass pass = Pass::forward;
+  double batch = 1, m = 0, n = 0, k = 0;
+  double flops = 0;  ///< two for each multiply-add
+  double bytes = 0;  ///< read and written, or sent
+  PeerGroup group = PeerGroup::tensor;
+  bool core_attention = false;  ///< what selective recomputation does again
+};
+
+/// A tensor kept from forward to backward, in bytes on this device.
+struct Kept {
+  std::string_view name;
+  Bytes bytes = 0;
+  bool core_attention = false;
+};
+
+/// Everything a layer does for one microbatch, forward first, in the order of computation; and what
+/// it keeps if nothing is recomputed, its input included, its output not. `weights` are the
+/// elements on this device, of which `expert_weights` are spread by expert parallelism.
+struct LayerOperations {
+  std::vector<Operation> operations;
+  std::vector<Kept> kept;
+  std::int64_t weights = 0;
+  std::int64_t expert_weights = 0;
+  Bytes input = 0;    ///< what backward needs if everything else is computed again
+  Bytes working = 0;  ///< the largest tensor that exists only while the layer computes
+};
+
+/// Throws Error (input) if a degree does not divide what it is to divide.
+LayerOperations layer_operations(const Transformer& transformer, LayerKind kind,
+                                 const WorkSetting& setting);
+
+/// What stays in memory for one microbatch after forward, under the setting's recomputation.
+Bytes kept_bytes(const LayerOperations& layer, Recomputed recompute);
+
+/// "all_to_all" for errors and tables.
+std::string_view to_string(OperationKind kind);
+std::string_view to_string(Recomputed recompute);
+
+}  // namespace stagecraft
