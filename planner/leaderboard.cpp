@@ -52,7 +52,8 @@ void write_figures(Candidate& candidate, const SearchResult& result) {
                                         .lower_bound = result.lower_bound,
                                         .gap = step > 0 ? (step - bound) / step : 0,
                                         .proved_optimal = pace(prediction) <= result.lower_bound,
-                                        .candidates = result.candidates};
+                                        .candidates = result.candidates,
+                                        .question = result.question};
 }
 
 SearchResult finish(Leaderboard& board, SearchResult result) {

@@ -11,16 +11,10 @@
 
 #pragma once
 
-#include <string_view>
-
 #include "planner/predict.hpp"
 #include "planner/search.hpp"
 
 namespace stagecraft {
-
-std::string_view to_string(ObjectiveKind kind);
-/// Throws Error (usage) with the known names.
-ObjectiveKind read_objective_kind(std::string_view name);
 
 /// Throws Error (usage) for schedules that the search cannot rank by the problem's objective:
 /// bpipe, a mixture of training and inference, steps of what never drains, latency of what trains;

@@ -66,6 +66,42 @@ struct PredictedFigures {
   bool operator==(const PredictedFigures&) const = default;
 };
 
+/// A stage the user fixed: `--fix stage0.layers=0..4`.
+struct FixedStage {
+  int stage = 0;
+  LayerRange layers;
+  bool operator==(const FixedStage&) const = default;
+};
+
+/// What the best plan has most or least of. Steps stand for all four, so one search serves them;
+/// see `objective.hpp`.
+enum class ObjectiveKind {
+  step,        ///< the shortest step
+  throughput,  ///< the most samples per second; without a flush, in the steady state
+  latency,     ///< of inference: the shortest time until all of a batch have their first token
+  cost,        ///< the lowest price of a million tokens, or samples where there are no tokens
+};
+std::string_view to_string(ObjectiveKind kind);
+/// Throws Error (usage) with the known names.
+ObjectiveKind read_objective_kind(std::string_view name);
+
+/// What was asked, as far as the plan does not say it: with it anybody can verify the bound. The
+/// members are those of `Problem`.
+struct Question {
+  std::vector<std::int64_t> microbatches;
+  std::vector<ScheduleChoice> schedules;
+  std::vector<int> tensor_parallel{1};
+  std::vector<Recompute> recompute;
+  /// Bytes that may be used of each of the cluster's device kinds; nothing: unlimited.
+  std::vector<std::optional<Bytes>> memory;
+  std::optional<int> devices, max_stages;
+  int min_layers_per_stage = 1;
+  bool straight = false, use_fewer_devices = true;
+  std::vector<FixedStage> fixed;
+  ObjectiveKind objective = ObjectiveKind::step;
+  bool operator==(const Question&) const = default;
+};
+
 /// How the plan was found.
 struct SearchFigures {
   std::string strategy;
@@ -73,6 +109,7 @@ struct SearchFigures {
   double gap = 0;           ///< (step - lower_bound) / step
   bool proved_optimal = false;
   std::int64_t candidates = 0;
+  std::optional<Question> question;  ///< of searches whose bound speaks of all it allows
   bool operator==(const SearchFigures&) const = default;
 };
 

@@ -17,7 +17,8 @@
 //     "predicted": {"step": "181.2ms", "bubble": 0.27,
 //                   "peak_memory": ["61MiB", "61MiB", "48MiB", "57MiB"]},      one per used device
 //     "search": {"strategy": "exact", "lower_bound": "180.1ms", "gap": 0.006,
-//                "proved_optimal": false, "candidates": 1312}
+//                "proved_optimal": false, "candidates": 1312,
+//                "question": {…}}                           see question_json.cpp
 //   }
 //
 // "order": [0, 2, 1, …] beside "stages" lists the model's layers in the order that "layers" counts,
@@ -32,6 +33,7 @@
 
 #include "planner/plan.hpp"
 #include "planner/plan_fault.hpp"
+#include "planner/question_json.hpp"
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"
 
@@ -90,6 +92,8 @@ Batch read_batch(const Json& json) {
           .sequence = json.contains("sequence") ? json["sequence"].integer(0) : 0};
 }
 
+}  // namespace
+
 ScheduleChoice read_schedule(const Json& json) {
   json.allow_only({"name", "virtual_stages", "group", "warm_up"});
   ScheduleChoice choice;
@@ -99,6 +103,8 @@ ScheduleChoice read_schedule(const Json& json) {
   if (json.contains("warm_up")) choice.warm_up = read_counts(json["warm_up"]);
   return choice;
 }
+
+namespace {
 
 OptimizerChoice read_optimizer(const Json& json) {
   json.allow_only({"kind", "sharding"});
@@ -120,12 +126,16 @@ PredictedFigures read_predicted(const Json& json) {
 }
 
 SearchFigures read_search(const Json& json) {
-  json.allow_only({"strategy", "lower_bound", "gap", "proved_optimal", "candidates"});
+  json.allow_only(
+      {"strategy", "lower_bound", "gap", "proved_optimal", "candidates", "question"});
+  std::optional<Question> question;
+  if (json.contains("question")) question = read_question(json["question"]);
   return {.strategy = json["strategy"].string(),
           .lower_bound = json["lower_bound"].duration(),
           .gap = json["gap"].number(),
           .proved_optimal = json["proved_optimal"].boolean(),
-          .candidates = json["candidates"].integer(0)};
+          .candidates = json["candidates"].integer(0),
+          .question = std::move(question)};
 }
 
 /// How the plan is carried out: each member may be left out.
@@ -148,12 +158,16 @@ Value batch_value(const Batch& batch) {
   return value;
 }
 
+}  // namespace
+
 Value schedule_value(const ScheduleChoice& choice) {
   Value value{{"name", choice.name}, {"virtual_stages", choice.virtual_stages}};
   if (choice.group) value["group"] = *choice.group;
   if (!choice.warm_up.empty()) value["warm_up"] = choice.warm_up;
   return value;
 }
+
+namespace {
 
 Value stages_value(const std::vector<Stage>& stages) {
   Value value = Value::array();
@@ -175,11 +189,13 @@ Value predicted_value(const PredictedFigures& figures) {
 }
 
 Value search_value(const SearchFigures& figures) {
-  return {{"strategy", figures.strategy},
-          {"lower_bound", exact_duration(figures.lower_bound)},
-          {"gap", figures.gap},
-          {"proved_optimal", figures.proved_optimal},
-          {"candidates", figures.candidates}};
+  Value value{{"strategy", figures.strategy},
+              {"lower_bound", exact_duration(figures.lower_bound)},
+              {"gap", figures.gap},
+              {"proved_optimal", figures.proved_optimal},
+              {"candidates", figures.candidates}};
+  if (figures.question) value["question"] = question_value(*figures.question);
+  return value;
 }
 
 /// The value a fault is about, or the nearest one around it that the file has.

@@ -14,25 +14,10 @@
 
 namespace stagecraft {
 
-/// A stage the user fixed: `--fix stage0.layers=0..4`.
-struct FixedStage {
-  int stage = 0;
-  LayerRange layers;
-};
-
 /// The file MODEL names, for strategies that work on another planner's own figures.
 struct SourceFile {
   std::string path;
   std::string content;  ///< empty for built-in models
-};
-
-/// What the best plan has most or least of. Steps stand for all four, so one search serves them;
-/// see `objective.hpp`.
-enum class ObjectiveKind {
-  step,        ///< the shortest step
-  throughput,  ///< the most samples per second; without a flush, in the steady state
-  latency,     ///< of inference: the shortest time until all of a batch have their first token
-  cost,        ///< the lowest price of a million tokens, or samples where there are no tokens
 };
 
 struct Problem {
@@ -98,6 +83,7 @@ struct SearchResult {
   std::optional<double> cost_bound;  ///< of the objective cost, in its unit: no plan costs less
   double gap = 0;
   bool proved_optimal = false;
+  std::optional<Question> question;  ///< if the bound speaks of all that was asked for
   /// Of which plans the bound speaks, where that is not all: for people. Empty: all.
   std::string scope;
   std::int64_t candidates = 0;  ///< simulated
@@ -121,6 +107,7 @@ struct SearchControl {
   std::optional<Duration> worth;
   std::optional<std::int64_t> effort;  ///< steps of the search, instead of as many as it likes
   bool explain = true;                 ///< if nothing fits, look for the reason and remedies
+  bool thorough = false;               ///< bounds are raised for longer, which few plans are worth
   double gap = 0;                      ///< good enough: stop when the relative gap is at most this
 };
 

@@ -2,12 +2,17 @@
 
 #pragma once
 
+#include <optional>
+
+#include "planner/certificate.hpp"
 #include "simulator/check.hpp"
 #include "tools/console.hpp"
 
 namespace stagecraft {
 
-/// Prints the report and ends the verb. Returns the exit code: 0, or 6 if the program is not safe.
-int show_report(Console& console, const CheckReport& report);
+/// Prints the report, and what became of the plan's bound if that was verified, and ends the verb.
+/// Returns the exit code: 0, or 6 if the program is not safe or the bound does not hold.
+int show_report(Console& console, const CheckReport& report,
+                const std::optional<Verification>& bound = {});
 
 }  // namespace stagecraft

@@ -24,6 +24,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "planner/certificate.hpp"
 #include "planner/column_search.hpp"
 #include "planner/orders.hpp"
 #include "planner/starts.hpp"
@@ -273,6 +274,7 @@ void add_outside(const Space& space, const std::vector<Candidate>& plans, Leader
   std::optional<Candidate> best = best_outside(space, plans, board.best());
   if (!best) return;
   result.lower_bound = Duration{0};
+  result.question.reset();
   best->prediction->notes.push_back(
       best->name +
       " found this plan or one near it; it is not among those that were searched, which have "
@@ -299,6 +301,7 @@ SearchResult search_exact(const Problem& problem, const SearchControl& control) 
     Exact(ordered, control, effort / 4).search(starts, board, result);
   }
   if (board.best() == own_best) result.lower_bound = own_bound;
+  result.question = question_of(problem);
   add_outside(space, starts, board, result);
   result = finish(board, std::move(result));
   if (result.plans.empty() && !result.interrupted && control.explain) {

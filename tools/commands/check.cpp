@@ -22,9 +22,17 @@ struct CheckArguments {
   ShapeOptions shape;
   int microbatches = 8;
   int messages_in_flight = 0;
+  bool certificate = false;
 };
 
-CheckReport check_plan(Console& console, const LoadedPlan& loaded, CheckOptions options) {
+/// What a subject turned out to be.
+struct Checked {
+  CheckReport report;
+  std::optional<Verification> bound;  ///< of a plan, if asked for
+};
+
+Checked check_plan(Console& console, const LoadedPlan& loaded, CheckOptions options,
+                   bool certificate) {
   console.input(loaded.path, loaded.hash);
   const Compiled compiled = compile(loaded.plan, loaded.profile, loaded.cluster);
   options.memory_limits = compiled.memory_limits;
@@ -32,14 +40,21 @@ CheckReport check_plan(Console& console, const LoadedPlan& loaded, CheckOptions 
   const int layers = static_cast<int>(loaded.profile.model.layers.size());
   report.proved.insert(report.proved.begin(),
                        concat(layers, " of ", layers, " layers placed, each once"));
-  return report;
+  Checked checked{std::move(report), {}};
+  if (certificate) checked.bound = verify_bound(loaded.plan, loaded.profile, loaded.cluster);
+  return checked;
 }
 
-CheckReport check_schedule(Console& console, const CheckArguments& arguments,
+Checked check_schedule(Console& console, const CheckArguments& arguments,
                            const CheckOptions& options) {
-  return check(
-      lower(find_schedule(console, arguments.subject, arguments.shape, arguments.microbatches)),
-      options);
+  if (arguments.certificate) {
+    fail_usage("--certificate verifies the bound of a plan; ", arguments.subject,
+               " is a schedule");
+  }
+  return {check(lower(find_schedule(console, arguments.subject, arguments.shape,
+                                    arguments.microbatches)),
+                options),
+          {}};
 }
 
 /// Files and standard input say by their content what they are.
@@ -48,21 +63,24 @@ bool is_file(const std::string& subject) {
          std::filesystem::exists(subject);
 }
 
-CheckReport check_file(Console& console, const CheckArguments& arguments,
+Checked check_file(Console& console, const CheckArguments& arguments,
                        const CheckOptions& options) {
   const std::string& path = arguments.subject;
   const std::string text = read_file(path);
   if (path.ends_with(".csv") || looks_like_torch_csv(text)) {
     const TorchReading reading{.pipes = arguments.shape.pipes.value_or(1),
                                .sequence_chunks = arguments.shape.sequence_chunks};
-    return check(lower(read_schedule_text(console, text, path, reading)), options);
+    if (arguments.certificate) {
+      fail_usage("--certificate verifies the bound of a plan; ", path, " is a schedule");
+    }
+    return {check(lower(read_schedule_text(console, text, path, reading)), options), {}};
   }
   const bool is_json = path.ends_with(".json") || trim(text).starts_with('{');
   if (!is_json) {
     fail(path == "-" ? "standard input" : path,
          ": expected a plan (JSON) or a schedule (the CSV of torch.distributed.pipelining)");
   }
-  return check_plan(console, load_plan_text(text, path), options);
+  return check_plan(console, load_plan_text(text, path), options, arguments.certificate);
 }
 
 }  // namespace
@@ -81,12 +99,15 @@ Action declare_check(CLI::App& app) {
                  "Messages a channel buffers before a send blocks (0)")
       ->type_name("K")
       ->check(CLI::Range(0, 10'000'000));
+  app.add_flag("--certificate", arguments->certificate,
+               "Of a plan: verify that no plan it was chosen from is faster than its bound says");
   return [arguments](Console& console) {
     const CheckOptions options{.memory_limits = {},
                                .messages_in_flight = arguments->messages_in_flight};
-    return show_report(console, is_file(arguments->subject)
-                                    ? check_file(console, *arguments, options)
-                                    : check_schedule(console, *arguments, options));
+    const Checked checked = is_file(arguments->subject)
+                                ? check_file(console, *arguments, options)
+                                : check_schedule(console, *arguments, options);
+    return show_report(console, checked.report, checked.bound);
   };
 }
 

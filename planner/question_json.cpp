@@ -1,0 +1,106 @@
+// What was asked, beside the bound it belongs to:
+//
+//   "question": {
+//     "objective": "step",
+//     "microbatches": [1, 2, 4],          sizes; each with every schedule and every degree
+//     "schedules": [{"name": "1f1b", "virtual_stages": 1}],
+//     "tensor_parallel": [1, 2],
+//     "recompute": ["none", "full"],      allowed per stage
+//     "memory": [85899345920, null],      bytes of each device kind that may be used; null: no limit
+//     "devices": 8, "max_stages": 4,      where they are limited
+//     "min_layers_per_stage": 1, "straight": false, "use_fewer_devices": true,
+//     "fixed": [{"stage": 0, "layers": [0, 4]}]
+//   }
+
+#include "planner/question_json.hpp"
+
+#include <climits>
+#include <nlohmann/json.hpp>
+
+#include "profiles/json.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+using Value = nlohmann::ordered_json;
+
+template <class Read>
+auto read_list(const Json& json, const Read& read) {
+  std::vector<decltype(read(json))> list;
+  for (const Json& element : json.elements()) list.push_back(read(element));
+  return list;
+}
+
+std::optional<int> read_limit(const Json& json, const char* name) {
+  if (!json.contains(name)) return {};
+  return json[name].small_integer(1, INT_MAX);
+}
+
+std::optional<Bytes> read_memory(const Json& json) {
+  if (json.is_null()) return {};
+  return json.integer(0);
+}
+
+FixedStage read_fixed(const Json& json) {
+  json.allow_only({"stage", "layers"});
+  const Json layers = json["layers"];
+  return {.stage = json["stage"].small_integer(0, INT_MAX),
+          .layers = {layers[0].small_integer(0, INT_MAX), layers[1].small_integer(0, INT_MAX)}};
+}
+
+}  // namespace
+
+Question read_question(const Json& json) {
+  json.allow_only({"objective", "microbatches", "schedules", "tensor_parallel", "recompute",
+                   "memory", "devices", "max_stages", "min_layers_per_stage", "straight",
+                   "use_fewer_devices", "fixed"});
+  Question question;
+  question.objective = read_objective_kind(json["objective"].string());
+  question.microbatches =
+      read_list(json["microbatches"], [](const Json& size) { return size.integer(1); });
+  question.schedules = read_list(json["schedules"], read_schedule);
+  question.tensor_parallel = read_list(
+      json["tensor_parallel"], [](const Json& degree) { return degree.small_integer(1, INT_MAX); });
+  question.recompute = read_list(
+      json["recompute"], [](const Json& name) { return read_recompute(name.string()); });
+  question.memory = read_list(json["memory"], read_memory);
+  question.devices = read_limit(json, "devices");
+  question.max_stages = read_limit(json, "max_stages");
+  question.min_layers_per_stage = json["min_layers_per_stage"].small_integer(1, INT_MAX);
+  question.straight = json["straight"].boolean();
+  question.use_fewer_devices = json["use_fewer_devices"].boolean();
+  question.fixed = read_list(json["fixed"], read_fixed);
+  return question;
+}
+
+nlohmann::ordered_json question_value(const Question& question) {
+  Value schedules = Value::array(), recompute = Value::array(), memory = Value::array(),
+        fixed = Value::array();
+  for (const ScheduleChoice& schedule : question.schedules) {
+    schedules.push_back(schedule_value(schedule));
+  }
+  for (const Recompute choice : question.recompute) recompute.push_back(to_string(choice));
+  for (const std::optional<Bytes>& bytes : question.memory) {
+    memory.push_back(bytes ? Value(*bytes) : Value());
+  }
+  for (const FixedStage& stage : question.fixed) {
+    Value layers = Value::array({stage.layers.first, stage.layers.end});
+    fixed.push_back(Value{{"stage", stage.stage}, {"layers", std::move(layers)}});
+  }
+  Value value{{"objective", to_string(question.objective)},
+              {"microbatches", question.microbatches},
+              {"schedules", std::move(schedules)},
+              {"tensor_parallel", question.tensor_parallel},
+              {"recompute", std::move(recompute)},
+              {"memory", std::move(memory)}};
+  if (question.devices) value["devices"] = *question.devices;
+  if (question.max_stages) value["max_stages"] = *question.max_stages;
+  value["min_layers_per_stage"] = question.min_layers_per_stage;
+  value["straight"] = question.straight;
+  value["use_fewer_devices"] = question.use_fewer_devices;
+  value["fixed"] = std::move(fixed);
+  return value;
+}
+
+}  // namespace stagecraft

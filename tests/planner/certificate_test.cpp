@@ -1,0 +1,102 @@
+#include "planner/certificate.hpp"
+
+#include "planner/strategies.hpp"
+#include "profiles/json.hpp"
+#include "tests/catch.hpp"
+#include "tests/planner/columns_cases.hpp"
+#include "tests/profiles/expect_error.hpp"
+
+using namespace stagecraft;
+using namespace stagecraft::tests;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// The best plan, as `plan` would write it; nothing if none fits.
+std::optional<Plan> best_plan(const Problem& problem) {
+  SearchControl control;
+  control.explain = false;
+  const SearchResult result = search_exact(problem, control);
+  if (result.plans.empty()) return {};
+  return result.plans.front().plan;
+}
+
+Problem small_problem() {
+  const std::vector<LayerCost> costs(5, layer_cost(10us, 20us));
+  return problem_of(profile_of(costs), cluster_of({{2, link_of(1us, 1'000'000'000)}}), 4, {1});
+}
+
+Verification verified(const Plan& plan, const Problem& problem) {
+  return verify_bound(plan, problem.profile, problem.cluster);
+}
+
+}  // namespace
+
+TEST_CASE("every bound of the exact search holds, and no higher one does", "[certificate]") {
+  int plans = 0, listed = 0;
+  for (std::uint32_t seed = 0; seed < 60; ++seed) {
+    INFO("seed " << seed);
+    const Problem problem = seed % 3 == 0   ? problem_with_columns(seed)
+                            : seed % 3 == 1 ? random_problem(seed, {5, 4})
+                                            : random_mixed(seed, {4, 3});
+    auto plan = best_plan(problem);
+    if (!plan || !plan->search->question) continue;
+    ++plans;
+    const Verification right = verified(*plan, problem);
+    CHECK(right.fault.empty());
+    CHECK(right.step == plan->predicted->step);
+    CHECK(right.settings == right.by_work + right.by_listing + right.by_search);
+    listed += right.by_search == 0 ? 1 : 0;
+    if (!plan->search->proved_optimal || plan->predicted->step == 0ns) continue;
+    // A worse plan with the same claim: what is better must turn up.
+    plan->search->lower_bound += 1ns;
+    CHECK_FALSE(verified(*plan, problem).holds());
+    Plan worse = *plan;
+    for (Stage& stage : worse.stages) stage.recompute = Recompute::full;
+    const Prediction prediction = predict(worse, problem.profile, problem.cluster);
+    if (prediction.step <= plan->search->lower_bound) continue;
+    worse.search->proved_optimal = false;
+    CHECK_THAT(verified(worse, problem).fault, ContainsSubstring("less than the bound"));
+  }
+  CHECK(plans > 30);
+  CHECK(listed > plans / 2);
+}
+
+TEST_CASE("a question is the same after a plan was written and read", "[certificate]") {
+  int plans = 0;
+  for (std::uint32_t seed = 0; seed < 40; ++seed) {
+    Problem problem = random_mixed(seed, {4, 3});
+    problem.max_stages = 3;
+    problem.fixed = {{.stage = 0, .layers = {0, 1}}};
+    const Question question = question_of(problem);
+    auto plan = best_plan(problem);
+    if (!plan || !plan->search->question) continue;
+    ++plans;
+    REQUIRE(plan->search->question == question);
+    CHECK(read_plan(Json::parse(write_plan(*plan), "plan")).search->question == question);
+    const Problem again = problem_of(question, *plan, problem.profile, problem.cluster);
+    CHECK(question_of(again) == question);
+  }
+  CHECK(plans > 10);
+}
+
+TEST_CASE("a plan without a proof cannot be verified", "[certificate]") {
+  const Problem problem = small_problem();
+  auto plan = best_plan(problem);
+  REQUIRE(plan);
+  plan->search->question.reset();
+  CHECK_THAT(message_of([&] { verified(*plan, problem); }), ContainsSubstring("carries no proof"));
+  plan->search.reset();
+  CHECK_THAT(message_of([&] { verified(*plan, problem); }), ContainsSubstring("nobody searched"));
+}
+
+TEST_CASE("a claim that contradicts itself is refused", "[certificate]") {
+  const Problem problem = small_problem();
+  auto plan = best_plan(problem);
+  REQUIRE(plan);
+  plan->search->lower_bound = plan->predicted->step + 1ns;
+  CHECK_THAT(verified(*plan, problem).fault, ContainsSubstring("the plan itself takes"));
+  plan->search->lower_bound = 1ns;
+  plan->search->proved_optimal = true;
+  CHECK_THAT(verified(*plan, problem).fault, ContainsSubstring("is called optimal"));
+}
