@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 
+#include "planner/column_search.hpp"
 #include "planner/remedies.hpp"
 #include "planner/walk.hpp"
 #include "profiles/error.hpp"
@@ -24,8 +25,31 @@ Problem with_more_memory(Problem problem, Bytes more) {
   return problem;
 }
 
+/// The same of columns, among the deepest pipelines, which hold least per device.
+std::optional<Candidate> look_for_columns(const Space& space, const Setting& setting,
+                                          Judge& judge) {
+  constexpr std::size_t most_tried = 2;
+  if (setting.replicas != ReplicaPolicy::split) return {};
+  std::vector<Setting> columns = space.columns(setting);
+  std::stable_sort(columns.begin(), columns.end(),
+                   [](const Setting& a, const Setting& b) { return *a.depth > *b.depth; });
+  columns.resize(std::min(columns.size(), most_tried));
+  for (const Setting& column : columns) {
+    FastClock clock(space, column);
+    const std::vector<int> replicas(static_cast<std::size_t>(*column.depth), 1);
+    if (clock.order_for(replicas) == nullptr) continue;
+    const Layout layout = balanced(space, column, replicas);
+    const auto fitting = recomputed_to_fit(clock, space, column, layout);
+    if (!is_allowed(space, column, layout)) continue;
+    judge.consider_once(clock, column, fitting.value_or(layout));
+    if (judge.board().best()) return judge.board().take().front();
+  }
+  return {};
+}
+
 /// A plan of this setting that fits, if a short look finds one.
 std::optional<Candidate> look_for_plan(const Space& space, const Setting& setting, Judge& judge) {
+  if (is_wide(space, setting)) return look_for_columns(space, setting, judge);
   FastClock clock(space, setting);
   std::vector<Layout> layouts = usual_layouts(space, setting, clock);
   const auto generate = find_schedule(setting.schedule.name).generate;

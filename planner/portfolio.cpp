@@ -51,6 +51,7 @@ ProblemSize size_of(const Problem& problem) {
   ProblemSize size{.layers = static_cast<double>(space.layers())};
   const std::vector<Level>& levels = problem.cluster.levels;
   for (std::size_t level = 1; level < levels.size(); ++level) {
+    size.servers *= levels[level - 1].count;
     size.nested += static_cast<double>(levels[level].count) * levels[level].count;
   }
   for (const Setting& setting : space.settings()) {

@@ -1,5 +1,6 @@
 #include "planner/strategies.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "profiles/error.hpp"
@@ -45,8 +46,11 @@ double work_of_pipedream_2bw(const ProblemSize& size) {
   return one_plan(size);
 }
 
+/// Its states know how many devices of each server are taken; two servers are what 10 stands for.
 double work_of_dapple(const ProblemSize& size) {
-  return 10 * size.states * size.states * size.devices * size.devices + one_plan(size);
+  const double each = size.devices / size.servers + 1;
+  const double more = std::pow(each, std::max(size.servers - 2, 0.0));
+  return 10 * more * size.states * size.states * size.devices * size.devices + one_plan(size);
 }
 
 double work_of_one_cut(const ProblemSize& size) {
