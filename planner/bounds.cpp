@@ -186,7 +186,8 @@ bool ChainBounds::may_fit(const Share& share, const LayerRange& layers, int repl
   const OptimizerChoice& optimizer = space_.problem().optimizer;
   const ChunkMemory memory = memory_share(share.table->memory(layers, optimizer.kind),
                                           optimizer.sharding, Space::holders(setting_, replicas));
-  return bytes_at({{in_flight}, 0}, {memory}, {recompute}, computes) <= share.limit;
+  return bytes_at({.in_flight = {in_flight}, .waiting = {0}}, {memory}, {recompute}, computes) <=
+         share.limit;
 }
 
 /// After the stage's last backward, at least. A tie's owner waits for its user; the other way round

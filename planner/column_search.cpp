@@ -5,6 +5,8 @@
 #include <limits>
 #include <numeric>
 
+#include "planner/block_packing.hpp"
+#include "planner/path_bound.hpp"
 #include "planner/walk.hpp"
 #include "simulator/schedules.hpp"
 
@@ -43,8 +45,11 @@ void ColumnSearch::add(const Setting& setting) {
   for (Setting& column : space_.columns(setting)) {
     const Time least = bound(column);
     if (least >= never) continue;  // it cannot hold its parameters
-    branches_.push_back(
-        {.setting = std::move(column), .least = least, .step = never, .layout = {}});
+    branches_.push_back({.setting = std::move(column),
+                         .least = least,
+                         .step = never,
+                         .layout = {},
+                         .most_layers = {}});
   }
 }
 
@@ -110,7 +115,47 @@ const ColumnSearch::Work& ColumnSearch::work(const Setting& setting) {
       work.heavy.emplace_back(layers[i], static_cast<int>(i) + 1);
     }
   }
+  add_packing(work, layers);
   return works_.emplace(key, std::move(work)).first->second;
+}
+
+/// The layers that take most together, alike, and the others; `layers` has the longest first.
+void ColumnSearch::add_packing(Work& work, const std::vector<Time>& layers) {
+  constexpr std::size_t most_others = 8;
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < layers.size(); i = begin) {
+    while (begin < layers.size() && layers[begin] == layers[i]) ++begin;
+    const auto count = static_cast<int>(begin - i);
+    if (count * layers[i] <= work.blocks * work.block) continue;
+    work.block = layers[i];
+    work.blocks = count;
+  }
+  for (const Time layer : layers) {
+    if (layer != work.block && work.others.size() < most_others) work.others.push_back(layer);
+  }
+}
+
+/// The least C of a microbatch's time per device; see above.
+Time ColumnSearch::packing(const Work& work, int devices) {
+  if (work.block == 0) return 0;
+  const double block = static_cast<double>(work.block);
+  for (int each = (work.blocks + devices - 1) / devices;; ++each) {
+    const int spare = each * devices - work.blocks;
+    // Room for all of the others but the first i.
+    Time longer = std::accumulate(work.others.begin(), work.others.end(), Time{0});
+    for (std::size_t i = work.others.size() + 1; i-- > 0;) {
+      if (i < work.others.size()) longer -= work.others[i];
+      const Time room = i < work.others.size() ? work.others[i] : 0;
+      double least = static_cast<double>(room);
+      if (longer > 0) {
+        if (spare == 0) continue;
+        least = std::max(least, static_cast<double>(longer) / spare - block);
+      }
+      // Where one more of the others would have room, the next round knows better.
+      if (i > 0 && least >= static_cast<double>(work.others[i - 1])) continue;
+      if (least < block) return each * work.block + static_cast<Time>(least);
+    }
+  }
 }
 
 /// Bytes of a column's devices that parameters, gradients and optimizer leave; below zero if they
@@ -170,6 +215,7 @@ Time ColumnSearch::bound(const Setting& setting) {
   for (const auto& [time, layers] : work.heavy) {
     least = std::max(least, microbatches * ((layers + depth - 1) / depth) * time);
   }
+  least = std::max(least, microbatches * packing(work, static_cast<int>(depth)));
   // Rounding of the sums must not lift the bound.
   constexpr double safe = 1 - 1e-9;
   double more = memory_bound(setting, work);
@@ -224,7 +270,19 @@ double ColumnSearch::gap() const {
   return static_cast<double>(best->count() - least) / static_cast<double>(best->count());
 }
 
-/// A balanced pipeline.
+/// Balanced pipelines, by stages and by devices.
+std::vector<Layout> ColumnSearch::proposals(const Setting& setting,
+                                            const std::vector<int>& replicas) const {
+  std::vector<Layout> layouts{balanced(space_, setting, replicas)};
+  if (setting.schedule.virtual_stages == 1) return layouts;
+  // Of what is in flight, a device's first stages have most: later ones had better be larger.
+  for (const double tilt : {0.0, 0.1, 0.3, 0.6}) {
+    layouts.push_back(balanced_devices(space_, setting, replicas, tilt));
+  }
+  return layouts;
+}
+
+/// A balanced pipeline that fits.
 void ColumnSearch::propose(Branch& branch) {
   const std::vector<int> replicas(static_cast<std::size_t>(*branch.setting.depth), 1);
   FastClock clock(space_, branch.setting);
@@ -234,20 +292,30 @@ void ColumnSearch::propose(Branch& branch) {
     branch.least = never;  // the schedule refuses the shape: there are no such plans
     return;
   }
-  branch.layout = balanced(space_, branch.setting, replicas);
-  if (auto fitting = made_to_fit(clock, branch.setting, branch.layout)) {
-    branch.layout = *std::move(fitting);
+  for (const Layout& layout : proposals(branch.setting, replicas)) {
+    for (const auto& fitting : {made_to_fit(clock, branch.setting, layout),
+                                recomputed_to_fit(clock, space_, branch.setting, layout)}) {
+      if (!fitting || !is_allowed(space_, branch.setting, *fitting)) continue;
+      const Time step = clock.step(*fitting);
+      if (step >= branch.step) continue;
+      branch.step = step;
+      branch.layout = *fitting;
+    }
   }
-  if (!is_allowed(space_, branch.setting, branch.layout)) return;
-  branch.step = clock.step(branch.layout);
-  judge_.consider_once(clock, branch.setting, branch.layout);
+  if (branch.step < judge_.limit()) {
+    judge_.consider_once(clock, branch.setting, branch.layout);
+  }
 }
 
-void ColumnSearch::improve(Branch& branch) {
+/// With so much of the effort at most.
+void ColumnSearch::improve(Branch& branch, std::int64_t most) {
   FastClock clock(space_, branch.setting);
   if (branch.step < never) {
-    branch.layout = stagecraft::improve(clock, space_, branch.setting, std::move(branch.layout),
-                                        judge_.effort());
+    Effort part{.left = most};
+    branch.layout =
+        stagecraft::improve(clock, space_, branch.setting, std::move(branch.layout), part);
+    branch.step = clock.step(branch.layout);
+    judge_.effort().spend(most - part.left);
     judge_.consider_once(clock, branch.setting, branch.layout);
   }
   if (is_chain(branch.setting)) narrow(branch, clock);
@@ -281,6 +349,44 @@ void ColumnSearch::narrow(Branch& branch, FastClock& clock) {
   }
 }
 
+/// Takes a layout that may fit, if it is the branch's best so far.
+void ColumnSearch::consider(Branch& branch, FastClock& clock, const Layout& layout) {
+  if (!may_fit(clock, layout) || !is_allowed(space_, branch.setting, layout)) return;
+  const Time step = clock.step(layout);
+  if (step >= branch.step) return;
+  branch.step = step;
+  branch.layout = layout;
+  if (step <= judge_.limit()) judge_.consider_once(clock, branch.setting, layout);
+}
+
+/// Raises the bound by paths, in so many rounds; the layouts it comes across are tried.
+void ColumnSearch::raise(Branch& branch, int rounds) {
+  FastClock clock(space_, branch.setting);
+  const std::vector<int> replicas(static_cast<std::size_t>(*branch.setting.depth), 1);
+  const TimedOrder* order = clock.order_for(replicas);
+  if (order == nullptr) return;
+  const Time limit = std::min(judge_.limit(), never - 1);
+  PathBound bound(space_, branch.setting, *order, limit, branch.most_layers);
+  if (branch.step < never) bound.start_from(branch.layout);
+  const auto visit = [&](const Layout& layout) { consider(branch, clock, layout); };
+  judge_.effort().spend(bound.raise(rounds, limit, visit) * bound.steps_per_round());
+  branch.least = std::max(branch.least, bound.bound());
+}
+
+/// Raises the bound to what whole blocks allow, where the layers are blocks.
+void ColumnSearch::pack(Branch& branch) {
+  if (!BlockPacking::applies(space_, branch.setting)) return;
+  FastClock clock(space_, branch.setting);
+  const std::vector<int> replicas(static_cast<std::size_t>(*branch.setting.depth), 1);
+  const TimedOrder* order = clock.order_for(replicas);
+  if (order == nullptr) return;
+  const BlockPacking packing(space_, branch.setting, *order, std::min(judge_.limit(), never - 1));
+  judge_.effort().spend(20'000);
+  branch.least = std::max(branch.least, packing.bound());
+  branch.most_layers = packing.most_layers();
+  if (packing.layout()) consider(branch, clock, *packing.layout());
+}
+
 void ColumnSearch::search(const std::function<void()>& report) {
   std::stable_sort(branches_.begin(), branches_.end(),
                    [](const Branch& a, const Branch& b) { return a.least < b.least; });
@@ -290,19 +396,39 @@ void ColumnSearch::search(const std::function<void()>& report) {
     propose(branch);
     if (++turn % 64 == 0) report();
   }
-  // By what they promise; the bound decides between equals.
-  std::vector<Branch*> order;
-  for (Branch& branch : branches_) {
-    if (is_open(branch)) order.push_back(&branch);
+  // The best few first: what they reach rules others out.
+  constexpr std::size_t most_early = 8;
+  const std::vector<Branch*> early = open_branches();
+  for (std::size_t i = 0; i < std::min(early.size(), most_early) && !stops(); ++i) {
+    improve(*early[i], judge_.effort().left / 32);
   }
-  std::stable_sort(order.begin(), order.end(),
-                   [](const Branch* a, const Branch* b) { return a->step < b->step; });
-  for (Branch* branch : order) {
+  report();
+  for (const int rounds : {3, 30, 120, 1000}) {
+    if (rounds > 120 && !control_.thorough) break;
+    for (Branch* branch : open_branches()) {
+      if (stops() || gap() <= control_.gap) break;
+      if (is_open(*branch) && rounds > 3) pack(*branch);
+      if (is_open(*branch)) raise(*branch, rounds);
+      if (++turn % 64 == 0) report();
+    }
+  }
+  for (Branch* branch : open_branches()) {
     if (stops() || gap() <= control_.gap) break;
     if (!is_open(*branch)) continue;
-    improve(*branch);
+    improve(*branch, judge_.effort().left / 4);
     report();
   }
+}
+
+/// By what they promise; the bound decides between equals.
+std::vector<ColumnSearch::Branch*> ColumnSearch::open_branches() {
+  std::vector<Branch*> open;
+  for (Branch& branch : branches_) {
+    if (is_open(branch)) open.push_back(&branch);
+  }
+  std::stable_sort(open.begin(), open.end(),
+                   [](const Branch* a, const Branch* b) { return a->step < b->step; });
+  return open;
 }
 
 }  // namespace stagecraft

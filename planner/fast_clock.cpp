@@ -64,9 +64,9 @@ std::vector<Instruction> timed_order(const Schedule& schedule) {
 }
 
 bool covers(const FullMoment& a, const FullMoment& b) {
-  if (a.turn != b.turn) return false;
+  if (a.turn != b.turn || a.splits < b.splits) return false;
   for (std::size_t i = 0; i < a.in_flight.size(); ++i) {
-    if (a.in_flight[i] < b.in_flight[i]) return false;
+    if (a.in_flight[i] < b.in_flight[i] || a.waiting[i] < b.waiting[i]) return false;
   }
   return true;
 }
@@ -83,15 +83,19 @@ void keep(std::vector<FullMoment>& moments, const FullMoment& moment) {
 std::vector<FullMoment> full_moments(const std::vector<Instruction>& order, int devices, int turns,
                                      int stride) {
   std::vector<FullMoment> moments;
-  FullMoment now{.in_flight = std::vector<int>(index(turns)), .turn = 0};
+  FullMoment now{.in_flight = std::vector<int>(index(turns)),
+                 .waiting = std::vector<int>(index(turns))};
   for (const Instruction& instruction : order) {
     if (instruction.microbatch % stride != 0) continue;
     now.turn = instruction.stage / devices;
     int& count = now.in_flight[index(now.turn)];
     if (instruction.op == Op::forward) ++count;
+    if (instruction.op == Op::backward_weight) --now.waiting[index(now.turn)];
     if (instruction.op != Op::backward && instruction.op != Op::backward_input) continue;
+    now.splits = instruction.op == Op::backward_input;
     keep(moments, now);
     --count;
+    if (now.splits) ++now.waiting[index(now.turn)];
   }
   return moments;
 }
@@ -127,10 +131,13 @@ Bytes bytes_at(const FullMoment& moment, const std::vector<ChunkMemory>& stages,
     const ChunkMemory& stage = stages[i];
     const Bytes kept = recompute[i] == Recompute::none ? stage.saved : 0;
     bytes += stage.parameters + stage.gradients + stage.optimizer;
-    if (computes) bytes += moment.in_flight[i] * (stage.input + kept);
+    if (!computes) continue;
+    bytes += moment.in_flight[i] * (stage.input + kept) +
+             moment.waiting[i] * (stage.input + stage.saved_for_weight);
   }
   const ChunkMemory& current = stages[index(moment.turn)];
-  const Bytes rebuilt = recompute[index(moment.turn)] == Recompute::full ? current.saved : 0;
+  const Bytes rebuilt = (recompute[index(moment.turn)] == Recompute::full ? current.saved : 0) +
+                        (moment.splits ? current.saved_for_weight : 0);
   // The gradients that come in and go out live during the backward, too.
   return computes ? bytes + rebuilt + current.workspace + current.output + current.input : bytes;
 }

@@ -14,11 +14,13 @@
 
 namespace stagecraft {
 
-/// A moment at which a device holds much: activations in flight per stage of the device, and the
-/// stage whose B runs.
+/// A moment at which a device holds much: what is in flight per stage of the device, and the stage
+/// whose B (or I) runs.
 struct FullMoment {
-  std::vector<int> in_flight;
-  int turn = 0;  ///< which of the device's stages, in model order
+  std::vector<int> in_flight;  ///< from F to B or I, this one included
+  std::vector<int> waiting;    ///< from I to W
+  int turn = 0;                ///< which of the device's stages, in model order
+  bool splits = false;         ///< it is an I: what its W needs stays
 };
 
 /// One schedule in an order in which its instructions can be timed, and when its devices are full.

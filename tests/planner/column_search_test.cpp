@@ -1,65 +1,12 @@
 #include "planner/column_search.hpp"
 
-#include <functional>
-
 #include "planner/walk.hpp"
 #include "tests/catch.hpp"
-#include "tests/planner/cases.hpp"
+#include "tests/planner/columns_cases.hpp"
 
 using namespace stagecraft;
 using namespace stagecraft::tests;
 using namespace std::chrono_literals;
-
-namespace {
-
-/// Microbatches of four samples, so that there are columns; several kinds of schedule.
-Problem problem_with_columns(std::uint32_t seed) {
-  Random random(seed);
-  Problem problem = random_problem(seed, {.layers = 5, .devices = 4});
-  for (ProfileEntry& entry : problem.profile.entries) entry.setting.microbatch = 4;
-  const int microbatches = random.between(1, 4);
-  problem.global_batch = std::int64_t{4} * microbatches;
-  problem.microbatches = {4};
-  problem.straight = false;
-  const std::vector<ScheduleChoice> schedules{{.name = "1f1b"},
-                                              {.name = "gpipe"},
-                                              {.name = "interleaved", .virtual_stages = 2},
-                                              {.name = "zb-h1"},
-                                              {.name = "zb-h2"},
-                                              {.name = "zb-v", .virtual_stages = 2},
-                                              {.name = "hanayo", .virtual_stages = 2},
-                                              {.name = "dapple-pb"},
-                                              {.name = "interleaved-zb", .virtual_stages = 2}};
-  problem.schedules = {schedules[static_cast<std::size_t>(random.between(0, 8))]};
-  return problem;
-}
-
-/// Every layout of one replica per device, with every choice of recomputation.
-template <class Visit>
-void for_each_layout(const Space& space, const Setting& setting, const Visit& visit) {
-  const int stages = *setting.depth * setting.schedule.virtual_stages;
-  Layout layout;
-  layout.replicas.assign(static_cast<std::size_t>(*setting.depth), 1);
-  const std::function<void()> extend = [&] {
-    const int stage = static_cast<int>(layout.recompute.size());
-    const int first = stage == 0 ? 0 : layout.cuts.back();
-    if (stage == stages) return visit(layout);
-    if (stage == 0) layout.cuts = {0};
-    for (int end = stage + 1 == stages ? space.layers() : first + 1; end <= space.layers(); ++end) {
-      if (!space.allows(stage, {first, end})) continue;
-      for (const Recompute recompute : space.problem().recompute) {
-        layout.cuts.push_back(end);
-        layout.recompute.push_back(recompute);
-        extend();
-        layout.recompute.pop_back();
-        layout.cuts.pop_back();
-      }
-    }
-  };
-  extend();
-}
-
-}  // namespace
 
 TEST_CASE("no plan of columns is faster than the search among them says", "[columns]") {
   int columns = 0, found = 0, tight = 0;

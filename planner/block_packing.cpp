@@ -1,0 +1,227 @@
+#include "planner/block_packing.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace stagecraft {
+
+namespace {
+
+std::size_t index(int i) {
+  return static_cast<std::size_t>(i);
+}
+
+/// Whether stages of the same number of layers cost the same wherever they are between the ends.
+bool has_alike_blocks(const CostTable& table, int layers, OptimizerKind optimizer) {
+  const auto one = [](int layer) { return LayerRange{layer, layer + 1}; };
+  for (int layer = 2; layer + 1 < layers; ++layer) {
+    const bool alike = table.forward(one(layer)) == table.forward(one(1)) &&
+                       table.backward(one(layer)) == table.backward(one(1)) &&
+                       table.backward_input(one(layer)) == table.backward_input(one(1)) &&
+                       table.crossing(layer) == table.crossing(1) &&
+                       table.memory(one(layer), optimizer) == table.memory(one(1), optimizer);
+    if (!alike) return false;
+  }
+  return table.crossing(layers - 1) == table.crossing(1);
+}
+
+}  // namespace
+
+bool BlockPacking::applies(const Space& space, const Setting& setting) {
+  if (space.layers() < 4 || !space.problem().fixed.empty()) return false;
+  const CostTable* before = nullptr;
+  for (int device = 0; device < *setting.depth; ++device) {
+    const CostTable* table = &space.whole_microbatch(setting, device);
+    if (table == before) continue;
+    before = table;
+    if (!has_alike_blocks(*table, space.layers(), space.problem().optimizer.kind)) return false;
+  }
+  return true;
+}
+
+BlockPacking::BlockPacking(const Space& space, const Setting& setting, const TimedOrder& order,
+                           Time limit)
+    : space_(space),
+      setting_(setting),
+      order_(order),
+      limit_(limit),
+      depth_(*setting.depth),
+      stages_(depth_ * std::max(setting.schedule.virtual_stages, 1)),
+      layers_(space.layers()),
+      stages_of_(index(depth_)),
+      choices_(index(depth_)) {
+  for (int s = 0; s < stages_; ++s) stages_of_[index(setting.device_of(s, depth_))].push_back(s);
+  // Devices with much fewer blocks than others are not worth a look.
+  constexpr int most_below_even = 2;
+  fewest_ = std::max((layers_ - 2) / depth_ - most_below_even, 0);
+  if (!is_worth_it()) return;
+  for (int device = 0; device < depth_; ++device) list_choices(device);
+  find_bound();
+  if (bound_ <= limit_) make_layout();
+}
+
+/// Whether there are few enough choices.
+bool BlockPacking::is_worth_it() const {
+  constexpr double most = 2e7;
+  const int turns = stages_ / depth_;
+  double choices = 8;  // numbers of blocks, about
+  for (int t = 1; t < turns; ++t) choices *= (fewest_ + 4.0 + t) / t;
+  for (int t = 0; t < turns; ++t) choices *= 2;
+  std::size_t moments = 0;
+  for (const auto& of_device : order_.moments) moments += of_device.size();
+  return turns < 16 && choices * static_cast<double>(moments) < most;
+}
+
+/// Layers that cost what so many blocks there do, with the end the stage has.
+LayerRange BlockPacking::range(int stage, int blocks) const {
+  if (stages_ == 1) return {0, layers_};
+  if (stage == 0) return {0, 1 + blocks};
+  if (stage + 1 == stages_) return {layers_ - 1 - blocks, layers_};
+  return {1, 1 + blocks};
+}
+
+void BlockPacking::list_choices(int device) {
+  choices_[index(device)].assign(index(layers_ - 1), {});
+  std::vector<int> blocks(stages_of_[index(device)].size());
+  spread(device, blocks, 0);
+}
+
+/// All ways to give the device's stages from `turn` on blocks, as long as its load allows.
+void BlockPacking::spread(int device, std::vector<int>& blocks, std::size_t turn) {
+  if (turn == blocks.size()) return consider(device, blocks);
+  const CostTable& table = space_.whole_microbatch(setting_, device);
+  const int stage = stages_of_[index(device)][turn];
+  const bool is_end = stage == 0 || stage + 1 == stages_;
+  const int least = std::max(space_.problem().min_layers_per_stage, 1) - (is_end ? 1 : 0);
+  const int before = std::accumulate(blocks.begin(), blocks.begin() + static_cast<long>(turn), 0);
+  for (int count = least; before + count <= layers_ - 2; ++count) {
+    const LayerRange all{1, 1 + before + count};
+    const Time pass = (table.forward(all) + table.backward(all)).count();
+    if (setting_.microbatches * pass > limit_) break;
+    blocks[turn] = count;
+    spread(device, blocks, turn + 1);
+  }
+  blocks[turn] = 0;
+}
+
+bool BlockPacking::fits(int device, const std::vector<ChunkMemory>& stages,
+                        const std::vector<Recompute>& recompute, bool computes_always) const {
+  const DeviceKind& kind = space_.kind(setting_, device);
+  if (kind.memory_unlimited) return true;
+  const auto& moments = order_.moments[index(device)];
+  return std::all_of(moments.begin(), moments.end(), [&](const FullMoment& moment) {
+    return bytes_at(moment, stages, recompute, computes_always) <= kind.memory;
+  });
+}
+
+/// The least load of these blocks, over all ways to recompute that fit.
+void BlockPacking::consider(int device, const std::vector<int>& blocks) {
+  const int all_blocks = std::accumulate(blocks.begin(), blocks.end(), 0);
+  if (all_blocks < fewest_) return;
+  const CostTable& table = space_.whole_microbatch(setting_, device);
+  const OptimizerChoice& optimizer = space_.problem().optimizer;
+  const auto& turns = stages_of_[index(device)];
+  std::vector<ChunkMemory> memory;
+  Time pass = 0;
+  bool computes = true;
+  for (std::size_t t = 0; t < turns.size(); ++t) {
+    const LayerRange layers = range(turns[t], blocks[t]);
+    memory.push_back(memory_share(table.memory(layers, optimizer.kind), optimizer.sharding,
+                                  Space::holders(setting_, 1)));
+    pass += (table.forward(layers) + table.backward(layers)).count();
+    computes = computes && table.backward_input(layers) > Duration{0};
+  }
+  Choice& best = choices_[index(device)][index(all_blocks)];
+  const Time least = setting_.microbatches * pass;
+  if (least >= best.load || least > limit_) return;
+  const unsigned all = (1u << turns.size()) - 1;
+  const bool may_keep = space_.allows(Recompute::none) && !order_.places_recompute;
+  const bool may_recompute = space_.allows(Recompute::full) || order_.places_recompute;
+  for (unsigned choice = may_keep ? 0 : all; choice <= (may_recompute ? all : 0); ++choice) {
+    std::vector<Recompute> recompute;
+    Time again = 0;
+    for (std::size_t t = 0; t < turns.size(); ++t) {
+      const bool full = ((choice >> t) & 1u) != 0;
+      recompute.push_back(full ? Recompute::full : Recompute::none);
+      if (full && !order_.places_recompute) {
+        again += table.forward(range(turns[t], blocks[t])).count();
+      }
+    }
+    const Time load = setting_.microbatches * (pass + again);
+    if (load >= best.load || load > limit_) continue;
+    if (fits(device, memory, recompute, computes)) best = {load, blocks, std::move(recompute)};
+  }
+}
+
+/// No more than so many fit within the limit.
+int BlockPacking::most_blocks(int device, Time limit) const {
+  const auto& choices = choices_[index(device)];
+  for (int blocks = static_cast<int>(choices.size()) - 1; blocks >= 0; --blocks) {
+    if (choices[index(blocks)].load <= limit) return blocks;
+  }
+  return fewest_ - 1;
+}
+
+std::vector<int> BlockPacking::most_layers() const {
+  std::vector<int> most;
+  if (bound_ == 0) return most;
+  for (int device = 0; device < depth_; ++device) most.push_back(most_blocks(device, limit_));
+  for (const int end : {0, stages_ - 1}) ++most[index(setting_.device_of(end, depth_))];
+  return most;
+}
+
+void BlockPacking::find_bound() {
+  std::vector<Time> loads;
+  for (const auto& choices : choices_) {
+    for (const Choice& choice : choices) {
+      if (choice.load < never) loads.push_back(choice.load);
+    }
+  }
+  std::sort(loads.begin(), loads.end());
+  const auto has_room = [&](Time limit) {
+    std::int64_t blocks = 0;
+    for (int device = 0; device < depth_; ++device) blocks += most_blocks(device, limit);
+    return blocks >= layers_ - 2;
+  };
+  const auto least = std::partition_point(loads.begin(), loads.end(),
+                                          [&](Time limit) { return !has_room(limit); });
+  bound_ = least == loads.end() ? limit_ + 1 : *least;
+}
+
+void BlockPacking::make_layout() {
+  std::vector<int> counts;
+  for (int device = 0; device < depth_; ++device) counts.push_back(most_blocks(device, bound_));
+  int excess = std::accumulate(counts.begin(), counts.end(), 0) - (layers_ - 2);
+  for (int device = 0; device < depth_; ++device) {
+    if (counts[index(device)] < std::max(fewest_, 0)) return;
+  }
+  // Devices with the most to do give first.
+  while (excess > 0) {
+    int giver = -1;
+    for (int device = 0; device < depth_; ++device) {
+      const auto load = [&](int d, int n) {
+        return n < 0 ? never : choices_[index(d)][index(n)].load;
+      };
+      if (load(device, counts[index(device)] - 1) >= never) continue;
+      if (giver < 0 || load(device, counts[index(device)]) > load(giver, counts[index(giver)])) {
+        giver = device;
+      }
+    }
+    if (giver < 0) return;
+    --counts[index(giver)];
+    --excess;
+  }
+  Layout layout{.replicas = std::vector<int>(index(depth_), 1), .cuts = {0}, .recompute = {}};
+  std::vector<std::size_t> turn(index(depth_));
+  for (int s = 0; s < stages_; ++s) {
+    const int device = setting_.device_of(s, depth_);
+    const Choice& choice = choices_[index(device)][index(counts[index(device)])];
+    const std::size_t t = turn[index(device)]++;
+    const int ends = (s == 0 ? 1 : 0) + (s + 1 == stages_ ? 1 : 0);
+    layout.cuts.push_back(layout.cuts.back() + choice.blocks[t] + ends);
+    layout.recompute.push_back(choice.recompute[t]);
+  }
+  layout_ = std::move(layout);
+}
+
+}  // namespace stagecraft

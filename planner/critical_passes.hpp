@@ -1,0 +1,88 @@
+// The critical path of a pipeline, as counts: how often it passes each stage and each cut.
+//
+// A path through a program takes the sum of what it passes, whatever the layout: the counts of one
+// layout's critical path, times the costs of another layout's stages, bound the step of that one
+// from below. planner/path_bound.hpp rests on this.
+
+#pragma once
+
+#include <vector>
+
+#include "planner/pipeline_costs.hpp"
+
+namespace stagecraft {
+
+/// How often a path, or a weighted mean of paths, passes a stage and the cut behind it.
+struct Passes {
+  double forward = 0, backward = 0, backward_input = 0, backward_weight = 0;
+  double recompute = 0;  ///< instructions of the schedule; else a backward brings its own
+  double sum = 0, update = 0, collect = 0;
+  double there_latency = 0, there_occupancy = 0, back_latency = 0, back_occupancy = 0;
+};
+
+struct PassCounts {
+  std::vector<Passes> stages;
+  double ties = 0;  ///< of the first layer and the last
+};
+
+/// What a path takes in this layout, in nanoseconds.
+double length(const PassCounts& path, const PipelineCosts& costs, const TimedOrder& order,
+              const Layout& layout);
+
+/// For each device a path that passes everything the device computes: down to its first
+/// instruction, and from its last one on up to the end.
+std::vector<PassCounts> device_paths(const PipelineCosts& costs, const TimedOrder& order);
+
+/// Times a layout with one replica per stage by the simulator's recurrence. Like the fast clock it
+/// lets no collective wait for another one; of ties it knows that of both ends only, and updates
+/// wait for no sum but their own.
+class CriticalPasses {
+ public:
+  CriticalPasses(const PipelineCosts& costs, const TimedOrder& order, int microbatches);
+  /// The critical path; its length, in nanoseconds, goes to `step`.
+  PassCounts of(const Layout& layout, double& step);
+  /// The one of them that this device has most part in: critical if the device were a little
+  /// slower.
+  PassCounts through(int device, const Layout& layout);
+
+ private:
+  /// What an instruction waited for.
+  struct Cause {
+    int before = -1;   ///< instruction; -1: none
+    int messages = 0;  ///< through so many messages, one after the other; 0: on the same device
+  };
+  struct Arrival {
+    double time = 0;
+    Cause cause;
+  };
+  struct Channel {
+    double free = 0;
+    int origin = -1;  ///< the instruction whose message found it idle
+    int messages = 0;
+  };
+  struct Last {
+    double time = 0;
+    int instruction = -1;
+  };
+  void place(const Layout& layout);
+  void run();
+  void hand_on(int instruction, int stage, bool goes_forward, double when);
+  PassCounts finish(double& step) const;
+  void follow(int instruction, PassCounts& path) const;
+  std::size_t pass(int stage, int microbatch) const;
+
+  const PipelineCosts& costs_;
+  const TimedOrder& order_;
+  int microbatches_ = 0;
+  std::vector<const StageCosts*> stages_;
+  std::vector<const CutCosts*> cuts_;
+  std::vector<double> slower_;                 ///< factor per stage
+  std::vector<double> again_;                  ///< recomputation with a backward, per stage
+  std::vector<Arrival> forwards_, backwards_;  ///< [stage, microbatch]
+  std::vector<Channel> there_, back_;          ///< per cut
+  std::vector<Last> device_;
+  std::vector<Last> last_backward_;  ///< per stage
+  std::vector<Cause> causes_;        ///< per instruction
+};
+
+}  // namespace stagecraft

@@ -1,0 +1,369 @@
+#include "planner/path_bound.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <optional>
+
+#include "planner/walk.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+/// Rounds without a better bound before steps get shorter, and before the best weights are taken up
+/// again.
+constexpr int most_failures = 4, failures_to_return = 16;
+
+constexpr double infinite = std::numeric_limits<double>::infinity();
+
+std::size_t index(int i) {
+  return static_cast<std::size_t>(i);
+}
+
+void add(Passes& to, const Passes& from, double weight) {
+  to.forward += weight * from.forward;
+  to.backward += weight * from.backward;
+  to.backward_input += weight * from.backward_input;
+  to.backward_weight += weight * from.backward_weight;
+  to.recompute += weight * from.recompute;
+  to.sum += weight * from.sum;
+  to.update += weight * from.update;
+  to.collect += weight * from.collect;
+  to.there_latency += weight * from.there_latency;
+  to.there_occupancy += weight * from.there_occupancy;
+  to.back_latency += weight * from.back_latency;
+  to.back_occupancy += weight * from.back_occupancy;
+}
+
+/// The nearest weights that are not negative and sum to one (Held, Wolfe and Crowder 1974).
+template <class Rows>
+void project_on_simplex(Rows& rows) {
+  std::vector<double> sorted;
+  for (const auto& row : rows) sorted.push_back(row.weight);
+  std::sort(sorted.begin(), sorted.end(), std::greater<>());
+  double sum = 0, level = 0;
+  for (std::size_t i = 0; i < sorted.size(); ++i) {
+    sum += sorted[i];
+    const double candidate = (sum - 1) / static_cast<double>(i + 1);
+    if (sorted[i] > candidate) level = candidate;
+  }
+  for (auto& row : rows) row.weight = std::max(row.weight - level, 0.0);
+}
+
+}  // namespace
+
+PathBound::PathBound(const Space& space, const Setting& setting, const TimedOrder& order,
+                     Time limit, std::vector<int> most_layers)
+    : space_(space),
+      setting_(setting),
+      order_(order),
+      costs_(space, setting, limit),
+      passes_(costs_, order, setting.microbatches),
+      limit_(static_cast<double>(limit)) {
+  for (const Recompute recompute : {Recompute::none, Recompute::full}) {
+    if (space.allows(recompute)) choices_.push_back(recompute);
+  }
+  // The schedule says when to recompute; what a layout says does not matter.
+  if (order.places_recompute) choices_ = {Recompute::full};
+  for (int s = 0; s < costs_.stages(); ++s) {
+    may_take_no_time_.push_back(costs_.may_take_no_time(s) ? 1 : 0);
+  }
+  for (int device = 0; device < costs_.depth(); ++device) {
+    if (costs_.limit(device) == infinite) continue;
+    const auto count = static_cast<int>(order.moments[index(device)].size());
+    for (int which = 0; which < count; ++which) moments_.push_back({device, which, 0, 0, 0});
+  }
+  for (const int layers : most_layers) rooms_.push_back({.layers = std::max(layers, 1)});
+  weights_.resize(index(costs_.stages()));
+  steps_.resize(index(costs_.stages() + 1) * index(costs_.layers() + 1));
+}
+
+std::int64_t PathBound::steps_per_round() const {
+  std::int64_t ranges = 0;
+  for (int first = 0; first < costs_.layers(); ++first) {
+    ranges += costs_.last_end(0, first) - first;
+  }
+  return 4 * ranges * costs_.stages() + 8 * static_cast<std::int64_t>(order_.order.size()) +
+         200 * costs_.stages();
+}
+
+/// Rows and moments as one weight per part of each stage.
+void PathBound::combine() {
+  weights_.assign(weights_.size(), {});
+  witness_ = {};
+  witness_.path.stages.resize(weights_.size());
+  for (const Row& row : rows_) {
+    if (row.weight == 0) continue;
+    for (std::size_t s = 0; s < weights_.size(); ++s) {
+      add(witness_.path.stages[s], row.path.stages[s], row.weight);
+    }
+    witness_.path.ties += row.weight * row.path.ties;
+  }
+  for (std::size_t s = 0; s < weights_.size(); ++s) weights_[s].passes = witness_.path.stages[s];
+  constant_ = witness_.path.ties * costs_.tie();
+  add_rooms();
+  for (const Moment& moment : moments_) {
+    if (moment.price == 0) continue;
+    const double limit = costs_.limit(moment.device);
+    const double per_byte = moment.price / limit;
+    witness_.prices.push_back({moment.device, moment.which, per_byte});
+    constant_ -= moment.price;
+    const FullMoment& full = order_.moments[index(moment.device)][index(moment.which)];
+    int turn_stage = 0;
+    for (int s = 0; s < costs_.stages(); ++s) {
+      if (costs_.device_of(s) == moment.device && costs_.turn_of(s) == full.turn) turn_stage = s;
+    }
+    for (int s = 0; s < costs_.stages(); ++s) {
+      if (costs_.device_of(s) != moment.device) continue;
+      Weights& weights = weights_[index(s)];
+      weights.fixed += per_byte;
+      // Where the stage whose turn it is may take no time, others may hold nothing then.
+      if (may_take_no_time_[index(turn_stage)] != 0 && s != turn_stage) continue;
+      weights.in_flight += per_byte * full.in_flight[index(costs_.turn_of(s))];
+      weights.waiting += per_byte * full.waiting[index(costs_.turn_of(s))];
+      if (s == turn_stage) weights.turn += per_byte;
+      if (s == turn_stage && full.splits) weights.split_turn += per_byte;
+    }
+  }
+}
+
+/// Prices of layers.
+void PathBound::add_rooms() {
+  for (std::size_t device = 0; device < rooms_.size(); ++device) {
+    const Room& room = rooms_[device];
+    witness_.per_layer.push_back(room.price / room.layers);
+    constant_ -= room.price;
+    for (int s = 0; s < costs_.stages(); ++s) {
+      if (costs_.device_of(s) == static_cast<int>(device)) {
+        weights_[index(s)].per_layer = room.price / room.layers;
+      }
+    }
+  }
+}
+
+double PathBound::cost(int stage, int first, int end, Recompute recompute) const {
+  const StageCosts& costs = costs_.stage(stage, first, end);
+  const Weights& weights = weights_[index(stage)];
+  const Passes& passes = weights.passes;
+  const bool again = recompute == Recompute::full;
+  const double forwards =
+      passes.forward + passes.recompute +
+      (again && !order_.places_recompute ? passes.backward + passes.backward_input : 0);
+  double value = forwards * costs.forward + passes.backward * costs.backward +
+                 passes.backward_input * costs.backward_input +
+                 passes.backward_weight * costs.backward_weight + passes.sum * costs.sum +
+                 passes.update * costs.update + passes.collect * costs.collect +
+                 weights.fixed * costs.fixed + weights.per_layer * (end - first);
+  // What takes no time never shows: it ends at the instant it begins.
+  if (costs.backward_input == 0) return value;
+  const double kept = again ? 0 : costs.saved, rebuilt = again ? costs.saved : 0;
+  return value + weights.in_flight * (costs.input + kept) +
+         weights.waiting * (costs.input + costs.saved_for_weight) +
+         weights.split_turn * costs.saved_for_weight +
+         weights.turn * (rebuilt + costs.workspace + costs.output + costs.input);
+}
+
+double PathBound::cut_cost(int stage, int end) const {
+  const Passes& passes = weights_[index(stage)].passes;
+  const CutCosts& cut = costs_.cut(stage, end);
+  return passes.there_latency * cut.there_latency + passes.there_occupancy * cut.there_occupancy +
+         passes.back_latency * cut.back_latency + passes.back_occupancy * cut.back_occupancy;
+}
+
+/// The layout with the least weighted sum; infinite if there is none.
+double PathBound::solve() {
+  const int stages = costs_.stages(), layers = costs_.layers();
+  const auto at = [&](int stage, int first) -> Step& {
+    return steps_[index(stage) * index(layers + 1) + index(first)];
+  };
+  for (int first = 0; first <= layers; ++first) at(stages, first).value = infinite;
+  at(stages, layers).value = 0;
+  for (int s = stages - 1; s >= 0; --s) {
+    const bool last = s + 1 == stages;
+    for (int first = 0; first <= layers; ++first) {
+      Step& best = at(s, first);
+      best.value = infinite;
+      if (first < s || first >= layers || (s == 0 && first > 0)) continue;
+      const int last_end = std::min(costs_.last_end(s, first), layers - (stages - 1 - s));
+      for (int end = last ? layers : first + 1; end <= last_end; ++end) {
+        const double behind = at(s + 1, end).value;
+        if (behind == infinite || !space_.allows(s, {first, end})) continue;
+        const double onward = behind + (last ? 0 : cut_cost(s, end));
+        for (const Recompute recompute : choices_) {
+          const double value = onward + cost(s, first, end, recompute);
+          if (value < best.value) best = {value, end, recompute};
+        }
+      }
+    }
+  }
+  if (at(0, 0).value == infinite) return infinite;
+  layout_ = {};
+  layout_.replicas.assign(index(costs_.depth()), 1);
+  layout_.cuts = {0};
+  for (int s = 0; s < stages; ++s) {
+    const Step& step = at(s, layout_.cuts.back());
+    layout_.cuts.push_back(step.end);
+    layout_.recompute.push_back(step.recompute);
+  }
+  return at(0, 0).value + constant_;
+}
+
+double PathBound::bytes_at(const Moment& moment) const {
+  const FullMoment& full = order_.moments[index(moment.device)][index(moment.which)];
+  double bytes = 0, in_flight = 0;
+  bool computes = true;
+  for (int s = 0; s < costs_.stages(); ++s) {
+    if (costs_.device_of(s) != moment.device) continue;
+    const StageCosts& costs = costs_.stage(s, layout_.cuts[index(s)], layout_.cuts[index(s) + 1]);
+    const bool again = layout_.recompute[index(s)] == Recompute::full;
+    bytes += costs.fixed;
+    const int turn = costs_.turn_of(s);
+    in_flight += full.in_flight[index(turn)] * (costs.input + (again ? 0 : costs.saved)) +
+                 full.waiting[index(turn)] * (costs.input + costs.saved_for_weight);
+    if (turn != full.turn) continue;
+    computes = costs.backward_input > 0;
+    in_flight += (again ? costs.saved : 0) + costs.workspace + costs.output + costs.input +
+                 (full.splits ? costs.saved_for_weight : 0);
+  }
+  return computes ? bytes + in_flight : bytes;
+}
+
+/// Times the latest layout, and weighs it.
+void PathBound::measure() {
+  Row row{.path = passes_.of(layout_, step_), .weight = 0, .best_weight = 0, .length = step_};
+  row.length = step_;
+  for (Row& other : rows_) other.length = length(other.path, costs_, order_, layout_);
+  rows_.push_back(std::move(row));
+  for (Moment& moment : moments_) {
+    const double limit = costs_.limit(moment.device);
+    moment.excess = (bytes_at(moment) - limit) / limit;
+  }
+  for (std::size_t device = 0; device < rooms_.size(); ++device) {
+    int layers = 0;
+    for (int s = 0; s < costs_.stages(); ++s) {
+      if (costs_.device_of(s) == static_cast<int>(device)) {
+        layers += layout_.cuts[index(s) + 1] - layout_.cuts[index(s)];
+      }
+    }
+    Room& room = rooms_[device];
+    room.excess = static_cast<double>(layers - room.layers) / room.layers;
+  }
+}
+
+/// One step towards the goal along the subgradient; towards a bit more if the goal is close, or
+/// prices would take long to rise.
+void PathBound::move(double value, double goal) {
+  constexpr double least_way = 0.05;
+  const double way = pace_ * std::max(goal - value, least_way * goal);
+  double mean = 0, square = 0;
+  for (const Row& row : rows_) mean += row.weight * row.length;
+  const double unit = limit_;
+  for (const Row& row : rows_) {
+    const double slope = (row.length - mean) / unit;
+    if (row.weight > 0 || slope > 0) square += slope * slope;
+  }
+  for (const Moment& moment : moments_) {
+    if (moment.price > 0 || moment.excess > 0) square += moment.excess * moment.excess;
+  }
+  for (const Room& room : rooms_) {
+    if (room.price > 0 || room.excess > 0) square += room.excess * room.excess;
+  }
+  if (square == 0) return;
+  const double step = way / unit / square;
+  for (Row& row : rows_) row.weight += step * (row.length - mean) / unit;
+  project_on_simplex(rows_);
+  for (Moment& moment : moments_) {
+    moment.price = std::max(moment.price + step * moment.excess * unit, 0.0);
+  }
+  for (Room& room : rooms_) room.price = std::max(room.price + step * room.excess * unit, 0.0);
+}
+
+void PathBound::keep_best() {
+  for (Row& row : rows_) row.best_weight = row.weight;
+  for (Moment& moment : moments_) moment.best_price = moment.price;
+  for (Room& room : rooms_) room.best_price = room.price;
+}
+
+void PathBound::return_to_best() {
+  for (Row& row : rows_) row.weight = row.best_weight;
+  for (Moment& moment : moments_) moment.price = moment.best_price;
+  for (Room& room : rooms_) room.price = room.best_price;
+}
+
+void PathBound::drop_idle_rows() {
+  constexpr std::size_t most = 96;
+  if (rows_.size() <= most) return;
+  std::erase_if(rows_, [](const Row& row) { return row.weight == 0 && row.best_weight == 0; });
+}
+
+/// For each device, the critical path of a good layout that the device has most part in: together
+/// they are about as long as that layout's step, whatever the layout.
+void PathBound::begin() {
+  if (layout_.cuts.empty()) {
+    layout_ = balanced(space_, setting_, std::vector<int>(index(costs_.depth()), 1));
+  }
+  // A good layout may have stages that are too long for the limit.
+  std::optional<PipelineCosts> unlimited;
+  if (!has_costs(layout_)) unlimited.emplace(space_, setting_, never - 1);
+  CriticalPasses passes(unlimited ? *unlimited : costs_, order_, setting_.microbatches);
+  const double weight = 1.0 / costs_.depth();
+  for (int device = 0; device < costs_.depth(); ++device) {
+    rows_.push_back({passes.through(device, layout_), weight, weight, 0});
+  }
+  for (PassCounts& path : device_paths(costs_, order_)) rows_.push_back({std::move(path), 0, 0, 0});
+}
+
+bool PathBound::has_costs(const Layout& layout) const {
+  for (int s = 0; s < costs_.stages(); ++s) {
+    if (layout.cuts[index(s) + 1] > costs_.last_end(s, layout.cuts[index(s)])) return false;
+  }
+  return true;
+}
+
+int PathBound::raise(int rounds, Time enough, const std::function<void(const Layout&)>& visit) {
+  if (rows_.empty()) begin();
+  const auto goal = static_cast<double>(enough);
+  for (int round = 0; round < rounds; ++round) {
+    combine();
+    const double value = solve();
+    if (value == infinite) {
+      bound_ = infinite;
+      return round;
+    }
+    if (value > bound_) {
+      bound_ = value;
+      best_witness_ = witness_;
+      failures_ = 0;
+      keep_best();
+    } else {
+      ++failures_;
+      if (failures_ % most_failures == 0) pace_ /= 2;
+      if (failures_ == failures_to_return) {
+        failures_ = 0;
+        return_to_best();
+        combine();
+        if (solve() == infinite) return round;
+        measure();
+        move(bound_, goal);
+        continue;
+      }
+    }
+    if (bound_ >= goal) return round;
+    measure();
+    visit(layout_);
+    move(value, goal);
+    drop_idle_rows();
+  }
+  return rounds;
+}
+
+Time PathBound::bound() const {
+  if (bound_ >= limit_) return static_cast<Time>(limit_) + 1;
+  // Rounding of the sums must not lift the bound.
+  constexpr double safe = 1 - 1e-9;
+  return static_cast<Time>(std::floor(safe * bound_));
+}
+
+}  // namespace stagecraft

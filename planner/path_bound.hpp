@@ -1,0 +1,127 @@
+// A lower bound for pipelines under any schedule, from paths through their programs.
+//
+// A layout x (cuts, recomputation) takes as long as its longest path, and at every moment every
+// device must hold what is in flight. So for any weights l of paths that sum to one, and any prices
+// m >= 0 of memory,
+//
+//   step(x)  >=  sum of l_i length_i(x)  +  sum of m_j (bytes_j(x) - limit_j)         if x fits
+//
+// Lengths and bytes are sums over stages: a path passes a stage and its cut so many times, whatever
+// the layout (planner/critical_passes.hpp), and what is in flight follows from the schedule. So the
+// least of the right side over all layouts is a shortest path over (stage, layer), and bounds every
+// layout that fits (Lagrangian relaxation; Geoffrion 1974).
+//
+// The weights are raised by subgradient steps (Polyak 1969): the layout that attains the least is
+// timed; its critical path is one more path to weigh, and moments at which a device holds too much
+// gain a price. Those layouts are good plans, too, and are handed to the caller.
+
+#pragma once
+
+#include <functional>
+
+#include "planner/critical_passes.hpp"
+
+namespace stagecraft {
+
+/// What proves a bound: weights of paths, as one mean path, and prices of bytes.
+struct PathWitness {
+  PassCounts path;
+  struct Price {
+    int device = 0;
+    int moment = 0;       ///< of `TimedOrder::moments`
+    double per_byte = 0;  ///< nanoseconds
+  };
+  std::vector<Price> prices;
+  /// Nanoseconds per layer on each device beyond the most it can have; empty: none.
+  std::vector<double> per_layer;
+};
+
+class PathBound {
+ public:
+  /// The order is the setting's, for its depth. Only layouts of at most `limit` are bounded;
+  /// `most_layers`, if not empty, is what each device can have in those (BlockPacking).
+  PathBound(const Space& space, const Setting& setting, const TimedOrder& order, Time limit,
+            std::vector<int> most_layers = {});
+
+  /// The bound will start from the critical paths of this layout, if it can; else from those of a
+  /// balanced one.
+  void start_from(const Layout& layout) { layout_ = layout; }
+
+  /// Raises the bound in so many rounds, or until it reaches `enough`. Layouts that come up go to
+  /// `visit`. Gives the rounds it took.
+  int raise(int rounds, Time enough, const std::function<void(const Layout&)>& visit);
+
+  /// No layout that fits takes less than this, unless more than `limit`.
+  Time bound() const;
+  const PathWitness& witness() const { return best_witness_; }
+  /// Steps of about ten nanoseconds that a round takes.
+  std::int64_t steps_per_round() const;
+
+ private:
+  struct Row {
+    PassCounts path;
+    double weight = 0, best_weight = 0;
+    double length = 0;  ///< in the latest layout
+  };
+  struct Moment {
+    int device = 0, which = 0;
+    double price = 0, best_price = 0;  ///< times the limit
+    double excess = 0;                 ///< of the latest layout, as a part of the limit
+  };
+  /// No more layers than a device can have.
+  struct Room {
+    int layers = 0;
+    double price = 0, best_price = 0;  ///< times the layers
+    double excess = 0;
+  };
+  /// Weights of a stage: per nanosecond of each part, per byte of each kind.
+  struct Weights {
+    Passes passes;
+    double fixed = 0, in_flight = 0, waiting = 0, turn = 0, split_turn = 0;
+    double per_layer = 0;
+  };
+
+  void begin();
+  bool has_costs(const Layout& layout) const;
+  void combine();
+  void add_rooms();
+  double solve();
+  double cost(int stage, int first, int end, Recompute recompute) const;
+  double cut_cost(int stage, int end) const;
+  void measure();
+  double bytes_at(const Moment& moment) const;
+  void move(double value, double goal);
+  void keep_best();
+  void return_to_best();
+  void drop_idle_rows();
+
+  const Space& space_;
+  const Setting& setting_;
+  const TimedOrder& order_;
+  PipelineCosts costs_;
+  CriticalPasses passes_;
+  double limit_ = 0;
+  std::vector<Recompute> choices_;
+  std::vector<char> may_take_no_time_;  ///< per stage
+
+  std::vector<Row> rows_;
+  std::vector<Moment> moments_;
+  std::vector<Room> rooms_;       ///< per device, or none
+  std::vector<Weights> weights_;  ///< per stage
+  double constant_ = 0;
+  PathWitness witness_, best_witness_;
+
+  struct Step {
+    double value = 0;
+    int end = 0;
+    Recompute recompute = Recompute::none;
+  };
+  std::vector<Step> steps_;  ///< [stage, first]
+  Layout layout_;
+  double step_ = 0;
+  double bound_ = 0;
+  double pace_ = 1;
+  int failures_ = 0;
+};
+
+}  // namespace stagecraft
