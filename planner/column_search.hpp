@@ -20,7 +20,7 @@
 //                                     u_d is, of which the best has equality everywhere. A stage
 //                                     fills for the part w of its pass: 1, or the share of the
 //                                     forward if weight gradients fill the drain
-//   memory   m sum(saved r) / M       what a layer saves for its backward stays while the microbatch
+//   memory   m sum(saved r) / M       what a layer saves stays while a microbatch
 //                                     is in the layers behind it, r; M is the memory that
 //                                     parameters leave (Little's law). Layers that recompute leave
 //                                     this sum and add their forward to the work: those where that
