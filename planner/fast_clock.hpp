@@ -11,25 +11,9 @@
 #include <vector>
 
 #include "planner/space.hpp"
+#include "planner/timed_order.hpp"
 
 namespace stagecraft {
-
-/// A moment at which a device holds much: what is in flight per stage of the device, and the stage
-/// whose B (or I) runs.
-struct FullMoment {
-  std::vector<int> in_flight;  ///< from F to B or I, this one included
-  std::vector<int> waiting;    ///< from I to W
-  int turn = 0;                ///< which of the device's stages, in model order
-  bool splits = false;         ///< it is an I: what its W needs stays
-};
-
-/// One schedule in an order in which its instructions can be timed, and when its devices are full.
-struct TimedOrder {
-  bool places_recompute = false;  ///< the schedule says itself when to recompute
-  std::vector<Instruction> order;
-  std::vector<std::vector<FullMoment>>
-      moments;  ///< per pipeline device; only those no other one covers
-};
 
 class FastClock {
  public:
@@ -109,9 +93,5 @@ std::int64_t common_rows(std::int64_t rows, int i, int of_i, int j, int of_j);
 Bytes share_of_boundary(Bytes boundary, std::int64_t rows, std::int64_t all);
 /// The rows of one replica.
 std::int64_t share_of_rows(const Setting& setting, int replica, int replicas);
-
-/// Bytes a device needs at least, at this moment.
-Bytes bytes_at(const FullMoment& moment, const std::vector<ChunkMemory>& stages,
-               const std::vector<Recompute>& recompute, bool computes);
 
 }  // namespace stagecraft

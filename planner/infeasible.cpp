@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "planner/column_search.hpp"
+#include "planner/layouts.hpp"
 #include "planner/remedies.hpp"
-#include "planner/walk.hpp"
 #include "profiles/error.hpp"
 #include "simulator/schedules.hpp"
 

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <optional>
 
-#include "planner/walk.hpp"
+#include "planner/layouts.hpp"
 
 namespace stagecraft {
 

@@ -126,8 +126,7 @@ PredictedFigures read_predicted(const Json& json) {
 }
 
 SearchFigures read_search(const Json& json) {
-  json.allow_only(
-      {"strategy", "lower_bound", "gap", "proved_optimal", "candidates", "question"});
+  json.allow_only({"strategy", "lower_bound", "gap", "proved_optimal", "candidates", "question"});
   std::optional<Question> question;
   if (json.contains("question")) question = read_question(json["question"]);
   return {.strategy = json["strategy"].string(),

@@ -6,10 +6,9 @@
 //     "schedules": [{"name": "1f1b", "virtual_stages": 1}],
 //     "tensor_parallel": [1, 2],
 //     "recompute": ["none", "full"],      allowed per stage
-//     "memory": [85899345920, null],      bytes of each device kind that may be used; null: no limit
-//     "devices": 8, "max_stages": 4,      where they are limited
-//     "min_layers_per_stage": 1, "straight": false, "use_fewer_devices": true,
-//     "fixed": [{"stage": 0, "layers": [0, 4]}]
+//     "memory": [85899345920, null],      bytes of each device kind that may be used; null: no
+//     limit "devices": 8, "max_stages": 4,      where they are limited "min_layers_per_stage": 1,
+//     "straight": false, "use_fewer_devices": true, "fixed": [{"stage": 0, "layers": [0, 4]}]
 //   }
 
 #include "planner/question_json.hpp"
@@ -62,8 +61,8 @@ Question read_question(const Json& json) {
   question.schedules = read_list(json["schedules"], read_schedule);
   question.tensor_parallel = read_list(
       json["tensor_parallel"], [](const Json& degree) { return degree.small_integer(1, INT_MAX); });
-  question.recompute = read_list(
-      json["recompute"], [](const Json& name) { return read_recompute(name.string()); });
+  question.recompute =
+      read_list(json["recompute"], [](const Json& name) { return read_recompute(name.string()); });
   question.memory = read_list(json["memory"], read_memory);
   question.devices = read_limit(json, "devices");
   question.max_stages = read_limit(json, "max_stages");
@@ -88,12 +87,10 @@ nlohmann::ordered_json question_value(const Question& question) {
     Value layers = Value::array({stage.layers.first, stage.layers.end});
     fixed.push_back(Value{{"stage", stage.stage}, {"layers", std::move(layers)}});
   }
-  Value value{{"objective", to_string(question.objective)},
-              {"microbatches", question.microbatches},
-              {"schedules", std::move(schedules)},
-              {"tensor_parallel", question.tensor_parallel},
-              {"recompute", std::move(recompute)},
-              {"memory", std::move(memory)}};
+  Value value{
+      {"objective", to_string(question.objective)}, {"microbatches", question.microbatches},
+      {"schedules", std::move(schedules)},          {"tensor_parallel", question.tensor_parallel},
+      {"recompute", std::move(recompute)},          {"memory", std::move(memory)}};
   if (question.devices) value["devices"] = *question.devices;
   if (question.max_stages) value["max_stages"] = *question.max_stages;
   value["min_layers_per_stage"] = question.min_layers_per_stage;

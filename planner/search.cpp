@@ -7,9 +7,9 @@
 #include <numeric>
 
 #include "planner/column_search.hpp"
+#include "planner/layouts.hpp"
 #include "planner/space.hpp"
 #include "planner/strategies/pipedream/pipedream_problem.hpp"
-#include "planner/walk.hpp"
 #include "profiles/error.hpp"
 #include "simulator/schedules.hpp"
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "planner/column_search.hpp"
-#include "planner/walk.hpp"
+#include "planner/layouts.hpp"
 
 namespace stagecraft {
 

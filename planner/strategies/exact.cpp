@@ -29,6 +29,7 @@
 #include "planner/orders.hpp"
 #include "planner/starts.hpp"
 #include "planner/strategies.hpp"
+#include "planner/layouts.hpp"
 #include "planner/walk.hpp"
 #include "profiles/error.hpp"
 #include "profiles/units.hpp"

@@ -1,5 +1,6 @@
 #include "planner/bounds.hpp"
 
+#include "planner/layouts.hpp"
 #include "planner/walk.hpp"
 #include "tests/catch.hpp"
 #include "tests/planner/cases.hpp"

@@ -1,6 +1,6 @@
 #include "planner/column_search.hpp"
 
-#include "planner/walk.hpp"
+#include "planner/layouts.hpp"
 #include "tests/catch.hpp"
 #include "tests/planner/columns_cases.hpp"
 

@@ -1,6 +1,6 @@
 #include "planner/path_bound.hpp"
 
-#include "planner/walk.hpp"
+#include "planner/layouts.hpp"
 #include "tests/catch.hpp"
 #include "tests/planner/columns_cases.hpp"
 
