@@ -2,6 +2,7 @@
 // the published counts to the unit (tests/profiles/model_test.cpp lists them).
 
 #include <array>
+#include <optional>
 
 #include "profiles/convolutional.hpp"
 #include "profiles/model.hpp"
@@ -30,6 +31,7 @@ struct LlamaShape {
   bool tied_head = false;
   bool query_key_value_bias = false;  ///< Qwen2
   double norm_epsilon = 1e-5;
+  std::optional<RotaryScaling> rotary_scaling;  ///< Llama 3.1 and later
 };
 
 Transformer llama(const LlamaShape& shape) {
@@ -48,7 +50,8 @@ Transformer llama(const LlamaShape& shape) {
           .feed_forward_bias = false,
           .tied_head = shape.tied_head,
           .norm_epsilon = shape.norm_epsilon,
-          .rotary_base = shape.rotary_base};
+          .rotary_base = shape.rotary_base,
+          .rotary_scaling = shape.rotary_scaling};
 }
 
 /// BERT with both of its pre-training heads (masked words, next sentence).
@@ -60,9 +63,12 @@ Transformer bert(std::int64_t hidden, std::int64_t heads) {
   return transformer;
 }
 
-/// Llama 3.x share vocabulary and rotary base.
+/// Llama 3.x share vocabulary and rotary base; 3.1 and 3.2 scale it by `factor`.
 LlamaShape llama3(std::int64_t hidden, std::int64_t heads, std::int64_t feed_forward,
-                  std::int64_t positions, bool tied_head = false) {
+                  std::int64_t positions, std::optional<double> factor = {},
+                  bool tied_head = false) {
+  std::optional<RotaryScaling> scaling;
+  if (factor) scaling = RotaryScaling{.factor = *factor};
   return {.hidden = hidden,
           .heads = heads,
           .key_value_heads = 8,
@@ -70,7 +76,8 @@ LlamaShape llama3(std::int64_t hidden, std::int64_t heads, std::int64_t feed_for
           .vocabulary = 128256,
           .positions = positions,
           .rotary_base = 500000.0,
-          .tied_head = tied_head};
+          .tied_head = tied_head,
+          .rotary_scaling = scaling};
 }
 
 LlamaShape qwen2(std::int64_t hidden, std::int64_t heads, std::int64_t key_value_heads,
@@ -148,9 +155,9 @@ std::vector<BuiltinTransformer> transformers() {
       {"llama2-70b", llama({8192, 64, 8, 28672, 32000, 4096}), 80, 4096},
       {"llama3-8b", llama(llama3(4096, 32, 14336, 8192)), 32, 8192},
       {"llama3-70b", llama(llama3(8192, 64, 28672, 8192)), 80, 8192},
-      {"llama3-405b", llama(llama3(16384, 128, 53248, 131072)), 126, 8192},
-      {"llama3.2-1b", llama(llama3(2048, 32, 8192, 131072, true)), 16, 8192},
-      {"llama3.2-3b", llama(llama3(3072, 24, 8192, 131072, true)), 28, 8192},
+      {"llama3-405b", llama(llama3(16384, 128, 53248, 131072, 8.0)), 126, 8192},
+      {"llama3.2-1b", llama(llama3(2048, 32, 8192, 131072, 32.0, true)), 16, 8192},
+      {"llama3.2-3b", llama(llama3(3072, 24, 8192, 131072, 32.0, true)), 28, 8192},
       {"mistral-7b", llama({4096, 32, 8, 14336, 32000, 32768}), 32, 8192},
       {"qwen2-0.5b", llama(qwen2(896, 14, 2, 4864, 151936, true)), 24, 4096},
       {"qwen2-7b", llama(qwen2(3584, 28, 4, 18944, 152064, false)), 28, 4096},
@@ -171,7 +178,8 @@ struct BuiltinNetwork {
   std::string_view name;
   Model (*make)();
 };
-constexpr std::array networks{BuiltinNetwork{"vgg16", make_vgg16},
+constexpr std::array networks{BuiltinNetwork{"vgg-small", make_vgg_small},
+                              BuiltinNetwork{"vgg16", make_vgg16},
                               BuiltinNetwork{"resnet50", make_resnet50}};
 
 }  // namespace

@@ -73,6 +73,18 @@ struct Patches {
   bool operator==(const Patches&) const = default;
 };
 
+/// How Llama 3.1 and later turn heads more slowly for longer contexts (Hugging Face's rope_type
+/// "llama3"): a pair of numbers that turns once in more than `positions` / `low_frequency` tokens
+/// turns `factor` times slower, one that does in fewer than `positions` / `high_frequency` as
+/// before, and between them the change fades out.
+struct RotaryScaling {
+  double factor = 8.0;
+  double low_frequency = 1.0;
+  double high_frequency = 4.0;
+  std::int64_t positions = 8192;  ///< of the pre-training before
+  bool operator==(const RotaryScaling&) const = default;
+};
+
 /// Numbers of one transformer; the same for all of its blocks.
 struct Transformer {
   enum class Norm { layer_norm, rms_norm };
@@ -102,7 +114,29 @@ struct Transformer {
   std::optional<LatentAttention> latent;  ///< then `head_width` is the keys' whole width
   std::int64_t prediction_modules = 0;  ///< multi-token prediction (DeepSeek-V3), after the blocks
   std::optional<Patches> patches;       ///< instead of tokens; `vocabulary` and `positions` follow
+  std::optional<RotaryScaling> rotary_scaling;
+  /// What else changes its results, but no cost, so that it can be planned and not trained: "its
+  /// activation is relu". Empty if nothing does.
+  std::string untrainable;
   bool operator==(const Transformer&) const = default;
+};
+
+/// What flows between the layers of a convolutional network: channels x size x size numbers.
+struct Image {
+  std::int64_t channels = 0;
+  std::int64_t size = 0;
+  std::int64_t elements() const { return channels * size * size; }
+  bool operator==(const Image&) const = default;
+};
+
+/// The numbers of a convolution, a maximum pool or a dense layer. Kernels are squares; a
+/// convolution has zeros around its image, so that it keeps the size.
+struct ImageLayer {
+  Image input;
+  Image output;             ///< of a dense layer: as many channels as it is wide, of size 1
+  std::int64_t kernel = 1;  ///< of a pool: also its stride
+  bool relu = false;        ///< max(0, x) of its output
+  bool operator==(const ImageLayer&) const = default;
 };
 
 struct Layer {
@@ -116,6 +150,8 @@ struct Layer {
   /// Elements handed to later layers for one sample (`Model::sequence` x hidden, or channels x
   /// height x width).
   std::int64_t output_elements = 0;
+  /// Present when the executor can train the layer of a convolutional network.
+  std::optional<ImageLayer> image;
   bool operator==(const Layer&) const = default;
 };
 
@@ -175,7 +211,7 @@ Model make_transformer(std::string name, const Transformer& transformer, int blo
 Model with_sequence(const Model& model, std::int64_t sequence);
 
 /// Built-in models by name: gpt2-124m … gpt2-1558m, gpt3-175b, llama2-7b …, bert-large, vgg16,
-/// resnet50, and tiny ones.
+/// vgg-small, resnet50, and tiny ones.
 std::vector<std::string> builtin_models();
 /// Throws Error (usage) with suggestions for an unknown name.
 Model builtin_model(std::string_view name);

@@ -5,7 +5,10 @@
 //   "layers": [
 //     {"name": "in", "kind": "dense", "parameters": 1000,
 //      "flops_forward": 2e6,          // of one sample; left out: 0
-//      "output_elements": 4096},      // of one sample; left out: 0
+//      "output_elements": 4096,       // of one sample; left out: 0
+//      "image": {"input": [3, 32],    // only in convolutional networks that can be trained:
+//                "output": [16, 32],  // channels and size
+//                "kernel": 3, "relu": true}},
 //     …
 //   ],
 //   "edges": [[0, 1], [0, 2], [1, 2]],   // left out: each layer reads the one before it
@@ -25,7 +28,10 @@
 //     "latent": {"query_rank": 1536, "key_value_rank": 512, "rotary_width": 64,
 //                "plain_width": 128, "value_width": 128},
 //     "prediction_modules": 1,
-//     "patches": {"image": 224, "patch": 16, "channels": 3, "classes": 1000}
+//     "patches": {"image": 224, "patch": 16, "channels": 3, "classes": 1000},
+//     "rotary_scaling": {"factor": 8, "low_frequency": 1, "high_frequency": 4,
+//                        "positions": 8192},
+//     "untrainable": "its activation is relu"
 //   }
 // }
 
@@ -49,6 +55,8 @@ using FeedForward = Transformer::FeedForward;
 using Position = Transformer::Position;
 
 constexpr int most_layers = 10'000'000;
+/// Of an image; its elements are counted in 64 bits.
+constexpr std::int64_t most_extent = 1 << 20;
 
 /// The words for an enumeration, in the order of its enumerators.
 template <class Enumeration>
@@ -120,6 +128,21 @@ Patches read_patches(const Json& json) {
           .classes = json["classes"].integer(1)};
 }
 
+/// A finite number above zero.
+double positive(const Json& json) {
+  const double number = json.number();
+  if (!(number > 0)) json.fail("expected a number above 0");
+  return number;
+}
+
+RotaryScaling read_rotary_scaling(const Json& json) {
+  json.allow_only({"factor", "low_frequency", "high_frequency", "positions"});
+  return {.factor = positive(json["factor"]),
+          .low_frequency = positive(json["low_frequency"]),
+          .high_frequency = positive(json["high_frequency"]),
+          .positions = json["positions"].integer(1)};
+}
+
 Transformer read_transformer(const Json& json) {
   json.allow_only({"hidden",
                    "heads",
@@ -142,7 +165,9 @@ Transformer read_transformer(const Json& json) {
                    "experts",
                    "latent",
                    "prediction_modules",
-                   "patches"});
+                   "patches",
+                   "rotary_scaling",
+                   "untrainable"});
   Transformer transformer;
   transformer.hidden = json["hidden"].integer(1);
   transformer.heads = json["heads"].integer(1);
@@ -167,6 +192,9 @@ Transformer read_transformer(const Json& json) {
   if (json.contains("prediction_modules"))
     transformer.prediction_modules = json["prediction_modules"].integer(0);
   if (json.contains("patches")) transformer.patches = read_patches(json["patches"]);
+  if (json.contains("rotary_scaling"))
+    transformer.rotary_scaling = read_rotary_scaling(json["rotary_scaling"]);
+  if (json.contains("untrainable")) transformer.untrainable = json["untrainable"].string();
   return transformer;
 }
 
@@ -217,11 +245,38 @@ Value write_transformer(const Transformer& transformer) {
              {"norm_epsilon", transformer.norm_epsilon},
              {"rotary_base", transformer.rotary_base}};
   write_special(json, transformer);
+  if (const auto& scaling = transformer.rotary_scaling) {
+    json["rotary_scaling"] = {{"factor", scaling->factor},
+                              {"low_frequency", scaling->low_frequency},
+                              {"high_frequency", scaling->high_frequency},
+                              {"positions", scaling->positions}};
+  }
+  if (!transformer.untrainable.empty()) json["untrainable"] = transformer.untrainable;
   return json;
 }
 
+Image read_image(const Json& json) {
+  if (json.elements().size() != 2) json.fail("expected channels and size such as [3, 32]");
+  return {json[0].integer(1, most_extent), json[1].integer(1, most_extent)};
+}
+
+ImageLayer read_image_layer(const Json& json) {
+  json.allow_only({"input", "output", "kernel", "relu"});
+  ImageLayer image{.input = read_image(json["input"]), .output = read_image(json["output"])};
+  if (json.contains("kernel")) image.kernel = json["kernel"].integer(1, most_extent);
+  if (json.contains("relu")) image.relu = json["relu"].boolean();
+  return image;
+}
+
+Value write_image_layer(const ImageLayer& image) {
+  return {{"input", {image.input.channels, image.input.size}},
+          {"output", {image.output.channels, image.output.size}},
+          {"kernel", image.kernel},
+          {"relu", image.relu}};
+}
+
 Layer read_layer(const Json& json) {
-  json.allow_only({"name", "kind", "parameters", "flops_forward", "output_elements"});
+  json.allow_only({"name", "kind", "parameters", "flops_forward", "output_elements", "image"});
   Layer layer;
   layer.name = json["name"].string();
   layer.kind = read_at(json["kind"], read_layer_kind);
@@ -229,6 +284,7 @@ Layer read_layer(const Json& json) {
   if (json.contains("flops_forward")) layer.flops_forward = json["flops_forward"].number();
   if (layer.flops_forward < 0) json["flops_forward"].fail("expected a number >= 0");
   if (json.contains("output_elements")) layer.output_elements = json["output_elements"].integer(0);
+  if (json.contains("image")) layer.image = read_image_layer(json["image"]);
   return layer;
 }
 
@@ -283,6 +339,7 @@ Value model_to_json(const Model& model) {
                               {"parameters", layer.parameters},
                               {"flops_forward", layer.flops_forward},
                               {"output_elements", layer.output_elements}});
+    if (layer.image) json["layers"].back()["image"] = write_image_layer(*layer.image);
   }
   if (model.edges != chain(model.layers.size())) {
     json["edges"] = Value::array();

@@ -47,6 +47,34 @@ double rotary_base(const Json& config, double otherwise) {
   return otherwise;
 }
 
+/// Newer files say "rope_parameters", older ones "rope_scaling".
+void read_rotary_scaling(const Json& config, Transformer& transformer) {
+  const char* name = has(config, "rope_parameters") ? "rope_parameters" : "rope_scaling";
+  if (!has(config, name)) return;
+  const Json scaling = config[name];
+  const char* type_name = has(scaling, "rope_type") ? "rope_type" : "type";
+  const std::string type = has(scaling, type_name) ? scaling[type_name].string() : "default";
+  if (type == "default") return;
+  if (type != "llama3") {
+    transformer.untrainable = concat("its ", name, " is of type \"", type, "\"");
+    return;
+  }
+  transformer.rotary_scaling =
+      RotaryScaling{.factor = scaling["factor"].number(),
+                    .low_frequency = scaling["low_freq_factor"].number(),
+                    .high_frequency = scaling["high_freq_factor"].number(),
+                    .positions = count(scaling, "original_max_position_embeddings")};
+}
+
+/// Costs are the same with another function, results are not.
+void require_activation(const Json& config, std::string_view name,
+                        const std::vector<std::string>& known, Transformer& transformer) {
+  if (!has(config, name)) return;
+  const std::string activation = config[name].string();
+  if (std::ranges::find(known, activation) != known.end()) return;
+  transformer.untrainable = concat("its ", name, " is \"", activation, "\"");
+}
+
 void need(const Json& config, const std::vector<std::string>& names) {
   std::vector<std::string> missing;
   for (const std::string& name : names) {
@@ -82,6 +110,13 @@ Shape read_gpt2(const Json& config) {
   transformer.positions = count(config, "n_positions");
   transformer.tied_head = flag_or(config, "tie_word_embeddings", true);
   transformer.norm_epsilon = number_or(config, "layer_norm_epsilon", 1e-5);
+  require_activation(config, "activation_function", {"gelu_new", "gelu_pytorch_tanh"}, transformer);
+  if (flag_or(config, "scale_attn_by_inverse_layer_idx", false)) {
+    transformer.untrainable = "its scale_attn_by_inverse_layer_idx is true";
+  }
+  if (!flag_or(config, "scale_attn_weights", true)) {
+    transformer.untrainable = "its scale_attn_weights is false";
+  }
   return {transformer, config["n_layer"].small_integer(1, most_blocks)};
 }
 
@@ -117,6 +152,8 @@ Shape read_llama_like(const Json& config, std::int64_t positions) {
   transformer.tied_head = flag_or(config, "tie_word_embeddings", false);
   transformer.norm_epsilon = number_or(config, "rms_norm_eps", 1e-6);
   transformer.rotary_base = rotary_base(config, 10000.0);
+  require_activation(config, "hidden_act", {"silu", "swish"}, transformer);
+  read_rotary_scaling(config, transformer);
   return {transformer, config["num_hidden_layers"].small_integer(1, most_blocks)};
 }
 
@@ -129,11 +166,22 @@ Shape read_llama(const Json& config) {
   return shape;
 }
 
+/// Attention that forgets is not the executor's.
+void require_full_attention(const Json& config, Transformer& transformer) {
+  if (!has(config, "sliding_window")) return;
+  const std::int64_t window = count(config, "sliding_window");
+  if (window < transformer.positions) {
+    transformer.untrainable = concat("its attention slides over ", window, " tokens");
+  }
+}
+
 /// Without the number of key-value heads, the library's classes for Mistral and Qwen2 assume that
 /// of their first model: a guess that we leave to the user.
 Shape read_mistral(const Json& config) {
   need(config, {"num_key_value_heads"});
-  return read_llama_like(config, 131072);
+  Shape shape = read_llama_like(config, 131072);
+  require_full_attention(config, shape.transformer);
+  return shape;
 }
 
 /// Biases on query, key and value only, always.
@@ -141,6 +189,9 @@ Shape read_qwen2(const Json& config) {
   need(config, {"num_key_value_heads"});
   Shape shape = read_llama_like(config, 32768);
   shape.transformer.attention_bias = true;
+  if (flag_or(config, "use_sliding_window", false)) {
+    require_full_attention(config, shape.transformer);
+  }
   return shape;
 }
 

@@ -87,7 +87,7 @@ TEST_CASE("built-in models have the published number of parameters, to the unit"
   }
   for (const std::string& name : builtin_models()) {
     INFO(name);
-    CHECK((published.contains(name) || name.starts_with("tiny-")));
+    CHECK((published.contains(name) || name.starts_with("tiny-") || name == "vgg-small"));
     CHECK_NOTHROW(validate(builtin_model(name)));
   }
 }
@@ -105,6 +105,30 @@ TEST_CASE("a transformer is an embedding, its blocks and a head") {
   REQUIRE(model.ties.size() == 1);
   CHECK(model.ties[0] == Tie{.owner = 0, .user = 13, .parameters = 50257 * 768});
   CHECK(model.layers[1].output_elements == 1024 * 768);
+}
+
+TEST_CASE("a small VGG works in its convolutions and keeps its weights in its dense layers") {
+  const Model model = builtin_model("vgg-small");
+  REQUIRE(model.layers.size() == 3 * 3 + 3);
+  std::map<LayerKind, double> work;
+  std::map<LayerKind, std::int64_t> weights;
+  Image image{3, 32};
+  for (const Layer& layer : model.layers) {
+    INFO(layer.name);
+    work[layer.kind] += layer.flops_forward;
+    weights[layer.kind] += layer.parameters;
+    REQUIRE(layer.image);
+    CHECK(layer.image->input == image);
+    image = layer.image->output;
+    CHECK(image.elements() == layer.output_elements);
+    CHECK(layer.image->relu == (layer.parameters > 0 && layer.name != "fc6"));
+  }
+  CHECK(image == Image{10, 1});
+  CHECK(weights[LayerKind::convolution] ==
+        9 * (3 * 16 + 16 * 16 + 16 * 32 + 32 * 32 + 32 * 64 + 64 * 64) + 2 * (16 + 32 + 64));
+  CHECK(weights[LayerKind::dense] == 64 * 4 * 4 * 256 + 256 * 256 + 256 * 10 + 256 + 256 + 10);
+  CHECK(work[LayerKind::convolution] > 20 * work[LayerKind::dense]);
+  CHECK(weights[LayerKind::dense] > 4 * weights[LayerKind::convolution]);
 }
 
 TEST_CASE("operations are two for each multiply-add of each matrix product") {
@@ -258,6 +282,11 @@ TEST_CASE("models survive their file") {
     const Model model = builtin_model(name);
     CHECK(read_model(Json::parse(write_model(model), "m.json")) == model);
   }
+  Transformer refused = *builtin_model("llama3.2-1b").transformer;
+  CHECK(refused.rotary_scaling == RotaryScaling{.factor = 32});
+  refused.untrainable = "its activation is relu";
+  const Model scaled = make_transformer("refused", refused, 2, 16);
+  CHECK(read_model(Json::parse(write_model(scaled), "m.json")) == scaled);
   CHECK(rc::check("any graph", [] {
     const Model model = in_topological_order(random_graph());
     RC_ASSERT(read_model(Json::parse(write_model(model), "m.json")) == model);
@@ -280,4 +309,12 @@ TEST_CASE("a model file with a mistake is refused at its place") {
   CHECK_THAT(complaint(start + "\"layers\": [{\"name\": \"a\", \"kind\": \"dense\"}], "
                                "\"edges\": [[0, 1]]}"),
              ContainsSubstring("edges[0][1]: expected an integer from 0 to 0, found 1"));
+  const auto image = [&](const std::string& numbers) {
+    return complaint(start + R"("layers": [{"name": "a", "kind": "pool", "image": )" + numbers +
+                     "}]}");
+  };
+  CHECK_THAT(image(R"({"input": [3], "output": [3, 1]})"),
+             ContainsSubstring("image.input: expected channels and size such as [3, 32]"));
+  CHECK_THAT(image(R"({"input": [3, 0], "output": [3, 1]})"),
+             ContainsSubstring("image.input[1]: expected an integer from 1"));
 }

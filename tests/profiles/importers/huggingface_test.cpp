@@ -96,6 +96,52 @@ TEST_CASE("a model is called what its folder is called") {
   CHECK(import_huggingface(config, "config.json").model.name == "llama");
 }
 
+TEST_CASE("Llama 3.1's rotary scaling is read, in both of its spellings") {
+  const std::string base = shape(64, 2, 4, 2, 96, 100);
+  const std::string scaling =
+      R"(: {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+          "original_max_position_embeddings": 8192, "rope_theta": 500000.0}})";
+  const auto read = [&](const std::string& rest) {
+    return *import_config(llama_like("llama", base + rest)).transformer;
+  };
+  for (const std::string name : {", \"rope_scaling\"", ", \"rope_parameters\""}) {
+    const Transformer transformer = read(name + scaling.substr(0, scaling.size() - 1));
+    CHECK(transformer.rotary_scaling == RotaryScaling{});
+    CHECK(transformer.untrainable.empty());
+  }
+  CHECK_FALSE(read(", \"rope_scaling\": null").rotary_scaling);
+  CHECK_FALSE(read(R"(, "rope_parameters": {"rope_type": "default"})").rotary_scaling);
+  CHECK_THAT(message_of([&] { read(R"(, "rope_scaling": {"type": "llama3"})"); }),
+             ContainsSubstring("factor"));
+}
+
+TEST_CASE("what changes results but no costs is remembered") {
+  const std::string base = shape(64, 2, 4, 2, 96, 100);
+  const auto reason = [](const std::string& config) {
+    return import_config(config).transformer->untrainable;
+  };
+  CHECK(reason(llama_like("llama", base + R"(, "rope_scaling": {"type": "yarn"})")) ==
+        "its rope_scaling is of type \"yarn\"");
+  CHECK(reason(llama_like("llama", base + R"(, "hidden_act": "gelu")")) ==
+        "its hidden_act is \"gelu\"");
+  CHECK(reason(llama_like("llama", base + R"(, "hidden_act": "silu")")).empty());
+  CHECK(reason(llama_like("mistral", base + R"(, "sliding_window": 4096)")) ==
+        "its attention slides over 4096 tokens");
+  CHECK(reason(llama_like("mistral", base + R"(, "sliding_window": null)")).empty());
+  CHECK(reason(llama_like("qwen2", base + R"(, "sliding_window": 4096)")).empty());
+  CHECK(
+      reason(llama_like("qwen2", base + R"(, "sliding_window": 8, "use_sliding_window": true)")) ==
+      "its attention slides over 8 tokens");
+  const std::string small = R"("n_embd": 64, "n_layer": 2, "n_head": 4)";
+  CHECK(reason(gpt2(small + R"(, "activation_function": "gelu_new")")).empty());
+  CHECK(reason(gpt2(small + R"(, "activation_function": "relu")")) ==
+        "its activation_function is \"relu\"");
+  CHECK(reason(gpt2(small + R"(, "scale_attn_by_inverse_layer_idx": true)")) ==
+        "its scale_attn_by_inverse_layer_idx is true");
+  CHECK(reason(gpt2(small + R"(, "scale_attn_weights": false)")) ==
+        "its scale_attn_weights is false");
+}
+
 TEST_CASE("what is missing or does not fit is named, never guessed") {
   const auto complaint = [](const std::string& config) {
     return message_of([&] { import_config(config); });
