@@ -32,6 +32,17 @@ struct AttentionShape {
   bool causal = true;
 };
 
+/// Shape of a convolution: square images, and square kernels of odd width with zeros around the
+/// image, so that it keeps its size. A tensor of images is [samples, channels x size x size].
+struct ConvolutionShape {
+  std::int64_t samples = 0, input_channels = 0, output_channels = 0, size = 0, kernel = 3;
+};
+
+/// Shape of a maximum pool: `size` of the input, a multiple of `window`, which is also the stride.
+struct PoolShape {
+  std::int64_t samples = 0, channels = 0, size = 0, window = 2;
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -78,9 +89,10 @@ class Backend {
   virtual void swiglu(const Tensor& x, Tensor& y) = 0;
   virtual void swiglu_input(const Tensor& dy, const Tensor& x, Tensor& dx) = 0;
 
-  /// Rotates query and key heads in place inside packed rows [q heads | kv heads | kv heads];
-  /// `inverse` is its transpose.
-  virtual void rotary(Tensor& qkv, const AttentionShape& shape, double base, bool inverse) = 0;
+  /// Rotates query and key heads in place inside packed rows [q heads | kv heads | kv heads]: at
+  /// position p the pair (i, i + head_width / 2) by p x frequencies[i]. `inverse` is its transpose.
+  virtual void rotary(Tensor& qkv, const AttentionShape& shape, std::span<const double> frequencies,
+                      bool inverse) = 0;
   /// qkv: packed rows as above. `log_sum`: [samples, heads, sequence], kept for backward instead of
   /// the probabilities.
   virtual void attention(const Tensor& qkv, const AttentionShape& shape, Tensor& y,
@@ -88,6 +100,26 @@ class Backend {
   virtual void attention_input(const Tensor& dy, const Tensor& qkv, const Tensor& y,
                                const Tensor& log_sum, const AttentionShape& shape,
                                Tensor& dqkv) = 0;
+
+  /// x = max(0, x); its gradient is dy where y > 0.
+  virtual void relu(Tensor& x) = 0;
+  virtual void relu_input(const Tensor& dy, const Tensor& y, Tensor& dx) = 0;
+
+  /// y = pixel / 127.5 - 1.
+  virtual void images(std::span<const std::int32_t> pixels, Tensor& y) = 0;
+  /// Image by image, so that no image's result depends on the others. `weight`: [output channels,
+  /// input channels, kernel, kernel].
+  virtual void convolution(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                           const ConvolutionShape& shape, Tensor& y) = 0;
+  virtual void convolution_input(const Tensor& dy, const Tensor& weight,
+                                 const ConvolutionShape& shape, Tensor& dx) = 0;
+  /// Adds to both.
+  virtual void convolution_weight(const Tensor& dy, const Tensor& x, const ConvolutionShape& shape,
+                                  Tensor& dweight, Tensor& dbias) = 0;
+  /// The gradient goes to the first largest number of each window, row by row.
+  virtual void max_pool(const Tensor& x, const PoolShape& shape, Tensor& y) = 0;
+  virtual void max_pool_input(const Tensor& dy, const Tensor& x, const PoolShape& shape,
+                              Tensor& dx) = 0;
 
   /// y[i, :] = table[tokens[i], :] (+ positions[i mod sequence, :] unless that table is empty).
   virtual void embedding(std::span<const std::int32_t> tokens, const Tensor& table,

@@ -2,6 +2,7 @@
 
 #include <Random123/philox.h>
 
+#include <algorithm>
 #include <array>
 #include <cassert>
 #include <fstream>
@@ -15,7 +16,7 @@ namespace stagecraft {
 namespace {
 
 /// What a random number is for: numbers of different use never share a counter.
-enum class Use : std::uint32_t { sample, successor, walk };
+enum class Use : std::uint32_t { sample, successor, walk, picture, noise };
 
 /// Four random words as a function of their arguments only.
 std::array<std::uint32_t, 4> philox(std::uint64_t seed, Use use, std::uint64_t index,
@@ -71,6 +72,27 @@ void require_sample(const Dataset& dataset, std::int64_t sequence) {
        sequence + 1, " (its targets are shifted by one)");
 }
 
+/// The pixels of a class's picture: 4 x 4 squares of one colour each, in every channel.
+std::vector<std::int64_t> picture(const Image& image, std::int64_t label, std::uint64_t seed) {
+  constexpr std::int64_t squares = 4;
+  std::vector<std::int64_t> pixels;
+  for (std::int64_t i = 0; i < image.elements(); ++i) {
+    const std::int64_t channel = i / (image.size * image.size);
+    const std::int64_t row = i / image.size % image.size * squares / image.size;
+    const std::int64_t column = i % image.size * squares / image.size;
+    const std::int64_t square = (channel * squares + row) * squares + column;
+    pixels.push_back(below(256, seed, Use::picture, static_cast<std::uint64_t>(label),
+                           static_cast<std::uint32_t>(square)));
+  }
+  return pixels;
+}
+
+/// Zero where there are no images.
+std::int64_t pixels_per_image(const Dataset& dataset) {
+  if (dataset.labels.empty()) return 0;
+  return static_cast<std::int64_t>(dataset.tokens.size() / dataset.labels.size());
+}
+
 /// Each token's possible successors; the earlier ones are likelier.
 constexpr std::uint32_t successors = 4;
 
@@ -123,8 +145,77 @@ Dataset synthetic_dataset(std::int64_t vocabulary, std::int64_t tokens, std::uin
   return dataset;
 }
 
+Dataset load_images(const std::filesystem::path& path, const Image& image, std::int64_t classes) {
+  const std::string bytes = read_bytes(path);
+  const auto record = static_cast<std::size_t>(image.elements()) + 1;
+  if (bytes.size() % record != 0) {
+    fail(path.string(), ": its ", bytes.size(), " bytes are no whole number of images of ", record,
+         " bytes (a label, and ", image.channels, " x ", image.size, " x ", image.size,
+         " pixels); the last one, at offset ", bytes.size() / record * record, ", is cut off");
+  }
+  Dataset dataset{.source = path.string()};
+  for (std::size_t offset = 0; offset < bytes.size(); offset += record) {
+    const auto label = static_cast<unsigned char>(bytes[offset]);
+    if (label >= classes) {
+      fail(path.string(), ": label ", int{label}, " at offset ", offset, " is none of the model's ",
+           classes, " classes");
+    }
+    dataset.labels.push_back(label);
+    for (std::size_t i = offset + 1; i < offset + record; ++i) {
+      dataset.tokens.push_back(static_cast<unsigned char>(bytes[i]));
+    }
+  }
+  return dataset;
+}
+
+Dataset synthetic_images(const Image& image, std::int64_t classes, std::int64_t count,
+                         std::uint64_t seed) {
+  Dataset dataset{
+      .source = concat("synthetic images, ", count, " of ", classes, " classes, seed ", seed)};
+  std::vector<std::vector<std::int64_t>> pictures;
+  for (std::int64_t label = 0; label < classes; ++label) {
+    pictures.push_back(picture(image, label, seed));
+  }
+  std::uint64_t words = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    dataset.labels.push_back(static_cast<std::int32_t>(i % classes));
+    std::array<std::uint32_t, 4> noise{};
+    std::size_t byte = 16;
+    for (const std::int64_t colour : pictures[static_cast<std::size_t>(i % classes)]) {
+      if (byte == 16) {
+        noise = philox(seed, Use::noise, words++);
+        byte = 0;
+      }
+      const std::int64_t shade = noise[byte / 4] >> (8 * (byte % 4)) & 255U;
+      dataset.tokens.push_back(static_cast<std::int32_t>((colour + shade) / 2));
+      ++byte;
+    }
+  }
+  return dataset;
+}
+
+void require_samples(const Dataset& dataset, const Model& model) {
+  const auto& image = model.layers.front().image;
+  if (!image) {
+    if (!dataset.labels.empty()) {
+      fail(dataset.source, ": holds images, but ", model.name, " is trained on text");
+    }
+    return require_sample(dataset, model.sequence);
+  }
+  if (dataset.labels.empty()) {
+    fail(dataset.source, ": holds text, but ", model.name, " is trained on images");
+  }
+  if (pixels_per_image(dataset) == image->input.elements()) return;
+  fail(dataset.source, ": its images have ", pixels_per_image(dataset), " pixels, those of ",
+       model.name, " have ", image->input.elements());
+}
+
 std::int64_t sample_start(const Dataset& dataset, std::int64_t sequence, std::uint64_t seed,
                           std::int64_t index) {
+  if (!dataset.labels.empty()) {
+    const auto images = static_cast<std::int64_t>(dataset.labels.size());
+    return below(images, seed, Use::sample, static_cast<std::uint64_t>(index));
+  }
   require_sample(dataset, sequence);
   const std::int64_t starts = static_cast<std::int64_t>(dataset.tokens.size()) - sequence;
   return below(starts, seed, Use::sample, static_cast<std::uint64_t>(index));
@@ -133,14 +224,20 @@ std::int64_t sample_start(const Dataset& dataset, std::int64_t sequence, std::ui
 TokenBlock token_block(const Dataset& dataset, std::int64_t sequence, std::uint64_t seed,
                        std::int64_t first, std::int64_t count) {
   TokenBlock block;
-  const auto append = [&](std::vector<std::int32_t>& to, std::int64_t start) {
-    const auto from = dataset.tokens.begin() + start;
-    to.insert(to.end(), from, from + sequence);
+  const auto append = [](std::vector<std::int32_t>& to, const std::vector<std::int32_t>& all,
+                         std::int64_t start, std::int64_t length) {
+    to.insert(to.end(), all.begin() + start, all.begin() + start + length);
   };
+  const std::int64_t pixels = pixels_per_image(dataset);
   for (std::int64_t index = first; index < first + count; ++index) {
     const std::int64_t start = sample_start(dataset, sequence, seed, index);
-    append(block.tokens, start);
-    append(block.targets, start + 1);
+    if (pixels > 0) {
+      append(block.tokens, dataset.tokens, start * pixels, pixels);
+      append(block.targets, dataset.labels, start, 1);
+    } else {
+      append(block.tokens, dataset.tokens, start, sequence);
+      append(block.targets, dataset.tokens, start + 1, sequence);
+    }
   }
   return block;
 }

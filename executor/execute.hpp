@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -35,6 +36,8 @@ struct RunOptions {
   int steps = 1;
   BackendKind backend = BackendKind::cpu;
   std::uint64_t seed = 1;
+  /// What weights start from, by name (see weights.hpp); empty: drawn from the seed.
+  std::map<std::string, Tensor> weights;
   AdamW adamw;
   Sgd sgd;
   std::function<void(const StepReport&)> on_step;

@@ -35,7 +35,8 @@ struct Parameter {
   Tensor gradient;
 };
 
-/// The samples a rank works on: tokens and targets of its rows of one microbatch.
+/// The samples a rank works on: tokens and targets of its rows of one microbatch. Of images: their
+/// pixels, 0 to 255, channel by channel, and their labels; `sequence` is then 1.
 struct Samples {
   std::int64_t count = 0;
   std::int64_t sequence = 0;

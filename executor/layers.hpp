@@ -21,6 +21,9 @@ struct LayerMaker {
 std::unique_ptr<TrainableLayer> make_embedding(const Model& model, int index);
 std::unique_ptr<TrainableLayer> make_transformer_block(const Model& model, int index);
 std::unique_ptr<TrainableLayer> make_head(const Model& model, int index);
+std::unique_ptr<TrainableLayer> make_convolution(const Model& model, int index);
+std::unique_ptr<TrainableLayer> make_pool(const Model& model, int index);
+std::unique_ptr<TrainableLayer> make_dense(const Model& model, int index);
 
 inline constexpr std::array layer_makers{
     LayerMaker{LayerKind::embedding, make_embedding,
@@ -29,6 +32,10 @@ inline constexpr std::array layer_makers{
                "pre-norm block: causal attention, then GELU or SwiGLU feed-forward"},
     LayerMaker{LayerKind::head, make_head,
                "final norm, vocabulary projection (tied or not) and cross-entropy"},
+    LayerMaker{LayerKind::convolution, make_convolution, "convolution, then ReLU"},
+    LayerMaker{LayerKind::pool, make_pool, "the largest number of each square"},
+    LayerMaker{LayerKind::dense, make_dense,
+               "linear map, then ReLU, or the loss of a network of images"},
 };
 
 /// Throws Error (input) naming the kinds that can be trained.

@@ -13,7 +13,9 @@ namespace stagecraft {
 namespace {
 
 void validate(const Model& model, const MeasureOptions& options) {
-  if (!model.transformer) fail("cannot measure ", model.name, ": it is not a known transformer");
+  if (!model.transformer && !model.layers.front().image) {
+    fail("cannot measure ", model.name, ": the numbers of its layers are not known");
+  }
   if (options.repeats < 1 || options.warm_up < 0) fail("a measurement repeats at least once");
   if (options.microbatches.empty()) fail("a measurement needs a microbatch size");
   for (const std::int64_t samples : options.microbatches) {
@@ -106,9 +108,9 @@ Profile measure_profile(const Model& original, const MeasureOptions& options) {
     profile.entries.push_back(std::move(entry));
   }
   progress.next("hand-over between ranks");
-  profile.hand_over =
-      measure_hand_over(std::ranges::max(options.microbatches) * model.sequence *
-                        model.transformer->hidden * element_bytes(options.precision));
+  const Layer& largest = *std::ranges::max_element(model.layers, {}, &Layer::output_elements);
+  profile.hand_over = measure_hand_over(std::ranges::max(options.microbatches) *
+                                        largest.output_elements * element_bytes(options.precision));
   profile.source = source(busy_ranks(options), fewest);
   return profile;
 }

@@ -113,7 +113,7 @@ class Reference {
     const auto [found, is_new] = weights_.try_emplace(spec.name);
     if (is_new) {
       Parameter parameter{.spec = spec, .weight = zeros(spec.shape), .gradient = {}};
-      initialize(parameter, training_.options.seed);
+      set_start_value(parameter, training_.options);
       found->second = {.tensor = parameter.weight,
                        .state = make_optimizer_state(training_, *backend_, spec)};
     }

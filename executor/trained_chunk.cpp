@@ -29,7 +29,7 @@ void TrainedChunk::allocate_layers() {
       Tensor weight = backend_.allocate(spec.shape, precision);
       states_[i].parameters.push_back(
           {.spec = std::move(spec), .weight = std::move(weight), .gradient = {}});
-      initialize(states_[i].parameters.back(), training_.options.seed);
+      set_start_value(states_[i].parameters.back(), training_.options);
     }
   }
 }

@@ -1,5 +1,6 @@
 #include "executor/training.hpp"
 
+#include <cstring>
 #include <utility>
 
 #include "executor/layers.hpp"
@@ -54,7 +55,7 @@ Training make_training(const Plan& plan, const Profile& profile, const Dataset& 
   for (std::size_t i = 0; i < training.model.layers.size(); ++i) {
     training.layers.push_back(make_layer(training.model, static_cast<int>(i)));
   }
-  sample_start(dataset, training.sequence(), options.seed, 0);
+  require_samples(dataset, training.model);
   return training;
 }
 
@@ -67,11 +68,23 @@ TokenBlock block_of(const Training& training, int step, int microbatch, IndexRan
 
 Samples samples_of(const Training& training, const TokenBlock& block) {
   const std::int64_t sequence = training.sequence();
-  return {.count = static_cast<std::int64_t>(block.tokens.size()) / sequence,
+  return {.count = static_cast<std::int64_t>(block.targets.size()) / sequence,
           .sequence = sequence,
           .tokens = block.tokens,
           .targets = block.targets,
           .loss_scale = training.loss_scale()};
+}
+
+void set_start_value(Parameter& parameter, const RunOptions& options) {
+  if (options.weights.empty()) return initialize(parameter, options.seed);
+  const auto found = options.weights.find(parameter.spec.name);
+  Tensor& weight = parameter.weight;
+  if (found == options.weights.end() || found->second.shape != weight.shape ||
+      found->second.precision != weight.precision) {
+    fail("the start values have no ", parameter.spec.name, " of the plan's shape and precision");
+  }
+  std::memcpy(weight.storage.get(), found->second.storage.get(),
+              static_cast<std::size_t>(weight.bytes()));
 }
 
 OptimizerState make_optimizer_state(const Training& training, Backend& backend,

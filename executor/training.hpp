@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <span>
@@ -20,7 +21,8 @@ struct Training {
   Model model;  ///< at the plan's sequence length
   std::vector<std::unique_ptr<TrainableLayer>> layers;
 
-  std::int64_t sequence() const { return model.sequence; }
+  /// Tokens of a sample; an image counts as one.
+  std::int64_t sequence() const { return std::max<std::int64_t>(model.sequence, 1); }
   std::span<const std::unique_ptr<TrainableLayer>> layers_of(int stage) const;
   /// Elements per sample of what the stage hands to the next one.
   std::vector<std::int64_t> boundary_shape(int stage, std::int64_t rows) const;
@@ -35,6 +37,10 @@ Training make_training(const Plan& plan, const Profile& profile, const Dataset& 
 /// The tokens of rows [first, end) of one microbatch in one step.
 TokenBlock block_of(const Training& training, int step, int microbatch, IndexRange rows);
 Samples samples_of(const Training& training, const TokenBlock& block);
+
+/// Gives a weight its start value: the run's own for its name, or one drawn from the seed. Throws
+/// Error (input) if the run has weights, but not this one in this shape.
+void set_start_value(Parameter& parameter, const RunOptions& options);
 
 /// The state an optimizer keeps beside one weight; empty tensors for SGD.
 struct OptimizerState {

@@ -186,9 +186,12 @@ class CpuBackend : public Backend {
               [&]<class T>(T) { cpu::swiglu_input(dy.data<T>(), matrix<T>(x), dx.data<T>()); });
   }
 
-  void rotary(Tensor& qkv, const AttentionShape& shape, double base, bool inverse) override {
-    assert(fits(qkv, shape) && shape.head_width % 2 == 0);
-    with_type(qkv.precision, [&]<class T>(T) { cpu::rotary(qkv.data<T>(), shape, base, inverse); });
+  void rotary(Tensor& qkv, const AttentionShape& shape, std::span<const double> frequencies,
+              bool inverse) override {
+    assert(fits(qkv, shape));
+    assert(2 * static_cast<std::int64_t>(frequencies.size()) == shape.head_width);
+    with_type(qkv.precision,
+              [&]<class T>(T) { cpu::rotary(qkv.data<T>(), shape, frequencies, inverse); });
   }
 
   void attention(const Tensor& qkv, const AttentionShape& shape, Tensor& y,
@@ -207,6 +210,65 @@ class CpuBackend : public Backend {
     with_type(qkv.precision, [&]<class T>(T) {
       cpu::attention_input(dy.data<T>(), qkv.data<T>(), y.data<T>(), log_sum.data<T>(), shape,
                            dqkv.data<T>(), workspace.data<T>());
+    });
+  }
+
+  void relu(Tensor& x) override {
+    with_type(x.precision, [&]<class T>(T) { cpu::relu(x.data<T>(), x.elements()); });
+  }
+
+  void relu_input(const Tensor& dy, const Tensor& y, Tensor& dx) override {
+    assert(same_size(y, dy) && same_size(y, dx));
+    with_type(y.precision, [&]<class T>(T) {
+      cpu::relu_input(dy.data<T>(), y.data<T>(), dx.data<T>(), y.elements());
+    });
+  }
+
+  void images(std::span<const std::int32_t> pixels, Tensor& y) override {
+    assert(y.elements() == static_cast<std::int64_t>(pixels.size()));
+    with_type(y.precision, [&]<class T>(T) { cpu::images(pixels, y.data<T>()); });
+  }
+
+  void convolution(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                   const ConvolutionShape& shape, Tensor& y) override {
+    assert(fits(x, shape, shape.input_channels) && fits(y, shape, shape.output_channels));
+    Tensor workspace = allocate({cpu::convolution_workspace(shape)}, x.precision);
+    with_type(x.precision, [&]<class T>(T) {
+      cpu::convolution(x.data<T>(), weight.data<T>(), bias.data<T>(), shape, y.data<T>(),
+                       workspace.data<T>());
+    });
+  }
+
+  void convolution_input(const Tensor& dy, const Tensor& weight, const ConvolutionShape& shape,
+                         Tensor& dx) override {
+    assert(fits(dx, shape, shape.input_channels) && fits(dy, shape, shape.output_channels));
+    Tensor workspace = allocate({cpu::convolution_workspace(shape)}, dy.precision);
+    with_type(dy.precision, [&]<class T>(T) {
+      cpu::convolution_input(dy.data<T>(), weight.data<T>(), shape, dx.data<T>(),
+                             workspace.data<T>());
+    });
+  }
+
+  void convolution_weight(const Tensor& dy, const Tensor& x, const ConvolutionShape& shape,
+                          Tensor& dweight, Tensor& dbias) override {
+    assert(fits(x, shape, shape.input_channels) && fits(dy, shape, shape.output_channels));
+    Tensor workspace = allocate({cpu::convolution_workspace(shape)}, x.precision);
+    with_type(x.precision, [&]<class T>(T) {
+      cpu::convolution_weight(dy.data<T>(), x.data<T>(), shape, dweight.data<T>(), dbias.data<T>(),
+                              workspace.data<T>());
+    });
+  }
+
+  void max_pool(const Tensor& x, const PoolShape& shape, Tensor& y) override {
+    assert(x.elements() == y.elements() * shape.window * shape.window);
+    with_type(x.precision, [&]<class T>(T) { cpu::max_pool(x.data<T>(), shape, y.data<T>()); });
+  }
+
+  void max_pool_input(const Tensor& dy, const Tensor& x, const PoolShape& shape,
+                      Tensor& dx) override {
+    assert(same_size(x, dx) && x.elements() == dy.elements() * shape.window * shape.window);
+    with_type(x.precision, [&]<class T>(T) {
+      cpu::max_pool_input(dy.data<T>(), x.data<T>(), shape, dx.data<T>());
     });
   }
 
@@ -258,6 +320,11 @@ class CpuBackend : public Backend {
     return shape.heads % shape.key_value_heads == 0 &&
            row_count(qkv) == shape.samples * shape.sequence &&
            column_count(qkv) == (shape.heads + 2 * shape.key_value_heads) * shape.head_width;
+  }
+
+  static bool fits(const Tensor& images, const ConvolutionShape& shape, std::int64_t channels) {
+    return shape.kernel % 2 == 1 &&
+           images.elements() == shape.samples * channels * shape.size * shape.size;
   }
 
   // Shared with every tensor, which may outlive the backend.

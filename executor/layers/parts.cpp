@@ -1,6 +1,8 @@
 #include "executor/layers/parts.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <numbers>
 
 #include "profiles/error.hpp"
 
@@ -19,8 +21,15 @@ Tensor allocate_statistics(Backend& backend, const Tensor& x) {
   return backend.allocate({x.elements() / x.shape.back()}, x.precision);
 }
 
-constexpr Initialization zeros{.kind = Initialization::Kind::zeros};
-constexpr Initialization ones{.kind = Initialization::Kind::ones};
+// Hugging Face transformers, modeling_rope_utils.py: _compute_llama3_parameters.
+double scaled(double frequency, const RotaryScaling& scaling) {
+  const double turns = static_cast<double>(scaling.positions) * frequency / (2 * std::numbers::pi);
+  if (turns < scaling.low_frequency) return frequency / scaling.factor;
+  if (turns > scaling.high_frequency) return frequency;
+  const double kept =
+      (turns - scaling.low_frequency) / (scaling.high_frequency - scaling.low_frequency);
+  return (1 - kept) * frequency / scaling.factor + kept * frequency;
+}
 
 }  // namespace
 
@@ -118,13 +127,26 @@ Norm PartList::norm(const std::string& name, const Transformer& transformer) {
   return part;
 }
 
+std::vector<double> rotary_frequencies(const Transformer& transformer) {
+  std::vector<double> frequencies;
+  const std::int64_t pairs = transformer.head_width / 2;
+  for (std::int64_t i = 0; i < pairs; ++i) {
+    const double exponent = -static_cast<double>(i) / static_cast<double>(pairs);
+    const double frequency = std::pow(transformer.rotary_base, exponent);
+    const auto& scaling = transformer.rotary_scaling;
+    frequencies.push_back(scaling ? scaled(frequency, *scaling) : frequency);
+  }
+  return frequencies;
+}
+
 const Transformer& trainable_transformer(const Model& model, int index) {
-  const auto refuse = [&](const char* reason) {
+  const auto refuse = [&](const std::string& reason) {
     fail("cannot train layer \"", model.layers.at(static_cast<std::size_t>(index)).name, "\" of ",
          model.name, ": ", reason);
   };
   if (!model.transformer) refuse("the numbers of its transformer are not known");
   const Transformer& transformer = *model.transformer;
+  if (!transformer.untrainable.empty()) refuse(transformer.untrainable);
   if (!transformer.causal) refuse("only causal attention can be trained");
   if (transformer.token_types) refuse("token types (BERT) cannot be trained");
   if (transformer.latent) refuse("latent attention cannot be trained");

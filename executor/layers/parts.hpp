@@ -64,8 +64,14 @@ class PartList {
   std::vector<ParameterSpec> specs_;
 };
 
+inline constexpr Initialization zeros{.kind = Initialization::Kind::zeros};
+inline constexpr Initialization ones{.kind = Initialization::Kind::ones};
+
 /// Deviation of the normal distribution that weights start from, GPT-2's.
 inline constexpr double start_deviation = 0.02;
+
+/// What each pair of a head turns by from one position to the next, Llama 3.1's change included.
+std::vector<double> rotary_frequencies(const Transformer& transformer);
 
 /// Throws Error (input) unless the model is a transformer that the executor can train.
 const Transformer& trainable_transformer(const Model& model, int index);

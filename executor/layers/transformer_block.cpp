@@ -36,6 +36,7 @@ class TransformerBlock : public TrainableLayer {
  public:
   TransformerBlock(const Transformer& transformer, const std::string& name, int blocks)
       : transformer_(transformer), parts_(name) {
+    if (rotary()) frequencies_ = rotary_frequencies(transformer);
     const std::int64_t hidden = transformer.hidden;
     const std::int64_t query_width = transformer.heads * transformer.head_width;
     const std::int64_t key_value_width = transformer.key_value_heads * transformer.head_width;
@@ -140,7 +141,7 @@ class TransformerBlock : public TrainableLayer {
   void attend(Backend& backend, const Samples& samples, std::vector<Tensor>& kept) const {
     const AttentionShape shape = attention_shape(samples);
     const Precision precision = kept[qkv].precision;
-    if (rotary()) backend.rotary(kept[qkv], shape, transformer_.rotary_base, false);
+    if (rotary()) backend.rotary(kept[qkv], shape, frequencies_, false);
     kept[mixed] = backend.allocate({shape.samples, shape.sequence, shape.heads * shape.head_width},
                                    precision);
     kept[log_sum] = backend.allocate({shape.samples, shape.heads, shape.sequence}, precision);
@@ -152,7 +153,7 @@ class TransformerBlock : public TrainableLayer {
     const AttentionShape shape = attention_shape(samples);
     Tensor gradient = backend.allocate(kept[qkv].shape, kept[qkv].precision);
     backend.attention_input(dmixed, kept[qkv], kept[mixed], kept[log_sum], shape, gradient);
-    if (rotary()) backend.rotary(gradient, shape, transformer_.rotary_base, true);
+    if (rotary()) backend.rotary(gradient, shape, frequencies_, true);
     return gradient;
   }
 
@@ -171,6 +172,7 @@ class TransformerBlock : public TrainableLayer {
   }
 
   Transformer transformer_;
+  std::vector<double> frequencies_;
   PartList parts_;
   Norm norm1_;
   Linear qkv_;

@@ -43,9 +43,10 @@ LayerCost count_bytes(MeasuredLayer& layer) {
   layer.reset_peak();
   layer.forward(0, 0);
   cost.output = layer.output_bytes();
-  cost.saved = allocated() - idle - cost.output;
   cost.workspace = peak() - allocated();
   layer.drop_output();
+  // What keeps a share of its output, such as ReLU, keeps it when the next stage has it, too.
+  cost.saved = allocated() - idle;
 
   layer.reset_peak();
   layer.backward_input(0, 0);

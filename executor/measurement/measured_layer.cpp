@@ -1,18 +1,39 @@
 #include "executor/measurement/measured_layer.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "executor/layers.hpp"
 
 namespace stagecraft {
 
+namespace {
+
+constexpr std::int64_t shades = 256;  // of a pixel
+
+std::int64_t tokens_per_sample(const Model& model) {
+  return model.transformer ? model.sequence : model.layers.front().image->input.elements();
+}
+
+std::int64_t classes_of(const Model& model) {
+  return model.transformer ? model.transformer->vocabulary : model.layers.back().output_elements;
+}
+
+}  // namespace
+
 MeasuredLayer::MeasuredLayer(const Model& model, int index, const MeasuredSize& size)
     : size_(size),
       layer_(make_layer(model, index)),
       kind_(model.layers[static_cast<std::size_t>(index)].kind),
-      sequence_(model.sequence),
-      hidden_(model.transformer->hidden),
-      vocabulary_(model.transformer->vocabulary),
+      sequence_(std::max<std::int64_t>(model.sequence, 1)),
+      tokens_(tokens_per_sample(model)),
+      vocabulary_(model.transformer ? model.transformer->vocabulary : shades),
+      classes_(classes_of(model)),
+      input_elements_(
+          index == 0 ? 0 : model.layers[static_cast<std::size_t>(index) - 1].output_elements),
+      output_elements_(index + 1 == static_cast<int>(model.layers.size())
+                           ? 0
+                           : model.layers[static_cast<std::size_t>(index)].output_elements),
       backend_(make_cpu_backend()) {
   for (std::size_t i = 0; i < size.copies; ++i) copies_.push_back(make_copy());
   for (std::size_t i = 0; i < size.microbatches; ++i) microbatches_.push_back(make_microbatch(i));
@@ -25,11 +46,12 @@ Tensor MeasuredLayer::zeros(const std::vector<std::int64_t>& shape) {
 }
 
 // What crosses a layer boundary, filled with values of a usual size.
-Tensor MeasuredLayer::noise(double deviation, std::size_t seed) {
+Tensor MeasuredLayer::noise(std::int64_t elements, double deviation, std::size_t seed) {
   Parameter drawn;
   drawn.spec.name = "measured";
   drawn.spec.initialization.deviation = deviation;
-  drawn.weight = backend_->allocate({size_.samples, sequence_, hidden_}, size_.precision);
+  drawn.weight =
+      backend_->allocate({size_.samples, sequence_, elements / sequence_}, size_.precision);
   initialize(drawn, seed);
   return drawn.weight;
 }
@@ -48,15 +70,19 @@ MeasuredLayer::Copy MeasuredLayer::make_copy() {
 
 MeasuredLayer::Microbatch MeasuredLayer::make_microbatch(std::size_t number) {
   Microbatch microbatch;
-  const std::int64_t tokens = size_.samples * sequence_;
-  const auto first = static_cast<std::int64_t>(number) * tokens;
-  for (std::int64_t i = first; i < first + tokens; ++i) {
-    // Multiples of a prime are all over the vocabulary.
-    microbatch.tokens.push_back(static_cast<std::int32_t>(i * 7919 % vocabulary_));
-    microbatch.targets.push_back(static_cast<std::int32_t>((i + 1) * 7919 % vocabulary_));
+  const auto fill = [&](std::vector<std::int32_t>& values, std::int64_t count, std::int64_t most) {
+    const auto first = static_cast<std::int64_t>(number) * count;
+    for (std::int64_t i = first; i < first + count; ++i) {
+      // Multiples of a prime are all over the vocabulary.
+      values.push_back(static_cast<std::int32_t>(i * 7919 % most));
+    }
+  };
+  fill(microbatch.tokens, size_.samples * tokens_, vocabulary_);
+  fill(microbatch.targets, size_.samples * sequence_, classes_);
+  if (input_elements_ > 0) microbatch.input = noise(input_elements_, 1, 2 * number);
+  if (output_elements_ > 0) {
+    microbatch.output_gradient = noise(output_elements_, 1e-3, 2 * number + 1);
   }
-  if (kind_ != LayerKind::embedding) microbatch.input = noise(1, 2 * number);
-  if (kind_ != LayerKind::head) microbatch.output_gradient = noise(1e-3, 2 * number + 1);
   microbatch.outputs.resize(size_.copies);
   microbatch.saved.resize(size_.copies);
   return microbatch;
@@ -67,7 +93,7 @@ Samples MeasuredLayer::samples(const Microbatch& microbatch) const {
           .sequence = sequence_,
           .tokens = microbatch.tokens,
           .targets = microbatch.targets,
-          .loss_scale = 1.0 / static_cast<double>(microbatch.tokens.size())};
+          .loss_scale = 1.0 / static_cast<double>(microbatch.targets.size())};
 }
 
 const Tensor& MeasuredLayer::input_of(const Microbatch& microbatch, std::size_t copy) const {

@@ -61,7 +61,7 @@ class MeasuredLayer {
   Copy make_copy();
   Microbatch make_microbatch(std::size_t number);
   Tensor zeros(const std::vector<std::int64_t>& shape);
-  Tensor noise(double deviation, std::size_t seed);
+  Tensor noise(std::int64_t elements, double deviation, std::size_t seed);
   Samples samples(const Microbatch& microbatch) const;
   const Tensor& input_of(const Microbatch& microbatch, std::size_t copy) const;
   // Blocks feed each other; embeddings and heads stand side by side.
@@ -70,9 +70,12 @@ class MeasuredLayer {
   MeasuredSize size_;
   std::unique_ptr<TrainableLayer> layer_;
   LayerKind kind_;
-  std::int64_t sequence_;
-  std::int64_t hidden_;
-  std::int64_t vocabulary_;
+  std::int64_t sequence_;         // of an image: 1
+  std::int64_t tokens_;           // or pixels, of a sample
+  std::int64_t vocabulary_;       // what is below all of them,
+  std::int64_t classes_;          // and below all targets
+  std::int64_t input_elements_;   // of a sample; 0 for the first layer
+  std::int64_t output_elements_;  // 0 for the last layer, which has the loss
   std::unique_ptr<Backend> backend_;
   std::vector<Copy> copies_;
   std::vector<Microbatch> microbatches_;

@@ -422,24 +422,23 @@ TEST_CASE("rotary turns pairs of query and key by position and frequency, and ba
   const auto backend = make_cpu_backend();
   const AttentionShape shape{
       .samples = 2, .sequence = 9, .heads = 4, .key_value_heads = 2, .head_width = 6};
-  const double base = 100;
+  const std::vector<double> frequencies{1, 0.3, 0.02};
   Tensor qkv = noise(*backend, {2, 9, packed_width(shape)}, precision, 1);
   const Values before = values(qkv);
   Values expected = before;
   for (std::size_t row = 0; row < 18; ++row) {
     for (std::size_t head = 0; head < 6; ++head) {
       for (std::size_t pair = 0; pair < 3; ++pair) {
-        const double angle =
-            static_cast<double>(row % 9) * std::pow(base, -static_cast<double>(pair) / 3);
+        const double angle = static_cast<double>(row % 9) * frequencies[pair];
         const std::size_t first = row * 48 + head * 6 + pair, second = first + 3;
         expected[first] = before[first] * std::cos(angle) - before[second] * std::sin(angle);
         expected[second] = before[second] * std::cos(angle) + before[first] * std::sin(angle);
       }
     }
   }
-  backend->rotary(qkv, shape, base, false);
+  backend->rotary(qkv, shape, frequencies, false);
   CHECK(relative_error(qkv, expected) < tolerance(precision));
-  backend->rotary(qkv, shape, base, true);
+  backend->rotary(qkv, shape, frequencies, true);
   CHECK(relative_error(qkv, before) < tolerance(precision));
 }
 

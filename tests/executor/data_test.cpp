@@ -43,6 +43,59 @@ TEST_CASE("a .bin file has little-endian tokens of two bytes, or four if two do 
   CHECK(load_dataset(two, 70000, 1).tokens == std::vector<std::int32_t>{0x201, 3});
 }
 
+TEST_CASE("a file of images has for each its label, then its pixels") {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("images.bin", std::string("\x01\x02\x03\xff\x00\x07"
+                                                                 "\x02\x00\x00\x00\x00\x01",
+                                                                 12));
+  const Dataset dataset = load_images(file, {5, 1}, 3);
+  CHECK(dataset.labels == std::vector<std::int32_t>{1, 2});
+  CHECK(dataset.tokens == std::vector<std::int32_t>{2, 3, 255, 0, 7, 0, 0, 0, 0, 1});
+  CHECK_THROWS_WITH(load_images(file, {6, 1}, 3),
+                    ContainsSubstring("its 12 bytes are no whole number of images of 7 bytes") &&
+                        ContainsSubstring("the last one, at offset 7, is cut off"));
+  CHECK_THROWS_WITH(load_images(file, {5, 1}, 2),
+                    ContainsSubstring("label 2 at offset 6 is none of the model's 2 classes"));
+  CHECK_THROWS_WITH(load_images("no/such/file.bin", {5, 1}, 2), ContainsSubstring("no such file"));
+}
+
+TEST_CASE("synthetic images look like others of their class, and depend on the seed only") {
+  const Image image{3, 8};
+  const Dataset dataset = synthetic_images(image, 4, 20, 1);
+  CHECK(synthetic_images(image, 4, 20, 1).tokens == dataset.tokens);
+  CHECK(synthetic_images(image, 4, 20, 2).tokens != dataset.tokens);
+  REQUIRE(dataset.labels.size() == 20);
+  REQUIRE(dataset.tokens.size() == 20 * 192);
+  const auto distance = [&](std::size_t a, std::size_t b) {
+    double sum = 0;
+    for (std::size_t i = 0; i < 192; ++i) {
+      const double difference = dataset.tokens[192 * a + i] - dataset.tokens[192 * b + i];
+      sum += difference * difference;
+    }
+    return sum;
+  };
+  for (std::size_t i = 0; i < 16; ++i) {
+    CHECK(dataset.labels[i] == static_cast<std::int32_t>(i % 4));
+    CHECK(distance(i, i + 4) < distance(i, i + 1));
+  }
+  for (const std::int32_t pixel : dataset.tokens) CHECK((0 <= pixel && pixel < 256));
+}
+
+TEST_CASE("samples of images are a function of the seed and their index") {
+  const Dataset dataset = synthetic_images({1, 2}, 3, 9, 1);
+  const TokenBlock all = token_block(dataset, 1, 5, 0, 6), last = token_block(dataset, 1, 5, 4, 2);
+  REQUIRE(all.tokens.size() == 6 * 4);
+  REQUIRE(all.targets.size() == 6);
+  CHECK(std::equal(last.tokens.begin(), last.tokens.end(), all.tokens.begin() + 16));
+  CHECK(std::equal(last.targets.begin(), last.targets.end(), all.targets.begin() + 4));
+  for (std::size_t i = 0; i < 6; ++i) {
+    const auto image =
+        static_cast<std::size_t>(sample_start(dataset, 1, 5, static_cast<std::int64_t>(i)));
+    CHECK(all.targets[i] == dataset.labels[image]);
+    CHECK(all.tokens[4 * i + 3] == dataset.tokens[4 * image + 3]);
+  }
+}
+
 TEST_CASE("files that cannot be trained on are refused with a sentence") {
   const TemporaryFolder folder;
   const std::string empty = folder.file("empty.txt", "");

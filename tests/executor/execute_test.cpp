@@ -171,6 +171,29 @@ TEST_CASE("so do Llama-style models, untied heads, SGD and double precision") {
   }
 }
 
+TEST_CASE("so do networks of images, with unequal numbers of replicas too") {
+  for (const std::vector<int>& replicas : {std::vector<int>{}, {3, 1}, {1, 3}, {2, 2}}) {
+    for (const ReplicaPolicy policy : {ReplicaPolicy::split, ReplicaPolicy::round_robin}) {
+      for (const Recompute recompute : {Recompute::none, Recompute::full}) {
+        for (const Precision precision : {Precision::float32, Precision::float64}) {
+          if (precision == Precision::float64 && recompute == Recompute::full) continue;
+          const Setting setting{.schedule = replicas.empty() ? "gpipe" : "1f1b",
+                                .devices = replicas.empty() ? 4 : 2,
+                                .microbatches = 3,
+                                .rows = 4,
+                                .replicas = replicas,
+                                .policy = policy,
+                                .recompute = recompute,
+                                .precision = precision,
+                                .style = Style::network};
+          INFO(describe(setting));
+          CHECK(difference(setting, {.steps = 3}) == "");
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("microbatches of one sample add up to the step of one that has them all") {
   const RunOptions options{.steps = 2};
   Setting setting{.optimizer = OptimizerKind::sgd, .precision = Precision::float64};
@@ -198,6 +221,13 @@ TEST_CASE("training lowers the loss, from about the logarithm of the vocabulary"
                                {.steps = 40, .adamw = {.learning_rate = 1e-2}});
   CHECK(result.losses.front() == Approx(std::log(256)).epsilon(0.02));
   CHECK(result.losses.back() < result.losses.front() - 0.5);
+}
+
+TEST_CASE("a network of images learns its classes") {
+  const RunResult result = run(prepare({.devices = 2, .rows = 8, .style = Style::network}),
+                               {.steps = 60, .adamw = {.learning_rate = 1e-2}});
+  CHECK(result.losses.front() == Approx(std::log(5)).epsilon(0.1));
+  CHECK(result.losses.back() < 0.5 * result.losses.front());
 }
 
 TEST_CASE("a run can be told after any step to end") {
@@ -285,6 +315,15 @@ TEST_CASE("what the executor cannot train is refused before anything starts") {
   prepared = prepare({});
   prepared.dataset.tokens.resize(8);
   CHECK_THROWS_WITH(run(prepared, {}), ContainsSubstring("holds 8 tokens"));
+  prepared = prepare({});
+  prepared.dataset = synthetic_images({2, 4}, 5, 10, 1);
+  CHECK_THROWS_WITH(run(prepared, {}), ContainsSubstring("holds images, but tiny is trained on"));
+  prepared = prepare({.style = Style::network});
+  prepared.dataset = synthetic_dataset(256, 100, 1);
+  CHECK_THROWS_WITH(run(prepared, {}), ContainsSubstring("holds text, but net is trained on"));
+  prepared.dataset = synthetic_images({3, 4}, 5, 10, 1);
+  CHECK_THROWS_WITH(run(prepared, {}),
+                    ContainsSubstring("its images have 48 pixels, those of net have 32"));
   const auto schedule = [](const std::string& name, int devices) {
     return prepare({.schedule = name, .devices = devices, .tied = false});
   };

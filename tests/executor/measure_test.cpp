@@ -3,8 +3,10 @@
 #include "executor/measurement/measurement.hpp"
 #include "profiles/error.hpp"
 #include "tests/catch.hpp"
+#include "tests/executor/small_network.hpp"
 
 using namespace stagecraft;
+using namespace stagecraft::tests;
 
 namespace {
 
@@ -109,8 +111,32 @@ TEST_CASE("a measurement tells how far it is, from nothing on") {
     CHECK(done[i] == Approx(static_cast<double>(i) / 7));
 }
 
+TEST_CASE("networks of images are measured, too") {
+  const Model model = small_networks().front();
+  MeasureOptions options = quick;
+  options.precision = Precision::float32;
+  const Profile profile = measure_profile(model, options);
+  CHECK_NOTHROW(validate(profile));
+  for (const ProfileEntry& entry : profile.entries) {
+    for (std::size_t i = 0; i < model.layers.size(); ++i) {
+      INFO(model.layers[i].name);
+      const LayerCost& cost = entry.layers[i];
+      const bool last = i + 1 == model.layers.size();
+      CHECK(cost.parameters == 4 * model.layers[i].parameters);
+      CHECK(cost.forward > Duration{0});
+      CHECK(cost.output ==
+            (last ? 0 : entry.setting.microbatch * 4 * model.layers[i].output_elements));
+    }
+    // The convolution keeps its output for ReLU and its pixels as numbers.
+    CHECK(entry.layers[0].saved == entry.setting.microbatch * 4 * (48 + 32));
+    CHECK(entry.layers[1].saved == 0);
+  }
+}
+
 TEST_CASE("what cannot be measured is refused in words") {
-  CHECK_THROWS_AS(measure_profile(builtin_model("vgg16"), quick), Error);
+  CHECK_THROWS_WITH(measure_profile(builtin_model("resnet50"), quick),
+                    ContainsSubstring("the numbers of its images are not known") ||
+                        ContainsSubstring("the numbers of its layers are not known"));
   MeasureOptions options = quick;
   options.microbatches = {0};
   CHECK_THROWS_AS(measure_profile(small_model(), options), Error);

@@ -12,12 +12,14 @@
 #include "planner/predict.hpp"
 #include "profiles/cluster.hpp"
 #include "simulator/schedules.hpp"
+#include "tests/executor/small_network.hpp"
 
 namespace stagecraft::tests {
 
-enum class Style { gpt2, llama };
+enum class Style { gpt2, llama, network };
 
 inline Model tiny_model(Style style, bool tied) {
+  if (style == Style::network) return small_networks().front();
   Transformer shape{.hidden = 16,
                     .heads = 2,
                     .key_value_heads = 2,
@@ -86,7 +88,7 @@ inline Plan plan_of(const Setting& setting) {
             .batch = {.global = std::int64_t{setting.rows} * setting.microbatches,
                       .microbatch = setting.rows,
                       .microbatches = setting.microbatches,
-                      .sequence = 8},
+                      .sequence = setting.style == Style::network ? 0 : 8},
             .schedule = {.name = setting.schedule, .virtual_stages = setting.virtual_stages},
             .weights = find_schedule(setting.schedule).weights,
             .replicas = setting.policy,
@@ -113,7 +115,8 @@ struct Prepared {
 inline Prepared prepare(const Setting& setting) {
   Prepared prepared{.plan = plan_of(setting),
                     .profile = {.model = tiny_model(setting.style, setting.tied)},
-                    .dataset = synthetic_dataset(256, 2000, 7)};
+                    .dataset = setting.style == Style::network ? synthetic_images({2, 4}, 5, 60, 7)
+                                                               : synthetic_dataset(256, 2000, 7)};
   prepared.compiled =
       compile(prepared.plan, prepared.profile, parse_cluster(prepared.plan.cluster));
   return prepared;

@@ -165,11 +165,8 @@ void zero_key_values(const AttentionShape& shape, T* dqkv) {
 template <class T>
 class Angles {
  public:
-  Angles(std::int64_t pairs, double base) : steps_(static_cast<std::size_t>(pairs)) {
-    for (std::size_t i = 0; i < steps_.size(); ++i) {
-      const double angle = std::pow(base, -static_cast<double>(i) / static_cast<double>(pairs));
-      steps_[i] = {std::cos(angle), std::sin(angle)};
-    }
+  explicit Angles(std::span<const double> frequencies) {
+    for (const double angle : frequencies) steps_.push_back({std::cos(angle), std::sin(angle)});
     restart();
   }
 
@@ -208,8 +205,9 @@ class Angles {
 }  // namespace
 
 template <class T>
-void rotary(T* qkv, const AttentionShape& shape, double base, bool inverse) {
-  Angles<T> angles(shape.head_width / 2, base);
+void rotary(T* qkv, const AttentionShape& shape, std::span<const double> frequencies,
+            bool inverse) {
+  Angles<T> angles(frequencies);
   for (std::int64_t sample = 0; sample < shape.samples; ++sample) {
     angles.restart();
     for (std::int64_t position = 0; position < shape.sequence; ++position) {
@@ -281,7 +279,7 @@ void attention_input(const T* dy, const T* qkv, const T* y, const T* log_sum,
 }
 
 #define STAGECRAFT_INSTANTIATE(T)                                                                  \
-  template void rotary(T*, const AttentionShape&, double, bool);                                   \
+  template void rotary(T*, const AttentionShape&, std::span<const double>, bool);                  \
   template void attention(const T*, const AttentionShape&, T*, T*, T*);                            \
   template void attention_input(const T*, const T*, const T*, const T*, const AttentionShape&, T*, \
                                 T*);

@@ -98,12 +98,24 @@ STAGECRAFT_VECTORISED void swiglu_input(const T* dy, Matrix<const T> x, T* dx) {
   }
 }
 
+template <class T>
+STAGECRAFT_VECTORISED void relu(T* x, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) x[i] = x[i] > T(0) ? x[i] : T(0);
+}
+
+template <class T>
+STAGECRAFT_VECTORISED void relu_input(const T* dy, const T* y, T* dx, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) dx[i] = y[i] > T(0) ? dy[i] : T(0);
+}
+
 #define STAGECRAFT_INSTANTIATE(T)                                 \
   template void add(const T*, T*, std::int64_t);                  \
   template void add_bias(const T*, Matrix<T>);                    \
   template void add_rows(Matrix<const T>, T*);                    \
   template void gelu(const T*, T*, std::int64_t);                 \
   template void gelu_input(const T*, const T*, T*, std::int64_t); \
+  template void relu(T*, std::int64_t);                           \
+  template void relu_input(const T*, const T*, T*, std::int64_t); \
   template void swiglu(Matrix<const T>, T*);                      \
   template void swiglu_input(const T*, Matrix<const T>, T*);
 

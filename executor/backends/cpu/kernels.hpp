@@ -50,6 +50,34 @@ void swiglu(Matrix<const T> x, T* y);
 template <class T>
 void swiglu_input(const T* dy, Matrix<const T> x, T* dx);
 
+template <class T>
+void relu(T* x, std::int64_t count);
+template <class T>
+void relu_input(const T* dy, const T* y, T* dx, std::int64_t count);
+
+// convolution.cpp
+
+/// Elements of workspace each of the three below needs.
+std::int64_t convolution_workspace(const ConvolutionShape& shape);
+template <class T>
+void convolution(const T* x, const T* weight, const T* bias, const ConvolutionShape& shape, T* y,
+                 T* workspace);
+template <class T>
+void convolution_input(const T* dy, const T* weight, const ConvolutionShape& shape, T* dx,
+                       T* workspace);
+template <class T>
+void convolution_weight(const T* dy, const T* x, const ConvolutionShape& shape, T* dweight,
+                        T* dbias, T* workspace);
+
+// images.cpp
+
+template <class T>
+void images(std::span<const std::int32_t> pixels, T* y);
+template <class T>
+void max_pool(const T* x, const PoolShape& shape, T* y);
+template <class T>
+void max_pool_input(const T* dy, const T* x, const PoolShape& shape, T* dx);
+
 // norms.cpp
 
 template <class T>
@@ -71,7 +99,7 @@ void rms_norm_weight(const T* dy, Matrix<const T> x, const T* scale, T* dweight)
 // attention.cpp
 
 template <class T>
-void rotary(T* qkv, const AttentionShape& shape, double base, bool inverse);
+void rotary(T* qkv, const AttentionShape& shape, std::span<const double> frequencies, bool inverse);
 /// Elements of workspace the two below need.
 std::int64_t attention_workspace(const AttentionShape& shape);
 std::int64_t attention_input_workspace(const AttentionShape& shape);
