@@ -4,9 +4,11 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "executor/execute.hpp"
+#include "executor/weights.hpp"
 #include "profiles/json.hpp"
 #include "simulator/draw.hpp"
 #include "tools/commands.hpp"
@@ -22,7 +24,7 @@ namespace {
 using nlohmann::ordered_json;
 
 struct RunArguments {
-  std::string plan, data, backend = "cpu", transport = "threads";
+  std::string plan, data, weights, save_weights, backend = "cpu", transport = "threads";
   TimelineFiles files;
   int steps = 1;
   bool verify = false;
@@ -30,6 +32,7 @@ struct RunArguments {
 };
 
 constexpr std::int64_t synthetic_tokens = 1 << 20;
+constexpr std::int64_t synthetic_pictures = 512;
 
 BackendKind read_backend(const std::string& name) {
   if (name == "cpu") return BackendKind::cpu;
@@ -54,8 +57,13 @@ void require_transport(const std::string& name) {
 Dataset dataset_for(const RunArguments& arguments, const LoadedPlan& loaded, BackendKind backend,
                     std::uint64_t seed) {
   if (backend == BackendKind::sleep) return {};
-  const auto& transformer = loaded.profile.model.transformer;
-  const std::int64_t vocabulary = transformer ? transformer->vocabulary : 1;
+  const Model& model = loaded.profile.model;
+  if (const auto& picture = model.layers.front().image) {
+    const std::int64_t classes = model.layers.back().output_elements;
+    if (!arguments.data.empty()) return load_images(arguments.data, picture->input, classes);
+    return synthetic_images(picture->input, classes, synthetic_pictures, seed);
+  }
+  const std::int64_t vocabulary = model.transformer ? model.transformer->vocabulary : 1;
   if (!arguments.data.empty())
     return load_dataset(arguments.data, vocabulary, loaded.plan.batch.sequence);
   return synthetic_dataset(vocabulary, synthetic_tokens, seed);
@@ -66,6 +74,14 @@ Duration median(std::vector<Duration> times) {
   std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2),
                    times.end());
   return times[times.size() / 2];
+}
+
+/// A run is too long to find out at its end that it leads nowhere.
+void require_folder(const std::filesystem::path& file) {
+  const std::filesystem::path folder = file.parent_path();
+  if (!folder.empty() && !std::filesystem::is_directory(folder)) {
+    fail_usage("--save-weights: ", folder.string(), " is no folder");
+  }
 }
 
 RunOptions run_options(const RunArguments& arguments, BackendKind backend, std::uint64_t seed) {
@@ -140,8 +156,15 @@ void verify(Console& console, const LoadedPlan& loaded, const Dataset& dataset,
 int run_plan(Console& console, const RunArguments& arguments) {
   const BackendKind backend = read_backend(arguments.backend);
   require_transport(arguments.transport);
-  if (arguments.verify && backend == BackendKind::sleep)
-    fail_usage("--verify needs a backend that computes; sleep does not");
+  if (backend == BackendKind::sleep) {
+    const auto refuse = [](const char* option) {
+      fail_usage(option, " needs a backend that computes; sleep does not");
+    };
+    if (arguments.verify) refuse("--verify");
+    if (!arguments.weights.empty()) refuse("--weights");
+    if (!arguments.save_weights.empty()) refuse("--save-weights");
+  }
+  require_folder(arguments.save_weights);
   require_valid(arguments.files);
   const LoadedPlan loaded = load_plan(arguments.plan);
   console.input(loaded.path, loaded.hash);
@@ -150,7 +173,10 @@ int run_plan(Console& console, const RunArguments& arguments) {
   const Prediction prediction = predict(loaded.plan, compiled);
   const std::uint64_t seed = console.options().seed;
   const Dataset dataset = dataset_for(arguments, loaded, backend, seed);
-  const RunOptions options = run_options(arguments, backend, seed);
+  RunOptions options = run_options(arguments, backend, seed);
+  if (!arguments.weights.empty()) {
+    options.weights = load_weights(arguments.weights, loaded.profile.model, loaded.plan.precision);
+  }
   console.print(plan_sentence(loaded.plan) +
                 (backend == BackendKind::cpu ? "; data: " + dataset.source : std::string()) + "\n");
   const RunResult run = carry_out(console, loaded, compiled, dataset, options, interrupt);
@@ -162,6 +188,9 @@ int run_plan(Console& console, const RunArguments& arguments) {
   if (arguments.verify) {
     verify(console, loaded, dataset, options, run);
     result["verified"] = "bitwise";
+  }
+  if (!arguments.save_weights.empty()) {
+    save_weights(arguments.save_weights, loaded.profile.model, run);
   }
   console.result(result);
   return interrupt.interrupted() ? 130 : 0;
@@ -177,7 +206,14 @@ Action declare_run(CLI::App& app) {
       ->check(CLI::Range(1, 100'000'000));
   app.add_option(
          "--data", arguments->data,
-         "A text (a token per byte) or a .bin of uint16 or uint32 tokens; default: synthetic")
+         "A text (a token per byte) or a .bin of uint16 or uint32 tokens; for networks of images, "
+         "labels and pixels in CIFAR-10's binary form; default: synthetic")
+      ->type_name("FILE");
+  app.add_option("--weights", arguments->weights,
+                 "Start from these weights: safetensors with Hugging Face's names")
+      ->type_name("FILE");
+  app.add_option("--save-weights", arguments->save_weights,
+                 "Write the final weights, as safetensors")
       ->type_name("FILE");
   app.add_option("--backend", arguments->backend,
                  "cpu, or sleep: every instruction sleeps for its predicted time")
