@@ -1,9 +1,9 @@
-// How close a transformer block comes to its matrix products alone: forward and both backward
-// passes, one thread.
+// How close a transformer block, and a stage of a whole model with its optimizer, come to their
+// matrix products alone: forward and both backward passes, one thread.
 //
 // The counter `products` is the time of the products, called by themselves on matrices of the same
-// shapes, divided by the time of the block: 1 would mean that everything else is free. Both are
-// timed in turn, so that a busy machine slows both.
+// shapes, divided by the time of the block or stage: 1 would mean that everything else is free.
+// Both are timed in turn, so that a busy machine slows both.
 
 #include <benchmark/benchmark.h>
 
@@ -109,40 +109,87 @@ double seconds_of(auto work) {
   return processor_seconds() - start;
 }
 
+// The products of a block, forward and backward.
+class BlockProducts {
+ public:
+  BlockProducts(Backend& backend, const Transformer& transformer, std::int64_t samples,
+                std::int64_t sequence)
+      : heads_(samples * transformer.heads) {
+    const std::int64_t rows = samples * sequence, hidden = transformer.hidden;
+    const std::int64_t up = transformer.feed_forward *
+                            (transformer.activation == Transformer::FeedForward::swiglu ? 2 : 1);
+    add_linear(linears_, backend,
+               {rows, hidden, hidden + 2 * transformer.key_value_heads * transformer.head_width});
+    add_linear(linears_, backend, {rows, hidden, hidden});
+    add_linear(linears_, backend, {rows, hidden, up});
+    add_linear(linears_, backend, {rows, transformer.feed_forward, hidden});
+    add_attention(attention_, backend, sequence, transformer.head_width);
+  }
+
+  void run() {
+    for (ProductBench& product : linears_) product.run();
+    for (std::int64_t head = 0; head < heads_; ++head) {
+      for (ProductBench& product : attention_) product.run();
+    }
+  }
+
+ private:
+  std::int64_t heads_;
+  std::vector<ProductBench> linears_, attention_;
+};
+
+// Times `work` and its products in turn.
+template <class Work, class Products>
+void compare(benchmark::State& state, Work work, Products products) {
+  double work_seconds = 0, product_seconds = 0;
+  for (auto _ : state) {
+    const double time = seconds_of(work);
+    product_seconds += seconds_of(products);
+    work_seconds += time;
+    state.SetIterationTime(time);
+  }
+  state.counters["products"] = product_seconds / work_seconds;
+}
+
+void pass(MeasuredLayer& layer) {
+  layer.forward(0, 0);
+  layer.backward_input(0, 0);
+  layer.backward_weight(0, 0);
+}
+
 void block(benchmark::State& state, const Transformer& transformer) {
   const std::int64_t samples = state.range(1), sequence = state.range(2);
   const Model model = make_transformer("benchmark", transformer, 1, sequence);
   MeasuredLayer layer(model, 1, {.samples = samples});
-
   const auto backend = make_cpu_backend();
-  const std::int64_t rows = samples * sequence, hidden = transformer.hidden;
-  const std::int64_t up = transformer.feed_forward *
-                          (transformer.activation == Transformer::FeedForward::swiglu ? 2 : 1);
-  std::vector<ProductBench> linears, attention;
-  add_linear(linears, *backend,
-             {rows, hidden, hidden + 2 * transformer.key_value_heads * transformer.head_width});
-  add_linear(linears, *backend, {rows, hidden, hidden});
-  add_linear(linears, *backend, {rows, hidden, up});
-  add_linear(linears, *backend, {rows, transformer.feed_forward, hidden});
-  add_attention(attention, *backend, sequence, transformer.head_width);
+  BlockProducts products(*backend, transformer, samples, sequence);
+  compare(
+      state, [&] { pass(layer); }, [&] { products.run(); });
+}
 
-  double block_seconds = 0, product_seconds = 0;
-  for (auto _ : state) {
-    const double time = seconds_of([&] {
-      layer.forward(0, 0);
-      layer.backward_input(0, 0);
-      layer.backward_weight(0, 0);
-    });
-    product_seconds += seconds_of([&] {
-      for (ProductBench& product : linears) product.run();
-      for (std::int64_t head = 0; head < samples * transformer.heads; ++head) {
-        for (ProductBench& product : attention) product.run();
-      }
-    });
-    block_seconds += time;
-    state.SetIterationTime(time);
-  }
-  state.counters["products"] = product_seconds / block_seconds;
+// A step of one microbatch: embedding, blocks, head with a vocabulary of 8192, AdamW.
+void stage(benchmark::State& state, Transformer transformer) {
+  constexpr int blocks = 4;
+  transformer.vocabulary = 8192;
+  const std::int64_t samples = state.range(1), sequence = state.range(2);
+  const Model model = make_transformer("benchmark", transformer, blocks, sequence);
+  std::vector<MeasuredLayer> layers;
+  for (int i = 0; i < blocks + 2; ++i) layers.emplace_back(model, i, MeasuredSize{samples});
+  const auto backend = make_cpu_backend();
+  BlockProducts products(*backend, transformer, samples, sequence);
+  std::vector<ProductBench> head;
+  add_linear(head, *backend, {samples * sequence, transformer.hidden, transformer.vocabulary});
+  compare(
+      state,
+      [&] {
+        for (MeasuredLayer& layer : layers) pass(layer);
+        for (MeasuredLayer& layer : layers) layer.update(0);
+      },
+      [&] {
+        for (int i = 0; i < blocks; ++i) products.run();
+        for (ProductBench& product : head) product.run();
+      });
+  state.SetItemsProcessed(state.iterations() * samples * sequence);
 }
 
 void gpt_block(benchmark::State& state) {
@@ -150,6 +197,12 @@ void gpt_block(benchmark::State& state) {
 }
 void llama_block(benchmark::State& state) {
   block(state, llama(state.range(0)));
+}
+void gpt_stage(benchmark::State& state) {
+  stage(state, gpt(state.range(0)));
+}
+void llama_stage(benchmark::State& state) {
+  stage(state, llama(state.range(0)));
 }
 
 // hidden, samples, tokens per sample
@@ -162,6 +215,8 @@ void shapes(benchmark::internal::Benchmark* benchmark) {
 
 BENCHMARK(gpt_block)->Apply(shapes);
 BENCHMARK(llama_block)->Apply(shapes);
+BENCHMARK(gpt_stage)->Apply(shapes);
+BENCHMARK(llama_stage)->Apply(shapes);
 
 }  // namespace
 
