@@ -121,16 +121,32 @@ class Backend {
   virtual void max_pool_input(const Tensor& dy, const Tensor& x, const PoolShape& shape,
                               Tensor& dx) = 0;
 
-  /// y[i, :] = table[tokens[i], :] (+ positions[i mod sequence, :] unless that table is empty).
+  /// y[i, :] = table[tokens[i] - first, :] (+ positions[i mod sequence, :] unless that table is
+  /// empty). `table` may be a part of the vocabulary's, from token `first` on; tokens elsewhere
+  /// count as zeros.
   virtual void embedding(std::span<const std::int32_t> tokens, const Tensor& table,
-                         const Tensor& positions, std::int64_t sequence, Tensor& y) = 0;
+                         std::int64_t first, const Tensor& positions, std::int64_t sequence,
+                         Tensor& y) = 0;
   virtual void embedding_weight(std::span<const std::int32_t> tokens, const Tensor& dy,
-                                std::int64_t sequence, Tensor& dtable, Tensor& dpositions) = 0;
+                                std::int64_t first, std::int64_t sequence, Tensor& dtable,
+                                Tensor& dpositions) = 0;
 
   /// Sum over rows of -log softmax(logits)[target], added up in row order; leaves softmax -
   /// one-hot, times `scale`, in logits.
   virtual double cross_entropy(Tensor& logits, std::span<const std::int32_t> targets,
                                double scale) = 0;
+
+  /// The same where `logits` are those of a part of the vocabulary only, from token `first` on, in
+  /// three steps with sums over the parts between them: each row's largest logit; then e^(logit -
+  /// top) in the logits' place, and in `sums` [rows, 2] their sum and the target's logit - top (0
+  /// if it is elsewhere); then, from the whole `sums`, the loss and the part's gradient.
+  virtual void largest_logits(const Tensor& logits, Tensor& tops) = 0;
+  virtual void exponentials(Tensor& logits, const Tensor& tops,
+                            std::span<const std::int32_t> targets, std::int64_t first,
+                            Tensor& sums) = 0;
+  virtual double cross_entropy_of_part(Tensor& logits, const Tensor& sums,
+                                       std::span<const std::int32_t> targets, std::int64_t first,
+                                       double scale) = 0;
 
   virtual void adamw(const AdamW& options, int step, const Tensor& gradient, Tensor& first_moment,
                      Tensor& second_moment, Tensor& weight) = 0;

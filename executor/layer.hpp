@@ -3,8 +3,10 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "executor/backend.hpp"
@@ -18,6 +20,14 @@ struct Initialization {
   double deviation = 0.02;
 };
 
+/// The part of a weight that one of several tensor-parallel peers holds: these ranges [first, end)
+/// of the whole's rows, or of its columns (a vector has columns only), in this order.
+struct WeightShard {
+  std::vector<std::int64_t> whole;  ///< shape
+  bool columns = false;
+  std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
+};
+
 /// One weight of a layer. `name` is canonical and global, "block.3.attention.qkv.weight": initial
 /// values are drawn from a counter-based generator keyed by (seed, name, element), so they do not
 /// depend on who holds the layer.
@@ -25,6 +35,7 @@ struct ParameterSpec {
   std::string name;
   std::vector<std::int64_t> shape;
   Initialization initialization;
+  std::optional<WeightShard> shard;  ///< if it is a part; `shape` is then the part's
 };
 
 /// A weight with its gradient sum. Tied weights are two parameters with one name; their gradients
@@ -50,6 +61,22 @@ struct Samples {
 struct Saved {
   std::vector<Tensor> tensors;
   double loss = 0;  ///< of the head: sum over the rows' tokens, not yet divided
+};
+
+/// The ranks that share the layers of a stage (Shoeybi et al., "Megatron-LM", 2019): each holds a
+/// part of every large weight, and what they compute of it is summed. All peers make the same calls
+/// in the same order; a call returns when all have made it. Throws Error (execution) if a peer is
+/// gone.
+class TensorPeers {
+ public:
+  virtual ~TensorPeers() = default;
+  virtual int rank() const = 0;
+  virtual int ranks() const = 0;
+  /// Element by element the sum of the peers' tensors, added up in the order of ranks, so that all
+  /// get the same bits.
+  virtual void sum(Backend& backend, Tensor& tensor) = 0;
+  /// Element by element the largest of the peers' numbers.
+  virtual void largest(Backend& backend, Tensor& tensor) = 0;
 };
 
 class TrainableLayer {

@@ -12,18 +12,19 @@ namespace stagecraft {
 
 struct LayerMaker {
   LayerKind kind;
-  /// Makes layer `index` of the model. Throws Error (input) if the executor cannot train it, and
-  /// says what it can.
-  std::unique_ptr<TrainableLayer> (*make)(const Model& model, int index);
+  /// Makes layer `index` of the model, or the part of it that one of several peers holds. Throws
+  /// Error (input) if the executor cannot train it, and says what it can.
+  std::unique_ptr<TrainableLayer> (*make)(const Model& model, int index, TensorPeers* peers);
   std::string_view summary;
 };
 
-std::unique_ptr<TrainableLayer> make_embedding(const Model& model, int index);
-std::unique_ptr<TrainableLayer> make_transformer_block(const Model& model, int index);
-std::unique_ptr<TrainableLayer> make_head(const Model& model, int index);
-std::unique_ptr<TrainableLayer> make_convolution(const Model& model, int index);
-std::unique_ptr<TrainableLayer> make_pool(const Model& model, int index);
-std::unique_ptr<TrainableLayer> make_dense(const Model& model, int index);
+std::unique_ptr<TrainableLayer> make_embedding(const Model& model, int index, TensorPeers* peers);
+std::unique_ptr<TrainableLayer> make_transformer_block(const Model& model, int index,
+                                                       TensorPeers* peers);
+std::unique_ptr<TrainableLayer> make_head(const Model& model, int index, TensorPeers* peers);
+std::unique_ptr<TrainableLayer> make_convolution(const Model& model, int index, TensorPeers* peers);
+std::unique_ptr<TrainableLayer> make_pool(const Model& model, int index, TensorPeers* peers);
+std::unique_ptr<TrainableLayer> make_dense(const Model& model, int index, TensorPeers* peers);
 
 inline constexpr std::array layer_makers{
     LayerMaker{LayerKind::embedding, make_embedding,
@@ -38,7 +39,9 @@ inline constexpr std::array layer_makers{
                "linear map, then ReLU, or the loss of a network of images"},
 };
 
-/// Throws Error (input) naming the kinds that can be trained.
-std::unique_ptr<TrainableLayer> make_layer(const Model& model, int index);
+/// Layer `index`; with `peers`, which must outlive it, the part that this one of them holds. Throws
+/// Error (input) naming the kinds that can be trained, or what keeps the layer from being split.
+std::unique_ptr<TrainableLayer> make_layer(const Model& model, int index,
+                                           TensorPeers* peers = nullptr);
 
 }  // namespace stagecraft

@@ -272,20 +272,20 @@ class CpuBackend : public Backend {
     });
   }
 
-  void embedding(std::span<const std::int32_t> tokens, const Tensor& table, const Tensor& positions,
-                 std::int64_t sequence, Tensor& y) override {
+  void embedding(std::span<const std::int32_t> tokens, const Tensor& table, std::int64_t first,
+                 const Tensor& positions, std::int64_t sequence, Tensor& y) override {
     assert(row_count(y) == static_cast<std::int64_t>(tokens.size()));
     assert(positions.empty() || sequence <= row_count(positions));
     with_type(table.precision, [&]<class T>(T) {
-      cpu::embedding(tokens, matrix<T>(table), matrix<T>(positions), sequence, y.data<T>());
+      cpu::embedding(tokens, matrix<T>(table), first, matrix<T>(positions), sequence, y.data<T>());
     });
   }
 
-  void embedding_weight(std::span<const std::int32_t> tokens, const Tensor& dy,
+  void embedding_weight(std::span<const std::int32_t> tokens, const Tensor& dy, std::int64_t first,
                         std::int64_t sequence, Tensor& dtable, Tensor& dpositions) override {
     assert(row_count(dy) == static_cast<std::int64_t>(tokens.size()));
     with_type(dtable.precision, [&]<class T>(T) {
-      cpu::embedding_weight(tokens, dy.data<T>(), sequence, matrix<T>(dtable),
+      cpu::embedding_weight(tokens, dy.data<T>(), first, sequence, matrix<T>(dtable),
                             matrix<T>(dpositions));
     });
   }
@@ -295,6 +295,28 @@ class CpuBackend : public Backend {
     assert(row_count(logits) == static_cast<std::int64_t>(targets.size()));
     return with_type(logits.precision, [&]<class T>(T) {
       return cpu::cross_entropy(matrix<T>(logits), targets, scale);
+    });
+  }
+
+  void largest_logits(const Tensor& logits, Tensor& tops) override {
+    assert(tops.elements() == row_count(logits));
+    with_type(logits.precision,
+              [&]<class T>(T) { cpu::largest_logits(matrix<T>(logits), tops.data<T>()); });
+  }
+
+  void exponentials(Tensor& logits, const Tensor& tops, std::span<const std::int32_t> targets,
+                    std::int64_t first, Tensor& sums) override {
+    assert(sums.elements() == 2 * row_count(logits));
+    with_type(logits.precision, [&]<class T>(T) {
+      cpu::exponentials(matrix<T>(logits), tops.data<T>(), targets, first, matrix<T>(sums));
+    });
+  }
+
+  double cross_entropy_of_part(Tensor& logits, const Tensor& sums,
+                               std::span<const std::int32_t> targets, std::int64_t first,
+                               double scale) override {
+    return with_type(logits.precision, [&]<class T>(T) {
+      return cpu::cross_entropy_of_part(matrix<T>(logits), matrix<T>(sums), targets, first, scale);
     });
   }
 

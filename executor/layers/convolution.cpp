@@ -74,8 +74,9 @@ class Convolution : public TrainableLayer {
 
 }  // namespace
 
-std::unique_ptr<TrainableLayer> make_convolution(const Model& model, int index) {
-  return std::make_unique<Convolution>(trainable_image_layer(model, index));
+std::unique_ptr<TrainableLayer> make_convolution(const Model& model, int index,
+                                                 TensorPeers* peers) {
+  return std::make_unique<Convolution>(trainable_image_layer(model, index, peers));
 }
 
 }  // namespace stagecraft

@@ -65,8 +65,8 @@ class Dense : public TrainableLayer {
 
 }  // namespace
 
-std::unique_ptr<TrainableLayer> make_dense(const Model& model, int index) {
-  return std::make_unique<Dense>(trainable_image_layer(model, index));
+std::unique_ptr<TrainableLayer> make_dense(const Model& model, int index, TensorPeers* peers) {
+  return std::make_unique<Dense>(trainable_image_layer(model, index, peers));
 }
 
 }  // namespace stagecraft

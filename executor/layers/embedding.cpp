@@ -12,8 +12,11 @@ namespace {
 
 class Embedding : public TrainableLayer {
  public:
-  Embedding(const Transformer& transformer, const std::string& name)
-      : parts_(name), hidden_(transformer.hidden) {
+  Embedding(const Transformer& transformer, const std::string& name, TensorPeers* peers)
+      : parts_(name),
+        peers_(peers),
+        hidden_(transformer.hidden),
+        share_(share_of(transformer.vocabulary, peers)) {
     token_ = parts_.parameter("token.weight", {transformer.vocabulary, hidden_},
                               {.deviation = start_deviation});
     if (transformer.position == Transformer::Position::learned) {
@@ -22,14 +25,21 @@ class Embedding : public TrainableLayer {
     }
   }
 
-  std::vector<ParameterSpec> parameters() const override { return parts_.specs(); }
+  std::vector<ParameterSpec> parameters() const override {
+    std::vector<ParameterSpec> specs = parts_.specs();
+    cut(specs[token_], false, {share_}, peers_);
+    return specs;
+  }
 
   Tensor forward(Backend& backend, std::span<Parameter> parameters, const Samples& samples,
                  const Tensor&, Saved& saved) const override {
     const Tensor& table = parameters[token_].weight;
     Tensor output = backend.allocate({samples.count, samples.sequence, hidden_}, table.precision);
-    const Tensor positions = position_ ? parameters[*position_].weight : Tensor{};
-    backend.embedding(samples.tokens, table, positions, samples.sequence, output);
+    // Positions count once.
+    const bool adds_positions = position_ && (peers_ == nullptr || peers_->rank() == 0);
+    const Tensor positions = adds_positions ? parameters[*position_].weight : Tensor{};
+    backend.embedding(samples.tokens, table, share_.first, positions, samples.sequence, output);
+    if (peers_ != nullptr) peers_->sum(backend, output);
     saved = {};
     return output;
   }
@@ -44,24 +54,26 @@ class Embedding : public TrainableLayer {
                        const Tensor&, Saved& saved) const override {
     Tensor none;
     Tensor& positions = position_ ? parameters[*position_].gradient : none;
-    backend.embedding_weight(samples.tokens, saved.tensors[0], samples.sequence,
+    backend.embedding_weight(samples.tokens, saved.tensors[0], share_.first, samples.sequence,
                              parameters[token_].gradient, positions);
     saved.tensors.clear();
   }
 
  private:
   PartList parts_;
+  TensorPeers* peers_;
   std::int64_t hidden_;
+  std::pair<std::int64_t, std::int64_t> share_;  // of the vocabulary
   std::size_t token_ = 0;
   std::optional<std::size_t> position_;
 };
 
 }  // namespace
 
-std::unique_ptr<TrainableLayer> make_embedding(const Model& model, int index) {
+std::unique_ptr<TrainableLayer> make_embedding(const Model& model, int index, TensorPeers* peers) {
   const Transformer& transformer = trainable_transformer(model, index);
   return std::make_unique<Embedding>(transformer,
-                                     model.layers[static_cast<std::size_t>(index)].name);
+                                     model.layers[static_cast<std::size_t>(index)].name, peers);
 }
 
 }  // namespace stagecraft

@@ -57,11 +57,12 @@ std::string mistake(const Layer& layer, const ImageLayer& numbers) {
 
 }  // namespace
 
-TrainableImageLayer trainable_image_layer(const Model& model, int index) {
+TrainableImageLayer trainable_image_layer(const Model& model, int index, const TensorPeers* peers) {
   const Layer& layer = model.layers.at(static_cast<std::size_t>(index));
   const auto refuse = [&](const std::string& reason) {
     fail("cannot train layer \"", layer.name, "\" of ", model.name, ": ", reason);
   };
+  if (peers != nullptr) refuse("layers of images are not split over tensor-parallel devices");
   if (!layer.image) refuse("the numbers of its images are not known");
   const int before = producer(model, index);
   if (before >= 0) {

@@ -17,7 +17,8 @@ struct TrainableImageLayer {
 
 /// Throws Error (input) unless the executor can train layer `index`: a link of a chain, with
 /// numbers that fit those of its neighbours and its count of parameters.
-TrainableImageLayer trainable_image_layer(const Model& model, int index);
+/// Nor does it split layers over `peers`.
+TrainableImageLayer trainable_image_layer(const Model& model, int index, const TensorPeers* peers);
 
 /// The layer's input: the samples' pixels for the first one, else `input`.
 Tensor image_input(Backend& backend, const TrainableImageLayer& layer, const Samples& samples,

@@ -42,11 +42,28 @@ Tensor linear(Backend& backend, const Linear& part, std::span<const Parameter> p
   return y;
 }
 
+Tensor linear_of_rows(Backend& backend, const Linear& part, std::span<const Parameter> parameters,
+                      const Tensor& x, TensorPeers* peers) {
+  if (peers == nullptr) return linear(backend, part, parameters, x);
+  Tensor y = linear(backend, {.weight = part.weight, .bias = {}}, parameters, x);
+  peers->sum(backend, y);
+  if (part.bias) backend.add_bias(parameters[*part.bias].weight, y);
+  return y;
+}
+
 Tensor linear_input(Backend& backend, const Linear& part, std::span<const Parameter> parameters,
                     const Tensor& dy) {
   const Tensor& weight = parameters[part.weight].weight;
   Tensor dx = allocate_rows(backend, dy, weight.shape[0]);
   backend.matmul(dy, false, weight, true, dx, false);
+  return dx;
+}
+
+Tensor linear_input_of_columns(Backend& backend, const Linear& part,
+                               std::span<const Parameter> parameters, const Tensor& dy,
+                               TensorPeers* peers) {
+  Tensor dx = linear_input(backend, part, parameters, dy);
+  if (peers != nullptr) peers->sum(backend, dx);
   return dx;
 }
 
@@ -118,6 +135,29 @@ Linear PartList::linear(const std::string& name, std::int64_t inputs, std::int64
   return part;
 }
 
+Linear PartList::linear_of_columns(const std::string& name, std::int64_t inputs,
+                                   const std::vector<std::int64_t>& outputs, bool bias,
+                                   double deviation) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
+  std::int64_t first = 0;
+  for (const std::int64_t width : outputs) {
+    const auto [start, end] = share_of(width, peers_);
+    ranges.emplace_back(first + start, first + end);
+    first += width;
+  }
+  const Linear part = linear(name, inputs, first, bias, deviation);
+  cut(specs_[part.weight], true, ranges, peers_);
+  if (part.bias) cut(specs_[*part.bias], true, ranges, peers_);
+  return part;
+}
+
+Linear PartList::linear_of_rows(const std::string& name, std::int64_t inputs, std::int64_t outputs,
+                                bool bias, double deviation) {
+  const Linear part = linear(name, inputs, outputs, bias, deviation);
+  cut(specs_[part.weight], false, {share_of(inputs, peers_)}, peers_);
+  return part;
+}
+
 Norm PartList::norm(const std::string& name, const Transformer& transformer) {
   Norm part{.kind = transformer.norm, .epsilon = transformer.norm_epsilon};
   part.weight = parameter(name + ".weight", {transformer.hidden}, ones);
@@ -125,6 +165,20 @@ Norm PartList::norm(const std::string& name, const Transformer& transformer) {
     part.bias = parameter(name + ".bias", {transformer.hidden}, zeros);
   }
   return part;
+}
+
+std::pair<std::int64_t, std::int64_t> share_of(std::int64_t whole, const TensorPeers* peers) {
+  if (peers == nullptr) return {0, whole};
+  return {whole * peers->rank() / peers->ranks(), whole * (peers->rank() + 1) / peers->ranks()};
+}
+
+void cut(ParameterSpec& spec, bool columns,
+         std::vector<std::pair<std::int64_t, std::int64_t>> ranges, const TensorPeers* peers) {
+  if (peers == nullptr) return;
+  std::int64_t size = 0;
+  for (const auto& [first, end] : ranges) size += end - first;
+  spec.shard = WeightShard{.whole = spec.shape, .columns = columns, .ranges = std::move(ranges)};
+  (columns ? spec.shape.back() : spec.shape.front()) = size;
 }
 
 std::vector<double> rotary_frequencies(const Transformer& transformer) {

@@ -19,8 +19,16 @@ struct Linear {
 };
 Tensor linear(Backend& backend, const Linear& part, std::span<const Parameter> parameters,
               const Tensor& x);
+/// The same where `peers` (null: nobody) hold other rows of the weight and columns of x: their
+/// products are summed before the bias is added.
+Tensor linear_of_rows(Backend& backend, const Linear& part, std::span<const Parameter> parameters,
+                      const Tensor& x, TensorPeers* peers);
 Tensor linear_input(Backend& backend, const Linear& part, std::span<const Parameter> parameters,
                     const Tensor& dy);
+/// The same where `peers` hold other columns of the weight and of dy.
+Tensor linear_input_of_columns(Backend& backend, const Linear& part,
+                               std::span<const Parameter> parameters, const Tensor& dy,
+                               TensorPeers* peers);
 void linear_weight(Backend& backend, const Linear& part, std::span<Parameter> parameters,
                    const Tensor& x, const Tensor& dy);
 
@@ -48,24 +56,39 @@ void norm_weight(Backend& backend, const Norm& part, std::span<Parameter> parame
 /// Lists a layer's parameters while its parts are made.
 class PartList {
  public:
-  /// `name` is put before every parameter's name: "block.3".
-  explicit PartList(std::string name) : name_(std::move(name)) {}
+  /// `name` is put before every parameter's name: "block.3". With `peers`, linear maps are cut.
+  explicit PartList(std::string name, const TensorPeers* peers = nullptr)
+      : name_(std::move(name)), peers_(peers) {}
 
   std::size_t parameter(const std::string& name, std::vector<std::int64_t> shape,
                         Initialization initialization);
   Linear linear(const std::string& name, std::int64_t inputs, std::int64_t outputs, bool bias,
                 double deviation);
+  /// With peers this one has its share of each of the `outputs`: queries, keys and values.
+  Linear linear_of_columns(const std::string& name, std::int64_t inputs,
+                           const std::vector<std::int64_t>& outputs, bool bias, double deviation);
+  /// With peers this one has its share of the inputs, and all of the bias.
+  Linear linear_of_rows(const std::string& name, std::int64_t inputs, std::int64_t outputs,
+                        bool bias, double deviation);
   Norm norm(const std::string& name, const Transformer& transformer);
 
   const std::vector<ParameterSpec>& specs() const { return specs_; }
 
  private:
   std::string name_;
+  const TensorPeers* peers_ = nullptr;
   std::vector<ParameterSpec> specs_;
 };
 
 inline constexpr Initialization zeros{.kind = Initialization::Kind::zeros};
 inline constexpr Initialization ones{.kind = Initialization::Kind::ones};
+
+/// The share [first, end) of `whole` things that this peer has; all of them without peers.
+std::pair<std::int64_t, std::int64_t> share_of(std::int64_t whole, const TensorPeers* peers);
+
+/// The part of a weight that has these ranges of its rows or columns; the whole without peers.
+void cut(ParameterSpec& spec, bool columns,
+         std::vector<std::pair<std::int64_t, std::int64_t>> ranges, const TensorPeers* peers);
 
 /// Deviation of the normal distribution that weights start from, GPT-2's.
 inline constexpr double start_deviation = 0.02;

@@ -48,8 +48,8 @@ class Pool : public TrainableLayer {
 
 }  // namespace
 
-std::unique_ptr<TrainableLayer> make_pool(const Model& model, int index) {
-  return std::make_unique<Pool>(trainable_image_layer(model, index));
+std::unique_ptr<TrainableLayer> make_pool(const Model& model, int index, TensorPeers* peers) {
+  return std::make_unique<Pool>(trainable_image_layer(model, index, peers));
 }
 
 }  // namespace stagecraft

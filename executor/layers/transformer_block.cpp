@@ -10,6 +10,10 @@
 //   for both                   normed1, mixed, middle, normed2, active, the norms' statistics
 //   for backward_input only    qkv, log_sum, inner
 //   for backward_weight only   the gradients of normed1, qkv, middle, normed2, inner and y
+//
+// Tensor-parallel peers have some heads, and columns of UP, each; mixed OUT and active DOWN are
+// sums over all of them, and so are the gradients of normed1 and normed2. The rest they compute
+// alike.
 
 #include <algorithm>
 #include <cassert>
@@ -18,6 +22,7 @@
 
 #include "executor/layers.hpp"
 #include "executor/layers/parts.hpp"
+#include "profiles/error.hpp"
 
 namespace stagecraft {
 
@@ -34,25 +39,29 @@ constexpr std::size_t for_weight = dy + 1;
 
 class TransformerBlock : public TrainableLayer {
  public:
-  TransformerBlock(const Transformer& transformer, const std::string& name, int blocks)
-      : transformer_(transformer), parts_(name) {
+  TransformerBlock(const Transformer& transformer, const std::string& name, int blocks,
+                   TensorPeers* peers)
+      : transformer_(transformer), peers_(peers), parts_(name, peers) {
     if (rotary()) frequencies_ = rotary_frequencies(transformer);
     const std::int64_t hidden = transformer.hidden;
     const std::int64_t query_width = transformer.heads * transformer.head_width;
     const std::int64_t key_value_width = transformer.key_value_heads * transformer.head_width;
-    const std::int64_t inner_width = transformer.feed_forward * (gated() ? 2 : 1);
+    const std::int64_t inner = transformer.feed_forward;
     // Every block adds twice to the residual stream; as in GPT-2, the sum keeps its size.
     const double output_deviation = start_deviation / std::sqrt(2.0 * blocks);
     norm1_ = parts_.norm("norm1", transformer);
-    qkv_ = parts_.linear("attention.qkv", hidden, query_width + 2 * key_value_width,
-                         transformer.attention_bias, start_deviation);
-    output_ = parts_.linear("attention.output", query_width, hidden, transformer.output_bias,
-                            output_deviation);
+    qkv_ = parts_.linear_of_columns("attention.qkv", hidden,
+                                    {query_width, key_value_width, key_value_width},
+                                    transformer.attention_bias, start_deviation);
+    output_ = parts_.linear_of_rows("attention.output", query_width, hidden,
+                                    transformer.output_bias, output_deviation);
     norm2_ = parts_.norm("norm2", transformer);
-    up_ = parts_.linear("feed_forward.up", hidden, inner_width, transformer.feed_forward_bias,
-                        start_deviation);
-    down_ = parts_.linear("feed_forward.down", transformer.feed_forward, hidden,
-                          transformer.feed_forward_bias, output_deviation);
+    up_ = parts_.linear_of_columns("feed_forward.up", hidden,
+                                   gated() ? std::vector{inner, inner} : std::vector{inner},
+                                   transformer.feed_forward_bias, start_deviation);
+    down_ = parts_.linear_of_rows("feed_forward.down", inner, hidden, transformer.feed_forward_bias,
+                                  output_deviation);
+    take_share();
   }
 
   std::vector<ParameterSpec> parameters() const override { return parts_.specs(); }
@@ -64,13 +73,13 @@ class TransformerBlock : public TrainableLayer {
     keep(kept, normed1, norm(backend, norm1_, parameters, input));
     kept[qkv] = linear(backend, qkv_, parameters, kept[normed1]);
     attend(backend, samples, kept);
-    kept[middle] = linear(backend, output_, parameters, kept[mixed]);
+    kept[middle] = linear_of_rows(backend, output_, parameters, kept[mixed], peers_);
     backend.add(input, kept[middle]);
 
     keep(kept, normed2, norm(backend, norm2_, parameters, kept[middle]));
     kept[inner] = linear(backend, up_, parameters, kept[normed2]);
     kept[active] = activate(backend, kept[inner]);
-    Tensor output = linear(backend, down_, parameters, kept[active]);
+    Tensor output = linear_of_rows(backend, down_, parameters, kept[active], peers_);
     backend.add(kept[middle], output);
     return output;
   }
@@ -85,7 +94,8 @@ class TransformerBlock : public TrainableLayer {
     gradients[dinner] = activate_input(
         backend, linear_input(backend, down_, parameters, output_gradient), kept[inner]);
     kept[inner] = {};
-    gradients[dnormed2] = linear_input(backend, up_, parameters, gradients[dinner]);
+    gradients[dnormed2] =
+        linear_input_of_columns(backend, up_, parameters, gradients[dinner], peers_);
     gradients[dmiddle] = norm_input(backend, norm2_, parameters, gradients[dnormed2], kept[middle],
                                     normed_of(kept, normed2));
     backend.add(output_gradient, gradients[dmiddle]);
@@ -93,7 +103,8 @@ class TransformerBlock : public TrainableLayer {
     gradients[dqkv] = attend_input(
         backend, samples, linear_input(backend, output_, parameters, gradients[dmiddle]), kept);
     kept[qkv] = kept[log_sum] = {};
-    gradients[dnormed1] = linear_input(backend, qkv_, parameters, gradients[dqkv]);
+    gradients[dnormed1] =
+        linear_input_of_columns(backend, qkv_, parameters, gradients[dqkv], peers_);
     Tensor dinput = norm_input(backend, norm1_, parameters, gradients[dnormed1], input,
                                normed_of(kept, normed1));
     backend.add(gradients[dmiddle], dinput);
@@ -116,6 +127,15 @@ class TransformerBlock : public TrainableLayer {
   }
 
  private:
+  /// From here on these are the numbers of this peer's heads and inner columns.
+  void take_share() {
+    if (peers_ == nullptr) return;
+    transformer_.heads /= peers_->ranks();
+    transformer_.key_value_heads /= peers_->ranks();
+    const auto [first, end] = share_of(transformer_.feed_forward, peers_);
+    transformer_.feed_forward = end - first;
+  }
+
   bool gated() const { return transformer_.activation == Transformer::FeedForward::swiglu; }
   bool rotary() const { return transformer_.position == Transformer::Position::rotary; }
 
@@ -172,6 +192,7 @@ class TransformerBlock : public TrainableLayer {
   }
 
   Transformer transformer_;
+  TensorPeers* peers_;
   std::vector<double> frequencies_;
   PartList parts_;
   Norm norm1_;
@@ -184,11 +205,18 @@ class TransformerBlock : public TrainableLayer {
 
 }  // namespace
 
-std::unique_ptr<TrainableLayer> make_transformer_block(const Model& model, int index) {
+std::unique_ptr<TrainableLayer> make_transformer_block(const Model& model, int index,
+                                                       TensorPeers* peers) {
   const Transformer& transformer = trainable_transformer(model, index);
+  if (peers != nullptr && transformer.key_value_heads % peers->ranks() != 0) {
+    fail("cannot split layer \"", model.layers[static_cast<std::size_t>(index)].name, "\" of ",
+         model.name, ": its ", transformer.key_value_heads, " key-value heads do not divide among ",
+         peers->ranks(), " tensor-parallel devices");
+  }
   const auto blocks = std::ranges::count(model.layers, LayerKind::transformer, &Layer::kind);
-  return std::make_unique<TransformerBlock>(
-      transformer, model.layers[static_cast<std::size_t>(index)].name, static_cast<int>(blocks));
+  return std::make_unique<TransformerBlock>(transformer,
+                                            model.layers[static_cast<std::size_t>(index)].name,
+                                            static_cast<int>(blocks), peers);
 }
 
 }  // namespace stagecraft

@@ -482,7 +482,7 @@ TEST_CASE("an embedding picks rows and adds positions, and its gradient puts the
   const Tensor positions =
       learned ? tensor_of(*backend, {3, 2}, precision, {10, 20, 30, 40, 50, 60}) : Tensor{};
   Tensor y = backend->allocate({2, 2, 2}, precision);
-  backend->embedding(tokens, table, positions, 2, y);
+  backend->embedding(tokens, table, 0, positions, 2, y);
   CHECK(values(y) ==
         (learned ? Values{17, 28, 33, 44, 17, 28, 31, 42} : Values{7, 8, 3, 4, 7, 8, 1, 2}));
 
@@ -490,7 +490,7 @@ TEST_CASE("an embedding picks rows and adds positions, and its gradient puts the
   Tensor dpositions =
       learned ? tensor_of(*backend, {3, 2}, precision, {0, 0, 0, 0, 0, 0}) : Tensor{};
   const Tensor dy = tensor_of(*backend, {2, 2, 2}, precision, {1, 2, 3, 4, 5, 6, 7, 8});
-  backend->embedding_weight(tokens, dy, 2, dtable, dpositions);
+  backend->embedding_weight(tokens, dy, 0, 2, dtable, dpositions);
   CHECK(values(dtable) == Values{8, 9, 4, 5, 1, 1, 7, 9});
   if (learned) CHECK(values(dpositions) == Values{6, 8, 10, 12, 0, 0});
 }

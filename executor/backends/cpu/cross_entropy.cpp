@@ -21,6 +21,23 @@ template <class T>
   return sum;
 }
 
+template <class T>
+STAGECRAFT_VECTORISED T row_largest(const T* values, std::int64_t count) {
+  return largest(values, count);
+}
+
+// Leaves e^(value - top), and returns their sum.
+template <class T>
+STAGECRAFT_VECTORISED double row_exponentials(T* values, std::int64_t count, T top) {
+  for (std::int64_t i = 0; i < count; ++i) values[i] = exponential(values[i] - top);
+  return long_sum(values, count);
+}
+
+template <class T>
+STAGECRAFT_VECTORISED void scale_row(T* values, std::int64_t count, T factor) {
+  for (std::int64_t i = 0; i < count; ++i) values[i] *= factor;
+}
+
 // One row: leaves its scaled gradient and returns its loss.
 template <class T>
 STAGECRAFT_VECTORISED double row_cross_entropy(T* logits, std::int64_t count, std::int32_t target,
@@ -48,7 +65,54 @@ double cross_entropy(Matrix<T> logits, std::span<const std::int32_t> targets, do
   return loss;
 }
 
-template double cross_entropy(Matrix<float>, std::span<const std::int32_t>, double);
-template double cross_entropy(Matrix<double>, std::span<const std::int32_t>, double);
+template <class T>
+void largest_logits(Matrix<const T> logits, T* tops) {
+  for (std::int64_t row = 0; row < logits.rows; ++row) {
+    tops[row] = row_largest(logits.row(row), logits.columns);
+  }
+}
+
+template <class T>
+void exponentials(Matrix<T> logits, const T* tops, std::span<const std::int32_t> targets,
+                  std::int64_t first, Matrix<T> sums) {
+  std::int64_t row = 0;
+  for (const std::int32_t target : targets) {
+    T* values = logits.row(row);
+    const std::int64_t at = target - first;
+    const bool here = 0 <= at && at < logits.columns;
+    sums.row(row)[1] = here ? values[at] - tops[row] : T(0);
+    sums.row(row)[0] = static_cast<T>(row_exponentials(values, logits.columns, tops[row]));
+    ++row;
+  }
+}
+
+template <class T>
+double cross_entropy_of_part(Matrix<T> logits, Matrix<const T> sums,
+                             std::span<const std::int32_t> targets, std::int64_t first,
+                             double scale) {
+  double loss = 0;
+  std::int64_t row = 0;
+  for (const std::int32_t target : targets) {
+    T* values = logits.row(row);
+    const double sum = static_cast<double>(sums.row(row)[0]);
+    const std::int64_t at = target - first;
+    scale_row(values, logits.columns, static_cast<T>(scale / sum));
+    if (0 <= at && at < logits.columns) values[at] -= static_cast<T>(scale);
+    loss += std::log(sum) - static_cast<double>(sums.row(row)[1]);
+    ++row;
+  }
+  return loss;
+}
+
+#define STAGECRAFT_INSTANTIATE(T)                                                                  \
+  template double cross_entropy(Matrix<T>, std::span<const std::int32_t>, double);                 \
+  template void largest_logits(Matrix<const T>, T*);                                               \
+  template void exponentials(Matrix<T>, const T*, std::span<const std::int32_t>, std::int64_t,     \
+                             Matrix<T>);                                                           \
+  template double cross_entropy_of_part(Matrix<T>, Matrix<const T>, std::span<const std::int32_t>, \
+                                        std::int64_t, double);
+
+STAGECRAFT_INSTANTIATE(float)
+STAGECRAFT_INSTANTIATE(double)
 
 }  // namespace stagecraft::cpu

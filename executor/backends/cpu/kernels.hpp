@@ -113,16 +113,26 @@ void attention_input(const T* dy, const T* qkv, const T* y, const T* log_sum,
 
 /// `positions` without rows: none.
 template <class T>
-void embedding(std::span<const std::int32_t> tokens, Matrix<const T> table,
+void embedding(std::span<const std::int32_t> tokens, Matrix<const T> table, std::int64_t first,
                Matrix<const T> positions, std::int64_t sequence, T* y);
 template <class T>
-void embedding_weight(std::span<const std::int32_t> tokens, const T* dy, std::int64_t sequence,
-                      Matrix<T> dtable, Matrix<T> dpositions);
+void embedding_weight(std::span<const std::int32_t> tokens, const T* dy, std::int64_t first,
+                      std::int64_t sequence, Matrix<T> dtable, Matrix<T> dpositions);
 
 // cross_entropy.cpp
 
 template <class T>
 double cross_entropy(Matrix<T> logits, std::span<const std::int32_t> targets, double scale);
+
+template <class T>
+void largest_logits(Matrix<const T> logits, T* tops);
+template <class T>
+void exponentials(Matrix<T> logits, const T* tops, std::span<const std::int32_t> targets,
+                  std::int64_t first, Matrix<T> sums);
+template <class T>
+double cross_entropy_of_part(Matrix<T> logits, Matrix<const T> sums,
+                             std::span<const std::int32_t> targets, std::int64_t first,
+                             double scale);
 
 // optimizers.cpp
 
