@@ -125,6 +125,8 @@ LayerSeconds layer_seconds(const LayerOperations& layer, Recomputed recompute,
       case Pass::backward_weight: add(to_weight, operation, seconds); break;
     }
   }
+  // What weight gradients need is gathered while the input's gradient is computed.
+  to_weight.messages = std::max(0.0, to_weight.messages - to_input.kernels);
   return {.forward = forward.seconds(),
           .recompute = again.seconds(),
           .backward_input = to_input.seconds(),

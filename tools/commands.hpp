@@ -8,6 +8,7 @@
 
 namespace stagecraft {
 
+Action declare_calibrate(CLI::App& app);
 Action declare_check(CLI::App& app);
 Action declare_cluster(CLI::App& app);
 Action declare_compare(CLI::App& app);
@@ -15,6 +16,7 @@ Action declare_doctor(CLI::App& app);
 Action declare_explain(CLI::App& app);
 Action declare_export(CLI::App& app);
 Action declare_import(CLI::App& app);
+Action declare_ledger(CLI::App& app);
 Action declare_model(CLI::App& app);
 Action declare_plan(CLI::App& app);
 Action declare_profile(CLI::App& app);
@@ -69,6 +71,12 @@ inline constexpr std::array commands{
             "--microbatches 8 --virtual 2\nstagecraft schedule show zb-v --stages 4 "
             "--format torch -o zbv.csv\nstagecraft schedule check zbv.csv",
             declare_schedule},
+    Command{"ledger", "hold predictions against public measurements, and say how far off they are",
+            "stagecraft ledger --sets measured -o ledger.md --plot ledger.svg\n"
+            "stagecraft ledger --sets measured --constants constants.json --json",
+            declare_ledger},
+    Command{"calibrate", "fit the cost model's constants to measurements, with intervals",
+            "stagecraft calibrate measured.json -o constants.json", declare_calibrate},
     Command{"model", "list the built-in models, or show one layer by layer",
             "stagecraft model list\nstagecraft model show gpt2-124m\nstagecraft model show "
             "config.json --json",

@@ -195,6 +195,43 @@ Shape read_qwen2(const Json& config) {
   return shape;
 }
 
+Shape read_mixtral(const Json& config) {
+  need(config, {"num_key_value_heads", "num_local_experts", "num_experts_per_tok"});
+  Shape shape = read_llama_like(config, 131072);
+  shape.transformer.experts = Experts{.count = count(config, "num_local_experts"),
+                                      .active = count(config, "num_experts_per_tok"),
+                                      .feed_forward = shape.transformer.feed_forward};
+  return shape;
+}
+
+std::int64_t natural_or_none(const Json& config, std::string_view name) {
+  return has(config, name) ? config[name].integer(0, most) : 0;
+}
+
+/// DeepSeek-V2 and V3: latent attention, shared experts, dense blocks first.
+Shape read_deepseek(const Json& config) {
+  need(config, {"kv_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim",
+                "moe_intermediate_size", "n_routed_experts", "num_experts_per_tok"});
+  Shape shape = read_llama_like(config, 2048);
+  Transformer& transformer = shape.transformer;
+  transformer.latent = LatentAttention{.query_rank = natural_or_none(config, "q_lora_rank"),
+                                       .key_value_rank = count(config, "kv_lora_rank"),
+                                       .rotary_width = count(config, "qk_rope_head_dim"),
+                                       .plain_width = count(config, "qk_nope_head_dim"),
+                                       .value_width = count(config, "v_head_dim")};
+  transformer.head_width = transformer.latent->rotary_width + transformer.latent->plain_width;
+  const std::int64_t width = count(config, "moe_intermediate_size");
+  transformer.experts =
+      Experts{.count = count(config, "n_routed_experts"),
+              .active = count(config, "num_experts_per_tok"),
+              .feed_forward = width,
+              .shared_feed_forward = natural_or_none(config, "n_shared_experts") * width,
+              .dense_blocks = natural_or_none(config, "first_k_dense_replace"),
+              .score_bias = config["model_type"].string() == "deepseek_v3"};
+  transformer.prediction_modules = natural_or_none(config, "num_nextn_predict_layers");
+  return shape;
+}
+
 struct Family {
   std::string_view model_type;
   Shape (*read)(const Json& config);
@@ -204,6 +241,9 @@ constexpr std::array families{
     Family{"llama", read_llama},
     Family{"mistral", read_mistral},
     Family{"qwen2", read_qwen2},
+    Family{"mixtral", read_mixtral},
+    Family{"deepseek_v2", read_deepseek},
+    Family{"deepseek_v3", read_deepseek},
 };
 
 std::vector<std::string> family_names() {

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "profiles/operations.hpp"
 #include "profiles/profile.hpp"
 #include "tools/commands.hpp"
 #include "tools/table.hpp"
@@ -17,6 +18,8 @@ struct ModelArguments {
   std::string what = "list";
   std::string model;
   std::int64_t sequence = 0;
+  bool flops = false;
+  std::int64_t batch = 1;
 };
 
 int list(Console& console) {
@@ -80,6 +83,69 @@ std::string layer_table(const Profile& profile, bool unicode) {
   return table.text(unicode);
 }
 
+/// Multiply-adds of a layer's forward pass for a batch: of products with weights, one for each
+/// element of a norm (both as DeepSpeed's profiler counts), and of attention, which that leaves
+/// out.
+struct LayerMacs {
+  double products = 0;
+  double norms = 0;
+  double attention = 0;
+};
+
+LayerMacs layer_macs(const Model& model, const Layer& layer, std::int64_t batch) {
+  if (!model.transformer) return {.products = static_cast<double>(batch) * layer.flops_forward / 2};
+  const WorkSetting setting{
+      .microbatch = batch, .sequence = model.sequence, .fused_attention = false};
+  LayerMacs macs;
+  const auto work = layer_operations(*model.transformer, layer.kind, setting);
+  for (const Operation& operation : work.operations) {
+    if (operation.pass != Pass::forward) continue;
+    (operation.core_attention ? macs.attention : macs.products) += operation.flops / 2;
+    if (operation.name.ends_with("norm"))
+      macs.norms += operation.bytes / (2 * static_cast<double>(element_bytes(setting.precision)));
+  }
+  return macs;
+}
+
+/// Parameters, multiply-adds and operations, layer by layer.
+void show_flops(Console& console, const Model& model, std::int64_t batch) {
+  Table table({"layer", "kind", ">parameters", ">GMACs", ">attention GMACs", ">forward GFLOP"});
+  ordered_json rows = ordered_json::array();
+  LayerMacs sum;
+  constexpr double giga = 1e9;
+  for (const Layer& layer : model.layers) {
+    const LayerMacs macs = layer_macs(model, layer, batch);
+    const double counted = macs.products + macs.norms;
+    table.row({layer.name, std::string(to_string(layer.kind)), grouped(layer.parameters),
+               fmt::format("{:.2f}", counted / giga), fmt::format("{:.2f}", macs.attention / giga),
+               fmt::format("{:.2f}", 2 * (counted + macs.attention) / giga)});
+    rows.push_back({{"name", layer.name},
+                    {"kind", to_string(layer.kind)},
+                    {"parameters", layer.parameters},
+                    {"macs", counted},
+                    {"attention_macs", macs.attention},
+                    {"flops_forward", 2 * (counted + macs.attention)}});
+    sum.products += counted;
+    sum.attention += macs.attention;
+  }
+  table.row({"all", "", grouped(parameters(model)), fmt::format("{:.2f}", sum.products / giga),
+             fmt::format("{:.2f}", sum.attention / giga),
+             fmt::format("{:.2f}", 2 * (sum.products + sum.attention) / giga)});
+  console.print(
+      fmt::format("{}: forward pass of {} sample{}{}\n", model.name, batch, batch == 1 ? "" : "s",
+                  model.sequence > 0 ? fmt::format(" of {} tokens", model.sequence) : ""));
+  console.print(table.text(console.unicode()));
+  console.print("products and norms as DeepSpeed's profiler counts; scores of attention apart\n");
+  console.result({{"name", model.name},
+                  {"parameters", parameters(model)},
+                  {"batch", batch},
+                  {"sequence", model.sequence},
+                  {"macs", sum.products},
+                  {"attention_macs", sum.attention},
+                  {"flops_forward", 2 * (sum.products + sum.attention)},
+                  {"layers", std::move(rows)}});
+}
+
 int show(Console& console, const ModelArguments& arguments) {
   if (arguments.model.empty())
     fail_usage("model show needs a MODEL: a built-in name (stagecraft model list) or a file");
@@ -89,6 +155,10 @@ int show(Console& console, const ModelArguments& arguments) {
     loaded.profile.model = with_sequence(loaded.profile.model, arguments.sequence);
   const Model& model = loaded.profile.model;
   console.artefact(write_model(model));
+  if (arguments.flops) {
+    show_flops(console, model, arguments.batch);
+    return 0;
+  }
   console.print(fmt::format("{}: {} layers, {} parameters{}\n", model.name, model.layers.size(),
                             grouped(parameters(model)),
                             model.ties.empty() ? "" : " (tied weights counted once)"));
@@ -108,6 +178,10 @@ Action declare_model(CLI::App& app) {
   app.add_option("--sequence", arguments->sequence, "Tokens per sample, instead of the model's own")
       ->type_name("N")
       ->check(CLI::Range(1, 100'000'000));
+  app.add_flag("--flops", arguments->flops, "Multiply-adds and operations of the forward pass");
+  app.add_option("--batch", arguments->batch, "Samples that --flops counts for")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1'000'000));
   return [arguments](Console& console) {
     return arguments->what == "list" ? list(console) : show(console, *arguments);
   };

@@ -28,6 +28,22 @@ std::string shape(int hidden, int layers, int heads, int groups, int inner, int 
                 ", \"intermediate_size\": ", inner, ", \"vocab_size\": ", vocabulary);
 }
 
+std::string choice(int count, int active) {
+  return concat(", \"num_local_experts\": ", count, ", \"num_experts_per_tok\": ", active);
+}
+
+std::string latents(const std::string& query_rank) {
+  return concat(", \"q_lora_rank\": ", query_rank,
+                ", \"kv_lora_rank\": 512, \"qk_rope_head_dim\": 64, \"qk_nope_head_dim\": 128, "
+                "\"v_head_dim\": 128");
+}
+
+std::string experts(int count, int active, int width, int shared, int dense) {
+  return concat(", \"n_routed_experts\": ", count, ", \"num_experts_per_tok\": ", active,
+                ", \"moe_intermediate_size\": ", width, ", \"n_shared_experts\": ", shared,
+                ", \"first_k_dense_replace\": ", dense);
+}
+
 const std::string tied = ", \"tie_word_embeddings\": true";
 
 }  // namespace
@@ -48,6 +64,16 @@ TEST_CASE("imported models have the published number of parameters, to the unit"
       {llama_like("qwen2", shape(1536, 28, 12, 2, 8960, 151936) + tied), 1'543'714'304},
       {llama_like("qwen2", shape(3584, 28, 28, 4, 18944, 152064)), 7'615'616'512},
       {llama_like("qwen2", shape(8192, 80, 64, 8, 29568, 152064)), 72'706'203'648},
+      {llama_like("mixtral", shape(4096, 32, 32, 8, 14336, 32000) + choice(8, 2)), 46'702'792'704},
+      {llama_like("deepseek_v2", shape(2048, 27, 16, 16, 10944, 102400) + latents("null") +
+                                     experts(64, 6, 1408, 2, 1)),
+       15'706'484'224},
+      {llama_like("deepseek_v2", shape(5120, 60, 128, 128, 12288, 102400) + latents("1536") +
+                                     experts(160, 6, 1536, 2, 1)),
+       235'741'434'880},
+      {llama_like("deepseek_v3", shape(7168, 61, 128, 128, 18432, 129280) + latents("1536") +
+                                     experts(256, 8, 2048, 1, 3)),
+       671'026'419'200},
   };
   for (const auto& [config, count] : published) {
     INFO(config);
@@ -146,9 +172,10 @@ TEST_CASE("what is missing or does not fit is named, never guessed") {
   const auto complaint = [](const std::string& config) {
     return message_of([&] { import_config(config); });
   };
-  CHECK_THAT(complaint(llama_like("mixtral", shape(64, 2, 4, 2, 96, 100))),
-             ContainsSubstring("model_type: the layers of \"mixtral\" models are not known") &&
-                 ContainsSubstring("gpt2, llama, mistral and qwen2"));
+  CHECK_THAT(
+      complaint(llama_like("gemma", shape(64, 2, 4, 2, 96, 100))),
+      ContainsSubstring("model_type: the layers of \"gemma\" models are not known") &&
+          ContainsSubstring("gpt2, llama, mistral, qwen2, mixtral, deepseek_v2 and deepseek_v3"));
   CHECK_THAT(complaint(llama_like("lama", "\"a\": 1")),
              ContainsSubstring("did you mean \"llama\"?"));
   CHECK_THAT(complaint(llama_like("llama", "\"hidden_size\": 64, \"vocab_size\": 10")),

@@ -1,0 +1,83 @@
+// A training run as papers and launch scripts describe it, and what it should take: the closed form
+// of a flushed pipeline over the costs of operations. A hundred thousand are costed in a second.
+
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "profiles/kernel_times.hpp"
+#include "profiles/model.hpp"
+
+namespace stagecraft {
+
+/// `work` holds the degrees of the layers' own parallelism; the world is pipeline x data x tensor x
+/// context devices, tensor fastest, pipeline slowest (Megatron-LM's order).
+struct Recipe {
+  Transformer transformer;
+  int blocks = 1;
+  std::string device = "a100-80gb";
+  int devices_per_node = 8;
+  int pipeline = 1;
+  int virtual_stages = 1;
+  int data = 1;
+  int microbatches = 1;  ///< of each replica, per step
+  WorkSetting work;
+  bool sharded_optimizer = false;  ///< ZeRO-1: states and updates are divided over replicas
+  bool overlapped_gradients = false;
+  bool overlapped_messages = false;  ///< of tensor-parallel peers, with the products
+  bool scatter_gather = false;       ///< tensor-parallel peers each send a part to the next stage
+  int first_stage_blocks = 0;        ///< 0: even
+  int last_stage_blocks = 0;
+  /// Weight gradients are summed by the product itself, and an empty one of each shape stands for
+  /// what the framework expects (Transformer Engine).
+  bool weight_stubs = false;
+  int optimizer_bytes = 12;  ///< per parameter: master weights and two moments
+  bool operator==(const Recipe&) const = default;
+};
+
+/// Throws Error (input) unless degrees are positive and there is a block for each stage.
+void validate(const Recipe& recipe);
+
+/// Devices that the recipe runs on.
+int device_count(const Recipe& recipe);
+
+/// Blocks of each stage (all its virtual ones together).
+std::vector<int> stage_blocks(const Recipe& recipe);
+
+/// A step in seconds, by what it is spent on; the parts sum to `step`.
+struct StepSeconds {
+  double step = 0;
+  double work = 0;       ///< of the slowest stage, collectives of its layers included
+  double messages = 0;   ///< of `work`, in those collectives
+  double fill = 0;       ///< filling and draining the pipeline
+  double transfers = 0;  ///< between stages
+  double gradients = 0;  ///< sums over replicas that nothing hides
+  double update = 0;
+  double other = 0;
+};
+/// `factor` corrects the time of the blocks, where it is known from measurements.
+StepSeconds step_seconds(const Recipe& recipe, const KernelConstants& constants, double factor = 1);
+
+/// Peak bytes on a device of each stage, by category.
+struct StageMemory {
+  Bytes weights = 0;
+  Bytes gradients = 0;
+  Bytes optimizer = 0;
+  Bytes activations = 0;  ///< kept for microbatches in flight
+  Bytes logits = 0;       ///< the head's tensors that exist once
+  Bytes working = 0;      ///< transient: gradients of activations, what is computed again
+  Bytes stubs = 0;        ///< see `Recipe::weight_stubs`
+  Bytes total() const {
+    return weights + gradients + optimizer + activations + logits + working + stubs;
+  }
+};
+std::vector<StageMemory> stage_memory(const Recipe& recipe);
+/// Of them, the heaviest stage's.
+StageMemory peak_memory(const Recipe& recipe);
+
+/// Bytes of activations the first stage keeps, without the heads of the model: what Korthikanti et
+/// al. 2022 tabulate.
+Bytes first_stage_activations(const Recipe& recipe);
+
+}  // namespace stagecraft

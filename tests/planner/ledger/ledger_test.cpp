@@ -1,0 +1,188 @@
+#include "planner/ledger/ledger.hpp"
+
+#include <cmath>
+#include <filesystem>
+#include <set>
+
+#include "profiles/error.hpp"
+#include "tests/catch.hpp"
+#include "tests/profiles/expect_error.hpp"
+
+using namespace stagecraft;
+using namespace stagecraft::tests;
+
+namespace {
+
+Recipe small_gpt(int pipeline, int microbatch, std::int64_t hidden) {
+  Recipe recipe;
+  recipe.transformer = {.hidden = hidden,
+                        .heads = 16,
+                        .key_value_heads = 16,
+                        .head_width = hidden / 16,
+                        .feed_forward = 4 * hidden,
+                        .vocabulary = 51200,
+                        .positions = 2048};
+  recipe.blocks = 16;
+  recipe.pipeline = pipeline;
+  recipe.microbatches = 16;
+  recipe.work = {.microbatch = microbatch, .sequence = 2048};
+  return recipe;
+}
+
+/// Rows that these constants predict exactly; a family for each width.
+MeasuredSet made_of(const KernelConstants& constants) {
+  MeasuredSet set{.name = "made", .device = "a100-80gb"};
+  set.unknowns = {"product_rate", "memory_rate"};
+  set.start = usual_constants(set.device);
+  set.start.host_seconds = constants.host_seconds;
+  for (const std::int64_t hidden : {512, 1024, 2048, 4096}) {
+    for (const int pipeline : {1, 2, 4}) {
+      for (const int microbatch : {1, 2, 8}) {
+        const Recipe recipe = small_gpt(pipeline, microbatch, hidden);
+        MeasuredRow row = recipe_row(recipe, concat(hidden, ' ', pipeline, ' ', microbatch), 0);
+        row.seconds = row.predict(constants, 1);
+        row.family = concat("hidden ", hidden);
+        row.problem = concat("hidden ", hidden, ", microbatch ", microbatch);
+        set.rows.push_back(std::move(row));
+      }
+    }
+  }
+  return set;
+}
+
+KernelConstants some_constants() {
+  KernelConstants constants = usual_constants("a100-80gb");
+  constants.product_rate = 0.6;
+  constants.memory_rate = 0.5;
+  constants.host_seconds = 3e-5;
+  return constants;
+}
+
+std::vector<MeasuredSet> published(const std::string& file) {
+  const auto path = std::filesystem::path(STAGECRAFT_SHARED) / "oracles" / file;
+  if (!std::filesystem::exists(path)) return {};
+  return read_measured(Json::read(path));
+}
+
+std::vector<int> all_rows(const MeasuredSet& set) {
+  std::vector<int> rows;
+  for (int i = 0; i < static_cast<int>(set.rows.size()); ++i) rows.push_back(i);
+  return rows;
+}
+
+}  // namespace
+
+TEST_CASE("errors are summed up over held-out rows, the worst by name") {
+  const ErrorSummary summary = summarise({{"a", 0.1}, {"b", -0.3}, {"c", 0.02}});
+  CHECK(summary.rows == 3);
+  CHECK(summary.mape == Approx(0.14));
+  CHECK(summary.median == Approx(0.1));
+  CHECK(summary.max == Approx(0.3));
+  CHECK(summary.bias == Approx(-0.06));
+  CHECK(summary.worst_row == "b");
+}
+
+TEST_CASE("rank correlation looks at order alone") {
+  CHECK(spearman({1, 2, 3, 4}, {10, 100, 1000, 1001}) == Approx(1));
+  CHECK(spearman({1, 2, 3}, {3, 2, 1}) == Approx(-1));
+  CHECK(spearman({1, 2, 3, 4}, {1, 3, 2, 4}) == Approx(0.8));
+}
+
+TEST_CASE("a quarter of the rows is fitted at most, and a family never in parts") {
+  const MeasuredSet set = made_of(some_constants());
+  for (const std::uint64_t seed : {1, 2, 3}) {
+    CHECK(rows_to_fit(set, Claim::in_family, seed).size() == set.rows.size() / 4);
+    const std::vector<int> fitted = rows_to_fit(set, Claim::out_of_family, seed);
+    CHECK(fitted == rows_to_fit(set, Claim::out_of_family, seed));
+    CHECK(!fitted.empty());
+    CHECK(fitted.size() <= set.rows.size() / 4);
+    const std::set<int> chosen(fitted.begin(), fitted.end());
+    std::set<std::string> families;
+    for (const int i : fitted) families.insert(set.rows[static_cast<std::size_t>(i)].family);
+    for (const int i : all_rows(set)) {
+      const bool of_fitted = families.contains(set.rows[static_cast<std::size_t>(i)].family);
+      CHECK(of_fitted == chosen.contains(i));
+    }
+  }
+}
+
+TEST_CASE("a fit finds the constants that made the rows, and predicts the others") {
+  const KernelConstants constants = some_constants();
+  const SetResult result = replay(made_of(constants), Claim::in_family, 1);
+  CHECK(result.calibration.constants.product_rate == Approx(constants.product_rate).epsilon(0.02));
+  CHECK(result.calibration.constants.memory_rate == Approx(constants.memory_rate).epsilon(0.05));
+  CHECK(result.time.rows == 27);
+  CHECK(result.time.max < 0.02);
+  CHECK(result.regret == Approx(0).margin(1e-9));
+  CHECK(result.rank_correlation > 0.99);
+}
+
+TEST_CASE("constants survive their file and are taken by set, else by device") {
+  const MeasuredSet set = made_of(some_constants());
+  NamedCalibration mine{.set = "made", .device = "a100-80gb"};
+  mine.calibration.constants = some_constants();
+  mine.calibration.corrections["hidden 512, tensor 1, microbatch 1"] = 1.25;
+  NamedCalibration other{.set = "other", .device = "a100-80gb"};
+  const auto read = read_constants(Json::parse(write_constants({other, mine}), "c.json"));
+  REQUIRE(constants_for(read, set) != nullptr);
+  CHECK(constants_for(read, set)->set == "made");
+  CHECK(constants_for(read, set)->calibration.constants == some_constants());
+  CHECK(constants_for(read, set)->calibration.corrections == mine.calibration.corrections);
+  MeasuredSet unknown = set;
+  unknown.name = "unknown";
+  CHECK(constants_for(read, unknown)->set == "other");
+  unknown.device = "h100";
+  CHECK(constants_for(read, unknown) == nullptr);
+  const SetResult result = replay_with(set, mine.calibration);
+  CHECK(result.fitted_on == 0);
+  CHECK(result.time.rows == 36);
+  CHECK_THAT(message_of([] {
+               read_constants(
+                   Json::parse("{\"format\": \"stagecraft-constants/1\", \"sets\": "
+                               "[{\"set\": \"s\", \"device\": \"h100\", \"constants\": "
+                               "{\"product_rate\": 7}}]}",
+                               "c.json"));
+             }),
+             ContainsSubstring("product_rate: expected from 0.05 to 1, found 7"));
+}
+
+TEST_CASE("the next measurement is one that depends on the least certain constant") {
+  MeasuredSet set = made_of(some_constants());
+  set.unknowns.push_back("host_seconds");
+  // Only rows that the host does not slow: they say nothing about its work.
+  std::erase_if(set.rows, [](const MeasuredRow& row) { return row.family != "hidden 4096"; });
+  const auto next = next_measurement(set, fit_constants(set, all_rows(set), false));
+  REQUIRE(next);
+  CHECK(next->constant == "host_seconds");
+  CHECK(next->narrows > 0);
+}
+
+TEST_CASE("SimuMax's measurements on B200 are predicted") {
+  const std::vector<MeasuredSet> sets = published("measured/simumax_b200.json");
+  if (sets.empty()) SKIP("no published measurements");
+  const SetResult result = replay(sets.front(), Claim::in_family, 1);
+  CHECK(result.fitted_on <= static_cast<int>(result.rows.size()) / 4);
+  CHECK(result.time.max < 0.08);
+  CHECK(result.memory.max < 0.016);
+}
+
+TEST_CASE("Megatron-LM's table and figures are predicted from one row") {
+  const std::vector<MeasuredSet> sets = published("megatron_sc21.json");
+  if (sets.empty()) SKIP("no published measurements");
+  const SetResult result = replay(sets.front(), Claim::one_row, 1);
+  CHECK(result.fitted_on == 1);
+  CHECK(result.time.max < 0.08);
+  CHECK(result.time.mape < 0.05);
+}
+
+TEST_CASE("selective recomputation's steps and activations are predicted") {
+  const std::vector<MeasuredSet> sets = published("seqsel_megatron2_2205_05198.json");
+  if (sets.empty()) SKIP("no published measurements");
+  REQUIRE(sets.size() == 2);
+  const SetResult steps = replay(sets[0], Claim::one_row, 1);
+  CHECK(steps.time.max < 0.06);
+  CHECK(steps.time.mape < 0.035);
+  const SetResult activations = replay_all(sets[1], 1).front();
+  CHECK(activations.fitted_on == 0);
+  CHECK(activations.time.max < 0.02);
+}

@@ -1,0 +1,164 @@
+#include "planner/ledger/recipe.hpp"
+
+#include <functional>
+
+#include "planner/ledger/measured_sets.hpp"
+#include "profiles/error.hpp"
+#include "tests/catch.hpp"
+#include "tests/profiles/expect_error.hpp"
+
+using namespace stagecraft;
+using namespace stagecraft::tests;
+
+namespace {
+
+Recipe llama(std::string_view name = "llama3-8b") {
+  Recipe recipe;
+  recipe.transformer = *builtin_model(name).transformer;
+  recipe.blocks = 32;
+  recipe.pipeline = 2;
+  recipe.data = 2;
+  recipe.microbatches = 8;
+  recipe.device = "h100";
+  recipe.work = {.microbatch = 1, .sequence = 4096, .tensor_parallel = 2};
+  return recipe;
+}
+
+const KernelConstants constants = usual_constants("h100");
+
+double step(const Recipe& recipe) {
+  return step_seconds(recipe, constants).step;
+}
+
+Bytes memory(const Recipe& recipe) {
+  return peak_memory(recipe).total();
+}
+
+/// What more of an input does: +1 grows, -1 shrinks, 0 leaves it.
+struct Knob {
+  std::string name;
+  std::function<void(Recipe&)> turn;
+  int step = 0;
+  int memory = 0;
+};
+
+int sign(double after, double before) {
+  return (after > before ? 1 : 0) - (after < before ? 1 : 0);
+}
+
+}  // namespace
+
+TEST_CASE("each input of a run changes its step and memory in the right direction") {
+  const std::vector<Knob> knobs{
+      {"hidden", [](Recipe& r) { r.transformer.hidden *= 2; }, 1, 1},
+      {"feed-forward", [](Recipe& r) { r.transformer.feed_forward *= 2; }, 1, 1},
+      {"key-value heads", [](Recipe& r) { r.transformer.key_value_heads *= 2; }, 1, 1},
+      {"vocabulary", [](Recipe& r) { r.transformer.vocabulary *= 2; }, 1, 1},
+      {"full attention", [](Recipe& r) { r.transformer.causal = false; }, 1, 0},
+      {"blocks", [](Recipe& r) { r.blocks *= 2; }, 1, 1},
+      {"sequence", [](Recipe& r) { r.work.sequence *= 2; }, 1, 1},
+      {"microbatch", [](Recipe& r) { r.work.microbatch *= 2; }, 1, 1},
+      {"microbatches", [](Recipe& r) { r.microbatches *= 2; }, 1, 0},
+      {"tensor-parallel", [](Recipe& r) { r.work.tensor_parallel *= 2; }, -1, -1},
+      {"sequence-parallel", [](Recipe& r) { r.work.sequence_parallel = true; }, -1, -1},
+      {"pipeline", [](Recipe& r) { r.pipeline *= 2; }, -1, -1},
+      {"interleaving", [](Recipe& r) { r.virtual_stages = 2; }, -1, 1},
+      {"replicas", [](Recipe& r) { r.data *= 8; }, 1, 0},
+      {"sharded optimizer", [](Recipe& r) { r.sharded_optimizer = true; }, -1, -1},
+      {"overlapped gradients", [](Recipe& r) { r.overlapped_gradients = true; }, -1, 0},
+      {"overlapped messages", [](Recipe& r) { r.overlapped_messages = true; }, -1, 0},
+      {"selective recomputation",
+       [](Recipe& r) {
+         r.work.fused_attention = false;
+         r.work.recompute = Recomputed::selective;
+       },
+       1, 1},
+      {"full recomputation", [](Recipe& r) { r.work.recompute = Recomputed::full; }, 1, -1},
+      {"unfused attention", [](Recipe& r) { r.work.fused_attention = false; }, 1, 1},
+      {"dropout", [](Recipe& r) { r.work.dropout = true; }, 1, 1},
+      {"fused loss", [](Recipe& r) { r.work.fused_loss = true; }, -1, 0},
+      {"fp32", [](Recipe& r) { r.work.precision = Precision::float32; }, 1, 1},
+      {"a slower device", [](Recipe& r) { r.device = "a100-80gb"; }, 1, 0},
+      {"smaller nodes", [](Recipe& r) { r.devices_per_node = 1; }, 1, 0},
+      {"an uneven first stage", [](Recipe& r) { r.first_stage_blocks = 20; }, 1, 1},
+      {"context-parallel", [](Recipe& r) { r.work.context_parallel = 2; }, -1, -1},
+  };
+  const Recipe before = llama();
+  for (const Knob& knob : knobs) {
+    INFO(knob.name);
+    Recipe after = before;
+    knob.turn(after);
+    CHECK(sign(step(after), step(before)) == knob.step);
+    CHECK(sign(static_cast<double>(memory(after)), static_cast<double>(memory(before))) ==
+          knob.memory);
+  }
+}
+
+TEST_CASE("experts and their parallelism change a run in the right direction") {
+  Recipe before = llama("mixtral-8x7b");
+  before.work.tensor_parallel = 1;
+  before.data = 8;
+  const auto after = [&](auto turn) {
+    Recipe recipe = before;
+    turn(recipe);
+    return recipe;
+  };
+  const Recipe more = after([](Recipe& r) { r.transformer.experts->active = 4; });
+  CHECK(step(more) > step(before));
+  CHECK(memory(more) > memory(before));
+  const Recipe spread = after([](Recipe& r) { r.work.expert_parallel = 8; });
+  CHECK(memory(spread) < memory(before));
+  CHECK(step_seconds(spread, constants).messages > step_seconds(before, constants).messages);
+  const Recipe shared = after([](Recipe& r) { r.transformer.experts->shared_feed_forward = 4096; });
+  CHECK(step(shared) > step(before));
+}
+
+TEST_CASE("each constant changes a step in the right direction") {
+  Recipe recipe = llama();
+  recipe.work.context_parallel = 2;
+  recipe.overlapped_gradients = recipe.overlapped_messages = true;
+  recipe.devices_per_node = 4;
+  for (const KernelConstant& constant : kernel_constants) {
+    INFO(constant.name);
+    // Rates and overlaps shorten a step, lengths and seconds do not.
+    const bool shortens = constant.name.ends_with("rate") || constant.name.ends_with("overlap");
+    KernelConstants changed = constants;
+    changed.host_seconds = changed.host_peer_seconds = 1e-4;
+    const double before = step_seconds(recipe, changed).step;
+    changed.*constant.member *= 1.25;
+    const double after = step_seconds(recipe, changed).step;
+    CHECK((shortens ? after <= before : after >= before));
+  }
+}
+
+TEST_CASE("equal stages take (microbatches + stages - 1) rounds, interleaved ones fewer") {
+  Recipe recipe = llama();
+  recipe.pipeline = 4;
+  recipe.transformer.vocabulary = 1;  // ends that cost next to nothing
+  const StepSeconds plain = step_seconds(recipe, constants);
+  CHECK(plain.fill == Approx(plain.work * 3 / 8).epsilon(0.01));
+  recipe.virtual_stages = 2;
+  CHECK(step_seconds(recipe, constants).fill == Approx(plain.fill / 2).epsilon(1e-9));
+  CHECK(plain.step == Approx(plain.work + plain.fill + plain.transfers + plain.gradients +
+                             plain.update + plain.other));
+}
+
+TEST_CASE("stages hold blocks as even as can be, or as told") {
+  Recipe recipe = llama();
+  recipe.blocks = 14;
+  recipe.pipeline = 4;
+  CHECK(stage_blocks(recipe) == std::vector<int>{4, 4, 3, 3});
+  recipe.first_stage_blocks = 2;
+  recipe.last_stage_blocks = 2;
+  CHECK(stage_blocks(recipe) == std::vector<int>{2, 5, 5, 2});
+}
+
+TEST_CASE("a run that cannot be is refused with its numbers") {
+  Recipe recipe = llama();
+  recipe.blocks = 1;
+  CHECK_THAT(message_of([&] { step(recipe); }),
+             ContainsSubstring("a block for each of 2 x 1 stages, found 1 blocks"));
+  recipe = llama();
+  recipe.data = 0;
+  CHECK_THAT(message_of([&] { step(recipe); }), ContainsSubstring("at least 1, found 0"));
+}

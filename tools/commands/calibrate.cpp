@@ -1,0 +1,118 @@
+// stagecraft calibrate: constants from measurements, how sure they are, and what to measure next.
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "planner/ledger/ledger.hpp"
+#include "tools/commands.hpp"
+#include "tools/ledger_files.hpp"
+#include "tools/table.hpp"
+
+namespace stagecraft {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct Calibrated {
+  Calibration calibration;
+  SetResult before, after;
+  std::optional<SetResult> held_out;  ///< fitted on a quarter, for an honest error
+  std::optional<NextMeasurement> next;
+};
+
+Calibrated calibrate(const MeasuredSet& set, std::uint64_t seed) {
+  Calibrated result;
+  std::vector<int> rows(set.rows.size());
+  std::iota(rows.begin(), rows.end(), 0);
+  result.before = replay_with(set, {.constants = set.start});
+  result.calibration = fit_constants(set, rows, has_enough_for_corrections(set, rows));
+  result.after = replay_with(set, result.calibration);
+  if (set.rows.size() >= 4) result.held_out = replay(set, Claim::in_family, seed);
+  result.next = next_measurement(set, result.calibration);
+  return result;
+}
+
+std::string text_of(const MeasuredSet& set, const Calibrated& result, bool unicode) {
+  std::string text = fmt::format("{} ({}, {} rows)\n", set.name, set.device, set.rows.size());
+  Table table({"constant", ">before", ">fitted", ">+- 95 %", "unit", "what it is"});
+  for (const FittedConstant& constant : result.calibration.fitted) {
+    for (const KernelConstant& known : kernel_constants) {
+      if (known.name != constant.name) continue;
+      table.row({constant.name, fmt::format("{:.4g}", constant.start),
+                 fmt::format("{:.4g}", constant.value), fmt::format("{:.2g}", constant.interval),
+                 std::string(known.unit), std::string(known.meaning)});
+    }
+  }
+  text += table.text(unicode);
+  if (!result.calibration.corrections.empty()) {
+    text += fmt::format("and {} factors, one for layers of each shape\n",
+                        result.calibration.corrections.size());
+  }
+  text += fmt::format("mean error: {:.2f} % before, {:.2f} % on the fitted rows",
+                      100 * result.before.time.mape, 100 * result.after.time.mape);
+  if (result.held_out) {
+    text += fmt::format(", {:.2f} % on rows left out of a fit on a quarter",
+                        100 * result.held_out->time.mape);
+  }
+  text += "\n";
+  if (result.next) {
+    text += fmt::format(
+        "least certain: {}; one more measurement like \"{}\" would narrow it by {:.0f} %\n",
+        result.next->constant, result.next->row, 100 * result.next->narrows);
+  }
+  return text;
+}
+
+ordered_json json_of(const MeasuredSet& set, const Calibrated& result) {
+  ordered_json constants = ordered_json::array();
+  for (const FittedConstant& constant : result.calibration.fitted) {
+    constants.push_back({{"name", constant.name},
+                         {"before", constant.start},
+                         {"value", constant.value},
+                         {"interval", constant.interval}});
+  }
+  ordered_json json{{"name", set.name},
+                    {"device", set.device},
+                    {"rows", set.rows.size()},
+                    {"constants", std::move(constants)},
+                    {"corrections", result.calibration.corrections},
+                    {"mape_before", result.before.time.mape},
+                    {"mape_fitted", result.after.time.mape}};
+  if (result.held_out) json["mape_held_out"] = result.held_out->time.mape;
+  if (result.next) {
+    json["next_measurement"] = {{"constant", result.next->constant},
+                                {"row", result.next->row},
+                                {"narrows", result.next->narrows}};
+  }
+  return json;
+}
+
+int run(Console& console, const std::vector<std::string>& paths) {
+  if (paths.empty()) fail_usage("calibrate needs MEASURED: files or folders of measured sets");
+  const MeasuredFiles files = load_measured(paths, console);
+  std::vector<NamedCalibration> calibrations;
+  ordered_json sets = ordered_json::array();
+  for (const MeasuredSet& set : files.sets) {
+    if (set.unknowns.empty() || set.rows.empty()) continue;
+    const Calibrated result = calibrate(set, console.options().seed);
+    console.print((sets.empty() ? "" : "\n") + text_of(set, result, console.unicode()));
+    sets.push_back(json_of(set, result));
+    calibrations.push_back({set.name, set.device, result.calibration});
+  }
+  console.artefact(write_constants(calibrations));
+  console.result({{"sets", std::move(sets)}});
+  return 0;
+}
+
+}  // namespace
+
+Action declare_calibrate(CLI::App& app) {
+  auto paths = std::make_shared<std::vector<std::string>>();
+  app.add_option("measured", *paths, "Files or folders of measured sets; -o takes the constants")
+      ->type_name("MEASURED");
+  return [paths](Console& console) { return run(console, *paths); };
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,128 @@
+#include "tools/ledger_files.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+namespace stagecraft {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<fs::path> files_below(const std::string& path) {
+  if (!fs::exists(path)) fail_usage("no file or folder is named \"", path, "\"");
+  if (!fs::is_directory(path)) return {path};
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::recursive_directory_iterator(path)) {
+    if (entry.is_regular_file() && entry.path().extension() == ".json")
+      files.push_back(entry.path());
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+std::vector<std::string> known_formats() {
+  std::vector<std::string> lines;
+  for (const SetFormat& format : set_formats)
+    lines.push_back(concat(format.name, ": ", format.summary));
+  return lines;
+}
+
+}  // namespace
+
+MeasuredFiles load_measured(const std::vector<std::string>& paths, Console& console) {
+  MeasuredFiles result;
+  for (const std::string& path : paths) {
+    for (const fs::path& file : files_below(path)) {
+      const std::string content = read_file(file);
+      std::vector<MeasuredSet> sets = read_measured(Json::parse(content, file.string()));
+      if (sets.empty()) {
+        result.others.push_back(file.string());
+        continue;
+      }
+      console.input(file.string(), content_hash(content));
+      for (MeasuredSet& set : sets) result.sets.push_back(std::move(set));
+    }
+  }
+  if (result.sets.empty()) {
+    fail_with_help(
+        ErrorKind::input,
+        concat("nothing of ", paths.front(), " is a measured set; expected JSON of a known format"),
+        known_formats());
+  }
+  return result;
+}
+
+namespace {
+
+std::string percent_of(double fraction) {
+  return fmt::format("{:.2f} %", 100 * fraction);
+}
+
+void add_rows(std::string& page, const SetResult& result) {
+  page += fmt::format("\n| row | | measured ({}) | predicted | error |\n|---|---|---:|---:|---:|\n",
+                      result.unit);
+  for (const LedgerRow& row : result.rows) {
+    page += fmt::format("| {} | {} | {:.5g} | {:.5g} | {:+.1f} % |\n", row.label,
+                        row.fitted ? "fitted" : "", row.measured, row.predicted, 100 * row.error());
+  }
+}
+
+void add_memory_rows(std::string& page, const SetResult& result) {
+  if (result.memory.rows == 0) return;
+  constexpr double gibi = 1024.0 * 1024 * 1024;
+  page += "\n| row | measured (GiB) | predicted | error |\n|---|---:|---:|---:|\n";
+  for (const LedgerRow& row : result.rows) {
+    if (!row.memory || !row.predicted_memory) continue;
+    const auto measured = static_cast<double>(*row.memory);
+    const auto predicted = static_cast<double>(*row.predicted_memory);
+    page += fmt::format("| {} | {:.2f} | {:.2f} | {:+.2f} % |\n", row.label, measured / gibi,
+                        predicted / gibi, 100 * (predicted / measured - 1));
+  }
+}
+
+void add_set(std::string& page, const SetResult& result) {
+  page += fmt::format("\n## {}, {}\n\n{}\n\n", result.name, to_string(result.claim), result.source);
+  page += fmt::format("{} rows, fitted on {}. ", result.rows.size(), result.fitted_on);
+  for (const std::string& assumption : result.assumptions)
+    page += fmt::format("Assumed: {}. ", assumption);
+  page += "\n";
+  if (!result.calibration.fitted.empty()) {
+    page += "\n| constant | fitted | ± 95 % | before |\n|---|---:|---:|---:|\n";
+    for (const FittedConstant& constant : result.calibration.fitted) {
+      page += fmt::format("| {} | {:.4g} | {:.2g} | {:.4g} |\n", constant.name, constant.value,
+                          constant.interval, constant.start);
+    }
+  }
+  if (!result.calibration.corrections.empty()) {
+    page += "\n| layers of shape | take so much of the predicted time |\n|---|---:|\n";
+    for (const auto& [shape, factor] : result.calibration.corrections)
+      page += fmt::format("| {} | {:.3f} |\n", shape, factor);
+  }
+  add_rows(page, result);
+  add_memory_rows(page, result);
+  for (const std::string& row : result.left_out) page += fmt::format("\nLeft out: {}\n", row);
+}
+
+}  // namespace
+
+std::string ledger_page(const std::vector<SetResult>& results) {
+  std::string page =
+      "# Predicted against measured\n\nErrors are over rows that were not fitted.\n\n"
+      "| set | claim | rows | fitted | mean | median | p90 | max | bias | rank | regret |\n"
+      "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n";
+  for (const SetResult& result : results) {
+    const ErrorSummary& time = result.time;
+    page += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} | {:.3f} | {} |\n",
+                        result.name, to_string(result.claim), result.rows.size(), result.fitted_on,
+                        percent_of(time.mape), percent_of(time.median), percent_of(time.p90),
+                        percent_of(time.max), percent_of(time.bias), result.rank_correlation,
+                        result.problems > 0 ? percent_of(result.regret) : "");
+  }
+  for (const SetResult& result : results) add_set(page, result);
+  return page;
+}
+
+}  // namespace stagecraft
