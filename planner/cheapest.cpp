@@ -26,11 +26,10 @@ Part part_of(const Problem& problem, const Space& space, const Setting& setting,
   const int degree = setting.tensor_parallel;
   Part part{.problem = problem, .price = 0};
   part.problem.tensor_parallel = {degree};
-  part.problem.devices = space.lead(setting, groups - 1) + degree;
+  part.problem.devices = space.devices_up_to(setting, groups);
   part.problem.use_fewer_devices = false;
   for (int group = 0; group < groups; ++group) {
-    for (int peer = 0; peer < degree; ++peer) {
-      const int device = space.lead(setting, group) + peer;
+    for (const int device : space.peers(setting, group)) {
       part.price += kind_of(problem.cluster, device).price_per_hour.value_or(0);
     }
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "planner/space.hpp"
 #include "profiles/error.hpp"
 
 namespace stagecraft {
@@ -35,7 +36,7 @@ void try_recomputation(Remedies& remedies, const Problem& problem) {
 }
 
 void try_more_devices(Remedies& remedies, const Problem& problem) {
-  const int available = device_count(problem.cluster);
+  const int available = available_devices(problem);
   const int now = std::min(problem.devices.value_or(available), available);
   for (int count = now + 1; count <= available; ++count) {
     Problem changed = problem;
@@ -81,6 +82,9 @@ void try_fewer_demands(Remedies& remedies, const Problem& problem) {
   changed = problem;
   changed.fixed.clear();
   if (!problem.fixed.empty()) try_remedy(remedies, changed, "without --fix");
+  changed = problem;
+  changed.excluded.clear();
+  if (!problem.excluded.empty()) try_remedy(remedies, changed, "without --exclude");
   changed = problem;
   changed.min_layers_per_stage = 1;
   if (problem.min_layers_per_stage > 1) {
@@ -140,7 +144,7 @@ void try_shorter_sequence(Remedies& remedies, const Problem& problem) {
 /// The cluster with its outermost level twice, four times … as large.
 void try_larger_cluster(Remedies& remedies, const Problem& problem) {
   constexpr int most = 32;  // devices: each try takes a while
-  const int now = device_count(problem.cluster);
+  const int now = available_devices(problem);
   if (problem.devices.value_or(now) < now || problem.cluster.levels.empty()) return;
   Problem larger = problem;
   larger.devices.reset();
@@ -150,7 +154,7 @@ void try_larger_cluster(Remedies& remedies, const Problem& problem) {
     devices.insert(devices.end(), again.begin(), again.end());
     larger.cluster.levels.front().count *= 2;
     if (!find_plan(larger)) continue;
-    remedies.push_back(concat(devices.size(), " such devices (now ", now, ")"));
+    remedies.push_back(concat(available_devices(larger), " such devices (now ", now, ")"));
     return;
   }
 }

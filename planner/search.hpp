@@ -39,6 +39,7 @@ struct Problem {
   std::vector<int> tensor_parallel{1};    ///< degrees to try, the same for all stages of a plan
   std::vector<Recompute> recompute{Recompute::none, Recompute::full};  ///< allowed per stage
   std::optional<int> devices;  ///< use the first so many of the cluster; default all
+  std::vector<int> excluded;   ///< devices of the cluster that no plan may use, ascending
   std::optional<int> max_stages;
   int min_layers_per_stage = 1;
   bool straight = false;  ///< no replication

@@ -64,12 +64,11 @@ void require_plausible(const CostTable& table, const LayerRange& all, int microb
 
 /// Whether every device kind in use has costs for this microbatch and tensor-parallel degree; the
 /// reason goes to `missing`.
-bool has_costs(CostBook& book, int devices, std::int64_t microbatch, int microbatches, int degree,
-               std::optional<Error>& missing) {
+bool has_costs(CostBook& book, const std::vector<int>& kinds, int devices, std::int64_t microbatch,
+               int microbatches, int degree, std::optional<Error>& missing) {
   const LayerRange all{0, static_cast<int>(book.profile().model.layers.size())};
   try {
-    for (int device = 0; device < devices; ++device) {
-      const int kind = book.cluster().devices[static_cast<std::size_t>(device)];
+    for (const int kind : kinds) {
       require_plausible(book.table(kind, microbatch, microbatch, degree), all, microbatches,
                         devices);
     }
@@ -102,10 +101,7 @@ bool is_one_f_one_b(const ScheduleChoice& choice) {
 }  // namespace
 
 Space::Space(const Problem& problem) : problem_(problem), cluster_(with_usable_memory(problem)) {
-  const int available = device_count(cluster_);
-  devices_ = std::min(problem.devices.value_or(available), available);
-  if (devices_ < 1) fail_usage("a plan needs at least one device");
-  if (!cluster_.levels.empty()) width_ = cluster_.levels.back().count;
+  choose_devices();
   require_searchable(problem);
   book_ = std::make_unique<CostBook>(
       problem.profile, cluster_,
@@ -115,7 +111,7 @@ Space::Space(const Problem& problem) : problem_(problem), cluster_(with_usable_m
     for (const int degree : problem.tensor_parallel) {
       if (!has_groups(degree)) continue;
       const int microbatches = microbatches_of(problem.global_batch, microbatch);
-      if (has_costs(*book_, devices_, microbatch, microbatches, degree, missing)) {
+      if (has_costs(*book_, kinds_, devices_, microbatch, microbatches, degree, missing)) {
         add_settings(microbatch, degree);
       }
     }
@@ -128,22 +124,100 @@ Space::Space(const Problem& problem) : problem_(problem), cluster_(with_usable_m
   }
 }
 
-int Space::groups(int degree) const {
+/// The first ones that are not excluded.
+void Space::choose_devices() {
+  const int all = device_count(cluster_);
+  is_whole_ = problem_.excluded.empty();
+  usable_.assign(static_cast<std::size_t>(all), true);
+  for (const int device : problem_.excluded) {
+    if (device < 0 || device >= all) {
+      fail_usage("device ", device, " is to be excluded, but the cluster has ", all);
+    }
+    usable_[static_cast<std::size_t>(device)] = false;
+  }
+  const int most = problem_.devices.value_or(all);
+  for (std::size_t device = 0; device < usable_.size(); ++device) {
+    usable_[device] = usable_[device] && devices_ < most;
+    if (!usable_[device]) continue;
+    ++devices_;
+    const int kind = cluster_.devices[device];
+    if (std::find(kinds_.begin(), kinds_.end(), kind) == kinds_.end()) kinds_.push_back(kind);
+  }
+  if (devices_ < 1) {
+    fail_usage("a plan needs at least one device",
+               is_whole_ ? "" : ", and all of them are excluded");
+  }
+  if (!cluster_.levels.empty()) width_ = cluster_.levels.back().count;
+  constexpr int usual_degrees = 8;
+  groups_.push_back(0);
+  for (int degree = 1; degree <= usual_degrees; ++degree) groups_.push_back(count_groups(degree));
+}
+
+const std::vector<int>& Space::blocks(int size) const {
+  const auto known = blocks_.find(size);
+  if (known != blocks_.end()) return known->second;
+  std::vector<int> devices, here;
+  const int unit = std::max(width_, size);
+  const int all = device_count(cluster_);
+  for (int first = 0; first < all; first += unit) {
+    here.clear();
+    for (int device = first; device < std::min(first + unit, all); ++device) {
+      if (usable_[static_cast<std::size_t>(device)]) here.push_back(device);
+    }
+    const auto whole = static_cast<std::ptrdiff_t>(here.size()) / size * size;
+    devices.insert(devices.end(), here.begin(), here.begin() + whole);
+  }
+  return blocks_.emplace(size, std::move(devices)).first->second;
+}
+
+int Space::count_groups(int degree) const {
+  if (!is_whole_) return static_cast<int>(blocks(degree).size()) / degree;
   return devices_ / width_ * (width_ / degree) + devices_ % width_ / degree;
 }
 
-int Space::lead_of(int degree, int group) const {
+int Space::lead_of(const Setting& setting, int group) const {
+  const int degree = setting.tensor_parallel;
+  if (!is_whole_) {
+    return blocks(degree * setting.columns)[static_cast<std::size_t>(group * degree)];
+  }
   const int per_width = width_ / degree;
   return group / per_width * width_ + group % per_width * degree;
+}
+
+std::vector<int> Space::peers(const Setting& setting, int group) const {
+  const int degree = setting.tensor_parallel;
+  std::vector<int> devices(static_cast<std::size_t>(degree));
+  if (is_whole_) {
+    std::iota(devices.begin(), devices.end(), lead_of(setting, group));
+  } else {
+    const auto first = blocks(degree * setting.columns).begin() + group * degree;
+    std::copy(first, first + degree, devices.begin());
+  }
+  return devices;
+}
+
+int Space::devices_up_to(const Setting& setting, int groups) const {
+  const int last = peers(setting, groups - 1).back();
+  return static_cast<int>(std::count(usable_.begin(), usable_.begin() + last + 1, true));
+}
+
+bool Space::has_usable_devices(const Plan& plan) const {
+  const std::vector<int> devices = used_devices(plan);
+  return std::all_of(devices.begin(), devices.end(),
+                     [&](int device) { return usable_[static_cast<std::size_t>(device)]; });
 }
 
 /// Whether there are such groups, each of one kind of device.
 bool Space::has_groups(int degree) const {
   if (degree > width_ || groups(degree) == 0) return false;
+  if (kinds_.size() == 1) return true;
+  const Setting setting{.tensor_parallel = degree};
   for (int group = 0; group < groups(degree); ++group) {
-    const auto first = cluster_.devices.begin() + lead_of(degree, group);
-    const auto other = std::adjacent_find(first, first + degree, std::not_equal_to<>());
-    if (other != first + degree) return false;
+    const std::vector<int> devices = peers(setting, group);
+    const int kind = cluster_.devices[static_cast<std::size_t>(devices.front())];
+    for (const int device : devices) {
+      if (cluster_.devices[static_cast<std::size_t>(device)] != kind) return false;
+    }
   }
   return true;
 }
@@ -174,12 +248,15 @@ void Space::add_settings(std::int64_t microbatch, int degree) {
 bool Space::has_columns(const Setting& setting, int columns) const {
   const bool split = setting.replicas == ReplicaPolicy::split;
   if ((split ? setting.microbatch : setting.microbatches) % columns != 0) return false;
-  const int degree = setting.tensor_parallel;
-  if (groups(degree) < columns || !has_alike_blocks(cluster_, columns * degree)) return false;
+  Setting column = setting;
+  column.columns = columns;
+  if (devices(column) == 0) return false;
+  if (!has_alike_blocks(cluster_, columns * setting.tensor_parallel)) return false;
+  if (kinds_.size() == 1) return true;
   const auto kind = [&](int group) {
-    return cluster_.devices[static_cast<std::size_t>(lead_of(degree, group))];
+    return cluster_.devices[static_cast<std::size_t>(lead_of(column, group))];
   };
-  for (int group = 1; group < groups(degree); ++group) {
+  for (int group = 1; group < devices(column) * columns; ++group) {
     if (group % columns != 0 && kind(group) != kind(group - 1)) return false;
   }
   return true;
@@ -230,7 +307,9 @@ const DeviceKind& Space::kind(const Setting& setting, int device) const {
 }
 
 const CostTable& Space::table(const Setting& setting, int device, std::int64_t rows) const {
-  const int kind = cluster_.devices[static_cast<std::size_t>(lead(setting, device))];
+  const bool is_mixed = kinds_.size() > 1;
+  const int kind =
+      is_mixed ? cluster_.devices[static_cast<std::size_t>(lead(setting, device))] : kinds_.front();
   return book_->table(kind, whole(setting), rows, setting.tensor_parallel);
 }
 
@@ -251,7 +330,7 @@ Link Space::group_link(const Setting& setting, std::vector<int> devices) const {
   // those between their first devices.
   std::vector<int> block;
   for (int column = 0; column < setting.columns; ++column) {
-    block.push_back(lead_of(setting.tensor_parallel, column));
+    block.push_back(lead_of(setting, column));
   }
   return slower(stagecraft::group_link(cluster_, block), stagecraft::group_link(cluster_, devices));
 }
@@ -347,9 +426,7 @@ std::vector<std::vector<int>> Space::place(const Setting& setting, int first, in
   for (int i = 0; i < count * setting.columns; ++i) {
     const int column = split ? i / count : i % setting.columns;
     const int replica = split ? i % count : i / setting.columns;
-    auto& peers = replicas.emplace_back(static_cast<std::size_t>(setting.tensor_parallel));
-    const int group = (first + replica) * setting.columns + column;
-    std::iota(peers.begin(), peers.end(), lead_of(setting.tensor_parallel, group));
+    replicas.push_back(peers(setting, (first + replica) * setting.columns + column));
   }
   return replicas;
 }
@@ -397,6 +474,10 @@ Candidate Space::evaluate(const std::string& name, const Plan& plan) const {
     candidate.rejected = error.message();
   }
   return candidate;
+}
+
+int available_devices(const Problem& problem) {
+  return device_count(problem.cluster) - static_cast<int>(problem.excluded.size());
 }
 
 Bytes shortfall(const Prediction& prediction) {

@@ -9,9 +9,14 @@
 //
 // A setting with c columns (planner/columns.hpp) takes blocks of c neighbouring groups for devices:
 // each block holds one replica of every column, and a layout describes one column.
+//
+// Where devices are excluded, groups and blocks inside the innermost links are made of those that
+// are left there, in order; larger blocks are whole ones, of which no device is excluded. Plans
+// name devices by their numbers in the whole cluster all the same.
 
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -70,11 +75,20 @@ class Space {
   std::vector<Setting> columns(const Setting& setting) const;
   /// Groups of tensor-parallel peers, or blocks of them.
   int devices(const Setting& setting) const {
-    return groups(setting.tensor_parallel) / setting.columns;
+    if (is_whole_) return groups(setting.tensor_parallel) / setting.columns;
+    const int size = setting.tensor_parallel * setting.columns;
+    return static_cast<int>(blocks(size).size()) / size;
   }
   int lead(const Setting& setting, int device) const {
-    return lead_of(setting.tensor_parallel, device * setting.columns);
+    return lead_of(setting, device * setting.columns);
   }
+  /// The cluster's devices of a group (without columns).
+  std::vector<int> peers(const Setting& setting, int group) const;
+  /// How many of the cluster's devices, those excluded not counted, come up to the end of so many
+  /// groups.
+  int devices_up_to(const Setting& setting, int groups) const;
+  /// Whether no device of the plan is excluded or beyond those that may be used.
+  bool has_usable_devices(const Plan& plan) const;
   const DeviceKind& kind(const Setting& setting, int device) const;
   /// Costs of so many rows of a microbatch on the device.
   const CostTable& table(const Setting& setting, int device, std::int64_t rows) const;
@@ -113,9 +127,15 @@ class Space {
   Candidate evaluate(const std::string& name, const Plan& plan) const;
 
  private:
+  void choose_devices();
+  const std::vector<int>& blocks(int size) const;
   bool has_groups(int degree) const;
-  int groups(int degree) const;
-  int lead_of(int degree, int group) const;
+  int count_groups(int degree) const;
+  int groups(int degree) const {
+    const auto known = static_cast<std::size_t>(degree);
+    return known < groups_.size() ? groups_[known] : count_groups(degree);
+  }
+  int lead_of(const Setting& setting, int group) const;
   void add_settings(std::int64_t microbatch, int degree);
   bool has_columns(const Setting& setting, int columns) const;
   std::vector<std::vector<int>> place(const Setting& setting, int first, int count) const;
@@ -123,11 +143,19 @@ class Space {
   const Problem& problem_;
   Cluster cluster_;
   int devices_ = 0;
-  int width_ = 1;  ///< devices that the innermost links join
+  int width_ = 1;                                   ///< devices that the innermost links join
+  std::vector<bool> usable_;                        ///< per device of the cluster
+  std::vector<int> kinds_;                          ///< of devices that may be used, each once
+  bool is_whole_ = true;                            ///< no device is excluded
+  std::vector<int> groups_;                         ///< per small tensor-parallel degree
+  mutable std::map<int, std::vector<int>> blocks_;  ///< by size: their devices, block after block
   std::unique_ptr<CostBook> book_;
   std::vector<Setting> settings_;
   mutable std::string refusal_;
 };
+
+/// Devices of the cluster that are not excluded.
+int available_devices(const Problem& problem);
 
 /// Why nothing fits, and what would.
 Infeasible explain_infeasible(const Problem& problem, const Space& space);

@@ -17,6 +17,16 @@ const Strategy& find_strategy(std::string_view name) {
   fail_unknown("strategy", name, known);
 }
 
+void require_obeyed(const Strategy& strategy, const Problem& problem) {
+  std::vector<std::string> flags;
+  for (const Wish& wish : wishes) {
+    if ((strategy.obeys & wish.bit) == 0 && wish.is_asked(problem)) flags.emplace_back(wish.flag);
+  }
+  if (flags.empty()) return;
+  fail_usage("--strategy ", strategy.name, ": that planner cannot be told ", join_words(flags),
+             "; leave ", flags.size() == 1 ? "it" : "them", " out, or use --strategy exact");
+}
+
 // --- What strategies take
 // -------------------------------------------------------------------------------
 

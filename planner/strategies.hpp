@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "planner/search.hpp"
+#include "planner/wishes.hpp"
 
 namespace stagecraft {
 
@@ -32,7 +32,12 @@ struct Strategy {
   /// Of other planners: about how many nanoseconds it takes (a clock would not give equal answers
   /// to equal questions).
   double (*work)(const ProblemSize& size) = nullptr;
+  unsigned obeys = wish::all;  ///< of `wishes`; the others it must not be asked for
 };
+
+/// Throws Error (usage) if the problem has wishes that the strategy does not obey. Searches do not
+/// ask: their plans are of use as starts all the same.
+void require_obeyed(const Strategy& strategy, const Problem& problem);
 
 /// A name of the command line, taken apart.
 struct StrategyChoice {
@@ -78,49 +83,53 @@ inline constexpr std::array strategies{
              "simulates every plan; for small cases and as the other strategies' test"},
     Strategy{"pipedream-released", search_pipedream_released,
              "PipeDream's optimizer as released, charging transfers between stages", false,
-             work_of_pipedream},
+             work_of_pipedream, wish::straight | wish::recompute},
     Strategy{"pipedream-released-no-activations", search_pipedream_released_no_activations,
              "the same as its default command runs it: transfers between stages are free", false,
-             work_of_pipedream},
+             work_of_pipedream, wish::straight | wish::recompute},
     Strategy{"pipedream-released-fewer-machines", search_pipedream_released_fewer_machines,
-             "the same, but it may leave machines idle", false, work_of_pipedream},
+             "the same, but it may leave machines idle", false, work_of_pipedream,
+             wish::straight | wish::recompute},
     Strategy{"pipedream-paper", search_pipedream_paper,
-             "PipeDream's optimizer with the formula of its paper", false, work_of_pipedream},
+             "PipeDream's optimizer with the formula of its paper", false, work_of_pipedream,
+             wish::straight | wish::recompute},
     Strategy{"pipedream-2bw", search_pipedream_2bw,
              "PipeDream-2BW's planner: equal stages, all replicated alike", false,
-             work_of_pipedream_2bw},
+             work_of_pipedream_2bw, wish::straight | wish::recompute},
     Strategy{"dapple", search_dapple, "DAPPLE's planner, in its formulas and with its bandwidths",
-             false, work_of_dapple},
+             false, work_of_dapple, wish::straight | wish::recompute},
     Strategy{"deepspeed-uniform", search_deepspeed_uniform,
-             "DeepSpeed's equal numbers of layers per stage", false, work_of_one_cut},
+             "DeepSpeed's equal numbers of layers per stage", false, work_of_one_cut,
+             wish::straight | wish::most_stages | wish::recompute},
     Strategy{"deepspeed-parameters", search_deepspeed_parameters,
-             "DeepSpeed's balance of parameters", false, work_of_one_cut},
+             "DeepSpeed's balance of parameters", false, work_of_one_cut,
+             wish::straight | wish::most_stages | wish::recompute},
     Strategy{"deepspeed-type", search_deepspeed_type,
-             "DeepSpeed's balance of layers whose kind or name matches, deepspeed-type:REGEX",
-             true},
+             "DeepSpeed's balance of layers whose kind or name matches, deepspeed-type:REGEX", true,
+             nullptr, wish::straight | wish::most_stages | wish::recompute},
     Strategy{"megatron", search_megatron,
              "Megatron-LM's even split, with its flags for embedding, loss, first and last stage",
-             false, work_of_megatron},
+             false, work_of_megatron, wish::straight | wish::most_stages | wish::recompute},
     Strategy{"galvatron", search_galvatron,
              "Galvatron's powers of two and even split, the rest of the layers in the last stage",
-             false, work_of_one_cut},
+             false, work_of_one_cut, wish::straight | wish::most_stages | wish::recompute},
     Strategy{"alpa", search_alpa,
              "Alpa's sum of stages plus (B - 1) times the slowest, on its submeshes", false,
-             work_of_alpa},
+             work_of_alpa, wish::straight | wish::most_stages | wish::recompute},
     Strategy{
         "dnn-partitioning", search_dnn_partitioning,
         "dnn-partitioning's contiguous split of the throughput problem, proved the best of its "
         "kind; on its own inputs with their exact figures",
-        false, work_of_dnn_partitioning},
+        false, work_of_dnn_partitioning, wish::straight | wish::recompute},
     Strategy{"piper", search_piper,
              "Piper's stages with data- and tensor-parallel degrees and recomputing layers, proved "
              "the fastest in its model; on its own inputs with their exact figures",
-             false, work_of_piper},
+             false, work_of_piper, wish::tensor_parallel},
     Strategy{
         "aceso", search_aceso,
         "Aceso's (B - 1) times the slowest stage plus the sum, with its transfers, memory and "
         "recomputing, proved the least in its model; on its own profiles with their exact figures",
-        false, work_of_aceso},
+        false, work_of_aceso, wish::straight | wish::most_stages | wish::tensor_parallel},
 };
 
 /// Throws Error (usage) with the known names and a suggestion, or if an argument is missing or not

@@ -3,6 +3,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <set>
 
 #include "planner/defaults.hpp"
 #include "planner/objective.hpp"
@@ -42,6 +44,49 @@ std::vector<int> virtual_stages(const ScheduleKind& kind) {
     case StagePlacement::wave: return {2, 4};
     default: return {fewest_virtual_stages(kind.placement)};
   }
+}
+
+std::optional<int> read_number(std::string_view text) {
+  int number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool is_number = error == std::errc{} && end == text.data() + text.size() && number >= 0;
+  return is_number ? std::optional(number) : std::nullopt;
+}
+
+/// The devices that "8-15", "3" or "node2" names, [first, end).
+std::pair<int, int> read_device_range(std::string_view word, const Cluster& cluster) {
+  const int all = device_count(cluster);
+  const int width = cluster.levels.empty() ? all : cluster.levels.back().count;
+  constexpr std::string_view node_word = "node";
+  const bool is_node = word.starts_with(node_word);
+  const std::size_t dash = is_node ? std::string_view::npos : word.find('-');
+  const auto first = read_number(is_node ? word.substr(node_word.size()) : word.substr(0, dash));
+  const auto last = dash == std::string_view::npos ? first : read_number(word.substr(dash + 1));
+  if (!first || !last) {
+    fail_usage("--exclude: expected devices as 3, 8-15 or node2, found \"", word, "\"");
+  }
+  if (is_node && *first >= all / width) {
+    fail_usage("--exclude: there is no ", word, "; the cluster has node0 to node", all / width - 1,
+               ", of ", width, width == 1 ? " device" : " devices", " each");
+  }
+  if (is_node) return {*first * width, (*first + 1) * width};
+  if (*first > *last || *last >= all) {
+    fail_usage("--exclude: there are no devices ", word, "; the cluster has 0 to ", all - 1);
+  }
+  return {*first, *last + 1};
+}
+
+/// "3,8-15,node2", ascending. Throws Error (usage) if no device is left.
+std::vector<int> read_excluded(const std::string& text, const Cluster& cluster) {
+  std::set<int> devices;
+  for (const std::string& word : read_words("--exclude", text)) {
+    const auto [first, end] = read_device_range(word, cluster);
+    for (int device = first; device < end; ++device) devices.insert(device);
+  }
+  if (static_cast<int>(devices.size()) == device_count(cluster)) {
+    fail_usage("--exclude: ", text, " are all devices of the cluster; a plan needs at least one");
+  }
+  return {devices.begin(), devices.end()};
 }
 
 /// Names of schedules, each with the numbers of virtual stages worth trying where it takes several.
@@ -164,6 +209,7 @@ Problem planning_problem(const PlanningOptions& options, const LoadedProfile& lo
   const bool trains = problem.schedules.front().name != "inference";
   if (!trains) problem.recompute = {Recompute::none};
   problem.devices = devices.first;
+  if (!options.exclude.empty()) problem.excluded = read_excluded(options.exclude, devices.cluster);
   // A CLUSTER has no CPUs beside its devices.
   if (!devices.own && problem.profile.devices) problem.profile.devices->processors = 0;
   if (options.max_stages > 0) problem.max_stages = options.max_stages;
@@ -180,6 +226,9 @@ void declare_planning(CLI::App& app, PlanningOptions& options) {
       ->type_name("MODEL")
       ->required();
   declare_devices(app, options.devices);
+  app.add_option("--exclude", options.exclude,
+                 "Devices that no plan may use: 3,8-15, or node2 for all its innermost links join")
+      ->type_name("DEVICES");
   app.add_option("--batch", options.batch, "Samples per step (8 microbatches)")
       ->type_name("N")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));

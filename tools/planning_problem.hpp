@@ -23,6 +23,7 @@ struct PlanningOptions {
   DeviceOptions devices;
   std::string memory_limit = "100%", recompute = "auto", objective = "step";
   std::vector<std::string> fix, prices;
+  std::string exclude;
   std::int64_t batch = 0;
   std::int64_t sequence = 0;
   int max_stages = 0;

@@ -139,4 +139,16 @@ std::string prediction_sentence(const Prediction& prediction) {
                             to_string(prediction.provenance));
 }
 
+std::string device_ranges(const std::vector<int>& devices) {
+  std::string text;
+  for (std::size_t i = 0; i < devices.size();) {
+    std::size_t end = i + 1;
+    while (end < devices.size() && devices[end] == devices[end - 1] + 1) ++end;
+    text += concat(text.empty() ? "" : " ", devices[i]);
+    if (end > i + 1) text += concat("-", devices[end - 1]);
+    i = end;
+  }
+  return text;
+}
+
 }  // namespace stagecraft

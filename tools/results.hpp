@@ -34,4 +34,7 @@ std::string prediction_sentence(const Prediction& prediction);
 /// Layers by name: "embedding, block.0 – block.3".
 std::string layer_names(const Model& model, LayerRange layers);
 
+/// Device numbers, ascending, as "3 8-15".
+std::string device_ranges(const std::vector<int>& devices);
+
 }  // namespace stagecraft

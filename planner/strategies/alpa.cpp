@@ -6,6 +6,8 @@
 // host, or whole hosts; every device is used; there are no transfers between stages. A stage fits
 // if its resident bytes and its activations, once for itself and once for each stage after it, do.
 //
+// With `straight`, submeshes are single devices.
+//
 // Alpa asks its intra-operator pass, or a profile, what a submesh of n devices makes of a stage.
 // Here that is the stage's time on one device divided by n.
 //
@@ -79,6 +81,10 @@ class Alpa {
 
   /// Alpa's shapes: 1, 2, 4, … devices of one host, then whole hosts.
   void find_submeshes() {
+    if (space_.problem().straight) {
+      submeshes_ = {1};
+      return;
+    }
     const auto& levels = space_.cluster().levels;
     const int width = levels.empty() ? 1 : levels.back().count;
     for (int size = 1; size <= std::min(width, devices_); size *= 2) submeshes_.push_back(size);

@@ -27,6 +27,12 @@ bool is_preferred(const Candidate& a, const Candidate& b) {
   return a.prediction->step < b.prediction->step;
 }
 
+/// As asked for, where there is no choice.
+void set_recompute(Plan& plan, const Problem& problem) {
+  if (problem.recompute.size() != 1) return;
+  for (Stage& stage : plan.stages) stage.recompute = problem.recompute.front();
+}
+
 }  // namespace
 
 Candidate adopt(const Problem& problem, std::string_view name,
@@ -47,6 +53,7 @@ Candidate adopt(const Problem& problem, std::string_view name,
     if (setting.schedule.virtual_stages != 1 || !space.wants(setting, layout.replicas)) continue;
     Plan plan = space.plan(setting, layout);
     set_stages(plan, stages);
+    set_recompute(plan, problem);
     const Candidate candidate = space.evaluate(std::string(name), plan);
     if (first || is_preferred(candidate, best)) best = candidate;
     first = false;

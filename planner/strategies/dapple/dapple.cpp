@@ -60,7 +60,6 @@ std::vector<ForeignStage> stages_of(const PipedreamStates& states,
 
 SearchResult search_dapple(const Problem& problem, const SearchControl&) {
   const std::string name = "dapple";
-  refuse_unknown_wishes(problem, name, "DAPPLE's planner");
   const Space space(problem);
   const DappleServers cluster = servers_of(space.cluster(), devices_of(problem));
   const std::int64_t microbatch = smallest_microbatch(space);

@@ -60,7 +60,6 @@ double work(const PipedreamStates& states, const std::vector<PipedreamLevel>& le
 
 SearchResult search_by(std::string_view name, const Problem& problem, PipedreamRules rules,
                        double most_work = std::numeric_limits<double>::infinity()) {
-  refuse_unknown_wishes(problem, name, "PipeDream's optimizer");
   const Space space(problem);
   const DeviceKind& kind = kind_of(space.cluster(), 0);
   rules.straight = problem.straight;

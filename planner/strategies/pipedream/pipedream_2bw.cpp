@@ -104,7 +104,6 @@ std::vector<ForeignStage> stages_of(const Shape& shape, const LayerRange& blocks
 
 SearchResult search_pipedream_2bw(const Problem& problem, const SearchControl&) {
   const std::string name = "pipedream-2bw";
-  refuse_unknown_wishes(problem, name, "PipeDream-2BW's planner");
   const Space space(problem);
   const LayerRange blocks = blocks_of(problem.profile.model);
   const auto costs = costs_of_first_device(problem, space, largest_microbatch(space));

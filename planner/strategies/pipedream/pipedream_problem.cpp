@@ -36,15 +36,6 @@ bool by_microbatch(const Setting& a, const Setting& b) {
 
 }  // namespace
 
-void refuse_unknown_wishes(const Problem& problem, std::string_view name,
-                           std::string_view planner) {
-  const bool asks =
-      problem.max_stages || !problem.fixed.empty() || problem.min_layers_per_stage > 1;
-  if (!asks) return;
-  fail_usage("--strategy ", name, ": ", planner, " cannot be told --fix, --max-stages or ",
-             "--min-layers-per-stage; leave them out, or use --strategy exact");
-}
-
 int devices_of(const Problem& problem) {
   const int available = device_count(problem.cluster);
   return std::min(problem.devices.value_or(available), available);

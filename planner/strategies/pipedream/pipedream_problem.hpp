@@ -1,5 +1,5 @@
 // A problem in the terms of planners that work on PipeDream's profiles: its states, one microbatch
-// size, and what they cannot be asked for.
+// size.
 
 #pragma once
 
@@ -11,10 +11,6 @@
 #include "planner/strategies/pipedream/pipedream.hpp"
 
 namespace stagecraft {
-
-/// Throws Error (usage) if the problem has wishes that `planner` ("DAPPLE's planner") has no words
-/// for.
-void refuse_unknown_wishes(const Problem& problem, std::string_view name, std::string_view planner);
 
 /// Devices that the problem lets a plan use.
 int devices_of(const Problem& problem);

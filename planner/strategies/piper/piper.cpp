@@ -133,6 +133,9 @@ SearchResult infeasible(const PiperGraph& graph) {
 SearchResult search_piper(const Problem& problem, const SearchControl& control) {
   const bool has_own_file = looks_like_piper(problem.source.content);
   PiperGraph graph = has_own_file ? graph_of_file(problem) : graph_of_profile(problem);
+  if (!is_wanted(problem, 1)) {
+    for (PiperNode& node : graph.nodes) node.choices.erase(1);
+  }
   set_devices(graph, problem);
   const std::optional<PiperSplit> split = split_by_piper(graph, most_downsets, control.stop);
   if (!split) return infeasible(graph);
