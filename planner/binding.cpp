@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <iomanip>
 
+#include "planner/compile.hpp"
 #include "planner/shadow_prices.hpp"
 #include "planner/space.hpp"
 #include "profiles/error.hpp"
+#include "simulator/compiled.hpp"
 
 namespace stagecraft {
 
@@ -19,51 +21,62 @@ Duration scaled(Duration time, double factor) {
   return Duration{static_cast<std::int64_t>(static_cast<double>(time.count()) * factor)};
 }
 
-/// The part of the step that one changed cost would save.
+/// The part of the step that changed costs would save.
 class WhatIf {
  public:
-  WhatIf(const Plan& plan, const Compiled& compiled) : compiled_(compiled) {
-    step_ = predict(plan, compiled).step;
-  }
+  explicit WhatIf(const Compiled& compiled)
+      : costs_(compiled.costs), program_(compiled.program), step_(program_.step(costs_)) {}
 
+  const Costs& costs() const { return costs_; }
   /// A part of the step as time.
   Duration time(double part) const { return scaled(step_, part); }
 
+  std::vector<double> saved_by_each(const std::vector<Costs>& tables) const {
+    std::vector<double> saved;
+    for (const Duration changed : program_.steps(tables)) {
+      saved.push_back(step_ > Duration{0} ? seconds(step_ - changed) / seconds(step_) : 0);
+    }
+    return saved;
+  }
+
   template <class Change>
   double saved_by(Change change) const {
-    Costs costs = compiled_.costs;
+    Costs costs = costs_;
     change(costs);
-    const Duration changed = step_time(simulate(compiled_.program, costs));
-    return step_ > Duration{0} ? seconds(step_ - changed) / seconds(step_) : 0;
+    return saved_by_each({costs}).front();
   }
 
  private:
-  const Compiled& compiled_;
+  const Costs& costs_;
+  CompiledProgram program_;
   Duration step_{0};
 };
 
 constexpr double faster = 0.9;  // what costs are multiplied with to see how much they matter
 
+Costs with_faster_stage(const Compiled& compiled, int stage) {
+  Costs costs = compiled.costs;
+  for (std::size_t c = 0; c < costs.chunks.size(); ++c) {
+    if (compiled.program.chunks[c].stage != stage) continue;
+    ChunkCosts& chunk = costs.chunks[c];
+    for (Duration* time : {&chunk.forward, &chunk.backward, &chunk.backward_input,
+                           &chunk.backward_weight, &chunk.recompute}) {
+      *time = scaled(*time, faster);
+    }
+  }
+  return costs;
+}
+
 /// The stage whose compute matters most.
 Binding compute_binding(const Compiled& compiled, const WhatIf& what_if, int stages) {
-  double most = -1;
-  int slowest = 0;
+  std::vector<Costs> tables;
   for (int stage = 0; stage < stages; ++stage) {
-    const double saved = what_if.saved_by([&](Costs& costs) {
-      for (std::size_t c = 0; c < costs.chunks.size(); ++c) {
-        if (compiled.program.chunks[c].stage != stage) continue;
-        ChunkCosts& chunk = costs.chunks[c];
-        for (Duration* time : {&chunk.forward, &chunk.backward, &chunk.recompute}) {
-          *time = scaled(*time, faster);
-        }
-      }
-    });
-    if (saved <= most) continue;
-    most = saved;
-    slowest = stage;
+    tables.push_back(with_faster_stage(compiled, stage));
   }
-  return {"compute", concat("stage ", slowest),
-          concat("10 % faster there: step ", percent(most), " shorter"), what_if.time(most)};
+  const std::vector<double> saved = what_if.saved_by_each(tables);
+  const auto most = std::max_element(saved.begin(), saved.end());
+  return {"compute", concat("stage ", most - saved.begin()),
+          concat("10 % faster there: step ", percent(*most), " shorter"), what_if.time(*most)};
 }
 
 std::optional<Binding> replica_binding(const WhatIf& what_if, Sharding sharding) {
@@ -134,14 +147,14 @@ std::vector<Binding> binding(const Problem& problem, const Candidate& best,
   ordered.profile = in_plan_order(problem.profile, best.plan);
   const Space space(ordered);
   const Compiled compiled = compile_column(best.plan, space.book());
-  const WhatIf what_if(best.plan, compiled);
-  std::vector<Binding> bindings{
-      compute_binding(compiled, what_if, static_cast<int>(best.plan.stages.size()))};
+  const WhatIf what_if(compiled);
+  const auto stages = static_cast<int>(best.plan.stages.size());
+  std::vector<Binding> bindings{compute_binding(compiled, what_if, stages)};
   const auto replicas = replica_binding(what_if, best.plan.optimizer.sharding);
   if (replicas) bindings.push_back(*replicas);
-  const bool foreign = best.objective || stop.stop_requested();
-  const std::vector<Binding> others =
-      foreign ? limits_of_plan(best, what_if) : shadow_prices(problem, best, stop);
+  const std::vector<Binding> others = best.objective || stop.stop_requested()
+                                          ? limits_of_plan(best, what_if)
+                                          : shadow_prices(problem, best, stop);
   bindings.insert(bindings.end(), others.begin(), others.end());
   std::stable_sort(bindings.begin(), bindings.end(),
                    [](const Binding& a, const Binding& b) { return a.saved > b.saved; });

@@ -197,12 +197,15 @@ std::vector<LayerCost> CostBook::layer_costs_of(int kind, std::int64_t microbatc
 }
 
 const CostTable& CostBook::table(int kind, std::int64_t microbatch, std::int64_t rows, int degree) {
-  const auto key = std::tuple(kind, microbatch, rows, degree);
-  const auto known = tables_.find(key);
-  if (known != tables_.end()) return known->second;
-  return tables_
-      .emplace(key, CostTable(profile_.model, layer_costs_of(kind, microbatch, rows, degree)))
-      .first->second;
+  const Key key(kind, microbatch, rows, degree);
+  if (last_.second != nullptr && last_.first == key) return *last_.second;
+  auto known = tables_.find(key);
+  if (known == tables_.end()) {
+    CostTable table(profile_.model, layer_costs_of(kind, microbatch, rows, degree));
+    known = tables_.emplace(key, std::move(table)).first;
+  }
+  last_ = {key, &known->second};
+  return known->second;
 }
 
 Duration update_share(Duration update, Sharding sharding, int replicas) {

@@ -66,6 +66,7 @@ struct CostBookSetting {
 std::vector<LayerCost> with_peer_sums(std::vector<LayerCost> costs, const Model& model,
                                       const Link& link, int degree);
 
+/// Makes tables when they are asked for: one thread at a time.
 class CostBook {
  public:
   CostBook(const Profile& profile, const Cluster& cluster, CostBookSetting setting)
@@ -92,7 +93,10 @@ class CostBook {
   const Profile& profile_;
   const Cluster& cluster_;
   CostBookSetting setting_;
-  std::map<std::tuple<int, std::int64_t, std::int64_t, int>, CostTable> tables_;
+  using Key = std::tuple<int, std::int64_t, std::int64_t, int>;
+  std::map<Key, CostTable> tables_;
+  std::pair<Key, const CostTable*>
+      last_;  ///< asked for: who goes over devices asks again and again
 };
 
 /// What a message takes: the measured hand-over where the profile has one for such devices, else

@@ -11,6 +11,10 @@ namespace {
 
 constexpr double most_work = 2.5e8;  // nanoseconds
 
+/// A search with a given effort spends at most a quarter of it on each (a step takes about ten
+/// nanoseconds).
+constexpr double part_of_effort = 10.0 / 4;
+
 /// Without the wishes that other planners refuse.
 Problem without_limits(Problem problem) {
   problem.max_stages.reset();
@@ -71,12 +75,16 @@ bool is_quick(const Strategy& strategy, const ProblemSize& size) {
 }
 
 std::vector<Candidate> portfolio(const Problem& problem, const SearchControl& control) {
+  if (!problem.excluded.empty()) return {};  // they take the first devices, whichever they are
   const Problem free = without_limits(problem);
   const ProblemSize size = size_of(free);
+  const double most =
+      control.effort ? std::min(most_work, part_of_effort * static_cast<double>(*control.effort))
+                     : most_work;
   std::vector<Candidate> candidates;
   for (const Strategy& strategy : strategies) {
     if (control.stop.stop_requested()) break;
-    if (!is_quick(strategy, size)) continue;
+    if (!is_quick(strategy, size) || strategy.work(size) > most) continue;
     if (auto choice = choice_of(strategy, free, control)) candidates.push_back(*std::move(choice));
   }
   return candidates;

@@ -18,7 +18,7 @@ bool is_quick(const Strategy& strategy, const ProblemSize& size);
 
 /// The plans of all quick strategies that have one, in the order of the table, scored by our
 /// evaluator and without those planners' own figures. Limits on stages, which other planners cannot
-/// be told, are not kept. Ends early if a stop is requested.
+/// be told, are not kept; none where devices are excluded. Ends early if a stop is requested.
 std::vector<Candidate> portfolio(const Problem& problem, const SearchControl& control);
 
 }  // namespace stagecraft

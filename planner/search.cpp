@@ -9,6 +9,7 @@
 #include "planner/column_search.hpp"
 #include "planner/layouts.hpp"
 #include "planner/space.hpp"
+#include "planner/starts.hpp"
 #include "planner/strategies/pipedream/pipedream_problem.hpp"
 #include "profiles/error.hpp"
 #include "simulator/schedules.hpp"
@@ -96,16 +97,24 @@ void compare(std::vector<Candidate>& best, Candidate candidate) {
   }
 }
 
+bool has_fitting(const std::vector<Candidate>& candidates) {
+  return std::any_of(candidates.begin(), candidates.end(), [](const Candidate& candidate) {
+    return candidate.prediction && candidate.prediction->fits;
+  });
+}
+
 }  // namespace
 
-std::vector<Candidate> usual_choices(const Problem& problem) {
+std::vector<Candidate> usual_choices(const Problem& problem, const std::stop_token& stop) {
   // Whether they would be allowed is not the question: they are what to compare with.
   Problem free = problem;
   free.straight = false;
   const Space space(free);
   std::vector<Candidate> candidates;
+  const auto stops = [&] { return stop.stop_requested() && has_fitting(candidates); };
   bool wide = false;
   for (const Setting& setting : space.settings()) {
+    if (stops()) return candidates;
     wide = wide || is_wide(space, setting);
     if (is_wide(space, setting)) continue;
     const bool takes_turns = setting.replicas == ReplicaPolicy::round_robin;
@@ -123,10 +132,15 @@ std::vector<Candidate> usual_choices(const Problem& problem) {
   }
   if (wide) {
     for (Candidate& choice : usual_columns(space)) compare(candidates, std::move(choice));
-  } else if (auto choice = pipedream_choice(free)) {
-    candidates.push_back(*std::move(choice));
+  } else if (!stops() && problem.excluded.empty()) {
+    // It would take the first devices, whichever they are.
+    if (auto choice = pipedream_choice(free)) candidates.push_back(*std::move(choice));
   }
   return candidates;
+}
+
+std::vector<Candidate> usual_choices(const Problem& problem) {
+  return usual_choices(problem, {});
 }
 
 }  // namespace stagecraft

@@ -20,19 +20,55 @@ Duration scaled(Duration time, double factor) {
   return Duration{static_cast<std::int64_t>(static_cast<double>(time.count()) * factor)};
 }
 
-/// Enough for a second or so each; the plan itself under the changed conditions is always looked
-/// at.
-constexpr std::int64_t small_effort = 20'000'000;
+/// Enough for a fraction of a second each; the plan itself under the changed conditions is always
+/// looked at.
+constexpr std::int64_t small_effort = 5'000'000;
+
+/// More settings, times devices, take too long to be prepared for a search.
+constexpr std::size_t most_prepared = 512;
+
+bool is_large(const Problem& problem) {
+  const Space space(problem);
+  std::size_t count = 0;
+  for (const Setting& setting : space.settings()) {
+    count += static_cast<std::size_t>(space.devices(setting));
+  }
+  return count > most_prepared;
+}
+
+/// The question about plans with the schedule, the microbatch and the tensor-parallel degree of
+/// this one, where they are still asked for.
+Problem near(Problem problem, const Plan& plan) {
+  const auto keep = [](auto& choices, const auto& is_own) {
+    if (std::any_of(choices.begin(), choices.end(), is_own)) {
+      std::erase_if(choices, [&](const auto& choice) { return !is_own(choice); });
+    }
+  };
+  const auto degree = static_cast<int>(plan.stages.front().devices.front().size());
+  keep(problem.schedules, [&](const ScheduleChoice& choice) {
+    return choice.name == plan.schedule.name &&
+           choice.virtual_stages == plan.schedule.virtual_stages;
+  });
+  keep(problem.microbatches, [&](std::int64_t size) { return size == plan.batch.microbatch; });
+  keep(problem.tensor_parallel, [&](int choice) { return choice == degree; });
+  return problem;
+}
+
+/// What a changed question would save, at the least.
+struct Saving {
+  Duration time{0};
+  bool is_all = false;  ///< proved: no plan saves more
+};
 
 /// Time for as many samples as the plan's batch, with the question changed.
 class Again {
  public:
   Again(const Problem& problem, const Candidate& best, const std::stop_token& stop)
-      : problem_(problem), best_(best), stop_(stop) {}
+      : problem_(problem), best_(best), stop_(stop), is_large_(is_large(problem)) {}
 
   /// How much shorter an iteration of as many samples would be; never negative. Where devices cost,
   /// on as many of them.
-  Duration saved_by(Problem changed) const {
+  Saving saved_by(Problem changed) const {
     if (changed.objective == ObjectiveKind::cost) {
       changed.devices = static_cast<int>(used_devices(best_.plan).size());
       changed.use_fewer_devices = false;
@@ -43,18 +79,22 @@ class Again {
     control.stop = stop_;
     control.effort = small_effort;
     control.explain = false;
-    const SearchResult found = search_exact(changed, control);
+    const SearchResult found =
+        search_exact(is_large_ ? near(changed, best_.plan) : changed, control);
     if (!found.plans.empty()) {
       least =
           std::min(least, for_as_many(pace(*found.plans.front().prediction), changed.global_batch));
     }
-    return now - least;
+    const bool is_of_all = found.scope.empty() && !is_large_;
+    return {.time = now - least, .is_all = found.proved_optimal && is_of_all};
   }
 
   const Problem& problem() const { return problem_; }
   const Candidate& best() const { return best_; }
-  std::string shorter(Duration saved) const {
-    return concat("step ", percent(seconds(saved) / seconds(pace(*best_.prediction))), " shorter");
+  std::string shorter(const Saving& saved) const {
+    return concat("step ", saved.is_all ? "" : "at least ",
+                  percent(seconds(saved.time) / seconds(pace(*best_.prediction))),
+                  " shorter (searched again", is_large_ ? " near the plan)" : ")");
   }
 
  private:
@@ -73,6 +113,7 @@ class Again {
   const Problem& problem_;
   const Candidate& best_;
   std::stop_token stop_;
+  bool is_large_ = false;
 };
 
 using Found = std::optional<Binding>;
@@ -109,18 +150,19 @@ Found memory_binding(const Again& again) {
   if (unlimited && !again.problem().memory_cap) return {};
   if (again.best().prediction->peaks.empty()) return {};  // nothing is known to take memory
   const std::string where = fullest_device(again.best());
-  const Duration saved = again.saved_by(with_memory(again.problem(), Bytes{1} << 30));
-  if (saved > Duration{0}) {
-    return Binding{"memory", where,
-                   concat("1GiB more per device: ", again.shorter(saved), " (searched again)"),
-                   saved};
+  const Saving saved = again.saved_by(with_memory(again.problem(), Bytes{1} << 30));
+  if (saved.time > Duration{0}) {
+    return Binding{"memory", where, concat("1GiB more per device: ", again.shorter(saved)),
+                   saved.time};
   }
-  const Duration most = again.saved_by(with_memory(again.problem(), {}));
-  if (most <= Duration{0}) return {};
+  const Saving most = again.saved_by(with_memory(again.problem(), {}));
+  if (most.time <= Duration{0}) return {};
   return Binding{"memory", where,
-                 concat("1GiB more per device brings nothing, unlimited memory: ",
-                        again.shorter(most), " (searched again)"),
-                 most};
+                 concat(saved.is_all ? "1GiB more per device brings nothing, unlimited memory: "
+                                     : "nothing faster was found with 1GiB more per device, "
+                                       "unlimited memory: ",
+                        again.shorter(most)),
+                 most.time};
 }
 
 Problem with_bandwidth(Problem problem, std::size_t level) {
@@ -146,11 +188,10 @@ Found transfer_binding(const Again& again) {
     if (link.point_to_point.bytes_per_second > fast || link.collective.bytes_per_second > fast) {
       continue;
     }
-    const Duration saved = again.saved_by(with_bandwidth(again.problem(), level));
-    if (saved <= (most ? most->saved : Duration{0})) continue;
-    most =
-        Binding{"transfer", level_name(level, levels.size()),
-                concat("twice the bandwidth: ", again.shorter(saved), " (searched again)"), saved};
+    const Saving saved = again.saved_by(with_bandwidth(again.problem(), level));
+    if (saved.time <= (most ? most->saved : Duration{0})) continue;
+    most = Binding{"transfer", level_name(level, levels.size()),
+                   concat("twice the bandwidth: ", again.shorter(saved)), saved.time};
   }
   return most;
 }
@@ -169,7 +210,7 @@ Problem with_more_devices(Problem problem) {
 Found device_binding(const Again& again) {
   const Problem& problem = again.problem();
   if (problem.objective == ObjectiveKind::cost) return {};
-  const int available = device_count(problem.cluster);
+  const int available = available_devices(problem);
   const bool all_in_use = static_cast<int>(used_devices(again.best().plan).size()) ==
                           std::min(problem.devices.value_or(available), available);
   if (!all_in_use || problem.cluster.levels.empty() || available >= most_devices) return {};
@@ -179,13 +220,13 @@ Found device_binding(const Again& again) {
     more.devices = *problem.devices + 1;
   } else {
     more = with_more_devices(problem);
-    const int added = device_count(more.cluster) - available;
+    const int added = available_devices(more) - available;
     if (added > 1) words = concat(added, " devices more: ");
   }
-  const Duration saved = again.saved_by(more);
-  if (saved <= Duration{0}) return {};
+  const Saving saved = again.saved_by(more);
+  if (saved.time <= Duration{0}) return {};
   return Binding{"devices", concat("all ", used_devices(again.best().plan).size()),
-                 concat(words, again.shorter(saved), " (searched again)"), saved};
+                 concat(words, again.shorter(saved)), saved.time};
 }
 
 /// The same plan with one microbatch more: fill and drain are shared by more samples.
@@ -219,10 +260,10 @@ Found size_binding(const Again& again) {
   Problem halves = problem;
   halves.microbatches = {size / 2};
   try {
-    const Duration saved = again.saved_by(halves);
-    if (saved <= Duration{0}) return {};
+    const Saving saved = again.saved_by(halves);
+    if (saved.time <= Duration{0}) return {};
     return Binding{"microbatches", concat("of ", size, " samples"),
-                   concat("half as large: ", again.shorter(saved), " (searched again)"), saved};
+                   concat("half as large: ", again.shorter(saved)), saved.time};
   } catch (const Error&) {
     return {};  // no costs of that size
   }

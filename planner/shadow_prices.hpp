@@ -10,8 +10,10 @@
 namespace stagecraft {
 
 /// Memory, bandwidth, devices, microbatches: those that would bring anything. The plan is one of
-/// our own search. Small searches; the plan itself under the changed conditions is always looked
-/// at, so that none says less than would be had without searching.
+/// our own search. Small searches, counted in steps; the plan itself under the changed conditions
+/// is always looked at, so that none says less than would be had without searching. Large problems
+/// are searched near the plan only: with its schedule, microbatch and tensor-parallel degree. What
+/// is not proved is said to be so much "at least".
 std::vector<Binding> shadow_prices(const Problem& problem, const Candidate& best,
                                    const std::stop_token& stop);
 

@@ -1,7 +1,6 @@
 #include "planner/starts.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 #include "planner/nearby.hpp"
 #include "planner/portfolio.hpp"
@@ -26,6 +25,7 @@ bool has_wanted_degrees(const Space& space, const Stage& stage) {
 bool is_wanted(const Space& space, const Plan& plan) {
   const int stages = static_cast<int>(plan.stages.size());
   if (!space.uses_enough(plan) || !space.allows_stages(stages)) return false;
+  if (!space.has_usable_devices(plan)) return false;
   for (int stage = 0; stage < stages; ++stage) {
     const Stage& here = plan.stages[static_cast<std::size_t>(stage)];
     if (space.problem().straight && here.devices.size() > 1) return false;
@@ -46,20 +46,19 @@ bool lies_in_space(const Space& space, const Plan& plan) {
   int next = 0;
   for (int s = 0; s < pipeline_devices(plan); ++s) {
     for (const std::vector<int>& replica : plan.stages[static_cast<std::size_t>(s)].devices) {
-      std::vector<int> group(static_cast<std::size_t>(degree));
-      std::iota(group.begin(), group.end(), space.lead(*setting, next++));
-      if (replica != group) return false;
+      if (next == space.devices(*setting) || replica != space.peers(*setting, next++)) return false;
     }
   }
   return true;
 }
 
 std::vector<Candidate> starting_plans(const Space& space, const SearchControl& control) {
-  std::vector<Candidate> plans = usual_choices(space.problem());
+  std::vector<Candidate> plans = usual_choices(space.problem(), control.stop);
   for (Candidate& plan : portfolio(space.problem(), control)) plans.push_back(std::move(plan));
+  const bool is_small = control.effort && *control.effort < effort_nearby;
   std::erase_if(plans, [&](const Candidate& candidate) {
     return !candidate.prediction || !candidate.prediction->fits ||
-           !is_wanted(space, candidate.plan);
+           !is_wanted(space, candidate.plan) || (is_small && !lies_in_space(space, candidate.plan));
   });
   return plans;
 }

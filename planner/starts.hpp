@@ -9,6 +9,10 @@
 
 namespace stagecraft {
 
+/// Once a stop is requested, the usual choices found by then, and at least one that fits if there
+/// is any.
+std::vector<Candidate> usual_choices(const Problem& problem, const std::stop_token& stop);
+
 /// Whether the problem allows the plan, be it in the space or not.
 bool is_wanted(const Space& space, const Plan& plan);
 
@@ -16,7 +20,8 @@ bool is_wanted(const Space& space, const Plan& plan);
 /// with the same tensor-parallel degree.
 bool lies_in_space(const Space& space, const Plan& plan);
 
-/// The usual choices and the portfolio, those that are wanted and fit.
+/// The usual choices and the portfolio, those that are wanted and fit. A search with little effort
+/// leaves those out that do not lie in its space: it could not make them better.
 std::vector<Candidate> starting_plans(const Space& space, const SearchControl& control);
 
 /// Of plans that the searches did not know the fastest, made better step by step; nothing unless it

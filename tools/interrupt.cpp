@@ -7,6 +7,7 @@ namespace stagecraft {
 namespace {
 
 constexpr int exit_interrupted = 130;
+constexpr std::chrono::milliseconds grace{500};
 
 sigset_t interrupting_signals() {
   sigset_t signals{};
@@ -37,12 +38,15 @@ void Interrupt::watch(std::optional<std::chrono::nanoseconds> limit) {
   const sigset_t signals = interrupting_signals();
   const timespec pause{.tv_sec = 0, .tv_nsec = 20'000'000};
   const auto begin = std::chrono::steady_clock::now();
+  auto stopped = std::chrono::steady_clock::time_point::max();
   while (!done_) {
-    if (sigtimedwait(&signals, nullptr, &pause) > 0) {
-      if (interrupted_.exchange(true)) _exit(exit_interrupted);
-      source_.request_stop();
+    const bool is_signal = sigtimedwait(&signals, nullptr, &pause) > 0;
+    if (is_signal && interrupted_.exchange(true)) _exit(exit_interrupted);
+    const auto now = std::chrono::steady_clock::now();
+    if (is_signal || (limit && now - begin >= *limit)) {
+      if (source_.request_stop()) stopped = now;
     }
-    if (limit && std::chrono::steady_clock::now() - begin >= *limit) source_.request_stop();
+    if (now > stopped && now - stopped >= grace) late_source_.request_stop();
   }
 }
 

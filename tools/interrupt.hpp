@@ -21,13 +21,15 @@ class Interrupt {
   Interrupt& operator=(const Interrupt&) = delete;
 
   std::stop_token token() const { return source_.get_token(); }
+  /// Stops half a second later: for what is still to be said of the best so far.
+  std::stop_token late_token() const { return late_source_.get_token(); }
   /// A person interrupted (not the time limit).
   bool interrupted() const { return interrupted_; }
 
  private:
   void watch(std::optional<std::chrono::nanoseconds> limit);
 
-  std::stop_source source_;
+  std::stop_source source_, late_source_;
   std::atomic<bool> interrupted_ = false;
   std::atomic<bool> done_ = false;
   std::thread watcher_;

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "planner/objective.hpp"
+#include "planner/space.hpp"
+#include "planner/starts.hpp"
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
 #include "tools/plan_ranking.hpp"
@@ -147,7 +149,7 @@ void print_unscored(Console& console, const SearchResult& search) {
 /// Why some devices stay idle: only our own search can tell that they would be of no use.
 std::string reason_to_stop(const Problem& problem, const SearchResult& search) {
   if (search.plans.front().objective) return ": that is what " + search.strategy + " chose";
-  if (problem.devices && *problem.devices < device_count(problem.cluster)) return "";
+  if (problem.devices && *problem.devices < available_devices(problem)) return "";
   const std::string_view than = problem.objective == ObjectiveKind::cost ? "cheaper" : "faster";
   return search.proved_optimal ? fmt::format(": more would not be {}", than)
                                : fmt::format(": nothing {} was found", than);
@@ -188,7 +190,9 @@ void print_for_people(Console& console, const Problem& problem, const SearchResu
   const Candidate& best = search.plans.front();
   const int available = device_count(problem.cluster);
   const int used = static_cast<int>(used_devices(best.plan).size());
-  if (used < available)
+  if (!problem.excluded.empty())
+    console.print(fmt::format("excluded: {}\n", device_ranges(problem.excluded)));
+  if (used < available_devices(problem))
     console.print(fmt::format("uses {} of the cluster's {} devices{}\n", used, available,
                               reason_to_stop(problem, search)));
   if (!best.prediction->fits) console.print("does not fit in memory\n");
@@ -237,8 +241,11 @@ void report_plans(Console& console, const Problem& problem, const SearchResult& 
   std::vector<Candidate> alternatives;
   std::vector<Binding> limits;
   if (best.prediction && !plan_only) {
-    alternatives = usual_choices(problem);
+    alternatives = usual_choices(problem, report.stop);
     if (console.json() || !console.options().quiet) limits = binding(problem, best, report.stop);
+    if (report.stop.stop_requested()) {
+      console.note("stopped early: usual choices, and what limits the plan, may be missing");
+    }
   }
   if (best.prediction) {
     for (const std::string& note : best.prediction->notes) console.note(note);

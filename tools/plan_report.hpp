@@ -12,7 +12,7 @@ namespace stagecraft {
 /// What is to be shown of a search.
 struct PlanReport {
   bool is_front = false;  ///< the plans are a front of memory and throughput, not a ranking
-  std::stop_token stop;   ///< ends the search for shadow prices
+  std::stop_token stop;   ///< ends what takes long beside the plans; a note says so
 };
 
 /// Prints the plans, or writes the best where -o says, and gives the result for --json.

@@ -1,5 +1,9 @@
 #include "planner/search.hpp"
 
+#include <algorithm>
+#include <stop_token>
+
+#include "planner/starts.hpp"
 #include "planner/strategies.hpp"
 #include "profiles/error.hpp"
 #include "tests/catch.hpp"
@@ -108,6 +112,44 @@ TEST_CASE("what limits a plan is named with what it would bring", "[search]") {
   REQUIRE_FALSE(bindings.empty());
   CHECK(bindings[0].what == "compute");
   CHECK(bindings[0].where == "stage 1");
+}
+
+TEST_CASE("stopped early, there is a usual choice that fits, and no search for prices",
+          "[search]") {
+  Problem problem =
+      problem_of(profile_of(std::vector<LayerCost>(6, layer_cost(1ms, 2ms))),
+                 cluster_of({{4, link_of(1us, 1'000'000)}}), 8, {1}, {"1f1b", "gpipe"});
+  std::stop_source source;
+  const auto all = usual_choices(problem, source.get_token());
+  const Candidate best = search_exact(problem, {}).plans.front();
+  CHECK(binding(problem, best, source.get_token()).size() > 1);
+  source.request_stop();
+  const auto some = usual_choices(problem, source.get_token());
+  REQUIRE_FALSE(some.empty());
+  CHECK(some.size() < all.size());
+  CHECK(std::any_of(some.begin(), some.end(), [](const Candidate& choice) {
+    return choice.prediction && choice.prediction->fits;
+  }));
+  for (const Binding& limit : binding(problem, best, source.get_token())) {
+    CHECK(limit.value.find("searched again") == std::string::npos);
+  }
+}
+
+TEST_CASE("what a small search did not prove is said to be so much at least", "[search]") {
+  // On 24 devices only equal columns are searched, and near the plan.
+  Problem problem = problem_of(profile_of(std::vector<LayerCost>(4, layer_cost(1ms, 2ms)), 8),
+                               cluster_of({{3, link_of(1us, 10'000'000)}, {8, {}}}), 16, {8});
+  LayerCost& first = problem.profile.entries.front().layers.front();
+  first.parameters = first.gradients = 1'000'000;
+  const Candidate best = search_exact(problem, {.effort = 100'000}).plans.front();
+  int prices = 0;
+  for (const Binding& limit : binding(problem, best)) {
+    if (limit.value.find("searched again") == std::string::npos) continue;
+    ++prices;
+    CHECK_THAT(limit.value, ContainsSubstring("at least"));
+    CHECK(limit.saved > 0ns);
+  }
+  CHECK(prices > 0);
 }
 
 TEST_CASE("only strategies that take an argument may be given one", "[search]") {

@@ -54,6 +54,7 @@ SearchResult search_for(Console& console, const PlanArguments& arguments, const 
   };
   const StrategyChoice choice = choose_strategy(arguments.strategy);
   control.argument = choice.argument;
+  require_obeyed(*choice.strategy, problem);
   const auto search = choice.strategy->search;
   return wants_front(arguments, problem) ? pareto_front(search, problem, control, most_on_front)
                                          : search_for_objective(search, problem, control);
@@ -69,11 +70,16 @@ int make_plan(Console& console, const PlanArguments& arguments) {
   const Interrupt interrupt(limit);
   const SearchResult search = search_for(console, arguments, problem, interrupt);
   if (search.infeasible) return report_infeasible(console, *search.infeasible);
-  if (search.plans.empty())
-    throw Error(ErrorKind::infeasible,
-                "stopped before a first plan was found; allow a longer --time-limit");
+  if (search.plans.empty()) {
+    const int code = console.error(
+        Error(ErrorKind::infeasible,
+              interrupt.interrupted()
+                  ? "interrupted before a first plan was found"
+                  : "stopped before a first plan was found; allow a longer --time-limit"));
+    return interrupt.interrupted() ? 130 : code;
+  }
   report_plans(console, problem, search,
-               {.is_front = wants_front(arguments, problem), .stop = interrupt.token()});
+               {.is_front = wants_front(arguments, problem), .stop = interrupt.late_token()});
   return interrupt.interrupted() ? 130 : 0;
 }
 
