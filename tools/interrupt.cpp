@@ -1,7 +1,6 @@
 #include "tools/interrupt.hpp"
 
 #include <unistd.h>
-#include <csignal>
 
 namespace stagecraft {
 namespace {
@@ -9,41 +8,49 @@ namespace {
 constexpr int exit_interrupted = 130;
 constexpr std::chrono::milliseconds grace{500};
 
-sigset_t interrupting_signals() {
-  sigset_t signals{};
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
-  return signals;
+constexpr std::array signals{SIGINT, SIGTERM};
+
+/// The one thing that a signal handler may touch.
+std::atomic<int> received = 0;
+static_assert(std::atomic<int>::is_always_lock_free);
+
+extern "C" void count_signal(int) {
+  ++received;
 }
 
 }  // namespace
 
-// The signals are blocked in every thread and fetched by one, so that no code ever runs inside a
-// signal handler.
+// Libraries start threads before main (OpenBLAS does), and any of them may be given the signal, so
+// that blocking it here would not keep it away. A handler counts; one thread looks at the count.
 Interrupt::Interrupt(std::optional<std::chrono::nanoseconds> limit) {
-  const sigset_t signals = interrupting_signals();
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  received = 0;
+  struct sigaction action {};
+  action.sa_handler = count_signal;
+  action.sa_flags = SA_RESTART;
+  for (std::size_t i = 0; i < signals.size(); ++i) {
+    sigaction(signals[i], nullptr, &before_[i]);
+    // Who started us may want signals ignored (nohup).
+    if (before_[i].sa_handler != SIG_IGN) sigaction(signals[i], &action, nullptr);
+  }
   watcher_ = std::thread([this, limit] { watch(limit); });
 }
 
 Interrupt::~Interrupt() {
   done_ = true;
   watcher_.join();
-  const sigset_t signals = interrupting_signals();
-  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+  for (std::size_t i = 0; i < signals.size(); ++i) sigaction(signals[i], &before_[i], nullptr);
 }
 
 void Interrupt::watch(std::optional<std::chrono::nanoseconds> limit) {
-  const sigset_t signals = interrupting_signals();
-  const timespec pause{.tv_sec = 0, .tv_nsec = 20'000'000};
+  constexpr std::chrono::milliseconds pause{20};
   const auto begin = std::chrono::steady_clock::now();
   auto stopped = std::chrono::steady_clock::time_point::max();
-  while (!done_) {
-    const bool is_signal = sigtimedwait(&signals, nullptr, &pause) > 0;
-    if (is_signal && interrupted_.exchange(true)) _exit(exit_interrupted);
+  for (; !done_; std::this_thread::sleep_for(pause)) {
+    const int count = received;
+    if (count > 1) _exit(exit_interrupted);
+    interrupted_ = count > 0;
     const auto now = std::chrono::steady_clock::now();
-    if (is_signal || (limit && now - begin >= *limit)) {
+    if (interrupted_ || (limit && now - begin >= *limit)) {
       if (source_.request_stop()) stopped = now;
     }
     if (now > stopped && now - stopped >= grace) late_source_.request_stop();

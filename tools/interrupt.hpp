@@ -3,16 +3,17 @@
 
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <optional>
 #include <stop_token>
 #include <thread>
 
 namespace stagecraft {
 
-/// While it lives, SIGINT and SIGTERM request a stop instead of ending the process. Make it before
-/// other threads start.
+/// While it lives, SIGINT and SIGTERM request a stop instead of ending the process. One at a time.
 class Interrupt {
  public:
   explicit Interrupt(std::optional<std::chrono::nanoseconds> limit = {});
@@ -32,6 +33,7 @@ class Interrupt {
   std::stop_source source_, late_source_;
   std::atomic<bool> interrupted_ = false;
   std::atomic<bool> done_ = false;
+  std::array<struct sigaction, 2> before_{};
   std::thread watcher_;
 };
 
