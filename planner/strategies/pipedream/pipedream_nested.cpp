@@ -8,12 +8,16 @@
 #include <cassert>
 #include <limits>
 #include <numeric>
+#include <optional>
 
 #include "planner/strategies/pipedream/pipedream_problem.hpp"
 
 namespace stagecraft {
 
 namespace {
+
+/// Stages that are looked at before `find_slowest` looks again.
+constexpr int rounds = 32;
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
@@ -30,7 +34,9 @@ class Rows {
         states_(costs.states().size()),
         machines_(costs.machines()),
         first_(first),
-        cells_(index((states_ - first) * (machines_ + 1) * width), infinity) {
+        cells_(index((states_ - first) * (machines_ + 1) * width), infinity),
+        slowest_(index(machines_ + 1)),
+        fastest_(index((states_ - first) * (machines_ + 1))) {
     for (int to = first_; to < states_; ++to) fill(to);
   }
 
@@ -55,6 +61,9 @@ class Rows {
   double* cell(int to, int used) {
     return &cells_[index(((to - first_) * (machines_ + 1) + used) * width)];
   }
+  double& fastest(int to, int used) {
+    return fastest_[index((to - first_) * (machines_ + 1) + used)];
+  }
   const PipedreamRules& rules() const { return costs_.rules(); }
 
   double begin(int start, int to, int used) const {
@@ -69,23 +78,47 @@ class Rows {
       for (int row = 0; row < rows; ++row) cell(to, used)[row] = begin(first_ + row, to, used);
     }
     const std::vector<int>& before = costs_.states().before[index(to)];
-    for (auto from = std::lower_bound(before.begin(), before.end(), first_); from != before.end();
-         ++from) {
-      extend(*from, to);
+    const auto first = std::lower_bound(before.begin(), before.end(), first_);
+    // Short last stages first: after them, most of the longer ones are too slow to look at.
+    for (auto from = before.end(); from != first;) {
+      if ((before.end() - from) % rounds == 0) find_slowest(to);
+      extend(*--from, to);
     }
     for (int used = 2; rules().fewer_machines && used <= machines_; ++used) {
       for (int row = 0; row < std::min(width, to - first_); ++row) {
         cell(to, used)[row] = std::min(cell(to, used)[row], cell(to, used - 1)[row]);
       }
     }
+    for (int used = 1; used <= machines_; ++used) {
+      fastest(to, used) = *std::min_element(cell(to, used), cell(to, used) + width);
+    }
+  }
+
+  /// For each number of machines the slowest so far among the rows: a stage that takes as long is
+  /// of no use.
+  void find_slowest(int to) {
+    double all = 0;
+    for (int used = 2; used <= machines_; ++used) {
+      slowest_[index(used)] = *std::max_element(cell(to, used), cell(to, used) + width);
+      all = std::max(all, slowest_[index(used)]);
+    }
+    slowest_.front() = all;
   }
 
   void extend(int from, int to) {
-    if (costs_.compute(from, to) == infinity) return;
+    const double compute = costs_.compute(from, to);
+    if (compute == infinity) return;
     const int most = rules().straight ? 1 : machines_ - 1;
+    // More machines take at least their part of the compute.
+    const double least = compute * (1 - 1e-9);
     for (int machines = 1; machines <= most; ++machines) {
-      const double stage = costs_.later_stage(from, to, machines);
+      if (least >= machines * slowest_.front()) continue;
+      std::optional<double> known;
       for (int used = machines + 1; used <= machines_; ++used) {
+        if (fastest(from, used - machines) >= slowest_[index(used)]) continue;
+        if (!known) known = costs_.later_stage(from, to, machines);
+        const double stage = *known;
+        if (stage >= slowest_[index(used)]) continue;
         if (!costs_.later_stage_fits(from, to, machines, used)) continue;
         const double* earlier = cell(from, used - machines);
         double* best = cell(to, used);
@@ -119,13 +152,15 @@ class Rows {
   int states_;
   int machines_;
   int first_;
-  std::vector<double> cells_;  ///< state, machines used, row
+  std::vector<double> cells_;    ///< state, machines used, row
+  std::vector<double> slowest_;  ///< per machines used; first, the slowest of all
+  std::vector<double> fastest_;  ///< state, machines used: among the rows
 };
 
 }  // namespace
 
 std::vector<double> times_of_all_pairs(const PipedreamLevelCosts& costs) {
-  constexpr int width = 16;
+  constexpr int width = 32;
   const int states = costs.states().size();
   std::vector<double> times(index(states) * index(states), infinity);
   for (int first = 0; first < states; first += width) {
