@@ -1,0 +1,48 @@
+// How the targets' questions are asked: a published file and some numbers make a function to be
+// timed.
+
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace stagecraft {
+
+struct Answer {
+  double objective = 0;
+  double lower_bound = 0;
+};
+
+/// What is timed; reading files is not.
+using Solve = std::function<Answer()>;
+
+struct Target {
+  std::string name;
+  std::string file;  ///< below the folder of published data
+  Solve (*prepare)(const Target& target, const std::string& path);
+  std::vector<double> arguments;  ///< as `prepare` names them
+  double seconds = 0;             ///< of processor time, as the next three at most; 0: any
+  double megabytes = 0;
+  double gap = 0;  ///< 1: any
+  double objective = 0;
+};
+
+/// Arguments: machines and bandwidth of each level, innermost first.
+Solve as_pipedream(const Target& target, const std::string& path);
+/// Arguments: servers, devices in each.
+Solve as_dapple(const Target& target, const std::string& path);
+/// Of dnn-partitioning's own files; no arguments.
+Solve by_load(const Target& target, const std::string& path);
+/// Of PipeDream's profiles on four devices, ten seconds long. Arguments: the batch.
+Solve by_load_of_profile(const Target& target, const std::string& path);
+/// Our own search on the same.
+Solve by_exact_flat(const Target& target, const std::string& path);
+/// Our own search on four nodes of four.
+Solve by_exact_nested(const Target& target, const std::string& path);
+/// Arguments: devices, microbatches, GiB on each.
+Solve as_piper(const Target& target, const std::string& path);
+/// Arguments: devices, MB on each, layers (0: as published).
+Solve as_aceso(const Target& target, const std::string& path);
+
+}  // namespace stagecraft
