@@ -286,6 +286,7 @@ Question question_of(const Problem& problem) {
                     .memory = {},
                     .devices = problem.devices,
                     .max_stages = problem.max_stages,
+                    .excluded = problem.excluded,
                     .min_layers_per_stage = problem.min_layers_per_stage,
                     .straight = problem.straight,
                     .use_fewer_devices = problem.use_fewer_devices,
@@ -324,6 +325,7 @@ Problem problem_of(const Question& question, const Plan& plan, const Profile& pr
   problem.recompute = question.recompute;
   problem.devices = question.devices;
   problem.max_stages = question.max_stages;
+  problem.excluded = question.excluded;
   problem.min_layers_per_stage = question.min_layers_per_stage;
   problem.straight = question.straight;
   problem.use_fewer_devices = question.use_fewer_devices;

@@ -95,6 +95,7 @@ struct Question {
   /// Bytes that may be used of each of the cluster's device kinds; nothing: unlimited.
   std::vector<std::optional<Bytes>> memory;
   std::optional<int> devices, max_stages;
+  std::vector<int> excluded;
   int min_layers_per_stage = 1;
   bool straight = false, use_fewer_devices = true;
   std::vector<FixedStage> fixed;

@@ -6,9 +6,11 @@
 //     "schedules": [{"name": "1f1b", "virtual_stages": 1}],
 //     "tensor_parallel": [1, 2],
 //     "recompute": ["none", "full"],      allowed per stage
-//     "memory": [85899345920, null],      bytes of each device kind that may be used; null: no
-//     limit "devices": 8, "max_stages": 4,      where they are limited "min_layers_per_stage": 1,
-//     "straight": false, "use_fewer_devices": true, "fixed": [{"stage": 0, "layers": [0, 4]}]
+//     "memory": [85899345920, null],      usable bytes of each device kind; null: no limit
+//     "devices": 8, "max_stages": 4,      where they are limited
+//     "excluded": [3],                    devices that no plan may use, where there are any
+//     "min_layers_per_stage": 1, "straight": false, "use_fewer_devices": true,
+//     "fixed": [{"stage": 0, "layers": [0, 4]}]
 //   }
 
 #include "planner/question_json.hpp"
@@ -53,7 +55,7 @@ FixedStage read_fixed(const Json& json) {
 Question read_question(const Json& json) {
   json.allow_only({"objective", "microbatches", "schedules", "tensor_parallel", "recompute",
                    "memory", "devices", "max_stages", "min_layers_per_stage", "straight",
-                   "use_fewer_devices", "fixed"});
+                   "use_fewer_devices", "fixed", "excluded"});
   Question question;
   question.objective = read_objective_kind(json["objective"].string());
   question.microbatches =
@@ -66,6 +68,10 @@ Question read_question(const Json& json) {
   question.memory = read_list(json["memory"], read_memory);
   question.devices = read_limit(json, "devices");
   question.max_stages = read_limit(json, "max_stages");
+  if (json.contains("excluded")) {
+    question.excluded = read_list(
+        json["excluded"], [](const Json& device) { return device.small_integer(0, INT_MAX); });
+  }
   question.min_layers_per_stage = json["min_layers_per_stage"].small_integer(1, INT_MAX);
   question.straight = json["straight"].boolean();
   question.use_fewer_devices = json["use_fewer_devices"].boolean();
@@ -93,6 +99,7 @@ nlohmann::ordered_json question_value(const Question& question) {
       {"recompute", std::move(recompute)},          {"memory", std::move(memory)}};
   if (question.devices) value["devices"] = *question.devices;
   if (question.max_stages) value["max_stages"] = *question.max_stages;
+  if (!question.excluded.empty()) value["excluded"] = question.excluded;
   value["min_layers_per_stage"] = question.min_layers_per_stage;
   value["straight"] = question.straight;
   value["use_fewer_devices"] = question.use_fewer_devices;

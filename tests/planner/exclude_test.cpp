@@ -3,9 +3,11 @@
 
 #include <algorithm>
 
+#include "planner/certificate.hpp"
 #include "planner/space.hpp"
 #include "planner/strategies.hpp"
 #include "profiles/error.hpp"
+#include "profiles/json.hpp"
 #include "tests/catch.hpp"
 #include "tests/planner/cases.hpp"
 
@@ -165,6 +167,21 @@ TEST_CASE("--devices counts only those that may be used", "[exclude]") {
   for (const int device : used_devices(found.plans.front().plan)) {
     CHECK((device == 1 || device == 3 || device == 4));
   }
+}
+
+TEST_CASE("a plan says which devices were excluded, and its bound is one of the others",
+          "[exclude]") {
+  Problem problem = problem_of(profile_of(std::vector<LayerCost>(3, layer_cost(1ms, 2ms))),
+                               cluster_of({{3, {}}}), 6, {1});
+  problem.excluded = {1};
+  const Plan found = search_exact(problem, {}).plans.front().plan;
+  const Plan read = read_plan(Json::parse(write_plan(found), "plan"));
+  REQUIRE(read.search->question);
+  CHECK(read.search->question->excluded == problem.excluded);
+  CHECK(verify_bound(read, problem.profile, problem.cluster).holds());
+  Plan other = read;
+  other.search->question->excluded.clear();  // three devices take two turns, not three
+  CHECK_FALSE(verify_bound(other, problem.profile, problem.cluster).holds());
 }
 
 TEST_CASE("what cannot be excluded is refused", "[exclude]") {
