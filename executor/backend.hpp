@@ -148,9 +148,11 @@ class Backend {
                                        std::span<const std::int32_t> targets, std::int64_t first,
                                        double scale) = 0;
 
+  /// updated = weight after a step; both may be the same tensor.
   virtual void adamw(const AdamW& options, int step, const Tensor& gradient, Tensor& first_moment,
-                     Tensor& second_moment, Tensor& weight) = 0;
-  virtual void sgd(const Sgd& options, const Tensor& gradient, Tensor& weight) = 0;
+                     Tensor& second_moment, const Tensor& weight, Tensor& updated) = 0;
+  virtual void sgd(const Sgd& options, const Tensor& gradient, const Tensor& weight,
+                   Tensor& updated) = 0;
 };
 
 /// OpenBLAS (one thread) and plain loops; float32 and float64.

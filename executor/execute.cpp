@@ -75,7 +75,7 @@ class TrainingRun {
     double sum = 0;
     for (int m = 0; m < program_.microbatches; ++m) {
       for (std::size_t i = 0; i < program_.chunks.size(); ++i) {
-        if (program_.chunks[i].stage + 1 == program_.stages) sum += chunk(i).pass(m).loss;
+        if (is_last(training_.schedule, program_.chunks[i].stage)) sum += chunk(i).pass(m).loss;
       }
     }
     return sum / static_cast<double>(training_.tokens_per_step());
@@ -117,20 +117,29 @@ class TrainingRun {
 /// Throws Error (execution) for what can be simulated and checked, but not carried out yet.
 void require_executable(const Compiled& compiled) {
   const Program& program = compiled.program;
-  const auto refuse = [&](std::string_view why) {
+  const auto refuse = [&](std::string_view why, std::string_view instead) {
     throw Error(ErrorKind::execution, concat("run: the schedule ", compiled.schedule.name, " ", why,
-                                             ", which cannot be carried out yet; use 1f1b"));
+                                             ", which the layers cannot do yet; ", instead));
   };
-  if (!program.trains) refuse("does not train");
-  if (program.weights != WeightPolicy::flush) refuse("keeps old versions of the weights");
-  if (program.sharding != Sharding::none) {
+  if (program.norm != GradientNorm::none) {
     throw Error(ErrorKind::execution,
-                "run: the plan shards the optimizer (zero1), which cannot be "
-                "carried out yet; plan with --sharding none");
+                "run: the program waits for the norm of all gradients, which cannot be carried out "
+                "yet; leave the norm out");
   }
-  if (program.norm != GradientNorm::none) refuse("waits for the norm of all gradients");
-  for (const Channel& channel : program.channels) {
-    if (channel.cargo == Cargo::evicted) refuse("lends activations to other devices");
+  if (program.sequence_chunks > 1) {
+    refuse("cuts sequences into pieces that attend to each other", "use one sequence chunk");
+  }
+  if (program.feedback > 0) {
+    refuse("feeds tokens back and keeps keys and values between them", "use no decode steps");
+  }
+}
+
+/// The program is safe. Throws Error (infeasible) with what the fullest device would hold, before
+/// anything is allocated.
+void require_fitting(const Compiled& compiled) {
+  const CheckReport report = check(compiled.program, {.memory_limits = compiled.memory_limits});
+  for (const Finding& finding : report.findings) {
+    throw Error(ErrorKind::infeasible, concat("run: the plan does not fit: ", finding.message));
   }
 }
 
@@ -152,10 +161,11 @@ void require_whole_layers(const Plan& plan) {
 RunResult execute(const Plan& plan, const Profile& profile, const Compiled& compiled,
                   const Dataset& dataset, const RunOptions& options, const Machinery& machinery) {
   require_executable(compiled);
-  require_safe(compiled.program);
+  if (!machinery.trusts_program) require_safe(compiled.program);
   switch (options.backend) {
     case BackendKind::cpu: {
       require_whole_layers(plan);
+      if (!machinery.trusts_program) require_fitting(compiled);
       const Training training = make_training(plan, profile, dataset, options);
       return TrainingRun(training, compiled.program, machinery).run();
     }

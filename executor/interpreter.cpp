@@ -2,10 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
-#include <iterator>
-#include <map>
 #include <set>
-#include <string>
 #include <tuple>
 #include <utility>
 
@@ -33,24 +30,35 @@ std::vector<char> last_sends(const Program& program, const std::vector<int>& ord
   return last;
 }
 
+std::vector<std::unique_ptr<TrainedChunk>> chunks_of_rank(const Training& training,
+                                                          const Program& program, int rank,
+                                                          Backend& backend) {
+  std::vector<std::unique_ptr<TrainedChunk>> chunks(program.chunks.size());
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
+    if (program.chunks[i].device != rank) continue;
+    chunks[i] = std::make_unique<TrainedChunk>(training, program, static_cast<int>(i), backend);
+  }
+  return chunks;
+}
+
+/// What this rank keeps of a microbatch for its partner, by channel, still without storage.
+std::map<int, std::vector<Tensor>> shapes_lent(const Training& training, const Program& program,
+                                               const std::vector<int>& order) {
+  std::map<int, std::vector<Tensor>> shapes;
+  for (const int i : order) {
+    if (program.work[index(i)].instruction.op != Op::take_in) continue;
+    const int channel = *program.work[index(i)].channel;
+    const auto [found, is_new] = shapes.try_emplace(channel);
+    if (is_new) {
+      found->second = shapes_kept(training, program, program.channels[index(channel)].from);
+    }
+  }
+  return shapes;
+}
+
 /// The rows of `range` in a tensor that holds the chunk's rows.
 Tensor part(const Tensor& tensor, const Chunk& chunk, IndexRange range) {
   return rows_of(tensor, range.first - chunk.rows.first, range.end - chunk.rows.first);
-}
-
-/// Weights that both chunks hold, by name.
-std::set<std::string> common_names(std::span<const std::unique_ptr<TrainableLayer>> one,
-                                   std::span<const std::unique_ptr<TrainableLayer>> other) {
-  const auto names = [](auto layers) {
-    std::set<std::string> all;
-    for (const auto& layer : layers) {
-      for (const ParameterSpec& spec : layer->parameters()) all.insert(spec.name);
-    }
-    return all;
-  };
-  std::set<std::string> common;
-  std::ranges::set_intersection(names(one), names(other), std::inserter(common, common.end()));
-  return common;
 }
 
 }  // namespace
@@ -62,21 +70,20 @@ Interpreter::Interpreter(const Training& training, const Program& program, Backe
       backend_(backend),
       transport_(transport),
       order_(order_of_rank(program, transport.rank())),
-      chunks_(program.chunks.size()),
+      chunks_(chunks_of_rank(training, program, transport.rank(), backend)),
+      sums_(training, program, chunks_, backend, transport),
       last_send_(last_sends(program, order_)),
+      shapes_lent_(shapes_lent(training, program, order_)),
       posted_(program.channels.size()),
-      arrived_(program.work.size()) {
-  for (std::size_t i = 0; i < chunks_.size(); ++i) {
-    const Chunk& chunk = program.chunks[i];
-    if (chunk.device != transport.rank()) continue;
-    chunks_[i] = std::make_unique<TrainedChunk>(training, chunk, backend);
-  }
-}
+      arrived_(program.work.size()) {}
 
 void Interpreter::step(int step, StepRecord& record) {
   step_ = step;
   record_ = &record;
-  ties_added_ = false;
+  sums_.begin_step();
+  for (const auto& chunk : chunks_) {
+    if (chunk) chunk->begin_step();
+  }
   std::ranges::fill(arrived_, char{0});
   Stamp& whole = record.ranks[index(transport_.rank())];
   whole.start = now();
@@ -97,16 +104,26 @@ void Interpreter::carry_out(int i) {
     case Op::backward_weight:
     case Op::recompute:
     case Op::reduce_gradient:
+    case Op::reduce_scatter:
     case Op::reduce_tied:
+    case Op::gather_parameters:
     case Op::update: return compute(i);
     case Op::send_activation:
-    case Op::send_gradient: return send(i);
+    case Op::send_gradient:
+    case Op::evict:
+    case Op::give_back: return send(i);
     case Op::receive_activation:
-    case Op::receive_gradient: return post(i);
-    default:
-      throw Error(ErrorKind::execution,
-                  concat(to_string(work.instruction.op), " cannot be carried out yet"));
+    case Op::receive_gradient:
+    case Op::take_in:
+    case Op::load: return post(i);
+    case Op::send_norm:
+    case Op::receive_norm:
+    case Op::send_validation:
+    case Op::receive_validation:
+    case Op::reduce_norm: break;  // `execute` has refused the program
   }
+  throw Error(ErrorKind::execution,
+              concat(to_string(work.instruction.op), " cannot be carried out yet"));
 }
 
 /// Waiting for messages is not part of the time it takes.
@@ -122,6 +139,9 @@ void Interpreter::compute(int i) {
 void Interpreter::compute(const Work& work) {
   TrainedChunk& chunk = chunk_of(work);
   const int microbatch = work.instruction.microbatch;
+  if (work.instruction.op <= Op::recompute) {
+    chunk.use_version(work.weight_version);
+  }
   switch (work.instruction.op) {
     case Op::forward: take_input(chunk, microbatch); return chunk.forward(step_, microbatch);
     case Op::backward: take_output_gradient(chunk, microbatch); return chunk.backward(microbatch);
@@ -130,15 +150,29 @@ void Interpreter::compute(const Work& work) {
       return chunk.backward_input(microbatch);
     case Op::backward_weight: return chunk.backward_weight(microbatch);
     case Op::recompute: return chunk.recompute(microbatch);
-    case Op::reduce_gradient: return reduce(work);
-    case Op::reduce_tied: return reduce_tied(work);
-    case Op::update: return update(chunk);
+    case Op::update:
+      sums_.add_local_ties(chunk, work.weight_version);
+      return chunk.update(work.weight_version);
+    case Op::reduce_gradient:
+    case Op::reduce_scatter:
+    case Op::reduce_tied:
+    case Op::gather_parameters: return sums_.carry_out(work);
     default: assert(false);  // carry_out calls for no other
   }
 }
 
 // --- From stage to stage on one device
 // ------------------------------------------------------------
+
+TrainedChunk* Interpreter::before(const TrainedChunk& chunk) {
+  const int stage = chunk.place().stage;
+  return is_first(training_.schedule, stage) ? nullptr : neighbour(chunk, stage - 1);
+}
+
+TrainedChunk* Interpreter::after(const TrainedChunk& chunk) {
+  const int stage = chunk.place().stage;
+  return is_last(training_.schedule, stage) ? nullptr : neighbour(chunk, stage + 1);
+}
 
 /// The same replica of another stage, on this rank.
 TrainedChunk* Interpreter::neighbour(const TrainedChunk& chunk, int stage) {
@@ -152,16 +186,16 @@ TrainedChunk* Interpreter::neighbour(const TrainedChunk& chunk, int stage) {
 /// Unless messages have brought it, the input is what the stage before left.
 void Interpreter::take_input(TrainedChunk& chunk, int microbatch) {
   Tensor& input = chunk.pass(microbatch).inputs.front();
-  TrainedChunk* before = neighbour(chunk, chunk.place().stage - 1);
-  if (!input.empty() || before == nullptr) return;
-  input = std::exchange(before->pass(microbatch).output, {});
+  TrainedChunk* producer = before(chunk);
+  if (!input.empty() || producer == nullptr) return;
+  input = std::exchange(producer->pass(microbatch).output, {});
 }
 
 void Interpreter::take_output_gradient(TrainedChunk& chunk, int microbatch) {
   Tensor& gradient = chunk.pass(microbatch).output_gradient;
-  TrainedChunk* after = neighbour(chunk, chunk.place().stage + 1);
-  if (!gradient.empty() || after == nullptr) return;
-  gradient = std::exchange(after->pass(microbatch).input_gradient, {});
+  TrainedChunk* producer = after(chunk);
+  if (!gradient.empty() || producer == nullptr) return;
+  gradient = std::exchange(producer->pass(microbatch).input_gradient, {});
 }
 
 // --- Messages
@@ -178,6 +212,7 @@ Tensor& Interpreter::boundary(const Work& work) {
 void Interpreter::send(int i) {
   const Work& work = program_.work[index(i)];
   const Channel& channel = program_.channels[index(*work.channel)];
+  if (channel.cargo == Cargo::evicted) return send_lent(work);
   Tensor& tensor = boundary(work);
   Tensor rows = part(tensor, program_.chunks[index(work.chunk)], channel.rows);
   if (last_send_[index(i)] != 0) tensor = {};
@@ -187,6 +222,8 @@ void Interpreter::send(int i) {
 void Interpreter::post(int i) {
   const Work& work = program_.work[index(i)];
   const Channel& channel = program_.channels[index(*work.channel)];
+  posted_[index(*work.channel)].push_back(i);
+  if (channel.cargo == Cargo::evicted) return post_lent(work);
   const Chunk& chunk = program_.chunks[index(work.chunk)];
   Tensor& tensor = boundary(work);
   if (tensor.empty()) {
@@ -195,14 +232,44 @@ void Interpreter::post(int i) {
                                training_.plan.precision);
   }
   transport_.post(*work.channel, part(tensor, chunk, channel.rows));
-  posted_[index(*work.channel)].push_back(i);
+}
+
+/// The tensors that go to a partner and come back, here or there.
+std::vector<Tensor*> Interpreter::lent(const Work& work) {
+  const Op op = work.instruction.op;
+  const int microbatch = work.instruction.microbatch;
+  if (op == Op::evict || op == Op::load) return chunk_of(work).kept(microbatch);
+  std::vector<Tensor*> all;
+  for (Tensor& tensor : kept_[{work.chunk, microbatch}]) all.push_back(&tensor);
+  return all;
+}
+
+/// A partner hands back what has arrived; the lender's is there already.
+void Interpreter::send_lent(const Work& work) {
+  if (work.instruction.op == Op::give_back) wait_for_messages(work);
+  for (Tensor* tensor : lent(work)) {
+    Tensor whole = *tensor;
+    tensor->storage = {};
+    transport_.send(*work.channel, std::move(whole), now());
+  }
+}
+
+void Interpreter::post_lent(const Work& work) {
+  if (work.instruction.op == Op::take_in) {
+    kept_[{work.chunk, work.instruction.microbatch}] = shapes_lent_.at(*work.channel);
+  }
+  for (Tensor* tensor : lent(work)) {
+    *tensor = backend_.allocate(tensor->shape, tensor->precision);
+    transport_.post(*work.channel, *tensor);
+  }
 }
 
 void Interpreter::wait_for_messages(const Work& work) {
   std::for_each(begin_of(program_.waits, work.waits), end_of(program_.waits, work.waits),
                 [&](int on) {
                   const Work& awaited = program_.work[index(on)];
-                  if (!is_receive(awaited.instruction.op)) return;
+                  const bool own = chunks_[index(awaited.chunk)] != nullptr;
+                  if (!own || !is_receive(awaited.instruction.op)) return;
                   while (arrived_[index(on)] == 0) take_message(*awaited.channel);
                 });
 }
@@ -211,51 +278,15 @@ void Interpreter::take_message(int channel) {
   assert(!posted_[index(channel)].empty());
   const int receive = posted_[index(channel)].front();
   posted_[index(channel)].pop_front();
-  const Arrival arrival = transport_.receive(channel, backend_);
-  record_->work[index(receive)] = {.start = arrival.sent, .end = arrival.arrived};
+  const Work& work = program_.work[index(receive)];
+  const bool is_lent = program_.channels[index(channel)].cargo == Cargo::evicted;
+  Stamp& stamp = record_->work[index(receive)];
+  for (std::size_t left = is_lent ? lent(work).size() : 1, all = left; left > 0; --left) {
+    const Arrival arrival = transport_.receive(channel, backend_);
+    if (left == all) stamp.start = arrival.sent;
+    stamp.end = arrival.arrived;
+  }
   arrived_[index(receive)] = 1;
-}
-
-// --- Sums of gradients
-// ----------------------------------------------------------------------------
-
-void Interpreter::reduce(const Work& work) {
-  transport_.all_reduce(*work.group, backend_, chunk_of(work).gradients());
-}
-
-/// By now each replica of a stage has the stage's sum, so only the first one's counts: the others
-/// add zeros, which change no bit of it.
-void Interpreter::reduce_tied(const Work& work) {
-  const Group& group = program_.groups[index(*work.group)];
-  const int owner = program_.chunks[index(group.chunks.front())].stage;
-  const int user = program_.chunks[index(group.chunks.back())].stage;
-  TrainedChunk& chunk = chunk_of(work);
-  for (const std::string& name :
-       common_names(training_.layers_of(owner), training_.layers_of(user))) {
-    Tensor& gradient = chunk.find(name).front()->gradient;
-    if (chunk.place().replica != 0) backend_.zero(gradient);
-    transport_.all_reduce(*work.group, backend_, gradient);
-  }
-}
-
-/// Copies of a weight on this rank, in model order: the first one's gradient plus the others', and
-/// all get the sum.
-void Interpreter::add_local_ties() {
-  std::map<std::string, std::vector<Parameter*>> copies;
-  for (const auto& chunk : chunks_) {
-    if (!chunk) continue;
-    for (Parameter* copy : chunk->parameters()) copies[copy->spec.name].push_back(copy);
-  }
-  for (auto& [name, tied] : copies) {
-    Tensor& sum = tied.front()->gradient;
-    for (std::size_t i = 1; i < tied.size(); ++i) backend_.add(tied[i]->gradient, sum);
-    for (std::size_t i = 1; i < tied.size(); ++i) backend_.copy(sum, tied[i]->gradient);
-  }
-}
-
-void Interpreter::update(TrainedChunk& chunk) {
-  if (!std::exchange(ties_added_, true)) add_local_ties();
-  chunk.update(step_ + 1);
 }
 
 }  // namespace stagecraft

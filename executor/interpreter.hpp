@@ -1,4 +1,4 @@
-// A rank that trains: carries out its device's part of a program, work by work.
+// A rank that trains, or infers: carries out its device's part of a program, work by work.
 //
 // One thread does everything; what the program calls lanes shows in how it does it. A receive only
 // offers memory, and the compute that needs the message waits for it. A send hands over and goes
@@ -9,15 +9,18 @@
 //
 // Memory comes and goes where the program says: a receive allocates the stage's whole input, of
 // which each message fills its rows; an output lives until its last send; the backward drops what
-// its forward kept.
+// its forward kept. What a partner is to keep goes there and back tensor by tensor.
 
 #pragma once
 
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
+#include "executor/gradient_sums.hpp"
 #include "executor/recording.hpp"
 #include "executor/trained_chunk.hpp"
 #include "executor/transport.hpp"
@@ -44,20 +47,20 @@ class Interpreter {
   void compute(const Work& work);
 
   TrainedChunk& chunk_of(const Work& work) { return *chunk(work.chunk); }
+  TrainedChunk* before(const TrainedChunk& chunk);
+  TrainedChunk* after(const TrainedChunk& chunk);
   TrainedChunk* neighbour(const TrainedChunk& chunk, int stage);
   void take_input(TrainedChunk& chunk, int microbatch);
   void take_output_gradient(TrainedChunk& chunk, int microbatch);
-  void update(TrainedChunk& chunk);
 
   Tensor& boundary(const Work& work);
+  std::vector<Tensor*> lent(const Work& work);
+  void send_lent(const Work& work);
+  void post_lent(const Work& work);
   void send(int index);
   void post(int index);
   void wait_for_messages(const Work& work);
   void take_message(int channel);
-
-  void reduce(const Work& work);
-  void reduce_tied(const Work& work);
-  void add_local_ties();
 
   const Training& training_;
   const Program& program_;
@@ -65,7 +68,10 @@ class Interpreter {
   Transport& transport_;
   std::vector<int> order_;
   std::vector<std::unique_ptr<TrainedChunk>> chunks_;  ///< parallel to the program's
+  GradientSums sums_;
   std::vector<char> last_send_;  ///< of its tensor; parallel to the program's work
+  std::map<int, std::vector<Tensor>> shapes_lent_;           ///< by channel to this rank
+  std::map<std::pair<int, int>, std::vector<Tensor>> kept_;  ///< of a partner: chunk, microbatch
 
   // Of the current step:
   int step_ = 0;
@@ -73,7 +79,6 @@ class Interpreter {
   std::optional<int> current_;
   std::vector<std::deque<int>> posted_;  ///< per channel: receives whose message has not been taken
   std::vector<char> arrived_;            ///< parallel to the program's work: receives
-  bool ties_added_ = false;
 };
 
 }  // namespace stagecraft

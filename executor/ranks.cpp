@@ -1,6 +1,7 @@
 #include "executor/ranks.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <new>
@@ -48,6 +49,11 @@ std::string current_reason() {
   } catch (...) {
     return "something that is no std::exception was thrown";
   }
+}
+
+/// What is given back is asked for: it keeps its place.
+bool hands_over_early(Op op) {
+  return is_send(op) && op != Op::give_back;
 }
 
 class Run {
@@ -104,13 +110,25 @@ void run_ranks(std::span<const std::unique_ptr<Transport>> transports, int steps
   Run(transports, steps, duty).run();
 }
 
+namespace {
+
+/// Nothing comes back from where inference sends to, so senders may wait: no stage runs ahead. What
+/// goes to a partner and back goes tensor by tensor.
+int capacity(const Program& program, const Channel& channel) {
+  if (channel.cargo == Cargo::evicted) return std::numeric_limits<int>::max();
+  const bool runs_ahead = program.trains || program.feedback > 0;
+  return runs_ahead ? std::max(1, program.microbatches) : 1;
+}
+
+}  // namespace
+
 Wiring wiring_of(const Program& program) {
   const auto rank_of = [&](int chunk) { return program.chunks[index(chunk)].device; };
   Wiring wiring{.ranks = program.devices, .channels = {}, .groups = {}};
   for (const Channel& channel : program.channels) {
     wiring.channels.push_back({.from = rank_of(channel.from),
                                .to = rank_of(channel.to),
-                               .capacity = std::max(1, program.microbatches)});
+                               .capacity = capacity(program, channel)});
   }
   for (const Group& group : program.groups) {
     auto& members = wiring.groups.emplace_back();
@@ -127,7 +145,7 @@ std::vector<int> order_of_rank(const Program& program, int rank) {
   for (std::size_t i = 0; i < issued.size(); ++i) {
     const Work& work = program.work[index(issued[i])];
     place[issued[i]] = i;
-    if (!is_send(work.instruction.op)) continue;
+    if (!hands_over_early(work.instruction.op)) continue;
     for (int w = work.waits.first; w < work.waits.end; ++w) {
       const auto found = place.find(program.waits[index(w)]);
       if (found != place.end()) latest = std::max(latest, found->second);
@@ -136,7 +154,8 @@ std::vector<int> order_of_rank(const Program& program, int rank) {
   }
   std::vector<int> order;
   for (std::size_t i = 0; i < issued.size(); ++i) {
-    if (!is_send(program.work[index(issued[i])].instruction.op)) order.push_back(issued[i]);
+    const Op op = program.work[index(issued[i])].instruction.op;
+    if (!hands_over_early(op)) order.push_back(issued[i]);
     order.insert(order.end(), sends_behind[i].begin(), sends_behind[i].end());
   }
   return order;

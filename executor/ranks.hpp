@@ -29,13 +29,13 @@ struct RankDuty {
 void run_ranks(std::span<const std::unique_ptr<Transport>> transports, int steps,
                const RankDuty& duty);
 
-/// How a program connects its ranks; rank = program device. No send ever blocks: a channel can hold
-/// a whole step's messages.
+/// How a program connects its ranks; rank = program device. In training no send ever blocks: a
+/// channel can hold a whole step's messages. In inference it holds one.
 Wiring wiring_of(const Program& program);
 
 /// The device's work in the order in which one thread carries it out: as issued, but each send
-/// right behind the work whose result it hands over. In the program lanes go on side by side; a
-/// thread must not let a message wait for the next compute.
+/// right behind the work whose result it hands over (what is given back to a partner apart). In the
+/// program lanes go on side by side; a thread must not let a message wait for the next compute.
 std::vector<int> order_of_rank(const Program& program, int rank);
 
 /// "rank 3 (stage 1, replica 0) failed during B1.5"; outside of work, all stages of the rank and

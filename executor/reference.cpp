@@ -1,19 +1,23 @@
 // Training without programs: one thread goes through microbatches and stages in the plainest order
 // there is.
 //
-//   for each microbatch: stages up, then stages down, replica by replica; then sums and the
-//   optimizer
+//   for each microbatch: stages up, then stages down, replica by replica; sums and the optimizer
+//   behind the last one of an update
 //
 // It makes the same calls on the same rows as the ranks do, and adds in the order the plan lays
 // down. So a run that got its order, its transfers or its sums wrong ends with other bits.
-
-#include <fmt/format.h>
+//
+// Where weights are updated on the way it keeps every version that anything will ever read, and
+// takes the one that the policy's formula names, for microbatch k (from 0) on stage s of p, with
+// updates each n microbatches:
+//
+//   stashing          max(0, k - (p - s) + 1)     PipeDream (Narayanan et al., SOSP 2019)
+//   vertical sync     max(0, k - p + 1)           there, section 3.3
+//   double-buffered   max(0, floor(k / n) - 1)    PipeDream-2BW (Narayanan et al., ICML 2021)
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -35,7 +39,8 @@ struct LayerCopy {
 
 /// A distinct weight with its optimizer state.
 struct Weight {
-  Tensor tensor;
+  std::vector<Tensor>
+      versions;  ///< since the step began; with a flush just the one that is updated
   OptimizerState state;
 };
 
@@ -52,7 +57,10 @@ struct Share {
 class Reference {
  public:
   explicit Reference(const Training& training)
-      : training_(training), backend_(make_cpu_backend()), stages_(training.plan.stages.size()) {
+      : training_(training),
+        schedule_(training.schedule),
+        backend_(make_cpu_backend()),
+        stages_(static_cast<std::size_t>(training.schedule.stages)) {
     for (int stage = 0; stage < stage_count(); ++stage) {
       for (int replica = 0; replica < replica_count(stage); ++replica) {
         replicas_of(stage).push_back(make_replica(stage));
@@ -74,7 +82,7 @@ class Reference {
     }
     result.peak_memory = {backend_->peak_bytes()};
     std::map<std::string, Tensor> parameters;
-    for (const auto& [name, weight] : weights_) parameters[name] = weight.tensor;
+    for (const auto& [name, weight] : weights_) parameters[name] = weight.versions.back();
     set_parameters(result, parameters);
     return result;
   }
@@ -82,7 +90,8 @@ class Reference {
  private:
   int stage_count() const { return static_cast<int>(stages_.size()); }
   int replica_count(int stage) const {
-    return static_cast<int>(training_.plan.stages[static_cast<std::size_t>(stage)].devices.size());
+    const int home = schedule_.device_of_stage[static_cast<std::size_t>(stage)];
+    return static_cast<int>(training_.plan.stages[static_cast<std::size_t>(home)].devices.size());
   }
   std::vector<Replica>& replicas_of(int stage) { return stages_[static_cast<std::size_t>(stage)]; }
   Replica& replica_at(int stage, int replica) {
@@ -103,7 +112,7 @@ class Reference {
       LayerCopy& copy = replica.emplace_back();
       for (const ParameterSpec& spec : layer->parameters()) {
         copy.parameters.push_back(
-            {.spec = spec, .weight = weight_of(spec).tensor, .gradient = zeros(spec.shape)});
+            {.spec = spec, .weight = weight_of(spec).versions[0], .gradient = zeros(spec.shape)});
       }
     }
     return replica;
@@ -114,37 +123,77 @@ class Reference {
     if (is_new) {
       Parameter parameter{.spec = spec, .weight = zeros(spec.shape), .gradient = {}};
       set_start_value(parameter, training_.options);
-      found->second = {.tensor = parameter.weight,
-                       .state = make_optimizer_state(training_, *backend_, spec)};
+      found->second = {.versions = {parameter.weight},
+                       .state = make_optimizer_state(training_, *backend_, spec.shape)};
     }
     return found->second;
+  }
+
+  bool flushes() const { return schedule_.weights == WeightPolicy::flush; }
+
+  /// The version that a microbatch meets, counted from the one the step begins with.
+  int version_of(int stage, int microbatch) const {
+    const int stages = stage_count();
+    switch (schedule_.weights) {
+      case WeightPolicy::flush: return 0;
+      case WeightPolicy::stashing: return std::max(0, microbatch - (stages - stage) + 1);
+      case WeightPolicy::vertical_sync: return std::max(0, microbatch - stages + 1);
+      case WeightPolicy::double_buffered:
+        return std::max(0, microbatch / schedule_.update_every - 1);
+    }
+    return 0;
+  }
+
+  void use_version(int stage, int version) {
+    for (Replica& replica : replicas_of(stage)) {
+      for (LayerCopy& layer : replica) {
+        for (Parameter& parameter : layer.parameters) {
+          parameter.weight =
+              weights_.at(parameter.spec.name).versions[static_cast<std::size_t>(version)];
+        }
+      }
+    }
   }
 
   // --- One step ---
 
   double train(int step) {
     double loss = 0;
-    for (int m = 0; m < training_.plan.batch.microbatches; ++m) {
-      std::vector<std::vector<Share>> shares;
-      for (int stage = 0; stage < stage_count(); ++stage) {
-        shares.push_back(shares_of(stage, step, m));
-      }
-      Tensor boundary;
-      for (int stage = 0; stage < stage_count(); ++stage) {
-        boundary = forward(stage, shares[static_cast<std::size_t>(stage)], boundary, loss);
-      }
-      Tensor gradient;
-      for (int stage = stage_count(); stage-- > 0;) {
-        gradient = backward(stage, shares[static_cast<std::size_t>(stage)], gradient);
+    for (auto& [name, weight] : weights_) weight.versions = {weight.versions.back()};
+    for (int m = 0; m < schedule_.microbatches; ++m) {
+      for (int stage = 0; stage < stage_count(); ++stage) use_version(stage, version_of(stage, m));
+      for (int pipe = 0; pipe < schedule_.pipes; ++pipe) pass(step, pipe, m, loss);
+      if (!schedule_.trains) continue;
+      if (m + 1 == schedule_.microbatches ||
+          (!flushes() && (m + 1) % schedule_.update_every == 0)) {
+        update();
       }
     }
-    update(step + 1);
     return loss / static_cast<double>(training_.tokens_per_step());
+  }
+
+  /// Up and down the stages of one pipe; adds the tokens' losses.
+  void pass(int step, int pipe, int microbatch, double& loss) {
+    const int first = pipe * stages_per_pipe(schedule_);
+    const int end = first + stages_per_pipe(schedule_);
+    std::vector<std::vector<Share>> shares;
+    for (int stage = first; stage < end; ++stage) {
+      shares.push_back(shares_of(stage, step, microbatch));
+    }
+    Tensor boundary;
+    for (int stage = first; stage < end; ++stage) {
+      boundary = forward(stage, shares[static_cast<std::size_t>(stage - first)], boundary, loss);
+    }
+    if (!schedule_.trains) return;
+    Tensor gradient;
+    for (int stage = end; stage-- > first;) {
+      gradient = backward(stage, shares[static_cast<std::size_t>(stage - first)], gradient);
+    }
   }
 
   /// Who works on the microbatch, and on which of its rows.
   std::vector<Share> shares_of(int stage, int step, int microbatch) const {
-    const int rows = static_cast<int>(training_.plan.batch.microbatch);
+    const int rows = static_cast<int>(training_.rows());
     const int replicas = replica_count(stage);
     std::vector<Share> shares;
     if (training_.plan.replicas == ReplicaPolicy::round_robin) {
@@ -156,7 +205,7 @@ class Reference {
       }
     }
     for (Share& share : shares) {
-      share.block = block_of(training_, step, microbatch, share.rows);
+      share.block = block_of(training_, step, stage, microbatch, share.rows);
     }
     return shares;
   }
@@ -170,7 +219,7 @@ class Reference {
     if (rows.empty()) return;
     if (whole.empty()) {
       std::vector<std::int64_t> shape = rows.shape;
-      shape.front() = training_.plan.batch.microbatch;
+      shape.front() = training_.rows();
       whole = zeros(shape);
     }
     Tensor place = part(whole, range);
@@ -190,7 +239,7 @@ class Reference {
                                replica[i].saved);
       }
       join(output, x, share.rows);
-      if (stage + 1 == stage_count()) loss += replica.back().saved.loss;
+      if (is_last(schedule_, stage)) loss += replica.back().saved.loss;
     }
     return output;
   }
@@ -218,10 +267,14 @@ class Reference {
 
   // --- Sums and the optimizer ---
 
-  void update(int step) {
+  void update() {
+    ++updates_;
     std::map<std::string, Tensor> sums = summed_gradients();
     for (auto& [name, weight] : weights_) {
-      take_step(training_, *backend_, step, sums.at(name), weight.state, weight.tensor);
+      const Tensor newest = weight.versions.back();
+      if (!flushes()) weight.versions.push_back(zeros(newest.shape));
+      take_step(training_, *backend_, updates_, sums.at(name), weight.state, newest,
+                weight.versions.back());
     }
     for (std::vector<Replica>& stage : stages_) {
       for (Replica& replica : stage) {
@@ -232,83 +285,41 @@ class Reference {
     }
   }
 
-  /// Replica by replica, then the copies of tied weights in model order.
+  /// Replica by replica and pipe by pipe, then the copies of tied weights in model order.
   std::map<std::string, Tensor> summed_gradients() {
     std::map<std::string, Tensor> sums;
-    for (std::vector<Replica>& stage : stages_) {
-      for (std::size_t layer = 0; layer < stage.front().size(); ++layer) {
-        for (std::size_t i = 0; i < stage.front()[layer].parameters.size(); ++i) {
-          const Tensor sum = sum_over_replicas(stage, layer, i);
-          const auto [tied, is_first] =
-              sums.try_emplace(stage.front()[layer].parameters[i].spec.name, sum);
-          if (!is_first) backend_->add(sum, tied->second);
-        }
+    const int stages = stages_per_pipe(schedule_);
+    for (int stage = 0; stage < stages; ++stage) {
+      std::vector<Replica*> holders;
+      for (int copy = stage; copy < stage_count(); copy += stages) {
+        for (Replica& replica : replicas_of(copy)) holders.push_back(&replica);
       }
+      add_sums(holders, sums);
     }
     return sums;
   }
 
-  Tensor sum_over_replicas(std::vector<Replica>& stage, std::size_t layer, std::size_t parameter) {
-    Tensor sum = stage.front()[layer].parameters[parameter].gradient;
-    for (std::size_t i = 1; i < stage.size(); ++i) {
-      backend_->add(stage[i][layer].parameters[parameter].gradient, sum);
+  void add_sums(const std::vector<Replica*>& holders, std::map<std::string, Tensor>& sums) {
+    for (std::size_t layer = 0; layer < holders.front()->size(); ++layer) {
+      for (std::size_t i = 0; i < (*holders.front())[layer].parameters.size(); ++i) {
+        const Parameter& first = (*holders.front())[layer].parameters[i];
+        Tensor sum = first.gradient;
+        for (std::size_t h = 1; h < holders.size(); ++h) {
+          backend_->add((*holders[h])[layer].parameters[i].gradient, sum);
+        }
+        const auto [tied, is_first] = sums.try_emplace(first.spec.name, sum);
+        if (!is_first) backend_->add(sum, tied->second);
+      }
     }
-    return sum;
   }
 
   const Training& training_;
+  const Schedule& schedule_;
   std::unique_ptr<Backend> backend_;
   std::map<std::string, Weight> weights_;
   std::vector<std::vector<Replica>> stages_;
+  int updates_ = 0;
 };
-
-// --- Comparing runs
-// -------------------------------------------------------------------------------
-
-bool same_bits(float a, float b) {
-  return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
-}
-
-bool same_bits(double a, double b) {
-  return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
-}
-
-/// The first element whose bits differ; the tensors' shapes and precisions are equal.
-template <class Number>
-std::optional<std::int64_t> first_different_element(const Tensor& a, const Tensor& b) {
-  for (std::int64_t i = 0; i < a.elements(); ++i) {
-    if (!same_bits(a.data<Number>()[i], b.data<Number>()[i])) return i;
-  }
-  return {};
-}
-
-template <class Number>
-std::string different_weight(const std::string& name, const Tensor& run, const Tensor& reference) {
-  const auto at = first_different_element<Number>(run, reference);
-  if (!at) return {};
-  return fmt::format("{}[{}] is {:a}, expected {:a}", name, *at,
-                     static_cast<double>(run.data<Number>()[*at]),
-                     static_cast<double>(reference.data<Number>()[*at]));
-}
-
-std::string different_weight(const std::string& name, const Tensor& run, const Tensor& reference) {
-  if (run.shape != reference.shape || run.precision != reference.precision) {
-    return name + " has another shape or precision than expected";
-  }
-  return run.precision == Precision::float64 ? different_weight<double>(name, run, reference)
-                                             : different_weight<float>(name, run, reference);
-}
-
-std::string different_loss(const RunResult& run, const RunResult& reference) {
-  for (std::size_t i = 0; i < std::min(run.losses.size(), reference.losses.size()); ++i) {
-    if (same_bits(run.losses[i], reference.losses[i])) continue;
-    return fmt::format("the loss of step {} is {:a}, expected {:a}", i, run.losses[i],
-                       reference.losses[i]);
-  }
-  if (run.losses.size() == reference.losses.size()) return {};
-  return fmt::format("the run has {} steps, expected {}", run.losses.size(),
-                     reference.losses.size());
-}
 
 }  // namespace
 
@@ -316,19 +327,6 @@ RunResult run_reference(const Plan& plan, const Profile& profile, const Dataset&
                         const RunOptions& options) {
   const Training training = make_training(plan, profile, dataset, options);
   return Reference(training).run();
-}
-
-std::string first_difference(const RunResult& run, const RunResult& reference) {
-  if (std::string loss = different_loss(run, reference); !loss.empty()) return loss;
-  if (run.parameter_names != reference.parameter_names) {
-    return "the run has other parameters than expected";
-  }
-  for (std::size_t i = 0; i < run.parameters.size(); ++i) {
-    std::string weight =
-        different_weight(run.parameter_names[i], run.parameters[i], reference.parameters[i]);
-    if (!weight.empty()) return weight;
-  }
-  return {};
 }
 
 }  // namespace stagecraft

@@ -101,6 +101,7 @@ class Sleeper {
       carry_out(i);
     }
     while (!reductions_.empty()) finish_reduction();
+    sleep_until(collective_free_);
     current_ = {};
     whole.end = now();
   }
@@ -145,9 +146,25 @@ class Sleeper {
   }
 
   void compute(int i) {
+    if (work(i).fused_with) return compute_pair(i, *work(i).fused_with);
     const Moment start = ready(i, compute_free_);
     compute_free_ = start + cost_of(costs_.chunks[index(work(i).chunk)], work(i).instruction.op);
     set(i, start, compute_free_);
+    sleep_until(compute_free_);
+  }
+
+  /// Both halves start when both are ready, and end together; the one that comes first does both.
+  void compute_pair(int i, int other) {
+    if (end_[index(i)] != unknown) return;
+    const Moment start = ready(other, ready(i, compute_free_));
+    const ChunkCosts& own = costs_.chunks[index(work(i).chunk)];
+    const ChunkCosts& others = costs_.chunks[index(work(other).chunk)];
+    const bool is_forward = work(i).instruction.op == Op::forward;
+    const Duration one_by_one =
+        cost_of(own, work(i).instruction.op) + cost_of(others, work(other).instruction.op);
+    compute_free_ = start + (is_forward ? own : others).fused.value_or(one_by_one);
+    set(i, start, compute_free_);
+    set(other, start, compute_free_);
     sleep_until(compute_free_);
   }
 
@@ -166,7 +183,10 @@ class Sleeper {
     const int receive = posted_[index(channel)].front();
     posted_[index(channel)].pop_front();
     const Arrival arrival = transport_.receive(channel, backend_);
-    set(receive, arrival.sent, ready(receive, arrival.arrived));
+    // What is asked for starts when there is room for it.
+    const ChannelCosts& costs = costs_.channels[index(channel)];
+    const Moment room = ready(receive, Moment{0});
+    set(receive, arrival.sent, std::max(arrival.arrived, room + costs.occupancy + costs.latency));
   }
 
   void finish_reduction() {

@@ -37,4 +37,12 @@ Tensor rows_of(const Tensor& tensor, std::int64_t first, std::int64_t end) {
   return {.storage = std::move(part), .shape = std::move(shape), .precision = tensor.precision};
 }
 
+Tensor shard_of(const Tensor& tensor, std::size_t i, std::size_t parts) {
+  const std::int64_t elements = tensor.elements();
+  const auto bound = [&](std::size_t at) {
+    return elements * static_cast<std::int64_t>(at) / static_cast<std::int64_t>(parts);
+  };
+  return rows_of(reshaped(tensor, {elements}), bound(i), bound(i + 1));
+}
+
 }  // namespace stagecraft

@@ -37,5 +37,7 @@ struct Tensor {
 Tensor reshaped(const Tensor& tensor, std::vector<std::int64_t> shape);
 /// Rows [first, end) of the first dimension, sharing the memory.
 Tensor rows_of(const Tensor& tensor, std::int64_t first, std::int64_t end);
+/// The elements [n i / parts, n (i + 1) / parts) of n, as one row that shares the memory.
+Tensor shard_of(const Tensor& tensor, std::size_t i, std::size_t parts);
 
 }  // namespace stagecraft

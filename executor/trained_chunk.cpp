@@ -1,20 +1,51 @@
 #include "executor/trained_chunk.hpp"
 
+#include <algorithm>
+#include <cassert>
 #include <utility>
 
 namespace stagecraft {
 
-TrainedChunk::TrainedChunk(const Training& training, const Chunk& chunk, Backend& backend)
+namespace {
+
+std::size_t index(int i) {
+  return static_cast<std::size_t>(i);
+}
+
+bool recomputes(const Program& program, int chunk) {
+  return std::ranges::any_of(program.work, [&](const Work& work) {
+    return work.chunk == chunk && work.instruction.op == Op::recompute;
+  });
+}
+
+/// Alone, unless the optimizer is sharded.
+Shard shard_in(const Program& program, int chunk) {
+  for (const Group& group : program.groups) {
+    if (group.op != Op::reduce_scatter) continue;
+    const auto found = std::ranges::find(group.chunks, chunk);
+    if (found == group.chunks.end()) continue;
+    return {.place = static_cast<std::size_t>(found - group.chunks.begin()),
+            .members = group.chunks.size()};
+  }
+  return {};
+}
+
+}  // namespace
+
+TrainedChunk::TrainedChunk(const Training& training, const Program& program, int chunk,
+                           Backend& backend)
     : training_(training),
-      chunk_(chunk),
+      chunk_(program.chunks[index(chunk)]),
       backend_(backend),
-      layers_(training.layers_of(chunk.stage)),
-      recomputes_(training.plan.stages[static_cast<std::size_t>(chunk.stage)].recompute ==
-                  Recompute::full),
-      states_(layers_.size()),
-      passes_(static_cast<std::size_t>(training.plan.batch.microbatches)) {
+      layers_(training.layers_of(chunk_.stage)),
+      trains_(program.trains),
+      recomputes_(recomputes(program, chunk)),
+      shard_(shard_in(program, chunk)),
+      parameters_(layers_.size()),
+      versions_(slots_of_versions(updates_before_last_reader(program, chunk))),
+      passes_(index(program.microbatches)) {
   allocate_layers();
-  cut_gradients();
+  if (trains_) allocate_training();
   for (Pass& pass : passes_) {
     pass.inputs.resize(layers_.size());
     pass.saved.resize(layers_.size());
@@ -25,17 +56,16 @@ void TrainedChunk::allocate_layers() {
   const Precision precision = training_.plan.precision;
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     for (ParameterSpec& spec : layers_[i]->parameters()) {
-      states_[i].optimizer.push_back(make_optimizer_state(training_, backend_, spec));
-      Tensor weight = backend_.allocate(spec.shape, precision);
-      states_[i].parameters.push_back(
-          {.spec = std::move(spec), .weight = std::move(weight), .gradient = {}});
-      set_start_value(states_[i].parameters.back(), training_.options);
+      for (auto& slot : versions_.slots()) slot.push_back(backend_.allocate(spec.shape, precision));
+      parameters_[i].push_back(
+          {.spec = std::move(spec), .weight = versions_.at(0).back(), .gradient = {}});
+      set_start_value(parameters_[i].back(), training_.options);
     }
   }
 }
 
 /// One tensor for all gradients; each weight's is a part of it.
-void TrainedChunk::cut_gradients() {
+void TrainedChunk::allocate_training() {
   std::int64_t elements = 0;
   for (const Parameter* parameter : parameters()) elements += parameter->weight.elements();
   gradients_ = backend_.allocate({elements}, training_.plan.precision);
@@ -44,14 +74,16 @@ void TrainedChunk::cut_gradients() {
   for (Parameter* parameter : parameters()) {
     const std::int64_t end = first + parameter->weight.elements();
     parameter->gradient = reshaped(rows_of(gradients_, first, end), parameter->spec.shape);
+    const Tensor own = shard_of(parameter->weight, shard_.place, shard_.members);
+    optimizer_.push_back(make_optimizer_state(training_, backend_, own.shape));
     first = end;
   }
 }
 
 std::vector<Parameter*> TrainedChunk::parameters() {
   std::vector<Parameter*> all;
-  for (LayerState& state : states_) {
-    for (Parameter& parameter : state.parameters) all.push_back(&parameter);
+  for (std::vector<Parameter>& layer : parameters_) {
+    for (Parameter& parameter : layer) all.push_back(&parameter);
   }
   return all;
 }
@@ -62,10 +94,20 @@ std::vector<Parameter*> TrainedChunk::find(const std::string& name) {
   return found;
 }
 
+void TrainedChunk::begin_step() {
+  if (updates_ > 0) versions_.begin_again();
+}
+
+void TrainedChunk::use_version(int version) {
+  auto weight = versions_.at(version).begin();
+  for (Parameter* parameter : parameters()) parameter->weight = *weight++;
+}
+
 void TrainedChunk::forward(int step, int microbatch) {
   Pass& here = pass(microbatch);
-  here.block = block_of(training_, step, microbatch, chunk_.rows);
-  run_layers(here, !recomputes_);
+  here.block = block_of(training_, step, chunk_.stage, microbatch, chunk_.rows);
+  run_layers(here, trains_ && !recomputes_);
+  if (!trains_) here.inputs.front() = {};
 }
 
 void TrainedChunk::recompute(int microbatch) {
@@ -80,8 +122,8 @@ void TrainedChunk::run_layers(Pass& pass, bool keep) {
   const Samples samples = samples_of(training_, pass.block);
   pass.loss = 0;
   for (std::size_t i = 0; i < layers_.size(); ++i) {
-    Tensor output = layers_[i]->forward(backend_, states_[i].parameters, samples, pass.inputs[i],
-                                        pass.saved[i]);
+    Tensor output =
+        layers_[i]->forward(backend_, parameters_[i], samples, pass.inputs[i], pass.saved[i]);
     pass.loss += pass.saved[i].loss;
     if (!keep) pass.saved[i] = {};
     if (!keep && i > 0) pass.inputs[i] = {};
@@ -92,15 +134,14 @@ void TrainedChunk::run_layers(Pass& pass, bool keep) {
 
 Tensor TrainedChunk::input_gradient_of(Pass& pass, std::size_t layer,
                                        const Tensor& output_gradient) {
-  return layers_[layer]->backward_input(backend_, states_[layer].parameters,
+  return layers_[layer]->backward_input(backend_, parameters_[layer],
                                         samples_of(training_, pass.block), pass.inputs[layer],
                                         output_gradient, pass.saved[layer]);
 }
 
 void TrainedChunk::add_weight_gradient_of(Pass& pass, std::size_t layer) {
-  layers_[layer]->backward_weight(backend_, states_[layer].parameters,
-                                  samples_of(training_, pass.block), pass.inputs[layer],
-                                  pass.saved[layer]);
+  layers_[layer]->backward_weight(backend_, parameters_[layer], samples_of(training_, pass.block),
+                                  pass.inputs[layer], pass.saved[layer]);
   pass.saved[layer] = {};
   pass.inputs[layer] = {};
 }
@@ -127,15 +168,52 @@ void TrainedChunk::backward_weight(int microbatch) {
   for (std::size_t i = layers_.size(); i-- > 0;) add_weight_gradient_of(here, i);
 }
 
-void TrainedChunk::update(int step) {
-  for (LayerState& state : states_) {
-    for (std::size_t i = 0; i < state.parameters.size(); ++i) {
-      Parameter& parameter = state.parameters[i];
-      take_step(training_, backend_, step, parameter.gradient, state.optimizer[i],
-                parameter.weight);
-    }
+void TrainedChunk::update(int version) {
+  ++updates_;
+  const auto own = [&](const Tensor& tensor) {
+    return shard_of(tensor, shard_.place, shard_.members);
+  };
+  const std::vector<Parameter*> all = parameters();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    Tensor updated = own(versions_.at(version)[i]);
+    if (updated.elements() == 0) continue;
+    take_step(training_, backend_, updates_, own(all[i]->gradient), optimizer_[i],
+              own(versions_.at(version - 1)[i]), updated);
   }
+  use_version(version);
   backend_.zero(gradients_);
+}
+
+// --- What a partner keeps
+// -------------------------------------------------------------------------
+
+std::vector<Tensor*> TrainedChunk::kept(int microbatch) {
+  Pass& here = pass(microbatch);
+  std::vector<Tensor*> all;
+  const auto take = [&](Tensor& tensor) {
+    if (!tensor.shape.empty()) all.push_back(&tensor);
+  };
+  for (std::size_t i = 1; i < here.inputs.size(); ++i) take(here.inputs[i]);
+  for (Saved& saved : here.saved) std::ranges::for_each(saved.tensors, take);
+  return all;
+}
+
+std::vector<Tensor> shapes_kept(const Training& training, const Program& program, int chunk) {
+  const std::unique_ptr<Backend> backend = make_cpu_backend();
+  TrainedChunk trial(training, program, chunk, *backend);
+  const Chunk& place = trial.place();
+  if (!is_first(training.schedule, place.stage)) {
+    Tensor& input = trial.pass(0).inputs.front();
+    input = backend->allocate(training.boundary_shape(place.stage - 1, place.rows.size()),
+                              training.plan.precision);
+    backend->zero(input);
+  }
+  trial.forward(0, 0);
+  std::vector<Tensor> shapes;
+  for (const Tensor* tensor : trial.kept(0)) {
+    shapes.push_back({.storage = {}, .shape = tensor->shape, .precision = tensor->precision});
+  }
+  return shapes;
 }
 
 }  // namespace stagecraft

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "executor/training.hpp"
+#include "executor/weight_versions.hpp"
 
 namespace stagecraft {
 
@@ -21,14 +22,26 @@ struct Pass {
   double loss = 0;        ///< sum over the tokens; of the stage with the head
 };
 
+/// Where a chunk stands among those that hold the same layers.
+struct Shard {
+  std::size_t place = 0;
+  std::size_t members = 1;
+};
+
 class TrainedChunk {
  public:
-  TrainedChunk(const Training& training, const Chunk& chunk, Backend& backend);
+  TrainedChunk(const Training& training, const Program& program, int chunk, Backend& backend);
 
   const Chunk& place() const { return chunk_; }
   Pass& pass(int microbatch) { return passes_[static_cast<std::size_t>(microbatch)]; }
 
-  /// From `inputs[0]` to `output`; a stage that recomputes keeps nothing else.
+  /// The program begins again.
+  void begin_step();
+  /// The version of the weights that what comes next reads.
+  void use_version(int version);
+
+  /// From `inputs[0]` to `output`; a stage that recomputes keeps nothing else, one that does not
+  /// train nothing at all.
   void forward(int step, int microbatch);
   /// The forward again, for what it left out.
   void recompute(int microbatch);
@@ -38,24 +51,27 @@ class TrainedChunk {
   void backward_input(int microbatch);
   void backward_weight(int microbatch);
 
-  /// The optimizer's step number `step`, from 1, and gradients of zero for the next.
-  void update(int step);
+  /// Makes this version of the weights from the one before, of a sharded optimizer its own shard of
+  /// it; and gradients of zero for the next.
+  void update(int version);
 
+  /// What the forward keeps of a microbatch beside the stage's input. While a partner has it, the
+  /// tensors have shapes but no storage.
+  std::vector<Tensor*> kept(int microbatch);
+
+  WeightVersions::Weights& weights(int version) { return versions_.at(version); }
   /// All gradients in one piece, to be summed over replicas.
   Tensor& gradients() { return gradients_; }
+  /// Its part in sums and gathers of a sharded optimizer, weight by weight.
+  const Shard& shard() const { return shard_; }
   /// Every weight, in the order of the layers; a weight tied within the chunk appears twice.
   std::vector<Parameter*> parameters();
   /// The weights of this name: none, one, or two that are tied.
   std::vector<Parameter*> find(const std::string& name);
 
  private:
-  struct LayerState {
-    std::vector<Parameter> parameters;
-    std::vector<OptimizerState> optimizer;
-  };
-
   void allocate_layers();
-  void cut_gradients();
+  void allocate_training();
   void run_layers(Pass& pass, bool keep);
   Tensor input_gradient_of(Pass& pass, std::size_t layer, const Tensor& output_gradient);
   void add_weight_gradient_of(Pass& pass, std::size_t layer);
@@ -64,10 +80,19 @@ class TrainedChunk {
   const Chunk& chunk_;
   Backend& backend_;
   std::span<const std::unique_ptr<TrainableLayer>> layers_;
+  bool trains_;
   bool recomputes_;
-  std::vector<LayerState> states_;
+  Shard shard_;
+  std::vector<std::vector<Parameter>> parameters_;  ///< of each layer
+  std::vector<OptimizerState> optimizer_;           ///< of each weight
+  WeightVersions versions_;
+  int updates_ = 0;  ///< since the run began
   Tensor gradients_;
   std::vector<Pass> passes_;
 };
+
+/// Those tensors without storage, for whoever is to make room for them. Runs the forward once, on
+/// memory of its own.
+std::vector<Tensor> shapes_kept(const Training& training, const Program& program, int chunk);
 
 }  // namespace stagecraft

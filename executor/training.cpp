@@ -6,6 +6,7 @@
 #include "executor/layers.hpp"
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"
+#include "simulator/schedules.hpp"
 
 namespace stagecraft {
 
@@ -33,15 +34,19 @@ Model model_of(const Plan& plan, const Profile& profile) {
 }  // namespace
 
 std::span<const std::unique_ptr<TrainableLayer>> Training::layers_of(int stage) const {
-  const LayerRange range = plan.stages[static_cast<std::size_t>(stage)].layers;
+  const LayerRange range = range_of(stage);
   return std::span(layers).subspan(static_cast<std::size_t>(range.first),
                                    static_cast<std::size_t>(range.size()));
 }
 
 std::vector<std::int64_t> Training::boundary_shape(int stage, std::int64_t rows) const {
-  const LayerRange range = plan.stages[static_cast<std::size_t>(stage)].layers;
-  const auto last = static_cast<std::size_t>(range.end - 1);
+  const auto last = static_cast<std::size_t>(range_of(stage).end - 1);
   return {rows, sequence(), model.layers[last].output_elements / sequence()};
+}
+
+double Training::loss_scale() const {
+  if (schedule.weights == WeightPolicy::flush) return 1.0 / static_cast<double>(tokens_per_step());
+  return 1.0 / static_cast<double>(schedule.update_every * rows() * sequence());
 }
 
 Training make_training(const Plan& plan, const Profile& profile, const Dataset& dataset,
@@ -50,6 +55,7 @@ Training make_training(const Plan& plan, const Profile& profile, const Dataset& 
   Training training{.plan = plan,
                     .dataset = dataset,
                     .options = options,
+                    .schedule = find_schedule(plan.schedule.name).generate(shape_of(plan)),
                     .model = model_of(plan, profile),
                     .layers = {}};
   for (std::size_t i = 0; i < training.model.layers.size(); ++i) {
@@ -59,9 +65,13 @@ Training make_training(const Plan& plan, const Profile& profile, const Dataset& 
   return training;
 }
 
-TokenBlock block_of(const Training& training, int step, int microbatch, IndexRange rows) {
-  const Batch& batch = training.plan.batch;
-  const std::int64_t first = step * batch.global + microbatch * batch.microbatch + rows.first;
+TokenBlock block_of(const Training& training, int step, int stage, int microbatch,
+                    IndexRange rows) {
+  const Schedule& schedule = training.schedule;
+  const std::int64_t pipe = stage / stages_per_pipe(schedule);
+  const std::int64_t block = pipe * schedule.microbatches + microbatch;
+  const std::int64_t first =
+      step * training.plan.batch.global + block * training.rows() + rows.first;
   return token_block(training.dataset, training.sequence(), training.options.seed, first,
                      rows.size());
 }
@@ -88,23 +98,23 @@ void set_start_value(Parameter& parameter, const RunOptions& options) {
 }
 
 OptimizerState make_optimizer_state(const Training& training, Backend& backend,
-                                    const ParameterSpec& spec) {
+                                    const std::vector<std::int64_t>& shape) {
   if (training.plan.optimizer.kind == OptimizerKind::sgd) return {};
-  OptimizerState state{.first_moment = backend.allocate(spec.shape, training.plan.precision),
-                       .second_moment = backend.allocate(spec.shape, training.plan.precision)};
+  OptimizerState state{.first_moment = backend.allocate(shape, training.plan.precision),
+                       .second_moment = backend.allocate(shape, training.plan.precision)};
   backend.zero(state.first_moment);
   backend.zero(state.second_moment);
   return state;
 }
 
 void take_step(const Training& training, Backend& backend, int step, const Tensor& gradient,
-               OptimizerState& state, Tensor& weight) {
+               OptimizerState& state, const Tensor& weight, Tensor& updated) {
   const RunOptions& options = training.options;
   switch (training.plan.optimizer.kind) {
     case OptimizerKind::adamw:
       return backend.adamw(options.adamw, step, gradient, state.first_moment, state.second_moment,
-                           weight);
-    case OptimizerKind::sgd: return backend.sgd(options.sgd, gradient, weight);
+                           weight, updated);
+    case OptimizerKind::sgd: return backend.sgd(options.sgd, gradient, weight, updated);
   }
 }
 

@@ -14,28 +14,46 @@
 
 namespace stagecraft {
 
+/// Stages and microbatches are the schedule's: those of its first pipe are the plan's stages, and
+/// the copies in other pipes hold the same layers.
 struct Training {
   const Plan& plan;
   const Dataset& dataset;
   const RunOptions& options;
+  Schedule schedule;
   Model model;  ///< at the plan's sequence length
   std::vector<std::unique_ptr<TrainableLayer>> layers;
 
   /// Tokens of a sample; an image counts as one.
   std::int64_t sequence() const { return std::max<std::int64_t>(model.sequence, 1); }
+  LayerRange range_of(int stage) const {
+    return plan.stages[static_cast<std::size_t>(stage) % plan.stages.size()].layers;
+  }
   std::span<const std::unique_ptr<TrainableLayer>> layers_of(int stage) const;
-  /// Elements per sample of what the stage hands to the next one.
+  /// Of what the stage hands to the next one.
   std::vector<std::int64_t> boundary_shape(int stage, std::int64_t rows) const;
+  /// Samples of one of the schedule's microbatches.
+  std::int64_t rows() const { return plan.batch.microbatch / schedule.parts; }
   std::int64_t tokens_per_step() const { return plan.batch.global * sequence(); }
-  double loss_scale() const { return 1.0 / static_cast<double>(tokens_per_step()); }
+  /// Gradients are those of the mean loss of what one update is about.
+  double loss_scale() const;
 };
+
+/// Whether nothing comes before the stage, or behind it, in its pipe.
+inline bool is_first(const Schedule& schedule, int stage) {
+  return stage % stages_per_pipe(schedule) == 0;
+}
+inline bool is_last(const Schedule& schedule, int stage) {
+  return is_first(schedule, stage + 1);
+}
 
 /// Throws Error (input) if the executor cannot train this plan or the data do not suffice.
 Training make_training(const Plan& plan, const Profile& profile, const Dataset& dataset,
                        const RunOptions& options);
 
-/// The tokens of rows [first, end) of one microbatch in one step.
-TokenBlock block_of(const Training& training, int step, int microbatch, IndexRange rows);
+/// The tokens of rows [first, end) of one microbatch in one step, as the stage's pipe counts them:
+/// each pipe has its own part of the batch, in the order of the pipes.
+TokenBlock block_of(const Training& training, int step, int stage, int microbatch, IndexRange rows);
 Samples samples_of(const Training& training, const TokenBlock& block);
 
 /// Gives a weight its start value: the run's own for its name, or one drawn from the seed. Throws
@@ -48,10 +66,10 @@ struct OptimizerState {
   Tensor second_moment;
 };
 OptimizerState make_optimizer_state(const Training& training, Backend& backend,
-                                    const ParameterSpec& spec);
-/// The optimizer's step number `step`, from 1.
+                                    const std::vector<std::int64_t>& shape);
+/// The optimizer's step number `step`, from 1: from `weight` to `updated`, which may be the same.
 void take_step(const Training& training, Backend& backend, int step, const Tensor& gradient,
-               OptimizerState& state, Tensor& weight);
+               OptimizerState& state, const Tensor& weight, Tensor& updated);
 
 /// Fills in names, weights in ascending order of names, and their hash.
 void set_parameters(RunResult& result, const std::map<std::string, Tensor>& parameters);

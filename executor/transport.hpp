@@ -50,6 +50,12 @@ class Transport {
   /// the same on every member.
   virtual void all_reduce(int group, Backend& backend, Tensor& tensor) = 0;
 
+  /// The first half of that: afterwards the member's own shard holds the sum (`shard_of`, by its
+  /// place in the list); what else the tensor holds means nothing.
+  virtual void reduce_scatter(int group, Backend& backend, Tensor& tensor) = 0;
+  /// The second half: afterwards the tensor holds every member's own shard.
+  virtual void all_gather(int group, Backend& backend, Tensor& tensor) = 0;
+
   /// Returns when every rank has called it.
   virtual void barrier() = 0;
 

@@ -54,10 +54,11 @@ class WhatIf {
 
 constexpr double faster = 0.9;  // what costs are multiplied with to see how much they matter
 
-Costs with_faster_stage(const Compiled& compiled, int stage) {
+/// In all copies of the model.
+Costs with_faster_stage(const Compiled& compiled, int stage, int stages) {
   Costs costs = compiled.costs;
   for (std::size_t c = 0; c < costs.chunks.size(); ++c) {
-    if (compiled.program.chunks[c].stage != stage) continue;
+    if (compiled.program.chunks[c].stage % stages != stage) continue;
     ChunkCosts& chunk = costs.chunks[c];
     for (Duration* time : {&chunk.forward, &chunk.backward, &chunk.backward_input,
                            &chunk.backward_weight, &chunk.recompute}) {
@@ -71,7 +72,7 @@ Costs with_faster_stage(const Compiled& compiled, int stage) {
 Binding compute_binding(const Compiled& compiled, const WhatIf& what_if, int stages) {
   std::vector<Costs> tables;
   for (int stage = 0; stage < stages; ++stage) {
-    tables.push_back(with_faster_stage(compiled, stage));
+    tables.push_back(with_faster_stage(compiled, stage, stages));
   }
   const std::vector<double> saved = what_if.saved_by_each(tables);
   const auto most = std::max_element(saved.begin(), saved.end());

@@ -15,22 +15,39 @@ namespace stagecraft {
 
 namespace {
 
-const Stage& stage_of(const Plan& plan, int stage) {
-  return plan.stages[static_cast<std::size_t>(stage)];
+/// Of `rows` samples, those that one of the replicas that split them works on.
+std::int64_t share(std::int64_t rows, std::int64_t replica, std::int64_t replicas) {
+  return rows * (replica + 1) / replicas - rows * replica / replicas;
 }
 
-/// A plan being compiled: lookups that everything below needs.
+/// A plan being compiled: lookups that everything below needs. Stages are the schedule's: those of
+/// its first pipe are the plan's, and others hold the same layers.
 struct Compilation {
   const Plan& plan;
   CostBook& book;
+  const Schedule& schedule;
   int columns = 1;           ///< only the first of so many is compiled
   std::vector<int> devices;  ///< the lead devices compiled, by program device
 
-  int stages() const { return static_cast<int>(plan.stages.size()); }
-
-  int cluster_device(int stage, int replica) const {
-    return stage_of(plan, stage).devices[static_cast<std::size_t>(replica)].front();
+  /// The layers, and whether it recomputes.
+  const Stage& layout(int stage) const {
+    return plan.stages[static_cast<std::size_t>(stage) % plan.stages.size()];
   }
+
+  /// Replicas, each a list of peers. Stage r of the first pipe is on pipeline device r.
+  const std::vector<std::vector<int>>& replicas(int stage) const {
+    const int home = schedule.device_of_stage[static_cast<std::size_t>(stage)];
+    return plan.stages[static_cast<std::size_t>(home)].devices;
+  }
+
+  const std::vector<int>& peers(int stage, int replica) const {
+    return replicas(stage)[static_cast<std::size_t>(replica)];
+  }
+
+  /// In each column.
+  int replica_count(int stage) const { return static_cast<int>(replicas(stage).size()) / columns; }
+
+  int cluster_device(int stage, int replica) const { return peers(stage, replica).front(); }
 
   int program_device(int stage, int replica) const {
     const auto place =
@@ -43,29 +60,27 @@ struct Compilation {
   }
 
   int degree(int stage, int replica) const {
-    return static_cast<int>(
-        stage_of(plan, stage).devices[static_cast<std::size_t>(replica)].size());
+    return static_cast<int>(peers(stage, replica).size());
+  }
+
+  /// Samples of one of the schedule's microbatches: schedules that cut the plan's have smaller
+  /// ones.
+  std::int64_t rows() const { return plan.batch.microbatch / schedule.parts; }
+
+  std::int64_t rows_of(int stage, int replica) const {
+    if (plan.replicas == ReplicaPolicy::round_robin) return rows();
+    return share(rows(), replica, static_cast<std::int64_t>(replicas(stage).size()));
   }
 
   const CostTable& table(int stage, int replica) const {
-    return book.table(kind(stage, replica), plan.batch.microbatch,
-                      rows_of_replica(plan, stage, replica), degree(stage, replica));
+    return book.table(kind(stage, replica), plan.batch.microbatch, rows_of(stage, replica),
+                      degree(stage, replica));
   }
 
   const CostTable& whole_microbatch(int stage) const {
-    return book.table(kind(stage, 0), plan.batch.microbatch, plan.batch.microbatch,
-                      degree(stage, 0));
+    return book.table(kind(stage, 0), plan.batch.microbatch, rows(), degree(stage, 0));
   }
 };
-
-int replicas_of(const Plan& plan, int stage) {
-  return static_cast<int>(stage_of(plan, stage).devices.size());
-}
-
-/// In each column.
-int replicas_of(const Compilation& compilation, int stage) {
-  return replicas_of(compilation.plan, stage) / compilation.columns;
-}
 
 /// The lead devices of the first column, ascending.
 std::vector<int> first_column(const Plan& plan, int columns) {
@@ -99,31 +114,40 @@ LowerOptions lower_options(const Compilation& compilation) {
   const Plan& plan = compilation.plan;
   LowerOptions options;
   options.replica_policy = plan.replicas;
-  options.rows = static_cast<int>(plan.batch.microbatch) / compilation.columns;
+  options.rows = static_cast<int>(compilation.rows()) / compilation.columns;
   options.ties = stage_ties(compilation);
   options.sharding = plan.optimizer.sharding;
   options.columns = compilation.columns;
-  for (int s = 0; s < compilation.stages(); ++s) {
+  for (int s = 0; s < compilation.schedule.stages; ++s) {
+    const Stage& layout = compilation.layout(s);
     auto& devices = options.replicas.emplace_back();
     auto& memory = options.memory.emplace_back();
-    for (int replica = 0; replica < replicas_of(compilation, s); ++replica) {
+    for (int replica = 0; replica < compilation.replica_count(s); ++replica) {
       devices.push_back(compilation.program_device(s, replica));
-      memory.push_back(
-          compilation.table(s, replica).memory(stage_of(plan, s).layers, plan.optimizer.kind));
+      memory.push_back(compilation.table(s, replica).memory(layout.layers, plan.optimizer.kind));
     }
-    options.recompute.push_back(stage_of(plan, s).recompute);
-    options.boundary.push_back(
-        compilation.whole_microbatch(s).crossing(stage_of(plan, s).layers.end) /
-        compilation.columns);
+    options.recompute.push_back(layout.recompute);
+    options.boundary.push_back(compilation.whole_microbatch(s).crossing(layout.layers.end) /
+                               compilation.columns);
   }
   return options;
 }
 
+/// Replicas of a stage and of its copies, each of which keeps a shard.
+int holders(const Compilation& compilation, int stage) {
+  const int stages = stages_per_pipe(compilation.schedule);
+  int count = 0;
+  for (int copy = stage % stages; copy < compilation.schedule.stages; copy += stages) {
+    count += static_cast<int>(compilation.replicas(copy).size());
+  }
+  return count;
+}
+
 ChunkCosts chunk_costs(const Compilation& compilation, const Chunk& chunk) {
-  const Stage& stage = stage_of(compilation.plan, chunk.stage);
-  ChunkCosts costs = compilation.table(chunk.stage, chunk.replica).times(stage.layers);
+  ChunkCosts costs =
+      compilation.table(chunk.stage, chunk.replica).times(compilation.layout(chunk.stage).layers);
   costs.update = update_share(costs.update, compilation.plan.optimizer.sharding,
-                              replicas_of(compilation.plan, chunk.stage));
+                              holders(compilation, chunk.stage));
   return costs;
 }
 
@@ -143,7 +167,7 @@ Duration group_cost(const Compilation& compilation, const Program& program, cons
   for (const int which : group.chunks) {
     const Chunk& chunk = program.chunks[static_cast<std::size_t>(which)];
     for (int column = 0; column < compilation.columns; ++column) {
-      const int replica = column * replicas_of(compilation, chunk.stage) + chunk.replica;
+      const int replica = column * compilation.replica_count(chunk.stage) + chunk.replica;
       members.push_back(compilation.cluster_device(chunk.stage, replica));
     }
   }
@@ -181,9 +205,10 @@ std::vector<Bytes> memory_limits(const Compilation& compilation) {
 std::vector<std::string> notes_on(const Compilation& compilation) {
   std::set<std::int64_t> shares;
   const std::int64_t microbatch = compilation.plan.batch.microbatch;
-  for (int s = 0; s < compilation.stages(); ++s) {
-    for (int replica = 0; replica < replicas_of(compilation.plan, s); ++replica) {
-      const std::int64_t rows = rows_of_replica(compilation.plan, s, replica);
+  for (int s = 0; s < compilation.schedule.stages; ++s) {
+    const int replicas = static_cast<int>(compilation.replicas(s).size());
+    for (int replica = 0; replica < replicas; ++replica) {
+      const std::int64_t rows = compilation.rows_of(s, replica);
       if (compilation.book.is_scaled(compilation.kind(s, replica), microbatch, rows,
                                      compilation.degree(s, replica))) {
         shares.insert(rows);
@@ -206,21 +231,11 @@ Provenance weakest_provenance(const Compilation& compilation, const Program& pro
   return weakest;
 }
 
-}  // namespace
-
-std::int64_t rows_of_replica(const Plan& plan, int stage, int replica) {
-  const std::int64_t rows = plan.batch.microbatch;
-  if (plan.replicas == ReplicaPolicy::round_robin) return rows;
-  const std::int64_t replicas = replicas_of(plan, stage);
-  return rows * (replica + 1) / replicas - rows * replica / replicas;
-}
-
-namespace {
-
 Compiled compile_columns(const Plan& plan, CostBook& book, int columns, bool to_run) {
-  const Compilation compilation{plan, book, columns, first_column(plan, columns)};
   Compiled compiled;
   compiled.schedule = find_schedule(plan.schedule.name).generate(shape_of(plan));
+  const Compilation compilation{plan, book, compiled.schedule, columns,
+                                first_column(plan, columns)};
   compiled.lowering = lower_options(compilation);
   compiled.lowering.places_buffers = to_run;
   compiled.program = lower(compiled.schedule, compiled.lowering);

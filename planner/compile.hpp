@@ -14,7 +14,4 @@ Compiled compile_valid(const Plan& plan, CostBook& book);
 /// (columns.hpp). The step and each device's peak are those of the whole.
 Compiled compile_column(const Plan& plan, CostBook& book);
 
-/// The samples of a microbatch that a stage's replica works on.
-std::int64_t rows_of_replica(const Plan& plan, int stage, int replica);
-
 }  // namespace stagecraft

@@ -70,7 +70,8 @@ ScheduleShape shape_of(const Plan& plan) {
           .microbatches = plan.batch.microbatches,
           .virtual_stages = plan.schedule.virtual_stages,
           .group = plan.schedule.group,
-          .warm_up = plan.schedule.warm_up};
+          .warm_up = plan.schedule.warm_up,
+          .pipes = plan.schedule.pipes};
 }
 
 namespace {

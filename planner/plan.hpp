@@ -45,6 +45,7 @@ struct ScheduleChoice {
   int virtual_stages = 1;    ///< stages per pipeline device
   std::optional<int> group;  ///< see ScheduleShape
   std::vector<int> warm_up;
+  std::optional<int> pipes = {};  ///< copies of the model, see ScheduleShape
   bool operator==(const ScheduleChoice&) const = default;
 };
 
@@ -130,7 +131,9 @@ struct Plan {
   /// its graph. Empty: the model's order.
   std::vector<int> order;
   /// In that order. Stage s stands on pipeline device s mod p (placement of the schedule), p =
-  /// stages / virtual_stages; stages of one pipeline device name the same devices.
+  /// stages / virtual_stages; stages of one pipeline device name the same devices. Of a schedule
+  /// that trains several copies of the model these are the stages of the first; the others hold the
+  /// same layers on the same devices in another order, which the schedule lays down.
   std::vector<Stage> stages;
   std::optional<PredictedFigures> predicted;
   std::optional<SearchFigures> search;

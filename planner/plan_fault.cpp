@@ -298,31 +298,45 @@ Fault check_linear_has_one(const Subject& subject) {
                    {"use \"interleaved\" for several stages per device"}};
 }
 
-/// A plan says where one copy of the layers stands.
-Fault check_one_copy(const Subject& subject) {
-  const ScheduleKind& kind = find_schedule(subject.plan.schedule.name);
-  if (kind.placement != StagePlacement::bidirectional) return {};
-  return PlanFault{{"schedule", "name"},
-                   concat("the schedule ", kind.name,
-                          " trains several copies of the model, and a plan places one"),
-                   {concat("use \"zb-v\" or \"1f1b\", or look at ", kind.name,
-                           " with `stagecraft simulate --schedule ", kind.name, "`")}};
+/// Schedules that cut microbatches cut whole samples, enough for every replica.
+Fault check_parts(const Subject& subject, int parts) {
+  const std::int64_t samples = subject.plan.batch.microbatch;
+  const std::string cuts = concat("the schedule ", subject.plan.schedule.name,
+                                  " cuts each microbatch into ", parts, " parts");
+  if (samples % parts != 0) {
+    return PlanFault{
+        {"batch", "microbatch"},
+        concat(cuts, ", but ", samples, samples == 1 ? " sample" : " samples", " cannot be cut so"),
+        {concat("use a microbatch of a multiple of ", parts, " samples")}};
+  }
+  if (subject.plan.replicas != ReplicaPolicy::split) return {};
+  for (int s = 0; s < subject.stages(); ++s) {
+    const auto replicas =
+        static_cast<std::int64_t>(subject.plan.stages[static_cast<std::size_t>(s)].devices.size());
+    if (replicas <= samples / parts) continue;
+    return PlanFault{at_stage(s, "devices"),
+                     concat(cuts, " of ", samples / parts, ", which the ", replicas,
+                            " replicas of stage ", s, " cannot share"),
+                     {concat("use a microbatch of at least ", replicas * parts, " samples")}};
+  }
+  return {};
 }
 
 Fault check_schedule(const Subject& subject) {
   try {
-    find_schedule(subject.plan.schedule.name).generate(shape_of(subject.plan));
-    return {};
+    const Schedule schedule =
+        find_schedule(subject.plan.schedule.name).generate(shape_of(subject.plan));
+    return check_parts(subject, schedule.parts);
   } catch (const Error& error) {
     return PlanFault{{"schedule"}, error.message(), error.help()};
   }
 }
 
 constexpr std::array structural_checks{
-    check_batch,        check_stage_count,    check_schedule_name,      check_weights,
-    check_one_copy,     check_linear_has_one, check_stages_hold_layers, check_layers_follow,
-    check_last_layer,   check_replicas_exist, check_devices_exist,      check_rings_agree,
-    check_devices_once, check_peers_are_near, check_replicas_work,
+    check_batch,          check_stage_count,        check_schedule_name, check_weights,
+    check_linear_has_one, check_stages_hold_layers, check_layers_follow, check_last_layer,
+    check_replicas_exist, check_devices_exist,      check_rings_agree,   check_devices_once,
+    check_peers_are_near, check_replicas_work,
 };
 
 }  // namespace

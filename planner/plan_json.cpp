@@ -1,16 +1,19 @@
 // A plan file:
 //
+// clang-format off
 //   {
 //     "format": "stagecraft-plan/1",
-//     "model": "gpt2-124m",                MODEL and CLUSTER as on the command line; files are
-//     looked "cluster": "4xcpu",                  up as given, then beside the plan "profile":
-//     "xxh3:9f0c…",             hash of the costs the plan was made with; "" if none "precision":
-//     "fp32", "batch": {"global": 64, "microbatch": 2, "microbatches": 32, "sequence": 1024},
-//     "schedule": {"name": "1f1b", "virtual_stages": 1},           also "group": 4, "warm_up": [4,
-//     3] "weights": "flush", "replicas": "split",                                         or
-//     "round_robin" "optimizer": {"kind": "adamw", "sharding": "none"}, "stages": [
-//       {"layers": [0, 4], "devices": [[0], [1]], "recompute": "none"},   layers 0 to 3 on two
-//       replicas
+//     "model": "gpt2-124m",                MODEL and CLUSTER as on the command line; files are looked
+//     "cluster": "4xcpu",                  up as given, then beside the plan
+//     "profile": "xxh3:9f0c…",             hash of the costs the plan was made with; "" if none
+//     "precision": "fp32",
+//     "batch": {"global": 64, "microbatch": 2, "microbatches": 32, "sequence": 1024},
+//     "schedule": {"name": "1f1b", "virtual_stages": 1},           also "group": 4, "warm_up": [4, 3],
+//     "weights": "flush",                                          "pipes": 4
+//     "replicas": "split",                                         or "round_robin"
+//     "optimizer": {"kind": "adamw", "sharding": "none"},
+//     "stages": [
+//       {"layers": [0, 4], "devices": [[0], [1]], "recompute": "none"},   layers 0 to 3 on two replicas
 //       {"layers": [4, 9], "devices": [[2]], "recompute": "full"},
 //       {"layers": [9, 14], "devices": [[3]], "recompute": "none"}
 //     ],
@@ -20,6 +23,7 @@
 //                "proved_optimal": false, "candidates": 1312,
 //                "question": {…}}                           see question_json.cpp
 //   }
+// clang-format on
 //
 // "order": [0, 2, 1, …] beside "stages" lists the model's layers in the order that "layers" counts,
 // where a branching model is cut otherwise than in its own.
@@ -95,12 +99,13 @@ Batch read_batch(const Json& json) {
 }  // namespace
 
 ScheduleChoice read_schedule(const Json& json) {
-  json.allow_only({"name", "virtual_stages", "group", "warm_up"});
+  json.allow_only({"name", "virtual_stages", "group", "warm_up", "pipes"});
   ScheduleChoice choice;
   choice.name = json["name"].string();
   if (json.contains("virtual_stages")) choice.virtual_stages = read_count(json["virtual_stages"]);
   if (json.contains("group")) choice.group = read_count(json["group"]);
   if (json.contains("warm_up")) choice.warm_up = read_counts(json["warm_up"]);
+  if (json.contains("pipes")) choice.pipes = read_count(json["pipes"]);
   return choice;
 }
 
@@ -163,6 +168,7 @@ Value schedule_value(const ScheduleChoice& choice) {
   Value value{{"name", choice.name}, {"virtual_stages", choice.virtual_stages}};
   if (choice.group) value["group"] = *choice.group;
   if (!choice.warm_up.empty()) value["warm_up"] = choice.warm_up;
+  if (choice.pipes) value["pipes"] = *choice.pipes;
   return value;
 }
 

@@ -321,19 +321,21 @@ class CpuBackend : public Backend {
   }
 
   void adamw(const AdamW& options, int step, const Tensor& gradient, Tensor& first_moment,
-             Tensor& second_moment, Tensor& weight) override {
+             Tensor& second_moment, const Tensor& weight, Tensor& updated) override {
     assert(same_size(weight, gradient) && same_size(weight, first_moment));
+    assert(same_size(weight, updated));
     with_type(weight.precision, [&]<class T>(T) {
       cpu::adamw(options, step, gradient.data<T>(),
                  cpu::Moments<T>{first_moment.data<T>(), second_moment.data<T>()}, weight.data<T>(),
-                 weight.elements());
+                 updated.data<T>(), weight.elements());
     });
   }
 
-  void sgd(const Sgd& options, const Tensor& gradient, Tensor& weight) override {
-    assert(same_size(weight, gradient));
+  void sgd(const Sgd& options, const Tensor& gradient, const Tensor& weight,
+           Tensor& updated) override {
+    assert(same_size(weight, gradient) && same_size(weight, updated));
     with_type(weight.precision, [&]<class T>(T) {
-      cpu::sgd(options, gradient.data<T>(), weight.data<T>(), weight.elements());
+      cpu::sgd(options, gradient.data<T>(), weight.data<T>(), updated.data<T>(), weight.elements());
     });
   }
 

@@ -128,7 +128,7 @@ void MeasuredLayer::update(std::size_t copy) {
   for (std::size_t i = 0; i < here.parameters.size(); ++i) {
     Parameter& parameter = here.parameters[i];
     backend_->adamw(options, here.steps, parameter.gradient, here.moments[2 * i],
-                    here.moments[2 * i + 1], parameter.weight);
+                    here.moments[2 * i + 1], parameter.weight, parameter.weight);
     backend_->zero(parameter.gradient);
   }
 }

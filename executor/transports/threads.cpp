@@ -11,9 +11,9 @@
 //   ready send ──→ post copies           the sender was early; its tensor waits in the queue send
 //   ──→ receive copies        nothing was posted
 //
-// A reduction needs no memory: member i of n owns the i-th slice of the elements, adds up
-// everybody's slice in the order of the list into the first member's, and hands the sum to the
-// others.
+// A reduction needs no memory: member i of n owns the i-th shard of the elements, adds up
+// everybody's in the order of the list into the first member's, and hands the sum to the others, or
+// keeps it.
 
 #include <algorithm>
 #include <cassert>
@@ -80,15 +80,6 @@ void copy_bytes(const Tensor& from, Tensor& to) {
   std::memcpy(to.storage.get(), from.storage.get(), static_cast<std::size_t>(from.bytes()));
 }
 
-/// Elements of the slice that the member at `place` adds up.
-Tensor slice(const Tensor& tensor, std::size_t place, std::size_t members) {
-  const std::int64_t elements = tensor.elements();
-  const auto bound = [&](std::size_t at) {
-    return elements * static_cast<std::int64_t>(at) / static_cast<std::int64_t>(members);
-  };
-  return rows_of(reshaped(tensor, {elements}), bound(place), bound(place + 1));
-}
-
 /// Everything the ranks share.
 class Exchange {
  public:
@@ -148,17 +139,23 @@ class Exchange {
   }
 
   void all_reduce(int index, int rank, Backend& backend, Tensor& tensor) {
-    Group& group = at(groups_, index);
-    const auto place = place_of(group, rank);
-    group.offered[place] = tensor;
-    meet(group.meeting);
-    if (tensor.elements() != group.offered[0].elements()) {
-      fail_execution(concat("group ", index, " adds up ", group.offered[0].elements(), " and ",
-                            tensor.elements(), " elements"));
-    }
-    add_up(group, place, backend);
-    meet(group.meeting);
-    group.offered[place] = {};
+    share(index, rank, tensor, [&](Group& group, std::size_t place) {
+      if (add_up(group, place, backend).empty()) return;
+      hand_out(group, 0, place, backend);
+    });
+  }
+
+  void reduce_scatter(int index, int rank, Backend& backend, Tensor& tensor) {
+    share(index, rank, tensor, [&](Group& group, std::size_t place) {
+      const Tensor sum = add_up(group, place, backend);
+      Tensor own = shard_of(tensor, place, group.members.size());
+      if (place != 0 && !sum.empty()) backend.copy(sum, own);
+    });
+  }
+
+  void all_gather(int index, int rank, Backend& backend, Tensor& tensor) {
+    share(index, rank, tensor,
+          [&](Group& group, std::size_t place) { hand_out(group, place, place, backend); });
   }
 
   void barrier() { meet(barrier_); }
@@ -191,18 +188,43 @@ class Exchange {
     return static_cast<std::size_t>(found - group.members.begin());
   }
 
-  /// The offered tensors do not change while anybody is here: each member comes and goes through
-  /// the meeting.
-  static void add_up(Group& group, std::size_t place, Backend& backend) {
-    const std::size_t members = group.members.size();
-    Tensor sum = slice(group.offered[0], place, members);
-    if (sum.elements() == 0) return;
-    for (std::size_t i = 1; i < members; ++i) {
-      backend.add(slice(group.offered[i], place, members), sum);
+  /// Offers the tensor to the others while `work` does this member's part: nobody leaves before all
+  /// have done theirs.
+  template <class Work>
+  void share(int index, int rank, Tensor& tensor, const Work& work) {
+    Group& group = at(groups_, index);
+    const auto place = place_of(group, rank);
+    group.offered[place] = tensor;
+    meet(group.meeting);
+    if (tensor.elements() != group.offered[0].elements()) {
+      fail_execution(concat("group ", index, " adds up ", group.offered[0].elements(), " and ",
+                            tensor.elements(), " elements"));
     }
+    work(group, place);
+    meet(group.meeting);
+    group.offered[place] = {};
+  }
+
+  /// The sum of this member's shard, in the first member's memory; empty if it has no elements.
+  static Tensor add_up(Group& group, std::size_t place, Backend& backend) {
+    const std::size_t members = group.members.size();
+    Tensor sum = shard_of(group.offered[0], place, members);
+    if (sum.elements() == 0) return {};
     for (std::size_t i = 1; i < members; ++i) {
-      Tensor copy = slice(group.offered[i], place, members);
-      backend.copy(sum, copy);
+      backend.add(shard_of(group.offered[i], place, members), sum);
+    }
+    return sum;
+  }
+
+  /// The shard at `place`, as member `from` has it, to all others.
+  static void hand_out(Group& group, std::size_t from, std::size_t place, Backend& backend) {
+    const std::size_t members = group.members.size();
+    const Tensor own = shard_of(group.offered[from], place, members);
+    if (own.elements() == 0) return;
+    for (std::size_t i = 0; i < members; ++i) {
+      if (i == from) continue;
+      Tensor copy = shard_of(group.offered[i], place, members);
+      backend.copy(own, copy);
     }
   }
 
@@ -269,6 +291,12 @@ class ThreadTransport final : public Transport {
   }
   void all_reduce(int group, Backend& backend, Tensor& tensor) override {
     exchange_->all_reduce(group, rank_, backend, tensor);
+  }
+  void reduce_scatter(int group, Backend& backend, Tensor& tensor) override {
+    exchange_->reduce_scatter(group, rank_, backend, tensor);
+  }
+  void all_gather(int group, Backend& backend, Tensor& tensor) override {
+    exchange_->all_gather(group, rank_, backend, tensor);
   }
   void barrier() override { exchange_->barrier(); }
   void abort(const std::string& reason) override { exchange_->abort(reason); }

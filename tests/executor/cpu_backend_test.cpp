@@ -537,7 +537,12 @@ TEST_CASE("AdamW moves weights by corrected moments and decays them apart") {
                    v_hat = second[i] / (1 - std::pow(0.99, step));
       w[i] -= 0.01 * (m_hat / (std::sqrt(v_hat) + 1e-8) + 0.1 * w[i]);
     }
-    backend->adamw(options, step, gradient, m, v, weight);
+    Tensor updated = noise(*backend, {50}, precision, 2);
+    Tensor m2 = tensor_of(*backend, {50}, precision, values(m)),
+           v2 = tensor_of(*backend, {50}, precision, values(v));
+    backend->adamw(options, step, gradient, m2, v2, weight, updated);
+    backend->adamw(options, step, gradient, m, v, weight, weight);
+    CHECK(values(updated) == values(weight));
   }
   CHECK(relative_error(weight, w) < tolerance(precision));
 }
@@ -546,7 +551,12 @@ TEST_CASE("SGD subtracts the gradient times the learning rate") {
   const Precision precision = GENERATE(from_range(both));
   const auto backend = make_cpu_backend();
   Tensor weight = tensor_of(*backend, {2}, precision, {1, 2});
-  backend->sgd({.learning_rate = 0.5}, tensor_of(*backend, {2}, precision, {4, 8}), weight);
+  const Tensor gradient = tensor_of(*backend, {2}, precision, {4, 8});
+  Tensor updated = tensor_of(*backend, {2}, precision, {0, 0});
+  backend->sgd({.learning_rate = 0.5}, gradient, weight, updated);
+  CHECK(values(weight) == Values{1, 2});
+  CHECK(values(updated) == Values{-1, -2});
+  backend->sgd({.learning_rate = 0.5}, gradient, weight, weight);
   CHECK(values(weight) == Values{-1, -2});
 }
 

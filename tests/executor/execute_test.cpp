@@ -90,6 +90,14 @@ class FailingTransport final : public Transport {
     count();
     inner_->all_reduce(group, backend, tensor);
   }
+  void reduce_scatter(int group, Backend& backend, Tensor& tensor) override {
+    count();
+    inner_->reduce_scatter(group, backend, tensor);
+  }
+  void all_gather(int group, Backend& backend, Tensor& tensor) override {
+    count();
+    inner_->all_gather(group, backend, tensor);
+  }
   void barrier() override { inner_->barrier(); }
   void abort(const std::string& reason) override { inner_->abort(reason); }
 
@@ -324,12 +332,35 @@ TEST_CASE("what the executor cannot train is refused before anything starts") {
   prepared.dataset = synthetic_images({3, 4}, 5, 10, 1);
   CHECK_THROWS_WITH(run(prepared, {}),
                     ContainsSubstring("its images have 48 pixels, those of net have 32"));
-  const auto schedule = [](const std::string& name, int devices) {
-    return prepare({.schedule = name, .devices = devices, .tied = false});
+  prepared = prepare({.schedule = "inference", .devices = 2});
+  prepared.compiled.program.feedback = 1;
+  CHECK_THROWS_WITH(run(prepared, {}), ContainsSubstring("keeps keys and values"));
+  prepared.compiled.program.feedback = 0;
+  prepared.compiled.program.sequence_chunks = 2;
+  CHECK_THROWS_WITH(run(prepared, {}), ContainsSubstring("cuts sequences into pieces"));
+}
+
+TEST_CASE("a plan that does not fit is refused with what its fullest device would hold") {
+  Prepared prepared = prepare({.devices = 2});
+  const auto peak = [&](std::size_t device) {
+    return memory_peaks(simulate(prepared.compiled.program, prepared.compiled.costs))[device].bytes;
   };
-  CHECK_THROWS_WITH(run(schedule("pipedream", 2), {}),
-                    ContainsSubstring("the schedule pipedream keeps old versions of the weights"));
-  CHECK_THROWS_WITH(run(schedule("inference", 2), {}), ContainsSubstring("does not train"));
-  CHECK_THROWS_WITH(run(schedule("bpipe", 4), {}), ContainsSubstring("lends activations"));
-  CHECK_NOTHROW(run(schedule("bpipe", 2), {}));  // with so few devices it is 1f1b
+  int backends = 0;
+  Machinery machinery;
+  machinery.make_backend = [&](int) {
+    ++backends;
+    return make_cpu_backend();
+  };
+  const auto run_within = [&](Bytes first, Bytes second) {
+    prepared.compiled.memory_limits = {first, second};
+    return execute(prepared.plan, prepared.profile, prepared.compiled, prepared.dataset, {},
+                   machinery);
+  };
+  REQUIRE(peak(1) > 0);
+  CHECK_THROWS_WITH(run_within(peak(0), peak(1) - 1),
+                    ContainsSubstring("run: the plan does not fit: device 1 needs ") &&
+                        ContainsSubstring("short by 1B (1 bytes): ") &&
+                        ContainsSubstring(" of parameters"));
+  CHECK(backends == 0);
+  CHECK_NOTHROW(run_within(peak(0), peak(1)));
 }

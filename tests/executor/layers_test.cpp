@@ -530,7 +530,8 @@ TEST_CASE("a whole model learns two sequences by heart") {
     for (std::size_t i = 0; i < layers; ++i) {
       for (std::size_t p = 0; p < parameters[i].size(); ++p) {
         backend->adamw({.learning_rate = 3e-3}, step, parameters[i][p].gradient,
-                       moments[i][p].weight, moments[i][p].gradient, parameters[i][p].weight);
+                       moments[i][p].weight, moments[i][p].gradient, parameters[i][p].weight,
+                       parameters[i][p].weight);
         backend->zero(parameters[i][p].gradient);
       }
     }

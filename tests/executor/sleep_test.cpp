@@ -41,6 +41,7 @@ Duration best(const RunResult& result) {
 /// Never less than predicted; how much more depends on how busy the machine is, so only gross
 /// mistakes fail.
 void check_loosely(const Compiled& compiled) {
+  INFO(compiled.schedule.name);
   const Duration expected = predicted(compiled);
   Duration measured = best(sleep(compiled, 3));
   for (int attempt = 0; attempt < 10 && measured > 1.5 * expected; ++attempt) {
@@ -90,25 +91,52 @@ TEST_CASE("what a sleeping rank would hold is the program's memory") {
   CHECK(sleep(compiled, 2).peak_memory == std::vector<Bytes>{400 + 3 * (50 + 7)});
 }
 
-TEST_CASE("the step is within 3 % of the prediction", "[.timing]") {
-  std::cout << "schedule     p   predicted    best         median\n";
-  for (const std::string_view schedule : {"gpipe", "1f1b", "interleaved"}) {
+TEST_CASE("fused pairs, loans between partners and shards sleep as long as predicted") {
+  ChunkCosts costs = milliseconds;
+  costs.backward_input = costs.backward_weight = 5ms;
+  costs.fused = 12ms;
+  check_loosely(
+      compiled_of("dualpipev", {.devices = 2, .microbatches = 4, .virtual_stages = 2}, costs, 1ms));
+  check_loosely(compiled_of("bpipe", {.devices = 4, .microbatches = 6}, costs, 3ms));
+  LowerOptions sharded{.replicas = {{0, 1}, {2, 3}}, .rows = 2};
+  sharded.sharding = Sharding::zero1;
+  Compiled compiled =
+      compiled_of("pipedream-2bw", {.devices = 2, .microbatches = 6}, costs, 1ms, sharded);
+  for (Duration& group : compiled.costs.groups) group = 8ms;
+  check_loosely(compiled);
+}
+
+TEST_CASE("the step is within 2 % of the prediction, half of all times", "[.timing]") {
+  std::cout << "schedule                    p   predicted    best         median\n";
+  std::vector<double> errors;
+  for (const ScheduleKind& kind : schedule_kinds) {
+    const int least = fewest_virtual_stages(kind.placement);
+    const int virtual_stages = kind.placement == StagePlacement::loop ? 2 : least;
     for (const int devices : {2, 4, 8}) {
-      const int virtual_stages = schedule == "interleaved" ? 2 : 1;
+      const ChunkCosts costs{.forward = 7ms,
+                             .backward = 16ms,
+                             .backward_input = 9ms,
+                             .backward_weight = 7ms,
+                             .recompute = 7ms,
+                             .update = 5ms};
       const Compiled compiled = compiled_of(
-          schedule,
+          kind.name,
           {.devices = devices, .microbatches = 2 * devices, .virtual_stages = virtual_stages},
-          {.forward = 7ms, .backward = 16ms, .update = 5ms}, 1ms);
-      RunResult result = sleep(compiled, 9);
+          costs, 1ms);
+      RunResult result = sleep(compiled, 5);
       std::ranges::sort(result.step_times);
       const Duration expected = predicted(compiled);
       const auto error = [&](Duration time) {
         return 100 * (seconds(time) / seconds(expected) - 1);
       };
-      std::cout << fmt::format("{:11} {:2}   {:9}    +{:.2f} %      +{:.2f} %\n", schedule, devices,
-                               format_duration(expected), error(result.step_times.front()),
-                               error(result.step_times[4]));
-      CHECK(error(result.step_times[4]) < 3);
+      errors.push_back(error(result.step_times[2]));
+      std::cout << fmt::format("{:26} {:2}   {:9}    +{:.2f} %      +{:.2f} %\n", kind.name,
+                               devices, format_duration(expected), error(result.step_times.front()),
+                               errors.back());
     }
   }
+  std::ranges::sort(errors);
+  std::cout << fmt::format("median of all +{:.2f} %, most +{:.2f} %\n", errors[errors.size() / 2],
+                           errors.back());
+  CHECK(errors[errors.size() / 2] < 2);
 }

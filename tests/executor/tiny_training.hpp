@@ -3,12 +3,14 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "executor/data.hpp"
 #include "executor/execute.hpp"
 #include "planner/plan.hpp"
+#include "planner/plan_fault.hpp"
 #include "planner/predict.hpp"
 #include "profiles/cluster.hpp"
 #include "simulator/schedules.hpp"
@@ -52,6 +54,9 @@ struct Setting {
   Precision precision = Precision::float32;
   Style style = Style::gpt2;
   bool tied = true;
+  Sharding sharding = Sharding::none;
+  std::optional<int> group = {};  ///< of interleaved and pipedream-2bw
+  std::optional<int> pipes = {};
 };
 
 inline std::string describe(const Setting& setting) {
@@ -60,6 +65,8 @@ inline std::string describe(const Setting& setting) {
   for (const int replicas : setting.replicas) text += ", " + std::to_string(replicas) + " replicas";
   text += setting.policy == ReplicaPolicy::split ? ", split" : ", round robin";
   if (setting.recompute == Recompute::full) text += ", recompute";
+  if (setting.sharding == Sharding::zero1) text += ", zero1";
+  if (setting.virtual_stages > 1) text += ", v " + std::to_string(setting.virtual_stages);
   return text;
 }
 
@@ -89,17 +96,23 @@ inline Plan plan_of(const Setting& setting) {
                       .microbatch = setting.rows,
                       .microbatches = setting.microbatches,
                       .sequence = setting.style == Style::network ? 0 : 8},
-            .schedule = {.name = setting.schedule, .virtual_stages = setting.virtual_stages},
+            .schedule = {.name = setting.schedule,
+                         .virtual_stages = setting.virtual_stages,
+                         .group = setting.group,
+                         .pipes = setting.pipes},
             .weights = find_schedule(setting.schedule).weights,
             .replicas = setting.policy,
-            .optimizer = {.kind = setting.optimizer}};
+            .optimizer = {.kind = setting.optimizer, .sharding = setting.sharding}};
   constexpr int layers = 8;
   const auto devices = devices_of(setting);
   const int stages = setting.devices * setting.virtual_stages;
+  const StagePlacement placement = find_schedule(setting.schedule).placement;
   for (int stage = 0; stage < stages; ++stage) {
-    plan.stages.push_back({.layers = {layers * stage / stages, layers * (stage + 1) / stages},
-                           .devices = devices[static_cast<std::size_t>(stage % setting.devices)],
-                           .recompute = setting.recompute});
+    plan.stages.push_back(
+        {.layers = {layers * stage / stages, layers * (stage + 1) / stages},
+         .devices =
+             devices[static_cast<std::size_t>(device_of_stage(placement, stage, setting.devices))],
+         .recompute = setting.recompute});
   }
   return plan;
 }
@@ -120,6 +133,13 @@ inline Prepared prepare(const Setting& setting) {
   prepared.compiled =
       compile(prepared.plan, prepared.profile, parse_cluster(prepared.plan.cluster));
   return prepared;
+}
+
+/// Whether the plan is one: stages have layers, and the schedule accepts their number.
+inline bool is_legal(const Setting& setting) {
+  if (setting.devices * setting.virtual_stages > 8) return false;
+  const Plan plan = plan_of(setting);
+  return !find_fault(plan, tiny_model(setting.style, setting.tied), parse_cluster(plan.cluster));
 }
 
 inline RunResult run(const Prepared& prepared, const RunOptions& options) {

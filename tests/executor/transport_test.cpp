@@ -180,6 +180,36 @@ TEST_CASE("a reduction adds up in the order of the group's list, the same bits f
   CHECK(failures == all_well(4));
 }
 
+TEST_CASE("a reduction in two halves is one: first each has its shard's sum, then all have all") {
+  const TransportMaker maker = GENERATE(from_range(transport_makers));
+  const std::vector<int> members = GENERATE(std::vector<int>{0, 1, 2}, std::vector<int>{2, 0, 1});
+  const std::int64_t elements = GENERATE(1, 2, 7, 1000);
+  World world(maker, one_group(3, members));
+  const auto failures = world.run([&](Transport& transport, Backend& backend) {
+    const auto rank = static_cast<std::size_t>(transport.rank());
+    const std::vector<float> values{1.0F, 1e8F, -1e8F};
+    Tensor whole = filled(backend, elements, values[rank]), shards = filled(backend, elements, 0);
+    backend.copy(whole, shards);
+    transport.all_reduce(0, backend, whole);
+    transport.reduce_scatter(0, backend, shards);
+    const auto place = static_cast<std::size_t>(
+        std::find(members.begin(), members.end(), transport.rank()) - members.begin());
+    const Tensor own = shard_of(shards, place, 3);
+    if (!all_equal(own, whole.data<float>()[0])) {
+      throw Error(ErrorKind::execution, "wrong sum");
+    }
+    for (std::size_t i = 0; i < 3; ++i) {
+      Tensor part = shard_of(shards, i, 3);
+      if (i != place) std::fill_n(part.data<float>(), part.elements(), -7.0F);
+    }
+    transport.all_gather(0, backend, shards);
+    if (!all_equal(shards, whole.data<float>()[0])) {
+      throw Error(ErrorKind::execution, "wrong whole");
+    }
+  });
+  CHECK(failures == all_well(3));
+}
+
 TEST_CASE("nobody passes a barrier before all have come") {
   const TransportMaker maker = GENERATE(from_range(transport_makers));
   constexpr int ranks = 16;

@@ -2,6 +2,7 @@
 
 #include <functional>
 
+#include "planner/predict.hpp"
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"
 #include "tests/catch.hpp"
@@ -173,6 +174,38 @@ TEST_CASE("the schedule must exist and accept the shape", "[plan]") {
                plan.schedule.warm_up = {2, 2};
              }),
              ContainsSubstring("the warm-up lists 2 devices; expected 3"));
+}
+
+TEST_CASE("schedules that cut microbatches need samples to cut", "[plan]") {
+  const auto halved = [](std::int64_t microbatch, std::vector<std::vector<int>> first) {
+    Plan plan = good_plan();
+    plan.schedule.name = "chimera-halving";
+    plan.batch = {.global = 4 * microbatch, .microbatch = microbatch, .microbatches = 4};
+    plan.stages = {{{0, 7}, std::move(first)}, {{7, 28}, {{3}}}};
+    return complaint(plan);
+  };
+  const std::string cuts = "plan: the schedule chimera-halving cuts each microbatch into 2 parts";
+  CHECK(halved(2, {{0}}).empty());
+  CHECK(halved(3, {{0}}) == cuts + ", but 3 samples cannot be cut so");
+  CHECK(halved(2, {{0}, {1}}) == cuts + " of 1, which the 2 replicas of stage 0 cannot share");
+  CHECK(halved(4, {{0}, {1}}).empty());
+}
+
+TEST_CASE("copies of the model hold the same layers on the same devices in another order",
+          "[plan]") {
+  Plan plan = good_plan();
+  plan.schedule = {.name = "chimera", .pipes = 2};
+  plan.batch = {.global = 4, .microbatch = 1, .microbatches = 4};
+  plan.stages = {{{0, 7}, {{0}}}, {{7, 28}, {{2}}}};
+  std::vector<LayerCost> layers(28);
+  for (LayerCost& layer : layers)
+    layer.forward = layer.backward_input = std::chrono::milliseconds(1);
+  const Program program = compile(plan, profile_of(layers), cluster_of({{4, {}}})).program;
+  CHECK(program.pipes == 2);
+  CHECK(program.microbatches == 2);
+  std::vector<std::pair<int, int>> places;  // stage, device
+  for (const Chunk& chunk : program.chunks) places.emplace_back(chunk.stage, chunk.device);
+  CHECK(places == std::vector<std::pair<int, int>>{{0, 0}, {1, 1}, {2, 1}, {3, 0}});
 }
 
 TEST_CASE("a plan says how its schedule updates the weights", "[plan]") {

@@ -8,9 +8,12 @@
 #include <nlohmann/json.hpp>
 
 #include "executor/execute.hpp"
+#include "executor/latency.hpp"
 #include "executor/weights.hpp"
 #include "profiles/json.hpp"
 #include "simulator/draw.hpp"
+#include "simulator/jitter.hpp"
+#include "simulator/schedules.hpp"
 #include "tools/commands.hpp"
 #include "tools/interrupt.hpp"
 #include "tools/progress.hpp"
@@ -128,6 +131,21 @@ ordered_json run_json(const RunResult& run, const Prediction& prediction) {
           {"parameters_xxh3", run.parameters_hash}};
 }
 
+/// Of inference: how long requests took, and how many came out per second.
+void add_latencies(const Plan& plan, const RunResult& run, ordered_json& result,
+                   std::string& text) {
+  if (find_schedule(plan.schedule.name).generate != inference) return;
+  const Summary times = stagecraft::summary(request_latencies(run.timeline));
+  const double rate = static_cast<double>(plan.batch.microbatches) /
+                      std::max(seconds(step_time(run.timeline)), 1e-9);
+  result["latency"] = {
+      {"p50_ns", times.p50.count()}, {"p95_ns", times.p95.count()}, {"p99_ns", times.p99.count()}};
+  result["requests_per_second"] = rate;
+  text +=
+      fmt::format("latency p50 {}, p95 {}, p99 {}; {:.1f} requests/s\n", format_duration(times.p50),
+                  format_duration(times.p95), format_duration(times.p99), rate);
+}
+
 std::string summary(const RunResult& run, const Prediction& prediction) {
   const Duration measured = median(run.step_times);
   std::string text =
@@ -183,8 +201,10 @@ int run_plan(Console& console, const RunArguments& arguments) {
   write_timeline_files(
       arguments.files, run.timeline,
       {{"kind", "measured"}, {"plan", loaded.hash}, {"backend", arguments.backend}});
-  console.print(summary(run, prediction));
   ordered_json result = run_json(run, prediction);
+  std::string text = summary(run, prediction);
+  add_latencies(loaded.plan, run, result, text);
+  console.print(text);
   if (arguments.verify) {
     verify(console, loaded, dataset, options, run);
     result["verified"] = "bitwise";

@@ -142,9 +142,9 @@ struct Moments {
   T* second = nullptr;
 };
 template <class T>
-void adamw(const AdamW& options, int step, const T* gradient, Moments<T> moments, T* weight,
-           std::int64_t count);
+void adamw(const AdamW& options, int step, const T* gradient, Moments<T> moments, const T* weight,
+           T* updated, std::int64_t count);
 template <class T>
-void sgd(const Sgd& options, const T* gradient, T* weight, std::int64_t count);
+void sgd(const Sgd& options, const T* gradient, const T* weight, T* updated, std::int64_t count);
 
 }  // namespace stagecraft::cpu

@@ -5,7 +5,8 @@ namespace stagecraft::cpu {
 // Loshchilov & Hutter, "Decoupled Weight Decay Regularization" (2019), algorithm 2.
 template <class T>
 STAGECRAFT_VECTORISED void adamw(const AdamW& options, int step, const T* gradient,
-                                 Moments<T> moments, T* weight, std::int64_t count) {
+                                 Moments<T> moments, const T* weight, T* updated,
+                                 std::int64_t count) {
   const T keep_first = static_cast<T>(options.beta1);
   const T take_first = static_cast<T>(1 - options.beta1);
   const T keep_second = static_cast<T>(options.beta2);
@@ -21,20 +22,20 @@ STAGECRAFT_VECTORISED void adamw(const AdamW& options, int step, const T* gradie
     m[i] = keep_first * m[i] + take_first * g;
     v[i] = keep_second * v[i] + take_second * g * g;
     const T change = rate * m[i] / (std::sqrt(v[i]) * correction + epsilon);
-    weight[i] -= change + decay * weight[i];
+    updated[i] = weight[i] - (change + decay * weight[i]);
   }
 }
 
 template <class T>
-STAGECRAFT_VECTORISED void sgd(const Sgd& options, const T* gradient, T* weight,
+STAGECRAFT_VECTORISED void sgd(const Sgd& options, const T* gradient, const T* weight, T* updated,
                                std::int64_t count) {
   const T rate = static_cast<T>(options.learning_rate);
-  for (std::int64_t i = 0; i < count; ++i) weight[i] -= rate * gradient[i];
+  for (std::int64_t i = 0; i < count; ++i) updated[i] = weight[i] - rate * gradient[i];
 }
 
-#define STAGECRAFT_INSTANTIATE(T)                                                 \
-  template void adamw(const AdamW&, int, const T*, Moments<T>, T*, std::int64_t); \
-  template void sgd(const Sgd&, const T*, T*, std::int64_t);
+#define STAGECRAFT_INSTANTIATE(T)                                                           \
+  template void adamw(const AdamW&, int, const T*, Moments<T>, const T*, T*, std::int64_t); \
+  template void sgd(const Sgd&, const T*, const T*, T*, std::int64_t);
 
 STAGECRAFT_INSTANTIATE(float)
 STAGECRAFT_INSTANTIATE(double)

@@ -1,0 +1,77 @@
+// Comparing runs, bit by bit.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "executor/execute.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+bool same_bits(float a, float b) {
+  return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
+}
+
+bool same_bits(double a, double b) {
+  return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
+}
+
+/// The first element whose bits differ; the tensors' shapes and precisions are equal.
+template <class Number>
+std::optional<std::int64_t> first_different_element(const Tensor& a, const Tensor& b) {
+  for (std::int64_t i = 0; i < a.elements(); ++i) {
+    if (!same_bits(a.data<Number>()[i], b.data<Number>()[i])) return i;
+  }
+  return {};
+}
+
+template <class Number>
+std::string different_weight(const std::string& name, const Tensor& run, const Tensor& reference) {
+  const auto at = first_different_element<Number>(run, reference);
+  if (!at) return {};
+  return fmt::format("{}[{}] is {:a}, expected {:a}", name, *at,
+                     static_cast<double>(run.data<Number>()[*at]),
+                     static_cast<double>(reference.data<Number>()[*at]));
+}
+
+std::string different_weight(const std::string& name, const Tensor& run, const Tensor& reference) {
+  if (run.shape != reference.shape || run.precision != reference.precision) {
+    return name + " has another shape or precision than expected";
+  }
+  return run.precision == Precision::float64 ? different_weight<double>(name, run, reference)
+                                             : different_weight<float>(name, run, reference);
+}
+
+std::string different_loss(const RunResult& run, const RunResult& reference) {
+  for (std::size_t i = 0; i < std::min(run.losses.size(), reference.losses.size()); ++i) {
+    if (same_bits(run.losses[i], reference.losses[i])) continue;
+    return fmt::format("the loss of step {} is {:a}, expected {:a}", i, run.losses[i],
+                       reference.losses[i]);
+  }
+  if (run.losses.size() == reference.losses.size()) return {};
+  return fmt::format("the run has {} steps, expected {}", run.losses.size(),
+                     reference.losses.size());
+}
+
+}  // namespace
+
+std::string first_difference(const RunResult& run, const RunResult& reference) {
+  if (std::string loss = different_loss(run, reference); !loss.empty()) return loss;
+  if (run.parameter_names != reference.parameter_names) {
+    return "the run has other parameters than expected";
+  }
+  for (std::size_t i = 0; i < run.parameters.size(); ++i) {
+    std::string weight =
+        different_weight(run.parameter_names[i], run.parameters[i], reference.parameters[i]);
+    if (!weight.empty()) return weight;
+  }
+  return {};
+}
+
+}  // namespace stagecraft
