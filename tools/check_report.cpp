@@ -41,19 +41,16 @@ std::string bound_text(const Verification& bound) {
   add(bound.by_work, "work");
   add(bound.by_listing, "listing");
   add(bound.by_search, "searching again");
-  return concat("no plan of ", bound.settings, bound.settings == 1 ? " setting" : " settings",
-                " takes less than ", format_duration(bound.bound), " (", how, "): ",
-                gap == 0 ? std::string("this one is optimal")
-                         : concat("this one is within ", percent(gap)));
+  return concat(
+      "no plan of ", bound.settings, bound.settings == 1 ? " setting" : " settings",
+      " takes less than ", format_duration(bound.bound), " (", how, "): ",
+      gap == 0 ? std::string("this one is optimal") : concat("this one is within ", percent(gap)));
 }
 
 ordered_json certificate_json(const Verification& bound) {
-  return {{"valid", bound.holds()},
-          {"lower_bound", seconds(bound.bound)},
-          {"objective", seconds(bound.step)},
-          {"settings", bound.settings},
-          {"by_work", bound.by_work},
-          {"by_listing", bound.by_listing},
+  return {{"valid", bound.holds()},           {"lower_bound", seconds(bound.bound)},
+          {"objective", seconds(bound.step)}, {"settings", bound.settings},
+          {"by_work", bound.by_work},         {"by_listing", bound.by_listing},
           {"by_search", bound.by_search}};
 }
 
@@ -75,8 +72,8 @@ int show_report(Console& console, const CheckReport& report,
     return 0;
   }
   if (report.safe()) {
-    return console.error(
-        Error(ErrorKind::check, concat("the bound does not hold: ", bound->fault)), &result);
+    return console.error(Error(ErrorKind::check, concat("the bound does not hold: ", bound->fault)),
+                         &result);
   }
   return console.error(
       Error(ErrorKind::check, concat("not safe: ", report.findings.front().message)), &result);

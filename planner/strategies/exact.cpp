@@ -26,10 +26,10 @@
 
 #include "planner/certificate.hpp"
 #include "planner/column_search.hpp"
+#include "planner/layouts.hpp"
 #include "planner/orders.hpp"
 #include "planner/starts.hpp"
 #include "planner/strategies.hpp"
-#include "planner/layouts.hpp"
 #include "planner/walk.hpp"
 #include "profiles/error.hpp"
 #include "profiles/units.hpp"
