@@ -159,7 +159,7 @@ TEST_CASE("peers are the neighbours that are left inside a node", "[exclude]") {
   CHECK(space.peers(setting, 3) == std::vector{8, 11});
 }
 
-TEST_CASE("--devices counts only those that may be used", "[exclude]") {
+TEST_CASE("a number of devices counts only those that may be used", "[exclude]") {
   Problem problem = on_nodes(2);
   problem.devices = 3;
   problem.excluded = {0, 2};
