@@ -72,8 +72,7 @@ int show_report(Console& console, const CheckReport& report,
     return 0;
   }
   if (report.safe()) {
-    return console.error(Error(ErrorKind::check, concat("the bound does not hold: ", bound->fault)),
-                         &result);
+    return console.error(Error(ErrorKind::check, bound->fault), &result);
   }
   return console.error(
       Error(ErrorKind::check, concat("not safe: ", report.findings.front().message)), &result);
