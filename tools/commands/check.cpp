@@ -46,10 +46,9 @@ Checked check_plan(Console& console, const LoadedPlan& loaded, CheckOptions opti
 }
 
 Checked check_schedule(Console& console, const CheckArguments& arguments,
-                           const CheckOptions& options) {
+                       const CheckOptions& options) {
   if (arguments.certificate) {
-    fail_usage("--certificate verifies the bound of a plan; ", arguments.subject,
-               " is a schedule");
+    fail_usage("--certificate verifies the bound of a plan; ", arguments.subject, " is a schedule");
   }
   return {check(lower(find_schedule(console, arguments.subject, arguments.shape,
                                     arguments.microbatches)),
@@ -63,8 +62,7 @@ bool is_file(const std::string& subject) {
          std::filesystem::exists(subject);
 }
 
-Checked check_file(Console& console, const CheckArguments& arguments,
-                       const CheckOptions& options) {
+Checked check_file(Console& console, const CheckArguments& arguments, const CheckOptions& options) {
   const std::string& path = arguments.subject;
   const std::string text = read_file(path);
   if (path.ends_with(".csv") || looks_like_torch_csv(text)) {
