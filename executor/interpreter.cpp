@@ -203,7 +203,7 @@ void Interpreter::take_output_gradient(TrainedChunk& chunk, int microbatch) {
 
 /// What a send takes its rows from, and where a receive puts them.
 Tensor& Interpreter::boundary(const Work& work) {
-  Pass& pass = chunk_of(work).pass(work.instruction.microbatch);
+  MicrobatchPass& pass = chunk_of(work).pass(work.instruction.microbatch);
   const Op op = work.instruction.op;
   if (is_send(op)) return op == Op::send_activation ? pass.output : pass.input_gradient;
   return op == Op::receive_activation ? pass.inputs.front() : pass.output_gradient;

@@ -46,7 +46,7 @@ TrainedChunk::TrainedChunk(const Training& training, const Program& program, int
       passes_(index(program.microbatches)) {
   allocate_layers();
   if (trains_) allocate_training();
-  for (Pass& pass : passes_) {
+  for (MicrobatchPass& pass : passes_) {
     pass.inputs.resize(layers_.size());
     pass.saved.resize(layers_.size());
   }
@@ -104,21 +104,21 @@ void TrainedChunk::use_version(int version) {
 }
 
 void TrainedChunk::forward(int step, int microbatch) {
-  Pass& here = pass(microbatch);
+  MicrobatchPass& here = pass(microbatch);
   here.block = block_of(training_, step, chunk_.stage, microbatch, chunk_.rows);
   run_layers(here, trains_ && !recomputes_);
   if (!trains_) here.inputs.front() = {};
 }
 
 void TrainedChunk::recompute(int microbatch) {
-  Pass& here = pass(microbatch);
+  MicrobatchPass& here = pass(microbatch);
   // The output is long gone to the next stage; it must not come back.
   Tensor output = std::exchange(here.output, {});
   run_layers(here, true);
   here.output = std::move(output);
 }
 
-void TrainedChunk::run_layers(Pass& pass, bool keep) {
+void TrainedChunk::run_layers(MicrobatchPass& pass, bool keep) {
   const Samples samples = samples_of(training_, pass.block);
   pass.loss = 0;
   for (std::size_t i = 0; i < layers_.size(); ++i) {
@@ -132,14 +132,14 @@ void TrainedChunk::run_layers(Pass& pass, bool keep) {
   }
 }
 
-Tensor TrainedChunk::input_gradient_of(Pass& pass, std::size_t layer,
+Tensor TrainedChunk::input_gradient_of(MicrobatchPass& pass, std::size_t layer,
                                        const Tensor& output_gradient) {
   return layers_[layer]->backward_input(backend_, parameters_[layer],
                                         samples_of(training_, pass.block), pass.inputs[layer],
                                         output_gradient, pass.saved[layer]);
 }
 
-void TrainedChunk::add_weight_gradient_of(Pass& pass, std::size_t layer) {
+void TrainedChunk::add_weight_gradient_of(MicrobatchPass& pass, std::size_t layer) {
   layers_[layer]->backward_weight(backend_, parameters_[layer], samples_of(training_, pass.block),
                                   pass.inputs[layer], pass.saved[layer]);
   pass.saved[layer] = {};
@@ -147,7 +147,7 @@ void TrainedChunk::add_weight_gradient_of(Pass& pass, std::size_t layer) {
 }
 
 void TrainedChunk::backward(int microbatch) {
-  Pass& here = pass(microbatch);
+  MicrobatchPass& here = pass(microbatch);
   Tensor gradient = std::exchange(here.output_gradient, {});
   for (std::size_t i = layers_.size(); i-- > 0;) {
     gradient = input_gradient_of(here, i, gradient);
@@ -157,14 +157,14 @@ void TrainedChunk::backward(int microbatch) {
 }
 
 void TrainedChunk::backward_input(int microbatch) {
-  Pass& here = pass(microbatch);
+  MicrobatchPass& here = pass(microbatch);
   Tensor gradient = std::exchange(here.output_gradient, {});
   for (std::size_t i = layers_.size(); i-- > 0;) gradient = input_gradient_of(here, i, gradient);
   here.input_gradient = std::move(gradient);
 }
 
 void TrainedChunk::backward_weight(int microbatch) {
-  Pass& here = pass(microbatch);
+  MicrobatchPass& here = pass(microbatch);
   for (std::size_t i = layers_.size(); i-- > 0;) add_weight_gradient_of(here, i);
 }
 
@@ -188,7 +188,7 @@ void TrainedChunk::update(int version) {
 // -------------------------------------------------------------------------
 
 std::vector<Tensor*> TrainedChunk::kept(int microbatch) {
-  Pass& here = pass(microbatch);
+  MicrobatchPass& here = pass(microbatch);
   std::vector<Tensor*> all;
   const auto take = [&](Tensor& tensor) {
     if (!tensor.shape.empty()) all.push_back(&tensor);

@@ -12,7 +12,7 @@
 namespace stagecraft {
 
 /// What a chunk remembers of one microbatch between its passes.
-struct Pass {
+struct MicrobatchPass {
   TokenBlock block;
   std::vector<Tensor> inputs;  ///< of each layer; the first is the stage's
   std::vector<Saved> saved;    ///< of each layer
@@ -33,7 +33,7 @@ class TrainedChunk {
   TrainedChunk(const Training& training, const Program& program, int chunk, Backend& backend);
 
   const Chunk& place() const { return chunk_; }
-  Pass& pass(int microbatch) { return passes_[static_cast<std::size_t>(microbatch)]; }
+  MicrobatchPass& pass(int microbatch) { return passes_[static_cast<std::size_t>(microbatch)]; }
 
   /// The program begins again.
   void begin_step();
@@ -72,9 +72,9 @@ class TrainedChunk {
  private:
   void allocate_layers();
   void allocate_training();
-  void run_layers(Pass& pass, bool keep);
-  Tensor input_gradient_of(Pass& pass, std::size_t layer, const Tensor& output_gradient);
-  void add_weight_gradient_of(Pass& pass, std::size_t layer);
+  void run_layers(MicrobatchPass& pass, bool keep);
+  Tensor input_gradient_of(MicrobatchPass& pass, std::size_t layer, const Tensor& output_gradient);
+  void add_weight_gradient_of(MicrobatchPass& pass, std::size_t layer);
 
   const Training& training_;
   const Chunk& chunk_;
@@ -88,7 +88,7 @@ class TrainedChunk {
   WeightVersions versions_;
   int updates_ = 0;  ///< since the run began
   Tensor gradients_;
-  std::vector<Pass> passes_;
+  std::vector<MicrobatchPass> passes_;
 };
 
 /// Those tensors without storage, for whoever is to make room for them. Runs the forward once, on

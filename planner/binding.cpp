@@ -1,7 +1,6 @@
 // What limits a plan: itself under other costs.
 
 #include <algorithm>
-#include <iomanip>
 
 #include "planner/compile.hpp"
 #include "planner/shadow_prices.hpp"
@@ -12,14 +11,6 @@
 namespace stagecraft {
 
 namespace {
-
-std::string percent(double part) {
-  return concat(std::fixed, std::setprecision(1), 100 * part, " %");
-}
-
-Duration scaled(Duration time, double factor) {
-  return Duration{static_cast<std::int64_t>(static_cast<double>(time.count()) * factor)};
-}
 
 /// The part of the step that changed costs would save.
 class WhatIf {
@@ -77,7 +68,7 @@ Binding compute_binding(const Compiled& compiled, const WhatIf& what_if, int sta
   const std::vector<double> saved = what_if.saved_by_each(tables);
   const auto most = std::max_element(saved.begin(), saved.end());
   return {"compute", concat("stage ", most - saved.begin()),
-          concat("10 % faster there: step ", percent(*most), " shorter"), what_if.time(*most)};
+          concat("10 % faster there: step ", percent_of(*most), " shorter"), what_if.time(*most)};
 }
 
 std::optional<Binding> replica_binding(const WhatIf& what_if, Sharding sharding) {
@@ -86,7 +77,7 @@ std::optional<Binding> replica_binding(const WhatIf& what_if, Sharding sharding)
   });
   if (saved <= 0) return {};
   return Binding{"replicas", "gradient sums",
-                 concat(percent(saved), " of the step waits for gradients to be summed",
+                 concat(percent_of(saved), " of the step waits for gradients to be summed",
                         sharding == Sharding::zero1 ? " and parameters to be collected" : ""),
                  what_if.time(saved)};
 }
@@ -100,8 +91,8 @@ std::optional<Binding> transfer_binding(const WhatIf& what_if) {
     for (ChannelCosts& channel : costs.channels) channel.occupancy /= 2;
   });
   return Binding{"transfer", "between stages",
-                 concat(percent(saved), " of the step waits for messages; twice the bandwidth: ",
-                        percent(halved), " shorter"),
+                 concat(percent_of(saved), " of the step waits for messages; twice the bandwidth: ",
+                        percent_of(halved), " shorter"),
                  what_if.time(halved)};
 }
 

@@ -5,9 +5,7 @@
 // tensor-parallel degree, how replicas share), the first of these that works:
 //
 //   work     the layers' own time, on the devices where each takes least, spread over all devices
-//   listing  every plan is listed, stage by stage; a list ends where the loads so far, their first
-//            forwards and what is left, spread over the devices, take as long as the bound; plans
-//            that come to their end are simulated
+//   listing  every plan that could be faster is listed and simulated (planner/listing.hpp)
 //   search   the exact search is asked for anything below the bound, and finds nothing
 //
 // The first two share nothing with the search but what a plan costs: sums over layers and the

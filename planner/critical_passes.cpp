@@ -17,6 +17,34 @@ bool recomputes(const TimedOrder& order, const Layout& layout, int stage) {
 
 }  // namespace
 
+double time_of(const Passes& passes, const StageCosts& stage, double again) {
+  return (passes.forward + passes.recompute) * stage.forward +
+         passes.backward * (stage.backward + again) +
+         passes.backward_input * (stage.backward_input + again) +
+         passes.backward_weight * stage.backward_weight + passes.sum * stage.sum +
+         passes.update * stage.update + passes.collect * stage.collect;
+}
+
+double time_of(const Passes& passes, const CutCosts& cut) {
+  return passes.there_latency * cut.there_latency + passes.there_occupancy * cut.there_occupancy +
+         passes.back_latency * cut.back_latency + passes.back_occupancy * cut.back_occupancy;
+}
+
+void add(Passes& to, const Passes& from, double weight) {
+  to.forward += weight * from.forward;
+  to.backward += weight * from.backward;
+  to.backward_input += weight * from.backward_input;
+  to.backward_weight += weight * from.backward_weight;
+  to.recompute += weight * from.recompute;
+  to.sum += weight * from.sum;
+  to.update += weight * from.update;
+  to.collect += weight * from.collect;
+  to.there_latency += weight * from.there_latency;
+  to.there_occupancy += weight * from.there_occupancy;
+  to.back_latency += weight * from.back_latency;
+  to.back_occupancy += weight * from.back_occupancy;
+}
+
 double length(const PassCounts& path, const PipelineCosts& costs, const TimedOrder& order,
               const Layout& layout) {
   double time = path.ties * costs.tie();
@@ -24,17 +52,8 @@ double length(const PassCounts& path, const PipelineCosts& costs, const TimedOrd
     const Passes& passes = path.stages[index(s)];
     const int end = layout.cuts[index(s) + 1];
     const StageCosts& stage = costs.stage(s, layout.cuts[index(s)], end);
-    const double again = recomputes(order, layout, s) ? stage.forward : 0;
-    time += (passes.forward + passes.recompute) * stage.forward +
-            passes.backward * (stage.backward + again) +
-            passes.backward_input * (stage.backward_input + again) +
-            passes.backward_weight * stage.backward_weight + passes.sum * stage.sum +
-            passes.update * stage.update + passes.collect * stage.collect;
-    if (s + 1 == costs.stages()) continue;
-    const CutCosts& cut = costs.cut(s, end);
-    time += passes.there_latency * cut.there_latency +
-            passes.there_occupancy * cut.there_occupancy + passes.back_latency * cut.back_latency +
-            passes.back_occupancy * cut.back_occupancy;
+    time += time_of(passes, stage, recomputes(order, layout, s) ? stage.forward : 0);
+    if (s + 1 < costs.stages()) time += time_of(passes, costs.cut(s, end));
   }
   return time;
 }

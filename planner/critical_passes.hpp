@@ -20,6 +20,11 @@ struct Passes {
   double there_latency = 0, there_occupancy = 0, back_latency = 0, back_occupancy = 0;
 };
 
+/// What they take, in nanoseconds; `again` is the recomputation that a backward brings along.
+double time_of(const Passes& passes, const StageCosts& stage, double again);
+double time_of(const Passes& passes, const CutCosts& cut);
+void add(Passes& to, const Passes& from, double weight);
+
 struct PassCounts {
   std::vector<Passes> stages;
   double ties = 0;  ///< of the first layer and the last

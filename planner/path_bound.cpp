@@ -22,21 +22,6 @@ std::size_t index(int i) {
   return static_cast<std::size_t>(i);
 }
 
-void add(Passes& to, const Passes& from, double weight) {
-  to.forward += weight * from.forward;
-  to.backward += weight * from.backward;
-  to.backward_input += weight * from.backward_input;
-  to.backward_weight += weight * from.backward_weight;
-  to.recompute += weight * from.recompute;
-  to.sum += weight * from.sum;
-  to.update += weight * from.update;
-  to.collect += weight * from.collect;
-  to.there_latency += weight * from.there_latency;
-  to.there_occupancy += weight * from.there_occupancy;
-  to.back_latency += weight * from.back_latency;
-  to.back_occupancy += weight * from.back_occupancy;
-}
-
 /// The nearest weights that are not negative and sum to one (Held, Wolfe and Crowder 1974).
 template <class Rows>
 void project_on_simplex(Rows& rows) {
@@ -73,9 +58,9 @@ PathBound::PathBound(const Space& space, const Setting& setting, const TimedOrde
   for (int device = 0; device < costs_.depth(); ++device) {
     if (costs_.limit(device) == infinite) continue;
     const auto count = static_cast<int>(order.moments[index(device)].size());
-    for (int which = 0; which < count; ++which) moments_.push_back({device, which, 0, 0, 0});
+    for (int which = 0; which < count; ++which) moments_.push_back({device, which, {}});
   }
-  for (const int layers : most_layers) rooms_.push_back({.layers = std::max(layers, 1)});
+  for (const int layers : most_layers) rooms_.push_back({std::max(layers, 1), {}});
   weights_.resize(index(costs_.stages()));
   steps_.resize(index(costs_.stages() + 1) * index(costs_.layers() + 1));
 }
@@ -89,87 +74,76 @@ std::int64_t PathBound::steps_per_round() const {
          200 * costs_.stages();
 }
 
-/// Rows and moments as one weight per part of each stage.
+template <class Visit>
+void PathBound::for_each_price(const Visit& visit) {
+  for (Moment& moment : moments_) visit(moment.price);
+  for (Room& room : rooms_) visit(room.price);
+}
+
+/// Rows and prices as one weight per part of each stage.
 void PathBound::combine() {
   weights_.assign(weights_.size(), {});
-  witness_ = {};
-  witness_.path.stages.resize(weights_.size());
+  constant_ = 0;
   for (const Row& row : rows_) {
     if (row.weight == 0) continue;
     for (std::size_t s = 0; s < weights_.size(); ++s) {
-      add(witness_.path.stages[s], row.path.stages[s], row.weight);
+      add(weights_[s].passes, row.path.stages[s], row.weight);
     }
-    witness_.path.ties += row.weight * row.path.ties;
+    constant_ += row.weight * row.path.ties * costs_.tie();
   }
-  for (std::size_t s = 0; s < weights_.size(); ++s) weights_[s].passes = witness_.path.stages[s];
-  constant_ = witness_.path.ties * costs_.tie();
-  add_rooms();
   for (const Moment& moment : moments_) {
-    if (moment.price == 0) continue;
-    const double limit = costs_.limit(moment.device);
-    const double per_byte = moment.price / limit;
-    witness_.prices.push_back({moment.device, moment.which, per_byte});
-    constant_ -= moment.price;
-    const FullMoment& full = order_.moments[index(moment.device)][index(moment.which)];
-    int turn_stage = 0;
-    for (int s = 0; s < costs_.stages(); ++s) {
-      if (costs_.device_of(s) == moment.device && costs_.turn_of(s) == full.turn) turn_stage = s;
-    }
-    for (int s = 0; s < costs_.stages(); ++s) {
-      if (costs_.device_of(s) != moment.device) continue;
-      Weights& weights = weights_[index(s)];
-      weights.fixed += per_byte;
-      // Where the stage whose turn it is may take no time, others may hold nothing then.
-      if (may_take_no_time_[index(turn_stage)] != 0 && s != turn_stage) continue;
-      weights.in_flight += per_byte * full.in_flight[index(costs_.turn_of(s))];
-      weights.waiting += per_byte * full.waiting[index(costs_.turn_of(s))];
-      if (s == turn_stage) weights.turn += per_byte;
-      if (s == turn_stage && full.splits) weights.split_turn += per_byte;
-    }
+    if (moment.price.now > 0) weigh(moment);
+  }
+  for (std::size_t device = 0; device < rooms_.size(); ++device) {
+    weigh(static_cast<int>(device), rooms_[device]);
   }
 }
 
-/// Prices of layers.
-void PathBound::add_rooms() {
-  for (std::size_t device = 0; device < rooms_.size(); ++device) {
-    const Room& room = rooms_[device];
-    witness_.per_layer.push_back(room.price / room.layers);
-    constant_ -= room.price;
-    for (int s = 0; s < costs_.stages(); ++s) {
-      if (costs_.device_of(s) == static_cast<int>(device)) {
-        weights_[index(s)].per_layer = room.price / room.layers;
-      }
-    }
+void PathBound::weigh(const Moment& moment) {
+  const double per_byte = moment.price.now / costs_.limit(moment.device);
+  constant_ -= moment.price.now;
+  const FullMoment& full = order_.moments[index(moment.device)][index(moment.which)];
+  int turn_stage = 0;
+  for (int s = 0; s < costs_.stages(); ++s) {
+    if (costs_.device_of(s) == moment.device && costs_.turn_of(s) == full.turn) turn_stage = s;
+  }
+  for (int s = 0; s < costs_.stages(); ++s) {
+    if (costs_.device_of(s) != moment.device) continue;
+    Weights& weights = weights_[index(s)];
+    weights.fixed += per_byte;
+    // Where the stage whose turn it is may take no time, others may hold nothing then.
+    if (may_take_no_time_[index(turn_stage)] != 0 && s != turn_stage) continue;
+    weights.in_flight += per_byte * full.in_flight[index(costs_.turn_of(s))];
+    weights.waiting += per_byte * full.waiting[index(costs_.turn_of(s))];
+    if (s == turn_stage) weights.turn += per_byte;
+    if (s == turn_stage && full.splits) weights.split_turn += per_byte;
+  }
+}
+
+void PathBound::weigh(int device, const Room& room) {
+  constant_ -= room.price.now;
+  for (int s = 0; s < costs_.stages(); ++s) {
+    if (costs_.device_of(s) == device) weights_[index(s)].per_layer = room.price.now / room.layers;
   }
 }
 
 double PathBound::cost(int stage, int first, int end, Recompute recompute) const {
   const StageCosts& costs = costs_.stage(stage, first, end);
   const Weights& weights = weights_[index(stage)];
-  const Passes& passes = weights.passes;
-  const bool again = recompute == Recompute::full;
-  const double forwards =
-      passes.forward + passes.recompute +
-      (again && !order_.places_recompute ? passes.backward + passes.backward_input : 0);
-  double value = forwards * costs.forward + passes.backward * costs.backward +
-                 passes.backward_input * costs.backward_input +
-                 passes.backward_weight * costs.backward_weight + passes.sum * costs.sum +
-                 passes.update * costs.update + passes.collect * costs.collect +
-                 weights.fixed * costs.fixed + weights.per_layer * (end - first);
+  const ChunkMemory& memory = costs.memory;
+  const bool full = recompute == Recompute::full;
+  const auto bytes = [](Bytes count) { return static_cast<double>(count); };
+  const double value =
+      time_of(weights.passes, costs, full && !order_.places_recompute ? costs.forward : 0) +
+      weights.per_layer * (end - first) +
+      weights.fixed * bytes(memory.parameters + memory.gradients + memory.optimizer);
   // What takes no time never shows: it ends at the instant it begins.
   if (costs.backward_input == 0) return value;
-  const double kept = again ? 0 : costs.saved, rebuilt = again ? costs.saved : 0;
-  return value + weights.in_flight * (costs.input + kept) +
-         weights.waiting * (costs.input + costs.saved_for_weight) +
-         weights.split_turn * costs.saved_for_weight +
-         weights.turn * (rebuilt + costs.workspace + costs.output + costs.input);
-}
-
-double PathBound::cut_cost(int stage, int end) const {
-  const Passes& passes = weights_[index(stage)].passes;
-  const CutCosts& cut = costs_.cut(stage, end);
-  return passes.there_latency * cut.there_latency + passes.there_occupancy * cut.there_occupancy +
-         passes.back_latency * cut.back_latency + passes.back_occupancy * cut.back_occupancy;
+  const Bytes kept = full ? 0 : memory.saved, rebuilt = full ? memory.saved : 0;
+  return value + weights.in_flight * bytes(memory.input + kept) +
+         weights.waiting * bytes(memory.input + memory.saved_for_weight) +
+         weights.split_turn * bytes(memory.saved_for_weight) +
+         weights.turn * bytes(rebuilt + memory.workspace + memory.output + memory.input);
 }
 
 /// The layout with the least weighted sum; infinite if there is none.
@@ -190,7 +164,8 @@ double PathBound::solve() {
       for (int end = last ? layers : first + 1; end <= last_end; ++end) {
         const double behind = at(s + 1, end).value;
         if (behind == infinite || !space_.allows(s, {first, end})) continue;
-        const double onward = behind + (last ? 0 : cut_cost(s, end));
+        const double onward =
+            behind + (last ? 0 : time_of(weights_[index(s)].passes, costs_.cut(s, end)));
         for (const Recompute recompute : choices_) {
           const double value = onward + cost(s, first, end, recompute);
           if (value < best.value) best = {value, end, recompute};
@@ -210,45 +185,36 @@ double PathBound::solve() {
   return at(0, 0).value + constant_;
 }
 
-double PathBound::bytes_at(const Moment& moment) const {
+double PathBound::excess_of(const Moment& moment) const {
   const FullMoment& full = order_.moments[index(moment.device)][index(moment.which)];
-  double bytes = 0, in_flight = 0;
+  std::vector<ChunkMemory> stages;
+  std::vector<Recompute> recompute;
   bool computes = true;
   for (int s = 0; s < costs_.stages(); ++s) {
     if (costs_.device_of(s) != moment.device) continue;
     const StageCosts& costs = costs_.stage(s, layout_.cuts[index(s)], layout_.cuts[index(s) + 1]);
-    const bool again = layout_.recompute[index(s)] == Recompute::full;
-    bytes += costs.fixed;
-    const int turn = costs_.turn_of(s);
-    in_flight += full.in_flight[index(turn)] * (costs.input + (again ? 0 : costs.saved)) +
-                 full.waiting[index(turn)] * (costs.input + costs.saved_for_weight);
-    if (turn != full.turn) continue;
-    computes = costs.backward_input > 0;
-    in_flight += (again ? costs.saved : 0) + costs.workspace + costs.output + costs.input +
-                 (full.splits ? costs.saved_for_weight : 0);
+    stages.push_back(costs.memory);
+    recompute.push_back(layout_.recompute[index(s)]);
+    if (costs_.turn_of(s) == full.turn) computes = costs.backward_input > 0;
   }
-  return computes ? bytes + in_flight : bytes;
+  const double limit = costs_.limit(moment.device);
+  return static_cast<double>(bytes_at(full, stages, recompute, computes)) / limit - 1;
 }
 
 /// Times the latest layout, and weighs it.
 void PathBound::measure() {
-  Row row{.path = passes_.of(layout_, step_), .weight = 0, .best_weight = 0, .length = step_};
-  row.length = step_;
-  for (Row& other : rows_) other.length = length(other.path, costs_, order_, layout_);
+  for (Row& row : rows_) row.length = length(row.path, costs_, order_, layout_);
+  Row row;
+  row.path = passes_.of(layout_, row.length);
   rows_.push_back(std::move(row));
-  for (Moment& moment : moments_) {
-    const double limit = costs_.limit(moment.device);
-    moment.excess = (bytes_at(moment) - limit) / limit;
+  for (Moment& moment : moments_) moment.price.excess = excess_of(moment);
+  std::vector<int> layers(index(costs_.depth()));
+  for (int s = 0; s < costs_.stages(); ++s) {
+    layers[index(costs_.device_of(s))] += layout_.cuts[index(s) + 1] - layout_.cuts[index(s)];
   }
   for (std::size_t device = 0; device < rooms_.size(); ++device) {
-    int layers = 0;
-    for (int s = 0; s < costs_.stages(); ++s) {
-      if (costs_.device_of(s) == static_cast<int>(device)) {
-        layers += layout_.cuts[index(s) + 1] - layout_.cuts[index(s)];
-      }
-    }
     Room& room = rooms_[device];
-    room.excess = static_cast<double>(layers - room.layers) / room.layers;
+    room.price.excess = static_cast<double>(layers[device] - room.layers) / room.layers;
   }
 }
 
@@ -257,39 +223,42 @@ void PathBound::measure() {
 void PathBound::move(double value, double goal) {
   constexpr double least_way = 0.05;
   const double way = pace_ * std::max(goal - value, least_way * goal);
+  const double unit = limit_;
   double mean = 0, square = 0;
   for (const Row& row : rows_) mean += row.weight * row.length;
-  const double unit = limit_;
   for (const Row& row : rows_) {
     const double slope = (row.length - mean) / unit;
     if (row.weight > 0 || slope > 0) square += slope * slope;
   }
-  for (const Moment& moment : moments_) {
-    if (moment.price > 0 || moment.excess > 0) square += moment.excess * moment.excess;
-  }
-  for (const Room& room : rooms_) {
-    if (room.price > 0 || room.excess > 0) square += room.excess * room.excess;
-  }
+  for_each_price([&](Price& price) {
+    if (price.now > 0 || price.excess > 0) square += price.excess * price.excess;
+  });
   if (square == 0) return;
   const double step = way / unit / square;
   for (Row& row : rows_) row.weight += step * (row.length - mean) / unit;
   project_on_simplex(rows_);
-  for (Moment& moment : moments_) {
-    moment.price = std::max(moment.price + step * moment.excess * unit, 0.0);
+  for_each_price(
+      [&](Price& price) { price.now = std::max(price.now + step * price.excess * unit, 0.0); });
+}
+
+/// Keeps the best weights. Without a better bound for long, steps get shorter; for longer still,
+/// they begin at the best weights again, and the value is theirs.
+void PathBound::take_note(double& value) {
+  if (value > bound_) {
+    bound_ = value;
+    failures_ = 0;
+    for (Row& row : rows_) row.best_weight = row.weight;
+    for_each_price([](Price& price) { price.best = price.now; });
+    return;
   }
-  for (Room& room : rooms_) room.price = std::max(room.price + step * room.excess * unit, 0.0);
-}
-
-void PathBound::keep_best() {
-  for (Row& row : rows_) row.best_weight = row.weight;
-  for (Moment& moment : moments_) moment.best_price = moment.price;
-  for (Room& room : rooms_) room.best_price = room.price;
-}
-
-void PathBound::return_to_best() {
+  ++failures_;
+  if (failures_ % most_failures == 0) pace_ /= 2;
+  if (failures_ < failures_to_return) return;
+  failures_ = 0;
   for (Row& row : rows_) row.weight = row.best_weight;
-  for (Moment& moment : moments_) moment.price = moment.best_price;
-  for (Room& room : rooms_) room.price = room.best_price;
+  for_each_price([](Price& price) { price.now = price.best; });
+  combine();
+  value = solve();
 }
 
 void PathBound::drop_idle_rows() {
@@ -327,29 +296,8 @@ int PathBound::raise(int rounds, Time enough, const std::function<void(const Lay
   const auto goal = static_cast<double>(enough);
   for (int round = 0; round < rounds; ++round) {
     combine();
-    const double value = solve();
-    if (value == infinite) {
-      bound_ = infinite;
-      return round;
-    }
-    if (value > bound_) {
-      bound_ = value;
-      best_witness_ = witness_;
-      failures_ = 0;
-      keep_best();
-    } else {
-      ++failures_;
-      if (failures_ % most_failures == 0) pace_ /= 2;
-      if (failures_ == failures_to_return) {
-        failures_ = 0;
-        return_to_best();
-        combine();
-        if (solve() == infinite) return round;
-        measure();
-        move(bound_, goal);
-        continue;
-      }
-    }
+    double value = solve();
+    take_note(value);
     if (bound_ >= goal) return round;
     measure();
     visit(layout_);

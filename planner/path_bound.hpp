@@ -23,19 +23,6 @@
 
 namespace stagecraft {
 
-/// What proves a bound: weights of paths, as one mean path, and prices of bytes.
-struct PathWitness {
-  PassCounts path;
-  struct Price {
-    int device = 0;
-    int moment = 0;       ///< of `TimedOrder::moments`
-    double per_byte = 0;  ///< nanoseconds
-  };
-  std::vector<Price> prices;
-  /// Nanoseconds per layer on each device beyond the most it can have; empty: none.
-  std::vector<double> per_layer;
-};
-
 class PathBound {
  public:
   /// The order is the setting's, for its depth. Only layouts of at most `limit` are bounded;
@@ -53,7 +40,6 @@ class PathBound {
 
   /// No layout that fits takes less than this, unless more than `limit`.
   Time bound() const;
-  const PathWitness& witness() const { return best_witness_; }
   /// Steps of about ten nanoseconds that a round takes.
   std::int64_t steps_per_round() const;
 
@@ -63,16 +49,20 @@ class PathBound {
     double weight = 0, best_weight = 0;
     double length = 0;  ///< in the latest layout
   };
+  /// Of something a device has only so much of.
+  struct Price {
+    double now = 0, best = 0;  ///< of all of it
+    double excess = 0;         ///< of the latest layout, as a part of it
+  };
+  /// Memory, at a moment of `TimedOrder::moments`.
   struct Moment {
     int device = 0, which = 0;
-    double price = 0, best_price = 0;  ///< times the limit
-    double excess = 0;                 ///< of the latest layout, as a part of the limit
+    Price price;
   };
-  /// No more layers than a device can have.
+  /// Layers: no more than a device can have.
   struct Room {
     int layers = 0;
-    double price = 0, best_price = 0;  ///< times the layers
-    double excess = 0;
+    Price price;
   };
   /// Weights of a stage: per nanosecond of each part, per byte of each kind.
   struct Weights {
@@ -84,15 +74,16 @@ class PathBound {
   void begin();
   bool has_costs(const Layout& layout) const;
   void combine();
-  void add_rooms();
+  void weigh(const Moment& moment);
+  void weigh(int device, const Room& room);
+  template <class Visit>
+  void for_each_price(const Visit& visit);
   double solve();
   double cost(int stage, int first, int end, Recompute recompute) const;
-  double cut_cost(int stage, int end) const;
   void measure();
-  double bytes_at(const Moment& moment) const;
+  double excess_of(const Moment& moment) const;
   void move(double value, double goal);
-  void keep_best();
-  void return_to_best();
+  void take_note(double& value);
   void drop_idle_rows();
 
   const Space& space_;
@@ -109,7 +100,6 @@ class PathBound {
   std::vector<Room> rooms_;       ///< per device, or none
   std::vector<Weights> weights_;  ///< per stage
   double constant_ = 0;
-  PathWitness witness_, best_witness_;
 
   struct Step {
     double value = 0;

@@ -76,12 +76,7 @@ void PipelineCosts::fill(Kind& kind, Time limit) const {
            .collect = holders < 2 ? 0
                                   : in_double(collect_time(kind.group, optimizer.sharding, holders,
                                                            table.parameters(layers))),
-           .fixed = static_cast<double>(memory.parameters + memory.gradients + memory.optimizer),
-           .saved = static_cast<double>(memory.saved),
-           .saved_for_weight = static_cast<double>(memory.saved_for_weight),
-           .input = static_cast<double>(memory.input),
-           .output = static_cast<double>(memory.output),
-           .workspace = static_cast<double>(memory.workspace)});
+           .memory = memory});
     }
     kind.last_end.push_back(end - 1);
   }

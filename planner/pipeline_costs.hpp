@@ -9,14 +9,13 @@
 
 namespace stagecraft {
 
-/// Of one replica of a stage; nanoseconds and bytes, exact in a double.
+/// Of one replica of a stage; nanoseconds, exact in a double, and its share of memory.
 struct StageCosts {
   double forward = 0, backward = 0, backward_input = 0, backward_weight = 0;
   double update = 0;   ///< of its share
   double sum = 0;      ///< of gradients over columns
   double collect = 0;  ///< of parameters, where the optimizer is sharded
-  double fixed = 0;    ///< bytes of parameters, gradients and optimizer
-  double saved = 0, saved_for_weight = 0, input = 0, output = 0, workspace = 0;
+  ChunkMemory memory;
 };
 
 /// A message of one microbatch, both ways.

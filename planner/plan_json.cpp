@@ -49,17 +49,6 @@ using Value = nlohmann::ordered_json;
 
 constexpr std::string_view plan_format = "stagecraft-plan/1";
 
-/// Reads a name by its reader; an unknown name is an error at its place.
-template <class Kind>
-Kind read_name(const Json& json, Kind (*read)(std::string_view)) {
-  try {
-    return read(json.string());
-  } catch (const Error& error) {
-    if (error.place()) throw;
-    json.fail(error.message(), error.help());
-  }
-}
-
 int read_count(const Json& json) {
   return json.small_integer(0, INT_MAX);
 }
@@ -130,10 +119,10 @@ PredictedFigures read_predicted(const Json& json) {
   return figures;
 }
 
-SearchFigures read_search(const Json& json) {
+SearchFigures read_search(const Json& json, const Batch& batch) {
   json.allow_only({"strategy", "lower_bound", "gap", "proved_optimal", "candidates", "question"});
   std::optional<Question> question;
-  if (json.contains("question")) question = read_question(json["question"]);
+  if (json.contains("question")) question = read_question(json["question"], batch);
   return {.strategy = json["strategy"].string(),
           .lower_bound = json["lower_bound"].duration(),
           .gap = json["gap"].number(),
@@ -151,7 +140,7 @@ void read_settings(const Json& json, Plan& plan) {
   if (json.contains("replicas")) plan.replicas = read_name(json["replicas"], read_replica_policy);
   if (json.contains("optimizer")) plan.optimizer = read_optimizer(json["optimizer"]);
   if (json.contains("predicted")) plan.predicted = read_predicted(json["predicted"]);
-  if (json.contains("search")) plan.search = read_search(json["search"]);
+  if (json.contains("search")) plan.search = read_search(json["search"], plan.batch);
 }
 
 Value batch_value(const Batch& batch) {

@@ -2,6 +2,7 @@
 
 #include "planner/downsets.hpp"
 #include "planner/space.hpp"
+#include "planner/strategies/compatibility.hpp"
 #include "planner/strategies/pipedream/pipedream_problem.hpp"
 #include "profiles/error.hpp"
 
@@ -29,21 +30,6 @@ double states_in(const Problem& problem, const Space& space) {
     return states_of(problem, space, largest_microbatch(space), limit).size();
   } catch (const Error&) {
     return std::numeric_limits<double>::infinity();
-  }
-}
-
-std::optional<Candidate> choice_of(const Strategy& strategy, const Problem& problem,
-                                   const SearchControl& control) {
-  try {
-    SearchResult result = strategy.search(problem, {.stop = control.stop});
-    if (result.plans.empty()) return {};
-    Candidate candidate = std::move(result.plans.front());
-    candidate.objective.reset();
-    candidate.plan.predicted.reset();
-    candidate.plan.search.reset();
-    return candidate;
-  } catch (const Error&) {
-    return {};  // a network, a graph or costs that it cannot take
   }
 }
 
@@ -85,7 +71,8 @@ std::vector<Candidate> portfolio(const Problem& problem, const SearchControl& co
   for (const Strategy& strategy : strategies) {
     if (control.stop.stop_requested()) break;
     if (!is_quick(strategy, size) || strategy.work(size) > most) continue;
-    if (auto choice = choice_of(strategy, free, control)) candidates.push_back(*std::move(choice));
+    auto choice = choice_of([&] { return strategy.search(free, {.stop = control.stop}); });
+    if (choice) candidates.push_back(*std::move(choice));
   }
   return candidates;
 }

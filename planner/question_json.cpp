@@ -18,7 +18,7 @@
 #include <climits>
 #include <nlohmann/json.hpp>
 
-#include "profiles/json.hpp"
+#include "simulator/schedules.hpp"
 
 namespace stagecraft {
 
@@ -31,6 +31,19 @@ auto read_list(const Json& json, const Read& read) {
   std::vector<decltype(read(json))> list;
   for (const Json& element : json.elements()) list.push_back(read(element));
   return list;
+}
+
+/// The same of what there must be one of.
+template <class Read>
+auto read_choices(const Json& json, const Read& read) {
+  if (json.elements().empty()) json.fail("expected at least one");
+  return read_list(json, read);
+}
+
+ScheduleChoice read_known_schedule(const Json& json) {
+  const auto find = +[](std::string_view name) { return &find_schedule(name); };
+  read_name(json["name"], find);
+  return read_schedule(json);
 }
 
 std::optional<int> read_limit(const Json& json, const char* name) {
@@ -52,19 +65,21 @@ FixedStage read_fixed(const Json& json) {
 
 }  // namespace
 
-Question read_question(const Json& json) {
+Question read_question(const Json& json, const Batch& batch) {
   json.allow_only({"objective", "microbatches", "schedules", "tensor_parallel", "recompute",
                    "memory", "devices", "max_stages", "min_layers_per_stage", "straight",
                    "use_fewer_devices", "fixed", "excluded"});
   Question question;
-  question.objective = read_objective_kind(json["objective"].string());
-  question.microbatches =
-      read_list(json["microbatches"], [](const Json& size) { return size.integer(1); });
-  question.schedules = read_list(json["schedules"], read_schedule);
-  question.tensor_parallel = read_list(
+  question.objective = read_name(json["objective"], read_objective_kind);
+  question.microbatches = read_choices(json["microbatches"], [&](const Json& size) {
+    if (batch.global % size.integer(1) == 0) return size.integer(1);
+    size.fail(concat("does not divide the batch of ", batch.global, " samples"));
+  });
+  question.schedules = read_choices(json["schedules"], read_known_schedule);
+  question.tensor_parallel = read_choices(
       json["tensor_parallel"], [](const Json& degree) { return degree.small_integer(1, INT_MAX); });
-  question.recompute =
-      read_list(json["recompute"], [](const Json& name) { return read_recompute(name.string()); });
+  question.recompute = read_choices(
+      json["recompute"], [](const Json& name) { return read_name(name, read_recompute); });
   question.memory = read_list(json["memory"], read_memory);
   question.devices = read_limit(json, "devices");
   question.max_stages = read_limit(json, "max_stages");

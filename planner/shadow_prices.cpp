@@ -10,15 +10,15 @@
 
 namespace stagecraft {
 
-namespace {
-
-std::string percent(double part) {
+std::string percent_of(double part) {
   return concat(std::fixed, std::setprecision(1), 100 * part, " %");
 }
 
 Duration scaled(Duration time, double factor) {
   return Duration{static_cast<std::int64_t>(static_cast<double>(time.count()) * factor)};
 }
+
+namespace {
 
 /// Enough for a fraction of a second each; the plan itself under the changed conditions is always
 /// looked at.
@@ -93,7 +93,7 @@ class Again {
   const Candidate& best() const { return best_; }
   std::string shorter(const Saving& saved) const {
     return concat("step ", saved.is_all ? "" : "at least ",
-                  percent(seconds(saved.time) / seconds(pace(*best_.prediction))),
+                  percent_of(seconds(saved.time) / seconds(pace(*best_.prediction))),
                   " shorter (searched again", is_large_ ? " near the plan)" : ")");
   }
 
@@ -246,7 +246,7 @@ Found microbatch_binding(const Again& again) {
                                          static_cast<double>(longer.batch.global));
   if (then >= now) return {};
   return Binding{"microbatches", concat(again.best().plan.batch.microbatches, " per step"),
-                 concat("one more: ", percent(seconds(now - then) / seconds(now)),
+                 concat("one more: ", percent_of(seconds(now - then) / seconds(now)),
                         " less time per sample (same plan)"),
                  now - then};
 }

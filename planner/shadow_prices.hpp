@@ -3,11 +3,16 @@
 #pragma once
 
 #include <stop_token>
+#include <string>
 #include <vector>
 
 #include "planner/search.hpp"
 
 namespace stagecraft {
+
+/// In words, as bindings say it: "12.3 %".
+std::string percent_of(double part);
+Duration scaled(Duration time, double factor);
 
 /// Memory, bandwidth, devices, microbatches: those that would bring anything. The plan is one of
 /// our own search. Small searches, counted in steps; the plan itself under the changed conditions

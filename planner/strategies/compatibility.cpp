@@ -76,4 +76,18 @@ SearchResult foreign_result(const Problem& problem, std::string_view name,
   return result;
 }
 
+std::optional<Candidate> choice_of(const std::function<SearchResult()>& search) {
+  try {
+    SearchResult result = search();
+    if (result.plans.empty()) return {};
+    Candidate candidate = std::move(result.plans.front());
+    candidate.objective.reset();
+    candidate.plan.predicted.reset();
+    candidate.plan.search.reset();
+    return candidate;
+  } catch (const Error&) {
+    return {};
+  }
+}
+
 }  // namespace stagecraft

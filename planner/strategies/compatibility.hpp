@@ -6,6 +6,8 @@
 
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -25,5 +27,9 @@ Candidate adopt(const Problem& problem, std::string_view name,
 SearchResult foreign_result(const Problem& problem, std::string_view name,
                             const std::vector<ForeignStage>& stages, const Objective& objective,
                             std::int64_t candidates);
+
+/// The plan that a search finds, without its figures: a choice to compare with. Nothing if it finds
+/// none, or cannot take the network, the graph or the costs.
+std::optional<Candidate> choice_of(const std::function<SearchResult()>& search);
 
 }  // namespace stagecraft

@@ -205,4 +205,19 @@ inline Problem random_mixed(std::uint32_t seed, CaseSize size) {
   return problem;
 }
 
+/// Half the latency and twice the bandwidth everywhere.
+inline Problem with_faster_links(Problem problem) {
+  for (Level& level : problem.cluster.levels) {
+    level.link.latency /= 2;
+    level.link.point_to_point.bytes_per_second *= 2;
+    level.link.collective.bytes_per_second *= 2;
+  }
+  return problem;
+}
+
+inline Problem with_twice_the_memory(Problem problem) {
+  for (DeviceKind& kind : problem.cluster.kinds) kind.memory *= 2;
+  return problem;
+}
+
 }  // namespace stagecraft::tests

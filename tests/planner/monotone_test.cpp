@@ -79,16 +79,8 @@ TEST_CASE("mixed devices: no slower by faster links, more memory or one more dev
     Problem problem = random_mixed(seed + 6000, {5, 3});
     problem.use_fewer_devices = true;
     const Duration before = step_of(problem);
-    Problem faster = problem;
-    for (Level& level : faster.cluster.levels) {
-      level.link.latency /= 2;
-      level.link.point_to_point.bytes_per_second *= 2;
-      level.link.collective.bytes_per_second *= 2;
-    }
-    REQUIRE(step_of(faster) <= before);
-    Problem roomier = problem;
-    for (DeviceKind& kind : roomier.cluster.kinds) kind.memory *= 2;
-    REQUIRE(step_of(roomier) <= before);
+    REQUIRE(step_of(with_faster_links(problem)) <= before);
+    REQUIRE(step_of(with_twice_the_memory(problem)) <= before);
     if (problem.cluster.levels.size() > 1) continue;
     Problem larger = problem;
     larger.cluster.levels.front().count += 1;

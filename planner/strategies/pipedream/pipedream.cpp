@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "planner/strategies.hpp"
+#include "planner/strategies/compatibility.hpp"
 #include "planner/strategies/pipedream/pipedream_problem.hpp"
 #include "profiles/error.hpp"
 
@@ -111,17 +112,7 @@ std::optional<Candidate> pipedream_choice(const Problem& problem) {
   free.max_stages.reset();
   free.fixed.clear();
   free.min_layers_per_stage = 1;
-  try {
-    SearchResult result = search_by("pipedream-released", free, {}, most_work);
-    if (result.plans.empty()) return {};
-    Candidate candidate = std::move(result.plans.front());
-    candidate.objective.reset();
-    candidate.plan.predicted.reset();
-    candidate.plan.search.reset();
-    return candidate;
-  } catch (const Error&) {
-    return {};  // a network, a graph or costs that it cannot take
-  }
+  return choice_of([&] { return search_by("pipedream-released", free, {}, most_work); });
 }
 
 }  // namespace stagecraft

@@ -81,16 +81,8 @@ TEST_CASE("nothing gets slower by faster links, more memory or more devices", "[
     problem.use_fewer_devices = true;
     const Duration before = step_of(problem);
     INFO("seed " << seed);
-    Problem faster = problem;
-    for (Level& level : faster.cluster.levels) {
-      level.link.latency /= 2;
-      level.link.point_to_point.bytes_per_second *= 2;
-      level.link.collective.bytes_per_second *= 2;
-    }
-    REQUIRE(step_of(faster) <= before);
-    Problem roomier = problem;
-    for (DeviceKind& kind : roomier.cluster.kinds) kind.memory *= 2;
-    REQUIRE(step_of(roomier) <= before);
+    REQUIRE(step_of(with_faster_links(problem)) <= before);
+    REQUIRE(step_of(with_twice_the_memory(problem)) <= before);
     Problem larger = problem;
     if (larger.cluster.levels.size() > 1) continue;
     larger.cluster.levels.front().count += 1;
