@@ -95,6 +95,28 @@ void Interpreter::step(int step, StepRecord& record) {
   whole.end = now();
 }
 
+std::vector<ChunkLoss> Interpreter::losses() {
+  std::vector<ChunkLoss> losses;
+  for (std::size_t i = 0; i < chunks_.size(); ++i) {
+    if (!chunks_[i] || !is_last(training_.schedule, program_.chunks[i].stage)) continue;
+    for (int m = 0; m < program_.microbatches; ++m) {
+      losses.push_back({m, static_cast<int>(i), chunks_[i]->pass(m).loss});
+    }
+  }
+  return losses;
+}
+
+std::vector<HeldWeight> Interpreter::weights() {
+  std::vector<HeldWeight> held;
+  for (std::size_t i = 0; i < chunks_.size(); ++i) {
+    if (!chunks_[i]) continue;
+    for (const Parameter* parameter : chunks_[i]->parameters()) {
+      held.push_back({static_cast<int>(i), &parameter->spec, parameter->weight});
+    }
+  }
+  return held;
+}
+
 void Interpreter::carry_out(int i) {
   const Work& work = program_.work[index(i)];
   switch (work.instruction.op) {

@@ -21,32 +21,32 @@
 #include <vector>
 
 #include "executor/gradient_sums.hpp"
-#include "executor/recording.hpp"
 #include "executor/trained_chunk.hpp"
 #include "executor/transport.hpp"
+#include "executor/worker.hpp"
 
 namespace stagecraft {
 
-class Interpreter {
+class Interpreter final : public Worker {
  public:
   /// Allocates and initialises the weights of all chunks of the transport's rank.
   Interpreter(const Training& training, const Program& program, Backend& backend,
               Transport& transport);
 
-  /// Carries out the program once.
-  void step(int step, StepRecord& record);
-
-  /// The chunk at work, and its instruction; nothing between steps.
-  std::optional<int> current_work() const { return current_; }
-  /// The rank's chunk; null if another rank holds it.
-  TrainedChunk* chunk(int index) { return chunks_[static_cast<std::size_t>(index)].get(); }
+  void step(int step, StepRecord& record) override;
+  std::optional<int> current_work() const override { return current_; }
+  std::vector<ChunkLoss> losses() override;
+  std::vector<HeldWeight> weights() override;
+  Bytes peak_memory() const override { return backend_.peak_bytes(); }
 
  private:
   void carry_out(int index);
   void compute(int index);
   void compute(const Work& work);
 
-  TrainedChunk& chunk_of(const Work& work) { return *chunk(work.chunk); }
+  TrainedChunk& chunk_of(const Work& work) {
+    return *chunks_[static_cast<std::size_t>(work.chunk)];
+  }
   TrainedChunk* before(const TrainedChunk& chunk);
   TrainedChunk* after(const TrainedChunk& chunk);
   TrainedChunk* neighbour(const TrainedChunk& chunk, int stage);
@@ -67,7 +67,8 @@ class Interpreter {
   Backend& backend_;
   Transport& transport_;
   std::vector<int> order_;
-  std::vector<std::unique_ptr<TrainedChunk>> chunks_;  ///< parallel to the program's
+  std::vector<std::unique_ptr<TrainedChunk>> chunks_;  ///< parallel to the program's; null where
+                                                       ///< another rank holds it
   GradientSums sums_;
   std::vector<char> last_send_;  ///< of its tensor; parallel to the program's work
   std::map<int, std::vector<Tensor>> shapes_lent_;           ///< by channel to this rank

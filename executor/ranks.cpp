@@ -64,42 +64,46 @@ class Run {
   void run() {
     {
       std::vector<std::jthread> threads;
-      for (std::size_t rank = 0; rank < transports_.size(); ++rank) {
-        threads.emplace_back([this, rank] { guarded(static_cast<int>(rank)); });
+      for (const auto& transport : transports_) {
+        threads.emplace_back([this, &transport] { guarded(*transport); });
       }
     }
     if (failure_.sentence()) throw Error(ErrorKind::execution, *failure_.sentence());
   }
 
  private:
-  void guarded(int rank) {
+  void guarded(Transport& transport) {
     try {
-      live(rank);
+      live(transport);
     } catch (...) {
       const std::string reason = current_reason();
-      const std::string sentence = concat(duty_.describe_failure(rank), ": ", reason);
-      transports_[index(rank)]->abort(failure_.report(sentence));
+      const std::string sentence = concat(duty_.describe_failure(transport.rank()), ": ", reason);
+      transport.abort(failure_.report(sentence));
     }
   }
 
-  /// `goes_on_` is written by rank 0 before the barrier that lets the others read it.
-  void live(int rank) {
-    Transport& transport = *transports_[index(rank)];
-    duty_.prepare(rank);
-    for (int step = 0;; ++step) {
-      if (rank == 0 && step == steps_) goes_on_ = false;
+  void live(Transport& transport) {
+    duty_.prepare(transport.rank());
+    bool goes_on = steps_ > 0;
+    for (int step = 0; goes_on; ++step) {
       transport.barrier();
-      if (!goes_on_) return;
-      duty_.step(rank, step);
-      transport.barrier();
-      if (rank == 0 && !duty_.after_step(step)) goes_on_ = false;
+      duty_.step(transport.rank(), step);
+      goes_on = agree(transport, step);
     }
+    duty_.finish(transport.rank());
+  }
+
+  /// Rank 0 hears what all have to say, and says whether there is another step.
+  bool agree(Transport& transport, int step) {
+    const std::vector<std::string> reports = transport.gather(duty_.report(transport.rank(), step));
+    const bool goes_on =
+        transport.rank() == 0 && duty_.after_step(step, reports) && step + 1 < steps_;
+    return !transport.broadcast(goes_on ? "on" : "").empty();
   }
 
   std::span<const std::unique_ptr<Transport>> transports_;
   int steps_;
   const RankDuty& duty_;
-  bool goes_on_ = true;
   FirstFailure failure_;
 };
 

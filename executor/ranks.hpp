@@ -1,4 +1,5 @@
-// Ranks as threads: start them, keep them in step, and when one fails, stop them all and say why.
+// The ranks of this process, a thread each: start them, keep them in step, and when one fails, stop
+// them all and say why.
 
 #pragma once
 
@@ -14,18 +15,23 @@
 
 namespace stagecraft {
 
-/// What a rank does. All functions but `after_step` are called on the rank's own thread.
+/// What a rank does. `after_step` is called for rank 0 only, the others for every rank of this
+/// process; each on the rank's own thread.
 struct RankDuty {
   std::function<void(int rank)> prepare;
   std::function<void(int rank, int step)> step;
-  /// On the thread of rank 0 while the others wait; the run ends when it says false.
-  std::function<bool(int step)> after_step;
+  /// What rank 0 is to know of the step.
+  std::function<std::string(int rank, int step)> report;
+  /// With what all have reported, in the order of ranks; the run ends when it says false.
+  std::function<bool(int step, std::span<const std::string> reports)> after_step;
+  /// When all steps are done; may talk with the other ranks.
+  std::function<void(int rank)> finish;
   /// Who and where: "rank 3 (stage 1, replica 0) failed during B1.5".
   std::function<std::string(int rank)> describe_failure;
 };
 
 /// Step after step, with a barrier before and after each. Throws Error (execution) with the first
-/// failure of any rank, when all have stopped.
+/// failure of any rank, when all of this process have stopped.
 void run_ranks(std::span<const std::unique_ptr<Transport>> transports, int steps,
                const RankDuty& duty);
 

@@ -17,8 +17,8 @@ std::size_t index(int i) {
   return static_cast<std::size_t>(i);
 }
 
-Moment common_start(const StepRecord& record) {
-  return std::ranges::min_element(record.ranks, {}, &Stamp::start)->start;
+Moment common_start(std::span<const Stamp> ranks) {
+  return std::ranges::min_element(ranks, {}, &Stamp::start)->start;
 }
 
 Duration median(std::vector<Duration> times) {
@@ -63,7 +63,7 @@ Span span_of(const Program& program, const Work& work, Stamp stamp, Moment origi
 
 std::vector<Span> spans_of(const Program& program, const StepRecord& record) {
   const Messages messages = messages_of(program, record);
-  const Moment origin = common_start(record);
+  const Moment origin = common_start(record.ranks);
   std::vector<Span> spans;
   spans.reserve(program.work.size());
   for (std::size_t i = 0; i < program.work.size(); ++i) {
@@ -89,28 +89,27 @@ StepRecord& RunRecording::step(int step) {
   return kept_[index(step) % kept_.size()];
 }
 
-Duration RunRecording::step_time(int step) const {
-  const StepRecord& record = kept_[index(step) % kept_.size()];
-  return std::ranges::max_element(record.ranks, {}, &Stamp::end)->end - common_start(record);
+Duration step_time(std::span<const Stamp> ranks) {
+  return std::ranges::max_element(ranks, {}, &Stamp::end)->end - common_start(ranks);
 }
 
-Timeline RunRecording::timeline(const Program& program,
-                                std::span<const Duration> step_times) const {
-  Timeline timeline{.devices = program.devices,
-                    .stages = program.stages,
-                    .microbatches = program.microbatches,
-                    .spans = {},
-                    .memory = {}};
-  if (step_times.empty()) return timeline;
+int typical_step(std::span<const Duration> step_times) {
   const Duration typical = median({step_times.begin(), step_times.end()});
+  const auto distance = [&](int i) { return std::abs((step_times[index(i)] - typical).count()); };
   const int steps = static_cast<int>(step_times.size());
   int best = steps - 1;
-  for (int step = std::max(0, steps - static_cast<int>(kept_.size())); step < steps; ++step) {
-    const auto distance = [&](int i) { return std::abs((step_times[index(i)] - typical).count()); };
+  for (int step = std::max(0, steps - most_kept); step < steps; ++step) {
     if (distance(step) < distance(best)) best = step;
   }
-  timeline.spans = spans_of(program, kept_[index(best) % kept_.size()]);
-  return timeline;
+  return best;
+}
+
+Timeline timeline_of(const Program& program, const StepRecord& record) {
+  return {.devices = program.devices,
+          .stages = program.stages,
+          .microbatches = program.microbatches,
+          .spans = spans_of(program, record),
+          .memory = {}};
 }
 
 }  // namespace stagecraft

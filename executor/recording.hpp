@@ -16,24 +16,29 @@ struct Stamp {
   Moment end{0};
 };
 
-/// One step. A receive's stamp is its message: handed over by the sender, arrived; sends have none
-/// of their own.
+/// One step, as far as the ranks of this process know it. A receive's stamp is its message: handed
+/// over by the sender, arrived; sends have none of their own.
 struct StepRecord {
   std::vector<Stamp> work;   ///< parallel to the program's
   std::vector<Stamp> ranks;  ///< from behind the barrier to the end of its last work
 };
 
+/// From the common start until the last rank is done.
+Duration step_time(std::span<const Stamp> ranks);
+
+/// Of the steps that are still kept, the one whose time is closest to the median of all. At least
+/// one step.
+int typical_step(std::span<const Duration> step_times);
+
+/// Of a record that is whole, counted from its common start.
+Timeline timeline_of(const Program& program, const StepRecord& record);
+
 class RunRecording {
  public:
   RunRecording(const Program& program, int steps);
 
+  /// One of the last steps.
   StepRecord& step(int step);
-  /// From the common start until the last rank is done. Call between the step's end and the next
-  /// one's start.
-  Duration step_time(int step) const;
-  /// Of the step with the median time (of those still kept, the closest to it), counted from its
-  /// common start.
-  Timeline timeline(const Program& program, std::span<const Duration> step_times) const;
 
  private:
   std::vector<StepRecord> kept_;  ///< step i is at i modulo the size

@@ -19,8 +19,8 @@
 #include <numeric>
 #include <utility>
 
+#include "executor/conduct.hpp"
 #include "executor/ranks.hpp"
-#include "executor/recording.hpp"
 #include "profiles/error.hpp"
 #include "simulator/cost_of.hpp"
 
@@ -74,7 +74,7 @@ class MemoryCount {
   Bytes peak_ = 0;
 };
 
-class Sleeper {
+class Sleeper final : public Worker {
  public:
   Sleeper(const Compiled& compiled, Backend& backend, Transport& transport)
       : program_(compiled.program),
@@ -89,7 +89,7 @@ class Sleeper {
     wake_up_precisely();
   }
 
-  void step(StepRecord& record) {
+  void step(int, StepRecord& record) override {
     record_ = &record;
     Stamp& whole = record.ranks[index(transport_.rank())];
     whole.start = now();
@@ -106,8 +106,10 @@ class Sleeper {
     whole.end = now();
   }
 
-  std::optional<int> current_work() const { return current_; }
-  Bytes peak_memory() const { return memory_.peak(); }
+  std::optional<int> current_work() const override { return current_; }
+  std::vector<ChunkLoss> losses() override { return {}; }
+  std::vector<HeldWeight> weights() override { return {}; }
+  Bytes peak_memory() const override { return memory_.peak(); }
 
  private:
   static constexpr Moment unknown{-1};
@@ -232,66 +234,14 @@ class Sleeper {
   std::deque<int> reductions_;           ///< issued, and nothing has needed them yet
 };
 
-class SleepingRun {
- public:
-  SleepingRun(const Compiled& compiled, const RunOptions& options, const Machinery& machinery)
-      : compiled_(compiled),
-        options_(options),
-        recording_(compiled.program, options.steps),
-        backends_(index(compiled.program.devices)),
-        sleepers_(index(compiled.program.devices)),
-        transports_(machinery.make_transports(wiring_of(compiled.program))) {
-    for (std::size_t i = 0; i < backends_.size(); ++i) {
-      backends_[i] = machinery.make_backend(static_cast<int>(i));
-    }
-  }
-
-  RunResult run() {
-    run_ranks(transports_, options_.steps,
-              {.prepare = [this](int rank) { prepare(rank); },
-               .step = [this](int rank,
-                              int step) { sleepers_[index(rank)]->step(recording_.step(step)); },
-               .after_step = [this](int step) { return after_step(step); },
-               .describe_failure = [this](int rank) { return describe_failure(rank); }});
-    result_.timeline = recording_.timeline(compiled_.program, result_.step_times);
-    for (const auto& sleeper : sleepers_) result_.peak_memory.push_back(sleeper->peak_memory());
-    return std::move(result_);
-  }
-
- private:
-  void prepare(int rank) {
-    sleepers_[index(rank)] =
-        std::make_unique<Sleeper>(compiled_, *backends_[index(rank)], *transports_[index(rank)]);
-  }
-
-  bool after_step(int step) {
-    result_.step_times.push_back(recording_.step_time(step));
-    if (options_.on_step) {
-      options_.on_step({.step = step, .loss = 0, .time = result_.step_times.back()});
-    }
-    return !options_.stop.stop_requested();
-  }
-
-  std::string describe_failure(int rank) const {
-    const auto& sleeper = sleepers_[index(rank)];
-    return describe_rank_failure(compiled_.program, rank,
-                                 sleeper ? sleeper->current_work() : std::nullopt);
-  }
-
-  const Compiled& compiled_;
-  const RunOptions& options_;
-  RunRecording recording_;
-  std::vector<std::unique_ptr<Backend>> backends_;
-  std::vector<std::unique_ptr<Sleeper>> sleepers_;
-  std::vector<std::unique_ptr<Transport>> transports_;
-  RunResult result_;
-};
-
 }  // namespace
 
 RunResult sleep_through(const Compiled& compiled, const RunOptions& options,
                         const Machinery& machinery) {
-  return SleepingRun(compiled, options, machinery).run();
+  return conduct(compiled.program, 1, options, machinery,
+                 [&](Backend& backend, Transport& transport) {
+                   return std::make_unique<Sleeper>(compiled, backend, transport);
+                 });
 }
 
 }  // namespace stagecraft

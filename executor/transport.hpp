@@ -59,6 +59,12 @@ class Transport {
   /// Returns when every rank has called it.
   virtual void barrier() = 0;
 
+  /// What all ranks say, in their order, on rank 0; nothing elsewhere. For control, not for speed;
+  /// every rank calls it.
+  virtual std::vector<std::string> gather(std::string said) = 0;
+  /// What rank 0 says, on every rank. For control; every rank calls it.
+  virtual std::string broadcast(std::string said) = 0;
+
   /// Makes every rank's pending and later calls throw Error (execution) with this reason; the first
   /// reason wins.
   virtual void abort(const std::string& reason) = 0;
@@ -81,8 +87,8 @@ struct Wiring {
 /// queues and condition variables, no spinning.
 std::vector<std::unique_ptr<Transport>> make_thread_transports(const Wiring& wiring);
 
-/// Transports of this process, one per rank. To add one: write transports/NAME.cpp, declare its
-/// maker here, add a row; the contract tests run over the rows.
+/// Makes the transports of the ranks that live in this process, in their order. To add one: write
+/// transports/NAME.cpp, declare its maker here, add a row; the contract tests run over the rows.
 struct TransportMaker {
   std::string_view name;
   std::vector<std::unique_ptr<Transport>> (*make)(const Wiring& wiring);

@@ -92,6 +92,7 @@ class Exchange {
       groups_[i].meeting.size = static_cast<int>(wiring.groups[i].size());
     }
     barrier_.size = wiring.ranks;
+    said_.resize(static_cast<std::size_t>(wiring.ranks));
   }
 
   void send(int index, Tensor tensor, Moment available_at) {
@@ -159,6 +160,23 @@ class Exchange {
   }
 
   void barrier() { meet(barrier_); }
+
+  std::vector<std::string> gather(int rank, std::string said) {
+    said_[static_cast<std::size_t>(rank)] = std::move(said);
+    meet(barrier_);
+    std::vector<std::string> all;
+    if (rank == 0) all = said_;
+    meet(barrier_);
+    return all;
+  }
+
+  std::string broadcast(int rank, std::string said) {
+    if (rank == 0) said_.front() = std::move(said);
+    meet(barrier_);
+    std::string heard = said_.front();
+    meet(barrier_);
+    return heard;
+  }
 
   void abort(const std::string& reason) {
     const Lock lock(mutex_);
@@ -273,6 +291,7 @@ class Exchange {
   std::deque<Channel> channels_;        ///< deques, because condition variables do not move
   std::deque<Group> groups_;
   Meeting barrier_;
+  std::vector<std::string> said_;  ///< by rank; written before a meeting, read behind it
 };
 
 class ThreadTransport final : public Transport {
@@ -299,6 +318,12 @@ class ThreadTransport final : public Transport {
     exchange_->all_gather(group, rank_, backend, tensor);
   }
   void barrier() override { exchange_->barrier(); }
+  std::vector<std::string> gather(std::string said) override {
+    return exchange_->gather(rank_, std::move(said));
+  }
+  std::string broadcast(std::string said) override {
+    return exchange_->broadcast(rank_, std::move(said));
+  }
   void abort(const std::string& reason) override { exchange_->abort(reason); }
 
  private:

@@ -99,6 +99,10 @@ class FailingTransport final : public Transport {
     inner_->all_gather(group, backend, tensor);
   }
   void barrier() override { inner_->barrier(); }
+  std::vector<std::string> gather(std::string said) override {
+    return inner_->gather(std::move(said));
+  }
+  std::string broadcast(std::string said) override { return inner_->broadcast(std::move(said)); }
   void abort(const std::string& reason) override { inner_->abort(reason); }
 
  private:

@@ -74,7 +74,12 @@ TEST_CASE("ranks go step by step together, and the first failure is the one that
                             steps[static_cast<std::size_t>(rank)] = step;
                             if (rank == 2 && step == 3) throw 7;
                           },
-                      .after_step = [](int) { return true; },
+                      .report = [](int rank, int step) { return concat(rank, "-", step); },
+                      .after_step =
+                          [](int step, std::span<const std::string> reports) {
+                            return reports.back() == concat("3-", step);
+                          },
+                      .finish = [](int) {},
                       .describe_failure = [](int rank) { return concat("rank ", rank); }};
   CHECK_THROWS_WITH(run_ranks(transports, 10, duty),
                     "rank 2: something that is no std::exception was thrown");

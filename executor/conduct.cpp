@@ -1,0 +1,234 @@
+#include "executor/conduct.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "executor/packing.hpp"
+#include "executor/ranks.hpp"
+#include "executor/training.hpp"
+#include "profiles/error.hpp"
+#include "profiles/json.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+std::size_t index(int i) {
+  return static_cast<std::size_t>(i);
+}
+
+// --- What a rank reports of a step
+// --------------------------------------------------------------
+
+std::string packed_report(Stamp whole, std::span<const ChunkLoss> losses) {
+  Packer packer;
+  packer.put(whole);
+  for (const ChunkLoss& loss : losses) packer.put(loss);
+  return packer.take();
+}
+
+Stamp unpack_report(std::string_view report, std::vector<ChunkLoss>& losses) {
+  Unpacker unpacker(report);
+  const Stamp whole = unpacker.get<Stamp>();
+  while (!unpacker.done()) losses.push_back(unpacker.get<ChunkLoss>());
+  return whole;
+}
+
+/// Microbatch by microbatch, replica by replica, in this order: the same sum for every schedule.
+double sum_of(std::vector<ChunkLoss> losses) {
+  std::ranges::sort(losses);
+  double sum = 0;
+  for (const ChunkLoss& loss : losses) sum += loss.loss;
+  return sum;
+}
+
+// --- What it has at the end
+// ---------------------------------------------------------------------
+
+/// A rank's own stamps, with their places in the program's table.
+std::string packed_stamps(const Program& program, int rank, const StepRecord& record) {
+  Packer packer;
+  packer.put(record.ranks[index(rank)]);
+  for (const int i : program.order[index(rank)]) {
+    packer.put(i);
+    packer.put(record.work[index(i)]);
+  }
+  return packer.take();
+}
+
+StepRecord unpack_stamps(const Program& program, std::span<const std::string> of_ranks) {
+  StepRecord record{.work = std::vector<Stamp>(program.work.size()), .ranks = {}};
+  for (const std::string& packed : of_ranks) {
+    Unpacker unpacker(packed);
+    record.ranks.push_back(unpacker.get<Stamp>());
+    while (!unpacker.done()) {
+      const int i = unpacker.get<int>();
+      record.work[index(i)] = unpacker.get<Stamp>();
+    }
+  }
+  return record;
+}
+
+std::string_view bytes_of(const Tensor& tensor) {
+  return {tensor.data<char>(), static_cast<std::size_t>(tensor.bytes())};
+}
+
+std::string packed_weights(std::span<const HeldWeight> weights) {
+  Packer packer;
+  for (const HeldWeight& held : weights) {
+    packer.put(held.chunk);
+    packer.put_bytes(held.spec->name);
+    packer.put(held.weight.precision);
+    packer.put(static_cast<int>(held.weight.shape.size()));
+    for (const std::int64_t extent : held.weight.shape) packer.put(extent);
+    packer.put_bytes(bytes_of(held.weight));
+  }
+  return packer.take();
+}
+
+/// Memory of nobody's backend.
+Tensor tensor_of(std::vector<std::int64_t> shape, Precision precision, std::string_view bytes) {
+  const std::shared_ptr<std::byte[]> storage(new std::byte[bytes.size()]);
+  std::ranges::copy(std::as_bytes(std::span(bytes)), storage.get());
+  return {.storage = storage, .shape = std::move(shape), .precision = precision};
+}
+
+/// All copies of a weight took the same steps; one that did not is not worth its name.
+std::map<std::string, Tensor> unpack_weights(const Program& program,
+                                             std::span<const std::string> of_ranks) {
+  std::map<std::string, Tensor> gathered;
+  for (std::size_t rank = 0; rank < of_ranks.size(); ++rank) {
+    Unpacker unpacker(of_ranks[rank]);
+    while (!unpacker.done()) {
+      const int chunk = unpacker.get<int>();
+      const std::string name(unpacker.get_bytes());
+      const auto precision = unpacker.get<Precision>();
+      std::vector<std::int64_t> shape(index(unpacker.get<int>()));
+      for (std::int64_t& extent : shape) extent = unpacker.get<std::int64_t>();
+      const std::string_view bytes = unpacker.get_bytes();
+      const auto [found, is_new] = gathered.try_emplace(name);
+      if (is_new) found->second = tensor_of(std::move(shape), precision, bytes);
+      if (bytes_of(found->second) == bytes) continue;
+      throw Error(ErrorKind::execution,
+                  concat("the copies of ", name, " differ after the last step on ",
+                         name_of_rank(program, static_cast<int>(rank), chunk)));
+    }
+  }
+  return gathered;
+}
+
+// --- The run
+// --------------------------------------------------------------------------------------
+
+/// Backends outlive the transports, whose queues may still hold their memory after a failure.
+class Conductor {
+ public:
+  Conductor(const Program& program, std::int64_t tokens_per_step, const RunOptions& options,
+            const Machinery& machinery, const MakeWorker& make_worker)
+      : program_(program),
+        tokens_per_step_(tokens_per_step),
+        options_(options),
+        make_worker_(make_worker),
+        recording_(program, options.steps),
+        backends_(index(program.devices)),
+        workers_(index(program.devices)),
+        transports_(machinery.make_transports(wiring_of(program))),
+        of_rank_(index(program.devices)) {
+    for (const auto& transport : transports_) {
+      const int rank = transport->rank();
+      backends_[index(rank)] = machinery.make_backend(rank);
+      of_rank_[index(rank)] = transport.get();
+    }
+  }
+
+  RunResult run() {
+    run_ranks(
+        transports_, options_.steps,
+        {.prepare =
+             [this](int rank) {
+               workers_[index(rank)] =
+                   make_worker_(*backends_[index(rank)], *of_rank_[index(rank)]);
+             },
+         .step = [this](int rank, int step) { worker(rank).step(step, recording_.step(step)); },
+         .report = [this](int rank, int step) { return report(rank, step); },
+         .after_step = [this](int step, auto reports) { return after_step(step, reports); },
+         .finish = [this](int rank) { finish(rank); },
+         .describe_failure = [this](int rank) { return describe_failure(rank); }});
+    return std::move(result_);
+  }
+
+ private:
+  Worker& worker(int rank) { return *workers_[index(rank)]; }
+
+  std::string report(int rank, int step) {
+    return packed_report(recording_.step(step).ranks[index(rank)], worker(rank).losses());
+  }
+
+  bool after_step(int step, std::span<const std::string> reports) {
+    std::vector<ChunkLoss> losses;
+    std::vector<Stamp> ranks;
+    for (const std::string& report : reports) ranks.push_back(unpack_report(report, losses));
+    StepReport told{.step = step, .loss = 0, .time = step_time(ranks)};
+    result_.step_times.push_back(told.time);
+    if (!losses.empty()) {
+      told.loss = sum_of(std::move(losses)) / static_cast<double>(tokens_per_step_);
+      result_.losses.push_back(told.loss);
+    }
+    if (options_.on_step) options_.on_step(told);
+    return !options_.stop.stop_requested();
+  }
+
+  /// Rank 0 says which step was typical; everybody hands in that step's stamps, its highest memory
+  /// and its weights.
+  void finish(int rank) {
+    Transport& transport = *of_rank_[index(rank)];
+    Packer typical;
+    if (rank == 0) {
+      typical.put(result_.step_times.empty() ? 0 : typical_step(result_.step_times));
+    }
+    const std::string heard = transport.broadcast(typical.take());
+    const int step = Unpacker(heard).get<int>();
+    const std::vector<std::string> stamps =
+        transport.gather(packed_stamps(program_, rank, recording_.step(step)));
+    Packer peak;
+    peak.put(worker(rank).peak_memory());
+    const std::vector<std::string> peaks = transport.gather(peak.take());
+    const std::vector<std::string> weights =
+        transport.gather(packed_weights(worker(rank).weights()));
+    if (rank != 0) return;
+    if (!result_.step_times.empty()) {
+      result_.timeline = timeline_of(program_, unpack_stamps(program_, stamps));
+    }
+    for (const std::string& packed : peaks) {
+      result_.peak_memory.push_back(Unpacker(packed).get<Bytes>());
+    }
+    const auto gathered = unpack_weights(program_, weights);
+    if (!gathered.empty()) set_parameters(result_, gathered);
+  }
+
+  std::string describe_failure(int rank) const {
+    const auto& worker = workers_[index(rank)];
+    return describe_rank_failure(program_, rank, worker ? worker->current_work() : std::nullopt);
+  }
+
+  const Program& program_;
+  std::int64_t tokens_per_step_;
+  const RunOptions& options_;
+  const MakeWorker& make_worker_;
+  RunRecording recording_;
+  std::vector<std::unique_ptr<Backend>> backends_;  ///< by rank, of those in this process
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<std::unique_ptr<Transport>> transports_;
+  std::vector<Transport*> of_rank_;
+  RunResult result_;
+};
+
+}  // namespace
+
+RunResult conduct(const Program& program, std::int64_t tokens_per_step, const RunOptions& options,
+                  const Machinery& machinery, const MakeWorker& make_worker) {
+  return Conductor(program, tokens_per_step, options, machinery, make_worker).run();
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,46 @@
+// A worker: carries out one rank's part of a program, step by step. Called on the rank's own thread
+// only.
+
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "executor/layer.hpp"
+#include "executor/recording.hpp"
+
+namespace stagecraft {
+
+/// What a microbatch lost on its way through a chunk with the head: a sum over its tokens.
+struct ChunkLoss {
+  int microbatch = 0;
+  int chunk = 0;
+  double loss = 0;
+  auto operator<=>(const ChunkLoss&) const = default;
+};
+
+/// A weight, or the part of it that the rank holds, as a chunk has it.
+struct HeldWeight {
+  int chunk = 0;
+  const ParameterSpec* spec = nullptr;
+  Tensor weight;
+};
+
+class Worker {
+ public:
+  virtual ~Worker() = default;
+
+  /// Carries out the program once, and writes down when.
+  virtual void step(int step, StepRecord& record) = 0;
+  /// What it is at, as an index of the program's work; nothing between steps.
+  virtual std::optional<int> current_work() const = 0;
+  /// Of the step before; none where nothing is computed.
+  virtual std::vector<ChunkLoss> losses() = 0;
+  /// As they are now; none where nothing is computed. Valid until the next step.
+  virtual std::vector<HeldWeight> weights() = 0;
+  /// The highest since the run began.
+  virtual Bytes peak_memory() const = 0;
+};
+
+}  // namespace stagecraft
