@@ -58,6 +58,8 @@ class Backend {
   virtual void copy(const Tensor& from, Tensor& to) = 0;
   /// y += x.
   virtual void add(const Tensor& x, Tensor& y) = 0;
+  /// y = the larger of x and y, element by element.
+  virtual void largest(const Tensor& x, Tensor& y) = 0;
 
   /// c (+)= op(a) op(b); op transposes if asked. Leading dimensions are folded into rows.
   virtual void matmul(const Tensor& a, bool transpose_a, const Tensor& b, bool transpose_b,

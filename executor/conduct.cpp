@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "executor/gathered_weights.hpp"
 #include "executor/packing.hpp"
 #include "executor/ranks.hpp"
 #include "executor/training.hpp"
@@ -46,11 +47,14 @@ double sum_of(std::vector<ChunkLoss> losses) {
 // --- What it has at the end
 // ---------------------------------------------------------------------
 
-/// A rank's own stamps, with their places in the program's table.
-std::string packed_stamps(const Program& program, int rank, const StepRecord& record) {
+/// A rank's own stamps, with their places in the program's table. Peers do the same: the first
+/// one's stand for all.
+std::string packed_stamps(const Program& program, const RankMap& ranks, int rank,
+                          const StepRecord& record) {
   Packer packer;
   packer.put(record.ranks[index(rank)]);
-  for (const int i : program.order[index(rank)]) {
+  if (ranks.peer_of(rank) != 0) return packer.take();
+  for (const int i : program.order[index(ranks.device_of(rank))]) {
     packer.put(i);
     packer.put(record.work[index(i)]);
   }
@@ -70,75 +74,31 @@ StepRecord unpack_stamps(const Program& program, std::span<const std::string> of
   return record;
 }
 
-std::string_view bytes_of(const Tensor& tensor) {
-  return {tensor.data<char>(), static_cast<std::size_t>(tensor.bytes())};
-}
-
-std::string packed_weights(std::span<const HeldWeight> weights) {
-  Packer packer;
-  for (const HeldWeight& held : weights) {
-    packer.put(held.chunk);
-    packer.put_bytes(held.spec->name);
-    packer.put(held.weight.precision);
-    packer.put(static_cast<int>(held.weight.shape.size()));
-    for (const std::int64_t extent : held.weight.shape) packer.put(extent);
-    packer.put_bytes(bytes_of(held.weight));
-  }
-  return packer.take();
-}
-
-/// Memory of nobody's backend.
-Tensor tensor_of(std::vector<std::int64_t> shape, Precision precision, std::string_view bytes) {
-  const std::shared_ptr<std::byte[]> storage(new std::byte[bytes.size()]);
-  std::ranges::copy(std::as_bytes(std::span(bytes)), storage.get());
-  return {.storage = storage, .shape = std::move(shape), .precision = precision};
-}
-
-/// All copies of a weight took the same steps; one that did not is not worth its name.
-std::map<std::string, Tensor> unpack_weights(const Program& program,
-                                             std::span<const std::string> of_ranks) {
-  std::map<std::string, Tensor> gathered;
-  for (std::size_t rank = 0; rank < of_ranks.size(); ++rank) {
-    Unpacker unpacker(of_ranks[rank]);
-    while (!unpacker.done()) {
-      const int chunk = unpacker.get<int>();
-      const std::string name(unpacker.get_bytes());
-      const auto precision = unpacker.get<Precision>();
-      std::vector<std::int64_t> shape(index(unpacker.get<int>()));
-      for (std::int64_t& extent : shape) extent = unpacker.get<std::int64_t>();
-      const std::string_view bytes = unpacker.get_bytes();
-      const auto [found, is_new] = gathered.try_emplace(name);
-      if (is_new) found->second = tensor_of(std::move(shape), precision, bytes);
-      if (bytes_of(found->second) == bytes) continue;
-      throw Error(ErrorKind::execution,
-                  concat("the copies of ", name, " differ after the last step on ",
-                         name_of_rank(program, static_cast<int>(rank), chunk)));
-    }
-  }
-  return gathered;
-}
-
 // --- The run
 // --------------------------------------------------------------------------------------
 
 /// Backends outlive the transports, whose queues may still hold their memory after a failure.
 class Conductor {
  public:
-  Conductor(const Program& program, std::int64_t tokens_per_step, const RunOptions& options,
-            const Machinery& machinery, const MakeWorker& make_worker)
+  Conductor(const Program& program, const RankMap& ranks, std::int64_t tokens_per_step,
+            const RunOptions& options, const Machinery& machinery, const MakeWorker& make_worker)
       : program_(program),
+        ranks_(ranks),
         tokens_per_step_(tokens_per_step),
         options_(options),
         make_worker_(make_worker),
-        recording_(program, options.steps),
-        backends_(index(program.devices)),
-        workers_(index(program.devices)),
-        transports_(machinery.make_transports(wiring_of(program))),
-        of_rank_(index(program.devices)) {
+        recording_(program, ranks.ranks(), options.steps),
+        backends_(index(ranks.ranks())),
+        workers_(index(ranks.ranks())),
+        transports_(machinery.make_transports(ranks.wiring())),
+        of_rank_(index(ranks.ranks())) {
     for (const auto& transport : transports_) {
       const int rank = transport->rank();
       backends_[index(rank)] = machinery.make_backend(rank);
       of_rank_[index(rank)] = transport.get();
+      if (ranks.peer_of(rank) != 0) {
+        of_peers_.emplace(rank, RunRecording(program, ranks.ranks(), 1));
+      }
     }
   }
 
@@ -161,8 +121,13 @@ class Conductor {
  private:
   Worker& worker(int rank) { return *workers_[index(rank)]; }
 
+  /// Peers do the same work; what the first one's clock says of it is kept.
+  StepRecord& record(int rank, int step) {
+    return (ranks_.peer_of(rank) == 0 ? recording_ : of_peers_.at(rank)).step(step);
+  }
+
   std::string report(int rank, int step) {
-    return packed_report(recording_.step(step).ranks[index(rank)], worker(rank).losses());
+    return packed_report(record(rank, step).ranks[index(rank)], worker(rank).losses());
   }
 
   bool after_step(int step, std::span<const std::string> reports) {
@@ -190,7 +155,7 @@ class Conductor {
     const std::string heard = transport.broadcast(typical.take());
     const int step = Unpacker(heard).get<int>();
     const std::vector<std::string> stamps =
-        transport.gather(packed_stamps(program_, rank, recording_.step(step)));
+        transport.gather(packed_stamps(program_, ranks_, rank, record(rank, step)));
     Packer peak;
     peak.put(worker(rank).peak_memory());
     const std::vector<std::string> peaks = transport.gather(peak.take());
@@ -200,23 +165,28 @@ class Conductor {
     if (!result_.step_times.empty()) {
       result_.timeline = timeline_of(program_, unpack_stamps(program_, stamps));
     }
-    for (const std::string& packed : peaks) {
-      result_.peak_memory.push_back(Unpacker(packed).get<Bytes>());
+    result_.peak_memory.resize(index(program_.devices));
+    for (std::size_t i = 0; i < peaks.size(); ++i) {
+      Bytes& of_device = result_.peak_memory[index(ranks_.device_of(static_cast<int>(i)))];
+      of_device = std::max(of_device, Unpacker(peaks[i]).get<Bytes>());
     }
-    const auto gathered = unpack_weights(program_, weights);
+    const auto gathered = unpack_weights(program_, ranks_, weights);
     if (!gathered.empty()) set_parameters(result_, gathered);
   }
 
   std::string describe_failure(int rank) const {
     const auto& worker = workers_[index(rank)];
-    return describe_rank_failure(program_, rank, worker ? worker->current_work() : std::nullopt);
+    return describe_rank_failure(program_, ranks_, rank,
+                                 worker ? worker->current_work() : std::nullopt);
   }
 
   const Program& program_;
+  const RankMap& ranks_;
   std::int64_t tokens_per_step_;
   const RunOptions& options_;
   const MakeWorker& make_worker_;
   RunRecording recording_;
+  std::map<int, RunRecording> of_peers_;  ///< by rank: of all but the first, nobody looks at it
   std::vector<std::unique_ptr<Backend>> backends_;  ///< by rank, of those in this process
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<std::unique_ptr<Transport>> transports_;
@@ -226,9 +196,10 @@ class Conductor {
 
 }  // namespace
 
-RunResult conduct(const Program& program, std::int64_t tokens_per_step, const RunOptions& options,
-                  const Machinery& machinery, const MakeWorker& make_worker) {
-  return Conductor(program, tokens_per_step, options, machinery, make_worker).run();
+RunResult conduct(const Program& program, const RankMap& ranks, std::int64_t tokens_per_step,
+                  const RunOptions& options, const Machinery& machinery,
+                  const MakeWorker& make_worker) {
+  return Conductor(program, ranks, tokens_per_step, options, machinery, make_worker).run();
 }
 
 }  // namespace stagecraft

@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "executor/machinery.hpp"
+#include "executor/rank_map.hpp"
 #include "executor/worker.hpp"
 
 namespace stagecraft {
@@ -21,7 +22,8 @@ using MakeWorker = std::function<std::unique_ptr<Worker>(Backend& backend, Trans
 /// `tokens_per_step`: what losses are divided by. The result is whole on the process that has rank
 /// 0, and empty elsewhere. Throws Error (execution) with the first failure of any rank, when all
 /// have stopped.
-RunResult conduct(const Program& program, std::int64_t tokens_per_step, const RunOptions& options,
-                  const Machinery& machinery, const MakeWorker& make_worker);
+RunResult conduct(const Program& program, const RankMap& ranks, std::int64_t tokens_per_step,
+                  const RunOptions& options, const Machinery& machinery,
+                  const MakeWorker& make_worker);
 
 }  // namespace stagecraft

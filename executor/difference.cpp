@@ -1,14 +1,16 @@
-// Comparing runs, bit by bit.
+// Comparing runs, bit by bit or to rounding.
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
 
 #include "executor/execute.hpp"
+#include "profiles/error.hpp"
 
 namespace stagecraft {
 
@@ -59,6 +61,22 @@ std::string different_loss(const RunResult& run, const RunResult& reference) {
                      reference.losses.size());
 }
 
+/// Sums over the elements of tensors.
+struct Squares {
+  double difference = 0;
+  double reference = 0;
+
+  template <class Number>
+  void add(const Tensor& a, const Tensor& b) {
+    for (std::int64_t i = 0; i < a.elements(); ++i) {
+      const double expected = b.data<Number>()[i];
+      const double apart = a.data<Number>()[i] - expected;
+      difference += apart * apart;
+      reference += expected * expected;
+    }
+  }
+};
+
 }  // namespace
 
 std::string first_difference(const RunResult& run, const RunResult& reference) {
@@ -72,6 +90,26 @@ std::string first_difference(const RunResult& run, const RunResult& reference) {
     if (!weight.empty()) return weight;
   }
   return {};
+}
+
+Distance distance(const RunResult& run, const RunResult& reference) {
+  if (run.losses.size() != reference.losses.size() ||
+      run.parameter_names != reference.parameter_names) {
+    throw Error(ErrorKind::check, "the runs have other steps or parameters than each other");
+  }
+  Distance apart;
+  for (std::size_t i = 0; i < run.losses.size(); ++i) {
+    const double difference = std::abs(run.losses[i] - reference.losses[i]);
+    apart.losses = std::max(apart.losses, difference / std::abs(reference.losses[i]));
+  }
+  Squares squares;
+  for (std::size_t i = 0; i < run.parameters.size(); ++i) {
+    const Tensor& weight = run.parameters[i];
+    weight.precision == Precision::float64 ? squares.add<double>(weight, reference.parameters[i])
+                                           : squares.add<float>(weight, reference.parameters[i]);
+  }
+  apart.weights = std::sqrt(squares.difference / squares.reference);
+  return apart;
 }
 
 }  // namespace stagecraft

@@ -42,19 +42,6 @@ void require_fitting(const Compiled& compiled) {
   }
 }
 
-/// The CPU's layers have no tensor-parallel form.
-void require_whole_layers(const Plan& plan) {
-  for (const Stage& stage : plan.stages) {
-    for (const auto& peers : stage.devices) {
-      if (peers.size() == 1) continue;
-      throw Error(ErrorKind::execution,
-                  concat("run: the plan splits layers over ", peers.size(),
-                         " tensor-parallel devices, which the CPU backend cannot carry out yet; "
-                         "make it with --tensor-parallel 1, or look at it with --backend sleep"));
-    }
-  }
-}
-
 }  // namespace
 
 RunResult execute(const Plan& plan, const Profile& profile, const Compiled& compiled,
@@ -63,13 +50,13 @@ RunResult execute(const Plan& plan, const Profile& profile, const Compiled& comp
   if (!machinery.trusts_program) require_safe(compiled.program);
   switch (options.backend) {
     case BackendKind::cpu: {
-      require_whole_layers(plan);
       if (!machinery.trusts_program) require_fitting(compiled);
       const Training training = make_training(plan, profile, dataset, options);
-      return conduct(compiled.program, training.tokens_per_step(), options, machinery,
+      const RankMap ranks = ranks_of(plan, compiled.program);
+      return conduct(compiled.program, ranks, training.tokens_per_step(), options, machinery,
                      [&](Backend& backend, Transport& transport) {
-                       return std::make_unique<Interpreter>(training, compiled.program, backend,
-                                                            transport);
+                       return std::make_unique<Interpreter>(training, compiled.program, ranks,
+                                                            backend, transport);
                      });
     }
     case BackendKind::sleep: return sleep_through(compiled, options, machinery);

@@ -48,9 +48,9 @@ struct RunResult {
   std::vector<double>
       losses;  ///< mean over the global batch's tokens, per step; empty under `sleep`
   std::vector<Duration> step_times;
-  Timeline timeline;  ///< of the step with the median time, from its common start
-  std::vector<Bytes>
-      peak_memory;  ///< per program device, counted by its backend; under `sleep`, of its buffers
+  Timeline timeline;               ///< of the step with the median time, from its common start
+  std::vector<Bytes> peak_memory;  ///< per program device, counted by its backend (of peers the
+                                   ///< most); under `sleep`, of its buffers
   std::vector<std::string> parameter_names;
   std::vector<Tensor>
       parameters;               ///< final weights by canonical name, ascending; tied weights once
@@ -70,5 +70,18 @@ RunResult run_reference(const Plan& plan, const Profile& profile, const Dataset&
 
 /// Empty if losses and weights are bitwise equal, else the first difference in words.
 std::string first_difference(const RunResult& run, const RunResult& reference);
+
+/// How far two runs of one model are apart.
+struct Distance {
+  double losses = 0;   ///< the largest, relative to the reference's loss
+  double weights = 0;  ///< of all final weights as one vector, relative to its length
+};
+/// Throws Error (check) if they do not have the same losses and weights to compare.
+Distance distance(const RunResult& run, const RunResult& reference);
+
+/// What either may be where tensor-parallel peers add up products in another order.
+constexpr double rounding_tolerance(Precision precision) {
+  return precision == Precision::float64 ? 1e-12 : 1e-5;
+}
 
 }  // namespace stagecraft

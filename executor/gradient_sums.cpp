@@ -27,11 +27,12 @@ std::set<std::string> common_names(std::span<const std::unique_ptr<TrainableLaye
 
 }  // namespace
 
-GradientSums::GradientSums(const Training& training, const Program& program,
+GradientSums::GradientSums(const Training& training, const Program& program, const RankMap& ranks,
                            std::span<const std::unique_ptr<TrainedChunk>> chunks, Backend& backend,
                            Transport& transport)
     : training_(training),
       program_(program),
+      ranks_(ranks),
       chunks_(chunks),
       backend_(backend),
       transport_(transport) {
@@ -61,7 +62,7 @@ void GradientSums::begin_step() {
 void GradientSums::carry_out(const Work& work) {
   switch (work.instruction.op) {
     case Op::reduce_gradient:
-      return transport_.all_reduce(*work.group, backend_, chunk_of(work).gradients());
+      return transport_.all_reduce(group_of(work), backend_, chunk_of(work).gradients());
     case Op::reduce_scatter: return reduce_scatter(work);
     case Op::reduce_tied: return reduce_tied(work);
     case Op::gather_parameters: return gather(work);
@@ -71,14 +72,14 @@ void GradientSums::carry_out(const Work& work) {
 
 void GradientSums::reduce_scatter(const Work& work) {
   for (Parameter* parameter : chunk_of(work).parameters()) {
-    transport_.reduce_scatter(*work.group, backend_, parameter->gradient);
+    transport_.reduce_scatter(group_of(work), backend_, parameter->gradient);
   }
 }
 
 /// The shards of a new version, each from who made it.
 void GradientSums::gather(const Work& work) {
   for (Tensor& weight : chunk_of(work).weights(work.weight_version)) {
-    transport_.all_gather(*work.group, backend_, weight);
+    transport_.all_gather(group_of(work), backend_, weight);
   }
 }
 
@@ -92,7 +93,7 @@ void GradientSums::reduce_tied(const Work& work) {
        common_names(layers_of(group.chunks.front()), layers_of(group.chunks.back()))) {
     Tensor& gradient = chunk.find(name).front()->gradient;
     keep_own_part(chunk, gradient);
-    transport_.all_reduce(*work.group, backend_, gradient);
+    transport_.all_reduce(group_of(work), backend_, gradient);
   }
 }
 

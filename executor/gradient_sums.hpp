@@ -12,15 +12,15 @@
 #include <string>
 #include <vector>
 
+#include "executor/rank_map.hpp"
 #include "executor/trained_chunk.hpp"
-#include "executor/transport.hpp"
 
 namespace stagecraft {
 
 class GradientSums {
  public:
   /// `chunks`: parallel to the program's; null where another rank holds the chunk.
-  GradientSums(const Training& training, const Program& program,
+  GradientSums(const Training& training, const Program& program, const RankMap& ranks,
                std::span<const std::unique_ptr<TrainedChunk>> chunks, Backend& backend,
                Transport& transport);
 
@@ -45,12 +45,15 @@ class GradientSums {
   void keep_own_part(const TrainedChunk& chunk, Tensor& gradient);
   void gather(const Work& work);
 
+  /// The transport's.
+  int group_of(const Work& work) const { return ranks_.group_of(transport_.rank(), *work.group); }
   TrainedChunk& chunk_of(const Work& work) const {
     return *chunks_[static_cast<std::size_t>(work.chunk)];
   }
 
   const Training& training_;
   const Program& program_;
+  const RankMap& ranks_;
   std::span<const std::unique_ptr<TrainedChunk>> chunks_;
   Backend& backend_;
   Transport& transport_;

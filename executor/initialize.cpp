@@ -15,7 +15,7 @@
 #include <numbers>
 #include <vector>
 
-#include "executor/layer.hpp"
+#include "executor/weight_shard.hpp"
 #include "profiles/error.hpp"
 
 namespace stagecraft {
@@ -57,39 +57,16 @@ class Normals {
   std::uint64_t hash_;
 };
 
-// Where each element of a part lies in the whole, in order.
-std::vector<std::size_t> places(const WeightShard& shard, std::size_t count) {
-  const std::int64_t columns = shard.whole.back();
-  std::vector<std::size_t> result;
-  result.reserve(count);
-  const auto append = [&](std::int64_t first, std::int64_t end) {
-    for (std::int64_t i = first; i < end; ++i) result.push_back(static_cast<std::size_t>(i));
-  };
-  if (!shard.columns) {
-    for (const auto& [first, end] : shard.ranges) append(first * columns, end * columns);
-    return result;
-  }
-  for (std::int64_t start = 0; result.size() < count; start += columns) {
-    for (const auto& [first, end] : shard.ranges) append(start + first, start + end);
-  }
-  return result;
-}
-
 template <class T>
 void draw_normals(std::span<T> values, const ParameterSpec& spec, std::uint64_t seed) {
   const Normals normals(seed, spec.name);
-  if (spec.shard) {
-    std::size_t i = 0;
-    for (const std::size_t place : places(*spec.shard, values.size())) {
-      values[i++] =
-          static_cast<T>(normals.draw(place / 2)[place % 2] * spec.initialization.deviation);
-    }
-    return;
-  }
-  for (std::size_t first = 0; first < values.size(); first += 2) {
-    const std::array<double, 2> drawn = normals.draw(first / 2);
-    for (std::size_t i = 0; i < 2 && first + i < values.size(); ++i) {
-      values[first + i] = static_cast<T>(drawn[i] * spec.initialization.deviation);
+  auto value = values.begin();
+  for (const auto [first, count] : runs_of(spec)) {
+    for (std::int64_t place = first; place < first + count; ++place) {
+      // Elements of one pair are drawn together, wherever a run begins.
+      const auto element = static_cast<std::uint64_t>(place);
+      *value++ =
+          static_cast<T>(normals.draw(element / 2)[element % 2] * spec.initialization.deviation);
     }
   }
 }

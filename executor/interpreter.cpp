@@ -30,27 +30,28 @@ std::vector<char> last_sends(const Program& program, const std::vector<int>& ord
   return last;
 }
 
-std::vector<std::unique_ptr<TrainedChunk>> chunks_of_rank(const Training& training,
-                                                          const Program& program, int rank,
-                                                          Backend& backend) {
+std::vector<std::unique_ptr<TrainedChunk>> chunks_of_device(const Training& training,
+                                                            const Program& program, int device,
+                                                            TensorPeers* peers, Backend& backend) {
   std::vector<std::unique_ptr<TrainedChunk>> chunks(program.chunks.size());
   for (std::size_t i = 0; i < chunks.size(); ++i) {
-    if (program.chunks[i].device != rank) continue;
-    chunks[i] = std::make_unique<TrainedChunk>(training, program, static_cast<int>(i), backend);
+    if (program.chunks[i].device != device) continue;
+    chunks[i] =
+        std::make_unique<TrainedChunk>(training, program, static_cast<int>(i), peers, backend);
   }
   return chunks;
 }
 
 /// What this rank keeps of a microbatch for its partner, by channel, still without storage.
 std::map<int, std::vector<Tensor>> shapes_lent(const Training& training, const Program& program,
-                                               const std::vector<int>& order) {
+                                               const std::vector<int>& order, TensorPeers* peers) {
   std::map<int, std::vector<Tensor>> shapes;
   for (const int i : order) {
     if (program.work[index(i)].instruction.op != Op::take_in) continue;
     const int channel = *program.work[index(i)].channel;
     const auto [found, is_new] = shapes.try_emplace(channel);
     if (is_new) {
-      found->second = shapes_kept(training, program, program.channels[index(channel)].from);
+      found->second = shapes_kept(training, program, program.channels[index(channel)].from, peers);
     }
   }
   return shapes;
@@ -63,17 +64,21 @@ Tensor part(const Tensor& tensor, const Chunk& chunk, IndexRange range) {
 
 }  // namespace
 
-Interpreter::Interpreter(const Training& training, const Program& program, Backend& backend,
-                         Transport& transport)
+Interpreter::Interpreter(const Training& training, const Program& program, const RankMap& ranks,
+                         Backend& backend, Transport& transport)
     : training_(training),
       program_(program),
+      ranks_(ranks),
       backend_(backend),
       transport_(transport),
-      order_(order_of_rank(program, transport.rank())),
-      chunks_(chunks_of_rank(training, program, transport.rank(), backend)),
-      sums_(training, program, chunks_, backend, transport),
+      peers_(make_peers(ranks, transport)),
+      order_(order_of_device(program, ranks.device_of(transport.rank()))),
+      chunks_(chunks_of_device(training, program, ranks.device_of(transport.rank()), peers_.get(),
+                               backend)),
+      sums_(training, program, ranks, chunks_, backend, transport),
       last_send_(last_sends(program, order_)),
-      shapes_lent_(shapes_lent(training, program, order_)),
+      shapes_lent_(
+          shapes_lent(training, program, order_, make_absent_peers(ranks, transport.rank()).get())),
       posted_(program.channels.size()),
       arrived_(program.work.size()) {}
 
@@ -95,8 +100,10 @@ void Interpreter::step(int step, StepRecord& record) {
   whole.end = now();
 }
 
+/// Peers have the same.
 std::vector<ChunkLoss> Interpreter::losses() {
   std::vector<ChunkLoss> losses;
+  if (ranks_.peer_of(transport_.rank()) != 0) return losses;
   for (std::size_t i = 0; i < chunks_.size(); ++i) {
     if (!chunks_[i] || !is_last(training_.schedule, program_.chunks[i].stage)) continue;
     for (int m = 0; m < program_.microbatches; ++m) {
@@ -236,9 +243,16 @@ void Interpreter::send(int i) {
   const Channel& channel = program_.channels[index(*work.channel)];
   if (channel.cargo == Cargo::evicted) return send_lent(work);
   Tensor& tensor = boundary(work);
-  Tensor rows = part(tensor, program_.chunks[index(work.chunk)], channel.rows);
+  const Tensor rows = part(tensor, program_.chunks[index(work.chunk)], channel.rows);
   if (last_send_[index(i)] != 0) tensor = {};
-  transport_.send(*work.channel, std::move(rows), now());
+  hand_over(*work.channel, rows);
+}
+
+/// To every peer of the receiving device that this one serves.
+void Interpreter::hand_over(int channel, const Tensor& tensor) {
+  for (const int each : ranks_.channels_from(transport_.rank(), channel)) {
+    transport_.send(each, tensor, now());
+  }
 }
 
 void Interpreter::post(int i) {
@@ -253,7 +267,8 @@ void Interpreter::post(int i) {
     tensor = backend_.allocate(training_.boundary_shape(stage, chunk.rows.size()),
                                training_.plan.precision);
   }
-  transport_.post(*work.channel, part(tensor, chunk, channel.rows));
+  transport_.post(ranks_.channel_to(transport_.rank(), *work.channel),
+                  part(tensor, chunk, channel.rows));
 }
 
 /// The tensors that go to a partner and come back, here or there.
@@ -270,9 +285,9 @@ std::vector<Tensor*> Interpreter::lent(const Work& work) {
 void Interpreter::send_lent(const Work& work) {
   if (work.instruction.op == Op::give_back) wait_for_messages(work);
   for (Tensor* tensor : lent(work)) {
-    Tensor whole = *tensor;
+    const Tensor whole = *tensor;
     tensor->storage = {};
-    transport_.send(*work.channel, std::move(whole), now());
+    hand_over(*work.channel, whole);
   }
 }
 
@@ -282,7 +297,7 @@ void Interpreter::post_lent(const Work& work) {
   }
   for (Tensor* tensor : lent(work)) {
     *tensor = backend_.allocate(tensor->shape, tensor->precision);
-    transport_.post(*work.channel, *tensor);
+    transport_.post(ranks_.channel_to(transport_.rank(), *work.channel), *tensor);
   }
 }
 
@@ -304,7 +319,8 @@ void Interpreter::take_message(int channel) {
   const bool is_lent = program_.channels[index(channel)].cargo == Cargo::evicted;
   Stamp& stamp = record_->work[index(receive)];
   for (std::size_t left = is_lent ? lent(work).size() : 1, all = left; left > 0; --left) {
-    const Arrival arrival = transport_.receive(channel, backend_);
+    const Arrival arrival =
+        transport_.receive(ranks_.channel_to(transport_.rank(), channel), backend_);
     if (left == all) stamp.start = arrival.sent;
     stamp.end = arrival.arrived;
   }

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "executor/gradient_sums.hpp"
+#include "executor/peers.hpp"
 #include "executor/trained_chunk.hpp"
 #include "executor/transport.hpp"
 #include "executor/worker.hpp"
@@ -30,8 +31,8 @@ namespace stagecraft {
 class Interpreter final : public Worker {
  public:
   /// Allocates and initialises the weights of all chunks of the transport's rank.
-  Interpreter(const Training& training, const Program& program, Backend& backend,
-              Transport& transport);
+  Interpreter(const Training& training, const Program& program, const RankMap& ranks,
+              Backend& backend, Transport& transport);
 
   void step(int step, StepRecord& record) override;
   std::optional<int> current_work() const override { return current_; }
@@ -58,14 +59,17 @@ class Interpreter final : public Worker {
   void send_lent(const Work& work);
   void post_lent(const Work& work);
   void send(int index);
+  void hand_over(int channel, const Tensor& tensor);
   void post(int index);
   void wait_for_messages(const Work& work);
   void take_message(int channel);
 
   const Training& training_;
   const Program& program_;
+  const RankMap& ranks_;
   Backend& backend_;
   Transport& transport_;
+  std::unique_ptr<TensorPeers> peers_;
   std::vector<int> order_;
   std::vector<std::unique_ptr<TrainedChunk>> chunks_;  ///< parallel to the program's; null where
                                                        ///< another rank holds it

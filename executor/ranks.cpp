@@ -1,7 +1,6 @@
 #include "executor/ranks.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <mutex>
 #include <new>
@@ -114,35 +113,8 @@ void run_ranks(std::span<const std::unique_ptr<Transport>> transports, int steps
   Run(transports, steps, duty).run();
 }
 
-namespace {
-
-/// Nothing comes back from where inference sends to, so senders may wait: no stage runs ahead. What
-/// goes to a partner and back goes tensor by tensor.
-int capacity(const Program& program, const Channel& channel) {
-  if (channel.cargo == Cargo::evicted) return std::numeric_limits<int>::max();
-  const bool runs_ahead = program.trains || program.feedback > 0;
-  return runs_ahead ? std::max(1, program.microbatches) : 1;
-}
-
-}  // namespace
-
-Wiring wiring_of(const Program& program) {
-  const auto rank_of = [&](int chunk) { return program.chunks[index(chunk)].device; };
-  Wiring wiring{.ranks = program.devices, .channels = {}, .groups = {}};
-  for (const Channel& channel : program.channels) {
-    wiring.channels.push_back({.from = rank_of(channel.from),
-                               .to = rank_of(channel.to),
-                               .capacity = capacity(program, channel)});
-  }
-  for (const Group& group : program.groups) {
-    auto& members = wiring.groups.emplace_back();
-    for (const int chunk : group.chunks) members.push_back(rank_of(chunk));
-  }
-  return wiring;
-}
-
-std::vector<int> order_of_rank(const Program& program, int rank) {
-  const std::vector<int>& issued = program.order[index(rank)];
+std::vector<int> order_of_device(const Program& program, int device) {
+  const std::vector<int>& issued = program.order[index(device)];
   std::map<int, std::size_t> place;  // in `issued`
   std::vector<std::vector<int>> sends_behind(issued.size());
   std::size_t latest = 0;  // sends keep their order
@@ -165,20 +137,25 @@ std::vector<int> order_of_rank(const Program& program, int rank) {
   return order;
 }
 
-std::string name_of_rank(const Program& program, int rank, std::optional<int> chunk) {
+std::string name_of_rank(const Program& program, const RankMap& ranks, int rank,
+                         std::optional<int> chunk) {
+  const std::string peer =
+      ranks.degree_of(rank) > 1 ? concat(", tensor-parallel peer ", ranks.peer_of(rank)) : "";
   std::vector<std::string> places;
   for (std::size_t i = 0; i < program.chunks.size(); ++i) {
     const Chunk& place = program.chunks[i];
-    if (place.device != rank || (chunk && index(*chunk) != i)) continue;
-    places.push_back(concat("stage ", place.stage, ", replica ", place.replica));
+    if (place.device != ranks.device_of(rank) || (chunk && index(*chunk) != i)) continue;
+    places.push_back(concat("stage ", place.stage, ", replica ", place.replica, peer));
   }
   return concat("rank ", rank, " (", join_words(places), ")");
 }
 
-std::string describe_rank_failure(const Program& program, int rank, std::optional<int> work) {
-  if (!work) return concat(name_of_rank(program, rank, {}), " failed outside of its program");
+std::string describe_rank_failure(const Program& program, const RankMap& ranks, int rank,
+                                  std::optional<int> work) {
+  if (!work)
+    return concat(name_of_rank(program, ranks, rank, {}), " failed outside of its program");
   const Work& item = program.work[index(*work)];
-  return concat(name_of_rank(program, rank, item.chunk), " failed during ",
+  return concat(name_of_rank(program, ranks, rank, item.chunk), " failed during ",
                 to_string(item.instruction));
 }
 

@@ -10,8 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "executor/transport.hpp"
-#include "simulator/program.hpp"
+#include "executor/rank_map.hpp"
 
 namespace stagecraft {
 
@@ -35,20 +34,19 @@ struct RankDuty {
 void run_ranks(std::span<const std::unique_ptr<Transport>> transports, int steps,
                const RankDuty& duty);
 
-/// How a program connects its ranks; rank = program device. In training no send ever blocks: a
-/// channel can hold a whole step's messages. In inference it holds one.
-Wiring wiring_of(const Program& program);
-
 /// The device's work in the order in which one thread carries it out: as issued, but each send
 /// right behind the work whose result it hands over (what is given back to a partner apart). In the
 /// program lanes go on side by side; a thread must not let a message wait for the next compute.
-std::vector<int> order_of_rank(const Program& program, int rank);
+std::vector<int> order_of_device(const Program& program, int device);
 
 /// "rank 3 (stage 1, replica 0) failed during B1.5"; outside of work, all stages of the rank and
 /// "failed outside of its program".
-std::string describe_rank_failure(const Program& program, int rank, std::optional<int> work);
+std::string describe_rank_failure(const Program& program, const RankMap& ranks, int rank,
+                                  std::optional<int> work);
 
-/// "rank 3 (stage 1, replica 0)"; without a chunk, all that the rank holds.
-std::string name_of_rank(const Program& program, int rank, std::optional<int> chunk);
+/// "rank 3 (stage 1, replica 0)", with its place among tensor-parallel peers if it has any; without
+/// a chunk, all that the rank holds.
+std::string name_of_rank(const Program& program, const RankMap& ranks, int rank,
+                         std::optional<int> chunk);
 
 }  // namespace stagecraft

@@ -80,10 +80,10 @@ std::vector<Span> spans_of(const Program& program, const StepRecord& record) {
 
 }  // namespace
 
-RunRecording::RunRecording(const Program& program, int steps)
+RunRecording::RunRecording(const Program& program, int ranks, int steps)
     : kept_(index(std::clamp(steps, 1, most_kept)),
             StepRecord{.work = std::vector<Stamp>(program.work.size()),
-                       .ranks = std::vector<Stamp>(index(program.devices))}) {}
+                       .ranks = std::vector<Stamp>(index(ranks))}) {}
 
 StepRecord& RunRecording::step(int step) {
   return kept_[index(step) % kept_.size()];

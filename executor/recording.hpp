@@ -35,7 +35,7 @@ Timeline timeline_of(const Program& program, const StepRecord& record);
 
 class RunRecording {
  public:
-  RunRecording(const Program& program, int steps);
+  RunRecording(const Program& program, int ranks, int steps);
 
   /// One of the last steps.
   StepRecord& step(int step);

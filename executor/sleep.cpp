@@ -81,7 +81,7 @@ class Sleeper final : public Worker {
         costs_(compiled.costs),
         backend_(backend),
         transport_(transport),
-        order_(order_of_rank(compiled.program, transport.rank())),
+        order_(order_of_device(compiled.program, transport.rank())),
         memory_(compiled.program, transport.rank()),
         end_(compiled.program.work.size()),
         channel_free_(compiled.program.channels.size()),
@@ -238,7 +238,8 @@ class Sleeper final : public Worker {
 
 RunResult sleep_through(const Compiled& compiled, const RunOptions& options,
                         const Machinery& machinery) {
-  return conduct(compiled.program, 1, options, machinery,
+  const RankMap ranks = one_rank_per_device(compiled.program);
+  return conduct(compiled.program, ranks, 1, options, machinery,
                  [&](Backend& backend, Transport& transport) {
                    return std::make_unique<Sleeper>(compiled, backend, transport);
                  });

@@ -33,11 +33,11 @@ Shard shard_in(const Program& program, int chunk) {
 }  // namespace
 
 TrainedChunk::TrainedChunk(const Training& training, const Program& program, int chunk,
-                           Backend& backend)
+                           TensorPeers* peers, Backend& backend)
     : training_(training),
       chunk_(program.chunks[index(chunk)]),
       backend_(backend),
-      layers_(training.layers_of(chunk_.stage)),
+      layers_(make_layers(training, chunk_.stage, peers)),
       trains_(program.trains),
       recomputes_(recomputes(program, chunk)),
       shard_(shard_in(program, chunk)),
@@ -198,9 +198,10 @@ std::vector<Tensor*> TrainedChunk::kept(int microbatch) {
   return all;
 }
 
-std::vector<Tensor> shapes_kept(const Training& training, const Program& program, int chunk) {
+std::vector<Tensor> shapes_kept(const Training& training, const Program& program, int chunk,
+                                TensorPeers* peers) {
   const std::unique_ptr<Backend> backend = make_cpu_backend();
-  TrainedChunk trial(training, program, chunk, *backend);
+  TrainedChunk trial(training, program, chunk, peers, *backend);
   const Chunk& place = trial.place();
   if (!is_first(training.schedule, place.stage)) {
     Tensor& input = trial.pass(0).inputs.front();

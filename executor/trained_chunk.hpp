@@ -30,7 +30,9 @@ struct Shard {
 
 class TrainedChunk {
  public:
-  TrainedChunk(const Training& training, const Program& program, int chunk, Backend& backend);
+  /// `peers`, if any, hold the other parts of its layers, and must outlive it.
+  TrainedChunk(const Training& training, const Program& program, int chunk, TensorPeers* peers,
+               Backend& backend);
 
   const Chunk& place() const { return chunk_; }
   MicrobatchPass& pass(int microbatch) { return passes_[static_cast<std::size_t>(microbatch)]; }
@@ -79,7 +81,7 @@ class TrainedChunk {
   const Training& training_;
   const Chunk& chunk_;
   Backend& backend_;
-  std::span<const std::unique_ptr<TrainableLayer>> layers_;
+  std::vector<std::unique_ptr<TrainableLayer>> layers_;
   bool trains_;
   bool recomputes_;
   Shard shard_;
@@ -92,7 +94,8 @@ class TrainedChunk {
 };
 
 /// Those tensors without storage, for whoever is to make room for them. Runs the forward once, on
-/// memory of its own.
-std::vector<Tensor> shapes_kept(const Training& training, const Program& program, int chunk);
+/// memory of its own, alone.
+std::vector<Tensor> shapes_kept(const Training& training, const Program& program, int chunk,
+                                TensorPeers* peers);
 
 }  // namespace stagecraft

@@ -1,9 +1,9 @@
 #include "executor/training.hpp"
 
-#include <cstring>
 #include <utility>
 
 #include "executor/layers.hpp"
+#include "executor/weight_shard.hpp"
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"
 #include "simulator/schedules.hpp"
@@ -13,13 +13,6 @@ namespace stagecraft {
 namespace {
 
 void require_trainable(const Plan& plan) {
-  for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
-    for (const std::vector<int>& peers : plan.stages[stage].devices) {
-      if (peers.size() == 1) continue;
-      fail("stage ", stage, " splits its layers over ", peers.size(),
-           " tensor-parallel devices; the executor trains without tensor parallelism");
-    }
-  }
   if (plan.precision != Precision::float32 && plan.precision != Precision::float64) {
     fail("the CPU trains in fp32 and fp64, not in ", to_string(plan.precision));
   }
@@ -65,6 +58,16 @@ Training make_training(const Plan& plan, const Profile& profile, const Dataset& 
   return training;
 }
 
+std::vector<std::unique_ptr<TrainableLayer>> make_layers(const Training& training, int stage,
+                                                         TensorPeers* peers) {
+  std::vector<std::unique_ptr<TrainableLayer>> layers;
+  const LayerRange range = training.range_of(stage);
+  for (int i = range.first; i < range.end; ++i) {
+    layers.push_back(make_layer(training.model, i, peers));
+  }
+  return layers;
+}
+
 TokenBlock block_of(const Training& training, int step, int stage, int microbatch,
                     IndexRange rows) {
   const Schedule& schedule = training.schedule;
@@ -88,13 +91,11 @@ Samples samples_of(const Training& training, const TokenBlock& block) {
 void set_start_value(Parameter& parameter, const RunOptions& options) {
   if (options.weights.empty()) return initialize(parameter, options.seed);
   const auto found = options.weights.find(parameter.spec.name);
-  Tensor& weight = parameter.weight;
-  if (found == options.weights.end() || found->second.shape != weight.shape ||
-      found->second.precision != weight.precision) {
+  if (found == options.weights.end() || found->second.shape != whole_shape(parameter.spec) ||
+      found->second.precision != parameter.weight.precision) {
     fail("the start values have no ", parameter.spec.name, " of the plan's shape and precision");
   }
-  std::memcpy(weight.storage.get(), found->second.storage.get(),
-              static_cast<std::size_t>(weight.bytes()));
+  copy_part(parameter.spec, found->second, parameter.weight);
 }
 
 OptimizerState make_optimizer_state(const Training& training, Backend& backend,

@@ -29,6 +29,7 @@ struct Training {
   LayerRange range_of(int stage) const {
     return plan.stages[static_cast<std::size_t>(stage) % plan.stages.size()].layers;
   }
+  /// Whole ones.
   std::span<const std::unique_ptr<TrainableLayer>> layers_of(int stage) const;
   /// Of what the stage hands to the next one.
   std::vector<std::int64_t> boundary_shape(int stage, std::int64_t rows) const;
@@ -46,6 +47,10 @@ inline bool is_first(const Schedule& schedule, int stage) {
 inline bool is_last(const Schedule& schedule, int stage) {
   return is_first(schedule, stage + 1);
 }
+
+/// The layers of a stage, or the parts of them that this one of several peers holds.
+std::vector<std::unique_ptr<TrainableLayer>> make_layers(const Training& training, int stage,
+                                                         TensorPeers* peers);
 
 /// Throws Error (input) if the executor cannot train this plan or the data do not suffice.
 Training make_training(const Plan& plan, const Profile& profile, const Dataset& dataset,

@@ -85,6 +85,13 @@ class CpuBackend : public Backend {
     assert(same_size(x, y));
     with_type(x.precision, [&]<class T>(T) { cpu::add(x.data<T>(), y.data<T>(), x.elements()); });
   }
+  void largest(const Tensor& x, Tensor& y) override {
+    with_type(x.precision, [&]<class T>(T) {
+      for (std::int64_t i = 0; i < x.elements(); ++i) {
+        y.data<T>()[i] = std::max(x.data<T>()[i], y.data<T>()[i]);
+      }
+    });
+  }
 
   void matmul(const Tensor& a, bool transpose_a, const Tensor& b, bool transpose_b, Tensor& c,
               bool accumulate) override {

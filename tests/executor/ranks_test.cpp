@@ -27,7 +27,7 @@ Instruction instruction(const Program& program, int work) {
 TEST_CASE("a rank sends right after the compute whose result it sends") {
   const Program program = replicated_program();
   for (int rank = 0; rank < program.devices; ++rank) {
-    std::vector<int> order = order_of_rank(program, rank);
+    std::vector<int> order = order_of_device(program, rank);
     for (std::size_t i = 0; i < order.size(); ++i) {
       const auto [op, stage, microbatch] = instruction(program, order[i]);
       if (!is_send(op)) continue;
@@ -47,7 +47,7 @@ TEST_CASE("a rank sends right after the compute whose result it sends") {
 
 TEST_CASE("channels have room for every message of a step, and groups list ranks in their order") {
   const Program program = replicated_program();
-  const Wiring wiring = wiring_of(program);
+  const Wiring wiring = one_rank_per_device(program).wiring();
   CHECK(wiring.ranks == 3);
   for (const ChannelEnds& channel : wiring.channels) {
     CHECK(channel.from != channel.to);
@@ -59,9 +59,11 @@ TEST_CASE("channels have room for every message of a step, and groups list ranks
 TEST_CASE("a rank is named with its stages, or with the one it works on") {
   const Program program =
       lower(interleaved({.devices = 2, .microbatches = 2, .virtual_stages = 2}));
-  CHECK(name_of_rank(program, 1, {}) == "rank 1 (stage 1, replica 0 and stage 3, replica 0)");
-  CHECK(name_of_rank(program, 1, 3) == "rank 1 (stage 3, replica 0)");
-  CHECK(describe_rank_failure(program, 0, {}) ==
+  const RankMap ranks = one_rank_per_device(program);
+  CHECK(name_of_rank(program, ranks, 1, {}) ==
+        "rank 1 (stage 1, replica 0 and stage 3, replica 0)");
+  CHECK(name_of_rank(program, ranks, 1, 3) == "rank 1 (stage 3, replica 0)");
+  CHECK(describe_rank_failure(program, ranks, 0, {}) ==
         "rank 0 (stage 0, replica 0 and stage 2, replica 0) failed outside of its program");
 }
 

@@ -20,18 +20,18 @@ namespace stagecraft::tests {
 
 enum class Style { gpt2, llama, network };
 
-inline Model tiny_model(Style style, bool tied) {
+inline Model tiny_model(Style style, bool tied, int heads = 2) {
   if (style == Style::network) return small_networks().front();
-  Transformer shape{.hidden = 16,
-                    .heads = 2,
-                    .key_value_heads = 2,
+  Transformer shape{.hidden = 8 * heads,
+                    .heads = heads,
+                    .key_value_heads = heads,
                     .head_width = 8,
                     .feed_forward = 32,
                     .vocabulary = 256,
                     .positions = 8,
                     .tied_head = tied};
   if (style == Style::llama) {
-    shape.key_value_heads = 1;
+    shape.key_value_heads = heads / 2;
     shape.norm = Transformer::Norm::rms_norm;
     shape.activation = Transformer::FeedForward::swiglu;
     shape.position = Transformer::Position::rotary;
@@ -57,12 +57,15 @@ struct Setting {
   Sharding sharding = Sharding::none;
   std::optional<int> group = {};  ///< of interleaved and pipedream-2bw
   std::optional<int> pipes = {};
+  std::vector<int> degrees = {};  ///< tensor-parallel, of each pipeline device; empty: one
+  int heads = 2;                  ///< of a transformer
 };
 
 inline std::string describe(const Setting& setting) {
   std::string text = setting.schedule + ", " + std::to_string(setting.devices) + " devices, " +
                      std::to_string(setting.microbatches) + " microbatches";
   for (const int replicas : setting.replicas) text += ", " + std::to_string(replicas) + " replicas";
+  for (const int degree : setting.degrees) text += ", degree " + std::to_string(degree);
   text += setting.policy == ReplicaPolicy::split ? ", split" : ", round robin";
   if (setting.recompute == Recompute::full) text += ", recompute";
   if (setting.sharding == Sharding::zero1) text += ", zero1";
@@ -77,14 +80,20 @@ inline std::vector<std::vector<std::vector<int>>> devices_of(const Setting& sett
   for (int i = 0; i < setting.devices; ++i) {
     auto& replicas = devices.emplace_back();
     const int count = setting.replicas.empty() ? 1 : setting.replicas[static_cast<std::size_t>(i)];
-    for (int replica = 0; replica < count; ++replica) replicas.push_back({next++});
+    const int degree = setting.degrees.empty() ? 1 : setting.degrees[static_cast<std::size_t>(i)];
+    for (int replica = 0; replica < count; ++replica) {
+      auto& peers = replicas.emplace_back();
+      for (int peer = 0; peer < degree; ++peer) peers.push_back(next++);
+    }
   }
   return devices;
 }
 
 inline int device_count(const Setting& setting) {
   int count = 0;
-  for (const auto& replicas : devices_of(setting)) count += static_cast<int>(replicas.size());
+  for (const auto& replicas : devices_of(setting)) {
+    for (const auto& peers : replicas) count += static_cast<int>(peers.size());
+  }
   return count;
 }
 
@@ -127,7 +136,7 @@ struct Prepared {
 
 inline Prepared prepare(const Setting& setting) {
   Prepared prepared{.plan = plan_of(setting),
-                    .profile = {.model = tiny_model(setting.style, setting.tied)},
+                    .profile = {.model = tiny_model(setting.style, setting.tied, setting.heads)},
                     .dataset = setting.style == Style::network ? synthetic_images({2, 4}, 5, 60, 7)
                                                                : synthetic_dataset(256, 2000, 7)};
   prepared.compiled =
@@ -139,7 +148,8 @@ inline Prepared prepare(const Setting& setting) {
 inline bool is_legal(const Setting& setting) {
   if (setting.devices * setting.virtual_stages > 8) return false;
   const Plan plan = plan_of(setting);
-  return !find_fault(plan, tiny_model(setting.style, setting.tied), parse_cluster(plan.cluster));
+  return !find_fault(plan, tiny_model(setting.style, setting.tied, setting.heads),
+                     parse_cluster(plan.cluster));
 }
 
 inline RunResult run(const Prepared& prepared, const RunOptions& options) {

@@ -1,0 +1,19 @@
+// Tensor-parallel peers that meet over a transport.
+
+#pragma once
+
+#include <memory>
+
+#include "executor/layer.hpp"
+#include "executor/rank_map.hpp"
+
+namespace stagecraft {
+
+/// The transport's rank among its peers; null where it has none. `ranks` and `transport` must
+/// outlive it.
+std::unique_ptr<TensorPeers> make_peers(const RankMap& ranks, Transport& transport);
+
+/// A place among peers, for whoever asks about the shapes of that one's part: sums are left alone.
+std::unique_ptr<TensorPeers> make_absent_peers(const RankMap& ranks, int rank);
+
+}  // namespace stagecraft
