@@ -103,18 +103,17 @@ class Conductor {
   }
 
   RunResult run() {
-    run_ranks(
-        transports_, options_.steps,
-        {.prepare =
-             [this](int rank) {
-               workers_[index(rank)] =
-                   make_worker_(*backends_[index(rank)], *of_rank_[index(rank)]);
-             },
-         .step = [this](int rank, int step) { worker(rank).step(step, recording_.step(step)); },
-         .report = [this](int rank, int step) { return report(rank, step); },
-         .after_step = [this](int step, auto reports) { return after_step(step, reports); },
-         .finish = [this](int rank) { finish(rank); },
-         .describe_failure = [this](int rank) { return describe_failure(rank); }});
+    run_ranks(transports_, options_.steps,
+              {.prepare =
+                   [this](int rank) {
+                     workers_[index(rank)] =
+                         make_worker_(*backends_[index(rank)], *of_rank_[index(rank)]);
+                   },
+               .step = [this](int rank, int step) { worker(rank).step(step, record(rank, step)); },
+               .report = [this](int rank, int step) { return report(rank, step); },
+               .after_step = [this](int step, auto reports) { return after_step(step, reports); },
+               .finish = [this](int rank) { finish(rank); },
+               .describe_failure = [this](int rank) { return describe_failure(rank); }});
     return std::move(result_);
   }
 

@@ -8,6 +8,7 @@
 
 using namespace stagecraft;
 using namespace stagecraft::tests;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -53,6 +54,9 @@ TEST_CASE("peers train what one device trains, to rounding", "[tensor_parallel]"
       CHECK(apart.losses <= rounding_tolerance(precision));
       CHECK(apart.weights <= rounding_tolerance(precision));
       CHECK(apart.weights > 0);
+      // What peers write down of a step is a part of it.
+      CHECK(step_time(split.timeline) <= std::ranges::max(split.step_times));
+      CHECK(std::ranges::max(split.step_times) < 1min);
       CHECK(first_difference(split, run(prepared, options)) == "");
     }
   }
