@@ -19,14 +19,12 @@ std::size_t index(int i) {
   return static_cast<std::size_t>(i);
 }
 
-/// The first failure; later ones are its consequences.
+/// The first failure, of any process; later ones are its consequences.
 class FirstFailure {
  public:
-  /// The sentence all ranks stop with.
-  std::string report(std::string sentence) {
+  void set(std::string sentence) {
     const std::lock_guard lock(mutex_);
-    if (!sentence_) sentence_ = std::move(sentence);
-    return *sentence_;
+    sentence_ = std::move(sentence);
   }
   const std::optional<std::string>& sentence() const { return sentence_; }
 
@@ -77,7 +75,7 @@ class Run {
     } catch (...) {
       const std::string reason = current_reason();
       const std::string sentence = concat(duty_.describe_failure(transport.rank()), ": ", reason);
-      transport.abort(failure_.report(sentence));
+      failure_.set(transport.abort(sentence));
     }
   }
 

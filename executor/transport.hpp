@@ -18,6 +18,12 @@ namespace stagecraft {
 using Moment = Duration;
 Moment now();
 
+/// How far a clock is ahead, and how far off that may be at most; both 0 on the same machine.
+struct ClockOffset {
+  Duration ahead{0};
+  Duration error{0};
+};
+
 /// A message as it arrives.
 struct Arrival {
   Tensor tensor;
@@ -65,9 +71,12 @@ class Transport {
   /// What rank 0 says, on every rank. For control; every rank calls it.
   virtual std::string broadcast(std::string said) = 0;
 
-  /// Makes every rank's pending and later calls throw Error (execution) with this reason; the first
-  /// reason wins.
-  virtual void abort(const std::string& reason) = 0;
+  /// Makes every rank's pending and later calls throw Error (execution) with this reason. The first
+  /// reason wins: returns the one that all ranks hear.
+  virtual std::string abort(const std::string& reason) = 0;
+
+  /// Of this rank's clock (see `now`) against rank 0's.
+  virtual ClockOffset clock() const { return {}; }
 };
 
 /// What connects the ranks: for each channel its ends and capacity, for each group its members

@@ -178,12 +178,13 @@ class Exchange {
     return heard;
   }
 
-  void abort(const std::string& reason) {
+  std::string abort(const std::string& reason) {
     const Lock lock(mutex_);
     if (!aborted_) aborted_ = reason;
     for (Channel& channel : channels_) channel.changed.notify_all();
     for (Group& group : groups_) group.meeting.changed.notify_all();
     barrier_.changed.notify_all();
+    return *aborted_;
   }
 
  private:
@@ -324,7 +325,7 @@ class ThreadTransport final : public Transport {
   std::string broadcast(std::string said) override {
     return exchange_->broadcast(rank_, std::move(said));
   }
-  void abort(const std::string& reason) override { exchange_->abort(reason); }
+  std::string abort(const std::string& reason) override { return exchange_->abort(reason); }
 
  private:
   int rank_;

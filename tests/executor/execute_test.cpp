@@ -103,7 +103,7 @@ class FailingTransport final : public Transport {
     return inner_->gather(std::move(said));
   }
   std::string broadcast(std::string said) override { return inner_->broadcast(std::move(said)); }
-  void abort(const std::string& reason) override { inner_->abort(reason); }
+  std::string abort(const std::string& reason) override { return inner_->abort(reason); }
 
  private:
   void count() {
