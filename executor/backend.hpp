@@ -5,9 +5,15 @@
 // and on whichever rank it runs: that is what bitwise equality of differently cut models rests on.
 // `accumulate` adds to the output instead of overwriting it. Shapes are the caller's promise
 // (asserted). Errors (out of memory) throw Error (execution).
+//
+// Calls of one backend take effect in their order, but may return before they are done, except
+// those that return a number. Under 16-bit precisions, weights and what flows between layers are of
+// that precision; gradients of weights, an optimizer's numbers, statistics and sums are of
+// `precision_of_sums`.
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -54,8 +60,22 @@ class Backend {
   virtual Bytes peak_bytes() const = 0;
   virtual void reset_peak() = 0;
 
+  /// Returns when everything asked for before is done, so that the process and other ranks may look
+  /// at its results. Called wherever a tensor changes hands (messages, sums, weights to be saved)
+  /// and a time is taken, and nowhere else: these are the places where a backend may have to wait.
+  virtual void finish() = 0;
+  /// All of a tensor's bytes, from and to memory of the process. Nobody else may assume that a
+  /// tensor's storage is such memory. Both return when the bytes are there.
+  virtual void upload(std::span<const std::byte> from, Tensor& to) = 0;
+  virtual void download(const Tensor& from, std::span<std::byte> to) = 0;
+
   virtual void zero(Tensor& x) = 0;
+  /// `from` may be another rank's tensor, if that rank has finished it.
   virtual void copy(const Tensor& from, Tensor& to) = 0;
+  /// The same numbers in the precision of `to`, rounded to nearest even.
+  virtual void convert(const Tensor& from, Tensor& to) = 0;
+  /// Whether no element is infinite or not a number.
+  virtual bool is_finite(const Tensor& x) = 0;
   /// y += x.
   virtual void add(const Tensor& x, Tensor& y) = 0;
   /// y = the larger of x and y, element by element.

@@ -159,7 +159,7 @@ class Conductor {
     peak.put(worker(rank).peak_memory());
     const std::vector<std::string> peaks = transport.gather(peak.take());
     const std::vector<std::string> weights =
-        transport.gather(packed_weights(worker(rank).weights()));
+        transport.gather(packed_weights(*backends_[index(rank)], worker(rank).weights()));
     if (rank != 0) return;
     if (!result_.step_times.empty()) {
       result_.timeline = timeline_of(program_, unpack_stamps(program_, stamps));

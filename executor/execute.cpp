@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "executor/backends/cuda.hpp"
 #include "executor/conduct.hpp"
 #include "executor/interpreter.hpp"
 #include "executor/sleep.hpp"
@@ -49,7 +50,8 @@ RunResult execute(const Plan& plan, const Profile& profile, const Compiled& comp
   require_executable(compiled);
   if (!machinery.trusts_program) require_safe(compiled.program);
   switch (options.backend) {
-    case BackendKind::cpu: {
+    case BackendKind::cpu:
+    case BackendKind::cuda: {
       if (!machinery.trusts_program) require_fitting(compiled);
       const Training training = make_training(plan, profile, dataset, options);
       const RankMap ranks = ranks_of(plan, compiled.program);
@@ -64,9 +66,15 @@ RunResult execute(const Plan& plan, const Profile& profile, const Compiled& comp
   return {};
 }
 
+Machinery machinery_of(const RunOptions& options) {
+  Machinery machinery;
+  if (options.backend == BackendKind::cuda) machinery.make_backend = make_cuda_backend;
+  return machinery;
+}
+
 RunResult execute(const Plan& plan, const Profile& profile, const Compiled& compiled,
                   const Dataset& dataset, const RunOptions& options) {
-  return execute(plan, profile, compiled, dataset, options, Machinery{});
+  return execute(plan, profile, compiled, dataset, options, machinery_of(options));
 }
 
 }  // namespace stagecraft

@@ -21,6 +21,7 @@ namespace stagecraft {
 
 enum class BackendKind {
   cpu,    ///< really computes
+  cuda,   ///< the same on GPUs: each rank's first choice is the GPU of its own number
   sleep,  ///< each instruction sleeps for its predicted time: schedules and transports at full
           ///< size, without the arithmetic
 };

@@ -6,6 +6,7 @@
 
 #include "executor/packing.hpp"
 #include "executor/ranks.hpp"
+#include "executor/training.hpp"
 #include "executor/weight_shard.hpp"
 #include "profiles/error.hpp"
 
@@ -13,7 +14,7 @@ namespace stagecraft {
 
 namespace {
 
-std::string_view bytes_of(const Tensor& tensor) {
+std::string_view text_of(const Tensor& tensor) {
   return {tensor.data<char>(), static_cast<std::size_t>(tensor.bytes())};
 }
 
@@ -61,12 +62,7 @@ ParameterSpec unpack_spec(std::string_view packed) {
 }
 
 Tensor new_tensor(const ParameterSpec& spec, bool whole, Precision precision) {
-  std::size_t bytes = static_cast<std::size_t>(element_bytes(precision));
-  const std::vector<std::int64_t> shape = whole ? whole_shape(spec) : spec.shape;
-  for (const std::int64_t extent : shape) bytes *= static_cast<std::size_t>(extent);
-  return {.storage = std::shared_ptr<std::byte[]>(new std::byte[bytes]),
-          .shape = shape,
-          .precision = precision};
+  return host_tensor(whole ? whole_shape(spec) : spec.shape, precision);
 }
 
 /// A message's bytes as a tensor, which lives no longer than they do.
@@ -78,13 +74,14 @@ Tensor part_of_message(const ParameterSpec& spec, Precision precision, std::stri
 
 }  // namespace
 
-std::string packed_weights(std::span<const HeldWeight> weights) {
+std::string packed_weights(Backend& backend, std::span<const HeldWeight> weights) {
   Packer packer;
   for (const HeldWeight& held : weights) {
     packer.put(held.chunk);
     packer.put_bytes(packed_spec(*held.spec));
-    packer.put(held.weight.precision);
-    packer.put_bytes(bytes_of(held.weight));
+    const Tensor weight = downloaded(backend, held.weight);
+    packer.put(weight.precision);
+    packer.put_bytes(text_of(weight));
   }
   return packer.take();
 }
@@ -109,7 +106,7 @@ std::map<std::string, Tensor> unpack_weights(const Program& program, const RankM
       }
       Tensor first = new_tensor(spec, false, precision);
       copy_part(spec, whole, first);
-      if (bytes_of(first) == bytes_of(part)) continue;
+      if (text_of(first) == text_of(part)) continue;
       throw Error(ErrorKind::execution,
                   concat("the copies of ", spec.name, " differ after the last step on ",
                          name_of_rank(program, ranks, static_cast<int>(rank), chunk)));

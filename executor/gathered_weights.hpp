@@ -11,8 +11,8 @@
 
 namespace stagecraft {
 
-/// What a rank holds, in words for rank 0.
-std::string packed_weights(std::span<const HeldWeight> weights);
+/// What a rank holds, in words for rank 0; in the precision of sums.
+std::string packed_weights(Backend& backend, std::span<const HeldWeight> weights);
 
 /// Whole weights by canonical name, in memory of no backend. All copies of a weight took the same
 /// steps: throws Error (execution) naming the first one that differs, and its rank.

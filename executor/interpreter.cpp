@@ -44,16 +44,20 @@ std::vector<std::unique_ptr<TrainedChunk>> chunks_of_device(const Training& trai
 
 /// What this rank keeps of a microbatch for its partner, by channel, still without storage.
 std::map<int, std::vector<Tensor>> shapes_lent(const Training& training, const Program& program,
-                                               const std::vector<int>& order, TensorPeers* peers) {
+                                               const std::vector<int>& order, TensorPeers* peers,
+                                               Backend& backend) {
   std::map<int, std::vector<Tensor>> shapes;
   for (const int i : order) {
     if (program.work[index(i)].instruction.op != Op::take_in) continue;
     const int channel = *program.work[index(i)].channel;
     const auto [found, is_new] = shapes.try_emplace(channel);
     if (is_new) {
-      found->second = shapes_kept(training, program, program.channels[index(channel)].from, peers);
+      found->second =
+          shapes_kept(training, program, program.channels[index(channel)].from, peers, backend);
     }
   }
+  backend.finish();
+  backend.reset_peak();
   return shapes;
 }
 
@@ -77,8 +81,8 @@ Interpreter::Interpreter(const Training& training, const Program& program, const
                                backend)),
       sums_(training, program, ranks, chunks_, backend, transport),
       last_send_(last_sends(program, order_)),
-      shapes_lent_(
-          shapes_lent(training, program, order_, make_absent_peers(ranks, transport.rank()).get())),
+      shapes_lent_(shapes_lent(training, program, order_,
+                               make_absent_peers(ranks, transport.rank()).get(), backend)),
       posted_(program.channels.size()),
       arrived_(program.work.size()) {}
 
@@ -162,6 +166,7 @@ void Interpreter::compute(int i) {
   Stamp& stamp = record_->work[index(i)];
   stamp.start = now();
   compute(work);
+  backend_.finish();
   stamp.end = now();
 }
 
@@ -251,7 +256,7 @@ void Interpreter::send(int i) {
 /// To every peer of the receiving device that this one serves.
 void Interpreter::hand_over(int channel, const Tensor& tensor) {
   for (const int each : ranks_.channels_from(transport_.rank(), channel)) {
-    transport_.send(each, tensor, now());
+    transport_.send(each, backend_, tensor, now());
   }
 }
 
@@ -265,9 +270,9 @@ void Interpreter::post(int i) {
   if (tensor.empty()) {
     const int stage = channel.cargo == Cargo::gradient ? chunk.stage : chunk.stage - 1;
     tensor = backend_.allocate(training_.boundary_shape(stage, chunk.rows.size()),
-                               training_.plan.precision);
+                               training_.precision());
   }
-  transport_.post(ranks_.channel_to(transport_.rank(), *work.channel),
+  transport_.post(ranks_.channel_to(transport_.rank(), *work.channel), backend_,
                   part(tensor, chunk, channel.rows));
 }
 
@@ -297,7 +302,7 @@ void Interpreter::post_lent(const Work& work) {
   }
   for (Tensor* tensor : lent(work)) {
     *tensor = backend_.allocate(tensor->shape, tensor->precision);
-    transport_.post(ranks_.channel_to(transport_.rank(), *work.channel), *tensor);
+    transport_.post(ranks_.channel_to(transport_.rank(), *work.channel), backend_, *tensor);
   }
 }
 

@@ -20,8 +20,13 @@ struct Machinery {
   bool trusts_program = false;  ///< carries out programs that `check` refuses, too
 };
 
-/// `execute` with these parts.
+/// With the backend that the options ask for.
+Machinery machinery_of(const RunOptions& options);
+
+/// `execute` and `run_reference` with these parts; the reference uses rank 0's backend.
 RunResult execute(const Plan& plan, const Profile& profile, const Compiled& compiled,
                   const Dataset& dataset, const RunOptions& options, const Machinery& machinery);
+RunResult run_reference(const Plan& plan, const Profile& profile, const Dataset& dataset,
+                        const RunOptions& options, const Machinery& machinery);
 
 }  // namespace stagecraft

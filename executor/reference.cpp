@@ -22,6 +22,7 @@
 #include <utility>
 
 #include "executor/execute.hpp"
+#include "executor/machinery.hpp"
 #include "executor/training.hpp"
 #include "executor/transport.hpp"
 
@@ -56,10 +57,10 @@ struct Share {
 
 class Reference {
  public:
-  explicit Reference(const Training& training)
+  Reference(const Training& training, std::unique_ptr<Backend> backend)
       : training_(training),
         schedule_(training.schedule),
-        backend_(make_cpu_backend()),
+        backend_(std::move(backend)),
         stages_(static_cast<std::size_t>(training.schedule.stages)) {
     for (int stage = 0; stage < stage_count(); ++stage) {
       for (int replica = 0; replica < replica_count(stage); ++replica) {
@@ -82,7 +83,9 @@ class Reference {
     }
     result.peak_memory = {backend_->peak_bytes()};
     std::map<std::string, Tensor> parameters;
-    for (const auto& [name, weight] : weights_) parameters[name] = weight.versions.back();
+    for (const auto& [name, weight] : weights_) {
+      parameters[name] = downloaded(*backend_, weight.versions.back());
+    }
     set_parameters(result, parameters);
     return result;
   }
@@ -98,8 +101,8 @@ class Reference {
     return replicas_of(stage)[static_cast<std::size_t>(replica)];
   }
 
-  Tensor zeros(const std::vector<std::int64_t>& shape) {
-    Tensor tensor = backend_->allocate(shape, training_.plan.precision);
+  Tensor zeros(const std::vector<std::int64_t>& shape, Precision precision) {
+    Tensor tensor = backend_->allocate(shape, precision);
     backend_->zero(tensor);
     return tensor;
   }
@@ -111,8 +114,9 @@ class Reference {
     for (const auto& layer : training_.layers_of(stage)) {
       LayerCopy& copy = replica.emplace_back();
       for (const ParameterSpec& spec : layer->parameters()) {
-        copy.parameters.push_back(
-            {.spec = spec, .weight = weight_of(spec).versions[0], .gradient = zeros(spec.shape)});
+        copy.parameters.push_back({.spec = spec,
+                                   .weight = weight_of(spec).versions[0],
+                                   .gradient = zeros(spec.shape, training_.sums())});
       }
     }
     return replica;
@@ -121,10 +125,11 @@ class Reference {
   Weight& weight_of(const ParameterSpec& spec) {
     const auto [found, is_new] = weights_.try_emplace(spec.name);
     if (is_new) {
-      Parameter parameter{.spec = spec, .weight = zeros(spec.shape), .gradient = {}};
-      set_start_value(parameter, training_.options);
-      found->second = {.versions = {parameter.weight},
-                       .state = make_optimizer_state(training_, *backend_, spec.shape)};
+      const Tensor start = start_value(training_, spec);
+      Tensor weight = backend_->allocate(spec.shape, training_.precision());
+      set_value(*backend_, start, weight);
+      found->second = {.versions = {weight},
+                       .state = make_optimizer_state(training_, *backend_, spec.shape, start)};
     }
     return found->second;
   }
@@ -220,7 +225,7 @@ class Reference {
     if (whole.empty()) {
       std::vector<std::int64_t> shape = rows.shape;
       shape.front() = training_.rows();
-      whole = zeros(shape);
+      whole = zeros(shape, training_.precision());
     }
     Tensor place = part(whole, range);
     backend_->copy(rows, place);
@@ -272,7 +277,9 @@ class Reference {
     std::map<std::string, Tensor> sums = summed_gradients();
     for (auto& [name, weight] : weights_) {
       const Tensor newest = weight.versions.back();
-      if (!flushes()) weight.versions.push_back(zeros(newest.shape));
+      if (!flushes()) {
+        weight.versions.push_back(zeros(newest.shape, training_.precision()));
+      }
       take_step(training_, *backend_, updates_, sums.at(name), weight.state, newest,
                 weight.versions.back());
     }
@@ -324,9 +331,14 @@ class Reference {
 }  // namespace
 
 RunResult run_reference(const Plan& plan, const Profile& profile, const Dataset& dataset,
-                        const RunOptions& options) {
+                        const RunOptions& options, const Machinery& machinery) {
   const Training training = make_training(plan, profile, dataset, options);
-  return Reference(training).run();
+  return Reference(training, machinery.make_backend(0)).run();
+}
+
+RunResult run_reference(const Plan& plan, const Profile& profile, const Dataset& dataset,
+                        const RunOptions& options) {
+  return run_reference(plan, profile, dataset, options, machinery_of(options));
 }
 
 }  // namespace stagecraft

@@ -178,7 +178,7 @@ class Sleeper final : public Worker {
     set(i, start, start + costs.occupancy + costs.latency);
     Tensor nothing = backend_.allocate({1}, Precision::float32);
     backend_.zero(nothing);
-    transport_.send(channel, std::move(nothing), end_[index(i)]);
+    transport_.send(channel, backend_, std::move(nothing), end_[index(i)]);
   }
 
   void take_message(int channel) {

@@ -19,6 +19,24 @@ std::int64_t Tensor::elements() const {
   return empty() ? 0 : product(shape);
 }
 
+Precision precision_of_sums(Precision precision) {
+  return element_bytes(precision) < 4 ? Precision::float32 : precision;
+}
+
+Tensor host_tensor(std::vector<std::int64_t> shape, Precision precision) {
+  const std::int64_t bytes = product(shape) * element_bytes(precision);
+  const std::shared_ptr<std::byte[]> storage(new std::byte[static_cast<std::size_t>(bytes)]);
+  return {.storage = storage, .shape = std::move(shape), .precision = precision};
+}
+
+std::span<std::byte> bytes_of(Tensor& tensor) {
+  return {tensor.data<std::byte>(), static_cast<std::size_t>(tensor.bytes())};
+}
+
+std::span<const std::byte> bytes_of(const Tensor& tensor) {
+  return {tensor.data<std::byte>(), static_cast<std::size_t>(tensor.bytes())};
+}
+
 Tensor reshaped(const Tensor& tensor, std::vector<std::int64_t> shape) {
   assert(tensor.empty() || product(shape) == tensor.elements());
   return {.storage = tensor.storage, .shape = std::move(shape), .precision = tensor.precision};

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "profiles/model.hpp"
@@ -32,6 +33,16 @@ struct Tensor {
     return static_cast<const T*>(storage.get());
   }
 };
+
+/// What sums, statistics, gradients of weights and an optimizer's numbers are kept in beside
+/// tensors of this precision: fp32 beside 16 bits, else the same.
+Precision precision_of_sums(Precision precision);
+
+/// Uninitialised memory of the process, of nobody's backend.
+Tensor host_tensor(std::vector<std::int64_t> shape, Precision precision);
+/// The bytes of a tensor in the process's memory.
+std::span<std::byte> bytes_of(Tensor& tensor);
+std::span<const std::byte> bytes_of(const Tensor& tensor);
 
 /// The same memory under another shape with as many elements.
 Tensor reshaped(const Tensor& tensor, std::vector<std::int64_t> shape);

@@ -44,38 +44,46 @@ TrainedChunk::TrainedChunk(const Training& training, const Program& program, int
       parameters_(layers_.size()),
       versions_(slots_of_versions(updates_before_last_reader(program, chunk))),
       passes_(index(program.microbatches)) {
-  allocate_layers();
-  if (trains_) allocate_training();
+  const std::vector<Tensor> starts = allocate_layers();
+  if (trains_) allocate_training(starts);
   for (MicrobatchPass& pass : passes_) {
     pass.inputs.resize(layers_.size());
     pass.saved.resize(layers_.size());
   }
 }
 
-void TrainedChunk::allocate_layers() {
-  const Precision precision = training_.plan.precision;
+/// Start values, for the optimizer.
+std::vector<Tensor> TrainedChunk::allocate_layers() {
+  const Precision precision = training_.precision();
+  std::vector<Tensor> starts;
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     for (ParameterSpec& spec : layers_[i]->parameters()) {
       for (auto& slot : versions_.slots()) slot.push_back(backend_.allocate(spec.shape, precision));
+      starts.push_back(start_value(training_, spec));
+      set_value(backend_, starts.back(), versions_.at(0).back());
+      // Kept only where the optimizer needs the numbers, too.
+      if (training_.sums() == precision) starts.back() = {};
       parameters_[i].push_back(
           {.spec = std::move(spec), .weight = versions_.at(0).back(), .gradient = {}});
-      set_start_value(parameters_[i].back(), training_.options);
     }
   }
+  return starts;
 }
 
 /// One tensor for all gradients; each weight's is a part of it.
-void TrainedChunk::allocate_training() {
+void TrainedChunk::allocate_training(std::span<const Tensor> starts) {
   std::int64_t elements = 0;
   for (const Parameter* parameter : parameters()) elements += parameter->weight.elements();
-  gradients_ = backend_.allocate({elements}, training_.plan.precision);
+  gradients_ = backend_.allocate({elements}, training_.sums());
   backend_.zero(gradients_);
   std::int64_t first = 0;
   for (Parameter* parameter : parameters()) {
     const std::int64_t end = first + parameter->weight.elements();
     parameter->gradient = reshaped(rows_of(gradients_, first, end), parameter->spec.shape);
-    const Tensor own = shard_of(parameter->weight, shard_.place, shard_.members);
-    optimizer_.push_back(make_optimizer_state(training_, backend_, own.shape));
+    const auto own = [&](const Tensor& all) { return shard_of(all, shard_.place, shard_.members); };
+    const Tensor& start = starts[optimizer_.size()];
+    optimizer_.push_back(make_optimizer_state(training_, backend_, own(parameter->weight).shape,
+                                              start.empty() ? start : own(start)));
     first = end;
   }
 }
@@ -199,15 +207,14 @@ std::vector<Tensor*> TrainedChunk::kept(int microbatch) {
 }
 
 std::vector<Tensor> shapes_kept(const Training& training, const Program& program, int chunk,
-                                TensorPeers* peers) {
-  const std::unique_ptr<Backend> backend = make_cpu_backend();
-  TrainedChunk trial(training, program, chunk, peers, *backend);
+                                TensorPeers* peers, Backend& backend) {
+  TrainedChunk trial(training, program, chunk, peers, backend);
   const Chunk& place = trial.place();
   if (!is_first(training.schedule, place.stage)) {
     Tensor& input = trial.pass(0).inputs.front();
-    input = backend->allocate(training.boundary_shape(place.stage - 1, place.rows.size()),
-                              training.plan.precision);
-    backend->zero(input);
+    input = backend.allocate(training.boundary_shape(place.stage - 1, place.rows.size()),
+                             training.precision());
+    backend.zero(input);
   }
   trial.forward(0, 0);
   std::vector<Tensor> shapes;

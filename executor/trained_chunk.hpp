@@ -72,8 +72,8 @@ class TrainedChunk {
   std::vector<Parameter*> find(const std::string& name);
 
  private:
-  void allocate_layers();
-  void allocate_training();
+  std::vector<Tensor> allocate_layers();
+  void allocate_training(std::span<const Tensor> starts);
   void run_layers(MicrobatchPass& pass, bool keep);
   Tensor input_gradient_of(MicrobatchPass& pass, std::size_t layer, const Tensor& output_gradient);
   void add_weight_gradient_of(MicrobatchPass& pass, std::size_t layer);
@@ -93,9 +93,9 @@ class TrainedChunk {
   std::vector<MicrobatchPass> passes_;
 };
 
-/// Those tensors without storage, for whoever is to make room for them. Runs the forward once, on
-/// memory of its own, alone.
+/// Those tensors without storage, for whoever is to make room for them. Runs the forward once,
+/// alone, on a copy of the chunk that is gone behind it.
 std::vector<Tensor> shapes_kept(const Training& training, const Program& program, int chunk,
-                                TensorPeers* peers);
+                                TensorPeers* peers, Backend& backend);
 
 }  // namespace stagecraft

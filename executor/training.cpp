@@ -12,10 +12,14 @@ namespace stagecraft {
 
 namespace {
 
-void require_trainable(const Plan& plan) {
-  if (plan.precision != Precision::float32 && plan.precision != Precision::float64) {
-    fail("the CPU trains in fp32 and fp64, not in ", to_string(plan.precision));
-  }
+/// Which numbers each backend computes with.
+void require_precision(Precision precision, BackendKind backend) {
+  const bool on_cpu = backend != BackendKind::cuda;
+  if (precision == Precision::float32) return;
+  if (precision == (on_cpu ? Precision::float64 : Precision::bfloat16)) return;
+  fail(
+      on_cpu ? "the CPU trains in fp32 and fp64, not in " : "CUDA trains in bf16 and fp32, not in ",
+      to_string(precision));
 }
 
 Model model_of(const Plan& plan, const Profile& profile) {
@@ -44,7 +48,7 @@ double Training::loss_scale() const {
 
 Training make_training(const Plan& plan, const Profile& profile, const Dataset& dataset,
                        const RunOptions& options) {
-  require_trainable(plan);
+  require_precision(plan.precision, options.backend);
   Training training{.plan = plan,
                     .dataset = dataset,
                     .options = options,
@@ -88,21 +92,42 @@ Samples samples_of(const Training& training, const TokenBlock& block) {
           .loss_scale = training.loss_scale()};
 }
 
-void set_start_value(Parameter& parameter, const RunOptions& options) {
-  if (options.weights.empty()) return initialize(parameter, options.seed);
-  const auto found = options.weights.find(parameter.spec.name);
-  if (found == options.weights.end() || found->second.shape != whole_shape(parameter.spec) ||
-      found->second.precision != parameter.weight.precision) {
-    fail("the start values have no ", parameter.spec.name, " of the plan's shape and precision");
+Tensor start_value(const Training& training, const ParameterSpec& spec) {
+  const RunOptions& options = training.options;
+  if (options.weights.empty()) {
+    Parameter drawn{
+        .spec = spec, .weight = host_tensor(spec.shape, training.sums()), .gradient = {}};
+    initialize(drawn, options.seed);
+    return drawn.weight;
   }
-  copy_part(parameter.spec, found->second, parameter.weight);
+  const auto found = options.weights.find(spec.name);
+  if (found == options.weights.end() || found->second.shape != whole_shape(spec) ||
+      found->second.precision != training.sums()) {
+    fail("the start values have no ", spec.name, " of the plan's shape and precision");
+  }
+  if (!spec.shard) return found->second;
+  Tensor part = host_tensor(spec.shape, training.sums());
+  copy_part(spec, found->second, part);
+  return part;
+}
+
+void set_value(Backend& backend, const Tensor& numbers, Tensor& tensor) {
+  if (tensor.precision == numbers.precision) return backend.upload(bytes_of(numbers), tensor);
+  Tensor uploaded = backend.allocate(numbers.shape, numbers.precision);
+  backend.upload(bytes_of(numbers), uploaded);
+  backend.convert(uploaded, tensor);
 }
 
 OptimizerState make_optimizer_state(const Training& training, Backend& backend,
-                                    const std::vector<std::int64_t>& shape) {
-  if (training.plan.optimizer.kind == OptimizerKind::sgd) return {};
-  OptimizerState state{.first_moment = backend.allocate(shape, training.plan.precision),
-                       .second_moment = backend.allocate(shape, training.plan.precision)};
+                                    const std::vector<std::int64_t>& shape, const Tensor& start) {
+  OptimizerState state;
+  if (training.sums() != training.precision()) {
+    state.master = backend.allocate(shape, training.sums());
+    set_value(backend, start, state.master);
+  }
+  if (training.plan.optimizer.kind == OptimizerKind::sgd) return state;
+  state.first_moment = backend.allocate(shape, training.sums());
+  state.second_moment = backend.allocate(shape, training.sums());
   backend.zero(state.first_moment);
   backend.zero(state.second_moment);
   return state;
@@ -111,12 +136,29 @@ OptimizerState make_optimizer_state(const Training& training, Backend& backend,
 void take_step(const Training& training, Backend& backend, int step, const Tensor& gradient,
                OptimizerState& state, const Tensor& weight, Tensor& updated) {
   const RunOptions& options = training.options;
+  const bool has_master = !state.master.empty();
+  const Tensor& from = has_master ? state.master : weight;
+  Tensor& to = has_master ? state.master : updated;
   switch (training.plan.optimizer.kind) {
     case OptimizerKind::adamw:
-      return backend.adamw(options.adamw, step, gradient, state.first_moment, state.second_moment,
-                           weight, updated);
-    case OptimizerKind::sgd: return backend.sgd(options.sgd, gradient, weight, updated);
+      backend.adamw(options.adamw, step, gradient, state.first_moment, state.second_moment, from,
+                    to);
+      break;
+    case OptimizerKind::sgd: backend.sgd(options.sgd, gradient, from, to); break;
   }
+  if (has_master) backend.convert(state.master, updated);
+}
+
+Tensor downloaded(Backend& backend, const Tensor& tensor) {
+  Tensor copy = host_tensor(tensor.shape, precision_of_sums(tensor.precision));
+  if (copy.precision == tensor.precision) {
+    backend.download(tensor, bytes_of(copy));
+    return copy;
+  }
+  Tensor wide = backend.allocate(tensor.shape, copy.precision);
+  backend.convert(tensor, wide);
+  backend.download(wide, bytes_of(copy));
+  return copy;
 }
 
 void set_parameters(RunResult& result, const std::map<std::string, Tensor>& parameters) {

@@ -24,6 +24,10 @@ struct Training {
   Model model;  ///< at the plan's sequence length
   std::vector<std::unique_ptr<TrainableLayer>> layers;
 
+  /// Of weights as layers see them, of what flows between layers, and of messages.
+  Precision precision() const { return plan.precision; }
+  /// Of gradients, and of what the optimizer keeps.
+  Precision sums() const { return precision_of_sums(plan.precision); }
   /// Tokens of a sample; an image counts as one.
   std::int64_t sequence() const { return std::max<std::int64_t>(model.sequence, 1); }
   LayerRange range_of(int stage) const {
@@ -61,21 +65,32 @@ Training make_training(const Plan& plan, const Profile& profile, const Dataset& 
 TokenBlock block_of(const Training& training, int step, int stage, int microbatch, IndexRange rows);
 Samples samples_of(const Training& training, const TokenBlock& block);
 
-/// Gives a weight its start value: the run's own for its name, or one drawn from the seed. Throws
-/// Error (input) if the run has weights, but not this one in this shape.
-void set_start_value(Parameter& parameter, const RunOptions& options);
+/// A weight's start value, in memory of the process and in the precision of sums: the run's own for
+/// its name, or one drawn from the seed. Throws Error (input) if the run has weights, but not this
+/// one in this shape.
+Tensor start_value(const Training& training, const ParameterSpec& spec);
+/// Sets a tensor of the backend to numbers that lie in the process's memory, rounded to its
+/// precision.
+void set_value(Backend& backend, const Tensor& numbers, Tensor& tensor);
 
-/// The state an optimizer keeps beside one weight; empty tensors for SGD.
+/// The state an optimizer keeps beside one weight: the moments, empty for SGD, and the weight
+/// itself where what layers compute with is its rounding to 16 bits (Micikevicius et al., "Mixed
+/// precision training", 2018), else empty.
 struct OptimizerState {
   Tensor first_moment;
   Tensor second_moment;
+  Tensor master;
 };
+/// For a weight, or a shard of it, of this shape. `start`: its value in the process's memory,
+/// looked at only if there is a master.
 OptimizerState make_optimizer_state(const Training& training, Backend& backend,
-                                    const std::vector<std::int64_t>& shape);
+                                    const std::vector<std::int64_t>& shape, const Tensor& start);
 /// The optimizer's step number `step`, from 1: from `weight` to `updated`, which may be the same.
 void take_step(const Training& training, Backend& backend, int step, const Tensor& gradient,
                OptimizerState& state, const Tensor& weight, Tensor& updated);
 
+/// A tensor of the backend in memory of the process, in the precision of sums.
+Tensor downloaded(Backend& backend, const Tensor& tensor);
 /// Fills in names, weights in ascending order of names, and their hash.
 void set_parameters(RunResult& result, const std::map<std::string, Tensor>& parameters);
 

@@ -31,6 +31,9 @@ struct Arrival {
   Moment arrived{0};  ///< when it was there to be taken
 };
 
+/// Tensors lie in their rank's backend; what is done to them here is done by it. A tensor that
+/// others look at has been finished before (`Backend::finish`), and what others wait for is
+/// finished too.
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -41,12 +44,12 @@ class Transport {
   /// Hands over a tensor (its memory is the transport's from now on). Messages of one channel
   /// arrive in order. Blocks only while the channel already holds its capacity of messages.
   /// `available_at`: not before this moment (emulated links).
-  virtual void send(int channel, Tensor tensor, Moment available_at) = 0;
+  virtual void send(int channel, Backend& backend, Tensor tensor, Moment available_at) = 0;
 
   /// Offers memory for the channel's next message that has none yet, as large as that message; does
   /// not wait. The message is copied there as soon as both sides have come, so that the sender's
   /// memory is free however late `receive` is called.
-  virtual void post(int channel, Tensor memory) = 0;
+  virtual void post(int channel, Backend& backend, Tensor memory) = 0;
 
   /// Waits for the channel's next message; the tensor is the posted one, or else new memory of
   /// `backend`.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -72,6 +73,18 @@ class CpuBackend : public Backend {
   Bytes peak_bytes() const override { return memory_->peak(); }
   void reset_peak() override { memory_->reset_peak(); }
 
+  void finish() override {}
+
+  void upload(std::span<const std::byte> from, Tensor& to) override {
+    assert(from.size() == static_cast<std::size_t>(to.bytes()));
+    std::ranges::copy(from, bytes_of(to).begin());
+  }
+
+  void download(const Tensor& from, std::span<std::byte> to) override {
+    assert(to.size() == static_cast<std::size_t>(from.bytes()));
+    std::ranges::copy(bytes_of(from), to.begin());
+  }
+
   void zero(Tensor& x) override {
     std::memset(x.storage.get(), 0, static_cast<std::size_t>(x.bytes()));
   }
@@ -79,6 +92,23 @@ class CpuBackend : public Backend {
   void copy(const Tensor& from, Tensor& to) override {
     assert(same_size(from, to));
     std::memcpy(to.storage.get(), from.storage.get(), static_cast<std::size_t>(from.bytes()));
+  }
+
+  void convert(const Tensor& from, Tensor& to) override {
+    assert(from.elements() == to.elements());
+    with_type(from.precision, [&]<class From>(From) {
+      with_type(to.precision, [&]<class To>(To) {
+        std::transform(from.data<From>(), from.data<From>() + from.elements(), to.data<To>(),
+                       [](From value) { return static_cast<To>(value); });
+      });
+    });
+  }
+
+  bool is_finite(const Tensor& x) override {
+    return with_type(x.precision, [&]<class T>(T) {
+      return std::all_of(x.data<T>(), x.data<T>() + x.elements(),
+                         [](T value) { return std::isfinite(value); });
+    });
   }
 
   void add(const Tensor& x, Tensor& y) override {

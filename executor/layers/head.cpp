@@ -73,10 +73,11 @@ class Head : public TrainableLayer {
   // All peers get the whole loss.
   double loss_of_part(Backend& backend, const Samples& samples, Tensor& logits) const {
     const std::int64_t rows = samples.count * samples.sequence;
-    Tensor tops = backend.allocate({rows}, logits.precision);
+    const Precision precision = precision_of_sums(logits.precision);
+    Tensor tops = backend.allocate({rows}, precision);
     backend.largest_logits(logits, tops);
     peers_->largest(backend, tops);
-    Tensor sums = backend.allocate({rows, 2}, logits.precision);
+    Tensor sums = backend.allocate({rows, 2}, precision);
     backend.exponentials(logits, tops, samples.targets, share_.first, sums);
     peers_->sum(backend, sums);
     return backend.cross_entropy_of_part(logits, sums, samples.targets, share_.first,

@@ -18,7 +18,7 @@ Tensor allocate_rows(Backend& backend, const Tensor& like, std::int64_t width) {
 }
 
 Tensor allocate_statistics(Backend& backend, const Tensor& x) {
-  return backend.allocate({x.elements() / x.shape.back()}, x.precision);
+  return backend.allocate({x.elements() / x.shape.back()}, precision_of_sums(x.precision));
 }
 
 // Hugging Face transformers, modeling_rope_utils.py: _compute_llama3_parameters.

@@ -164,7 +164,8 @@ class TransformerBlock : public TrainableLayer {
     if (rotary()) backend.rotary(kept[qkv], shape, frequencies_, false);
     kept[mixed] = backend.allocate({shape.samples, shape.sequence, shape.heads * shape.head_width},
                                    precision);
-    kept[log_sum] = backend.allocate({shape.samples, shape.heads, shape.sequence}, precision);
+    kept[log_sum] = backend.allocate({shape.samples, shape.heads, shape.sequence},
+                                     precision_of_sums(precision));
     backend.attention(kept[qkv], shape, kept[mixed], kept[log_sum]);
   }
 

@@ -50,13 +50,13 @@ Tensor message(Backend& backend, Bytes bytes) {
 // Memory for the answer is there in time, as in a run.
 double one_way(Bytes bytes) {
   const auto first = [&](Transport& transport, Backend& backend) {
-    transport.post(back, backend.allocate({bytes / 4}, Precision::float32));
-    transport.send(there, message(backend, bytes), Moment{0});
+    transport.post(back, backend, backend.allocate({bytes / 4}, Precision::float32));
+    transport.send(there, backend, message(backend, bytes), Moment{0});
     transport.receive(back, backend);
   };
   const auto second = [&](Transport& transport, Backend& backend) {
-    transport.post(there, backend.allocate({bytes / 4}, Precision::float32));
-    transport.send(back, transport.receive(there, backend).tensor, Moment{0});
+    transport.post(there, backend, backend.allocate({bytes / 4}, Precision::float32));
+    transport.send(back, backend, transport.receive(there, backend).tensor, Moment{0});
   };
   return median_round(first, second) / 2;
 }

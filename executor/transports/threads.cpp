@@ -18,7 +18,6 @@
 #include <algorithm>
 #include <cassert>
 #include <condition_variable>
-#include <cstring>
 #include <deque>
 #include <mutex>
 #include <optional>
@@ -72,12 +71,15 @@ struct Group {
   Meeting meeting;
 };
 
-void copy_bytes(const Tensor& from, Tensor& to) {
+/// One's own tensor to another rank's memory, or the other way round.
+void copy_message(Backend& backend, const Tensor& from, Tensor& to) {
   if (from.bytes() != to.bytes()) {
     fail_execution(concat("a message of ", from.bytes(), " bytes does not fit memory posted for ",
                           to.bytes()));
   }
-  std::memcpy(to.storage.get(), from.storage.get(), static_cast<std::size_t>(from.bytes()));
+  Tensor memory = reshaped(to, from.shape);
+  backend.copy(from, memory);
+  backend.finish();
 }
 
 /// Everything the ranks share.
@@ -95,13 +97,14 @@ class Exchange {
     said_.resize(static_cast<std::size_t>(wiring.ranks));
   }
 
-  void send(int index, Tensor tensor, Moment available_at) {
+  void send(int index, Backend& backend, Tensor tensor, Moment available_at) {
+    backend.finish();
     Lock lock(mutex_);
     Channel& channel = at(channels_, index);
     wait(lock, channel.changed, [&] { return !channel.full(); });
     Message message{.tensor = std::move(tensor), .sent = now()};
     if (!channel.posted.empty()) {
-      settle(lock, message, take_first(channel.posted));
+      settle(lock, backend, message, take_first(channel.posted));
       ++channel.settled;
     }
     message.available = std::max(now(), available_at);
@@ -109,7 +112,8 @@ class Exchange {
     channel.changed.notify_all();
   }
 
-  void post(int index, Tensor memory) {
+  void post(int index, Backend& backend, Tensor memory) {
+    backend.finish();
     Lock lock(mutex_);
     throw_if_aborted();
     Channel& channel = at(channels_, index);
@@ -119,7 +123,7 @@ class Exchange {
     }
     // Only the receiver takes messages away, and that is who is here: the message stays where it
     // is.
-    settle(lock, channel.messages[channel.settled], std::move(memory));
+    settle(lock, backend, channel.messages[channel.settled], std::move(memory));
     ++channel.settled;
   }
 
@@ -134,20 +138,21 @@ class Exchange {
     if (channel.settled > 0) {
       --channel.settled;
     } else {
-      settle(lock, message, backend.allocate(message.tensor.shape, message.tensor.precision));
+      settle(lock, backend, message,
+             backend.allocate(message.tensor.shape, message.tensor.precision));
     }
     return {.tensor = std::move(message.tensor), .sent = message.sent, .arrived = available};
   }
 
   void all_reduce(int index, int rank, Backend& backend, Tensor& tensor) {
-    share(index, rank, tensor, [&](Group& group, std::size_t place) {
+    share(index, rank, backend, tensor, [&](Group& group, std::size_t place) {
       if (add_up(group, place, backend).empty()) return;
       hand_out(group, 0, place, backend);
     });
   }
 
   void reduce_scatter(int index, int rank, Backend& backend, Tensor& tensor) {
-    share(index, rank, tensor, [&](Group& group, std::size_t place) {
+    share(index, rank, backend, tensor, [&](Group& group, std::size_t place) {
       const Tensor sum = add_up(group, place, backend);
       Tensor own = shard_of(tensor, place, group.members.size());
       if (place != 0 && !sum.empty()) backend.copy(sum, own);
@@ -155,7 +160,7 @@ class Exchange {
   }
 
   void all_gather(int index, int rank, Backend& backend, Tensor& tensor) {
-    share(index, rank, tensor,
+    share(index, rank, backend, tensor,
           [&](Group& group, std::size_t place) { hand_out(group, place, place, backend); });
   }
 
@@ -210,16 +215,18 @@ class Exchange {
   /// Offers the tensor to the others while `work` does this member's part: nobody leaves before all
   /// have done theirs.
   template <class Work>
-  void share(int index, int rank, Tensor& tensor, const Work& work) {
+  void share(int index, int rank, Backend& backend, Tensor& tensor, const Work& work) {
     Group& group = at(groups_, index);
     const auto place = place_of(group, rank);
     group.offered[place] = tensor;
+    backend.finish();
     meet(group.meeting);
     if (tensor.elements() != group.offered[0].elements()) {
       fail_execution(concat("group ", index, " adds up ", group.offered[0].elements(), " and ",
                             tensor.elements(), " elements"));
     }
     work(group, place);
+    backend.finish();
     meet(group.meeting);
     group.offered[place] = {};
   }
@@ -263,10 +270,10 @@ class Exchange {
   }
 
   /// Moves a message into the receiver's memory; the lock is open meanwhile.
-  void settle(Lock& lock, Message& message, Tensor memory) {
+  void settle(Lock& lock, Backend& backend, Message& message, Tensor memory) {
     Tensor from = std::exchange(message.tensor, {});
     lock.unlock();
-    copy_bytes(from, memory);
+    copy_message(backend, from, memory);
     from = {};
     lock.lock();
     message.tensor = std::move(memory);
@@ -302,10 +309,12 @@ class ThreadTransport final : public Transport {
 
   int rank() const override { return rank_; }
   int ranks() const override { return ranks_; }
-  void send(int channel, Tensor tensor, Moment available_at) override {
-    exchange_->send(channel, std::move(tensor), available_at);
+  void send(int channel, Backend& backend, Tensor tensor, Moment available_at) override {
+    exchange_->send(channel, backend, std::move(tensor), available_at);
   }
-  void post(int channel, Tensor memory) override { exchange_->post(channel, std::move(memory)); }
+  void post(int channel, Backend& backend, Tensor memory) override {
+    exchange_->post(channel, backend, std::move(memory));
+  }
   Arrival receive(int channel, Backend& backend) override {
     return exchange_->receive(channel, backend);
   }

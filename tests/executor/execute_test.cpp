@@ -77,11 +77,13 @@ class FailingTransport final : public Transport {
 
   int rank() const override { return inner_->rank(); }
   int ranks() const override { return inner_->ranks(); }
-  void send(int channel, Tensor tensor, Moment available_at) override {
+  void send(int channel, Backend& backend, Tensor tensor, Moment available_at) override {
     count();
-    inner_->send(channel, std::move(tensor), available_at);
+    inner_->send(channel, backend, std::move(tensor), available_at);
   }
-  void post(int channel, Tensor memory) override { inner_->post(channel, std::move(memory)); }
+  void post(int channel, Backend& backend, Tensor memory) override {
+    inner_->post(channel, backend, std::move(memory));
+  }
   Arrival receive(int channel, Backend& backend) override {
     count();
     return inner_->receive(channel, backend);

@@ -99,7 +99,8 @@ inline int device_count(const Setting& setting) {
 
 inline Plan plan_of(const Setting& setting) {
   Plan plan{.model = "tiny",
-            .cluster = std::to_string(device_count(setting)) + "xcpu",
+            .cluster = std::to_string(device_count(setting)) +
+                       (setting.precision == Precision::bfloat16 ? "xh100" : "xcpu"),
             .precision = setting.precision,
             .batch = {.global = std::int64_t{setting.rows} * setting.microbatches,
                       .microbatch = setting.rows,

@@ -82,11 +82,12 @@ TEST_CASE("a token passed around a ring comes back, once per round") {
     const int rank = transport.rank();
     const int before = (rank + 7) % 8;
     for (int round = 0; round < 20; ++round) {
-      if (rank == 0) transport.send(0, filled(backend, 3, static_cast<float>(8 * round)), now());
+      if (rank == 0)
+        transport.send(0, backend, filled(backend, 3, static_cast<float>(8 * round)), now());
       const Arrival arrival = transport.receive(before, backend);
       const auto expected = static_cast<float>(8 * round + before);
       if (!all_equal(arrival.tensor, expected)) throw Error(ErrorKind::execution, "wrong value");
-      if (rank != 0) transport.send(rank, filled(backend, 3, expected + 1), now());
+      if (rank != 0) transport.send(rank, backend, filled(backend, 3, expected + 1), now());
     }
   });
   CHECK(failures == all_well(8));
@@ -98,7 +99,7 @@ TEST_CASE("two ranks exchange large messages in both directions at once") {
   World world(maker, ring(2, 1));
   const auto failures = world.run([&](Transport& transport, Backend& backend) {
     const int rank = transport.rank();
-    transport.send(rank, filled(backend, elements, static_cast<float>(rank + 1)), now());
+    transport.send(rank, backend, filled(backend, elements, static_cast<float>(rank + 1)), now());
     const Arrival arrival = transport.receive(1 - rank, backend);
     if (!all_equal(arrival.tensor, static_cast<float>(2 - rank))) {
       throw Error(ErrorKind::execution, "wrong value");
@@ -114,12 +115,12 @@ TEST_CASE("messages arrive in order, whether memory was posted before, after or 
   const auto failures = world.run([&](Transport& transport, Backend& backend) {
     for (int i = 0; i < messages; ++i) {
       if (transport.rank() == 0) {
-        transport.send(0, filled(backend, 10, static_cast<float>(i)), now());
+        transport.send(0, backend, filled(backend, 10, static_cast<float>(i)), now());
         continue;
       }
       const bool post = i % 3 != 0;
       Tensor memory = post ? filled(backend, 10, -1) : Tensor{};
-      if (post) transport.post(0, memory);
+      if (post) transport.post(0, backend, memory);
       const Arrival arrival = transport.receive(0, backend);
       const bool own_memory = !post || arrival.tensor.storage == memory.storage;
       if (!own_memory || !all_equal(arrival.tensor, static_cast<float>(i))) {
@@ -134,13 +135,13 @@ TEST_CASE("messages arrive in order, whether memory was posted before, after or 
 TEST_CASE("a message in posted memory leaves nothing at the sender") {
   const TransportMaker maker = GENERATE(from_range(transport_makers));
   World world(maker, {.ranks = 2, .channels = {{.from = 0, .to = 1, .capacity = 9}}, .groups = {}});
-  world.transports[1]->post(0, filled(*world.backends[1], 100, 0));
-  world.transports[1]->post(0, filled(*world.backends[1], 100, 0));
-  world.transports[0]->send(0, filled(*world.backends[0], 100, 1), now());
-  world.transports[0]->send(0, filled(*world.backends[0], 100, 2), now());
-  world.transports[0]->send(0, filled(*world.backends[0], 100, 3), now());
+  world.transports[1]->post(0, *world.backends[1], filled(*world.backends[1], 100, 0));
+  world.transports[1]->post(0, *world.backends[1], filled(*world.backends[1], 100, 0));
+  world.transports[0]->send(0, *world.backends[0], filled(*world.backends[0], 100, 1), now());
+  world.transports[0]->send(0, *world.backends[0], filled(*world.backends[0], 100, 2), now());
+  world.transports[0]->send(0, *world.backends[0], filled(*world.backends[0], 100, 3), now());
   CHECK(world.backends[0]->allocated_bytes() == 400);
-  world.transports[1]->post(0, filled(*world.backends[1], 100, 0));
+  world.transports[1]->post(0, *world.backends[1], filled(*world.backends[1], 100, 0));
   CHECK(world.backends[0]->allocated_bytes() == 0);
   for (const float value : {1.0F, 2.0F, 3.0F}) {
     CHECK(all_equal(world.transports[1]->receive(0, *world.backends[1]).tensor, value));
@@ -151,7 +152,7 @@ TEST_CASE("a message is not received before the moment it says") {
   const TransportMaker maker = GENERATE(from_range(transport_makers));
   World world(maker, {.ranks = 2, .channels = {{.from = 0, .to = 1, .capacity = 1}}, .groups = {}});
   const Moment later = now() + 30ms;
-  world.transports[0]->send(0, filled(*world.backends[0], 1, 1), later);
+  world.transports[0]->send(0, *world.backends[0], filled(*world.backends[0], 1, 1), later);
   const Arrival arrival = world.transports[1]->receive(0, *world.backends[1]);
   CHECK(now() >= later);
   CHECK(arrival.arrived == later);
@@ -241,15 +242,15 @@ TEST_CASE("an abort wakes whoever waits, and its reason is the one all see") {
     Tensor tensor = filled(backend, 4, 1);
     switch (transport.rank()) {
       case 0:
-        transport.send(2, tensor, now() + 1h);
+        transport.send(2, backend, tensor, now() + 1h);
         std::this_thread::sleep_for(20ms);
         transport.abort("the first reason");
         transport.abort("another reason");
         break;
       case 1: transport.receive(0, backend); break;
       case 2:
-        transport.send(1, tensor, now());
-        transport.send(1, tensor, now());
+        transport.send(1, backend, tensor, now());
+        transport.send(1, backend, tensor, now());
         break;
       case 3: transport.all_reduce(0, backend, tensor); break;
       case 4: transport.barrier(); break;

@@ -40,11 +40,8 @@ constexpr std::int64_t synthetic_pictures = 512;
 BackendKind read_backend(const std::string& name) {
   if (name == "cpu") return BackendKind::cpu;
   if (name == "sleep") return BackendKind::sleep;
-  if (name == "cuda")
-    throw Error(
-        ErrorKind::execution,
-        "--backend cuda: this program was built without CUDA; --backend cpu works everywhere");
-  fail_usage("--backend: expected cpu or sleep, found \"", name, "\"");
+  if (name == "cuda") return BackendKind::cuda;
+  fail_usage("--backend: expected cpu, cuda or sleep, found \"", name, "\"");
 }
 
 void require_transport(const std::string& name) {
@@ -105,7 +102,7 @@ RunResult carry_out(Console& console, const LoadedPlan& loaded, const Compiled& 
   options.on_step = [&](const StepReport& step) {
     progress.update((step.step + 1.0) / options.steps,
                     fmt::format("step {} loss {:.4f}", step.step + 1, step.loss));
-    if (options.backend == BackendKind::cpu &&
+    if (options.backend != BackendKind::sleep &&
         (step.step % every == 0 || step.step + 1 == options.steps)) {
       console.print(fmt::format(" step {:>5}   loss {:.6f}   {}\n", step.step + 1, step.loss,
                                 format_duration(step.time)));
@@ -223,10 +220,12 @@ int run_plan(Console& console, const RunArguments& arguments) {
   const Dataset dataset = dataset_for(arguments, loaded, backend, seed);
   RunOptions options = run_options(arguments, backend, seed);
   if (!arguments.weights.empty()) {
-    options.weights = load_weights(arguments.weights, loaded.profile.model, loaded.plan.precision);
+    options.weights = load_weights(arguments.weights, loaded.profile.model,
+                                   precision_of_sums(loaded.plan.precision));
   }
   console.print(plan_sentence(loaded.plan) +
-                (backend == BackendKind::cpu ? "; data: " + dataset.source : std::string()) + "\n");
+                (backend != BackendKind::sleep ? "; data: " + dataset.source : std::string()) +
+                "\n");
   const RunResult run = carry_out(console, loaded, compiled, dataset, options, interrupt);
   write_timeline_files(
       arguments.files, run.timeline,
@@ -265,7 +264,7 @@ Action declare_run(CLI::App& app) {
                  "Write the final weights, as safetensors")
       ->type_name("FILE");
   app.add_option("--backend", arguments->backend,
-                 "cpu, or sleep: every instruction sleeps for its predicted time")
+                 "cpu, cuda, or sleep: every instruction sleeps for its predicted time")
       ->type_name("NAME");
   app.add_option("--transport", arguments->transport,
                  "threads: every rank is a thread of this process")
