@@ -1,0 +1,49 @@
+// Attention on a GPU: cuDNN's fused plans for causal bf16, and products with a softmax between them
+// for everything else.
+
+#pragma once
+
+#include <cudnn.h>
+
+#include <map>
+#include <memory>
+#include <tuple>
+
+#include "executor/backends/cuda/attention_plan.hpp"
+#include "executor/backends/cuda/matmul.hpp"
+#include "executor/backends/cuda/memory.hpp"
+
+namespace stagecraft::cuda {
+
+class Attention {
+ public:
+  Attention(std::shared_ptr<Memory> memory, Matmul& matmul);
+  Attention(const Attention&) = delete;
+  Attention& operator=(const Attention&) = delete;
+  ~Attention();
+
+  /// As Backend's.
+  void forward(const Tensor& qkv, const AttentionShape& shape, Tensor& y, Tensor& log_sum);
+  void backward(const Tensor& dy, const Tensor& qkv, const Tensor& y, const Tensor& log_sum,
+                const AttentionShape& shape, Tensor& dqkv);
+
+ private:
+  using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
+                         AttentionPass>;
+
+  /// Null where products have to do.
+  const AttentionPlan* plan_for(const Tensor& qkv, const AttentionShape& shape, AttentionPass pass);
+  void run(const AttentionPlan& plan, AttentionPointers pointers);
+  template <class T>
+  void multiply_forward(const Tensor& qkv, const AttentionShape& shape, Tensor& y, Tensor& log_sum);
+  template <class T>
+  void multiply_backward(const Tensor& dy, const Tensor& qkv, const Tensor& log_sum,
+                         const AttentionShape& shape, Tensor& dqkv);
+
+  std::shared_ptr<Memory> memory_;
+  Matmul& matmul_;
+  cudnnHandle_t cudnn_ = nullptr;  ///< made when it is first needed
+  std::map<Key, std::unique_ptr<AttentionPlan>> plans_;
+};
+
+}  // namespace stagecraft::cuda

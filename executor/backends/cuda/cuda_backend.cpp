@@ -1,0 +1,475 @@
+#include "executor/backends/cuda/cuda_backend.hpp"
+
+#include <cassert>
+#include <cmath>
+
+#include "executor/backends/cuda/check.hpp"
+#include "executor/backends/cuda/optimizers.hpp"
+#include "executor/backends/cuda/token_lists.hpp"
+#include "profiles/error.hpp"
+
+namespace stagecraft::cuda {
+
+namespace {
+
+// Calls compute(T{}) with the type of the tensor's elements.
+template <class Compute>
+void with_type(Precision precision, Compute compute) {
+  switch (precision) {
+    case Precision::float32: return compute(float{});
+    case Precision::bfloat16: return compute(Bfloat16{});
+    case Precision::float64:
+    case Precision::float16: break;
+  }
+  fail("the CUDA backend computes in bf16 or fp32, not in ", to_string(precision));
+}
+
+[[noreturn]] void refuse_images() {
+  throw Error(ErrorKind::execution,
+              "--backend cuda trains transformers: it has no layers for images; --backend cpu has");
+}
+
+// Leading dimensions folded into rows.
+std::int64_t column_count(const Tensor& tensor) {
+  return tensor.shape.empty() ? 0 : tensor.shape.back();
+}
+
+std::int64_t row_count(const Tensor& tensor) {
+  const std::int64_t columns = column_count(tensor);
+  return columns == 0 ? 0 : tensor.elements() / columns;
+}
+
+Operand operand(const Tensor& tensor, bool transposed) {
+  return dense(tensor.storage.get(), tensor.precision, row_count(tensor), column_count(tensor),
+               transposed);
+}
+
+const float* floats(const Tensor* tensor) {
+  return tensor == nullptr ? nullptr : tensor->data<float>();
+}
+
+}  // namespace
+
+CudaBackend::CudaBackend(int device)
+    : device_(device), memory_(std::make_shared<Memory>(device)), attention_(memory_, matmul_) {}
+
+// --- Memory --------------------------------------------------------------------------------------
+
+Tensor CudaBackend::allocate(std::vector<std::int64_t> shape, Precision precision) {
+  with_type(precision, [](auto) {});
+  Bytes bytes = element_bytes(precision);
+  for (const std::int64_t extent : shape) bytes *= extent;
+  return {.storage = memory_->allocate(bytes), .shape = std::move(shape), .precision = precision};
+}
+
+void CudaBackend::finish() {
+  check(cudaStreamSynchronize(memory_->stream()), "finish the work on the GPU");
+}
+
+void CudaBackend::upload(std::span<const std::byte> from, Tensor& to) {
+  assert(from.size() == static_cast<std::size_t>(to.bytes()));
+  check(cudaMemcpyAsync(to.storage.get(), from.data(), from.size(), cudaMemcpyHostToDevice,
+                        memory_->stream()),
+        "copy to the GPU");
+  finish();
+}
+
+void CudaBackend::download(const Tensor& from, std::span<std::byte> to) {
+  assert(to.size() == static_cast<std::size_t>(from.bytes()));
+  check(cudaMemcpyAsync(to.data(), from.storage.get(), to.size(), cudaMemcpyDeviceToHost,
+                        memory_->stream()),
+        "copy from the GPU");
+  finish();
+}
+
+void CudaBackend::zero(Tensor& x) {
+  check(cudaMemsetAsync(x.storage.get(), 0, static_cast<std::size_t>(x.bytes()), memory_->stream()),
+        "set memory to zero");
+}
+
+void CudaBackend::copy(const Tensor& from, Tensor& to) {
+  assert(from.bytes() == to.bytes());
+  check(
+      cudaMemcpyAsync(to.storage.get(), from.storage.get(), static_cast<std::size_t>(from.bytes()),
+                      cudaMemcpyDefault, memory_->stream()),
+      "copy a tensor");
+}
+
+template <class Number>
+std::shared_ptr<Number> CudaBackend::room(std::int64_t count) {
+  return std::static_pointer_cast<Number>(
+      memory_->allocate(count * static_cast<Bytes>(sizeof(Number))));
+}
+
+// From pageable memory: read before the call returns.
+template <class Number>
+std::shared_ptr<Number> CudaBackend::on_device(std::span<const Number> numbers) {
+  auto copy = room<Number>(static_cast<std::int64_t>(numbers.size()));
+  check(cudaMemcpyAsync(copy.get(), numbers.data(), numbers.size_bytes(), cudaMemcpyHostToDevice,
+                        memory_->stream()),
+        "copy to the GPU");
+  return copy;
+}
+
+template <class Number>
+std::vector<Number> CudaBackend::on_host(const Number* numbers, std::int64_t count) {
+  std::vector<Number> copy(static_cast<std::size_t>(count));
+  check(cudaMemcpyAsync(copy.data(), numbers, copy.size() * sizeof(Number), cudaMemcpyDeviceToHost,
+                        memory_->stream()),
+        "copy from the GPU");
+  finish();
+  return copy;
+}
+
+// --- Element by element --------------------------------------------------------------------------
+
+template <class Element>
+void CudaBackend::each_element(std::int64_t count, const Element& element) {
+  for_each_element(memory_->stream(), count, element);
+}
+
+void CudaBackend::convert(const Tensor& from, Tensor& to) {
+  assert(from.elements() == to.elements());
+  if (from.precision == to.precision) return copy(from, to);
+  if (from.precision == Precision::float32 && to.precision == Precision::bfloat16) {
+    return each_element(from.elements(),
+                        Convert<float, Bfloat16>{from.data<float>(), to.data<Bfloat16>()});
+  }
+  assert(from.precision == Precision::bfloat16 && to.precision == Precision::float32);
+  each_element(from.elements(), Convert<Bfloat16, float>{from.data<Bfloat16>(), to.data<float>()});
+}
+
+bool CudaBackend::is_finite(const Tensor& x) {
+  const auto flag = on_device<std::int32_t>(std::vector<std::int32_t>{0});
+  with_type(x.precision, [&]<class T>(T) {
+    each_element(x.elements(), FindInfinite<T>{x.data<T>(), flag.get()});
+  });
+  return on_host(flag.get(), 1).front() == 0;
+}
+
+void CudaBackend::add(const Tensor& x, Tensor& y) {
+  assert(x.bytes() == y.bytes());
+  with_type(x.precision, [&]<class T>(T) {
+    each_element(x.elements(), Add<T>{x.data<T>(), y.data<T>()});
+  });
+}
+
+void CudaBackend::largest(const Tensor& x, Tensor& y) {
+  assert(x.bytes() == y.bytes());
+  with_type(x.precision, [&]<class T>(T) {
+    each_element(x.elements(), Largest<T>{x.data<T>(), y.data<T>()});
+  });
+}
+
+void CudaBackend::add_bias(const Tensor& bias, Tensor& x) {
+  assert(bias.elements() == column_count(x));
+  with_type(x.precision, [&]<class T>(T) {
+    each_element(x.elements(), AddBias<T>{bias.data<T>(), x.data<T>(), column_count(x)});
+  });
+}
+
+void CudaBackend::gelu(const Tensor& x, Tensor& y) {
+  with_type(x.precision, [&]<class T>(T) {
+    each_element(x.elements(), Gelu<T>{x.data<T>(), y.data<T>()});
+  });
+}
+
+void CudaBackend::gelu_input(const Tensor& dy, const Tensor& x, Tensor& dx) {
+  with_type(x.precision, [&]<class T>(T) {
+    each_element(x.elements(), GeluInput<T>{dy.data<T>(), x.data<T>(), dx.data<T>()});
+  });
+}
+
+void CudaBackend::swiglu(const Tensor& x, Tensor& y) {
+  with_type(x.precision, [&]<class T>(T) {
+    each_element(y.elements(), Swiglu<T>{x.data<T>(), y.data<T>(), column_count(y)});
+  });
+}
+
+void CudaBackend::swiglu_input(const Tensor& dy, const Tensor& x, Tensor& dx) {
+  with_type(x.precision, [&]<class T>(T) {
+    each_element(dy.elements(),
+                 SwigluInput<T>{dy.data<T>(), x.data<T>(), dx.data<T>(), column_count(dy)});
+  });
+}
+
+// --- Products and sums of rows -------------------------------------------------------------------
+
+void CudaBackend::matmul(const Tensor& a, bool transpose_a, const Tensor& b, bool transpose_b,
+                         Tensor& c, bool accumulate) {
+  matmul_.run(memory_->stream(), operand(a, transpose_a), operand(b, transpose_b),
+              operand(c, false), accumulate);
+}
+
+template <class Term>
+void CudaBackend::sum_rows(const Tensor& rows, const Term& term, Tensor& sums) {
+  const std::int64_t columns = column_count(rows);
+  assert(sums.elements() == columns && sums.precision == Precision::float32);
+  const auto partial = room<float>(RowChunks{row_count(rows)}.count() * columns);
+  add_columns(memory_->stream(), row_count(rows), columns, term, partial.get(), sums.data<float>());
+}
+
+void CudaBackend::bias_gradient(const Tensor& gradient, Tensor& bias_gradient) {
+  with_type(gradient.precision, [&]<class T>(T) {
+    sum_rows(gradient, BiasTerm<T>{gradient.data<T>(), column_count(gradient)}, bias_gradient);
+  });
+}
+
+// --- Norms ---------------------------------------------------------------------------------------
+
+void CudaBackend::norm(const Tensor& x, const Tensor& weight, const Tensor* bias, double epsilon,
+                       Tensor& y, Tensor* mean, Tensor& scale) {
+  with_type(x.precision, [&]<class T>(T) {
+    const NormRows<T> row{.x = x.data<T>(),
+                          .weight = weight.data<T>(),
+                          .bias = bias == nullptr ? nullptr : bias->data<T>(),
+                          .y = y.data<T>(),
+                          .mean = mean == nullptr ? nullptr : mean->data<float>(),
+                          .scale = scale.data<float>(),
+                          .columns = column_count(x),
+                          .epsilon = static_cast<float>(epsilon)};
+    for_each_row(memory_->stream(), row_count(x), column_count(x), row);
+  });
+}
+
+void CudaBackend::norm_input(const Tensor& dy, const Tensor& x, const Tensor& weight,
+                             const Tensor* mean, const Tensor& scale, Tensor& dx) {
+  with_type(x.precision, [&]<class T>(T) {
+    const NormInputRows<T> row{.dy = dy.data<T>(),
+                               .x = x.data<T>(),
+                               .weight = weight.data<T>(),
+                               .mean = floats(mean),
+                               .scale = scale.data<float>(),
+                               .dx = dx.data<T>(),
+                               .columns = column_count(x)};
+    for_each_row(memory_->stream(), row_count(x), column_count(x), row);
+  });
+}
+
+void CudaBackend::norm_weight(const Tensor& dy, const Tensor& x, const Tensor* mean,
+                              const Tensor& scale, Tensor& dweight) {
+  with_type(x.precision, [&]<class T>(T) {
+    sum_rows(x,
+             NormWeightTerm<T>{dy.data<T>(), x.data<T>(), floats(mean), scale.data<float>(),
+                               column_count(x)},
+             dweight);
+  });
+}
+
+void CudaBackend::layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                             double epsilon, Tensor& y, Tensor& mean, Tensor& scale) {
+  norm(x, weight, &bias, epsilon, y, &mean, scale);
+}
+
+void CudaBackend::layer_norm_input(const Tensor& dy, const Tensor& x, const Tensor& weight,
+                                   const Tensor& mean, const Tensor& scale, Tensor& dx) {
+  norm_input(dy, x, weight, &mean, scale, dx);
+}
+
+void CudaBackend::layer_norm_weight(const Tensor& dy, const Tensor& x, const Tensor& mean,
+                                    const Tensor& scale, Tensor& dweight, Tensor& dbias) {
+  norm_weight(dy, x, &mean, scale, dweight);
+  bias_gradient(dy, dbias);
+}
+
+void CudaBackend::rms_norm(const Tensor& x, const Tensor& weight, double epsilon, Tensor& y,
+                           Tensor& scale) {
+  norm(x, weight, nullptr, epsilon, y, nullptr, scale);
+}
+
+void CudaBackend::rms_norm_input(const Tensor& dy, const Tensor& x, const Tensor& weight,
+                                 const Tensor& scale, Tensor& dx) {
+  norm_input(dy, x, weight, nullptr, scale, dx);
+}
+
+void CudaBackend::rms_norm_weight(const Tensor& dy, const Tensor& x, const Tensor& scale,
+                                  Tensor& dweight) {
+  norm_weight(dy, x, nullptr, scale, dweight);
+}
+
+// --- Attention -----------------------------------------------------------------------------------
+
+/// Computed in double, as angles of late positions need it; kept for the next layer.
+const Turn* CudaBackend::turns(std::int64_t sequence, std::span<const double> frequencies) {
+  auto& kept = turns_[{sequence, {frequencies.begin(), frequencies.end()}}];
+  if (kept == nullptr) {
+    std::vector<Turn> turns;
+    for (std::int64_t position = 0; position < sequence; ++position) {
+      for (const double frequency : frequencies) {
+        const double angle = static_cast<double>(position) * frequency;
+        turns.push_back({static_cast<float>(std::cos(angle)), static_cast<float>(std::sin(angle))});
+      }
+    }
+    kept = on_device(std::span<const Turn>(turns));
+  }
+  return kept.get();
+}
+
+void CudaBackend::rotary(Tensor& qkv, const AttentionShape& shape,
+                         std::span<const double> frequencies, bool inverse) {
+  const std::int64_t heads = shape.heads + shape.key_value_heads;
+  const auto pairs = static_cast<std::int64_t>(frequencies.size());
+  with_type(qkv.precision, [&]<class T>(T) {
+    each_element(shape.samples * shape.sequence * heads * pairs,
+                 Rotary<T>{.qkv = qkv.data<T>(),
+                           .turns = turns(shape.sequence, frequencies),
+                           .sequence = shape.sequence,
+                           .heads = heads,
+                           .pairs = pairs,
+                           .width = column_count(qkv),
+                           .direction = inverse ? -1.0f : 1.0f});
+  });
+}
+
+void CudaBackend::attention(const Tensor& qkv, const AttentionShape& shape, Tensor& y,
+                            Tensor& log_sum) {
+  attention_.forward(qkv, shape, y, log_sum);
+}
+
+void CudaBackend::attention_input(const Tensor& dy, const Tensor& qkv, const Tensor& y,
+                                  const Tensor& log_sum, const AttentionShape& shape,
+                                  Tensor& dqkv) {
+  attention_.backward(dy, qkv, y, log_sum, shape, dqkv);
+}
+
+// --- Images --------------------------------------------------------------------------------------
+
+void CudaBackend::relu(Tensor&) {
+  refuse_images();
+}
+void CudaBackend::relu_input(const Tensor&, const Tensor&, Tensor&) {
+  refuse_images();
+}
+void CudaBackend::images(std::span<const std::int32_t>, Tensor&) {
+  refuse_images();
+}
+void CudaBackend::convolution(const Tensor&, const Tensor&, const Tensor&, const ConvolutionShape&,
+                              Tensor&) {
+  refuse_images();
+}
+void CudaBackend::convolution_input(const Tensor&, const Tensor&, const ConvolutionShape&,
+                                    Tensor&) {
+  refuse_images();
+}
+void CudaBackend::convolution_weight(const Tensor&, const Tensor&, const ConvolutionShape&, Tensor&,
+                                     Tensor&) {
+  refuse_images();
+}
+void CudaBackend::max_pool(const Tensor&, const PoolShape&, Tensor&) {
+  refuse_images();
+}
+void CudaBackend::max_pool_input(const Tensor&, const Tensor&, const PoolShape&, Tensor&) {
+  refuse_images();
+}
+
+// --- Tokens and losses ---------------------------------------------------------------------------
+
+void CudaBackend::embedding(std::span<const std::int32_t> tokens, const Tensor& table,
+                            std::int64_t first, const Tensor& positions, std::int64_t sequence,
+                            Tensor& y) {
+  const auto there = on_device(tokens);
+  with_type(table.precision, [&]<class T>(T) {
+    each_element(y.elements(), Embedding<T>{.tokens = there.get(),
+                                            .table = table.data<T>(),
+                                            .positions = positions.data<T>(),
+                                            .y = y.data<T>(),
+                                            .first = first,
+                                            .rows = row_count(table),
+                                            .columns = column_count(table),
+                                            .sequence = sequence});
+  });
+}
+
+void CudaBackend::embedding_weight(std::span<const std::int32_t> tokens, const Tensor& dy,
+                                   std::int64_t first, std::int64_t sequence, Tensor& dtable,
+                                   Tensor& dpositions) {
+  const std::int64_t columns = column_count(dtable);
+  const TokenLists lists = token_lists(tokens, first, row_count(dtable));
+  const auto places = on_device(std::span<const std::int32_t>(lists.places));
+  const auto starts = on_device(std::span<const std::int32_t>(lists.starts));
+  const auto rows = on_device(std::span<const std::int32_t>(lists.rows));
+  with_type(dy.precision, [&]<class T>(T) {
+    each_element(static_cast<std::int64_t>(lists.places.size()) * columns,
+                 EmbeddingWeight<T>{dy.data<T>(), places.get(), starts.get(), rows.get(),
+                                    dtable.data<float>(), columns});
+    if (dpositions.empty()) return;
+    each_element(sequence * columns,
+                 PositionWeight<T>{dy.data<T>(), dpositions.data<float>(), columns, sequence,
+                                   row_count(dy) / sequence});
+  });
+}
+
+double CudaBackend::cross_entropy(Tensor& logits, std::span<const std::int32_t> targets,
+                                  double scale) {
+  const std::int64_t rows = row_count(logits);
+  const auto there = on_device(targets);
+  const auto losses = room<double>(rows);
+  with_type(logits.precision, [&]<class T>(T) {
+    for_each_row(memory_->stream(), rows, column_count(logits),
+                 CrossEntropyRows<T>{logits.data<T>(), there.get(), losses.get(),
+                                     column_count(logits), static_cast<float>(scale)});
+  });
+  double sum = 0;
+  for (const double loss : on_host(losses.get(), rows)) sum += loss;
+  return sum;
+}
+
+void CudaBackend::largest_logits(const Tensor& logits, Tensor& tops) {
+  with_type(logits.precision, [&]<class T>(T) {
+    for_each_row(memory_->stream(), row_count(logits), column_count(logits),
+                 LargestRows<T>{logits.data<T>(), tops.data<float>(), column_count(logits)});
+  });
+}
+
+void CudaBackend::exponentials(Tensor& logits, const Tensor& tops,
+                               std::span<const std::int32_t> targets, std::int64_t first,
+                               Tensor& sums) {
+  const auto there = on_device(targets);
+  with_type(logits.precision, [&]<class T>(T) {
+    for_each_row(memory_->stream(), row_count(logits), column_count(logits),
+                 ExponentialRows<T>{logits.data<T>(), tops.data<float>(), there.get(),
+                                    sums.data<float>(), first, column_count(logits)});
+  });
+}
+
+double CudaBackend::cross_entropy_of_part(Tensor& logits, const Tensor& sums,
+                                          std::span<const std::int32_t> targets, std::int64_t first,
+                                          double scale) {
+  const auto there = on_device(targets);
+  with_type(logits.precision, [&]<class T>(T) {
+    each_element(logits.elements(),
+                 GradientOfPart<T>{logits.data<T>(), sums.data<float>(), there.get(), first,
+                                   column_count(logits), static_cast<float>(scale)});
+  });
+  const std::vector<float> rows = on_host(sums.data<float>(), sums.elements());
+  double loss = 0;
+  for (std::size_t row = 0; row < targets.size(); ++row) {
+    loss += std::log(static_cast<double>(rows[2 * row])) - static_cast<double>(rows[2 * row + 1]);
+  }
+  return loss;
+}
+
+// --- Optimizers ----------------------------------------------------------------------------------
+
+void CudaBackend::adamw(const AdamW& options, int step, const Tensor& gradient,
+                        Tensor& first_moment, Tensor& second_moment, const Tensor& weight,
+                        Tensor& updated) {
+  assert(weight.precision == Precision::float32);
+  AdamWStep element = adamw_step(options, step);
+  element.gradient = gradient.data<float>();
+  element.first = first_moment.data<float>();
+  element.second = second_moment.data<float>();
+  element.weight = weight.data<float>();
+  element.updated = updated.data<float>();
+  each_element(weight.elements(), element);
+}
+
+void CudaBackend::sgd(const Sgd& options, const Tensor& gradient, const Tensor& weight,
+                      Tensor& updated) {
+  assert(weight.precision == Precision::float32);
+  each_element(weight.elements(),
+               SgdStep{static_cast<float>(options.learning_rate), gradient.data<float>(),
+                       weight.data<float>(), updated.data<float>()});
+}
+
+}  // namespace stagecraft::cuda

@@ -1,0 +1,128 @@
+// The CUDA backend: one GPU, one rank, one stream.
+
+#pragma once
+
+#include <cudnn.h>
+
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "executor/backends/cuda/attention.hpp"
+#include "executor/backends/cuda/kernels.hpp"
+#include "executor/backends/cuda/matmul.hpp"
+#include "executor/backends/cuda/memory.hpp"
+
+namespace stagecraft::cuda {
+
+class CudaBackend final : public Backend {
+ public:
+  explicit CudaBackend(int device);
+
+  Tensor allocate(std::vector<std::int64_t> shape, Precision precision) override;
+  Bytes allocated_bytes() const override { return memory_->allocated(); }
+  Bytes peak_bytes() const override { return memory_->peak(); }
+  void reset_peak() override { memory_->reset_peak(); }
+
+  void finish() override;
+  void upload(std::span<const std::byte> from, Tensor& to) override;
+  void download(const Tensor& from, std::span<std::byte> to) override;
+  void zero(Tensor& x) override;
+  void copy(const Tensor& from, Tensor& to) override;
+  void convert(const Tensor& from, Tensor& to) override;
+  bool is_finite(const Tensor& x) override;
+  void add(const Tensor& x, Tensor& y) override;
+  void largest(const Tensor& x, Tensor& y) override;
+
+  void matmul(const Tensor& a, bool transpose_a, const Tensor& b, bool transpose_b, Tensor& c,
+              bool accumulate) override;
+  void add_bias(const Tensor& bias, Tensor& x) override;
+  void bias_gradient(const Tensor& gradient, Tensor& bias_gradient) override;
+
+  void layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon,
+                  Tensor& y, Tensor& mean, Tensor& scale) override;
+  void layer_norm_input(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
+                        const Tensor& scale, Tensor& dx) override;
+  void layer_norm_weight(const Tensor& dy, const Tensor& x, const Tensor& mean, const Tensor& scale,
+                         Tensor& dweight, Tensor& dbias) override;
+  void rms_norm(const Tensor& x, const Tensor& weight, double epsilon, Tensor& y,
+                Tensor& scale) override;
+  void rms_norm_input(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& scale,
+                      Tensor& dx) override;
+  void rms_norm_weight(const Tensor& dy, const Tensor& x, const Tensor& scale,
+                       Tensor& dweight) override;
+
+  void gelu(const Tensor& x, Tensor& y) override;
+  void gelu_input(const Tensor& dy, const Tensor& x, Tensor& dx) override;
+  void swiglu(const Tensor& x, Tensor& y) override;
+  void swiglu_input(const Tensor& dy, const Tensor& x, Tensor& dx) override;
+  void rotary(Tensor& qkv, const AttentionShape& shape, std::span<const double> frequencies,
+              bool inverse) override;
+  void attention(const Tensor& qkv, const AttentionShape& shape, Tensor& y,
+                 Tensor& log_sum) override;
+  void attention_input(const Tensor& dy, const Tensor& qkv, const Tensor& y, const Tensor& log_sum,
+                       const AttentionShape& shape, Tensor& dqkv) override;
+
+  // Networks of images are refused.
+  void relu(Tensor& x) override;
+  void relu_input(const Tensor& dy, const Tensor& y, Tensor& dx) override;
+  void images(std::span<const std::int32_t> pixels, Tensor& y) override;
+  void convolution(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                   const ConvolutionShape& shape, Tensor& y) override;
+  void convolution_input(const Tensor& dy, const Tensor& weight, const ConvolutionShape& shape,
+                         Tensor& dx) override;
+  void convolution_weight(const Tensor& dy, const Tensor& x, const ConvolutionShape& shape,
+                          Tensor& dweight, Tensor& dbias) override;
+  void max_pool(const Tensor& x, const PoolShape& shape, Tensor& y) override;
+  void max_pool_input(const Tensor& dy, const Tensor& x, const PoolShape& shape,
+                      Tensor& dx) override;
+
+  void embedding(std::span<const std::int32_t> tokens, const Tensor& table, std::int64_t first,
+                 const Tensor& positions, std::int64_t sequence, Tensor& y) override;
+  void embedding_weight(std::span<const std::int32_t> tokens, const Tensor& dy, std::int64_t first,
+                        std::int64_t sequence, Tensor& dtable, Tensor& dpositions) override;
+  double cross_entropy(Tensor& logits, std::span<const std::int32_t> targets,
+                       double scale) override;
+  void largest_logits(const Tensor& logits, Tensor& tops) override;
+  void exponentials(Tensor& logits, const Tensor& tops, std::span<const std::int32_t> targets,
+                    std::int64_t first, Tensor& sums) override;
+  double cross_entropy_of_part(Tensor& logits, const Tensor& sums,
+                               std::span<const std::int32_t> targets, std::int64_t first,
+                               double scale) override;
+
+  void adamw(const AdamW& options, int step, const Tensor& gradient, Tensor& first_moment,
+             Tensor& second_moment, const Tensor& weight, Tensor& updated) override;
+  void sgd(const Sgd& options, const Tensor& gradient, const Tensor& weight,
+           Tensor& updated) override;
+
+ private:
+  /// Numbers on the GPU for the length of a call.
+  template <class Number>
+  std::shared_ptr<Number> room(std::int64_t count);
+  template <class Number>
+  std::shared_ptr<Number> on_device(std::span<const Number> numbers);
+  template <class Number>
+  std::vector<Number> on_host(const Number* numbers, std::int64_t count);
+
+  template <class Element>
+  void each_element(std::int64_t count, const Element& element);
+  template <class Term>
+  void sum_rows(const Tensor& rows, const Term& term, Tensor& sums);
+  /// mean, bias: null for RMSNorm.
+  void norm(const Tensor& x, const Tensor& weight, const Tensor* bias, double epsilon, Tensor& y,
+            Tensor* mean, Tensor& scale);
+  void norm_input(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor* mean,
+                  const Tensor& scale, Tensor& dx);
+  void norm_weight(const Tensor& dy, const Tensor& x, const Tensor* mean, const Tensor& scale,
+                   Tensor& dweight);
+  const Turn* turns(std::int64_t sequence, std::span<const double> frequencies);
+
+  int device_;
+  std::shared_ptr<Memory> memory_;  ///< shared with every tensor, which may outlive the backend
+  Matmul matmul_;
+  Attention attention_;
+  std::map<std::pair<std::int64_t, std::vector<double>>, std::shared_ptr<Turn>> turns_;
+};
+
+}  // namespace stagecraft::cuda

@@ -1,0 +1,178 @@
+// cuBLASLt thinks in columns. Row major c = op(a) op(b) is, column by column, c' = op(b)' op(a)',
+// and a row-major matrix read by columns is its own transpose: so b comes first, a second, and no
+// flag changes.
+
+#include "executor/backends/cuda/matmul.hpp"
+
+#include <cassert>
+
+#include "executor/backends/cuda/check.hpp"
+#include "profiles/error.hpp"
+
+namespace stagecraft::cuda {
+
+namespace {
+
+constexpr std::size_t workspace_bytes = std::size_t{32} << 20;
+/// What every tensor starts at, but not every part of one.
+constexpr std::uint32_t usual_alignment = 16;
+
+cudaDataType_t type_of(Precision precision) {
+  return precision == Precision::bfloat16 ? CUDA_R_16BF : CUDA_R_32F;
+}
+
+bool is_aligned(const void* data) {
+  return reinterpret_cast<std::uintptr_t>(data) % usual_alignment == 0;
+}
+
+}  // namespace
+
+Operand dense(const void* data, Precision precision, std::int64_t rows, std::int64_t columns,
+              bool transposed) {
+  return {.data = data,
+          .precision = precision,
+          .rows = rows,
+          .columns = columns,
+          .stride = columns,
+          .batch_stride = rows * columns,
+          .transposed = transposed};
+}
+
+/// Descriptors of one product, and the algorithm for it.
+struct Matmul::Product {
+  explicit Product(const Shape& shape) {
+    const auto transpose = [](bool transposed) { return transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
+    check(cublasLtMatmulDescCreate(&description, CUBLAS_COMPUTE_32F, CUDA_R_32F), "multiply");
+    set(CUBLASLT_MATMUL_DESC_TRANSA, transpose(shape.transpose_b));
+    set(CUBLASLT_MATMUL_DESC_TRANSB, transpose(shape.transpose_a));
+    const auto layout = [&](cublasLtMatrixLayout_t& made, Precision precision, std::int64_t rows,
+                            std::int64_t columns, bool transposed, std::int64_t stride,
+                            std::int64_t batch_stride) {
+      if (transposed) std::swap(rows, columns);
+      check(
+          cublasLtMatrixLayoutCreate(&made, type_of(precision), static_cast<std::uint64_t>(columns),
+                                     static_cast<std::uint64_t>(rows), stride),
+          "multiply");
+      const auto count = static_cast<std::int32_t>(shape.batch);
+      check(cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count,
+                                             sizeof count),
+            "multiply");
+      check(cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+                                             &batch_stride, sizeof batch_stride),
+            "multiply");
+    };
+    layout(a, shape.a, shape.rows, shape.inner, shape.transpose_a, shape.stride_a, shape.batch_a);
+    layout(b, shape.b, shape.inner, shape.columns, shape.transpose_b, shape.stride_b,
+           shape.batch_b);
+    layout(c, shape.c, shape.rows, shape.columns, false, shape.stride_c, shape.batch_c);
+  }
+  Product(const Product&) = delete;
+  Product& operator=(const Product&) = delete;
+  ~Product() {
+    if (c != nullptr) (void)cublasLtMatrixLayoutDestroy(c);
+    if (b != nullptr) (void)cublasLtMatrixLayoutDestroy(b);
+    if (a != nullptr) (void)cublasLtMatrixLayoutDestroy(a);
+    if (description != nullptr) (void)cublasLtMatmulDescDestroy(description);
+  }
+
+  template <class Value>
+  void set(cublasLtMatmulDescAttributes_t attribute, Value value) {
+    check(cublasLtMatmulDescSetAttribute(description, attribute, &value, sizeof value), "multiply");
+  }
+
+  void choose_algorithm(cublasLtHandle_t handle, const Shape& shape) {
+    cublasLtMatmulPreference_t preference = nullptr;
+    check(cublasLtMatmulPreferenceCreate(&preference), "multiply");
+    const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
+      check(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value),
+            "multiply");
+    };
+    prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
+    // Partial sums are added up in a fixed order, or there are none.
+    prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+           std::uint32_t{CUBLASLT_REDUCTION_SCHEME_NONE} | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
+    const std::uint32_t alignment = shape.aligned ? usual_alignment : 2;
+    for (const auto attribute :
+         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+          CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
+      prefer(attribute, alignment);
+    }
+    cublasLtMatmulHeuristicResult_t found{};
+    int count = 0;
+    const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(handle, description, b, a, c, c,
+                                                                 preference, 1, &found, &count);
+    (void)cublasLtMatmulPreferenceDestroy(preference);
+    if (count == 0) {
+      throw Error(ErrorKind::execution,
+                  concat("cuBLASLt has no algorithm for a product of ", shape.rows, "x",
+                         shape.inner, " and ", shape.inner, "x", shape.columns, " in ",
+                         to_string(shape.a), ": ", cublasLtGetStatusString(status)));
+    }
+    algorithm = found.algo;
+  }
+
+  cublasLtMatmulDesc_t description = nullptr;
+  cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr;
+  cublasLtMatmulAlgo_t algorithm{};
+};
+
+Matmul::Matmul() {
+  check(cublasLtCreate(&handle_), "start cuBLASLt");
+  check(cudaMalloc(&workspace_, workspace_bytes), "allocate the workspace of products");
+}
+
+Matmul::~Matmul() {
+  products_.clear();
+  (void)cudaFree(workspace_);
+  (void)cublasLtDestroy(handle_);
+}
+
+Matmul::Shape Matmul::shape_of(const Operand& a, const Operand& b, const Operand& c,
+                               bool accumulate, std::int64_t batch) {
+  const std::int64_t inner = a.transposed ? a.rows : a.columns;
+  assert(inner == (b.transposed ? b.columns : b.rows));
+  assert(c.rows == (a.transposed ? a.columns : a.rows));
+  assert(c.columns == (b.transposed ? b.rows : b.columns));
+  return {.rows = c.rows,
+          .columns = c.columns,
+          .inner = inner,
+          .batch = batch,
+          .stride_a = a.stride,
+          .stride_b = b.stride,
+          .stride_c = c.stride,
+          .batch_a = a.batch_stride,
+          .batch_b = b.batch_stride,
+          .batch_c = c.batch_stride,
+          .transpose_a = a.transposed,
+          .transpose_b = b.transposed,
+          .accumulate = accumulate,
+          .aligned = is_aligned(a.data) && is_aligned(b.data) && is_aligned(c.data),
+          .a = a.precision,
+          .b = b.precision,
+          .c = c.precision};
+}
+
+Matmul::Product& Matmul::product(const Shape& shape) {
+  std::unique_ptr<Product>& kept = products_[shape];
+  if (kept == nullptr) {
+    auto made = std::make_unique<Product>(shape);
+    made->choose_algorithm(handle_, shape);
+    kept = std::move(made);
+  }
+  return *kept;
+}
+
+void Matmul::run(cudaStream_t stream, const Operand& a, const Operand& b, const Operand& c,
+                 bool accumulate, std::int64_t batch) {
+  if (c.rows == 0 || c.columns == 0 || batch == 0) return;
+  const Product& product = this->product(shape_of(a, b, c, accumulate, batch));
+  const float one = 1;
+  const float beta = accumulate ? 1 : 0;
+  void* out = const_cast<void*>(c.data);
+  check(cublasLtMatmul(handle_, product.description, &one, b.data, product.b, a.data, product.a,
+                       &beta, out, product.c, out, product.c, &product.algorithm, workspace_,
+                       workspace_bytes, stream),
+        "multiply");
+}
+
+}  // namespace stagecraft::cuda

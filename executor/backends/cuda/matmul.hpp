@@ -1,0 +1,69 @@
+// Matrix products by cuBLASLt. The algorithm for a product is looked up once and kept: it depends
+// on shapes, strides, types and alignment alone, so the same product has the same bits whoever
+// asks.
+
+#pragma once
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <memory>
+
+#include "profiles/model.hpp"
+
+namespace stagecraft::cuda {
+
+/// Rows x columns in memory, row major; neighbouring rows are `stride` elements apart, and the
+/// matrices of a batch `batch_stride`.
+struct Operand {
+  const void* data = nullptr;
+  Precision precision = Precision::float32;
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  std::int64_t stride = 0;
+  std::int64_t batch_stride = 0;
+  bool transposed = false;
+};
+
+/// A matrix without gaps.
+Operand dense(const void* data, Precision precision, std::int64_t rows, std::int64_t columns,
+              bool transposed = false);
+
+class Matmul {
+ public:
+  Matmul();
+  Matmul(const Matmul&) = delete;
+  Matmul& operator=(const Matmul&) = delete;
+  ~Matmul();
+
+  /// c (+)= op(a) op(b) for every matrix of the batch, computed in fp32, on `stream`; the workspace
+  /// is this object's, so all calls use one stream. Throws Error
+  /// (execution) if cuBLASLt knows no algorithm.
+  void run(cudaStream_t stream, const Operand& a, const Operand& b, const Operand& c,
+           bool accumulate, std::int64_t batch = 1);
+
+ private:
+  /// What an algorithm depends on.
+  struct Shape {
+    std::int64_t rows, columns, inner, batch;
+    std::int64_t stride_a, stride_b, stride_c;
+    std::int64_t batch_a, batch_b, batch_c;
+    bool transpose_a, transpose_b, accumulate, aligned;
+    Precision a, b, c;
+    auto operator<=>(const Shape&) const = default;
+  };
+  struct Product;
+
+  static Shape shape_of(const Operand& a, const Operand& b, const Operand& c, bool accumulate,
+                        std::int64_t batch);
+  Product& product(const Shape& shape);
+
+  cublasLtHandle_t handle_ = nullptr;
+  void* workspace_ = nullptr;
+  std::map<Shape, std::unique_ptr<Product>> products_;
+};
+
+}  // namespace stagecraft::cuda
