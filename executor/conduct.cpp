@@ -4,6 +4,9 @@
 #include <map>
 #include <utility>
 
+#include "executor/finite_checks.hpp"
+#include "executor/flight/observed_transport.hpp"
+#include "executor/flight/watchdog.hpp"
 #include "executor/gathered_weights.hpp"
 #include "executor/packing.hpp"
 #include "executor/ranks.hpp"
@@ -77,48 +80,80 @@ StepRecord unpack_stamps(const Program& program, std::span<const std::string> of
 // --- The run
 // --------------------------------------------------------------------------------------
 
-/// Backends outlive the transports, whose queues may still hold their memory after a failure.
+/// Flight records and backends outlive the transports, whose queues may still hold their memory
+/// after a failure.
 class Conductor {
  public:
-  Conductor(const Program& program, const RankMap& ranks, std::int64_t tokens_per_step,
+  Conductor(const Compiled& compiled, const RankMap& ranks, std::int64_t tokens_per_step,
             const RunOptions& options, const Machinery& machinery, const MakeWorker& make_worker)
-      : program_(program),
+      : program_(compiled.program),
         ranks_(ranks),
         tokens_per_step_(tokens_per_step),
         options_(options),
         make_worker_(make_worker),
-        recording_(program, ranks.ranks(), options.steps),
+        limits_(limits_of(compiled, options.oversight)),
+        recording_(program_, ranks.ranks(), options.steps),
+        flights_(index(ranks.ranks())),
         backends_(index(ranks.ranks())),
         workers_(index(ranks.ranks())),
         transports_(machinery.make_transports(ranks.wiring())),
         of_rank_(index(ranks.ranks())) {
-    for (const auto& transport : transports_) {
+    for (auto& transport : transports_) {
       const int rank = transport->rank();
       backends_[index(rank)] = machinery.make_backend(rank);
+      flights_[index(rank)] =
+          std::make_unique<FlightRecord>(options.oversight, program_, ranks, rank);
+      transport = observe(std::move(transport), ranks.wiring(), flight(rank));
       of_rank_[index(rank)] = transport.get();
       if (ranks.peer_of(rank) != 0) {
-        of_peers_.emplace(rank, RunRecording(program, ranks.ranks(), 1));
+        of_peers_.emplace(rank, RunRecording(program_, ranks.ranks(), 1));
       }
     }
   }
 
   RunResult run() {
+    const Watchdog watchdog(watched(), limits_, options_.oversight);
     run_ranks(transports_, options_.steps,
               {.prepare =
                    [this](int rank) {
                      workers_[index(rank)] =
                          make_worker_(*backends_[index(rank)], *of_rank_[index(rank)]);
+                     worker(rank).report_to(flight(rank));
                    },
-               .step = [this](int rank, int step) { worker(rank).step(step, record(rank, step)); },
+               .step = [this](int rank, int i) { step(rank, i); },
                .report = [this](int rank, int step) { return report(rank, step); },
                .after_step = [this](int step, auto reports) { return after_step(step, reports); },
                .finish = [this](int rank) { finish(rank); },
-               .describe_failure = [this](int rank) { return describe_failure(rank); }});
+               .describe_failure = [this](int rank) { return describe_failure(rank); },
+               .on_first_failure =
+                   [this](int rank, const std::string& sentence) {
+                     flight(rank).fail(flight(rank).blamed(), sentence);
+                   }});
     return std::move(result_);
   }
 
  private:
   Worker& worker(int rank) { return *workers_[index(rank)]; }
+  FlightRecord& flight(int rank) const { return *flights_[index(rank)]; }
+
+  std::vector<WatchedRank> watched() const {
+    std::vector<WatchedRank> ranks;
+    for (const auto& transport : transports_) {
+      ranks.push_back({.flight = &flight(transport->rank()), .transport = transport.get()});
+    }
+    return ranks;
+  }
+
+  void step(int rank, int step) {
+    flight(rank).begin_step(step);
+    try {
+      worker(rank).step(step, record(rank, step));
+    } catch (const NotFinite&) {
+      flight(rank).blame(Cause::not_finite);
+      throw;
+    }
+    flight(rank).begin(Doing::between);
+  }
 
   /// Peers do the same work; what the first one's clock says of it is kept.
   StepRecord& record(int rank, int step) {
@@ -146,6 +181,12 @@ class Conductor {
   /// Rank 0 says which step was typical; everybody hands in that step's stamps, its highest memory
   /// and its weights.
   void finish(int rank) {
+    flight(rank).begin(Doing::finishing);
+    hand_in(rank);
+    flight(rank).begin(Doing::ended);
+  }
+
+  void hand_in(int rank) {
     Transport& transport = *of_rank_[index(rank)];
     Packer typical;
     if (rank == 0) {
@@ -174,9 +215,7 @@ class Conductor {
   }
 
   std::string describe_failure(int rank) const {
-    const auto& worker = workers_[index(rank)];
-    return describe_rank_failure(program_, ranks_, rank,
-                                 worker ? worker->current_work() : std::nullopt);
+    return describe_rank_failure(program_, ranks_, rank, flight(rank).current_work());
   }
 
   const Program& program_;
@@ -184,9 +223,11 @@ class Conductor {
   std::int64_t tokens_per_step_;
   const RunOptions& options_;
   const MakeWorker& make_worker_;
+  Limits limits_;
   RunRecording recording_;
   std::map<int, RunRecording> of_peers_;  ///< by rank: of all but the first, nobody looks at it
-  std::vector<std::unique_ptr<Backend>> backends_;  ///< by rank, of those in this process
+  std::vector<std::unique_ptr<FlightRecord>> flights_;  ///< by rank, of those in this process
+  std::vector<std::unique_ptr<Backend>> backends_;
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<std::unique_ptr<Transport>> transports_;
   std::vector<Transport*> of_rank_;
@@ -195,10 +236,10 @@ class Conductor {
 
 }  // namespace
 
-RunResult conduct(const Program& program, const RankMap& ranks, std::int64_t tokens_per_step,
+RunResult conduct(const Compiled& compiled, const RankMap& ranks, std::int64_t tokens_per_step,
                   const RunOptions& options, const Machinery& machinery,
                   const MakeWorker& make_worker) {
-  return Conductor(program, ranks, tokens_per_step, options, machinery, make_worker).run();
+  return Conductor(compiled, ranks, tokens_per_step, options, machinery, make_worker).run();
 }
 
 }  // namespace stagecraft

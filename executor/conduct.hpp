@@ -22,7 +22,7 @@ using MakeWorker = std::function<std::unique_ptr<Worker>(Backend& backend, Trans
 /// `tokens_per_step`: what losses are divided by. The result is whole on the process that has rank
 /// 0, and empty elsewhere. Throws Error (execution) with the first failure of any rank, when all
 /// have stopped.
-RunResult conduct(const Program& program, const RankMap& ranks, std::int64_t tokens_per_step,
+RunResult conduct(const Compiled& compiled, const RankMap& ranks, std::int64_t tokens_per_step,
                   const RunOptions& options, const Machinery& machinery,
                   const MakeWorker& make_worker);
 

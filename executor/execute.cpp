@@ -55,7 +55,7 @@ RunResult execute(const Plan& plan, const Profile& profile, const Compiled& comp
       if (!machinery.trusts_program) require_fitting(compiled);
       const Training training = make_training(plan, profile, dataset, options);
       const RankMap ranks = ranks_of(plan, compiled.program);
-      return conduct(compiled.program, ranks, training.tokens_per_step(), options, machinery,
+      return conduct(compiled, ranks, training.tokens_per_step(), options, machinery,
                      [&](Backend& backend, Transport& transport) {
                        return std::make_unique<Interpreter>(training, compiled.program, ranks,
                                                             backend, transport);

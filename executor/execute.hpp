@@ -13,6 +13,7 @@
 
 #include "executor/backend.hpp"
 #include "executor/data.hpp"
+#include "executor/oversight.hpp"
 #include "planner/plan.hpp"
 #include "planner/predict.hpp"
 #include "simulator/timeline.hpp"
@@ -43,6 +44,7 @@ struct RunOptions {
   Sgd sgd;
   std::function<void(const StepReport&)> on_step;
   std::stop_token stop;  ///< ends after the current step
+  Oversight oversight;
 };
 
 struct RunResult {

@@ -80,6 +80,7 @@ Interpreter::Interpreter(const Training& training, const Program& program, const
       chunks_(chunks_of_device(training, program, ranks.device_of(transport.rank()), peers_.get(),
                                backend)),
       sums_(training, program, ranks, chunks_, backend, transport),
+      checks_(training.options.oversight.check_finite, backend),
       last_send_(last_sends(program, order_)),
       shapes_lent_(shapes_lent(training, program, order_,
                                make_absent_peers(ranks, transport.rank()).get(), backend)),
@@ -97,10 +98,9 @@ void Interpreter::step(int step, StepRecord& record) {
   Stamp& whole = record.ranks[index(transport_.rank())];
   whole.start = now();
   for (const int i : order_) {
-    current_ = i;
+    begin(i);
     carry_out(i);
   }
-  current_ = {};
   whole.end = now();
 }
 
@@ -165,8 +165,10 @@ void Interpreter::compute(int i) {
   wait_for_messages(work);
   Stamp& stamp = record_->work[index(i)];
   stamp.start = now();
+  checks_.before(step_, work, chunk_of(work));
   compute(work);
   backend_.finish();
+  checks_.after(step_, work, chunk_of(work));
   stamp.end = now();
 }
 
@@ -326,6 +328,7 @@ void Interpreter::take_message(int channel) {
   for (std::size_t left = is_lent ? lent(work).size() : 1, all = left; left > 0; --left) {
     const Arrival arrival =
         transport_.receive(ranks_.channel_to(transport_.rank(), channel), backend_);
+    checks_.arrived(step_, work, arrival.tensor);
     if (left == all) stamp.start = arrival.sent;
     stamp.end = arrival.arrived;
   }

@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "executor/finite_checks.hpp"
 #include "executor/gradient_sums.hpp"
 #include "executor/peers.hpp"
 #include "executor/trained_chunk.hpp"
@@ -35,7 +36,6 @@ class Interpreter final : public Worker {
               Backend& backend, Transport& transport);
 
   void step(int step, StepRecord& record) override;
-  std::optional<int> current_work() const override { return current_; }
   std::vector<ChunkLoss> losses() override;
   std::vector<HeldWeight> weights() override;
   Bytes peak_memory() const override { return backend_.peak_bytes(); }
@@ -74,6 +74,7 @@ class Interpreter final : public Worker {
   std::vector<std::unique_ptr<TrainedChunk>> chunks_;  ///< parallel to the program's; null where
                                                        ///< another rank holds it
   GradientSums sums_;
+  FiniteChecks checks_;
   std::vector<char> last_send_;  ///< of its tensor; parallel to the program's work
   std::map<int, std::vector<Tensor>> shapes_lent_;           ///< by channel to this rank
   std::map<std::pair<int, int>, std::vector<Tensor>> kept_;  ///< of a partner: chunk, microbatch
@@ -81,7 +82,6 @@ class Interpreter final : public Worker {
   // Of the current step:
   int step_ = 0;
   StepRecord* record_ = nullptr;
-  std::optional<int> current_;
   std::vector<std::deque<int>> posted_;  ///< per channel: receives whose message has not been taken
   std::vector<char> arrived_;            ///< parallel to the program's work: receives
 };

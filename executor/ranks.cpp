@@ -75,7 +75,9 @@ class Run {
     } catch (...) {
       const std::string reason = current_reason();
       const std::string sentence = concat(duty_.describe_failure(transport.rank()), ": ", reason);
-      failure_.set(transport.abort(sentence));
+      const std::string first = transport.abort(sentence);
+      if (first == sentence) duty_.on_first_failure(transport.rank(), sentence);
+      failure_.set(first);
     }
   }
 

@@ -27,6 +27,9 @@ struct RankDuty {
   std::function<void(int rank)> finish;
   /// Who and where: "rank 3 (stage 1, replica 0) failed during B1.5".
   std::function<std::string(int rank)> describe_failure;
+  /// Told on the rank's thread when its failure is the first.
+  std::function<void(int rank, const std::string& sentence)> on_first_failure =
+      [](int, const std::string&) {};
 };
 
 /// Step after step, with a barrier before and after each. Throws Error (execution) with the first

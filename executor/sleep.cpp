@@ -97,16 +97,14 @@ class Sleeper final : public Worker {
     std::ranges::fill(channel_free_, whole.start);
     std::ranges::fill(end_, unknown);
     for (const int i : order_) {
-      current_ = i;
+      begin(i);
       carry_out(i);
     }
     while (!reductions_.empty()) finish_reduction();
     sleep_until(collective_free_);
-    current_ = {};
     whole.end = now();
   }
 
-  std::optional<int> current_work() const override { return current_; }
   std::vector<ChunkLoss> losses() override { return {}; }
   std::vector<HeldWeight> weights() override { return {}; }
   Bytes peak_memory() const override { return memory_.peak(); }
@@ -225,7 +223,6 @@ class Sleeper final : public Worker {
 
   // Of the current step:
   StepRecord* record_ = nullptr;
-  std::optional<int> current_;
   Moment compute_free_{0};
   Moment collective_free_{0};
   std::vector<Moment> end_;  ///< parallel to the program's work
@@ -239,7 +236,7 @@ class Sleeper final : public Worker {
 RunResult sleep_through(const Compiled& compiled, const RunOptions& options,
                         const Machinery& machinery) {
   const RankMap ranks = one_rank_per_device(compiled.program);
-  return conduct(compiled.program, ranks, 1, options, machinery,
+  return conduct(compiled, ranks, 1, options, machinery,
                  [&](Backend& backend, Transport& transport) {
                    return std::make_unique<Sleeper>(compiled, backend, transport);
                  });

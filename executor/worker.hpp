@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "executor/flight/record.hpp"
 #include "executor/layer.hpp"
 #include "executor/recording.hpp"
 
@@ -33,14 +34,24 @@ class Worker {
 
   /// Carries out the program once, and writes down when.
   virtual void step(int step, StepRecord& record) = 0;
-  /// What it is at, as an index of the program's work; nothing between steps.
-  virtual std::optional<int> current_work() const = 0;
   /// Of the step before; none where nothing is computed.
   virtual std::vector<ChunkLoss> losses() = 0;
   /// As they are now; none where nothing is computed. Valid until the next step.
   virtual std::vector<HeldWeight> weights() = 0;
   /// The highest since the run began.
   virtual Bytes peak_memory() const = 0;
+
+  /// Where it tells what it is at; must outlive it.
+  void report_to(FlightRecord& flight) { flight_ = &flight; }
+
+ protected:
+  /// Carries out this work of the program from now on.
+  void begin(int work) {
+    if (flight_ != nullptr) flight_->begin(work);
+  }
+
+ private:
+  FlightRecord* flight_ = nullptr;
 };
 
 }  // namespace stagecraft

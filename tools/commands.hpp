@@ -12,6 +12,7 @@ Action declare_calibrate(CLI::App& app);
 Action declare_check(CLI::App& app);
 Action declare_cluster(CLI::App& app);
 Action declare_compare(CLI::App& app);
+Action declare_diagnose(CLI::App& app);
 Action declare_doctor(CLI::App& app);
 Action declare_explain(CLI::App& app);
 Action declare_export(CLI::App& app);
@@ -58,6 +59,8 @@ inline constexpr std::array commands{
             "stagecraft run plan.json --steps 100 --data book.txt --verify\n"
             "stagecraft run plan.json --steps 5 --backend sleep --trace run.trace.json",
             declare_run},
+    Command{"diagnose", "say who waits for whom in a run that hangs, or how one ended",
+            "stagecraft diagnose /tmp/stagecraft-flight-1234", declare_diagnose},
     Command{
         "compare", "predicted against measured, or plans against each other",
         "stagecraft compare plan.json run.trace.json\nstagecraft compare plan.json other.plan.json",

@@ -16,6 +16,7 @@
 #include "simulator/schedules.hpp"
 #include "tools/commands.hpp"
 #include "tools/interrupt.hpp"
+#include "tools/oversight_options.hpp"
 #include "tools/progress.hpp"
 #include "tools/results.hpp"
 #include "tools/table.hpp"
@@ -29,6 +30,7 @@ using nlohmann::ordered_json;
 struct RunArguments {
   std::string plan, data, weights, save_weights, backend = "cpu", transport = "threads";
   TimelineFiles files;
+  OversightFlags oversight;
   int steps = 1;
   bool verify = false;
   double learning_rate = 0;
@@ -198,7 +200,7 @@ std::string_view verify(Console& console, const LoadedPlan& loaded, const Datase
   return "bitwise";
 }
 
-int run_plan(Console& console, const RunArguments& arguments) {
+int run_plan(Console& console, const RunArguments& arguments, const FlightFolder& folder) {
   const BackendKind backend = read_backend(arguments.backend);
   require_transport(arguments.transport);
   if (backend == BackendKind::sleep) {
@@ -219,6 +221,8 @@ int run_plan(Console& console, const RunArguments& arguments) {
   const std::uint64_t seed = console.options().seed;
   const Dataset dataset = dataset_for(arguments, loaded, backend, seed);
   RunOptions options = run_options(arguments, backend, seed);
+  options.oversight =
+      oversight_of(console, arguments.oversight, folder, loaded.hash, prediction.step);
   if (!arguments.weights.empty()) {
     options.weights = load_weights(arguments.weights, loaded.profile.model,
                                    precision_of_sums(loaded.plan.precision));
@@ -231,6 +235,7 @@ int run_plan(Console& console, const RunArguments& arguments) {
       arguments.files, run.timeline,
       {{"kind", "measured"}, {"plan", loaded.hash}, {"backend", arguments.backend}});
   ordered_json result = run_json(run, prediction);
+  result["restarts"] = arguments.oversight.attempt;
   std::string text = summary(run, prediction);
   add_latencies(loaded.plan, run, result, text);
   console.print(text);
@@ -274,11 +279,19 @@ Action declare_run(CLI::App& app) {
       "Repeat on a single device and compare losses and weights bit for bit (where layers are "
       "split over tensor-parallel devices, to rounding)");
   declare_timeline_files(app, arguments->files);
+  declare_oversight(app, arguments->oversight);
   app.add_option("--learning-rate", arguments->learning_rate,
                  "Of the optimizer (AdamW 0.001, SGD 0.01)")
       ->type_name("X")
       ->check(CLI::PositiveNumber);
-  return [arguments](Console& console) { return run_plan(console, *arguments); };
+  return [arguments](Console& console) {
+    if (arguments->oversight.restarts && arguments->plan == "-") {
+      fail_usage("--restarts: standard input can be read only once; give the plan as a file");
+    }
+    return run_under_oversight(console, arguments->oversight, "", [&](const FlightFolder& folder) {
+      return run_plan(console, *arguments, folder);
+    });
+  };
 }
 
 }  // namespace stagecraft

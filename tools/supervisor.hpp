@@ -1,0 +1,32 @@
+// A supervisor: carries out a run in a process of its own, says what happened when it dies or
+// stalls, and starts it again from its last checkpoint.
+//
+//   run --restarts 3 ─┬─ run, supervised ── killed ─→ who, where, when
+//                     ├─ run, supervised, from the checkpoint ── stalls ─→ who waits for whom
+//                     └─ run, supervised, from the checkpoint ── ends
+
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tools/console.hpp"
+
+namespace stagecraft {
+
+struct Supervision {
+  int restarts = 0;  ///< at most
+  std::filesystem::path
+      folder;  ///< of flight records; the supervised runs say there how they failed
+  std::filesystem::path checkpoints;  ///< what a run resumes from; empty: from its beginning
+};
+
+/// Runs this program's own command line, less --restarts, until it ends, or fails in a way that
+/// would come again. Returns its exit code. Throws Error (execution) with the last failure.
+int supervise(Console& console, const Supervision& supervision);
+
+/// What a supervised run says instead of printing its error.
+void tell_supervisor(const std::filesystem::path& folder, const std::string& sentence);
+
+}  // namespace stagecraft
