@@ -2,10 +2,13 @@
 // it.
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "executor/backends/cuda.hpp"
+#include "profiles/error.hpp"
 #include "tools/build_info.hpp"
 #include "tools/commands.hpp"
 #include "tools/table.hpp"
@@ -43,6 +46,52 @@ Remedy remedy_for(std::string_view library) {
   return {library, "", ""};
 }
 
+bool was_found(std::string_view name) {
+  return std::ranges::any_of(build_info::libraries, [&](const build_info::Library& library) {
+    return library.name == name && library.found();
+  });
+}
+
+std::string words(const CudaReport& report) {
+  std::string text = concat("CUDA ", report.runtime, " with cuBLASLt ", report.cublas,
+                            " and cuDNN ", report.cudnn, "; ");
+  if (report.driver.empty()) return text + "this machine has no NVIDIA driver\n";
+  text += concat("the driver serves CUDA ", report.driver, "\n");
+  if (report.devices.empty()) text += "no GPU can be used\n";
+  for (std::size_t i = 0; i < report.devices.size(); ++i) {
+    const CudaDevice& device = report.devices[i];
+    text += concat("GPU ", i, ": ", device.name, ", compute capability ", device.capability, ", ",
+                   device.multiprocessors, " multiprocessors, ", format_bytes(device.memory), "\n");
+  }
+  return text;
+}
+
+ordered_json as_json(const CudaReport& report) {
+  ordered_json devices = ordered_json::array();
+  for (const CudaDevice& device : report.devices) {
+    devices.push_back({{"name", device.name},
+                       {"compute_capability", device.capability},
+                       {"multiprocessors", device.multiprocessors},
+                       {"memory_bytes", device.memory}});
+  }
+  return {{"driver", report.driver},
+          {"runtime", report.runtime},
+          {"cublas", report.cublas},
+          {"cudnn", report.cudnn},
+          {"devices", std::move(devices)}};
+}
+
+/// What this machine has for the CUDA backend, if the program has one; or why it cannot tell.
+void examine_cuda(Console& console, ordered_json& result) {
+  try {
+    const CudaReport report = describe_cuda();
+    console.print(words(report));
+    result["cuda"] = as_json(report);
+  } catch (const Error& error) {
+    console.print(concat(error.what(), "\n"));
+  }
+}
+
 int examine(Console& console) {
   Table table({"library", "version", "for", "if missing"});
   ordered_json rows = ordered_json::array();
@@ -63,10 +112,12 @@ int examine(Console& console) {
                        build_info::build_type, "; ", cores, " cores\n"));
   console.print(table.text(console.unicode()));
   console.print("planning, simulation and training on CPUs need none of CUDA, NCCL and MPI\n");
-  console.result({{"compiler", build_info::compiler},
-                  {"build_type", build_info::build_type},
-                  {"cores", cores},
-                  {"libraries", std::move(rows)}});
+  ordered_json result{{"compiler", build_info::compiler},
+                      {"build_type", build_info::build_type},
+                      {"cores", cores},
+                      {"libraries", std::move(rows)}};
+  if (was_found("CUDA")) examine_cuda(console, result);
+  console.result(result);
   return 0;
 }
 

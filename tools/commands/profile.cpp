@@ -73,7 +73,7 @@ int measure(Console& console, const ProfileArguments& arguments) {
   if (arguments.device.starts_with("cuda")) {
     throw Error(ErrorKind::execution,
                 concat("--device ", arguments.device,
-                       ": this program was built without CUDA; --device cpu works everywhere"));
+                       ": layers are measured on CPUs only; --device cpu works everywhere"));
   }
   if (arguments.device != "cpu")
     fail_usage("--device: expected cpu, found \"", arguments.device, "\"");

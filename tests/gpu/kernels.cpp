@@ -1,0 +1,367 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <random>
+
+#include "executor/bfloat16.hpp"
+#include "profiles/error.hpp"
+#include "tests/gpu/checks.hpp"
+
+namespace stagecraft::gpu {
+
+namespace {
+
+using Values = std::vector<double>;
+
+/// Makes the same numbers on any backend: noise that the compared precision holds exactly, in the
+/// precision that the backend computes in.
+class Bench {
+ public:
+  /// `compared`: fp32 or bf16; `stored`: the same, or fp64 on the CPU.
+  Bench(Backend& backend, Precision compared, Precision stored)
+      : backend_(backend), compared_(compared), stored_(stored) {}
+
+  Backend& backend() { return backend_; }
+
+  Tensor input(const std::vector<std::int64_t>& shape, double mean = 0, double deviation = 1) {
+    return made(shape, compared_, stored_, mean, deviation);
+  }
+  /// Numbers of sums' precision: gradients of weights, moments, statistics.
+  Tensor sum(const std::vector<std::int64_t>& shape, double mean = 0, double deviation = 1) {
+    return made(shape, Precision::float32, precision_of_sums(stored_), mean, deviation);
+  }
+  /// Full of what is no number.
+  Tensor output(const std::vector<std::int64_t>& shape) { return poisoned(shape, stored_); }
+  Tensor output_of_sums(const std::vector<std::int64_t>& shape) {
+    return poisoned(shape, precision_of_sums(stored_));
+  }
+  std::vector<std::int32_t> tokens(std::size_t count, int below) {
+    std::vector<std::int32_t> drawn(count);
+    for (auto& token : drawn)
+      token = static_cast<std::int32_t>(generator_() % static_cast<unsigned>(below));
+    return drawn;
+  }
+  /// A loss as a result.
+  Tensor number(double value) {
+    Tensor tensor = backend_.allocate({1}, precision_of_sums(stored_));
+    fill(tensor, {value});
+    return tensor;
+  }
+
+  static Values values(Backend& backend, const Tensor& tensor) {
+    std::vector<std::byte> bytes(static_cast<std::size_t>(tensor.bytes()));
+    backend.download(tensor, bytes);
+    const auto read = [&]<class T>(T) {
+      const T* first = reinterpret_cast<const T*>(bytes.data());
+      Values wide;
+      for (std::int64_t i = 0; i < tensor.elements(); ++i) {
+        if constexpr (std::is_same_v<T, Bfloat16>) {
+          wide.push_back(static_cast<double>(static_cast<float>(first[i])));
+        } else {
+          wide.push_back(static_cast<double>(first[i]));
+        }
+      }
+      return wide;
+    };
+    switch (tensor.precision) {
+      case Precision::float64: return read(double{});
+      case Precision::float32: return read(float{});
+      default: return read(Bfloat16{});
+    }
+  }
+
+ private:
+  Tensor made(const std::vector<std::int64_t>& shape, Precision rounded, Precision stored,
+              double mean, double deviation) {
+    Tensor tensor = backend_.allocate(shape, stored);
+    Values numbers;
+    for (std::int64_t i = 0; i < tensor.elements(); ++i) {
+      const auto value = static_cast<float>(mean + deviation * noise());
+      numbers.push_back(static_cast<double>(
+          rounded == Precision::bfloat16 ? static_cast<float>(Bfloat16(value)) : value));
+    }
+    fill(tensor, numbers);
+    return tensor;
+  }
+
+  void fill(Tensor& tensor, const Values& numbers) {
+    const auto write = [&]<class T>(T) {
+      std::vector<T> narrow;
+      for (const double number : numbers) {
+        if constexpr (std::is_same_v<T, double>) {
+          narrow.push_back(number);
+        } else {
+          narrow.push_back(T(static_cast<float>(number)));
+        }
+      }
+      backend_.upload(std::as_bytes(std::span<const T>(narrow)), tensor);
+    };
+    switch (tensor.precision) {
+      case Precision::float64: return write(double{});
+      case Precision::float32: return write(float{});
+      default: return write(Bfloat16{});
+    }
+  }
+
+  Tensor poisoned(const std::vector<std::int64_t>& shape, Precision precision) {
+    Tensor tensor = backend_.allocate(shape, precision);
+    const std::vector<std::byte> ones(static_cast<std::size_t>(tensor.bytes()), std::byte{0xff});
+    backend_.upload(ones, tensor);
+    return tensor;
+  }
+
+  /// Even, with deviation 1.
+  double noise() {
+    constexpr double half_width = 1.7320508075688772;
+    return half_width * (static_cast<double>(generator_()) * 0x1p-31 - 1);
+  }
+
+  Backend& backend_;
+  Precision compared_;
+  Precision stored_;
+  std::mt19937 generator_{20240501};
+};
+
+struct Kernel {
+  std::string name;
+  std::function<std::vector<Tensor>(Bench&)> run;
+};
+
+// --- The operations ------------------------------------------------------------------------------
+
+std::vector<Kernel> plain_kernels() {
+  std::vector<Kernel> kernels{
+      {"add",
+       [](Bench& b) {
+         Tensor x = b.input({33, 70}), y = b.input({33, 70});
+         b.backend().add(x, y);
+         return std::vector{y};
+       }},
+      {"largest",
+       [](Bench& b) {
+         Tensor x = b.input({999}), y = b.input({999});
+         b.backend().largest(x, y);
+         return std::vector{y};
+       }},
+      {"copy and zero",
+       [](Bench& b) {
+         Tensor x = b.input({777}), y = b.output({777}), z = b.output({777});
+         b.backend().copy(x, y);
+         b.backend().zero(z);
+         return std::vector{y, z};
+       }},
+      {"bias and its gradient",
+       [](Bench& b) {
+         Tensor x = b.input({40, 96}), bias = b.input({96}), sums = b.sum({96});
+         b.backend().add_bias(bias, x);
+         b.backend().bias_gradient(x, sums);
+         return std::vector{x, sums};
+       }},
+      {"gelu",
+       [](Bench& b) {
+         Tensor x = b.input({64, 256}, 0, 3), dy = b.input({64, 256});
+         Tensor y = b.output({64, 256}), dx = b.output({64, 256});
+         b.backend().gelu(x, y);
+         b.backend().gelu_input(dy, x, dx);
+         return std::vector{y, dx};
+       }},
+      {"swiglu",
+       [](Bench& b) {
+         Tensor x = b.input({64, 512}, 0, 3), dy = b.input({64, 256});
+         Tensor y = b.output({64, 256}), dx = b.output({64, 512});
+         b.backend().swiglu(x, y);
+         b.backend().swiglu_input(dy, x, dx);
+         return std::vector{y, dx};
+       }},
+      {"adamw and sgd",
+       [](Bench& b) {
+         Tensor weight = b.sum({5000}), gradient = b.sum({5000});
+         Tensor first = b.sum({5000}), second = b.sum({5000}, 2, 0.1);
+         for (int step = 1; step <= 3; ++step) {
+           b.backend().adamw({.weight_decay = 0.1}, step, gradient, first, second, weight, weight);
+         }
+         b.backend().sgd({}, gradient, weight, weight);
+         return std::vector{weight, first, second};
+       }},
+  };
+  // Rows of a warp, many and few, and rows of a block.
+  const std::vector<std::pair<std::int64_t, std::int64_t>> sizes{{517, 40}, {33, 768}, {3, 5000}};
+  for (const auto& [rows, width] : sizes) {
+    kernels.push_back({concat("LayerNorm of ", width), [rows = rows, width = width](Bench& b) {
+                         Tensor x = b.input({rows, width}, 0.5, 2), dy = b.input({rows, width});
+                         Tensor weight = b.input({width}, 1, 0.2), bias = b.input({width});
+                         Tensor y = b.output({rows, width}), dx = b.output({rows, width});
+                         Tensor mean = b.output_of_sums({rows}), scale = b.output_of_sums({rows});
+                         Tensor dweight = b.sum({width}), dbias = b.sum({width});
+                         b.backend().layer_norm(x, weight, bias, 1e-5, y, mean, scale);
+                         b.backend().layer_norm_input(dy, x, weight, mean, scale, dx);
+                         b.backend().layer_norm_weight(dy, x, mean, scale, dweight, dbias);
+                         return std::vector{y, mean, scale, dx, dweight, dbias};
+                       }});
+    kernels.push_back({concat("RMSNorm of ", width), [rows = rows, width = width](Bench& b) {
+                         Tensor x = b.input({rows, width}, 0.5, 2), dy = b.input({rows, width});
+                         Tensor weight = b.input({width}, 1, 0.2), y = b.output({rows, width});
+                         Tensor dx = b.output({rows, width}), scale = b.output_of_sums({rows});
+                         Tensor dweight = b.sum({width});
+                         b.backend().rms_norm(x, weight, 1e-5, y, scale);
+                         b.backend().rms_norm_input(dy, x, weight, scale, dx);
+                         b.backend().rms_norm_weight(dy, x, scale, dweight);
+                         return std::vector{y, scale, dx, dweight};
+                       }});
+  }
+  return kernels;
+}
+
+std::vector<Kernel> products() {
+  std::vector<Kernel> kernels;
+  for (const int transposed : {0, 1, 2}) {
+    kernels.push_back({concat("product ", transposed == 0   ? "NN"
+                                          : transposed == 1 ? "NT"
+                                                            : "TN"),
+                       [transposed](Bench& b) {
+                         Tensor x = b.input(transposed == 2 ? std::vector<std::int64_t>{128, 64}
+                                                            : std::vector<std::int64_t>{64, 128});
+                         Tensor w = b.input(transposed == 1 ? std::vector<std::int64_t>{96, 128}
+                                                            : std::vector<std::int64_t>{128, 96});
+                         // Gradients of weights are sums, and added to.
+                         Tensor y = transposed == 2 ? b.sum({64, 96}) : b.output({64, 96});
+                         b.backend().matmul(x, transposed == 2, w, transposed == 1, y,
+                                            transposed == 2);
+                         return std::vector{y};
+                       }});
+  }
+  return kernels;
+}
+
+struct Heads {
+  std::int64_t samples, sequence, heads, shared, width;
+};
+
+std::vector<Kernel> attention_kernels() {
+  std::vector<Kernel> kernels;
+  for (const Heads h : {Heads{2, 32, 6, 6, 64}, Heads{1, 48, 4, 2, 128}, Heads{2, 37, 4, 2, 24}}) {
+    const AttentionShape shape{.samples = h.samples,
+                               .sequence = h.sequence,
+                               .heads = h.heads,
+                               .key_value_heads = h.shared,
+                               .head_width = h.width};
+    const std::string words = concat(h.heads, "/", h.shared, " heads of ", h.width);
+    const std::int64_t packed = (h.heads + 2 * h.shared) * h.width;
+    kernels.push_back({"attention, " + words, [=](Bench& b) {
+                         Tensor qkv = b.input({h.samples, h.sequence, packed});
+                         Tensor dy = b.input({h.samples, h.sequence, h.heads * h.width});
+                         Tensor y = b.output({h.samples, h.sequence, h.heads * h.width});
+                         Tensor log_sum = b.output_of_sums({h.samples, h.heads, h.sequence});
+                         Tensor dqkv = b.output({h.samples, h.sequence, packed});
+                         b.backend().attention(qkv, shape, y, log_sum);
+                         b.backend().attention_input(dy, qkv, y, log_sum, shape, dqkv);
+                         return std::vector{y, log_sum, dqkv};
+                       }});
+    kernels.push_back(
+        {"rotary, " + words, [=](Bench& b) {
+           std::vector<double> frequencies;
+           for (std::int64_t i = 0; i < h.width / 2; ++i) {
+             frequencies.push_back(
+                 std::pow(10000.0, -2.0 * static_cast<double>(i) / static_cast<double>(h.width)));
+           }
+           Tensor there = b.input({h.samples, h.sequence, packed}),
+                  back = b.input({h.samples, h.sequence, packed});
+           b.backend().rotary(there, shape, frequencies, false);
+           b.backend().rotary(back, shape, frequencies, true);
+           return std::vector{there, back};
+         }});
+  }
+  return kernels;
+}
+
+std::vector<Kernel> vocabulary_kernels() {
+  return {
+      {"embedding",
+       [](Bench& b) {
+         const auto tokens = b.tokens(64, 100);
+         Tensor table = b.input({60, 48}), positions = b.input({16, 48}), dy = b.input({64, 48});
+         Tensor y = b.output({64, 48}), dtable = b.sum({60, 48}), dpositions = b.sum({16, 48});
+         b.backend().embedding(tokens, table, 20, positions, 16, y);
+         b.backend().embedding_weight(tokens, dy, 20, 16, dtable, dpositions);
+         return std::vector{y, dtable, dpositions};
+       }},
+      {"loss of a vocabulary",
+       [](Bench& b) {
+         const auto targets = b.tokens(2, 50257);
+         Tensor logits = b.input({2, 50257}, 0, 3);
+         const double loss = b.backend().cross_entropy(logits, targets, 1.0);
+         return std::vector{logits, b.number(loss)};
+       }},
+      {"loss of a part",
+       [](Bench& b) {
+         const auto targets = b.tokens(10, 3000);
+         Tensor logits = b.input({10, 1000}, 0, 3), tops = b.output_of_sums({10});
+         Tensor sums = b.output_of_sums({10, 2});
+         b.backend().largest_logits(logits, tops);
+         b.backend().exponentials(logits, tops, targets, 1000, sums);
+         const double loss = b.backend().cross_entropy_of_part(logits, sums, targets, 1000, 1.0);
+         return std::vector{logits, tops, sums, b.number(loss)};
+       }},
+  };
+}
+
+// --- Comparing -----------------------------------------------------------------------------------
+
+double relative_error(const Values& actual, const Values& expected) {
+  double difference = 0, size = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    difference += (actual[i] - expected[i]) * (actual[i] - expected[i]);
+    size += expected[i] * expected[i];
+  }
+  return std::sqrt(difference / (size > 0 ? size : 1));
+}
+
+std::vector<Values> results(const Kernel& kernel, Backend& backend, Precision compared,
+                            Precision stored) {
+  Bench bench(backend, compared, stored);
+  std::vector<Values> all;
+  for (const Tensor& tensor : kernel.run(bench)) all.push_back(Bench::values(backend, tensor));
+  return all;
+}
+
+Outcome compare(const Kernel& kernel, Backend& cpu, Backend& gpu, Precision precision) {
+  const double tolerated = precision == Precision::bfloat16 ? 1e-2 : 1e-5;
+  const auto expected = results(kernel, cpu, precision, Precision::float64);
+  const auto actual = results(kernel, gpu, precision, precision);
+  double worst = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const double error = relative_error(actual[i], expected[i]);
+    if (!(error <= worst)) worst = error;  // what is no number is worse than all
+  }
+  const bool repeats = actual == results(kernel, gpu, precision, precision);
+  return {.name = concat(kernel.name, " in ", to_string(precision)),
+          .words = concat("error ", worst, repeats ? "" : "; other bits the second time"),
+          .passed = worst <= tolerated && repeats};
+}
+
+Outcome check_finite(Backend& gpu, Precision precision) {
+  Bench bench(gpu, precision, precision);
+  const Tensor good = bench.input({4097});
+  const Tensor bad = bench.output({4097});
+  return {.name = concat("what is no number in ", to_string(precision)),
+          .words = "found where it is, and only there",
+          .passed = gpu.is_finite(good) && !gpu.is_finite(bad)};
+}
+
+}  // namespace
+
+void check_kernels(Backend& gpu, std::string_view only, const Report& report) {
+  const auto cpu = make_cpu_backend();
+  for (const Precision precision : {Precision::float32, Precision::bfloat16}) {
+    for (const auto& kernels :
+         {plain_kernels(), products(), attention_kernels(), vocabulary_kernels()}) {
+      for (const Kernel& kernel : kernels) {
+        if (kernel.name.find(only) == std::string::npos) continue;
+        report(compare(kernel, *cpu, gpu, precision));
+      }
+    }
+    report(check_finite(gpu, precision));
+  }
+}
+
+}  // namespace stagecraft::gpu
