@@ -118,6 +118,8 @@ Attention::~Attention() {
 const AttentionPlan* Attention::plan_for(const Tensor& qkv, const AttentionShape& shape,
                                          AttentionPass pass) {
   if (qkv.precision != Precision::bfloat16 || !shape.causal) return nullptr;
+  // The graph promises addresses that 16 divides, for keys and values too.
+  if (shape.head_width % 8 != 0) return nullptr;
   const Key key{shape.samples,         shape.sequence,   shape.heads,
                 shape.key_value_heads, shape.head_width, pass};
   std::unique_ptr<AttentionPlan>& plan = plans_[key];
