@@ -99,16 +99,23 @@ struct Wiring {
 /// queues and condition variables, no spinning.
 std::vector<std::unique_ptr<Transport>> make_thread_transports(const Wiring& wiring);
 
+/// The transport of this process's rank among processes that mpirun or srun started; collective,
+/// see processes.hpp. Throws Error (execution) without MPI.
+std::vector<std::unique_ptr<Transport>> make_mpi_transports(const Wiring& wiring);
+
 /// Makes the transports of the ranks that live in this process, in their order. To add one: write
 /// transports/NAME.cpp, declare its maker here, add a row; the contract tests run over the rows.
 struct TransportMaker {
   std::string_view name;
   std::vector<std::unique_ptr<Transport>> (*make)(const Wiring& wiring);
   std::string_view summary;
+  bool several_processes = false;  ///< a rank each, else a thread each
 };
 
 inline constexpr std::array transport_makers{
     TransportMaker{"threads", make_thread_transports, "ranks are threads of one process"},
+    TransportMaker{"mpi", make_mpi_transports, "ranks are processes, on one machine or several",
+                   true},
 };
 
 }  // namespace stagecraft

@@ -57,7 +57,8 @@ inline constexpr std::array commands{
             declare_explain},
     Command{"run", "carry out a plan: train, measure, verify",
             "stagecraft run plan.json --steps 100 --data book.txt --verify\n"
-            "stagecraft run plan.json --steps 5 --backend sleep --trace run.trace.json",
+            "stagecraft run plan.json --steps 5 --backend sleep --trace run.trace.json\n"
+            "mpirun -n 4 stagecraft run plan.json --steps 100",
             declare_run},
     Command{"diagnose", "say who waits for whom in a run that hangs, or how one ended",
             "stagecraft diagnose /tmp/stagecraft-flight-1234", declare_diagnose},

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "executor/processes.hpp"
 #include "profiles/json.hpp"
 #include "tools/build_info.hpp"
 
@@ -16,7 +17,9 @@ namespace {
 constexpr std::string_view result_format = "stagecraft-result/1";
 constexpr std::size_t notes_shown = 3;
 
+/// mpirun gives its ranks a terminal of its own, wherever their output goes.
 bool is_terminal(int descriptor) {
+  if (launch()) return false;
   const char* term = std::getenv("TERM");
   return isatty(descriptor) != 0 && !(term != nullptr && std::string_view(term) == "dumb");
 }

@@ -4,7 +4,8 @@
 // below it are what it must print, on both streams. "…" stands for any text within a line, or, on a
 // line of its own, for any number of lines. "[exit 4]" as the last line is the exit code, 0
 // without. The commands of one file run in order in one empty folder, with `stagecraft` on the
-// path.
+// path. A block that begins with ```console mpi is left out where the program was built without MPI
+// or there is no mpirun.
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -36,7 +37,12 @@ struct Transcript {
   std::string expected;
 };
 
-// All commands in the ```console blocks of a file.
+bool has_mpi() {
+  return fs::exists(program.parent_path() / "libstagecraft_mpi.so") &&
+         std::system("command -v mpirun >/dev/null") == 0;
+}
+
+// All commands in the ```console blocks of a file that can run here.
 std::vector<Transcript> read_transcripts(const fs::path& file) {
   std::vector<Transcript> result;
   std::ifstream in(file);
@@ -45,7 +51,7 @@ std::vector<Transcript> read_transcripts(const fs::path& file) {
   for (std::string line; std::getline(in, line);) {
     ++number;
     if (line.starts_with("```")) {
-      inside = line == "```console";
+      inside = line == "```console" || (line == "```console mpi" && has_mpi());
     } else if (inside && line.starts_with("$ ")) {
       result.push_back({.line = number, .command = line.substr(2) + "\n", .expected = ""});
     } else if (inside && !result.empty()) {

@@ -1,11 +1,9 @@
 // Every row of the table of schedules against training without programs, bit by bit.
 
-#include <map>
 #include <random>
-#include <tuple>
 
 #include "tests/catch.hpp"
-#include "tests/executor/tiny_training.hpp"
+#include "tests/executor/equality_matrix.hpp"
 
 using namespace stagecraft;
 using namespace stagecraft::tests;
@@ -18,70 +16,18 @@ constexpr bool tries_all = true;
 constexpr bool tries_all = false;
 #endif
 
-/// References by what they depend on: not on the order of work, and not on where a model without
-/// replicas is cut.
-class References {
+/// What a run differs in from training without programs; empty if in nothing.
+class Differences {
  public:
-  std::string difference(const Setting& setting) {
+  std::string of(const Setting& setting) {
     const RunOptions options{.steps = 2};
     const Prepared prepared = prepare(setting);
-    const Schedule& schedule = prepared.compiled.schedule;
-    const bool is_cut = !setting.replicas.empty() || schedule.weights != WeightPolicy::flush;
-    const auto key =
-        std::tuple(std::pair(setting.microbatches, setting.rows), setting.replicas, setting.policy,
-                   std::pair(schedule.pipes, schedule.parts), schedule.trains, setting.optimizer,
-                   schedule.weights, is_cut ? schedule.device_of_stage : std::vector<int>{});
-    const auto [found, is_new] = results_.try_emplace(key);
-    if (is_new) found->second = reference(prepared, options);
-    return first_difference(run(prepared, options), found->second);
+    return first_difference(run(prepared, options), references_.of(setting, prepared, options));
   }
 
  private:
-  using Key = std::tuple<std::pair<int, int>, std::vector<int>, ReplicaPolicy, std::pair<int, int>,
-                         bool, OptimizerKind, WeightPolicy, std::vector<int>>;
-  std::map<Key, RunResult> results_;
+  References references_;
 };
-
-/// One, two, and unequal numbers in turn: 2-1-2-1, 3-1-3-1.
-std::vector<int> replicas_in_turn(int first, int second, int devices) {
-  std::vector<int> replicas;
-  for (int i = 0; i < devices; ++i) replicas.push_back(i % 2 == 0 ? first : second);
-  return first == 1 && second == 1 ? std::vector<int>{} : replicas;
-}
-
-/// What lowering refuses with a reason: partners with unequal replicas, evictions with
-/// recomputation.
-bool is_lowered(const Setting& setting) {
-  if (setting.schedule != "bpipe" || setting.devices < 4) return true;
-  const bool even = setting.replicas.empty() || setting.replicas.front() == setting.replicas.back();
-  return even && setting.recompute == Recompute::none;
-}
-
-/// All that one row owes.
-std::vector<Setting> matrix(const ScheduleKind& kind) {
-  std::vector<Setting> settings;
-  for (const int devices : {1, 2, 3, 4}) {
-    for (const int microbatches : {1, 2, 4, 6, 8, 12}) {
-      for (const Recompute recompute : {Recompute::none, Recompute::full}) {
-        for (const auto& [first, second] : {std::pair(1, 1), {2, 2}, {2, 1}, {3, 1}}) {
-          for (const ReplicaPolicy policy : {ReplicaPolicy::split, ReplicaPolicy::round_robin}) {
-            if (first == 1 && policy == ReplicaPolicy::round_robin) continue;
-            const Setting setting{.schedule = std::string(kind.name),
-                                  .devices = devices,
-                                  .virtual_stages = fewest_virtual_stages(kind.placement),
-                                  .microbatches = microbatches,
-                                  .rows = first == 3 ? 6 : 4,
-                                  .replicas = replicas_in_turn(first, second, devices),
-                                  .policy = policy,
-                                  .recompute = recompute};
-            if (is_legal(setting) && is_lowered(setting)) settings.push_back(setting);
-          }
-        }
-      }
-    }
-  }
-  return settings;
-}
 
 template <class Values>
 auto one_of(std::mt19937& generator, const Values& values) {
@@ -123,25 +69,25 @@ Setting random_setting(unsigned seed) {
 }  // namespace
 
 TEST_CASE("every schedule that flushes ends with the reference's bits, however replicated") {
-  References references;
+  Differences differences;
   for (std::size_t row = 0; row < schedule_kinds.size(); ++row) {
     if (schedule_kinds[row].weights != WeightPolicy::flush) continue;
-    const std::vector<Setting> settings = matrix(schedule_kinds[row]);
+    const std::vector<Setting> settings = equality_matrix(schedule_kinds[row]);
     REQUIRE(!settings.empty());
     // Every other one, elsewhere a few of each row, other ones of each.
     const std::size_t stride = tries_all ? 2 : settings.size() / 3 + 1;
     for (std::size_t i = 11 * row % stride; i < settings.size(); i += stride) {
       INFO(describe(settings[i]));
-      CHECK(references.difference(settings[i]) == "");
+      CHECK(differences.of(settings[i]) == "");
     }
   }
 }
 
 TEST_CASE("random plans neither hang nor compute anything else than the reference") {
-  References references;
+  Differences differences;
   for (unsigned seed = 0; seed < (tries_all ? 4'000U : 40U); ++seed) {
     const Setting setting = random_setting(seed);
     INFO("seed " << seed << ": " << describe(setting));
-    CHECK(references.difference(setting) == "");
+    CHECK(differences.of(setting) == "");
   }
 }

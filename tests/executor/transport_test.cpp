@@ -1,7 +1,10 @@
-// What every transport owes, over the table of transports.
+// What every transport owes, over the table of transports: those whose ranks are threads in
+// tests_executor, those whose ranks are processes in tests_processes, where each process runs every
+// test with the ranks it has.
 
 #include "executor/transport.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <functional>
@@ -9,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "executor/processes.hpp"
 #include "profiles/error.hpp"
 #include "tests/catch.hpp"
 
@@ -17,13 +21,21 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// A transport and a backend for each rank.
+std::vector<TransportMaker> makers_here() {
+  std::vector<TransportMaker> makers;
+  for (const TransportMaker& maker : transport_makers) {
+    if (maker.several_processes == launch().has_value()) makers.push_back(maker);
+  }
+  return makers;
+}
+
+/// A transport and a backend for each rank that lives here.
 struct World {
   World(const TransportMaker& maker, const Wiring& wiring) : transports(maker.make(wiring)) {
-    for (int i = 0; i < wiring.ranks; ++i) backends.push_back(make_cpu_backend());
+    for (std::size_t i = 0; i < transports.size(); ++i) backends.push_back(make_cpu_backend());
   }
 
-  /// Runs `body` on a thread per rank; returns what each rank failed with, or "".
+  /// Runs `body` on a thread per rank; returns what each failed with, or "".
   std::vector<std::string> run(const std::function<void(Transport&, Backend&)>& body) {
     std::vector<std::string> failures(transports.size());
     std::vector<std::jthread> threads;
@@ -41,9 +53,25 @@ struct World {
     return failures;
   }
 
+  /// What `run` returns if this is what each rank failed with.
+  std::vector<std::string> all(const std::string& failure) const {
+    return std::vector<std::string>(transports.size(), failure);
+  }
+
   std::vector<std::unique_ptr<Backend>> backends;
   std::vector<std::unique_ptr<Transport>> transports;
 };
+
+/// Which of the world's transports this is.
+std::size_t place_of(const World& world, const Transport& transport) {
+  const auto found =
+      std::ranges::find(world.transports, &transport, &std::unique_ptr<Transport>::get);
+  return static_cast<std::size_t>(found - world.transports.begin());
+}
+
+void require(bool holds, const char* otherwise) {
+  if (!holds) throw Error(ErrorKind::execution, otherwise);
+}
 
 Tensor filled(Backend& backend, std::int64_t elements, float value) {
   Tensor tensor = backend.allocate({elements}, Precision::float32);
@@ -69,14 +97,10 @@ Wiring one_group(int ranks, std::vector<int> members) {
   return {.ranks = ranks, .channels = {}, .groups = {std::move(members)}};
 }
 
-std::vector<std::string> all_well(int ranks) {
-  return std::vector<std::string>(static_cast<std::size_t>(ranks));
-}
-
 }  // namespace
 
 TEST_CASE("a token passed around a ring comes back, once per round") {
-  const TransportMaker maker = GENERATE(from_range(transport_makers));
+  const TransportMaker maker = GENERATE(from_range(makers_here()));
   World world(maker, ring(8, 1));
   const auto failures = world.run([&](Transport& transport, Backend& backend) {
     const int rank = transport.rank();
@@ -90,11 +114,11 @@ TEST_CASE("a token passed around a ring comes back, once per round") {
       if (rank != 0) transport.send(rank, backend, filled(backend, 3, expected + 1), now());
     }
   });
-  CHECK(failures == all_well(8));
+  CHECK(failures == world.all(""));
 }
 
 TEST_CASE("two ranks exchange large messages in both directions at once") {
-  const TransportMaker maker = GENERATE(from_range(transport_makers));
+  const TransportMaker maker = GENERATE(from_range(makers_here()));
   constexpr std::int64_t elements = 8 << 20;  // 32 MiB
   World world(maker, ring(2, 1));
   const auto failures = world.run([&](Transport& transport, Backend& backend) {
@@ -105,11 +129,11 @@ TEST_CASE("two ranks exchange large messages in both directions at once") {
       throw Error(ErrorKind::execution, "wrong value");
     }
   });
-  CHECK(failures == all_well(2));
+  CHECK(failures == world.all(""));
 }
 
 TEST_CASE("messages arrive in order, whether memory was posted before, after or never") {
-  const TransportMaker maker = GENERATE(from_range(transport_makers));
+  const TransportMaker maker = GENERATE(from_range(makers_here()));
   constexpr int messages = 60;
   World world(maker, {.ranks = 2, .channels = {{.from = 0, .to = 1, .capacity = 5}}, .groups = {}});
   const auto failures = world.run([&](Transport& transport, Backend& backend) {
@@ -129,38 +153,103 @@ TEST_CASE("messages arrive in order, whether memory was posted before, after or 
       if (arrival.sent > arrival.arrived) throw Error(ErrorKind::execution, "back in time");
     }
   });
-  CHECK(failures == all_well(2));
+  CHECK(failures == world.all(""));
 }
 
 TEST_CASE("a message in posted memory leaves nothing at the sender") {
-  const TransportMaker maker = GENERATE(from_range(transport_makers));
+  const TransportMaker maker = GENERATE(from_range(makers_here()));
   World world(maker, {.ranks = 2, .channels = {{.from = 0, .to = 1, .capacity = 9}}, .groups = {}});
-  world.transports[1]->post(0, *world.backends[1], filled(*world.backends[1], 100, 0));
-  world.transports[1]->post(0, *world.backends[1], filled(*world.backends[1], 100, 0));
-  world.transports[0]->send(0, *world.backends[0], filled(*world.backends[0], 100, 1), now());
-  world.transports[0]->send(0, *world.backends[0], filled(*world.backends[0], 100, 2), now());
-  world.transports[0]->send(0, *world.backends[0], filled(*world.backends[0], 100, 3), now());
-  CHECK(world.backends[0]->allocated_bytes() == 400);
-  world.transports[1]->post(0, *world.backends[1], filled(*world.backends[1], 100, 0));
-  CHECK(world.backends[0]->allocated_bytes() == 0);
-  for (const float value : {1.0F, 2.0F, 3.0F}) {
-    CHECK(all_equal(world.transports[1]->receive(0, *world.backends[1]).tensor, value));
-  }
+  const auto failures = world.run([&](Transport& transport, Backend& backend) {
+    // Whoever is on the way to rest is given time.
+    const auto holds = [&](Bytes bytes) {
+      for (int i = 0; i < 2000 && backend.allocated_bytes() != bytes; ++i) {
+        std::this_thread::sleep_for(1ms);
+      }
+      return backend.allocated_bytes() == bytes;
+    };
+    constexpr std::int64_t elements = 100'000;  // more than any transport would buffer
+    if (transport.rank() == 1) {
+      transport.post(0, backend, filled(backend, elements, 0));
+      transport.post(0, backend, filled(backend, elements, 0));
+    }
+    transport.barrier();
+    if (transport.rank() == 0) {
+      for (const float value : {1.0F, 2.0F, 3.0F}) {
+        transport.send(0, backend, filled(backend, elements, value), now());
+      }
+      require(holds(4 * elements), "the sender does not hold just the third message");
+    }
+    transport.barrier();
+    if (transport.rank() == 1) transport.post(0, backend, filled(backend, elements, 0));
+    if (transport.rank() == 0) require(holds(0), "the sender still holds the third message");
+    for (float value = 1; transport.rank() == 1 && value <= 3; ++value) {
+      require(all_equal(transport.receive(0, backend).tensor, value), "wrong value");
+    }
+  });
+  CHECK(failures == world.all(""));
 }
 
 TEST_CASE("a message is not received before the moment it says") {
-  const TransportMaker maker = GENERATE(from_range(transport_makers));
+  const TransportMaker maker = GENERATE(from_range(makers_here()));
   World world(maker, {.ranks = 2, .channels = {{.from = 0, .to = 1, .capacity = 1}}, .groups = {}});
-  const Moment later = now() + 30ms;
-  world.transports[0]->send(0, *world.backends[0], filled(*world.backends[0], 1, 1), later);
-  const Arrival arrival = world.transports[1]->receive(0, *world.backends[1]);
-  CHECK(now() >= later);
-  CHECK(arrival.arrived == later);
-  CHECK(arrival.sent < later);
+  const auto failures = world.run([&](Transport& transport, Backend& backend) {
+    const Moment later = now() + 30ms;
+    if (transport.rank() == 0) {
+      transport.send(0, backend, filled(backend, 1, 1), later);
+      transport.broadcast(std::to_string(later.count()));
+      return;
+    }
+    const Moment said{std::stoll(transport.broadcast(""))};
+    const Arrival arrival = transport.receive(0, backend);
+    require(now() >= said, "it came too early");
+    require(arrival.arrived == said, "it says another moment");
+    require(arrival.sent < said, "it was sent after it arrived");
+  });
+  CHECK(failures == world.all(""));
+}
+
+TEST_CASE("a sender waits while its channel is full, however small the messages are") {
+  const TransportMaker maker = GENERATE(from_range(makers_here()));
+  const int capacity = GENERATE(1, 3);
+  World world(maker,
+              {.ranks = 2, .channels = {{.from = 0, .to = 1, .capacity = capacity}}, .groups = {}});
+  const auto failures = world.run([&](Transport& transport, Backend& backend) {
+    constexpr int messages = 6;
+    if (transport.rank() == 0) {
+      for (int i = 0; i < capacity; ++i) transport.send(0, backend, filled(backend, 1, 1), now());
+      const Moment full = now();
+      transport.barrier();
+      for (int i = capacity; i < messages; ++i)
+        transport.send(0, backend, filled(backend, 1, 1), now());
+      require(now() - full >= 20ms * (messages - capacity), "there was room too early");
+      return;
+    }
+    transport.barrier();
+    for (int i = 0; i < messages; ++i) {
+      std::this_thread::sleep_for(20ms);
+      transport.receive(0, backend);
+    }
+  });
+  CHECK(failures == world.all(""));
+}
+
+TEST_CASE("a message that does not fit the posted memory is named with both sizes") {
+  const TransportMaker maker = GENERATE(from_range(makers_here()));
+  const std::int64_t posted = GENERATE(1, 3, 70'000);
+  World world(maker, {.ranks = 2, .channels = {{.from = 0, .to = 1, .capacity = 1}}, .groups = {}});
+  const auto failures = world.run([&](Transport& transport, Backend& backend) {
+    if (transport.rank() == 1) transport.post(0, backend, filled(backend, posted, 0));
+    transport.barrier();
+    if (transport.rank() == 0) transport.send(0, backend, filled(backend, 2, 1), now());
+    if (transport.rank() == 1) transport.receive(0, backend);
+    transport.barrier();
+  });
+  CHECK(failures ==
+        world.all(concat("a message of 8 bytes does not fit memory posted for ", 4 * posted)));
 }
 
 TEST_CASE("a reduction adds up in the order of the group's list, the same bits for all") {
-  const TransportMaker maker = GENERATE(from_range(transport_makers));
+  const TransportMaker maker = GENERATE(from_range(makers_here()));
   // (1 + 1e8) - 1e8 = 0 but (1e8 - 1e8) + 1 = 1 in single precision: order shows.
   const std::vector<int> members = GENERATE(std::vector<int>{0, 1, 2}, std::vector<int>{1, 2, 0},
                                             std::vector<int>{2, 1, 0}, std::vector<int>{2, 0, 1});
@@ -178,11 +267,11 @@ TEST_CASE("a reduction adds up in the order of the group's list, the same bits f
       if (!all_equal(tensor, expected)) throw Error(ErrorKind::execution, "wrong sum");
     }
   });
-  CHECK(failures == all_well(4));
+  CHECK(failures == world.all(""));
 }
 
 TEST_CASE("a reduction in two halves is one: first each has its shard's sum, then all have all") {
-  const TransportMaker maker = GENERATE(from_range(transport_makers));
+  const TransportMaker maker = GENERATE(from_range(makers_here()));
   const std::vector<int> members = GENERATE(std::vector<int>{0, 1, 2}, std::vector<int>{2, 0, 1});
   const std::int64_t elements = GENERATE(1, 2, 7, 1000);
   World world(maker, one_group(3, members));
@@ -208,29 +297,50 @@ TEST_CASE("a reduction in two halves is one: first each has its shard's sum, the
       throw Error(ErrorKind::execution, "wrong whole");
     }
   });
-  CHECK(failures == all_well(3));
+  CHECK(failures == world.all(""));
 }
 
 TEST_CASE("nobody passes a barrier before all have come") {
-  const TransportMaker maker = GENERATE(from_range(transport_makers));
-  constexpr int ranks = 16;
+  const TransportMaker maker = GENERATE(from_range(makers_here()));
+  constexpr int ranks = 8;
   World world(maker, {.ranks = ranks, .channels = {}, .groups = {}});
-  std::vector<int> rounds(ranks);
   const auto failures = world.run([&](Transport& transport, Backend&) {
-    for (int round = 1; round <= 30; ++round) {
-      rounds[static_cast<std::size_t>(transport.rank())] = round;
+    for (int round = 0; round < 10; ++round) {
+      const Moment came = now();
       transport.barrier();
-      for (const int other : rounds) {
-        if (other != round) throw Error(ErrorKind::execution, "somebody is missing");
+      const Moment passed = now();
+      const auto all_came = transport.gather(std::to_string(came.count()));
+      const auto all_passed = transport.gather(std::to_string(passed.count()));
+      for (const std::string& late : all_came) {
+        for (const std::string& early : all_passed) {
+          require(std::stoll(late) <= std::stoll(early), "somebody was missing");
+        }
       }
-      transport.barrier();
     }
   });
-  CHECK(failures == all_well(ranks));
+  CHECK(failures == world.all(""));
+}
+
+TEST_CASE("what ranks say arrives whole and in their order, and what rank 0 says everywhere") {
+  const TransportMaker maker = GENERATE(from_range(makers_here()));
+  const std::size_t size = GENERATE(std::size_t{0}, std::size_t{1}, std::size_t{3'000'000});
+  World world(maker, {.ranks = 4, .channels = {}, .groups = {}});
+  const auto failures = world.run([&](Transport& transport, Backend&) {
+    const auto said = [&](int rank) {
+      return std::string(size, static_cast<char>('a' + rank)) + std::to_string(rank);
+    };
+    const auto heard = transport.gather(said(transport.rank()));
+    require(heard.size() == (transport.rank() == 0 ? 4 : 0), "somebody has said nothing");
+    for (std::size_t i = 0; i < heard.size(); ++i) {
+      require(heard[i] == said(static_cast<int>(i)), "somebody has said something else");
+    }
+    require(transport.broadcast(transport.rank() == 0 ? said(7) : "?") == said(7), "wrong word");
+  });
+  CHECK(failures == world.all(""));
 }
 
 TEST_CASE("an abort wakes whoever waits, and its reason is the one all see") {
-  const TransportMaker maker = GENERATE(from_range(transport_makers));
+  const TransportMaker maker = GENERATE(from_range(makers_here()));
   // Rank 1 waits for a message, 2 for room in a channel, 3 for a group, 4 for the barrier, 5 for a
   // moment.
   World world(maker, {.ranks = 6,
@@ -258,5 +368,27 @@ TEST_CASE("an abort wakes whoever waits, and its reason is the one all see") {
     }
     transport.barrier();
   });
-  CHECK(failures == std::vector<std::string>(6, "the first reason"));
+  CHECK(failures == world.all("the first reason"));
+}
+
+TEST_CASE("several ranks that fail at once stop with one reason") {
+  const TransportMaker maker = GENERATE(from_range(makers_here()));
+  for (int round = 0; round < 5; ++round) {
+    World world(maker, {.ranks = 4, .channels = {}, .groups = {}});
+    std::vector<std::string> reasons(world.transports.size());
+    world.run([&](Transport& transport, Backend&) {
+      reasons[place_of(world, transport)] =
+          transport.abort(concat("reason of rank ", transport.rank()));
+    });
+    // What all agree on, they tell each other in the next world.
+    World after(maker, {.ranks = 4, .channels = {}, .groups = {}});
+    const auto failures = after.run([&](Transport& transport, Backend&) {
+      const auto all = transport.gather(reasons[place_of(after, transport)]);
+      for (const std::string& reason : all) require(reason == all.front(), "two reasons");
+    });
+    for (const std::string& reason : reasons) {
+      CHECK_THAT(reason, ContainsSubstring("reason of rank "));
+    }
+    CHECK(failures == after.all(""));
+  }
 }

@@ -1,14 +1,20 @@
 // stagecraft doctor: what this program was built with, what is missing, and the line that installs
 // it.
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <cstdlib>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <thread>
 
 #include "executor/backends/cuda.hpp"
+#include "executor/modules.hpp"
 #include "profiles/error.hpp"
+#include "profiles/text.hpp"
 #include "tools/build_info.hpp"
 #include "tools/commands.hpp"
 #include "tools/table.hpp"
@@ -92,6 +98,34 @@ void examine_cuda(Console& console, ordered_json& result) {
   }
 }
 
+bool is_on_path(const std::string& program) {
+  const char* path = std::getenv("PATH");
+  const std::vector<std::string> folders = split(path == nullptr ? "" : path, ':');
+  return std::ranges::any_of(folders, [&](const std::string& folder) {
+    return access((std::filesystem::path(folder) / program).c_str(), X_OK) == 0;
+  });
+}
+
+/// Whether `run` can use several processes here, else what it misses.
+struct Readiness {
+  bool ready = false;
+  std::string sentence;
+};
+
+Readiness readiness_for_processes() {
+  try {
+    module_entry("mpi", "stagecraft_mpi_processes", "runs in several processes");
+  } catch (const Error& error) {
+    return {false, error.what()};
+  }
+  if (!is_on_path("mpirun")) {
+    return {false,
+            "runs in several processes: MPI is there, but no mpirun; sudo apt-get install "
+            "openmpi-bin"};
+  }
+  return {true, "runs in several processes: ready (run PLAN --transport mpi)"};
+}
+
 int examine(Console& console) {
   Table table({"library", "version", "for", "if missing"});
   ordered_json rows = ordered_json::array();
@@ -111,11 +145,14 @@ int examine(Console& console) {
   console.print(concat("stagecraft ", build_info::version, ", ", build_info::compiler, ", ",
                        build_info::build_type, "; ", cores, " cores\n"));
   console.print(table.text(console.unicode()));
+  const Readiness processes = readiness_for_processes();
+  console.print(processes.sentence + "\n");
   console.print("planning, simulation and training on CPUs need none of CUDA, NCCL and MPI\n");
   ordered_json result{{"compiler", build_info::compiler},
                       {"build_type", build_info::build_type},
                       {"cores", cores},
-                      {"libraries", std::move(rows)}};
+                      {"libraries", std::move(rows)},
+                      {"several_processes", processes.ready}};
   if (was_found("CUDA")) examine_cuda(console, result);
   console.result(result);
   return 0;

@@ -7,16 +7,21 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "executor/execute.hpp"
+#include "executor/backends/cpu/chosen_kernels.hpp"
 #include "executor/latency.hpp"
+#include "executor/machinery.hpp"
+#include "executor/processes.hpp"
+#include "executor/rank_map.hpp"
 #include "executor/weights.hpp"
 #include "profiles/json.hpp"
 #include "simulator/draw.hpp"
 #include "simulator/jitter.hpp"
 #include "simulator/schedules.hpp"
+#include "tools/build_info.hpp"
 #include "tools/commands.hpp"
 #include "tools/interrupt.hpp"
 #include "tools/oversight_options.hpp"
+#include "tools/processes_of_run.hpp"
 #include "tools/progress.hpp"
 #include "tools/results.hpp"
 #include "tools/table.hpp"
@@ -28,7 +33,8 @@ namespace {
 using nlohmann::ordered_json;
 
 struct RunArguments {
-  std::string plan, data, weights, save_weights, backend = "cpu", transport = "threads";
+  std::string plan, data, weights, save_weights, backend = "cpu";
+  ProcessOptions processes;
   TimelineFiles files;
   OversightFlags oversight;
   int steps = 1;
@@ -44,16 +50,6 @@ BackendKind read_backend(const std::string& name) {
   if (name == "sleep") return BackendKind::sleep;
   if (name == "cuda") return BackendKind::cuda;
   fail_usage("--backend: expected cpu, cuda or sleep, found \"", name, "\"");
-}
-
-void require_transport(const std::string& name) {
-  if (name == "threads") return;
-  if (name == "mpi" || name == "nccl") {
-    throw Error(ErrorKind::execution, concat("--transport ", name,
-                                             ": this program was built without it; --transport "
-                                             "threads runs all ranks in one process"));
-  }
-  fail_usage("--transport: expected threads, found \"", name, "\"");
 }
 
 Dataset dataset_for(const RunArguments& arguments, const LoadedPlan& loaded, BackendKind backend,
@@ -97,7 +93,8 @@ RunOptions run_options(const RunArguments& arguments, BackendKind backend, std::
 
 /// The run itself, with its progress line and a loss now and then.
 RunResult carry_out(Console& console, const LoadedPlan& loaded, const Compiled& compiled,
-                    const Dataset& dataset, RunOptions options, const Interrupt& interrupt) {
+                    const Dataset& dataset, RunOptions options, const TransportMaker& transport,
+                    const Interrupt& interrupt) {
   Progress progress(console, "training");
   const int every = std::max(1, options.steps / 10);
   options.stop = interrupt.token();
@@ -110,7 +107,9 @@ RunResult carry_out(Console& console, const LoadedPlan& loaded, const Compiled& 
                                 format_duration(step.time)));
     }
   };
-  return execute(loaded.plan, loaded.profile, compiled, dataset, options);
+  Machinery machinery;
+  machinery.make_transports = transport.make;
+  return execute(loaded.plan, loaded.profile, compiled, dataset, options, machinery);
 }
 
 std::vector<Bytes> simulated_peaks(const Prediction& prediction) {
@@ -200,9 +199,7 @@ std::string_view verify(Console& console, const LoadedPlan& loaded, const Datase
   return "bitwise";
 }
 
-int run_plan(Console& console, const RunArguments& arguments, const FlightFolder& folder) {
-  const BackendKind backend = read_backend(arguments.backend);
-  require_transport(arguments.transport);
+void require_sensible(const RunArguments& arguments, BackendKind backend) {
   if (backend == BackendKind::sleep) {
     const auto refuse = [](const char* option) {
       fail_usage(option, " needs a backend that computes; sleep does not");
@@ -213,10 +210,56 @@ int run_plan(Console& console, const RunArguments& arguments, const FlightFolder
   }
   require_folder(arguments.save_weights);
   require_valid(arguments.files);
+}
+
+int ranks_of_run(const LoadedPlan& loaded, const Compiled& compiled, BackendKind backend) {
+  if (backend == BackendKind::sleep) return compiled.program.devices;
+  return ranks_of(loaded.plan, compiled.program).ranks();
+}
+
+/// What all processes must have alike to train one model.
+std::vector<Fact> facts_of_run(const LoadedPlan& loaded, const Compiled& compiled,
+                               const Dataset& dataset, const RunOptions& options,
+                               const RunArguments& arguments) {
+  const auto bytes_of = [](const auto& numbers) {
+    return content_hash(
+        {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof numbers.front()});
+  };
+  std::string weights;
+  for (const auto& [name, tensor] : options.weights) {
+    weights += name;
+    weights += content_hash({tensor.data<char>(), static_cast<std::size_t>(tensor.bytes())});
+  }
+  const std::string same_command = "start all processes with the same command line";
+  return {
+      {"stagecraft", concat(build_info::version, " (", build_info::compiler, ")"),
+       "install the same program on every host"},
+      {"plan", loaded.hash, "give every host the same file"},
+      {"model or profile", content_hash(write_profile(loaded.profile)),
+       "give every host the same file"},
+      {"program", program_hash(compiled.program), "install the same program on every host"},
+      {"data set", bytes_of(dataset.tokens) + bytes_of(dataset.labels),
+       "give every host the same --data and --seed"},
+      {"file of weights", content_hash(weights), "give every host the same file"},
+      {"command line",
+       concat("--steps ", options.steps, " --seed ", options.seed, " --backend ", arguments.backend,
+              " --learning-rate ", options.adamw.learning_rate),
+       same_command},
+      {"OpenBLAS", chosen_matmul_kernels(),
+       "sums differ between its kernels: set OPENBLAS_CORETYPE alike everywhere, for example "
+       "mpirun -x OPENBLAS_CORETYPE=Haswell"},
+  };
+}
+
+int run_plan(Console& console, const RunArguments& arguments, const FlightFolder& folder,
+             BackendKind backend, const TransportMaker& transport) {
   const LoadedPlan loaded = load_plan(arguments.plan);
   console.input(loaded.path, loaded.hash);
   const Interrupt interrupt;
   const Compiled compiled = compile(loaded.plan, loaded.profile, loaded.cluster);
+  if (transport.several_processes) {
+    require_process_per_rank(ranks_of_run(loaded, compiled, backend));
+  }
   const Prediction prediction = predict(loaded.plan, compiled);
   const std::uint64_t seed = console.options().seed;
   const Dataset dataset = dataset_for(arguments, loaded, backend, seed);
@@ -227,10 +270,15 @@ int run_plan(Console& console, const RunArguments& arguments, const FlightFolder
     options.weights = load_weights(arguments.weights, loaded.profile.model,
                                    precision_of_sums(loaded.plan.precision));
   }
+  if (transport.several_processes) {
+    meet(console, facts_of_run(loaded, compiled, dataset, options, arguments));
+  }
   console.print(plan_sentence(loaded.plan) +
                 (backend != BackendKind::sleep ? "; data: " + dataset.source : std::string()) +
                 "\n");
-  const RunResult run = carry_out(console, loaded, compiled, dataset, options, interrupt);
+  const RunResult run =
+      carry_out(console, loaded, compiled, dataset, options, transport, interrupt);
+  if (!speaks()) return 0;
   write_timeline_files(
       arguments.files, run.timeline,
       {{"kind", "measured"}, {"plan", loaded.hash}, {"backend", arguments.backend}});
@@ -247,6 +295,53 @@ int run_plan(Console& console, const RunArguments& arguments, const FlightFolder
   }
   console.result(result);
   return interrupt.interrupted() ? 130 : 0;
+}
+
+/// Starts a process per rank; what they write down goes to the folder of this one.
+int start_ranks(const RunArguments& arguments, const FlightFolder& folder, BackendKind backend) {
+  const LoadedPlan loaded = load_plan(arguments.plan);
+  const Compiled compiled = compile(loaded.plan, loaded.profile, loaded.cluster);
+  std::vector<std::string> further;
+  if (arguments.oversight.flight_records.empty() && !folder.path().empty()) {
+    further = {"--flight-records", folder.path().string()};
+  }
+  return start_processes(arguments.processes, ranks_of_run(loaded, compiled, backend), further);
+}
+
+void require_processes_suffice(const RunArguments& arguments, BackendKind backend) {
+  if (backend == BackendKind::cuda) {
+    fail_usage(
+        "--transport mpi carries what lies in the memory of processes, not of GPUs; use "
+        "--transport threads");
+  }
+  if (arguments.plan == "-") {
+    fail_usage("standard input reaches one process only; give the plan as a file");
+  }
+  const OversightFlags& oversight = arguments.oversight;
+  if (launch() && oversight.restarts && oversight.supervised.empty()) {
+    fail_usage("--restarts: who is to start the processes again must start them: stagecraft run ",
+               arguments.plan, " --transport mpi --restarts ", *oversight.restarts, ", without ",
+               launch()->launcher);
+  }
+}
+
+/// In this process, in those that mpirun has started, or in those that we start.
+int run_where_it_belongs(Console& console, const RunArguments& arguments) {
+  const BackendKind backend = read_backend(arguments.backend);
+  const TransportMaker& transport = transport_of(arguments.processes);
+  require_sensible(arguments, backend);
+  if (transport.several_processes) require_processes_suffice(arguments, backend);
+  if (arguments.oversight.restarts && arguments.plan == "-") {
+    fail_usage("--restarts: standard input can be read only once; give the plan as a file");
+  }
+  const auto run_as = [&](Console& voice) {
+    return run_under_oversight(voice, arguments.oversight, "", [&](const FlightFolder& folder) {
+      if (must_start_processes(transport)) return start_ranks(arguments, folder, backend);
+      return run_plan(voice, arguments, folder, backend, transport);
+    });
+  };
+  const bool joins = transport.several_processes && !must_start_processes(transport);
+  return joins ? run_together(console, run_as) : run_as(console);
 }
 
 }  // namespace
@@ -271,9 +366,7 @@ Action declare_run(CLI::App& app) {
   app.add_option("--backend", arguments->backend,
                  "cpu, cuda, or sleep: every instruction sleeps for its predicted time")
       ->type_name("NAME");
-  app.add_option("--transport", arguments->transport,
-                 "threads: every rank is a thread of this process")
-      ->type_name("NAME");
+  declare_process_options(app, arguments->processes);
   app.add_flag(
       "--verify", arguments->verify,
       "Repeat on a single device and compare losses and weights bit for bit (where layers are "
@@ -285,12 +378,7 @@ Action declare_run(CLI::App& app) {
       ->type_name("X")
       ->check(CLI::PositiveNumber);
   return [arguments](Console& console) {
-    if (arguments->oversight.restarts && arguments->plan == "-") {
-      fail_usage("--restarts: standard input can be read only once; give the plan as a file");
-    }
-    return run_under_oversight(console, arguments->oversight, "", [&](const FlightFolder& folder) {
-      return run_plan(console, *arguments, folder);
-    });
+    return rank_0_first([&] { return run_where_it_belongs(console, *arguments); });
   };
 }
 

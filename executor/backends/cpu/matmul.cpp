@@ -1,5 +1,6 @@
 #include <cblas.h>
 
+#include "executor/backends/cpu/chosen_kernels.hpp"
 #include "executor/backends/cpu/kernels.hpp"
 
 namespace stagecraft::cpu {
@@ -31,3 +32,11 @@ void multiply(double alpha, Factor<double> a, Factor<double> b, std::int64_t inn
 }
 
 }  // namespace stagecraft::cpu
+
+namespace stagecraft {
+
+std::string chosen_matmul_kernels() {
+  return openblas_get_corename();
+}
+
+}  // namespace stagecraft

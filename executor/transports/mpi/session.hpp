@@ -1,0 +1,72 @@
+// This process among those of the run: MPI from its start to its end, and who hears of a failure.
+//
+//   a rank      abort ──reason─→ rank 0 ──verdict─→ all: the first reason that rank 0 heard
+//   all others  arrive ────────→ rank 0 ──farewell with its exit code─→ all, and MPI ends
+
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "executor/processes.hpp"
+#include "executor/transports/mpi/messenger.hpp"
+
+namespace stagecraft::mpi {
+
+class Session final : public Processes {
+ public:
+  Session();
+
+  int rank() const override { return rank_; }
+  int count() const override { return count_; }
+  std::string library() const override { return library_; }
+  ClockOffset clock() const override { return clock_; }
+  std::vector<std::string> gather(std::string said) override;
+  std::string broadcast(std::string said) override;
+  std::vector<std::unique_ptr<Transport>> make_transports(const Wiring& wiring) override;
+  std::string abort(const std::string& reason) override { return abort(*world_, reason); }
+  int part(int exit_code) override;
+
+  std::string abort(World& world, const std::string& reason);
+
+ private:
+  void start();
+  void hear_alarms();
+  void decide(int world, const std::string& reason);
+  void hear_verdict(int world, const std::string& reason);
+  void hear_arrivals();
+  void hear_farewell();
+  void await_others(int exit_code);
+  void enter_next_world();
+  Conversation lobby();
+  [[noreturn]] void end_by_force(int exit_code);
+
+  int rank_ = 0;
+  int count_ = 1;
+  std::string library_;
+  ClockOffset clock_;
+  MPI_Comm control_ = MPI_COMM_NULL;
+  MPI_Comm alarms_ = MPI_COMM_NULL;
+
+  std::shared_ptr<World> world_ = std::make_shared<World>(1);
+  bool used_ = false;  ///< whether the world has its transport
+
+  // Guarded by `mutex_`:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<int, std::string> verdicts_;  ///< by world
+  int arrived_ = 0;                      ///< on rank 0: others that are about to part
+  std::optional<int> farewell_;          ///< elsewhere: rank 0's exit code
+
+  std::shared_ptr<Messenger> control_messenger_, alarm_messenger_;
+  Progress progress_;  ///< last: it uses all the others
+};
+
+/// The transport of this process's rank through a communicator of all ranks of the wiring.
+std::unique_ptr<Transport> make_transport(const Wiring& wiring, MPI_Comm data, MPI_Comm control,
+                                          int rank, Session& session, Progress& progress,
+                                          std::shared_ptr<World> world);
+
+}  // namespace stagecraft::mpi

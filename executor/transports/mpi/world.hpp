@@ -1,0 +1,40 @@
+// The ranks that run one program, as one of them sees them: where it waits, and why it stops.
+
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "profiles/error.hpp"
+
+namespace stagecraft::mpi {
+
+using Lock = std::unique_lock<std::mutex>;
+
+/// Shared by the rank's thread and the progress thread. Its mutex guards whatever they share.
+struct World {
+  explicit World(int which) : number(which) {}
+
+  const int number;  ///< worlds follow each other, on all processes alike
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::optional<std::string> aborted;  ///< why
+
+  /// Throws Error (execution) if the world is aborted before.
+  template <class Ready>
+  void wait(Lock& lock, Ready ready) {
+    changed.wait(lock, [&] { return aborted || ready(); });
+    if (aborted) throw Error(ErrorKind::execution, *aborted);
+  }
+
+  /// The first reason counts.
+  void abort(const std::string& reason) {
+    const std::lock_guard lock(mutex);
+    if (!aborted) aborted = reason;
+    changed.notify_all();
+  }
+};
+
+}  // namespace stagecraft::mpi

@@ -1,0 +1,58 @@
+// A run in several processes: which transport it uses, who starts the processes, and how they speak
+// with one voice.
+
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "executor/processes.hpp"
+#include "executor/transport.hpp"
+#include "tools/command.hpp"
+#include "tools/console.hpp"
+
+namespace stagecraft {
+
+struct ProcessOptions {
+  std::string transport;  ///< empty: what fits how this process was started
+  int processes = 0;      ///< -n; 0: as many as the plan has devices
+  std::string hosts;      ///< --hosts, as mpirun takes them; empty: this machine
+};
+
+/// --transport, -n and --hosts.
+void declare_process_options(CLI::App& app, ProcessOptions& options);
+
+/// Throws Error (usage) for an unknown name, and for options or processes that do not go with it.
+const TransportMaker& transport_of(const ProcessOptions& options);
+
+/// Whether this process still has to start those that will run.
+bool must_start_processes(const TransportMaker& transport);
+
+/// Runs this very command line, and `further` words, in `ranks` processes through mpirun; the exit
+/// code is theirs. Throws
+/// Error (usage) if another number was asked for, Error (execution) if mpirun cannot be started, or
+/// something ended a process from outside.
+int start_processes(const ProcessOptions& options, int ranks,
+                    const std::vector<std::string>& further);
+
+/// Whether this process prints and writes files: alone, or as rank 0.
+bool speaks();
+
+/// Where processes fail before they could meet, rank 0 says why, and its end makes mpirun end all.
+/// Should it have nothing to say, the others do, two seconds later.
+int rank_0_first(const std::function<int()>& body);
+
+/// Does `body` as one of the processes mpirun has started, with a console that is quiet unless the
+/// process speaks. A failure is told once, and all return rank 0's exit code.
+int run_together(Console& console, const std::function<int(Console&)>& body);
+
+/// All processes, before they begin: see `require_agreement`. Says how well the clocks of several
+/// machines agree.
+void meet(Console& console, std::span<const Fact> facts);
+
+/// Throws Error (usage) unless there is a process for each of the run's ranks.
+void require_process_per_rank(int ranks);
+
+}  // namespace stagecraft
