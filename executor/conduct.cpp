@@ -25,6 +25,12 @@ std::size_t index(int i) {
 // --- What a rank reports of a step
 // --------------------------------------------------------------
 
+/// Moments as rank 0's clock has them.
+Stamp as_rank_0_says(Stamp stamp, const Transport& transport) {
+  const Duration ahead = transport.clock().ahead;
+  return {.start = stamp.start - ahead, .end = stamp.end - ahead};
+}
+
 std::string packed_report(Stamp whole, std::span<const ChunkLoss> losses) {
   Packer packer;
   packer.put(whole);
@@ -52,14 +58,15 @@ double sum_of(std::vector<ChunkLoss> losses) {
 
 /// A rank's own stamps, with their places in the program's table. Peers do the same: the first
 /// one's stand for all.
-std::string packed_stamps(const Program& program, const RankMap& ranks, int rank,
+std::string packed_stamps(const Program& program, const RankMap& ranks, const Transport& transport,
                           const StepRecord& record) {
+  const int rank = transport.rank();
   Packer packer;
-  packer.put(record.ranks[index(rank)]);
+  packer.put(as_rank_0_says(record.ranks[index(rank)], transport));
   if (ranks.peer_of(rank) != 0) return packer.take();
   for (const int i : program.order[index(ranks.device_of(rank))]) {
     packer.put(i);
-    packer.put(record.work[index(i)]);
+    packer.put(as_rank_0_says(record.work[index(i)], transport));
   }
   return packer.take();
 }
@@ -161,7 +168,8 @@ class Conductor {
   }
 
   std::string report(int rank, int step) {
-    return packed_report(record(rank, step).ranks[index(rank)], worker(rank).losses());
+    const Stamp whole = record(rank, step).ranks[index(rank)];
+    return packed_report(as_rank_0_says(whole, *of_rank_[index(rank)]), worker(rank).losses());
   }
 
   bool after_step(int step, std::span<const std::string> reports) {
@@ -195,7 +203,7 @@ class Conductor {
     const std::string heard = transport.broadcast(typical.take());
     const int step = Unpacker(heard).get<int>();
     const std::vector<std::string> stamps =
-        transport.gather(packed_stamps(program_, ranks_, rank, record(rank, step)));
+        transport.gather(packed_stamps(program_, ranks_, transport, record(rank, step)));
     Packer peak;
     peak.put(worker(rank).peak_memory());
     const std::vector<std::string> peaks = transport.gather(peak.take());

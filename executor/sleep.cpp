@@ -200,18 +200,20 @@ class Sleeper final : public Worker {
 
   /// The moment at which the last member of the group was ready.
   Moment last_ready(int group, Moment own) {
+    const Duration ahead = transport_.clock().ahead;  // they tell each other rank 0's time
     const std::vector<int>& chunks = program_.groups[index(group)].chunks;
     Tensor moments =
         backend_.allocate({static_cast<std::int64_t>(chunks.size())}, Precision::float64);
     backend_.zero(moments);
     for (std::size_t place = 0; place < chunks.size(); ++place) {
       if (program_.chunks[index(chunks[place])].device != transport_.rank()) continue;
-      moments.data<double>()[place] = static_cast<double>(own.count());
+      moments.data<double>()[place] = static_cast<double>((own - ahead).count());
     }
     transport_.all_reduce(group, backend_, moments);
     const double* first = moments.data<double>();
     return std::max(
-        own, Moment{static_cast<Moment::rep>(*std::max_element(first, first + chunks.size()))});
+        own,
+        ahead + Moment{static_cast<Moment::rep>(*std::max_element(first, first + chunks.size()))});
   }
 
   const Program& program_;

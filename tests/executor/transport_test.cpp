@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <functional>
 #include <string>
 #include <thread>
@@ -199,7 +200,8 @@ TEST_CASE("a message is not received before the moment it says") {
       transport.broadcast(std::to_string(later.count()));
       return;
     }
-    const Moment said{std::stoll(transport.broadcast(""))};
+    const Moment said =
+        Moment{std::stoll(transport.broadcast(""))} + transport.clock().ahead;  // by its own clock
     const Arrival arrival = transport.receive(0, backend);
     require(now() >= said, "it came too early");
     require(arrival.arrived == said, "it says another moment");
@@ -391,4 +393,31 @@ TEST_CASE("several ranks that fail at once stop with one reason") {
     }
     CHECK(failures == after.all(""));
   }
+}
+
+TEST_CASE("a clock is off by no more than it says, and by nothing on the same machine") {
+  const TransportMaker maker = GENERATE(from_range(makers_here()));
+  World world(maker, {.ranks = 4, .channels = {}, .groups = {}});
+  const char* apart = std::getenv("STAGECRAFT_MPI_APART");
+  const bool measured = apart != nullptr && *apart == '1';
+  const auto failures = world.run([&](Transport& transport, Backend&) {
+    const auto [ahead, error] = transport.clock();
+    require(std::chrono::abs(ahead) <= error, "it is wrong: all ranks are on one machine");
+    const bool is_measured = measured && transport.rank() != 0;
+    require((error > Duration{0}) == is_measured, "its error is another");
+    require(error < 1s, "its error is too large to be of use");
+  });
+  CHECK(failures == world.all(""));
+}
+
+TEST_CASE("a message of more than 2 GiB arrives whole", "[.][huge]") {
+  const TransportMaker maker = GENERATE(from_range(makers_here()));
+  constexpr std::int64_t elements = 600'000'000;
+  World world(maker, {.ranks = 2, .channels = {{.from = 0, .to = 1, .capacity = 1}}, .groups = {}});
+  const auto failures = world.run([&](Transport& transport, Backend& backend) {
+    if (transport.rank() == 0) transport.send(0, backend, filled(backend, elements, 3), now());
+    if (transport.rank() == 0) return;
+    require(all_equal(transport.receive(0, backend).tensor, 3), "wrong value");
+  });
+  CHECK(failures == world.all(""));
 }

@@ -55,7 +55,7 @@ void compare(int every) {
 
 TEST_CASE("processes end with the reference's bits, for some plans of every synchronous schedule") {
   if (!launch()) SKIP("not started by mpirun");
-  compare(131);
+  compare(211);
 }
 
 TEST_CASE("all of it: processes end with the reference's bits", "[.][matrix]") {
