@@ -107,7 +107,7 @@ RunResult carry_out(Console& console, const LoadedPlan& loaded, const Compiled& 
                                 format_duration(step.time)));
     }
   };
-  Machinery machinery;
+  Machinery machinery = machinery_of(options);
   machinery.make_transports = transport.make;
   return execute(loaded.plan, loaded.profile, compiled, dataset, options, machinery);
 }
