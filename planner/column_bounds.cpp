@@ -192,14 +192,14 @@ Time ColumnBounds::least_of_all(const Setting& setting) {
   const bool split = setting.replicas == ReplicaPolicy::split;
   const int replicas = split ? space_.most_replicas(setting) : 1;
   std::vector<Time> least(static_cast<std::size_t>(space_.layers()), never);
+  const std::vector<int> kinds = space_.one_of_each_kind(setting);
   std::int64_t before = 0;
   for (int count = 1; count <= replicas; ++count) {
     const std::int64_t rows = (setting.microbatch + count - 1) / count;
     if (rows == before) continue;  // more replicas with the same share occupy more devices as long
     before = rows;
-    for (int device = 0; device < space_.devices(setting); ++device) {
+    for (const int device : kinds) {
       const CostTable& table = space_.table(setting, device, rows);
-      if (device > 0 && &table == &space_.table(setting, device - 1, rows)) continue;
       for (int layer = 0; layer < space_.layers(); ++layer) {
         const LayerRange one{layer, layer + 1};
         Time& time = least[static_cast<std::size_t>(layer)];

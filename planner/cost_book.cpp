@@ -150,6 +150,8 @@ std::vector<LayerCost> with_peer_sums(std::vector<LayerCost> costs, const Model&
     const auto sum = [&](Bytes bytes) { return all_reduce_time(link, degree, bytes); };
     switch (model.layers[layer].kind) {
       case LayerKind::transformer:
+      case LayerKind::expert_transformer:
+      case LayerKind::prediction:
         cost.forward += 2 * sum(cost.output);
         cost.backward_input += 2 * sum(cost.output);
         break;

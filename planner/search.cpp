@@ -131,7 +131,7 @@ std::vector<Candidate> usual_choices(const Problem& problem, const std::stop_tok
     }
   }
   if (wide) {
-    for (Candidate& choice : usual_columns(space)) compare(candidates, std::move(choice));
+    for (Candidate& choice : usual_columns(space, stop)) compare(candidates, std::move(choice));
   } else if (!stops() && problem.excluded.empty()) {
     // It would take the first devices, whichever they are.
     if (auto choice = pipedream_choice(free)) candidates.push_back(*std::move(choice));

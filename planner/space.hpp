@@ -90,6 +90,8 @@ class Space {
   /// Whether no device of the plan is excluded or beyond those that may be used.
   bool has_usable_devices(const Plan& plan) const;
   const DeviceKind& kind(const Setting& setting, int device) const;
+  /// The first device of each kind among the setting's.
+  std::vector<int> one_of_each_kind(const Setting& setting) const;
   /// Costs of so many rows of a microbatch on the device.
   const CostTable& table(const Setting& setting, int device, std::int64_t rows) const;
   const CostTable& whole_microbatch(const Setting& setting, int device) const {

@@ -52,13 +52,17 @@ bool is_usual(const Space& space, const Setting& setting) {
 
 }  // namespace
 
-std::vector<Candidate> usual_columns(const Space& space) {
+std::vector<Candidate> usual_columns(const Space& space, const std::stop_token& stop) {
   std::vector<Choice> best;
+  const auto stops = [&] {
+    return stop.stop_requested() && std::ranges::any_of(best, &Choice::fits);
+  };
   for (const Setting& base : space.settings()) {
     const bool plain = base.schedule.virtual_stages == 1 && is_chain(base);
     if (!plain || base.replicas != ReplicaPolicy::split || !is_wide(space, base)) continue;
     for (const Setting& setting : space.columns(base)) {
       if (!is_usual(space, setting)) continue;
+      if (stops()) break;
       Choice choice = choose(space, setting);
       if (choice.step == never) continue;
       const auto same = std::find_if(

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "profiles/kernel_constants.hpp"
 #include "profiles/model.hpp"
 #include "profiles/units.hpp"
 
@@ -27,6 +28,8 @@ struct DeviceKind {
   /// Part of the peak that large matrix products reach in practice, used only where nothing was
   /// measured.
   double efficiency = 1.0;
+  /// Fitted to measurements; they take the place of `efficiency` for transformers' layers.
+  std::optional<KernelConstants> constants;
   /// Runs a profile's times as they stand, whatever device they were measured on.
   bool generic = false;
   std::string source;

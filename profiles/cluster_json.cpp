@@ -8,6 +8,8 @@
 //      "memory_bandwidth": "1TB/s",
 //      "efficiency": 0.6,                     // of the peak, in large matrix products; 1 if left
 //      out "source": "vendor's datasheet",
+//      "constants": {"product_rate": 0.8},    // fitted ones for layers of transformers: see
+//      kernel_constants.hpp; may be left out, as may any of them
 //      "price_per_hour": 2.5}                 // of one device, in any currency; may be left out
 //   ],
 //   "devices": [                              // in order of position; may be left out with one
@@ -30,6 +32,7 @@
 #include "profiles/cluster.hpp"
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"
+#include "profiles/kernel_constants_json.hpp"
 #include "profiles/link_json.hpp"
 #include "profiles/text.hpp"
 
@@ -72,8 +75,8 @@ DeviceKind read_kind(const Json& json) {
     json.fail("no device kind \"" + name + "\" is built in; known: " + join_words(known) +
               (suggestion.empty() ? "" : "; did you mean \"" + suggestion + "\"?"));
   }
-  json.allow_only({"name", "memory", "flops", "memory_bandwidth", "efficiency", "generic", "source",
-                   "price_per_hour"});
+  json.allow_only({"name", "memory", "flops", "memory_bandwidth", "efficiency", "constants",
+                   "generic", "source", "price_per_hour"});
   DeviceKind kind;
   kind.name = json["name"].string();
   const Json memory = json["memory"];
@@ -90,6 +93,9 @@ DeviceKind read_kind(const Json& json) {
   if (json.contains("memory_bandwidth"))
     kind.memory_bandwidth = json["memory_bandwidth"].bandwidth();
   if (json.contains("efficiency")) kind.efficiency = json["efficiency"].number();
+  if (json.contains("constants")) {
+    kind.constants = read_kernel_constants(json["constants"], usual_constants(kind.name));
+  }
   if (json.contains("generic")) kind.generic = json["generic"].boolean();
   if (json.contains("source")) kind.source = json["source"].string();
   if (json.contains("price_per_hour")) {
@@ -112,6 +118,7 @@ Value write_kind(const DeviceKind& kind) {
     json["memory_bandwidth"] = exact_bandwidth(kind.memory_bandwidth);
   }
   json["efficiency"] = kind.efficiency;
+  if (kind.constants) json["constants"] = write_kernel_constants(*kind.constants);
   if (kind.generic) json["generic"] = true;
   if (!kind.source.empty()) json["source"] = kind.source;
   if (kind.price_per_hour) json["price_per_hour"] = *kind.price_per_hour;

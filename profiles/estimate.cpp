@@ -1,12 +1,14 @@
-// Costs from a datasheet: a roofline with a floor. Each of forward, input gradient and weight
-// gradient takes the larger of its operations at the effective rate and its bytes at the memory
-// bandwidth, plus one launch. Good for a first plan; measured costs replace it.
+// Costs from a datasheet: of transformers operation by operation (kernel_times.hpp), of other
+// layers a roofline. Good for a first plan; constants fitted to measurements, or measured costs,
+// replace it.
 
 #include "profiles/estimate.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "profiles/error.hpp"
+#include "profiles/kernel_times.hpp"
 
 namespace stagecraft {
 
@@ -78,32 +80,8 @@ bool is_of_transformer(LayerKind kind) {
          kind == LayerKind::head;
 }
 
-LayerWork work_of(const Model& model, int index, const CostSetting& setting) {
-  const LayerKind kind = model.layers[static_cast<std::size_t>(index)].kind;
-  if (!is_of_transformer(kind) || !model.transformer) return plain_work(model, index, setting);
-  return transformer_work(*model.transformer, kind, setting);
-}
-
-class Roofline {
- public:
-  Roofline(const DeviceKind& device, Precision precision)
-      : rate_(peak_flops(device, precision) * device.efficiency),
-        bandwidth_(device.memory_bandwidth) {
-    if (device.generic) fail("a generic device has no datasheet to estimate costs from");
-    if (rate_ <= 0) fail("device ", device.name, " does not compute in ", to_string(precision));
-  }
-
-  Duration time(double flops, Bytes traffic) const {
-    return std::max(from_seconds(flops / rate_), transfer_time(traffic, bandwidth_)) + launch;
-  }
-  Duration copy(Bytes traffic) const { return transfer_time(traffic, bandwidth_); }
-
- private:
-  double rate_;
-  Bandwidth bandwidth_;
-};
-
-LayerCost cost_of(const LayerWork& work, const Roofline& roofline, Precision precision) {
+/// Bytes of the layer, and how long its update takes; times of passes are the caller's.
+LayerCost held_by(const LayerWork& work, const KernelSetting& setting, Precision precision) {
   const PerParameter each = adamw_bytes(precision);
   LayerCost cost;
   cost.saved = work.saved - work.output;
@@ -113,23 +91,66 @@ LayerCost cost_of(const LayerWork& work, const Roofline& roofline, Precision pre
   cost.gradients = work.weights * each.gradients;
   cost.optimizer = work.weights * each.optimizer;
   cost.workspace = work.workspace;
-
-  // What is kept is written once and read once by the next operation.
-  // A lookup touches a few rows of its weights, a product all of them.
-  const bool lookup = work.flops_forward == 0;
-  const Bytes forward_traffic = work.input + 2 * work.saved + (lookup ? 0 : cost.parameters);
-  cost.forward = roofline.time(work.flops_forward, forward_traffic);
-  if (work.flops_backward_input > 0 || work.weights == 0) {
-    cost.backward_input =
-        roofline.time(work.flops_backward_input, forward_traffic + work.saved + work.input);
-  }
   if (work.weights > 0) {
-    cost.backward_weight = roofline.time(work.flops_backward_weight,
-                                         2 * work.saved_for_weight + (lookup ? 0 : cost.gradients));
-    cost.update = roofline.copy(2 * cost.parameters + cost.gradients + 2 * cost.optimizer);
+    const Bytes traffic = 2 * cost.parameters + cost.gradients + 2 * cost.optimizer;
+    cost.update = from_seconds(static_cast<double>(traffic) /
+                               (setting.memory_bandwidth * setting.constants.update_rate));
   }
   cost.provenance = Provenance::datasheet;
   return cost;
+}
+
+/// A roofline with a floor: each of forward, input gradient and weight gradient takes the larger of
+/// its operations at the effective rate and its bytes at the memory bandwidth, plus one launch.
+LayerCost plain_cost(const Model& model, int index, const DeviceKind& device,
+                     const CostSetting& setting) {
+  const LayerWork work = plain_work(model, index, setting);
+  const double rate = peak_flops(device, setting.precision) * device.efficiency;
+  const auto time = [&](double flops, Bytes traffic) {
+    return std::max(from_seconds(flops / rate), transfer_time(traffic, device.memory_bandwidth)) +
+           launch;
+  };
+  LayerCost cost = held_by(work, kernel_setting(device, setting.precision), setting.precision);
+  // What is kept is written once and read once by the next operation.
+  const Bytes forward_traffic = work.input + 2 * work.saved + cost.parameters;
+  cost.forward = time(work.flops_forward, forward_traffic);
+  if (work.flops_backward_input > 0 || work.weights == 0) {
+    cost.backward_input =
+        time(work.flops_backward_input, forward_traffic + work.saved + work.input);
+  }
+  if (work.weights > 0) {
+    cost.backward_weight =
+        time(work.flops_backward_weight, 2 * work.saved_for_weight + cost.gradients);
+  }
+  return cost;
+}
+
+/// The sum of the layer's operations. Messages between tensor-parallel peers are not part of it.
+LayerCost transformer_cost(const Transformer& transformer, LayerKind kind, const DeviceKind& device,
+                           const CostSetting& setting) {
+  const KernelSetting kernels = kernel_setting(device, setting.precision);
+  LayerCost cost =
+      held_by(transformer_work(transformer, kind, setting), kernels, setting.precision);
+  const LayerOperations layer = layer_operations(transformer, kind, work_setting(setting));
+  const LayerSeconds seconds = layer_seconds(layer, Recomputed::none, kernels);
+  cost.forward = from_seconds(seconds.forward);
+  cost.backward_input = from_seconds(seconds.backward_input);
+  cost.backward_weight = from_seconds(seconds.backward_weight);
+  // Words have no gradient: what comes back goes to the table.
+  if (kind == LayerKind::embedding) {
+    cost.backward_weight += std::exchange(cost.backward_input, Duration{0});
+  }
+  if (device.constants) cost.provenance = Provenance::fitted;
+  return cost;
+}
+
+LayerCost cost_of(const Model& model, int index, const DeviceKind& device,
+                  const CostSetting& setting) {
+  const LayerKind kind = model.layers[static_cast<std::size_t>(index)].kind;
+  if (!is_of_transformer(kind) || !model.transformer) {
+    return plain_cost(model, index, device, setting);
+  }
+  return transformer_cost(*model.transformer, kind, device, setting);
 }
 
 }  // namespace
@@ -146,10 +167,9 @@ std::vector<LayerCost> estimate_costs(const Model& model, const DeviceKind& devi
   if (full.sequence == 0) full.sequence = model.sequence;
   if (full.sequence != model.sequence)
     return estimate_costs(with_sequence(model, full.sequence), device, full);
-  const Roofline roofline(device, full.precision);
   std::vector<LayerCost> costs;
   for (int layer = 0; layer < static_cast<int>(model.layers.size()); ++layer) {
-    costs.push_back(cost_of(work_of(model, layer, full), roofline, full.precision));
+    costs.push_back(cost_of(model, layer, device, full));
   }
   return costs;
 }

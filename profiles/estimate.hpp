@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "profiles/operations.hpp"
 #include "profiles/profile.hpp"
 
 namespace stagecraft {
@@ -19,6 +20,9 @@ struct LayerWork {
   Bytes saved_for_weight = 0;
   Bytes workspace = 0;
 };
+
+/// The same setting for its operations.
+WorkSetting work_setting(const CostSetting& setting);
 
 /// Of a transformer's layer. Throws Error (input) if the tensor-parallel
 /// degree does not divide the heads.

@@ -119,11 +119,7 @@ bool is_special(const Transformer& transformer, LayerKind kind) {
 /// The figures as sums over a layer's operations; all experts are on the device.
 LayerWork work_of_operations(const Transformer& transformer, LayerKind kind,
                              const CostSetting& setting) {
-  const WorkSetting work_setting{.microbatch = setting.microbatch,
-                                 .sequence = setting.sequence,
-                                 .tensor_parallel = setting.tensor_parallel,
-                                 .precision = setting.precision};
-  const LayerOperations layer = layer_operations(transformer, kind, work_setting);
+  const LayerOperations layer = layer_operations(transformer, kind, work_setting(setting));
   LayerWork work;
   for (const Operation& operation : layer.operations) {
     switch (operation.pass) {
@@ -145,6 +141,13 @@ LayerWork work_of_operations(const Transformer& transformer, LayerKind kind,
 }
 
 }  // namespace
+
+WorkSetting work_setting(const CostSetting& setting) {
+  return {.microbatch = setting.microbatch,
+          .sequence = setting.sequence,
+          .tensor_parallel = setting.tensor_parallel,
+          .precision = setting.precision};
+}
 
 LayerWork transformer_work(const Transformer& transformer, LayerKind kind,
                            const CostSetting& setting) {

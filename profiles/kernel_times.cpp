@@ -3,9 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "profiles/error.hpp"
+
 namespace stagecraft {
 
 namespace {
+
+/// Of the devices that the usual constants were fitted on.
+constexpr double usual_efficiency = 0.65;
 
 double rate_of(Bandwidth bandwidth) {
   return static_cast<double>(bandwidth.bytes_per_second);
@@ -65,6 +70,24 @@ struct PassSum {
 };
 
 }  // namespace
+
+KernelSetting kernel_setting(const DeviceKind& device, Precision precision) {
+  if (device.generic) fail("a generic device has no datasheet to estimate costs from");
+  const double peak = peak_flops(device, precision);
+  if (peak <= 0) fail("device ", device.name, " does not compute in ", to_string(precision));
+  KernelConstants constants = device.constants.value_or(usual_constants(device.name));
+  if (!device.constants) {
+    constants.product_rate *= device.efficiency / usual_efficiency;
+    constants.attention_rate *= device.efficiency / usual_efficiency;
+  }
+  return {.constants = constants,
+          .peak = peak,
+          .memory_bandwidth = static_cast<double>(device.memory_bandwidth.bytes_per_second),
+          .tensor = {},
+          .context = {},
+          .expert = {},
+          .expert_tensor = {}};
+}
 
 double ring_bandwidth(const GroupPlace& place, const KernelConstants& constants) {
   const double inside = rate_of(place.inside.collective) * constants.inside_rate;

@@ -13,6 +13,7 @@
 #include "planner/ledger/ledger.hpp"
 #include "profiles/devices.hpp"
 #include "profiles/error.hpp"
+#include "profiles/kernel_constants_json.hpp"
 #include "profiles/text.hpp"
 
 namespace stagecraft {
@@ -21,27 +22,11 @@ namespace {
 
 using Value = nlohmann::ordered_json;
 
-KernelConstants read_values(const Json& json, KernelConstants constants) {
-  std::vector<std::string> names;
-  for (const KernelConstant& constant : kernel_constants) names.emplace_back(constant.name);
-  json.allow_only(names);
-  for (const KernelConstant& constant : kernel_constants) {
-    if (!json.contains(constant.name)) continue;
-    const Json value = json[constant.name];
-    const double number = value.number();
-    if (number < constant.least || number > constant.most) {
-      value.fail(
-          concat("expected from ", constant.least, " to ", constant.most, ", found ", number));
-    }
-    constants.*constant.member = number;
-  }
-  return constants;
-}
-
 NamedCalibration read_one(const Json& json) {
   json.allow_only({"set", "device", "constants", "corrections"});
   NamedCalibration result{.set = json["set"].string(), .device = json["device"].string()};
-  result.calibration.constants = read_values(json["constants"], usual_constants(result.device));
+  result.calibration.constants =
+      read_kernel_constants(json["constants"], usual_constants(result.device));
   if (!json.contains("corrections")) return result;
   const Json corrections = json["corrections"];
   for (const std::string& shape : corrections.names()) {
@@ -57,10 +42,9 @@ NamedCalibration read_one(const Json& json) {
 std::string write_constants(const std::vector<NamedCalibration>& calibrations) {
   Value json{{"format", "stagecraft-constants/1"}, {"sets", Value::array()}};
   for (const NamedCalibration& each : calibrations) {
-    Value constants = Value::object();
-    for (const KernelConstant& constant : kernel_constants)
-      constants[std::string(constant.name)] = each.calibration.constants.*constant.member;
-    Value one{{"set", each.set}, {"device", each.device}, {"constants", std::move(constants)}};
+    Value one{{"set", each.set},
+              {"device", each.device},
+              {"constants", write_kernel_constants(each.calibration.constants)}};
     if (!each.calibration.corrections.empty()) one["corrections"] = each.calibration.corrections;
     json["sets"].push_back(std::move(one));
   }

@@ -102,8 +102,4 @@ MeasuredRow recipe_row(const Recipe& recipe, std::string label, double seconds);
 /// "hidden 2048, tensor 4, microbatch 2".
 std::string shape_of(const Recipe& recipe);
 
-/// Constants of devices like these as other sets gave them, to start from and for what a set leaves
-/// open.
-KernelConstants usual_constants(std::string_view device);
-
 }  // namespace stagecraft

@@ -26,16 +26,14 @@ KernelSetting setting_of(const Recipe& recipe, const KernelConstants& constants)
   const int node = recipe.devices_per_node;
   const int tensor = work.tensor_parallel;
   const int expert_tensor = work.expert_tensor_parallel > 0 ? work.expert_tensor_parallel : tensor;
-  const double peak = peak_flops(kind, work.precision);
-  if (peak <= 0) fail("device ", kind.name, " does not compute in ", to_string(work.precision));
-  return {.constants = constants,
-          .peak = peak,
-          .memory_bandwidth = static_cast<double>(kind.memory_bandwidth.bytes_per_second),
-          .tensor = place_of(tensor, 1, node, links),
-          .context = place_of(work.context_parallel, tensor, node, links),
-          .expert = place_of(work.expert_parallel, expert_tensor, node, links),
-          .expert_tensor = place_of(expert_tensor, 1, node, links),
-          .overlapped_messages = recipe.overlapped_messages};
+  KernelSetting setting = kernel_setting(kind, work.precision);
+  setting.constants = constants;
+  setting.tensor = place_of(tensor, 1, node, links);
+  setting.context = place_of(work.context_parallel, tensor, node, links);
+  setting.expert = place_of(work.expert_parallel, expert_tensor, node, links);
+  setting.expert_tensor = place_of(expert_tensor, 1, node, links);
+  setting.overlapped_messages = recipe.overlapped_messages;
+  return setting;
 }
 
 /// Seconds and sizes of each kind of layer that the recipe has.

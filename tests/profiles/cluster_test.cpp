@@ -32,6 +32,10 @@ Cluster random_cluster() {
   cluster.name = "random";
   cluster.kinds = {builtin_device_kind("a100"), builtin_device_kind("generic")};
   cluster.kinds[0].efficiency = *rc::gen::inRange(1, 1000) / 1000.0;
+  if (*rc::gen::arbitrary<bool>()) {
+    cluster.kinds[0].constants = usual_constants("a100");
+    cluster.kinds[0].constants->product_rate = *rc::gen::inRange(100, 1000) / 1000.0;
+  }
   cluster.kinds[0].flops_fp32 = *rc::gen::inRange(1, 1'000'000) * 1.1e7;
   std::size_t devices = 1;
   for (int level = *rc::gen::inRange(1, 4); level > 0; --level) {

@@ -6,6 +6,7 @@
 
 #include "profiles/importers.hpp"
 #include "profiles/json.hpp"
+#include "profiles/kernel_times.hpp"
 #include "tests/catch.hpp"
 #include "tests/profiles/expect_error.hpp"
 
@@ -159,17 +160,43 @@ TEST_CASE("tensor parallelism divides what is not as wide as the model") {
              ContainsSubstring("only transformers"));
 }
 
-TEST_CASE("large products take their operations at the effective rate, and a launch") {
+TEST_CASE("a transformer's layers take what their operations take") {
   const Model model = builtin_model("llama2-7b");
   const DeviceKind device = builtin_device_kind("h100");
   const auto costs = estimate("llama2-7b", "h100", {.precision = Precision::bfloat16});
-  const double rate = device.flops_bf16 * device.efficiency;
-  CHECK(costs[1].forward == from_seconds(model.layers[1].flops_forward / rate) + 5us);
-  CHECK(costs[1].backward() > 2 * (costs[1].forward - 5us));
+  const LayerOperations block =
+      layer_operations(*model.transformer, LayerKind::transformer, {.sequence = model.sequence});
+  double kernels = 0;
+  const KernelSetting setting = kernel_setting(device, Precision::bfloat16);
+  for (const Operation& operation : block.operations) {
+    if (operation.pass == Pass::forward) kernels += operation_seconds(operation, setting);
+  }
+  CHECK(costs[1].forward >= from_seconds(kernels));
+  CHECK(costs[1].forward <= from_seconds(1.01 * kernels));  // the host is ahead
+  CHECK(costs[1].backward() > 1.9 * costs[1].forward);
   CHECK(costs[0].backward_input == 0ns);  // nobody asks for the gradient of a token's number
+  const Bytes traffic = 2 * costs[1].parameters + costs[1].gradients + 2 * costs[1].optimizer;
   CHECK(costs[1].update ==
-        transfer_time(2 * costs[1].parameters + costs[1].gradients + 2 * costs[1].optimizer,
-                      device.memory_bandwidth));
+        from_seconds(static_cast<double>(traffic) /
+                     (setting.memory_bandwidth * setting.constants.update_rate)));
+}
+
+TEST_CASE("a device's efficiency, or constants of its own, change what layers take") {
+  const Model model = builtin_model("llama2-7b");
+  const CostSetting setting{.precision = Precision::bfloat16};
+  DeviceKind device = builtin_device_kind("h100");
+  const LayerCost usual = estimate_costs(model, device, setting)[1];
+  CHECK(usual.provenance == Provenance::datasheet);
+  device.efficiency /= 2;
+  const LayerCost slower = estimate_costs(model, device, setting)[1];
+  CHECK(slower.forward > 1.8 * usual.forward);
+  CHECK(slower.forward < 2 * usual.forward);
+  device.constants = usual_constants("h100");
+  const LayerCost fitted = estimate_costs(model, device, setting)[1];
+  CHECK(fitted.provenance == Provenance::fitted);
+  CHECK(fitted.forward < usual.forward);  // 0.88 of the peak, not 0.88 x 0.6 / 0.65
+  device.constants->kernel_seconds = 1e-4;
+  CHECK(estimate_costs(model, device, setting)[1].forward > fitted.forward + 500us);
 }
 
 TEST_CASE("every built-in model can be estimated on every device that has its precision") {

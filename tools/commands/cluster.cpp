@@ -4,8 +4,10 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "planner/ledger/ledger.hpp"
 #include "profiles/cluster.hpp"
 #include "profiles/json.hpp"
+#include "profiles/text.hpp"
 #include "tools/commands.hpp"
 #include "tools/table.hpp"
 
@@ -17,6 +19,7 @@ using nlohmann::ordered_json;
 struct ClusterArguments {
   std::string what = "list";
   std::string cluster;
+  std::string constants;
 };
 
 std::string memory_text(const DeviceKind& kind) {
@@ -69,11 +72,31 @@ std::string link_text(Bandwidth bandwidth) {
   return bandwidth.is_unlimited() ? "unlimited" : format_bandwidth(bandwidth);
 }
 
+/// Gives the kinds of devices that the file knows its constants.
+void apply_constants(Console& console, const std::string& path, Cluster& cluster) {
+  const std::string content = read_file(path);
+  console.input(path, content_hash(content));
+  bool any = false;
+  std::vector<std::string> known;
+  for (const NamedCalibration& each : read_constants(Json::parse(content, path))) {
+    known.push_back(each.device);
+    for (DeviceKind& kind : cluster.kinds) {
+      if (kind.name != each.device || kind.constants) continue;
+      kind.constants = each.calibration.constants;
+      any = true;
+    }
+  }
+  if (any) return;
+  fail_usage("--constants: ", path, " has constants of ", join_words(known), ", but ", cluster.name,
+             " has no such devices");
+}
+
 int show(Console& console, const ClusterArguments& arguments) {
   if (arguments.cluster.empty())
     fail_usage("cluster show needs a CLUSTER: a name, an expression or a file");
-  const Cluster cluster = load_cluster(arguments.cluster);
+  Cluster cluster = load_cluster(arguments.cluster);
   console.input(arguments.cluster, content_hash(write_cluster(cluster)));
+  if (!arguments.constants.empty()) apply_constants(console, arguments.constants, cluster);
   console.artefact(write_cluster(cluster));
   Table levels({">level", ">parts", ">latency", ">point to point", ">collective"});
   ordered_json level_rows = ordered_json::array();
@@ -109,6 +132,10 @@ Action declare_cluster(CLI::App& app) {
       ->check(CLI::IsMember({"list", "show"}));
   app.add_option("cluster", arguments->cluster, "A name, an expression or a file")
       ->type_name("CLUSTER");
+  app.add_option("--constants", arguments->constants,
+                 "With show: give its devices these constants, which `stagecraft calibrate` has "
+                 "fitted; -o writes a cluster whose predictions rest on them")
+      ->type_name("FILE");
   return [arguments](Console& console) {
     return arguments->what == "list" ? list(console) : show(console, *arguments);
   };
