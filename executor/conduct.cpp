@@ -92,17 +92,20 @@ StepRecord unpack_stamps(const Program& program, std::span<const std::string> of
 class Conductor {
  public:
   Conductor(const Compiled& compiled, const RankMap& ranks, std::int64_t tokens_per_step,
-            const RunOptions& options, const Machinery& machinery, const MakeWorker& make_worker)
+            const RunOptions& options, const Machinery& machinery, const MakeWorker& make_worker,
+            const Settle& settle)
       : program_(compiled.program),
         ranks_(ranks),
         tokens_per_step_(tokens_per_step),
         options_(options),
         make_worker_(make_worker),
+        settle_(settle),
         limits_(limits_of(compiled, options.oversight)),
         recording_(program_, ranks.ranks(), options.steps),
         flights_(index(ranks.ranks())),
         backends_(index(ranks.ranks())),
         workers_(index(ranks.ranks())),
+        writes_checkpoint_(index(ranks.ranks())),
         transports_(machinery.make_transports(ranks.wiring())),
         of_rank_(index(ranks.ranks())) {
     for (auto& transport : transports_) {
@@ -130,6 +133,7 @@ class Conductor {
                .step = [this](int rank, int i) { step(rank, i); },
                .report = [this](int rank, int step) { return report(rank, step); },
                .after_step = [this](int step, auto reports) { return after_step(step, reports); },
+               .settle = [this](int rank, int step, bool goes_on) { settle(rank, step, goes_on); },
                .finish = [this](int rank) { finish(rank); },
                .describe_failure = [this](int rank) { return describe_failure(rank); },
                .on_first_failure =
@@ -176,7 +180,8 @@ class Conductor {
     std::vector<ChunkLoss> losses;
     std::vector<Stamp> ranks;
     for (const std::string& report : reports) ranks.push_back(unpack_report(report, losses));
-    StepReport told{.step = step, .loss = 0, .time = step_time(ranks)};
+    const int before = options_.resume ? options_.resume->position.steps : 0;
+    StepReport told{.step = before + step, .loss = 0, .time = step_time(ranks)};
     result_.step_times.push_back(told.time);
     if (!losses.empty()) {
       told.loss = sum_of(std::move(losses)) / static_cast<double>(tokens_per_step_);
@@ -184,6 +189,15 @@ class Conductor {
     }
     if (options_.on_step) options_.on_step(told);
     return !options_.stop.stop_requested();
+  }
+
+  void settle(int rank, int step, bool goes_on) {
+    if (!settle_) return;
+    flight(rank).begin(Doing::checkpointing);
+    writes_checkpoint_[index(rank)] = 1;
+    settle_(*of_rank_[index(rank)], *backends_[index(rank)], worker(rank), step, goes_on);
+    writes_checkpoint_[index(rank)] = 0;
+    flight(rank).begin(Doing::between);
   }
 
   /// Rank 0 says which step was typical; everybody hands in that step's stamps, its highest memory
@@ -223,6 +237,9 @@ class Conductor {
   }
 
   std::string describe_failure(int rank) const {
+    const std::string name = name_of_rank(program_, ranks_, rank, {});
+    if (!workers_[index(rank)]) return name + " failed before it began";
+    if (writes_checkpoint_[index(rank)] != 0) return name + " failed while it wrote a checkpoint";
     return describe_rank_failure(program_, ranks_, rank, flight(rank).current_work());
   }
 
@@ -231,12 +248,14 @@ class Conductor {
   std::int64_t tokens_per_step_;
   const RunOptions& options_;
   const MakeWorker& make_worker_;
+  const Settle& settle_;
   Limits limits_;
   RunRecording recording_;
   std::map<int, RunRecording> of_peers_;  ///< by rank: of all but the first, nobody looks at it
   std::vector<std::unique_ptr<FlightRecord>> flights_;  ///< by rank, of those in this process
   std::vector<std::unique_ptr<Backend>> backends_;
   std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<char> writes_checkpoint_;  ///< by rank, each by its own thread
   std::vector<std::unique_ptr<Transport>> transports_;
   std::vector<Transport*> of_rank_;
   RunResult result_;
@@ -246,8 +265,8 @@ class Conductor {
 
 RunResult conduct(const Compiled& compiled, const RankMap& ranks, std::int64_t tokens_per_step,
                   const RunOptions& options, const Machinery& machinery,
-                  const MakeWorker& make_worker) {
-  return Conductor(compiled, ranks, tokens_per_step, options, machinery, make_worker).run();
+                  const MakeWorker& make_worker, const Settle& settle) {
+  return Conductor(compiled, ranks, tokens_per_step, options, machinery, make_worker, settle).run();
 }
 
 }  // namespace stagecraft

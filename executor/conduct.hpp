@@ -19,11 +19,16 @@ namespace stagecraft {
 
 using MakeWorker = std::function<std::unique_ptr<Worker>(Backend& backend, Transport& transport)>;
 
+/// Called on every rank after each step, when all know whether there is another; may talk with the
+/// other ranks. Steps count from 0 in this run.
+using Settle = std::function<void(Transport& transport, Backend& backend, Worker& worker, int step,
+                                  bool goes_on)>;
+
 /// `tokens_per_step`: what losses are divided by. The result is whole on the process that has rank
 /// 0, and empty elsewhere. Throws Error (execution) with the first failure of any rank, when all
 /// have stopped.
 RunResult conduct(const Compiled& compiled, const RankMap& ranks, std::int64_t tokens_per_step,
                   const RunOptions& options, const Machinery& machinery,
-                  const MakeWorker& make_worker);
+                  const MakeWorker& make_worker, const Settle& settle = {});
 
 }  // namespace stagecraft

@@ -1,8 +1,11 @@
 #include "executor/execute.hpp"
 
 #include <memory>
+#include <optional>
 
 #include "executor/backends/cuda.hpp"
+#include "executor/checkpoints/describe.hpp"
+#include "executor/checkpoints/writer.hpp"
 #include "executor/conduct.hpp"
 #include "executor/interpreter.hpp"
 #include "executor/sleep.hpp"
@@ -43,6 +46,37 @@ void require_fitting(const Compiled& compiled) {
   }
 }
 
+/// Trains, from a checkpoint or from the beginning, and writes checkpoints.
+RunResult train(const Training& training, const Compiled& compiled, const Machinery& machinery) {
+  const Program& program = compiled.program;
+  const RankMap ranks = ranks_of(training.plan, program);
+  const RunOptions& options = training.options;
+  const CheckpointOptions& checkpoints = options.checkpoints;
+  if (!program.trains && (options.resume || !checkpoints.folder.empty())) {
+    fail("run: ", training.schedule.name,
+         " trains nothing, so there is nothing to resume and nothing for a checkpoint");
+  }
+  if (options.resume) require_resumable(*options.resume, training);
+  std::optional<CheckpointWriter> writer;
+  if (!checkpoints.folder.empty()) {
+    writer.emplace(describe(training), checkpoints, training.start().steps);
+  }
+  const auto settle = [&](Transport& transport, Backend& backend, Worker& worker, int step,
+                          bool goes_on) {
+    const TrainingPosition position = position_after(training, step + 1);
+    const bool is_due = checkpoints.every > 0 && position.steps % checkpoints.every == 0;
+    if (writer && (is_due || !goes_on)) writer->write(transport, backend, worker.state(), position);
+  };
+  RunResult result = conduct(
+      compiled, ranks, training.tokens_per_step(), options, machinery,
+      [&](Backend& backend, Transport& transport) {
+        return std::make_unique<Interpreter>(training, program, ranks, backend, transport);
+      },
+      settle);
+  if (writer) result.checkpoints = writer->written();
+  return result;
+}
+
 }  // namespace
 
 RunResult execute(const Plan& plan, const Profile& profile, const Compiled& compiled,
@@ -53,13 +87,7 @@ RunResult execute(const Plan& plan, const Profile& profile, const Compiled& comp
     case BackendKind::cpu:
     case BackendKind::cuda: {
       if (!machinery.trusts_program) require_fitting(compiled);
-      const Training training = make_training(plan, profile, dataset, options);
-      const RankMap ranks = ranks_of(plan, compiled.program);
-      return conduct(compiled, ranks, training.tokens_per_step(), options, machinery,
-                     [&](Backend& backend, Transport& transport) {
-                       return std::make_unique<Interpreter>(training, compiled.program, ranks,
-                                                            backend, transport);
-                     });
+      return train(make_training(plan, profile, dataset, options), compiled, machinery);
     }
     case BackendKind::sleep: return sleep_through(compiled, options, machinery);
   }

@@ -6,12 +6,14 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
 #include <vector>
 
 #include "executor/backend.hpp"
+#include "executor/checkpoint.hpp"
 #include "executor/data.hpp"
 #include "executor/oversight.hpp"
 #include "planner/plan.hpp"
@@ -29,19 +31,22 @@ enum class BackendKind {
 
 /// Told after every step.
 struct StepReport {
-  int step = 0;  ///< from 0
+  int step = 0;  ///< from 0, since training began
   double loss = 0;
   Duration time{0};
 };
 
 struct RunOptions {
-  int steps = 1;
+  int steps = 1;  ///< of this run, behind those of `resume`
   BackendKind backend = BackendKind::cpu;
   std::uint64_t seed = 1;
   /// What weights start from, by name (see weights.hpp); empty: drawn from the seed.
   std::map<std::string, Tensor> weights;
   AdamW adamw;
   Sgd sgd;
+  /// What training goes on from; null: it begins. Weights, moments and samples are its own.
+  std::shared_ptr<const Checkpoint> resume;
+  CheckpointOptions checkpoints;
   std::function<void(const StepReport&)> on_step;
   std::stop_token stop;  ///< ends after the current step
   Oversight oversight;
@@ -56,7 +61,8 @@ struct RunResult {
                                    ///< most); under `sleep`, of its buffers
   std::vector<std::string> parameter_names;
   std::vector<Tensor>
-      parameters;               ///< final weights by canonical name, ascending; tied weights once
+      parameters;  ///< final weights by canonical name, ascending; tied weights once
+  std::vector<WrittenCheckpoint> checkpoints;
   std::string parameters_hash;  ///< "xxh3:…" over names and bytes; empty under `sleep`
 };
 

@@ -18,25 +18,14 @@ std::string_view text_of(const Tensor& tensor) {
   return {tensor.data<char>(), static_cast<std::size_t>(tensor.bytes())};
 }
 
-void pack_shape(Packer& packer, const std::vector<std::int64_t>& shape) {
-  packer.put(static_cast<std::uint64_t>(shape.size()));
-  for (const std::int64_t extent : shape) packer.put(extent);
-}
-
-std::vector<std::int64_t> unpack_shape(Unpacker& unpacker) {
-  std::vector<std::int64_t> shape(unpacker.get<std::uint64_t>());
-  for (std::int64_t& extent : shape) extent = unpacker.get<std::int64_t>();
-  return shape;
-}
-
 /// Name, shape and, of a part, where it lies in the whole.
 std::string packed_spec(const ParameterSpec& spec) {
   Packer packer;
   packer.put_bytes(spec.name);
-  pack_shape(packer, spec.shape);
+  packer.put_list(spec.shape);
   packer.put(spec.shard.has_value());
   if (!spec.shard) return packer.take();
-  pack_shape(packer, spec.shard->whole);
+  packer.put_list(spec.shard->whole);
   packer.put(spec.shard->columns);
   for (const auto& [first, end] : spec.shard->ranges) {
     packer.put(first);
@@ -48,12 +37,12 @@ std::string packed_spec(const ParameterSpec& spec) {
 ParameterSpec unpack_spec(std::string_view packed) {
   Unpacker unpacker(packed);
   ParameterSpec spec{.name = std::string(unpacker.get_bytes()),
-                     .shape = unpack_shape(unpacker),
+                     .shape = unpacker.get_list<std::int64_t>(),
                      .initialization = {},
                      .shard = {}};
   if (!unpacker.get<bool>()) return spec;
-  spec.shard =
-      WeightShard{.whole = unpack_shape(unpacker), .columns = unpacker.get<bool>(), .ranges = {}};
+  spec.shard = WeightShard{
+      .whole = unpacker.get_list<std::int64_t>(), .columns = unpacker.get<bool>(), .ranges = {}};
   while (!unpacker.done()) {
     const auto first = unpacker.get<std::int64_t>();
     spec.shard->ranges.emplace_back(first, unpacker.get<std::int64_t>());

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cassert>
+#include <iterator>
 #include <set>
 #include <tuple>
 #include <utility>
 
+#include "executor/checkpoints/held.hpp"
 #include "executor/ranks.hpp"
 #include "profiles/error.hpp"
 
@@ -124,6 +126,17 @@ std::vector<HeldWeight> Interpreter::weights() {
     for (const Parameter* parameter : chunks_[i]->parameters()) {
       held.push_back({static_cast<int>(i), &parameter->spec, parameter->weight});
     }
+  }
+  return held;
+}
+
+std::vector<HeldState> Interpreter::state() {
+  std::vector<HeldState> held;
+  const int peer = ranks_.peer_of(transport_.rank());
+  for (std::size_t i = 0; i < chunks_.size(); ++i) {
+    if (!chunks_[i]) continue;
+    std::ranges::move(state_of(training_, program_, static_cast<int>(i), peer, *chunks_[i]),
+                      std::back_inserter(held));
   }
   return held;
 }

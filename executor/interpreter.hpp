@@ -38,6 +38,7 @@ class Interpreter final : public Worker {
   void step(int step, StepRecord& record) override;
   std::vector<ChunkLoss> losses() override;
   std::vector<HeldWeight> weights() override;
+  std::vector<HeldState> state() override;
   Bytes peak_memory() const override { return backend_.peak_bytes(); }
 
  private:

@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 namespace stagecraft {
 
@@ -21,6 +23,12 @@ class Packer {
   void put_bytes(std::string_view bytes) {
     put(static_cast<std::uint64_t>(bytes.size()));
     packed_ += bytes;
+  }
+  template <class T>
+  requires std::is_trivially_copyable_v<T>
+  void put_list(const std::vector<T>& values) {
+    put(static_cast<std::uint64_t>(values.size()));
+    for (const T& value : values) put(value);
   }
   std::string take() { return std::move(packed_); }
 
@@ -38,6 +46,12 @@ class Unpacker {
     T value;
     std::memcpy(&value, next(sizeof value).data(), sizeof value);
     return value;
+  }
+  template <class T>
+  requires std::is_trivially_copyable_v<T> std::vector<T> get_list() {
+    std::vector<T> values(get<std::uint64_t>());
+    for (T& value : values) value = get<T>();
+    return values;
   }
   std::string_view get_bytes() { return next(get<std::uint64_t>()); }
   bool done() const { return rest_.empty(); }

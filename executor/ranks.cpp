@@ -22,15 +22,20 @@ std::size_t index(int i) {
 /// The first failure, of any process; later ones are its consequences.
 class FirstFailure {
  public:
-  void set(std::string sentence) {
+  /// `own`: what a rank of this process failed with; `first`: what the first of all did.
+  void set(std::string first, const std::string& own, ErrorKind kind) {
     const std::lock_guard lock(mutex_);
-    sentence_ = std::move(sentence);
+    if (first == own) kind_ = kind;
+    sentence_ = std::move(first);
   }
-  const std::optional<std::string>& sentence() const { return sentence_; }
+  void rethrow() const {
+    if (sentence_) throw Error(kind_, *sentence_);
+  }
 
  private:
   std::mutex mutex_;
   std::optional<std::string> sentence_;
+  ErrorKind kind_ = ErrorKind::execution;
 };
 
 /// The exception being handled, in words.
@@ -45,6 +50,17 @@ std::string current_reason() {
     return error.what();
   } catch (...) {
     return "something that is no std::exception was thrown";
+  }
+}
+
+/// What a rank read may be wrong; whatever else it meets, it failed to carry out.
+ErrorKind current_kind() {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return error.kind() == ErrorKind::input ? ErrorKind::input : ErrorKind::execution;
+  } catch (...) {
+    return ErrorKind::execution;
   }
 }
 
@@ -65,7 +81,7 @@ class Run {
         threads.emplace_back([this, &transport] { guarded(*transport); });
       }
     }
-    if (failure_.sentence()) throw Error(ErrorKind::execution, *failure_.sentence());
+    failure_.rethrow();
   }
 
  private:
@@ -77,7 +93,7 @@ class Run {
       const std::string sentence = concat(duty_.describe_failure(transport.rank()), ": ", reason);
       const std::string first = transport.abort(sentence);
       if (first == sentence) duty_.on_first_failure(transport.rank(), sentence);
-      failure_.set(first);
+      failure_.set(first, sentence, current_kind());
     }
   }
 
@@ -88,6 +104,7 @@ class Run {
       transport.barrier();
       duty_.step(transport.rank(), step);
       goes_on = agree(transport, step);
+      if (duty_.settle) duty_.settle(transport.rank(), step, goes_on);
     }
     duty_.finish(transport.rank());
   }

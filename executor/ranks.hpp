@@ -23,6 +23,8 @@ struct RankDuty {
   std::function<std::string(int rank, int step)> report;
   /// With what all have reported, in the order of ranks; the run ends when it says false.
   std::function<bool(int step, std::span<const std::string> reports)> after_step;
+  /// When all know whether there is another step; may talk with the other ranks.
+  std::function<void(int rank, int step, bool goes_on)> settle;
   /// When all steps are done; may talk with the other ranks.
   std::function<void(int rank)> finish;
   /// Who and where: "rank 3 (stage 1, replica 0) failed during B1.5".
@@ -32,8 +34,9 @@ struct RankDuty {
       [](int, const std::string&) {};
 };
 
-/// Step after step, with a barrier before and after each. Throws Error (execution) with the first
-/// failure of any rank, when all of this process have stopped.
+/// Step after step, with a barrier before and after each. Throws Error (execution; input, if a rank
+/// of this process could not use what it read) with the first failure of any rank, when all of this
+/// process have stopped.
 void run_ranks(std::span<const std::unique_ptr<Transport>> transports, int steps,
                const RankDuty& duty);
 

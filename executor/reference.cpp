@@ -61,6 +61,7 @@ class Reference {
       : training_(training),
         schedule_(training.schedule),
         backend_(std::move(backend)),
+        updates_(training.start().updates),
         stages_(static_cast<std::size_t>(training.schedule.stages)) {
     for (int stage = 0; stage < stage_count(); ++stage) {
       for (int replica = 0; replica < replica_count(stage); ++replica) {
@@ -77,7 +78,8 @@ class Reference {
       result.step_times.push_back(now() - start);
       const RunOptions& options = training_.options;
       if (options.on_step) {
-        options.on_step({step, result.losses.back(), result.step_times.back()});
+        options.on_step(
+            {training_.start().steps + step, result.losses.back(), result.step_times.back()});
       }
       if (options.stop.stop_requested()) break;
     }
@@ -129,7 +131,7 @@ class Reference {
       Tensor weight = backend_->allocate(spec.shape, training_.precision());
       set_value(*backend_, start, weight);
       found->second = {.versions = {weight},
-                       .state = make_optimizer_state(training_, *backend_, spec.shape, start)};
+                       .state = make_optimizer_state(training_, *backend_, spec, start)};
     }
     return found->second;
   }
@@ -324,8 +326,8 @@ class Reference {
   const Schedule& schedule_;
   std::unique_ptr<Backend> backend_;
   std::map<std::string, Weight> weights_;
+  int updates_;  ///< since training began
   std::vector<std::vector<Replica>> stages_;
-  int updates_ = 0;
 };
 
 }  // namespace
@@ -333,6 +335,7 @@ class Reference {
 RunResult run_reference(const Plan& plan, const Profile& profile, const Dataset& dataset,
                         const RunOptions& options, const Machinery& machinery) {
   const Training training = make_training(plan, profile, dataset, options);
+  if (options.resume) require_resumable(*options.resume, training);
   return Reference(training, machinery.make_backend(0)).run();
 }
 

@@ -7,16 +7,20 @@
 
 namespace stagecraft {
 
-namespace {
-
-std::int64_t product(const std::vector<std::int64_t>& shape) {
+std::int64_t elements_of(const std::vector<std::int64_t>& shape) {
   return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
 }
 
-}  // namespace
+std::string to_text(const std::vector<std::int64_t>& shape) {
+  std::string text = "[";
+  for (const std::int64_t extent : shape) {
+    text += (text.size() > 1 ? ", " : "") + std::to_string(extent);
+  }
+  return text + "]";
+}
 
 std::int64_t Tensor::elements() const {
-  return empty() ? 0 : product(shape);
+  return empty() ? 0 : elements_of(shape);
 }
 
 Precision precision_of_sums(Precision precision) {
@@ -24,7 +28,7 @@ Precision precision_of_sums(Precision precision) {
 }
 
 Tensor host_tensor(std::vector<std::int64_t> shape, Precision precision) {
-  const std::int64_t bytes = product(shape) * element_bytes(precision);
+  const std::int64_t bytes = elements_of(shape) * element_bytes(precision);
   const std::shared_ptr<std::byte[]> storage(new std::byte[static_cast<std::size_t>(bytes)]);
   return {.storage = storage, .shape = std::move(shape), .precision = precision};
 }
@@ -38,7 +42,7 @@ std::span<const std::byte> bytes_of(const Tensor& tensor) {
 }
 
 Tensor reshaped(const Tensor& tensor, std::vector<std::int64_t> shape) {
-  assert(tensor.empty() || product(shape) == tensor.elements());
+  assert(tensor.empty() || elements_of(shape) == tensor.elements());
   return {.storage = tensor.storage, .shape = std::move(shape), .precision = tensor.precision};
 }
 
@@ -47,7 +51,7 @@ Tensor rows_of(const Tensor& tensor, std::int64_t first, std::int64_t end) {
   if (tensor.empty()) return tensor;
   std::vector<std::int64_t> shape = tensor.shape;
   shape.front() = 1;
-  const Bytes row = product(shape) * element_bytes(tensor.precision);
+  const Bytes row = elements_of(shape) * element_bytes(tensor.precision);
   shape.front() = end - first;
   // Shares the ownership of the whole, but points at its part.
   std::shared_ptr<void> part(tensor.storage,
@@ -55,12 +59,14 @@ Tensor rows_of(const Tensor& tensor, std::int64_t first, std::int64_t end) {
   return {.storage = std::move(part), .shape = std::move(shape), .precision = tensor.precision};
 }
 
+std::int64_t part_begin(std::int64_t elements, std::size_t i, std::size_t parts) {
+  return elements * static_cast<std::int64_t>(i) / static_cast<std::int64_t>(parts);
+}
+
 Tensor shard_of(const Tensor& tensor, std::size_t i, std::size_t parts) {
   const std::int64_t elements = tensor.elements();
-  const auto bound = [&](std::size_t at) {
-    return elements * static_cast<std::int64_t>(at) / static_cast<std::int64_t>(parts);
-  };
-  return rows_of(reshaped(tensor, {elements}), bound(i), bound(i + 1));
+  return rows_of(reshaped(tensor, {elements}), part_begin(elements, i, parts),
+                 part_begin(elements, i + 1, parts));
 }
 
 }  // namespace stagecraft

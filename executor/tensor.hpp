@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "profiles/model.hpp"
@@ -43,12 +44,18 @@ Tensor host_tensor(std::vector<std::int64_t> shape, Precision precision);
 /// The bytes of a tensor in the process's memory.
 std::span<std::byte> bytes_of(Tensor& tensor);
 std::span<const std::byte> bytes_of(const Tensor& tensor);
+/// Extents multiplied.
+std::int64_t elements_of(const std::vector<std::int64_t>& shape);
+/// "[256, 16]".
+std::string to_text(const std::vector<std::int64_t>& shape);
 
 /// The same memory under another shape with as many elements.
 Tensor reshaped(const Tensor& tensor, std::vector<std::int64_t> shape);
 /// Rows [first, end) of the first dimension, sharing the memory.
 Tensor rows_of(const Tensor& tensor, std::int64_t first, std::int64_t end);
-/// The elements [n i / parts, n (i + 1) / parts) of n, as one row that shares the memory.
+/// Where the i-th part of so many elements begins: the parts are as equal as they can be.
+std::int64_t part_begin(std::int64_t elements, std::size_t i, std::size_t parts);
+/// The elements of the i-th part, as one row that shares the memory.
 Tensor shard_of(const Tensor& tensor, std::size_t i, std::size_t parts);
 
 }  // namespace stagecraft

@@ -43,6 +43,7 @@ TrainedChunk::TrainedChunk(const Training& training, const Program& program, int
       shard_(shard_in(program, chunk)),
       parameters_(layers_.size()),
       versions_(slots_of_versions(updates_before_last_reader(program, chunk))),
+      updates_(training.start().updates),
       passes_(index(program.microbatches)) {
   const std::vector<Tensor> starts = allocate_layers();
   if (trains_) allocate_training(starts);
@@ -80,10 +81,9 @@ void TrainedChunk::allocate_training(std::span<const Tensor> starts) {
   for (Parameter* parameter : parameters()) {
     const std::int64_t end = first + parameter->weight.elements();
     parameter->gradient = reshaped(rows_of(gradients_, first, end), parameter->spec.shape);
-    const auto own = [&](const Tensor& all) { return shard_of(all, shard_.place, shard_.members); };
     const Tensor& start = starts[optimizer_.size()];
-    optimizer_.push_back(make_optimizer_state(training_, backend_, own(parameter->weight).shape,
-                                              start.empty() ? start : own(start)));
+    optimizer_.push_back(make_optimizer_state(training_, backend_, parameter->spec, start,
+                                              shard_.place, shard_.members));
     first = end;
   }
 }
@@ -103,7 +103,7 @@ std::vector<Parameter*> TrainedChunk::find(const std::string& name) {
 }
 
 void TrainedChunk::begin_step() {
-  if (updates_ > 0) versions_.begin_again();
+  if (updates_ > training_.start().updates) versions_.begin_again();
 }
 
 void TrainedChunk::use_version(int version) {

@@ -68,6 +68,8 @@ class TrainedChunk {
   const Shard& shard() const { return shard_; }
   /// Every weight, in the order of the layers; a weight tied within the chunk appears twice.
   std::vector<Parameter*> parameters();
+  /// Of each weight, for the chunk's own shard of it.
+  const std::vector<OptimizerState>& optimizer() const { return optimizer_; }
   /// The weights of this name: none, one, or two that are tied.
   std::vector<Parameter*> find(const std::string& name);
 
@@ -88,7 +90,7 @@ class TrainedChunk {
   std::vector<std::vector<Parameter>> parameters_;  ///< of each layer
   std::vector<OptimizerState> optimizer_;           ///< of each weight
   WeightVersions versions_;
-  int updates_ = 0;  ///< since the run began
+  int updates_;  ///< since training began
   Tensor gradients_;
   std::vector<MicrobatchPass> passes_;
 };

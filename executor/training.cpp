@@ -1,5 +1,6 @@
 #include "executor/training.hpp"
 
+#include <cstring>
 #include <utility>
 
 #include "executor/layers.hpp"
@@ -77,8 +78,8 @@ TokenBlock block_of(const Training& training, int step, int stage, int microbatc
   const Schedule& schedule = training.schedule;
   const std::int64_t pipe = stage / stages_per_pipe(schedule);
   const std::int64_t block = pipe * schedule.microbatches + microbatch;
-  const std::int64_t first =
-      step * training.plan.batch.global + block * training.rows() + rows.first;
+  const std::int64_t first = training.start().samples + step * training.plan.batch.global +
+                             block * training.rows() + rows.first;
   return token_block(training.dataset, training.sequence(), training.options.seed, first,
                      rows.size());
 }
@@ -94,6 +95,11 @@ Samples samples_of(const Training& training, const TokenBlock& block) {
 
 Tensor start_value(const Training& training, const ParameterSpec& spec) {
   const RunOptions& options = training.options;
+  if (options.resume) {
+    return reshaped(read_state(*options.resume, spec.name, StateKind::weight,
+                               {spec.shard, 0, elements_of(spec.shape)}),
+                    spec.shape);
+  }
   if (options.weights.empty()) {
     Parameter drawn{
         .spec = spec, .weight = host_tensor(spec.shape, training.sums()), .gradient = {}};
@@ -119,17 +125,26 @@ void set_value(Backend& backend, const Tensor& numbers, Tensor& tensor) {
 }
 
 OptimizerState make_optimizer_state(const Training& training, Backend& backend,
-                                    const std::vector<std::int64_t>& shape, const Tensor& start) {
+                                    const ParameterSpec& spec, const Tensor& start, std::size_t i,
+                                    std::size_t parts) {
+  const std::int64_t elements = elements_of(spec.shape);
+  const WeightSlice part{spec.shard, part_begin(elements, i, parts),
+                         part_begin(elements, i + 1, parts)};
   OptimizerState state;
   if (training.sums() != training.precision()) {
-    state.master = backend.allocate(shape, training.sums());
-    set_value(backend, start, state.master);
+    state.master = backend.allocate({part.elements()}, training.sums());
+    set_value(backend, shard_of(start, i, parts), state.master);
   }
   if (training.plan.optimizer.kind == OptimizerKind::sgd) return state;
-  state.first_moment = backend.allocate(shape, training.sums());
-  state.second_moment = backend.allocate(shape, training.sums());
-  backend.zero(state.first_moment);
-  backend.zero(state.second_moment);
+  const auto moment = [&](StateKind kind) {
+    Tensor tensor = backend.allocate({part.elements()}, training.sums());
+    const Checkpoint* checkpoint = training.options.resume.get();
+    checkpoint ? set_value(backend, read_state(*checkpoint, spec.name, kind, part), tensor)
+               : backend.zero(tensor);
+    return tensor;
+  };
+  state.first_moment = moment(StateKind::first_moment);
+  state.second_moment = moment(StateKind::second_moment);
   return state;
 }
 

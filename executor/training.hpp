@@ -40,6 +40,10 @@ struct Training {
   /// Samples of one of the schedule's microbatches.
   std::int64_t rows() const { return plan.batch.microbatch / schedule.parts; }
   std::int64_t tokens_per_step() const { return plan.batch.global * sequence(); }
+  /// Where this run begins.
+  TrainingPosition start() const {
+    return options.resume ? options.resume->position : TrainingPosition{};
+  }
   /// Gradients are those of the mean loss of what one update is about.
   double loss_scale() const;
 };
@@ -60,14 +64,14 @@ std::vector<std::unique_ptr<TrainableLayer>> make_layers(const Training& trainin
 Training make_training(const Plan& plan, const Profile& profile, const Dataset& dataset,
                        const RunOptions& options);
 
-/// The tokens of rows [first, end) of one microbatch in one step, as the stage's pipe counts them:
-/// each pipe has its own part of the batch, in the order of the pipes.
+/// The tokens of rows [first, end) of one microbatch in one step of this run, as the stage's pipe
+/// counts them: each pipe has its own part of the batch, in the order of the pipes.
 TokenBlock block_of(const Training& training, int step, int stage, int microbatch, IndexRange rows);
 Samples samples_of(const Training& training, const TokenBlock& block);
 
-/// A weight's start value, in memory of the process and in the precision of sums: the run's own for
-/// its name, or one drawn from the seed. Throws Error (input) if the run has weights, but not this
-/// one in this shape.
+/// A weight's start value, in memory of the process and in the precision of sums: that of the
+/// checkpoint, the run's own for its name, or one drawn from the seed. Throws Error (input) if the
+/// run has weights, but not this one in this shape, or the checkpoint's are damaged.
 Tensor start_value(const Training& training, const ParameterSpec& spec);
 /// Sets a tensor of the backend to numbers that lie in the process's memory, rounded to its
 /// precision.
@@ -81,10 +85,12 @@ struct OptimizerState {
   Tensor second_moment;
   Tensor master;
 };
-/// For a weight, or a shard of it, of this shape. `start`: its value in the process's memory,
-/// looked at only if there is a master.
+/// For the i-th of so many parts of a weight (see `part_begin`): moments of zero, or the
+/// checkpoint's. `start`: the whole weight's value in the process's memory, looked at only if there
+/// is a master.
 OptimizerState make_optimizer_state(const Training& training, Backend& backend,
-                                    const std::vector<std::int64_t>& shape, const Tensor& start);
+                                    const ParameterSpec& spec, const Tensor& start,
+                                    std::size_t i = 0, std::size_t parts = 1);
 /// The optimizer's step number `step`, from 1: from `weight` to `updated`, which may be the same.
 void take_step(const Training& training, Backend& backend, int step, const Tensor& gradient,
                OptimizerState& state, const Tensor& weight, Tensor& updated);

@@ -1,17 +1,10 @@
 #include "executor/weight_shard.hpp"
 
-#include <cassert>
 #include <cstring>
-#include <functional>
-#include <numeric>
 
 namespace stagecraft {
 
 namespace {
-
-std::int64_t product(const std::vector<std::int64_t>& shape) {
-  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
-}
 
 /// Calls copy(element of the part, element of the whole, elements) for each run.
 template <class Copy>
@@ -26,7 +19,7 @@ void for_each_run(const ParameterSpec& spec, const Copy& copy) {
 }  // namespace
 
 std::vector<ElementRun> runs_of(const ParameterSpec& spec) {
-  if (!spec.shard) return {{.first = 0, .count = product(spec.shape)}};
+  if (!spec.shard) return {{.first = 0, .count = elements_of(spec.shape)}};
   const WeightShard& shard = *spec.shard;
   const std::int64_t columns = shard.whole.back();
   std::vector<ElementRun> runs;
@@ -36,7 +29,7 @@ std::vector<ElementRun> runs_of(const ParameterSpec& spec) {
     }
     return runs;
   }
-  for (std::int64_t row = 0; row < product(shard.whole); row += columns) {
+  for (std::int64_t row = 0; row < elements_of(shard.whole); row += columns) {
     for (const auto& [first, end] : shard.ranges) {
       runs.push_back({.first = row + first, .count = end - first});
     }

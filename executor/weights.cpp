@@ -33,12 +33,6 @@ std::vector<std::int64_t> stored_shape(const ParameterSpec& spec, const WeightPa
   return shape;
 }
 
-std::string words(const std::vector<std::int64_t>& shape) {
-  std::string text = "[";
-  for (const std::int64_t extent : shape) text += (text.size() > 1 ? ", " : "") + concat(extent);
-  return text + "]";
-}
-
 /// Calls visit(place in the weight, place in the stored part) for every element of the part.
 template <class Visit>
 void for_each_element(Extent weight, const WeightPart& part, Visit visit) {
@@ -98,8 +92,8 @@ class Loader {
     }
     const auto expected = stored_shape(spec, part);
     if (found->shape != expected) {
-      fail(file_.path.string(), ": \"", found->name, "\" has the shape ", words(found->shape),
-           ", but ", model_.name, " needs ", words(expected));
+      fail(file_.path.string(), ": \"", found->name, "\" has the shape ", to_text(found->shape),
+           ", but ", model_.name, " needs ", to_text(expected));
     }
     used_.insert(found->name);
     return *found;

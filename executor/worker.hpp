@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "executor/checkpoint.hpp"
 #include "executor/flight/record.hpp"
 #include "executor/layer.hpp"
 #include "executor/recording.hpp"
@@ -28,6 +29,14 @@ struct HeldWeight {
   Tensor weight;
 };
 
+/// A piece of what training has come to.
+struct HeldState {
+  const ParameterSpec* spec = nullptr;
+  StateKind kind = StateKind::weight;
+  WeightSlice slice;
+  Tensor values;  ///< in the order of the slice, in the backend's memory
+};
+
 class Worker {
  public:
   virtual ~Worker() = default;
@@ -38,6 +47,9 @@ class Worker {
   virtual std::vector<ChunkLoss> losses() = 0;
   /// As they are now; none where nothing is computed. Valid until the next step.
   virtual std::vector<HeldWeight> weights() = 0;
+  /// The rank's part of a checkpoint: each piece of the model's state is one rank's. Valid until
+  /// the next step; none where nothing is computed.
+  virtual std::vector<HeldState> state() { return {}; }
   /// The highest since the run began.
   virtual Bytes peak_memory() const = 0;
 

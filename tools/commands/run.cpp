@@ -18,6 +18,7 @@
 #include "simulator/jitter.hpp"
 #include "simulator/schedules.hpp"
 #include "tools/build_info.hpp"
+#include "tools/checkpoint_options.hpp"
 #include "tools/commands.hpp"
 #include "tools/interrupt.hpp"
 #include "tools/oversight_options.hpp"
@@ -37,6 +38,7 @@ struct RunArguments {
   ProcessOptions processes;
   TimelineFiles files;
   OversightFlags oversight;
+  CheckpointFlags checkpoints;
   int steps = 1;
   bool verify = false;
   double learning_rate = 0;
@@ -96,13 +98,13 @@ RunResult carry_out(Console& console, const LoadedPlan& loaded, const Compiled& 
                     const Dataset& dataset, RunOptions options, const TransportMaker& transport,
                     const Interrupt& interrupt) {
   Progress progress(console, "training");
+  const int all = options.steps + (options.resume ? options.resume->position.steps : 0);
   const int every = std::max(1, options.steps / 10);
   options.stop = interrupt.token();
   options.on_step = [&](const StepReport& step) {
-    progress.update((step.step + 1.0) / options.steps,
+    progress.update((step.step + 1.0) / all,
                     fmt::format("step {} loss {:.4f}", step.step + 1, step.loss));
-    if (options.backend != BackendKind::sleep &&
-        (step.step % every == 0 || step.step + 1 == options.steps)) {
+    if (options.backend != BackendKind::sleep && (step.step % every == 0 || step.step + 1 == all)) {
       console.print(fmt::format(" step {:>5}   loss {:.6f}   {}\n", step.step + 1, step.loss,
                                 format_duration(step.time)));
     }
@@ -145,6 +147,7 @@ void add_latencies(const Plan& plan, const RunResult& run, ordered_json& result,
 }
 
 std::string summary(const RunResult& run, const Prediction& prediction) {
+  if (run.step_times.empty()) return "no steps are left\n";
   const Duration measured = median(run.step_times);
   std::string text =
       fmt::format("{} steps, median {} (predicted {}, {})", run.step_times.size(),
@@ -207,6 +210,12 @@ void require_sensible(const RunArguments& arguments, BackendKind backend) {
     if (arguments.verify) refuse("--verify");
     if (!arguments.weights.empty()) refuse("--weights");
     if (!arguments.save_weights.empty()) refuse("--save-weights");
+    if (!arguments.checkpoints.folder.empty()) refuse("--checkpoint");
+    if (!arguments.checkpoints.resume.empty()) refuse("--resume");
+  }
+  require_valid(arguments.checkpoints);
+  if (!arguments.weights.empty() && !arguments.checkpoints.resume.empty()) {
+    fail_usage("--weights and --resume both say what training starts from; give one of them");
   }
   require_folder(arguments.save_weights);
   require_valid(arguments.files);
@@ -241,6 +250,9 @@ std::vector<Fact> facts_of_run(const LoadedPlan& loaded, const Compiled& compile
       {"data set", bytes_of(dataset.tokens) + bytes_of(dataset.labels),
        "give every host the same --data and --seed"},
       {"file of weights", content_hash(weights), "give every host the same file"},
+      {"checkpoint",
+       options.resume ? concat("after step ", options.resume->position.steps) : std::string("none"),
+       "name the same --resume folder, which every host sees"},
       {"command line",
        concat("--steps ", options.steps, " --seed ", options.seed, " --backend ", arguments.backend,
               " --learning-rate ", options.adamw.learning_rate),
@@ -266,6 +278,7 @@ int run_plan(Console& console, const RunArguments& arguments, const FlightFolder
   RunOptions options = run_options(arguments, backend, seed);
   options.oversight =
       oversight_of(console, arguments.oversight, folder, loaded.hash, prediction.step);
+  add_checkpoints(console, arguments.checkpoints, arguments.learning_rate, options);
   if (!arguments.weights.empty()) {
     options.weights = load_weights(arguments.weights, loaded.profile.model,
                                    precision_of_sums(loaded.plan.precision));
@@ -287,6 +300,7 @@ int run_plan(Console& console, const RunArguments& arguments, const FlightFolder
   std::string text = summary(run, prediction);
   add_latencies(loaded.plan, run, result, text);
   console.print(text);
+  tell_checkpoints(console, options, run, result);
   if (arguments.verify) {
     result["verified"] = verify(console, loaded, dataset, options, run);
   }
@@ -335,10 +349,12 @@ int run_where_it_belongs(Console& console, const RunArguments& arguments) {
     fail_usage("--restarts: standard input can be read only once; give the plan as a file");
   }
   const auto run_as = [&](Console& voice) {
-    return run_under_oversight(voice, arguments.oversight, "", [&](const FlightFolder& folder) {
-      if (must_start_processes(transport)) return start_ranks(arguments, folder, backend);
-      return run_plan(voice, arguments, folder, backend, transport);
-    });
+    return run_under_oversight(voice, arguments.oversight, arguments.checkpoints.folder,
+                               [&](const FlightFolder& folder) {
+                                 if (must_start_processes(transport))
+                                   return start_ranks(arguments, folder, backend);
+                                 return run_plan(voice, arguments, folder, backend, transport);
+                               });
   };
   const bool joins = transport.several_processes && !must_start_processes(transport);
   return joins ? run_together(console, run_as) : run_as(console);
@@ -371,6 +387,7 @@ Action declare_run(CLI::App& app) {
       "--verify", arguments->verify,
       "Repeat on a single device and compare losses and weights bit for bit (where layers are "
       "split over tensor-parallel devices, to rounding)");
+  declare_checkpoints(app, arguments->checkpoints);
   declare_timeline_files(app, arguments->files);
   declare_oversight(app, arguments->oversight);
   app.add_option("--learning-rate", arguments->learning_rate,

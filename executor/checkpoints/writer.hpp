@@ -1,0 +1,39 @@
+// Writing checkpoints: all ranks together, through the file system.
+//
+//   rank 0   make the folder │ own file, fsync │ manifest, fsync, rename, fsync │
+//   others                   │ own file, fsync ↗ what is where                  │ next step
+
+#pragma once
+
+#include <vector>
+
+#include "executor/checkpoint.hpp"
+#include "executor/transport.hpp"
+#include "executor/worker.hpp"
+
+namespace stagecraft {
+
+class CheckpointWriter {
+ public:
+  /// `about`: see `describe`. Throws Error (input) if there can be no checkpoints in the folder, or
+  /// another run's would be lost.
+  CheckpointWriter(Checkpoint about, const CheckpointOptions& options, int first_step);
+
+  /// Every rank calls it with its backend, and returns when the checkpoint is on disk. Throws Error
+  /// (execution) on a rank that cannot write; older checkpoints are untouched then.
+  void write(Transport& transport, Backend& backend, const std::vector<HeldState>& state,
+             const TrainingPosition& position);
+
+  /// On rank 0, what has been written, in order.
+  const std::vector<WrittenCheckpoint>& written() const { return written_; }
+
+ private:
+  void end(const TrainingPosition& position, const std::vector<std::string>& of_ranks,
+           Moment start);
+
+  Checkpoint about_;
+  CheckpointOptions options_;
+  std::vector<WrittenCheckpoint> written_;
+};
+
+}  // namespace stagecraft
