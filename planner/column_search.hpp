@@ -32,8 +32,8 @@ bool is_wide(const Space& space, const Setting& setting);
 
 /// What people choose for large clusters, each as good as it gets: data parallelism, and even
 /// splits of the layers, copied until all devices are used, with one to four samples per microbatch
-/// and replica. Those that do not fit are left out, unless nothing of their name fits. Once a stop is
-/// requested, those looked at by then, and at least one that fits if there is any.
+/// and replica. Those that do not fit are left out, unless nothing of their name fits. Once a stop
+/// is requested, those looked at by then, and at least one that fits if there is any.
 std::vector<Candidate> usual_columns(const Space& space, const std::stop_token& stop);
 
 class ColumnSearch {

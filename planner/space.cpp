@@ -309,9 +309,8 @@ const DeviceKind& Space::kind(const Setting& setting, int device) const {
 std::vector<int> Space::one_of_each_kind(const Setting& setting) const {
   std::vector<int> found{0};
   for (int device = 1; device < devices(setting) && found.size() < kinds_.size(); ++device) {
-    const bool is_new = std::ranges::none_of(found, [&](int other) {
-      return &kind(setting, other) == &kind(setting, device);
-    });
+    const bool is_new = std::ranges::none_of(
+        found, [&](int other) { return &kind(setting, other) == &kind(setting, device); });
     if (is_new) found.push_back(device);
   }
   return found;

@@ -134,6 +134,24 @@ TEST_CASE("a run that is killed more often than it may be started again says who
   CHECK_THAT(run.output(), ContainsSubstring("\"kind\": \"execution\""));
 }
 
+TEST_CASE("a run that is killed goes on from its last checkpoint") {
+  const Fixture fixture("checkpoints");
+  const std::string whole = fixture.parameters(steps);
+  std::filesystem::remove_all(fixture.records());
+  ProgramRun run(fixture.folder.path(),
+                 fixture.run(steps, {"--restarts", "1", "--checkpoint", "kept", "--every", "5"}));
+  const auto record = await_step(fixture.records(), 1, 8);
+  REQUIRE(record);
+  kill(record->pid, SIGKILL);
+  CHECK(run.wait() == 0);
+  CHECK(value_of(run.output(), "parameters_xxh3") == whole);
+  CHECK(value_of(run.output(), "restarts") == "1");
+  // At most the steps since the last checkpoint are done again.
+  const int step = std::stoi("0" + value_of(run.output(), "step"));
+  CHECK(step >= record->step.value_or(0) / 5 * 5);
+  CHECK(lines_with(run.errors(), "; restart 1 of 1, from kept/step-0000") == 1);
+}
+
 TEST_CASE("a run that is stopped ends within five seconds") {
   const Fixture fixture("stopped");
   for (unsigned seed = 1; seed <= 2; ++seed) check_stopped(fixture, seed);
