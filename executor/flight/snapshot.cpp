@@ -183,7 +183,8 @@ FlightSnapshot read_flight_record(const std::filesystem::path& file) {
   const std::string bytes = read_file(file);
   // A string's bytes may lie anywhere; numbers must not.
   std::vector<Number> aligned((bytes.size() + sizeof(Number) - 1) / sizeof(Number));
-  std::memcpy(static_cast<void*>(aligned.data()), bytes.data(), bytes.size());
+  void* place = aligned.data();
+  if (!bytes.empty()) std::memcpy(place, bytes.data(), bytes.size());
   return read_flight_record({reinterpret_cast<const char*>(aligned.data()), bytes.size()}, file);
 }
 

@@ -148,7 +148,8 @@ TEST_CASE("what a killed run left unfinished is ignored, and cleaned up by the n
   CHECK(checkpointed_steps(run_of_two.folder.path()) == std::vector{1, 2, 3});
 }
 
-TEST_CASE("a full disk ends the run with the file's name; what was written before is whole") {
+TEST_CASE(
+    "a full disk ends the run with the name of the file, and what was written before is whole") {
   const TwoSteps run_of_two;
   struct rlimit before {};
   getrlimit(RLIMIT_FSIZE, &before);
