@@ -89,6 +89,8 @@ Checkpoint read_checkpoint(const std::filesystem::path& path);
 /// The steps of the complete checkpoints in a folder of checkpoints, ascending; of unfinished ones,
 /// none.
 std::vector<int> checkpointed_steps(const std::filesystem::path& folder);
+/// The folder of the last of them.
+std::optional<std::filesystem::path> latest_checkpoint(const std::filesystem::path& folder);
 
 /// Throws Error (input) unless this training can go on from there as if it had never stopped: the
 /// same weights, precision, optimizer, samples and seed.

@@ -156,7 +156,7 @@ class Conductor {
   }
 
   void step(int rank, int step) {
-    flight(rank).begin_step(step);
+    flight(rank).begin_step(steps_before(options_) + step);
     try {
       worker(rank).step(step, record(rank, step));
     } catch (const NotFinite&) {
@@ -180,8 +180,7 @@ class Conductor {
     std::vector<ChunkLoss> losses;
     std::vector<Stamp> ranks;
     for (const std::string& report : reports) ranks.push_back(unpack_report(report, losses));
-    const int before = options_.resume ? options_.resume->position.steps : 0;
-    StepReport told{.step = before + step, .loss = 0, .time = step_time(ranks)};
+    StepReport told{.step = steps_before(options_) + step, .loss = 0, .time = step_time(ranks)};
     result_.step_times.push_back(told.time);
     if (!losses.empty()) {
       told.loss = sum_of(std::move(losses)) / static_cast<double>(tokens_per_step_);

@@ -52,6 +52,11 @@ struct RunOptions {
   Oversight oversight;
 };
 
+/// Done before this run, by what it goes on from.
+inline int steps_before(const RunOptions& options) {
+  return options.resume ? options.resume->position.steps : 0;
+}
+
 struct RunResult {
   std::vector<double>
       losses;  ///< mean over the global batch's tokens, per step; empty under `sleep`

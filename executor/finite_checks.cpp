@@ -13,11 +13,11 @@ bool uses_gradients(Op op) {
          op == Op::reduce_tied;
 }
 
-[[noreturn]] void refuse(int step, const std::string& what) {
-  throw NotFinite(concat("in step ", step + 1, " ", what));
-}
-
 }  // namespace
+
+void FiniteChecks::refuse(int step, const std::string& what) const {
+  throw NotFinite(concat("in step ", steps_before_ + step + 1, " ", what));
+}
 
 bool FiniteChecks::is_bad(const Tensor& tensor) const {
   return !tensor.empty() && !backend_.is_finite(tensor);

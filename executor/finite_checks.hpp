@@ -19,8 +19,9 @@ class NotFinite : public Error {
 
 class FiniteChecks {
  public:
-  /// Does nothing unless `on`.
-  FiniteChecks(bool on, Backend& backend) : on_(on), backend_(backend) {}
+  /// Does nothing unless `on`. Steps are told as they are counted since training began.
+  FiniteChecks(bool on, int steps_before, Backend& backend)
+      : on_(on), steps_before_(steps_before), backend_(backend) {}
 
   /// A message is there, as its receiver has it; `work` is the receive. Throws NotFinite, as the
   /// next two, with what was bad: what came, a weight, a gradient or the result alone.
@@ -29,10 +30,12 @@ class FiniteChecks {
   void after(int step, const Work& work, TrainedChunk& chunk) const;
 
  private:
+  [[noreturn]] void refuse(int step, const std::string& what) const;
   bool is_bad(const Tensor& tensor) const;
   std::string reason(const Work& work, TrainedChunk& chunk) const;
 
   bool on_;
+  int steps_before_;
   Backend& backend_;
 };
 

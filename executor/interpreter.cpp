@@ -82,7 +82,7 @@ Interpreter::Interpreter(const Training& training, const Program& program, const
       chunks_(chunks_of_device(training, program, ranks.device_of(transport.rank()), peers_.get(),
                                backend)),
       sums_(training, program, ranks, chunks_, backend, transport),
-      checks_(training.options.oversight.check_finite, backend),
+      checks_(training.options.oversight.check_finite, steps_before(training.options), backend),
       last_send_(last_sends(program, order_)),
       shapes_lent_(shapes_lent(training, program, order_,
                                make_absent_peers(ranks, transport.rank()).get(), backend)),

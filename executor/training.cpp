@@ -18,9 +18,10 @@ void require_precision(Precision precision, BackendKind backend) {
   const bool on_cpu = backend != BackendKind::cuda;
   if (precision == Precision::float32) return;
   if (precision == (on_cpu ? Precision::float64 : Precision::bfloat16)) return;
-  fail(
-      on_cpu ? "the CPU trains in fp32 and fp64, not in " : "CUDA trains in bf16 and fp32, not in ",
-      to_string(precision));
+  const std::string_view device =
+      on_cpu ? "the CPU trains in fp32 and fp64, not in " : "CUDA trains in bf16 and fp32, not in ";
+  fail(device, to_string(precision), "; plan with --precision fp32",
+       on_cpu ? ", or run with --backend cuda" : "");
 }
 
 Model model_of(const Plan& plan, const Profile& profile) {

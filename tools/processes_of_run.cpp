@@ -19,6 +19,7 @@
 #include "executor/modules.hpp"
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
+#include "tools/own_command_line.hpp"
 
 namespace stagecraft {
 namespace {
@@ -46,24 +47,6 @@ const TransportMaker& transport_named(const std::string& name) {
 // --- Starting mpirun
 // -----------------------------------------------------------------------------
 
-std::vector<std::string> own_command_line() {
-  const std::string words = [] {
-    std::string text;
-    if (std::FILE* file = std::fopen("/proc/self/cmdline", "rb")) {
-      for (int c = std::fgetc(file); c != EOF; c = std::fgetc(file)) text += static_cast<char>(c);
-      std::fclose(file);
-    }
-    return text;
-  }();
-  std::vector<std::string> arguments;
-  for (std::size_t first = 0; first < words.size();) {
-    arguments.push_back(words.substr(first, words.find('\0', first) - first));
-    first += arguments.back().size() + 1;
-  }
-  arguments.front() = std::filesystem::canonical("/proc/self/exe").string();
-  return arguments;
-}
-
 /// A rank has a thread that computes and one that moves messages, so none is bound to one core.
 std::vector<std::string> mpirun_command(const ProcessOptions& options, int ranks,
                                         const std::vector<std::string>& further) {
@@ -71,31 +54,41 @@ std::vector<std::string> mpirun_command(const ProcessOptions& options, int ranks
                                  "--oversubscribe", "--bind-to", "none"};
   if (geteuid() == 0) words.emplace_back("--allow-run-as-root");
   if (!options.hosts.empty()) words.insert(words.end(), {"--host", options.hosts});
-  const auto own = own_command_line();
+  std::vector<std::string> own = own_command_line();
+  own.front() = std::filesystem::canonical("/proc/self/exe").string();
   words.insert(words.end(), own.begin(), own.end());
   words.insert(words.end(), further.begin(), further.end());
   return words;
 }
 
-/// What mpirun says at the end, in blocks between lines of dashes, apart from what the ranks say.
+/// What Open MPI itself says, in blocks between lines of dashes or behind "[host:pid] ", apart from
+/// what the ranks say. The ranks' errors wait for the end: where one of them was killed, those of
+/// the others only follow from it.
 class Remarks {
  public:
   void hear(const std::string& line) {
     if (line.starts_with("-----")) {
       inside_ = !inside_;
-    } else if (inside_) {
+    } else if (inside_ || is_marked(line)) {
       remarks_ += line + "\n";
+    } else if (ranks_spoke() || line.starts_with("error: ")) {
+      errors_ += line + "\n";
     } else {
       std::fputs((line + "\n").c_str(), stderr);
-      ranks_spoke_ = ranks_spoke_ || line.starts_with("error: ");
     }
   }
   const std::string& remarks() const { return remarks_; }
-  bool ranks_spoke() const { return ranks_spoke_; }
+  bool ranks_spoke() const { return !errors_.empty(); }
+  void show_errors() const { std::fputs(errors_.c_str(), stderr); }
 
  private:
+  static bool is_marked(const std::string& line) {
+    static const std::regex mark("\\[[^\\]]*:[0-9]+\\] .*");
+    return std::regex_match(line, mark);
+  }
+
   bool inside_ = false;
-  bool ranks_spoke_ = false;
+  std::string errors_;
   std::string remarks_;
 };
 
@@ -243,11 +236,12 @@ int start_processes(const ProcessOptions& options, int ranks,
   Remarks remarks;
   const int status = run_command(mpirun_command(options, ranks, further), remarks);
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  if (code == 0 || remarks.ranks_spoke() || code == 130) return code;
   const std::string killed = killed_process(remarks.remarks());
   if (!killed.empty()) {
     throw Error(ErrorKind::execution, concat("run: ", killed, "; mpirun has ended the others"));
   }
+  remarks.show_errors();
+  if (code == 0 || remarks.ranks_spoke() || code == 130) return code;
   std::string said = remarks.remarks();
   std::ranges::replace(said, '\n', ' ');
   throw Error(ErrorKind::execution, concat("run: mpirun ended with ", code, ": ", said));

@@ -10,15 +10,15 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
-#include <fstream>
 #include <optional>
-#include <sstream>
 #include <thread>
 
+#include "executor/checkpoint.hpp"
 #include "executor/flight/diagnosis.hpp"
 #include "profiles/json.hpp"
 #include "profiles/text.hpp"
 #include "tools/interrupt.hpp"
+#include "tools/own_command_line.hpp"
 
 namespace stagecraft {
 namespace {
@@ -28,14 +28,6 @@ using namespace std::chrono_literals;
 constexpr std::string_view failure_file = "failure";
 constexpr Duration look_every = 500ms;
 constexpr Duration own_delay = 1s;
-
-/// Of this process, as it was started.
-std::vector<std::string> own_arguments() {
-  std::ifstream file("/proc/self/cmdline", std::ios::binary);
-  std::vector<std::string> arguments;
-  for (std::string argument; std::getline(file, argument, '\0');) arguments.push_back(argument);
-  return arguments;
-}
 
 /// Without an option and its value, in both ways to write them.
 void remove_option(std::vector<std::string>& arguments, const std::string& option) {
@@ -112,18 +104,6 @@ std::vector<Sight> sights_in(const std::filesystem::path& folder) {
   return sights;
 }
 
-/// The newest complete checkpoint of a folder.
-std::optional<std::filesystem::path> last_checkpoint(const std::filesystem::path& folder) {
-  std::optional<std::filesystem::path> last;
-  std::error_code none;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, none)) {
-    const std::filesystem::path& path = entry.path();
-    if (path.extension() == ".part" || !std::filesystem::exists(path / "manifest.json")) continue;
-    if (!last || path.filename() > last->filename()) last = path;
-  }
-  return last;
-}
-
 /// How an attempt failed.
 struct Failure {
   std::string sentence;
@@ -133,7 +113,7 @@ struct Failure {
 class Supervisor {
  public:
   Supervisor(Console& console, const Supervision& supervision)
-      : console_(console), supervision_(supervision), arguments_(own_arguments()) {
+      : console_(console), supervision_(supervision), arguments_(own_command_line()) {
     remove_option(arguments_, "--restarts");
   }
 
@@ -157,7 +137,7 @@ class Supervisor {
  private:
   std::optional<std::filesystem::path> checkpoint() const {
     if (supervision_.checkpoints.empty()) return {};
-    return last_checkpoint(supervision_.checkpoints);
+    return latest_checkpoint(supervision_.checkpoints);
   }
 
   std::string beginning() const {

@@ -85,8 +85,8 @@ class CpuBackend : public Backend {
     return tensor;
   }
 
-  Bytes allocated_bytes() const override { return memory_->allocated(); }
-  Bytes peak_bytes() const override { return memory_->peak(); }
+  Bytes allocated_bytes() const override { return memory_->allocated().now(); }
+  Bytes peak_bytes() const override { return memory_->allocated().peak(); }
   void reset_peak() override { memory_->reset_peak(); }
 
   void finish() override {}

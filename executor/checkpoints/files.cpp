@@ -106,6 +106,12 @@ std::vector<int> checkpointed_steps(const fs::path& folder) {
   return steps;
 }
 
+std::optional<fs::path> latest_checkpoint(const fs::path& folder) {
+  const std::vector<int> steps = checkpointed_steps(folder);
+  if (steps.empty()) return {};
+  return checkpoint_folder(folder, steps.back());
+}
+
 void prepare_checkpoints(const fs::path& folder, int first_step) {
   std::error_code error;
   fs::create_directories(folder, error);

@@ -26,12 +26,9 @@ fs::path find_checkpoint(const fs::path& path) {
   std::error_code ignored;
   if (fs::exists(path / manifest_name, ignored)) return path;
   if (!fs::is_directory(path, ignored)) fail(path.string(), ": no such folder of checkpoints");
-  const std::vector<int> steps = checkpointed_steps(path);
-  if (steps.empty()) {
-    fail(path.string(), ": holds no complete checkpoint (a folder step-NNNNNN with a ",
-         manifest_name, ")");
-  }
-  return checkpoint_folder(path, steps.back());
+  if (auto latest = latest_checkpoint(path)) return *std::move(latest);
+  fail(path.string(), ": holds no complete checkpoint (a folder step-NNNNNN with a ", manifest_name,
+       ")");
 }
 
 /// Where the file ends, by its manifest.

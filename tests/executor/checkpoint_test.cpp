@@ -3,12 +3,14 @@
 
 #include "executor/checkpoint.hpp"
 
+#include <limits>
 #include <numeric>
 
 #include "executor/checkpoints/files.hpp"
 #include "executor/machinery.hpp"
 #include "tests/catch.hpp"
 #include "tests/executor/distant_backend.hpp"
+#include "tests/executor/failing_run.hpp"
 #include "tests/executor/tiny_training.hpp"
 #include "tests/profiles/expect_error.hpp"
 
@@ -184,6 +186,16 @@ TEST_CASE("where sums are the same under both plans, the switch leaves no trace"
   const RunResult rest = run(prepare(after), resuming(5, folder.path()));
   const RunResult whole = reference(prepare({}), some_steps(10));
   CHECK(first_difference(rest, without_first(whole, 5)) == "");
+}
+
+TEST_CASE("steps are counted since training began, by whatever fails in them, too") {
+  const TemporaryFolder folder;
+  const Prepared prepared = prepare({.devices = 2});
+  run(prepared, writing(3, folder.path()));
+  RunOptions options = resuming(3, folder.path());
+  // The first update makes weights of no use, which the next forward finds.
+  options.adamw.learning_rate = std::numeric_limits<double>::infinity();
+  CHECK_THAT(message_of(prepared, options), ContainsSubstring("in step 5 "));
 }
 
 TEST_CASE("bf16 goes on from its masters, out of a memory that nobody else can read") {

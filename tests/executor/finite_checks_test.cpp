@@ -5,6 +5,7 @@
 
 #include "executor/machinery.hpp"
 #include "tests/catch.hpp"
+#include "tests/executor/failing_run.hpp"
 #include "tests/executor/flight/flight_records.hpp"
 #include "tests/executor/tiny_training.hpp"
 #include "tests/executor/wrapped_transport.hpp"
@@ -42,18 +43,6 @@ class CorruptingSum final : public WrappedTransport {
  private:
   int sums_ = 0;
 };
-
-std::string message_of(const Prepared& prepared, const RunOptions& options,
-                       const Machinery& machinery = {}) {
-  try {
-    execute(prepared.plan, prepared.profile, prepared.compiled, prepared.dataset, options,
-            machinery);
-  } catch (const Error& error) {
-    CHECK(error.kind() == ErrorKind::execution);
-    return error.what();
-  }
-  return "";
-}
 
 /// The start values of a run, but one of the weights whose names begin so.
 struct Spoilt {

@@ -43,7 +43,7 @@ std::shared_ptr<void> Memory::allocate(Bytes bytes) {
   void* block = take(bytes);
   if (block == nullptr) {
     throw Error(ErrorKind::execution, concat("cannot allocate ", format_bytes(bytes), " (",
-                                             format_bytes(allocated()), " are in use)"));
+                                             format_bytes(allocated().now()), " are in use)"));
   }
   return {block,
           [memory = shared_from_this(), bytes](void* freed) { memory->give_back(freed, bytes); }};
@@ -70,15 +70,14 @@ void* Memory::take(Bytes bytes) {
   }
   used_ += size;
   most_used_ = std::max(most_used_, used_);
-  allocated_ += bytes;
-  peak_ = std::max(peak_, allocated_);
+  allocated_.add(bytes);
   return block;
 }
 
 void Memory::give_back(void* block, Bytes bytes) noexcept {
   const std::lock_guard lock(mutex_);
   const Bytes size = block_size(bytes);
-  allocated_ -= bytes;
+  allocated_.remove(bytes);
   used_ -= size;
   // To the address sanitizer a waiting block is as gone as a freed one.
   ASAN_POISON_MEMORY_REGION(block, static_cast<std::size_t>(size));
@@ -97,19 +96,14 @@ void Memory::trim(Bytes limit) noexcept {
   }
 }
 
-Bytes Memory::allocated() const {
+ByteCount Memory::allocated() const {
   const std::lock_guard lock(mutex_);
   return allocated_;
 }
 
-Bytes Memory::peak() const {
-  const std::lock_guard lock(mutex_);
-  return peak_;
-}
-
 void Memory::reset_peak() {
   const std::lock_guard lock(mutex_);
-  peak_ = allocated_;
+  allocated_.reset_peak();
 }
 
 }  // namespace stagecraft::cpu

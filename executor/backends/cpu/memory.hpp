@@ -12,7 +12,7 @@
 #include <mutex>
 #include <vector>
 
-#include "profiles/units.hpp"
+#include "executor/backends/byte_count.hpp"
 
 namespace stagecraft::cpu {
 
@@ -28,8 +28,7 @@ class Memory : public std::enable_shared_from_this<Memory> {
   /// there is not enough.
   std::shared_ptr<void> allocate(Bytes bytes);
 
-  Bytes allocated() const;
-  Bytes peak() const;
+  ByteCount allocated() const;
   void reset_peak();
 
  private:
@@ -38,8 +37,7 @@ class Memory : public std::enable_shared_from_this<Memory> {
   void trim(Bytes limit) noexcept;
 
   mutable std::mutex mutex_;
-  Bytes allocated_ = 0;
-  Bytes peak_ = 0;
+  ByteCount allocated_;
   Bytes held_ = 0;  ///< blocks from the system, in use and waiting
   Bytes used_ = 0;  ///< blocks in use
   Bytes most_used_ = 0;

@@ -21,8 +21,8 @@ class CudaBackend final : public Backend {
   explicit CudaBackend(int device);
 
   Tensor allocate(std::vector<std::int64_t> shape, Precision precision) override;
-  Bytes allocated_bytes() const override { return memory_->allocated(); }
-  Bytes peak_bytes() const override { return memory_->peak(); }
+  Bytes allocated_bytes() const override { return memory_->allocated().now(); }
+  Bytes peak_bytes() const override { return memory_->allocated().peak(); }
   void reset_peak() override { memory_->reset_peak(); }
 
   void finish() override;

@@ -40,13 +40,12 @@ std::shared_ptr<void> Memory::allocate(Bytes bytes) {
     (void)cudaGetLastError();  // it is told here, and not again by the next kernel
     throw Error(ErrorKind::execution,
                 concat("cannot allocate ", format_bytes(bytes), " on GPU ", device_, " (",
-                       format_bytes(allocated()), " are in use)"));
+                       format_bytes(allocated().now()), " are in use)"));
   }
   check(status, "allocate memory");
   {
     const std::lock_guard lock(mutex_);
-    allocated_ += bytes;
-    peak_ = std::max(peak_, allocated_);
+    allocated_.add(bytes);
   }
   return {block,
           [memory = shared_from_this(), bytes](void* freed) { memory->give_back(freed, bytes); }};
@@ -55,22 +54,17 @@ std::shared_ptr<void> Memory::allocate(Bytes bytes) {
 void Memory::give_back(void* block, Bytes bytes) noexcept {
   (void)cudaFreeAsync(block, stream_);
   const std::lock_guard lock(mutex_);
-  allocated_ -= bytes;
+  allocated_.remove(bytes);
 }
 
-Bytes Memory::allocated() const {
+ByteCount Memory::allocated() const {
   const std::lock_guard lock(mutex_);
   return allocated_;
 }
 
-Bytes Memory::peak() const {
-  const std::lock_guard lock(mutex_);
-  return peak_;
-}
-
 void Memory::reset_peak() {
   const std::lock_guard lock(mutex_);
-  peak_ = allocated_;
+  allocated_.reset_peak();
 }
 
 }  // namespace stagecraft::cuda

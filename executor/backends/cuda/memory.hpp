@@ -8,7 +8,7 @@
 #include <memory>
 #include <mutex>
 
-#include "profiles/units.hpp"
+#include "executor/backends/byte_count.hpp"
 
 namespace stagecraft::cuda {
 
@@ -28,8 +28,7 @@ class Memory : public std::enable_shared_from_this<Memory> {
   /// there is not enough.
   std::shared_ptr<void> allocate(Bytes bytes);
 
-  Bytes allocated() const;
-  Bytes peak() const;
+  ByteCount allocated() const;
   void reset_peak();
 
  private:
@@ -38,8 +37,7 @@ class Memory : public std::enable_shared_from_this<Memory> {
   int device_;
   cudaStream_t stream_ = nullptr;
   mutable std::mutex mutex_;
-  Bytes allocated_ = 0;
-  Bytes peak_ = 0;
+  ByteCount allocated_;
 };
 
 }  // namespace stagecraft::cuda

@@ -6,6 +6,7 @@
 
 #include "profiles/error.hpp"
 #include "tests/catch.hpp"
+#include "tests/executor/failing_run.hpp"
 #include "tests/executor/flight/flight_records.hpp"
 #include "tests/executor/tiny_training.hpp"
 #include "tests/executor/wrapped_transport.hpp"
@@ -39,18 +40,6 @@ Machinery unreliable(int from, int call, std::optional<Duration> delay = {}) {
   return machinery_with([=](std::unique_ptr<Transport> inner) {
     return std::make_unique<Unreliable>(std::move(inner), from, call, delay);
   });
-}
-
-std::string message_of(const Prepared& prepared, const RunOptions& options,
-                       const Machinery& machinery) {
-  try {
-    execute(prepared.plan, prepared.profile, prepared.compiled, prepared.dataset, options,
-            machinery);
-  } catch (const Error& error) {
-    CHECK(error.kind() == ErrorKind::execution);
-    return error.what();
-  }
-  return "";
 }
 
 }  // namespace

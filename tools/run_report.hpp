@@ -1,0 +1,23 @@
+// What `run` says of what it has done.
+
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string_view>
+
+#include "executor/execute.hpp"
+#include "tools/console.hpp"
+
+namespace stagecraft {
+
+/// Prints steps, times and losses beside the prediction, and latencies of inference; returns the
+/// fields of the result.
+nlohmann::ordered_json report_run(Console& console, const Plan& plan, const RunResult& run,
+                                  const Prediction& prediction);
+
+/// Repeats the run on a single device. Throws Error (check) unless that ends alike: with the same
+/// bits, or to rounding where layers are split. Returns which: "bitwise" or "tolerance".
+std::string_view verify_run(Console& console, const LoadedPlan& loaded, const Dataset& dataset,
+                            const RunOptions& options, const RunResult& run);
+
+}  // namespace stagecraft
