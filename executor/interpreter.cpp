@@ -83,6 +83,8 @@ Interpreter::Interpreter(const Training& training, const Program& program, const
                                backend)),
       sums_(training, program, ranks, chunks_, backend, transport),
       checks_(training.options.oversight.check_finite, steps_before(training.options), backend),
+      sent_(program, ranks),
+      received_(program, ranks),
       last_send_(last_sends(program, order_)),
       shapes_lent_(shapes_lent(training, program, order_,
                                make_absent_peers(ranks, transport.rank()).get(), backend)),
@@ -265,13 +267,13 @@ void Interpreter::send(int i) {
   Tensor& tensor = boundary(work);
   const Tensor rows = part(tensor, program_.chunks[index(work.chunk)], channel.rows);
   if (last_send_[index(i)] != 0) tensor = {};
-  hand_over(*work.channel, rows);
+  hand_over(work, rows);
 }
 
 /// To every peer of the receiving device that this one serves.
-void Interpreter::hand_over(int channel, const Tensor& tensor) {
-  for (const int each : ranks_.channels_from(transport_.rank(), channel)) {
-    transport_.send(each, backend_, tensor, now());
+void Interpreter::hand_over(const Work& work, const Tensor& tensor) {
+  for (const int each : ranks_.channels_from(transport_.rank(), *work.channel)) {
+    transport_.send(each, backend_, tensor, now(), sent_.next(each, work));
   }
 }
 
@@ -307,7 +309,7 @@ void Interpreter::send_lent(const Work& work) {
   for (Tensor* tensor : lent(work)) {
     const Tensor whole = *tensor;
     tensor->storage = {};
-    hand_over(*work.channel, whole);
+    hand_over(work, whole);
   }
 }
 
@@ -339,8 +341,9 @@ void Interpreter::take_message(int channel) {
   const bool is_lent = program_.channels[index(channel)].cargo == Cargo::evicted;
   Stamp& stamp = record_->work[index(receive)];
   for (std::size_t left = is_lent ? lent(work).size() : 1, all = left; left > 0; --left) {
-    const Arrival arrival =
-        transport_.receive(ranks_.channel_to(transport_.rank(), channel), backend_);
+    const int from = ranks_.channel_to(transport_.rank(), channel);
+    const Arrival arrival = transport_.receive(from, backend_);
+    received_.check(from, work, arrival.label);
     checks_.arrived(step_, work, arrival.tensor);
     if (left == all) stamp.start = arrival.sent;
     stamp.end = arrival.arrived;

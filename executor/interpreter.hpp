@@ -22,6 +22,7 @@
 
 #include "executor/finite_checks.hpp"
 #include "executor/gradient_sums.hpp"
+#include "executor/labels.hpp"
 #include "executor/peers.hpp"
 #include "executor/trained_chunk.hpp"
 #include "executor/transport.hpp"
@@ -60,7 +61,7 @@ class Interpreter final : public Worker {
   void send_lent(const Work& work);
   void post_lent(const Work& work);
   void send(int index);
-  void hand_over(int channel, const Tensor& tensor);
+  void hand_over(const Work& work, const Tensor& tensor);
   void post(int index);
   void wait_for_messages(const Work& work);
   void take_message(int channel);
@@ -76,6 +77,7 @@ class Interpreter final : public Worker {
                                                        ///< another rank holds it
   GradientSums sums_;
   FiniteChecks checks_;
+  MessageLabels sent_, received_;
   std::vector<char> last_send_;  ///< of its tensor; parallel to the program's work
   std::map<int, std::vector<Tensor>> shapes_lent_;           ///< by channel to this rank
   std::map<std::pair<int, int>, std::vector<Tensor>> kept_;  ///< of a partner: chunk, microbatch

@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "executor/conduct.hpp"
+#include "executor/labels.hpp"
 #include "executor/ranks.hpp"
 #include "profiles/error.hpp"
 #include "simulator/cost_of.hpp"
@@ -76,13 +77,15 @@ class MemoryCount {
 
 class Sleeper final : public Worker {
  public:
-  Sleeper(const Compiled& compiled, Backend& backend, Transport& transport)
+  Sleeper(const Compiled& compiled, const RankMap& ranks, Backend& backend, Transport& transport)
       : program_(compiled.program),
         costs_(compiled.costs),
         backend_(backend),
         transport_(transport),
         order_(order_of_device(compiled.program, transport.rank())),
         memory_(compiled.program, transport.rank()),
+        sent_(compiled.program, ranks),
+        received_(compiled.program, ranks),
         end_(compiled.program.work.size()),
         channel_free_(compiled.program.channels.size()),
         posted_(compiled.program.channels.size()) {
@@ -176,13 +179,15 @@ class Sleeper final : public Worker {
     set(i, start, start + costs.occupancy + costs.latency);
     Tensor nothing = backend_.allocate({1}, Precision::float32);
     backend_.zero(nothing);
-    transport_.send(channel, backend_, std::move(nothing), end_[index(i)]);
+    transport_.send(channel, backend_, std::move(nothing), end_[index(i)],
+                    sent_.next(channel, work(i)));
   }
 
   void take_message(int channel) {
     const int receive = posted_[index(channel)].front();
     posted_[index(channel)].pop_front();
     const Arrival arrival = transport_.receive(channel, backend_);
+    received_.check(channel, work(receive), arrival.label);
     // What is asked for starts when there is room for it.
     const ChannelCosts& costs = costs_.channels[index(channel)];
     const Moment room = ready(receive, Moment{0});
@@ -222,6 +227,7 @@ class Sleeper final : public Worker {
   Transport& transport_;
   std::vector<int> order_;
   MemoryCount memory_;
+  MessageLabels sent_, received_;
 
   // Of the current step:
   StepRecord* record_ = nullptr;
@@ -240,7 +246,7 @@ RunResult sleep_through(const Compiled& compiled, const RunOptions& options,
   const RankMap ranks = one_rank_per_device(compiled.program);
   return conduct(compiled, ranks, 1, options, machinery,
                  [&](Backend& backend, Transport& transport) {
-                   return std::make_unique<Sleeper>(compiled, backend, transport);
+                   return std::make_unique<Sleeper>(compiled, ranks, backend, transport);
                  });
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -24,11 +25,20 @@ struct ClockOffset {
   Duration error{0};
 };
 
+/// What a message says of itself, so that a receiver knows it from the one before or behind it.
+struct MessageLabel {
+  std::int64_t number = 0;  ///< within its channel, from 0
+  int stage = 0;            ///< that it was sent to
+  int microbatch = 0;
+  bool operator==(const MessageLabel&) const = default;
+};
+
 /// A message as it arrives.
 struct Arrival {
   Tensor tensor;
-  Moment sent{0};     ///< when the sender handed it over
-  Moment arrived{0};  ///< when it was there to be taken
+  MessageLabel label;  ///< as sent
+  Moment sent{0};      ///< when the sender handed it over
+  Moment arrived{0};   ///< when it was there to be taken
 };
 
 /// Tensors lie in their rank's backend; what is done to them here is done by it. A tensor that
@@ -43,8 +53,10 @@ class Transport {
 
   /// Hands over a tensor (its memory is the transport's from now on). Messages of one channel
   /// arrive in order. Blocks only while the channel already holds its capacity of messages.
-  /// `available_at`: not before this moment (emulated links).
-  virtual void send(int channel, Backend& backend, Tensor tensor, Moment available_at) = 0;
+  /// `available_at`: not before this moment (emulated links). The label travels with the tensor;
+  /// whoever receives compares it (see labels.hpp).
+  virtual void send(int channel, Backend& backend, Tensor tensor, Moment available_at,
+                    MessageLabel label = {}) = 0;
 
   /// Offers memory for the channel's next message that has none yet, as large as that message; does
   /// not wait. The message is copied there as soon as both sides have come, so that the sender's

@@ -16,9 +16,10 @@ class ObservedTransport final : public Transport {
   int rank() const override { return transport_->rank(); }
   int ranks() const override { return transport_->ranks(); }
 
-  void send(int channel, Backend& backend, Tensor tensor, Moment available_at) override {
+  void send(int channel, Backend& backend, Tensor tensor, Moment available_at,
+            MessageLabel label) override {
     during(Doing::sending, channel, ends(channel).to,
-           [&] { transport_->send(channel, backend, std::move(tensor), available_at); });
+           [&] { transport_->send(channel, backend, std::move(tensor), available_at, label); });
     record_.count_message(Doing::sending, channel);
   }
   void post(int channel, Backend& backend, Tensor memory) override {

@@ -51,6 +51,7 @@ struct Meeting {
 
 struct Message {
   Tensor tensor;
+  MessageLabel label;
   Moment sent{0};
   Moment available{0};
 };
@@ -97,12 +98,12 @@ class Exchange {
     said_.resize(static_cast<std::size_t>(wiring.ranks));
   }
 
-  void send(int index, Backend& backend, Tensor tensor, Moment available_at) {
+  void send(int index, Backend& backend, Tensor tensor, Moment available_at, MessageLabel label) {
     backend.finish();
     Lock lock(mutex_);
     Channel& channel = at(channels_, index);
     wait(lock, channel.changed, [&] { return !channel.full(); });
-    Message message{.tensor = std::move(tensor), .sent = now()};
+    Message message{.tensor = std::move(tensor), .label = label, .sent = now()};
     if (!channel.posted.empty()) {
       settle(lock, backend, message, take_first(channel.posted));
       ++channel.settled;
@@ -141,7 +142,10 @@ class Exchange {
       settle(lock, backend, message,
              backend.allocate(message.tensor.shape, message.tensor.precision));
     }
-    return {.tensor = std::move(message.tensor), .sent = message.sent, .arrived = available};
+    return {.tensor = std::move(message.tensor),
+            .label = message.label,
+            .sent = message.sent,
+            .arrived = available};
   }
 
   void all_reduce(int index, int rank, Backend& backend, Tensor& tensor) {
@@ -309,8 +313,9 @@ class ThreadTransport final : public Transport {
 
   int rank() const override { return rank_; }
   int ranks() const override { return ranks_; }
-  void send(int channel, Backend& backend, Tensor tensor, Moment available_at) override {
-    exchange_->send(channel, backend, std::move(tensor), available_at);
+  void send(int channel, Backend& backend, Tensor tensor, Moment available_at,
+            MessageLabel label) override {
+    exchange_->send(channel, backend, std::move(tensor), available_at, label);
   }
   void post(int channel, Backend& backend, Tensor memory) override {
     exchange_->post(channel, backend, std::move(memory));

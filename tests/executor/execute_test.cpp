@@ -77,9 +77,10 @@ class FailingTransport final : public Transport {
 
   int rank() const override { return inner_->rank(); }
   int ranks() const override { return inner_->ranks(); }
-  void send(int channel, Backend& backend, Tensor tensor, Moment available_at) override {
+  void send(int channel, Backend& backend, Tensor tensor, Moment available_at,
+            MessageLabel label) override {
     count();
-    inner_->send(channel, backend, std::move(tensor), available_at);
+    inner_->send(channel, backend, std::move(tensor), available_at, label);
   }
   void post(int channel, Backend& backend, Tensor memory) override {
     inner_->post(channel, backend, std::move(memory));

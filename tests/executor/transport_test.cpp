@@ -133,14 +133,19 @@ TEST_CASE("two ranks exchange large messages in both directions at once") {
   CHECK(failures == world.all(""));
 }
 
-TEST_CASE("messages arrive in order, whether memory was posted before, after or never") {
+TEST_CASE(
+    "messages arrive in order, with their labels, whether memory was posted before, after or "
+    "never") {
   const TransportMaker maker = GENERATE(from_range(makers_here()));
   constexpr int messages = 60;
+  const auto label = [](int i) {
+    return MessageLabel{.number = i, .stage = 7 - i, .microbatch = 100 + i};
+  };
   World world(maker, {.ranks = 2, .channels = {{.from = 0, .to = 1, .capacity = 5}}, .groups = {}});
   const auto failures = world.run([&](Transport& transport, Backend& backend) {
     for (int i = 0; i < messages; ++i) {
       if (transport.rank() == 0) {
-        transport.send(0, backend, filled(backend, 10, static_cast<float>(i)), now());
+        transport.send(0, backend, filled(backend, 10, static_cast<float>(i)), now(), label(i));
         continue;
       }
       const bool post = i % 3 != 0;
@@ -151,6 +156,7 @@ TEST_CASE("messages arrive in order, whether memory was posted before, after or 
       if (!own_memory || !all_equal(arrival.tensor, static_cast<float>(i))) {
         throw Error(ErrorKind::execution, "wrong message");
       }
+      require(arrival.label == label(i), "wrong label");
       if (arrival.sent > arrival.arrived) throw Error(ErrorKind::execution, "back in time");
     }
   });

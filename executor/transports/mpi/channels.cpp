@@ -147,7 +147,7 @@ Channel::Channel(int index, const ChannelEnds& ends, int rank, Duration ahead, P
   });
 }
 
-void Channel::send(Tensor tensor, Moment available_at) {
+void Channel::send(Tensor tensor, Moment available_at, MessageLabel label) {
   assert(tensor.shape.size() <= Header{}.shape.size());
   {
     Lock lock(state_->world->mutex);
@@ -156,7 +156,8 @@ void Channel::send(Tensor tensor, Moment available_at) {
   }
   const Moment sent = now() - state_->ahead;
   const auto header =
-      std::make_shared<Header>(Header{.sent = sent,
+      std::make_shared<Header>(Header{.label = label,
+                                      .sent = sent,
                                       .available = std::max(sent, available_at - state_->ahead),
                                       .bytes = tensor.bytes(),
                                       .precision = tensor.precision,
@@ -219,6 +220,7 @@ Arrival Channel::receive(Backend& backend) {
     });
   }
   return {.tensor = std::move(message->memory),
+          .label = header.label,
           .sent = header.sent + state_->ahead,
           .arrived = arrived};
 }

@@ -22,6 +22,7 @@ namespace stagecraft::mpi {
 
 /// What travels ahead of a message. Moments are those of rank 0's clock.
 struct Header {
+  MessageLabel label;
   Moment sent{0};
   Moment available{0};
   Bytes bytes = 0;
@@ -36,7 +37,7 @@ class Channel {
   Channel(int index, const ChannelEnds& ends, int rank, Duration ahead, Progress& progress,
           std::shared_ptr<World> world, std::shared_ptr<const Messenger> messenger);
 
-  void send(Tensor tensor, Moment available_at);
+  void send(Tensor tensor, Moment available_at, MessageLabel label);
   void post(Tensor memory);
   Arrival receive(Backend& backend);
 

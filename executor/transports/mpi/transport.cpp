@@ -40,9 +40,10 @@ class MpiTransport final : public Transport {
   int ranks() const override { return ranks_; }
   ClockOffset clock() const override { return session_.clock(); }
 
-  void send(int channel, Backend& backend, Tensor tensor, Moment available_at) override {
+  void send(int channel, Backend& backend, Tensor tensor, Moment available_at,
+            MessageLabel label) override {
     backend.finish();
-    at(channel).send(std::move(tensor), available_at);
+    at(channel).send(std::move(tensor), available_at, label);
   }
   void post(int channel, Backend& backend, Tensor memory) override {
     backend.finish();
