@@ -58,8 +58,9 @@ fs::path unfinished_folder(const fs::path& folder, int step) {
   return checkpoint_folder(folder, step) += unfinished_suffix;
 }
 
-DurableFile::DurableFile(fs::path path)
+DurableFile::DurableFile(fs::path path, Bytes whole)
     : path_(std::move(path)),
+      whole_(whole),
       descriptor_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
   if (descriptor_ < 0) fail();
 }
@@ -69,7 +70,10 @@ DurableFile::~DurableFile() {
 }
 
 void DurableFile::fail() const {
-  fail_writing(path_, std::strerror(errno));
+  fail_writing(path_,
+               concat(std::strerror(errno), "; it needs ", format_bytes(whole_), " (", whole_,
+                      " bytes): make room, or write to another folder with --checkpoint; "
+                      "earlier checkpoints are whole, --resume goes on from the last"));
 }
 
 void DurableFile::write(std::string_view bytes) {

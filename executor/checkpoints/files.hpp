@@ -18,10 +18,12 @@ std::filesystem::path checkpoint_folder(const std::filesystem::path& folder, int
 std::filesystem::path unfinished_folder(const std::filesystem::path& folder, int step);
 
 /// A new file that is written from its beginning to its end. Its functions throw Error (execution)
-/// naming the file: "DIR/rank-2.bin: cannot be written: No space left on device".
+/// naming the file, what it needs and a way out: "DIR/rank-2.bin: cannot be written: No space left
+/// on device; it needs 1.2GiB; …".
 class DurableFile {
  public:
-  explicit DurableFile(std::filesystem::path path);
+  /// `whole`: how many bytes it will have.
+  DurableFile(std::filesystem::path path, Bytes whole);
   ~DurableFile();
   DurableFile(const DurableFile&) = delete;
   DurableFile& operator=(const DurableFile&) = delete;
@@ -35,6 +37,7 @@ class DurableFile {
   [[noreturn]] void fail() const;
 
   std::filesystem::path path_;
+  Bytes whole_;
   int descriptor_;
   Bytes size_ = 0;
 };

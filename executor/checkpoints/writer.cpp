@@ -51,7 +51,9 @@ std::vector<StoredState> write_file(const std::filesystem::path& path, Backend& 
                                     const std::vector<HeldState>& state, Bytes slice_bytes) {
   std::vector<StoredState> stored;
   if (state.empty()) return stored;
-  DurableFile file(path);
+  Bytes whole = 0;
+  for (const HeldState& held : state) whole += held.values.bytes();
+  DurableFile file(path, whole);
   for (const HeldState& held : state) {
     append(backend, held, slice_bytes, file, stored.emplace_back(stored_as(held)).slices);
   }
@@ -190,8 +192,10 @@ void CheckpointWriter::end(const TrainingPosition& position,
     for (const StoredSlice& slice : state.slices) written.bytes += bytes_of(state, slice);
     checkpoint.states.push_back(std::move(state));
   }
-  DurableFile manifest(unfinished_folder(options_.folder, position.steps) / manifest_name);
-  manifest.write(write_manifest(checkpoint));
+  const std::string text = write_manifest(checkpoint);
+  DurableFile manifest(unfinished_folder(options_.folder, position.steps) / manifest_name,
+                       static_cast<Bytes>(text.size()));
+  manifest.write(text);
   manifest.finish();
   end_checkpoint(options_.folder, position.steps, options_.keep);
   written.time = now() - start;

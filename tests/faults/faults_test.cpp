@@ -10,46 +10,13 @@
 #include "profiles/units.hpp"
 #include "tests/catch.hpp"
 #include "tests/executor/flight/flight_records.hpp"
-#include "tests/faults/processes.hpp"
+#include "tests/faults/small_run.hpp"
 
 using namespace stagecraft;
 using namespace stagecraft::tests;
 using namespace std::chrono_literals;
 
 namespace {
-
-/// Of `"name": value` in a JSON document.
-std::string value_of(const std::string& json, const std::string& name) {
-  const std::size_t at = json.find("\"" + name + "\": ");
-  if (at == json.npos) return "";
-  const std::size_t first = at + name.size() + 4;
-  return json.substr(first, json.find_first_of(",\n}", first) - first);
-}
-
-/// A plan for two devices of a small model, and what a run of it comes to undisturbed.
-struct Fixture {
-  explicit Fixture(const std::string& name) : folder(name) {
-    ProgramRun plan(folder.path(),
-                    {"plan", "tiny-gpt", "2xcpu", "--batch", "4", "--microbatch", "1", "--sequence",
-                     "8", "--straight", "--schedule", "1f1b", "-o", "plan.json"});
-    if (plan.wait() != 0) throw std::runtime_error(plan.errors());
-  }
-
-  /// `steps` steps, plus these words.
-  std::vector<std::string> run(int steps, std::vector<std::string> words = {}) const {
-    words.insert(words.begin(), {"run", "plan.json", "--json", "--steps", std::to_string(steps)});
-    words.insert(words.end(), {"--flight-records", records().string()});
-    return words;
-  }
-  std::string parameters(int steps) const {
-    ProgramRun whole(folder.path(), run(steps));
-    REQUIRE(whole.wait() == 0);
-    return value_of(whole.output(), "parameters_xxh3");
-  }
-  std::filesystem::path records() const { return folder.path() / "records"; }
-
-  Folder folder;
-};
 
 constexpr int steps = 20;
 
