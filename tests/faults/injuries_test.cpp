@@ -117,8 +117,8 @@ TEST_CASE("a checkpoint that is damaged ends the run that would go on from it") 
 TEST_CASE("a checkpoint of another model is refused by name") {
   const Finished finished("other-model");
   finished.make_plan("tiny-llama", "llama.json");
-  check_outcome(finished, {"run", "llama.json", "--steps", "3", "--resume", "ck"}, 3,
-                "is a checkpoint of tiny-gpt");
+  check_outcome(finished, {"run", "llama.json", "--data", "text", "--steps", "3", "--resume", "ck"},
+                3, "is a checkpoint of tiny-gpt");
 }
 
 TEST_CASE("weights that are cut off, gone or not finite end the run before they are used") {

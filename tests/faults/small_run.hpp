@@ -23,7 +23,11 @@ inline std::string value_of(const std::string& json, const std::string& name) {
 
 /// A plan for two devices of a small model, and what a run of it comes to undisturbed.
 struct Fixture {
-  explicit Fixture(const std::string& name) : folder(name) { make_plan("tiny-gpt", "plan.json"); }
+  explicit Fixture(const std::string& name) : folder(name) {
+    std::ofstream text(folder.path() / "text");  // read faster than the synthetic one is drawn
+    for (int i = 0; i < 500; ++i) text << i * i << (i % 7 == 0 ? "\n" : ", ");
+    make_plan("tiny-gpt", "plan.json");
+  }
 
   void make_plan(const std::string& model, const std::string& file) const {
     ProgramRun plan(folder.path(),
@@ -34,7 +38,8 @@ struct Fixture {
 
   /// `steps` steps, plus these words.
   std::vector<std::string> run(int steps, std::vector<std::string> words = {}) const {
-    words.insert(words.begin(), {"run", "plan.json", "--json", "--steps", std::to_string(steps)});
+    words.insert(words.begin(), {"run", "plan.json", "--data", "text", "--json", "--steps",
+                                 std::to_string(steps)});
     words.insert(words.end(), {"--flight-records", records().string()});
     return words;
   }
