@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "executor/weights/names.hpp"
-#include "executor/weights/safetensors.hpp"
+#include "executor/weights/tensor_files.hpp"
 #include "profiles/error.hpp"
 
 namespace stagecraft {
@@ -62,7 +62,7 @@ void take_part(const Tensor& weight, Extent extent, const WeightPart& part, Tens
 class Loader {
  public:
   Loader(const std::filesystem::path& path, const Model& model, Precision precision)
-      : file_(open_tensor_file(path)),
+      : files_(open_tensor_files(path)),
         model_(model),
         precision_(precision),
         naming_(weight_naming(model)),
@@ -78,63 +78,73 @@ class Loader {
 
  private:
   /// With or without the family's prefix.
-  const StoredTensor* look_for(std::string_view name) const {
-    if (const StoredTensor* found = find(file_, name)) return found;
-    if (naming_.prefix.empty() || !name.starts_with(naming_.prefix)) return nullptr;
-    return find(file_, name.substr(naming_.prefix.size()));
+  FoundTensor look_for(std::string_view name) const {
+    const FoundTensor found = find(files_, name);
+    if (found.tensor != nullptr) return found;
+    if (naming_.prefix.empty() || !name.starts_with(naming_.prefix)) return {};
+    return find(files_, name.substr(naming_.prefix.size()));
   }
 
-  const StoredTensor& stored(const ParameterSpec& spec, const WeightPart& part) {
-    const StoredTensor* found = look_for(part.name);
-    if (found == nullptr) {
-      fail(file_.path.string(), ": has no tensor \"", part.name, "\", which ", model_.name,
+  Tensor read(const FoundTensor& found) const {
+    return read_tensor(*found.file, *found.tensor, precision_);
+  }
+
+  FoundTensor stored(const ParameterSpec& spec, const WeightPart& part) {
+    const FoundTensor found = look_for(part.name);
+    if (found.tensor == nullptr) {
+      fail(files_.path.string(), ": has no tensor \"", part.name, "\", which ", model_.name,
            " needs (names as in ", naming_.family, ")");
     }
     const auto expected = stored_shape(spec, part);
-    if (found->shape != expected) {
-      fail(file_.path.string(), ": \"", found->name, "\" has the shape ", to_text(found->shape),
-           ", but ", model_.name, " needs ", to_text(expected));
+    if (found.tensor->shape != expected) {
+      fail(found.file->path.string(), ": \"", found.tensor->name, "\" has the shape ",
+           to_text(found.tensor->shape), ", but ", model_.name, " needs ", to_text(expected));
     }
-    used_.insert(found->name);
-    return *found;
+    used_.insert(found.tensor->name);
+    return found;
   }
 
   Tensor load(const WeightNames& names) {
     Tensor weight = backend_->allocate(names.spec.shape, precision_);
     for (const WeightPart& part : names.parts) {
-      const Tensor read = read_tensor(file_, stored(names.spec, part), precision_);
-      precision_ == Precision::float64 ? put_part<double>(read, extent_of(names.spec), part, weight)
-                                       : put_part<float>(read, extent_of(names.spec), part, weight);
+      const Tensor numbers = read(stored(names.spec, part));
+      precision_ == Precision::float64
+          ? put_part<double>(numbers, extent_of(names.spec), part, weight)
+          : put_part<float>(numbers, extent_of(names.spec), part, weight);
     }
     return weight;
   }
 
   /// A tied head may be stored beside the table, if it is the table.
   void accept_tied_head() {
-    const StoredTensor* head = find(file_, "lm_head.weight");
-    if (head == nullptr) return;
-    const WeightPart& table = naming_.weights.front().parts.front();
-    const Tensor a = read_tensor(file_, *head, Precision::float64);
-    const Tensor b = read_tensor(file_, *look_for(table.name), Precision::float64);
-    if (head->shape != look_for(table.name)->shape ||
+    const FoundTensor head = find(files_, "lm_head.weight");
+    if (head.tensor == nullptr) return;
+    const FoundTensor table = look_for(naming_.weights.front().parts.front().name);
+    const Tensor a = read_tensor(*head.file, *head.tensor, Precision::float64);
+    const Tensor b = read_tensor(*table.file, *table.tensor, Precision::float64);
+    if (a.shape != b.shape ||
         std::memcmp(a.storage.get(), b.storage.get(), static_cast<std::size_t>(a.bytes())) != 0) {
-      fail(file_.path.string(), ": \"lm_head.weight\" is not the token embedding, but in ",
+      fail(head.file->path.string(), ": \"lm_head.weight\" is not the token embedding, but in ",
            model_.name, " they are tied; set \"tie_word_embeddings\" to false in its config.json");
     }
-    used_.insert(head->name);
+    used_.insert(head.tensor->name);
   }
 
   void refuse_strangers() const {
-    for (const StoredTensor& tensor : file_.tensors) {
+    for (const TensorFile& file : files_.files) refuse_strangers(file);
+  }
+
+  void refuse_strangers(const TensorFile& file) const {
+    for (const StoredTensor& tensor : file.tensors) {
       const bool buffer = std::ranges::any_of(
           naming_.buffers, [&](std::string_view end) { return tensor.name.ends_with(end); });
       if (buffer || used_.contains(tensor.name)) continue;
-      fail(file_.path.string(), ": the tensor \"", tensor.name, "\" has no place in ", model_.name,
+      fail(file.path.string(), ": the tensor \"", tensor.name, "\" has no place in ", model_.name,
            "; is the file another model's?");
     }
   }
 
-  TensorFile file_;
+  TensorFiles files_;
   const Model& model_;
   Precision precision_;
   WeightNaming naming_;
@@ -155,7 +165,8 @@ std::map<std::string, Tensor> load_weights(const std::filesystem::path& path, co
   return Loader(path, model, precision).load();
 }
 
-void save_weights(const std::filesystem::path& path, const Model& model, const RunResult& result) {
+void save_weights(const std::filesystem::path& path, const Model& model, const RunResult& result,
+                  Bytes most_of_part) {
   const auto backend = make_cpu_backend();
   std::vector<NamedTensor> tensors;
   for (const WeightNames& names : weight_naming(model).weights) {
@@ -168,6 +179,7 @@ void save_weights(const std::filesystem::path& path, const Model& model, const R
       tensors.push_back({part.name, std::move(stored)});
     }
   }
+  if (names_folder(path)) return write_tensor_files(path, std::move(tensors), most_of_part);
   write_tensor_file(path, std::move(tensors));
 }
 

@@ -66,7 +66,9 @@ Dataset dataset_for(const RunArguments& arguments, const LoadedPlan& loaded, Bac
 
 /// A run is too long to find out at its end that it leads nowhere.
 void require_folder(const std::filesystem::path& file) {
-  const std::filesystem::path folder = file.parent_path();
+  // What is called "out/" is made.
+  const std::filesystem::path folder =
+      (file.has_filename() ? file : file.parent_path()).parent_path();
   if (!folder.empty() && !std::filesystem::is_directory(folder)) {
     fail_usage("--save-weights: ", folder.string(), " is no folder");
   }
@@ -270,12 +272,14 @@ Action declare_run(CLI::App& app) {
          "A text (a token per byte) or a .bin of uint16 or uint32 tokens; for networks of images, "
          "labels and pixels in CIFAR-10's binary form; default: synthetic")
       ->type_name("FILE");
-  app.add_option("--weights", arguments->weights,
-                 "Start from these weights: safetensors with Hugging Face's names")
-      ->type_name("FILE");
+  app.add_option(
+         "--weights", arguments->weights,
+         "Start from these weights: safetensors with Hugging Face's names; of several files "
+         "their folder or index")
+      ->type_name("FILE|DIR");
   app.add_option("--save-weights", arguments->save_weights,
-                 "Write the final weights, as safetensors")
-      ->type_name("FILE");
+                 "Write the final weights, as safetensors; into a folder (DIR/) in parts of 5 GB")
+      ->type_name("FILE|DIR");
   app.add_option("--backend", arguments->backend,
                  "cpu, cuda, or sleep: every instruction sleeps for its predicted time")
       ->type_name("NAME");
