@@ -199,32 +199,44 @@ class Conductor {
     flight(rank).begin(Doing::between);
   }
 
-  /// Rank 0 says which step was typical; everybody hands in that step's stamps, its highest memory
-  /// and its weights.
+  /// Rank 0 says which step was typical, and which are traced; everybody hands in their stamps, its
+  /// highest memory and its weights.
   void finish(int rank) {
     flight(rank).begin(Doing::finishing);
     hand_in(rank);
     flight(rank).begin(Doing::ended);
   }
 
+  /// The typical one, then those that are traced.
+  std::vector<int> steps_to_hand_in() const {
+    const int all = static_cast<int>(result_.step_times.size());
+    if (all == 0) return {};
+    std::vector<int> steps{typical_step(result_.step_times)};
+    const int first = std::max(first_kept(all), all - options_.traced_steps);
+    for (int step = first; step < all; ++step) steps.push_back(step);
+    return steps;
+  }
+
   void hand_in(int rank) {
     Transport& transport = *of_rank_[index(rank)];
-    Packer typical;
-    if (rank == 0) {
-      typical.put(result_.step_times.empty() ? 0 : typical_step(result_.step_times));
+    Packer chosen;
+    if (rank == 0) chosen.put_list(steps_to_hand_in());
+    const std::string heard = transport.broadcast(chosen.take());
+    std::vector<StepRecord> records;
+    for (const int step : Unpacker(heard).get_list<int>()) {
+      const std::vector<std::string> stamps =
+          transport.gather(packed_stamps(program_, ranks_, transport, record(rank, step)));
+      if (rank == 0) records.push_back(unpack_stamps(program_, stamps));
     }
-    const std::string heard = transport.broadcast(typical.take());
-    const int step = Unpacker(heard).get<int>();
-    const std::vector<std::string> stamps =
-        transport.gather(packed_stamps(program_, ranks_, transport, record(rank, step)));
     Packer peak;
     peak.put(worker(rank).peak_memory());
     const std::vector<std::string> peaks = transport.gather(peak.take());
     const std::vector<std::string> weights =
         transport.gather(packed_weights(*backends_[index(rank)], worker(rank).weights()));
     if (rank != 0) return;
-    if (!result_.step_times.empty()) {
-      result_.timeline = timeline_of(program_, unpack_stamps(program_, stamps));
+    if (!records.empty()) {
+      result_.timeline = timeline_of(program_, std::span(records).first(1));
+      result_.traced = timeline_of(program_, std::span(records).subspan(1));
     }
     result_.peak_memory.resize(index(program_.devices));
     for (std::size_t i = 0; i < peaks.size(); ++i) {

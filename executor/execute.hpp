@@ -47,6 +47,7 @@ struct RunOptions {
   /// What training goes on from; null: it begins. Weights, moments and samples are its own.
   std::shared_ptr<const Checkpoint> resume;
   CheckpointOptions checkpoints;
+  int traced_steps = 0;  ///< of so many of the last steps the result has a timeline; 64 at most
   std::function<void(const StepReport&)> on_step;
   std::stop_token stop;  ///< ends after the current step
   Oversight oversight;
@@ -61,7 +62,8 @@ struct RunResult {
   std::vector<double>
       losses;  ///< mean over the global batch's tokens, per step; empty under `sleep`
   std::vector<Duration> step_times;
-  Timeline timeline;               ///< of the step with the median time, from its common start
+  Timeline timeline;  ///< of the step with the median time, from its common start
+  Timeline traced;  ///< of the last `traced_steps`, as iterations; without spans if none were asked
   std::vector<Bytes> peak_memory;  ///< per program device, counted by its backend (of peers the
                                    ///< most); under `sleep`, of its buffers
   std::vector<std::string> parameter_names;

@@ -51,31 +51,26 @@ std::optional<int> peer_of(const Program& program, const Work& work) {
   return device_of(program, sends ? channel.to : channel.from);
 }
 
-Span span_of(const Program& program, const Work& work, Stamp stamp, Moment origin) {
+Span span_of(const Program& program, const Work& work, int iteration, Stamp stamp, Moment origin) {
   return {.device = device_of(program, work.chunk),
           .lane = work.lane,
           .instruction = work.instruction,
           .peer = peer_of(program, work),
-          .iteration = 0,
+          .iteration = iteration,
           .start = stamp.start - origin,
           .end = stamp.end - origin};
 }
 
-std::vector<Span> spans_of(const Program& program, const StepRecord& record) {
+void append_spans(std::vector<Span>& spans, const Program& program, const StepRecord& record,
+                  int iteration, Moment origin) {
   const Messages messages = messages_of(program, record);
-  const Moment origin = common_start(record.ranks);
-  std::vector<Span> spans;
-  spans.reserve(program.work.size());
   for (std::size_t i = 0; i < program.work.size(); ++i) {
     const Work& work = program.work[i];
     const Stamp stamp = is_send(work.instruction.op)
                             ? messages.at({*work.channel, work.instruction.microbatch})
                             : record.work[i];
-    spans.push_back(span_of(program, work, stamp, origin));
+    spans.push_back(span_of(program, work, iteration, stamp, origin));
   }
-  std::ranges::stable_sort(
-      spans, {}, [](const Span& span) { return std::tuple(span.device, span.start, span.lane); });
-  return spans;
 }
 
 }  // namespace
@@ -93,23 +88,36 @@ Duration step_time(std::span<const Stamp> ranks) {
   return std::ranges::max_element(ranks, {}, &Stamp::end)->end - common_start(ranks);
 }
 
+int first_kept(int steps) {
+  return std::max(0, steps - most_kept);
+}
+
 int typical_step(std::span<const Duration> step_times) {
   const Duration typical = median({step_times.begin(), step_times.end()});
   const auto distance = [&](int i) { return std::abs((step_times[index(i)] - typical).count()); };
   const int steps = static_cast<int>(step_times.size());
   int best = steps - 1;
-  for (int step = std::max(0, steps - most_kept); step < steps; ++step) {
+  for (int step = first_kept(steps); step < steps; ++step) {
     if (distance(step) < distance(best)) best = step;
   }
   return best;
 }
 
-Timeline timeline_of(const Program& program, const StepRecord& record) {
-  return {.devices = program.devices,
-          .stages = program.stages,
-          .microbatches = program.microbatches,
-          .spans = spans_of(program, record),
-          .memory = {}};
+Timeline timeline_of(const Program& program, std::span<const StepRecord> records) {
+  Timeline timeline{.devices = program.devices,
+                    .stages = program.stages,
+                    .microbatches = program.microbatches,
+                    .spans = {},
+                    .memory = {}};
+  if (records.empty()) return timeline;
+  const Moment origin = common_start(records.front().ranks);
+  timeline.spans.reserve(records.size() * program.work.size());
+  for (std::size_t i = 0; i < records.size(); ++i)
+    append_spans(timeline.spans, program, records[i], static_cast<int>(i), origin);
+  std::ranges::stable_sort(timeline.spans, {}, [](const Span& span) {
+    return std::tuple(span.device, span.start, span.lane);
+  });
+  return timeline;
 }
 
 }  // namespace stagecraft

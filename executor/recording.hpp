@@ -30,8 +30,12 @@ Duration step_time(std::span<const Stamp> ranks);
 /// one step.
 int typical_step(std::span<const Duration> step_times);
 
-/// Of a record that is whole, counted from its common start.
-Timeline timeline_of(const Program& program, const StepRecord& record);
+/// After so many steps, the first of those that are still kept.
+int first_kept(int steps);
+
+/// Of records that are whole, in their order: each is an iteration, and all count from the common
+/// start of the first.
+Timeline timeline_of(const Program& program, std::span<const StepRecord> records);
 
 class RunRecording {
  public:

@@ -198,6 +198,13 @@ std::vector<LayerCost> CostBook::layer_costs_of(int kind, std::int64_t microbatc
   return with_peer_sums(std::move(costs), profile_.model, link, degree);
 }
 
+ProfileEntry CostBook::entry_for(int kind, std::int64_t microbatch, std::int64_t rows,
+                                 int degree) const {
+  const ProfileEntry* known = entry(kind, rows, degree);
+  return {.setting = known != nullptr ? known->setting : setting_for(kind, rows, degree),
+          .layers = layer_costs_of(kind, microbatch, rows, degree)};
+}
+
 const CostTable& CostBook::table(int kind, std::int64_t microbatch, std::int64_t rows, int degree) {
   const Key key(kind, microbatch, rows, degree);
   if (last_.second != nullptr && last_.first == key) return *last_.second;
@@ -255,11 +262,15 @@ bool was_measured_on(const Profile& profile, const std::string& device) {
 
 }  // namespace
 
+bool takes_hand_over(const Profile& profile, const Cluster& cluster, int from, int to) {
+  return profile.hand_over && are_neighbours(cluster, from, to) &&
+         was_measured_on(profile, kind_of(cluster, from).name) &&
+         kind_of(cluster, from).name == kind_of(cluster, to).name;
+}
+
 Link message_link(const Profile& profile, const Cluster& cluster, int from, int to) {
-  const bool measured = profile.hand_over && are_neighbours(cluster, from, to) &&
-                        was_measured_on(profile, kind_of(cluster, from).name) &&
-                        kind_of(cluster, from).name == kind_of(cluster, to).name;
-  return measured ? *profile.hand_over : link_between(cluster, from, to);
+  return takes_hand_over(profile, cluster, from, to) ? *profile.hand_over
+                                                     : link_between(cluster, from, to);
 }
 
 }  // namespace stagecraft

@@ -78,6 +78,10 @@ class CostBook {
   /// innermost links. Throws Error (input) without any.
   const CostTable& table(int kind, std::int64_t microbatch, std::int64_t rows, int degree = 1);
 
+  /// What `table` sums up, as an entry of a profile for exactly so many rows.
+  ProfileEntry entry_for(int kind, std::int64_t microbatch, std::int64_t rows,
+                         int degree = 1) const;
+
   const Profile& profile() const { return profile_; }
   const Cluster& cluster() const { return cluster_; }
   const CostBookSetting& setting() const { return setting_; }
@@ -98,6 +102,9 @@ class CostBook {
   std::pair<Key, const CostTable*>
       last_;  ///< asked for: who goes over devices asks again and again
 };
+
+/// Whether messages from one device to the other take the profile's measured hand-over.
+bool takes_hand_over(const Profile& profile, const Cluster& cluster, int from, int to);
 
 /// What a message takes: the measured hand-over where the profile has one for such devices, else
 /// the cluster's link.

@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "profiles/error.hpp"
+#include "profiles/json.hpp"
 #include "profiles/text.hpp"
 
 namespace stagecraft {
@@ -134,6 +135,11 @@ std::vector<int> read_small_integers(std::string_view flag, std::string_view tex
   for (const std::int64_t value : read_integers(flag, text, least, most))
     values.push_back(static_cast<int>(value));
   return values;
+}
+
+bool is_plan(const Json& json) {
+  return json.is_object() && json.contains("format") && json["format"].is_string() &&
+         json["format"].string().starts_with("stagecraft-plan/");
 }
 
 }  // namespace stagecraft

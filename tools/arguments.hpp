@@ -31,4 +31,7 @@ double read_percent(std::string_view flag, const std::string& text, double most 
 /// Comma-separated words.
 std::vector<std::string> read_words(std::string_view flag, std::string_view text);
 
+/// Whether a file is a plan, for verbs that take plans and other files in one place.
+bool is_plan(const class Json& json);
+
 }  // namespace stagecraft

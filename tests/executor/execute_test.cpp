@@ -9,6 +9,7 @@
 
 #include "executor/machinery.hpp"
 #include "profiles/error.hpp"
+#include "simulator/measured_steps.hpp"
 #include "simulator/simulate.hpp"
 #include "tests/catch.hpp"
 #include "tests/executor/tiny_training.hpp"
@@ -289,6 +290,24 @@ TEST_CASE("what was measured speaks about the same instructions as what was pred
   }
   CHECK(step_time(result.timeline) <=
         *std::max_element(result.step_times.begin(), result.step_times.end()));
+}
+
+TEST_CASE("the last steps are handed in as iterations, each of them whole") {
+  const Prepared prepared = prepare({.devices = 2, .replicas = {2, 1}});
+  const Program& program = prepared.compiled.program;
+  const RunResult result = run(prepared, {.steps = 5, .traced_steps = 3});
+  const std::vector<MeasuredStep> steps = measured_steps(program, result.traced);
+  REQUIRE(steps.size() == 3);
+  for (std::size_t i = 0; i < 3; ++i) {
+    INFO(i);
+    // A rank's step ends behind its last instruction, and begins before its first.
+    CHECK(steps[i].time <= result.step_times[2 + i]);
+    CHECK(steps[i].time > Duration{0});
+  }
+  CHECK(measured_steps(program, result.timeline).size() == 1);
+  // More than there were are all; none are none.
+  CHECK(measured_steps(program, run(prepared, {.steps = 2, .traced_steps = 9}).traced).size() == 2);
+  CHECK(run(prepared, {.steps = 2}).traced.spans.empty());
 }
 
 TEST_CASE("a rank that fails stops all others, and is the one that is named") {

@@ -1,9 +1,9 @@
-// What it costs to look after a run: flight records, and the search for NaN, as shares of the step
-// of a small model (larger ones have the same instructions with more work each).
+// What it costs to look after a run: flight records, the search for NaN, and the timeline, as
+// shares of the step of a small model (larger ones have the same instructions with more work each).
 //
 // The work that is added to a step is timed by itself, as often as a step does it, and divided by
 // the step's time in the same process: the difference of two runs would drown in a busy machine's
-// noise. Counter `flight`, `finite`: both must stay below 0.01.
+// noise. Counters `flight`, `finite`, `timeline`: each must stay below 0.01.
 
 #include <benchmark/benchmark.h>
 
@@ -13,6 +13,7 @@
 
 #include "executor/execute.hpp"
 #include "executor/flight/record.hpp"
+#include "executor/recording.hpp"
 #include "profiles/cluster.hpp"
 #include "simulator/schedules.hpp"
 
@@ -68,6 +69,26 @@ Duration flight_time(const Program& program, const RankMap& ranks,
   return (now() - start) / repeats;
 }
 
+/// Two looks at the clock for each instruction of one rank, and for the step; messages bring
+/// theirs.
+Duration timeline_time(const Program& program, int ranks) {
+  constexpr int repeats = 1000;
+  RunRecording recording(program, ranks, repeats);
+  const Moment start = now();
+  for (int i = 0; i < repeats; ++i) {
+    StepRecord& record = recording.step(i);
+    record.ranks.front().start = now();
+    for (const int work : program.order.front()) {
+      Stamp& stamp = record.work[static_cast<std::size_t>(work)];
+      stamp.start = now();
+      benchmark::ClobberMemory();
+      stamp.end = now();
+    }
+    record.ranks.front().end = now();
+  }
+  return (now() - start) / repeats;
+}
+
 /// Boundary tensors of each microbatch, there and back, and all gradients once.
 Duration finite_time(const Model& model, std::int64_t microbatches) {
   const auto backend = make_cpu_backend();
@@ -106,6 +127,7 @@ void oversight(benchmark::State& state) {
     };
     state.counters["flight"] = share(flight_time(compiled.program, ranks, folder));
     state.counters["finite"] = share(finite_time(profile.model, plan.batch.microbatches));
+    state.counters["timeline"] = share(timeline_time(compiled.program, ranks.ranks()));
     state.counters["step_us"] = static_cast<double>(step.count()) / 1000;
   }
   std::filesystem::remove_all(folder);

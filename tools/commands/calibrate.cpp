@@ -1,14 +1,19 @@
-// stagecraft calibrate: constants from measurements, how sure they are, and what to measure next.
+// stagecraft calibrate MEASURED…: constants from measurements, how sure they are, and what to
+// measure next. stagecraft calibrate PLAN TRACE: a profile from a run's timeline.
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "planner/ledger/ledger.hpp"
+#include "profiles/json.hpp"
+#include "tools/arguments.hpp"
 #include "tools/commands.hpp"
 #include "tools/ledger_files.hpp"
 #include "tools/table.hpp"
+#include "tools/timeline_calibration.hpp"
 
 namespace stagecraft {
 namespace {
@@ -89,8 +94,7 @@ ordered_json json_of(const MeasuredSet& set, const Calibrated& result) {
   return json;
 }
 
-int run(Console& console, const std::vector<std::string>& paths) {
-  if (paths.empty()) fail_usage("calibrate needs MEASURED: files or folders of measured sets");
+int calibrate_sets(Console& console, const std::vector<std::string>& paths) {
   const MeasuredFiles files = load_measured(paths, console);
   std::vector<NamedCalibration> calibrations;
   ordered_json sets = ordered_json::array();
@@ -106,13 +110,45 @@ int run(Console& console, const std::vector<std::string>& paths) {
   return 0;
 }
 
+bool names_plan(const std::string& path) {
+  return std::filesystem::is_regular_file(path) && is_plan(Json::read(path));
+}
+
+int run(Console& console, const std::vector<std::string>& paths, TimelineCalibration timeline) {
+  if (paths.empty()) {
+    fail_usage("calibrate needs MEASURED, files or folders of measured sets, or PLAN and TRACE");
+  }
+  if (!names_plan(paths.front())) {
+    if (!timeline.cluster_file.empty() || !timeline.plan_file.empty())
+      fail_usage("--cluster and --plan are for calibrate PLAN TRACE");
+    return calibrate_sets(console, paths);
+  }
+  if (paths.size() != 2) {
+    fail_usage("calibrate ", paths.front(), " needs one TRACE of a run of it: stagecraft run ",
+               paths.front(), " --trace FILE --trace-steps 20");
+  }
+  timeline.plan = paths[0];
+  timeline.trace = paths[1];
+  return calibrate_by_timeline(console, timeline);
+}
+
 }  // namespace
 
 Action declare_calibrate(CLI::App& app) {
   auto paths = std::make_shared<std::vector<std::string>>();
-  app.add_option("measured", *paths, "Files or folders of measured sets; -o takes the constants")
-      ->type_name("MEASURED");
-  return [paths](Console& console) { return run(console, *paths); };
+  auto timeline = std::make_shared<TimelineCalibration>();
+  app.add_option(
+         "measured", *paths,
+         "Files or folders of measured sets (-o takes the constants), or a plan and a trace "
+         "of its run (-o takes the profile)")
+      ->type_name("MEASURED|PLAN TRACE");
+  app.add_option("--cluster", timeline->cluster_file,
+                 "Of a trace: write the cluster with its links as they were measured")
+      ->type_name("FILE");
+  app.add_option("--plan", timeline->plan_file,
+                 "Of a trace: write the same plan with the new profile and prediction; needs -o")
+      ->type_name("FILE");
+  return [=](Console& console) { return run(console, *paths, *timeline); };
 }
 
 }  // namespace stagecraft

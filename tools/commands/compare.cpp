@@ -8,6 +8,7 @@
 #include "planner/predict.hpp"
 #include "profiles/json.hpp"
 #include "simulator/comparison.hpp"
+#include "simulator/measured_steps.hpp"
 #include "simulator/trace.hpp"
 #include "tools/arguments.hpp"
 #include "tools/commands.hpp"
@@ -27,11 +28,6 @@ struct CompareArguments {
   std::optional<int> microbatches_in_flight;
   std::string memory;
 };
-
-bool is_plan(const Json& json) {
-  return json.is_object() && json.contains("format") && json["format"].is_string() &&
-         json["format"].string().starts_with("stagecraft-plan/");
-}
 
 double ratio(Duration predicted, Duration measured) {
   return predicted.count() > 0 ? seconds(measured) / seconds(predicted) - 1 : 0;
@@ -140,8 +136,8 @@ int compare_with_trace(Console& console, const CompareArguments& arguments) {
     console.note("the trace was made from another version of this plan");
   }
   const Compiled compiled = compile(loaded.plan, loaded.profile, loaded.cluster);
-  const Comparison comparison =
-      compare(predicted_timeline(arguments.conditions, loaded, compiled), trace.timeline);
+  const Comparison comparison = compare(predicted_timeline(arguments.conditions, loaded, compiled),
+                                        median_iteration(trace.timeline));
   console.print(comparison_text(comparison, console.unicode()));
   console.result(comparison_json(comparison));
   return 0;

@@ -34,7 +34,7 @@ struct RunArguments {
   TimelineFiles files;
   OversightFlags oversight;
   CheckpointFlags checkpoints;
-  int steps = 1;
+  int steps = 1, trace_steps = 0;
   bool verify = false;
   double learning_rate = 0;
 };
@@ -76,6 +76,7 @@ void require_folder(const std::filesystem::path& file) {
 
 RunOptions run_options(const RunArguments& arguments, BackendKind backend, std::uint64_t seed) {
   RunOptions options{.steps = arguments.steps, .backend = backend, .seed = seed};
+  options.traced_steps = arguments.trace_steps;
   if (arguments.learning_rate > 0) {
     options.adamw.learning_rate = arguments.learning_rate;
     options.sgd.learning_rate = arguments.learning_rate;
@@ -121,11 +122,27 @@ void require_sensible(const RunArguments& arguments, BackendKind backend) {
   }
   require_folder(arguments.save_weights);
   require_valid(arguments.files);
+  if (arguments.trace_steps > 0 && arguments.files.trace.empty())
+    fail_usage("--trace-steps says how many steps --trace FILE is to hold; give it, too");
 }
 
 int ranks_of_run(const LoadedPlan& loaded, const Compiled& compiled, BackendKind backend) {
   if (backend == BackendKind::sleep) return compiled.program.devices;
   return ranks_of(loaded.plan, compiled.program).ranks();
+}
+
+/// Drawings are of the typical step, the trace of as many as were asked for.
+void write_timelines(const RunArguments& arguments, const std::string& plan_hash,
+                     const RunResult& run) {
+  const std::map<std::string, std::string> about{
+      {"kind", "measured"}, {"plan", plan_hash}, {"backend", arguments.backend}};
+  TimelineFiles files = arguments.files;
+  if (arguments.trace_steps > 0) {
+    TimelineFiles trace;
+    std::swap(trace.trace, files.trace);
+    write_timeline_files(trace, run.traced, about);
+  }
+  write_timeline_files(files, run.timeline, about);
 }
 
 /// What all processes must have alike to train one model.
@@ -194,9 +211,7 @@ int run_plan(Console& console, const RunArguments& arguments, const FlightFolder
   const RunResult run =
       carry_out(console, loaded, compiled, dataset, options, transport, interrupt);
   if (!speaks()) return 0;
-  write_timeline_files(
-      arguments.files, run.timeline,
-      {{"kind", "measured"}, {"plan", loaded.hash}, {"backend", arguments.backend}});
+  write_timelines(arguments, loaded.hash, run);
   ordered_json result = report_run(console, loaded.plan, run, prediction);
   result["restarts"] = arguments.oversight.attempt;
   tell_checkpoints(console, options, run, result);
@@ -290,6 +305,12 @@ Action declare_run(CLI::App& app) {
       "split over tensor-parallel devices, to rounding)");
   declare_checkpoints(app, arguments->checkpoints);
   declare_timeline_files(app, arguments->files);
+  app.add_option(
+         "--trace-steps", arguments->trace_steps,
+         "Of --trace: the last N steps, one after the other, for calibrate (the one with the "
+         "median time)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 64));
   declare_oversight(app, arguments->oversight);
   app.add_option("--learning-rate", arguments->learning_rate,
                  "Of the optimizer (AdamW 0.001, SGD 0.01)")
