@@ -25,6 +25,14 @@ bool has_alike_blocks(const CostTable& table, int layers, OptimizerKind optimize
   return table.crossing(layers - 1) == table.crossing(1);
 }
 
+std::vector<Recompute> as_choices(unsigned again, std::size_t stages) {
+  std::vector<Recompute> choices;
+  for (std::size_t t = 0; t < stages; ++t) {
+    choices.push_back(((again >> t) & 1u) != 0 ? Recompute::full : Recompute::none);
+  }
+  return choices;
+}
+
 }  // namespace
 
 bool BlockPacking::applies(const Space& space, const Setting& setting) {
@@ -60,19 +68,28 @@ BlockPacking::BlockPacking(const Space& space, const Setting& setting, const Tim
   if (bound_ <= limit_) make_layout();
 }
 
-/// Whether there are few enough choices.
+/// Whether there are few enough choices within the limit.
 bool BlockPacking::is_worth_it() const {
   constexpr double most = 2e7;
   const int turns = stages_ / depth_;
-  double choices = 8;  // numbers of blocks, about
-  for (int t = 1; t < turns; ++t) choices *= (fewest_ + 4.0 + t) / t;
+  if (turns >= 16) return false;
+  const CostTable& table = space_.whole_microbatch(setting_, 0);
+  const Time block = (table.forward({1, 2}) + table.backward({1, 2})).count();
+  const Time top = block == 0 ? layers_ - 2 : limit_ / setting_.microbatches / block;
+  const int in_stages = turns * std::max(space_.problem().min_layers_per_stage, 1);
+  double choices = 0;
+  for (int blocks = fewest_; blocks <= std::min<Time>(top, layers_ - 2); ++blocks) {
+    const double free = blocks - in_stages + 2;  // both ends may have none
+    double ways = free < 0 ? 0 : 1;
+    for (int t = 1; t < turns; ++t) ways *= (free + t) / t;
+    choices += ways;
+  }
   for (int t = 0; t < turns; ++t) choices *= 2;
   std::size_t moments = 0;
   for (const auto& of_device : order_.moments) moments += of_device.size();
-  return turns < 16 && choices * static_cast<double>(moments) < most;
+  return choices * static_cast<double>(moments) < most;
 }
 
-/// Layers that cost what so many blocks there do, with the end the stage has.
 LayerRange BlockPacking::range(int stage, int blocks) const {
   if (stages_ == 1) return {0, layers_};
   if (stage == 0) return {0, 1 + blocks};
@@ -83,12 +100,13 @@ LayerRange BlockPacking::range(int stage, int blocks) const {
 void BlockPacking::list_choices(int device) {
   choices_[index(device)].assign(index(layers_ - 1), {});
   std::vector<int> blocks(stages_of_[index(device)].size());
-  spread(device, blocks, 0);
+  spread(device, blocks, 0, [&](const std::vector<int>& found) { consider(device, found); });
 }
 
 /// All ways to give the device's stages from `turn` on blocks, as long as its load allows.
-void BlockPacking::spread(int device, std::vector<int>& blocks, std::size_t turn) {
-  if (turn == blocks.size()) return consider(device, blocks);
+void BlockPacking::spread(int device, std::vector<int>& blocks, std::size_t turn,
+                          const Visit& visit) const {
+  if (turn == blocks.size()) return visit(blocks);
   const CostTable& table = space_.whole_microbatch(setting_, device);
   const int stage = stages_of_[index(device)][turn];
   const bool is_end = stage == 0 || stage + 1 == stages_;
@@ -99,7 +117,7 @@ void BlockPacking::spread(int device, std::vector<int>& blocks, std::size_t turn
     const Time pass = (table.forward(all) + table.backward(all)).count();
     if (setting_.microbatches * pass > limit_) break;
     blocks[turn] = count;
-    spread(device, blocks, turn + 1);
+    spread(device, blocks, turn + 1, visit);
   }
   blocks[turn] = 0;
 }
@@ -114,43 +132,97 @@ bool BlockPacking::fits(int device, const std::vector<ChunkMemory>& stages,
   });
 }
 
+BlockPacking::Spread BlockPacking::measured(int device, const std::vector<int>& blocks) const {
+  const CostTable& table = space_.whole_microbatch(setting_, device);
+  const OptimizerChoice& optimizer = space_.problem().optimizer;
+  Spread spread;
+  for (std::size_t t = 0; t < blocks.size(); ++t) {
+    const LayerRange layers = range(stages_of_[index(device)][t], blocks[t]);
+    spread.memory.push_back(memory_share(table.memory(layers, optimizer.kind), optimizer.sharding,
+                                         Space::holders(setting_, 1)));
+    spread.forward.push_back(table.forward(layers).count());
+    spread.pass += (table.forward(layers) + table.backward(layers)).count();
+    spread.computes = spread.computes && table.backward_input(layers) > Duration{0};
+  }
+  return spread;
+}
+
+/// With the stages of these bits recomputing.
+Time BlockPacking::load(const Spread& spread, unsigned again) const {
+  Time pass = spread.pass;
+  for (std::size_t t = 0; t < spread.forward.size() && !order_.places_recompute; ++t) {
+    if (((again >> t) & 1u) != 0) pass += spread.forward[t];
+  }
+  return setting_.microbatches * pass;
+}
+
+/// The first and the last set of stages that may recompute, as bits.
+std::pair<unsigned, unsigned> BlockPacking::recompute_choices(int device) const {
+  const unsigned all = (1u << stages_of_[index(device)].size()) - 1;
+  const bool may_keep = space_.allows(Recompute::none) && !order_.places_recompute;
+  const bool may_recompute = space_.allows(Recompute::full) || order_.places_recompute;
+  return {may_keep ? 0 : all, may_recompute ? all : 0};
+}
+
 /// The least load of these blocks, over all ways to recompute that fit.
 void BlockPacking::consider(int device, const std::vector<int>& blocks) {
   const int all_blocks = std::accumulate(blocks.begin(), blocks.end(), 0);
   if (all_blocks < fewest_) return;
-  const CostTable& table = space_.whole_microbatch(setting_, device);
-  const OptimizerChoice& optimizer = space_.problem().optimizer;
-  const auto& turns = stages_of_[index(device)];
-  std::vector<ChunkMemory> memory;
-  Time pass = 0;
-  bool computes = true;
-  for (std::size_t t = 0; t < turns.size(); ++t) {
-    const LayerRange layers = range(turns[t], blocks[t]);
-    memory.push_back(memory_share(table.memory(layers, optimizer.kind), optimizer.sharding,
-                                  Space::holders(setting_, 1)));
-    pass += (table.forward(layers) + table.backward(layers)).count();
-    computes = computes && table.backward_input(layers) > Duration{0};
-  }
-  Choice& best = choices_[index(device)][index(all_blocks)];
-  const Time least = setting_.microbatches * pass;
-  if (least >= best.load || least > limit_) return;
-  const unsigned all = (1u << turns.size()) - 1;
-  const bool may_keep = space_.allows(Recompute::none) && !order_.places_recompute;
-  const bool may_recompute = space_.allows(Recompute::full) || order_.places_recompute;
-  for (unsigned choice = may_keep ? 0 : all; choice <= (may_recompute ? all : 0); ++choice) {
-    std::vector<Recompute> recompute;
-    Time again = 0;
-    for (std::size_t t = 0; t < turns.size(); ++t) {
-      const bool full = ((choice >> t) & 1u) != 0;
-      recompute.push_back(full ? Recompute::full : Recompute::none);
-      if (full && !order_.places_recompute) {
-        again += table.forward(range(turns[t], blocks[t])).count();
-      }
-    }
-    const Time load = setting_.microbatches * (pass + again);
+  const Spread spread = measured(device, blocks);
+  BlockChoice& best = choices_[index(device)][index(all_blocks)];
+  const auto [first, last] = recompute_choices(device);
+  if (load(spread, 0) >= best.load || load(spread, 0) > limit_) return;
+  for (unsigned again = first; again <= last; ++again) {
+    const Time load = this->load(spread, again);
     if (load >= best.load || load > limit_) continue;
-    if (fits(device, memory, recompute, computes)) best = {load, blocks, std::move(recompute)};
+    std::vector<Recompute> recompute = as_choices(again, blocks.size());
+    if (fits(device, spread.memory, recompute, spread.computes)) {
+      best = {load, blocks, std::move(recompute)};
+    }
   }
+}
+
+/// All ways to recompute that fit and of which none recomputes what another one keeps.
+void BlockPacking::add_choices(int device, const std::vector<int>& blocks,
+                               std::vector<BlockChoice>& choices) const {
+  const Spread spread = measured(device, blocks);
+  const auto [first, last] = recompute_choices(device);
+  std::vector<unsigned> fitting;
+  for (unsigned again = first; again <= last; ++again) {
+    // In counting order every set comes after its subsets.
+    const auto contains = [&](unsigned other) { return (again & other) == other; };
+    if (std::any_of(fitting.begin(), fitting.end(), contains)) continue;
+    const Time load = this->load(spread, again);
+    std::vector<Recompute> recompute = as_choices(again, blocks.size());
+    if (load > limit_ || !fits(device, spread.memory, recompute, spread.computes)) continue;
+    fitting.push_back(again);
+    choices.push_back({load, blocks, std::move(recompute)});
+  }
+}
+
+std::optional<std::vector<std::vector<BlockChoice>>> BlockPacking::all_choices() const {
+  constexpr std::int64_t most_work = 3'000'000;
+  if (bound_ == 0 || bound_ > limit_) return {};
+  std::vector<int> most;
+  for (int device = 0; device < depth_; ++device) most.push_back(most_blocks(device, limit_));
+  const int room = std::accumulate(most.begin(), most.end(), 0);
+  std::int64_t work = 0;
+  std::vector<std::vector<BlockChoice>> all(index(depth_));
+  for (int device = 0; device < depth_; ++device) {
+    // The others have no room for more.
+    const int fewest = layers_ - 2 - (room - most[index(device)]);
+    const auto moments = static_cast<std::int64_t>(order_.moments[index(device)].size());
+    std::vector<int> blocks(stages_of_[index(device)].size());
+    spread(device, blocks, 0, [&](const std::vector<int>& found) {
+      const int count = std::accumulate(found.begin(), found.end(), 0);
+      work += 10;
+      if (count < fewest || count > most[index(device)] || work > most_work) return;
+      work += moments << found.size();
+      add_choices(device, found, all[index(device)]);
+    });
+    if (work > most_work) return {};
+  }
+  return all;
 }
 
 /// No more than so many fit within the limit.
@@ -173,7 +245,7 @@ std::vector<int> BlockPacking::most_layers() const {
 void BlockPacking::find_bound() {
   std::vector<Time> loads;
   for (const auto& choices : choices_) {
-    for (const Choice& choice : choices) {
+    for (const BlockChoice& choice : choices) {
       if (choice.load < never) loads.push_back(choice.load);
     }
   }
@@ -211,17 +283,25 @@ void BlockPacking::make_layout() {
     --counts[index(giver)];
     --excess;
   }
+  std::vector<const BlockChoice*> choices;
+  for (int device = 0; device < depth_; ++device) {
+    choices.push_back(&choices_[index(device)][index(counts[index(device)])]);
+  }
+  layout_ = layout_of(choices);
+}
+
+Layout BlockPacking::layout_of(const std::vector<const BlockChoice*>& choices) const {
   Layout layout{.replicas = std::vector<int>(index(depth_), 1), .cuts = {0}, .recompute = {}};
   std::vector<std::size_t> turn(index(depth_));
   for (int s = 0; s < stages_; ++s) {
     const int device = setting_.device_of(s, depth_);
-    const Choice& choice = choices_[index(device)][index(counts[index(device)])];
+    const BlockChoice& choice = *choices[index(device)];
     const std::size_t t = turn[index(device)]++;
     const int ends = (s == 0 ? 1 : 0) + (s + 1 == stages_ ? 1 : 0);
     layout.cuts.push_back(layout.cuts.back() + choice.blocks[t] + ends);
     layout.recompute.push_back(choice.recompute[t]);
   }
-  layout_ = std::move(layout);
+  return layout;
 }
 
 }  // namespace stagecraft

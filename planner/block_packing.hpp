@@ -11,14 +11,26 @@
 // and no pipeline is faster than the least T at which the devices together have room for all
 // blocks: sum over d of the most n with g_d(n) <= T. Unlike relaxations by weights it knows that
 // blocks are whole. The choices it rests on, put side by side, make a good pipeline, too.
+//
+// A device has no fewer blocks, within T, than what the others have no room for. What it can have
+// between that and its most is listed as well (`all_choices`), for bounds that know where in the
+// pipeline a device is (planner/path_bound.hpp).
 
 #pragma once
 
+#include <functional>
 #include <optional>
 
 #include "planner/pipeline_costs.hpp"
 
 namespace stagecraft {
+
+/// Blocks on one device.
+struct BlockChoice {
+  Time load = never;
+  std::vector<int> blocks;  ///< of each of its stages
+  std::vector<Recompute> recompute;
+};
 
 class BlockPacking {
  public:
@@ -30,27 +42,46 @@ class BlockPacking {
 
   /// No layout that fits takes less, unless more than `limit`.
   Time bound() const { return bound_; }
+  Time limit() const { return limit_; }
   /// Layers on each device at most, in a layout that fits and takes at most the limit; empty if
   /// nothing is known.
   std::vector<int> most_layers() const;
   /// One that may fit, whose loads are within the bound; nothing where they are not.
   const std::optional<Layout>& layout() const { return layout_; }
+  /// Per device, every way to have blocks and to recompute in a layout that fits and takes at most
+  /// the limit, but those that recompute what others keep with the same blocks. Nothing if that is
+  /// too much to list.
+  std::optional<std::vector<std::vector<BlockChoice>>> all_choices() const;
+  /// Each device with its choice.
+  Layout layout_of(const std::vector<const BlockChoice*>& choices) const;
+  /// Layers that cost what so many blocks of the stage do, with the end of the model it has.
+  LayerRange range(int stage, int blocks) const;
+  /// Stages of a device, in model order.
+  const std::vector<int>& stages_of(int device) const {
+    return stages_of_[static_cast<std::size_t>(device)];
+  }
 
  private:
-  /// Blocks on one device.
-  struct Choice {
-    Time load = never;
-    std::vector<int> blocks;  ///< of each of its stages
-    std::vector<Recompute> recompute;
+  using Visit = std::function<void(const std::vector<int>& blocks)>;
+  /// What stages of so many blocks hold and take, whatever recomputes.
+  struct Spread {
+    std::vector<ChunkMemory> memory;
+    std::vector<Time> forward;
+    Time pass = 0;
+    bool computes = true;
   };
 
   bool is_worth_it() const;
   void list_choices(int device);
-  void spread(int device, std::vector<int>& blocks, std::size_t turn);
+  void spread(int device, std::vector<int>& blocks, std::size_t turn, const Visit& visit) const;
   void consider(int device, const std::vector<int>& blocks);
+  Spread measured(int device, const std::vector<int>& blocks) const;
+  Time load(const Spread& spread, unsigned again) const;
+  void add_choices(int device, const std::vector<int>& blocks,
+                   std::vector<BlockChoice>& choices) const;
+  std::pair<unsigned, unsigned> recompute_choices(int device) const;
   bool fits(int device, const std::vector<ChunkMemory>& stages,
             const std::vector<Recompute>& recompute, bool computes_always) const;
-  LayerRange range(int stage, int blocks) const;
   void find_bound();
   void make_layout();
   int most_blocks(int device, Time limit) const;
@@ -60,9 +91,9 @@ class BlockPacking {
   const TimedOrder& order_;
   Time limit_ = 0, bound_ = 0;
   int depth_ = 0, stages_ = 0, layers_ = 0;
-  int fewest_ = 0;                            ///< blocks that a device may have
-  std::vector<std::vector<int>> stages_of_;   ///< per device
-  std::vector<std::vector<Choice>> choices_;  ///< [device][blocks]
+  int fewest_ = 0;                                 ///< blocks that a device may have
+  std::vector<std::vector<int>> stages_of_;        ///< per device
+  std::vector<std::vector<BlockChoice>> choices_;  ///< [device][blocks]
   std::optional<Layout> layout_;
 };
 

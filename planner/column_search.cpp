@@ -1,11 +1,11 @@
 #include "planner/column_search.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <numeric>
 
-#include "planner/block_packing.hpp"
 #include "planner/layouts.hpp"
 #include "planner/path_bound.hpp"
 #include "simulator/schedules.hpp"
@@ -40,11 +40,8 @@ void ColumnSearch::add(const Setting& setting) {
   for (Setting& column : space_.columns(setting)) {
     const Time least = bounds_.bound(column);
     if (least >= never) continue;  // it cannot hold its parameters
-    branches_.push_back({.setting = std::move(column),
-                         .least = least,
-                         .step = never,
-                         .layout = {},
-                         .most_layers = {}});
+    branches_.push_back(
+        {.setting = std::move(column), .least = least, .step = never, .layout = {}});
   }
 }
 
@@ -82,16 +79,20 @@ std::vector<Layout> ColumnSearch::proposals(const Setting& setting,
   return layouts;
 }
 
-/// A balanced pipeline that fits.
+/// A balanced pipeline that fits, unless whole blocks show that none is of use.
 void ColumnSearch::propose(Branch& branch) {
   const std::vector<int> replicas(static_cast<std::size_t>(*branch.setting.depth), 1);
   FastClock clock(space_, branch.setting);
-  judge_.effort().spend(std::int64_t{60} * *branch.setting.depth * branch.setting.microbatches *
-                        branch.setting.schedule.virtual_stages);
-  if (clock.order_for(replicas) == nullptr) {
+  const TimedOrder* order = clock.order_for(replicas);
+  if (order == nullptr) {
     branch.least = never;  // the schedule refuses the shape: there are no such plans
     return;
   }
+  judge_.effort().spend(8 * static_cast<std::int64_t>(order->order.size()));
+  if (judge_.limit() < never) pack(branch, clock, *order);
+  if (!is_open(branch)) return;
+  judge_.effort().spend(std::int64_t{60} * *branch.setting.depth * branch.setting.microbatches *
+                        branch.setting.schedule.virtual_stages);
   for (const Layout& layout : proposals(branch.setting, replicas)) {
     for (const auto& fitting : {made_to_fit(clock, branch.setting, layout),
                                 recomputed_to_fit(clock, space_, branch.setting, layout)}) {
@@ -159,32 +160,77 @@ void ColumnSearch::consider(Branch& branch, FastClock& clock, const Layout& layo
   if (step <= judge_.limit()) judge_.consider_once(clock, branch.setting, layout);
 }
 
-/// Raises the bound by paths, in so many rounds; the layouts it comes across are tried.
+/// Raises the bound by whole blocks, where the layers are blocks, and by paths, in so many rounds;
+/// the layouts they come across are tried.
 void ColumnSearch::raise(Branch& branch, int rounds) {
   FastClock clock(space_, branch.setting);
   const std::vector<int> replicas(static_cast<std::size_t>(*branch.setting.depth), 1);
   const TimedOrder* order = clock.order_for(replicas);
   if (order == nullptr) return;
-  const Time limit = std::min(judge_.limit(), never - 1);
-  PathBound bound(space_, branch.setting, *order, limit, branch.most_layers);
+  const std::optional<BlockPacking> packing = pack(branch, clock, *order);
+  if (!is_open(branch)) return;
+  // With the limit of the packing: what has been found since is better.
+  const Time limit = packing ? packing->limit() : std::min(judge_.limit(), never - 1);
+  PathBound bound(space_, branch.setting, *order, limit, packing ? &*packing : nullptr);
   if (branch.step < never) bound.start_from(branch.layout);
   const auto visit = [&](const Layout& layout) { consider(branch, clock, layout); };
   judge_.effort().spend(bound.raise(rounds, limit, visit) * bound.steps_per_round());
   branch.least = std::max(branch.least, bound.bound());
 }
 
-/// Raises the bound to what whole blocks allow, where the layers are blocks.
-void ColumnSearch::pack(Branch& branch) {
-  if (!BlockPacking::applies(space_, branch.setting)) return;
+/// Raises the bound by ruling out how many blocks devices have: to a little below the best plan,
+/// then closer to it, as long as that works and takes no more than this share of the effort.
+void ColumnSearch::probe(Branch& branch, std::int64_t share) {
+  constexpr std::array parts{0.88, 0.92, 0.95, 0.97, 0.98, 0.99, 1.0};
+  constexpr int rounds = 24;
   FastClock clock(space_, branch.setting);
   const std::vector<int> replicas(static_cast<std::size_t>(*branch.setting.depth), 1);
   const TimedOrder* order = clock.order_for(replicas);
-  if (order == nullptr) return;
-  const BlockPacking packing(space_, branch.setting, *order, std::min(judge_.limit(), never - 1));
+  if (order == nullptr || !BlockPacking::applies(space_, branch.setting)) return;
+  const auto visit = [&](const Layout& layout) { consider(branch, clock, layout); };
+  for (const double part : parts) {
+    const Time best = std::min(judge_.limit(), never / 2);
+    const Time limit = static_cast<Time>(part * static_cast<double>(best));
+    if (limit <= branch.least) continue;
+    const BlockPacking packing(space_, branch.setting, *order, limit);
+    PathBound bound(space_, branch.setting, *order, limit, &packing);
+    const auto most = static_cast<int>(share / 2 / bound.steps_per_round());
+    if (most < rounds) return;
+    if (branch.step < never) bound.start_from(branch.layout);
+    int taken = bound.raise(rounds, limit, visit);
+    if (bound.bound() <= limit) taken += bound.rule_out(rounds, most);
+    if (bound.bound() <= limit) taken += bound.raise(3 * rounds, limit, visit);
+    judge_.effort().spend(taken * bound.steps_per_round());
+    share -= taken * bound.steps_per_round();
+    branch.least = std::max(branch.least, bound.bound());
+    if (branch.least <= limit || stops()) return;
+  }
+}
+
+/// Those of the lowest bounds first: they are how far the answer may be off.
+void ColumnSearch::probe_all(const std::function<void()>& report) {
+  std::vector<Branch*> open = open_branches();
+  std::stable_sort(open.begin(), open.end(),
+                   [](const Branch* a, const Branch* b) { return a->least < b->least; });
+  auto left = static_cast<std::int64_t>(open.size());
+  for (Branch* branch : open) {
+    if (stops() || gap() <= control_.gap) break;
+    if (is_open(*branch)) probe(*branch, judge_.effort().left / (left + 1));
+    --left;
+    report();
+  }
+}
+
+/// Raises the bound to what whole blocks allow, where the layers are blocks.
+std::optional<BlockPacking> ColumnSearch::pack(Branch& branch, FastClock& clock,
+                                               const TimedOrder& order) {
+  if (!BlockPacking::applies(space_, branch.setting)) return {};
+  const Time limit = std::min(judge_.limit(), never - 1);
+  BlockPacking packing(space_, branch.setting, order, limit);
   judge_.effort().spend(20'000);
   branch.least = std::max(branch.least, packing.bound());
-  branch.most_layers = packing.most_layers();
   if (packing.layout()) consider(branch, clock, *packing.layout());
+  return packing;
 }
 
 void ColumnSearch::search(const std::function<void()>& report) {
@@ -193,8 +239,10 @@ void ColumnSearch::search(const std::function<void()>& report) {
   int turn = 0;
   for (Branch& branch : branches_) {
     if (stops() || !is_open(branch)) break;
+    const bool had_any = judge_.board().best().has_value();
     propose(branch);
-    if (++turn % 64 == 0) report();
+    const bool is_first = !had_any && judge_.board().best();
+    if (++turn % 64 == 0 || is_first) report();
   }
   // The best few first: what they reach rules others out.
   constexpr std::size_t most_early = 8;
@@ -203,14 +251,17 @@ void ColumnSearch::search(const std::function<void()>& report) {
     improve(*early[i], judge_.effort().left / 32);
   }
   report();
-  for (const int rounds : {3, 30, 120, 1000}) {
-    if (rounds > 120 && !control_.thorough) break;
+  const auto raise_all = [&](int rounds) {
     for (Branch* branch : open_branches()) {
       if (stops() || gap() <= control_.gap) break;
-      if (is_open(*branch) && rounds > 3) pack(*branch);
       if (is_open(*branch)) raise(*branch, rounds);
       if (++turn % 64 == 0) report();
     }
+  };
+  for (const int rounds : {3, 30}) raise_all(rounds);
+  probe_all(report);
+  for (const int rounds : {120, 1000}) {
+    if (rounds == 120 || control_.thorough) raise_all(rounds);
   }
   for (Branch* branch : open_branches()) {
     if (stops() || gap() <= control_.gap) break;

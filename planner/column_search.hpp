@@ -5,20 +5,24 @@
 // of columns and depth, with every schedule and microbatch, is a branch of its own, and has a bound
 // that takes no time (planner/column_bounds.hpp).
 //
-// 1. Every branch whose bound is below the best plan proposes balanced pipelines that fit.
+// 1. Every branch whose bound is below the best plan raises it by whole blocks
+//    (planner/block_packing.hpp), and if it is still below, proposes balanced pipelines that fit.
 // 2. The best few are improved, cut by cut.
-// 3. Those still below the best plan raise their bound: by whole blocks (planner/block_packing.hpp)
-//    and by paths (planner/path_bound.hpp), three rounds, then thirty, then more. What they come
-//    across is tried.
-// 4. Those still below it are improved; those with one stage per device also raise their bound by
+// 3. Those still below the best plan raise their bound by paths (planner/path_bound.hpp), three
+//    rounds, then thirty, then more. What they come across is tried.
+// 4. Those still below it rule out how many blocks devices have, for the best plan's time and a
+//    little less.
+// 5. Those still below it are improved; those with one stage per device also raise their bound by
 //    bisection (planner/bounds.hpp).
 
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <stop_token>
 #include <vector>
 
+#include "planner/block_packing.hpp"
 #include "planner/column_bounds.hpp"
 #include "planner/judge.hpp"
 
@@ -59,7 +63,6 @@ class ColumnSearch {
     Time least = 0;
     Time step = never;  ///< of its best layout so far, by the fast clock
     Layout layout;
-    std::vector<int> most_layers;  ///< on each device; empty: not known
   };
 
   bool is_open(const Branch& branch) const;
@@ -69,8 +72,10 @@ class ColumnSearch {
   std::vector<Layout> proposals(const Setting& setting, const std::vector<int>& replicas) const;
   void propose(Branch& branch);
   void consider(Branch& branch, FastClock& clock, const Layout& layout);
-  void pack(Branch& branch);
+  std::optional<BlockPacking> pack(Branch& branch, FastClock& clock, const TimedOrder& order);
   void raise(Branch& branch, int rounds);
+  void probe(Branch& branch, std::int64_t share);
+  void probe_all(const std::function<void()>& report);
   void improve(Branch& branch, std::int64_t most);
   void narrow(Branch& branch, FastClock& clock);
 

@@ -38,6 +38,17 @@ double length(const PassCounts& path, const PipelineCosts& costs, const TimedOrd
 /// instruction, and from its last one on up to the end.
 std::vector<PassCounts> device_paths(const PipelineCosts& costs, const TimedOrder& order);
 
+/// For each stage a path that passes all that it does on the way back: before the first of them its
+/// microbatch goes all the way, and after the last of them another one the rest of the way.
+///
+///   stage 0   F0                    B3
+///   stage 1      F0    B0 B1 B2 B3                  the path of stage 1, 4 microbatches
+///   stage 2         F0 B0
+///
+/// Valid for any layout, since what a device does comes one after the other. None where only some
+/// backwards are split.
+std::vector<PassCounts> backward_paths(const PipelineCosts& costs, const TimedOrder& order);
+
 /// Times a layout with one replica per stage by the simulator's recurrence. Like the fast clock it
 /// lets no collective wait for another one; of ties it knows that of both ends only, and updates
 /// wait for no sum but their own.

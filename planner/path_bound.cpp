@@ -34,18 +34,26 @@ void project_on_simplex(Rows& rows) {
     const double candidate = (sum - 1) / static_cast<double>(i + 1);
     if (sorted[i] > candidate) level = candidate;
   }
-  for (auto& row : rows) row.weight = std::max(row.weight - level, 0.0);
+  double all = 0;
+  for (auto& row : rows) all += row.weight = std::max(row.weight - level, 0.0);
+  // After a long step, what rounding leaves of large weights must not lift the bound.
+  if (all > 0) {
+    for (auto& row : rows) row.weight /= all;
+  } else {
+    for (auto& row : rows) row.weight = 1.0 / static_cast<double>(rows.size());
+  }
 }
 
 }  // namespace
 
 PathBound::PathBound(const Space& space, const Setting& setting, const TimedOrder& order,
-                     Time limit, std::vector<int> most_layers)
+                     Time limit, const BlockPacking* packing)
     : space_(space),
       setting_(setting),
       order_(order),
       costs_(space, setting, limit),
       passes_(costs_, order, setting.microbatches),
+      packing_(packing),
       limit_(static_cast<double>(limit)) {
   for (const Recompute recompute : {Recompute::none, Recompute::full}) {
     if (space.allows(recompute)) choices_.push_back(recompute);
@@ -55,23 +63,37 @@ PathBound::PathBound(const Space& space, const Setting& setting, const TimedOrde
   for (int s = 0; s < costs_.stages(); ++s) {
     may_take_no_time_.push_back(costs_.may_take_no_time(s) ? 1 : 0);
   }
-  for (int device = 0; device < costs_.depth(); ++device) {
-    if (costs_.limit(device) == infinite) continue;
-    const auto count = static_cast<int>(order.moments[index(device)].size());
-    for (int which = 0; which < count; ++which) moments_.push_back({device, which, {}});
-  }
-  for (const int layers : most_layers) rooms_.push_back({std::max(layers, 1), {}});
+  if (packing != nullptr) block_choices_ = packing->all_choices();
+  if (!block_choices_) add_prices();
   weights_.resize(index(costs_.stages()));
   steps_.resize(index(costs_.stages() + 1) * index(costs_.layers() + 1));
 }
 
+/// What a shortest path does not know of itself: memory, and how much a device can have.
+void PathBound::add_prices() {
+  for (int device = 0; device < costs_.depth(); ++device) {
+    if (costs_.limit(device) == infinite) continue;
+    const auto count = static_cast<int>(order_.moments[index(device)].size());
+    for (int which = 0; which < count; ++which) moments_.push_back({device, which, {}});
+  }
+  if (packing_ == nullptr) return;
+  for (const int layers : packing_->most_layers()) rooms_.push_back({std::max(layers, 1), {}});
+}
+
 std::int64_t PathBound::steps_per_round() const {
+  const std::int64_t timing = 8 * static_cast<std::int64_t>(order_.order.size());
+  if (block_choices_) {
+    std::size_t choices = 0;
+    for (const auto& of_device : *block_choices_) choices += of_device.size();
+    const std::int64_t sharing =
+        static_cast<std::int64_t>(costs_.depth()) * costs_.layers() * costs_.layers() / 20;
+    return timing + static_cast<std::int64_t>(choices) * 4 + sharing;
+  }
   std::int64_t ranges = 0;
   for (int first = 0; first < costs_.layers(); ++first) {
     ranges += costs_.last_end(0, first) - first;
   }
-  return 4 * ranges * costs_.stages() + 8 * static_cast<std::int64_t>(order_.order.size()) +
-         200 * costs_.stages();
+  return 4 * ranges * costs_.stages() + timing + 200 * costs_.stages();
 }
 
 template <class Visit>
@@ -148,6 +170,7 @@ double PathBound::cost(int stage, int first, int end, Recompute recompute) const
 
 /// The layout with the least weighted sum; infinite if there is none.
 double PathBound::solve() {
+  if (block_choices_) return solve_blocks();
   const int stages = costs_.stages(), layers = costs_.layers();
   const auto at = [&](int stage, int first) -> Step& {
     return steps_[index(stage) * index(layers + 1) + index(first)];
@@ -277,11 +300,34 @@ void PathBound::begin() {
   std::optional<PipelineCosts> unlimited;
   if (!has_costs(layout_)) unlimited.emplace(space_, setting_, never - 1);
   CriticalPasses passes(unlimited ? *unlimited : costs_, order_, setting_.microbatches);
-  const double weight = 1.0 / costs_.depth();
   for (int device = 0; device < costs_.depth(); ++device) {
-    rows_.push_back({passes.through(device, layout_), weight, weight, 0});
+    device_rows_.push_back(passes.through(device, layout_));
   }
-  for (PassCounts& path : device_paths(costs_, order_)) rows_.push_back({std::move(path), 0, 0, 0});
+  if (setting_.placement != StagePlacement::bidirectional) {
+    stage_rows_ = backward_paths(costs_, order_);
+  }
+  begin_with(device_rows_);
+  for (const PassCounts& path : device_paths(costs_, order_)) add_row(path);
+  // Better weights to begin with, it may be: those of the best bound so far are taken.
+  if (stage_rows_.empty()) return;
+  double value = 0;
+  for (const auto* paths : {&device_rows_, &stage_rows_}) {
+    if (paths != &device_rows_) begin_with(*paths);
+    combine();
+    value = solve();
+    take_note(value);
+  }
+  for (Row& row : rows_) row.weight = row.best_weight;
+  failures_ = 0;
+}
+
+/// These paths, with equal weights; others lose theirs.
+void PathBound::begin_with(const std::vector<PassCounts>& paths) {
+  for (Row& row : rows_) row.weight = 0;
+  for (const PassCounts& path : paths) {
+    add_row(path);
+    rows_.back().weight = 1.0 / static_cast<double>(paths.size());
+  }
 }
 
 bool PathBound::has_costs(const Layout& layout) const {
@@ -295,6 +341,7 @@ int PathBound::raise(int rounds, Time enough, const std::function<void(const Lay
   if (rows_.empty()) begin();
   const auto goal = static_cast<double>(enough);
   for (int round = 0; round < rounds; ++round) {
+    ++rounds_;
     combine();
     double value = solve();
     take_note(value);

@@ -14,11 +14,20 @@
 // The weights are raised by subgradient steps (Polyak 1969): the layout that attains the least is
 // timed; its critical path is one more path to weigh, and moments at which a device holds too much
 // gain a price. Those layouts are good plans, too, and are handed to the caller.
+//
+// Where layers are alike blocks (planner/block_packing.hpp), where a stage begins does not matter
+// but how many blocks it has. Then the least is taken over what each device can have, n blocks of
+// them in all: a knapsack over devices. What does not fit is not among that, so memory needs no
+// prices, and nobody has half a block or recomputes half of one. Still a stage may be weighed as
+// half of one choice and half of another, which is less than either. Hence `rule_out`: if nothing
+// within the limit is left where some stage, or device, has its most blocks, it never has so many.
 
 #pragma once
 
 #include <functional>
+#include <optional>
 
+#include "planner/block_packing.hpp"
 #include "planner/critical_passes.hpp"
 
 namespace stagecraft {
@@ -26,9 +35,9 @@ namespace stagecraft {
 class PathBound {
  public:
   /// The order is the setting's, for its depth. Only layouts of at most `limit` are bounded;
-  /// `most_layers`, if not empty, is what each device can have in those (BlockPacking).
+  /// `packing`, if any, is of the same limit, and outlives the bound.
   PathBound(const Space& space, const Setting& setting, const TimedOrder& order, Time limit,
-            std::vector<int> most_layers = {});
+            const BlockPacking* packing = nullptr);
 
   /// The bound will start from the critical paths of this layout, if it can; else from those of a
   /// balanced one.
@@ -37,6 +46,11 @@ class PathBound {
   /// Raises the bound in so many rounds, or until it reaches `enough`. Layouts that come up go to
   /// `visit`. Gives the rounds it took.
   int raise(int rounds, Time enough, const std::function<void(const Layout&)>& visit);
+
+  /// Where layers are blocks: leaves out numbers of blocks that no layout within the limit gives a
+  /// stage, or a device, the most first, in so many rounds each, and about so many in all. Gives
+  /// the rounds it took.
+  int rule_out(int rounds, int in_all);
 
   /// No layout that fits takes less than this, unless more than `limit`.
   Time bound() const;
@@ -71,7 +85,10 @@ class PathBound {
     double per_layer = 0;
   };
 
+  void add_prices();
   void begin();
+  void begin_with(const std::vector<PassCounts>& paths);
+  void add_row(const PassCounts& path) { rows_.push_back({path, 0, 0, 0}); }
   bool has_costs(const Layout& layout) const;
   void combine();
   void weigh(const Moment& moment);
@@ -79,6 +96,12 @@ class PathBound {
   template <class Visit>
   void for_each_price(const Visit& visit);
   double solve();
+  double solve_blocks();
+  double cut_costs() const;
+  using Has = std::function<bool(const BlockChoice&)>;
+  bool leave_out(int device, const Has& has, const PassCounts& path, int rounds);
+  void leave_out_of_stage(int stage, int rounds);
+  void leave_out_of_device(int device, int rounds);
   double cost(int stage, int first, int end, Recompute recompute) const;
   void measure();
   double excess_of(const Moment& moment) const;
@@ -91,11 +114,16 @@ class PathBound {
   const TimedOrder& order_;
   PipelineCosts costs_;
   CriticalPasses passes_;
+  const BlockPacking* packing_ = nullptr;
+  std::optional<std::vector<std::vector<BlockChoice>>> block_choices_;  ///< per device
   double limit_ = 0;
   std::vector<Recompute> choices_;
   std::vector<char> may_take_no_time_;  ///< per stage
 
   std::vector<Row> rows_;
+  std::vector<PassCounts> device_rows_;  ///< where `begin` starts
+  std::vector<PassCounts> stage_rows_;
+  int rounds_ = 0;  ///< taken so far
   std::vector<Moment> moments_;
   std::vector<Room> rooms_;       ///< per device, or none
   std::vector<Weights> weights_;  ///< per stage

@@ -1,39 +1,14 @@
 #include "planner/block_packing.hpp"
 
+#include <map>
+
+#include "planner/block_cover.hpp"
 #include "planner/layouts.hpp"
 #include "tests/catch.hpp"
 #include "tests/planner/columns_cases.hpp"
 
 using namespace stagecraft;
 using namespace stagecraft::tests;
-
-namespace {
-
-/// The same problem with alike layers between the first and the last.
-Problem with_blocks(std::uint32_t seed) {
-  Problem problem = problem_with_columns(seed);
-  Random random(seed);
-  Profile& profile = problem.profile;
-  const int layers = random.between(4, 6);
-  profile.model.ties.clear();
-  profile.model.edges.clear();
-  profile.model.layers.resize(static_cast<std::size_t>(layers));
-  for (int layer = 0; layer < layers; ++layer) {
-    profile.model.layers[static_cast<std::size_t>(layer)].name = "l" + std::to_string(layer);
-    if (layer > 0) profile.model.edges.push_back({layer - 1, layer});
-  }
-  for (ProfileEntry& entry : profile.entries) {
-    const LayerCost first = random_cost(random), block = random_cost(random),
-                    last = random_cost(random);
-    entry.layers.assign(static_cast<std::size_t>(layers), block);
-    entry.layers.front() = first;
-    entry.layers.front().output = block.output;
-    entry.layers.back() = last;
-  }
-  return problem;
-}
-
-}  // namespace
 
 TEST_CASE("no layout that fits is faster than whole blocks allow", "[block_packing]") {
   int cases = 0, tight = 0, layouts = 0, limited = 0;
@@ -97,4 +72,95 @@ TEST_CASE("a layer that is unlike the others is no block", "[block_packing]") {
   problem.profile.entries.front().layers[3].parameters = 0;
   const Space alike(problem);
   CHECK(BlockPacking::applies(alike, setting));
+}
+
+namespace {
+
+/// Whether some choice of the device has the layout's blocks and keeps all that the layout keeps.
+bool has_choice(const BlockPacking& packing, const std::vector<BlockChoice>& choices,
+                const Layout& layout, int device) {
+  return std::any_of(choices.begin(), choices.end(), [&](const BlockChoice& choice) {
+    const std::vector<int>& stages = packing.stages_of(device);
+    for (std::size_t t = 0; t < stages.size(); ++t) {
+      const auto s = static_cast<std::size_t>(stages[t]);
+      const int ends = (s == 0 ? 1 : 0) + (stages[t] + 1 == layout.stages() ? 1 : 0);
+      if (layout.cuts[s + 1] - layout.cuts[s] != choice.blocks[t] + ends) return false;
+      if (choice.recompute[t] == Recompute::full && layout.recompute[s] == Recompute::none) {
+        return false;
+      }
+    }
+    return true;
+  });
+}
+
+}  // namespace
+
+TEST_CASE("every layout that fits is made of the choices of its devices", "[block_packing]") {
+  int layouts = 0, listed = 0;
+  for (std::uint32_t seed = 0; seed < 60; ++seed) {
+    INFO("seed " << seed);
+    const Problem problem = with_blocks(seed);
+    const Space space(problem);
+    for_each_columns(space, [&](const Setting& setting, FastClock& clock, const TimedOrder& order) {
+      std::vector<Layout> fitting;
+      Time best = never;
+      for_each_layout(space, setting, [&](const Layout& layout) {
+        if (!may_fit(clock, layout)) return;
+        best = std::min(best, clock.step(layout));
+        fitting.push_back(layout);
+      });
+      if (fitting.empty()) return;
+      const Time limit = best + best / 3;
+      const BlockPacking packing(space, setting, order, limit);
+      const auto choices = packing.all_choices();
+      if (!choices) return;
+      ++listed;
+      for (const Layout& layout : fitting) {
+        if (clock.step(layout) > limit) continue;
+        ++layouts;
+        for (int device = 0; device < *setting.depth; ++device) {
+          const auto& of_device = (*choices)[static_cast<std::size_t>(device)];
+          CHECK((order.places_recompute || has_choice(packing, of_device, layout, device)));
+        }
+      }
+    });
+  }
+  CHECK(layouts > 500);
+  CHECK(listed > 100);
+}
+
+TEST_CASE("blocks are shared out at the least cost", "[block_packing]") {
+  for (std::uint32_t seed = 0; seed < 200; ++seed) {
+    Random random(seed);
+    std::vector<std::vector<BlockChoice>> choices(static_cast<std::size_t>(random.between(1, 3)));
+    std::map<const BlockChoice*, int> costs;
+    for (auto& of_device : choices) {
+      for (int i = random.between(0, 4); i > 0; --i) {
+        of_device.push_back({.load = 1, .blocks = {random.between(0, 2), random.between(0, 2)}});
+      }
+      for (const BlockChoice& choice : of_device) costs[&choice] = random.between(0, 20);
+    }
+    const int blocks = random.between(0, 8);
+    // One device after the other, every way.
+    int least = 1000;
+    const std::function<void(std::size_t, int, int)> share = [&](std::size_t d, int left, int sum) {
+      if (d == choices.size()) {
+        if (left == 0) least = std::min(least, sum);
+        return;
+      }
+      for (const BlockChoice& choice : choices[d]) {
+        share(d + 1, left - choice.blocks[0] - choice.blocks[1], sum + costs[&choice]);
+      }
+    };
+    share(0, blocks, 0);
+    const auto cover = least_cover(choices, blocks,
+                                   [&](int, const BlockChoice& choice) { return costs[&choice]; });
+    INFO("seed " << seed);
+    REQUIRE(cover.has_value() == (least < 1000));
+    if (!cover) continue;
+    CHECK(cover->value == least);
+    int sum = 0;
+    for (const BlockChoice* choice : cover->choices) sum += choice->blocks[0] + choice->blocks[1];
+    CHECK(sum == blocks);
+  }
 }

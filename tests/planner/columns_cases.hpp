@@ -4,6 +4,7 @@
 
 #include <functional>
 
+#include "planner/fast_clock.hpp"
 #include "planner/space.hpp"
 #include "tests/planner/cases.hpp"
 
@@ -34,6 +35,30 @@ inline Problem problem_with_columns(std::uint32_t seed) {
   return problem;
 }
 
+/// `problem_with_columns` with alike layers between the first and the last.
+inline Problem with_blocks(std::uint32_t seed) {
+  Problem problem = problem_with_columns(seed);
+  Random random(seed);
+  Profile& profile = problem.profile;
+  const int layers = random.between(4, 6);
+  profile.model.ties.clear();
+  profile.model.edges.clear();
+  profile.model.layers.resize(static_cast<std::size_t>(layers));
+  for (int layer = 0; layer < layers; ++layer) {
+    profile.model.layers[static_cast<std::size_t>(layer)].name = "l" + std::to_string(layer);
+    if (layer > 0) profile.model.edges.push_back({layer - 1, layer});
+  }
+  for (ProfileEntry& entry : profile.entries) {
+    const LayerCost first = random_cost(random), block = random_cost(random),
+                    last = random_cost(random);
+    entry.layers.assign(static_cast<std::size_t>(layers), block);
+    entry.layers.front() = first;
+    entry.layers.front().output = block.output;
+    entry.layers.back() = last;
+  }
+  return problem;
+}
+
 /// Every layout of one replica per device, with every choice of recomputation.
 template <class Visit>
 void for_each_layout(const Space& space, const Setting& setting, const Visit& visit) {
@@ -57,6 +82,20 @@ void for_each_layout(const Space& space, const Setting& setting, const Visit& vi
     }
   };
   extend();
+}
+
+/// Every setting of columns that the schedule does not refuse, with its order.
+template <class Visit>
+void for_each_columns(const Space& space, const Visit& visit) {
+  for (const Setting& base : space.settings()) {
+    if (base.replicas != ReplicaPolicy::split) continue;
+    for (const Setting& setting : space.columns(base)) {
+      FastClock clock(space, setting);
+      const std::vector<int> replicas(static_cast<std::size_t>(*setting.depth), 1);
+      const TimedOrder* order = clock.order_for(replicas);
+      if (order != nullptr) visit(setting, clock, *order);
+    }
+  }
 }
 
 }  // namespace stagecraft::tests

@@ -69,7 +69,9 @@ TEST_CASE("no layout takes less than a path of another one", "[path_bound]") {
         CHECK(length(path, costs, order, known[j].layout) <= static_cast<double>(known[j].step));
       }
     }
-    for (const PassCounts& path : device_paths(costs, order)) {
+    std::vector<PassCounts> paths_of_all = device_paths(costs, order);
+    for (PassCounts& path : backward_paths(costs, order)) paths_of_all.push_back(std::move(path));
+    for (const PassCounts& path : paths_of_all) {
       for (const Known& other : known) {
         CHECK(length(path, costs, order, other.layout) <= static_cast<double>(other.step));
       }
@@ -121,4 +123,51 @@ TEST_CASE("for equal layers without limits the bound by paths is the step", "[pa
     CHECK(bound.bound() >= step - 1);
     CHECK(bound.bound() <= step);
   }
+}
+
+TEST_CASE("no layout that fits is faster than the bound by paths of whole blocks", "[path_bound]") {
+  int cases = 0, higher = 0, lower = 0, closed = 0, raised = 0;
+  for (std::uint32_t seed = 0; seed < 60; ++seed) {
+    INFO("seed " << seed);
+    const Problem problem = with_blocks(seed);
+    const Space space(problem);
+    for_each_columns(space, [&](const Setting& setting, FastClock& clock, const TimedOrder& order) {
+      Time best = never;
+      for_each_layout(space, setting, [&](const Layout& layout) {
+        if (may_fit(clock, layout)) best = std::min(best, clock.step(layout));
+      });
+      if (best == never) return;
+      const Time limit = best + best / 4;
+      const BlockPacking packing(space, setting, order, limit);
+      PathBound whole(space, setting, order, limit, &packing);
+      PathBound parts(space, setting, order, limit);
+      int visited = 0;
+      whole.raise(40, best, [&](const Layout& layout) {
+        ++visited;
+        if (packing.all_choices()) CHECK(may_fit(clock, layout));
+      });
+      parts.raise(40, best, [](const Layout&) {});
+      CHECK(whole.bound() <= best);
+      const Time before = whole.bound();
+      whole.rule_out(10, 1000);
+      whole.raise(10, best, [](const Layout&) {});
+      CHECK(whole.bound() <= best);
+      CHECK(whole.bound() >= before);
+      raised += whole.bound() > before ? 1 : 0;
+      // Of a time at which there is nothing, that is what comes out, or nothing at all.
+      const BlockPacking less(space, setting, order, best - 1);
+      PathBound below(space, setting, order, best - 1, &less);
+      below.rule_out(10, 1000);
+      below.raise(10, best - 1, [](const Layout&) {});
+      CHECK(below.bound() <= best);
+      ++cases;
+      closed += whole.bound() >= best - best / 100 ? 1 : 0;
+      higher += whole.bound() > parts.bound() + best / 100 ? 1 : 0;
+      lower += whole.bound() < parts.bound() - best / 100 ? 1 : 0;
+    });
+  }
+  CHECK(cases > 100);
+  CHECK(closed > cases / 2);
+  CHECK(higher > 2 * lower);
+  CHECK(raised > 5);
 }

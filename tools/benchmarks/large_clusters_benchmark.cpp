@@ -1,13 +1,15 @@
-// Planning for large clusters: Llama 3 405B on 128 to 16,384 GPUs, over depths, columns,
-// tensor-parallel degrees, microbatches and schedules (planner/column_search.hpp).
+// Planning for large clusters: Llama 3 405B and GPT-3 175B on 128 to 16,384 GPUs, over depths,
+// columns, tensor-parallel degrees, microbatches and schedules (planner/column_search.hpp).
 //
-//   stagecraft_benchmarks --benchmark_filter=plan_llama3_405b
+//   stagecraft_benchmarks --benchmark_filter=plan_large
 //
-// `gap` is how far the plan can be from the best of its kind at most; `us_per_device` shows how the
-// time grows with the cluster.
+// `gap` is how far the plan can be from the best of its kind at most, `first_s` when there was a
+// first plan; `us_per_device` shows how the time grows with the cluster.
 
 #include <benchmark/benchmark.h>
 
+#include <chrono>
+#include <optional>
 #include <string>
 
 #include "planner/strategies.hpp"
@@ -17,10 +19,10 @@ namespace {
 
 using namespace stagecraft;
 
-Problem llama(int nodes) {
-  LoadedProfile loaded = load_profile("llama3-405b");
+Problem large_problem(const std::string& model, int nodes) {
+  LoadedProfile loaded = load_profile(model);
   Problem problem;
-  problem.model_name = "llama3-405b";
+  problem.model_name = model;
   problem.profile = std::move(loaded.profile);
   problem.cluster = parse_cluster(std::to_string(nodes) + "x8xh100@400Gb/s");
   problem.precision = Precision::bfloat16;
@@ -30,19 +32,36 @@ Problem llama(int nodes) {
     problem.microbatches.push_back(size);
   }
   problem.tensor_parallel = {1, 2, 4, 8};
-  problem.schedules = {{.name = "1f1b"}, {.name = "zb-h1"}, {.name = "zb-v", .virtual_stages = 2}};
+  problem.schedules = {{.name = "1f1b"},
+                       {.name = "gpipe"},
+                       {.name = "zb-h1"},
+                       {.name = "zb-h2"},
+                       {.name = "zb-v", .virtual_stages = 2}};
   for (const int v : {2, 3, 4}) {
     problem.schedules.push_back({.name = "interleaved", .virtual_stages = v});
+    problem.schedules.push_back({.name = "interleaved-zb", .virtual_stages = v});
   }
   return problem;
 }
 
-void plan_llama3_405b(benchmark::State& state) {
+void plan_large(benchmark::State& state, const std::string& model) {
+  using Clock = std::chrono::steady_clock;
   const int nodes = static_cast<int>(state.range(0));
-  const Problem problem = llama(nodes);
+  const Problem problem = large_problem(model, nodes);
   SearchResult result;
-  for (auto _ : state) result = search_exact(problem, {});
+  std::optional<Clock::time_point> first;
+  Clock::time_point begin;
+  SearchControl control;
+  control.progress = [&](const SearchProgress& progress) {
+    if (progress.best && !first) first = Clock::now();
+  };
+  for (auto _ : state) {
+    first.reset();
+    begin = Clock::now();
+    result = search_exact(problem, control);
+  }
   state.counters["gap"] = result.gap;
+  if (first) state.counters["first_s"] = std::chrono::duration<double>(*first - begin).count();
   if (!result.plans.empty()) {
     state.counters["step_s"] = seconds(result.plans.front().prediction->step);
   }
@@ -50,6 +69,12 @@ void plan_llama3_405b(benchmark::State& state) {
       8e-6 * nodes, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
 }
 
+void on_clusters(benchmark::internal::Benchmark* benchmark) {
+  for (const int nodes : {16, 128, 512, 2048}) benchmark->Arg(nodes);
+  benchmark->Unit(benchmark::kMillisecond);
+}
+
 }  // namespace
 
-BENCHMARK(plan_llama3_405b)->Arg(16)->Arg(128)->Arg(512)->Arg(2048)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(plan_large, llama3_405b, std::string("llama3-405b"))->Apply(on_clusters);
+BENCHMARK_CAPTURE(plan_large, gpt3_175b, std::string("gpt3-175b"))->Apply(on_clusters);
