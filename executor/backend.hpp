@@ -32,10 +32,11 @@ struct Sgd {
 };
 
 /// Shape of attention: query heads share key-value heads in equal groups; `causal` hides later
-/// positions.
+/// positions. Of a piece of a sequence, `past` positions come before the first query (CPU only).
 struct AttentionShape {
   std::int64_t samples = 0, sequence = 0, heads = 0, key_value_heads = 0, head_width = 0;
   bool causal = true;
+  std::int64_t past = 0;
 };
 
 /// Shape of a convolution: square images, and square kernels of odd width with zeros around the
@@ -113,10 +114,12 @@ class Backend {
 
   /// Rotates query and key heads in place inside packed rows [q heads | kv heads | kv heads]: at
   /// position p the pair (i, i + head_width / 2) by p x frequencies[i]. `inverse` is its transpose.
+  /// The first of a sample's `sequence` rows is at position `past`.
   virtual void rotary(Tensor& qkv, const AttentionShape& shape, std::span<const double> frequencies,
                       bool inverse) = 0;
-  /// qkv: packed rows as above. `log_sum`: [samples, heads, sequence], kept for backward instead of
-  /// the probabilities.
+  /// qkv: packed rows as above, of each sample past + sequence of them; of the past ones only keys
+  /// and values are looked at, and the gradients of their queries are zero. `log_sum`: [samples,
+  /// heads, sequence], kept for backward instead of the probabilities.
   virtual void attention(const Tensor& qkv, const AttentionShape& shape, Tensor& y,
                          Tensor& log_sum) = 0;
   virtual void attention_input(const Tensor& dy, const Tensor& qkv, const Tensor& y,

@@ -242,4 +242,19 @@ TokenBlock token_block(const Dataset& dataset, std::int64_t sequence, std::uint6
   return block;
 }
 
+TokenBlock piece_of(const TokenBlock& block, std::int64_t sequence, int piece, int pieces) {
+  if (pieces == 1) return block;
+  const std::int64_t length = sequence / pieces;
+  TokenBlock part{.tokens = {}, .targets = {}, .past = piece * length};
+  const auto samples = static_cast<std::int64_t>(block.targets.size()) / sequence;
+  for (std::int64_t sample = 0; sample < samples; ++sample) {
+    const std::int64_t first = sample * sequence + part.past;
+    part.tokens.insert(part.tokens.end(), block.tokens.begin() + first,
+                       block.tokens.begin() + first + length);
+    part.targets.insert(part.targets.end(), block.targets.begin() + first,
+                        block.targets.begin() + first + length);
+  }
+  return part;
+}
+
 }  // namespace stagecraft

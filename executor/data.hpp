@@ -49,8 +49,12 @@ std::int64_t sample_start(const Dataset& dataset, std::int64_t sequence, std::ui
 struct TokenBlock {
   std::vector<std::int32_t> tokens;
   std::vector<std::int32_t> targets;
+  std::int64_t past = 0;  ///< of a piece: the tokens of each sequence before it
 };
 TokenBlock token_block(const Dataset& dataset, std::int64_t sequence, std::uint64_t seed,
                        std::int64_t first, std::int64_t count);
+
+/// One of so many equal pieces of all the block's sequences.
+TokenBlock piece_of(const TokenBlock& block, std::int64_t sequence, int piece, int pieces);
 
 }  // namespace stagecraft

@@ -18,7 +18,7 @@ namespace stagecraft {
 namespace {
 
 /// Throws Error (execution) for what can be simulated and checked, but not carried out yet.
-void require_executable(const Compiled& compiled) {
+void require_executable(const Compiled& compiled, BackendKind backend) {
   const Program& program = compiled.program;
   const auto refuse = [&](std::string_view why, std::string_view instead) {
     throw Error(ErrorKind::execution, concat("run: the schedule ", compiled.schedule.name, " ", why,
@@ -29,8 +29,9 @@ void require_executable(const Compiled& compiled) {
                 "run: the program waits for the norm of all gradients, which cannot be carried out "
                 "yet; leave the norm out");
   }
-  if (program.sequence_chunks > 1) {
-    refuse("cuts sequences into pieces that attend to each other", "use one sequence chunk");
+  if (program.sequence_chunks > 1 && backend == BackendKind::cuda) {
+    refuse("cuts sequences into pieces that attend to each other",
+           "on GPUs use one sequence chunk");
   }
   if (program.feedback > 0) {
     refuse("feeds tokens back and keeps keys and values between them", "use no decode steps");
@@ -81,7 +82,7 @@ RunResult train(const Training& training, const Compiled& compiled, const Machin
 
 RunResult execute(const Plan& plan, const Profile& profile, const Compiled& compiled,
                   const Dataset& dataset, const RunOptions& options, const Machinery& machinery) {
-  require_executable(compiled);
+  require_executable(compiled, options.backend);
   if (!machinery.trusts_program) require_safe(compiled.program);
   switch (options.backend) {
     case BackendKind::cpu:

@@ -47,20 +47,31 @@ struct Parameter {
 };
 
 /// The samples a rank works on: tokens and targets of its rows of one microbatch. Of images: their
-/// pixels, 0 to 255, channel by channel, and their labels; `sequence` is then 1.
+/// pixels, 0 to 255, channel by channel, and their labels; `sequence` is then 1. Of a piece of
+/// sequences: its own tokens, behind `past` others that have gone before.
 struct Samples {
   std::int64_t count = 0;
   std::int64_t sequence = 0;
+  std::int64_t past = 0;
   std::span<const std::int32_t> tokens;
   std::span<const std::int32_t> targets;
   double loss_scale =
       1.0;  ///< 1 / tokens of the global batch: the gradient is that of the mean loss
 };
 
+/// What the pieces of the same sequences have of each other at one layer (Sun et al., "Seq1F1B",
+/// 2024). Pieces go forward in order and backward in reverse; all are equally long.
+struct SequencePieces {
+  std::vector<Tensor>
+      kept;  ///< by piece: what later ones look at, from its forward to its backward
+  std::vector<Tensor> gradients;  ///< of that, as far as later ones have found them
+};
+
 /// What a layer keeps of one microbatch between its passes, besides its input.
 struct Saved {
   std::vector<Tensor> tensors;
-  double loss = 0;  ///< of the head: sum over the rows' tokens, not yet divided
+  SequencePieces* pieces = nullptr;  ///< where sequences come in pieces
+  double loss = 0;                   ///< of the head: sum over the rows' tokens, not yet divided
 };
 
 /// The ranks that share the layers of a stage (Shoeybi et al., "Megatron-LM", 2019): each holds a

@@ -4,6 +4,9 @@
 //   for each microbatch: stages up, then stages down, replica by replica; sums and the optimizer
 //   behind the last one of an update
 //
+// Of sequences in pieces: the pieces in order up, then in reverse down, so gradients are summed
+// from the last piece to the first, microbatch by microbatch.
+//
 // It makes the same calls on the same rows as the ranks do, and adds in the order the plan lays
 // down. So a run that got its order, its transfers or its sums wrong ends with other bits.
 //
@@ -30,12 +33,13 @@ namespace stagecraft {
 
 namespace {
 
-/// One layer on one replica: weights shared by all copies, gradients of its own, and what one
-/// microbatch leaves there.
+/// One layer on one replica: weights shared by all copies, gradients of its own, and what each
+/// piece of one microbatch leaves there.
 struct LayerCopy {
   std::vector<Parameter> parameters;
-  Tensor input;
-  Saved saved;
+  std::vector<Tensor> inputs;
+  std::vector<Saved> saved;
+  SequencePieces pieces;
 };
 
 /// A distinct weight with its optimizer state.
@@ -48,12 +52,13 @@ struct Weight {
 /// The layers of one replica of a stage.
 using Replica = std::vector<LayerCopy>;
 
-/// A replica's part in one microbatch.
+/// A replica's part in one piece of a microbatch.
 struct Share {
   int replica = 0;
   IndexRange rows;
   TokenBlock block;
 };
+using Shares = std::vector<Share>;
 
 class Reference {
  public:
@@ -115,6 +120,10 @@ class Reference {
     Replica replica;
     for (const auto& layer : training_.layers_of(stage)) {
       LayerCopy& copy = replica.emplace_back();
+      const auto pieces = static_cast<std::size_t>(training_.pieces());
+      copy.inputs.resize(pieces);
+      copy.saved.resize(pieces);
+      copy.pieces = {std::vector<Tensor>(pieces), std::vector<Tensor>(pieces)};
       for (const ParameterSpec& spec : layer->parameters()) {
         copy.parameters.push_back({.spec = spec,
                                    .weight = weight_of(spec).versions[0],
@@ -167,44 +176,59 @@ class Reference {
   double train(int step) {
     double loss = 0;
     for (auto& [name, weight] : weights_) weight.versions = {weight.versions.back()};
-    for (int m = 0; m < schedule_.microbatches; ++m) {
+    const int microbatches = schedule_.microbatches / training_.pieces();
+    for (int m = 0; m < microbatches; ++m) {
       for (int stage = 0; stage < stage_count(); ++stage) use_version(stage, version_of(stage, m));
       for (int pipe = 0; pipe < schedule_.pipes; ++pipe) pass(step, pipe, m, loss);
       if (!schedule_.trains) continue;
-      if (m + 1 == schedule_.microbatches ||
-          (!flushes() && (m + 1) % schedule_.update_every == 0)) {
+      if (m + 1 == microbatches || (!flushes() && (m + 1) % schedule_.update_every == 0)) {
         update();
       }
     }
     return loss / static_cast<double>(training_.tokens_per_step());
   }
 
-  /// Up and down the stages of one pipe; adds the tokens' losses.
+  /// Up and down the stages of one pipe, all pieces up before the last comes down; adds the tokens'
+  /// losses.
   void pass(int step, int pipe, int microbatch, double& loss) {
     const int first = pipe * stages_per_pipe(schedule_);
-    const int end = first + stages_per_pipe(schedule_);
-    std::vector<std::vector<Share>> shares;
-    for (int stage = first; stage < end; ++stage) {
-      shares.push_back(shares_of(stage, step, microbatch));
-    }
-    Tensor boundary;
-    for (int stage = first; stage < end; ++stage) {
-      boundary = forward(stage, shares[static_cast<std::size_t>(stage - first)], boundary, loss);
+    const int pieces = training_.pieces();
+    std::vector<std::vector<Shares>> shares;  // by piece and stage
+    for (int piece = 0; piece < pieces; ++piece) {
+      auto& of_stages = shares.emplace_back();
+      for (int stage = first; stage < first + stages_per_pipe(schedule_); ++stage) {
+        of_stages.push_back(shares_of(stage, step, microbatch * pieces + piece));
+      }
+      up(first, piece, of_stages, loss);
     }
     if (!schedule_.trains) return;
-    Tensor gradient;
-    for (int stage = end; stage-- > first;) {
-      gradient = backward(stage, shares[static_cast<std::size_t>(stage - first)], gradient);
+    for (int piece = pieces; piece-- > 0;) {
+      down(first, piece, shares[static_cast<std::size_t>(piece)]);
     }
   }
 
-  /// Who works on the microbatch, and on which of its rows.
-  std::vector<Share> shares_of(int stage, int step, int microbatch) const {
+  void up(int first, int piece, const std::vector<Shares>& shares, double& loss) {
+    Tensor boundary;
+    for (std::size_t i = 0; i < shares.size(); ++i) {
+      boundary = forward(first + static_cast<int>(i), piece, shares[i], boundary, loss);
+    }
+  }
+
+  void down(int first, int piece, const std::vector<Shares>& shares) {
+    Tensor gradient;
+    for (std::size_t i = shares.size(); i-- > 0;) {
+      gradient = backward(first + static_cast<int>(i), piece, shares[i], gradient);
+    }
+  }
+
+  /// Who works on the microbatch, or piece, and on which of its rows.
+  Shares shares_of(int stage, int step, int microbatch) const {
     const int rows = static_cast<int>(training_.rows());
     const int replicas = replica_count(stage);
-    std::vector<Share> shares;
+    Shares shares;
     if (training_.plan.replicas == ReplicaPolicy::round_robin) {
-      shares.push_back({.replica = microbatch % replicas, .rows = {0, rows}, .block = {}});
+      shares.push_back(
+          {.replica = microbatch / training_.pieces() % replicas, .rows = {0, rows}, .block = {}});
     } else {
       for (int i = 0; i < replicas; ++i) {
         shares.push_back(
@@ -233,7 +257,8 @@ class Reference {
     backend_->copy(rows, place);
   }
 
-  Tensor forward(int stage, const std::vector<Share>& shares, const Tensor& input, double& loss) {
+  Tensor forward(int stage, int which, const Shares& shares, const Tensor& input, double& loss) {
+    const auto piece = static_cast<std::size_t>(which);
     Tensor output;
     for (const Share& share : shares) {
       const auto layers = training_.layers_of(stage);
@@ -241,17 +266,20 @@ class Reference {
       Replica& replica = replica_at(stage, share.replica);
       Tensor x = part(input, share.rows);
       for (std::size_t i = 0; i < layers.size(); ++i) {
-        replica[i].input = x;
-        x = layers[i]->forward(*backend_, replica[i].parameters, samples, replica[i].input,
-                               replica[i].saved);
+        LayerCopy& copy = replica[i];
+        copy.inputs[piece] = x;
+        if (training_.pieces() > 1) copy.saved[piece].pieces = &copy.pieces;
+        x = layers[i]->forward(*backend_, copy.parameters, samples, copy.inputs[piece],
+                               copy.saved[piece]);
       }
       join(output, x, share.rows);
-      if (is_last(schedule_, stage)) loss += replica.back().saved.loss;
+      if (is_last(schedule_, stage)) loss += replica.back().saved[piece].loss;
     }
     return output;
   }
 
-  Tensor backward(int stage, const std::vector<Share>& shares, const Tensor& output_gradient) {
+  Tensor backward(int stage, int which, const Shares& shares, const Tensor& output_gradient) {
+    const auto piece = static_cast<std::size_t>(which);
     Tensor input_gradient;
     for (const Share& share : shares) {
       const auto layers = training_.layers_of(stage);
@@ -259,13 +287,15 @@ class Reference {
       Replica& replica = replica_at(stage, share.replica);
       Tensor gradient = part(output_gradient, share.rows);
       for (std::size_t i = layers.size(); i-- > 0;) {
-        gradient = layers[i]->backward_input(*backend_, replica[i].parameters, samples,
-                                             replica[i].input, gradient, replica[i].saved);
+        LayerCopy& copy = replica[i];
+        gradient = layers[i]->backward_input(*backend_, copy.parameters, samples,
+                                             copy.inputs[piece], gradient, copy.saved[piece]);
       }
       for (std::size_t i = layers.size(); i-- > 0;) {
-        layers[i]->backward_weight(*backend_, replica[i].parameters, samples, replica[i].input,
-                                   replica[i].saved);
-        replica[i].saved = {};
+        LayerCopy& copy = replica[i];
+        layers[i]->backward_weight(*backend_, copy.parameters, samples, copy.inputs[piece],
+                                   copy.saved[piece]);
+        copy.saved[piece] = {};
       }
       join(input_gradient, gradient, share.rows);
     }

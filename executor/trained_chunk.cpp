@@ -51,6 +51,11 @@ TrainedChunk::TrainedChunk(const Training& training, const Program& program, int
     pass.inputs.resize(layers_.size());
     pass.saved.resize(layers_.size());
   }
+  if (training.pieces() == 1) return;
+  const auto pieces = index(training.pieces());
+  sequences_.assign(passes_.size() / pieces,
+                    std::vector<SequencePieces>(layers_.size(), {std::vector<Tensor>(pieces),
+                                                                 std::vector<Tensor>(pieces)}));
 }
 
 /// Start values, for the optimizer.
@@ -111,9 +116,17 @@ void TrainedChunk::use_version(int version) {
   for (Parameter* parameter : parameters()) parameter->weight = *weight++;
 }
 
+/// Lets each layer see what the other pieces of the same sequences have left there.
+void TrainedChunk::join_pieces(int microbatch) {
+  if (sequences_.empty()) return;
+  std::vector<SequencePieces>& layers = sequences_[index(microbatch / training_.pieces())];
+  for (std::size_t i = 0; i < layers.size(); ++i) pass(microbatch).saved[i].pieces = &layers[i];
+}
+
 void TrainedChunk::forward(int step, int microbatch) {
   MicrobatchPass& here = pass(microbatch);
   here.block = block_of(training_, step, chunk_.stage, microbatch, chunk_.rows);
+  join_pieces(microbatch);
   run_layers(here, trains_ && !recomputes_);
   if (!trains_) here.inputs.front() = {};
 }
@@ -122,6 +135,7 @@ void TrainedChunk::recompute(int microbatch) {
   MicrobatchPass& here = pass(microbatch);
   // The output is long gone to the next stage; it must not come back.
   Tensor output = std::exchange(here.output, {});
+  join_pieces(microbatch);
   run_layers(here, true);
   here.output = std::move(output);
 }

@@ -76,6 +76,7 @@ class TrainedChunk {
  private:
   std::vector<Tensor> allocate_layers();
   void allocate_training(std::span<const Tensor> starts);
+  void join_pieces(int microbatch);
   void run_layers(MicrobatchPass& pass, bool keep);
   Tensor input_gradient_of(MicrobatchPass& pass, std::size_t layer, const Tensor& output_gradient);
   void add_weight_gradient_of(MicrobatchPass& pass, std::size_t layer);
@@ -93,6 +94,8 @@ class TrainedChunk {
   int updates_;  ///< since training began
   Tensor gradients_;
   std::vector<MicrobatchPass> passes_;
+  std::vector<std::vector<SequencePieces>>
+      sequences_;  ///< of each sequence cut in pieces, by layer
 };
 
 /// Those tensors without storage, for whoever is to make room for them. Runs the forward once,

@@ -40,7 +40,7 @@ std::span<const std::unique_ptr<TrainableLayer>> Training::layers_of(int stage) 
 
 std::vector<std::int64_t> Training::boundary_shape(int stage, std::int64_t rows) const {
   const auto last = static_cast<std::size_t>(range_of(stage).end - 1);
-  return {rows, sequence(), model.layers[last].output_elements / sequence()};
+  return {rows, tokens_per_piece(), model.layers[last].output_elements / sequence()};
 }
 
 double Training::loss_scale() const {
@@ -78,17 +78,21 @@ TokenBlock block_of(const Training& training, int step, int stage, int microbatc
                     IndexRange rows) {
   const Schedule& schedule = training.schedule;
   const std::int64_t pipe = stage / stages_per_pipe(schedule);
-  const std::int64_t block = pipe * schedule.microbatches + microbatch;
+  const int pieces = training.pieces();
+  const std::int64_t block = pipe * schedule.microbatches / pieces + microbatch / pieces;
   const std::int64_t first = training.start().samples + step * training.plan.batch.global +
                              block * training.rows() + rows.first;
-  return token_block(training.dataset, training.sequence(), training.options.seed, first,
-                     rows.size());
+  const std::int64_t sequence = training.sequence();
+  return piece_of(
+      token_block(training.dataset, sequence, training.options.seed, first, rows.size()), sequence,
+      microbatch % pieces, pieces);
 }
 
 Samples samples_of(const Training& training, const TokenBlock& block) {
-  const std::int64_t sequence = training.sequence();
+  const std::int64_t sequence = training.tokens_per_piece();
   return {.count = static_cast<std::int64_t>(block.targets.size()) / sequence,
           .sequence = sequence,
+          .past = block.past,
           .tokens = block.tokens,
           .targets = block.targets,
           .loss_scale = training.loss_scale()};

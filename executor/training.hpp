@@ -37,8 +37,12 @@ struct Training {
   std::span<const std::unique_ptr<TrainableLayer>> layers_of(int stage) const;
   /// Of what the stage hands to the next one.
   std::vector<std::int64_t> boundary_shape(int stage, std::int64_t rows) const;
+  /// What the schedule calls a microbatch is one of so many pieces of its sequences.
+  int pieces() const { return schedule.sequence_chunks; }
+  /// Of a sample, in one piece.
+  std::int64_t tokens_per_piece() const { return sequence() / pieces(); }
   /// Samples of one of the schedule's microbatches.
-  std::int64_t rows() const { return plan.batch.microbatch / schedule.parts; }
+  std::int64_t rows() const { return plan.batch.microbatch * pieces() / schedule.parts; }
   std::int64_t tokens_per_step() const { return plan.batch.global * sequence(); }
   /// Where this run begins.
   TrainingPosition start() const {
@@ -64,8 +68,8 @@ std::vector<std::unique_ptr<TrainableLayer>> make_layers(const Training& trainin
 Training make_training(const Plan& plan, const Profile& profile, const Dataset& dataset,
                        const RunOptions& options);
 
-/// The tokens of rows [first, end) of one microbatch in one step of this run, as the stage's pipe
-/// counts them: each pipe has its own part of the batch, in the order of the pipes.
+/// The tokens of rows [first, end) of one microbatch, or piece, in one step of this run, as the
+/// stage's pipe counts them: each pipe has its own part of the batch, in the order of the pipes.
 TokenBlock block_of(const Training& training, int step, int stage, int microbatch, IndexRange rows);
 Samples samples_of(const Training& training, const TokenBlock& block);
 

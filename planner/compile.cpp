@@ -64,8 +64,18 @@ struct Compilation {
   }
 
   /// Samples of one of the schedule's microbatches: schedules that cut the plan's have smaller
-  /// ones.
-  std::int64_t rows() const { return plan.batch.microbatch / schedule.parts; }
+  /// ones, but pieces of sequences are of all its samples.
+  std::int64_t rows() const {
+    return plan.batch.microbatch * schedule.sequence_chunks / schedule.parts;
+  }
+
+  /// What a piece takes of a microbatch's time or bytes, rounded up: the mean of the pieces, of
+  /// which later ones attend to more keys.
+  template <class Quantity>
+  Quantity piece(Quantity whole) const {
+    const auto pieces = schedule.sequence_chunks;
+    return (whole + Quantity{pieces - 1}) / pieces;
+  }
 
   std::int64_t rows_of(int stage, int replica) const {
     if (plan.replicas == ReplicaPolicy::round_robin) return rows();
@@ -110,6 +120,17 @@ std::vector<StageTie> stage_ties(const Compilation& compilation) {
   return ties;
 }
 
+ChunkMemory memory_of(const Compilation& compilation, int stage, int replica) {
+  ChunkMemory memory =
+      compilation.table(stage, replica)
+          .memory(compilation.layout(stage).layers, compilation.plan.optimizer.kind);
+  for (Bytes* bytes : {&memory.saved, &memory.saved_for_weight, &memory.input, &memory.output,
+                       &memory.workspace}) {
+    *bytes = compilation.piece(*bytes);
+  }
+  return memory;
+}
+
 LowerOptions lower_options(const Compilation& compilation) {
   const Plan& plan = compilation.plan;
   LowerOptions options;
@@ -124,11 +145,12 @@ LowerOptions lower_options(const Compilation& compilation) {
     auto& memory = options.memory.emplace_back();
     for (int replica = 0; replica < compilation.replica_count(s); ++replica) {
       devices.push_back(compilation.program_device(s, replica));
-      memory.push_back(compilation.table(s, replica).memory(layout.layers, plan.optimizer.kind));
+      memory.push_back(memory_of(compilation, s, replica));
     }
     options.recompute.push_back(layout.recompute);
-    options.boundary.push_back(compilation.whole_microbatch(s).crossing(layout.layers.end) /
-                               compilation.columns);
+    options.boundary.push_back(
+        compilation.piece(compilation.whole_microbatch(s).crossing(layout.layers.end)) /
+        compilation.columns);
   }
   return options;
 }
@@ -146,6 +168,10 @@ int holders(const Compilation& compilation, int stage) {
 ChunkCosts chunk_costs(const Compilation& compilation, const Chunk& chunk) {
   ChunkCosts costs =
       compilation.table(chunk.stage, chunk.replica).times(compilation.layout(chunk.stage).layers);
+  for (Duration* time : {&costs.forward, &costs.backward, &costs.backward_input,
+                         &costs.backward_weight, &costs.recompute}) {
+    *time = compilation.piece(*time);
+  }
   costs.update = update_share(costs.update, compilation.plan.optimizer.sharding,
                               holders(compilation, chunk.stage));
   return costs;
@@ -216,6 +242,12 @@ std::vector<std::string> notes_on(const Compilation& compilation) {
     }
   }
   std::vector<std::string> notes;
+  if (compilation.schedule.sequence_chunks > 1) {
+    notes.push_back(
+        concat("each of the ", compilation.schedule.sequence_chunks,
+               " pieces of a sequence is taken for an equal part of a microbatch; later "
+               "ones attend to more keys"));
+  }
   for (const std::int64_t rows : shares) {
     notes.push_back(concat("a replica's share of ", rows, rows == 1 ? " sample" : " samples",
                            " is scaled from the measured microbatch of ", microbatch));

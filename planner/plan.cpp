@@ -71,6 +71,7 @@ ScheduleShape shape_of(const Plan& plan) {
           .virtual_stages = plan.schedule.virtual_stages,
           .group = plan.schedule.group,
           .warm_up = plan.schedule.warm_up,
+          .sequence_chunks = plan.schedule.sequence_chunks,
           .pipes = plan.schedule.pipes};
 }
 

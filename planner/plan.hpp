@@ -44,6 +44,7 @@ struct ScheduleChoice {
   std::string name = "1f1b";
   int virtual_stages = 1;    ///< stages per pipeline device
   std::optional<int> group;  ///< see ScheduleShape
+  int sequence_chunks = 1;   ///< pieces of each sequence, see ScheduleShape
   std::vector<int> warm_up;
   std::optional<int> pipes = {};  ///< copies of the model, see ScheduleShape
   bool operator==(const ScheduleChoice&) const = default;

@@ -322,11 +322,32 @@ Fault check_parts(const Subject& subject, int parts) {
   return {};
 }
 
+/// Pieces of sequences are equally long.
+Fault check_sequence_chunks(const Subject& subject) {
+  const int chunks = subject.plan.schedule.sequence_chunks;
+  if (chunks <= 1) return {};  // the schedule says what is wrong with none
+  const std::string cuts = concat("the schedule ", subject.plan.schedule.name,
+                                  " cuts each sequence into ", chunks, " pieces");
+  const std::int64_t tokens =
+      subject.plan.batch.sequence > 0 ? subject.plan.batch.sequence : subject.model.sequence;
+  if (!subject.model.transformer) {
+    return PlanFault{{"schedule", "sequence_chunks"},
+                     concat(cuts, ", but ", subject.model.name,
+                            " is no transformer whose samples are sequences"),
+                     {"leave \"sequence_chunks\" out"}};
+  }
+  if (tokens % chunks == 0) return {};
+  return PlanFault{{"schedule", "sequence_chunks"},
+                   concat(cuts, ", but ", tokens, " tokens cannot be cut so"),
+                   {concat("use a divisor of ", tokens)}};
+}
+
 Fault check_schedule(const Subject& subject) {
+  if (Fault fault = check_sequence_chunks(subject)) return fault;
   try {
     const Schedule schedule =
         find_schedule(subject.plan.schedule.name).generate(shape_of(subject.plan));
-    return check_parts(subject, schedule.parts);
+    return check_parts(subject, schedule.parts / schedule.sequence_chunks);
   } catch (const Error& error) {
     return PlanFault{{"schedule"}, error.message(), error.help()};
   }

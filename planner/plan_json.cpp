@@ -9,7 +9,7 @@
 //     "precision": "fp32",
 //     "batch": {"global": 64, "microbatch": 2, "microbatches": 32, "sequence": 1024},
 //     "schedule": {"name": "1f1b", "virtual_stages": 1},           also "group": 4, "warm_up": [4, 3],
-//     "weights": "flush",                                          "pipes": 4
+//     "weights": "flush",                                          "pipes": 4, "sequence_chunks": 2
 //     "replicas": "split",                                         or "round_robin"
 //     "optimizer": {"kind": "adamw", "sharding": "none"},
 //     "stages": [
@@ -88,13 +88,16 @@ Batch read_batch(const Json& json) {
 }  // namespace
 
 ScheduleChoice read_schedule(const Json& json) {
-  json.allow_only({"name", "virtual_stages", "group", "warm_up", "pipes"});
+  json.allow_only({"name", "virtual_stages", "group", "warm_up", "pipes", "sequence_chunks"});
   ScheduleChoice choice;
   choice.name = json["name"].string();
   if (json.contains("virtual_stages")) choice.virtual_stages = read_count(json["virtual_stages"]);
   if (json.contains("group")) choice.group = read_count(json["group"]);
   if (json.contains("warm_up")) choice.warm_up = read_counts(json["warm_up"]);
   if (json.contains("pipes")) choice.pipes = read_count(json["pipes"]);
+  if (json.contains("sequence_chunks")) {
+    choice.sequence_chunks = json["sequence_chunks"].small_integer(1, INT_MAX);
+  }
   return choice;
 }
 
@@ -158,6 +161,7 @@ Value schedule_value(const ScheduleChoice& choice) {
   if (choice.group) value["group"] = *choice.group;
   if (!choice.warm_up.empty()) value["warm_up"] = choice.warm_up;
   if (choice.pipes) value["pipes"] = *choice.pipes;
+  if (choice.sequence_chunks > 1) value["sequence_chunks"] = choice.sequence_chunks;
   return value;
 }
 

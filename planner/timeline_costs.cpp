@@ -269,6 +269,10 @@ std::vector<Duration> split(Duration whole, const std::vector<Duration>& weights
 TimelineCosts costs_from_timeline(const Plan& plan, const Compiled& compiled,
                                   const Profile& profile, const Cluster& cluster,
                                   const std::vector<MeasuredStep>& steps) {
+  if (compiled.program.sequence_chunks > 1) {
+    fail("the plan cuts each sequence into ", compiled.program.sequence_chunks,
+         " pieces, which differ in time; measure a run of whole sequences");
+  }
   TimelineCosts result{.profile = profile, .cluster = cluster, .instructions = {}, .links = {}};
   CostBook book(profile, cluster, {.precision = plan.precision, .sequence = plan.batch.sequence});
   const MeasuredPlaces places = collect(plan, compiled, cluster, middle_half(steps));

@@ -49,7 +49,7 @@ struct TimelineCosts {
 /// The profile and the cluster as these steps of the compiled plan measured them. Layers of entries
 /// for other microbatch sizes of the same devices change by the same factors, and count as fitted.
 /// Where backwards are not split, input and weight gradients change alike. A recomputation counts
-/// as a forward.
+/// as a forward. Throws Error (input) for a plan of pieces of sequences.
 TimelineCosts costs_from_timeline(const Plan& plan, const Compiled& compiled,
                                   const Profile& profile, const Cluster& cluster,
                                   const std::vector<MeasuredStep>& steps);

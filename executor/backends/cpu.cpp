@@ -239,7 +239,7 @@ class CpuBackend : public Backend {
 
   void rotary(Tensor& qkv, const AttentionShape& shape, std::span<const double> frequencies,
               bool inverse) override {
-    assert(fits(qkv, shape));
+    assert(fits(qkv, shape, 0));
     assert(2 * static_cast<std::int64_t>(frequencies.size()) == shape.head_width);
     with_type(qkv.precision,
               [&]<class T>(T) { cpu::rotary(qkv.data<T>(), shape, frequencies, inverse); });
@@ -247,7 +247,7 @@ class CpuBackend : public Backend {
 
   void attention(const Tensor& qkv, const AttentionShape& shape, Tensor& y,
                  Tensor& log_sum) override {
-    assert(fits(qkv, shape));
+    assert(fits(qkv, shape, shape.past));
     Tensor workspace = allocate({cpu::attention_workspace(shape)}, qkv.precision);
     with_type(qkv.precision, [&]<class T>(T) {
       cpu::attention(qkv.data<T>(), shape, y.data<T>(), log_sum.data<T>(), workspace.data<T>());
@@ -256,7 +256,7 @@ class CpuBackend : public Backend {
 
   void attention_input(const Tensor& dy, const Tensor& qkv, const Tensor& y, const Tensor& log_sum,
                        const AttentionShape& shape, Tensor& dqkv) override {
-    assert(fits(qkv, shape) && same_size(y, dy) && same_size(qkv, dqkv));
+    assert(fits(qkv, shape, shape.past) && same_size(y, dy) && same_size(qkv, dqkv));
     Tensor workspace = allocate({cpu::attention_input_workspace(shape)}, qkv.precision);
     with_type(qkv.precision, [&]<class T>(T) {
       cpu::attention_input(dy.data<T>(), qkv.data<T>(), y.data<T>(), log_sum.data<T>(), shape,
@@ -391,9 +391,9 @@ class CpuBackend : public Backend {
   }
 
  private:
-  static bool fits(const Tensor& qkv, const AttentionShape& shape) {
+  static bool fits(const Tensor& qkv, const AttentionShape& shape, std::int64_t past) {
     return shape.heads % shape.key_value_heads == 0 &&
-           row_count(qkv) == shape.samples * shape.sequence &&
+           row_count(qkv) == shape.samples * (past + shape.sequence) &&
            column_count(qkv) == (shape.heads + 2 * shape.key_value_heads) * shape.head_width;
   }
 

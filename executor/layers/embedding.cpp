@@ -37,10 +37,11 @@ class Embedding : public TrainableLayer {
     Tensor output = backend.allocate({samples.count, samples.sequence, hidden_}, table.precision);
     // Positions count once.
     const bool adds_positions = position_ && (peers_ == nullptr || peers_->rank() == 0);
-    const Tensor positions = adds_positions ? parameters[*position_].weight : Tensor{};
+    const Tensor positions =
+        adds_positions ? from_here(parameters[*position_].weight, samples) : Tensor{};
     backend.embedding(samples.tokens, table, share_.first, positions, samples.sequence, output);
     if (peers_ != nullptr) peers_->sum(backend, output);
-    saved = {};
+    saved.tensors.clear();
     return output;
   }
 
@@ -52,14 +53,18 @@ class Embedding : public TrainableLayer {
 
   void backward_weight(Backend& backend, std::span<Parameter> parameters, const Samples& samples,
                        const Tensor&, Saved& saved) const override {
-    Tensor none;
-    Tensor& positions = position_ ? parameters[*position_].gradient : none;
+    Tensor positions = position_ ? from_here(parameters[*position_].gradient, samples) : Tensor{};
     backend.embedding_weight(samples.tokens, saved.tensors[0], share_.first, samples.sequence,
                              parameters[token_].gradient, positions);
     saved.tensors.clear();
   }
 
  private:
+  /// The rows of a table of positions from the samples' first one on.
+  static Tensor from_here(const Tensor& table, const Samples& samples) {
+    return rows_of(table, samples.past, table.shape.front());
+  }
+
   PartList parts_;
   TensorPeers* peers_;
   std::int64_t hidden_;

@@ -11,6 +11,10 @@
 //   for backward_input only    qkv, log_sum, inner
 //   for backward_weight only   the gradients of normed1, qkv, middle, normed2, inner and y
 //
+// Of a piece of a sequence, attention also looks at the keys and values of the pieces before it:
+// their qkv stays until they go backward, which they do after this one, with the gradients it
+// leaves them.
+//
 // Tensor-parallel peers have some heads, and columns of UP, each; mixed OUT and active DOWN are
 // sums over all of them, and so are the gradients of normed1 and normed2. The rest they compute
 // alike.
@@ -22,6 +26,7 @@
 
 #include "executor/layers.hpp"
 #include "executor/layers/parts.hpp"
+#include "executor/layers/pieces.hpp"
 #include "profiles/error.hpp"
 
 namespace stagecraft {
@@ -72,7 +77,7 @@ class TransformerBlock : public TrainableLayer {
     auto& kept = saved.tensors;
     keep(kept, normed1, norm(backend, norm1_, parameters, input));
     kept[qkv] = linear(backend, qkv_, parameters, kept[normed1]);
-    attend(backend, samples, kept);
+    attend(backend, samples, saved);
     kept[middle] = linear_of_rows(backend, output_, parameters, kept[mixed], peers_);
     backend.add(input, kept[middle]);
 
@@ -100,8 +105,9 @@ class TransformerBlock : public TrainableLayer {
                                     normed_of(kept, normed2));
     backend.add(output_gradient, gradients[dmiddle]);
 
-    gradients[dqkv] = attend_input(
-        backend, samples, linear_input(backend, output_, parameters, gradients[dmiddle]), kept);
+    gradients[dqkv] = attend_input(backend, samples,
+                                   linear_input(backend, output_, parameters, gradients[dmiddle]),
+                                   kept, saved.pieces);
     kept[qkv] = kept[log_sum] = {};
     gradients[dnormed1] =
         linear_input_of_columns(backend, qkv_, parameters, gradients[dqkv], peers_);
@@ -155,10 +161,12 @@ class TransformerBlock : public TrainableLayer {
             .heads = transformer_.heads,
             .key_value_heads = transformer_.key_value_heads,
             .head_width = transformer_.head_width,
-            .causal = true};
+            .causal = true,
+            .past = samples.past};
   }
 
-  void attend(Backend& backend, const Samples& samples, std::vector<Tensor>& kept) const {
+  void attend(Backend& backend, const Samples& samples, Saved& saved) const {
+    auto& kept = saved.tensors;
     const AttentionShape shape = attention_shape(samples);
     const Precision precision = kept[qkv].precision;
     if (rotary()) backend.rotary(kept[qkv], shape, frequencies_, false);
@@ -166,14 +174,18 @@ class TransformerBlock : public TrainableLayer {
                                    precision);
     kept[log_sum] = backend.allocate({shape.samples, shape.heads, shape.sequence},
                                      precision_of_sums(precision));
-    backend.attention(kept[qkv], shape, kept[mixed], kept[log_sum]);
+    backend.attention(with_past(backend, shape, kept[qkv], saved.pieces), shape, kept[mixed],
+                      kept[log_sum]);
+    if (saved.pieces != nullptr) saved.pieces->kept[piece_of(shape)] = kept[qkv];
   }
 
   Tensor attend_input(Backend& backend, const Samples& samples, const Tensor& dmixed,
-                      const std::vector<Tensor>& kept) const {
+                      const std::vector<Tensor>& kept, SequencePieces* pieces) const {
     const AttentionShape shape = attention_shape(samples);
-    Tensor gradient = backend.allocate(kept[qkv].shape, kept[qkv].precision);
-    backend.attention_input(dmixed, kept[qkv], kept[mixed], kept[log_sum], shape, gradient);
+    const Tensor all = with_past(backend, shape, kept[qkv], pieces);
+    Tensor gradient = backend.allocate(all.shape, all.precision);
+    backend.attention_input(dmixed, all, kept[mixed], kept[log_sum], shape, gradient);
+    if (pieces != nullptr) gradient = leave_past(backend, shape, gradient, *pieces);
     if (rotary()) backend.rotary(gradient, shape, frequencies_, true);
     return gradient;
   }

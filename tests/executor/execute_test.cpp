@@ -363,7 +363,9 @@ TEST_CASE("what the executor cannot train is refused before anything starts") {
   CHECK_THROWS_WITH(run(prepared, {}), ContainsSubstring("keeps keys and values"));
   prepared.compiled.program.feedback = 0;
   prepared.compiled.program.sequence_chunks = 2;
-  CHECK_THROWS_WITH(run(prepared, {}), ContainsSubstring("cuts sequences into pieces"));
+  CHECK_THROWS_WITH(run(prepared, {.backend = BackendKind::cuda}),
+                    ContainsSubstring("cuts sequences into pieces") &&
+                        ContainsSubstring("on GPUs use one sequence chunk"));
 }
 
 TEST_CASE("a plan that does not fit is refused with what its fullest device would hold") {

@@ -125,8 +125,11 @@ class Bench {
     for (std::int64_t i = 0; i < count * flow.sequence; ++i) {
       targets.push_back(static_cast<std::int32_t>((5 * i + 1) % flow.classes));
     }
-    samples = {count, flow.sequence, tokens, targets,
-               1.0 / static_cast<double>(count * flow.sequence)};
+    samples = {.count = count,
+               .sequence = flow.sequence,
+               .tokens = tokens,
+               .targets = targets,
+               .loss_scale = 1.0 / static_cast<double>(count * flow.sequence)};
     const auto noise_of = [&](std::int64_t elements, unsigned seed) {
       return noise(*backend, {count, flow.sequence, elements / flow.sequence}, precision, seed);
     };
@@ -508,7 +511,8 @@ TEST_CASE("a whole model learns two sequences by heart") {
   std::vector<std::int32_t> tokens, targets;
   for (int i = 0; i < 16; ++i)
     tokens.push_back(i * i % 31), targets.push_back((i + 1) * (i + 1) % 31);
-  const Samples samples{2, 8, tokens, targets, 1.0 / 16};
+  const Samples samples{
+      .count = 2, .sequence = 8, .tokens = tokens, .targets = targets, .loss_scale = 1.0 / 16};
   double loss = 0;
   for (int step = 1; step <= 60; ++step) {
     std::vector<Tensor> inputs(layers + 1);

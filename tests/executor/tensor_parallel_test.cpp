@@ -96,7 +96,8 @@ Trained train(const Model& model, Precision precision, TensorPeers* peers) {
     tokens.push_back(7 * i % 21);
     targets.push_back((5 * i + 20) % 21);
   }
-  const Samples samples{2, 6, tokens, targets, 1.0 / 12};
+  const Samples samples{
+      .count = 2, .sequence = 6, .tokens = tokens, .targets = targets, .loss_scale = 1.0 / 12};
   Trained trained;
   std::vector<Tensor> inputs(layers.size() + 1);
   std::vector<Saved> saved(layers.size());

@@ -59,6 +59,7 @@ struct Setting {
   std::optional<int> pipes = {};
   std::vector<int> degrees = {};  ///< tensor-parallel, of each pipeline device; empty: one
   int heads = 2;                  ///< of a transformer
+  int sequence_chunks = 1;        ///< of seq1f1b
 };
 
 inline std::string describe(const Setting& setting) {
@@ -70,6 +71,7 @@ inline std::string describe(const Setting& setting) {
   if (setting.recompute == Recompute::full) text += ", recompute";
   if (setting.sharding == Sharding::zero1) text += ", zero1";
   if (setting.virtual_stages > 1) text += ", v " + std::to_string(setting.virtual_stages);
+  if (setting.sequence_chunks > 1) text += ", K " + std::to_string(setting.sequence_chunks);
   return text;
 }
 
@@ -109,6 +111,7 @@ inline Plan plan_of(const Setting& setting) {
             .schedule = {.name = setting.schedule,
                          .virtual_stages = setting.virtual_stages,
                          .group = setting.group,
+                         .sequence_chunks = setting.sequence_chunks,
                          .pipes = setting.pipes},
             .weights = find_schedule(setting.schedule).weights,
             .replicas = setting.policy,

@@ -22,6 +22,7 @@ Plan random_plan(std::uint32_t seed) {
   plan.schedule.name = "interleaved";
   plan.schedule.virtual_stages = random.between(1, 3);
   if (random.chance(50)) plan.schedule.group = random.between(1, 9);
+  if (random.chance(50)) plan.schedule.sequence_chunks = random.between(1, 9);
   if (random.chance(50)) plan.schedule.warm_up = {3, 2, 1};
   if (random.chance(50)) plan.schedule.pipes = 4;
   plan.replicas = random.chance(50) ? ReplicaPolicy::split : ReplicaPolicy::round_robin;

@@ -21,7 +21,12 @@ namespace {
 
 constexpr std::int64_t block_rows = 64;
 
-// Where one sample and head's parts lie inside packed rows.
+// Rows of each sample: those before the first query have keys and values only.
+std::int64_t key_rows(const AttentionShape& shape) {
+  return shape.past + shape.sequence;
+}
+
+// Where one sample and head's parts lie inside packed rows: the first query, the first key.
 struct Places {
   std::int64_t query = 0, key = 0, value = 0;  // in the packed rows
   std::int64_t output = 0;                     // in the rows of y
@@ -38,9 +43,9 @@ std::int64_t output_width(const AttentionShape& shape) {
 
 Places places_of(const AttentionShape& shape, std::int64_t sample, std::int64_t head) {
   const std::int64_t group = head / (shape.heads / shape.key_value_heads);
-  const std::int64_t start = sample * shape.sequence * packed_width(shape);
+  const std::int64_t start = sample * key_rows(shape) * packed_width(shape);
   const std::int64_t key = start + (shape.heads + group) * shape.head_width;
-  return {.query = start + head * shape.head_width,
+  return {.query = start + shape.past * packed_width(shape) + head * shape.head_width,
           .key = key,
           .value = key + shape.key_value_heads * shape.head_width,
           .output = sample * shape.sequence * output_width(shape) + head * shape.head_width,
@@ -49,18 +54,19 @@ Places places_of(const AttentionShape& shape, std::int64_t sample, std::int64_t 
 
 // Query rows [first, end) and the keys [0, keys) they look at.
 struct Block {
-  std::int64_t first = 0, end = 0, keys = 0;
+  std::int64_t first = 0, end = 0, keys = 0, past = 0;
   bool causal = true;
   std::int64_t rows() const { return end - first; }
   // Of query row `row`, counted from the block's first.
-  std::int64_t visible(std::int64_t row) const { return causal ? first + row + 1 : keys; }
+  std::int64_t visible(std::int64_t row) const { return causal ? past + first + row + 1 : keys; }
 };
 
 template <class Visit>
 void for_each_block(const AttentionShape& shape, Visit visit) {
   for (std::int64_t first = 0; first < shape.sequence; first += block_rows) {
     const std::int64_t end = std::min(first + block_rows, shape.sequence);
-    visit(Block{first, end, shape.causal ? end : shape.sequence, shape.causal});
+    visit(Block{first, end, shape.causal ? shape.past + end : key_rows(shape), shape.past,
+                shape.causal});
   }
 }
 
@@ -150,12 +156,15 @@ Factor<T> square_factor(const T* data, Block block, bool transposed) {
   return {data, block.keys, transposed};
 }
 
-// Key and value gradients are sums over blocks and heads, so they start at zero.
+// Key and value gradients are sums over blocks and heads, so they start at zero; queries before the
+// first have none.
 template <class T>
-void zero_key_values(const AttentionShape& shape, T* dqkv) {
+void zero_sums(const AttentionShape& shape, T* dqkv) {
   const std::int64_t packed = packed_width(shape);
-  for (std::int64_t row = 0; row < shape.samples * shape.sequence; ++row) {
-    std::fill(dqkv + row * packed + output_width(shape), dqkv + (row + 1) * packed, T(0));
+  for (std::int64_t row = 0; row < shape.samples * key_rows(shape); ++row) {
+    const bool is_past = row % key_rows(shape) < shape.past;
+    std::fill(dqkv + row * packed + (is_past ? 0 : output_width(shape)), dqkv + (row + 1) * packed,
+              T(0));
   }
 }
 
@@ -210,6 +219,7 @@ void rotary(T* qkv, const AttentionShape& shape, std::span<const double> frequen
   Angles<T> angles(frequencies);
   for (std::int64_t sample = 0; sample < shape.samples; ++sample) {
     angles.restart();
+    for (std::int64_t position = 0; position < shape.past; ++position) angles.advance();
     for (std::int64_t position = 0; position < shape.sequence; ++position) {
       T* row = qkv + (sample * shape.sequence + position) * packed_width(shape);
       for (std::int64_t head = 0; head < shape.heads + shape.key_value_heads; ++head) {
@@ -221,11 +231,11 @@ void rotary(T* qkv, const AttentionShape& shape, std::span<const double> frequen
 }
 
 std::int64_t attention_workspace(const AttentionShape& shape) {
-  return (shape.sequence + 1) * std::min(block_rows, shape.sequence);
+  return (key_rows(shape) + 1) * std::min(block_rows, shape.sequence);
 }
 
 std::int64_t attention_input_workspace(const AttentionShape& shape) {
-  return 2 * shape.sequence * std::min(block_rows, shape.sequence);
+  return 2 * key_rows(shape) * std::min(block_rows, shape.sequence);
 }
 
 template <class T>
@@ -233,7 +243,7 @@ void attention(const T* qkv, const AttentionShape& shape, T* y, T* log_sum, T* w
   const std::int64_t width = shape.head_width;
   const std::int64_t stride = output_width(shape);
   T* scores = workspace;
-  T* inverse_sums = workspace + shape.sequence * std::min(block_rows, shape.sequence);
+  T* inverse_sums = workspace + key_rows(shape) * std::min(block_rows, shape.sequence);
   for_each_head(shape, [&](Places at) {
     const Head<T> head{qkv, at, packed_width(shape), width};
     for_each_block(shape, [&](Block block) {
@@ -256,8 +266,8 @@ void attention_input(const T* dy, const T* qkv, const T* y, const T* log_sum,
   const std::int64_t packed = packed_width(shape);
   const double scale = score_scale(shape);
   T* p = workspace;
-  T* ds = workspace + shape.sequence * std::min(block_rows, shape.sequence);
-  zero_key_values(shape, dqkv);
+  T* ds = workspace + key_rows(shape) * std::min(block_rows, shape.sequence);
+  zero_sums(shape, dqkv);
   for_each_head(shape, [&](Places at) {
     const Head<T> head{qkv, at, packed, width};
     for_each_block(shape, [&](Block block) {
