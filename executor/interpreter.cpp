@@ -19,6 +19,14 @@ std::size_t index(int i) {
   return static_cast<std::size_t>(i);
 }
 
+/// What the transport's rank carries out, in this order.
+std::vector<int> order_of_rank(const Program& program, const RankMap& ranks,
+                               const Transport& transport) {
+  const int device = ranks.device_of(transport.rank());
+  return transport.needs_global_order() ? program.order[index(device)]
+                                        : order_of_device(program, device);
+}
+
 /// For each work whether it is the last that sends its tensor, or a piece of it.
 std::vector<char> last_sends(const Program& program, const std::vector<int>& order) {
   std::vector<char> last(program.work.size());
@@ -78,7 +86,7 @@ Interpreter::Interpreter(const Training& training, const Program& program, const
       backend_(backend),
       transport_(transport),
       peers_(make_peers(ranks, transport)),
-      order_(order_of_device(program, ranks.device_of(transport.rank()))),
+      order_(order_of_rank(program, ranks, transport)),
       chunks_(chunks_of_device(training, program, ranks.device_of(transport.rank()), peers_.get(),
                                backend)),
       sums_(training, program, ranks, chunks_, backend, transport),

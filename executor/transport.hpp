@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -89,6 +90,13 @@ class Transport {
   /// Makes every rank's pending and later calls throw Error (execution) with this reason. The first
   /// reason wins: returns the one that all ranks hear.
   virtual std::string abort(const std::string& reason) = 0;
+  /// That reason, once this rank has heard it; for whoever waits for something else meanwhile, on
+  /// any thread.
+  virtual std::optional<std::string> aborted() { return {}; }
+
+  /// Whether all ranks must call in the program's one global order (`Program::work`), for one
+  /// message that is late may keep others waiting.
+  virtual bool needs_global_order() const { return false; }
 
   /// Of this rank's clock (see `now`) against rank 0's.
   virtual ClockOffset clock() const { return {}; }
@@ -115,6 +123,13 @@ std::vector<std::unique_ptr<Transport>> make_thread_transports(const Wiring& wir
 /// see processes.hpp. Throws Error (execution) without MPI.
 std::vector<std::unique_ptr<Transport>> make_mpi_transports(const Wiring& wiring);
 
+/// The same among processes with a GPU each: tensors of the CUDA backend go by NCCL, what ranks say
+/// to each other goes by MPI (executor/transports/nccl/). Throws Error (execution) without either,
+/// and where there is no GPU.
+std::vector<std::unique_ptr<Transport>> make_nccl_transports(const Wiring& wiring);
+/// Throws what `make_nccl_transports` would throw on this machine whatever the wiring.
+void require_nccl();
+
 /// Makes the transports of the ranks that live in this process, in their order. To add one: write
 /// transports/NAME.cpp, declare its maker here, add a row; the contract tests run over the rows.
 struct TransportMaker {
@@ -122,12 +137,14 @@ struct TransportMaker {
   std::vector<std::unique_ptr<Transport>> (*make)(const Wiring& wiring);
   std::string_view summary;
   bool several_processes = false;  ///< a rank each, else a thread each
+  bool on_gpus = false;            ///< carries tensors of the CUDA backend, and no others
 };
 
 inline constexpr std::array transport_makers{
     TransportMaker{"threads", make_thread_transports, "ranks are threads of one process"},
     TransportMaker{"mpi", make_mpi_transports, "ranks are processes, on one machine or several",
                    true},
+    TransportMaker{"nccl", make_nccl_transports, "ranks are processes with a GPU each", true, true},
 };
 
 }  // namespace stagecraft

@@ -55,6 +55,8 @@ class ObservedTransport final : public Transport {
     return heard;
   }
   std::string abort(const std::string& reason) override { return transport_->abort(reason); }
+  std::optional<std::string> aborted() override { return transport_->aborted(); }
+  bool needs_global_order() const override { return transport_->needs_global_order(); }
   ClockOffset clock() const override { return transport_->clock(); }
 
  private:

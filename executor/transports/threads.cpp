@@ -196,6 +196,11 @@ class Exchange {
     return *aborted_;
   }
 
+  std::optional<std::string> aborted() {
+    const Lock lock(mutex_);
+    return aborted_;
+  }
+
  private:
   template <class T>
   static T& at(std::deque<T>& table, int index) {
@@ -340,6 +345,7 @@ class ThreadTransport final : public Transport {
     return exchange_->broadcast(rank_, std::move(said));
   }
   std::string abort(const std::string& reason) override { return exchange_->abort(reason); }
+  std::optional<std::string> aborted() override { return exchange_->aborted(); }
 
  private:
   int rank_;

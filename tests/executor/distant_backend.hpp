@@ -21,6 +21,9 @@ namespace stagecraft::tests {
 
 class DistantBackend : public Backend {
  public:
+  /// From the process's memory to the addresses of tensors.
+  static constexpr std::uintptr_t distance = std::uintptr_t{1} << 62;
+
   Tensor allocate(std::vector<std::int64_t> shape, Precision precision) override {
     std::int64_t bytes = element_bytes(precision);
     for (const std::int64_t extent : shape) bytes *= extent;
@@ -224,8 +227,6 @@ class DistantBackend : public Backend {
   }
 
  private:
-  static constexpr std::uintptr_t distance = std::uintptr_t{1} << 62;
-
   static std::shared_ptr<void> moved(const std::shared_ptr<void>& storage, std::uintptr_t by) {
     const auto address = reinterpret_cast<std::uintptr_t>(storage.get()) + by;
     return {storage, reinterpret_cast<void*>(address)};

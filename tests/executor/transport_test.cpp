@@ -16,17 +16,27 @@
 #include "executor/processes.hpp"
 #include "profiles/error.hpp"
 #include "tests/catch.hpp"
+#include "tests/executor/nccl_stand_in.hpp"
 
 using namespace stagecraft;
 using namespace std::chrono_literals;
 
 namespace {
 
+/// As where a broken rule shows by what NCCL then does: nothing.
+std::vector<std::unique_ptr<Transport>> make_nccl_on_stand_in(const Wiring& wiring) {
+  tests::NcclWorld world({.tells = false});
+  return tests::make_stand_in_transports(world, wiring);
+}
+
+/// NCCL itself needs GPUs.
 std::vector<TransportMaker> makers_here() {
   std::vector<TransportMaker> makers;
   for (const TransportMaker& maker : transport_makers) {
+    if (maker.on_gpus) continue;
     if (maker.several_processes == launch().has_value()) makers.push_back(maker);
   }
+  if (!launch()) makers.push_back({"nccl", make_nccl_on_stand_in, "over a stand-in"});
   return makers;
 }
 

@@ -43,6 +43,8 @@ class WrappedTransport : public Transport {
   }
   std::string broadcast(std::string said) override { return inner_->broadcast(std::move(said)); }
   std::string abort(const std::string& reason) override { return inner_->abort(reason); }
+  std::optional<std::string> aborted() override { return inner_->aborted(); }
+  bool needs_global_order() const override { return inner_->needs_global_order(); }
   ClockOffset clock() const override { return inner_->clock(); }
 
  private:

@@ -66,6 +66,10 @@ class MpiTransport final : public Transport {
     return conversation_.broadcast(std::move(said), broadcast_tag);
   }
   std::string abort(const std::string& reason) override { return session_.abort(*world_, reason); }
+  std::optional<std::string> aborted() override {
+    const std::lock_guard lock(world_->mutex);
+    return world_->aborted;
+  }
 
  private:
   Channel& at(int channel) {

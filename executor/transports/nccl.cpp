@@ -1,0 +1,26 @@
+// The NCCL transport, as the rest of the program sees it. It lives in a module
+// (executor/modules.hpp, transports/nccl/), and what ranks say to each other goes through another,
+// MPI's.
+
+#include "executor/modules.hpp"
+#include "executor/processes.hpp"
+#include "executor/transport.hpp"
+
+namespace stagecraft {
+
+void require_nccl() {
+  using Require = void();
+  reinterpret_cast<Require*>(module_entry("nccl", "stagecraft_require_nccl", "--transport nccl"))();
+}
+
+std::vector<std::unique_ptr<Transport>> make_nccl_transports(const Wiring& wiring) {
+  using Equip = void(std::unique_ptr<Transport> & transport, const Wiring& wiring);
+  require_nccl();
+  auto* equip = reinterpret_cast<Equip*>(
+      module_entry("nccl", "stagecraft_equip_with_nccl", "--transport nccl"));
+  std::vector<std::unique_ptr<Transport>> transports = mpi_processes().make_transports(wiring);
+  for (auto& transport : transports) equip(transport, wiring);
+  return transports;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,219 @@
+#include "executor/transports/nccl/library.hpp"
+
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+#include "profiles/error.hpp"
+
+namespace stagecraft::nccl {
+
+namespace {
+
+static_assert(sizeof(ncclUniqueId) == sizeof(UniqueId));
+static_assert(static_cast<int>(Result::remote_error) == ncclRemoteError);
+static_assert(static_cast<int>(Result::in_progress) == ncclInProgress);
+
+void check(cudaError_t status, std::string_view what) {
+  if (status == cudaSuccess) return;
+  throw Error(ErrorKind::execution,
+              concat("--transport nccl: cannot ", what, ": ", cudaGetErrorString(status)));
+}
+
+[[noreturn]] void refuse(const std::string& why) {
+  throw Error(ErrorKind::execution,
+              concat("--transport nccl: ", why,
+                     "; without GPUs, --transport threads and --transport mpi run the same plan "
+                     "with --backend cpu"));
+}
+
+/// CUDA counts 13.0 as 13000.
+int major_version(int version) {
+  return version / 1000;
+}
+
+int usable_devices() {
+  int driver = 0, runtime = 0, count = 0;
+  check(cudaDriverGetVersion(&driver), "ask for the driver's version");
+  if (driver == 0) refuse("this machine has no NVIDIA driver");
+  check(cudaRuntimeGetVersion(&runtime), "ask for CUDA's version");
+  if (major_version(driver) < major_version(runtime)) {
+    refuse(concat("the NVIDIA driver serves CUDA ", major_version(driver), ", and this needs CUDA ",
+                  major_version(runtime)));
+  }
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status != cudaSuccess || count == 0) {
+    refuse(concat("there is no GPU that can be used (", cudaGetErrorString(status), ")"));
+  }
+  return count;
+}
+
+/// The machine as NCCL tells it from others: NCCL_HOSTID stands for its name.
+std::string machine() {
+  const char* id = std::getenv("NCCL_HOSTID");
+  if (id != nullptr && *id != '\0') return id;
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+Result result_of(ncclResult_t result) {
+  return static_cast<Result>(result);
+}
+ncclComm_t handle(Communicator communicator) {
+  return static_cast<ncclComm_t>(communicator);
+}
+cudaStream_t stream_of(Stream stream) {
+  return static_cast<cudaStream_t>(stream);
+}
+cudaEvent_t event_of(Event event) {
+  return static_cast<cudaEvent_t>(event);
+}
+
+/// Of allocations: unlike cudaMalloc and cudaFree, those in a stream's order never wait for the
+/// whole GPU, on which a receive may be waiting for its sender.
+class AllocationStream {
+ public:
+  AllocationStream() {
+    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "make a stream");
+  }
+  ~AllocationStream() { (void)cudaStreamDestroy(stream_); }
+  AllocationStream(const AllocationStream&) = delete;
+  AllocationStream& operator=(const AllocationStream&) = delete;
+  cudaStream_t get() const { return stream_; }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+class LibraryCalls final : public Calls {
+ public:
+  explicit LibraryCalls(int device) : device_(device) {
+    use_device();
+    allocations_ = std::make_shared<AllocationStream>();
+  }
+
+  Result get_unique_id(UniqueId& id) override {
+    ncclUniqueId made{};
+    const ncclResult_t result = ncclGetUniqueId(&made);
+    std::memcpy(id.data(), &made, sizeof made);
+    return result_of(result);
+  }
+  Result init_rank(Communicator& communicator, int members, const UniqueId& id,
+                   int place) override {
+    use_device();
+    ncclUniqueId name{};
+    std::memcpy(&name, id.data(), sizeof name);
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    ncclComm_t made = nullptr;
+    const ncclResult_t result = ncclCommInitRankConfig(&made, members, name, place, &config);
+    communicator = made;
+    return result_of(result);
+  }
+  Result async_error(Communicator communicator, Result& state) override {
+    ncclResult_t found = ncclSuccess;
+    const ncclResult_t result = ncclCommGetAsyncError(handle(communicator), &found);
+    state = result_of(found);
+    return result_of(result);
+  }
+  std::string describe(Result result, Communicator communicator) override {
+    const std::string meaning = ncclGetErrorString(static_cast<ncclResult_t>(result));
+    const char* last = ncclGetLastError(handle(communicator));
+    return last == nullptr || *last == '\0' ? meaning : concat(meaning, " (", last, ")");
+  }
+  Result finalize(Communicator communicator) override {
+    return result_of(ncclCommFinalize(handle(communicator)));
+  }
+  Result destroy(Communicator communicator) override {
+    return result_of(ncclCommDestroy(handle(communicator)));
+  }
+  Result abort(Communicator communicator) override {
+    return result_of(ncclCommAbort(handle(communicator)));
+  }
+
+  Result group_start() override {
+    use_device();
+    return result_of(ncclGroupStart());
+  }
+  Result group_end() override { return result_of(ncclGroupEnd()); }
+  Result send(const void* data, std::size_t bytes, int peer, Communicator communicator,
+              Stream stream) override {
+    return result_of(
+        ncclSend(data, bytes, ncclUint8, peer, handle(communicator), stream_of(stream)));
+  }
+  Result receive(void* data, std::size_t bytes, int peer, Communicator communicator,
+                 Stream stream) override {
+    return result_of(
+        ncclRecv(data, bytes, ncclUint8, peer, handle(communicator), stream_of(stream)));
+  }
+
+  std::string device() override {
+    std::array<char, 32> bus{};
+    check(cudaDeviceGetPCIBusId(bus.data(), static_cast<int>(bus.size()), device_),
+          "ask where the GPU is");
+    return concat(machine(), "/", bus.data());
+  }
+  Stream make_stream() override {
+    use_device();
+    cudaStream_t stream = nullptr;
+    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "make a stream");
+    return stream;
+  }
+  void destroy_stream(Stream stream) override { (void)cudaStreamDestroy(stream_of(stream)); }
+  Event record(Stream stream) override {
+    cudaEvent_t event = nullptr;
+    check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "make an event");
+    check(cudaEventRecord(event, stream_of(stream)), "record an event");
+    return event;
+  }
+  bool is_done(Event event) override {
+    const cudaError_t status = cudaEventQuery(event_of(event));
+    if (status == cudaErrorNotReady) return false;
+    check(status, "carry messages");
+    return true;
+  }
+  void destroy_event(Event event) override { (void)cudaEventDestroy(event_of(event)); }
+  std::shared_ptr<void> allocate(Bytes bytes) override {
+    use_device();
+    void* block = nullptr;
+    check(cudaMallocAsync(&block, static_cast<std::size_t>(bytes), allocations_->get()),
+          "allocate memory for messages");
+    check(cudaStreamSynchronize(allocations_->get()), "allocate memory for messages");
+    return {block,
+            [stream = allocations_](void* freed) { (void)cudaFreeAsync(freed, stream->get()); }};
+  }
+
+ private:
+  /// Every thread has a current GPU of its own.
+  void use_device() { check(cudaSetDevice(device_), "use the GPU"); }
+
+  int device_;
+  std::shared_ptr<AllocationStream> allocations_;
+};
+
+/// Unless the user has said otherwise. Kernels are loaded at the start, for loading one may wait
+/// for the whole GPU; and kernels of several communicators start in the order in which they are
+/// issued, which is the same everywhere.
+void prepare_environment() {
+  constexpr int keep = 0;
+  setenv("CUDA_MODULE_LOADING", "EAGER", keep);
+  setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", keep);
+}
+
+}  // namespace
+
+void require_gpu() {
+  prepare_environment();
+  usable_devices();
+}
+
+std::unique_ptr<Calls> library_calls(int rank) {
+  return std::make_unique<LibraryCalls>(rank % usable_devices());
+}
+
+}  // namespace stagecraft::nccl
