@@ -36,11 +36,6 @@ const TransportMaker& transport_named(const std::string& name) {
     if (maker.name == name) return maker;
     names.emplace_back(maker.name);
   }
-  if (name == "nccl") {
-    throw Error(ErrorKind::execution,
-                "--transport nccl: this program was built without it; --transport threads runs all "
-                "ranks in one process");
-  }
   fail_unknown("transport", name, names);
 }
 
@@ -116,7 +111,8 @@ class LeavesSignalsToChild {
 };
 
 /// Runs a command whose errors we read; returns its status, or throws Error (execution).
-int run_command(const std::vector<std::string>& words, Remarks& remarks) {
+int run_command(const std::vector<std::string>& words, std::string_view asked_for,
+                Remarks& remarks) {
   int ends[2];
   if (pipe(ends) != 0) throw Error(ErrorKind::execution, "cannot make a pipe to mpirun");
   posix_spawn_file_actions_t actions;
@@ -141,10 +137,10 @@ int run_command(const std::vector<std::string>& words, Remarks& remarks) {
   close(ends[1]);
   if (failure != 0) {
     close(ends[0]);
-    throw Error(
-        ErrorKind::execution,
-        "--transport mpi: there is no mpirun on the path; sudo apt-get install openmpi-bin, "
-        "or --transport threads runs all ranks in one process");
+    throw Error(ErrorKind::execution,
+                concat(asked_for,
+                       ": there is no mpirun on the path; sudo apt-get install openmpi-bin, or "
+                       "--transport threads runs all ranks in one process"));
   }
   std::FILE* errors = fdopen(ends[0], "r");
   std::string line;
@@ -189,12 +185,15 @@ std::optional<Error> failure_of(const std::function<void()>& body) {
 }  // namespace
 
 void declare_process_options(CLI::App& app, ProcessOptions& options) {
-  app.add_option("--transport", options.transport,
-                 "threads: every rank is a thread of this process; mpi: every rank is a process, "
-                 "which mpirun starts (threads, or mpi under mpirun and srun)")
+  app.add_option(
+         "--transport", options.transport,
+         "threads: every rank is a thread of this process; mpi: every rank is a process, "
+         "which mpirun starts; nccl: the same with a GPU each (threads, or mpi under mpirun "
+         "and srun)")
       ->type_name("NAME");
-  app.add_option("-n,--processes", options.processes,
-                 "Start so many processes through mpirun (with mpi: one per device of the plan)")
+  app.add_option(
+         "-n,--processes", options.processes,
+         "Start so many processes through mpirun (with mpi and nccl: one per device of the plan)")
       ->type_name("N")
       ->check(CLI::Range(1, 1'000'000));
   app.add_option("--hosts", options.hosts,
@@ -225,16 +224,19 @@ bool must_start_processes(const TransportMaker& transport) {
   return transport.several_processes && !launch();
 }
 
-int start_processes(const ProcessOptions& options, int ranks,
+int start_processes(const ProcessOptions& options, const TransportMaker& transport, int ranks,
                     const std::vector<std::string>& further) {
   if (options.processes > 0 && options.processes != ranks) {
     fail_usage("-n ", options.processes, ": the plan has ", ranks,
                " devices, and each is a process; leave -n out, or say -n ", ranks);
   }
-  module_entry("mpi", "stagecraft_mpi_processes", "--transport mpi");  // else no rank could start
+  // Else no rank could start.
+  const std::string asked_for = concat("--transport ", transport.name);
+  module_entry("mpi", "stagecraft_mpi_processes", asked_for);
+  if (transport.on_gpus) require_nccl();
   const LeavesSignalsToChild patience;
   Remarks remarks;
-  const int status = run_command(mpirun_command(options, ranks, further), remarks);
+  const int status = run_command(mpirun_command(options, ranks, further), asked_for, remarks);
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   const std::string killed = killed_process(remarks.remarks());
   if (!killed.empty()) {

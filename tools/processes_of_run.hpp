@@ -31,10 +31,9 @@ const TransportMaker& transport_of(const ProcessOptions& options);
 bool must_start_processes(const TransportMaker& transport);
 
 /// Runs this very command line, and `further` words, in `ranks` processes through mpirun; the exit
-/// code is theirs. Throws
-/// Error (usage) if another number was asked for, Error (execution) if mpirun cannot be started, or
-/// something ended a process from outside.
-int start_processes(const ProcessOptions& options, int ranks,
+/// code is theirs. Throws Error (usage) if another number was asked for, Error (execution) if the
+/// transport or mpirun is missing, or something ended a process from outside.
+int start_processes(const ProcessOptions& options, const TransportMaker& transport, int ranks,
                     const std::vector<std::string>& further);
 
 /// Whether this process prints and writes files: alone, or as rank 0.

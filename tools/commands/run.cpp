@@ -29,7 +29,7 @@ namespace {
 using nlohmann::ordered_json;
 
 struct RunArguments {
-  std::string plan, data, weights, save_weights, backend = "cpu";
+  std::string plan, data, weights, save_weights, backend;
   ProcessOptions processes;
   TimelineFiles files;
   OversightFlags oversight;
@@ -226,21 +226,29 @@ int run_plan(Console& console, const RunArguments& arguments, const FlightFolder
 }
 
 /// Starts a process per rank; what they write down goes to the folder of this one.
-int start_ranks(const RunArguments& arguments, const FlightFolder& folder, BackendKind backend) {
+int start_ranks(const RunArguments& arguments, const FlightFolder& folder, BackendKind backend,
+                const TransportMaker& transport) {
   const LoadedPlan loaded = load_plan(arguments.plan);
   const Compiled compiled = compile(loaded.plan, loaded.profile, loaded.cluster);
   std::vector<std::string> further;
   if (arguments.oversight.flight_records.empty() && !folder.path().empty()) {
     further = {"--flight-records", folder.path().string()};
   }
-  return start_processes(arguments.processes, ranks_of_run(loaded, compiled, backend), further);
+  return start_processes(arguments.processes, transport, ranks_of_run(loaded, compiled, backend),
+                         further);
 }
 
-void require_processes_suffice(const RunArguments& arguments, BackendKind backend) {
-  if (backend == BackendKind::cuda) {
+void require_processes_suffice(const RunArguments& arguments, BackendKind backend,
+                               const TransportMaker& transport) {
+  if (backend == BackendKind::cuda && !transport.on_gpus) {
     fail_usage(
         "--transport mpi carries what lies in the memory of processes, not of GPUs; use "
-        "--transport threads");
+        "--transport nccl for a process per GPU, or --transport threads for one process");
+  }
+  if (backend != BackendKind::cuda && transport.on_gpus) {
+    fail_usage(
+        "--transport nccl carries what lies on GPUs; use --backend cuda with it, or "
+        "--transport mpi");
   }
   if (arguments.plan == "-") {
     fail_usage("standard input reaches one process only; give the plan as a file");
@@ -248,17 +256,18 @@ void require_processes_suffice(const RunArguments& arguments, BackendKind backen
   const OversightFlags& oversight = arguments.oversight;
   if (launch() && oversight.restarts && oversight.supervised.empty()) {
     fail_usage("--restarts: who is to start the processes again must start them: stagecraft run ",
-               arguments.plan, " --transport mpi --restarts ", *oversight.restarts, ", without ",
-               launch()->launcher);
+               arguments.plan, " --transport ", transport.name, " --restarts ", *oversight.restarts,
+               ", without ", launch()->launcher);
   }
 }
 
 /// In this process, in those that mpirun has started, or in those that we start.
-int run_where_it_belongs(Console& console, const RunArguments& arguments) {
-  const BackendKind backend = read_backend(arguments.backend);
+int run_where_it_belongs(Console& console, RunArguments arguments) {
   const TransportMaker& transport = transport_of(arguments.processes);
+  if (arguments.backend.empty()) arguments.backend = transport.on_gpus ? "cuda" : "cpu";
+  const BackendKind backend = read_backend(arguments.backend);
   require_sensible(arguments, backend);
-  if (transport.several_processes) require_processes_suffice(arguments, backend);
+  if (transport.several_processes) require_processes_suffice(arguments, backend, transport);
   if (arguments.oversight.restarts && arguments.plan == "-") {
     fail_usage("--restarts: standard input can be read only once; give the plan as a file");
   }
@@ -266,7 +275,7 @@ int run_where_it_belongs(Console& console, const RunArguments& arguments) {
     return run_under_oversight(voice, arguments.oversight, arguments.checkpoints.folder,
                                [&](const FlightFolder& folder) {
                                  if (must_start_processes(transport))
-                                   return start_ranks(arguments, folder, backend);
+                                   return start_ranks(arguments, folder, backend, transport);
                                  return run_plan(voice, arguments, folder, backend, transport);
                                });
   };
@@ -296,7 +305,8 @@ Action declare_run(CLI::App& app) {
                  "Write the final weights, as safetensors; into a folder (DIR/) in parts of 5 GB")
       ->type_name("FILE|DIR");
   app.add_option("--backend", arguments->backend,
-                 "cpu, cuda, or sleep: every instruction sleeps for its predicted time")
+                 "cpu, cuda, or sleep: every instruction sleeps for its predicted time (cpu; cuda "
+                 "with --transport nccl)")
       ->type_name("NAME");
   declare_process_options(app, arguments->processes);
   app.add_flag(
