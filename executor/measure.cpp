@@ -74,7 +74,8 @@ std::string blas_version() {
   return version + " (" + openblas_get_corename() + ")";
 }
 
-std::string source(int asked, int fewest) {
+std::string source(const MeasuredDevice& device, int asked, int fewest) {
+  if (!device.is_cpu()) return "measured on " + device.description;
   const std::string threads = asked == 1 ? "1 busy thread" : concat(asked, " busy threads");
   const std::string fewer = fewest < asked ? concat(" (", fewest, " where memory was short)") : "";
   return concat("measured on this machine's CPU, ", threads, fewer, ", ", blas_version());
@@ -90,7 +91,7 @@ Profile measure_profile(const Model& original, const MeasureOptions& options) {
   Progress progress(options, options.microbatches.size() * distinct_layers(model) + 1);
   int fewest = busy_ranks(options);
   for (const std::int64_t samples : options.microbatches) {
-    ProfileEntry entry{.setting = {.device = "cpu",
+    ProfileEntry entry{.setting = {.device = options.device.kind,
                                    .microbatch = samples,
                                    .sequence = model.sequence,
                                    .precision = options.precision}};
@@ -109,9 +110,11 @@ Profile measure_profile(const Model& original, const MeasureOptions& options) {
   }
   progress.next("hand-over between ranks");
   const Layer& largest = *std::ranges::max_element(model.layers, {}, &Layer::output_elements);
-  profile.hand_over = measure_hand_over(std::ranges::max(options.microbatches) *
-                                        largest.output_elements * element_bytes(options.precision));
-  profile.source = source(busy_ranks(options), fewest);
+  profile.hand_over =
+      measure_hand_over(std::ranges::max(options.microbatches) * largest.output_elements *
+                            element_bytes(options.precision),
+                        options.device);
+  profile.source = source(options.device, busy_ranks(options), fewest);
   return profile;
 }
 

@@ -3,21 +3,37 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "executor/backend.hpp"
 #include "profiles/profile.hpp"
 
 namespace stagecraft {
 
+/// What layers are measured on.
+struct MeasuredDevice {
+  std::string kind = "cpu";  ///< of the cluster's devices, as the profile's costs name it
+  std::string description;   ///< "GPU 0 (NVIDIA H200), CUDA 13.0"; empty: this machine's CPU
+  /// Of the rank's own device. Messages go between those of ranks 0 and 1.
+  std::function<std::unique_ptr<Backend>(int rank)> make_backend = [](int) {
+    return make_cpu_backend();
+  };
+
+  bool is_cpu() const { return description.empty(); }
+};
+
 struct MeasureOptions {
+  MeasuredDevice device;
   std::vector<std::int64_t> microbatches{1};
   std::int64_t sequence = 0;  ///< default: the model's
   Precision precision = Precision::float32;
   int repeats = 9;  ///< after the warm-up
   int warm_up = 3;
-  int busy_ranks =
-      0;  ///< threads that compute at the same time, as in a run; default: the machine's cores
+  /// Threads that compute at the same time, as in a run; default: the machine's cores, one on
+  /// another device.
+  int busy_ranks = 0;
   std::function<void(double done, const std::string& what)> progress;
 };
 

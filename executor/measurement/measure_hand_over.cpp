@@ -25,14 +25,14 @@ Ends connect() {
 
 // Runs both ranks; the median of what the first one's rounds take, in nanoseconds.
 template <class First, class Second>
-double median_round(First first, Second second) {
+double median_round(const MeasuredDevice& device, First first, Second second) {
   const Ends ends = connect();
   std::vector<double> times;
   const std::jthread other([&] {
-    const auto backend = make_cpu_backend();
+    const auto backend = device.make_backend(1);
     for (int i = 0; i < warm_up + rounds; ++i) second(*ends[1], *backend);
   });
-  const auto backend = make_cpu_backend();
+  const auto backend = device.make_backend(0);
   for (int i = 0; i < warm_up + rounds; ++i) {
     const Moment start = now();
     first(*ends[0], *backend);
@@ -48,7 +48,7 @@ Tensor message(Backend& backend, Bytes bytes) {
 }
 
 // Memory for the answer is there in time, as in a run.
-double one_way(Bytes bytes) {
+double one_way(const MeasuredDevice& device, Bytes bytes) {
   const auto first = [&](Transport& transport, Backend& backend) {
     transport.post(back, backend, backend.allocate({bytes / 4}, Precision::float32));
     transport.send(there, backend, message(backend, bytes), Moment{0});
@@ -58,15 +58,15 @@ double one_way(Bytes bytes) {
     transport.post(there, backend, backend.allocate({bytes / 4}, Precision::float32));
     transport.send(back, backend, transport.receive(there, backend).tensor, Moment{0});
   };
-  return median_round(first, second) / 2;
+  return median_round(device, first, second) / 2;
 }
 
-double all_reduce(Bytes bytes) {
+double all_reduce(const MeasuredDevice& device, Bytes bytes) {
   const auto both = [&](Transport& transport, Backend& backend) {
     Tensor tensor = message(backend, bytes);
     transport.all_reduce(0, backend, tensor);
   };
-  return median_round(both, both);
+  return median_round(device, both, both);
 }
 
 // From the time that the message takes longer than an empty one. Both vary; it is at least half of
@@ -78,15 +78,15 @@ Bandwidth bandwidth(Bytes bytes, double message, double empty) {
 
 }  // namespace
 
-Link measure_hand_over(Bytes message) {
+Link measure_hand_over(Bytes message, const MeasuredDevice& device) {
   // Large enough for its bytes to be what takes time.
   constexpr Bytes least = 4 << 20;
   const Bytes bytes = std::max(message / 4 * 4, least);
-  const double latency = one_way(4);
+  const double latency = one_way(device, 4);
   return {.latency = Duration(std::llround(latency)),
-          .point_to_point = bandwidth(bytes, one_way(bytes), latency),
+          .point_to_point = bandwidth(bytes, one_way(device, bytes), latency),
           // Of two ranks, each sends as many bytes as the message has.
-          .collective = bandwidth(bytes, all_reduce(bytes), all_reduce(4))};
+          .collective = bandwidth(bytes, all_reduce(device, bytes), all_reduce(device, 4))};
 }
 
 }  // namespace stagecraft

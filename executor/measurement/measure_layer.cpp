@@ -36,8 +36,9 @@ struct Times {
 LayerCost count_bytes(MeasuredLayer& layer) {
   const auto allocated = [&] { return layer.backend().allocated_bytes(); };
   const auto peak = [&] { return layer.backend().peak_bytes(); };
-  const Bytes parameters = layer.parameter_bytes();
-  LayerCost cost{.parameters = parameters, .gradients = parameters, .optimizer = 2 * parameters};
+  LayerCost cost{.parameters = layer.parameter_bytes(),
+                 .gradients = layer.gradient_bytes(),
+                 .optimizer = layer.optimizer_bytes()};
   const Bytes idle = allocated();
 
   layer.reset_peak();
@@ -104,7 +105,7 @@ std::vector<Times> busy_sweeps(const Model& model, int index, const MeasuredSize
   std::barrier start(ranks);
   const auto work = [&](std::size_t rank) {
     try {
-      MeasuredLayer layer(model, index, size);
+      MeasuredLayer layer(model, index, size, options.device.make_backend(static_cast<int>(rank)));
       times[rank] = sweeps(layer, start, options);
     } catch (...) {
       failures[rank] = std::current_exception();
@@ -176,6 +177,7 @@ double quantile(std::vector<double> values, double part) {
 
 int busy_ranks(const MeasureOptions& options) {
   if (options.busy_ranks > 0) return options.busy_ranks;
+  if (!options.device.is_cpu()) return 1;
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
@@ -184,7 +186,7 @@ MeasuredCost measure_layer(const Model& model, int index, std::int64_t samples,
   MeasuredSize size{.samples = samples, .precision = options.precision};
   MeasuredCost result;
   {
-    MeasuredLayer once(model, index, size);
+    MeasuredLayer once(model, index, size, options.device.make_backend(0));
     result.cost = count_bytes(once);
   }
   size.copies = copies_for(result.cost);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "executor/layers.hpp"
+#include "executor/training.hpp"
 
 namespace stagecraft {
 
@@ -21,7 +22,8 @@ std::int64_t classes_of(const Model& model) {
 
 }  // namespace
 
-MeasuredLayer::MeasuredLayer(const Model& model, int index, const MeasuredSize& size)
+MeasuredLayer::MeasuredLayer(const Model& model, int index, const MeasuredSize& size,
+                             std::unique_ptr<Backend> backend)
     : size_(size),
       layer_(make_layer(model, index)),
       kind_(model.layers[static_cast<std::size_t>(index)].kind),
@@ -34,26 +36,34 @@ MeasuredLayer::MeasuredLayer(const Model& model, int index, const MeasuredSize& 
       output_elements_(index + 1 == static_cast<int>(model.layers.size())
                            ? 0
                            : model.layers[static_cast<std::size_t>(index)].output_elements),
-      backend_(make_cpu_backend()) {
+      backend_(std::move(backend)) {
   for (std::size_t i = 0; i < size.copies; ++i) copies_.push_back(make_copy());
   for (std::size_t i = 0; i < size.microbatches; ++i) microbatches_.push_back(make_microbatch(i));
+  backend_->finish();
 }
 
 Tensor MeasuredLayer::zeros(const std::vector<std::int64_t>& shape) {
-  Tensor tensor = backend_->allocate(shape, size_.precision);
+  Tensor tensor = backend_->allocate(shape, sums());
   backend_->zero(tensor);
   return tensor;
 }
 
+// In the process's memory.
+Tensor MeasuredLayer::drawn(const ParameterSpec& spec, std::uint64_t seed) const {
+  Parameter parameter{.spec = spec, .weight = host_tensor(spec.shape, sums()), .gradient = {}};
+  initialize(parameter, seed);
+  return parameter.weight;
+}
+
 // What crosses a layer boundary, filled with values of a usual size.
 Tensor MeasuredLayer::noise(std::int64_t elements, double deviation, std::size_t seed) {
-  Parameter drawn;
-  drawn.spec.name = "measured";
-  drawn.spec.initialization.deviation = deviation;
-  drawn.weight =
-      backend_->allocate({size_.samples, sequence_, elements / sequence_}, size_.precision);
-  initialize(drawn, seed);
-  return drawn.weight;
+  const ParameterSpec spec{.name = "measured",
+                           .shape = {size_.samples, sequence_, elements / sequence_},
+                           .initialization = {.deviation = deviation},
+                           .shard = {}};
+  Tensor tensor = backend_->allocate(spec.shape, size_.precision);
+  set_value(*backend_, drawn(spec, seed), tensor);
+  return tensor;
 }
 
 MeasuredLayer::Copy MeasuredLayer::make_copy() {
@@ -61,9 +71,14 @@ MeasuredLayer::Copy MeasuredLayer::make_copy() {
   for (ParameterSpec& spec : layer_->parameters()) {
     Tensor gradient = zeros(spec.shape);
     for (int moment = 0; moment < 2; ++moment) copy.moments.push_back(zeros(spec.shape));
+    const Tensor start = drawn(spec, copies_.size());
     Tensor weight = backend_->allocate(spec.shape, size_.precision);
+    set_value(*backend_, start, weight);
+    if (sums() != size_.precision) {
+      copy.masters.push_back(backend_->allocate(spec.shape, sums()));
+      set_value(*backend_, start, copy.masters.back());
+    }
     copy.parameters.push_back({std::move(spec), std::move(weight), std::move(gradient)});
-    initialize(copy.parameters.back(), copies_.size());
   }
   return copy;
 }
@@ -104,6 +119,7 @@ void MeasuredLayer::forward(std::size_t microbatch, std::size_t copy) {
   Microbatch& here = microbatches_[microbatch];
   here.outputs[copy] = layer_->forward(*backend_, copies_[copy].parameters, samples(here),
                                        input_of(here, copy), here.saved[copy]);
+  backend_->finish();
 }
 
 void MeasuredLayer::backward_input(std::size_t microbatch, std::size_t copy) {
@@ -112,12 +128,14 @@ void MeasuredLayer::backward_input(std::size_t microbatch, std::size_t copy) {
   const Tensor gradient = last ? here.output_gradient : std::exchange(here.gradient, {});
   here.gradient = layer_->backward_input(*backend_, copies_[copy].parameters, samples(here),
                                          input_of(here, copy), gradient, here.saved[copy]);
+  backend_->finish();
 }
 
 void MeasuredLayer::backward_weight(std::size_t microbatch, std::size_t copy) {
   Microbatch& here = microbatches_[microbatch];
   layer_->backward_weight(*backend_, copies_[copy].parameters, samples(here), input_of(here, copy),
                           here.saved[copy]);
+  backend_->finish();
   here.outputs[copy] = {};
 }
 
@@ -127,15 +145,31 @@ void MeasuredLayer::update(std::size_t copy) {
   ++here.steps;
   for (std::size_t i = 0; i < here.parameters.size(); ++i) {
     Parameter& parameter = here.parameters[i];
+    Tensor& updated = here.masters.empty() ? parameter.weight : here.masters[i];
     backend_->adamw(options, here.steps, parameter.gradient, here.moments[2 * i],
-                    here.moments[2 * i + 1], parameter.weight, parameter.weight);
+                    here.moments[2 * i + 1], updated, updated);
+    if (!here.masters.empty()) backend_->convert(updated, parameter.weight);
     backend_->zero(parameter.gradient);
   }
+  backend_->finish();
 }
 
 Bytes MeasuredLayer::parameter_bytes() const {
   Bytes bytes = 0;
   for (const Parameter& parameter : copies_[0].parameters) bytes += parameter.weight.bytes();
+  return bytes;
+}
+
+Bytes MeasuredLayer::gradient_bytes() const {
+  Bytes bytes = 0;
+  for (const Parameter& parameter : copies_[0].parameters) bytes += parameter.gradient.bytes();
+  return bytes;
+}
+
+Bytes MeasuredLayer::optimizer_bytes() const {
+  Bytes bytes = 0;
+  for (const Tensor& moment : copies_[0].moments) bytes += moment.bytes();
+  for (const Tensor& master : copies_[0].masters) bytes += master.bytes();
   return bytes;
 }
 

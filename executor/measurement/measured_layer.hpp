@@ -22,10 +22,11 @@ struct MeasuredSize {
 
 class MeasuredLayer {
  public:
-  MeasuredLayer(const Model& model, int index, const MeasuredSize& size);
+  MeasuredLayer(const Model& model, int index, const MeasuredSize& size,
+                std::unique_ptr<Backend> backend);
 
-  /// As in a run: forward through the copies upwards, both backward passes downwards, then one
-  /// update of each copy.
+  /// As in a run: forward through the copies upwards, both backward passes
+  /// downwards, then one update of each copy. Each returns when it is done.
   void forward(std::size_t microbatch, std::size_t copy);
   void backward_input(std::size_t microbatch, std::size_t copy);
   void backward_weight(std::size_t microbatch, std::size_t copy);
@@ -35,7 +36,10 @@ class MeasuredLayer {
   const Backend& backend() const { return *backend_; }
   void reset_peak() { backend_->reset_peak(); }
 
-  Bytes parameter_bytes() const;  ///< of one copy
+  // Of one copy.
+  Bytes parameter_bytes() const;
+  Bytes gradient_bytes() const;
+  Bytes optimizer_bytes() const;
   Bytes output_bytes() const { return microbatches_[0].outputs[0].bytes(); }
   Bytes input_gradient_bytes() const { return microbatches_[0].gradient.bytes(); }
   Bytes output_gradient_bytes() const { return microbatches_[0].output_gradient.bytes(); }
@@ -46,6 +50,7 @@ class MeasuredLayer {
   struct Copy {
     std::vector<Parameter> parameters;
     std::vector<Tensor> moments;  // two for each parameter
+    std::vector<Tensor> masters;  // where weights are of 16 bits
     int steps = 0;
   };
   struct Microbatch {
@@ -61,6 +66,8 @@ class MeasuredLayer {
   Copy make_copy();
   Microbatch make_microbatch(std::size_t number);
   Tensor zeros(const std::vector<std::int64_t>& shape);
+  Tensor drawn(const ParameterSpec& spec, std::uint64_t seed) const;
+  Precision sums() const { return precision_of_sums(size_.precision); }
   Tensor noise(std::int64_t elements, double deviation, std::size_t seed);
   Samples samples(const Microbatch& microbatch) const;
   const Tensor& input_of(const Microbatch& microbatch, std::size_t copy) const;

@@ -22,9 +22,9 @@ MeasuredCost measure_layer(const Model& model, int index, std::int64_t samples,
 
 /// Between two ranks that are threads, for messages of this size (or larger, where it takes that to
 /// measure bandwidth).
-Link measure_hand_over(Bytes message);
+Link measure_hand_over(Bytes message, const MeasuredDevice& device);
 
-/// The ranks asked for, or one per core.
+/// The ranks asked for, or one per core, or one on another device.
 int busy_ranks(const MeasureOptions& options);
 
 /// The value that this part of the others lies below; `values` is not empty.

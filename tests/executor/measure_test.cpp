@@ -1,8 +1,12 @@
 #include "executor/measure.hpp"
 
+#include <atomic>
+#include <memory>
+
 #include "executor/measurement/measurement.hpp"
 #include "profiles/error.hpp"
 #include "tests/catch.hpp"
+#include "tests/executor/distant_backend.hpp"
 #include "tests/executor/small_network.hpp"
 
 using namespace stagecraft;
@@ -23,6 +27,16 @@ Model small_model() {
 }
 
 const MeasureOptions quick{.microbatches = {1, 2}, .repeats = 3, .warm_up = 1, .busy_ranks = 2};
+
+/// Counts the backends made of it. Those behind the layers' only pass messages: the CPU is quicker.
+MeasuredDevice stand_in(int for_layers, std::atomic<int>& made) {
+  return {.kind = "h200",
+          .description = "a stand-in",
+          .make_backend = [for_layers, &made](int) -> std::unique_ptr<Backend> {
+            if (made++ < for_layers) return std::make_unique<DistantBackend>();
+            return make_cpu_backend();
+          }};
+}
 
 }  // namespace
 
@@ -83,6 +97,50 @@ TEST_CASE("measured bytes are those of the tensors") {
       CHECK(cost.optimizer == 2 * cost.parameters);
     }
   }
+}
+
+TEST_CASE("a device with memory of its own is measured as the CPU is, and named") {
+  MeasureOptions options = quick;
+  options.busy_ranks = 0;
+  const Profile here = measure_profile(small_model(), options);
+  std::atomic<int> made = 0;
+  options.device = stand_in(2 * 3 * 2, made);
+  const Profile there = measure_profile(small_model(), options);
+  CHECK(there.source == "measured on a stand-in");
+  REQUIRE(there.entries.size() == here.entries.size());
+  for (std::size_t i = 0; i < there.entries.size(); ++i) {
+    CHECK(there.entries[i].setting.device == "h200");
+    for (std::size_t l = 0; l < there.entries[i].layers.size(); ++l) {
+      const LayerCost &far = there.entries[i].layers[l], &near = here.entries[i].layers[l];
+      CHECK(far.forward > Duration{0});
+      CHECK(far.backward_weight > Duration{0});
+      CHECK(far.update > Duration{0});
+      CHECK(far.saved == near.saved);
+      CHECK(far.saved_for_weight == near.saved_for_weight);
+      CHECK(far.output == near.output);
+      CHECK(far.parameters == near.parameters);
+      CHECK(far.gradients == near.gradients);
+      CHECK(far.optimizer == near.optimizer);
+    }
+  }
+  // Three layers, counted and timed, of two microbatches by one rank; two ends of four distances.
+  CHECK(made == 2 * 3 * 2 + 2 * 4);
+}
+
+TEST_CASE("in bf16 gradients, moments and masters of weights are measured in fp32") {
+  MeasureOptions options = quick;
+  options.microbatches = {1};
+  options.precision = Precision::bfloat16;
+  options.busy_ranks = 0;
+  std::atomic<int> made = 0;
+  options.device = stand_in(3 * 2, made);
+  const Profile narrow = measure_profile(small_model(), options);
+  for (const LayerCost& cost : narrow.entries.front().layers) {
+    CHECK(cost.gradients == 2 * cost.parameters);
+    CHECK(cost.optimizer == 3 * 2 * cost.parameters);
+    CHECK(cost.update > Duration{0});
+  }
+  CHECK(narrow.entries.front().layers[1].output == 8 * 16 * 2);
 }
 
 TEST_CASE("a measurement takes another sequence length and precision where asked") {

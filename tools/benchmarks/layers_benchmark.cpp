@@ -160,7 +160,7 @@ void pass(MeasuredLayer& layer) {
 void block(benchmark::State& state, const Transformer& transformer) {
   const std::int64_t samples = state.range(1), sequence = state.range(2);
   const Model model = make_transformer("benchmark", transformer, 1, sequence);
-  MeasuredLayer layer(model, 1, {.samples = samples});
+  MeasuredLayer layer(model, 1, {.samples = samples}, make_cpu_backend());
   const auto backend = make_cpu_backend();
   BlockProducts products(*backend, transformer, samples, sequence);
   compare(
@@ -174,7 +174,9 @@ void stage(benchmark::State& state, Transformer transformer) {
   const std::int64_t samples = state.range(1), sequence = state.range(2);
   const Model model = make_transformer("benchmark", transformer, blocks, sequence);
   std::vector<MeasuredLayer> layers;
-  for (int i = 0; i < blocks + 2; ++i) layers.emplace_back(model, i, MeasuredSize{samples});
+  for (int i = 0; i < blocks + 2; ++i) {
+    layers.emplace_back(model, i, MeasuredSize{samples}, make_cpu_backend());
+  }
   const auto backend = make_cpu_backend();
   BlockProducts products(*backend, transformer, samples, sequence);
   std::vector<ProductBench> head;

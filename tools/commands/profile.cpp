@@ -1,10 +1,15 @@
-// stagecraft profile MODEL --device cpu: measures what each layer costs on this machine.
+// stagecraft profile MODEL --device cpu|cuda:N: measures what each layer costs on this machine.
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
+#include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "executor/backends/cuda.hpp"
 #include "executor/measure.hpp"
+#include "profiles/cluster.hpp"
 #include "profiles/json.hpp"
 #include "profiles/profile.hpp"
 #include "tools/arguments.hpp"
@@ -69,21 +74,66 @@ ordered_json profile_json(const Profile& profile) {
   return result;
 }
 
-int measure(Console& console, const ProfileArguments& arguments) {
-  if (arguments.device.starts_with("cuda")) {
-    throw Error(ErrorKind::execution,
-                concat("--device ", arguments.device,
-                       ": layers are measured on CPUs only; --device cpu works everywhere"));
+/// The N of "cuda:N"; "cuda" is the first.
+int gpu_number(const std::string& device) {
+  if (device == "cuda") return 0;
+  constexpr std::string_view prefix = "cuda:";
+  int number = -1;
+  if (device.starts_with(prefix)) {
+    const char* end = device.data() + device.size();
+    const auto [read, error] = std::from_chars(device.data() + prefix.size(), end, number);
+    if (error != std::errc{} || read != end) number = -1;
   }
-  if (arguments.device != "cpu")
-    fail_usage("--device: expected cpu, found \"", arguments.device, "\"");
+  if (number < 0) fail_usage("--device: expected cpu or cuda:N, found \"", device, "\"");
+  return number;
+}
+
+/// "h200" for "NVIDIA H200": the kind with the longest name that is part of it.
+std::string kind_of_gpu(std::string name) {
+  std::ranges::transform(name, name.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::erase(name, ' ');
+  std::string kind;
+  for (const std::string& each : builtin_device_kinds()) {
+    if (name.find(each) != std::string::npos && each.size() > kind.size()) kind = each;
+  }
+  return kind.empty() ? "generic" : kind;
+}
+
+MeasuredDevice measured_gpu(const std::string& device) {
+  const auto refuse = [&](const auto&... why) {
+    throw Error(ErrorKind::execution,
+                concat("--device ", device, ": ", why..., "; --device cpu works everywhere"));
+  };
+  const int number = gpu_number(device);
+  const CudaReport report = describe_cuda();
+  if (report.driver.empty()) refuse("this machine has no NVIDIA driver");
+  if (report.devices.empty()) refuse("there is no GPU that can be used");
+  const auto count = static_cast<int>(report.devices.size());
+  if (number >= count) refuse("the last GPU here is cuda:", count - 1);
+  const std::string& name = report.devices[static_cast<std::size_t>(number)].name;
+  return {.kind = kind_of_gpu(name),
+          .description = concat("GPU ", number, " (", name, "), CUDA ", report.runtime,
+                                ", cuBLASLt ", report.cublas, ", cuDNN ", report.cudnn),
+          .make_backend = [number](int rank) { return make_cuda_backend(number + rank); }};
+}
+
+int measure(Console& console, const ProfileArguments& arguments) {
+  const MeasuredDevice device =
+      arguments.device == "cpu" ? MeasuredDevice{} : measured_gpu(arguments.device);
+  const Precision precision = read_precision(arguments.precision);
+  if (precision == (device.is_cpu() ? Precision::bfloat16 : Precision::float64)) {
+    fail_usage("--precision ", arguments.precision, ": --device ", arguments.device,
+               " computes in ", device.is_cpu() ? "fp32 and fp64" : "fp32 and bf16");
+  }
   const LoadedProfile loaded = load_profile(arguments.model);
   console.input(loaded.path, loaded.hash);
   Progress progress(console, "measuring");
   MeasureOptions options{
+      .device = device,
       .microbatches = read_integers("--microbatch", arguments.microbatch, 1, 1'000'000),
       .sequence = arguments.sequence,
-      .precision = read_precision(arguments.precision),
+      .precision = precision,
       .repeats = arguments.repeats};
   options.busy_ranks = console.options().threads;
   options.progress = [&](double done, const std::string& what) { progress.update(done, what); };
@@ -110,16 +160,17 @@ Action declare_profile(CLI::App& app) {
   app.add_option("model", arguments->model, "A built-in name or a file")
       ->type_name("MODEL")
       ->required();
-  app.add_option("--device", arguments->device, "cpu")->type_name("DEVICE");
+  app.add_option("--device", arguments->device, "cpu, or cuda:N for GPU N (cpu)")
+      ->type_name("DEVICE");
   app.add_option("--microbatch", arguments->microbatch,
                  "Samples per microbatch; a list measures each (1)")
       ->type_name("N,...");
   app.add_option("--sequence", arguments->sequence, "Tokens per sample, instead of the model's own")
       ->type_name("N")
       ->check(CLI::Range(1, 1'000'000));
-  app.add_option("--precision", arguments->precision, "fp32 or fp64")
+  app.add_option("--precision", arguments->precision, "fp32; fp64 on CPUs, bf16 on GPUs (fp32)")
       ->type_name("P")
-      ->check(CLI::IsMember({"fp32", "fp64"}));
+      ->check(CLI::IsMember({"fp32", "fp64", "bf16"}));
   app.add_option("--repeats", arguments->repeats, "Measurements of each, after the warm-up (9)")
       ->type_name("N")
       ->check(CLI::Range(1, 10'000));
