@@ -50,12 +50,32 @@ struct PoolShape {
   std::int64_t samples = 0, channels = 0, size = 0, window = 2;
 };
 
+/// Memory whose places are known beforehand.
+class Placement {
+ public:
+  virtual ~Placement() = default;
+  /// For the next tensor, of so many bytes.
+  virtual std::shared_ptr<void> place(Bytes bytes) = 0;
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
 
-  /// Uninitialised memory, counted in `allocated_bytes` until the last Tensor sharing it is gone.
-  virtual Tensor allocate(std::vector<std::int64_t> shape, Precision precision) = 0;
+  /// Uninitialised memory: in the placement, while there is one, else apart.
+  Tensor allocate(std::vector<std::int64_t> shape, Precision precision);
+  /// From now on; null: none. It must outlive its use.
+  void use(Placement* placement) { placement_ = placement; }
+  /// Uninitialised memory of its own, counted in `allocated_bytes` until the last Tensor sharing it
+  /// is gone.
+  virtual Tensor allocate_apart(std::vector<std::int64_t> shape, Precision precision) = 0;
+  /// False of one that only allocates, and touches no memory (backends/dry.hpp).
+  virtual bool has_numbers() const { return true; }
+  /// Tells tools that look for mistakes (the address sanitizer) that nobody may look at this
+  /// memory, or may again.
+  virtual void forbid(const void*, Bytes) {}
+  virtual void permit(const void*, Bytes) {}
+
   virtual Bytes allocated_bytes() const = 0;
   /// Highest value of `allocated_bytes` since the last reset.
   virtual Bytes peak_bytes() const = 0;
@@ -178,9 +198,14 @@ class Backend {
                      Tensor& second_moment, const Tensor& weight, Tensor& updated) = 0;
   virtual void sgd(const Sgd& options, const Tensor& gradient, const Tensor& weight,
                    Tensor& updated) = 0;
+
+ private:
+  Placement* placement_ = nullptr;
 };
 
 /// OpenBLAS (one thread) and plain loops; float32 and float64.
 std::unique_ptr<Backend> make_cpu_backend();
+/// Asks for the same memory at the same calls, and does nothing else.
+std::unique_ptr<Backend> make_dry_cpu_backend();
 
 }  // namespace stagecraft

@@ -217,6 +217,19 @@ class Conductor {
     return steps;
   }
 
+  /// Of a device's peers the most.
+  void note_memory(std::span<const std::string> of_ranks) {
+    const auto raise = [](Bytes& most, Bytes bytes) { most = std::max(most, bytes); };
+    result_.peak_memory.resize(index(program_.devices));
+    result_.allocated_memory.resize(index(program_.devices));
+    for (std::size_t i = 0; i < of_ranks.size(); ++i) {
+      const std::size_t device = index(ranks_.device_of(static_cast<int>(i)));
+      Unpacker memory(of_ranks[i]);
+      raise(result_.peak_memory[device], memory.get<Bytes>());
+      raise(result_.allocated_memory[device], memory.get<Bytes>());
+    }
+  }
+
   void hand_in(int rank) {
     Transport& transport = *of_rank_[index(rank)];
     Packer chosen;
@@ -228,9 +241,10 @@ class Conductor {
           transport.gather(packed_stamps(program_, ranks_, transport, record(rank, step)));
       if (rank == 0) records.push_back(unpack_stamps(program_, stamps));
     }
-    Packer peak;
-    peak.put(worker(rank).peak_memory());
-    const std::vector<std::string> peaks = transport.gather(peak.take());
+    Packer memory;
+    memory.put(worker(rank).peak_memory());
+    memory.put(worker(rank).allocated_memory());
+    const std::vector<std::string> memories = transport.gather(memory.take());
     const std::vector<std::string> weights =
         transport.gather(packed_weights(*backends_[index(rank)], worker(rank).weights()));
     if (rank != 0) return;
@@ -238,11 +252,7 @@ class Conductor {
       result_.timeline = timeline_of(program_, std::span(records).first(1));
       result_.traced = timeline_of(program_, std::span(records).subspan(1));
     }
-    result_.peak_memory.resize(index(program_.devices));
-    for (std::size_t i = 0; i < peaks.size(); ++i) {
-      Bytes& of_device = result_.peak_memory[index(ranks_.device_of(static_cast<int>(i)))];
-      of_device = std::max(of_device, Unpacker(peaks[i]).get<Bytes>());
-    }
+    note_memory(memories);
     const auto gathered = unpack_weights(program_, ranks_, weights);
     if (!gathered.empty()) set_parameters(result_, gathered);
   }

@@ -1,17 +1,21 @@
 #include "executor/execute.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 
 #include "executor/backends/cuda.hpp"
+#include "executor/backends/dry.hpp"
 #include "executor/checkpoints/describe.hpp"
 #include "executor/checkpoints/writer.hpp"
 #include "executor/conduct.hpp"
 #include "executor/interpreter.hpp"
+#include "executor/memory/traced_program.hpp"
 #include "executor/sleep.hpp"
 #include "executor/training.hpp"
 #include "profiles/error.hpp"
 #include "simulator/check.hpp"
+#include "simulator/simulate.hpp"
 
 namespace stagecraft {
 
@@ -38,19 +42,55 @@ void require_executable(const Compiled& compiled, BackendKind backend) {
   }
 }
 
+[[noreturn]] void refuse_size(const std::string& why) {
+  throw Error(ErrorKind::infeasible, "run: the plan does not fit: " + why);
+}
+
+/// What does not fit, if anything; gaps between buffers count.
+std::optional<std::string> excess(const Compiled& compiled) {
+  const Program& program = compiled.program;
+  const CheckReport report = check(program, {.memory_limits = compiled.memory_limits});
+  for (const Finding& finding : report.findings) return finding.message;
+  for (std::size_t i = 0; i < compiled.memory_limits.size(); ++i) {
+    const Bytes limit = compiled.memory_limits[i];
+    if (program.arena[i] <= limit) continue;
+    return concat("device ", i, " needs an arena of ", format_bytes(program.arena[i]), " and has ",
+                  format_bytes(limit), "; what lives at once would fit, but for gaps between");
+  }
+  return {};
+}
+
+/// The same plan with every stage recomputed. Empty where that changes nothing.
+std::string effect_of_recomputation(const Training& training, const Compiled& compiled,
+                                    const RankMap& ranks, Backend& dry) {
+  Compiled other = compiled;
+  std::vector<Recompute>& recompute = other.lowering.recompute;
+  recompute.resize(static_cast<std::size_t>(other.program.stages), Recompute::none);
+  if (!other.program.trains || !std::ranges::count(recompute, Recompute::none)) return "";
+  std::ranges::fill(recompute, Recompute::full);
+  other.program = lower(other.schedule, other.lowering);
+  const TracedProgram traced = trace_program(training, other, ranks, dry);
+  const std::vector<Bytes>& needed = traced.compiled.program.arena;
+  const auto fullest = std::ranges::max_element(needed);
+  return concat("; with --recompute full it would ",
+                excess(traced.compiled) ? "not fit either" : "fit", ": at most ",
+                format_bytes(*fullest), ", on device ", fullest - needed.begin());
+}
+
 /// The program is safe. Throws Error (infeasible) with what the fullest device would hold, before
 /// anything is allocated.
-void require_fitting(const Compiled& compiled) {
-  const CheckReport report = check(compiled.program, {.memory_limits = compiled.memory_limits});
-  for (const Finding& finding : report.findings) {
-    throw Error(ErrorKind::infeasible, concat("run: the plan does not fit: ", finding.message));
+void require_fitting(const Training& training, const TracedProgram& traced, const RankMap& ranks,
+                     Backend& dry) {
+  if (const auto found = excess(traced.compiled)) {
+    refuse_size(*found + effect_of_recomputation(training, traced.compiled, ranks, dry));
   }
 }
 
 /// Trains, from a checkpoint or from the beginning, and writes checkpoints.
-RunResult train(const Training& training, const Compiled& compiled, const Machinery& machinery) {
+/// `traced`, if any, is where `compiled` comes from.
+RunResult train(const Training& training, const Compiled& compiled, const RankMap& ranks,
+                const TracedProgram* traced, const Machinery& machinery) {
   const Program& program = compiled.program;
-  const RankMap ranks = ranks_of(training.plan, program);
   const RunOptions& options = training.options;
   const CheckpointOptions& checkpoints = options.checkpoints;
   if (!program.trains && (options.resume || !checkpoints.folder.empty())) {
@@ -71,7 +111,7 @@ RunResult train(const Training& training, const Compiled& compiled, const Machin
   RunResult result = conduct(
       compiled, ranks, training.tokens_per_step(), options, machinery,
       [&](Backend& backend, Transport& transport) {
-        return std::make_unique<Interpreter>(training, program, ranks, backend, transport);
+        return std::make_unique<Interpreter>(training, program, ranks, traced, backend, transport);
       },
       settle);
   if (writer) result.checkpoints = writer->written();
@@ -87,8 +127,22 @@ RunResult execute(const Plan& plan, const Profile& profile, const Compiled& comp
   switch (options.backend) {
     case BackendKind::cpu:
     case BackendKind::cuda: {
-      if (!machinery.trusts_program) require_fitting(compiled);
-      return train(make_training(plan, profile, dataset, options), compiled, machinery);
+      const Training training = make_training(plan, profile, dataset, options);
+      const RankMap ranks = ranks_of(plan, compiled.program);
+      if (machinery.trusts_program) return train(training, compiled, ranks, nullptr, machinery);
+      const auto dry = machinery.make_dry_backend();
+      if (compiled.program.sequence_chunks > 1) {  // what pieces leave each other has no buffers
+        if (const auto found = excess(compiled)) refuse_size(*found);
+        return train(training, compiled, ranks, nullptr, machinery);
+      }
+      const TracedProgram traced = trace_program(training, compiled, ranks, *dry);
+      require_fitting(training, traced, ranks, *dry);
+      RunResult result = train(training, traced.compiled, ranks, &traced, machinery);
+      for (const MemoryPeak& peak :
+           memory_peaks(simulate(traced.compiled.program, traced.compiled.costs))) {
+        result.simulated_memory.push_back(peak.bytes);
+      }
+      return result;
     }
     case BackendKind::sleep: return sleep_through(compiled, options, machinery);
   }
@@ -97,7 +151,10 @@ RunResult execute(const Plan& plan, const Profile& profile, const Compiled& comp
 
 Machinery machinery_of(const RunOptions& options) {
   Machinery machinery;
-  if (options.backend == BackendKind::cuda) machinery.make_backend = make_cuda_backend;
+  if (options.backend == BackendKind::cuda) {
+    machinery.make_backend = make_cuda_backend;
+    machinery.make_dry_backend = [] { return std::make_unique<DryBackend>(); };
+  }
   return machinery;
 }
 

@@ -64,8 +64,12 @@ struct RunResult {
   std::vector<Duration> step_times;
   Timeline timeline;  ///< of the step with the median time, from its common start
   Timeline traced;  ///< of the last `traced_steps`, as iterations; without spans if none were asked
-  std::vector<Bytes> peak_memory;  ///< per program device, counted by its backend (of peers the
-                                   ///< most); under `sleep`, of its buffers
+  /// Per program device (of peers the most): what lived at once at most, by the lives of buffers in
+  /// its arena, or of tensors where there is none.
+  std::vector<Bytes> peak_memory;
+  std::vector<Bytes> allocated_memory;  ///< what it asked its backend for: the arena
+  /// By simulation of the program that was run; empty under `sleep`.
+  std::vector<Bytes> simulated_memory;
   std::vector<std::string> parameter_names;
   std::vector<Tensor>
       parameters;  ///< final weights by canonical name, ascending; tied weights once

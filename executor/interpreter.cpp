@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "executor/backends/dry.hpp"
 #include "executor/checkpoints/held.hpp"
 #include "executor/ranks.hpp"
 #include "profiles/error.hpp"
@@ -40,12 +41,37 @@ std::vector<char> last_sends(const Program& program, const std::vector<int>& ord
   return last;
 }
 
+/// While it lives, what is allocated has its place in the arena, if there is one.
+class InArena {
+ public:
+  template <class Open>
+  InArena(Arena* arena, const Open& open) : arena_(arena) {
+    if (arena_ != nullptr) open();
+  }
+  ~InArena() {
+    if (arena_ != nullptr) arena_->close();
+  }
+  InArena(const InArena&) = delete;
+  InArena& operator=(const InArena&) = delete;
+
+ private:
+  Arena* arena_;
+};
+
+std::unique_ptr<Arena> make_arena(const TracedProgram* traced, const RankMap& ranks, int rank,
+                                  Backend& backend) {
+  if (traced == nullptr) return nullptr;
+  return std::make_unique<Arena>(*traced, ranks.device_of(rank), ranks.peer_of(rank), backend);
+}
+
 std::vector<std::unique_ptr<TrainedChunk>> chunks_of_device(const Training& training,
                                                             const Program& program, int device,
-                                                            TensorPeers* peers, Backend& backend) {
+                                                            TensorPeers* peers, Arena* arena,
+                                                            Backend& backend) {
   std::vector<std::unique_ptr<TrainedChunk>> chunks(program.chunks.size());
   for (std::size_t i = 0; i < chunks.size(); ++i) {
     if (program.chunks[i].device != device) continue;
+    const InArena places(arena, [&] { arena->open(static_cast<int>(i)); });
     chunks[i] =
         std::make_unique<TrainedChunk>(training, program, static_cast<int>(i), peers, backend);
   }
@@ -54,8 +80,8 @@ std::vector<std::unique_ptr<TrainedChunk>> chunks_of_device(const Training& trai
 
 /// What this rank keeps of a microbatch for its partner, by channel, still without storage.
 std::map<int, std::vector<Tensor>> shapes_lent(const Training& training, const Program& program,
-                                               const std::vector<int>& order, TensorPeers* peers,
-                                               Backend& backend) {
+                                               const std::vector<int>& order, TensorPeers* peers) {
+  DryBackend dry;
   std::map<int, std::vector<Tensor>> shapes;
   for (const int i : order) {
     if (program.work[index(i)].instruction.op != Op::take_in) continue;
@@ -63,11 +89,9 @@ std::map<int, std::vector<Tensor>> shapes_lent(const Training& training, const P
     const auto [found, is_new] = shapes.try_emplace(channel);
     if (is_new) {
       found->second =
-          shapes_kept(training, program, program.channels[index(channel)].from, peers, backend);
+          shapes_kept(training, program, program.channels[index(channel)].from, peers, dry);
     }
   }
-  backend.finish();
-  backend.reset_peak();
   return shapes;
 }
 
@@ -79,7 +103,7 @@ Tensor part(const Tensor& tensor, const Chunk& chunk, IndexRange range) {
 }  // namespace
 
 Interpreter::Interpreter(const Training& training, const Program& program, const RankMap& ranks,
-                         Backend& backend, Transport& transport)
+                         const TracedProgram* traced, Backend& backend, Transport& transport)
     : training_(training),
       program_(program),
       ranks_(ranks),
@@ -87,15 +111,18 @@ Interpreter::Interpreter(const Training& training, const Program& program, const
       transport_(transport),
       peers_(make_peers(ranks, transport)),
       order_(order_of_rank(program, ranks, transport)),
+      arena_(make_arena(traced, ranks, transport.rank(), backend)),
       chunks_(chunks_of_device(training, program, ranks.device_of(transport.rank()), peers_.get(),
-                               backend)),
+                               arena_.get(), backend)),
       sums_(training, program, ranks, chunks_, backend, transport),
       checks_(training.options.oversight.check_finite, steps_before(training.options), backend),
       sent_(program, ranks),
       received_(program, ranks),
       last_send_(last_sends(program, order_)),
-      shapes_lent_(shapes_lent(training, program, order_,
-                               make_absent_peers(ranks, transport.rank()).get(), backend)),
+      shapes_lent_(
+          shapes_lent(training, program, order_, make_absent_peers(ranks, transport.rank()).get())),
+      sent_over_(program.channels.size()),
+      sent_by_(program.work.size()),
       posted_(program.channels.size()),
       arrived_(program.work.size()) {}
 
@@ -186,17 +213,21 @@ void Interpreter::carry_out(int i) {
 void Interpreter::compute(int i) {
   const Work& work = program_.work[index(i)];
   wait_for_messages(work);
+  wait_for_memory(work);
   Stamp& stamp = record_->work[index(i)];
   stamp.start = now();
   checks_.before(step_, work, chunk_of(work));
-  compute(work);
+  compute(i, work);
   backend_.finish();
   checks_.after(step_, work, chunk_of(work));
   stamp.end = now();
+  if (arena_) arena_->end(i);
 }
 
-void Interpreter::compute(const Work& work) {
+void Interpreter::compute(int i, const Work& work) {
   TrainedChunk& chunk = chunk_of(work);
+  const InArena places(is_compute(work.instruction.op) ? arena_.get() : nullptr,
+                       [&] { arena_->open_work(i); });
   const int microbatch = work.instruction.microbatch;
   if (work.instruction.op <= Op::recompute) {
     chunk.use_version(work.weight_version);
@@ -271,11 +302,16 @@ Tensor& Interpreter::boundary(const Work& work) {
 void Interpreter::send(int i) {
   const Work& work = program_.work[index(i)];
   const Channel& channel = program_.channels[index(*work.channel)];
-  if (channel.cargo == Cargo::evicted) return send_lent(work);
-  Tensor& tensor = boundary(work);
-  const Tensor rows = part(tensor, program_.chunks[index(work.chunk)], channel.rows);
-  if (last_send_[index(i)] != 0) tensor = {};
-  hand_over(work, rows);
+  if (channel.cargo == Cargo::evicted) {
+    send_lent(work);
+  } else {
+    Tensor& tensor = boundary(work);
+    const Tensor rows = part(tensor, program_.chunks[index(work.chunk)], channel.rows);
+    if (last_send_[index(i)] != 0) tensor = {};
+    hand_over(work, rows);
+  }
+  sent_by_[index(i)] = sent_over_[index(*work.channel)];
+  if (arena_) arena_->end(i);
 }
 
 /// To every peer of the receiving device that this one serves.
@@ -283,11 +319,28 @@ void Interpreter::hand_over(const Work& work, const Tensor& tensor) {
   for (const int each : ranks_.channels_from(transport_.rank(), *work.channel)) {
     transport_.send(each, backend_, tensor, now(), sent_.next(each, work));
   }
+  ++sent_over_[index(*work.channel)];
+}
+
+/// In an arena: what this work writes to may be on its way to another rank still.
+void Interpreter::wait_for_memory(const Work& work) {
+  if (!arena_) return;
+  std::for_each(begin_of(program_.waits, work.waits), end_of(program_.waits, work.waits),
+                [&](int on) {
+                  const Work& awaited = program_.work[index(on)];
+                  const bool own = chunks_[index(awaited.chunk)] != nullptr;
+                  if (!own || !is_send(awaited.instruction.op)) return;
+                  for (const int each : ranks_.channels_from(transport_.rank(), *awaited.channel)) {
+                    transport_.wait_for_delivery(each, sent_by_[index(on)]);
+                  }
+                });
 }
 
 void Interpreter::post(int i) {
   const Work& work = program_.work[index(i)];
   const Channel& channel = program_.channels[index(*work.channel)];
+  wait_for_memory(work);
+  const InArena places(arena_.get(), [&] { arena_->open_work(i); });
   posted_[index(*work.channel)].push_back(i);
   if (channel.cargo == Cargo::evicted) return post_lent(work);
   const Chunk& chunk = program_.chunks[index(work.chunk)];

@@ -9,7 +9,8 @@
 //
 // Memory comes and goes where the program says: a receive allocates the stage's whole input, of
 // which each message fills its rows; an output lives until its last send; the backward drops what
-// its forward kept. What a partner is to keep goes there and back tensor by tensor.
+// its forward kept. In an arena the places are fixed, and what takes the place of a message waits
+// until that is delivered. What a partner is to keep goes there and back tensor by tensor.
 
 #pragma once
 
@@ -23,6 +24,7 @@
 #include "executor/finite_checks.hpp"
 #include "executor/gradient_sums.hpp"
 #include "executor/labels.hpp"
+#include "executor/memory/arena.hpp"
 #include "executor/peers.hpp"
 #include "executor/trained_chunk.hpp"
 #include "executor/transport.hpp"
@@ -32,20 +34,22 @@ namespace stagecraft {
 
 class Interpreter final : public Worker {
  public:
-  /// Allocates and initialises the weights of all chunks of the transport's rank.
+  /// Allocates and initialises the weights of all chunks of the transport's rank: in an arena, if
+  /// the program has been traced, which must outlive it.
   Interpreter(const Training& training, const Program& program, const RankMap& ranks,
-              Backend& backend, Transport& transport);
+              const TracedProgram* traced, Backend& backend, Transport& transport);
 
   void step(int step, StepRecord& record) override;
   std::vector<ChunkLoss> losses() override;
   std::vector<HeldWeight> weights() override;
   std::vector<HeldState> state() override;
-  Bytes peak_memory() const override { return backend_.peak_bytes(); }
+  Bytes peak_memory() const override { return arena_ ? arena_->peak() : backend_.peak_bytes(); }
+  Bytes allocated_memory() const override { return backend_.peak_bytes(); }
 
  private:
   void carry_out(int index);
   void compute(int index);
-  void compute(const Work& work);
+  void compute(int index, const Work& work);
 
   TrainedChunk& chunk_of(const Work& work) {
     return *chunks_[static_cast<std::size_t>(work.chunk)];
@@ -62,6 +66,7 @@ class Interpreter final : public Worker {
   void post_lent(const Work& work);
   void send(int index);
   void hand_over(const Work& work, const Tensor& tensor);
+  void wait_for_memory(const Work& work);
   void post(int index);
   void wait_for_messages(const Work& work);
   void take_message(int channel);
@@ -73,6 +78,7 @@ class Interpreter final : public Worker {
   Transport& transport_;
   std::unique_ptr<TensorPeers> peers_;
   std::vector<int> order_;
+  std::unique_ptr<Arena> arena_;
   std::vector<std::unique_ptr<TrainedChunk>> chunks_;  ///< parallel to the program's; null where
                                                        ///< another rank holds it
   GradientSums sums_;
@@ -81,6 +87,9 @@ class Interpreter final : public Worker {
   std::vector<char> last_send_;  ///< of its tensor; parallel to the program's work
   std::map<int, std::vector<Tensor>> shapes_lent_;           ///< by channel to this rank
   std::map<std::pair<int, int>, std::vector<Tensor>> kept_;  ///< of a partner: chunk, microbatch
+
+  std::vector<long> sent_over_;  ///< messages, by the program's channels
+  std::vector<long> sent_by_;  ///< how many its last one made them; parallel to the program's work
 
   // Of the current step:
   int step_ = 0;

@@ -15,6 +15,8 @@ struct Machinery {
   std::function<std::unique_ptr<Backend>(int rank)> make_backend = [](int) {
     return make_cpu_backend();
   };
+  /// What shows how much memory that one's calls take.
+  std::function<std::unique_ptr<Backend>()> make_dry_backend = make_dry_cpu_backend;
   std::function<std::vector<std::unique_ptr<Transport>>(const Wiring&)> make_transports =
       make_thread_transports;
   bool trusts_program = false;  ///< carries out programs that `check` refuses, too

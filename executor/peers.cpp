@@ -43,7 +43,10 @@ class AbsentPeers final : public TensorPeers {
   int rank() const override { return place_; }
   int ranks() const override { return count_; }
   void sum(Backend&, Tensor&) override {}
-  void largest(Backend&, Tensor&) override {}
+  /// Asks for as much memory as those that are there.
+  void largest(Backend& backend, Tensor& tensor) override {
+    backend.allocate({count_, tensor.elements()}, tensor.precision);
+  }
 
  private:
   int place_;

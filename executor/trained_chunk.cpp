@@ -65,7 +65,9 @@ std::vector<Tensor> TrainedChunk::allocate_layers() {
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     for (ParameterSpec& spec : layers_[i]->parameters()) {
       for (auto& slot : versions_.slots()) slot.push_back(backend_.allocate(spec.shape, precision));
-      starts.push_back(start_value(training_, spec));
+      starts.push_back(backend_.has_numbers()
+                           ? start_value(training_, spec)
+                           : backend_.allocate_apart(spec.shape, training_.sums()));
       set_value(backend_, starts.back(), versions_.at(0).back());
       // Kept only where the optimizer needs the numbers, too.
       if (training_.sums() == precision) starts.back() = {};

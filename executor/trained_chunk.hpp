@@ -61,6 +61,8 @@ class TrainedChunk {
   /// tensors have shapes but no storage.
   std::vector<Tensor*> kept(int microbatch);
 
+  /// Where versions are kept, that of the start first.
+  std::vector<WeightVersions::Weights>& weight_slots() { return versions_.slots(); }
   WeightVersions::Weights& weights(int version) { return versions_.at(version); }
   /// All gradients in one piece, to be summed over replicas.
   Tensor& gradients() { return gradients_; }
@@ -98,8 +100,8 @@ class TrainedChunk {
       sequences_;  ///< of each sequence cut in pieces, by layer
 };
 
-/// Those tensors without storage, for whoever is to make room for them. Runs the forward once,
-/// alone, on a copy of the chunk that is gone behind it.
+/// Those tensors without storage, for whoever is to make room for them. Runs the forward once, on a
+/// copy of the chunk; a backend that only allocates will do.
 std::vector<Tensor> shapes_kept(const Training& training, const Program& program, int chunk,
                                 TensorPeers* peers, Backend& backend);
 

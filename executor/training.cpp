@@ -144,6 +144,7 @@ OptimizerState make_optimizer_state(const Training& training, Backend& backend,
   const auto moment = [&](StateKind kind) {
     Tensor tensor = backend.allocate({part.elements()}, training.sums());
     const Checkpoint* checkpoint = training.options.resume.get();
+    if (!backend.has_numbers()) return tensor;
     checkpoint ? set_value(backend, read_state(*checkpoint, spec.name, kind, part), tensor)
                : backend.zero(tensor);
     return tensor;

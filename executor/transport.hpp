@@ -52,12 +52,16 @@ class Transport {
   virtual int rank() const = 0;
   virtual int ranks() const = 0;
 
-  /// Hands over a tensor (its memory is the transport's from now on). Messages of one channel
-  /// arrive in order. Blocks only while the channel already holds its capacity of messages.
+  /// Hands over a tensor (its memory is the transport's until it is delivered). Messages of one
+  /// channel arrive in order. Blocks only while the channel already holds its capacity of messages.
   /// `available_at`: not before this moment (emulated links). The label travels with the tensor;
   /// whoever receives compares it (see labels.hpp).
   virtual void send(int channel, Backend& backend, Tensor tensor, Moment available_at,
                     MessageLabel label = {}) = 0;
+
+  /// Returns when the first `messages` of those that this rank has sent over the channel have left
+  /// its memory, which may then be used again.
+  virtual void wait_for_delivery(int channel, long messages) = 0;
 
   /// Offers memory for the channel's next message that has none yet, as large as that message; does
   /// not wait. The message is copied there as soon as both sides have come, so that the sender's

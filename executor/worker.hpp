@@ -52,6 +52,8 @@ class Worker {
   virtual std::vector<HeldState> state() { return {}; }
   /// The highest since the run began.
   virtual Bytes peak_memory() const = 0;
+  /// The most it has asked its backend for.
+  virtual Bytes allocated_memory() const { return peak_memory(); }
 
   /// Where it tells what it is at; must outlive it.
   void report_to(FlightRecord& flight) { flight_ = &flight; }

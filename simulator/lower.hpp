@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -36,6 +37,12 @@ struct ChunkMemory {
   Bytes input = 0;   ///< the stage's input: kept from arrival (or the local producer) to B (or W)
   Bytes output = 0;  ///< from F until its sends have ended
   Bytes workspace = 0;  ///< while computing
+  // Known where a run traces its layers, and left out of estimates:
+  Bytes saved_throughout = 0;  ///< on top of `saved`: from F (or R) to B, or to W if that is apart
+  /// Of a forward whose results are not kept; else `saved` and `workspace` together.
+  std::optional<Bytes> forward_alone;
+  /// W reads the output's gradient, too, which is no part of `saved_for_weight`.
+  bool weight_reads_output_gradient = false;
   bool operator==(const ChunkMemory&) const = default;
 };
 

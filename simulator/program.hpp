@@ -102,6 +102,7 @@ enum class BufferRole : std::uint8_t {
   input,  ///< the stage's input; for a stage fed on its own device this is also the producer's
           ///< output
   saved,  ///< what the forward leaves for the backward
+  saved_throughout,  ///< the part of it that the weight gradient needs, too
   saved_for_weight,  ///< what the input gradient leaves for the weight gradient
   evicted,           ///< what a partner's forward has left, while this device keeps it
   output,            ///< the stage's output, until it is sent
@@ -110,6 +111,7 @@ enum class BufferRole : std::uint8_t {
   input_gradient,    ///< the backward's result, until it is sent
   workspace,         ///< while one instruction computes
 };
+inline constexpr std::size_t buffer_roles = static_cast<std::size_t>(BufferRole::workspace) + 1;
 std::string_view to_string(BufferRole role);
 
 /// A piece of one device's memory: `offset` bytes into its arena.

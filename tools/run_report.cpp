@@ -37,7 +37,9 @@ ordered_json run_json(const RunResult& run, const Prediction& prediction) {
           {"steps_ns", nanoseconds(run.step_times)},
           {"predicted_ns", prediction.step.count()},
           {"peak_memory_bytes", run.peak_memory},
-          {"simulated_peak_memory_bytes", simulated_peaks(prediction)},
+          {"allocated_memory_bytes", run.allocated_memory},
+          {"simulated_peak_memory_bytes",
+           run.simulated_memory.empty() ? simulated_peaks(prediction) : run.simulated_memory},
           {"restarts", 0},
           {"parameters_xxh3", run.parameters_hash}};
 }

@@ -1,6 +1,7 @@
 // The CPU backend: checks shapes and calls the kernels of backends/cpu/ in the tensors' precision.
 
 #include <cblas.h>
+#include <sanitizer/asan_interface.h>
 
 #include <algorithm>
 #include <bit>
@@ -14,6 +15,7 @@
 #include "executor/backend.hpp"
 #include "executor/backends/cpu/kernels.hpp"
 #include "executor/backends/cpu/memory.hpp"
+#include "executor/backends/dry.hpp"
 #include "profiles/error.hpp"
 
 namespace stagecraft {
@@ -74,15 +76,46 @@ bool are_finite(const T* x, std::int64_t count) {
   return (seen & ~magnitude) == 0;
 }
 
+/// The room that some calls take is part of what they allocate.
+class DryCpuBackend final : public DryBackend {
+ public:
+  void attention(const Tensor& qkv, const AttentionShape& shape, Tensor&, Tensor&) override {
+    allocate({cpu::attention_workspace(shape)}, qkv.precision);
+  }
+  void attention_input(const Tensor&, const Tensor& qkv, const Tensor&, const Tensor&,
+                       const AttentionShape& shape, Tensor&) override {
+    allocate({cpu::attention_input_workspace(shape)}, qkv.precision);
+  }
+  void convolution(const Tensor& x, const Tensor&, const Tensor&, const ConvolutionShape& shape,
+                   Tensor&) override {
+    allocate({cpu::convolution_workspace(shape)}, x.precision);
+  }
+  void convolution_input(const Tensor& dy, const Tensor&, const ConvolutionShape& shape,
+                         Tensor&) override {
+    allocate({cpu::convolution_workspace(shape)}, dy.precision);
+  }
+  void convolution_weight(const Tensor&, const Tensor& x, const ConvolutionShape& shape, Tensor&,
+                          Tensor&) override {
+    allocate({cpu::convolution_workspace(shape)}, x.precision);
+  }
+};
+
 class CpuBackend : public Backend {
  public:
-  Tensor allocate(std::vector<std::int64_t> shape, Precision precision) override {
+  Tensor allocate_apart(std::vector<std::int64_t> shape, Precision precision) override {
     with_type(precision, [](auto) {});
     Tensor tensor{.storage = nullptr, .shape = std::move(shape), .precision = precision};
     Bytes bytes = element_bytes(precision);
     for (const std::int64_t extent : tensor.shape) bytes *= extent;
     tensor.storage = memory_->allocate(bytes);
     return tensor;
+  }
+
+  void forbid(const void* memory, Bytes bytes) override {
+    ASAN_POISON_MEMORY_REGION(memory, static_cast<std::size_t>(bytes));
+  }
+  void permit(const void* memory, Bytes bytes) override {
+    ASAN_UNPOISON_MEMORY_REGION(memory, static_cast<std::size_t>(bytes));
   }
 
   Bytes allocated_bytes() const override { return memory_->allocated().now(); }
@@ -407,6 +440,10 @@ class CpuBackend : public Backend {
 };
 
 }  // namespace
+
+std::unique_ptr<Backend> make_dry_cpu_backend() {
+  return std::make_unique<DryCpuBackend>();
+}
 
 std::unique_ptr<Backend> make_cpu_backend() {
   // One thread per rank; a team of threads per product would fight with the other ranks for the

@@ -60,6 +60,7 @@ struct Channel {
   ChannelEnds ends;
   std::deque<Message> messages;  ///< handed over and not yet received, in order
   std::size_t settled = 0;       ///< how many of them, from the first, are in posted memory
+  long delivered = 0;            ///< of all there have ever been, in the receiver's memory
   std::deque<Tensor> posted;  ///< memory for the next messages; none while a message is not settled
   std::condition_variable changed;
 
@@ -105,12 +106,18 @@ class Exchange {
     wait(lock, channel.changed, [&] { return !channel.full(); });
     Message message{.tensor = std::move(tensor), .label = label, .sent = now()};
     if (!channel.posted.empty()) {
-      settle(lock, backend, message, take_first(channel.posted));
+      settle(lock, channel, backend, message, take_first(channel.posted));
       ++channel.settled;
     }
     message.available = std::max(now(), available_at);
     channel.messages.push_back(std::move(message));
     channel.changed.notify_all();
+  }
+
+  void wait_for_delivery(int index, long messages) {
+    Lock lock(mutex_);
+    Channel& channel = at(channels_, index);
+    wait(lock, channel.changed, [&] { return channel.delivered >= messages; });
   }
 
   void post(int index, Backend& backend, Tensor memory) {
@@ -124,7 +131,7 @@ class Exchange {
     }
     // Only the receiver takes messages away, and that is who is here: the message stays where it
     // is.
-    settle(lock, backend, channel.messages[channel.settled], std::move(memory));
+    settle(lock, channel, backend, channel.messages[channel.settled], std::move(memory));
     ++channel.settled;
   }
 
@@ -139,7 +146,7 @@ class Exchange {
     if (channel.settled > 0) {
       --channel.settled;
     } else {
-      settle(lock, backend, message,
+      settle(lock, channel, backend, message,
              backend.allocate(message.tensor.shape, message.tensor.precision));
     }
     return {.tensor = std::move(message.tensor),
@@ -279,13 +286,15 @@ class Exchange {
   }
 
   /// Moves a message into the receiver's memory; the lock is open meanwhile.
-  void settle(Lock& lock, Backend& backend, Message& message, Tensor memory) {
+  void settle(Lock& lock, Channel& channel, Backend& backend, Message& message, Tensor memory) {
     Tensor from = std::exchange(message.tensor, {});
     lock.unlock();
     copy_message(backend, from, memory);
     from = {};
     lock.lock();
     message.tensor = std::move(memory);
+    ++channel.delivered;
+    channel.changed.notify_all();
   }
 
   /// Returns when all have come; those who have met before an abort still part in peace.
@@ -321,6 +330,9 @@ class ThreadTransport final : public Transport {
   void send(int channel, Backend& backend, Tensor tensor, Moment available_at,
             MessageLabel label) override {
     exchange_->send(channel, backend, std::move(tensor), available_at, label);
+  }
+  void wait_for_delivery(int channel, long messages) override {
+    exchange_->wait_for_delivery(channel, messages);
   }
   void post(int channel, Backend& backend, Tensor memory) override {
     exchange_->post(channel, backend, std::move(memory));

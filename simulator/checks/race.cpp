@@ -153,6 +153,11 @@ class Race {
         return {Op::receive_activation, Op::forward,        Op::recompute,
                 Op::backward,           Op::backward_input, Op::backward_weight};
       case BufferRole::saved: return users_of_saved(index);
+      case BufferRole::saved_throughout:
+        return {lives_[at(index)].allocated_by == none
+                    ? Op::forward
+                    : work(lives_[at(index)].allocated_by).instruction.op,
+                Op::backward, Op::backward_input, Op::backward_weight};
       case BufferRole::evicted: return {Op::take_in, Op::give_back};
       case BufferRole::saved_for_weight: return {Op::backward_input, Op::backward_weight};
       case BufferRole::output: return {Op::forward, Op::send_activation};

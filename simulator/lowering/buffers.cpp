@@ -12,8 +12,9 @@
 //
 // A forward that is recomputed later leaves nothing: what it would have saved is workspace, too.
 // With the backward split in two, I takes B's place, the input stays until W has ended, and I
-// leaves `saved_for_weight` for W. Where neighbouring stages share a device nothing is sent: the
-// producer writes the consumer's input, and the consumer's backward the producer's output gradient.
+// leaves `saved_for_weight` for W, as does F (or R) `saved_throughout`. Where neighbouring stages
+// share a device nothing is sent: the producer writes the consumer's input, and the consumer's
+// backward the producer's output gradient.
 //
 // What is evicted leaves its device from EV to LD and lives with the partner from TI to GB. Without
 // training, input and what is saved end with the forward. Old versions of the weights that updates
@@ -38,6 +39,7 @@ MemoryCategory category_of(BufferRole role) {
     case BufferRole::optimizer: return MemoryCategory::optimizer;
     case BufferRole::input:
     case BufferRole::saved:
+    case BufferRole::saved_throughout:
     case BufferRole::saved_for_weight:
     case BufferRole::evicted: return MemoryCategory::activations;
     case BufferRole::output:
@@ -175,7 +177,8 @@ class BufferMaker {
 
     lives(BufferRole::input, memory.input, input_arrives(chunk, microbatch),
           {here.weight.value_or(here.backward.value_or(forward))});
-    if (here.recompute || !here.backward) {
+    const bool keeps = !here.recompute && here.backward;
+    if (!keeps && !memory.forward_alone) {
       lives(BufferRole::workspace, memory.saved, {forward}, {forward});
     }
     if (here.backward) {
@@ -183,6 +186,8 @@ class BufferMaker {
       const Works away = messages.evict.empty() ? Works{*here.backward} : messages.evict;
       lives(BufferRole::saved, memory.saved, saves, away);
       lives(BufferRole::saved, memory.saved, messages.load, {*here.backward});
+      lives(BufferRole::saved_throughout, memory.saved_throughout, saves,
+            {here.weight.value_or(*here.backward)});
     }
     if (here.weight) {
       lives(BufferRole::saved_for_weight, memory.saved_for_weight, {*here.backward},
@@ -190,12 +195,15 @@ class BufferMaker {
     }
     lives(BufferRole::output, memory.output, {forward}, messages.send_activation);
     if (here.backward) {
+      const bool stays = here.weight && memory.weight_reads_output_gradient;
       lives(BufferRole::output_gradient, memory.output, gradient_arrives(chunk, microbatch),
-            {*here.backward});
+            {stays ? *here.weight : *here.backward});
       lives(BufferRole::input_gradient, memory.input, {*here.backward}, messages.send_gradient);
     }
-    for (const std::optional<int>& work :
-         {here.forward, here.recompute, here.backward, here.weight}) {
+    lives(BufferRole::workspace,
+          keeps ? memory.workspace : memory.forward_alone.value_or(memory.workspace), {forward},
+          {forward});
+    for (const std::optional<int>& work : {here.recompute, here.backward, here.weight}) {
       if (work) lives(BufferRole::workspace, memory.workspace, {*work}, {*work});
     }
   }

@@ -204,6 +204,7 @@ TEST_CASE("bf16 goes on from its masters, out of a memory that nobody else can r
         {.devices = 2, .replicas = {2, 2}, .precision = Precision::bfloat16, .sharding = sharding});
     Machinery distant;
     distant.make_backend = [](int) { return std::make_unique<DistantBackend>(); };
+    distant.make_dry_backend = [] { return std::make_unique<DryBackend>(); };
     const auto carry_out = [&](RunOptions options) {
       options.backend = BackendKind::cuda;
       return execute(prepared.plan, prepared.profile, prepared.compiled, prepared.dataset, options,

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "executor/backend.hpp"
+#include "executor/backends/dry.hpp"
 #include "executor/bfloat16.hpp"
 
 namespace stagecraft::tests {
@@ -24,7 +25,7 @@ class DistantBackend : public Backend {
   /// From the process's memory to the addresses of tensors.
   static constexpr std::uintptr_t distance = std::uintptr_t{1} << 62;
 
-  Tensor allocate(std::vector<std::int64_t> shape, Precision precision) override {
+  Tensor allocate_apart(std::vector<std::int64_t> shape, Precision precision) override {
     std::int64_t bytes = element_bytes(precision);
     for (const std::int64_t extent : shape) bytes *= extent;
     const Tensor near = cpu_->allocate({(bytes + 3) / 4}, Precision::float32);

@@ -12,6 +12,7 @@ namespace {
 Machinery distant() {
   Machinery machinery;
   machinery.make_backend = [](int) { return std::make_unique<DistantBackend>(); };
+  machinery.make_dry_backend = [] { return std::make_unique<DryBackend>(); };
   return machinery;
 }
 

@@ -1,4 +1,5 @@
-// What a rank holds at most, counted by its backend, against what the simulator says.
+// What a rank holds at most where it has no arena, counted by its backend, against what the simulator
+// says.
 //
 // They differ by two things. The simulator counts the largest workspace of a stage's layers on top
 // of all that is saved, while a backward has already freed the later layers' when it comes to the
@@ -40,18 +41,6 @@ void check_peaks(const Setting& setting, const Profile& profile, Bytes more = 0)
 }
 
 }  // namespace
-
-TEST_CASE("ranks hold what the simulator says, but for a workspace and messages under way") {
-  const Profile profile = measured_profile();
-  for (const Recompute recompute : {Recompute::none, Recompute::full}) {
-    check_peaks({.schedule = "gpipe", .devices = 2, .recompute = recompute}, profile);
-    check_peaks({.devices = 4, .microbatches = 8, .recompute = recompute}, profile);
-    check_peaks({.devices = 2, .replicas = {2, 2}, .recompute = recompute}, profile);
-    check_peaks(
-        {.schedule = "interleaved", .devices = 2, .virtual_stages = 2, .recompute = recompute},
-        profile);
-  }
-}
 
 TEST_CASE("pieces of sequences hold more by what they leave each other") {
   const Profile profile = measured_profile();

@@ -9,6 +9,7 @@
 
 #include "executor/data.hpp"
 #include "executor/execute.hpp"
+#include "executor/memory/traced_program.hpp"
 #include "planner/plan.hpp"
 #include "planner/plan_fault.hpp"
 #include "planner/predict.hpp"
@@ -154,6 +155,15 @@ inline bool is_legal(const Setting& setting) {
   const Plan plan = plan_of(setting);
   return !find_fault(plan, tiny_model(setting.style, setting.tied, setting.heads),
                      parse_cluster(plan.cluster));
+}
+
+/// With the memory that its layers ask for on CPUs.
+inline TracedProgram traced(const Prepared& prepared) {
+  const RunOptions options;
+  const Training training =
+      make_training(prepared.plan, prepared.profile, prepared.dataset, options);
+  return trace_program(training, prepared.compiled,
+                       ranks_of(prepared.plan, prepared.compiled.program), *make_dry_cpu_backend());
 }
 
 inline RunResult run(const Prepared& prepared, const RunOptions& options) {

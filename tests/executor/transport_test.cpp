@@ -206,6 +206,34 @@ TEST_CASE("a message in posted memory leaves nothing at the sender") {
   CHECK(failures == world.all(""));
 }
 
+TEST_CASE("memory of a delivered message may be used again at once") {
+  const TransportMaker maker = GENERATE(from_range(makers_here()));
+  World world(maker, {.ranks = 2, .channels = {{.from = 0, .to = 1, .capacity = 9}}, .groups = {}});
+  const auto failures = world.run([&](Transport& transport, Backend& backend) {
+    constexpr std::int64_t elements = 100'000;
+    constexpr int rounds = 20;
+    if (transport.rank() == 0) {
+      // Two places, in turns.
+      std::vector<Tensor> places{filled(backend, elements, 0), filled(backend, elements, 0)};
+      for (int i = 0; i < rounds; ++i) {
+        Tensor& place = places[static_cast<std::size_t>(i % 2)];
+        if (i >= 2) transport.wait_for_delivery(0, i - 1);
+        std::fill_n(place.data<float>(), elements, static_cast<float>(i));
+        transport.send(0, backend, place, now());
+      }
+      transport.wait_for_delivery(0, rounds);
+    } else {
+      for (int i = 0; i < rounds; ++i) {
+        transport.post(0, backend, filled(backend, elements, -1));
+        if (i % 3 == 0) std::this_thread::sleep_for(1ms);
+        require(all_equal(transport.receive(0, backend).tensor, static_cast<float>(i)),
+                "wrong value");
+      }
+    }
+  });
+  CHECK(failures == world.all(""));
+}
+
 TEST_CASE("a message is not received before the moment it says") {
   const TransportMaker maker = GENERATE(from_range(makers_here()));
   World world(maker, {.ranks = 2, .channels = {{.from = 0, .to = 1, .capacity = 1}}, .groups = {}});

@@ -22,6 +22,9 @@ class WrappedTransport : public Transport {
             MessageLabel label) override {
     inner_->send(channel, backend, std::move(tensor), available_at, label);
   }
+  void wait_for_delivery(int channel, long messages) override {
+    inner_->wait_for_delivery(channel, messages);
+  }
   void post(int channel, Backend& backend, Tensor memory) override {
     inner_->post(channel, backend, std::move(memory));
   }

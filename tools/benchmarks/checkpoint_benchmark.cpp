@@ -57,7 +57,9 @@ double seconds_together(const Act& act) {
 }
 
 void write_plainly(const fs::path& folder, const RankState& state, int rank) {
-  DurableFile file(folder / ("plain-" + std::to_string(rank)));
+  Bytes whole = 0;
+  for (const HeldState& held : state.held) whole += held.values.bytes();
+  DurableFile file(folder / ("plain-" + std::to_string(rank)), whole);
   for (const HeldState& held : state.held) {
     file.write({held.values.data<char>(), static_cast<std::size_t>(held.values.bytes())});
   }

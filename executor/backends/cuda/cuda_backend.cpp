@@ -55,7 +55,7 @@ CudaBackend::CudaBackend(int device)
 
 // --- Memory --------------------------------------------------------------------------------------
 
-Tensor CudaBackend::allocate(std::vector<std::int64_t> shape, Precision precision) {
+Tensor CudaBackend::allocate_apart(std::vector<std::int64_t> shape, Precision precision) {
   with_type(precision, [](auto) {});
   Bytes bytes = element_bytes(precision);
   for (const std::int64_t extent : shape) bytes *= extent;

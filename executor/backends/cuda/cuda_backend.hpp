@@ -20,7 +20,7 @@ class CudaBackend final : public Backend {
  public:
   explicit CudaBackend(int device);
 
-  Tensor allocate(std::vector<std::int64_t> shape, Precision precision) override;
+  Tensor allocate_apart(std::vector<std::int64_t> shape, Precision precision) override;
   Bytes allocated_bytes() const override { return memory_->allocated().now(); }
   Bytes peak_bytes() const override { return memory_->allocated().peak(); }
   void reset_peak() override { memory_->reset_peak(); }

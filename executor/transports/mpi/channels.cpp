@@ -6,6 +6,7 @@
 #include <deque>
 #include <limits>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -59,8 +60,11 @@ struct Channel::State : std::enable_shared_from_this<State> {
   std::shared_ptr<const Messenger> messenger;
 
   // Guarded by the world's mutex:
-  int held = 0;    ///< sent and not received yet
-  Queue incoming;  ///< the first ones have headers, the first ones have memory
+  int held = 0;               ///< sent and not received yet
+  long sent = 0;              ///< ever
+  long delivered = 0;         ///< the first ones of them have left this rank's memory
+  std::set<long> left_early;  ///< later ones that have, too
+  Queue incoming;             ///< the first ones have headers, the first ones have memory
   std::size_t with_header = 0;
   std::size_t with_memory = 0;
 
@@ -73,6 +77,7 @@ struct Channel::State : std::enable_shared_from_this<State> {
 
   void await_header();
   void await_note();
+  void note_delivery(long message);
   void give(const Tensor& memory);
 };
 
@@ -105,6 +110,14 @@ void Channel::State::await_note() {
     --self->held;
     self->world->changed.notify_all();
   });
+}
+
+/// On the progress thread. MPI may let go of messages in another order.
+void Channel::State::note_delivery(long message) {
+  const std::lock_guard lock(world->mutex);
+  left_early.insert(message);
+  while (left_early.erase(delivered) > 0) ++delivered;
+  world->changed.notify_all();
 }
 
 /// Memory for the next message that has none; its bytes are asked for in this order.
@@ -149,10 +162,12 @@ Channel::Channel(int index, const ChannelEnds& ends, int rank, Duration ahead, P
 
 void Channel::send(Tensor tensor, Moment available_at, MessageLabel label) {
   assert(tensor.shape.size() <= Header{}.shape.size());
+  long message = 0;
   {
     Lock lock(state_->world->mutex);
     state_->world->wait(lock, [&] { return state_->held < state_->ends.capacity; });
     if (state_->is_counted()) ++state_->held;
+    message = state_->sent++;
   }
   const Moment sent = now() - state_->ahead;
   const auto header =
@@ -163,7 +178,7 @@ void Channel::send(Tensor tensor, Moment available_at, MessageLabel label) {
                                       .precision = tensor.precision,
                                       .dimensions = static_cast<int>(tensor.shape.size())});
   std::ranges::copy(tensor.shape, header->shape.begin());
-  state_->progress->soon([state = state_, header, tensor = std::move(tensor)] {
+  state_->progress->soon([state = state_, header, message, tensor = std::move(tensor)] {
     state->messenger->send({.peer = state->ends.to,
                             .tag = tag_of(state->index, Kind::header),
                             .data = header.get(),
@@ -171,8 +186,13 @@ void Channel::send(Tensor tensor, Moment available_at, MessageLabel label) {
                             .owner = header},
                            [] {});
     state->messenger->send(piece_of(tensor, state->ends.to, tag_of(state->index, Kind::bytes)),
-                           [] {});
+                           [state, message] { state->note_delivery(message); });
   });
+}
+
+void Channel::wait_for_delivery(long messages) {
+  Lock lock(state_->world->mutex);
+  state_->world->wait(lock, [&] { return state_->delivered >= messages; });
 }
 
 void Channel::post(Tensor memory) {

@@ -38,6 +38,7 @@ class Channel {
           std::shared_ptr<World> world, std::shared_ptr<const Messenger> messenger);
 
   void send(Tensor tensor, Moment available_at, MessageLabel label);
+  void wait_for_delivery(long messages);
   void post(Tensor memory);
   Arrival receive(Backend& backend);
 

@@ -45,6 +45,9 @@ class MpiTransport final : public Transport {
     backend.finish();
     at(channel).send(std::move(tensor), available_at, label);
   }
+  void wait_for_delivery(int channel, long messages) override {
+    at(channel).wait_for_delivery(messages);
+  }
   void post(int channel, Backend& backend, Tensor memory) override {
     backend.finish();
     at(channel).post(std::move(memory));

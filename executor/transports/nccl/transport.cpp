@@ -93,6 +93,7 @@ class NcclTransport final : public Transport {
         groups_(wiring.groups),
         layout_(wiring),
         posted_(wiring.channels.size()),
+        sent_(wiring.channels.size()),
         traffic_(*calls_, *control_, layout_.plans, settings) {}
 
   int rank() const override { return control_->rank(); }
@@ -104,7 +105,15 @@ class NcclTransport final : public Transport {
             MessageLabel label) override {
     backend.finish();
     control_->send(channel, *host_, envelope_of(tensor), available_at, label);
-    traffic_.start(layout_.of_channel[index(channel)], {piece_of(tensor, 1, true)});
+    sent_[index(channel)].under_way.push_back(
+        traffic_.start(layout_.of_channel[index(channel)], {piece_of(tensor, 1, true)}));
+  }
+  void wait_for_delivery(int channel, long messages) override {
+    Sent& sent = sent_[index(channel)];
+    for (; sent.delivered < messages; ++sent.delivered) {
+      traffic_.await(*sent.under_way.front());
+      sent.under_way.pop_front();
+    }
   }
   void post(int channel, Backend& backend, Tensor memory) override {
     backend.finish();
@@ -137,6 +146,12 @@ class NcclTransport final : public Transport {
     std::shared_ptr<Operation> operation;
   };
 
+  /// Messages of a channel, the first that is not known to be delivered in front.
+  struct Sent {
+    std::deque<std::shared_ptr<Operation>> under_way;
+    long delivered = 0;
+  };
+
   Offer offer(int channel, Tensor memory) {
     auto operation = traffic_.start(layout_.of_channel[index(channel)],
                                     {piece_of(memory, 0, /*is_sent=*/false)});
@@ -158,6 +173,7 @@ class NcclTransport final : public Transport {
   std::vector<std::vector<int>> groups_;
   Layout layout_;
   std::vector<std::deque<Offer>> posted_;  ///< by channel, for messages not yet received
+  std::vector<Sent> sent_;                 ///< by channel
   std::shared_ptr<void> room_;             ///< for the parts of a sum
   Bytes room_bytes_ = 0;
   Traffic traffic_;  ///< last: what is under way may use all the others
