@@ -1,5 +1,5 @@
-// What a rank holds at most where it has no arena, counted by its backend, against what the simulator
-// says.
+// What a rank holds at most where it has no arena, counted by its backend, against what the
+// simulator says.
 //
 // They differ by two things. The simulator counts the largest workspace of a stage's layers on top
 // of all that is saved, while a backward has already freed the later layers' when it comes to the
