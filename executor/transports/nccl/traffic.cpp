@@ -172,6 +172,11 @@ std::shared_ptr<Operation> Traffic::start(int link_index, std::vector<Piece> pie
   return operation;
 }
 
+bool Traffic::is_done(const Operation& operation) {
+  const Lock lock(mutex_);
+  return operation.done.has_value();
+}
+
 Moment Traffic::await(const Operation& operation) {
   Lock lock(mutex_);
   changed_.wait(lock, [&] { return operation.done || stopped_; });

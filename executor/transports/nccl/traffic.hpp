@@ -71,6 +71,7 @@ class Traffic {
   std::shared_ptr<Operation> start(int link, std::vector<Piece> pieces);
   /// When it was done; throws Error (execution) if the ranks stop before.
   Moment await(const Operation& operation);
+  bool is_done(const Operation& operation);
   /// Ends all that is under way here, and throws Error (execution) with this reason from now on.
   void stop(const std::string& reason);
 

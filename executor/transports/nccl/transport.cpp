@@ -105,7 +105,11 @@ class NcclTransport final : public Transport {
             MessageLabel label) override {
     backend.finish();
     control_->send(channel, *host_, envelope_of(tensor), available_at, label);
-    sent_[index(channel)].under_way.push_back(
+    Sent& sent = sent_[index(channel)];
+    for (; !sent.under_way.empty() && traffic_.is_done(*sent.under_way.front()); ++sent.delivered) {
+      sent.under_way.pop_front();
+    }
+    sent.under_way.push_back(
         traffic_.start(layout_.of_channel[index(channel)], {piece_of(tensor, 1, true)}));
   }
   void wait_for_delivery(int channel, long messages) override {
