@@ -130,24 +130,6 @@ std::string file_of(std::size_t rank) {
   return concat("rank-", rank, ".bin");
 }
 
-/// Until it is kept, what has been begun goes away with it.
-class UnfinishedCheckpoint {
- public:
-  UnfinishedCheckpoint(const std::filesystem::path& folder, int step)
-      : folder_(folder), step_(step) {}
-  ~UnfinishedCheckpoint() {
-    if (!kept_) abandon_checkpoint(folder_, step_);
-  }
-  UnfinishedCheckpoint(const UnfinishedCheckpoint&) = delete;
-  UnfinishedCheckpoint& operator=(const UnfinishedCheckpoint&) = delete;
-  void keep() { kept_ = true; }
-
- private:
-  const std::filesystem::path& folder_;
-  int step_;
-  bool kept_ = false;
-};
-
 }  // namespace
 
 CheckpointWriter::CheckpointWriter(Checkpoint about, const CheckpointOptions& options,
@@ -156,15 +138,19 @@ CheckpointWriter::CheckpointWriter(Checkpoint about, const CheckpointOptions& op
   prepare_checkpoints(options_.folder, first_step);
 }
 
+/// Only now: while a rank that has failed unwinds, others may still be writing there.
+CheckpointWriter::~CheckpointWriter() {
+  if (unfinished_) abandon_checkpoint(options_.folder, *unfinished_);
+}
+
 void CheckpointWriter::write(Transport& transport, Backend& backend,
                              const std::vector<HeldState>& state,
                              const TrainingPosition& position) {
   const Moment start = now();
   const int step = position.steps;
   const bool leads = transport.rank() == 0;
-  std::optional<UnfinishedCheckpoint> unfinished;
   if (leads) {
-    unfinished.emplace(options_.folder, step);
+    unfinished_ = step;
     begin_checkpoint(options_.folder, step);
   }
   transport.broadcast("begun");
@@ -174,7 +160,7 @@ void CheckpointWriter::write(Transport& transport, Backend& backend,
       transport.gather(packed(write_file(path, backend, state, options_.slice_bytes)));
   if (leads) {
     end(position, said, start);
-    unfinished->keep();
+    unfinished_.reset();
   }
   transport.broadcast("ended");
 }

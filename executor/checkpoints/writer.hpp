@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "executor/checkpoint.hpp"
@@ -18,6 +19,12 @@ class CheckpointWriter {
   /// `about`: see `describe`. Throws Error (input) if there can be no checkpoints in the folder, or
   /// another run's would be lost.
   CheckpointWriter(Checkpoint about, const CheckpointOptions& options, int first_step);
+
+  CheckpointWriter(const CheckpointWriter&) = delete;
+  CheckpointWriter& operator=(const CheckpointWriter&) = delete;
+  /// What has been begun and not ended goes away with it, when all ranks of this process have
+  /// stopped.
+  ~CheckpointWriter();
 
   /// Every rank calls it with its backend, and returns when the checkpoint is on disk. Throws Error
   /// (execution) on a rank that cannot write; older checkpoints are untouched then.
@@ -34,6 +41,7 @@ class CheckpointWriter {
   Checkpoint about_;
   CheckpointOptions options_;
   std::vector<WrittenCheckpoint> written_;
+  std::optional<int> unfinished_;  ///< step; only on rank 0
 };
 
 }  // namespace stagecraft

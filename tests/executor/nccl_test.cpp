@@ -26,6 +26,7 @@ using Wrap = std::function<std::unique_ptr<nccl::Calls>(std::unique_ptr<nccl::Ca
 Machinery over(NcclWorld& world, const Wrap& wrap = {}) {
   Machinery machinery;
   machinery.make_backend = [](int) { return std::make_unique<DistantBackend>(); };
+  machinery.make_dry_backend = [] { return std::make_unique<DryBackend>(); };
   machinery.make_transports = [&world, wrap](const Wiring& wiring) {
     return make_stand_in_transports(world, wiring, wrap);
   };
