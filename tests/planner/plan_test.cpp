@@ -147,13 +147,14 @@ TEST_CASE("virtual stages must fit the stages, the schedule and the devices", "[
   CHECK_THAT(complaint_after([](Plan& plan) { plan.schedule.virtual_stages = 0; }),
              ContainsSubstring("expected at least 1 stage per device"));
   CHECK_THAT(complaint_after([](Plan& plan) {
-               plan.schedule = {"interleaved", 2, {}, {}};
+               plan.schedule = {
+                   .name = "interleaved", .virtual_stages = 2, .group = {}, .warm_up = {}};
              }),
              ContainsSubstring("3 stages are not a multiple of 2 virtual stages per device"));
   CHECK_THAT(complaint_after([](Plan& plan) { plan.schedule.virtual_stages = 3; }),
              ContainsSubstring("the schedule 1f1b has one stage per device, not 3"));
   const auto looped = [](Plan& plan) {
-    plan.schedule = {"interleaved", 2, {}, {}};
+    plan.schedule = {.name = "interleaved", .virtual_stages = 2, .group = {}, .warm_up = {}};
     plan.stages = {{{0, 7}, {{0}}, Recompute::none},
                    {{7, 14}, {{1}}, Recompute::none},
                    {{14, 21}, {{0}}, Recompute::none},
