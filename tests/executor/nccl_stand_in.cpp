@@ -277,6 +277,9 @@ class NcclWorld::State {
       std::vector<std::pair<const Queue*, const Transfer*>> path;
       if (!follow(queue, path)) continue;
       found_circle_ = true;
+      // Told from the first of its ranks, whoever made its streams first.
+      std::ranges::rotate(path, std::ranges::min_element(
+                                    path, {}, [](const auto& each) { return each.first->rank; }));
       std::string sentence = "ranks wait for each other in a circle: ";
       for (const auto& [waiting, transfer] : path) {
         sentence += concat(waiting == path.front().first ? "" : ", ", "rank ", waiting->rank,
