@@ -79,7 +79,7 @@ const Tape& Arena::tape_of_work(int index_of_work) {
       return message_;
     case Op::take_in:
       message_ = tapes_of(program_.channels[index(*work.channel)].from).kept;
-      for (Claim& claim : message_) claim.role = BufferRole::evicted;
+      for (TensorPlace& claim : message_) claim.role = BufferRole::evicted;
       return message_;
     case Op::load: return tapes_of(work.chunk).kept;
     default: break;
@@ -120,7 +120,7 @@ std::shared_ptr<void> Arena::place(Bytes bytes) {
     throw Error(ErrorKind::bug,
                 concat("a tensor of ", bytes, " bytes is asked for that its trace does not know"));
   }
-  const Claim& claim = (*tape_)[next_++];
+  const TensorPlace& claim = (*tape_)[next_++];
   if (constructs_ && claim.role == BufferRole::workspace) {
     backend_.use(nullptr);
     const Tensor apart = backend_.allocate({(bytes + 3) / 4}, Precision::float32);

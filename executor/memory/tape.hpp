@@ -17,14 +17,14 @@ inline Bytes aligned(Bytes bytes) {
 }
 
 /// One tensor's place in a buffer of the program.
-struct Claim {
+struct TensorPlace {
   BufferRole role = BufferRole::workspace;
   Bytes bytes = 0;  ///< aligned
   Bytes offset = 0;
 };
 
 /// In the order in which the tensors are asked for.
-using Tape = std::vector<Claim>;
+using Tape = std::vector<TensorPlace>;
 
 /// Of one tensor-parallel peer of a chunk.
 struct ChunkTapes {

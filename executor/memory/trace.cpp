@@ -297,7 +297,7 @@ class Tracer {
   Recorder recorder_;
   Backend& dry_;
   std::optional<TrainedChunk> trial_;
-  std::vector<Claim> claims_;  ///< parallel to what the recorder was asked for
+  std::vector<TensorPlace> claims_;  ///< parallel to what the recorder was asked for
   std::map<Op, std::pair<std::size_t, std::size_t>> calls_;  ///< the claims of each
   std::vector<std::size_t> saved_, throughout_, kept_;
   ChunkTapes tapes_;
