@@ -55,7 +55,7 @@ std::optional<std::string> excess(const Compiled& compiled) {
     const Bytes limit = compiled.memory_limits[i];
     if (program.arena[i] <= limit) continue;
     return concat("device ", i, " needs an arena of ", format_bytes(program.arena[i]), " and has ",
-                  format_bytes(limit), "; what lives at once would fit, but for gaps between");
+                  format_bytes(limit), "; what lives at once would fit, but not the gaps between");
   }
   return {};
 }
@@ -72,18 +72,9 @@ std::string effect_of_recomputation(const Training& training, const Compiled& co
   const TracedProgram traced = trace_program(training, other, ranks, dry);
   const std::vector<Bytes>& needed = traced.compiled.program.arena;
   const auto fullest = std::ranges::max_element(needed);
-  return concat("; with --recompute full it would ",
+  return concat("; planned with --recompute full it would ",
                 excess(traced.compiled) ? "not fit either" : "fit", ": at most ",
                 format_bytes(*fullest), ", on device ", fullest - needed.begin());
-}
-
-/// The program is safe. Throws Error (infeasible) with what the fullest device would hold, before
-/// anything is allocated.
-void require_fitting(const Training& training, const TracedProgram& traced, const RankMap& ranks,
-                     Backend& dry) {
-  if (const auto found = excess(traced.compiled)) {
-    refuse_size(*found + effect_of_recomputation(training, traced.compiled, ranks, dry));
-  }
 }
 
 /// Trains, from a checkpoint or from the beginning, and writes checkpoints.
@@ -118,6 +109,33 @@ RunResult train(const Training& training, const Compiled& compiled, const RankMa
   return result;
 }
 
+/// With the bytes that the layers really ask for. The program is safe; throws Error (infeasible)
+/// with what the fullest device would hold, before anything is allocated.
+RunResult train_in_arenas(const Training& training, const Compiled& compiled,
+                          const Machinery& machinery) {
+  const RankMap ranks = ranks_of(training.plan, compiled.program);
+  const auto dry = machinery.make_dry_backend();
+  const TracedProgram traced = trace_program(training, compiled, ranks, *dry);
+  if (const auto found = excess(traced.compiled)) {
+    refuse_size(*found + effect_of_recomputation(training, traced.compiled, ranks, *dry));
+  }
+  RunResult result = train(training, traced.compiled, ranks, &traced, machinery);
+  for (const MemoryPeak& peak :
+       memory_peaks(simulate(traced.compiled.program, traced.compiled.costs))) {
+    result.simulated_memory.push_back(peak.bytes);
+  }
+  return result;
+}
+
+/// With the bytes of the profile, tensor by tensor.
+RunResult train_as_is(const Training& training, const Compiled& compiled,
+                      const Machinery& machinery) {
+  if (!machinery.trusts_program) {
+    if (const auto found = excess(compiled)) refuse_size(*found);
+  }
+  return train(training, compiled, ranks_of(training.plan, compiled.program), nullptr, machinery);
+}
+
 }  // namespace
 
 RunResult execute(const Plan& plan, const Profile& profile, const Compiled& compiled,
@@ -128,21 +146,10 @@ RunResult execute(const Plan& plan, const Profile& profile, const Compiled& comp
     case BackendKind::cpu:
     case BackendKind::cuda: {
       const Training training = make_training(plan, profile, dataset, options);
-      const RankMap ranks = ranks_of(plan, compiled.program);
-      if (machinery.trusts_program) return train(training, compiled, ranks, nullptr, machinery);
-      const auto dry = machinery.make_dry_backend();
-      if (compiled.program.sequence_chunks > 1) {  // what pieces leave each other has no buffers
-        if (const auto found = excess(compiled)) refuse_size(*found);
-        return train(training, compiled, ranks, nullptr, machinery);
-      }
-      const TracedProgram traced = trace_program(training, compiled, ranks, *dry);
-      require_fitting(training, traced, ranks, *dry);
-      RunResult result = train(training, traced.compiled, ranks, &traced, machinery);
-      for (const MemoryPeak& peak :
-           memory_peaks(simulate(traced.compiled.program, traced.compiled.costs))) {
-        result.simulated_memory.push_back(peak.bytes);
-      }
-      return result;
+      // What pieces of sequences leave each other has no buffers yet.
+      const bool is_traced = !machinery.trusts_program && compiled.program.sequence_chunks == 1;
+      return is_traced ? train_in_arenas(training, compiled, machinery)
+                       : train_as_is(training, compiled, machinery);
     }
     case BackendKind::sleep: return sleep_through(compiled, options, machinery);
   }

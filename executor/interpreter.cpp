@@ -121,7 +121,6 @@ Interpreter::Interpreter(const Training& training, const Program& program, const
       last_send_(last_sends(program, order_)),
       shapes_lent_(
           shapes_lent(training, program, order_, make_absent_peers(ranks, transport.rank()).get())),
-      sent_over_(program.channels.size()),
       sent_by_(program.work.size()),
       posted_(program.channels.size()),
       arrived_(program.work.size()) {}
@@ -303,23 +302,26 @@ void Interpreter::send(int i) {
   const Work& work = program_.work[index(i)];
   const Channel& channel = program_.channels[index(*work.channel)];
   if (channel.cargo == Cargo::evicted) {
-    send_lent(work);
+    sent_by_[index(i)] = send_lent(work);
   } else {
     Tensor& tensor = boundary(work);
     const Tensor rows = part(tensor, program_.chunks[index(work.chunk)], channel.rows);
     if (last_send_[index(i)] != 0) tensor = {};
-    hand_over(work, rows);
+    sent_by_[index(i)] = hand_over(work, rows);
   }
-  sent_by_[index(i)] = sent_over_[index(*work.channel)];
   if (arena_) arena_->end(i);
 }
 
-/// To every peer of the receiving device that this one serves.
-void Interpreter::hand_over(const Work& work, const Tensor& tensor) {
+/// To every peer of the receiving device that this one serves. Returns how many messages each has
+/// had by now.
+long Interpreter::hand_over(const Work& work, const Tensor& tensor) {
+  long messages = 0;
   for (const int each : ranks_.channels_from(transport_.rank(), *work.channel)) {
-    transport_.send(each, backend_, tensor, now(), sent_.next(each, work));
+    const MessageLabel label = sent_.next(each, work);
+    transport_.send(each, backend_, tensor, now(), label);
+    messages = label.number + 1;
   }
-  ++sent_over_[index(*work.channel)];
+  return messages;
 }
 
 /// In an arena: what this work writes to may be on its way to another rank still.
@@ -365,13 +367,15 @@ std::vector<Tensor*> Interpreter::lent(const Work& work) {
 }
 
 /// A partner hands back what has arrived; the lender's is there already.
-void Interpreter::send_lent(const Work& work) {
+long Interpreter::send_lent(const Work& work) {
   if (work.instruction.op == Op::give_back) wait_for_messages(work);
+  long messages = 0;
   for (Tensor* tensor : lent(work)) {
     const Tensor whole = *tensor;
     tensor->storage = {};
-    hand_over(work, whole);
+    messages = hand_over(work, whole);
   }
+  return messages;
 }
 
 void Interpreter::post_lent(const Work& work) {

@@ -62,10 +62,10 @@ class Interpreter final : public Worker {
 
   Tensor& boundary(const Work& work);
   std::vector<Tensor*> lent(const Work& work);
-  void send_lent(const Work& work);
+  long send_lent(const Work& work);
   void post_lent(const Work& work);
   void send(int index);
-  void hand_over(const Work& work, const Tensor& tensor);
+  long hand_over(const Work& work, const Tensor& tensor);
   void wait_for_memory(const Work& work);
   void post(int index);
   void wait_for_messages(const Work& work);
@@ -88,8 +88,7 @@ class Interpreter final : public Worker {
   std::map<int, std::vector<Tensor>> shapes_lent_;           ///< by channel to this rank
   std::map<std::pair<int, int>, std::vector<Tensor>> kept_;  ///< of a partner: chunk, microbatch
 
-  std::vector<long> sent_over_;  ///< messages, by the program's channels
-  std::vector<long> sent_by_;  ///< how many its last one made them; parallel to the program's work
+  std::vector<long> sent_by_;  ///< messages of its channel with its last; parallel to the work
 
   // Of the current step:
   int step_ = 0;

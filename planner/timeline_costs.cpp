@@ -10,6 +10,7 @@
 #include "planner/cost_book.hpp"
 #include "planner/timeline_links.hpp"
 #include "profiles/error.hpp"
+#include "simulator/cost_of.hpp"
 
 namespace stagecraft {
 
@@ -55,18 +56,6 @@ Place place_of(const Plan& plan, const Compiled& compiled, const Cluster& cluste
           .stage = chunk.stage % static_cast<int>(plan.stages.size())};
 }
 
-Duration cost_before(const ChunkCosts& costs, Op op) {
-  switch (op) {
-    case Op::forward: return costs.forward;
-    case Op::backward: return costs.backward;
-    case Op::backward_input: return costs.backward_input;
-    case Op::backward_weight: return costs.backward_weight;
-    case Op::recompute: return costs.recompute;
-    case Op::update: return costs.update;
-    default: return Duration{0};
-  }
-}
-
 /// How many chunks share the update of a chunk's weights: those of all replicas and copies.
 int shards_of(const Plan& plan, const Program& program, const Chunk& chunk) {
   if (program.sharding == Sharding::none) return 1;
@@ -103,7 +92,7 @@ MeasuredPlaces collect(const Plan& plan, const Compiled& compiled, const Cluster
       measured.times.push_back(step.work[i].time() * whole);
       measured.overheads.push_back(step.work[i].overhead());
       measured.before +=
-          cost_before(compiled.costs.chunks[at(work.chunk)], work.instruction.op) * whole;
+          cost_of(compiled.costs.chunks[at(work.chunk)], work.instruction.op) * whole;
     }
   }
   return places;

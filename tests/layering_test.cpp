@@ -4,6 +4,7 @@
 #include <array>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <regex>
 #include <set>
 #include <string>
@@ -110,6 +111,28 @@ TEST_CASE("headers show neither Boost nor nlohmann/json, except the JSON reader"
       }
     }
   }
+  CHECK(violations == Lines{});
+}
+
+// The linker would take one for the other where both are used in templates.
+TEST_CASE("no two headers give types of one namespace the same name") {
+  std::map<std::string, fs::path> headers;
+  Lines violations;
+  for (std::string_view folder : folders) {
+    for (const fs::path& file : sources(folder)) {
+      if (file.extension() == ".cpp") continue;
+      const Lines spaces = matches(file, R"re(^namespace ([a-z_:]+) \{)re");
+      for (const std::string& name :
+           matches(file, R"re(^(?:struct|class|enum class|enum) ([A-Za-z]+)\b[^;]*$)re")) {
+        const auto [known, is_new] =
+            headers.emplace((spaces.empty() ? "" : spaces.front()) + "::" + name, file);
+        if (!is_new && known->second != file) {
+          violations.push_back(name + " in " + known->second.string() + " and " + file.string());
+        }
+      }
+    }
+  }
+  CHECK(headers.size() > 100);
   CHECK(violations == Lines{});
 }
 

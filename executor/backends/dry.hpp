@@ -1,5 +1,5 @@
 // A backend that only allocates: layers run on it to show what memory they ask for, at the speed of
-// their bookkeeping and without any of that memory. No tensor of its has an address to follow.
+// their bookkeeping and without any of that memory. None of its tensors has an address to follow.
 
 #pragma once
 

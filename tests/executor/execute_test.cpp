@@ -389,9 +389,9 @@ TEST_CASE("a plan that does not fit is refused with what its fullest device woul
       run_within(arena[0], arena[1] / 2),
       ContainsSubstring("run: the plan does not fit: device 1 needs ") &&
           ContainsSubstring(", short by ") && ContainsSubstring(" of parameters") &&
-          ContainsSubstring("; with --recompute full it would not fit either: at most "));
+          ContainsSubstring("; planned with --recompute full it would not fit either: at most "));
   CHECK_THROWS_WITH(run_within(arena[0] - 1, arena[1]),
-                    ContainsSubstring("; with --recompute full it would fit: at most "));
+                    ContainsSubstring("; planned with --recompute full it would fit: at most "));
   CHECK(backends == 0);
   CHECK_NOTHROW(run_within(arena[0], arena[1]));
 }

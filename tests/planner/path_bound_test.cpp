@@ -31,16 +31,10 @@ void for_each_case(std::uint32_t cases, const Visit& visit) {
     INFO("seed " << seed);
     const Problem problem = problem_with_columns(seed);
     const Space space(problem);
-    for (const Setting& base : space.settings()) {
-      if (base.replicas != ReplicaPolicy::split) continue;
-      for (const Setting& setting : space.columns(base)) {
-        FastClock clock(space, setting);
-        const std::vector<int> replicas(static_cast<std::size_t>(*setting.depth), 1);
-        const TimedOrder* order = clock.order_for(replicas);
-        const std::vector<Known> known = fitting_layouts(space, setting);
-        if (order != nullptr && !known.empty()) visit(space, setting, clock, *order, known);
-      }
-    }
+    for_each_columns(space, [&](const Setting& setting, FastClock& clock, const TimedOrder& order) {
+      const std::vector<Known> known = fitting_layouts(space, setting);
+      if (!known.empty()) visit(space, setting, clock, order, known);
+    });
   }
 }
 
