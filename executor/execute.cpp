@@ -127,12 +127,9 @@ RunResult train_in_arenas(const Training& training, const Compiled& compiled,
   return result;
 }
 
-/// With the bytes of the profile, tensor by tensor.
+/// A program that may be wrong, tensor by tensor.
 RunResult train_as_is(const Training& training, const Compiled& compiled,
                       const Machinery& machinery) {
-  if (!machinery.trusts_program) {
-    if (const auto found = excess(compiled)) refuse_size(*found);
-  }
   return train(training, compiled, ranks_of(training.plan, compiled.program), nullptr, machinery);
 }
 
@@ -146,10 +143,8 @@ RunResult execute(const Plan& plan, const Profile& profile, const Compiled& comp
     case BackendKind::cpu:
     case BackendKind::cuda: {
       const Training training = make_training(plan, profile, dataset, options);
-      // What pieces of sequences leave each other has no buffers yet.
-      const bool is_traced = !machinery.trusts_program && compiled.program.sequence_chunks == 1;
-      return is_traced ? train_in_arenas(training, compiled, machinery)
-                       : train_as_is(training, compiled, machinery);
+      return machinery.trusts_program ? train_as_is(training, compiled, machinery)
+                                      : train_in_arenas(training, compiled, machinery);
     }
     case BackendKind::sleep: return sleep_through(compiled, options, machinery);
   }

@@ -125,6 +125,27 @@ void TrainedChunk::join_pieces(int microbatch) {
   for (std::size_t i = 0; i < layers.size(); ++i) pass(microbatch).saved[i].pieces = &layers[i];
 }
 
+/// Those there are, layer by layer.
+std::vector<const Tensor*> TrainedChunk::of_piece(
+    int microbatch, std::vector<Tensor> SequencePieces::*tensors) const {
+  std::vector<const Tensor*> found;
+  if (sequences_.empty()) return found;
+  const int pieces = training_.pieces();
+  for (const SequencePieces& layer : sequences_[index(microbatch / pieces)]) {
+    const Tensor& tensor = (layer.*tensors)[index(microbatch % pieces)];
+    if (!tensor.empty()) found.push_back(&tensor);
+  }
+  return found;
+}
+
+std::vector<const Tensor*> TrainedChunk::past(int microbatch) const {
+  return of_piece(microbatch, &SequencePieces::kept);
+}
+
+std::vector<const Tensor*> TrainedChunk::past_gradients(int microbatch) const {
+  return of_piece(microbatch, &SequencePieces::gradients);
+}
+
 void TrainedChunk::forward(int step, int microbatch) {
   MicrobatchPass& here = pass(microbatch);
   here.block = block_of(training_, step, chunk_.stage, microbatch, chunk_.rows);

@@ -61,6 +61,10 @@ class TrainedChunk {
   /// tensors have shapes but no storage.
   std::vector<Tensor*> kept(int microbatch);
 
+  /// What later pieces of the same sequence look at, and the gradients they have found of it.
+  std::vector<const Tensor*> past(int microbatch) const;
+  std::vector<const Tensor*> past_gradients(int microbatch) const;
+
   /// Where versions are kept, that of the start first.
   std::vector<WeightVersions::Weights>& weight_slots() { return versions_.slots(); }
   WeightVersions::Weights& weights(int version) { return versions_.at(version); }
@@ -79,6 +83,8 @@ class TrainedChunk {
   std::vector<Tensor> allocate_layers();
   void allocate_training(std::span<const Tensor> starts);
   void join_pieces(int microbatch);
+  std::vector<const Tensor*> of_piece(int microbatch,
+                                      std::vector<Tensor> SequencePieces::*tensors) const;
   void run_layers(MicrobatchPass& pass, bool keep);
   Tensor input_gradient_of(MicrobatchPass& pass, std::size_t layer, const Tensor& output_gradient);
   void add_weight_gradient_of(MicrobatchPass& pass, std::size_t layer);

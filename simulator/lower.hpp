@@ -39,6 +39,11 @@ struct ChunkMemory {
   Bytes workspace = 0;  ///< while computing
   // Known where a run traces its layers, and left out of estimates:
   Bytes saved_throughout = 0;  ///< on top of `saved`: from F (or R) to B, or to W if that is apart
+  /// Of one piece of a sequence, but the last: what later pieces look at, from F until R has made
+  /// it again (without recomputation it is part of `saved`), and its gradient as far as later
+  /// pieces have found it, from the last one's B (or I) to its own.
+  Bytes past = 0;
+  Bytes past_gradients = 0;
   /// Of a forward whose results are not kept; else `saved` and `workspace` together.
   std::optional<Bytes> forward_alone;
   /// W reads the output's gradient, too, which is no part of `saved_for_weight`.

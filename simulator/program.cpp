@@ -82,6 +82,8 @@ std::string_view to_string(BufferRole role) {
     case BufferRole::input: return "input";
     case BufferRole::saved: return "saved";
     case BufferRole::saved_throughout: return "saved_throughout";
+    case BufferRole::past: return "past";
+    case BufferRole::past_gradients: return "past_gradients";
     case BufferRole::saved_for_weight: return "saved_for_weight";
     case BufferRole::evicted: return "evicted";
     case BufferRole::output: return "output";

@@ -104,6 +104,8 @@ enum class BufferRole : std::uint8_t {
   saved,  ///< what the forward leaves for the backward
   saved_throughout,  ///< the part of it that the weight gradient needs, too
   saved_for_weight,  ///< what the input gradient leaves for the weight gradient
+  past,              ///< what later pieces of the sequence look at, while the rest is not kept
+  past_gradients,    ///< the gradient of what they look at
   evicted,           ///< what a partner's forward has left, while this device keeps it
   output,            ///< the stage's output, until it is sent
   output_gradient,   ///< arrives for the backward; from a next stage on the same device it is that

@@ -18,6 +18,17 @@ Tensor allocate_piece(Backend& backend, const AttentionShape& shape, const Tenso
   return backend.allocate({shape.samples, shape.sequence, like.shape.back()}, like.precision);
 }
 
+/// Copies or adds one piece's rows.
+void take(Backend& backend, const AttentionShape& shape, const Tensor& gradient, std::size_t piece,
+          bool is_new, Tensor& sum) {
+  for (std::int64_t sample = 0; sample < shape.samples; ++sample) {
+    const Tensor found = rows_of_piece(gradient, shape, sample, static_cast<std::int64_t>(piece),
+                                       static_cast<std::int64_t>(piece_of(shape)) + 1);
+    Tensor to = rows_of_piece(sum, shape, sample, 0, 1);
+    is_new ? backend.copy(found, to) : backend.add(found, to);
+  }
+}
+
 }  // namespace
 
 Tensor with_past(Backend& backend, const AttentionShape& shape, const Tensor& own,
@@ -38,19 +49,19 @@ Tensor with_past(Backend& backend, const AttentionShape& shape, const Tensor& ow
 
 Tensor leave_past(Backend& backend, const AttentionShape& shape, const Tensor& gradient,
                   SequencePieces& pieces) {
-  const auto last = static_cast<std::int64_t>(piece_of(shape));
-  for (std::int64_t piece = 0; piece <= last; ++piece) {
-    Tensor& sum = pieces.gradients[static_cast<std::size_t>(piece)];
+  const std::size_t own = piece_of(shape);
+  pieces.kept[own] = {};
+  for (std::size_t piece = 0; piece < own; ++piece) {
+    Tensor& sum = pieces.gradients[piece];
     const bool is_new = sum.empty();
     if (is_new) sum = allocate_piece(backend, shape, gradient);
-    for (std::int64_t sample = 0; sample < shape.samples; ++sample) {
-      const Tensor found = rows_of_piece(gradient, shape, sample, piece, last + 1);
-      Tensor to = rows_of_piece(sum, shape, sample, 0, 1);
-      is_new ? backend.copy(found, to) : backend.add(found, to);
-    }
+    take(backend, shape, gradient, piece, is_new, sum);
   }
-  pieces.kept[piece_of(shape)] = {};
-  return std::exchange(pieces.gradients[piece_of(shape)], {});
+  const Tensor left = std::exchange(pieces.gradients[own], {});
+  Tensor all = allocate_piece(backend, shape, gradient);
+  if (!left.empty()) backend.copy(left, all);
+  take(backend, shape, gradient, own, left.empty(), all);
+  return all;
 }
 
 }  // namespace stagecraft

@@ -22,8 +22,14 @@ inline std::size_t piece_of(const AttentionShape& shape) {
 Tensor with_past(Backend& backend, const AttentionShape& shape, const Tensor& own,
                  const SequencePieces* pieces);
 
+/// Nobody comes after the last piece.
+inline void keep_for_later(const AttentionShape& shape, const Tensor& own, SequencePieces& pieces) {
+  if (piece_of(shape) + 1 < pieces.kept.size()) pieces.kept[piece_of(shape)] = own;
+}
+
 /// Of the gradient of such rows: adds what belongs to the pieces before to theirs, and returns the
-/// own rows' together with what later pieces have left. What the piece kept is needed no more.
+/// own rows' together with what later pieces have left, in memory of its own. What the piece kept
+/// is needed no more.
 Tensor leave_past(Backend& backend, const AttentionShape& shape, const Tensor& gradient,
                   SequencePieces& pieces);
 

@@ -176,7 +176,7 @@ class TransformerBlock : public TrainableLayer {
                                      precision_of_sums(precision));
     backend.attention(with_past(backend, shape, kept[qkv], saved.pieces), shape, kept[mixed],
                       kept[log_sum]);
-    if (saved.pieces != nullptr) saved.pieces->kept[piece_of(shape)] = kept[qkv];
+    if (saved.pieces != nullptr) keep_for_later(shape, kept[qkv], *saved.pieces);
   }
 
   Tensor attend_input(Backend& backend, const Samples& samples, const Tensor& dmixed,

@@ -23,7 +23,8 @@ Arena::Arena(const TracedProgram& traced, int device, int peer, Backend& backend
       program_(traced.compiled.program),
       peer_(index(peer)),
       backend_(backend),
-      bytes_(program_.arena[index(device)]) {
+      bytes_(program_.arena[index(device)]),
+      past_gradients_(index(program_.sequence_chunks)) {
   block_ = backend.allocate_apart({bytes_ / element_bytes(Precision::float32)}, Precision::float32);
   backend_.forbid(block_.storage.get(), bytes_);
 }
@@ -58,12 +59,20 @@ void Arena::open_work(int index_of_work) {
   for (const int* it = begin_of(program_.allocations, work.allocates);
        it != end_of(program_.allocations, work.allocates); ++it) {
     const Buffer& buffer = program_.buffers[index(*it)];
-    bases_[static_cast<std::size_t>(role_for(buffer, work.chunk))] = buffer.offset;
+    set_base(buffer, work.chunk);
     begin(buffer);
   }
   tape_ = &tape_of_work(index_of_work);
   next_ = 0;
   backend_.use(this);
+}
+
+void Arena::set_base(const Buffer& buffer, int chunk) {
+  if (buffer.role == BufferRole::past_gradients) {
+    past_gradients_[index(piece_of(buffer.microbatch))] = buffer.offset;
+  } else {
+    bases_[static_cast<std::size_t>(role_for(buffer, chunk))] = buffer.offset;
+  }
 }
 
 /// Of a message, whose tensors are whole buffers, or what a partner's forward has left.
@@ -85,7 +94,7 @@ const Tape& Arena::tape_of_work(int index_of_work) {
     default: break;
   }
   message_.clear();
-  const auto& calls = tapes_of(work.chunk).calls;
+  const auto& calls = tapes_of(work.chunk).calls[index(piece_of(work.instruction.microbatch))];
   const auto found = calls.find(work.instruction.op);
   return found == calls.end() ? message_ : found->second;
 }
@@ -111,8 +120,9 @@ void Arena::end(int index_of_work) {
   }
 }
 
-Bytes Arena::base_of(BufferRole role) const {
-  return bases_[static_cast<std::size_t>(role)];
+Bytes Arena::base_of(const TensorPlace& claim) const {
+  return claim.role == BufferRole::past_gradients ? past_gradients_[index(claim.piece)]
+                                                  : bases_[static_cast<std::size_t>(claim.role)];
 }
 
 std::shared_ptr<void> Arena::place(Bytes bytes) {
@@ -129,8 +139,8 @@ std::shared_ptr<void> Arena::place(Bytes bytes) {
   }
   const bool is_older = constructs_ && claim.role == BufferRole::parameters &&
                         claim.offset >= first_version_ && older_versions_ > 0;
-  const Bytes offset = is_older ? older_versions_ + claim.offset - first_version_
-                                : base_of(claim.role) + claim.offset;
+  const Bytes offset =
+      is_older ? older_versions_ + claim.offset - first_version_ : base_of(claim) + claim.offset;
   return {block_.storage, address(offset)};
 }
 

@@ -8,6 +8,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <vector>
@@ -45,7 +46,9 @@ class Arena final : public Placement {
   }
   void begin(const Buffer& buffer);
   void* address(Bytes offset) const;
-  Bytes base_of(BufferRole role) const;
+  int piece_of(int microbatch) const { return std::max(microbatch, 0) % program_.sequence_chunks; }
+  void set_base(const Buffer& buffer, int chunk);
+  Bytes base_of(const TensorPlace& claim) const;
   const Tape& tape_of_work(int work);
 
   const TracedProgram& traced_;
@@ -55,6 +58,7 @@ class Arena final : public Placement {
   Tensor block_;
   Bytes bytes_;
   std::array<Bytes, buffer_roles> bases_{};  ///< where what is asked for now goes, by role
+  std::vector<Bytes> past_gradients_;        ///< those of the pieces of a sequence
   Bytes older_versions_ = 0;                 ///< where those of the chunk that is made go
   Bytes first_version_ = 0;                  ///< bytes of the one before them
   Tape message_;                             ///< of one receive

@@ -21,6 +21,7 @@ struct TensorPlace {
   BufferRole role = BufferRole::workspace;
   Bytes bytes = 0;  ///< aligned
   Bytes offset = 0;
+  int piece = 0;  ///< of `past_gradients`: whose
 };
 
 /// In the order in which the tensors are asked for.
@@ -29,7 +30,7 @@ using Tape = std::vector<TensorPlace>;
 /// Of one tensor-parallel peer of a chunk.
 struct ChunkTapes {
   Tape construction;  ///< resident ones; `workspace`: of no more use when the chunk is made
-  std::map<Op, Tape> calls;
+  std::vector<std::map<Op, Tape>> calls;  ///< by piece of a sequence; one where it is whole
   Tape kept;           ///< what the forward leaves, in the order of `TrainedChunk::kept`
   ChunkMemory memory;  ///< that all this fits into, to the byte; a sharded optimizer's is the share
                        ///< times the shards

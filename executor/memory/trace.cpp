@@ -2,54 +2,15 @@
 
 #include <algorithm>
 #include <functional>
-#include <limits>
-#include <memory>
 #include <optional>
 #include <utility>
 
+#include "executor/memory/recorder.hpp"
 #include "profiles/error.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-constexpr long forever = std::numeric_limits<long>::max();
-
-struct Asked {
-  Bytes bytes = 0;
-  long begin = 0;
-  long end = forever;
-  std::weak_ptr<void> storage;
-};
-
-/// Gives no memory, and remembers who asked for it and gave it back when. Must outlive its tensors.
-class Recorder final : public Placement {
- public:
-  std::shared_ptr<void> place(Bytes bytes) override {
-    static char nowhere = 0;
-    const std::size_t number = asked_.size();
-    std::shared_ptr<void> storage(&nowhere, [this, number](void*) { asked_[number].end = ++now_; });
-    asked_.push_back({.bytes = aligned(bytes), .begin = ++now_, .storage = storage});
-    return storage;
-  }
-
-  std::size_t size() const { return asked_.size(); }
-  const Asked& at(std::size_t i) const { return asked_[i]; }
-  bool lives(std::size_t i) const { return asked_[i].end == forever; }
-
-  /// Whose memory a tensor shares.
-  std::optional<std::size_t> find(const Tensor& tensor) const {
-    for (std::size_t i = asked_.size(); i-- > 0;) {
-      const std::weak_ptr<void>& storage = asked_[i].storage;
-      if (!storage.owner_before(tensor.storage) && !tensor.storage.owner_before(storage)) return i;
-    }
-    return {};
-  }
-
- private:
-  std::vector<Asked> asked_;
-  long now_ = 0;
-};
 
 /// One behind the other.
 class Row {
@@ -69,6 +30,7 @@ class Tracer {
     dry_.use(&recorder_);
     trial_.emplace(training, program, chunk, peers, dry_);
     claims_.resize(recorder_.size());
+    pieces_.resize(static_cast<std::size_t>(program.sequence_chunks));
   }
 
   ~Tracer() { dry_.use(nullptr); }
@@ -77,27 +39,38 @@ class Tracer {
 
   ChunkTapes run() {
     settle_construction();
-    if (!program_.trains) {
-      forward();
-      return std::move(tapes_);
-    }
+    const int pieces = program_.sequence_chunks;
     // Where some microbatches' backward is split and others' is not, what the forward saves has the
     // same places for both.
-    if (happens(Op::backward)) {
-      forward();
-      backward();
+    for (const Op backward : {Op::backward, Op::backward_input}) {
+      if (program_.trains && !happens(backward)) continue;
+      for (piece_ = 0; piece_ < pieces; ++piece_) forward();
+      if (!program_.trains) break;
+      for (piece_ = pieces - 1; piece_ >= 0; --piece_) {
+        if (happens(Op::recompute)) recompute();
+        note_saved();
+        backward == Op::backward ? go_backward() : go_backward_in_two();
+      }
+      require_nothing_left(backward);
     }
-    if (happens(Op::backward_input)) {
-      forward();
-      backward_in_two();
+    if (program_.trains) {
+      for (piece_ = 0; piece_ < pieces; ++piece_) settle_saved();
+      update();
     }
-    settle_saved();
-    call(Op::update, [&] { trial_->update(1); });
+    for (OfPiece& piece : pieces_) tapes_.calls.push_back(std::move(piece.tapes));
     return std::move(tapes_);
   }
 
  private:
-  MicrobatchPass& pass() { return trial_->pass(0); }
+  /// Of one piece of the first microbatch's sequences, or of them as a whole.
+  struct OfPiece {
+    std::map<Op, std::pair<std::size_t, std::size_t>> calls;  ///< the claims of each
+    std::map<Op, Tape> tapes;
+    std::vector<std::size_t> saved, throughout;
+  };
+
+  OfPiece& here() { return pieces_[static_cast<std::size_t>(piece_)]; }
+  MicrobatchPass& pass() { return trial_->pass(piece_); }
 
   bool happens(Op op) const {
     return std::ranges::any_of(program_.work, [&](const Work& work) {
@@ -147,20 +120,22 @@ class Tracer {
     const std::size_t first = recorder_.size();
     body();
     claims_.resize(recorder_.size());
-    calls_[op] = {first, recorder_.size()};
+    here().calls[op] = {first, recorder_.size()};
     place_workspace(op);
     write(op);
   }
 
   void write(Op op) {
-    const auto [first, end] = calls_[op];
-    tapes_.calls[op] = {claims_.begin() + static_cast<std::ptrdiff_t>(first),
+    const auto [first, end] = here().calls[op];
+    here().tapes[op] = {claims_.begin() + static_cast<std::ptrdiff_t>(first),
                         claims_.begin() + static_cast<std::ptrdiff_t>(end)};
   }
 
+  static void grow(Bytes& bytes, const Row& row) { bytes = std::max(bytes, row.end()); }
+
   /// The largest first, each at the lowest place that is free while it lives.
   void place_workspace(Op op) {
-    const auto [first, end] = calls_[op];
+    const auto [first, end] = here().calls[op];
     std::vector<std::size_t> order;
     for (std::size_t i = first; i < end; ++i) {
       claims_[i] = {.role = BufferRole::workspace, .bytes = recorder_.at(i).bytes, .offset = 0};
@@ -176,11 +151,9 @@ class Tracer {
       placed.push_back(i);
     }
     const bool alone = op == Op::forward && (!program_.trains || happens(Op::recompute));
-    if (op == Op::update && extent > 0) {
-      throw Error(ErrorKind::bug, "an update asks for memory of its own");
-    }
+    std::optional<Bytes>& forward_alone = tapes_.memory.forward_alone;
     if (alone) {
-      tapes_.memory.forward_alone = extent;
+      forward_alone = std::max(forward_alone.value_or(0), extent);
     } else {
       tapes_.memory.workspace = std::max(tapes_.memory.workspace, extent);
     }
@@ -200,24 +173,38 @@ class Tracer {
     return place;
   }
 
-  /// From its input to what is saved.
+  /// From its input to what it hands on.
   void forward() {
     const Chunk& place = trial_->place();
     if (!is_first(training_.schedule, place.stage)) {
       pass().inputs.front() = boundary(place.stage - 1);
       tapes_.memory.input = recorder_.at(recorder_.size() - 1).bytes;
     }
-    call(Op::forward, [&] { trial_->forward(0, 0); });
+    call(Op::forward, [&] { trial_->forward(0, piece_); });
     settle_result(Op::forward, pass().output, BufferRole::output, tapes_.memory.output);
-    if (happens(Op::recompute)) call(Op::recompute, [&] { trial_->recompute(0); });
-    if (!program_.trains) return;
-    const auto [first, end] = calls_[saves()];
-    saved_.clear();
+    if (!happens(Op::recompute)) return;
+    Row row;
+    for (const Tensor* tensor : trial_->past(piece_)) {
+      place_new(Op::forward, *tensor, {.role = BufferRole::past}, row);
+    }
+    grow(tapes_.memory.past, row);
+    write(Op::forward);
+  }
+
+  void recompute() {
+    call(Op::recompute, [&] { trial_->recompute(piece_); });
+  }
+
+  void note_saved() {
+    const auto [first, end] = here().calls[saves()];
+    here().saved.clear();
+    here().throughout.clear();
     for (std::size_t i = first; i < end; ++i) {
-      if (recorder_.lives(i)) saved_.push_back(i);
+      if (recorder_.lives(i)) here().saved.push_back(i);
     }
     kept_.clear();
-    for (const Tensor* tensor : trial_->kept(0)) kept_.push_back(own(*tensor, first));
+    for (const Tensor* tensor : trial_->kept(piece_)) kept_.push_back(own(*tensor, first));
+    const Chunk& place = trial_->place();
     if (!is_last(training_.schedule, place.stage)) {
       pass().output_gradient = boundary(place.stage);
       tapes_.memory.output = recorder_.at(recorder_.size() - 1).bytes;
@@ -233,43 +220,60 @@ class Tracer {
     return tensor;
   }
 
+  /// A tensor that this call has asked for and leaves.
+  void place_new(Op op, const Tensor& tensor, const TensorPlace& where, Row& row) {
+    const std::size_t i = own(tensor, here().calls[op].first);
+    place(i, where.role, row);
+    claims_[i].piece = where.piece;
+  }
+
   /// What a call hands on; then it is sent.
   void settle_result(Op op, Tensor& result, BufferRole role, Bytes& bytes) {
     if (result.empty()) return;
     Row row;
-    place(own(result, calls_[op].first), role, row);
-    bytes = std::max(bytes, row.end());
+    place_new(op, result, {.role = role}, row);
+    grow(bytes, row);
     write(op);
     result = {};
   }
 
-  void backward() {
-    call(Op::backward, [&] { trial_->backward(0); });
-    settle_result(Op::backward, pass().input_gradient, BufferRole::input_gradient,
-                  tapes_.memory.input);
-    require_nothing_left(Op::backward);
+  void go_backward() {
+    call(Op::backward, [&] { trial_->backward(piece_); });
+    settle_backward(Op::backward);
   }
 
-  void backward_in_two() {
+  void settle_backward(Op op) {
+    settle_result(op, pass().input_gradient, BufferRole::input_gradient, tapes_.memory.input);
+    if (piece_ + 1 < program_.sequence_chunks) return;
+    for (int piece = 0; piece < piece_; ++piece) {
+      Row row;
+      for (const Tensor* tensor : trial_->past_gradients(piece)) {
+        place_new(op, *tensor, {.role = BufferRole::past_gradients, .piece = piece}, row);
+      }
+      grow(tapes_.memory.past_gradients, row);
+    }
+    write(op);
+  }
+
+  void go_backward_in_two() {
     const auto gradient = recorder_.find(pass().output_gradient);
-    call(Op::backward_input, [&] { trial_->backward_input(0); });
-    settle_result(Op::backward_input, pass().input_gradient, BufferRole::input_gradient,
-                  tapes_.memory.input);
-    std::erase_if(saved_, [&](std::size_t i) {
+    call(Op::backward_input, [&] { trial_->backward_input(piece_); });
+    settle_backward(Op::backward_input);
+    std::erase_if(here().saved, [&](std::size_t i) {
       if (!recorder_.lives(i)) return false;
-      throughout_.push_back(i);
+      here().throughout.push_back(i);
       return true;
     });
-    tapes_.memory.weight_reads_output_gradient = gradient && recorder_.lives(*gradient);
+    if (gradient && recorder_.lives(*gradient)) tapes_.memory.weight_reads_output_gradient = true;
     Row row;
-    const auto [first, end] = calls_[Op::backward_input];
+    const auto [first, end] = here().calls[Op::backward_input];
     for (std::size_t i = first; i < end; ++i) {
-      if (recorder_.lives(i)) place(i, BufferRole::saved_for_weight, row);
+      const bool is_placed = claims_[i].role != BufferRole::workspace;
+      if (recorder_.lives(i) && !is_placed) place(i, BufferRole::saved_for_weight, row);
     }
-    tapes_.memory.saved_for_weight = row.end();
+    grow(tapes_.memory.saved_for_weight, row);
     write(Op::backward_input);
-    call(Op::backward_weight, [&] { trial_->backward_weight(0); });
-    require_nothing_left(Op::backward_weight);
+    call(Op::backward_weight, [&] { trial_->backward_weight(piece_); });
   }
 
   void require_nothing_left(Op op) const {
@@ -283,12 +287,24 @@ class Tracer {
   /// Now that it is known what stays for the weight gradient.
   void settle_saved() {
     Row row, throughout;
-    for (const std::size_t i : saved_) place(i, BufferRole::saved, row);
-    for (const std::size_t i : throughout_) place(i, BufferRole::saved_throughout, throughout);
-    tapes_.memory.saved = row.end();
-    tapes_.memory.saved_throughout = throughout.end();
-    for (const std::size_t i : kept_) tapes_.kept.push_back(claims_[i]);
+    for (const std::size_t i : here().saved) place(i, BufferRole::saved, row);
+    for (const std::size_t i : here().throughout) {
+      place(i, BufferRole::saved_throughout, throughout);
+    }
+    grow(tapes_.memory.saved, row);
+    grow(tapes_.memory.saved_throughout, throughout);
+    if (piece_ == 0) {
+      for (const std::size_t i : kept_) tapes_.kept.push_back(claims_[i]);
+    }
     write(saves());
+  }
+
+  void update() {
+    const std::size_t first = recorder_.size();
+    trial_->update(1);
+    if (recorder_.size() > first) {
+      throw Error(ErrorKind::bug, "an update asks for memory of its own");
+    }
   }
 
   const Training& training_;
@@ -298,8 +314,9 @@ class Tracer {
   Backend& dry_;
   std::optional<TrainedChunk> trial_;
   std::vector<TensorPlace> claims_;  ///< parallel to what the recorder was asked for
-  std::map<Op, std::pair<std::size_t, std::size_t>> calls_;  ///< the claims of each
-  std::vector<std::size_t> saved_, throughout_, kept_;
+  int piece_ = 0;                    ///< whose turn it is
+  std::vector<OfPiece> pieces_;
+  std::vector<std::size_t> kept_;  ///< by the first piece
   ChunkTapes tapes_;
 };
 

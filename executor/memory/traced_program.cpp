@@ -16,7 +16,8 @@ ChunkMemory larger(const ChunkMemory& a, const ChunkMemory& b) {
   for (const auto field :
        {&ChunkMemory::parameters, &ChunkMemory::gradients, &ChunkMemory::optimizer,
         &ChunkMemory::saved, &ChunkMemory::saved_for_weight, &ChunkMemory::saved_throughout,
-        &ChunkMemory::input, &ChunkMemory::output, &ChunkMemory::workspace}) {
+        &ChunkMemory::past, &ChunkMemory::past_gradients, &ChunkMemory::input, &ChunkMemory::output,
+        &ChunkMemory::workspace}) {
     most.*field = std::max(a.*field, b.*field);
   }
   most.forward_alone = std::max(a.forward_alone, b.forward_alone);

@@ -159,6 +159,8 @@ class Race {
                     : work(lives_[at(index)].allocated_by).instruction.op,
                 Op::backward, Op::backward_input, Op::backward_weight};
       case BufferRole::evicted: return {Op::take_in, Op::give_back};
+      case BufferRole::past: return {Op::forward, Op::recompute};
+      case BufferRole::past_gradients: return {Op::backward, Op::backward_input};
       case BufferRole::saved_for_weight: return {Op::backward_input, Op::backward_weight};
       case BufferRole::output: return {Op::forward, Op::send_activation};
       case BufferRole::output_gradient:
@@ -166,6 +168,16 @@ class Race {
       case BufferRole::input_gradient: return {Op::backward, Op::backward_input, Op::send_gradient};
     }
     return {};
+  }
+
+  /// And ops for later pieces of the same sequence. (They go backward before this one does, so they
+  /// end before what it saves.)
+  std::vector<Op> users_of_later_pieces(int index) const {
+    switch (buffer(index).role) {
+      case BufferRole::past: return {Op::forward, Op::recompute, Op::backward, Op::backward_input};
+      case BufferRole::past_gradients: return {Op::backward, Op::backward_input};
+      default: return {};
+    }
   }
 
   /// What is evicted has two lives: from the forward to the evict, from the load to the backward.
@@ -195,6 +207,13 @@ class Race {
     for (const Op op : users(index)) {
       for (const int user : facts_.works(buffer(index).chunk, op, microbatch_of(index, op)))
         judge_use(index, user);
+    }
+    const int pieces = program_.sequence_chunks;
+    const Buffer& it = buffer(index);
+    for (int later = it.microbatch + 1; later % pieces != 0; ++later) {
+      for (const Op op : users_of_later_pieces(index)) {
+        for (const int user : facts_.works(it.chunk, op, later)) judge_use(index, user);
+      }
     }
   }
 

@@ -16,6 +16,10 @@
 // share a device nothing is sent: the producer writes the consumer's input, and the consumer's
 // backward the producer's output gradient.
 //
+// Pieces of a sequence go forward in order and backward in reverse. What later ones look at, as far
+// as it is no part of `saved`, lives from F to R, and its gradient from the last piece's B to its
+// own.
+//
 // What is evicted leaves its device from EV to LD and lives with the partner from TI to GB. Without
 // training, input and what is saved end with the forward. Old versions of the weights that updates
 // on the way leave behind have room for as many as the chunk ever needs at once.
@@ -41,6 +45,8 @@ MemoryCategory category_of(BufferRole role) {
     case BufferRole::saved:
     case BufferRole::saved_throughout:
     case BufferRole::saved_for_weight:
+    case BufferRole::past:
+    case BufferRole::past_gradients:
     case BufferRole::evicted: return MemoryCategory::activations;
     case BufferRole::output:
     case BufferRole::output_gradient:
@@ -189,6 +195,7 @@ class BufferMaker {
       lives(BufferRole::saved_throughout, memory.saved_throughout, saves,
             {here.weight.value_or(*here.backward)});
     }
+    if (here.backward) make_past(chunk, microbatch);
     if (here.weight) {
       lives(BufferRole::saved_for_weight, memory.saved_for_weight, {*here.backward},
             {*here.weight});
@@ -206,6 +213,20 @@ class BufferMaker {
     for (const std::optional<int>& work : {here.recompute, here.backward, here.weight}) {
       if (work) lives(BufferRole::workspace, memory.workspace, {*work}, {*work});
     }
+  }
+
+  /// What pieces of one sequence have of each other.
+  void make_past(int chunk, int microbatch) {
+    const int pieces = draft_.program.sequence_chunks;
+    const int last = microbatch / pieces * pieces + pieces - 1;
+    if (microbatch == last) return;
+    const ChunkMemory& memory = memory_of(chunk);
+    const Passage& here = passage(draft_, chunk, microbatch);
+    if (here.recompute) {
+      live(BufferRole::past, chunk, microbatch, memory.past, {*here.forward}, {*here.recompute});
+    }
+    live(BufferRole::past_gradients, chunk, microbatch, memory.past_gradients,
+         {*passage(draft_, chunk, last).backward}, {*here.backward});
   }
 
   /// What this chunk's device keeps for its partner.

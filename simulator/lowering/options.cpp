@@ -79,10 +79,10 @@ void require_memory(const Schedule& schedule, const LowerOptions& options) {
            replica_count(options, stage));
     }
     for (const ChunkMemory& memory : replicas) {
-      for (const Bytes bytes :
-           {memory.parameters, memory.gradients, memory.optimizer, memory.saved,
-            memory.saved_for_weight, memory.input, memory.output, memory.workspace,
-            memory.saved_throughout, memory.forward_alone.value_or(0)}) {
+      for (const Bytes bytes : {memory.parameters, memory.gradients, memory.optimizer, memory.saved,
+                                memory.saved_for_weight, memory.input, memory.output,
+                                memory.workspace, memory.saved_throughout, memory.past,
+                                memory.past_gradients, memory.forward_alone.value_or(0)}) {
         require_bytes(bytes, "memory", stage);
       }
     }

@@ -69,6 +69,27 @@ TEST_CASE("a rank's arena is what the program says, and holds what the simulator
   check_memory({.schedule = "pipedream", .devices = 4, .tied = false});
 }
 
+TEST_CASE("so does one of pieces of sequences, what they leave each other included") {
+  for (const int pieces : {2, 4}) {
+    for (const Recompute recompute : {Recompute::none, Recompute::full}) {
+      Setting setting{
+          .schedule = "seq1f1b", .devices = 2, .recompute = recompute, .sequence_chunks = pieces};
+      check_memory(setting);
+      setting.replicas = {2, 1};
+      check_memory(setting);
+      const Program program = traced(prepare(setting)).compiled.program;
+      const auto of_role = [&](BufferRole role) {
+        return std::ranges::count(program.buffers, role, &Buffer::role);
+      };
+      // Three chunks, and four sequences' pieces but the last.
+      CHECK(of_role(BufferRole::past_gradients) == Bytes{3} * 4 * (pieces - 1));
+      CHECK(of_role(BufferRole::past) ==
+            (recompute == Recompute::full ? Bytes{3} * 4 * (pieces - 1) : 0));
+      CHECK(check(program).safe());
+    }
+  }
+}
+
 TEST_CASE("what runs in an arena is the traced program, which is safe and nearly without gaps") {
   for (const char* schedule : {"gpipe", "1f1b", "zb-h1", "bpipe"}) {
     INFO(schedule);

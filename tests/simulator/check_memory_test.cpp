@@ -46,6 +46,35 @@ TEST_CASE("check: a buffer shifted onto another is a race") {
   CHECK(found(check(mutant), "race"));
 }
 
+TEST_CASE("check: what later pieces of a sequence look at must not be freed before them") {
+  Builder builder(1, 2);
+  const int f0 = builder.add(Op::forward, 0, 0);
+  const int f1 = builder.add(Op::forward, 0, 1);
+  const int b1 = builder.add(Op::backward, 0, 1);
+  const int b0 = builder.add(Op::backward, 0, 0);
+  builder.add(Op::update, 0, 1);
+  Program program = builder.program;
+  program.sequence_chunks = 2;
+  program.arena = {8};
+  struct Life {
+    BufferRole role;
+    int from, until, too_early, user;
+  };
+  const Life life = GENERATE_COPY(Life{BufferRole::past, f0, b1, f0, f1},
+                                  Life{BufferRole::past_gradients, b1, b0, b1, b0});
+  INFO(to_string(life.role));
+  program.buffers = {{.device = 0, .bytes = 8, .role = life.role, .chunk = 0, .microbatch = 0}};
+  allocate(program, life.from, {0});
+  Program early = program;
+  release(program, life.until, {0});
+  CHECK(check(program).safe());
+  release(early, life.too_early, {0});
+  const CheckReport report = check(early);
+  REQUIRE(found(report, "race"));
+  CHECK_THAT(report.findings[0].message,
+             ContainsSubstring(concat(describe(program, life.user), " may use buffer 0")));
+}
+
 TEST_CASE("check: lives on two lanes that nothing orders are a race, though no clock may show it") {
   // F0.1 allocates where SF0.0's buffer was. Only a wait of F0.1 on SF0.0 makes this safe.
   Builder builder(2, 2);
