@@ -49,12 +49,13 @@ struct State {
   std::array<char, most_words> sentence;
 };
 
-/// Reads and writes need no order among themselves; `sequence` gives what order there is.
+/// Who reads a number sees all that was written before it. So a reader that finds `sequence` even,
+/// and the same afterwards, has seen nothing of a later change.
 inline std::int64_t get(const Number& number) {
-  return number.load(std::memory_order_relaxed);
+  return number.load(std::memory_order_acquire);
 }
 inline void set(Number& number, std::int64_t value) {
-  number.store(value, std::memory_order_relaxed);
+  number.store(value, std::memory_order_release);
 }
 
 }  // namespace stagecraft::flight

@@ -6,6 +6,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <new>
@@ -129,8 +130,10 @@ struct FlightRecord::Mapping {
                   .state_at = state_at,
                   .header_hash = XXH3_64bits(header.data(), header.size())};
     std::memcpy(first, &prefix, sizeof prefix);
-    std::atomic_thread_fence(std::memory_order_release);
-    std::memcpy(first, flight::magic.data(), flight::magic.size());
+    const auto beginning = std::bit_cast<std::array<std::uint64_t, 3>>(flight::magic);
+    std::memcpy(first + sizeof beginning[0], &beginning[1], sizeof beginning - sizeof beginning[0]);
+    std::atomic_ref(*reinterpret_cast<std::uint64_t*>(first))
+        .store(beginning[0], std::memory_order_release);
   }
   ~Mapping() { munmap(first, bytes); }
   Mapping(const Mapping&) = delete;
@@ -175,12 +178,11 @@ void FlightRecord::note(Doing doing, int place, std::optional<int> peer) {
   State& state = *mapping_->state;
   const std::int64_t sequence = get(state.sequence);
   set(state.sequence, sequence + 1);
-  std::atomic_thread_fence(std::memory_order_release);
   set(state.doing, static_cast<std::int64_t>(doing));
   set(state.place, place);
   set(state.peer, peer.value_or(-1));
   set(state.since, now().count());
-  state.sequence.store(sequence + 2, std::memory_order_release);
+  set(state.sequence, sequence + 2);
 }
 
 void FlightRecord::begin_step(int step) {
@@ -194,7 +196,6 @@ void FlightRecord::begin(int work) {
   State& state = *mapping_->state;
   const std::int64_t sequence = get(state.sequence), at = now().count();
   set(state.sequence, sequence + 1);
-  std::atomic_thread_fence(std::memory_order_release);
   set(state.doing, static_cast<std::int64_t>(Doing::computing));
   set(state.since, at);
   set(state.work_since, at);
@@ -211,7 +212,7 @@ void FlightRecord::begin(int work) {
   set(entry.at, at);
   set(state.begun, begun + 1);
   set(state.phase, static_cast<std::int64_t>(Doing::computing));
-  state.sequence.store(sequence + 2, std::memory_order_release);
+  set(state.sequence, sequence + 2);
 }
 
 void FlightRecord::begin(Doing doing) {
@@ -246,7 +247,7 @@ void FlightRecord::fail(Cause cause, std::string_view sentence) {
   const std::size_t words = std::min(sentence.size(), flight::most_words);
   std::memcpy(state.sentence.data(), sentence.data(), words);
   set(state.failed_at, now().count());
-  state.words.store(static_cast<std::int64_t>(words), std::memory_order_release);
+  set(state.words, static_cast<std::int64_t>(words));
 }
 
 std::optional<int> FlightRecord::current_work() const {

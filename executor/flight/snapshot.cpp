@@ -87,7 +87,7 @@ Sizes read_header(std::string_view header, const std::filesystem::path& file,
 void read_activity(const State& state, FlightSnapshot& snapshot) {
   constexpr int patience = 100;
   for (int attempt = 0; attempt < patience; ++attempt) {
-    const std::int64_t sequence = state.sequence.load(std::memory_order_acquire);
+    const std::int64_t sequence = get(state.sequence);
     snapshot.doing = doing_of(state.doing);
     snapshot.phase = doing_of(state.phase);
     snapshot.since = Moment{get(state.since)};
@@ -100,7 +100,6 @@ void read_activity(const State& state, FlightSnapshot& snapshot) {
       snapshot.instruction = instruction_of(state.op, state.stage, state.microbatch);
     }
     snapshot.work_since = Moment{get(state.work_since)};
-    std::atomic_thread_fence(std::memory_order_acquire);
     if (sequence % 2 == 0 && get(state.sequence) == sequence) return;
   }
 }
@@ -118,8 +117,7 @@ void read_recent(const State& state, FlightSnapshot& snapshot) {
 
 void read_failure(const State& state, FlightSnapshot& snapshot) {
   const std::int64_t words =
-      std::clamp<std::int64_t>(state.words.load(std::memory_order_acquire), 0,
-                               static_cast<std::int64_t>(flight::most_words));
+      std::clamp<std::int64_t>(get(state.words), 0, static_cast<std::int64_t>(flight::most_words));
   if (words == 0) return;
   const std::int64_t cause = get(state.cause);
   snapshot.cause = cause >= 0 && cause <= static_cast<std::int64_t>(Cause::stalled)

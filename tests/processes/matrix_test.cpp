@@ -1,6 +1,10 @@
 // Ranks in several processes end with the reference's bits: every synchronous schedule, cut,
 // recomputation and replication.
 
+#include <chrono>
+#include <cstdlib>
+#include <map>
+
 #include "executor/machinery.hpp"
 #include "executor/processes.hpp"
 #include "tests/catch.hpp"
@@ -8,6 +12,7 @@
 
 using namespace stagecraft;
 using namespace stagecraft::tests;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -77,8 +82,41 @@ TEST_CASE("so do unequal replicas, sharded optimizers, asynchronous schedules an
         Setting{.schedule = "pipedream", .devices = 3, .tied = false},
         Setting{.schedule = "bpipe", .devices = 4, .microbatches = 8, .rows = 4},
         Setting{.schedule = "inference", .devices = 3},
+        Setting{.schedule = "seq1f1b",
+        .devices = 3,
+        .rows = 4,
+        .replicas = {2, 1, 2},
+        .recompute = Recompute::full,
+        .sequence_chunks = 4},
         Setting{.devices = 2, .rows = 4, .replicas = {3, 1}, .style = Style::network}}) {
     INFO(describe(setting));
     CHECK(differences.of(setting) == "");
   }
+}
+
+TEST_CASE("no message of another process has arrived before it was sent") {
+  if (!launch()) SKIP("not started by mpirun");
+  const Prepared prepared =
+      prepare({.schedule = "interleaved", .devices = 4, .virtual_stages = 2, .microbatches = 8});
+  const RunResult result = execute(prepared.plan, prepared.profile, prepared.compiled,
+                                   prepared.dataset, {.steps = 3}, in_processes());
+  if (launch()->rank != 0) return;
+  std::map<Instruction, Duration> sent;
+  for (const Span& span : result.timeline.spans) {
+    if (span.lane == Lane::send) sent[span.instruction] = span.start;
+  }
+  // Two clocks, each compared in a round trip.
+  const Duration error = getenv("STAGECRAFT_MPI_APART") != nullptr ? 1ms : 0ms;
+  int received = 0;
+  for (const Span& span : result.timeline.spans) {
+    if (span.lane != Lane::receive) continue;
+    const bool up = span.instruction.op == Op::receive_activation;
+    const Instruction send{up ? Op::send_activation : Op::send_gradient,
+                           span.instruction.stage + (up ? -1 : 1), span.instruction.microbatch};
+    INFO(to_string(send));
+    REQUIRE(sent.contains(send));
+    CHECK(span.end + error >= sent[send]);
+    ++received;
+  }
+  CHECK(received == 2 * 7 * 8);
 }
