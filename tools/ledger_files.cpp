@@ -1,9 +1,12 @@
 #include "tools/ledger_files.hpp"
 
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
+#include <map>
 
 namespace stagecraft {
 
@@ -11,12 +14,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::array<std::string_view, 7> read_in_folders{".json", ".csv", ".tsv", ".log",
+                                                          ".txt",  ".out", ".err"};
+
 std::vector<fs::path> files_below(const std::string& path) {
   if (!fs::exists(path)) fail_usage("no file or folder is named \"", path, "\"");
   if (!fs::is_directory(path)) return {path};
   std::vector<fs::path> files;
   for (const auto& entry : fs::recursive_directory_iterator(path)) {
-    if (entry.is_regular_file() && entry.path().extension() == ".json")
+    const std::string kind = entry.path().extension().string();
+    if (entry.is_regular_file() && std::ranges::count(read_in_folders, kind) > 0)
       files.push_back(entry.path());
   }
   std::ranges::sort(files);
@@ -27,32 +34,62 @@ std::vector<std::string> known_formats() {
   std::vector<std::string> lines;
   for (const SetFormat& format : set_formats)
     lines.push_back(concat(format.name, ": ", format.summary));
+  for (const RunFormat& format : run_formats)
+    lines.push_back(concat(format.name, ": ", format.summary));
   return lines;
+}
+
+/// Runs of text files, by format, until all are read.
+using RunsByFormat = std::map<std::string_view, std::vector<MeasuredRun>>;
+
+/// Whether the file is of a known format; then its sets or runs are kept.
+bool take(const std::string& content, const std::string& file, const RunOptions& options,
+          MeasuredFiles& result, RunsByFormat& runs) {
+  const std::size_t first = content.find_first_not_of(" \t\r\n");
+  if (first != std::string::npos && content[first] == '{') {
+    std::vector<MeasuredSet> sets = read_measured(Json::parse(content, file));
+    for (MeasuredSet& set : sets) result.sets.push_back(std::move(set));
+    return !sets.empty();
+  }
+  const RunFormat* format = run_format_of(content);
+  if (format == nullptr) return false;
+  for (MeasuredRun& run : format->read(content, file, options))
+    runs[format->name].push_back(std::move(run));
+  return true;
 }
 
 }  // namespace
 
-MeasuredFiles load_measured(const std::vector<std::string>& paths, Console& console) {
+MeasuredFiles load_measured(const std::vector<std::string>& paths, const RunOptions& options,
+                            Console& console) {
   MeasuredFiles result;
+  RunsByFormat runs;
   for (const std::string& path : paths) {
     for (const fs::path& file : files_below(path)) {
       const std::string content = read_file(file);
-      std::vector<MeasuredSet> sets = read_measured(Json::parse(content, file.string()));
-      if (sets.empty()) {
+      if (take(content, file.string(), options, result, runs)) {
+        console.input(file.string(), content_hash(content));
+      } else {
         result.others.push_back(file.string());
-        continue;
       }
-      console.input(file.string(), content_hash(content));
-      for (MeasuredSet& set : sets) result.sets.push_back(std::move(set));
     }
+  }
+  for (const auto& [format, of_format] : runs) {
+    for (MeasuredSet& set : sets_of_runs(format, of_format)) result.sets.push_back(std::move(set));
   }
   if (result.sets.empty()) {
     fail_with_help(
         ErrorKind::input,
-        concat("nothing of ", paths.front(), " is a measured set; expected JSON of a known format"),
+        concat("nothing of ", paths.front(), " is a measured set; expected a known format"),
         known_formats());
   }
   return result;
+}
+
+void declare_run_options(CLI::App& app, RunOptions& options) {
+  app.add_option("--device", options.device,
+                 "The device that logs and tables are of, such as h100, where they do not say it")
+      ->type_name("KIND");
 }
 
 namespace {

@@ -28,6 +28,8 @@ struct MeasuredRow {
   std::string problem;  ///< rows of one are choices for the same task, for ranks and regret
   std::string shape;    ///< of its layers on a device: rows of one share a correction in family
   double seconds = 0;   ///< measured, in the set's unit
+  double spread = 0;    ///< of the steps it is the median of: (p90 - p10) / median
+  int steps = 0;        ///< so many; 0 where nobody says
   /// Predicted from constants, and a factor on the time of the blocks (1 without corrections).
   std::function<double(const KernelConstants&, double)> predict;
   std::optional<Bytes> memory;            ///< measured peak of the heaviest device

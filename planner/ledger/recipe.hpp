@@ -24,6 +24,11 @@ struct Recipe {
   int microbatches = 1;  ///< of each replica, per step
   WorkSetting work;
   bool sharded_optimizer = false;  ///< ZeRO-1: states and updates are divided over replicas
+  /// ZeRO-2: sums of gradients, too, so that each microbatch's are scattered over the replicas.
+  bool sharded_gradients = false;
+  /// ZeRO-3: weights, too; a block's are collected before its forward and again before its
+  /// backward, the next block's meanwhile.
+  bool sharded_parameters = false;
   bool overlapped_gradients = false;
   bool overlapped_messages = false;  ///< of tensor-parallel peers, with the products
   bool scatter_gather = false;       ///< tensor-parallel peers each send a part to the next stage
@@ -45,13 +50,15 @@ int device_count(const Recipe& recipe);
 /// Blocks of each stage (all its virtual ones together).
 std::vector<int> stage_blocks(const Recipe& recipe);
 
-/// A step in seconds, by what it is spent on; the parts sum to `step`.
+/// A step in seconds, by what it is spent on; `messages` and `shards` are parts of `work`, the
+/// others sum to `step`.
 struct StepSeconds {
   double step = 0;
   double work = 0;       ///< of the slowest stage, collectives of its layers included
   double messages = 0;   ///< of `work`, in those collectives
   double fill = 0;       ///< filling and draining the pipeline
   double transfers = 0;  ///< between stages
+  double shards = 0;     ///< of `work`, in collecting weights and scattering gradients (ZeRO-2, 3)
   double gradients = 0;  ///< sums over replicas that nothing hides
   double update = 0;
   double other = 0;

@@ -25,9 +25,10 @@ double chunks_in_flight(const Recipe& recipe, int stage) {
 
 struct StageSums {
   double weights = 0, expert_weights = 0;
-  double kept = 0;     ///< of one microbatch
-  double again = 0;    ///< the most a layer keeps while it is computed again
-  double working = 0;  ///< the largest transient tensor
+  double kept = 0;           ///< of one microbatch
+  double again = 0;          ///< the most a layer keeps while it is computed again
+  double working = 0;        ///< the largest transient tensor
+  double largest_layer = 0;  ///< weights of one
   std::set<std::pair<double, double>> weight_shapes;
 };
 
@@ -77,6 +78,7 @@ class Memory {
     sums.kept += times * kept;
     sums.again = std::max(sums.again, all - kept);
     sums.working = std::max(sums.working, static_cast<double>(layer.working));
+    sums.largest_layer = std::max(sums.largest_layer, static_cast<double>(layer.weights));
     add_weight_shapes(sums, layer);
   }
 
@@ -104,9 +106,10 @@ class Memory {
     add(sums, expert_block_, count - dense);
   }
 
-  /// States are divided over the replicas of the dense and of the expert weights.
-  double optimizer_elements(const StageSums& sums) const {
-    if (!recipe_.sharded_optimizer) return sums.weights;
+  /// The stage's weights, divided over the replicas of the dense and of the expert ones where they
+  /// are `sharded`.
+  double elements(const StageSums& sums, bool sharded) const {
+    if (!sharded) return sums.weights;
     const WorkSetting& work = recipe_.work;
     const double replicas = recipe_.data * work.context_parallel;
     const int expert_tensor =
@@ -114,6 +117,15 @@ class Memory {
     const double expert_replicas =
         std::max(1.0, replicas * work.tensor_parallel / (work.expert_parallel * expert_tensor));
     return (sums.weights - sums.expert_weights) / replicas + sums.expert_weights / expert_replicas;
+  }
+
+  /// Weights that are whole for a while: of the layer at work and of the next, whose collection
+  /// runs beside it, and gradients of the one at work before they are scattered.
+  double whole_layers(const StageSums& sums) const {
+    const auto element = static_cast<double>(element_bytes(recipe_.work.precision));
+    double layers = recipe_.sharded_gradients || recipe_.sharded_parameters ? 1 : 0;
+    if (recipe_.sharded_parameters) layers += 2;
+    return layers * sums.largest_layer * element;
   }
 
   StageMemory of_stage(int stage, int first, int count) const {
@@ -126,6 +138,7 @@ class Memory {
     double activations = sums.kept * in_flight, logits = 0;
     if (stage == 0) {
       sums.weights += static_cast<double>(embedding_.weights);
+      sums.largest_layer = std::max(sums.largest_layer, static_cast<double>(embedding_.weights));
       activations += static_cast<double>(kept_bytes(embedding_, Recomputed::none)) * in_flight;
     }
     if (last) {
@@ -135,6 +148,7 @@ class Memory {
               ? static_cast<double>(tied_parameters(recipe_.transformer)) / work.tensor_parallel
               : 0.0;
       sums.weights += static_cast<double>(head_.weights) - tied;
+      sums.largest_layer = std::max(sums.largest_layer, static_cast<double>(head_.weights));
       logits = static_cast<double>(kept_bytes(head_, Recomputed::none));
       sums.working = std::max(sums.working, static_cast<double>(head_.working));
       add_weight_shapes(sums, head_);
@@ -142,15 +156,20 @@ class Memory {
       add(sums, prediction_, modules);
       if (modules > 0) activations += static_cast<double>(kept_bytes(prediction_, work.recompute));
     }
-    memory.weights =
-        static_cast<Bytes>(sums.weights * static_cast<double>(element_bytes(work.precision)));
-    memory.gradients = static_cast<Bytes>(sums.weights * static_cast<double>(work.gradient_bytes));
-    memory.optimizer = static_cast<Bytes>(optimizer_elements(sums) * recipe_.optimizer_bytes);
+    const auto element = static_cast<double>(element_bytes(work.precision));
+    const auto gradient = static_cast<double>(work.gradient_bytes);
+    const bool all = recipe_.sharded_parameters;
+    const bool gradients = all || recipe_.sharded_gradients;
+    const bool states = gradients || recipe_.sharded_optimizer;
+    memory.weights = static_cast<Bytes>(elements(sums, all) * element);
+    memory.gradients = static_cast<Bytes>(elements(sums, gradients) * gradient);
+    memory.optimizer = static_cast<Bytes>(elements(sums, states) * recipe_.optimizer_bytes);
     memory.activations = static_cast<Bytes>(activations);
     memory.logits = static_cast<Bytes>(logits);
     memory.stubs = stubs(sums);
     // Recomputed tensors and the head's never exist at once.
-    memory.working = static_cast<Bytes>(std::max(sums.working, sums.again - logits));
+    memory.working =
+        static_cast<Bytes>(std::max(sums.working, sums.again - logits) + whole_layers(sums));
     return memory;
   }
 

@@ -72,6 +72,7 @@ struct StageWork {
   double seconds = 0;
   double messages = 0;
   double backward = 0;
+  double shards = 0;  ///< ZeRO-2 and 3: messages that nothing hides
   double weights = 0, expert_weights = 0;
 
   void add(const LayerTable::Row& row, double times, double factor = 1) {
@@ -123,29 +124,56 @@ double transfer_seconds(const Recipe& recipe, const KernelSetting& setting) {
   return constants.transfer_seconds + bytes / rate;
 }
 
-/// The sum of a stage's gradients over its replicas, and with a sharded optimizer the collection
-/// of its weights.
-double gradient_seconds(const Recipe& recipe, const StageWork& stage,
-                        const KernelSetting& setting) {
+/// A collective over a stage's replicas, of so many bytes for each of its weights; experts have
+/// replicas of their own.
+double over_replicas(OperationKind kind, double bytes_per_weight, const Recipe& recipe,
+                     const StageWork& stage, const KernelSetting& setting) {
   const WorkSetting& work = recipe.work;
   const int replicas = recipe.data * work.context_parallel;
   const int tensor = work.tensor_parallel;
   const KindLinks links{setting.tensor.inside, setting.tensor.between};
   const GroupPlace place = place_of(replicas, tensor, recipe.devices_per_node, links);
-  const double dense =
-      (stage.weights - stage.expert_weights) * static_cast<double>(work.gradient_bytes);
-  double seconds = collective_seconds(OperationKind::all_reduce, dense, place, setting.constants);
+  const double dense = (stage.weights - stage.expert_weights) * bytes_per_weight;
+  double seconds = collective_seconds(kind, dense, place, setting.constants);
   const int expert_replicas =
       std::max(1, replicas * tensor / (work.expert_parallel * setting.expert_tensor.members));
   const GroupPlace experts =
       place_of(expert_replicas, work.expert_parallel * setting.expert_tensor.members,
                recipe.devices_per_node, links);
   if (stage.expert_weights > 0) {
-    seconds += collective_seconds(OperationKind::all_reduce,
-                                  stage.expert_weights * static_cast<double>(work.gradient_bytes),
-                                  experts, setting.constants);
+    seconds += collective_seconds(kind, stage.expert_weights * bytes_per_weight, experts,
+                                  setting.constants);
   }
   return seconds;
+}
+
+/// What a step ends with: the sum of a stage's gradients over its replicas, with a sharded
+/// optimizer the collection of its weights, too. Gradients that are scattered with each microbatch
+/// leave the latter, and weights that are collected with each leave nothing.
+double gradient_seconds(const Recipe& recipe, const StageWork& stage,
+                        const KernelSetting& setting) {
+  if (recipe.sharded_parameters) return 0;
+  const auto element = static_cast<double>(element_bytes(recipe.work.precision));
+  if (recipe.sharded_gradients)
+    return over_replicas(OperationKind::all_gather, element, recipe, stage, setting);
+  return over_replicas(OperationKind::all_reduce, static_cast<double>(recipe.work.gradient_bytes),
+                       recipe, stage, setting);
+}
+
+/// What ZeRO-2 and 3 add to each microbatch (Rajbhandari et al. 2020, section 7): its gradients are
+/// scattered; weights are collected for forward and for backward. Where sums overlap, so do these,
+/// with what the stage computes.
+double shard_seconds(const Recipe& recipe, const StageWork& stage, const KernelSetting& setting) {
+  if (!recipe.sharded_gradients && !recipe.sharded_parameters) return 0;
+  const auto element = static_cast<double>(element_bytes(recipe.work.precision));
+  double seconds =
+      over_replicas(OperationKind::reduce_scatter, static_cast<double>(recipe.work.gradient_bytes),
+                    recipe, stage, setting);
+  if (recipe.sharded_parameters)
+    seconds += 2 * over_replicas(OperationKind::all_gather, element, recipe, stage, setting);
+  const double hidden =
+      recipe.overlapped_gradients ? setting.constants.overlap * stage.seconds : 0.0;
+  return std::max(0.0, seconds - hidden);
 }
 
 /// Adam reads and writes its states; around it gradients are measured, scaled and cleared, weights
@@ -206,12 +234,17 @@ std::vector<int> stage_blocks(const Recipe& recipe) {
 StepSeconds step_seconds(const Recipe& recipe, const KernelConstants& constants, double factor) {
   validate(recipe);
   const KernelSetting setting = setting_of(recipe, constants);
-  const std::vector<StageWork> stages = stages_of(recipe, table_of(recipe, setting), factor);
+  std::vector<StageWork> stages = stages_of(recipe, table_of(recipe, setting), factor);
+  for (StageWork& stage : stages) {
+    stage.shards = shard_seconds(recipe, stage, setting);
+    stage.seconds += stage.shards;
+  }
   const auto slowest = std::ranges::max_element(stages, {}, &StageWork::seconds);
   const double microbatches = recipe.microbatches;
   StepSeconds result;
   result.work = microbatches * slowest->seconds;
   result.messages = microbatches * slowest->messages;
+  result.shards = microbatches * slowest->shards;
   for (const StageWork& stage : stages) result.fill += stage.seconds;
   result.fill = (result.fill - slowest->seconds) / recipe.virtual_stages;
   if (recipe.pipeline > 1) {

@@ -9,6 +9,7 @@
 
 #include "planner/ledger/ledger.hpp"
 #include "profiles/json.hpp"
+#include "profiles/text.hpp"
 #include "tools/arguments.hpp"
 #include "tools/commands.hpp"
 #include "tools/ledger_files.hpp"
@@ -39,6 +40,27 @@ Calibrated calibrate(const MeasuredSet& set, std::uint64_t seed) {
   return result;
 }
 
+/// As many constants as rows leave nothing to tell how sure they are.
+std::string interval_text(const FittedConstant& constant) {
+  return constant.interval > 0 ? fmt::format("{:.2g}", constant.interval) : "?";
+}
+
+/// Of logs: so many steps, and how they vary.
+std::string steps_text(const MeasuredSet& set) {
+  int steps = 0;
+  double least = 1e9, most = 0;
+  for (const MeasuredRow& row : set.rows) {
+    if (row.steps == 0) continue;
+    steps += row.steps;
+    least = std::min(least, row.spread);
+    most = std::max(most, row.spread);
+  }
+  if (steps == 0) return "";
+  return fmt::format(
+      "medians of {} steps; those of a run vary by {:.2f} % to {:.2f} % (p10 to p90)\n", steps,
+      100 * least, 100 * most);
+}
+
 std::string text_of(const MeasuredSet& set, const Calibrated& result, bool unicode) {
   std::string text = fmt::format("{} ({}, {} rows)\n", set.name, set.device, set.rows.size());
   Table table({"constant", ">before", ">fitted", ">+- 95 %", "unit", "what it is"});
@@ -46,11 +68,12 @@ std::string text_of(const MeasuredSet& set, const Calibrated& result, bool unico
     for (const KernelConstant& known : kernel_constants) {
       if (known.name != constant.name) continue;
       table.row({constant.name, fmt::format("{:.4g}", constant.start),
-                 fmt::format("{:.4g}", constant.value), fmt::format("{:.2g}", constant.interval),
+                 fmt::format("{:.4g}", constant.value), interval_text(constant),
                  std::string(known.unit), std::string(known.meaning)});
     }
   }
   text += table.text(unicode);
+  text += steps_text(set);
   if (!result.calibration.corrections.empty()) {
     text += fmt::format("and {} factors, one for layers of each shape\n",
                         result.calibration.corrections.size());
@@ -94,11 +117,13 @@ ordered_json json_of(const MeasuredSet& set, const Calibrated& result) {
   return json;
 }
 
-int calibrate_sets(Console& console, const std::vector<std::string>& paths) {
-  const MeasuredFiles files = load_measured(paths, console);
+int calibrate_sets(Console& console, const std::vector<std::string>& paths,
+                   const RunOptions& options) {
+  const MeasuredFiles files = load_measured(paths, options, console);
   std::vector<NamedCalibration> calibrations;
   ordered_json sets = ordered_json::array();
   for (const MeasuredSet& set : files.sets) {
+    for (const std::string& row : set.left_out) console.note("left out: " + row);
     if (set.unknowns.empty() || set.rows.empty()) continue;
     const Calibrated result = calibrate(set, console.options().seed);
     console.print((sets.empty() ? "" : "\n") + text_of(set, result, console.unicode()));
@@ -111,17 +136,20 @@ int calibrate_sets(Console& console, const std::vector<std::string>& paths) {
 }
 
 bool names_plan(const std::string& path) {
-  return std::filesystem::is_regular_file(path) && is_plan(Json::read(path));
+  if (!std::filesystem::is_regular_file(path)) return false;
+  const std::string content = read_file(path);
+  return trim(content.substr(0, 64)).starts_with('{') && is_plan(Json::parse(content, path));
 }
 
-int run(Console& console, const std::vector<std::string>& paths, TimelineCalibration timeline) {
+int run(Console& console, const std::vector<std::string>& paths, const RunOptions& options,
+        TimelineCalibration timeline) {
   if (paths.empty()) {
     fail_usage("calibrate needs MEASURED, files or folders of measured sets, or PLAN and TRACE");
   }
   if (!names_plan(paths.front())) {
     if (!timeline.cluster_file.empty() || !timeline.plan_file.empty())
       fail_usage("--cluster and --plan are for calibrate PLAN TRACE");
-    return calibrate_sets(console, paths);
+    return calibrate_sets(console, paths, options);
   }
   if (paths.size() != 2) {
     fail_usage("calibrate ", paths.front(), " needs one TRACE of a run of it: stagecraft run ",
@@ -137,10 +165,11 @@ int run(Console& console, const std::vector<std::string>& paths, TimelineCalibra
 Action declare_calibrate(CLI::App& app) {
   auto paths = std::make_shared<std::vector<std::string>>();
   auto timeline = std::make_shared<TimelineCalibration>();
-  app.add_option(
-         "measured", *paths,
-         "Files or folders of measured sets (-o takes the constants), or a plan and a trace "
-         "of its run (-o takes the profile)")
+  auto options = std::make_shared<RunOptions>();
+  app.add_option("measured", *paths,
+                 "Files or folders of measured sets, tables (CSV) or logs of runs (-o takes the "
+                 "constants), or a plan and a trace "
+                 "of its run (-o takes the profile)")
       ->type_name("MEASURED|PLAN TRACE");
   app.add_option("--cluster", timeline->cluster_file,
                  "Of a trace: write the cluster with its links as they were measured")
@@ -148,7 +177,8 @@ Action declare_calibrate(CLI::App& app) {
   app.add_option("--plan", timeline->plan_file,
                  "Of a trace: write the same plan with the new profile and prediction; needs -o")
       ->type_name("FILE");
-  return [=](Console& console) { return run(console, *paths, *timeline); };
+  declare_run_options(app, *options);
+  return [=](Console& console) { return run(console, *paths, *options, *timeline); };
 }
 
 }  // namespace stagecraft

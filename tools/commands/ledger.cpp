@@ -17,6 +17,7 @@ namespace {
 using nlohmann::ordered_json;
 
 struct LedgerArguments {
+  RunOptions runs;
   std::vector<std::string> sets;
   std::string constants;
   std::string plot;
@@ -164,7 +165,7 @@ int keep(Console& console, const LedgerArguments& arguments) {
   if (arguments.sets.empty()) {
     fail_usage("ledger needs --sets DIR: a folder of measured sets, or files of them");
   }
-  const MeasuredFiles files = load_measured(arguments.sets, console);
+  const MeasuredFiles files = load_measured(arguments.sets, arguments.runs, console);
   const std::vector<SetResult> results = results_of(files, arguments, console);
   console.artefact(ledger_page(results));
   if (!arguments.plot.empty()) write_file(arguments.plot, ledger_plot(results));
@@ -189,6 +190,7 @@ Action declare_ledger(CLI::App& app) {
   auto arguments = std::make_shared<LedgerArguments>();
   app.add_option("--sets", arguments->sets, "A folder of measured sets, or files; -o is the page")
       ->type_name("DIR");
+  declare_run_options(app, arguments->runs);
   app.add_option("--constants", arguments->constants,
                  "Constants fitted elsewhere (stagecraft calibrate): nothing is fitted")
       ->type_name("FILE");

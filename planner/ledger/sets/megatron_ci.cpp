@@ -3,10 +3,10 @@
 // the rows: eight, unless a row has "world_size". What the arguments do not say is Megatron-LM's
 // default. A set for each kind of device.
 
-#include <algorithm>
 #include <map>
 
 #include "planner/ledger/measured_sets.hpp"
+#include "planner/ledger/megatron_arguments.hpp"
 #include "profiles/error.hpp"
 
 namespace stagecraft {
@@ -17,29 +17,13 @@ constexpr std::array unknowns{"product_rate",      "memory_rate",      "host_sec
                               "host_peer_seconds", "transfer_seconds", "step_seconds"};
 constexpr int usual_world = 8;
 
-/// Arguments of a launch line: text whatever they mean.
-class Arguments {
- public:
-  explicit Arguments(const Json& json) : json_(json) {}
-
-  bool has(std::string_view name) const { return json_.contains(name); }
-  bool flag(std::string_view name) const { return has(name) && json_[name].string() != "false"; }
-  std::int64_t number(std::string_view name, std::int64_t otherwise) const {
-    if (!has(name)) return otherwise;
-    const std::string text = json_[name].string();
-    const bool digits = !text.empty() && text.size() < 10 &&
-                        text.find_first_not_of("0123456789") == std::string::npos;
-    if (!digits) json_[name].fail(concat("expected a whole number, found \"", text, "\""));
-    return std::stoll(text);
-  }
-  int small(std::string_view name, int otherwise = 1) const {
-    return static_cast<int>(number(name, otherwise));
-  }
-  std::string word(std::string_view name) const { return has(name) ? json_[name].string() : ""; }
-
- private:
-  Json json_;
-};
+/// Arguments of a launch line; values are text whatever they mean.
+MegatronArguments arguments_in(const Json& json) {
+  MegatronArguments arguments;
+  for (const std::string& name : json.names())
+    arguments.set(name, {json[name].string(), {json.file(), 0, 0}});
+  return arguments;
+}
 
 struct Hardware {
   std::string_view word, device;
@@ -54,7 +38,7 @@ std::string device_of(const std::string& name) {
 }
 
 /// Why a row cannot be predicted; empty if it can.
-std::string reason_against(const Json& row, const Arguments& arguments) {
+std::string reason_against(const Json& row, const MegatronArguments& arguments) {
   const std::string name = row["case"].string();
   if (device_of(row["hw"].string()).empty())
     return concat("no device kind is known for ", row["hw"].string());
@@ -63,82 +47,13 @@ std::string reason_against(const Json& row, const Arguments& arguments) {
     if (name.find(other) != std::string::npos)
       return concat("layers or steps of ", other, " are not described by its arguments");
   }
-  for (const std::string_view needed : {"--num-layers", "--global-batch-size", "--seq-length"}) {
-    if (!arguments.has(needed)) return concat("it does not say ", needed);
+  for (const std::string_view needed : {"num-layers", "global-batch-size", "seq-length"}) {
+    if (!arguments.has(needed)) return concat("it does not say --", needed);
   }
   if (name.find("release") != std::string::npos && !row.contains("world_size"))
     return "a release run's number of devices is in its recipe, not in the row (\"world_size\")";
-  if (arguments.has("--pipeline-model-parallel-layout")) return "it has a layout of its own";
+  if (arguments.has("pipeline-model-parallel-layout")) return "it has a layout of its own";
   return "";
-}
-
-Transformer transformer_of(const Arguments& arguments) {
-  const std::int64_t hidden = arguments.number("--hidden-size", 0);
-  const std::int64_t heads = arguments.number("--num-attention-heads", 1);
-  const bool gated = arguments.flag("--swiglu");
-  Transformer transformer{
-      .hidden = hidden,
-      .heads = heads,
-      .key_value_heads = arguments.number("--num-query-groups", heads),
-      .head_width = hidden / heads,
-      .feed_forward = arguments.number("--ffn-hidden-size", 4 * hidden),
-      .vocabulary = arguments.number("--vocab-size", 50304),
-      .positions = arguments.number("--seq-length", 1),
-      .activation = gated ? Transformer::FeedForward::swiglu : Transformer::FeedForward::gelu};
-  if (arguments.has("--num-experts")) {
-    transformer.experts = Experts{.count = arguments.number("--num-experts", 1),
-                                  .active = arguments.number("--moe-router-topk", 2),
-                                  .feed_forward = transformer.feed_forward};
-  }
-  return transformer;
-}
-
-Recomputed recompute_of(const Arguments& arguments) {
-  const std::string word = arguments.word("--recompute-granularity");
-  if (word == "full") return Recomputed::full;
-  return word == "selective" ? Recomputed::selective : Recomputed::none;
-}
-
-Recipe recipe_of(const Json& row, const Arguments& arguments) {
-  Recipe recipe;
-  recipe.transformer = transformer_of(arguments);
-  recipe.device = device_of(row["hw"].string());
-  recipe.blocks = arguments.small("--num-layers");
-  recipe.pipeline = arguments.small("--pipeline-model-parallel-size");
-  recipe.first_stage_blocks = arguments.small("--decoder-first-pipeline-num-layers", 0);
-  recipe.last_stage_blocks = arguments.small("--decoder-last-pipeline-num-layers", 0);
-  const int chunk = arguments.small("--num-layers-per-virtual-pipeline-stage", 0);
-  recipe.virtual_stages = chunk > 0 ? std::max(1, recipe.blocks / (recipe.pipeline * chunk))
-                                    : arguments.small("--num-virtual-stages-per-pipeline-rank");
-  recipe.sharded_optimizer = arguments.flag("--use-distributed-optimizer");
-  recipe.overlapped_gradients = arguments.flag("--overlap-grad-reduce");
-  recipe.weight_stubs = arguments.word("--transformer-impl") == "transformer_engine";
-  const bool half = arguments.flag("--bf16") || arguments.flag("--fp16");
-  recipe.work = {.microbatch = arguments.number("--micro-batch-size", 1),
-                 .sequence = arguments.number("--seq-length", 1),
-                 .tensor_parallel = arguments.small("--tensor-model-parallel-size"),
-                 .sequence_parallel = arguments.flag("--sequence-parallel"),
-                 .context_parallel = arguments.small("--context-parallel-size"),
-                 .expert_parallel = arguments.small("--expert-model-parallel-size"),
-                 .precision = half ? Precision::bfloat16 : Precision::float32,
-                 .recompute = recompute_of(arguments),
-                 .fused_attention = arguments.word("--attention-backend") != "unfused",
-                 .dropout = true};
-  return recipe;
-}
-
-/// Sets the replicas; false if the degrees and the batch do not divide the devices.
-bool spread(Recipe& recipe, const Json& row, const Arguments& arguments) {
-  const int world =
-      row.contains("world_size") ? row["world_size"].small_integer(1, 1'000'000) : usual_world;
-  const int each = device_count(recipe);
-  const int batch = arguments.small("--global-batch-size");
-  if (world % each != 0) return false;
-  recipe.data = world / each;
-  const int at_once = recipe.data * static_cast<int>(recipe.work.microbatch);
-  if (batch % at_once != 0) return false;
-  recipe.microbatches = batch / at_once;
-  return recipe.blocks >= recipe.pipeline * recipe.virtual_stages;
 }
 
 MeasuredRow row_of(const Json& row, const Recipe& recipe) {
@@ -156,7 +71,7 @@ MeasuredRow row_of(const Json& row, const Recipe& recipe) {
 }
 
 void add(std::map<std::string, MeasuredSet>& sets, const Json& row, const std::string& source) {
-  const Arguments arguments(row["args"]);
+  const MegatronArguments arguments = arguments_in(row["args"]);
   const std::string device = device_of(row["hw"].string());
   const std::string name = concat("megatron-ci-", device.empty() ? "others" : device);
   if (!sets.contains(name)) {
@@ -173,8 +88,11 @@ void add(std::map<std::string, MeasuredSet>& sets, const Json& row, const std::s
   std::string reason = reason_against(row, arguments);
   if (reason.empty()) {
     try {
-      Recipe recipe = recipe_of(row, arguments);
-      if (spread(recipe, row, arguments)) {
+      Recipe recipe = recipe_of(arguments);
+      recipe.device = device;
+      const int world =
+          row.contains("world_size") ? row["world_size"].small_integer(1, 1'000'000) : usual_world;
+      if (spread(recipe, world, arguments.small("global-batch-size"))) {
         sets[name].rows.push_back(row_of(row, recipe));
         return;
       }

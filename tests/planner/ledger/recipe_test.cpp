@@ -162,3 +162,46 @@ TEST_CASE("a run that cannot be is refused with its numbers") {
   recipe.data = 0;
   CHECK_THAT(message_of([&] { step(recipe); }), ContainsSubstring("at least 1, found 0"));
 }
+
+TEST_CASE("ZeRO divides states, gradients and weights over replicas, as its paper's formulas say") {
+  // Rajbhandari et al. 2020, figure 1: 2 + 2 + 12 bytes for each of the parameters.
+  Recipe recipe = llama();
+  recipe.pipeline = 1;
+  recipe.work.tensor_parallel = 1;
+  recipe.work.gradient_bytes = 2;
+  recipe.data = 64;
+  const auto psi = static_cast<double>(parameters(builtin_model("llama3-8b")));
+  const auto states = [&] {
+    const StageMemory memory = stage_memory(recipe).front();
+    return static_cast<double>(memory.weights + memory.gradients + memory.optimizer);
+  };
+  CHECK(states() == Approx(16 * psi));
+  recipe.sharded_optimizer = true;
+  CHECK(states() == Approx(4 * psi + 12 * psi / 64));
+  recipe.sharded_gradients = true;
+  CHECK(states() == Approx(2 * psi + 14 * psi / 64));
+  recipe.sharded_parameters = true;
+  CHECK(states() == Approx(16 * psi / 64));
+}
+
+TEST_CASE("ZeRO-2 and 3 pay with messages for each microbatch, which compute may hide") {
+  Recipe plain = llama();
+  plain.data = 16;
+  plain.sharded_optimizer = true;
+  Recipe gradients = plain;
+  gradients.sharded_gradients = true;
+  Recipe all = gradients;
+  all.sharded_parameters = true;
+  CHECK(step(plain) < step(gradients));
+  CHECK(step(gradients) < step(all));
+  CHECK(memory(gradients) < memory(plain));
+  CHECK(memory(all) < memory(gradients));
+  Recipe hidden = all;
+  hidden.overlapped_gradients = true;
+  CHECK(step(hidden) < step(all));
+  CHECK(step_seconds(all, constants).shards > 0);
+  CHECK(step_seconds(plain, constants).shards == 0);
+  // One replica has nobody to share with.
+  plain.data = gradients.data = all.data = 1;
+  CHECK(step(plain) == Approx(step(all)));
+}

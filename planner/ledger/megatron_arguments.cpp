@@ -1,0 +1,144 @@
+#include "planner/ledger/megatron_arguments.hpp"
+
+#include <algorithm>
+
+namespace stagecraft {
+
+namespace {
+
+std::string plain_name(std::string_view name) {
+  while (name.starts_with('-')) name.remove_prefix(1);
+  std::string plain(name);
+  std::ranges::replace(plain, '_', '-');
+  return plain;
+}
+
+bool is_false(const std::string& text) {
+  return text == "false" || text == "False";
+}
+
+Experts experts_of(const MegatronArguments& arguments, const Transformer& transformer) {
+  return {.count = arguments.number("num-experts", 1),
+          .active = arguments.number("moe-router-topk", 2),
+          .feed_forward = arguments.number("moe-ffn-hidden-size", transformer.feed_forward),
+          .shared_feed_forward = arguments.number("moe-shared-expert-intermediate-size", 0)};
+}
+
+/// The vocabulary is padded to a multiple that tensor-parallel peers divide.
+std::int64_t vocabulary_of(const MegatronArguments& arguments) {
+  if (arguments.has("padded-vocab-size")) return arguments.number("padded-vocab-size", 1);
+  if (!arguments.has("vocab-size")) return 50304;
+  const std::int64_t multiple = arguments.number("make-vocab-size-divisible-by", 128) *
+                                arguments.number("tensor-model-parallel-size", 1);
+  const std::int64_t words = arguments.number("vocab-size", 1);
+  return arguments.has("make-vocab-size-divisible-by")
+             ? (words + multiple - 1) / multiple * multiple
+             : words;
+}
+
+Transformer transformer_of(const MegatronArguments& arguments) {
+  const std::int64_t hidden = arguments.number("hidden-size", 0);
+  const std::int64_t heads = arguments.number("num-attention-heads", 1);
+  if (hidden < 1 || heads < 1) fail("expected a hidden size and heads above zero");
+  const bool gated = arguments.flag("swiglu");
+  // A dump has a number of groups whether or not they are used.
+  const bool grouped =
+      !arguments.has("group-query-attention") || arguments.flag("group-query-attention");
+  Transformer transformer{
+      .hidden = hidden,
+      .heads = heads,
+      .key_value_heads = grouped ? arguments.number("num-query-groups", heads) : heads,
+      .head_width = arguments.number("kv-channels", hidden / heads),
+      .feed_forward = arguments.number("ffn-hidden-size", 4 * hidden),
+      .vocabulary = vocabulary_of(arguments),
+      .positions = arguments.number("seq-length", 1),
+      .activation = gated ? Transformer::FeedForward::swiglu : Transformer::FeedForward::gelu};
+  if (arguments.word("normalization") == "RMSNorm") transformer.norm = Transformer::Norm::rms_norm;
+  if (arguments.word("position-embedding-type") == "rope")
+    transformer.position = Transformer::Position::rotary;
+  if (arguments.flag("untie-embeddings-and-output-weights")) transformer.tied_head = false;
+  if (arguments.has("num-experts")) transformer.experts = experts_of(arguments, transformer);
+  return transformer;
+}
+
+Recomputed recompute_of(const MegatronArguments& arguments) {
+  const std::string word = arguments.word("recompute-granularity");
+  if (word == "full") return Recomputed::full;
+  return word == "selective" ? Recomputed::selective : Recomputed::none;
+}
+
+int virtual_stages_of(const MegatronArguments& arguments, const Recipe& recipe) {
+  // A dump has what follows from the other two.
+  if (arguments.has("virtual-pipeline-model-parallel-size"))
+    return arguments.small("virtual-pipeline-model-parallel-size");
+  const int chunk = arguments.small("num-layers-per-virtual-pipeline-stage", 0);
+  return chunk > 0 ? std::max(1, recipe.blocks / (recipe.pipeline * chunk))
+                   : arguments.small("num-virtual-stages-per-pipeline-rank");
+}
+
+}  // namespace
+
+void MegatronArguments::set(std::string_view name, Value value) {
+  if (value.text == "None") return;
+  values_[plain_name(name)] = std::move(value);
+}
+
+bool MegatronArguments::flag(std::string_view name) const {
+  return has(name) && !is_false(word(name));
+}
+
+std::int64_t MegatronArguments::number(std::string_view name, std::int64_t otherwise) const {
+  const auto found = values_.find(name);
+  if (found == values_.end()) return otherwise;
+  const std::string& text = found->second.text;
+  const bool digits = !text.empty() && text.size() < 10 &&
+                      text.find_first_not_of("0123456789") == std::string::npos;
+  if (!digits) {
+    throw Error(ErrorKind::input, concat(name, ": expected a whole number, found \"", text, "\""),
+                found->second.place);
+  }
+  return std::stoll(text);
+}
+
+std::string MegatronArguments::word(std::string_view name) const {
+  const auto found = values_.find(name);
+  return found == values_.end() ? "" : found->second.text;
+}
+
+Recipe recipe_of(const MegatronArguments& arguments) {
+  Recipe recipe;
+  recipe.transformer = transformer_of(arguments);
+  recipe.blocks = arguments.small("num-layers");
+  recipe.pipeline = arguments.small("pipeline-model-parallel-size");
+  recipe.first_stage_blocks = arguments.small("decoder-first-pipeline-num-layers", 0);
+  recipe.last_stage_blocks = arguments.small("decoder-last-pipeline-num-layers", 0);
+  recipe.virtual_stages = virtual_stages_of(arguments, recipe);
+  recipe.sharded_optimizer = arguments.flag("use-distributed-optimizer");
+  recipe.overlapped_gradients = arguments.flag("overlap-grad-reduce");
+  recipe.overlapped_messages = arguments.flag("tp-comm-overlap");
+  recipe.weight_stubs = arguments.word("transformer-impl") == "transformer_engine";
+  const bool half = arguments.flag("bf16") || arguments.flag("fp16");
+  recipe.work = {.microbatch = arguments.number("micro-batch-size", 1),
+                 .sequence = arguments.number("seq-length", 1),
+                 .tensor_parallel = arguments.small("tensor-model-parallel-size"),
+                 .sequence_parallel = arguments.flag("sequence-parallel"),
+                 .context_parallel = arguments.small("context-parallel-size"),
+                 .expert_parallel = arguments.small("expert-model-parallel-size"),
+                 .precision = half ? Precision::bfloat16 : Precision::float32,
+                 .recompute = recompute_of(arguments),
+                 .fused_attention = arguments.word("attention-backend") != "unfused",
+                 .dropout = true};
+  return recipe;
+}
+
+bool spread(Recipe& recipe, int world, int batch) {
+  const int each = device_count(recipe);
+  if (each < 1 || world % each != 0) return false;
+  recipe.data = world / each;
+  const int at_once = recipe.data * static_cast<int>(recipe.work.microbatch);
+  if (at_once < 1 || batch % at_once != 0) return false;
+  recipe.microbatches = batch / at_once;
+  return recipe.blocks >= recipe.pipeline * recipe.virtual_stages;
+}
+
+}  // namespace stagecraft
