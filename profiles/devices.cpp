@@ -8,6 +8,8 @@
 
 #include "profiles/devices.hpp"
 
+#include <algorithm>
+
 #include "profiles/text.hpp"
 
 namespace stagecraft {
@@ -184,6 +186,19 @@ KindLinks builtin_links(std::string_view name) {
     if (row.name == name) return row.links;
   }
   fail_unknown_kind(name);
+}
+
+std::string device_kind_named(std::string_view text) {
+  std::string word(text);
+  std::ranges::transform(word, word.begin(), [](unsigned char c) {
+    return static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  });
+  if (word.find("a100") != std::string::npos)
+    return word.find("80gb") != std::string::npos ? "a100-80gb" : "a100";
+  for (const std::string_view name : {"p100", "v100", "h100", "h200", "b200"}) {
+    if (word.find(name) != std::string::npos) return std::string(name);
+  }
+  return word.find("4090") != std::string::npos ? "rtx4090" : "";
 }
 
 }  // namespace stagecraft

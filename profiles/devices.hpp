@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "profiles/cluster.hpp"
@@ -16,5 +17,9 @@ struct KindLinks {
 
 /// The links of a built-in kind. Throws Error (usage) for an unknown one.
 KindLinks builtin_links(std::string_view kind);
+
+/// A built-in kind as its maker calls it: "h100" of "NVIDIA H100 80GB HBM3". Empty if there is
+/// none.
+std::string device_kind_named(std::string_view text);
 
 }  // namespace stagecraft

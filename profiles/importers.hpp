@@ -33,6 +33,8 @@ bool looks_like_dnn_partitioning(std::string_view content);
 Profile import_dnn_partitioning(std::string_view content, const std::string& file);
 bool looks_like_aceso(std::string_view content);
 Profile import_aceso(std::string_view content, const std::string& file);
+bool looks_like_kineto(std::string_view content);
+Profile import_kineto(std::string_view content, const std::string& file);
 
 inline constexpr std::array importers{
     Importer{
@@ -48,6 +50,9 @@ inline constexpr std::array importers{
     Importer{"aceso", looks_like_aceso, import_aceso,
              "a table of Aceso's profile database, with the model's other tables beside it: "
              "microseconds and MiB per microbatch"},
+    Importer{"kineto", looks_like_kineto, import_kineto,
+             "a trace of PyTorch's profiler: kernels of each layer that a record_function range "
+             "names, forward and backward"},
 };
 
 }  // namespace stagecraft

@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <map>
 
+#include "profiles/importers.hpp"
+
 namespace stagecraft {
 
 namespace {
@@ -47,6 +49,14 @@ bool take(const std::string& content, const std::string& file, const RunOptions&
           MeasuredFiles& result, RunsByFormat& runs) {
   const std::size_t first = content.find_first_not_of(" \t\r\n");
   if (first != std::string::npos && content[first] == '{') {
+    if (looks_like_kineto(content)) {
+      throw Error(
+          ErrorKind::input, "a profiler's trace does not say what was trained",
+          SourcePlace{file, 0, 0},
+          {"name it in the column trace of a table of runs, or make a profile of its layers: "
+           "stagecraft import kineto " +
+           file});
+    }
     std::vector<MeasuredSet> sets = read_measured(Json::parse(content, file));
     for (MeasuredSet& set : sets) result.sets.push_back(std::move(set));
     return !sets.empty();

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "profiles/cluster.hpp"
+#include "profiles/devices.hpp"
 #include "profiles/error.hpp"
 
 namespace stagecraft {
@@ -114,8 +115,9 @@ std::vector<MeasuredSet> sets_of_runs(std::string_view format,
 
 std::string configuration_of(const Recipe& recipe) {
   const WorkSetting& work = recipe.work;
-  std::string text = concat(device_count(recipe), " devices: t", work.tensor_parallel, " p",
-                            recipe.pipeline, " d", recipe.data);
+  const int devices = device_count(recipe);
+  std::string text = concat(devices, devices == 1 ? " device: t" : " devices: t",
+                            work.tensor_parallel, " p", recipe.pipeline, " d", recipe.data);
   if (recipe.virtual_stages > 1) text += concat(" v", recipe.virtual_stages);
   if (work.context_parallel > 1) text += concat(" c", work.context_parallel);
   if (work.expert_parallel > 1) text += concat(" e", work.expert_parallel);
@@ -154,19 +156,6 @@ std::optional<double> number_after(std::string_view text, std::string_view label
   if (digits.empty() || digits.size() > 18 || std::ranges::count(digits, '.') > 1 || digits == ".")
     return {};
   return std::stod(digits);
-}
-
-std::string device_kind_named(std::string_view text) {
-  std::string word(text);
-  std::ranges::transform(word, word.begin(), [](unsigned char c) {
-    return static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
-  });
-  if (word.find("a100") != std::string::npos)
-    return word.find("80gb") != std::string::npos ? "a100-80gb" : "a100";
-  for (const std::string_view name : {"p100", "v100", "h100", "h200", "b200"}) {
-    if (word.find(name) != std::string::npos) return std::string(name);
-  }
-  return word.find("4090") != std::string::npos ? "rtx4090" : "";
 }
 
 std::string device_of_run(const std::string& found, const RunOptions& options,

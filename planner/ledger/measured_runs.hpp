@@ -83,9 +83,6 @@ void set_steps(MeasuredRun& run, std::vector<double> seconds, const std::string&
 /// is none.
 std::optional<double> number_after(std::string_view text, std::string_view label);
 
-/// A built-in kind as its maker calls it: "h100" of "NVIDIA H100 80GB HBM3". Empty if there is
-/// none.
-std::string device_kind_named(std::string_view text);
 /// The device the text or the options name. Throws Error (input) at `file` if neither does.
 std::string device_of_run(const std::string& found, const RunOptions& options,
                           const std::string& file);

@@ -163,6 +163,7 @@ constexpr std::array columns{
               {},
               [](RunDraft& d, const Cell& c) { d.run.recipe.work.fused_attention = !flag_in(c); }},
     RunColumn{"iteration_time", {"step", "step_time", "time"}, read_time_cell, true},
+    RunColumn{"trace", {"kineto_trace"}, [](RunDraft& d, const Cell& c) { d.trace = c; }},
     RunColumn{"peak_memory",
               {"memory", "max_memory"},
               [](RunDraft& d, const Cell& c) {

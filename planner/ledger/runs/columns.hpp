@@ -16,7 +16,7 @@ namespace stagecraft {
 /// A row as far as it is read.
 struct RunDraft {
   MeasuredRun run;
-  std::optional<Cell> device, devices, data, global_batch;
+  std::optional<Cell> device, devices, data, global_batch, trace;
   std::optional<int> blocks;
   std::int64_t sequence = 0;
 };

@@ -15,6 +15,7 @@
 
 #include "planner/ledger/measured_runs.hpp"
 #include "planner/ledger/megatron_arguments.hpp"
+#include "profiles/devices.hpp"
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
 

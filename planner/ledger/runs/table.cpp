@@ -10,10 +10,14 @@
 // cell may be quoted. Empty cells are as good as left out.
 
 #include <algorithm>
+#include <filesystem>
 
 #include "planner/ledger/measured_runs.hpp"
 #include "planner/ledger/runs/columns.hpp"
+#include "profiles/devices.hpp"
 #include "profiles/error.hpp"
+#include "profiles/importers/kineto.hpp"
+#include "profiles/json.hpp"
 #include "profiles/text.hpp"
 
 namespace stagecraft {
@@ -47,7 +51,7 @@ std::vector<ColumnHeading> headings_of(const std::vector<Cell>& cells) {
   need(has("model"), "model");
   need(has("microbatch"), "microbatch");
   need(has("global_batch"), "global_batch");
-  need(has("iteration_time"), "iteration_time");
+  need(has("iteration_time") || has("trace"), "iteration_time (or trace)");
   need(has("cluster") || has("devices") || has("data"), "cluster (or devices, or data)");
   return headings;
 }
@@ -80,6 +84,19 @@ void settle(RunDraft& draft, const Cell& row, const RunOptions& options) {
     draft.run.label = concat(draft.run.model, ", ", configuration_of(recipe));
 }
 
+/// The steps of PyTorch's profiler, whose trace has its place beside the table.
+void read_trace(RunDraft& draft, const Cell& cell) {
+  const std::filesystem::path path =
+      std::filesystem::path(cell.place.file).parent_path() / cell.text;
+  if (!std::filesystem::is_regular_file(path))
+    cell.fail(concat("no file is named ", path.string()));
+  const KinetoTrace trace = read_kineto(read_file(path), path.string());
+  if (trace.steps.empty())
+    cell.fail(concat(path.string(), " has no ProfilerStep: call step() of the profiler"));
+  set_steps(draft.run, trace.steps, path.string());
+  if (!draft.device) draft.device = Cell{device_kind_named(trace.device), cell.place, {}};
+}
+
 /// A configuration that no constants make sense of fails here, with the row's place.
 void try_out(const MeasuredRun& run, const Cell& row) {
   try {
@@ -97,15 +114,23 @@ MeasuredRun run_of(const std::vector<ColumnHeading>& headings, const std::vector
     cells.front().fail(
         concat("expected ", headings.size(), " cells as in the header, found ", cells.size()));
   RunDraft draft;
+  const bool has_trace = std::ranges::any_of(
+      headings, [](const ColumnHeading& heading) { return heading.column->name == "trace"; });
   for (std::size_t i = 0; i < cells.size(); ++i) {
     const RunColumn& column = *headings[i].column;
     Cell cell = cells[i];
     cell.unit = headings[i].unit;
     const bool needed = column.name == "model" || column.name == "global_batch" ||
-                        column.name == "microbatch" || column.name == "iteration_time";
+                        column.name == "microbatch" ||
+                        (column.name == "iteration_time" && !has_trace);
     if (cell.text.empty() && needed) cell.fail(concat("a value of ", column.name, " is missing"));
     if (!cell.text.empty()) column.read(draft, cell);
   }
+  if (draft.trace) {
+    if (draft.run.seconds > 0) draft.trace->fail("a row has an iteration_time or a trace");
+    read_trace(draft, *draft.trace);
+  }
+  if (draft.run.seconds <= 0) cells.front().fail("a value of iteration_time (or trace) is missing");
   settle(draft, cells.front(), options);
   try_out(draft.run, cells.front());
   return draft.run;
@@ -120,8 +145,9 @@ bool is_run_table(std::string_view content) {
   for (const std::string& name : split(lines.front().text, separator_of(lines.front().text))) {
     const RunColumn* column = heading_of(name).column;
     model = model || (column != nullptr && column->name == "model");
-    time = time || (column != nullptr && (column->name == "iteration_time" ||
-                                          column->name == "tensor" || column->name == "pipeline"));
+    time = time ||
+           (column != nullptr && (column->name == "iteration_time" || column->name == "trace" ||
+                                  column->name == "tensor" || column->name == "pipeline"));
   }
   return model && time;
 }

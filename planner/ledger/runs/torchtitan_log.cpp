@@ -15,6 +15,7 @@
 #include <set>
 
 #include "planner/ledger/measured_runs.hpp"
+#include "profiles/devices.hpp"
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
 
