@@ -45,7 +45,7 @@ std::vector<std::string> known_formats() {
 using RunsByFormat = std::map<std::string_view, std::vector<MeasuredRun>>;
 
 /// Whether the file is of a known format; then its sets or runs are kept.
-bool take(const std::string& content, const std::string& file, const RunOptions& options,
+bool take(const std::string& content, const std::string& file, const RunFileOptions& options,
           MeasuredFiles& result, RunsByFormat& runs) {
   const std::size_t first = content.find_first_not_of(" \t\r\n");
   if (first != std::string::npos && content[first] == '{') {
@@ -70,7 +70,7 @@ bool take(const std::string& content, const std::string& file, const RunOptions&
 
 }  // namespace
 
-MeasuredFiles load_measured(const std::vector<std::string>& paths, const RunOptions& options,
+MeasuredFiles load_measured(const std::vector<std::string>& paths, const RunFileOptions& options,
                             Console& console) {
   MeasuredFiles result;
   RunsByFormat runs;
@@ -96,7 +96,7 @@ MeasuredFiles load_measured(const std::vector<std::string>& paths, const RunOpti
   return result;
 }
 
-void declare_run_options(CLI::App& app, RunOptions& options) {
+void declare_run_options(CLI::App& app, RunFileOptions& options) {
   app.add_option("--device", options.device,
                  "The device that logs and tables are of, such as h100, where they do not say it")
       ->type_name("KIND");

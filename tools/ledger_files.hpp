@@ -23,11 +23,11 @@ struct MeasuredFiles {
 
 /// Throws Error (usage) where nothing is there, and (input) where nothing of it is a measured set,
 /// with the known formats.
-MeasuredFiles load_measured(const std::vector<std::string>& paths, const RunOptions& options,
+MeasuredFiles load_measured(const std::vector<std::string>& paths, const RunFileOptions& options,
                             Console& console);
 
 /// --device: where files do not say it.
-void declare_run_options(CLI::App& app, RunOptions& options);
+void declare_run_options(CLI::App& app, RunFileOptions& options);
 
 /// Every row of every set, in Markdown.
 std::string ledger_page(const std::vector<SetResult>& results);

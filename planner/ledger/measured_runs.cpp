@@ -158,7 +158,7 @@ std::optional<double> number_after(std::string_view text, std::string_view label
   return std::stod(digits);
 }
 
-std::string device_of_run(const std::string& found, const RunOptions& options,
+std::string device_of_run(const std::string& found, const RunFileOptions& options,
                           const std::string& file) {
   const std::string name = options.device.empty() ? found : options.device;
   if (!name.empty()) return builtin_device_kind(name).name;

@@ -32,7 +32,7 @@ struct MeasuredRun {
 };
 
 /// What the command line says where a file does not.
-struct RunOptions {
+struct RunFileOptions {
   std::string device;  ///< kind; empty: files must say it
 };
 
@@ -41,19 +41,19 @@ struct RunFormat {
   bool (*looks_like)(std::string_view content);
   /// Throws Error (input) with the place of what cannot be understood, or cannot have run.
   std::vector<MeasuredRun> (*read)(std::string_view content, const std::string& file,
-                                   const RunOptions& options);
+                                   const RunFileOptions& options);
   std::string_view summary;  ///< what it is known by
 };
 
 bool is_run_table(std::string_view content);
 std::vector<MeasuredRun> read_run_table(std::string_view content, const std::string& file,
-                                        const RunOptions& options);
+                                        const RunFileOptions& options);
 bool is_megatron_log(std::string_view content);
 std::vector<MeasuredRun> read_megatron_log(std::string_view content, const std::string& file,
-                                           const RunOptions& options);
+                                           const RunFileOptions& options);
 bool is_torchtitan_log(std::string_view content);
 std::vector<MeasuredRun> read_torchtitan_log(std::string_view content, const std::string& file,
-                                             const RunOptions& options);
+                                             const RunFileOptions& options);
 
 inline constexpr std::array run_formats{
     RunFormat{"megatron-log", is_megatron_log, read_megatron_log,
@@ -84,7 +84,7 @@ void set_steps(MeasuredRun& run, std::vector<double> seconds, const std::string&
 std::optional<double> number_after(std::string_view text, std::string_view label);
 
 /// The device the text or the options name. Throws Error (input) at `file` if neither does.
-std::string device_of_run(const std::string& found, const RunOptions& options,
+std::string device_of_run(const std::string& found, const RunFileOptions& options,
                           const std::string& file);
 
 }  // namespace stagecraft

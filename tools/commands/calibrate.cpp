@@ -118,7 +118,7 @@ ordered_json json_of(const MeasuredSet& set, const Calibrated& result) {
 }
 
 int calibrate_sets(Console& console, const std::vector<std::string>& paths,
-                   const RunOptions& options) {
+                   const RunFileOptions& options) {
   const MeasuredFiles files = load_measured(paths, options, console);
   std::vector<NamedCalibration> calibrations;
   ordered_json sets = ordered_json::array();
@@ -141,7 +141,7 @@ bool names_plan(const std::string& path) {
   return trim(content.substr(0, 64)).starts_with('{') && is_plan(Json::parse(content, path));
 }
 
-int run(Console& console, const std::vector<std::string>& paths, const RunOptions& options,
+int run(Console& console, const std::vector<std::string>& paths, const RunFileOptions& options,
         TimelineCalibration timeline) {
   if (paths.empty()) {
     fail_usage("calibrate needs MEASURED, files or folders of measured sets, or PLAN and TRACE");
@@ -165,7 +165,7 @@ int run(Console& console, const std::vector<std::string>& paths, const RunOption
 Action declare_calibrate(CLI::App& app) {
   auto paths = std::make_shared<std::vector<std::string>>();
   auto timeline = std::make_shared<TimelineCalibration>();
-  auto options = std::make_shared<RunOptions>();
+  auto options = std::make_shared<RunFileOptions>();
   app.add_option("measured", *paths,
                  "Files or folders of measured sets, tables (CSV) or logs of runs (-o takes the "
                  "constants), or a plan and a trace "

@@ -17,7 +17,7 @@ namespace {
 using nlohmann::ordered_json;
 
 struct LedgerArguments {
-  RunOptions runs;
+  RunFileOptions runs;
   std::vector<std::string> sets;
   std::string constants;
   std::string plot;

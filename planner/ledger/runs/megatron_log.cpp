@@ -162,7 +162,7 @@ bool is_megatron_log(std::string_view content) {
 }
 
 std::vector<MeasuredRun> read_megatron_log(std::string_view content, const std::string& file,
-                                           const RunOptions& options) {
+                                           const RunFileOptions& options) {
   Log log = read_log(content, file);
   const MegatronArguments& arguments = log.arguments;
   if (!log.has_arguments) {

@@ -57,7 +57,7 @@ std::vector<ColumnHeading> headings_of(const std::vector<Cell>& cells) {
 }
 
 /// Sets the replicas and microbatches; a run of which they cannot be true is refused.
-void settle(RunDraft& draft, const Cell& row, const RunOptions& options) {
+void settle(RunDraft& draft, const Cell& row, const RunFileOptions& options) {
   Recipe& recipe = draft.run.recipe;
   recipe.device = device_of_run(draft.device ? draft.device->text : "", options, row.place.file);
   if (draft.blocks) recipe.blocks = *draft.blocks;
@@ -109,7 +109,7 @@ void try_out(const MeasuredRun& run, const Cell& row) {
 }
 
 MeasuredRun run_of(const std::vector<ColumnHeading>& headings, const std::vector<Cell>& cells,
-                   const RunOptions& options) {
+                   const RunFileOptions& options) {
   if (cells.size() != headings.size())
     cells.front().fail(
         concat("expected ", headings.size(), " cells as in the header, found ", cells.size()));
@@ -153,7 +153,7 @@ bool is_run_table(std::string_view content) {
 }
 
 std::vector<MeasuredRun> read_run_table(std::string_view content, const std::string& file,
-                                        const RunOptions& options) {
+                                        const RunFileOptions& options) {
   const std::vector<TextLine> lines = lines_of(content);
   const char separator = separator_of(lines.front().text);
   const auto cells = [&](const TextLine& line) { return cells_of(line, separator, file); };

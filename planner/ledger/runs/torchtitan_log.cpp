@@ -211,7 +211,7 @@ bool is_torchtitan_log(std::string_view content) {
 }
 
 std::vector<MeasuredRun> read_torchtitan_log(std::string_view coloured, const std::string& file,
-                                             const RunOptions& options) {
+                                             const RunFileOptions& options) {
   const std::string content = without_colours(coloured);
   const Mesh mesh = read_mesh(content, file);
   MeasuredRun run;

@@ -15,7 +15,7 @@ constexpr std::string_view table =
     "llama3-8b,2x8xh100,2,4,1,64,zero1,4900,61GiB,\"one, first\"\n"
     "llama3-8b,2x8xh100,4,2,1,64,none,5300,,\n";
 
-std::vector<MeasuredRun> runs_of(std::string_view content, const RunOptions& options = {}) {
+std::vector<MeasuredRun> runs_of(std::string_view content, const RunFileOptions& options = {}) {
   const RunFormat* format = run_format_of(content);
   if (format == nullptr) fail("no known format");
   return format->read(content, "runs", options);
@@ -165,7 +165,7 @@ TEST_CASE("logs that cannot be predicted say why, and broken ones are refused") 
   CHECK(runs_of(megatron_log("hybrid"), {.device = "h100"})[0].left_out ==
         "how fast devices compute in FP8 is not known");
   CHECK_THAT(message_of([] { runs_of(megatron_log()); }), ContainsSubstring("which device"));
-  const RunOptions h100{.device = "h100"};
+  const RunFileOptions h100{.device = "h100"};
   std::string text = megatron_log();
   text.replace(text.find(" 8\n"), 3, " 6\n");
   CHECK_THAT(message_of([&] { runs_of(text, h100); }), ContainsSubstring("cannot have run"));
