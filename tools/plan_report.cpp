@@ -12,6 +12,7 @@
 #include "profiles/text.hpp"
 #include "tools/plan_ranking.hpp"
 #include "tools/results.hpp"
+#include "tools/risk_options.hpp"
 #include "tools/table.hpp"
 
 namespace stagecraft {
@@ -147,7 +148,8 @@ void print_unscored(Console& console, const SearchResult& search) {
 }
 
 /// Why some devices stay idle: only our own search can tell that they would be of no use.
-std::string reason_to_stop(const Problem& problem, const SearchResult& search) {
+std::string reason_to_stop(const Problem& problem, const SearchResult& search, bool at_risk) {
+  if (at_risk) return ": no plan that uses more was found to be safer";
   if (search.plans.front().objective) return ": that is what " + search.strategy + " chose";
   if (problem.devices && *problem.devices < available_devices(problem)) return "";
   const std::string_view than = problem.objective == ObjectiveKind::cost ? "cheaper" : "faster";
@@ -177,6 +179,13 @@ std::string own_objective_sentence(const Problem& problem, const SearchResult& s
                             words(objective.lower_bound));
 }
 
+/// What was planned for, first of all.
+std::string sentence_at_risk(const Problem& problem, const Plan& plan, const Risk& risk) {
+  const Compiled compiled = compile_for(problem, plan);
+  const Spreads spreads = spreads_of(risk, problem.profile, compiled);
+  return risk_sentence(interval_of(compiled, spreads, risk.level), spreads, risk.level);
+}
+
 void print_limits(Console& console, const std::vector<Binding>& limits) {
   if (!limits.empty()) console.print("what limits it\n");
   for (const Binding& limit : limits) {
@@ -194,8 +203,9 @@ void print_for_people(Console& console, const Problem& problem, const SearchResu
     console.print(fmt::format("excluded: {}\n", device_ranges(problem.excluded)));
   if (used < available_devices(problem))
     console.print(fmt::format("uses {} of the cluster's {} devices{}\n", used, available,
-                              reason_to_stop(problem, search)));
+                              reason_to_stop(problem, search, report.risk.has_value())));
   if (!best.prediction->fits) console.print("does not fit in memory\n");
+  if (report.risk) console.print(sentence_at_risk(problem, best.plan, *report.risk));
   console.print(plan_sentence(best.plan) + "\n" + prediction_sentence(*best.prediction) + "\n");
   const Model model = in_plan_order(problem.profile, best.plan).model;
   console.print(plan_table(best.plan, model, *best.prediction, console.unicode()));
@@ -258,8 +268,12 @@ void report_plans(Console& console, const Problem& problem, const SearchResult& 
     print_unscored(console, search);
   }
   ordered_json plans = ordered_json::array();
-  for (const Candidate& candidate : search.plans)
+  for (const Candidate& candidate : search.plans) {
     plans.push_back(candidate_json(problem, candidate, search, report.is_front));
+    if (!candidate.prediction || !console.json()) continue;
+    add_risk(plans.back(), report.risk, problem.profile, compile_for(problem, candidate.plan),
+             device_peaks(candidate.plan, *candidate.prediction));
+  }
   ordered_json result{
       {"plans", std::move(plans)},
       {"alternatives", best.prediction ? alternatives_json(alternatives, pace(*best.prediction))

@@ -4,6 +4,7 @@
 
 #include <stop_token>
 
+#include "planner/risk.hpp"
 #include "planner/search.hpp"
 #include "tools/console.hpp"
 
@@ -11,8 +12,9 @@ namespace stagecraft {
 
 /// What is to be shown of a search.
 struct PlanReport {
-  bool is_front = false;  ///< the plans are a front of memory and throughput, not a ranking
-  std::stop_token stop;   ///< ends what takes long beside the plans; a note says so
+  bool is_front = false;     ///< the plans are a front of memory and throughput, not a ranking
+  std::optional<Risk> risk;  ///< that the plans were chosen under
+  std::stop_token stop;      ///< ends what takes long beside the plans; a note says so
 };
 
 /// Prints the plans, or writes the best where -o says, and gives the result for --json.

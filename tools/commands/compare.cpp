@@ -14,6 +14,7 @@
 #include "tools/commands.hpp"
 #include "tools/equal_memory.hpp"
 #include "tools/results.hpp"
+#include "tools/risk_options.hpp"
 #include "tools/table.hpp"
 
 namespace stagecraft {
@@ -25,6 +26,7 @@ struct CompareArguments {
   std::vector<std::string> files;
   ScenarioOptions scenario;
   ConditionOptions conditions;
+  RiskOptions risk;
   std::optional<int> microbatches_in_flight;
   std::string memory;
 };
@@ -125,6 +127,19 @@ Timeline predicted_timeline(const ConditionOptions& conditions, const LoadedPlan
   return run_under(environment, program, compiled.costs).timeline;
 }
 
+/// Whether what was measured was to be expected.
+std::string verdict_at_risk(const Risk& risk, const LoadedPlan& loaded, const Compiled& compiled,
+                            Duration measured) {
+  const Spreads spreads = spreads_of(risk, loaded.profile, compiled);
+  const StepInterval interval = interval_of(compiled, spreads, risk.level);
+  const bool inside = interval.p10 <= measured && measured <= interval.p90;
+  return risk_sentence(interval, spreads, risk.level) +
+         fmt::format("measured {}: {}\n", format_duration(measured),
+                     inside                    ? "between p10 and p90"
+                     : measured > interval.p90 ? "beyond p90"
+                                               : "below p10");
+}
+
 int compare_with_trace(Console& console, const CompareArguments& arguments) {
   const std::string& trace_path = arguments.files[1];
   const LoadedPlan loaded = load_plan(arguments.files[0]);
@@ -139,7 +154,11 @@ int compare_with_trace(Console& console, const CompareArguments& arguments) {
   const Comparison comparison = compare(predicted_timeline(arguments.conditions, loaded, compiled),
                                         median_iteration(trace.timeline));
   console.print(comparison_text(comparison, console.unicode()));
-  console.result(comparison_json(comparison));
+  ordered_json result = comparison_json(comparison);
+  const std::optional<Risk> risk = read_risk(arguments.risk);
+  if (risk) console.print(verdict_at_risk(*risk, loaded, compiled, comparison.measured));
+  if (console.json()) add_risk(result, risk, loaded.profile, compiled, {});
+  console.result(result);
   return 0;
 }
 
@@ -191,6 +210,8 @@ void note_unequal(Console& console, const std::vector<PlanRow>& rows) {
 /// What fits before what does not, and the fastest first.
 int compare_plans(Console& console, const CompareArguments& arguments) {
   const std::optional<Bytes> limit = limit_of(arguments.memory);
+  if (read_risk(arguments.risk))
+    fail_usage("--risk goes with a plan and a trace; of a plan alone stagecraft simulate tells it");
   std::vector<PlanRow> rows;
   for (const std::string& path : arguments.files) {
     rows.push_back(predict_row(console, arguments.conditions, path, limit));
@@ -240,6 +261,9 @@ Action declare_compare(CLI::App& app) {
   app.add_option("--memory", arguments->memory,
                  "Of plans: the same memory for every device (the cluster's)")
       ->type_name("SIZE");
+  declare_risk(app, arguments->risk,
+               "Of a plan and a trace: this percentile, and whether what was measured was to be "
+               "expected");
   return [arguments](Console& console) {
     if (arguments->files.empty() && arguments->scenario.schedule.empty()) {
       fail_usage("compare needs a plan and a trace, several plans, or --schedule A,B,...; see ",

@@ -15,6 +15,7 @@
 #include "tools/plan_report.hpp"
 #include "tools/planning_problem.hpp"
 #include "tools/progress.hpp"
+#include "tools/risk_options.hpp"
 #include "tools/table.hpp"
 
 namespace stagecraft {
@@ -23,6 +24,7 @@ namespace {
 struct PlanArguments {
   PlanningOptions planning;
   std::string time_limit, gap = "0%", strategy = "exact", pareto;
+  RiskOptions risk;
   int top = 1;
 };
 
@@ -41,8 +43,16 @@ bool wants_front(const PlanArguments& arguments, const Problem& problem) {
   return true;
 }
 
+/// The quantile that plans are chosen by, if any.
+std::optional<Risk> risk_of(const PlanArguments& arguments) {
+  const std::optional<Risk> risk = read_risk(arguments.risk);
+  if (risk && (arguments.strategy != "exact" || !arguments.pareto.empty()))
+    fail_usage("--risk goes with --strategy exact, and without --pareto");
+  return risk;
+}
+
 SearchResult search_for(Console& console, const PlanArguments& arguments, const Problem& problem,
-                        const Interrupt& interrupt) {
+                        const std::optional<Risk>& risk, const Interrupt& interrupt) {
   Progress progress(console, "searching");
   SearchControl control{
       .stop = interrupt.token(), .top = arguments.top, .gap = read_percent("--gap", arguments.gap)};
@@ -56,6 +66,7 @@ SearchResult search_for(Console& console, const PlanArguments& arguments, const 
   control.argument = choice.argument;
   require_obeyed(*choice.strategy, problem);
   const auto search = choice.strategy->search;
+  if (risk) return search_at_risk(search, problem, control, *risk);
   return wants_front(arguments, problem) ? pareto_front(search, problem, control, most_on_front)
                                          : search_for_objective(search, problem, control);
 }
@@ -67,8 +78,9 @@ int make_plan(Console& console, const PlanArguments& arguments) {
   const Problem problem = planning_problem(arguments.planning, loaded);
   std::optional<Duration> limit;
   if (!arguments.time_limit.empty()) limit = read_duration("--time-limit", arguments.time_limit);
+  const std::optional<Risk> risk = risk_of(arguments);
   const Interrupt interrupt(limit);
-  const SearchResult search = search_for(console, arguments, problem, interrupt);
+  const SearchResult search = search_for(console, arguments, problem, risk, interrupt);
   if (search.infeasible) return report_infeasible(console, *search.infeasible);
   if (search.plans.empty()) {
     const int code = console.error(
@@ -78,8 +90,9 @@ int make_plan(Console& console, const PlanArguments& arguments) {
                   : "stopped before a first plan was found; allow a longer --time-limit"));
     return interrupt.interrupted() ? 130 : code;
   }
-  report_plans(console, problem, search,
-               {.is_front = wants_front(arguments, problem), .stop = interrupt.late_token()});
+  report_plans(
+      console, problem, search,
+      {.is_front = wants_front(arguments, problem), .risk = risk, .stop = interrupt.late_token()});
   return interrupt.interrupted() ? 130 : 0;
 }
 
@@ -102,6 +115,8 @@ void declare_options(CLI::App& app, PlanArguments& arguments) {
   app.add_option("--pareto", arguments.pareto,
                  "memory,throughput: all plans that no other beats in both")
       ->type_name("A,B");
+  declare_risk(app, arguments.risk,
+               "Choose by this percentile of the step, and fit in memory so surely");
   app.add_option("--strategy", arguments.strategy, strategy_help())->type_name("NAME");
 }
 

@@ -18,6 +18,7 @@
 #include "tools/failure_options.hpp"
 #include "tools/outcome.hpp"
 #include "tools/results.hpp"
+#include "tools/risk_options.hpp"
 #include "tools/table.hpp"
 #include "tools/timeline_files.hpp"
 
@@ -32,6 +33,7 @@ struct SimulateArguments {
   ConditionOptions conditions;
   FailureFlags failures;
   ServingOptions serving;
+  RiskOptions risk;
   TimelineFiles files;
   std::string barrier = "on", jitter;
   int iterations = 1;
@@ -200,7 +202,16 @@ int show_plan(Console& console, const SimulateArguments& arguments) {
   console.print(draw(run.timeline, drawing));
   console.print(plan_table(loaded.plan, loaded.profile.model, prediction, console.unicode()));
   console.print(prediction_sentence(prediction) + "\n" + remarks_on(run));
+  const std::optional<Risk> risk = read_risk(arguments.risk);
+  if (risk && environment)
+    fail_usage("--risk is of the plain clock; leave the other conditions out");
+  if (risk) {
+    const Spreads spreads = spreads_of(*risk, loaded.profile, compiled);
+    console.print(risk_sentence(interval_of(compiled, spreads, risk->level), spreads, risk->level));
+  }
   ordered_json result = timeline_json(run.timeline);
+  if (console.json() && !environment)
+    add_risk(result, risk, loaded.profile, compiled, device_peaks(loaded.plan, prediction));
   if (arguments.conditions.policy != "async") result["link_policy"] = arguments.conditions.policy;
   add_memory(result, memory_peaks(run.timeline));
   result["fits"] = prediction.fits;
@@ -237,6 +248,7 @@ void declare_options(CLI::App& app, SimulateArguments& arguments) {
       ->check(CLI::Range(1, 10'000'000));
   declare_failures(app, arguments.failures);
   declare_serving(app, arguments.serving);
+  declare_risk(app, arguments.risk, "Of a plan: tell this percentile of the step");
   declare_timeline_files(app, arguments.files);
   app.add_flag("--draw", arguments.draw, "Draw the timeline (always done for people)");
 }

@@ -1,0 +1,36 @@
+// The flags --risk and --spread, and what verbs show of how sure a step is.
+
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/risk.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace stagecraft {
+
+/// Flags as they were given; empty: not at all.
+struct RiskOptions {
+  std::string level, spreads;
+};
+void declare_risk(CLI::App& app, RiskOptions& options, const std::string& help);
+
+/// Throws Error (usage) for what does not read.
+std::optional<Risk> read_risk(const RiskOptions& options);
+
+/// "step 4.9s at p90 (p10 2.3s, p50 3.4s, p90 4.9s); standard deviations: compute 30 %, …".
+std::string risk_sentence(const StepInterval& interval, const Spreads& spreads,
+                          const RiskLevel& level);
+
+/// risk {level, step_p10_ns, step_p50_ns, step_p90_ns, step_at_level_ns, peak_memory_bytes[],
+/// spreads}: of the risk, else of p90.
+void add_risk(nlohmann::ordered_json& json, const std::optional<Risk>& risk, const Profile& profile,
+              const Compiled& compiled, const std::vector<Bytes>& peaks);
+
+}  // namespace stagecraft
