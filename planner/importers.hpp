@@ -78,8 +78,9 @@ ImportedPlan import_piper_plan(std::string_view content, const std::string& file
                                const PlanQuestion& question);
 
 inline constexpr std::array plan_importers{
-    PlanImporter{"megatron", looks_like_megatron, import_megatron,
-                 "a plan: Megatron-LM's flags, as a shell line, YAML or JSON"},
+    PlanImporter{
+        "megatron", looks_like_megatron, import_megatron,
+        "a plan: Megatron-LM's flags, as a shell line, YAML, JSON, or the arguments in a log"},
     PlanImporter{"deepspeed", looks_like_deepspeed, import_deepspeed,
                  "a plan: parts of a PipelineModule, alone or with its ds_config"},
     PlanImporter{"torch", looks_like_torch, import_torch,

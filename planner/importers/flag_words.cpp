@@ -209,9 +209,69 @@ std::vector<FlagWord> read_shell(std::string_view content, const std::string& fi
   return flags;
 }
 
+// --- A log ---
+
+constexpr std::string_view dump_begins = "- arguments -", dump_ends = "- end of arguments -";
+
+/// "[default0]:  num_layers ............ 32"; nothing for other lines.
+std::optional<FlagWord> read_argument(std::string_view line) {
+  const std::size_t dots = line.find(" .");
+  const std::size_t ends =
+      dots == std::string_view::npos ? dots : line.find_first_not_of('.', dots + 1);
+  if (ends == std::string_view::npos || line[ends] != ' ') return {};
+  const std::string before = trim(line.substr(0, dots));
+  FlagWord word{.name = plain_name(before.substr(before.find_last_of(" \t:]") + 1)),
+                .value = trim(line.substr(ends))};
+  word.place.column = static_cast<int>(ends) + 2;
+  if (word.name.empty()) return {};
+  return word;
+}
+
+/// Of two arguments for the chunks of a rank, Megatron-LM computes one of the other.
+bool is_derived(const FlagWord& word, const std::vector<FlagWord>& all) {
+  return word.name == "virtual-pipeline-model-parallel-size" &&
+         std::any_of(all.begin(), all.end(), [](const FlagWord& other) {
+           return (other.name == "num-layers-per-virtual-pipeline-stage" ||
+                   other.name == "num-virtual-stages-per-pipeline-rank") &&
+                  other.value != "None";
+         });
+}
+
+std::vector<FlagWord> read_log(std::string_view content, const std::string& file) {
+  std::vector<FlagWord> words;
+  const std::vector<FlagWord> dumped = read_arguments_dump(content, file);
+  for (const FlagWord& word : dumped) {
+    if (word.value != "None" && !is_derived(word, dumped)) add_word(words, word);
+  }
+  return words;
+}
+
 }  // namespace
 
+bool has_arguments_dump(std::string_view content) {
+  return content.find(dump_begins) != std::string_view::npos;
+}
+
+std::vector<FlagWord> read_arguments_dump(std::string_view content, const std::string& file) {
+  std::vector<FlagWord> words;
+  bool inside = false;
+  for (int number = 1; !content.empty(); ++number) {
+    const std::size_t end = std::min(content.find('\n'), content.size());
+    const std::string_view line = content.substr(0, end);
+    if (line.find(dump_ends) != std::string_view::npos) break;
+    if (line.find(dump_begins) != std::string_view::npos) inside = true;
+    if (std::optional<FlagWord> word = read_argument(line); word && inside) {
+      word->place.file = file;
+      word->place.line = number;
+      words.push_back(*std::move(word));
+    }
+    content.remove_prefix(std::min(end + 1, content.size()));
+  }
+  return words;
+}
+
 std::vector<FlagWord> read_flag_words(std::string_view content, const std::string& file) {
+  if (has_arguments_dump(content)) return read_log(content, file);
   if (trim(content).starts_with('{')) {
     std::vector<FlagWord> words;
     read_members(Json::parse(std::string(content), file), file, words);

@@ -50,6 +50,11 @@ int layers_of(const MegatronFlags& flags, const Model& model) {
     fail("--num-layers is ", *flags.layers, ", but the model \"", model.name, "\" has ",
          blocks.size(), " transformer layers");
   }
+  const std::int64_t modules = model.transformer ? model.transformer->prediction_modules : 0;
+  if (flags.prediction_modules != modules) {
+    fail("--mtp-num-layers is ", flags.prediction_modules, ", but the model \"", model.name,
+         "\" has ", modules, " modules of multi-token prediction: layers would be lost or made up");
+  }
   return blocks.size();
 }
 

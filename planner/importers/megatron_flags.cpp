@@ -54,6 +54,8 @@ struct KnownFlag {
 /// Second names are those of Megatron-LM's configuration classes.
 constexpr std::array known_flags{
     KnownFlag{"num-layers", [](Flags& f, const Word& w) { f.layers = count_of(w); }},
+    KnownFlag{"mtp-num-layers",
+              [](Flags& f, const Word& w) { f.prediction_modules = count_of(w); }},
     KnownFlag{"pipeline-model-parallel-size",
               [](Flags& f, const Word& w) { f.pipeline = count_of(w); }},
     KnownFlag{"tensor-model-parallel-size",
@@ -169,7 +171,8 @@ bool has_megatron_flags(std::string_view content) {
     return content.find(name) != std::string_view::npos;
   };
   return has("pipeline-model-parallel-") || has("pipeline_model_parallel_") ||
-         has("tensor-model-parallel-size") || has("tensor_model_parallel_size");
+         has("tensor-model-parallel-size") || has("tensor_model_parallel_size") ||
+         has_arguments_dump(content);
 }
 
 MegatronFlags read_megatron_flags(std::string_view content, const std::string& file) {

@@ -1,4 +1,4 @@
-// Megatron-LM's flags: a launch script or its last line, YAML as in its CI, or JSON.
+// Megatron-LM's flags: a launch script or its last line, YAML as in its CI, JSON, or a log.
 
 #pragma once
 
@@ -13,7 +13,8 @@ namespace stagecraft {
 
 /// What the flags say about the plan; the other some four hundred are not looked at.
 struct MegatronFlags {
-  std::optional<int> layers;  ///< transformer layers
+  std::optional<int> layers;   ///< transformer layers
+  int prediction_modules = 0;  ///< multi-token prediction, beside them
   int pipeline = 1;
   int tensor = 1;
   std::optional<int> layers_per_virtual_stage;

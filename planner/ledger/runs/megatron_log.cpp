@@ -13,17 +13,16 @@
 #include <algorithm>
 #include <cmath>
 
+#include "planner/importers/flag_words.hpp"
 #include "planner/ledger/measured_runs.hpp"
 #include "planner/ledger/megatron_arguments.hpp"
 #include "profiles/devices.hpp"
 #include "profiles/error.hpp"
-#include "profiles/text.hpp"
 
 namespace stagecraft {
 
 namespace {
 
-constexpr std::string_view dump_begins = "- arguments -", dump_ends = "- end of arguments -";
 constexpr std::string_view iteration_time = "elapsed time per iteration (ms):";
 constexpr std::string_view memory_line = "memory (MB)";
 constexpr double mebi = 1024.0 * 1024;
@@ -32,18 +31,6 @@ struct Line {
   int number = 0;
   std::string_view text;
 };
-
-/// An argument's line of the dump: "  num_layers ............ 32".
-void read_argument(MegatronArguments& arguments, const Line& line, const std::string& file) {
-  const std::size_t dots = line.text.find(" .");
-  const std::size_t ends =
-      dots == std::string_view::npos ? dots : line.text.find_first_not_of('.', dots + 1);
-  if (ends == std::string_view::npos || line.text[ends] != ' ') return;
-  const std::string before = trim(line.text.substr(0, dots));
-  const std::string name = before.substr(before.find_last_of(" \t:]") + 1);
-  const std::string value = trim(line.text.substr(ends));
-  if (!name.empty()) arguments.set(name, {value, {file, line.number, static_cast<int>(ends) + 2}});
-}
 
 /// What the log says besides its arguments.
 struct Log {
@@ -74,16 +61,15 @@ void read_memory(Log& log, std::string_view text) {
 
 Log read_log(std::string_view content, const std::string& file) {
   Log log;
-  bool in_dump = false;
+  log.has_arguments = has_arguments_dump(content);
+  for (const FlagWord& word : read_arguments_dump(content, file))
+    log.arguments.set(word.name, {word.value.value_or(""), word.place});
   for (int number = 1; !content.empty(); ++number) {
     const std::size_t end = std::min(content.find('\n'), content.size());
     const Line line{number, content.substr(0, end)};
     const auto has = [&](std::string_view word) {
       return line.text.find(word) != std::string_view::npos;
     };
-    if (has(dump_begins)) in_dump = log.has_arguments = true;
-    if (has(dump_ends)) in_dump = false;
-    if (in_dump) read_argument(log.arguments, line, file);
     if (has(iteration_time)) read_iteration(log, line.text);
     if (has(memory_line)) read_memory(log, line.text);
     if (has("> padded vocab (size:")) {
@@ -156,9 +142,7 @@ int needed(const MegatronArguments& arguments, std::string_view name, const std:
 }  // namespace
 
 bool is_megatron_log(std::string_view content) {
-  return content.find(iteration_time) != std::string_view::npos ||
-         (content.find(dump_begins) != std::string_view::npos &&
-          content.find(dump_ends) != std::string_view::npos);
+  return content.find(iteration_time) != std::string_view::npos || has_arguments_dump(content);
 }
 
 std::vector<MeasuredRun> read_megatron_log(std::string_view content, const std::string& file,

@@ -75,6 +75,46 @@ TEST_CASE("Megatron-LM's flags are the same in a shell, YAML and JSON") {
   }
 }
 
+TEST_CASE("the arguments that Megatron-LM dumps into its log are its flags") {
+  const std::string log =
+      "[default0]:------------------------ arguments ------------------------\n"
+      "[default0]:  bf16 ............................................ True\n"
+      "[default0]:  context_parallel_size ........................... 1\n"
+      "[default0]:  fp16 ............................................ False\n"
+      "[default0]:  global_batch_size ............................... 16\n"
+      "[default0]:  micro_batch_size ................................ 2\n"
+      "[default0]:  mtp_num_layers .................................. None\n"
+      "[default0]:  num_layers ...................................... 8\n"
+      "[default0]:  num_layers_per_virtual_pipeline_stage ........... 2\n"
+      "[default0]:  optimizer ....................................... adam\n"
+      "[default0]:  pipeline_model_parallel_size .................... 2\n"
+      "[default0]:  seq_length ...................................... 8\n"
+      "[default0]:  use_distributed_optimizer ....................... True\n"
+      "[default0]:  use_torch_fsdp2 ................................. False\n"
+      "[default0]:  virtual_pipeline_model_parallel_size ............ 2\n"
+      "[default0]:  world_size ...................................... 4\n"
+      "[default0]:-------------------- end of arguments ---------------------\n"
+      " iteration 1/ 5 | elapsed time per iteration (ms): 9.9 | num_layers ... 77 |\n";
+  const Plan plan = imported("megatron", log, question_of(8, "4xh100"));
+  CHECK(plan == imported("megatron",
+                         "--num-layers 8 --pipeline-model-parallel-size 2 --world-size 4 "
+                         "--num-layers-per-virtual-pipeline-stage 2 --micro-batch-size 2 --bf16 "
+                         "--global-batch-size 16 --seq-length 8 --optimizer adam "
+                         "--use-distributed-optimizer",
+                         question_of(8, "4xh100")));
+  CHECK(plan.stages.size() == 4);
+  std::string wrong = log;
+  wrong.replace(wrong.find("size ........................... 1") + 32, 2, " 4");
+  CHECK_THAT(message_of([&] { imported("megatron", wrong, question_of(8, "4xh100")); }),
+             ContainsSubstring("plan.txt:3:") && ContainsSubstring("context parallelism"));
+}
+
+TEST_CASE("prediction modules of Megatron-LM and of the model must agree") {
+  const std::string flags = "--num-layers 8 --pipeline-model-parallel-size 2";
+  CHECK_THAT(refusal(flags + " --mtp-num-layers 1", 8, "2xh100"),
+             ContainsSubstring("--mtp-num-layers is 1, but the model \"deep\" has 0"));
+}
+
 TEST_CASE("Megatron-LM interleaves 16 layers on 4 ranks in 2 chunks as its help says") {
   // GPU 0 has [1, 2] [9, 10], GPU 1 [3, 4] [11, 12], …
   for (const std::string virtual_flag : {" --num-layers-per-virtual-pipeline-stage 2",
