@@ -107,6 +107,12 @@ class TrainableLayer {
                                 const Samples& samples, const Tensor& input,
                                 const Tensor& output_gradient, Saved& saved) const = 0;
 
+  /// Drops from what forward left in `saved` the attention's output and statistics. False, and
+  /// nothing dropped, if the layer has none.
+  virtual bool drop_attention(Saved&) const { return false; }
+  /// The same bits again; before backward_input.
+  virtual void attend_again(Backend&, const Samples&, Saved&) const {}
+
   /// Adds to the gradients of the weights, in ascending row order, and drops `saved`. May run any
   /// time after backward_input.
   virtual void backward_weight(Backend& backend, std::span<Parameter> parameters,

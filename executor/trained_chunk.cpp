@@ -40,11 +40,13 @@ TrainedChunk::TrainedChunk(const Training& training, const Program& program, int
       layers_(make_layers(training, chunk_.stage, peers)),
       trains_(program.trains),
       recomputes_(recomputes(program, chunk)),
+      again_(layers_.size(), Recomputed::none),
       shard_(shard_in(program, chunk)),
       parameters_(layers_.size()),
       versions_(slots_of_versions(updates_before_last_reader(program, chunk))),
       updates_(training.start().updates),
       passes_(index(program.microbatches)) {
+  std::ranges::copy(training.again_of(chunk_.stage), again_.begin());
   const std::vector<Tensor> starts = allocate_layers();
   if (trains_) allocate_training(starts);
   for (MicrobatchPass& pass : passes_) {
@@ -120,9 +122,12 @@ void TrainedChunk::use_version(int version) {
 
 /// Lets each layer see what the other pieces of the same sequences have left there.
 void TrainedChunk::join_pieces(int microbatch) {
+  for (std::size_t i = 0; i < layers_.size(); ++i) join_pieces(microbatch, i);
+}
+
+void TrainedChunk::join_pieces(int microbatch, std::size_t layer) {
   if (sequences_.empty()) return;
-  std::vector<SequencePieces>& layers = sequences_[index(microbatch / training_.pieces())];
-  for (std::size_t i = 0; i < layers.size(); ++i) pass(microbatch).saved[i].pieces = &layers[i];
+  pass(microbatch).saved[layer].pieces = &sequences_[index(microbatch / training_.pieces())][layer];
 }
 
 /// Those there are, layer by layer.
@@ -163,13 +168,17 @@ void TrainedChunk::recompute(int microbatch) {
   here.output = std::move(output);
 }
 
+Tensor TrainedChunk::run_layer(MicrobatchPass& pass, std::size_t layer) {
+  return layers_[layer]->forward(backend_, parameters_[layer], samples_of(training_, pass.block),
+                                 pass.inputs[layer], pass.saved[layer]);
+}
+
 void TrainedChunk::run_layers(MicrobatchPass& pass, bool keep) {
-  const Samples samples = samples_of(training_, pass.block);
   pass.loss = 0;
   for (std::size_t i = 0; i < layers_.size(); ++i) {
-    Tensor output =
-        layers_[i]->forward(backend_, parameters_[i], samples, pass.inputs[i], pass.saved[i]);
+    Tensor output = run_layer(pass, i);
     pass.loss += pass.saved[i].loss;
+    if (keep) leave_out(pass, i);
     if (!keep) pass.saved[i] = {};
     if (!keep && i > 0) pass.inputs[i] = {};
     Tensor& next = i + 1 < layers_.size() ? pass.inputs[i + 1] : pass.output;
@@ -177,11 +186,36 @@ void TrainedChunk::run_layers(MicrobatchPass& pass, bool keep) {
   }
 }
 
-Tensor TrainedChunk::input_gradient_of(MicrobatchPass& pass, std::size_t layer,
+/// What the layer does again later it need not keep.
+void TrainedChunk::leave_out(MicrobatchPass& pass, std::size_t layer) {
+  switch (again_[layer]) {
+    case Recomputed::none: break;
+    case Recomputed::selective: layers_[layer]->drop_attention(pass.saved[layer]); break;
+    case Recomputed::full: pass.saved[layer] = {}; break;
+  }
+}
+
+void TrainedChunk::rebuild(int microbatch, std::size_t layer) {
+  MicrobatchPass& here = pass(microbatch);
+  switch (again_[layer]) {
+    case Recomputed::none: break;
+    case Recomputed::selective:
+      layers_[layer]->attend_again(backend_, samples_of(training_, here.block), here.saved[layer]);
+      break;
+    case Recomputed::full:
+      join_pieces(microbatch, layer);
+      run_layer(here, layer);
+      break;
+  }
+}
+
+Tensor TrainedChunk::input_gradient_of(int microbatch, std::size_t layer,
                                        const Tensor& output_gradient) {
+  rebuild(microbatch, layer);
+  MicrobatchPass& here = pass(microbatch);
   return layers_[layer]->backward_input(backend_, parameters_[layer],
-                                        samples_of(training_, pass.block), pass.inputs[layer],
-                                        output_gradient, pass.saved[layer]);
+                                        samples_of(training_, here.block), here.inputs[layer],
+                                        output_gradient, here.saved[layer]);
 }
 
 void TrainedChunk::add_weight_gradient_of(MicrobatchPass& pass, std::size_t layer) {
@@ -195,7 +229,7 @@ void TrainedChunk::backward(int microbatch) {
   MicrobatchPass& here = pass(microbatch);
   Tensor gradient = std::exchange(here.output_gradient, {});
   for (std::size_t i = layers_.size(); i-- > 0;) {
-    gradient = input_gradient_of(here, i, gradient);
+    gradient = input_gradient_of(microbatch, i, gradient);
     add_weight_gradient_of(here, i);
   }
   here.input_gradient = std::move(gradient);
@@ -204,7 +238,8 @@ void TrainedChunk::backward(int microbatch) {
 void TrainedChunk::backward_input(int microbatch) {
   MicrobatchPass& here = pass(microbatch);
   Tensor gradient = std::exchange(here.output_gradient, {});
-  for (std::size_t i = layers_.size(); i-- > 0;) gradient = input_gradient_of(here, i, gradient);
+  for (std::size_t i = layers_.size(); i-- > 0;)
+    gradient = input_gradient_of(microbatch, i, gradient);
   here.input_gradient = std::move(gradient);
 }
 

@@ -43,7 +43,7 @@ class TrainedChunk {
   void use_version(int version);
 
   /// From `inputs[0]` to `output`; a stage that recomputes keeps nothing else, one that does not
-  /// train nothing at all.
+  /// train nothing at all. A layer that does so by itself keeps its input, or drops its attention.
   void forward(int step, int microbatch);
   /// The forward again, for what it left out.
   void recompute(int microbatch);
@@ -83,10 +83,14 @@ class TrainedChunk {
   std::vector<Tensor> allocate_layers();
   void allocate_training(std::span<const Tensor> starts);
   void join_pieces(int microbatch);
+  void join_pieces(int microbatch, std::size_t layer);
   std::vector<const Tensor*> of_piece(int microbatch,
                                       std::vector<Tensor> SequencePieces::*tensors) const;
   void run_layers(MicrobatchPass& pass, bool keep);
-  Tensor input_gradient_of(MicrobatchPass& pass, std::size_t layer, const Tensor& output_gradient);
+  Tensor run_layer(MicrobatchPass& pass, std::size_t layer);
+  void leave_out(MicrobatchPass& pass, std::size_t layer);
+  void rebuild(int microbatch, std::size_t layer);
+  Tensor input_gradient_of(int microbatch, std::size_t layer, const Tensor& output_gradient);
   void add_weight_gradient_of(MicrobatchPass& pass, std::size_t layer);
 
   const Training& training_;
@@ -95,6 +99,7 @@ class TrainedChunk {
   std::vector<std::unique_ptr<TrainableLayer>> layers_;
   bool trains_;
   bool recomputes_;
+  std::vector<Recomputed> again_;  ///< of each layer by itself
   Shard shard_;
   std::vector<std::vector<Parameter>> parameters_;  ///< of each layer
   std::vector<OptimizerState> optimizer_;           ///< of each weight

@@ -33,6 +33,10 @@ struct Training {
   LayerRange range_of(int stage) const {
     return plan.stages[static_cast<std::size_t>(stage) % plan.stages.size()].layers;
   }
+  /// What the layers of a stage do again by themselves; empty: nothing.
+  std::span<const Recomputed> again_of(int stage) const {
+    return plan.stages[static_cast<std::size_t>(stage) % plan.stages.size()].again;
+  }
   /// Whole ones.
   std::span<const std::unique_ptr<TrainableLayer>> layers_of(int stage) const;
   /// Of what the stage hands to the next one.

@@ -123,7 +123,8 @@ std::vector<StageTie> stage_ties(const Compilation& compilation) {
 ChunkMemory memory_of(const Compilation& compilation, int stage, int replica) {
   ChunkMemory memory =
       compilation.table(stage, replica)
-          .memory(compilation.layout(stage).layers, compilation.plan.optimizer.kind);
+          .memory(compilation.layout(stage).layers, compilation.plan.optimizer.kind,
+                  compilation.layout(stage).again);
   for (Bytes* bytes : {&memory.saved, &memory.saved_for_weight, &memory.input, &memory.output,
                        &memory.workspace}) {
     *bytes = compilation.piece(*bytes);
@@ -166,8 +167,9 @@ int holders(const Compilation& compilation, int stage) {
 }
 
 ChunkCosts chunk_costs(const Compilation& compilation, const Chunk& chunk) {
+  const Stage& layout = compilation.layout(chunk.stage);
   ChunkCosts costs =
-      compilation.table(chunk.stage, chunk.replica).times(compilation.layout(chunk.stage).layers);
+      compilation.table(chunk.stage, chunk.replica).times(layout.layers, layout.again);
   for (Duration* time : {&costs.forward, &costs.backward, &costs.backward_input,
                          &costs.backward_weight, &costs.recompute}) {
     *time = compilation.piece(*time);

@@ -61,6 +61,10 @@ LayerCost scaled(LayerCost cost, std::int64_t rows, std::int64_t whole) {
   cost.saved_for_weight = scaled(cost.saved_for_weight, rows, whole);
   cost.output = scaled(cost.output, rows, whole);
   cost.workspace = scaled(cost.workspace, rows, whole);
+  if (cost.selective) {
+    cost.selective->again = scaled(cost.selective->again, rows, whole);
+    cost.selective->saved = scaled(cost.selective->saved, rows, whole);
+  }
   return cost;
 }
 
@@ -83,7 +87,8 @@ std::vector<std::vector<Bytes>> range_maxima(const std::vector<LayerCost>& costs
 }  // namespace
 
 CostTable::CostTable(const Model& model, const std::vector<LayerCost>& costs)
-    : forward_(prefix_sums<Duration>(plausible(costs), [](const auto& c) { return c.forward; })),
+    : costs_(plausible(costs)),
+      forward_(prefix_sums<Duration>(costs, [](const auto& c) { return c.forward; })),
       backward_(prefix_sums<Duration>(costs, [](const auto& c) { return c.backward(); })),
       backward_input_(prefix_sums<Duration>(costs, [](const auto& c) { return c.backward_input; })),
       backward_weight_(
@@ -108,13 +113,20 @@ CostTable::CostTable(const Model& model, const std::vector<LayerCost>& costs)
   }
 }
 
-ChunkCosts CostTable::times(const LayerRange& layers) const {
-  return {.forward = forward(layers),
-          .backward = backward(layers),
-          .backward_input = between(backward_input_, layers),
-          .backward_weight = between(backward_weight_, layers),
-          .recompute = forward(layers),
-          .update = update(layers)};
+ChunkCosts CostTable::times(const LayerRange& layers, const std::vector<Recomputed>& again) const {
+  ChunkCosts costs{.forward = forward(layers),
+                   .backward = backward(layers),
+                   .backward_input = between(backward_input_, layers),
+                   .backward_weight = between(backward_weight_, layers),
+                   .recompute = forward(layers),
+                   .update = update(layers)};
+  for (std::size_t i = 0; i < again.size(); ++i) {
+    const LayerCost& plain = layer(layers.first + static_cast<int>(i));
+    const Duration longer = recomputed(plain, again[i]).backward_input - plain.backward_input;
+    costs.backward += longer;
+    costs.backward_input += longer;
+  }
+  return costs;
 }
 
 Bytes CostTable::largest_workspace(const LayerRange& layers) const {
@@ -129,17 +141,26 @@ Bytes CostTable::largest_workspace(const LayerRange& layers) const {
 /// A layer's `saved` does not contain its input. Inside a stage that is the output of the layer
 /// before, which somebody must keep: so all outputs but the last are saved, and the stage's own
 /// input is counted apart.
-ChunkMemory CostTable::memory(const LayerRange& layers, OptimizerKind optimizer) const {
+ChunkMemory CostTable::memory(const LayerRange& layers, OptimizerKind optimizer,
+                              const std::vector<Recomputed>& again) const {
   const Bytes inner =
       between(output_, layers) - layer_output_[static_cast<std::size_t>(layers.end - 1)];
-  return {.parameters = between(parameters_, layers),
-          .gradients = between(gradients_, layers),
-          .optimizer = optimizer == OptimizerKind::adamw ? between(optimizer_, layers) : 0,
-          .saved = between(saved_, layers) + inner,
-          .saved_for_weight = between(saved_for_weight_, layers) + inner,
-          .input = crossing(layers.first),
-          .output = crossing(layers.end),
-          .workspace = largest_workspace(layers)};
+  ChunkMemory memory{
+      .parameters = between(parameters_, layers),
+      .gradients = between(gradients_, layers),
+      .optimizer = optimizer == OptimizerKind::adamw ? between(optimizer_, layers) : 0,
+      .saved = between(saved_, layers) + inner,
+      .saved_for_weight = between(saved_for_weight_, layers) + inner,
+      .input = crossing(layers.first),
+      .output = crossing(layers.end),
+      .workspace = largest_workspace(layers)};
+  for (std::size_t i = 0; i < again.size(); ++i) {
+    const LayerCost& plain = layer(layers.first + static_cast<int>(i));
+    const LayerCost changed = recomputed(plain, again[i]);
+    memory.saved += changed.saved - plain.saved;
+    memory.workspace = std::max(memory.workspace, changed.workspace);
+  }
+  return memory;
 }
 
 std::vector<LayerCost> with_peer_sums(std::vector<LayerCost> costs, const Model& model,

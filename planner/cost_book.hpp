@@ -21,7 +21,8 @@ class CostTable {
   CostTable(const Model& model, const std::vector<LayerCost>& costs);
 
   /// A recomputation, if the program has one, takes as long as the forward.
-  ChunkCosts times(const LayerRange& layers) const;
+  /// `again`: what each layer does again by itself, empty for nothing.
+  ChunkCosts times(const LayerRange& layers, const std::vector<Recomputed>& again = {}) const;
   Duration forward(const LayerRange& layers) const { return between(forward_, layers); }
   Duration backward(const LayerRange& layers) const { return between(backward_, layers); }
   Duration backward_input(const LayerRange& layers) const {
@@ -31,7 +32,9 @@ class CostTable {
     return between(backward_weight_, layers);
   }
   Duration update(const LayerRange& layers) const { return between(update_, layers); }
-  ChunkMemory memory(const LayerRange& layers, OptimizerKind optimizer) const;
+  ChunkMemory memory(const LayerRange& layers, OptimizerKind optimizer,
+                     const std::vector<Recomputed>& again = {}) const;
+  const LayerCost& layer(int which) const { return costs_[static_cast<std::size_t>(which)]; }
   Bytes parameters(const LayerRange& layers) const { return between(parameters_, layers); }
   Bytes gradients(const LayerRange& layers) const { return between(gradients_, layers); }
   /// Bytes that cross the cut before layer `cut`, for these rows; zero at both ends of the model.
@@ -46,6 +49,7 @@ class CostTable {
   }
   Bytes largest_workspace(const LayerRange& layers) const;
 
+  std::vector<LayerCost> costs_;
   std::vector<Duration> forward_, backward_, backward_input_, backward_weight_, update_;
   std::vector<Bytes> parameters_, gradients_, optimizer_, saved_, saved_for_weight_, output_;
   std::vector<Bytes> layer_output_, crossing_;

@@ -85,14 +85,15 @@ void FastClock::place(const Layout& layout, const TimedOrder& timed) {
       chunk.device = first_device[index(home)] + replica;
       const CostTable& table = table_of(static_cast<int>(chunks_.size()) - 1,
                                         share_of_rows(setting_, replica, replicas));
-      chunk.forward = table.forward(layers).count();
+      const ChunkCosts costs = table.times(layers, layout.again_of(stage));
+      chunk.forward = costs.forward.count();
       chunk.recompute = chunk.forward;
       // Unless the schedule says when, a stage recomputes right before it goes back.
       const Time again = recomputes && !timed.places_recompute ? chunk.recompute : 0;
-      chunk.backward = again + table.backward(layers).count();
-      chunk.backward_input = again + table.backward_input(layers).count();
-      chunk.backward_weight = table.backward_weight(layers).count();
-      chunk.update = update_share(table.update(layers), space_.problem().optimizer.sharding,
+      chunk.backward = again + costs.backward.count();
+      chunk.backward_input = again + costs.backward_input.count();
+      chunk.backward_weight = costs.backward_weight.count();
+      chunk.update = update_share(costs.update, space_.problem().optimizer.sharding,
                                   Space::holders(setting_, replicas))
                          .count();
     }
@@ -325,11 +326,11 @@ bool FastClock::may_fit(const Layout& layout, const TimedOrder& timed, int pipel
     if (setting_.device_of(stage, layout.pipeline_devices()) != pipeline_device) continue;
     const LayerRange layers{layout.cuts[index(stage)], layout.cuts[index(stage) + 1]};
     const OptimizerChoice& optimizer = space_.problem().optimizer;
-    stages.push_back(memory_share(table.memory(layers, optimizer.kind), optimizer.sharding,
-                                  Space::holders(setting_, replicas)));
+    stages.push_back(memory_share(table.memory(layers, optimizer.kind, layout.again_of(stage)),
+                                  optimizer.sharding, Space::holders(setting_, replicas)));
     recompute.push_back(timed.places_recompute ? Recompute::full : layout.recompute[index(stage)]);
     // What takes no time never shows: it ends at the instant it begins.
-    computes.push_back(table.backward_input(layers) > Duration{0});
+    computes.push_back(table.times(layers, layout.again_of(stage)).backward_input > Duration{0});
   }
   const auto& moments = timed.moments[index(pipeline_device)];
   return std::all_of(moments.begin(), moments.end(), [&](const FullMoment& moment) {

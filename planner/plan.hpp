@@ -28,6 +28,9 @@ struct Stage {
   std::vector<std::vector<int>>
       devices;  ///< replicas, each a list of tensor-parallel peers (cluster device numbers)
   Recompute recompute = Recompute::none;
+  /// What each layer does again by itself, right before its own backward; empty: nothing. Only
+  /// where the stage does not recompute as a whole.
+  std::vector<Recomputed> again = {};
   bool operator==(const Stage&) const = default;
 };
 
@@ -94,6 +97,7 @@ struct Question {
   std::vector<ScheduleChoice> schedules;
   std::vector<int> tensor_parallel{1};
   std::vector<Recompute> recompute;
+  std::vector<Recomputed> recompute_layers;
   /// Bytes that may be used of each of the cluster's device kinds; nothing: unlimited.
   std::vector<std::optional<Bytes>> memory;
   std::optional<int> devices, max_stages;

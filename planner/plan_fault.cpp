@@ -342,22 +342,60 @@ Fault check_sequence_chunks(const Subject& subject) {
                    {concat("use a divisor of ", tokens)}};
 }
 
+/// A schedule that places recomputation does so stage by stage.
+Fault check_places_recompute(const Subject& subject, const Schedule& schedule) {
+  const auto places = [](const std::vector<Instruction>& order) {
+    return std::ranges::count(order, Op::recompute, &Instruction::op) > 0;
+  };
+  if (std::ranges::none_of(schedule.devices, places)) return {};
+  for (int s = 0; s < subject.stages(); ++s) {
+    if (subject.plan.stages[static_cast<std::size_t>(s)].again.empty()) continue;
+    return PlanFault{at_stage(s, "recompute"),
+                     concat("the schedule ", subject.plan.schedule.name,
+                            " says itself when whole stages recompute, so layers of stage ", s,
+                            " cannot do so by themselves"),
+                     {"leave \"recompute\" out, or choose another schedule"}};
+  }
+  return {};
+}
+
 Fault check_schedule(const Subject& subject) {
   if (Fault fault = check_sequence_chunks(subject)) return fault;
   try {
     const Schedule schedule =
         find_schedule(subject.plan.schedule.name).generate(shape_of(subject.plan));
+    if (Fault fault = check_places_recompute(subject, schedule)) return fault;
     return check_parts(subject, schedule.parts / schedule.sequence_chunks);
   } catch (const Error& error) {
     return PlanFault{{"schedule"}, error.message(), error.help()};
   }
 }
 
+/// Layers do something again by themselves, or their stage does as a whole.
+Fault check_recompute(const Subject& subject) {
+  for (int s = 0; s < subject.stages(); ++s) {
+    const Stage& stage = subject.plan.stages[static_cast<std::size_t>(s)];
+    if (stage.again.empty()) continue;
+    if (std::ssize(stage.again) != stage.layers.size()) {
+      return PlanFault{at_stage(s, "recompute"),
+                       concat("stage ", s, " says of ", stage.again.size(),
+                              " layers what they do again, but has ", stage.layers.size()),
+                       {}};
+    }
+    if (stage.recompute == Recompute::none) continue;
+    return PlanFault{
+        at_stage(s, "recompute"),
+        concat("stage ", s, " recomputes as a whole, so its layers cannot do so by themselves"),
+        {"choose one of the two"}};
+  }
+  return {};
+}
+
 constexpr std::array structural_checks{
     check_batch,          check_stage_count,        check_schedule_name, check_weights,
     check_linear_has_one, check_stages_hold_layers, check_layers_follow, check_last_layer,
     check_replicas_exist, check_devices_exist,      check_rings_agree,   check_devices_once,
-    check_peers_are_near, check_replicas_work,
+    check_peers_are_near, check_replicas_work,      check_recompute,
 };
 
 }  // namespace

@@ -15,7 +15,7 @@
 //     "stages": [
 //       {"layers": [0, 4], "devices": [[0], [1]], "recompute": "none"},   layers 0 to 3 on two replicas
 //       {"layers": [4, 9], "devices": [[2]], "recompute": "full"},
-//       {"layers": [9, 14], "devices": [[3]], "recompute": "none"}
+//       {"layers": [9, 14], "devices": [[3]], "recompute": {"full": [[9, 11]], "selective": [[11, 13]]}}
 //     ],
 //     "predicted": {"step": "181.2ms", "bubble": 0.27,
 //                   "peak_memory": ["61MiB", "61MiB", "48MiB", "57MiB"]},      one per used device
@@ -28,9 +28,15 @@
 // "order": [0, 2, 1, …] beside "stages" lists the model's layers in the order that "layers" counts,
 // where a branching model is cut otherwise than in its own.
 //
+// "recompute": "full" keeps the stage's input only, and runs the whole stage again before its
+// backward. Layers that an object lists (half open ranges, counted as in "layers") each do so for
+// themselves: a "full" one keeps its own input, a "selective" one has its attention again, and does
+// nothing if it has none. "selective" alone means all layers of the stage.
+//
 // "format", "model", "cluster", "batch" with its first three members, and "stages" with layers and
 // devices must be there; the others have the defaults of plan.hpp.
 
+#include <algorithm>
 #include <climits>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -66,6 +72,49 @@ std::vector<int> read_counts(const Json& json) {
   return counts;
 }
 
+/// The layers that the ranges list will do this again.
+void read_again(const Json& ranges, Recomputed what, Stage& stage) {
+  for (const Json& element : ranges.elements()) {
+    const LayerRange range = read_layers(element);
+    if (range.size() < 1 || range.first < stage.layers.first || range.end > stage.layers.end) {
+      element.fail(concat("expected layers of the stage, which are [", stage.layers.first, ", ",
+                          stage.layers.end, "], found [", range.first, ", ", range.end, "]"));
+    }
+    for (int layer = range.first; layer < range.end; ++layer) {
+      Recomputed& choice = stage.again[static_cast<std::size_t>(layer - stage.layers.first)];
+      if (choice != Recomputed::none) {
+        element.fail(concat("layer ", layer, " is listed twice; a layer does one thing again"));
+      }
+      choice = what;
+    }
+  }
+}
+
+void read_stage_recompute(const Json& json, Stage& stage) {
+  const auto layers = static_cast<std::size_t>(std::max(stage.layers.size(), 0));
+  if (json.is_object()) {
+    json.allow_only({"selective", "full"});
+    stage.again.assign(layers, Recomputed::none);
+    for (const Recomputed what : {Recomputed::selective, Recomputed::full}) {
+      const std::string_view name = to_string(what);
+      if (json.contains(name)) read_again(json[name], what, stage);
+    }
+    if (std::ranges::count(stage.again, Recomputed::none) == std::ssize(stage.again)) {
+      stage.again.clear();
+    }
+    return;
+  }
+  if (json.is_string() && json.string() == to_string(Recomputed::selective)) {
+    stage.again.assign(layers, Recomputed::selective);
+    return;
+  }
+  if (json.is_string() && (json.string() == "none" || json.string() == "full")) {
+    stage.recompute = read_recompute(json.string());
+    return;
+  }
+  json.fail(R"(expected "none", "selective", "full", or layers, for example {"full": [[4, 6]]})");
+}
+
 Stage read_stage(const Json& json) {
   json.allow_only({"layers", "devices", "recompute"});
   Stage stage;
@@ -73,7 +122,7 @@ Stage read_stage(const Json& json) {
   for (const Json& replica : json["devices"].elements()) {
     stage.devices.push_back(read_counts(replica));
   }
-  if (json.contains("recompute")) stage.recompute = read_name(json["recompute"], read_recompute);
+  if (json.contains("recompute")) read_stage_recompute(json["recompute"], stage);
   return stage;
 }
 
@@ -167,13 +216,41 @@ Value schedule_value(const ScheduleChoice& choice) {
 
 namespace {
 
+/// The layers that do this again, as ranges.
+Value ranges_value(const Stage& stage, Recomputed what) {
+  Value ranges = Value::array();
+  const int layers = static_cast<int>(stage.again.size());
+  const auto does = [&](int i) {
+    return i < layers && stage.again[static_cast<std::size_t>(i)] == what;
+  };
+  for (int i = 0; i < layers; ++i) {
+    if (!does(i)) continue;
+    const int first = i;
+    while (does(i)) ++i;
+    ranges.push_back(Value::array({stage.layers.first + first, stage.layers.first + i}));
+  }
+  return ranges;
+}
+
+Value recompute_value(const Stage& stage) {
+  if (stage.again.empty()) return to_string(stage.recompute);
+  const auto all = std::ranges::count(stage.again, Recomputed::selective);
+  if (all == std::ssize(stage.again)) return to_string(Recomputed::selective);
+  Value value = Value::object();
+  for (const Recomputed what : {Recomputed::full, Recomputed::selective}) {
+    Value ranges = ranges_value(stage, what);
+    if (!ranges.empty()) value[std::string(to_string(what))] = std::move(ranges);
+  }
+  return value;
+}
+
 Value stages_value(const std::vector<Stage>& stages) {
   Value value = Value::array();
   for (const Stage& stage : stages) {
     Value layers = Value::array({stage.layers.first, stage.layers.end});
     value.push_back(Value{{"layers", std::move(layers)},
                           {"devices", stage.devices},
-                          {"recompute", to_string(stage.recompute)}});
+                          {"recompute", recompute_value(stage)}});
   }
   return value;
 }

@@ -38,6 +38,9 @@ struct Problem {
   std::vector<ScheduleChoice> schedules;  ///< to try
   std::vector<int> tensor_parallel{1};    ///< degrees to try, the same for all stages of a plan
   std::vector<Recompute> recompute{Recompute::none, Recompute::full};  ///< allowed per stage
+  /// What each layer of a stage that does not recompute as a whole may do by itself; empty:
+  /// nothing.
+  std::vector<Recomputed> recompute_layers;
   std::optional<int> devices;  ///< use the first so many of the cluster; default all
   std::vector<int> excluded;   ///< devices of the cluster that no plan may use, ascending
   std::optional<int> max_stages;

@@ -374,6 +374,10 @@ bool Space::allows(Recompute recompute) const {
   return std::find(allowed.begin(), allowed.end(), recompute) != allowed.end();
 }
 
+bool Space::layers_choose() const {
+  return !problem_.recompute_layers.empty();
+}
+
 bool Space::wants(const Setting& setting, const std::vector<int>& replicas) const {
   // Without replicas the two policies are the same plan; `split` is the one to name.
   if (setting.replicas == ReplicaPolicy::split || setting.columns > 1) return true;
@@ -422,7 +426,8 @@ Plan Space::plan(const Setting& setting, const Layout& layout) const {
     const int device = setting.device_of(stage, layout.pipeline_devices());
     plan.stages.push_back({{layout.cuts[s], layout.cuts[s + 1]},
                            devices[static_cast<std::size_t>(device)],
-                           layout.recompute[s]});
+                           layout.recompute[s],
+                           layout.again_of(stage)});
   }
   return plan;
 }
@@ -488,6 +493,11 @@ Candidate Space::evaluate(const std::string& name, const Plan& plan) const {
 
 int available_devices(const Problem& problem) {
   return device_count(problem.cluster) - static_cast<int>(problem.excluded.size());
+}
+
+const std::vector<Recomputed>& Layout::again_of(int stage) const {
+  static const std::vector<Recomputed> nothing;
+  return again.empty() ? nothing : again[static_cast<std::size_t>(stage)];
 }
 
 Bytes shortfall(const Prediction& prediction) {

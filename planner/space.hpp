@@ -53,6 +53,8 @@ struct Layout {
   std::vector<int> replicas;  ///< per pipeline device
   std::vector<int> cuts;      ///< stage s holds the layers [cuts[s], cuts[s + 1])
   std::vector<Recompute> recompute;
+  std::vector<std::vector<Recomputed>> again = {};  ///< `Stage::again` of each; empty: of none
+  const std::vector<Recomputed>& again_of(int stage) const;
   int pipeline_devices() const { return static_cast<int>(replicas.size()); }
   int stages() const { return static_cast<int>(cuts.size()) - 1; }
 };
@@ -115,6 +117,8 @@ class Space {
   bool allows_stages(int stages) const;
   bool allows(int stage, const LayerRange& layers) const;
   bool allows(Recompute recompute) const;
+  /// Whether layers may choose for themselves what they do again.
+  bool layers_choose() const;
   /// Whether a layout replicates, if this setting is only there for that.
   bool wants(const Setting& setting, const std::vector<int>& replicas) const;
 

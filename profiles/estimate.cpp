@@ -136,6 +136,11 @@ LayerCost transformer_cost(const Transformer& transformer, LayerKind kind, const
   cost.forward = from_seconds(seconds.forward);
   cost.backward_input = from_seconds(seconds.backward_input);
   cost.backward_weight = from_seconds(seconds.backward_weight);
+  const Bytes attention = transformer_work(transformer, kind, setting).attention;
+  if (attention > 0) {
+    const LayerSeconds again = layer_seconds(layer, Recomputed::selective, kernels);
+    cost.selective = {.again = from_seconds(again.recompute), .saved = cost.saved - attention};
+  }
   // Words have no gradient: what comes back goes to the table.
   if (kind == LayerKind::embedding) {
     cost.backward_weight += std::exchange(cost.backward_input, Duration{0});

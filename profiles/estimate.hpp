@@ -16,7 +16,8 @@ struct LayerWork {
   std::int64_t weights = 0;
   Bytes input = 0;
   Bytes output = 0;
-  Bytes saved = 0;  ///< with the output, which LayerCost counts apart
+  Bytes saved = 0;      ///< with the output, which LayerCost counts apart
+  Bytes attention = 0;  ///< of it what attention leaves: its output and statistics
   Bytes saved_for_weight = 0;
   Bytes workspace = 0;
 };

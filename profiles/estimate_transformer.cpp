@@ -80,6 +80,7 @@ void add_block_memory(LayerWork& work, const Transformer& transformer, const Sha
   work.input = tokens * share.hidden * element;
   work.output = work.input;
   work.saved = tokens * (kept * element + statistics * statistic);
+  work.attention = tokens * (share.queries * element + share.heads * statistic);
   // Weight gradients need the input of each product (norm outputs, attention out, activation out)
   // and of the second norm, and the gradient of the output of each product and norm.
   const std::int64_t inputs = 3 * share.hidden + share.queries + share.inner;

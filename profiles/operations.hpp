@@ -8,12 +8,9 @@
 #include <vector>
 
 #include "profiles/model.hpp"
+#include "profiles/recomputed.hpp"
 
 namespace stagecraft {
-
-/// What backward does again: nothing, the attention between scores and weighted sum (Korthikanti et
-/// al. 2022), or every layer.
-enum class Recomputed { none, selective, full };
 
 /// How a layer is cut over devices, and how it is computed.
 struct WorkSetting {
@@ -88,6 +85,5 @@ Bytes kept_bytes(const LayerOperations& layer, Recomputed recompute);
 
 /// "all_to_all" for errors and tables.
 std::string_view to_string(OperationKind kind);
-std::string_view to_string(Recomputed recompute);
 
 }  // namespace stagecraft

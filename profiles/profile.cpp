@@ -22,6 +22,17 @@ void check_cost(const std::string& place, const LayerCost& cost) {
   if (std::ranges::any_of(sizes, [](Bytes size) { return size < 0; })) {
     fail(place, ": a size is negative");
   }
+  if (cost.selective) {
+    const SelectiveCost& selective = *cost.selective;
+    if (selective.again < Duration{0} || selective.again > cost.forward) {
+      fail(place, ": selective recomputation takes ", format_duration(selective.again),
+           "; expected a part of the forward's ", format_duration(cost.forward));
+    }
+    if (selective.saved < 0 || selective.saved > cost.saved) {
+      fail(place, ": with selective recomputation it saves ", format_bytes(selective.saved),
+           "; expected a part of the ", format_bytes(cost.saved), " it saves without");
+    }
+  }
   // Far above anything real, and low enough that sums over thousands of layers stay within 64 bits.
   constexpr std::int64_t most = 1'000'000'000'000'000;
   if (std::ranges::any_of(times, [](Duration time) { return time.count() > most; })) {
@@ -80,6 +91,22 @@ std::string to_string(const CostSetting& setting) {
   if (setting.sequence != 0) text += concat(", sequence ", setting.sequence);
   if (setting.tensor_parallel != 1) text += concat(", tensor-parallel ", setting.tensor_parallel);
   return text + concat(", ", to_string(setting.precision));
+}
+
+LayerCost recomputed(LayerCost cost, Recomputed what) {
+  const auto rebuilds = [&](Bytes kept, Duration again) {
+    cost.workspace += std::max<Bytes>(cost.saved - kept, 0);
+    cost.saved = kept;
+    cost.backward_input += again;
+  };
+  switch (what) {
+    case Recomputed::none: break;
+    case Recomputed::selective:
+      if (cost.selective) rebuilds(cost.selective->saved, cost.selective->again);
+      break;
+    case Recomputed::full: rebuilds(0, cost.forward); break;
+  }
+  return cost;
 }
 
 Profile reordered(Profile profile, const std::vector<int>& order) {

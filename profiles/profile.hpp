@@ -10,6 +10,7 @@
 
 #include "profiles/cluster.hpp"
 #include "profiles/model.hpp"
+#include "profiles/recomputed.hpp"
 #include "profiles/units.hpp"
 
 namespace stagecraft {
@@ -17,6 +18,14 @@ namespace stagecraft {
 /// What a number rests on.
 enum class Provenance { measured, fitted, datasheet };
 std::string_view to_string(Provenance provenance);
+
+/// A layer that keeps neither the output nor the statistics of its attention, and has the attention
+/// again, from queries, keys and values, right before its backward.
+struct SelectiveCost {
+  Duration again{0};
+  Bytes saved = 0;  ///< instead of `LayerCost::saved`
+  bool operator==(const SelectiveCost&) const = default;
+};
 
 /// What one layer costs for one microbatch of the setting's size on one device (with its share of a
 /// tensor-parallel split). Memory figures are for the same microbatch; parameters are counted once
@@ -39,7 +48,8 @@ struct LayerCost {
   Bytes gradients = 0;
   Bytes optimizer =
       0;  ///< optimizer state beside the weights (for AdamW: two moments, and a master copy if any)
-  Bytes workspace = 0;  ///< needed only while the layer computes
+  Bytes workspace = 0;                          ///< needed only while the layer computes
+  std::optional<SelectiveCost> selective = {};  ///< nothing: the layer has no such form
 
   double spread = 0;  ///< relative spread of the measured times: (p90 - p10) / median
   Provenance provenance = Provenance::datasheet;
@@ -47,6 +57,12 @@ struct LayerCost {
   Duration backward() const { return backward_input + backward_weight; }
   bool operator==(const LayerCost&) const = default;
 };
+
+/// The layer's cost if it does this again right before its own backward, whatever the layers around
+/// it do. A full one keeps only its input, which is there anyway. What is rebuilt is workspace;
+/// what the weight gradient needs stays the same. A layer without a selective form does nothing
+/// again.
+LayerCost recomputed(LayerCost cost, Recomputed what);
 
 /// What costs depend on besides the layer.
 struct CostSetting {

@@ -13,6 +13,8 @@
 //       "update_ns": […], "saved_bytes": […], "saved_for_weight_bytes": […],
 //       "output_bytes": […], "parameters_bytes": […], "gradients_bytes": […],
 //       "optimizer_bytes": […], "workspace_bytes": […],
+//       "selective_again_ns": [null, 800, null], "selective_saved_bytes": [null, 4096, null],
+//                             // of layers that can have their attention again in backward
 //       "spread": […]                             // what is left out is zero for every layer
 //     }
 //   ]
@@ -111,12 +113,36 @@ CostSetting read_setting(const Json& json) {
   return setting;
 }
 
+constexpr const char* selective_again = "selective_again_ns";
+constexpr const char* selective_saved = "selective_saved_bytes";
+
 std::vector<std::string> entry_members() {
-  std::vector<std::string> names{"device",    "microbatch", "sequence", "tensor_parallel",
-                                 "precision", "provenance", "spread"};
+  std::vector<std::string> names{"device",          "microbatch",    "sequence",
+                                 "tensor_parallel", "precision",     "provenance",
+                                 selective_again,   selective_saved, "spread"};
   for (const auto& column : duration_columns) names.emplace_back(column.name);
   for (const auto& column : bytes_columns) names.emplace_back(column.name);
   return names;
+}
+
+/// Both columns have a value for the same layers.
+void read_selective(ProfileEntry& entry, const Json& json) {
+  const std::size_t layers = entry.layers.size();
+  read_column(json, selective_again, layers, [&](std::size_t layer, const Json& value) {
+    if (!value.is_null()) entry.layers[layer].selective = {.again = value.duration()};
+  });
+  if (json.contains(selective_again) != json.contains(selective_saved)) {
+    json.fail(concat(selective_again, " and ", selective_saved,
+                     " come together: expected both, or neither"));
+  }
+  read_column(json, selective_saved, layers, [&](std::size_t layer, const Json& value) {
+    std::optional<SelectiveCost>& selective = entry.layers[layer].selective;
+    if (value.is_null() == selective.has_value()) {
+      value.fail(concat("expected ", selective ? "bytes" : "null", " for layer ", layer, ", as in ",
+                        selective_again));
+    }
+    if (selective) selective->saved = value.bytes();
+  });
 }
 
 ProfileEntry read_entry(const Json& json, std::size_t layers) {
@@ -135,6 +161,7 @@ ProfileEntry read_entry(const Json& json, std::size_t layers) {
       entry.layers[layer].*column.member = value.bytes();
     });
   }
+  read_selective(entry, json);
   read_column(json, "spread", layers, [&](std::size_t layer, const Json& value) {
     entry.layers[layer].spread = value.number();
     if (entry.layers[layer].spread < 0) value.fail("expected a number >= 0");
@@ -152,6 +179,18 @@ void write_column(Value& json, const char* name, const ProfileEntry& entry, Get 
     zero = zero && get(cost) == 0;
   }
   if (!zero) json[name] = std::move(column);
+}
+
+void write_selective(Value& json, const ProfileEntry& entry) {
+  Value again = Value::array(), saved = Value::array();
+  for (const LayerCost& cost : entry.layers) {
+    again.push_back(cost.selective ? Value(cost.selective->again.count()) : Value());
+    saved.push_back(cost.selective ? Value(cost.selective->saved) : Value());
+  }
+  const bool none = std::ranges::all_of(saved, [](const Value& value) { return value.is_null(); });
+  if (none) return;
+  json[selective_again] = std::move(again);
+  json[selective_saved] = std::move(saved);
 }
 
 Value write_provenances(const ProfileEntry& entry) {
@@ -177,6 +216,7 @@ Value write_entry(const ProfileEntry& entry) {
     write_column(json, column.name, entry,
                  [&](const LayerCost& cost) { return cost.*column.member; });
   }
+  write_selective(json, entry);
   write_column(json, "spread", entry, [](const LayerCost& cost) { return cost.spread; });
   return json;
 }

@@ -8,7 +8,8 @@
 // What waits between the passes, so that no product is computed twice:
 //
 //   for both                   normed1, mixed, middle, normed2, active, the norms' statistics
-//   for backward_input only    qkv, log_sum, inner
+//   for backward_input only    qkv, log_sum, inner     (`mixed` and `log_sum` can be dropped, and
+//                                                       made again from qkv)
 //   for backward_weight only   the gradients of normed1, qkv, middle, normed2, inner and y
 //
 // Of a piece of a sequence, attention also looks at the keys and values of the pieces before it:
@@ -119,6 +120,15 @@ class TransformerBlock : public TrainableLayer {
     return dinput;
   }
 
+  bool drop_attention(Saved& saved) const override {
+    saved.tensors[mixed] = saved.tensors[log_sum] = {};
+    return true;
+  }
+
+  void attend_again(Backend& backend, const Samples& samples, Saved& saved) const override {
+    mix(backend, attention_shape(samples), saved);
+  }
+
   void backward_weight(Backend& backend, std::span<Parameter> parameters, const Samples&,
                        const Tensor& input, Saved& saved) const override {
     assert(saved.tensors.size() == for_weight);
@@ -166,17 +176,22 @@ class TransformerBlock : public TrainableLayer {
   }
 
   void attend(Backend& backend, const Samples& samples, Saved& saved) const {
-    auto& kept = saved.tensors;
     const AttentionShape shape = attention_shape(samples);
+    if (rotary()) backend.rotary(saved.tensors[qkv], shape, frequencies_, false);
+    mix(backend, shape, saved);
+    if (saved.pieces != nullptr) keep_for_later(shape, saved.tensors[qkv], *saved.pieces);
+  }
+
+  /// Of queries, keys and values that are turned already.
+  static void mix(Backend& backend, const AttentionShape& shape, Saved& saved) {
+    auto& kept = saved.tensors;
     const Precision precision = kept[qkv].precision;
-    if (rotary()) backend.rotary(kept[qkv], shape, frequencies_, false);
     kept[mixed] = backend.allocate({shape.samples, shape.sequence, shape.heads * shape.head_width},
                                    precision);
     kept[log_sum] = backend.allocate({shape.samples, shape.heads, shape.sequence},
                                      precision_of_sums(precision));
     backend.attention(with_past(backend, shape, kept[qkv], saved.pieces), shape, kept[mixed],
                       kept[log_sum]);
-    if (saved.pieces != nullptr) keep_for_later(shape, kept[qkv], *saved.pieces);
   }
 
   Tensor attend_input(Backend& backend, const Samples& samples, const Tensor& dmixed,

@@ -30,6 +30,7 @@ constexpr Bytes enough_weights = 256 << 20;
 /// Nanoseconds of each time a pass was run.
 struct Times {
   std::vector<double> forward, backward_input, backward_weight, update;
+  std::vector<double> attention;  ///< once more, of layers that have any
 };
 
 // Everything but the times: runs once, and reads the backend's counters.
@@ -48,6 +49,10 @@ LayerCost count_bytes(MeasuredLayer& layer) {
   layer.drop_output();
   // What keeps a share of its output, such as ReLU, keeps it when the next stage has it, too.
   cost.saved = allocated() - idle;
+  if (layer.drop_attention(0, 0)) {
+    cost.selective = {.saved = allocated() - idle};
+    layer.attend_again(0, 0);
+  }
 
   layer.reset_peak();
   layer.backward_input(0, 0);
@@ -68,7 +73,19 @@ double nanoseconds(Work work) {
   return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count();
 }
 
-void sweep(MeasuredLayer& layer, Times& times) {
+// Apart from the others, which it would leave other caches.
+void sweep_attention(MeasuredLayer& layer, Times& times) {
+  const std::size_t copies = layer.size().copies;
+  for (std::size_t c = 0; c < copies; ++c) {
+    layer.forward(0, c);
+    layer.drop_attention(0, c);
+  }
+  for (std::size_t c = copies; c-- > 0;) {
+    times.attention.push_back(nanoseconds([&] { layer.attend_again(0, c); }));
+  }
+}
+
+void sweep(MeasuredLayer& layer, bool attends, Times& times) {
   const std::size_t copies = layer.size().copies;
   for (std::size_t m = 0; m < layer.size().microbatches; ++m) {
     for (std::size_t c = 0; c < copies; ++c) {
@@ -84,29 +101,31 @@ void sweep(MeasuredLayer& layer, Times& times) {
   for (std::size_t c = 0; c < copies; ++c) {
     times.update.push_back(nanoseconds([&] { layer.update(c); }));
   }
+  if (attends) sweep_attention(layer, times);
 }
 
 // Sweeps of one rank, which start together with the other ranks'; the warm-up is not among them.
-Times sweeps(MeasuredLayer& layer, std::barrier<>& start, const MeasureOptions& options) {
+Times sweeps(MeasuredLayer& layer, bool attends, std::barrier<>& start,
+             const MeasureOptions& options) {
   Times times;
   for (int i = 0; i < options.warm_up + options.repeats; ++i) {
     if (i == options.warm_up) times = {};
     start.arrive_and_wait();
-    sweep(layer, times);
+    sweep(layer, attends, times);
   }
   return times;
 }
 
 // The times of all ranks, which are threads that work at the same time.
-std::vector<Times> busy_sweeps(const Model& model, int index, const MeasuredSize& size, int ranks,
-                               const MeasureOptions& options) {
+std::vector<Times> busy_sweeps(const Model& model, int index, const MeasuredSize& size,
+                               bool attends, int ranks, const MeasureOptions& options) {
   std::vector<Times> times(static_cast<std::size_t>(ranks));
   std::vector<std::exception_ptr> failures(times.size());
   std::barrier start(ranks);
   const auto work = [&](std::size_t rank) {
     try {
       MeasuredLayer layer(model, index, size, options.device.make_backend(static_cast<int>(rank)));
-      times[rank] = sweeps(layer, start, options);
+      times[rank] = sweeps(layer, attends, start, options);
     } catch (...) {
       failures[rank] = std::current_exception();
     }
@@ -148,6 +167,9 @@ void set_times(LayerCost& cost, const std::vector<Times>& times) {
   cost.backward_input = median(&Times::backward_input);
   cost.backward_weight = median(&Times::backward_weight);
   cost.update = median(&Times::update);
+  if (cost.selective) {
+    cost.selective->again = std::min(median(&Times::attention), cost.forward);
+  }
   const std::vector<double> total = totals(times);
   cost.spread = (quantile(total, 0.9) - quantile(total, 0.1)) / quantile(total, 0.5);
   cost.provenance = Provenance::measured;
@@ -192,7 +214,8 @@ MeasuredCost measure_layer(const Model& model, int index, std::int64_t samples,
   size.copies = copies_for(result.cost);
   size.microbatches = microbatches;
   result.ranks = fitting_ranks(result.cost, size.copies, busy_ranks(options));
-  set_times(result.cost, busy_sweeps(model, index, size, result.ranks, options));
+  set_times(result.cost, busy_sweeps(model, index, size, result.cost.selective.has_value(),
+                                     result.ranks, options));
   return result;
 }
 

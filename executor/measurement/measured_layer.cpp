@@ -139,6 +139,16 @@ void MeasuredLayer::backward_weight(std::size_t microbatch, std::size_t copy) {
   here.outputs[copy] = {};
 }
 
+bool MeasuredLayer::drop_attention(std::size_t microbatch, std::size_t copy) {
+  return layer_->drop_attention(microbatches_[microbatch].saved[copy]);
+}
+
+void MeasuredLayer::attend_again(std::size_t microbatch, std::size_t copy) {
+  Microbatch& here = microbatches_[microbatch];
+  layer_->attend_again(*backend_, samples(here), here.saved[copy]);
+  backend_->finish();
+}
+
 void MeasuredLayer::update(std::size_t copy) {
   Copy& here = copies_[copy];
   const AdamW options{.learning_rate = 1e-6};

@@ -32,6 +32,10 @@ class MeasuredLayer {
   void backward_weight(std::size_t microbatch, std::size_t copy);
   void update(std::size_t copy);
 
+  /// Between forward and backward: the attention is dropped (false: there is none), and made again.
+  bool drop_attention(std::size_t microbatch, std::size_t copy);
+  void attend_again(std::size_t microbatch, std::size_t copy);
+
   const MeasuredSize& size() const { return size_; }
   const Backend& backend() const { return *backend_; }
   void reset_peak() { backend_->reset_peak(); }

@@ -60,6 +60,19 @@ TEST_CASE("a rank's arena is what the program says, and holds what the simulator
     check_memory(
         {.schedule = "interleaved", .devices = 2, .virtual_stages = 2, .recompute = recompute});
   }
+  check_memory({.devices = 4, .microbatches = 8, .again = every_choice()});
+  check_memory({.devices = 2, .degrees = {2, 2}, .again = every_choice()});
+  check_memory({.schedule = "zb-h1", .devices = 2, .again = every_choice()});
+  check_memory({.schedule = "interleaved",
+                .devices = 2,
+                .virtual_stages = 2,
+                .style = Style::llama,
+                .again = std::vector(8, Recomputed::selective)});
+  check_memory({.schedule = "bpipe",
+                .devices = 4,
+                .microbatches = 8,
+                .again = std::vector(8, Recomputed::selective)});
+  check_memory({.schedule = "pipedream", .devices = 4, .tied = false, .again = every_choice()});
   check_memory({.devices = 2, .rows = 3, .replicas = {3, 1}, .style = Style::network});
   check_memory({.devices = 2, .replicas = {2, 2}, .sharding = Sharding::zero1});
   check_memory({.schedule = "zb-h1", .devices = 4, .microbatches = 8});

@@ -55,7 +55,10 @@ inline std::vector<Setting> equality_matrix(const ScheduleKind& kind, int every 
   int number = -first;
   for (const int devices : {1, 2, 3, 4}) {
     for (const int microbatches : {1, 2, 4, 6, 8, 12}) {
-      for (const Recompute recompute : {Recompute::none, Recompute::full}) {
+      using Again = std::vector<Recomputed>;
+      for (const auto& [recompute, again] : {std::pair(Recompute::none, Again{}),
+                                             {Recompute::full, {}},
+                                             {Recompute::none, every_choice()}}) {
         for (const auto& [one, other] : {std::pair(1, 1), {2, 2}, {2, 1}, {3, 1}}) {
           for (const ReplicaPolicy policy : {ReplicaPolicy::split, ReplicaPolicy::round_robin}) {
             if (one == 1 && policy == ReplicaPolicy::round_robin) continue;
@@ -67,7 +70,8 @@ inline std::vector<Setting> equality_matrix(const ScheduleKind& kind, int every 
                                   .rows = one == 3 ? 6 : 4,
                                   .replicas = replicas_in_turn(one, other, devices),
                                   .policy = policy,
-                                  .recompute = recompute};
+                                  .recompute = recompute,
+                                  .again = again};
             if (is_legal(setting) && is_lowered(setting)) settings.push_back(setting);
           }
         }

@@ -304,6 +304,27 @@ TEST_CASE("every layer gives back the memory of its passes, and keeps only what 
   }
 }
 
+TEST_CASE("attention that is dropped comes back with the same bits") {
+  const LayerMaker maker = GENERATE(from_range(layer_makers));
+  const bool attends = maker.kind == LayerKind::transformer;
+  for (const Case& test_case : cases_of(maker, some_models())) {
+    Bench kept(test_case, Precision::float32), dropped(test_case, Precision::float32);
+    kept.forward();
+    dropped.forward();
+    const Bytes all = saved_bytes(dropped.saved);
+    REQUIRE(dropped.layer->drop_attention(dropped.saved) == attends);
+    CHECK((saved_bytes(dropped.saved) < all) == attends);
+    dropped.layer->attend_again(*dropped.backend, dropped.samples, dropped.saved);
+    CHECK(saved_bytes(dropped.saved) == all);
+    CHECK(bitwise_equal(kept.backward_input(), dropped.backward_input()));
+    kept.backward_weight();
+    dropped.backward_weight();
+    for (std::size_t i = 0; i < kept.parameters.size(); ++i) {
+      CHECK(bitwise_equal(kept.parameters[i].gradient, dropped.parameters[i].gradient));
+    }
+  }
+}
+
 TEST_CASE("a GPT-2 block keeps 15 hidden widths, the row statistics and log-sums of each token") {
   const Model model = make_transformer("gpt",
                                        {.hidden = 32,

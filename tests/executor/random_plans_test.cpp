@@ -54,6 +54,12 @@ Setting random_setting(unsigned seed) {
       setting.tied = false;
       setting.policy = ReplicaPolicy::split;
     }
+    if (setting.recompute == Recompute::none && generator() % 2 == 0) {
+      for (int layer = 0; layer < 8; ++layer) {
+        setting.again.push_back(one_of(
+            generator, std::vector{Recomputed::none, Recomputed::selective, Recomputed::full}));
+      }
+    }
     if (generator() % 2 == 0) {
       for (int i = 0; i < setting.devices; ++i) {
         setting.replicas.push_back(one_of(generator, std::vector{1, 1, 2, 3}));

@@ -55,7 +55,9 @@ TEST_CASE("so do unequal replicas, replicas in turn, sharded optimizers and SGD 
         Setting{.devices = 2, .replicas = {2, 1}, .policy = ReplicaPolicy::round_robin},
         Setting{.devices = 2, .rows = 4, .replicas = {2, 2}, .sharding = Sharding::zero1},
         Setting{.devices = 2, .optimizer = OptimizerKind::sgd, .style = Style::llama},
-        Setting{.devices = 3, .microbatches = 1, .tied = false}}) {
+        Setting{.devices = 3, .microbatches = 1, .tied = false},
+        Setting{.devices = 2, .again = every_choice()},
+        Setting{.devices = 2, .style = Style::llama, .again = every_choice()}}) {
     check_bits(pieces_of(2, setting));
   }
 }

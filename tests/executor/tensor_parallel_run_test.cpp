@@ -20,6 +20,7 @@ std::vector<Setting> split_settings() {
       {.devices = 2, .tied = false, .degrees = {1, 2}, .heads = 4},
       {.devices = 3, .tied = false, .degrees = {4, 1, 2}, .heads = 4},
       {.schedule = "gpipe", .devices = 2, .recompute = Recompute::full, .degrees = {2, 2}},
+      {.schedule = "zb-h1", .devices = 2, .degrees = {2, 2}, .again = every_choice()},
       {.devices = 2, .replicas = {2, 1}, .degrees = {2, 2}},
       {.devices = 2, .replicas = {1, 2}, .policy = ReplicaPolicy::round_robin, .degrees = {2, 2}},
       {.devices = 2, .replicas = {2, 2}, .sharding = Sharding::zero1, .degrees = {2, 2}},

@@ -61,7 +61,15 @@ struct Setting {
   std::vector<int> degrees = {};  ///< tensor-parallel, of each pipeline device; empty: one
   int heads = 2;                  ///< of a transformer
   int sequence_chunks = 1;        ///< of seq1f1b
+  /// What each of the 8 layers does again by itself; empty: nothing.
+  std::vector<Recomputed> again = {};
 };
+
+/// Every choice in turn: a block of attention that is dropped, one that is kept, one done again.
+inline std::vector<Recomputed> every_choice() {
+  using enum Recomputed;
+  return {full, selective, none, full, full, selective, none, full};
+}
 
 inline std::string describe(const Setting& setting) {
   std::string text = setting.schedule + ", " + std::to_string(setting.devices) + " devices, " +
@@ -70,6 +78,7 @@ inline std::string describe(const Setting& setting) {
   for (const int degree : setting.degrees) text += ", degree " + std::to_string(degree);
   text += setting.policy == ReplicaPolicy::split ? ", split" : ", round robin";
   if (setting.recompute == Recompute::full) text += ", recompute";
+  for (const Recomputed what : setting.again) text += " " + std::string(to_string(what));
   if (setting.sharding == Sharding::zero1) text += ", zero1";
   if (setting.virtual_stages > 1) text += ", v " + std::to_string(setting.virtual_stages);
   if (setting.sequence_chunks > 1) text += ", K " + std::to_string(setting.sequence_chunks);
@@ -127,6 +136,11 @@ inline Plan plan_of(const Setting& setting) {
          .devices =
              devices[static_cast<std::size_t>(device_of_stage(placement, stage, setting.devices))],
          .recompute = setting.recompute});
+    Stage& added = plan.stages.back();
+    if (!setting.again.empty()) {
+      added.again.assign(setting.again.begin() + added.layers.first,
+                         setting.again.begin() + added.layers.end);
+    }
   }
   return plan;
 }

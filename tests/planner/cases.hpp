@@ -106,7 +106,18 @@ inline LayerCost random_cost(Random& random) {
   cost.gradients = cost.parameters;
   cost.optimizer = 2 * cost.parameters;
   cost.workspace = random.between(0, 1000);
+  if (random.chance(60)) {
+    cost.selective = {.again = cost.forward * random.between(0, 100) / 100,
+                      .saved = cost.saved * random.between(0, 100) / 100};
+  }
   return cost;
+}
+
+/// What so many layers of a stage do again by themselves.
+inline std::vector<Recomputed> random_again(Random& random, int layers) {
+  std::vector<Recomputed> again;
+  for (int i = 0; i < layers; ++i) again.push_back(static_cast<Recomputed>(random.between(0, 2)));
+  return again;
 }
 
 inline Link random_link(Random& random) {

@@ -29,9 +29,16 @@ Plan random_plan(std::uint32_t seed) {
   plan.optimizer.kind = random.chance(50) ? OptimizerKind::adamw : OptimizerKind::sgd;
   plan.optimizer.sharding = random.chance(50) ? Sharding::none : Sharding::zero1;
   for (int s = random.between(0, 5); s > 0; --s) {
-    plan.stages.push_back({{random.between(0, 9), random.between(0, 9)},
+    const int first = random.between(0, 9);
+    plan.stages.push_back({{first, random.between(first, 12)},
                            {{random.between(0, 3)}, {random.between(0, 3), 4}},
                            random.chance(50) ? Recompute::none : Recompute::full});
+    Stage& stage = plan.stages.back();
+    if (stage.recompute == Recompute::full) continue;
+    stage.again = random_again(random, stage.layers.size());
+    if (std::ranges::count(stage.again, Recomputed::none) == stage.layers.size()) {
+      stage.again.clear();  // as a file says it
+    }
   }
   if (random.chance(50)) {
     plan.predicted = PredictedFigures{Duration{random.between(0, 2'000'000'000)},
@@ -108,6 +115,31 @@ TEST_CASE("members that may be left out have their defaults", "[plan]") {
   CHECK(plan.stages[1].recompute == Recompute::full);
   CHECK_FALSE(plan.predicted);
   CHECK_FALSE(plan.search);
+}
+
+TEST_CASE("layers that recompute by themselves are listed", "[plan]") {
+  const auto again = [](const std::string& value) {
+    const Plan plan = read_plan(Json::parse(with("\"full\"", value), "a.plan.json"));
+    CHECK(plan.stages[1].recompute == Recompute::none);
+    return plan.stages[1].again;
+  };
+  using enum Recomputed;
+  CHECK(again("\"selective\"") == std::vector(5, selective));
+  CHECK(again(R"({"full": [[4, 5], [7, 9]], "selective": [[5, 6]]})") ==
+        std::vector{full, selective, none, full, full});
+  CHECK(again(R"({"full": []})").empty());
+  const auto complaint = [](const std::string& value) {
+    return complaint_of_reading(with("\"full\"", value));
+  };
+  CHECK_THAT(complaint(R"({"full": [[3, 5]]})"),
+             ContainsSubstring("a.plan.json:8:") &&
+                 ContainsSubstring("stages[1].recompute.full[0]: expected layers of the stage, "
+                                   "which are [4, 9], found [3, 5]"));
+  CHECK_THAT(complaint(R"({"full": [[4, 6]], "selective": [[5, 7]]})"),
+             ContainsSubstring("recompute.full[0]: layer 5 is listed twice"));
+  CHECK_THAT(complaint(R"({"full": [4]})"), ContainsSubstring("for example [0, 4]"));
+  CHECK_THAT(complaint(R"({"fully": []})"), ContainsSubstring("did you mean \"full\"?"));
+  CHECK_THAT(complaint("[4, 5]"), ContainsSubstring("expected \"none\", \"selective\", \"full\""));
 }
 
 TEST_CASE("reading names the place of what is not a plan", "[plan]") {

@@ -226,6 +226,20 @@ TEST_CASE("a plan says how its schedule updates the weights", "[plan]") {
              ContainsSubstring("the microbatches must fill whole groups of 3, but 4 do not"));
 }
 
+TEST_CASE("a stage recomputes as a whole, or its layers do by themselves", "[plan]") {
+  using enum Recomputed;
+  CHECK(complaint_after([](Plan& plan) { plan.stages[0].again = std::vector(7, full); }) == "");
+  CHECK_THAT(complaint_after([](Plan& plan) { plan.stages[0].again = {full}; }),
+             ContainsSubstring("stage 0 says of 1 layers what they do again, but has 7"));
+  CHECK_THAT(complaint_after([](Plan& plan) { plan.stages[1].again = std::vector(9, full); }),
+             ContainsSubstring("stage 1 recomputes as a whole, so its layers cannot"));
+  CHECK_THAT(complaint_after([](Plan& plan) {
+               plan.schedule.name = "1f1b-decoupled-recompute";
+               plan.stages[0].again = std::vector(7, selective);
+             }),
+             ContainsSubstring("says itself when whole stages recompute, so layers of stage 0"));
+}
+
 TEST_CASE("shape and devices of a plan", "[plan]") {
   Plan plan = good_plan();
   CHECK(pipeline_devices(plan) == 3);

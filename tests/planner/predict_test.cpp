@@ -50,6 +50,21 @@ TEST_CASE("a recomputed stage takes its forward once more", "[predict]") {
   CHECK(prediction.step == (8 + 4 - 1) * 40ms);
 }
 
+TEST_CASE("layers that recompute by themselves take their own part again", "[predict]") {
+  Plan plan = straight_plan(4, 3, 8);
+  LayerCost cost = layer_cost(5ms, 10ms);
+  cost.selective = {.again = 1ms, .saved = 0};
+  const auto step = [&] { return predict_equal(plan, cost, cluster_of({{4, {}}})).step; };
+  using enum Recomputed;
+  for (Stage& stage : plan.stages) stage.again = {full, none, selective};
+  CHECK(step() == (8 + 4 - 1) * (45ms + 5ms + 1ms));
+  cost.selective.reset();  // such a layer has nothing to do again
+  CHECK(step() == (8 + 4 - 1) * (45ms + 5ms));
+  // One slow stage: the others wait for it, once per microbatch.
+  plan.stages[0].again.clear();
+  CHECK(step() == (8 + 4 - 1) * 50ms - 5ms);
+}
+
 TEST_CASE("a schedule that recomputes by itself pays for it", "[predict]") {
   Plan plan = straight_plan(4, 2, 8);
   plan.schedule.name = "1f1b-decoupled-recompute";
@@ -185,6 +200,30 @@ TEST_CASE("memory counts parameters, saved activations in flight and inner input
   CHECK(prediction.peaks[1].bytes <= 8000 + 210 + 10 + 7 + 10 + 3 * 10);
 }
 
+TEST_CASE("a layer that recomputes keeps its input, and has all it saves while it goes back",
+          "[predict]") {
+  Plan plan = straight_plan(2, 2, 4);
+  LayerCost cost = layer_cost(1ms, 2ms);
+  cost.saved = 100;
+  cost.output = 10;
+  cost.workspace = 7;
+  cost.selective = {.again = 1ms, .saved = 60};
+  const auto peak = [&] { return predict_equal(plan, cost, cluster_of({{2, {}}})).peaks[0].bytes; };
+  using enum Recomputed;
+  // Two microbatches in flight, each with the inner input; the gradient of the output, and the next
+  // one, which comes early to a stage that takes longer; what is rebuilt of the one layer at work.
+  plan.stages[0].again = {full, full};
+  CHECK(peak() == 2 * 10 + (7 + 100) + 2 * 10);
+  plan.stages[0].again = {none, full};
+  CHECK(peak() == 2 * (100 + 10) + (7 + 100) + 2 * 10);
+  plan.stages[0].again = {selective, none};
+  CHECK(peak() == 2 * (160 + 10) + (7 + 40) + 2 * 10);
+  // The whole stage has both layers' at once.
+  plan.stages[0].again.clear();
+  plan.stages[0].recompute = Recompute::full;
+  CHECK(peak() == 2 * 100 + 10 + 7 + 2 * 10);
+}
+
 TEST_CASE("sgd keeps no state beside the weights", "[predict]") {
   Plan plan = straight_plan(1, 1, 1);
   plan.optimizer.kind = OptimizerKind::sgd;
@@ -228,6 +267,10 @@ TEST_CASE("the fast clock agrees with the simulator, and all programs are safe",
       layout.cuts.push_back(space.layers());
       for (int s = 0; s < stages; ++s) {
         layout.recompute.push_back(random.chance(50) ? Recompute::none : Recompute::full);
+        const bool apart = layout.recompute.back() == Recompute::none && random.chance(70);
+        const int layers =
+            layout.cuts[static_cast<std::size_t>(s) + 1] - layout.cuts[static_cast<std::size_t>(s)];
+        layout.again.push_back(random_again(random, apart ? layers : 0));
       }
       const Candidate candidate = space.evaluate("", space.plan(setting, layout));
       INFO("seed " << seed << "\n" << write_plan(candidate.plan) << candidate.rejected);

@@ -49,6 +49,9 @@ LayerCost random_cost() {
                       &cost.gradients, &cost.optimizer, &cost.workspace}) {
     *size = any_figure();
   }
+  if (*rc::gen::arbitrary<bool>()) {
+    cost.selective = {.again = Duration(any_figure()), .saved = any_figure()};
+  }
   cost.spread = *rc::gen::inRange(0, 1000) / 997.0;
   cost.provenance =
       *rc::gen::element(Provenance::measured, Provenance::fitted, Provenance::datasheet);
@@ -224,6 +227,27 @@ TEST_CASE("absurd settings are refused rather than overflowed") {
              ContainsSubstring("too large"));
 }
 
+TEST_CASE("a block without its attention keeps less, and takes a part of its forward longer") {
+  const CostSetting setting{
+      .device = "h100", .microbatch = 2, .sequence = 1024, .precision = Precision::bfloat16};
+  const std::vector<LayerCost> costs = estimate("gpt2-124m", "h100", setting);
+  CHECK_FALSE(costs.front().selective);  // an embedding
+  CHECK_FALSE(costs.back().selective);   // a head
+  const LayerCost& block = costs[1];
+  REQUIRE(block.selective);
+  // The weighted sum, and 4 bytes for each head and token.
+  CHECK(block.saved - block.selective->saved == 2 * 1024 * (768 * 2 + 12 * 4));
+  CHECK(block.selective->again > 0ns);
+  CHECK(block.selective->again < block.forward);
+  const LayerCost again = recomputed(block, Recomputed::full);
+  CHECK(again.saved == 0);
+  CHECK(again.workspace == block.workspace + block.saved);
+  CHECK(again.backward_input == block.backward_input + block.forward);
+  CHECK(again.saved_for_weight == block.saved_for_weight);
+  CHECK(recomputed(costs.front(), Recomputed::selective) == costs.front());
+  CHECK(recomputed(block, Recomputed::none) == block);
+}
+
 TEST_CASE("a profile with impossible figures is refused with layer and setting") {
   const auto complaint = [](auto change) {
     Profile profile = measured(2);
@@ -238,6 +262,13 @@ TEST_CASE("a profile with impossible figures is refused with layer and setting")
              ContainsSubstring("time is negative"));
   CHECK_THAT(complaint([](ProfileEntry& e) { e.layers[0].spread = NAN; }),
              ContainsSubstring("spread"));
+  CHECK_THAT(complaint([](ProfileEntry& e) {
+               e.layers[1].selective = {.again = e.layers[1].forward + 1ns};
+             }),
+             ContainsSubstring("expected a part of the forward's"));
+  CHECK_THAT(
+      complaint([](ProfileEntry& e) { e.layers[1].selective = {.saved = e.layers[1].saved + 1}; }),
+      ContainsSubstring("with selective recomputation it saves"));
   CHECK_THAT(complaint([](ProfileEntry& e) { e.layers.pop_back(); }),
              ContainsSubstring("expected costs of 2 layers, found 1"));
   CHECK_THAT(complaint([](ProfileEntry& e) { e.setting.microbatch = 0; }),
