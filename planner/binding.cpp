@@ -5,6 +5,7 @@
 #include "planner/compile.hpp"
 #include "planner/shadow_prices.hpp"
 #include "planner/space.hpp"
+#include "planner/stage_recompute.hpp"
 #include "profiles/error.hpp"
 #include "simulator/compiled.hpp"
 
@@ -108,7 +109,7 @@ std::optional<Binding> memory_binding(const Plan& plan, const Prediction& predic
   }
   const auto recomputing =
       std::count_if(plan.stages.begin(), plan.stages.end(),
-                    [](const Stage& stage) { return stage.recompute == Recompute::full; });
+                    [](const Stage& stage) { return recompute_in_words(stage) != "none"; });
   if (fullest < 0.8 && recomputing == 0) return {};
   const std::string recompute =
       recomputing == 0

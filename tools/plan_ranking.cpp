@@ -7,6 +7,7 @@
 
 #include "planner/answers.hpp"
 #include "planner/objective.hpp"
+#include "planner/stage_recompute.hpp"
 #include "tools/table.hpp"
 
 namespace stagecraft {
@@ -18,7 +19,7 @@ std::string stages_of(const Plan& plan) {
   for (const Stage& stage : plan.stages) {
     text += fmt::format("{}{}", text.empty() ? "" : "|", stage.layers.size());
     if (stage.devices.size() > 1) text += fmt::format("x{}", stage.devices.size());
-    if (stage.recompute == Recompute::full) text += "r";
+    if (recompute_in_words(stage) != "none") text += "r";
   }
   // A long pipeline is told by its length.
   return text.size() <= 32 ? text : fmt::format("{} stages", plan.stages.size());

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "planner/stage_recompute.hpp"
 #include "tools/table.hpp"
 
 namespace stagecraft {
@@ -100,8 +101,8 @@ std::string plan_table(const Plan& plan, const Model& model, const Prediction& p
     table.row({std::to_string(s), layer_names(model, stage.layers), device_list(stage),
                format_duration(figures.forward), format_duration(figures.backward),
                figures.send.count() > 0 ? format_duration(figures.send) : "-",
-               format_bytes(stage_peak(plan, prediction, stage)),
-               std::string(to_string(stage.recompute)), percent(figures.idle)});
+               format_bytes(stage_peak(plan, prediction, stage)), recompute_in_words(stage),
+               percent(figures.idle)});
   }
   return table.text(unicode);
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "planner/exporters.hpp"
+#include "planner/stage_recompute.hpp"
 
 namespace stagecraft {
 
@@ -44,7 +45,7 @@ std::string export_csv(const LoadedPlan& loaded) {
     text += fmt::format("{},{},{},{},{},{},{},{},{},{}\n", s, first, end, cell(layers[first].name),
                         cell(layers[end - 1].name), parameters, stage.devices.size(),
                         stage.devices.front().size(), devices_in_words(stage),
-                        to_string(stage.recompute));
+                        recompute_in_words(stage));
   }
   return text;
 }

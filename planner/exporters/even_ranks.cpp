@@ -1,6 +1,7 @@
 #include "planner/exporters/even_ranks.hpp"
 
 #include "planner/plan_fault.hpp"
+#include "planner/stage_recompute.hpp"
 
 namespace stagecraft {
 
@@ -56,6 +57,10 @@ std::int64_t samples_per_replica(std::string_view system, const Plan& plan, int 
 Recompute same_recompute(std::string_view system, const Plan& plan) {
   const Recompute first = plan.stages.front().recompute;
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    if (recompute_in_words(plan.stages[s]) != "none" && !plan.stages[s].again.empty()) {
+      fail(system, " recomputes whole stages; of stage ", s, " the plan recomputes ",
+           recompute_in_words(plan.stages[s]));
+    }
     if (plan.stages[s].recompute == first) continue;
     fail(system, " recomputes in all stages or in none: stage 0 is \"", to_string(first),
          "\", stage ", s, " \"", to_string(plan.stages[s].recompute), "\"");

@@ -18,7 +18,7 @@ Degrees even_degrees(std::string_view system, const Plan& plan);
 /// microbatch, and evenly.
 std::int64_t samples_per_replica(std::string_view system, const Plan& plan, int replicas);
 
-/// Throws Error (input) unless all stages recompute, or none.
+/// Throws Error (input) unless all stages recompute as a whole, or none.
 Recompute same_recompute(std::string_view system, const Plan& plan);
 
 /// Throws Error (input) unless layers are in the model's order, weights are flushed, and forwards

@@ -9,6 +9,7 @@
 #include "planner/exporters/even_ranks.hpp"
 #include "planner/importers/megatron_layout.hpp"
 #include "planner/layer_names.hpp"
+#include "planner/stage_recompute.hpp"
 
 namespace stagecraft {
 
@@ -127,7 +128,56 @@ void add_precision(Line& line, Precision precision) {
   }
 }
 
-void add_recompute(Line& line, const Plan& plan, const std::vector<MegatronStage>& stages) {
+/// The stage's transformer layers; embedding and head have no attention and are never recomputed
+/// by themselves there.
+std::vector<Recomputed> blocks_again(const Stage& stage, const LayerRange& blocks) {
+  std::vector<Recomputed> again;
+  for (int layer = stage.layers.first; layer < stage.layers.end && !stage.again.empty(); ++layer) {
+    const Recomputed what = stage.again[static_cast<std::size_t>(layer - stage.layers.first)];
+    if (blocks.first <= layer && layer < blocks.end) {
+      again.push_back(what);
+    } else if (what == Recomputed::full) {
+      fail(system_name, " recomputes transformer layers only; the plan has layer ", layer,
+           " do so by itself");
+    }
+  }
+  again.resize(static_cast<std::size_t>(std::max(
+      std::min(stage.layers.end, blocks.end) - std::max(stage.layers.first, blocks.first), 0)));
+  return again;
+}
+
+/// "block": the first so many layers of each stage; or attention everywhere.
+void add_layers_again(Line& line, const Plan& plan, const LayerRange& blocks) {
+  std::ptrdiff_t most = 0, selective = 0, layers = 0;
+  for (const Stage& stage : plan.stages) {
+    const std::vector<Recomputed> again = blocks_again(stage, blocks);
+    most = std::max(most, std::ranges::count(again, Recomputed::full));
+    selective += std::ranges::count(again, Recomputed::selective);
+    layers += std::ssize(again);
+  }
+  if (most == 0 && selective == 0) return;
+  if (selective == layers) return line.add("recompute-granularity", "selective");
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    const std::vector<Recomputed> again = blocks_again(plan.stages[s], blocks);
+    std::vector<Recomputed> expected(again.size(), Recomputed::none);
+    std::fill_n(expected.begin(), std::min(most, std::ssize(again)), Recomputed::full);
+    if (again == expected) continue;
+    fail(system_name, " recomputes the attention of all layers, or the first ",
+         std::max(most, std::ptrdiff_t{1}), " layers of every stage; of stage ", s,
+         " the plan recomputes ", recompute_in_words(plan.stages[s]));
+  }
+  line.add("recompute-granularity", "full");
+  line.add("recompute-method", "block");
+  line.add("recompute-num-layers", most);
+}
+
+void add_recompute(Line& line, const Plan& plan, const Model& model,
+                   const std::vector<MegatronStage>& stages) {
+  const auto apart = [](const Stage& stage) { return !stage.again.empty(); };
+  const auto whole = [](const Stage& stage) { return stage.recompute == Recompute::full; };
+  if (std::ranges::any_of(plan.stages, apart) && std::ranges::none_of(plan.stages, whole)) {
+    return add_layers_again(line, plan, transformer_layers(model));
+  }
   if (same_recompute(system_name, plan) == Recompute::none) return;
   int most = 1;
   for (const MegatronStage& stage : stages) most = std::max(most, stage.layers);
@@ -165,7 +215,7 @@ std::string export_megatron(const LoadedPlan& loaded) {
   line.add("micro-batch-size", samples_per_replica(system_name, plan, degrees.data));
   line.add("global-batch-size", plan.batch.global);
   if (plan.batch.sequence > 0) line.add("seq-length", plan.batch.sequence);
-  add_recompute(line, plan, stages);
+  add_recompute(line, plan, model, stages);
   line.add("optimizer", plan.optimizer.kind == OptimizerKind::adamw ? "adam" : "sgd");
   if (plan.optimizer.sharding == Sharding::zero1) line.on("use-distributed-optimizer");
   add_precision(line, plan.precision);

@@ -7,8 +7,8 @@
 // Embeddings stand with the first stage, final norm, head and loss with the last, unless a layout
 // says otherwise. Ranks count tensor-parallel peers fastest, pipeline stages slowest; what devices
 // are left over are replicas, each with its own micro-batches: one microbatch of ours is one
-// micro-batch on every replica. Full recomputation is ours where it keeps only a stage's input:
-// method "uniform" with at least as many layers as a stage has.
+// micro-batch on every replica. Full recomputation keeps a stage's input (method "uniform" with at
+// least as many layers as a stage has), or the inputs of each stage's first layers ("block").
 
 #include <algorithm>
 
@@ -58,24 +58,49 @@ int layers_of(const MegatronFlags& flags, const Model& model) {
   return blocks.size();
 }
 
-/// Whether every stage keeps its input only.
-Recompute recompute_of(const MegatronFlags& flags, const std::vector<MegatronStage>& stages) {
-  if (flags.recompute.empty()) return Recompute::none;
-  if (flags.recompute != "full") {
-    fail("--recompute-granularity ", flags.recompute,
-         ": plans recompute a stage as a whole (full), or not at all");
-  }
+/// What stages recompute: each as a whole, or of its transformer layers the first so many by
+/// themselves.
+struct MegatronRecompute {
+  Recompute stages = Recompute::none;
+  Recomputed layers = Recomputed::none;
+  int first_layers = 0;
+};
+
+MegatronRecompute recompute_of(const MegatronFlags& flags,
+                               const std::vector<MegatronStage>& stages) {
   int most = 0;
   for (const MegatronStage& stage : stages) most = std::max(most, stage.layers);
-  if (flags.recompute_method == "uniform" && flags.recompute_layers.value_or(1) >= most) {
-    return Recompute::full;
+  if (flags.recompute.empty()) return {};
+  if (flags.recompute == "selective")
+    return {.layers = Recomputed::selective, .first_layers = most};
+  if (flags.recompute != "full") {
+    fail("--recompute-granularity ", flags.recompute, ": expected full or selective");
+  }
+  const int layers = flags.recompute_layers.value_or(1);
+  if (flags.recompute_method == "block") {
+    return {.layers = Recomputed::full, .first_layers = layers};
+  }
+  if (flags.recompute_method == "uniform" && layers >= most) return {.stages = Recompute::full};
+  if (flags.recompute_method == "uniform" && layers == 1) {
+    return {.layers = Recomputed::full, .first_layers = most};
   }
   fail(
-      "plans keep only the input of a stage that recomputes: --recompute-method uniform with "
-      "--recompute-num-layers ",
+      "plans recompute single layers or whole stages: --recompute-method block, or uniform with "
+      "--recompute-num-layers 1, or ",
       most, " or more, the most layers of a stage; found ",
-      flags.recompute_method.empty() ? "no method" : flags.recompute_method, " with ",
-      flags.recompute_layers.value_or(1));
+      flags.recompute_method.empty() ? "no method" : flags.recompute_method, " with ", layers);
+}
+
+void set_layers_again(Plan& plan, const MegatronRecompute& recompute, const LayerRange& blocks) {
+  if (recompute.layers == Recomputed::none) return;
+  for (Stage& stage : plan.stages) {
+    const int first = std::max(stage.layers.first, blocks.first);
+    const int end = std::min({stage.layers.end, blocks.end, first + recompute.first_layers});
+    if (first >= end) continue;
+    stage.again.assign(static_cast<std::size_t>(stage.layers.size()), Recomputed::none);
+    std::fill(stage.again.begin() + (first - stage.layers.first),
+              stage.again.begin() + (end - stage.layers.first), recompute.layers);
+  }
 }
 
 std::vector<int> layers_in(const MegatronStage& stage, const Model& model, int first_block) {
@@ -164,13 +189,19 @@ ImportedPlan import_megatron(std::string_view content, const std::string& file,
   const std::vector<MegatronStage> stages = megatron_stages(flags, layers_of(flags, model));
   const Degrees degrees =
       degrees_of("Megatron-LM", ranks_in(flags, question.cluster), flags.pipeline, flags.tensor);
-  const Recompute recompute = recompute_of(flags, stages);
-  set_stages(imported.plan, place(stages, model, degrees, recompute));
+  const MegatronRecompute recompute = recompute_of(flags, stages);
+  set_stages(imported.plan, place(stages, model, degrees, recompute.stages));
+  set_layers_again(imported.plan, recompute, transformer_layers(model));
   const int chunks = static_cast<int>(stages.size()) / flags.pipeline;
   set_schedule(imported.plan, chunks > 1 ? "interleaved" : "1f1b", chunks);
   if (chunks > 1) imported.plan.schedule.group = flags.group;
   set_batch(imported.plan, settled, flags, degrees.data);
-  if (recompute == Recompute::full) {
+  if (recompute.layers == Recomputed::selective) {
+    imported.notes.emplace_back(
+        "the plan's selective layers keep less than Megatron-LM's, which keep the attention's "
+        "output");
+  }
+  if (recompute.stages == Recompute::full) {
     imported.notes.emplace_back(
         "embedding and head are recomputed with their stages; Megatron-LM recomputes transformer "
         "layers only");

@@ -66,6 +66,24 @@ Plan random_plan(Random& random, const Shape& shape, const std::string& schedule
   return plan;
 }
 
+/// What Megatron-LM has words for: the first layers of each stage, or the attention of all.
+void set_layers_again(Random& random, Plan& plan) {
+  if (plan.stages.front().recompute == Recompute::full || random.chance(30)) return;
+  const bool selective = random.chance(30);
+  const int layers = plan.stages.back().layers.end;
+  const int most = random.between(1, 4);
+  for (Stage& stage : plan.stages) {
+    const int first = std::max(stage.layers.first, 1);
+    const int end = std::min(stage.layers.end, layers - 1);
+    const int last = selective ? end : std::min(end, first + most);
+    if (first >= last) continue;
+    stage.again.resize(static_cast<std::size_t>(stage.layers.size()));
+    std::fill(stage.again.begin() + (first - stage.layers.first),
+              stage.again.begin() + (last - stage.layers.first),
+              selective ? Recomputed::selective : Recomputed::full);
+  }
+}
+
 /// What the format leaves open, as the plan has it.
 PlanOptions left_open(const std::string& format, const Plan& plan) {
   PlanOptions options;
@@ -111,8 +129,8 @@ TEST_CASE("plans that are exported and imported again are the same") {
       // Sometimes the cluster has more devices than the plan uses.
       const int devices = shape.devices() * random.between(1, 2);
       PlanQuestion question = question_of(random.between(10, 16), concat(devices, "xh100"));
-      const Plan plan =
-          random_plan(random, shape, may_interleave ? "interleaved" : "1f1b", question);
+      Plan plan = random_plan(random, shape, may_interleave ? "interleaved" : "1f1b", question);
+      if (format == "megatron") set_layers_again(random, plan);
       REQUIRE_NOTHROW(validate(plan, question.profile.model, question.cluster));
       const std::string text = written(format, loaded_from(plan, question));
       INFO(text << write_plan(plan));
@@ -187,6 +205,21 @@ TEST_CASE("plans that a format has no words for are refused") {
     CHECK(refusal(format, turns, question).find("take turns") != std::string::npos);
     CHECK(exit_code_of([&] { written(format, loaded_from(uneven, question)); }) == 3);
   }
+  const Plan some = changed([](Plan& plan) {
+    plan.stages[1].again.assign(static_cast<std::size_t>(plan.stages[1].layers.size()),
+                                Recomputed::none);
+    plan.stages[1].again.front() = Recomputed::full;
+  });
+  CHECK(refusal("megatron", some, question).find("the first 1 layers of every stage; of stage 0") !=
+        std::string::npos);
+  CHECK(refusal("torch", some, question).find("of stage 1 the plan recomputes 1 of ") !=
+        std::string::npos);
+  const Plan head = changed([](Plan& plan) {
+    plan.stages[1].again.assign(static_cast<std::size_t>(plan.stages[1].layers.size()),
+                                Recomputed::full);
+  });
+  CHECK(refusal("megatron", head, question).find("recomputes transformer layers only") !=
+        std::string::npos);
   const Plan zero_bubble = changed([](Plan& plan) { plan.schedule.name = "zb-h1"; });
   CHECK(refusal("megatron", zero_bubble, question).find("not zb-h1") != std::string::npos);
   CHECK(refusal("deepspeed", zero_bubble, question).find("not zb-h1") != std::string::npos);

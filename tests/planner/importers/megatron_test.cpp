@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "planner/importers/megatron_layout.hpp"
+#include "planner/stage_recompute.hpp"
 #include "profiles/json.hpp"
 #include "tests/catch.hpp"
 #include "tests/planner/importers/questions.hpp"
@@ -242,11 +243,10 @@ TEST_CASE("flags that contradict each other, or that plans have no words for, ar
   CHECK_FALSE(mentions("--context-parallel-size 1", "context"));
   CHECK(mentions("--use-torch-fsdp2", "plans do not shard parameters"));
   CHECK(mentions("--bf16=4", "takes no value such as \"4\""));
-  CHECK(mentions("--recompute-granularity selective", "as a whole (full), or not at all"));
-  CHECK(mentions("--recompute-granularity full --recompute-method uniform --recompute-num-layers 1",
-                 "--recompute-num-layers 4 or more"));
-  CHECK(mentions("--recompute-granularity full --recompute-method block --recompute-num-layers 4",
-                 "found block with 4"));
+  CHECK(mentions("--recompute-granularity some", "expected full or selective"));
+  CHECK(mentions("--recompute-granularity full --recompute-method uniform --recompute-num-layers 2",
+                 "or 4 or more, the most layers of a stage; found uniform with 2"));
+  CHECK(mentions("--recompute-granularity full", "found no method with 1"));
   CHECK(mentions("--fp16 --bf16", "at once"));
   CHECK(mentions("--num-layers eight", "plan.txt:1:47: --num-layers: expected an integer >= 1"));
   CHECK(mentions("--num-layers $LAYERS", "is a shell variable"));
@@ -265,6 +265,31 @@ TEST_CASE("full recomputation of whole stages is taken over, with a note") {
   CHECK(plan.plan.stages[0].recompute == Recompute::full);
   CHECK(plan.plan.stages[1].recompute == Recompute::full);
   CHECK(plan.notes.size() == 1);
+}
+
+TEST_CASE("layers that recompute by themselves are taken over") {
+  const PlanQuestion question = question_of(8, "2xh100");
+  const auto again = [&](const std::string& flags) {
+    const ImportedPlan read = import_plan(
+        plan_importer("megatron"),
+        "--pipeline-model-parallel-size 2 --micro-batch-size 1 --global-batch-size 8 " + flags, "f",
+        question);
+    std::vector<std::string> words;
+    for (const Stage& stage : read.plan.stages) {
+      CHECK(stage.recompute == Recompute::none);
+      words.push_back(recompute_in_words(stage));
+    }
+    CHECK(read.plan.stages[0].again.front() == Recomputed::none);  // the embedding
+    CHECK(read.plan.stages[1].again.back() == Recomputed::none);   // the head
+    return words;
+  };
+  using Words = std::vector<std::string>;
+  const std::string full = "--recompute-granularity full --recompute-method ";
+  CHECK(again("--recompute-granularity selective") == Words(2, "4 of 5 layers selective"));
+  CHECK(again("--recompute-activations") == Words(2, "4 of 5 layers selective"));
+  CHECK(again(full + "block --recompute-num-layers 3") == Words(2, "3 of 5 layers"));
+  CHECK(again(full + "block --recompute-num-layers 9") == Words(2, "4 of 5 layers"));
+  CHECK(again(full + "uniform --recompute-num-layers 1") == Words(2, "4 of 5 layers"));
 }
 
 TEST_CASE("what the flags say is not said again, and what they leave out is asked for") {
@@ -289,8 +314,7 @@ TEST_CASE(
   if (!std::filesystem::exists(file)) SKIP("no reference data at " STAGECRAFT_SHARED);
   constexpr std::string_view reasons[] = {
       "plans have no context parallelism", "plans have no expert parallelism",
-      "layer m (multi-token prediction)", "plans recompute a stage as a whole",
-      "plans keep only the input of a stage"};
+      "layer m (multi-token prediction)", "plans recompute single layers or whole stages"};
   int plans = 0;
   int refused = 0;
   for (const Json& row : Json::read(file)["rows"].elements()) {
