@@ -4,6 +4,7 @@
 #include <map>
 
 #include "planner/column_search.hpp"
+#include "planner/layers_again.hpp"
 #include "planner/listing.hpp"
 #include "planner/strategies.hpp"
 #include "profiles/error.hpp"
@@ -105,6 +106,7 @@ Question question_of(const Problem& problem) {
                     .schedules = problem.schedules,
                     .tensor_parallel = problem.tensor_parallel,
                     .recompute = problem.recompute,
+                    .recompute_layers = problem.recompute_layers,
                     .memory = {},
                     .devices = problem.devices,
                     .max_stages = problem.max_stages,
@@ -145,6 +147,7 @@ Problem problem_of(const Question& question, const Plan& plan, const Profile& pr
   problem.schedules = question.schedules;
   problem.tensor_parallel = question.tensor_parallel;
   problem.recompute = question.recompute;
+  problem.recompute_layers = question.recompute_layers;
   problem.devices = question.devices;
   problem.max_stages = question.max_stages;
   problem.excluded = question.excluded;
@@ -181,7 +184,10 @@ Verification verify_bound(const Plan& plan, const Profile& profile, const Cluste
                " and is called optimal, but the bound is ", format_duration(verification.bound));
     return verification;
   }
-  Verifier(problem, verification.bound, verification).run();
+  const bool layers_choose = !problem.recompute_layers.empty();
+  Verifier(layers_choose ? without_memory_limits(problem) : problem, verification.bound,
+           verification)
+      .run();
   return verification;
 }
 

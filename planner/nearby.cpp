@@ -58,6 +58,7 @@ class Nearby {
 
   bool change_recomputation(std::size_t stage) {
     Plan plan = best_.plan;
+    plan.stages[stage].again.clear();
     Recompute& choice = plan.stages[stage].recompute;
     choice = choice == Recompute::none ? Recompute::full : Recompute::none;
     return try_out(plan);

@@ -6,6 +6,7 @@
 //     "schedules": [{"name": "1f1b", "virtual_stages": 1}],
 //     "tensor_parallel": [1, 2],
 //     "recompute": ["none", "full"],      allowed per stage
+//     "recompute_layers": ["selective"],  allowed per layer, beside nothing; none if left out
 //     "memory": [85899345920, null],      usable bytes of each device kind; null: no limit
 //     "devices": 8, "max_stages": 4,      where they are limited
 //     "excluded": [3],                    devices that no plan may use, where there are any
@@ -18,6 +19,7 @@
 #include <climits>
 #include <nlohmann/json.hpp>
 
+#include "profiles/text.hpp"
 #include "simulator/schedules.hpp"
 
 namespace stagecraft {
@@ -65,10 +67,18 @@ FixedStage read_fixed(const Json& json) {
 
 }  // namespace
 
+namespace {
+
+Recomputed read_layer_choice(std::string_view word) {
+  return read_known("recomputation of layers", word, {Recomputed::selective, Recomputed::full});
+}
+
+}  // namespace
+
 Question read_question(const Json& json, const Batch& batch) {
   json.allow_only({"objective", "microbatches", "schedules", "tensor_parallel", "recompute",
-                   "memory", "devices", "max_stages", "min_layers_per_stage", "straight",
-                   "use_fewer_devices", "fixed", "excluded"});
+                   "recompute_layers", "memory", "devices", "max_stages", "min_layers_per_stage",
+                   "straight", "use_fewer_devices", "fixed", "excluded"});
   Question question;
   question.objective = read_name(json["objective"], read_objective_kind);
   question.microbatches = read_choices(json["microbatches"], [&](const Json& size) {
@@ -80,6 +90,11 @@ Question read_question(const Json& json, const Batch& batch) {
       json["tensor_parallel"], [](const Json& degree) { return degree.small_integer(1, INT_MAX); });
   question.recompute = read_choices(
       json["recompute"], [](const Json& name) { return read_name(name, read_recompute); });
+  if (json.contains("recompute_layers")) {
+    question.recompute_layers = read_choices(json["recompute_layers"], [](const Json& name) {
+      return read_name(name, read_layer_choice);
+    });
+  }
   question.memory = read_list(json["memory"], read_memory);
   question.devices = read_limit(json, "devices");
   question.max_stages = read_limit(json, "max_stages");
@@ -101,6 +116,8 @@ nlohmann::ordered_json question_value(const Question& question) {
     schedules.push_back(schedule_value(schedule));
   }
   for (const Recompute choice : question.recompute) recompute.push_back(to_string(choice));
+  Value by_layer = Value::array();
+  for (const Recomputed choice : question.recompute_layers) by_layer.push_back(to_string(choice));
   for (const std::optional<Bytes>& bytes : question.memory) {
     memory.push_back(bytes ? Value(*bytes) : Value());
   }
@@ -112,6 +129,7 @@ nlohmann::ordered_json question_value(const Question& question) {
       {"objective", to_string(question.objective)}, {"microbatches", question.microbatches},
       {"schedules", std::move(schedules)},          {"tensor_parallel", question.tensor_parallel},
       {"recompute", std::move(recompute)},          {"memory", std::move(memory)}};
+  if (!by_layer.empty()) value["recompute_layers"] = std::move(by_layer);
   if (question.devices) value["devices"] = *question.devices;
   if (question.max_stages) value["max_stages"] = *question.max_stages;
   if (!question.excluded.empty()) value["excluded"] = question.excluded;

@@ -29,10 +29,15 @@ void try_smaller_microbatch(Remedies& remedies, const Problem& problem) {
 
 void try_recomputation(Remedies& remedies, const Problem& problem) {
   const auto& allowed = problem.recompute;
-  if (std::find(allowed.begin(), allowed.end(), Recompute::full) != allowed.end()) return;
   Problem changed = problem;
   changed.recompute = {Recompute::none, Recompute::full};
-  try_remedy(remedies, changed, "--recompute auto");
+  if (std::find(allowed.begin(), allowed.end(), Recompute::full) == allowed.end()) {
+    try_remedy(remedies, changed, "--recompute auto");
+  }
+  changed.recompute_layers = {Recomputed::selective, Recomputed::full};
+  if (problem.recompute_layers != changed.recompute_layers) {
+    try_remedy(remedies, changed, "--recompute layers");
+  }
 }
 
 void try_more_devices(Remedies& remedies, const Problem& problem) {

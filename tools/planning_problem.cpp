@@ -32,9 +32,13 @@ FixedStage read_fixed(const std::string& text) {
   return fixed;
 }
 
-std::vector<Recompute> read_recompute_choices(const std::string& text) {
-  if (text == "auto") return {Recompute::none, Recompute::full};
-  return {read_recompute(text)};
+void set_recompute(Problem& problem, const std::string& text) {
+  using enum Recomputed;
+  problem.recompute = {Recompute::none, Recompute::full};
+  if (text == "layers") problem.recompute_layers = {selective, full};
+  if (text == "selective") problem.recompute_layers = {selective};
+  if (text == "none" || text == "selective") problem.recompute = {Recompute::none};
+  if (text == "full") problem.recompute = {Recompute::full};
 }
 
 /// Numbers of stages per device worth trying.
@@ -204,10 +208,10 @@ Problem planning_problem(const PlanningOptions& options, const LoadedProfile& lo
   for (const std::string& text : options.prices) set_price(problem.cluster, text);
   problem.schedules =
       read_schedules(options.schedule, device_count(problem.cluster), problem.objective);
-  problem.recompute = read_recompute_choices(options.recompute);
+  set_recompute(problem, options.recompute);
   // Nothing is kept for a backward that never comes.
   const bool trains = problem.schedules.front().name != "inference";
-  if (!trains) problem.recompute = {Recompute::none};
+  if (!trains) set_recompute(problem, "none");
   problem.devices = devices.first;
   if (!options.exclude.empty()) problem.excluded = read_excluded(options.exclude, devices.cluster);
   // A CLUSTER has no CPUs beside its devices.
@@ -252,9 +256,11 @@ void declare_planning(CLI::App& app, PlanningOptions& options) {
       ->type_name("A,B|auto");
   app.add_option("--mem-limit", options.memory_limit, "The part of it that may be used (100%)")
       ->type_name("PERCENT");
-  app.add_option("--recompute", options.recompute, "auto, none or full")
+  app.add_option("--recompute", options.recompute,
+                 "Of stages: auto, none or full; of single layers, as memory asks: selective "
+                 "(attention only) or layers")
       ->type_name("R")
-      ->check(CLI::IsMember({"auto", "none", "full"}));
+      ->check(CLI::IsMember({"auto", "none", "selective", "full", "layers"}));
   app.add_option("--fix", options.fix, "Fix a stage's layers: stage0.layers=0..4")
       ->type_name("STAGE");
   app.add_flag("--straight", options.straight, "No replication");

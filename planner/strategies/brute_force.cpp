@@ -1,6 +1,7 @@
 // Every plan of the space, simulated. Nothing is clever here, so that the clever strategies have
 // something to be compared with.
 
+#include <algorithm>
 #include <limits>
 
 #include "planner/leaderboard.hpp"
@@ -78,8 +79,34 @@ class BruteForce {
     }
     for (const Recompute recompute : space_.problem().recompute) {
       layout.recompute.push_back(recompute);
+      layout.again.emplace_back();
       choose_recompute(setting, layout);
+      layout.again.pop_back();
       layout.recompute.pop_back();
+    }
+    if (!space_.layers_choose() || !space_.allows(Recompute::none)) return;
+    const auto stage = layout.recompute.size();
+    layout.recompute.push_back(Recompute::none);
+    layout.again.emplace_back(static_cast<std::size_t>(layout.cuts[stage + 1] - layout.cuts[stage]),
+                              Recomputed::none);
+    choose_layers(setting, layout, 0);
+    layout.again.pop_back();
+    layout.recompute.pop_back();
+  }
+
+  /// From this layer of the last stage on.
+  void choose_layers(const Setting& setting, Layout& layout, std::size_t layer) {
+    if (layer == layout.again.back().size()) {
+      const auto idle = std::ranges::count(layout.again.back(), Recomputed::none);
+      if (idle < std::ssize(layout.again.back())) choose_recompute(setting, layout);
+      return;
+    }
+    choose_layers(setting, layout, layer + 1);
+    const std::size_t stage = layout.again.size() - 1;
+    for (const Recomputed what : space_.problem().recompute_layers) {
+      layout.again[stage][layer] = what;
+      choose_layers(setting, layout, layer + 1);
+      layout.again[stage][layer] = Recomputed::none;
     }
   }
 

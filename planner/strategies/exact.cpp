@@ -16,6 +16,7 @@
 //      have reached the best plan: proved.
 //
 // A branching model is searched along its own order, then along a few others (planner/orders.hpp).
+// Where layers choose for themselves what they do again, see planner/layers_again.hpp.
 //
 // The lower bound reported is the smallest over settings, and over orders where another one than
 // the model's own has won; each round of 3 raises it, so stopping at any time leaves an honest gap.
@@ -26,6 +27,7 @@
 
 #include "planner/certificate.hpp"
 #include "planner/column_search.hpp"
+#include "planner/layers_again.hpp"
 #include "planner/layouts.hpp"
 #include "planner/orders.hpp"
 #include "planner/starts.hpp"
@@ -286,6 +288,7 @@ void add_outside(const Space& space, const std::vector<Candidate>& plans, Leader
 }  // namespace
 
 SearchResult search_exact(const Problem& problem, const SearchControl& control) {
+  if (!problem.recompute_layers.empty()) return search_layers(problem, control);
   const Space space(problem);
   // However early the search ends, its answer is no worse than these.
   std::vector<Candidate> starts = starting_plans(space, control);
