@@ -67,6 +67,9 @@ std::string effect_of_recomputation(const Training& training, const Compiled& co
   std::vector<Recompute>& recompute = other.lowering.recompute;
   recompute.resize(static_cast<std::size_t>(other.program.stages), Recompute::none);
   if (!other.program.trains || !std::ranges::count(recompute, Recompute::none)) return "";
+  // Layers that recompute by themselves have another plan than this one.
+  const auto by_layers = [](const Stage& stage) { return !stage.again.empty(); };
+  if (std::ranges::any_of(training.plan.stages, by_layers)) return "";
   std::ranges::fill(recompute, Recompute::full);
   other.program = lower(other.schedule, other.lowering);
   const TracedProgram traced = trace_program(training, other, ranks, dry);

@@ -1,6 +1,7 @@
 #include "planner/layers_again.hpp"
 
 #include <algorithm>
+#include <set>
 #include <tuple>
 
 #include "planner/certificate.hpp"
@@ -78,7 +79,10 @@ class Fitting {
       : space_(space),
         plan_(plan),
         schedule_(find_schedule(plan.schedule.name).generate(shape_of(plan))),
-        slack_(index(pipeline_devices(plan))) {
+        chosen_(index(pipeline_devices(plan))),
+        refused_(chosen_.size()),
+        slack_(chosen_.size()) {
+    for (const Stage& stage : plan.stages) ways_.push_back(ways(stage));
     const bool split = plan.replicas == ReplicaPolicy::split;
     std::vector<int> strides;
     for (int device = 0; device < pipeline_devices(plan); ++device) {
@@ -88,11 +92,10 @@ class Fitting {
   }
 
   std::optional<Candidate> run(const std::string& name) {
-    constexpr int most_rounds = 8;
-    // Copies of the model in several pipes are not told apart by device.
-    if (!timed_ || timed_->places_recompute || stages_per_pipe(schedule_) != schedule_.stages) {
-      return {};
-    }
+    constexpr int most_rounds = 40, one_by_one = 32;
+    // Copies of the model in several pipes, and parts of microbatches, have moments of their own.
+    const bool is_plain = stages_per_pipe(schedule_) == schedule_.stages && schedule_.parts == 1;
+    if (!is_plain || !timed_ || timed_->places_recompute) return {};
     for (int round = 0; round < most_rounds; ++round) {
       for (int device = 0; device < pipeline_devices(plan_); ++device) {
         if (!choose(device)) return {};
@@ -100,7 +103,7 @@ class Fitting {
       Candidate candidate = space_.evaluate(name, plan_);
       if (!candidate.prediction) return {};
       if (candidate.prediction->fits) return candidate;
-      take_room(*candidate.prediction);
+      take_room(*candidate.prediction, round < one_by_one);
     }
     return {};
   }
@@ -166,7 +169,7 @@ class Fitting {
         memory.push_back(memory_share(costs.memory(stage.layers, optimizer.kind, stage.again),
                                       optimizer.sharding, static_cast<int>(replicas)));
         recompute.push_back(stage.recompute);
-        computes.push_back(costs.backward_input(stage.layers) > Duration{0});
+        computes.push_back(costs.times(stage.layers, stage.again).backward_input > Duration{0});
       }
       const Bytes limit = kind.memory - slack_[index(device)];
       for (const FullMoment& moment : timed_->moments[index(device)]) {
@@ -180,26 +183,31 @@ class Fitting {
   /// The least extra time on the device; false if nothing fits.
   bool choose(int device) {
     const std::vector<int> stages = stages_on(device);
-    std::vector<std::vector<Way>> ways;
-    for (const int s : stages) ways.push_back(this->ways(plan_.stages[index(s)]));
+    const auto ways = [&](std::size_t i) -> const std::vector<Way>& {
+      return ways_[index(stages[i])];
+    };
     std::vector<std::size_t> chosen(stages.size()), best;
     Duration least = Duration::max();
     int trials = 0;
     const auto descend = [&](const auto& self, std::size_t i, Duration longer) -> void {
       if (i == stages.size()) {
-        if (++trials <= most_trials && fits(device, stages)) least = longer, best = chosen;
+        const bool refused = refused_[index(device)].contains(chosen);
+        if (++trials > most_trials || refused || !fits(device, stages)) return;
+        least = longer;
+        best = chosen;
         return;
       }
-      for (std::size_t w = 0; w < ways[i].size() && trials < most_trials; ++w) {
-        if (longer + ways[i][w].longer >= least) return;
-        take(stages[i], ways[i][w]);
+      for (std::size_t w = 0; w < ways(i).size() && trials < most_trials; ++w) {
+        if (longer + ways(i)[w].longer >= least) return;
+        take(stages[i], ways(i)[w]);
         chosen[i] = w;
-        self(self, i + 1, longer + ways[i][w].longer);
+        self(self, i + 1, longer + ways(i)[w].longer);
       }
     };
     descend(descend, 0, Duration{0});
     if (best.empty()) return false;
-    for (std::size_t i = 0; i < stages.size(); ++i) take(stages[i], ways[i][best[i]]);
+    chosen_[index(device)] = best;
+    for (std::size_t i = 0; i < stages.size(); ++i) take(stages[i], ways(i)[best[i]]);
     return true;
   }
 
@@ -208,7 +216,7 @@ class Fitting {
     plan_.stages[index(stage)].again = way.again;
   }
 
-  void take_room(const Prediction& prediction) {
+  void take_room(const Prediction& prediction, bool one_by_one) {
     const std::vector<int> leads = lead_devices(plan_);
     for (int device = 0; device < pipeline_devices(plan_); ++device) {
       Bytes excess = 0;
@@ -217,7 +225,12 @@ class Fitting {
                                                     leads.begin());
         excess = std::max(excess, prediction.peaks[place].bytes - prediction.memory_limits[place]);
       }
-      slack_[index(device)] += excess;
+      if (excess <= 0) continue;
+      if (one_by_one) {
+        refused_[index(device)].insert(chosen_[index(device)]);
+      } else {
+        slack_[index(device)] += excess;
+      }
     }
   }
 
@@ -225,7 +238,12 @@ class Fitting {
   Plan plan_;
   Schedule schedule_;
   std::optional<TimedOrder> timed_;
-  std::vector<Bytes> slack_;  ///< per pipeline device: what the estimate has left out
+  std::vector<std::vector<Way>> ways_;  ///< per stage
+  // Per pipeline device: the ways of its stages, those that turned out not to fit, and what the
+  // estimate has left out.
+  std::vector<std::vector<std::size_t>> chosen_;
+  std::vector<std::set<std::vector<std::size_t>>> refused_;
+  std::vector<Bytes> slack_;
 };
 
 }  // namespace

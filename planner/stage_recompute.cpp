@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "profiles/text.hpp"
+#include "profiles/error.hpp"
 
 namespace stagecraft {
 

@@ -14,11 +14,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-#ifdef STAGECRAFT_TRIES_ALL  // tests_random, where the compiler optimizes
-constexpr std::uint32_t some_seeds = 10'000;
-#else
 constexpr std::uint32_t some_seeds = 60;
-#endif
 
 Problem layered_problem(std::uint32_t seed, CaseSize size) {
   Problem problem = random_problem(seed, size);
@@ -27,6 +23,16 @@ Problem layered_problem(std::uint32_t seed, CaseSize size) {
   if (random.chance(20)) problem.recompute_layers = {Recomputed::selective};
   if (random.chance(20)) problem.recompute_layers = {Recomputed::full};
   return problem;
+}
+
+/// Every device has so much of what the fullest one holds now.
+void limit_memory(Problem& problem, const Prediction& prediction, int percent) {
+  Bytes most = 0;
+  for (const MemoryPeak& peak : prediction.peaks) most = std::max(most, peak.bytes);
+  for (DeviceKind& kind : problem.cluster.kinds) {
+    kind.memory_unlimited = false;
+    kind.memory = most * percent / 100;
+  }
 }
 
 /// The fastest of all ways to recompute in these stages that fit; nothing if none does.
@@ -98,20 +104,23 @@ Problem equal_problem(int stages, int layers_each, Bytes memory) {
 TEST_CASE("of given stages the layers that recompute are the best of all choices", "[layers]") {
   int chosen = 0;
   for (std::uint32_t seed = 0; seed < some_seeds; ++seed) {
-    const Problem problem = layered_problem(seed + 50'000, {4, 2});
-    const Space space(problem);
+    Problem problem = layered_problem(seed + 50'000, {4, 2});
     const SearchResult found = search_exact(without_memory_limits(problem), {.explain = false});
     if (found.plans.empty()) continue;
+    limit_memory(problem, *found.plans.front().prediction, Random(seed).between(40, 100));
+    const Space space(problem);
     INFO("seed " << seed << "\n" << write_plan(found.plans.front().plan));
     const auto ours = with_layers_again(space, found.plans.front());
     const auto best = AllWays(space, found.plans.front().plan).fastest();
     REQUIRE(ours.has_value() == best.has_value());
     if (!ours) continue;
     REQUIRE(ours->prediction->fits);
-    REQUIRE(ours->prediction->step == *best);
+    // Of several stages on a device the sum is least, which says little about the step.
+    const bool one_each = ours->plan.schedule.virtual_stages == 1;
+    REQUIRE((one_each ? ours->prediction->step == *best : ours->prediction->step >= *best));
     for (const Stage& stage : ours->plan.stages) chosen += recompute_in_words(stage) != "none";
   }
-  CHECK(chosen > static_cast<int>(some_seeds) / 10);
+  CHECK(chosen > static_cast<int>(some_seeds) / 4);
 }
 
 TEST_CASE("a search with layers that choose is bounded from below, and no worse than without",
