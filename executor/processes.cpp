@@ -6,6 +6,8 @@
 
 #include "executor/modules.hpp"
 #include "executor/packing.hpp"
+#include "executor/transports/processes/session.hpp"
+#include "executor/transports/tcp/carrier.hpp"
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"
 
@@ -18,13 +20,16 @@ struct Launcher {
   std::string_view name;
   const char* rank;
   const char* processes;
+  std::string_view transport;
 };
 
 /// Slurm numbers the tasks of a job too; only those of a step (srun) are processes side by side.
+/// RANK and WORLD_SIZE are torchrun's, and everybody's who starts processes as it does.
 constexpr std::array launchers{
-    Launcher{"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-    Launcher{"mpiexec", "PMI_RANK", "PMI_SIZE"},
-    Launcher{"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
+    Launcher{"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "mpi"},
+    Launcher{"mpiexec", "PMI_RANK", "PMI_SIZE", "mpi"},
+    Launcher{"torchrun", "RANK", "WORLD_SIZE", "tcp"},
+    Launcher{"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "mpi"},
 };
 
 std::optional<int> number_in(const char* variable) {
@@ -63,29 +68,36 @@ std::optional<Launch> launch() {
   for (const Launcher& launcher : launchers) {
     const auto rank = number_in(launcher.rank);
     const auto processes = number_in(launcher.processes);
-    if (rank && processes) return Launch{launcher.name, *rank, *processes};
+    if (rank && processes) return Launch{launcher.name, launcher.transport, *rank, *processes};
   }
   return {};
 }
 
-Processes& mpi_processes() {
-  static Processes* const processes = [] {
-    void* entry = module_entry("mpi", "stagecraft_mpi_processes", "--transport mpi");
-    return reinterpret_cast<Processes* (*)()>(entry)();
-  }();
-  const auto announced = launch();
-  if (announced && announced->processes != processes->count()) {
-    throw Error(ErrorKind::execution,
-                concat(announced->launcher, " has started ", announced->processes,
-                       " processes, but MPI sees ", processes->count(),
-                       ": they do not belong together; start them by the mpirun of ",
-                       processes->library(), ", or by srun --mpi=pmix"));
-  }
-  return *processes;
+namespace {
+
+std::unique_ptr<processes::Carrier> make_mpi_carrier() {
+  void* entry = module_entry("mpi", "stagecraft_mpi_carrier", "--transport mpi");
+  return std::unique_ptr<processes::Carrier>(reinterpret_cast<processes::Carrier* (*)()>(entry)());
 }
 
-std::vector<std::unique_ptr<Transport>> make_mpi_transports(const Wiring& wiring) {
-  return mpi_processes().make_transports(wiring);
+}  // namespace
+
+Processes& launched_processes() {
+  const auto announced = launch();
+  static processes::Session* const session = new processes::Session(
+      announced && announced->transport == "tcp" ? tcp::make_carrier : make_mpi_carrier);
+  if (announced && announced->processes != session->count()) {
+    throw Error(ErrorKind::execution,
+                concat(announced->launcher, " has started ", announced->processes,
+                       " processes, but MPI sees ", session->count(),
+                       ": they do not belong together; start them by the mpirun of ",
+                       session->library(), ", or by srun --mpi=pmix"));
+  }
+  return *session;
+}
+
+std::vector<std::unique_ptr<Transport>> make_process_transports(const Wiring& wiring) {
+  return launched_processes().make_transports(wiring);
 }
 
 void require_agreement(Processes& processes, std::span<const Fact> facts) {

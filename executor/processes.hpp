@@ -1,4 +1,4 @@
-// Several processes that mpirun or srun started for one run, a rank each.
+// Several processes that mpirun, srun or torchrun started for one run, a rank each.
 //
 //   rank 0   start │ agree │ make_transports … conduct … │ prints, writes │ part → exit code
 //   others   start │ agree │ make_transports … conduct … │ quiet            part → the same exit
@@ -22,7 +22,8 @@ namespace stagecraft {
 
 /// What a launcher has told this process.
 struct Launch {
-  std::string_view launcher;  ///< "mpirun", "mpiexec", "srun"
+  std::string_view launcher;   ///< "mpirun", "mpiexec", "srun", "torchrun"
+  std::string_view transport;  ///< how what it starts can meet: "mpi", "tcp"
   int rank = 0;
   int processes = 1;
 };
@@ -36,7 +37,7 @@ class Processes {
 
   virtual int rank() const = 0;
   virtual int count() const = 0;
-  /// The library that carries messages: "Open MPI v4.1.4".
+  /// What carries messages: "Open MPI v4.1.4", "TCP".
   virtual std::string library() const = 0;
   /// Of this process's clock against rank 0's.
   virtual ClockOffset clock() const = 0;
@@ -56,9 +57,10 @@ class Processes {
   virtual int part(int exit_code) = 0;
 };
 
-/// Loads MPI and meets the other processes, at the first call. Throws Error (execution) if this
-/// program was built without MPI, or MPI sees other processes than the launcher announced.
-Processes& mpi_processes();
+/// Meets the other processes, at the first call, as their launcher allows: by MPI, or by TCP.
+/// Throws Error (execution) if some do not come, if this program was built without MPI, or if MPI
+/// sees other processes than the launcher announced.
+Processes& launched_processes();
 
 /// What must be the same everywhere, and what to do where it is not.
 struct Fact {

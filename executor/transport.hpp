@@ -123,13 +123,13 @@ struct Wiring {
 /// queues and condition variables, no spinning.
 std::vector<std::unique_ptr<Transport>> make_thread_transports(const Wiring& wiring);
 
-/// The transport of this process's rank among processes that mpirun or srun started; collective,
-/// see processes.hpp. Throws Error (execution) without MPI.
-std::vector<std::unique_ptr<Transport>> make_mpi_transports(const Wiring& wiring);
+/// The transport of this process's rank among those that a launcher started, which meet as it
+/// allows; collective, see processes.hpp. Throws Error (execution) if they cannot.
+std::vector<std::unique_ptr<Transport>> make_process_transports(const Wiring& wiring);
 
 /// The same among processes with a GPU each: tensors of the CUDA backend go by NCCL, what ranks say
-/// to each other goes by MPI (executor/transports/nccl/). Throws Error (execution) without either,
-/// and where there is no GPU.
+/// to each other goes as among those (executor/transports/nccl/). Throws Error (execution) without
+/// either, and where there is no GPU.
 std::vector<std::unique_ptr<Transport>> make_nccl_transports(const Wiring& wiring);
 /// Throws what `make_nccl_transports` would throw on this machine whatever the wiring.
 void require_nccl();
@@ -146,7 +146,9 @@ struct TransportMaker {
 
 inline constexpr std::array transport_makers{
     TransportMaker{"threads", make_thread_transports, "ranks are threads of one process"},
-    TransportMaker{"mpi", make_mpi_transports, "ranks are processes, on one machine or several",
+    TransportMaker{"mpi", make_process_transports, "ranks are processes, on one machine or several",
+                   true},
+    TransportMaker{"tcp", make_process_transports, "the same without MPI, as torchrun starts them",
                    true},
     TransportMaker{"nccl", make_nccl_transports, "ranks are processes with a GPU each", true, true},
 };

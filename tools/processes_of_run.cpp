@@ -1,7 +1,6 @@
 #include "tools/processes_of_run.hpp"
 
-#include <spawn.h>
-#include <sys/wait.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -10,6 +9,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <regex>
@@ -17,8 +17,10 @@
 #include <vector>
 
 #include "executor/modules.hpp"
+#include "executor/transports/tcp/socket.hpp"
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
+#include "tools/child_processes.hpp"
 #include "tools/own_command_line.hpp"
 
 namespace stagecraft {
@@ -30,7 +32,7 @@ std::optional<Launch> launch_of_several() {
   return started && started->processes > 1 ? started : std::nullopt;
 }
 
-const TransportMaker& transport_named(const std::string& name) {
+const TransportMaker& transport_named(std::string_view name) {
   std::vector<std::string> names;
   for (const TransportMaker& maker : transport_makers) {
     if (maker.name == name) return maker;
@@ -39,21 +41,38 @@ const TransportMaker& transport_named(const std::string& name) {
   fail_unknown("transport", name, names);
 }
 
+/// This very command line.
+std::vector<std::string> own_words(const std::vector<std::string>& further) {
+  std::vector<std::string> words = own_command_line();
+  words.front() = std::filesystem::canonical("/proc/self/exe").string();
+  words.insert(words.end(), further.begin(), further.end());
+  return words;
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+/// Tells a process that this program has started it, and is to end with it.
+constexpr const char* started_here = "STAGECRAFT_STARTED_HERE";
+/// How long the others may take to end in good order when one has failed.
+constexpr auto patience_with_others = std::chrono::seconds(8);
+
 // --- Starting mpirun
 // -----------------------------------------------------------------------------
 
 /// A rank has a thread that computes and one that moves messages, so none is bound to one core.
-std::vector<std::string> mpirun_command(const ProcessOptions& options, int ranks,
-                                        const std::vector<std::string>& further) {
+ChildCommand mpirun_command(const ProcessOptions& options, int ranks,
+                            const std::vector<std::string>& further) {
   std::vector<std::string> words{"mpirun",          "-n",        std::to_string(ranks),
                                  "--oversubscribe", "--bind-to", "none"};
   if (geteuid() == 0) words.emplace_back("--allow-run-as-root");
   if (!options.hosts.empty()) words.insert(words.end(), {"--host", options.hosts});
-  std::vector<std::string> own = own_command_line();
-  own.front() = std::filesystem::canonical("/proc/self/exe").string();
+  const std::vector<std::string> own = own_words(further);
   words.insert(words.end(), own.begin(), own.end());
-  words.insert(words.end(), further.begin(), further.end());
-  return words;
+  return {.words = std::move(words), .environment = {}};
 }
 
 /// What Open MPI itself says, in blocks between lines of dashes or behind "[host:pid] ", apart from
@@ -97,76 +116,53 @@ std::string killed_process(const std::string& remarks) {
                 match[3].str());
 }
 
-/// Ctrl-C reaches mpirun too, and the ranks end in good order: whoever waits for them goes on
-/// waiting.
-class LeavesSignalsToChild {
- public:
-  LeavesSignalsToChild() : before_(std::signal(SIGINT, SIG_IGN)) {}
-  ~LeavesSignalsToChild() { std::signal(SIGINT, before_); }
-  LeavesSignalsToChild(const LeavesSignalsToChild&) = delete;
-  LeavesSignalsToChild& operator=(const LeavesSignalsToChild&) = delete;
+// --- Starting processes here
+// ---------------------------------------------------------------------
 
- private:
-  void (*before_)(int);
-};
-
-/// Runs a command whose errors we read; returns its status, or throws Error (execution).
-int run_command(const std::vector<std::string>& words, std::string_view asked_for,
-                Remarks& remarks) {
-  int ends[2];
-  if (pipe(ends) != 0) throw Error(ErrorKind::execution, "cannot make a pipe to mpirun");
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
-  posix_spawn_file_actions_addclose(&actions, ends[0]);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  sigset_t interrupts;  // ignored here, not there
-  sigemptyset(&interrupts);
-  sigaddset(&interrupts, SIGINT);
-  posix_spawnattr_setsigdefault(&attributes, &interrupts);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
-  std::vector<char*> arguments;
-  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  pid_t child = 0;
-  const int failure =
-      posix_spawnp(&child, arguments[0], &actions, &attributes, arguments.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  posix_spawnattr_destroy(&attributes);
-  close(ends[1]);
-  if (failure != 0) {
-    close(ends[0]);
-    throw Error(ErrorKind::execution,
-                concat(asked_for,
-                       ": there is no mpirun on the path; sudo apt-get install openmpi-bin, or "
-                       "--transport threads runs all ranks in one process"));
+/// On this machine, as torchrun would; they meet on a port that was free a moment ago.
+std::vector<ChildCommand> local_commands(int ranks, const std::vector<std::string>& further) {
+  const auto listener = tcp::listen_on(0);
+  if (!listener) throw Error(ErrorKind::execution, "--transport tcp: no port is free");
+  std::vector<ChildCommand> commands;
+  for (int rank = 0; rank < ranks; ++rank) {
+    commands.push_back({.words = own_words(further),
+                        .environment = {concat("RANK=", rank), concat("WORLD_SIZE=", ranks),
+                                        concat("LOCAL_RANK=", rank), "MASTER_ADDR=127.0.0.1",
+                                        concat("MASTER_PORT=", tcp::port_of(*listener)),
+                                        std::string(started_here) + "=1"}});
   }
-  std::FILE* errors = fdopen(ends[0], "r");
-  std::string line;
-  for (int c = std::fgetc(errors); c != EOF; c = std::fgetc(errors)) {
-    if (c != '\n') {
-      line += static_cast<char>(c);
-      continue;
+  return commands;
+}
+
+int start_here(const ProcessOptions& options, int ranks, const std::vector<std::string>& further) {
+  if (!options.hosts.empty()) {
+    fail_usage(
+        "--hosts: --transport tcp starts processes on this machine only; elsewhere start them with "
+        "torchrun, or use --transport mpi");
+  }
+  std::string errors;
+  const auto hear = [&](const std::string& line) {
+    if (line.starts_with("error: ") || !errors.empty()) {
+      errors += line + "\n";
+    } else {
+      std::fputs((line + "\n").c_str(), stderr);
     }
-    remarks.hear(line);
-    line.clear();
+  };
+  const std::vector<ChildEnd> ends =
+      run_commands(local_commands(ranks, further), hear, patience_with_others,
+                   "--transport tcp: this program cannot start itself again");
+  for (std::size_t rank = 0; rank < ends.size(); ++rank) {
+    const std::string killed = killed_by(ends[rank].status);
+    if (killed.empty() || ends[rank].was_stopped) continue;
+    throw Error(ErrorKind::execution, concat("run: rank ", rank, " on ", host_name(), " ", killed,
+                                             "; the others have stopped"));
   }
-  if (!line.empty()) remarks.hear(line);
-  std::fclose(errors);
-  int status = 0;
-  waitpid(child, &status, 0);
-  return status;
+  std::fputs(errors.c_str(), stderr);
+  return code_of(ends.front().status);
 }
 
 // --- Speaking with one voice
 // ---------------------------------------------------------------------
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
 
 std::optional<Error> failure_of(const std::function<void()>& body) {
   try {
@@ -188,12 +184,11 @@ void declare_process_options(CLI::App& app, ProcessOptions& options) {
   app.add_option(
          "--transport", options.transport,
          "threads: every rank is a thread of this process; mpi: every rank is a process, "
-         "which mpirun starts; nccl: the same with a GPU each (threads, or mpi under mpirun "
-         "and srun)")
+         "which mpirun starts; tcp: the same without MPI; nccl: the same with a GPU each (threads; "
+         "mpi under mpirun and srun, tcp under torchrun)")
       ->type_name("NAME");
-  app.add_option(
-         "-n,--processes", options.processes,
-         "Start so many processes through mpirun (with mpi and nccl: one per device of the plan)")
+  app.add_option("-n,--processes", options.processes,
+                 "Start so many processes (with mpi, tcp and nccl: one per device of the plan)")
       ->type_name("N")
       ->check(CLI::Range(1, 1'000'000));
   app.add_option("--hosts", options.hosts,
@@ -204,9 +199,16 @@ void declare_process_options(CLI::App& app, ProcessOptions& options) {
 const TransportMaker& transport_of(const ProcessOptions& options) {
   const auto started = launch_of_several();
   const bool several = started || options.processes > 0 || !options.hosts.empty();
-  const TransportMaker& maker = transport_named(!options.transport.empty() ? options.transport
-                                                : several                  ? "mpi"
-                                                                           : "threads");
+  const TransportMaker& maker =
+      transport_named(!options.transport.empty() ? std::string_view(options.transport)
+                      : started                  ? started->transport
+                      : several                  ? "mpi"
+                                                 : "threads");
+  const bool meets = !started || maker.on_gpus || started->transport == maker.name;
+  if (maker.several_processes && !meets) {
+    fail_usage("--transport ", maker.name, ": what ", started->launcher, " starts meets by ",
+               started->transport, "; leave --transport out");
+  }
   if (maker.several_processes) return maker;
   if (started) {
     fail_usage("--transport ", maker.name, " runs all ranks in one process, but ",
@@ -230,14 +232,19 @@ int start_processes(const ProcessOptions& options, const TransportMaker& transpo
     fail_usage("-n ", options.processes, ": the plan has ", ranks,
                " devices, and each is a process; leave -n out, or say -n ", ranks);
   }
+  if (transport.name == "tcp") return start_here(options, ranks, further);
   // Else no rank could start.
   const std::string asked_for = concat("--transport ", transport.name);
-  module_entry("mpi", "stagecraft_mpi_processes", asked_for);
+  module_entry("mpi", "stagecraft_mpi_carrier", asked_for);
   if (transport.on_gpus) require_nccl();
-  const LeavesSignalsToChild patience;
   Remarks remarks;
-  const int status = run_command(mpirun_command(options, ranks, further), asked_for, remarks);
-  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  const std::vector<ChildEnd> ends = run_commands(
+      {mpirun_command(options, ranks, further)},
+      [&](const std::string& line) { remarks.hear(line); }, patience_with_others,
+      concat(asked_for,
+             ": there is no mpirun on the path; sudo apt-get install openmpi-bin, or --transport "
+             "tcp does without, or --transport threads runs all ranks in one process"));
+  const int code = code_of(ends.front().status);
   const std::string killed = killed_process(remarks.remarks());
   if (!killed.empty()) {
     throw Error(ErrorKind::execution, concat("run: ", killed, "; mpirun has ended the others"));
@@ -265,7 +272,8 @@ int rank_0_first(const std::function<int()>& body) {
 }
 
 int run_together(Console& console, const std::function<int(Console&)>& body) {
-  Processes& processes = mpi_processes();
+  if (std::getenv(started_here) != nullptr) prctl(PR_SET_PDEATHSIG, SIGKILL);
+  Processes& processes = launched_processes();
   CommonOptions silent = console.options();
   silent.json = false;
   silent.quiet = true;
@@ -282,7 +290,7 @@ int run_together(Console& console, const std::function<int(Console&)>& body) {
 }
 
 void meet(Console& console, std::span<const Fact> facts) {
-  Processes& processes = mpi_processes();
+  Processes& processes = launched_processes();
   require_agreement(processes, facts);
   const std::vector<std::string> errors =
       processes.gather(std::to_string(processes.clock().error.count()));

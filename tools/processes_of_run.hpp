@@ -30,9 +30,10 @@ const TransportMaker& transport_of(const ProcessOptions& options);
 /// Whether this process still has to start those that will run.
 bool must_start_processes(const TransportMaker& transport);
 
-/// Runs this very command line, and `further` words, in `ranks` processes through mpirun; the exit
-/// code is theirs. Throws Error (usage) if another number was asked for, Error (execution) if the
-/// transport or mpirun is missing, or something ended a process from outside.
+/// Runs this very command line, and `further` words, in `ranks` processes, through mpirun unless
+/// they meet by TCP; the exit code is theirs. Throws Error (usage) if another number was asked for,
+/// Error (execution) if the transport or mpirun is missing, or something ended a process from
+/// outside.
 int start_processes(const ProcessOptions& options, const TransportMaker& transport, int ranks,
                     const std::vector<std::string>& further);
 
@@ -43,8 +44,8 @@ bool speaks();
 /// Should it have nothing to say, the others do, two seconds later.
 int rank_0_first(const std::function<int()>& body);
 
-/// Does `body` as one of the processes mpirun has started, with a console that is quiet unless the
-/// process speaks. A failure is told once, and all return rank 0's exit code.
+/// Does `body` as one of several processes that were started together, with a console that is quiet
+/// unless the process speaks. A failure is told once, and all return rank 0's exit code.
 int run_together(Console& console, const std::function<int(Console&)>& body);
 
 /// All processes, before they begin: see `require_agreement`. Says how well the clocks of several

@@ -1,6 +1,6 @@
 // The NCCL transport, as the rest of the program sees it. It lives in a module
-// (executor/modules.hpp, transports/nccl/), and what ranks say to each other goes through another,
-// MPI's.
+// (executor/modules.hpp, transports/nccl/), and what ranks say to each other goes by MPI
+// or TCP.
 
 #include "executor/modules.hpp"
 #include "executor/processes.hpp"
@@ -18,7 +18,7 @@ std::vector<std::unique_ptr<Transport>> make_nccl_transports(const Wiring& wirin
   require_nccl();
   auto* equip = reinterpret_cast<Equip*>(
       module_entry("nccl", "stagecraft_equip_with_nccl", "--transport nccl"));
-  std::vector<std::unique_ptr<Transport>> transports = mpi_processes().make_transports(wiring);
+  std::vector<std::unique_ptr<Transport>> transports = launched_processes().make_transports(wiring);
   for (auto& transport : transports) equip(transport, wiring);
   return transports;
 }

@@ -31,7 +31,7 @@ int run_alone(int argc, char** argv) {
 }
 
 int run_together(int argc, char** argv) {
-  stagecraft::Processes& processes = stagecraft::mpi_processes();
+  stagecraft::Processes& processes = stagecraft::launched_processes();
   std::vector<char*> arguments(argv, argv + argc);
   std::string option = "--out", page = page_of(processes.rank()).string();
   if (processes.rank() != 0) arguments.insert(arguments.end(), {option.data(), page.data()});

@@ -18,7 +18,7 @@ namespace {
 
 Machinery in_processes() {
   Machinery machinery;
-  machinery.make_transports = make_mpi_transports;
+  machinery.make_transports = make_process_transports;
   return machinery;
 }
 
@@ -106,7 +106,7 @@ TEST_CASE("no message of another process has arrived before it was sent") {
     if (span.lane == Lane::send) sent[span.instruction] = span.start;
   }
   // Two clocks, each compared in a round trip.
-  const Duration error = getenv("STAGECRAFT_MPI_APART") != nullptr ? 1ms : 0ms;
+  const Duration error = getenv("STAGECRAFT_PROCESSES_APART") != nullptr ? 1ms : 0ms;
   int received = 0;
   for (const Span& span : result.timeline.spans) {
     if (span.lane != Lane::receive) continue;

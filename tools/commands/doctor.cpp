@@ -106,24 +106,27 @@ bool is_on_path(const std::string& program) {
   });
 }
 
-/// Whether `run` can use several processes here, else what it misses.
-struct Readiness {
-  bool ready = false;
+/// How `run` can use several processes here.
+struct Ways {
+  std::vector<std::string> transports;
   std::string sentence;
 };
 
-Readiness readiness_for_processes() {
+Ways without_mpi(std::string_view why) {
+  return {{"tcp"},
+          concat("runs in several processes: ready (run PLAN --transport tcp); not by MPI: ", why)};
+}
+
+Ways ways_to_several_processes() {
   try {
-    module_entry("mpi", "stagecraft_mpi_processes", "runs in several processes");
-  } catch (const Error& error) {
-    return {false, error.what()};
+    module_entry("mpi", "stagecraft_mpi_carrier", "runs in several processes");
+  } catch (const Error&) {
+    return without_mpi("this program was built without it, or a library is missing");
   }
   if (!is_on_path("mpirun")) {
-    return {false,
-            "runs in several processes: MPI is there, but no mpirun; sudo apt-get install "
-            "openmpi-bin"};
+    return without_mpi("it is there, but no mpirun; sudo apt-get install openmpi-bin");
   }
-  return {true, "runs in several processes: ready (run PLAN --transport mpi)"};
+  return {{"mpi", "tcp"}, "runs in several processes: ready (run PLAN --transport mpi, or tcp)"};
 }
 
 int examine(Console& console) {
@@ -145,14 +148,14 @@ int examine(Console& console) {
   console.print(concat("stagecraft ", build_info::version, ", ", build_info::compiler, ", ",
                        build_info::build_type, "; ", cores, " cores\n"));
   console.print(table.text(console.unicode()));
-  const Readiness processes = readiness_for_processes();
+  const Ways processes = ways_to_several_processes();
   console.print(processes.sentence + "\n");
   console.print("planning, simulation and training on CPUs need none of CUDA, NCCL and MPI\n");
   ordered_json result{{"compiler", build_info::compiler},
                       {"build_type", build_info::build_type},
                       {"cores", cores},
                       {"libraries", std::move(rows)},
-                      {"several_processes", processes.ready}};
+                      {"several_processes", processes.transports}};
   if (was_found("CUDA")) examine_cuda(console, result);
   console.result(result);
   return 0;

@@ -242,8 +242,9 @@ void require_processes_suffice(const RunArguments& arguments, BackendKind backen
                                const TransportMaker& transport) {
   if (backend == BackendKind::cuda && !transport.on_gpus) {
     fail_usage(
-        "--transport mpi carries what lies in the memory of processes, not of GPUs; use "
-        "--transport nccl for a process per GPU, or --transport threads for one process");
+        "--transport ", transport.name,
+        " carries what lies in the memory of processes, not of GPUs; use --transport nccl for a "
+        "process per GPU, or --transport threads for one process");
   }
   if (backend != BackendKind::cuda && transport.on_gpus) {
     fail_usage(

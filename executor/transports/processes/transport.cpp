@@ -4,22 +4,22 @@
 //   the
 //                     order of the list (a + b, + c), and hands the sum to the others
 //
-// Parts of the others need memory: a tensor's worth, not counted as the backend's. MPI reads and
-// writes tensors where they are, so backends must keep them in the memory of the process.
+// Parts of the others need memory: a tensor's worth, not counted as the backend's. Carriers
+// read and write tensors where they are, so backends must keep them in the memory of the process.
 
 #include <algorithm>
 #include <cassert>
 #include <deque>
 #include <utility>
 
-#include "executor/transports/mpi/channels.hpp"
-#include "executor/transports/mpi/session.hpp"
+#include "executor/transports/processes/channels.hpp"
+#include "executor/transports/processes/session.hpp"
 
-namespace stagecraft::mpi {
+namespace stagecraft::processes {
 
 namespace {
 
-/// Tags of the control communicator.
+/// Tags of the control space.
 enum ControlTag : int { gather_tag = 0, broadcast_tag = 2, barrier_tag = 4 };
 
 Piece piece_of(const Tensor& tensor, int peer, int tag) {
@@ -30,11 +30,12 @@ Piece piece_of(const Tensor& tensor, int peer, int tag) {
           .owner = tensor.storage};
 }
 
-class MpiTransport final : public Transport {
+class ProcessTransport final : public Transport {
  public:
-  MpiTransport(const Wiring& wiring, MPI_Comm data, MPI_Comm control, int rank, Session& session,
-               Progress& progress, std::shared_ptr<World> world);
-  ~MpiTransport() override;
+  ProcessTransport(const Wiring& wiring, std::shared_ptr<const Messenger> data,
+                   std::shared_ptr<const Messenger> control, Session& session, Progress& progress,
+                   std::shared_ptr<World> world);
+  ~ProcessTransport() override;
 
   int rank() const override { return rank_; }
   int ranks() const override { return ranks_; }
@@ -95,35 +96,33 @@ class MpiTransport final : public Transport {
   Session& session_;
   Progress& progress_;
   std::shared_ptr<World> world_;
-  std::shared_ptr<const Messenger> data_, control_;
-  Conversation conversation_;        ///< through `control_`
-  Conversation sums_;                ///< through `data_`
+  Conversation conversation_;        ///< of control
+  Conversation sums_;                ///< of data
   std::map<int, Channel> channels_;  ///< of this rank
 };
 
-MpiTransport::MpiTransport(const Wiring& wiring, MPI_Comm data, MPI_Comm control, int rank,
-                           Session& session, Progress& progress, std::shared_ptr<World> world)
+ProcessTransport::ProcessTransport(const Wiring& wiring, std::shared_ptr<const Messenger> data,
+                                   std::shared_ptr<const Messenger> control, Session& session,
+                                   Progress& progress, std::shared_ptr<World> world)
     : wiring_(wiring),
-      rank_(rank),
+      rank_(session.rank()),
       ranks_(wiring.ranks),
       session_(session),
       progress_(progress),
       world_(std::move(world)),
-      data_(std::make_shared<Messenger>(progress, manner_of_environment(), data)),
-      control_(std::make_shared<Messenger>(progress, manner_of_environment(), control)),
-      conversation_(progress, world_, control_, rank, ranks_),
-      sums_(progress, world_, data_, rank, ranks_) {
+      conversation_(progress, world_, std::move(control), rank_, ranks_),
+      sums_(progress, world_, data, rank_, ranks_) {
   for (std::size_t i = 0; i < wiring.channels.size(); ++i) {
     const ChannelEnds& ends = wiring.channels[i];
-    if (ends.from != rank && ends.to != rank) continue;
+    if (ends.from != rank_ && ends.to != rank_) continue;
     const int index = static_cast<int>(i);
-    channels_.try_emplace(index, index, ends, rank, session.clock().ahead, progress, world_, data_);
+    channels_.try_emplace(index, index, ends, rank_, session.clock().ahead, progress, world_, data);
   }
 }
 
 /// In peace, all leave together, when nothing is under way any more; after an abort what is under
 /// way stays so, and its memory is kept for it.
-MpiTransport::~MpiTransport() {
+ProcessTransport::~ProcessTransport() {
   try {
     barrier();
     progress_.now([this] {
@@ -134,7 +133,7 @@ MpiTransport::~MpiTransport() {
   }
 }
 
-void MpiTransport::reduce_scatter(int group, Backend& backend, Tensor& tensor) {
+void ProcessTransport::reduce_scatter(int group, Backend& backend, Tensor& tensor) {
   const std::vector<int>& all = members(group);
   const std::size_t place = place_in(all);
   const auto shard = [&](std::size_t i) { return shard_of(tensor, i, all.size()); };
@@ -156,7 +155,7 @@ void MpiTransport::reduce_scatter(int group, Backend& backend, Tensor& tensor) {
   if (place != 0) backend.copy(sum, result);
 }
 
-void MpiTransport::all_gather(int group, Backend& backend, Tensor& tensor) {
+void ProcessTransport::all_gather(int group, Backend& backend, Tensor& tensor) {
   const std::vector<int>& all = members(group);
   const std::size_t place = place_in(all);
   const auto shard = [&](std::size_t i) { return shard_of(tensor, i, all.size()); };
@@ -172,11 +171,13 @@ void MpiTransport::all_gather(int group, Backend& backend, Tensor& tensor) {
 
 }  // namespace
 
-std::unique_ptr<Transport> make_transport(const Wiring& wiring, MPI_Comm data, MPI_Comm control,
-                                          int rank, Session& session, Progress& progress,
+std::unique_ptr<Transport> make_transport(const Wiring& wiring,
+                                          std::shared_ptr<const Messenger> data,
+                                          std::shared_ptr<const Messenger> control,
+                                          Session& session, Progress& progress,
                                           std::shared_ptr<World> world) {
-  return std::make_unique<MpiTransport>(wiring, data, control, rank, session, progress,
-                                        std::move(world));
+  return std::make_unique<ProcessTransport>(wiring, std::move(data), std::move(control), session,
+                                            progress, std::move(world));
 }
 
-}  // namespace stagecraft::mpi
+}  // namespace stagecraft::processes

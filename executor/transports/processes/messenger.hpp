@@ -7,21 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "executor/transports/mpi/progress.hpp"
-#include "executor/transports/mpi/world.hpp"
+#include "executor/transports/processes/progress.hpp"
+#include "executor/transports/processes/world.hpp"
 
-namespace stagecraft::mpi {
+namespace stagecraft::processes {
 
-/// How messages go; tests make MPI do all that it may.
-struct Manner {
-  bool synchronous = false;                    ///< MPI_Issend: nothing is buffered on the way
-  std::size_t longest = std::size_t{1} << 30;  ///< longer ones go in pieces: MPI counts in int
-};
-/// STAGECRAFT_MPI_SYNCHRONOUS=1, STAGECRAFT_MPI_LONGEST=BYTES.
-Manner manner_of_environment();
-
-/// Bytes to or from a peer. `owner` keeps them alive until MPI has let go of them, which after an
-/// abort may be never.
+/// Bytes to or from a peer. `owner` keeps them alive until the carrier has let go of them, which
+/// after an abort may be never.
 struct Piece {
   int peer = 0;
   int tag = 0;
@@ -30,24 +22,20 @@ struct Piece {
   std::shared_ptr<const void> owner;
 };
 
-/// Through one communicator. All calls on the progress thread.
+/// Through one space. All calls on the progress thread.
 class Messenger {
  public:
-  Messenger(Progress& progress, Manner manner, MPI_Comm communicator)
-      : progress_(progress), manner_(manner), communicator_(communicator) {}
+  Messenger(Progress& progress, int space) : progress_(progress), space_(space) {}
 
   /// `done` is called when the memory is free again.
   void send(const Piece& piece, const std::function<void()>& done) const;
-  /// `done` hears whether the message had exactly that size. Returns the number of its request if
-  /// it has one only, see `Progress::cancel`.
+  /// `done` hears whether the message had exactly that size. Returns its number, see
+  /// `Progress::cancel`.
   long receive(const Piece& piece, const std::function<void(bool whole)>& done) const;
-
-  MPI_Comm communicator() const { return communicator_; }
 
  private:
   Progress& progress_;
-  Manner manner_;
-  MPI_Comm communicator_;
+  int space_;
 };
 
 /// What ranks tell each other in turn, each call on the rank's own thread. Every call throws Error
@@ -78,4 +66,4 @@ class Conversation {
   int ranks_;
 };
 
-}  // namespace stagecraft::mpi
+}  // namespace stagecraft::processes

@@ -1,11 +1,9 @@
-#include "executor/transports/mpi/messenger.hpp"
+#include "executor/transports/processes/messenger.hpp"
 
-#include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <utility>
 
-namespace stagecraft::mpi {
+namespace stagecraft::processes {
 
 namespace {
 
@@ -33,61 +31,22 @@ struct Number {
   std::shared_ptr<std::uint64_t> number;
 };
 
-constexpr const char* cut_short = "MPI has cut a message short";
+constexpr const char* cut_short = "a message was cut short on its way";
 
 }  // namespace
 
-Manner manner_of_environment() {
-  Manner manner;
-  const char* synchronous = std::getenv("STAGECRAFT_MPI_SYNCHRONOUS");
-  manner.synchronous = synchronous != nullptr && *synchronous == '1';
-  if (const char* longest = std::getenv("STAGECRAFT_MPI_LONGEST")) {
-    manner.longest =
-        std::clamp<std::size_t>(std::strtoull(longest, nullptr, 10), 1, std::size_t{1} << 30);
-  }
-  return manner;
-}
-
 void Messenger::send(const Piece& piece, const std::function<void()>& done) const {
-  const auto left = std::make_shared<std::size_t>(piece.bytes / manner_.longest + 1);
-  for (std::size_t first = 0; first <= piece.bytes; first += manner_.longest) {
-    const std::size_t bytes = std::min(manner_.longest, piece.bytes - first);
-    MPI_Request request = MPI_REQUEST_NULL;
-    check((manner_.synchronous ? MPI_Issend : MPI_Isend)(
-              static_cast<std::byte*>(piece.data) + first, static_cast<int>(bytes), MPI_BYTE,
-              piece.peer, piece.tag, communicator_, &request),
-          "send a message");
-    progress_.watch(request, [left, done, owner = piece.owner](const MPI_Status&, int code) {
-      check(code, "send a message");
-      if (--*left == 0) done();
-    });
-  }
+  const long number =
+      progress_.carrier().send(space_, piece.peer, piece.tag, piece.data, piece.bytes);
+  progress_.watch(number, [done, owner = piece.owner](std::size_t) { done(); });
 }
 
 long Messenger::receive(const Piece& piece, const std::function<void(bool)>& done) const {
-  struct State {
-    std::size_t left;
-    bool whole = true;
-  };
-  const auto state = std::make_shared<State>(State{.left = piece.bytes / manner_.longest + 1});
-  long number = 0;
-  for (std::size_t first = 0; first <= piece.bytes; first += manner_.longest) {
-    const std::size_t bytes = std::min(manner_.longest, piece.bytes - first);
-    MPI_Request request = MPI_REQUEST_NULL;
-    check(MPI_Irecv(static_cast<std::byte*>(piece.data) + first, static_cast<int>(bytes), MPI_BYTE,
-                    piece.peer, piece.tag, communicator_, &request),
-          "receive a message");
-    number = progress_.watch(
-        request, [state, done, bytes, owner = piece.owner](const MPI_Status& status, int code) {
-          int error_class = MPI_SUCCESS;
-          if (code != MPI_SUCCESS) MPI_Error_class(code, &error_class);
-          if (error_class != MPI_ERR_TRUNCATE) check(code, "receive a message");
-          int came = 0;
-          MPI_Get_count(&status, MPI_BYTE, &came);
-          if (code != MPI_SUCCESS || static_cast<std::size_t>(came) != bytes) state->whole = false;
-          if (--state->left == 0) done(state->whole);
-        });
-  }
+  const long number =
+      progress_.carrier().receive(space_, piece.peer, piece.tag, piece.data, piece.bytes);
+  progress_.watch(number, [done, bytes = piece.bytes, owner = piece.owner](std::size_t came) {
+    done(came == bytes);
+  });
   return number;
 }
 
@@ -166,4 +125,4 @@ void Conversation::barrier(int tag) const {
   exchange(others, rank_ == 0 ? std::vector<Piece>{} : first, cut_short);
 }
 
-}  // namespace stagecraft::mpi
+}  // namespace stagecraft::processes

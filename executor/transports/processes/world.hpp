@@ -9,7 +9,7 @@
 
 #include "profiles/error.hpp"
 
-namespace stagecraft::mpi {
+namespace stagecraft::processes {
 
 using Lock = std::unique_lock<std::mutex>;
 
@@ -37,4 +37,4 @@ struct World {
   }
 };
 
-}  // namespace stagecraft::mpi
+}  // namespace stagecraft::processes

@@ -1,13 +1,14 @@
 // Channels between ranks that are processes.
 //
 // A message is two: a header, for which the receiver's progress thread always waits, and the bytes,
-// which it asks for as soon as it has memory for them, posted or by `receive`. What MPI lets go of
-// is the sender's no more. When a message is received, a note goes back: so the sender knows how
-// many the channel holds.
+// which it asks for as soon as it has memory for them, posted or by `receive`. What the
+// carrier lets go of is the sender's no more. When a message is received, a note goes back: so the
+// sender knows how many the channel holds.
 //
 //   send ──→ header, bytes ─────→ posted memory │ receive ──→ note ──→ room for another
 //
-// Capacity is counted, never left to MPI's buffers: how much those take depends on sizes and links.
+// Capacity is counted, never left to the carrier's buffers: how much those take depends on sizes
+// and links.
 
 #pragma once
 
@@ -16,9 +17,9 @@
 #include <memory>
 
 #include "executor/transport.hpp"
-#include "executor/transports/mpi/messenger.hpp"
+#include "executor/transports/processes/messenger.hpp"
 
-namespace stagecraft::mpi {
+namespace stagecraft::processes {
 
 /// What travels ahead of a message. Moments are those of rank 0's clock.
 struct Header {
@@ -50,4 +51,4 @@ class Channel {
   std::shared_ptr<State> state_;
 };
 
-}  // namespace stagecraft::mpi
+}  // namespace stagecraft::processes

@@ -1,4 +1,4 @@
-#include "executor/transports/mpi/session.hpp"
+#include "executor/transports/processes/session.hpp"
 
 #include <sched.h>
 
@@ -6,13 +6,12 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
-#include <numeric>
 #include <thread>
 #include <utility>
 
-#include "executor/transports/mpi/clocks.hpp"
+#include "executor/transports/processes/clocks.hpp"
 
-namespace stagecraft::mpi {
+namespace stagecraft::processes {
 
 namespace {
 
@@ -44,43 +43,33 @@ Piece piece_of(const std::shared_ptr<T>& value, int peer, int tag) {
 constexpr auto nothing_more = [] {};
 
 /// Whether each process of this machine may have one core to compute and one to poll.
-bool has_two_cores(MPI_Comm communicator) {
-  MPI_Comm machine = MPI_COMM_NULL;
-  check(MPI_Comm_split_type(communicator, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine),
-        "find the processes of this machine");
-  int processes = 1;
-  check(MPI_Comm_size(machine, &processes), "count the processes");
-  check(MPI_Comm_free(&machine), "find the processes of this machine");
+bool has_two_cores(int processes_here) {
   cpu_set_t cores;
-  return sched_getaffinity(0, sizeof cores, &cores) == 0 && CPU_COUNT(&cores) >= 2 * processes;
+  return sched_getaffinity(0, sizeof cores, &cores) == 0 && CPU_COUNT(&cores) >= 2 * processes_here;
 }
 
 }  // namespace
 
-Session::Session()
-    : progress_([this] { start(); },
-                [this](const std::string& why) {
-                  // Somebody else must wait for the verdict: this is the thread that hears it.
-                  std::thread([this, why] { abort(why); }).detach();
-                }) {}
+Session::Session(MakeCarrier make_carrier)
+    : progress_(
+          make_carrier, [this] { start(); },
+          [this](const std::string& why) {
+            // Somebody else must wait for the verdict: this is the thread that hears it.
+            std::thread([this, why] { abort(why); }).detach();
+          },
+          [this](int rank) { lose(rank); }) {}
 
 void Session::start() {
-  int provided = 0;
-  check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "start");
-  check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "start");
-  check(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "number the processes");
-  check(MPI_Comm_size(MPI_COMM_WORLD, &count_), "count the processes");
-  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> words{};
-  int length = 0;
-  check(MPI_Get_library_version(words.data(), &length), "name itself");
-  library_ = std::string(words.data(), static_cast<std::size_t>(length));
-  library_ = library_.substr(0, library_.find(','));
-  check(MPI_Comm_dup(MPI_COMM_WORLD, &control_), "duplicate a communicator");
-  check(MPI_Comm_dup(MPI_COMM_WORLD, &alarms_), "duplicate a communicator");
-  clock_ = offset_of_clock(control_);
-  control_messenger_ = std::make_shared<Messenger>(progress_, manner_of_environment(), control_);
-  alarm_messenger_ = std::make_shared<Messenger>(progress_, Manner{}, alarms_);
-  if (count_ > 1 && has_two_cores(control_)) progress_.set_pace(Pace::polls);
+  Carrier& carrier = progress_.carrier();
+  rank_ = carrier.rank();
+  count_ = carrier.processes();
+  library_ = carrier.library();
+  const int control = carrier.open_space(count_, false);
+  const int alarms = carrier.open_space(count_, true);
+  clock_ = offset_of_clock(carrier, control);
+  control_messenger_ = std::make_shared<Messenger>(progress_, control);
+  alarm_messenger_ = std::make_shared<Messenger>(progress_, alarms);
+  if (count_ > 1 && has_two_cores(carrier.processes_here())) progress_.set_pace(Pace::polls);
   hear_alarms();
   if (rank_ == 0) hear_arrivals();
   if (rank_ != 0) hear_farewell();
@@ -92,7 +81,7 @@ void Session::start() {
 /// Rank 0 hears reasons, all others verdicts; one after the other.
 void Session::hear_alarms() {
   const auto alarm = std::make_shared<Alarm>();
-  const int from = rank_ == 0 ? MPI_ANY_SOURCE : 0;
+  const int from = rank_ == 0 ? any_peer : 0;
   const int tag = rank_ == 0 ? reason_tag : verdict_tag;
   alarm_messenger_->receive(piece_of(alarm, from, tag), [this, alarm](bool) {
     hear_alarms();
@@ -125,6 +114,22 @@ void Session::hear_verdict(int world, const std::string& reason) {
   if (here) here->abort(reason);
 }
 
+/// On the progress thread. Of others than rank 0, rank 0 says what follows.
+void Session::lose(int rank) {
+  if (rank_ != 0 && rank != 0) return;
+  int world = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    world = world_->number;
+    if (rank_ == 0) arrived_.insert(rank);
+    if (rank == 0 && !farewell_) farewell_ = exit_code(ErrorKind::execution);
+    changed_.notify_all();
+  }
+  const std::string reason =
+      concat("rank ", rank, " has gone: its connection was closed in the middle of the run");
+  rank_ == 0 ? decide(world, reason) : hear_verdict(world, reason);
+}
+
 std::string Session::abort(World& world, const std::string& reason) {
   Lock lock(mutex_);
   if (!verdicts_.contains(world.number)) {
@@ -143,7 +148,7 @@ std::string Session::abort(World& world, const std::string& reason) {
 }
 
 void Session::end_by_force(int exit_code) {
-  progress_.now([&] { MPI_Abort(alarms_, exit_code); });
+  progress_.now([&] { progress_.carrier().abort(exit_code); });
   std::_Exit(exit_code);
 }
 
@@ -174,30 +179,27 @@ std::string Session::broadcast(std::string said) {
 
 std::vector<std::unique_ptr<Transport>> Session::make_transports(const Wiring& wiring) {
   if (wiring.ranks > count_) {
-    throw Error(ErrorKind::usage, concat("--transport mpi: the run has ", wiring.ranks,
-                                         " ranks, but there are ", count_, " processes"));
+    throw Error(ErrorKind::usage, concat("the run has ", wiring.ranks, " ranks, but there are ",
+                                         count_, " processes"));
   }
   if (used_) enter_next_world();
   used_ = true;
-  if (rank_ >= wiring.ranks) return {};
-  // Making a communicator waits for all; by now all are there.
-  Conversation(progress_, world_, control_messenger_, rank_, wiring.ranks)
-      .barrier(2 * world_->number);
-  MPI_Comm data = MPI_COMM_NULL, control = MPI_COMM_NULL;
+  const bool takes_part = rank_ < wiring.ranks;
+  // Opening a space may wait for all; by now all are there.
+  if (takes_part) {
+    Conversation(progress_, world_, control_messenger_, rank_, wiring.ranks)
+        .barrier(2 * world_->number);
+  }
+  int data = 0, control = 0;
   progress_.now([&] {
-    MPI_Group all = MPI_GROUP_NULL, members = MPI_GROUP_NULL;
-    check(MPI_Comm_group(control_, &all), "list the processes");
-    std::vector<int> ranks(static_cast<std::size_t>(wiring.ranks));
-    std::iota(ranks.begin(), ranks.end(), 0);
-    check(MPI_Group_incl(all, wiring.ranks, ranks.data(), &members), "list the ranks");
-    check(MPI_Comm_create_group(control_, members, 0, &data), "connect the ranks");
-    check(MPI_Comm_set_errhandler(data, MPI_ERRORS_RETURN), "connect the ranks");
-    check(MPI_Comm_dup(data, &control), "connect the ranks");
-    check(MPI_Group_free(&members), "list the ranks");
-    check(MPI_Group_free(&all), "list the processes");
+    data = progress_.carrier().open_space(wiring.ranks, false);
+    control = progress_.carrier().open_space(wiring.ranks, false);
   });
+  if (!takes_part) return {};
   std::vector<std::unique_ptr<Transport>> transports;
-  transports.push_back(make_transport(wiring, data, control, rank_, *this, progress_, world_));
+  transports.push_back(make_transport(wiring, std::make_shared<Messenger>(progress_, data),
+                                      std::make_shared<Messenger>(progress_, control), *this,
+                                      progress_, world_));
   return transports;
 }
 
@@ -205,11 +207,11 @@ std::vector<std::unique_ptr<Transport>> Session::make_transports(const Wiring& w
 // -------------------------------------------------------------------------------------
 
 void Session::hear_arrivals() {
-  const auto nothing = std::make_shared<char>();
-  alarm_messenger_->receive(piece_of(nothing, MPI_ANY_SOURCE, arrival_tag), [this](bool) {
+  const auto rank = std::make_shared<int>();
+  alarm_messenger_->receive(piece_of(rank, any_peer, arrival_tag), [this, rank](bool) {
     hear_arrivals();
     const std::lock_guard lock(mutex_);
-    ++arrived_;
+    arrived_.insert(*rank);
     changed_.notify_all();
   });
 }
@@ -229,14 +231,14 @@ int Session::part(int exit_code) {
     await_others(exit_code);
   } else {
     progress_.soon([this] {
-      const auto nothing = std::make_shared<char>();
-      alarm_messenger_->send(piece_of(nothing, 0, arrival_tag), nothing_more);
+      const auto rank = std::make_shared<int>(rank_);
+      alarm_messenger_->send(piece_of(rank, 0, arrival_tag), nothing_more);
     });
     Lock lock(mutex_);
     changed_.wait(lock, [&] { return farewell_.has_value(); });
     exit_code = *farewell_;
   }
-  progress_.end([] { MPI_Finalize(); });
+  progress_.end([this] { progress_.carrier().finish(); });
   return exit_code;
 }
 
@@ -245,7 +247,7 @@ void Session::await_others(int exit_code) {
   if (exit_code != 0) abort(*world_, "rank 0 has ended");
   {
     Lock lock(mutex_);
-    const auto all_here = [&] { return arrived_ == count_ - 1; };
+    const auto all_here = [&] { return static_cast<int>(arrived_.size()) == count_ - 1; };
     const bool stops = exit_code != 0 || !verdicts_.empty();
     if (!stops) changed_.wait(lock, all_here);
     if (stops && !changed_.wait_for(lock, patience, all_here)) {
@@ -268,10 +270,4 @@ void Session::await_others(int exit_code) {
   changed_.wait(lock, [&] { return *left == 0; });
 }
 
-}  // namespace stagecraft::mpi
-
-/// The entry point of the module.
-extern "C" stagecraft::Processes* stagecraft_mpi_processes() {
-  static auto* const session = new stagecraft::mpi::Session;
-  return session;
-}
+}  // namespace stagecraft::processes

@@ -1,31 +1,29 @@
-// The one thread of a process that talks to MPI.
+// The one thread of a process that talks to others.
 //
 // Open MPI moves messages only while somebody is inside it, and its blocking calls poll. So one
 // thread issues everything, tests what is under way, and naps in between; the rank computes
 // meanwhile, and waits on condition variables. One thread and a queue rather than
 // MPI_THREAD_MULTIPLE: no call of the rank ever waits for a lock that somebody polls under, and an
-// abort finds nobody inside MPI.
+// abort finds nobody inside MPI. Sockets are used alike.
 //
 //   rank        send ─┐  compute … │ wait (condition variable) ↑ there
-//   this thread       └→ MPI_Isend, MPI_Testsome, nap, MPI_Testsome ─┘
+//   this thread       └→ send, test, nap, test ────────────────┘
 
 #pragma once
-
-#include <mpi.h>
 
 #include <chrono>
 #include <condition_variable>
 #include <functional>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <vector>
 
-namespace stagecraft::mpi {
+#include "executor/transports/processes/carrier.hpp"
 
-/// Throws Error (execution) with MPI's own words unless the code is MPI_SUCCESS.
-void check(int code, std::string_view doing);
+namespace stagecraft::processes {
 
 /// How often to look: a thread that has a core to itself never naps.
 enum class Pace { polls, naps, dozes };
@@ -33,12 +31,13 @@ enum class Pace { polls, naps, dozes };
 class Progress {
  public:
   using Task = std::function<void()>;
-  /// `code` is MPI_SUCCESS, or why the request failed.
-  using Done = std::function<void(const MPI_Status& status, int code)>;
+  /// How many bytes were sent or came.
+  using Done = std::function<void(std::size_t bytes)>;
 
-  /// `start` is the first thing the thread does. The first that a task throws later goes to
-  /// `failed`.
-  Progress(const Task& start, std::function<void(const std::string&)> failed);
+  /// The first things the thread does are to make its carrier and to `start`. What a task throws
+  /// first, or a message fails with, goes to `failed`; who is lost, to `lost`.
+  Progress(MakeCarrier make_carrier, const Task& start,
+           std::function<void(const std::string&)> failed, std::function<void(int rank)> lost);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -51,9 +50,10 @@ class Progress {
   /// Ends the thread; `last` is the last thing it does.
   void end(const Task& last);
 
-  /// On the thread only: watches a request; `done` is called when it is complete, and may start
-  /// others. Returns a number to cancel it by.
-  long watch(MPI_Request request, Done done);
+  /// On the thread only.
+  Carrier& carrier() { return *carrier_; }
+  /// On the thread only: `done` is called when the message is complete, and may start others.
+  void watch(long number, Done done) { done_.emplace(number, std::move(done)); }
   /// On the thread only: a receive that nothing will come for any more.
   void cancel(long number);
 
@@ -65,6 +65,7 @@ class Progress {
   void fail(const std::string& why);
 
   std::function<void(const std::string&)> failed_;
+  std::function<void(int rank)> lost_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Task> tasks_;
@@ -72,15 +73,11 @@ class Progress {
   bool ended_ = false;
 
   // Of the thread itself:
-  std::vector<MPI_Request> requests_;
-  std::vector<Done> done_;  ///< parallel
-  std::vector<long> numbers_;
-  std::vector<int> completed_;
-  std::vector<MPI_Status> statuses_;
-  long next_number_ = 0;
+  std::unique_ptr<Carrier> carrier_;
+  std::map<long, Done> done_;  ///< by the number of the message
   std::chrono::microseconds nap_{0};
 
   std::thread thread_;
 };
 
-}  // namespace stagecraft::mpi
+}  // namespace stagecraft::processes

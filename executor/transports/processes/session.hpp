@@ -1,23 +1,26 @@
-// This process among those of the run: MPI from its start to its end, and who hears of a failure.
+// This process among those of the run, from the first message to the last, and who hears of a
+// failure.
 //
 //   a rank      abort ──reason─→ rank 0 ──verdict─→ all: the first reason that rank 0 heard
-//   all others  arrive ────────→ rank 0 ──farewell with its exit code─→ all, and MPI ends
+//   all others  arrive ────────→ rank 0 ──farewell with its exit code─→ all
 
 #pragma once
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "executor/processes.hpp"
-#include "executor/transports/mpi/messenger.hpp"
+#include "executor/transports/processes/messenger.hpp"
 
-namespace stagecraft::mpi {
+namespace stagecraft::processes {
 
 class Session final : public Processes {
  public:
-  Session();
+  /// Meets the other processes.
+  explicit Session(MakeCarrier make_carrier);
 
   int rank() const override { return rank_; }
   int count() const override { return count_; }
@@ -36,6 +39,7 @@ class Session final : public Processes {
   void hear_alarms();
   void decide(int world, const std::string& reason);
   void hear_verdict(int world, const std::string& reason);
+  void lose(int rank);
   void hear_arrivals();
   void hear_farewell();
   void await_others(int exit_code);
@@ -47,8 +51,6 @@ class Session final : public Processes {
   int count_ = 1;
   std::string library_;
   ClockOffset clock_;
-  MPI_Comm control_ = MPI_COMM_NULL;
-  MPI_Comm alarms_ = MPI_COMM_NULL;
 
   std::shared_ptr<World> world_ = std::make_shared<World>(1);
   bool used_ = false;  ///< whether the world has its transport
@@ -57,16 +59,18 @@ class Session final : public Processes {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<int, std::string> verdicts_;  ///< by world
-  int arrived_ = 0;                      ///< on rank 0: others that are about to part
+  std::set<int> arrived_;                ///< on rank 0: others that are about to part, or lost
   std::optional<int> farewell_;          ///< elsewhere: rank 0's exit code
 
   std::shared_ptr<Messenger> control_messenger_, alarm_messenger_;
   Progress progress_;  ///< last: it uses all the others
 };
 
-/// The transport of this process's rank through a communicator of all ranks of the wiring.
-std::unique_ptr<Transport> make_transport(const Wiring& wiring, MPI_Comm data, MPI_Comm control,
-                                          int rank, Session& session, Progress& progress,
+/// The transport of this process's rank through two spaces of all ranks of the wiring.
+std::unique_ptr<Transport> make_transport(const Wiring& wiring,
+                                          std::shared_ptr<const Messenger> data,
+                                          std::shared_ptr<const Messenger> control,
+                                          Session& session, Progress& progress,
                                           std::shared_ptr<World> world);
 
-}  // namespace stagecraft::mpi
+}  // namespace stagecraft::processes

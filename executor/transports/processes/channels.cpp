@@ -1,4 +1,4 @@
-#include "executor/transports/mpi/channels.hpp"
+#include "executor/transports/processes/channels.hpp"
 
 #include <algorithm>
 #include <cassert>
@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace stagecraft::mpi {
+namespace stagecraft::processes {
 
 namespace {
 
@@ -50,7 +50,7 @@ std::shared_ptr<Incoming>& at(Queue& queue, std::size_t i) {
 
 }  // namespace
 
-/// Shared with what MPI has under way, which may outlive the transport after an abort.
+/// Shared with what is under way, which may outlive the transport after an abort.
 struct Channel::State : std::enable_shared_from_this<State> {
   int index = 0;
   ChannelEnds ends;
@@ -112,7 +112,7 @@ void Channel::State::await_note() {
   });
 }
 
-/// On the progress thread. MPI may let go of messages in another order.
+/// On the progress thread. The carrier may let go of messages in another order.
 void Channel::State::note_delivery(long message) {
   const std::lock_guard lock(world->mutex);
   left_early.insert(message);
@@ -251,4 +251,4 @@ void Channel::close() {
   }
 }
 
-}  // namespace stagecraft::mpi
+}  // namespace stagecraft::processes
