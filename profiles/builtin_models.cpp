@@ -122,6 +122,24 @@ Transformer deepseek_v3() {
   return transformer;
 }
 
+/// BLOOM: a GPT whose attention knows distances by slopes (ALiBi), without a position table.
+Transformer bloom(std::int64_t hidden, std::int64_t heads, std::int64_t positions,
+                  std::int64_t vocabulary) {
+  Transformer transformer = gpt(hidden, heads, positions, vocabulary);
+  transformer.position = Transformer::Position::none;
+  transformer.untrainable = "its positions are slopes (ALiBi), and its embedding has a norm";
+  return transformer;
+}
+
+/// Nemotron-4: rotary positions and grouped queries, but layer norm and one matrix up, no biases.
+Transformer nemotron4(const LlamaShape& shape) {
+  Transformer transformer = llama(shape);
+  transformer.norm = Transformer::Norm::layer_norm;
+  transformer.activation = Transformer::FeedForward::gelu;
+  transformer.untrainable = "its activation is the square of relu";
+  return transformer;
+}
+
 /// ViT for ImageNet: images of 224 pixels in patches of `patch`, 1000 classes.
 Transformer vision(std::int64_t hidden, std::int64_t heads, std::int64_t patch) {
   const std::int64_t tokens = (224 / patch) * (224 / patch) + 1;
@@ -150,6 +168,10 @@ std::vector<BuiltinTransformer> transformers() {
       {"gpt2-1558m", gpt(1600, 25, 1024, 50257), 48, 1024},
       // 96 (12 h^2 + 13 h) + (50257 + 2048) h + 2 h with h = 12288: 174,604,259,328.
       {"gpt3-175b", gpt(12288, 96, 2048, 50257), 96, 2048},
+      // As trained, its vocabulary padded by Megatron-LM.
+      {"mt-nlg-530b", gpt(20480, 128, 2048, 51200), 105, 2048},
+      {"bloom-176b", bloom(14336, 112, 2048, 250880), 70, 2048},
+      {"nemotron4-340b", nemotron4({18432, 96, 8, 73728, 256000, 4096}), 96, 4096},
       {"llama2-7b", llama({4096, 32, 32, 11008, 32000, 4096}), 32, 4096},
       {"llama2-13b", llama({5120, 40, 40, 13824, 32000, 4096}), 40, 4096},
       {"llama2-70b", llama({8192, 64, 8, 28672, 32000, 4096}), 80, 4096},

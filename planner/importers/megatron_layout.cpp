@@ -102,12 +102,23 @@ std::string in_words(int layers, const MegatronSplit& split) {
                 split.account_for_loss ? " and the loss" : "");
 }
 
-[[noreturn]] void refuse(std::string message) {
-  fail_with_help(ErrorKind::input, "Megatron-LM refuses: " + std::move(message),
-                 {"say --decoder-first-pipeline-num-layers and --decoder-last-pipeline-num-layers, "
-                  "count --account-for-embedding-in-pipeline-split and "
-                  "--account-for-loss-in-pipeline-split, or write a "
-                  "--pipeline-model-parallel-layout"});
+/// Of a split without words for its ends, where releases that do not check it round down
+/// (NVIDIA/Megatron-LM, issues 468, 1304 and 1778).
+std::string silent_loss(const MegatronFlags& flags, int trained, int layers) {
+  if (flags.split != MegatronSplit{}) return {};
+  return concat("releases that do not check this train ", trained, " of the ", layers,
+                " layers, and say nothing");
+}
+
+[[noreturn]] void refuse(std::string message, const std::string& otherwise) {
+  std::vector<std::string> help;
+  if (!otherwise.empty()) help.push_back(otherwise);
+  help.emplace_back(
+      "say --decoder-first-pipeline-num-layers and --decoder-last-pipeline-num-layers, "
+      "count --account-for-embedding-in-pipeline-split and "
+      "--account-for-loss-in-pipeline-split, or write a "
+      "--pipeline-model-parallel-layout");
+  fail_with_help(ErrorKind::input, "Megatron-LM refuses: " + std::move(message), std::move(help));
 }
 
 /// What its arguments assert about each other.
@@ -154,34 +165,44 @@ std::vector<int> layers_of_ranks(const MegatronFlags& flags, int layers) {
                      split.last ? concat(*split.last, " on the last") : "")
             : "";
     refuse(concat(in_words(layers, split), " do not divide evenly over ", flags.pipeline,
-                  flags.pipeline == 1 ? " pipeline stage" : " pipeline stages", by_hand));
+                  flags.pipeline == 1 ? " pipeline stage" : " pipeline stages", by_hand),
+           silent_loss(flags, layers / flags.pipeline * flags.pipeline, layers));
   }
   if (split.account_for_embedding) ++ranks->front();
   if (split.account_for_loss) ++ranks->back();
   return *std::move(ranks);
 }
 
-int chunks_per_rank(const MegatronFlags& flags, const std::vector<int>& ranks) {
+/// Layers of all ranks where each has virtual stages of equally many, and the rest is lost.
+int layers_of_whole(const std::vector<int>& ranks, int multiple) {
+  int sum = 0;
+  for (const int rank : ranks) sum += rank / multiple * multiple;
+  return sum;
+}
+
+int chunks_per_rank(const MegatronFlags& flags, const std::vector<int>& ranks, int layers) {
   if (!flags.layers_per_virtual_stage) return flags.virtual_stages.value_or(1);
   const int per_stage = *flags.layers_per_virtual_stage;
   if (ranks.front() % per_stage != 0) {
     refuse(concat("the ", ranks.front(),
                   " layers of a pipeline stage do not divide into virtual "
                   "stages of ",
-                  per_stage));
+                  per_stage),
+           silent_loss(flags, layers_of_whole(ranks, per_stage), layers));
   }
   return ranks.front() / per_stage;
 }
 
 std::vector<MegatronStage> stages_by_count(const MegatronFlags& flags, int layers) {
   const std::vector<int> ranks = layers_of_ranks(flags, layers);
-  const int chunks = chunks_per_rank(flags, ranks);
+  const int chunks = chunks_per_rank(flags, ranks, layers);
   std::vector<MegatronStage> stages;
   for (int chunk = 0; chunk < chunks; ++chunk) {
     for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
       if (ranks[rank] % chunks != 0) {
         refuse(concat("the ", ranks[rank], " layers of pipeline rank ", rank,
-                      " do not divide into ", chunks, " virtual stages"));
+                      " do not divide into ", chunks, " virtual stages"),
+               silent_loss(flags, layers_of_whole(ranks, chunks), layers));
       }
       stages.push_back({.layers = ranks[rank] / chunks});
     }

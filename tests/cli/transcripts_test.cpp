@@ -4,8 +4,8 @@
 // below it are what it must print, on both streams. "…" stands for any text within a line, or, on a
 // line of its own, for any number of lines. "[exit 4]" as the last line is the exit code, 0
 // without. The commands of one file run in order in one empty folder, with `stagecraft` on the
-// path. A block that begins with ```console mpi is left out where the program was built without MPI
-// or there is no mpirun.
+// path, and `$examples` for tools/examples. A block that begins with ```console mpi is left out
+// where the program was built without MPI or there is no mpirun.
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -72,6 +72,7 @@ std::string run(const std::string& command, const fs::path& folder) {
   const fs::path script = script_of(folder);
   std::ofstream(script) << "cd '" << folder.string() << "'\n"
                         << "export PATH='" << program.parent_path().string() << "':\"$PATH\"\n"
+                        << "examples='" << (root / "tools/examples").string() << "'\n"
                         << "exec 2>&1 </dev/null\n"
                         << command;
   FILE* pipe = popen(("bash '" + script.string() + "'").c_str(), "r");

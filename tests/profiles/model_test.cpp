@@ -56,6 +56,12 @@ TEST_CASE("built-in models have the published number of parameters, to the unit"
       {"gpt2-774m", 774'030'080},
       {"gpt2-1558m", 1'557'611'200},
       {"gpt3-175b", 174'604'259'328},
+      // 529.6 B in Narayanan et al. 2021, whose formula leaves out the last norm.
+      {"mt-nlg-530b", 529'600'778'240 + 2 * 20480},
+      // Without the norm behind its embedding.
+      {"bloom-176b", 176'247'271'424 - 2 * 14336},
+      // 9.4 B of embeddings and 331.6 B of others in its report.
+      {"nemotron4-340b", 9'437'184'000 + 331'592'011'776},
       {"llama2-7b", 6'738'415'616},
       {"llama2-13b", 13'015'864'320},
       {"llama2-70b", 68'976'648'192},

@@ -129,6 +129,26 @@ TEST_CASE("Megatron-LM interleaves 16 layers on 4 ranks in 2 chunks as its help 
   }
 }
 
+TEST_CASE("a refused split says how many layers releases without the check would train") {
+  const auto help = [](const std::string& flags, int blocks, const std::string& cluster) {
+    try {
+      from_flags(flags, blocks, cluster);
+    } catch (const Error& error) {
+      return error.help().front();
+    }
+    return std::string();
+  };
+  CHECK(help("--pipeline-model-parallel-size 4", 30, "4xh100") ==
+        "releases that do not check this train 28 of the 30 layers, and say nothing");
+  for (const std::string chunks :
+       {"--num-virtual-stages-per-pipeline-rank 2", "--num-layers-per-virtual-pipeline-stage 2"}) {
+    CHECK(help("--pipeline-model-parallel-size 16 " + chunks, 80, "16xh100") ==
+          "releases that do not check this train 64 of the 80 layers, and say nothing");
+  }
+  CHECK(help("--pipeline-model-parallel-size 4 --decoder-first-pipeline-num-layers 1", 30, "4xh100")
+            .starts_with("say --decoder-first"));
+}
+
 TEST_CASE("splits that Megatron-LM asserts against are refused with its reason") {
   CHECK(refusal("--pipeline-model-parallel-size 4", 30, "4xh100") ==
         "plan.txt: Megatron-LM refuses: 30 layers do not divide evenly over 4 pipeline stages");
