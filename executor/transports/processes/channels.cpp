@@ -25,14 +25,6 @@ std::chrono::steady_clock::time_point time_point(Moment moment) {
   return Clock::time_point(std::chrono::duration_cast<Clock::duration>(moment));
 }
 
-Piece piece_of(const Tensor& tensor, int peer, int tag) {
-  return {.peer = peer,
-          .tag = tag,
-          .data = tensor.storage.get(),
-          .bytes = static_cast<std::size_t>(tensor.bytes()),
-          .owner = tensor.storage};
-}
-
 /// A message on its way in: its header and its memory come in either order.
 struct Incoming {
   std::optional<Header> header;

@@ -35,6 +35,14 @@ constexpr const char* cut_short = "a message was cut short on its way";
 
 }  // namespace
 
+Piece piece_of(const Tensor& tensor, int peer, int tag) {
+  return {.peer = peer,
+          .tag = tag,
+          .data = tensor.storage.get(),
+          .bytes = static_cast<std::size_t>(tensor.bytes()),
+          .owner = tensor.storage};
+}
+
 void Messenger::send(const Piece& piece, const std::function<void()>& done) const {
   const long number =
       progress_.carrier().send(space_, piece.peer, piece.tag, piece.data, piece.bytes);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "executor/tensor.hpp"
 #include "executor/transports/processes/progress.hpp"
 #include "executor/transports/processes/world.hpp"
 
@@ -21,6 +22,9 @@ struct Piece {
   std::size_t bytes = 0;
   std::shared_ptr<const void> owner;
 };
+
+/// A tensor's numbers, where they are.
+Piece piece_of(const Tensor& tensor, int peer, int tag);
 
 /// Through one space. All calls on the progress thread.
 class Messenger {

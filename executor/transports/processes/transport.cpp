@@ -22,14 +22,6 @@ namespace {
 /// Tags of the control space.
 enum ControlTag : int { gather_tag = 0, broadcast_tag = 2, barrier_tag = 4 };
 
-Piece piece_of(const Tensor& tensor, int peer, int tag) {
-  return {.peer = peer,
-          .tag = tag,
-          .data = tensor.storage.get(),
-          .bytes = static_cast<std::size_t>(tensor.bytes()),
-          .owner = tensor.storage};
-}
-
 class ProcessTransport final : public Transport {
  public:
   ProcessTransport(const Wiring& wiring, std::shared_ptr<const Messenger> data,
