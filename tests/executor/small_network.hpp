@@ -37,7 +37,8 @@ inline Model chain_of(std::string name, const std::vector<std::pair<LayerKind, I
 inline bool can_be_trained(const Model& model) {
   if (!model.transformer) return model.layers.front().image.has_value();
   const Transformer& shape = *model.transformer;
-  return shape.causal && !shape.token_types && !shape.experts && !shape.latent && !shape.patches;
+  return shape.causal && !shape.token_types && !shape.experts && !shape.latent && !shape.patches &&
+         shape.untrainable.empty();
 }
 
 /// For images of 2 x 4 x 4 in 5 classes: every kind of layer, with and without ReLU, as the first
