@@ -119,6 +119,26 @@ TEST_CASE("a run that is killed goes on from its last checkpoint") {
   CHECK(lines_with(run.errors(), "; restart 1 of 1, from kept/step-0000") == 1);
 }
 
+TEST_CASE("processes that meet by TCP notice when one of them is killed") {
+  const Fixture fixture("tcp");
+  for (const int rank : {0, 1}) {
+    INFO("rank " << rank);
+    std::filesystem::remove_all(fixture.records());
+    ProgramRun run(fixture.folder.path(), fixture.run(100000, {"--transport", "tcp"}));
+    const auto killed = await_step(fixture.records(), rank, 2);
+    const auto other = await_step(fixture.records(), 1 - rank, 2);
+    REQUIRE((killed && other));
+    kill(killed->pid, SIGKILL);
+    const Moment then = now();
+    CHECK(all_end({other->pid}, 1500ms));  // whoever waits for them would kill it only after two
+    CHECK(run.wait() == 5);
+    CHECK(now() - then < 5s);
+    CHECK(lines_with(run.errors(), concat("error: run: rank ", rank, " on ")) == 1);
+    CHECK(lines_with(run.errors(), "was killed by signal 9 (Killed); the others have stopped") ==
+          1);
+  }
+}
+
 TEST_CASE("a run that is stopped ends within five seconds") {
   const Fixture fixture("stopped");
   for (unsigned seed = 1; seed <= 2; ++seed) check_stopped(fixture, seed);
