@@ -94,7 +94,7 @@ class TcpCarrier final : public processes::Carrier {
   void note_sent(const Outgoing& message);
   void read(int rank);
   void lose(int rank);
-  bool waits_for_peers(std::chrono::milliseconds patience);
+  void exchange_for(std::chrono::milliseconds patience);
 
   int rank_;
   std::vector<std::string> machines_;
@@ -103,6 +103,7 @@ class TcpCarrier final : public processes::Carrier {
   std::vector<Completion> completed_;  ///< since the last test
   std::vector<int> lost_;              ///< since somebody asked
   int spaces_ = 0;
+  char nothing_ = 0;  ///< what spaces are opened with; it outlives a meeting that failed
   long next_number_ = 0;
 };
 
@@ -115,13 +116,12 @@ TcpCarrier::TcpCarrier(int rank, Connections connections)
 /// before all are there.
 int TcpCarrier::open_space(int ranks, bool) {
   const int space = spaces_++;
-  char nothing = 0;
   std::vector<long> numbers;
   const auto hear = [&](int peer) {
-    numbers.push_back(receive(opening_space, peer, space, &nothing, 1));
+    numbers.push_back(receive(opening_space, peer, space, &nothing_, 1));
   };
   const auto tell = [&](int peer) {
-    numbers.push_back(send(opening_space, peer, space, &nothing, 1));
+    numbers.push_back(send(opening_space, peer, space, &nothing_, 1));
   };
   for (int rank = 1; rank_ == 0 && rank < ranks; ++rank) hear(rank);
   if (rank_ > 0 && rank_ < ranks) tell(0);
@@ -140,7 +140,7 @@ void TcpCarrier::wait_for(const std::vector<long>& numbers) {
     if (!lost_.empty()) {
       throw Error(ErrorKind::execution, concat("rank ", lost_.front(), " has gone"));
     }
-    waits_for_peers(1ms);
+    exchange_for(1ms);
     std::ranges::copy(mailbox_.take_completed(), std::back_inserter(completed_));
   }
 }
@@ -278,8 +278,8 @@ void TcpCarrier::note_sent(const Outgoing& message) {
   completed_.push_back({.number = frame.number, .bytes = frame.bytes});
 }
 
-/// Whether any of them has something, or can take something, within this time.
-bool TcpCarrier::waits_for_peers(std::chrono::milliseconds patience) {
+/// What peers have and can take by then, once any of them has or can.
+void TcpCarrier::exchange_for(std::chrono::milliseconds patience) {
   std::vector<pollfd> entries;
   std::vector<int> ranks;
   for (std::size_t i = 0; i < peers_.size(); ++i) {
@@ -293,11 +293,10 @@ bool TcpCarrier::waits_for_peers(std::chrono::milliseconds patience) {
     if ((entries[i].revents & POLLOUT) != 0) write(peers_[index(ranks[i])]);
     if ((entries[i].revents & ~POLLOUT) != 0) read(ranks[i]);
   }
-  return ready > 0;
 }
 
 std::vector<Completion> TcpCarrier::test() {
-  waits_for_peers(0ms);
+  exchange_for(0ms);
   std::vector<Completion> completed = std::exchange(completed_, {});
   std::ranges::copy(mailbox_.take_completed(), std::back_inserter(completed));
   return completed;
@@ -314,7 +313,7 @@ void TcpCarrier::finish() {
     return !peer.socket.is_open() || (peer.has_parted && peer.out.empty());
   };
   while (!std::ranges::all_of(peers_, is_over) && std::chrono::steady_clock::now() < deadline) {
-    waits_for_peers(10ms);
+    exchange_for(10ms);
   }
   peers_.clear();
 }
