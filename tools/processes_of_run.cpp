@@ -116,6 +116,29 @@ std::string killed_process(const std::string& remarks) {
                 match[3].str());
 }
 
+int start_by_mpirun(const ProcessOptions& options, const TransportMaker& transport, int ranks,
+                    const std::vector<std::string>& further) {
+  const std::string asked_for = concat("--transport ", transport.name);
+  module_entry("mpi", "stagecraft_mpi_carrier", asked_for);  // else no rank could start
+  Remarks remarks;
+  const std::vector<ChildEnd> ends = run_commands(
+      {mpirun_command(options, ranks, further)},
+      [&](const std::string& line) { remarks.hear(line); }, patience_with_others,
+      concat(asked_for,
+             ": there is no mpirun on the path; sudo apt-get install openmpi-bin, or --transport "
+             "tcp does without, or --transport threads runs all ranks in one process"));
+  const int code = code_of(ends.front().status);
+  const std::string killed = killed_process(remarks.remarks());
+  if (!killed.empty()) {
+    throw Error(ErrorKind::execution, concat("run: ", killed, "; mpirun has ended the others"));
+  }
+  remarks.show_errors();
+  if (code == 0 || remarks.ranks_spoke() || code == 130) return code;
+  std::string said = remarks.remarks();
+  std::ranges::replace(said, '\n', ' ');
+  throw Error(ErrorKind::execution, concat("run: mpirun ended with ", code, ": ", said));
+}
+
 // --- Starting processes here
 // ---------------------------------------------------------------------
 
@@ -134,30 +157,18 @@ std::vector<ChildCommand> local_commands(int ranks, const std::vector<std::strin
   return commands;
 }
 
-int start_here(const ProcessOptions& options, int ranks, const std::vector<std::string>& further) {
-  if (!options.hosts.empty()) {
-    fail_usage(
-        "--hosts: --transport tcp starts processes on this machine only; elsewhere start them with "
-        "torchrun, or use --transport mpi");
-  }
-  std::string errors;
-  const auto hear = [&](const std::string& line) {
-    if (line.starts_with("error: ") || !errors.empty()) {
-      errors += line + "\n";
-    } else {
-      std::fputs((line + "\n").c_str(), stderr);
-    }
-  };
-  const std::vector<ChildEnd> ends =
-      run_commands(local_commands(ranks, further), hear, patience_with_others,
-                   "--transport tcp: this program cannot start itself again");
+int start_here(int ranks, const std::vector<std::string>& further) {
+  Remarks remarks;
+  const std::vector<ChildEnd> ends = run_commands(
+      local_commands(ranks, further), [&](const std::string& line) { remarks.hear(line); },
+      patience_with_others, "run: this program cannot start itself again");
   for (std::size_t rank = 0; rank < ends.size(); ++rank) {
     const std::string killed = killed_by(ends[rank].status);
     if (killed.empty() || ends[rank].was_stopped) continue;
     throw Error(ErrorKind::execution, concat("run: rank ", rank, " on ", host_name(), " ", killed,
                                              "; the others have stopped"));
   }
-  std::fputs(errors.c_str(), stderr);
+  remarks.show_errors();
   return code_of(ends.front().status);
 }
 
@@ -232,28 +243,15 @@ int start_processes(const ProcessOptions& options, const TransportMaker& transpo
     fail_usage("-n ", options.processes, ": the plan has ", ranks,
                " devices, and each is a process; leave -n out, or say -n ", ranks);
   }
-  if (transport.name == "tcp") return start_here(options, ranks, further);
-  // Else no rank could start.
-  const std::string asked_for = concat("--transport ", transport.name);
-  module_entry("mpi", "stagecraft_mpi_carrier", asked_for);
-  if (transport.on_gpus) require_nccl();
-  Remarks remarks;
-  const std::vector<ChildEnd> ends = run_commands(
-      {mpirun_command(options, ranks, further)},
-      [&](const std::string& line) { remarks.hear(line); }, patience_with_others,
-      concat(asked_for,
-             ": there is no mpirun on the path; sudo apt-get install openmpi-bin, or --transport "
-             "tcp does without, or --transport threads runs all ranks in one process"));
-  const int code = code_of(ends.front().status);
-  const std::string killed = killed_process(remarks.remarks());
-  if (!killed.empty()) {
-    throw Error(ErrorKind::execution, concat("run: ", killed, "; mpirun has ended the others"));
+  if (transport.name == "tcp" && !options.hosts.empty()) {
+    fail_usage(
+        "--hosts: --transport tcp starts processes on this machine only; elsewhere start them with "
+        "torchrun, or use --transport mpi");
   }
-  remarks.show_errors();
-  if (code == 0 || remarks.ranks_spoke() || code == 130) return code;
-  std::string said = remarks.remarks();
-  std::ranges::replace(said, '\n', ' ');
-  throw Error(ErrorKind::execution, concat("run: mpirun ended with ", code, ": ", said));
+  if (transport.on_gpus) require_nccl();  // else no rank could start
+  const bool needs_mpi = transport.name == "mpi" || !options.hosts.empty();
+  return needs_mpi ? start_by_mpirun(options, transport, ranks, further)
+                   : start_here(ranks, further);
 }
 
 bool speaks() {

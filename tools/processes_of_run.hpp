@@ -30,10 +30,10 @@ const TransportMaker& transport_of(const ProcessOptions& options);
 /// Whether this process still has to start those that will run.
 bool must_start_processes(const TransportMaker& transport);
 
-/// Runs this very command line, and `further` words, in `ranks` processes, through mpirun unless
-/// they meet by TCP; the exit code is theirs. Throws Error (usage) if another number was asked for,
-/// Error (execution) if the transport or mpirun is missing, or something ended a process from
-/// outside.
+/// Runs this very command line, and `further` words, in `ranks` processes, through mpirun for
+/// MPI and for other hosts; the exit code is theirs. Throws Error (usage) if another number was
+/// asked for, Error (execution) if the transport or mpirun is missing, or something ended a process
+/// from outside.
 int start_processes(const ProcessOptions& options, const TransportMaker& transport, int ranks,
                     const std::vector<std::string>& further);
 
