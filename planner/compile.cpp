@@ -294,6 +294,23 @@ Compiled compile_column(const Plan& plan, CostBook& book) {
   return compiled;
 }
 
+Compiled compile_to_read(const Plan& plan, const Profile& profile, const Cluster& cluster) {
+  constexpr std::int64_t most_read = 100'000;
+  validate(plan, profile.model, cluster);
+  CostBook book(profile, cluster, {.precision = plan.precision, .sequence = plan.batch.sequence});
+  std::int64_t passes = 0;
+  for (const Stage& stage : plan.stages) {
+    passes += 2 * std::ssize(stage.devices) * plan.batch.microbatches;
+  }
+  const int columns = passes > most_read ? columns_of(plan, book) : 1;
+  Compiled compiled = compile_columns(plan, book, columns, true);
+  if (columns == 1) return compiled;
+  compiled.stand_ins = stand_ins(plan, columns, compiled.devices);
+  compiled.notes.push_back(
+      concat("the plan is ", columns, " alike pipelines side by side; one stands for all"));
+  return compiled;
+}
+
 Compiled compile(const Plan& plan, const Profile& profile, const Cluster& cluster) {
   validate(plan, profile.model, cluster);
   CostBook book(profile, cluster, {.precision = plan.precision, .sequence = plan.batch.sequence});
