@@ -190,6 +190,11 @@ ChannelCosts channel_costs(const Compilation& compilation, const Program& progra
   return {.latency = link.latency, .occupancy = transfer_time(channel.bytes, link.point_to_point)};
 }
 
+Collective collective_of(Op op) {
+  if (op == Op::reduce_scatter) return Collective::reduce_scatter;
+  return op == Op::gather_parameters ? Collective::all_gather : Collective::all_reduce;
+}
+
 Duration group_cost(const Compilation& compilation, const Program& program, const Group& group) {
   std::vector<int> members;
   for (const int which : group.chunks) {
@@ -199,11 +204,8 @@ Duration group_cost(const Compilation& compilation, const Program& program, cons
       members.push_back(compilation.cluster_device(chunk.stage, replica));
     }
   }
-  const Link link = group_link(compilation.book.cluster(), members);
-  const int count = static_cast<int>(members.size());
-  const bool shards = group.op == Op::reduce_scatter || group.op == Op::gather_parameters;
-  return shards ? reduce_scatter_time(link, count, group.bytes)
-                : all_reduce_time(link, count, group.bytes);
+  const DeviceGroup where = device_group(compilation.book.cluster(), std::move(members));
+  return collective_time(collective_of(group.op), where, group.bytes);
 }
 
 Costs costs_of(const Compilation& compilation, const Program& program) {

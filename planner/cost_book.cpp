@@ -248,14 +248,15 @@ ChunkMemory memory_share(ChunkMemory memory, Sharding sharding, int replicas) {
   return memory;
 }
 
-Duration sum_time(const Link& link, Sharding sharding, int replicas, Bytes gradients) {
-  if (sharding == Sharding::none) return all_reduce_time(link, replicas, gradients);
-  return reduce_scatter_time(link, replicas, gradients);
+Duration sum_time(const DeviceGroup& replicas, Sharding sharding, Bytes gradients) {
+  const bool shards = sharding != Sharding::none;
+  return collective_time(shards ? Collective::reduce_scatter : Collective::all_reduce, replicas,
+                         gradients);
 }
 
-Duration collect_time(const Link& link, Sharding sharding, int replicas, Bytes parameters) {
+Duration collect_time(const DeviceGroup& replicas, Sharding sharding, Bytes parameters) {
   if (sharding == Sharding::none) return Duration{0};
-  return reduce_scatter_time(link, replicas, parameters);
+  return collective_time(Collective::all_gather, replicas, parameters);
 }
 
 Bytes tie_bytes(const Tie& tie, const CostTable& table, Precision precision) {

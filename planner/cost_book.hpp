@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "planner/plan.hpp"
+#include "profiles/collectives.hpp"
 #include "profiles/profile.hpp"
 #include "simulator/simulate.hpp"
 
@@ -121,8 +122,8 @@ ChunkMemory memory_share(ChunkMemory memory, Sharding sharding, int replicas);
 
 /// Before and after the updates of a stage's replicas: gradients are summed, sharded parameters
 /// collected. Nothing for a single one.
-Duration sum_time(const Link& link, Sharding sharding, int replicas, Bytes gradients);
-Duration collect_time(const Link& link, Sharding sharding, int replicas, Bytes parameters);
+Duration sum_time(const DeviceGroup& replicas, Sharding sharding, Bytes gradients);
+Duration collect_time(const DeviceGroup& replicas, Sharding sharding, Bytes parameters);
 
 /// Bytes of the tied weights' gradient; `table` is of a device that holds the owner. Gradients may
 /// be wider than weights.

@@ -333,16 +333,17 @@ Link Space::message_link(const Setting& setting, int from, int to) const {
                                   lead(setting, to));
 }
 
-Link Space::group_link(const Setting& setting, std::vector<int> devices) const {
-  for (int& device : devices) device = lead(setting, device);
-  if (setting.columns == 1) return stagecraft::group_link(cluster_, devices);
-  // Blocks are alike: the links inside one are those inside all, and the links between two are
-  // those between their first devices.
-  std::vector<int> block;
-  for (int column = 0; column < setting.columns; ++column) {
-    block.push_back(lead_of(setting, column));
+std::vector<int> Space::members(const Setting& setting, const std::vector<int>& devices) const {
+  std::vector<int> members;
+  for (const int device : devices) {
+    for (int column = 0; column < setting.columns; ++column)
+      members.push_back(lead_of(setting, device * setting.columns + column));
   }
-  return slower(stagecraft::group_link(cluster_, block), stagecraft::group_link(cluster_, devices));
+  return members;
+}
+
+DeviceGroup Space::group(const Setting& setting, const std::vector<int>& devices) const {
+  return device_group(cluster_, members(setting, devices));
 }
 
 bool Space::may_end_at(const Setting& setting, int used_devices) const {

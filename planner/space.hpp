@@ -103,7 +103,10 @@ class Space {
   Bytes boundary(const Setting& setting, int device, int cut) const;
   /// What messages between two devices take, and what a collective of several does.
   Link message_link(const Setting& setting, int from, int to) const;
-  Link group_link(const Setting& setting, std::vector<int> devices) const;
+  DeviceGroup group(const Setting& setting, const std::vector<int>& devices) const;
+  /// The cluster's devices, the first of each group of peers, that stand in so many devices' place
+  /// in all columns.
+  std::vector<int> members(const Setting& setting, const std::vector<int>& devices) const;
   /// Devices that hold the same layers as so many replicas of a column do.
   static int holders(const Setting& setting, int replicas) { return replicas * setting.columns; }
 
