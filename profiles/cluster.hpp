@@ -41,9 +41,9 @@ double peak_flops(const DeviceKind& kind, Precision precision);
 struct Link {
   Duration latency{0};
   Bandwidth point_to_point =
-      Bandwidth::unlimited();                     ///< one direction, between one pair of devices
-  Bandwidth collective = Bandwidth::unlimited();  ///< bus bandwidth of a ring all-reduce
-                                                  ///< (nccl-tests' busbw), of one port
+      Bandwidth::unlimited();  ///< one direction, between one pair of devices
+  Bandwidth collective =
+      Bandwidth::unlimited();  ///< bus bandwidth of a ring all-reduce (nccl-tests' busbw)
   bool operator==(const Link&) const = default;
 };
 

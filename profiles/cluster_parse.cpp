@@ -169,7 +169,7 @@ class Expression {
     } else if (key == "oversubscription") {
       level.oversubscription = number_in<double>(key, value, 1, 1000);
     } else {
-      fail_unknown("word of a link", key, {"collective", "rails", "oversubscription"});
+      fail_unknown("link word", key, {"collective", "rails", "oversubscription"});
     }
   }
 

@@ -75,7 +75,7 @@ class LogReader {
 
  private:
   [[noreturn]] void fail_at(int line, const std::string& message) const {
-    throw Error(ErrorKind::input, message, SourcePlace{file_, line, 0},
+    throw Error(ErrorKind::input, message, SourcePlace{file_, line, line > 0 ? 1 : 0},
                 {"give the file all that nccl-tests print, from \"# nThread\" on"});
   }
 

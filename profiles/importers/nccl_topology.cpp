@@ -49,7 +49,7 @@ class Reader {
   static constexpr int deepest = 64;
 
   [[noreturn]] void throw_here(const std::string& message) const {
-    throw Error(ErrorKind::input, message, SourcePlace{file_, line_, 0},
+    throw Error(ErrorKind::input, message, SourcePlace{file_, line_, 1},
                 {"NCCL writes the whole file: run once with NCCL_TOPO_DUMP_FILE=topology.xml"});
   }
 
@@ -182,7 +182,7 @@ class Topology {
 
  private:
   [[noreturn]] void throw_at(const Element& element, const std::string& message) const {
-    throw Error(ErrorKind::input, message, SourcePlace{file_, element.line, 0},
+    throw Error(ErrorKind::input, message, SourcePlace{file_, element.line, 1},
                 {"NCCL writes the whole file: run once with NCCL_TOPO_DUMP_FILE=topology.xml"});
   }
 
@@ -231,7 +231,7 @@ class Topology {
     }
     throw Error(ErrorKind::input,
                 concat("no built-in device kind is of compute capability ", text(gpu, "sm")),
-                SourcePlace{file_, gpu.line, 0}, {"--device a100 says which kind it is"});
+                SourcePlace{file_, gpu.line, 1}, {"--device a100 says which kind it is"});
   }
 
   /// The devices' own slot: "16.0 GT/s PCIe" with 16 lanes carries 16/8 x 16 GB/s, of which NCCL

@@ -106,7 +106,7 @@ class Matrix {
   };
 
   [[noreturn]] void throw_at(int line, const std::string& message) const {
-    throw Error(ErrorKind::input, message, SourcePlace{file_, line, 0},
+    throw Error(ErrorKind::input, message, SourcePlace{file_, line, line > 0 ? 1 : 0},
                 {"give the file all that `nvidia-smi topo -m` prints, its legend included"});
   }
 

@@ -42,7 +42,7 @@ const Row* find_row(const std::array<Row, count>& rows, const std::string& name)
     if (find_row(importers, std::string(importer.name)) == nullptr)
       known.emplace_back(importer.name);
   }
-  for (const std::string& name : cluster_import_names()) known.push_back(name);
+  for (const std::string& format : cluster_import_names()) known.push_back(format);
   fail_unknown("import format", name, known);
 }
 
