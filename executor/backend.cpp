@@ -10,4 +10,54 @@ Tensor Backend::allocate(std::vector<std::int64_t> shape, Precision precision) {
   return {.storage = placement_->place(bytes), .shape = std::move(shape), .precision = precision};
 }
 
+void Backend::linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                     const Tensor& residual, Tensor& y) {
+  matmul(x, false, weight, false, y, false);
+  if (!bias.empty()) add_bias(bias, y);
+  if (!residual.empty()) add(residual, y);
+}
+
+void Backend::linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor& before,
+                          Tensor& y) {
+  linear(x, weight, bias, {}, before);
+  gelu(before, y);
+}
+
+void Backend::linear_gelu_input(const Tensor& dy, const Tensor& weight, const Tensor& before,
+                                Tensor& dx) {
+  matmul(dy, false, weight, true, dx, false);
+  gelu_input(dx, before, dx);
+}
+
+void Backend::linear_weight(const Tensor& x, const Tensor& dy, Tensor& dweight, Tensor& dbias) {
+  matmul(x, true, dy, false, dweight, true);
+  if (!dbias.empty()) bias_gradient(dy, dbias);
+}
+
+void Backend::norm_input_and_residual(const Tensor& dy, const Tensor& x, const Tensor& weight,
+                                      const Tensor& mean, const Tensor& scale,
+                                      const Tensor& residual, Tensor& dx) {
+  mean.empty() ? rms_norm_input(dy, x, weight, scale, dx)
+               : layer_norm_input(dy, x, weight, mean, scale, dx);
+  add(residual, dx);
+}
+
+void Backend::adamw_step(const AdamW& options, int step, double factor,
+                         std::span<WeightUpdate> updates) {
+  for (WeightUpdate& each : updates) {
+    if (factor != 1) scale(factor, each.gradient);
+    adamw(options, step, each.gradient, each.first_moment, each.second_moment, each.weight,
+          each.updated);
+    if (!each.rounded.empty()) convert(each.updated, each.rounded);
+  }
+}
+
+void Backend::sgd_step(const Sgd& options, double factor, std::span<WeightUpdate> updates) {
+  for (WeightUpdate& each : updates) {
+    if (factor != 1) scale(factor, each.gradient);
+    sgd(options, each.gradient, each.weight, each.updated);
+    if (!each.rounded.empty()) convert(each.updated, each.rounded);
+  }
+}
+
 }  // namespace stagecraft

@@ -50,6 +50,15 @@ struct PoolShape {
   std::int64_t samples = 0, channels = 0, size = 0, window = 2;
 };
 
+/// One weight, or a part of one, in an optimizer's step: all of the same elements.
+struct WeightUpdate {
+  Tensor gradient;
+  Tensor first_moment, second_moment;  ///< empty for SGD
+  Tensor weight;                       ///< before the step
+  Tensor updated;                      ///< behind it; may be the same tensor
+  Tensor rounded;  ///< the same in 16 bits; empty where `updated` is what layers compute with
+};
+
 /// Memory whose places are known beforehand.
 class Placement {
  public:
@@ -110,6 +119,23 @@ class Backend {
   /// bias_gradient += sum over rows of gradient.
   virtual void bias_gradient(const Tensor& gradient, Tensor& bias_gradient) = 0;
 
+  // Linear maps with what stands around them, so that a backend may do it where the product is
+  // written (cuBLASLt calls it an epilogue). Unless a backend does better,
+  // each is the calls it is described by, in this order. Weights are [inputs, outputs].
+
+  /// y = x weight, + bias and + residual unless they are empty.
+  virtual void linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                      const Tensor& residual, Tensor& y);
+  /// before = x weight, + bias unless it is empty; y = gelu(before).
+  virtual void linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                           Tensor& before, Tensor& y);
+  /// dx = gelu'(before) times dy weight transposed: from the gradient of what comes behind the
+  /// activation to that of what it was of.
+  virtual void linear_gelu_input(const Tensor& dy, const Tensor& weight, const Tensor& before,
+                                 Tensor& dx);
+  /// dweight += x transposed dy; dbias += sum over rows of dy, unless it is empty.
+  virtual void linear_weight(const Tensor& x, const Tensor& dy, Tensor& dweight, Tensor& dbias);
+
   /// Statistics: mean and 1/deviation per row (LayerNorm), or 1/root-mean-square per row (RMSNorm;
   /// `mean` unused).
   virtual void layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon,
@@ -124,6 +150,11 @@ class Backend {
                               const Tensor& scale, Tensor& dx) = 0;
   virtual void rms_norm_weight(const Tensor& dy, const Tensor& x, const Tensor& scale,
                                Tensor& dweight) = 0;
+  /// The gradient of an input that also goes past the norm, with this gradient: that of above, plus
+  /// it. `mean`: empty for RMSNorm.
+  virtual void norm_input_and_residual(const Tensor& dy, const Tensor& x, const Tensor& weight,
+                                       const Tensor& mean, const Tensor& scale,
+                                       const Tensor& residual, Tensor& dx);
 
   /// The tanh form (GPT-2).
   virtual void gelu(const Tensor& x, Tensor& y) = 0;
@@ -198,6 +229,18 @@ class Backend {
                      Tensor& second_moment, const Tensor& weight, Tensor& updated) = 0;
   virtual void sgd(const Sgd& options, const Tensor& gradient, const Tensor& weight,
                    Tensor& updated) = 0;
+
+  /// A step of many weights at once, their gradients taken times `factor`. Unless a backend does
+  /// better: weight by weight, the gradient scaled in its place unless the factor is 1.
+  virtual void adamw_step(const AdamW& options, int step, double factor,
+                          std::span<WeightUpdate> updates);
+  virtual void sgd_step(const Sgd& options, double factor, std::span<WeightUpdate> updates);
+
+  /// x *= factor.
+  virtual void scale(double factor, Tensor& x) = 0;
+  /// Of each tensor the sum of its elements' squares, in an order that depends on their number
+  /// alone.
+  virtual std::vector<double> sums_of_squares(std::span<const Tensor> tensors) = 0;
 
  private:
   Placement* placement_ = nullptr;

@@ -28,10 +28,10 @@ void require_executable(const Compiled& compiled, BackendKind backend) {
     throw Error(ErrorKind::execution, concat("run: the schedule ", compiled.schedule.name, " ", why,
                                              ", which the layers cannot do yet; ", instead));
   };
-  if (program.norm != GradientNorm::none) {
+  if (program.norm == GradientNorm::post_validated) {
     throw Error(ErrorKind::execution,
-                "run: the program waits for the norm of all gradients, which cannot be carried out "
-                "yet; leave the norm out");
+                "run: the program validates its updates afterwards, which cannot be carried out "
+                "yet; let all wait for the norm (global), or leave it out");
   }
   if (program.sequence_chunks > 1 && backend == BackendKind::cuda) {
     refuse("cuts sequences into pieces that attend to each other",
@@ -141,6 +141,9 @@ RunResult train_as_is(const Training& training, const Compiled& compiled,
 RunResult execute(const Plan& plan, const Profile& profile, const Compiled& compiled,
                   const Dataset& dataset, const RunOptions& options, const Machinery& machinery) {
   require_executable(compiled, options.backend);
+  if (options.clip_norm > 0 && compiled.program.norm != GradientNorm::global) {
+    throw Error(ErrorKind::bug, "gradients are to be clipped, and the program has no norm of them");
+  }
   if (!machinery.trusts_program) require_safe(compiled.program);
   switch (options.backend) {
     case BackendKind::cpu:

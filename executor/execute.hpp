@@ -44,6 +44,13 @@ struct RunOptions {
   std::map<std::string, Tensor> weights;
   AdamW adamw;
   Sgd sgd;
+  /// If the norm of all gradients is larger, they are scaled to it (Pascanu et al., "On the
+  /// difficulty of training recurrent neural networks", 2013); 0: never. The program must have the
+  /// norm (`know_norm`).
+  double clip_norm = 0;
+  /// A language model's head makes logits of so many rows at a time, and once more for its weight's
+  /// gradient, instead of keeping all of a microbatch; 0: all.
+  std::int64_t loss_rows = 0;
   /// What training goes on from; null: it begins. Weights, moments and samples are its own.
   std::shared_ptr<const Checkpoint> resume;
   CheckpointOptions checkpoints;

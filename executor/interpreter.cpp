@@ -115,6 +115,7 @@ Interpreter::Interpreter(const Training& training, const Program& program, const
       chunks_(chunks_of_device(training, program, ranks.device_of(transport.rank()), peers_.get(),
                                arena_.get(), backend)),
       sums_(training, program, ranks, chunks_, backend, transport),
+      clipping_(training, ranks, chunks_, backend, transport),
       checks_(training.options.oversight.check_finite, steps_before(training.options), backend),
       sent_(program, ranks),
       received_(program, ranks),
@@ -129,6 +130,7 @@ void Interpreter::step(int step, StepRecord& record) {
   step_ = step;
   record_ = &record;
   sums_.begin_step();
+  clipping_.begin_step();
   for (const auto& chunk : chunks_) {
     if (chunk) chunk->begin_step();
   }
@@ -189,6 +191,7 @@ void Interpreter::carry_out(int i) {
     case Op::reduce_scatter:
     case Op::reduce_tied:
     case Op::gather_parameters:
+    case Op::reduce_norm:
     case Op::update: return compute(i);
     case Op::send_activation:
     case Op::send_gradient:
@@ -201,8 +204,7 @@ void Interpreter::carry_out(int i) {
     case Op::send_norm:
     case Op::receive_norm:
     case Op::send_validation:
-    case Op::receive_validation:
-    case Op::reduce_norm: break;  // `execute` has refused the program
+    case Op::receive_validation: break;  // `execute` has refused the program
   }
   throw Error(ErrorKind::execution,
               concat(to_string(work.instruction.op), " cannot be carried out yet"));
@@ -241,13 +243,23 @@ void Interpreter::compute(int i, const Work& work) {
     case Op::recompute: return chunk.recompute(microbatch);
     case Op::update:
       sums_.add_local_ties(chunk, work.weight_version);
-      return chunk.update(work.weight_version);
+      if (training_.options.clip_norm > 0) learn_norm();
+      return chunk.update(work.weight_version, clipping_.factor());
+    case Op::reduce_norm: return learn_norm();
     case Op::reduce_gradient:
     case Op::reduce_scatter:
     case Op::reduce_tied:
     case Op::gather_parameters: return sums_.carry_out(work);
     default: assert(false);  // carry_out calls for no other
   }
+}
+
+/// Of gradients that are complete; with a flush every update makes version 1.
+void Interpreter::learn_norm() {
+  for (const auto& chunk : chunks_) {
+    if (chunk) sums_.add_local_ties(*chunk, 1);
+  }
+  clipping_.learn_norm();
 }
 
 // --- From stage to stage on one device

@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "executor/clipping.hpp"
 #include "executor/finite_checks.hpp"
 #include "executor/gradient_sums.hpp"
 #include "executor/labels.hpp"
@@ -59,6 +60,7 @@ class Interpreter final : public Worker {
   TrainedChunk* neighbour(const TrainedChunk& chunk, int stage);
   void take_input(TrainedChunk& chunk, int microbatch);
   void take_output_gradient(TrainedChunk& chunk, int microbatch);
+  void learn_norm();
 
   Tensor& boundary(const Work& work);
   std::vector<Tensor*> lent(const Work& work);
@@ -82,6 +84,7 @@ class Interpreter final : public Worker {
   std::vector<std::unique_ptr<TrainedChunk>> chunks_;  ///< parallel to the program's; null where
                                                        ///< another rank holds it
   GradientSums sums_;
+  Clipping clipping_;
   FiniteChecks checks_;
   MessageLabels sent_, received_;
   std::vector<char> last_send_;  ///< of its tensor; parallel to the program's work

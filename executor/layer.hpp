@@ -94,6 +94,10 @@ class TrainableLayer {
  public:
   virtual ~TrainableLayer() = default;
 
+  /// From now on a layer with the loss of a vocabulary makes logits of at most so many rows at a
+  /// time, without keeping them; 0: of all, and keeps them. Others have none.
+  virtual void limit_logits(std::int64_t) {}
+
   virtual std::vector<ParameterSpec> parameters() const = 0;
 
   /// The output; leaves in `saved` what the backward passes need. `input` is empty for the first

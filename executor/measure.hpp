@@ -29,7 +29,8 @@ struct MeasureOptions {
   std::vector<std::int64_t> microbatches{1};
   std::int64_t sequence = 0;  ///< default: the model's
   Precision precision = Precision::float32;
-  int repeats = 9;  ///< after the warm-up
+  std::int64_t loss_rows = 0;  ///< as in RunOptions
+  int repeats = 9;             ///< after the warm-up
   int warm_up = 3;
   /// Threads that compute at the same time, as in a run; default: the machine's cores, one on
   /// another device.

@@ -47,6 +47,7 @@ std::map<int, int> degrees_by_lead(const Plan& plan) {
 void require_equal_degrees(const Program& program, const std::vector<int>& degrees) {
   const auto degree = [&](int chunk) { return degrees[at(program.chunks[at(chunk)].device)]; };
   for (const Group& group : program.groups) {
+    if (group.op == Op::reduce_norm) continue;
     for (const int chunk : group.chunks) {
       if (degree(chunk) == degree(group.chunks.front())) continue;
       refuse(program, group.chunks.front(), chunk, "add up gradients", degrees);
@@ -84,6 +85,7 @@ void RankMap::connect(const Program& program) {
   }
   for (const Group& group : program.groups) {
     first_group_.push_back(static_cast<int>(wiring_.groups.size()));
+    if (group.op == Op::reduce_norm) continue;  // not by tensors: see clipping.hpp
     for (int peer = 0; peer < degrees_[device(group.chunks.front())]; ++peer) {
       auto& members = wiring_.groups.emplace_back();
       for (const int chunk : group.chunks) members.push_back(first_rank_[device(chunk)] + peer);

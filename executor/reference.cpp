@@ -24,6 +24,7 @@
 #include <string>
 #include <utility>
 
+#include "executor/clipping.hpp"
 #include "executor/execute.hpp"
 #include "executor/machinery.hpp"
 #include "executor/training.hpp"
@@ -307,14 +308,15 @@ class Reference {
   void update() {
     ++updates_;
     std::map<std::string, Tensor> sums = summed_gradients();
+    std::vector<WeightUpdate> updates;
     for (auto& [name, weight] : weights_) {
       const Tensor newest = weight.versions.back();
       if (!flushes()) {
         weight.versions.push_back(zeros(newest.shape, training_.precision()));
       }
-      take_step(training_, *backend_, updates_, sums.at(name), weight.state, newest,
-                weight.versions.back());
+      updates.push_back(update_of(weight.state, sums.at(name), newest, weight.versions.back()));
     }
+    take_step(training_, *backend_, updates_, clip_factor_of(sums), updates);
     for (std::vector<Replica>& stage : stages_) {
       for (Replica& replica : stage) {
         for (LayerCopy& layer : replica) {
@@ -322,6 +324,17 @@ class Reference {
         }
       }
     }
+  }
+
+  /// By name; of a sharded optimizer shard by shard of each, as many as its first stage has.
+  double clip_factor_of(const std::map<std::string, Tensor>& sums) {
+    if (training_.options.clip_norm == 0) return 1;
+    std::vector<Tensor> parts;
+    for (const auto& [name, sum] : sums) {
+      const std::size_t shards = shards_.at(name);
+      for (std::size_t i = 0; i < shards; ++i) parts.push_back(shard_of(sum, i, shards));
+    }
+    return clip_factor(training_.options.clip_norm, backend_->sums_of_squares(parts));
   }
 
   /// Replica by replica and pipe by pipe, then the copies of tied weights in model order.
@@ -346,6 +359,8 @@ class Reference {
         for (std::size_t h = 1; h < holders.size(); ++h) {
           backend_->add((*holders[h])[layer].parameters[i].gradient, sum);
         }
+        const bool is_sharded = training_.plan.optimizer.sharding == Sharding::zero1;
+        shards_.try_emplace(first.spec.name, is_sharded ? holders.size() : 1);
         const auto [tied, is_first] = sums.try_emplace(first.spec.name, sum);
         if (!is_first) backend_->add(sum, tied->second);
       }
@@ -356,7 +371,8 @@ class Reference {
   const Schedule& schedule_;
   std::unique_ptr<Backend> backend_;
   std::map<std::string, Weight> weights_;
-  int updates_;  ///< since training began
+  std::map<std::string, std::size_t> shards_;  ///< of each weight's optimizer
+  int updates_;                                ///< since training began
   std::vector<std::vector<Replica>> stages_;
 };
 

@@ -248,18 +248,20 @@ void TrainedChunk::backward_weight(int microbatch) {
   for (std::size_t i = layers_.size(); i-- > 0;) add_weight_gradient_of(here, i);
 }
 
-void TrainedChunk::update(int version) {
+void TrainedChunk::update(int version, double factor) {
   ++updates_;
   const auto own = [&](const Tensor& tensor) {
     return shard_of(tensor, shard_.place, shard_.members);
   };
   const std::vector<Parameter*> all = parameters();
+  std::vector<WeightUpdate> updates;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    Tensor updated = own(versions_.at(version)[i]);
+    const Tensor updated = own(versions_.at(version)[i]);
     if (updated.elements() == 0) continue;
-    take_step(training_, backend_, updates_, own(all[i]->gradient), optimizer_[i],
-              own(versions_.at(version - 1)[i]), updated);
+    updates.push_back(update_of(optimizer_[i], own(all[i]->gradient),
+                                own(versions_.at(version - 1)[i]), updated));
   }
+  take_step(training_, backend_, updates_, factor, updates);
   use_version(version);
   backend_.zero(gradients_);
 }

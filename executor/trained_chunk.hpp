@@ -53,9 +53,9 @@ class TrainedChunk {
   void backward_input(int microbatch);
   void backward_weight(int microbatch);
 
-  /// Makes this version of the weights from the one before, of a sharded optimizer its own shard of
-  /// it; and gradients of zero for the next.
-  void update(int version);
+  /// Makes this version of the weights from the one before by the gradients times `factor`, of a
+  /// sharded optimizer its own shard of it; and gradients of zero for the next.
+  void update(int version, double factor);
 
   /// What the forward keeps of a microbatch beside the stage's input. While a partner has it, the
   /// tensors have shapes but no storage.

@@ -59,6 +59,7 @@ Training make_training(const Plan& plan, const Profile& profile, const Dataset& 
                     .layers = {}};
   for (std::size_t i = 0; i < training.model.layers.size(); ++i) {
     training.layers.push_back(make_layer(training.model, static_cast<int>(i)));
+    training.layers.back()->limit_logits(options.loss_rows);
   }
   require_samples(dataset, training.model);
   return training;
@@ -70,6 +71,7 @@ std::vector<std::unique_ptr<TrainableLayer>> make_layers(const Training& trainin
   const LayerRange range = training.range_of(stage);
   for (int i = range.first; i < range.end; ++i) {
     layers.push_back(make_layer(training.model, i, peers));
+    layers.back()->limit_logits(training.options.loss_rows);
   }
   return layers;
 }
@@ -154,20 +156,24 @@ OptimizerState make_optimizer_state(const Training& training, Backend& backend,
   return state;
 }
 
-void take_step(const Training& training, Backend& backend, int step, const Tensor& gradient,
-               OptimizerState& state, const Tensor& weight, Tensor& updated) {
-  const RunOptions& options = training.options;
+WeightUpdate update_of(const OptimizerState& state, const Tensor& gradient, const Tensor& weight,
+                       const Tensor& updated) {
   const bool has_master = !state.master.empty();
-  const Tensor& from = has_master ? state.master : weight;
-  Tensor& to = has_master ? state.master : updated;
+  return {.gradient = gradient,
+          .first_moment = state.first_moment,
+          .second_moment = state.second_moment,
+          .weight = has_master ? state.master : weight,
+          .updated = has_master ? state.master : updated,
+          .rounded = has_master ? updated : Tensor{}};
+}
+
+void take_step(const Training& training, Backend& backend, int step, double factor,
+               std::span<WeightUpdate> updates) {
+  const RunOptions& options = training.options;
   switch (training.plan.optimizer.kind) {
-    case OptimizerKind::adamw:
-      backend.adamw(options.adamw, step, gradient, state.first_moment, state.second_moment, from,
-                    to);
-      break;
-    case OptimizerKind::sgd: backend.sgd(options.sgd, gradient, from, to); break;
+    case OptimizerKind::adamw: return backend.adamw_step(options.adamw, step, factor, updates);
+    case OptimizerKind::sgd: return backend.sgd_step(options.sgd, factor, updates);
   }
-  if (has_master) backend.convert(state.master, updated);
 }
 
 Tensor downloaded(Backend& backend, const Tensor& tensor) {

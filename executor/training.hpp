@@ -99,9 +99,13 @@ struct OptimizerState {
 OptimizerState make_optimizer_state(const Training& training, Backend& backend,
                                     const ParameterSpec& spec, const Tensor& start,
                                     std::size_t i = 0, std::size_t parts = 1);
-/// The optimizer's step number `step`, from 1: from `weight` to `updated`, which may be the same.
-void take_step(const Training& training, Backend& backend, int step, const Tensor& gradient,
-               OptimizerState& state, const Tensor& weight, Tensor& updated);
+/// What a step does to one weight, or to a part: from `weight` to `updated`, which may be the same.
+WeightUpdate update_of(const OptimizerState& state, const Tensor& gradient, const Tensor& weight,
+                       const Tensor& updated);
+/// The optimizer's step number `step`, from 1, of all these weights, by their gradients times
+/// `factor`.
+void take_step(const Training& training, Backend& backend, int step, double factor,
+               std::span<WeightUpdate> updates);
 
 /// A tensor of the backend in memory of the process, in the precision of sums.
 Tensor downloaded(Backend& backend, const Tensor& tensor);

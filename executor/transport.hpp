@@ -72,8 +72,8 @@ class Transport {
   /// `backend`.
   virtual Arrival receive(int channel, Backend& backend) = 0;
 
-  /// In place: the sum over the group's members, added up in the order of the group's list, bitwise
-  /// the same on every member.
+  /// In place: the sum over the group's members, added up in the order of the group's list (but see
+  /// `Wiring::sums_in_order`), bitwise the same on every member.
   virtual void all_reduce(int group, Backend& backend, Tensor& tensor) = 0;
 
   /// The first half of that: afterwards the member's own shard holds the sum (`shard_of`, by its
@@ -117,6 +117,9 @@ struct Wiring {
   int ranks = 1;
   std::vector<ChannelEnds> channels;
   std::vector<std::vector<int>> groups;
+  /// False: a transport whose library has sums of its own (NCCL) may use them. Their order depends
+  /// on the machine, so bits differ from those of other transports and numbers of ranks.
+  bool sums_in_order = true;
 };
 
 /// Transports for ranks that are threads of this process, with tensors in its memory: bounded

@@ -1,4 +1,5 @@
 #include "planner/compile.hpp"
+#include "planner/compile_with_norm.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -267,13 +268,15 @@ Provenance weakest_provenance(const Compilation& compilation, const Program& pro
   return weakest;
 }
 
-Compiled compile_columns(const Plan& plan, CostBook& book, int columns, bool to_run) {
+Compiled compile_columns(const Plan& plan, CostBook& book, int columns, bool to_run,
+                         GradientNorm norm = GradientNorm::none) {
   Compiled compiled;
   compiled.schedule = find_schedule(plan.schedule.name).generate(shape_of(plan));
   const Compilation compilation{plan, book, compiled.schedule, columns,
                                 first_column(plan, columns)};
   compiled.lowering = lower_options(compilation);
   compiled.lowering.places_buffers = to_run;
+  compiled.lowering.norm = norm;
   compiled.program = lower(compiled.schedule, compiled.lowering);
   compiled.costs = costs_of(compilation, compiled.program);
   compiled.devices = compilation.devices;
@@ -317,6 +320,12 @@ Compiled compile(const Plan& plan, const Profile& profile, const Cluster& cluste
   validate(plan, profile.model, cluster);
   CostBook book(profile, cluster, {.precision = plan.precision, .sequence = plan.batch.sequence});
   return compile_valid(plan, book);
+}
+
+Compiled compile_with_norm(const Plan& plan, const Profile& profile, const Cluster& cluster) {
+  validate(plan, profile.model, cluster);
+  CostBook book(profile, cluster, {.precision = plan.precision, .sequence = plan.batch.sequence});
+  return compile_columns(plan, book, 1, true, GradientNorm::global);
 }
 
 }  // namespace stagecraft

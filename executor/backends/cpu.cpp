@@ -423,6 +423,21 @@ class CpuBackend : public Backend {
     });
   }
 
+  void scale(double factor, Tensor& x) override {
+    with_type(x.precision,
+              [&]<class T>(T) { cpu::scale(static_cast<T>(factor), x.data<T>(), x.elements()); });
+  }
+
+  std::vector<double> sums_of_squares(std::span<const Tensor> tensors) override {
+    std::vector<double> sums;
+    for (const Tensor& tensor : tensors) {
+      sums.push_back(with_type(tensor.precision, [&]<class T>(T) {
+        return cpu::sum_of_squares(tensor.data<T>(), tensor.elements());
+      }));
+    }
+    return sums;
+  }
+
  private:
   static bool fits(const Tensor& qkv, const AttentionShape& shape, std::int64_t past) {
     return shape.heads % shape.key_value_heads == 0 &&

@@ -79,6 +79,10 @@ class DryBackend : public Backend {
   }
   void adamw(const AdamW&, int, const Tensor&, Tensor&, Tensor&, const Tensor&, Tensor&) override {}
   void sgd(const Sgd&, const Tensor&, const Tensor&, Tensor&) override {}
+  void scale(double, Tensor&) override {}
+  std::vector<double> sums_of_squares(std::span<const Tensor> tensors) override {
+    return std::vector<double>(tensors.size());
+  }
 };
 
 }  // namespace stagecraft

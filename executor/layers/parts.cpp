@@ -21,6 +21,10 @@ Tensor allocate_statistics(Backend& backend, const Tensor& x) {
   return backend.allocate({x.elements() / x.shape.back()}, precision_of_sums(x.precision));
 }
 
+Tensor bias_of(const Linear& part, std::span<const Parameter> parameters) {
+  return part.bias ? parameters[*part.bias].weight : Tensor{};
+}
+
 // Hugging Face transformers, modeling_rope_utils.py: _compute_llama3_parameters.
 double scaled(double frequency, const RotaryScaling& scaling) {
   const double turns = static_cast<double>(scaling.positions) * frequency / (2 * std::numbers::pi);
@@ -34,20 +38,20 @@ double scaled(double frequency, const RotaryScaling& scaling) {
 }  // namespace
 
 Tensor linear(Backend& backend, const Linear& part, std::span<const Parameter> parameters,
-              const Tensor& x) {
+              const Tensor& x, const Tensor& residual) {
   const Tensor& weight = parameters[part.weight].weight;
   Tensor y = allocate_rows(backend, x, weight.shape[1]);
-  backend.matmul(x, false, weight, false, y, false);
-  if (part.bias) backend.add_bias(parameters[*part.bias].weight, y);
+  backend.linear(x, weight, bias_of(part, parameters), residual, y);
   return y;
 }
 
 Tensor linear_of_rows(Backend& backend, const Linear& part, std::span<const Parameter> parameters,
-                      const Tensor& x, TensorPeers* peers) {
-  if (peers == nullptr) return linear(backend, part, parameters, x);
+                      const Tensor& x, const Tensor& residual, TensorPeers* peers) {
+  if (peers == nullptr) return linear(backend, part, parameters, x, residual);
   Tensor y = linear(backend, {.weight = part.weight, .bias = {}}, parameters, x);
   peers->sum(backend, y);
   if (part.bias) backend.add_bias(parameters[*part.bias].weight, y);
+  backend.add(residual, y);
   return y;
 }
 
@@ -69,8 +73,26 @@ Tensor linear_input_of_columns(Backend& backend, const Linear& part,
 
 void linear_weight(Backend& backend, const Linear& part, std::span<Parameter> parameters,
                    const Tensor& x, const Tensor& dy) {
-  backend.matmul(x, true, dy, false, parameters[part.weight].gradient, true);
-  if (part.bias) backend.bias_gradient(dy, parameters[*part.bias].gradient);
+  Tensor none;
+  backend.linear_weight(x, dy, parameters[part.weight].gradient,
+                        part.bias ? parameters[*part.bias].gradient : none);
+}
+
+Activated linear_gelu(Backend& backend, const Linear& part, std::span<const Parameter> parameters,
+                      const Tensor& x) {
+  const Tensor& weight = parameters[part.weight].weight;
+  Activated result{.before = allocate_rows(backend, x, weight.shape[1]),
+                   .y = allocate_rows(backend, x, weight.shape[1])};
+  backend.linear_gelu(x, weight, bias_of(part, parameters), result.before, result.y);
+  return result;
+}
+
+Tensor linear_gelu_input(Backend& backend, const Linear& part,
+                         std::span<const Parameter> parameters, const Tensor& dy,
+                         const Tensor& before) {
+  Tensor dx = backend.allocate(before.shape, before.precision);
+  backend.linear_gelu_input(dy, parameters[part.weight].weight, before, dx);
+  return dx;
 }
 
 Normed norm(Backend& backend, const Norm& part, std::span<const Parameter> parameters,
@@ -104,6 +126,15 @@ Tensor norm_input(Backend& backend, const Norm& part, std::span<const Parameter>
       backend.rms_norm_input(dy, x, weight, normed.scale, dx);
       break;
   }
+  return dx;
+}
+
+Tensor norm_input_and_residual(Backend& backend, const Norm& part,
+                               std::span<const Parameter> parameters, const Tensor& dy,
+                               const Tensor& x, const Normed& normed, const Tensor& residual) {
+  Tensor dx = backend.allocate(x.shape, x.precision);
+  backend.norm_input_and_residual(dy, x, parameters[part.weight].weight, normed.mean, normed.scale,
+                                  residual, dx);
   return dx;
 }
 

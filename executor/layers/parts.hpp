@@ -17,12 +17,13 @@ struct Linear {
   std::size_t weight = 0;
   std::optional<std::size_t> bias;
 };
+/// + residual, unless it is empty.
 Tensor linear(Backend& backend, const Linear& part, std::span<const Parameter> parameters,
-              const Tensor& x);
+              const Tensor& x, const Tensor& residual = {});
 /// The same where `peers` (null: nobody) hold other rows of the weight and columns of x: their
-/// products are summed before the bias is added.
+/// products are summed before the bias and the residual are added.
 Tensor linear_of_rows(Backend& backend, const Linear& part, std::span<const Parameter> parameters,
-                      const Tensor& x, TensorPeers* peers);
+                      const Tensor& x, const Tensor& residual, TensorPeers* peers);
 Tensor linear_input(Backend& backend, const Linear& part, std::span<const Parameter> parameters,
                     const Tensor& dy);
 /// The same where `peers` hold other columns of the weight and of dy.
@@ -31,6 +32,18 @@ Tensor linear_input_of_columns(Backend& backend, const Linear& part,
                                TensorPeers* peers);
 void linear_weight(Backend& backend, const Linear& part, std::span<Parameter> parameters,
                    const Tensor& x, const Tensor& dy);
+
+/// A linear map and GELU of it.
+struct Activated {
+  Tensor before;
+  Tensor y;
+};
+Activated linear_gelu(Backend& backend, const Linear& part, std::span<const Parameter> parameters,
+                      const Tensor& x);
+/// Through a linear map of what GELU made of `before`: the gradient of `before`.
+Tensor linear_gelu_input(Backend& backend, const Linear& part,
+                         std::span<const Parameter> parameters, const Tensor& dy,
+                         const Tensor& before);
 
 /// LayerNorm with weight and bias, or RMSNorm with a weight.
 struct Norm {
@@ -50,6 +63,10 @@ Normed norm(Backend& backend, const Norm& part, std::span<const Parameter> param
 /// `normed.y` is not looked at, here and below.
 Tensor norm_input(Backend& backend, const Norm& part, std::span<const Parameter> parameters,
                   const Tensor& dy, const Tensor& x, const Normed& normed);
+/// The same where the input also goes past the norm, with this gradient: their sum.
+Tensor norm_input_and_residual(Backend& backend, const Norm& part,
+                               std::span<const Parameter> parameters, const Tensor& dy,
+                               const Tensor& x, const Normed& normed, const Tensor& residual);
 void norm_weight(Backend& backend, const Norm& part, std::span<Parameter> parameters,
                  const Tensor& dy, const Tensor& x, const Normed& normed);
 

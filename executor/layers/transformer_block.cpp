@@ -79,15 +79,13 @@ class TransformerBlock : public TrainableLayer {
     keep(kept, normed1, norm(backend, norm1_, parameters, input));
     kept[qkv] = linear(backend, qkv_, parameters, kept[normed1]);
     attend(backend, samples, saved);
-    kept[middle] = linear_of_rows(backend, output_, parameters, kept[mixed], peers_);
-    backend.add(input, kept[middle]);
+    kept[middle] = linear_of_rows(backend, output_, parameters, kept[mixed], input, peers_);
 
     keep(kept, normed2, norm(backend, norm2_, parameters, kept[middle]));
-    kept[inner] = linear(backend, up_, parameters, kept[normed2]);
-    kept[active] = activate(backend, kept[inner]);
-    Tensor output = linear_of_rows(backend, down_, parameters, kept[active], peers_);
-    backend.add(kept[middle], output);
-    return output;
+    Activated activated = activate(backend, parameters, kept[normed2]);
+    kept[inner] = std::move(activated.before);
+    kept[active] = std::move(activated.y);
+    return linear_of_rows(backend, down_, parameters, kept[active], kept[middle], peers_);
   }
 
   Tensor backward_input(Backend& backend, std::span<Parameter> parameters, const Samples& samples,
@@ -97,14 +95,13 @@ class TransformerBlock : public TrainableLayer {
     auto kept = std::exchange(saved.tensors, {});
     std::vector<Tensor> gradients(for_weight);
     gradients[dy] = output_gradient;
-    gradients[dinner] = activate_input(
-        backend, linear_input(backend, down_, parameters, output_gradient), kept[inner]);
+    gradients[dinner] = activate_input(backend, parameters, output_gradient, kept[inner]);
     kept[inner] = {};
     gradients[dnormed2] =
         linear_input_of_columns(backend, up_, parameters, gradients[dinner], peers_);
-    gradients[dmiddle] = norm_input(backend, norm2_, parameters, gradients[dnormed2], kept[middle],
-                                    normed_of(kept, normed2));
-    backend.add(output_gradient, gradients[dmiddle]);
+    gradients[dmiddle] =
+        norm_input_and_residual(backend, norm2_, parameters, gradients[dnormed2], kept[middle],
+                                normed_of(kept, normed2), output_gradient);
 
     gradients[dqkv] = attend_input(backend, samples,
                                    linear_input(backend, output_, parameters, gradients[dmiddle]),
@@ -112,9 +109,8 @@ class TransformerBlock : public TrainableLayer {
     kept[qkv] = kept[log_sum] = {};
     gradients[dnormed1] =
         linear_input_of_columns(backend, qkv_, parameters, gradients[dqkv], peers_);
-    Tensor dinput = norm_input(backend, norm1_, parameters, gradients[dnormed1], input,
-                               normed_of(kept, normed1));
-    backend.add(gradients[dmiddle], dinput);
+    Tensor dinput = norm_input_and_residual(backend, norm1_, parameters, gradients[dnormed1], input,
+                                            normed_of(kept, normed1), gradients[dmiddle]);
     std::move(kept.begin(), kept.begin() + for_both, gradients.begin());
     saved.tensors = std::move(gradients);
     return dinput;
@@ -205,17 +201,24 @@ class TransformerBlock : public TrainableLayer {
     return gradient;
   }
 
-  Tensor activate(Backend& backend, const Tensor& x) const {
-    std::vector<std::int64_t> shape = x.shape;
+  Activated activate(Backend& backend, std::span<const Parameter> parameters,
+                     const Tensor& x) const {
+    if (!gated()) return linear_gelu(backend, up_, parameters, x);
+    Activated result{.before = linear(backend, up_, parameters, x), .y = {}};
+    std::vector<std::int64_t> shape = result.before.shape;
     shape.back() = transformer_.feed_forward;
-    Tensor y = backend.allocate(std::move(shape), x.precision);
-    gated() ? backend.swiglu(x, y) : backend.gelu(x, y);
-    return y;
+    result.y = backend.allocate(std::move(shape), x.precision);
+    backend.swiglu(result.before, result.y);
+    return result;
   }
 
-  Tensor activate_input(Backend& backend, const Tensor& gradient, const Tensor& x) const {
-    Tensor dx = backend.allocate(x.shape, x.precision);
-    gated() ? backend.swiglu_input(gradient, x, dx) : backend.gelu_input(gradient, x, dx);
+  /// From the gradient of DOWN's output to that of UP's.
+  Tensor activate_input(Backend& backend, std::span<const Parameter> parameters, const Tensor& dy,
+                        const Tensor& before) const {
+    if (!gated()) return linear_gelu_input(backend, down_, parameters, dy, before);
+    const Tensor gradient = linear_input(backend, down_, parameters, dy);
+    Tensor dx = backend.allocate(before.shape, before.precision);
+    backend.swiglu_input(gradient, before, dx);
     return dx;
   }
 

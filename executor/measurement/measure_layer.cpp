@@ -205,7 +205,8 @@ int busy_ranks(const MeasureOptions& options) {
 
 MeasuredCost measure_layer(const Model& model, int index, std::int64_t samples,
                            const MeasureOptions& options) {
-  MeasuredSize size{.samples = samples, .precision = options.precision};
+  MeasuredSize size{
+      .samples = samples, .precision = options.precision, .loss_rows = options.loss_rows};
   MeasuredCost result;
   {
     MeasuredLayer once(model, index, size, options.device.make_backend(0));

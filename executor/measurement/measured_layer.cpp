@@ -37,6 +37,7 @@ MeasuredLayer::MeasuredLayer(const Model& model, int index, const MeasuredSize& 
                            ? 0
                            : model.layers[static_cast<std::size_t>(index)].output_elements),
       backend_(std::move(backend)) {
+  layer_->limit_logits(size.loss_rows);
   for (std::size_t i = 0; i < size.copies; ++i) copies_.push_back(make_copy());
   for (std::size_t i = 0; i < size.microbatches; ++i) microbatches_.push_back(make_microbatch(i));
   backend_->finish();
@@ -153,14 +154,16 @@ void MeasuredLayer::update(std::size_t copy) {
   Copy& here = copies_[copy];
   const AdamW options{.learning_rate = 1e-6};
   ++here.steps;
+  std::vector<WeightUpdate> updates;
   for (std::size_t i = 0; i < here.parameters.size(); ++i) {
-    Parameter& parameter = here.parameters[i];
-    Tensor& updated = here.masters.empty() ? parameter.weight : here.masters[i];
-    backend_->adamw(options, here.steps, parameter.gradient, here.moments[2 * i],
-                    here.moments[2 * i + 1], updated, updated);
-    if (!here.masters.empty()) backend_->convert(updated, parameter.weight);
-    backend_->zero(parameter.gradient);
+    const Parameter& parameter = here.parameters[i];
+    const OptimizerState state{.first_moment = here.moments[2 * i],
+                               .second_moment = here.moments[2 * i + 1],
+                               .master = here.masters.empty() ? Tensor{} : here.masters[i]};
+    updates.push_back(update_of(state, parameter.gradient, parameter.weight, parameter.weight));
   }
+  backend_->adamw_step(options, here.steps, 1, updates);
+  for (Parameter& parameter : here.parameters) backend_->zero(parameter.gradient);
   backend_->finish();
 }
 

@@ -15,6 +15,7 @@ namespace stagecraft {
 struct MeasuredSize {
   std::int64_t samples = 1;  ///< of a microbatch
   Precision precision = Precision::float32;
+  std::int64_t loss_rows = 0;  ///< as in RunOptions
   std::size_t copies =
       1;  ///< of the layer, each with its own weights, the next fed by the one before
   std::size_t microbatches = 1;

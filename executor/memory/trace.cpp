@@ -301,7 +301,7 @@ class Tracer {
 
   void update() {
     const std::size_t first = recorder_.size();
-    trial_->update(1);
+    trial_->update(1, 1);
     if (recorder_.size() > first) {
       throw Error(ErrorKind::bug, "an update asks for memory of its own");
     }

@@ -21,7 +21,7 @@ class Inexact final : public tests::DistantBackend {
 std::vector<std::string> failures_on(Backend& backend, std::string_view only, int least) {
   std::vector<std::string> failures;
   int checks = 0;
-  gpu::check_kernels(backend, only, [&](const gpu::Outcome& outcome) {
+  gpu::check_kernels(backend, {.only = std::string(only)}, [&](const gpu::Outcome& outcome) {
     ++checks;
     if (!outcome.passed) failures.push_back(outcome.name);
   });

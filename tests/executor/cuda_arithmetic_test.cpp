@@ -2,6 +2,7 @@
 // and by teams of threads for every row, beside the CPU backend in fp64.
 
 #include <algorithm>
+#include <array>
 #include <barrier>
 #include <thread>
 #include <vector>
@@ -185,15 +186,20 @@ TEMPLATE_TEST_CASE("kernels' norms follow the CPU's, with any number of lanes", 
   const Noise<T> x(*cpu, {rows, columns}, 0.5, 2);
   const Noise<T> weight(*cpu, {columns}, 1, 0.2);
   const Noise<T> bias(*cpu, {columns});
-  const Noise<T> dy(*cpu, {rows, columns});
+  const Noise<T> dy(*cpu, {rows, columns}), past(*cpu, {rows, columns});
   Tensor mean = cpu->allocate({rows}, fp64), scale = cpu->allocate({rows}, fp64);
   Tensor y = empty_like(*cpu, x.tensor), dx = empty_like(*cpu, x.tensor);
+  const bool goes_past = GENERATE(true, false);
   if (centred) {
     cpu->layer_norm(x.tensor, weight.tensor, bias.tensor, 1e-5, y, mean, scale);
     cpu->layer_norm_input(dy.tensor, x.tensor, weight.tensor, mean, scale, dx);
   } else {
     cpu->rms_norm(x.tensor, weight.tensor, 1e-5, y, scale);
     cpu->rms_norm_input(dy.tensor, x.tensor, weight.tensor, scale, dx);
+  }
+  if (goes_past) {
+    cpu->norm_input_and_residual(dy.tensor, x.tensor, weight.tensor, centred ? mean : Tensor{},
+                                 scale, past.tensor, dx);
   }
   auto out = poisoned<T>(y);
   auto gradient = poisoned<T>(dx);
@@ -203,8 +209,8 @@ TEMPLATE_TEST_CASE("kernels' norms follow the CPU's, with any number of lanes", 
           NormRows<T>{x.data(), weight.data(), centred ? bias.data() : nullptr, out.data(), kept,
                       scales.data(), columns, 1e-5f});
   by_team(lanes, rows,
-          NormInputRows<T>{dy.data(), x.data(), weight.data(), kept, scales.data(), gradient.data(),
-                           columns});
+          NormInputRows<T>{dy.data(), x.data(), weight.data(), kept, scales.data(),
+                           goes_past ? past.data() : nullptr, gradient.data(), columns});
   CHECK(error_of(out, y) < tolerated<T>);
   CHECK(error_of(scales, scale) < 1e-6);
   if (centred) CHECK(error_of(means, mean) < 1e-6);
@@ -370,25 +376,112 @@ TEMPLATE_TEST_CASE("kernels look tokens up and add their gradients as the CPU do
   CHECK(error_of(dpositions.numbers, dpositions.tensor) < 1e-6);
 }
 
-TEST_CASE("kernels' optimizers take the CPU's steps") {
-  const auto cpu = make_cpu_backend();
-  const AdamW options{.learning_rate = 1e-2, .weight_decay = 0.1};
-  Noise<float> weight(*cpu, {40}), first(*cpu, {40}), second(*cpu, {40}, 2, 0.1);
-  const Noise<float> gradient(*cpu, {40});
-  for (int step = 1; step <= 3; ++step) {
-    cpu->adamw(options, step, gradient.tensor, first.tensor, second.tensor, weight.tensor,
-               weight.tensor);
-    AdamWStep element = adamw_step(options, step);
-    element.gradient = gradient.data();
-    element.first = first.numbers.data();
-    element.second = second.numbers.data();
-    element.weight = element.updated = weight.numbers.data();
-    for_all(40, element);
+namespace {
+
+/// Weights of several sizes, one of none and one longer than a part, for the CPU in fp64 and for
+/// kernels in fp32.
+struct SeveralWeights {
+  static constexpr std::array<std::int64_t, 4> sizes{40, part_elements + 3, 0, 1};
+
+  explicit SeveralWeights(Backend& cpu) {
+    for (const std::int64_t size : sizes) {
+      weights.emplace_back(cpu, std::vector{size});
+      gradients.emplace_back(cpu, std::vector{size});
+      first.emplace_back(cpu, std::vector{size});
+      second.emplace_back(cpu, std::vector{size}, 2, 0.1);
+      rounded.emplace_back(static_cast<std::size_t>(size), Bfloat16(NAN));
+    }
   }
-  cpu->sgd({.learning_rate = 0.5}, gradient.tensor, weight.tensor, weight.tensor);
-  for_all(40, SgdStep{0.5f, gradient.data(), weight.data(), weight.numbers.data()});
-  CHECK(error_of(weight.numbers, weight.tensor) < 1e-6);
-  CHECK(error_of(second.numbers, second.tensor) < 1e-6);
+
+  /// As the CPU is given them; with masters it rounds nothing, having no bf16.
+  std::vector<WeightUpdate> updates() {
+    std::vector<WeightUpdate> all;
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      all.push_back({.gradient = gradients[i].tensor,
+                     .first_moment = first[i].tensor,
+                     .second_moment = second[i].tensor,
+                     .weight = weights[i].tensor,
+                     .updated = weights[i].tensor,
+                     .rounded = {}});
+    }
+    return all;
+  }
+
+  /// The same numbers as kernels see them.
+  std::vector<UpdatedTensor> table() {
+    std::vector<WeightUpdate> near;
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      const auto tensor = [&](auto& numbers, Precision precision) {
+        return Tensor{.storage = {std::shared_ptr<void>(), numbers.data()},
+                      .shape = {sizes[i]},
+                      .precision = precision};
+      };
+      near.push_back({.gradient = tensor(gradients[i].numbers, Precision::float32),
+                      .first_moment = tensor(first[i].numbers, Precision::float32),
+                      .second_moment = tensor(second[i].numbers, Precision::float32),
+                      .weight = tensor(weights[i].numbers, Precision::float32),
+                      .updated = tensor(weights[i].numbers, Precision::float32),
+                      .rounded = i == 1 ? Tensor{} : tensor(rounded[i], Precision::bfloat16)});
+    }
+    return table_of(near);
+  }
+
+  std::vector<Noise<float>> weights, gradients, first, second;
+  std::vector<std::vector<Bfloat16>> rounded;
+};
+
+}  // namespace
+
+TEST_CASE("kernels' optimizers take the CPU's steps of all weights at once") {
+  const auto cpu = make_cpu_backend();
+  const int lanes = GENERATE(1, 5);
+  const double factor = GENERATE(1.0, 0.25);
+  const AdamW options{.learning_rate = 1e-2, .weight_decay = 0.1};
+  SeveralWeights all(*cpu);
+  auto updates = all.updates();
+  const std::vector<UpdatedTensor> rows = all.table();
+  const TensorTable table{rows.data(), static_cast<std::int32_t>(rows.size())};
+  REQUIRE(rows.size() == 3);  // nothing is done to what has no elements
+  REQUIRE(part_count(rows) == 4);
+  for (int step = 1; step <= 3; ++step) {
+    cpu->adamw_step(options, step, factor, updates);
+    for (std::size_t i = 0; i < updates.size(); ++i) {  // scaled in their place
+      if (factor != 1) cpu->scale(1 / factor, updates[i].gradient);
+    }
+    by_team(lanes, part_count(rows),
+            StepOfParts<AdamWStep>{table, step_numbers(options, step, factor)});
+  }
+  cpu->sgd_step({.learning_rate = 0.5}, factor, updates);
+  by_team(lanes, part_count(rows), StepOfParts<SgdStep>{table, step_numbers(Sgd{0.5}, factor)});
+  for (const std::size_t i : {0, 1, 3}) {
+    CHECK(error_of(all.weights[i].numbers, all.weights[i].tensor) < 1e-6);
+    CHECK(error_of(all.first[i].numbers, all.first[i].tensor) < 1e-6);
+    CHECK(error_of(all.second[i].numbers, all.second[i].tensor) < 1e-6);
+    for (std::size_t at = 0; i != 1 && at < all.rounded[i].size(); ++at) {
+      CHECK(all.rounded[i][at].bits == Bfloat16(all.weights[i].numbers[at]).bits);
+    }
+  }
+}
+
+TEST_CASE("kernels add up the squares of every tensor's elements, and of no others") {
+  const auto cpu = make_cpu_backend();
+  SeveralWeights all(*cpu);
+  std::vector<Tensor> tensors;
+  for (const Noise<float>& gradient : all.gradients) tensors.push_back(gradient.tensor);
+  const std::vector<double> expected = cpu->sums_of_squares(tensors);
+  const std::vector<UpdatedTensor> rows = all.table();
+  std::vector<float> sums(static_cast<std::size_t>(part_count(rows)), NAN);
+  by_team(7, part_count(rows),
+          SquaresOfParts{{rows.data(), static_cast<std::int32_t>(rows.size())}, sums.data()});
+  const std::vector<double> actual = sums_of_tensors(tensors, sums);
+  REQUIRE(actual.size() == 4);
+  CHECK(actual[2] == 0);
+  for (const std::size_t i : {0, 1, 3}) {
+    CHECK(actual[i] == Approx(expected[i]).epsilon(1e-5));
+    double plain = 0;
+    for (const float x : all.gradients[i].numbers) plain += static_cast<double>(x) * x;
+    CHECK(expected[i] == Approx(plain).epsilon(1e-12));
+  }
 }
 
 TEMPLATE_TEST_CASE("what is infinite, or no number, is found wherever it stands", "", float,

@@ -226,6 +226,15 @@ class DistantBackend : public Backend {
            Tensor& updated) override {
     later([=, this] { cpu_->sgd(options, in(gradient), in(weight), Out(*this, updated)); });
   }
+  void scale(double factor, Tensor& x) override {
+    later([=, this] { cpu_->scale(factor, Out(*this, x)); });
+  }
+  std::vector<double> sums_of_squares(std::span<const Tensor> tensors) override {
+    finish();
+    std::vector<Tensor> near;
+    for (const Tensor& far : tensors) near.push_back(in(far));
+    return cpu_->sums_of_squares(near);
+  }
 
  private:
   static std::shared_ptr<void> moved(const std::shared_ptr<void>& storage, std::uintptr_t by) {

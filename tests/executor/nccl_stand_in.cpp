@@ -51,15 +51,18 @@ struct Transfer {
   char* data = nullptr;
   std::size_t bytes = 0;
   bool done = false;
+  std::optional<Precision> sum = {};  ///< of all members; `place` is then the rank's own
+  bool is_scattered = false;
 
   int other_rank() const {
     return member->circle->ranks[static_cast<std::size_t>(place)].value_or(-1);
   }
   bool fits(const Transfer& other) const {
-    return member->circle == other.member->circle && is_send != other.is_send &&
-           place == other.member->place && other.place == member->place;
+    return !sum && !other.sum && member->circle == other.member->circle &&
+           is_send != other.is_send && place == other.member->place && other.place == member->place;
   }
   std::string words() const {
+    if (sum) return concat(is_scattered ? "scatter" : "share", " the sum of ", bytes, " bytes");
     return concat(is_send ? "send " : "receive ", bytes, " bytes ", is_send ? "to" : "from",
                   " rank ", other_rank());
   }
@@ -214,6 +217,10 @@ class NcclWorld::State {
   bool move_some(Batch& batch) {
     bool moved = false;
     for (Transfer& transfer : batch.transfers) {
+      if (transfer.sum) {
+        moved |= !transfer.done && add_up(transfer);
+        continue;
+      }
       Transfer* other = transfer.done ? nullptr : partner(transfer);
       if (other == nullptr || &first_of_kind(batch, transfer) != &transfer) continue;
       moved |= move(transfer, *other);
@@ -239,6 +246,57 @@ class NcclWorld::State {
       }
     }
     return nullptr;
+  }
+
+  /// The same sum, as another member asks for it, if it is its turn.
+  Transfer* same_sum(const Transfer& sum, int rank) {
+    for (Queue& queue : queues_) {
+      if (queue.rank != rank || queue.batches.empty() || gone_.contains(rank)) continue;
+      for (Transfer& other : queue.batches.front()->transfers) {
+        if (other.sum && !other.done && other.member->circle == sum.member->circle) return &other;
+      }
+    }
+    return nullptr;
+  }
+
+  /// From the last member to the first: NCCL's order is none that one may rely on.
+  bool add_up(Transfer& sum) {
+    std::vector<Transfer*> all;
+    for (const auto& rank : sum.member->circle->ranks) {
+      Transfer* other = same_sum(sum, rank.value_or(-1));
+      if (other == nullptr) return false;
+      if (other->bytes != sum.bytes || other->sum != sum.sum ||
+          other->is_scattered != sum.is_scattered) {
+        break_rule(sum.member, concat("sums differ: rank ", sum.member->rank, " wants to ",
+                                      sum.words(), ", rank ", *rank, " to ", other->words()));
+        return false;
+      }
+      all.push_back(other);
+    }
+    switch (*sum.sum) {
+      case Precision::float32: add_numbers<float>(all); break;
+      case Precision::float64: add_numbers<double>(all); break;
+      default: break_rule(sum.member, "the stand-in adds fp32 and fp64 only"); return false;
+    }
+    for (Transfer* each : all) each->done = true;
+    return true;
+  }
+
+  template <class Number>
+  static void add_numbers(const std::vector<Transfer*>& all) {
+    const std::size_t count = all.front()->bytes / sizeof(Number);
+    std::vector<Number> sums(count);
+    std::memcpy(sums.data(), all.back()->data, all.back()->bytes);
+    for (std::size_t i = all.size() - 1; i-- > 0;) {
+      const auto* numbers = reinterpret_cast<const Number*>(all[i]->data);
+      for (std::size_t at = 0; at < count; ++at) sums[at] += numbers[at];
+    }
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const std::size_t part = all[i]->is_scattered ? count / all.size() : count;
+      const std::size_t first = all[i]->is_scattered ? i * part : 0;
+      std::memcpy(all[i]->data + first * sizeof(Number), sums.data() + first,
+                  part * sizeof(Number));
+    }
   }
 
   bool move(Transfer& one, Transfer& other) {
@@ -400,6 +458,20 @@ class StandInCalls final : public nccl::Calls {
                communicator, stream);
   }
 
+  Result all_reduce(void* data, std::size_t elements, Precision precision,
+                    Communicator communicator, Stream stream) override {
+    return add(data, elements, precision, false, communicator, stream);
+  }
+  Result reduce_scatter(void* data, std::size_t elements_of_part, Precision precision, int place,
+                        Communicator communicator, Stream stream) override {
+    const auto* member = static_cast<const Member*>(communicator);
+    if (member->place != place) {
+      world_->break_rule(nullptr, concat("rank ", rank_, " scatters into another one's part"));
+    }
+    return add(data, elements_of_part * member->circle->ranks.size(), precision, true, communicator,
+               stream);
+  }
+
   std::string device() override { return world_->device_of(rank_); }
   Stream make_stream() override {
     const std::lock_guard lock(world_->mutex);
@@ -436,6 +508,16 @@ class StandInCalls final : public nccl::Calls {
                                           ? "connected yet"
                                           : "done with what it was asked for before"));
     return nullptr;
+  }
+
+  Result add(void* data, std::size_t elements, Precision precision, bool scatters,
+             Communicator communicator, Stream stream) {
+    return ask({.place = static_cast<const Member*>(communicator)->place,
+                .data = world_->memory_of(data),
+                .bytes = elements * static_cast<std::size_t>(element_bytes(precision)),
+                .sum = precision,
+                .is_scattered = scatters},
+               communicator, stream);
   }
 
   Result ask(Transfer transfer, Communicator communicator, Stream stream) {

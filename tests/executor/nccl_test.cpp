@@ -367,3 +367,61 @@ TEST_CASE("where NCCL itself notices nothing, the watchdog does") {
   CHECK(now() - *lost < 5s);
   CHECK(message.starts_with("the run does not go on: rank "));
 }
+
+TEST_CASE("NCCL's own sums are used where they are asked for, and nowhere else") {
+  const Setting setting = GENERATE(from_range(std::vector<Setting>{
+      {.devices = 2, .rows = 4, .replicas = {4, 1}, .tied = false},
+      {.schedule = "gpipe", .devices = 1, .rows = 4, .replicas = {4}, .sharding = Sharding::zero1},
+      {.devices = 2, .tied = true, .degrees = {2, 2}}}));
+  INFO(describe(setting));
+  const Prepared prepared = prepare(setting);
+  const RunOptions options{.steps = 2};
+  const auto run_with = [&](bool in_order, int& sums) {
+    NcclWorld world(hardest());
+    Machinery machinery = over(world);
+    machinery.make_transports = [&](Wiring wiring) {
+      wiring.sums_in_order = in_order;
+      return make_stand_in_transports(world, wiring);
+    };
+    const RunResult result = execute(prepared.plan, prepared.profile, prepared.compiled,
+                                     prepared.dataset, options, machinery);
+    CHECK(world.broken_rules() == std::vector<std::string>{});
+    const auto calls = world.calls();
+    sums = static_cast<int>(std::ranges::count_if(calls, [](const NcclCall& call) {
+      return call.words.find("the sum of") != std::string::npos;
+    }));
+    return result;
+  };
+  int sums = 0;
+  const RunResult in_order = run_with(true, sums);
+  CHECK(sums == 0);
+  CHECK(first_difference(in_order, run(prepared, options)) == "");
+  const RunResult native = run_with(false, sums);
+  CHECK(sums > 0);
+  // The stand-in adds from the last to the first: other bits, but the same numbers.
+  const Distance apart = distance(native, in_order);
+  CHECK(apart.losses < rounding_tolerance(Precision::float32));
+  CHECK(apart.weights < 1e-3);  // AdamW's first steps are signs of gradients
+  if (setting.replicas.size() == 2) CHECK(first_difference(native, in_order) != "");
+}
+
+TEST_CASE("a scattered sum whose parts are not equal is one that everybody gets") {
+  NcclWorld world;
+  auto transports = make_stand_in_transports(
+      world, {.ranks = 3, .channels = {}, .groups = {{0, 1, 2}}, .sums_in_order = false});
+  const std::int64_t elements = GENERATE(9, 10);
+  std::mutex mutex;
+  int right = 0;
+  const auto failures = run_on_all(transports, [&](Transport& transport, Backend& backend) {
+    Tensor tensor = numbers(backend, elements);
+    transport.reduce_scatter(0, backend, tensor);
+    const Tensor own = shard_of(tensor, static_cast<std::size_t>(transport.rank()), 3);
+    const std::lock_guard lock(mutex);
+    for (std::int64_t i = 0; i < own.elements(); ++i) right += own.data<float>()[i] == 3.0F;
+  });
+  CHECK(failures == std::vector<std::string>(3));
+  CHECK(right == elements);
+  int scattered = 0;
+  for (const NcclCall& call : world.calls()) scattered += call.words.starts_with("scatter");
+  CHECK(scattered == (elements == 9 ? 3 : 0));
+}

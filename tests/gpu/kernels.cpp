@@ -18,8 +18,8 @@ using Values = std::vector<double>;
 class Bench {
  public:
   /// `compared`: fp32 or bf16; `stored`: the same, or fp64 on the CPU.
-  Bench(Backend& backend, Precision compared, Precision stored)
-      : backend_(backend), compared_(compared), stored_(stored) {}
+  Bench(Backend& backend, Precision compared, Precision stored, unsigned seed)
+      : backend_(backend), compared_(compared), stored_(stored), generator_(seed) {}
 
   Backend& backend() { return backend_; }
 
@@ -41,6 +41,8 @@ class Bench {
       token = static_cast<std::int32_t>(generator_() % static_cast<unsigned>(below));
     return drawn;
   }
+  /// Whether weights have masters, and are rounded to 16 bits.
+  bool rounds() const { return stored_ == Precision::bfloat16; }
   /// A loss as a result.
   Tensor number(double value) {
     Tensor tensor = backend_.allocate({1}, precision_of_sums(stored_));
@@ -119,7 +121,7 @@ class Bench {
   Backend& backend_;
   Precision compared_;
   Precision stored_;
-  std::mt19937 generator_{20240501};
+  std::mt19937 generator_;
 };
 
 struct Kernel {
@@ -196,7 +198,9 @@ std::vector<Kernel> plain_kernels() {
                          b.backend().layer_norm(x, weight, bias, 1e-5, y, mean, scale);
                          b.backend().layer_norm_input(dy, x, weight, mean, scale, dx);
                          b.backend().layer_norm_weight(dy, x, mean, scale, dweight, dbias);
-                         return std::vector{y, mean, scale, dx, dweight, dbias};
+                         Tensor past = b.input({rows, width}), sum = b.output({rows, width});
+                         b.backend().norm_input_and_residual(dy, x, weight, mean, scale, past, sum);
+                         return std::vector{y, mean, scale, dx, dweight, dbias, sum};
                        }});
     kernels.push_back({concat("RMSNorm of ", width), [rows = rows, width = width](Bench& b) {
                          Tensor x = b.input({rows, width}, 0.5, 2), dy = b.input({rows, width});
@@ -206,10 +210,92 @@ std::vector<Kernel> plain_kernels() {
                          b.backend().rms_norm(x, weight, 1e-5, y, scale);
                          b.backend().rms_norm_input(dy, x, weight, scale, dx);
                          b.backend().rms_norm_weight(dy, x, scale, dweight);
-                         return std::vector{y, scale, dx, dweight};
+                         Tensor past = b.input({rows, width}), sum = b.output({rows, width});
+                         b.backend().norm_input_and_residual(dy, x, weight, {}, scale, past, sum);
+                         return std::vector{y, scale, dx, dweight, sum};
                        }});
   }
   return kernels;
+}
+
+/// Linear maps with what is fused to them: rows that an epilogue takes, and a width that it does
+/// not.
+std::vector<Kernel> linear_maps() {
+  std::vector<Kernel> kernels;
+  for (const std::int64_t width : {96, 52}) {
+    kernels.push_back({concat("linear map to ", width), [width](Bench& b) {
+                         Tensor x = b.input({64, 128}), weight = b.input({128, width}, 0, 0.1);
+                         Tensor bias = b.input({width}), past = b.input({64, width});
+                         Tensor plain = b.output({64, width}), with_bias = b.output({64, width});
+                         Tensor with_past = b.output({64, width}), all = b.output({64, width});
+                         b.backend().linear(x, weight, {}, {}, plain);
+                         b.backend().linear(x, weight, bias, {}, with_bias);
+                         b.backend().linear(x, weight, {}, past, with_past);
+                         b.backend().linear(x, weight, bias, past, all);
+                         return std::vector{plain, with_bias, with_past, all};
+                       }});
+    kernels.push_back({concat("linear map to ", width, ", then gelu, and back"), [width](Bench& b) {
+                         Tensor x = b.input({64, 128}), weight = b.input({128, width}, 0, 0.1);
+                         Tensor bias = b.input({width}), down = b.input({width, 80}, 0, 0.1);
+                         Tensor dy = b.input({64, 80}), known = b.input({64, width});
+                         Tensor before = b.output({64, width}), y = b.output({64, width});
+                         Tensor before_alone = b.output({64, width}), alone = b.output({64, width});
+                         Tensor dx = b.output({64, width});
+                         b.backend().linear_gelu(x, weight, bias, before, y);
+                         b.backend().linear_gelu(x, weight, {}, before_alone, alone);
+                         b.backend().linear_gelu_input(dy, down, known, dx);
+                         return std::vector{before, y, before_alone, alone, dx};
+                       }});
+    kernels.push_back(
+        {concat("gradient of a weight to ", width, ", with its bias's"), [width](Bench& b) {
+           Tensor x = b.input({64, 128}), dy = b.input({64, width});
+           Tensor dweight = b.sum({128, width}), dbias = b.sum({width});
+           Tensor alone = b.sum({128, width}), none;
+           b.backend().linear_weight(x, dy, dweight, dbias);
+           b.backend().linear_weight(x, dy, alone, none);
+           return std::vector{dweight, dbias, alone};
+         }});
+  }
+  return kernels;
+}
+
+/// Twice, as weights change and tables of tensors stay.
+std::vector<Tensor> step_of_many(Bench& b) {
+  std::vector<WeightUpdate> updates;
+  std::vector<Tensor> results;
+  for (const std::int64_t size : {5000, 40000, 1, 16384}) {
+    const Tensor weight = b.sum({size});
+    updates.push_back({.gradient = b.sum({size}),
+                       .first_moment = b.sum({size}),
+                       .second_moment = b.sum({size}, 2, 0.1),
+                       .weight = weight,
+                       .updated = weight,
+                       .rounded = b.rounds() ? b.output({size}) : Tensor{}});
+  }
+  for (int step = 1; step <= 2; ++step) {
+    b.backend().adamw_step({.weight_decay = 0.1}, step, 1, updates);
+  }
+  b.backend().sgd_step({.learning_rate = 0.1}, 0.25, updates);
+  for (const WeightUpdate& each : updates) {
+    results.insert(results.end(), {each.updated, each.first_moment, each.second_moment});
+    // Where nothing is rounded, the number itself stands for it.
+    results.push_back(each.rounded.empty() ? each.updated : each.rounded);
+  }
+  return results;
+}
+
+std::vector<Kernel> steps_of_many() {
+  return {{"adamw and sgd of many weights", [](Bench& b) { return step_of_many(b); }},
+          {"squares of many gradients, and scaling", [](Bench& b) {
+             std::vector<Tensor> tensors{b.sum({5000}), b.sum({40000}), b.sum({1})};
+             std::vector<Tensor> results;
+             for (const double sum : b.backend().sums_of_squares(tensors)) {
+               results.push_back(b.number(sum));
+             }
+             b.backend().scale(0.25, tensors[1]);
+             results.push_back(tensors[1]);
+             return results;
+           }}};
 }
 
 std::vector<Kernel> products() {
@@ -317,30 +403,31 @@ double relative_error(const Values& actual, const Values& expected) {
 }
 
 std::vector<Values> results(const Kernel& kernel, Backend& backend, Precision compared,
-                            Precision stored) {
-  Bench bench(backend, compared, stored);
+                            Precision stored, unsigned seed) {
+  Bench bench(backend, compared, stored, seed);
   std::vector<Values> all;
   for (const Tensor& tensor : kernel.run(bench)) all.push_back(Bench::values(backend, tensor));
   return all;
 }
 
-Outcome compare(const Kernel& kernel, Backend& cpu, Backend& gpu, Precision precision) {
+Outcome compare(const Kernel& kernel, Backend& cpu, Backend& gpu, Precision precision,
+                unsigned seed) {
   const double tolerated = precision == Precision::bfloat16 ? 1e-2 : 1e-5;
-  const auto expected = results(kernel, cpu, precision, Precision::float64);
-  const auto actual = results(kernel, gpu, precision, precision);
+  const auto expected = results(kernel, cpu, precision, Precision::float64, seed);
+  const auto actual = results(kernel, gpu, precision, precision, seed);
   double worst = 0;
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const double error = relative_error(actual[i], expected[i]);
     if (!(error <= worst)) worst = error;  // what is no number is worse than all
   }
-  const bool repeats = actual == results(kernel, gpu, precision, precision);
+  const bool repeats = actual == results(kernel, gpu, precision, precision, seed);
   return {.name = concat(kernel.name, " in ", to_string(precision)),
           .words = concat("error ", worst, repeats ? "" : "; other bits the second time"),
           .passed = worst <= tolerated && repeats};
 }
 
 Outcome check_finite(Backend& gpu, Precision precision) {
-  Bench bench(gpu, precision, precision);
+  Bench bench(gpu, precision, precision, 1);
   const Tensor good = bench.input({4097});
   const Tensor bad = bench.output({4097});
   return {.name = concat("what is no number in ", to_string(precision)),
@@ -350,14 +437,15 @@ Outcome check_finite(Backend& gpu, Precision precision) {
 
 }  // namespace
 
-void check_kernels(Backend& gpu, std::string_view only, const Report& report) {
+void check_kernels(Backend& gpu, const KernelChecks& checks, const Report& report) {
   const auto cpu = make_cpu_backend();
   for (const Precision precision : {Precision::float32, Precision::bfloat16}) {
-    for (const auto& kernels :
-         {plain_kernels(), products(), attention_kernels(), vocabulary_kernels()}) {
+    if (precision == Precision::bfloat16 && !checks.in_bf16) continue;
+    for (const auto& kernels : {plain_kernels(), products(), linear_maps(), steps_of_many(),
+                                attention_kernels(), vocabulary_kernels()}) {
       for (const Kernel& kernel : kernels) {
-        if (kernel.name.find(only) == std::string::npos) continue;
-        report(compare(kernel, *cpu, gpu, precision));
+        if (kernel.name.find(checks.only) == std::string::npos) continue;
+        report(compare(kernel, *cpu, gpu, precision, checks.seed));
       }
     }
     report(check_finite(gpu, precision));

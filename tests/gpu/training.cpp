@@ -12,10 +12,10 @@ namespace stagecraft::gpu {
 
 namespace {
 
-/// GPT-2 124M cut into so many stages of equal layers, on 4 microbatches of one short sample.
-Plan plan_of(const Model& model, int stages, Precision precision) {
+/// A model cut into so many stages of equal layers, on 4 microbatches of one short sample.
+Plan plan_of(const Model& model, int stages, Precision precision, BackendKind backend) {
   Plan plan{.model = model.name,
-            .cluster = fmt::format("{}xh200", stages),
+            .cluster = fmt::format("{}x{}", stages, backend == BackendKind::cuda ? "h200" : "cpu"),
             .precision = precision,
             .batch = {.global = 4, .microbatch = 1, .microbatches = 4, .sequence = 64},
             .schedule = {.name = "1f1b"}};
@@ -28,19 +28,18 @@ Plan plan_of(const Model& model, int stages, Precision precision) {
 }
 
 struct Trial {
-  Trial(int stages, Precision precision)
-      : profile{.model = builtin_model("gpt2-124m")},
-        plan(plan_of(profile.model, stages, precision)),
+  Trial(const std::string& model, int stages, Precision precision, BackendKind on)
+      : backend(on),
+        profile{.model = builtin_model(model)},
+        plan(plan_of(profile.model, stages, precision, on)),
         compiled(compile(plan, profile, parse_cluster(plan.cluster))),
         dataset(synthetic_dataset(profile.model.transformer->vocabulary, 20'000, 1)) {}
 
-  RunResult run(BackendKind backend, int steps) const {
+  RunResult run(int steps) const {
     return execute(plan, profile, compiled, dataset, {.steps = steps, .backend = backend});
   }
-  RunResult reference(BackendKind backend, int steps) const {
-    return run_reference(plan, profile, dataset, {.steps = steps, .backend = backend});
-  }
 
+  BackendKind backend;
   Profile profile;
   Plan plan;
   Compiled compiled;
@@ -54,31 +53,38 @@ Outcome compare_losses(std::string name, const std::vector<double>& actual,
     const double error = std::abs(actual[i] / expected[i] - 1);
     if (!(error <= worst)) worst = error;
   }
-  return {
-      .name = std::move(name),
-      .words = fmt::format("losses {:.5f} -> {:.5f} (CPU {:.5f} -> {:.5f}), apart by {:.2e}",
-                           actual.front(), actual.back(), expected.front(), expected.back(), worst),
-      .passed = worst <= tolerated};
+  return {.name = std::move(name),
+          .words = fmt::format(
+              "losses {:.5f} -> {:.5f} (CPU {:.5f} -> {:.5f}), apart by {:.2e}, at most {:.0e}",
+              actual.front(), actual.back(), expected.front(), expected.back(), worst, tolerated),
+          .passed = worst <= tolerated};
+}
+
+Outcome compare_bits(std::string name, const RunResult& run, const RunResult& alone) {
+  const std::string difference = first_difference(run, alone);
+  return {.name = std::move(name),
+          .words = difference.empty() ? "the same bits" : difference,
+          .passed = difference.empty()};
 }
 
 }  // namespace
 
-void check_training(int steps, const Report& report) {
-  const auto losses_on = [&](BackendKind backend, Precision precision) {
-    return Trial(1, precision).run(backend, steps).losses;
+void check_training(const TrainingChecks& checks, const Report& report) {
+  const auto run = [&](int stages, Precision precision, BackendKind backend, int steps) {
+    return Trial(checks.model, stages, precision, backend).run(steps);
   };
-  const auto expected = losses_on(BackendKind::cpu, Precision::float32);
-  report(compare_losses("GPT-2 124M in fp32", losses_on(BackendKind::cuda, Precision::float32),
-                        expected, 1e-4));
-  report(compare_losses("GPT-2 124M in bf16", losses_on(BackendKind::cuda, Precision::bfloat16),
-                        expected, 1e-2));
-  for (const Precision precision : {Precision::float32, Precision::bfloat16}) {
-    const Trial trial(2, precision);
-    const std::string difference = first_difference(trial.run(BackendKind::cuda, steps),
-                                                    trial.reference(BackendKind::cuda, steps));
-    report({.name = fmt::format("two ranks beside one in {}", to_string(precision)),
-            .words = difference.empty() ? "the same bits" : difference,
-            .passed = difference.empty()});
+  const auto expected = run(1, Precision::float32, BackendKind::cpu, checks.steps).losses;
+  for (const Precision precision : checks.precisions) {
+    const std::string in = fmt::format(" in {}", to_string(precision));
+    const RunResult alone = run(1, precision, checks.backend, checks.steps);
+    report(compare_losses(fmt::format("{}{}, {} steps", checks.model, in, checks.steps),
+                          alone.losses, expected, precision == Precision::bfloat16 ? 2e-2 : 1e-3));
+    report(compare_bits("the same run again" + in, run(1, precision, checks.backend, checks.steps),
+                        alone));
+    for (const int stages : {2, 4}) {
+      report(compare_bits(fmt::format("{} ranks beside one{}", stages, in),
+                          run(stages, precision, checks.backend, checks.steps), alone));
+    }
   }
 }
 

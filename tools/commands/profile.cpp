@@ -24,7 +24,7 @@ using nlohmann::ordered_json;
 
 struct ProfileArguments {
   std::string model, device = "cpu", microbatch = "1", precision = "fp32";
-  std::int64_t sequence = 0;
+  std::int64_t sequence = 0, loss_rows = 0;
   int repeats = 9;
 };
 
@@ -134,6 +134,7 @@ int measure(Console& console, const ProfileArguments& arguments) {
       .microbatches = read_integers("--microbatch", arguments.microbatch, 1, 1'000'000),
       .sequence = arguments.sequence,
       .precision = precision,
+      .loss_rows = arguments.loss_rows,
       .repeats = arguments.repeats};
   options.busy_ranks = console.options().threads;
   options.progress = [&](double done, const std::string& what) { progress.update(done, what); };
@@ -171,6 +172,10 @@ Action declare_profile(CLI::App& app) {
   app.add_option("--precision", arguments->precision, "fp32; fp64 on CPUs, bf16 on GPUs (fp32)")
       ->type_name("P")
       ->check(CLI::IsMember({"fp32", "fp64", "bf16"}));
+  app.add_option("--loss-rows", arguments->loss_rows,
+                 "The head makes logits of at most N tokens at a time, as run --loss-rows does")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1'000'000'000));
   app.add_option("--repeats", arguments->repeats, "Measurements of each, after the warm-up (9)")
       ->type_name("N")
       ->check(CLI::Range(1, 10'000));

@@ -11,6 +11,7 @@
 #include "executor/processes.hpp"
 #include "executor/rank_map.hpp"
 #include "executor/weights.hpp"
+#include "planner/compile_with_norm.hpp"
 #include "profiles/json.hpp"
 #include "tools/build_info.hpp"
 #include "tools/checkpoint_options.hpp"
@@ -29,14 +30,15 @@ namespace {
 using nlohmann::ordered_json;
 
 struct RunArguments {
-  std::string plan, data, weights, save_weights, backend;
+  std::string plan, data, weights, save_weights, backend, sums = "ordered";
   ProcessOptions processes;
   TimelineFiles files;
   OversightFlags oversight;
   CheckpointFlags checkpoints;
   int steps = 1, trace_steps = 0;
   bool verify = false;
-  double learning_rate = 0;
+  double learning_rate = 0, clip = 0;
+  std::int64_t loss_rows = 0;
 };
 
 constexpr std::int64_t synthetic_tokens = 1 << 20;
@@ -77,6 +79,8 @@ void require_folder(const std::filesystem::path& file) {
 RunOptions run_options(const RunArguments& arguments, BackendKind backend, std::uint64_t seed) {
   RunOptions options{.steps = arguments.steps, .backend = backend, .seed = seed};
   options.traced_steps = arguments.trace_steps;
+  options.clip_norm = arguments.clip;
+  options.loss_rows = arguments.loss_rows;
   if (arguments.learning_rate > 0) {
     options.adamw.learning_rate = arguments.learning_rate;
     options.sgd.learning_rate = arguments.learning_rate;
@@ -87,7 +91,7 @@ RunOptions run_options(const RunArguments& arguments, BackendKind backend, std::
 /// The run itself, with its progress line and a loss now and then.
 RunResult carry_out(Console& console, const LoadedPlan& loaded, const Compiled& compiled,
                     const Dataset& dataset, RunOptions options, const TransportMaker& transport,
-                    const Interrupt& interrupt) {
+                    bool sums_in_order, const Interrupt& interrupt) {
   Progress progress(console, "training");
   const int all = steps_before(options) + options.steps;
   const int every = std::max(1, options.steps / 10);
@@ -101,7 +105,10 @@ RunResult carry_out(Console& console, const LoadedPlan& loaded, const Compiled& 
     }
   };
   Machinery machinery = machinery_of(options);
-  machinery.make_transports = transport.make;
+  machinery.make_transports = [&](Wiring wiring) {
+    wiring.sums_in_order = sums_in_order;
+    return transport.make(wiring);
+  };
   return execute(loaded.plan, loaded.profile, compiled, dataset, options, machinery);
 }
 
@@ -124,6 +131,12 @@ void require_sensible(const RunArguments& arguments, BackendKind backend) {
   require_valid(arguments.files);
   if (arguments.trace_steps > 0 && arguments.files.trace.empty())
     fail_usage("--trace-steps says how many steps --trace FILE is to hold; give it, too");
+}
+
+/// Clipping waits for a norm, which is a part of the program.
+Compiled compiled_for(const RunArguments& arguments, const LoadedPlan& loaded) {
+  return arguments.clip > 0 ? compile_with_norm(loaded.plan, loaded.profile, loaded.cluster)
+                            : compile(loaded.plan, loaded.profile, loaded.cluster);
 }
 
 int ranks_of_run(const LoadedPlan& loaded, const Compiled& compiled, BackendKind backend) {
@@ -174,7 +187,8 @@ std::vector<Fact> facts_of_run(const LoadedPlan& loaded, const Compiled& compile
        "name the same --resume folder, which every host sees"},
       {"command line",
        concat("--steps ", options.steps, " --seed ", options.seed, " --backend ", arguments.backend,
-              " --learning-rate ", options.adamw.learning_rate),
+              " --learning-rate ", options.adamw.learning_rate, " --clip ", options.clip_norm,
+              " --loss-rows ", options.loss_rows),
        same_command},
       {"OpenBLAS", chosen_matmul_kernels(),
        "sums differ between its kernels: set OPENBLAS_CORETYPE alike everywhere, for example "
@@ -187,7 +201,7 @@ int run_plan(Console& console, const RunArguments& arguments, const FlightFolder
   const LoadedPlan loaded = load_plan(arguments.plan);
   console.input(loaded.path, loaded.hash);
   const Interrupt interrupt;
-  const Compiled compiled = compile(loaded.plan, loaded.profile, loaded.cluster);
+  const Compiled compiled = compiled_for(arguments, loaded);
   if (transport.several_processes) {
     require_process_per_rank(ranks_of_run(loaded, compiled, backend));
   }
@@ -208,8 +222,8 @@ int run_plan(Console& console, const RunArguments& arguments, const FlightFolder
   console.print(plan_sentence(loaded.plan) +
                 (backend != BackendKind::sleep ? "; data: " + dataset.source : std::string()) +
                 "\n");
-  const RunResult run =
-      carry_out(console, loaded, compiled, dataset, options, transport, interrupt);
+  const RunResult run = carry_out(console, loaded, compiled, dataset, options, transport,
+                                  arguments.sums == "ordered", interrupt);
   if (!speaks()) return 0;
   write_timelines(arguments, loaded.hash, run);
   ordered_json result = report_run(console, loaded.plan, run, prediction);
@@ -229,7 +243,7 @@ int run_plan(Console& console, const RunArguments& arguments, const FlightFolder
 int start_ranks(const RunArguments& arguments, const FlightFolder& folder, BackendKind backend,
                 const TransportMaker& transport) {
   const LoadedPlan loaded = load_plan(arguments.plan);
-  const Compiled compiled = compile(loaded.plan, loaded.profile, loaded.cluster);
+  const Compiled compiled = compiled_for(arguments, loaded);
   std::vector<std::string> further;
   if (arguments.oversight.flight_records.empty() && !folder.path().empty()) {
     further = {"--flight-records", folder.path().string()};
@@ -262,12 +276,27 @@ void require_processes_suffice(const RunArguments& arguments, BackendKind backen
   }
 }
 
+/// NCCL's own sums have no bits to compare.
+void require_sums(const RunArguments& arguments, const TransportMaker& transport) {
+  if (arguments.sums == "ordered") return;
+  if (!transport.on_gpus) {
+    fail_usage("--sums nccl: --transport ", transport.name,
+               " has no sums but ordered ones; use --transport nccl with it");
+  }
+  if (arguments.verify) {
+    fail_usage(
+        "--verify compares bit for bit, and --sums nccl adds in an order of its own; give "
+        "one of them");
+  }
+}
+
 /// In this process, in those that mpirun has started, or in those that we start.
 int run_where_it_belongs(Console& console, RunArguments arguments) {
   const TransportMaker& transport = transport_of(arguments.processes);
   if (arguments.backend.empty()) arguments.backend = transport.on_gpus ? "cuda" : "cpu";
   const BackendKind backend = read_backend(arguments.backend);
   require_sensible(arguments, backend);
+  require_sums(arguments, transport);
   if (transport.several_processes) require_processes_suffice(arguments, backend, transport);
   if (arguments.oversight.restarts && arguments.plan == "-") {
     fail_usage("--restarts: standard input can be read only once; give the plan as a file");
@@ -327,6 +356,20 @@ Action declare_run(CLI::App& app) {
                  "Of the optimizer (AdamW 0.001, SGD 0.01)")
       ->type_name("X")
       ->check(CLI::PositiveNumber);
+  app.add_option("--sums", arguments->sums,
+                 "Of gradients, over --transport nccl: ordered, with the bits of other transports, "
+                 "or nccl, by its own collectives (ordered)")
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"ordered", "nccl"}));
+  app.add_option("--clip", arguments->clip,
+                 "Scale all gradients so that their norm is at most X (never)")
+      ->type_name("X")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--loss-rows", arguments->loss_rows,
+                 "Of a language model: logits of at most N tokens at a time, made twice instead of "
+                 "kept (of a whole microbatch)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1'000'000'000));
   return [arguments](Console& console) {
     return rank_0_first([&] { return run_where_it_belongs(console, *arguments); });
   };

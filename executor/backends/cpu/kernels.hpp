@@ -43,6 +43,7 @@ template <class T>
 void add_rows(Matrix<const T> rows, T* sum);
 template <class T>
 void gelu(const T* x, T* y, std::int64_t count);
+/// dx may be dy.
 template <class T>
 void gelu_input(const T* dy, const T* x, T* dx, std::int64_t count);
 template <class T>
@@ -146,5 +147,9 @@ void adamw(const AdamW& options, int step, const T* gradient, Moments<T> moments
            T* updated, std::int64_t count);
 template <class T>
 void sgd(const Sgd& options, const T* gradient, const T* weight, T* updated, std::int64_t count);
+template <class T>
+void scale(T factor, T* x, std::int64_t count);
+template <class T>
+double sum_of_squares(const T* x, std::int64_t count);
 
 }  // namespace stagecraft::cpu

@@ -33,9 +33,23 @@ STAGECRAFT_VECTORISED void sgd(const Sgd& options, const T* gradient, const T* w
   for (std::int64_t i = 0; i < count; ++i) updated[i] = weight[i] - rate * gradient[i];
 }
 
+template <class T>
+STAGECRAFT_VECTORISED void scale(T factor, T* x, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) x[i] *= factor;
+}
+
+// The square of a float is a double without rounding.
+template <class T>
+STAGECRAFT_VECTORISED double sum_of_squares(const T* x, std::int64_t count) {
+  return ordered_sum<double>(
+      count, [&](std::int64_t i) { return static_cast<double>(x[i]) * static_cast<double>(x[i]); });
+}
+
 #define STAGECRAFT_INSTANTIATE(T)                                                           \
   template void adamw(const AdamW&, int, const T*, Moments<T>, const T*, T*, std::int64_t); \
-  template void sgd(const Sgd&, const T*, const T*, T*, std::int64_t);
+  template void sgd(const Sgd&, const T*, const T*, T*, std::int64_t);                      \
+  template void scale(T, T*, std::int64_t);                                                 \
+  template double sum_of_squares(const T*, std::int64_t);
 
 STAGECRAFT_INSTANTIATE(float)
 STAGECRAFT_INSTANTIATE(double)

@@ -1,5 +1,6 @@
 #include "executor/backends/cuda/cuda_backend.hpp"
 
+#include <algorithm>
 #include <cassert>
 #include <cmath>
 
@@ -43,6 +44,9 @@ Operand operand(const Tensor& tensor, bool transposed) {
   return dense(tensor.storage.get(), tensor.precision, row_count(tensor), column_count(tensor),
                transposed);
 }
+
+/// One for each version of a chunk's weights, and more than any run has of them.
+constexpr std::size_t most_tables = 256;
 
 const float* floats(const Tensor* tensor) {
   return tensor == nullptr ? nullptr : tensor->data<float>();
@@ -215,6 +219,50 @@ void CudaBackend::bias_gradient(const Tensor& gradient, Tensor& bias_gradient) {
   });
 }
 
+void CudaBackend::linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                         const Tensor& residual, Tensor& y) {
+  if (bias.empty() && residual.empty()) return matmul(x, false, weight, false, y, false);
+  const Fused fused{.bias = bias.storage.get(), .residual = residual.storage.get()};
+  if (matmul_.try_run(memory_->stream(), operand(x, false), operand(weight, false),
+                      operand(y, false), false, fused)) {
+    return;
+  }
+  Backend::linear(x, weight, bias, residual, y);
+}
+
+void CudaBackend::linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                              Tensor& before, Tensor& y) {
+  const Fused fused{
+      .kind = Fused::Kind::gelu, .bias = bias.storage.get(), .before = before.storage.get()};
+  if (matmul_.try_run(memory_->stream(), operand(x, false), operand(weight, false),
+                      operand(y, false), false, fused)) {
+    return;
+  }
+  Backend::linear_gelu(x, weight, bias, before, y);
+}
+
+void CudaBackend::linear_gelu_input(const Tensor& dy, const Tensor& weight, const Tensor& before,
+                                    Tensor& dx) {
+  const Fused fused{.kind = Fused::Kind::gelu_input, .before = before.storage.get()};
+  if (matmul_.try_run(memory_->stream(), operand(dy, false), operand(weight, true),
+                      operand(dx, false), false, fused)) {
+    return;
+  }
+  Backend::linear_gelu_input(dy, weight, before, dx);
+}
+
+/// cuBLASLt sets the bias's gradient where we add to it.
+void CudaBackend::linear_weight(const Tensor& x, const Tensor& dy, Tensor& dweight, Tensor& dbias) {
+  if (dbias.empty()) return matmul(x, true, dy, false, dweight, true);
+  const auto sums = room<float>(dbias.elements());
+  const Fused fused{.kind = Fused::Kind::bias_gradient, .bias = sums.get()};
+  if (matmul_.try_run(memory_->stream(), operand(x, true), operand(dy, false),
+                      operand(dweight, false), true, fused)) {
+    return each_element(dbias.elements(), Add<float>{sums.get(), dbias.data<float>()});
+  }
+  Backend::linear_weight(x, dy, dweight, dbias);
+}
+
 // --- Norms ---------------------------------------------------------------------------------------
 
 void CudaBackend::norm(const Tensor& x, const Tensor& weight, const Tensor* bias, double epsilon,
@@ -233,13 +281,15 @@ void CudaBackend::norm(const Tensor& x, const Tensor& weight, const Tensor* bias
 }
 
 void CudaBackend::norm_input(const Tensor& dy, const Tensor& x, const Tensor& weight,
-                             const Tensor* mean, const Tensor& scale, Tensor& dx) {
+                             const Tensor* mean, const Tensor& scale, const Tensor* residual,
+                             Tensor& dx) {
   with_type(x.precision, [&]<class T>(T) {
     const NormInputRows<T> row{.dy = dy.data<T>(),
                                .x = x.data<T>(),
                                .weight = weight.data<T>(),
                                .mean = floats(mean),
                                .scale = scale.data<float>(),
+                               .residual = residual == nullptr ? nullptr : residual->data<T>(),
                                .dx = dx.data<T>(),
                                .columns = column_count(x)};
     for_each_row(memory_->stream(), row_count(x), column_count(x), row);
@@ -263,7 +313,7 @@ void CudaBackend::layer_norm(const Tensor& x, const Tensor& weight, const Tensor
 
 void CudaBackend::layer_norm_input(const Tensor& dy, const Tensor& x, const Tensor& weight,
                                    const Tensor& mean, const Tensor& scale, Tensor& dx) {
-  norm_input(dy, x, weight, &mean, scale, dx);
+  norm_input(dy, x, weight, &mean, scale, nullptr, dx);
 }
 
 void CudaBackend::layer_norm_weight(const Tensor& dy, const Tensor& x, const Tensor& mean,
@@ -279,7 +329,13 @@ void CudaBackend::rms_norm(const Tensor& x, const Tensor& weight, double epsilon
 
 void CudaBackend::rms_norm_input(const Tensor& dy, const Tensor& x, const Tensor& weight,
                                  const Tensor& scale, Tensor& dx) {
-  norm_input(dy, x, weight, nullptr, scale, dx);
+  norm_input(dy, x, weight, nullptr, scale, nullptr, dx);
+}
+
+void CudaBackend::norm_input_and_residual(const Tensor& dy, const Tensor& x, const Tensor& weight,
+                                          const Tensor& mean, const Tensor& scale,
+                                          const Tensor& residual, Tensor& dx) {
+  norm_input(dy, x, weight, mean.empty() ? nullptr : &mean, scale, &residual, dx);
 }
 
 void CudaBackend::rms_norm_weight(const Tensor& dy, const Tensor& x, const Tensor& scale,
@@ -451,25 +507,73 @@ double CudaBackend::cross_entropy_of_part(Tensor& logits, const Tensor& sums,
 
 // --- Optimizers ----------------------------------------------------------------------------------
 
+TensorTable CudaBackend::on_device(const std::vector<UpdatedTensor>& table) {
+  auto kept = std::ranges::find(tables_, table, [](const auto& each) { return each.first; });
+  if (kept == tables_.end()) {
+    if (tables_.size() == most_tables) tables_.erase(tables_.begin());
+    tables_.emplace_back(table, on_device(std::span<const UpdatedTensor>(table)));
+    kept = tables_.end() - 1;
+  }
+  return {kept->second.get(), static_cast<std::int32_t>(table.size())};
+}
+
+template <class Step>
+void CudaBackend::take_step(const Step& step, std::span<WeightUpdate> updates) {
+  assert(std::ranges::all_of(updates, [](const WeightUpdate& each) {
+    return each.updated.precision == Precision::float32;
+  }));
+  const std::vector<UpdatedTensor> table = table_of(updates);
+  for_each_row(memory_->stream(), part_count(table), part_elements,
+               StepOfParts<Step>{on_device(table), step});
+}
+
+void CudaBackend::adamw_step(const AdamW& options, int step, double factor,
+                             std::span<WeightUpdate> updates) {
+  take_step(step_numbers(options, step, factor), updates);
+}
+
+void CudaBackend::sgd_step(const Sgd& options, double factor, std::span<WeightUpdate> updates) {
+  take_step(step_numbers(options, factor), updates);
+}
+
 void CudaBackend::adamw(const AdamW& options, int step, const Tensor& gradient,
                         Tensor& first_moment, Tensor& second_moment, const Tensor& weight,
                         Tensor& updated) {
-  assert(weight.precision == Precision::float32);
-  AdamWStep element = adamw_step(options, step);
-  element.gradient = gradient.data<float>();
-  element.first = first_moment.data<float>();
-  element.second = second_moment.data<float>();
-  element.weight = weight.data<float>();
-  element.updated = updated.data<float>();
-  each_element(weight.elements(), element);
+  WeightUpdate update{.gradient = gradient,
+                      .first_moment = first_moment,
+                      .second_moment = second_moment,
+                      .weight = weight,
+                      .updated = updated,
+                      .rounded = {}};
+  take_step(step_numbers(options, step, 1), {&update, 1});
 }
 
 void CudaBackend::sgd(const Sgd& options, const Tensor& gradient, const Tensor& weight,
                       Tensor& updated) {
-  assert(weight.precision == Precision::float32);
-  each_element(weight.elements(),
-               SgdStep{static_cast<float>(options.learning_rate), gradient.data<float>(),
-                       weight.data<float>(), updated.data<float>()});
+  WeightUpdate update{.gradient = gradient,
+                      .first_moment = {},
+                      .second_moment = {},
+                      .weight = weight,
+                      .updated = updated,
+                      .rounded = {}};
+  take_step(step_numbers(options, 1), {&update, 1});
+}
+
+void CudaBackend::scale(double factor, Tensor& x) {
+  with_type(x.precision, [&]<class T>(T) {
+    each_element(x.elements(), Scale<T>{x.data<T>(), static_cast<float>(factor)});
+  });
+}
+
+std::vector<double> CudaBackend::sums_of_squares(std::span<const Tensor> tensors) {
+  assert(std::ranges::all_of(
+      tensors, [](const Tensor& each) { return each.precision == Precision::float32; }));
+  const std::vector<UpdatedTensor> table = table_of(tensors);
+  const std::int64_t parts = part_count(table);
+  const auto sums = room<float>(parts);
+  for_each_row(memory_->stream(), parts, part_elements,
+               SquaresOfParts{on_device(table), sums.get()});
+  return sums_of_tensors(tensors, on_host(sums.get(), parts));
 }
 
 }  // namespace stagecraft::cuda

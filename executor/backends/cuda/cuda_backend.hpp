@@ -39,6 +39,13 @@ class CudaBackend final : public Backend {
               bool accumulate) override;
   void add_bias(const Tensor& bias, Tensor& x) override;
   void bias_gradient(const Tensor& gradient, Tensor& bias_gradient) override;
+  void linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& residual,
+              Tensor& y) override;
+  void linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor& before,
+                   Tensor& y) override;
+  void linear_gelu_input(const Tensor& dy, const Tensor& weight, const Tensor& before,
+                         Tensor& dx) override;
+  void linear_weight(const Tensor& x, const Tensor& dy, Tensor& dweight, Tensor& dbias) override;
 
   void layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon,
                   Tensor& y, Tensor& mean, Tensor& scale) override;
@@ -52,6 +59,9 @@ class CudaBackend final : public Backend {
                       Tensor& dx) override;
   void rms_norm_weight(const Tensor& dy, const Tensor& x, const Tensor& scale,
                        Tensor& dweight) override;
+  void norm_input_and_residual(const Tensor& dy, const Tensor& x, const Tensor& weight,
+                               const Tensor& mean, const Tensor& scale, const Tensor& residual,
+                               Tensor& dx) override;
 
   void gelu(const Tensor& x, Tensor& y) override;
   void gelu_input(const Tensor& dy, const Tensor& x, Tensor& dx) override;
@@ -95,6 +105,11 @@ class CudaBackend final : public Backend {
              Tensor& second_moment, const Tensor& weight, Tensor& updated) override;
   void sgd(const Sgd& options, const Tensor& gradient, const Tensor& weight,
            Tensor& updated) override;
+  void adamw_step(const AdamW& options, int step, double factor,
+                  std::span<WeightUpdate> updates) override;
+  void sgd_step(const Sgd& options, double factor, std::span<WeightUpdate> updates) override;
+  void scale(double factor, Tensor& x) override;
+  std::vector<double> sums_of_squares(std::span<const Tensor> tensors) override;
 
  private:
   /// Numbers on the GPU for the length of a call.
@@ -113,16 +128,21 @@ class CudaBackend final : public Backend {
   void norm(const Tensor& x, const Tensor& weight, const Tensor* bias, double epsilon, Tensor& y,
             Tensor* mean, Tensor& scale);
   void norm_input(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor* mean,
-                  const Tensor& scale, Tensor& dx);
+                  const Tensor& scale, const Tensor* residual, Tensor& dx);
   void norm_weight(const Tensor& dy, const Tensor& x, const Tensor* mean, const Tensor& scale,
                    Tensor& dweight);
   const Turn* turns(std::int64_t sequence, std::span<const double> frequencies);
+  TensorTable on_device(const std::vector<UpdatedTensor>& table);
+  template <class Step>
+  void take_step(const Step& step, std::span<WeightUpdate> updates);
 
   int device_;
   std::shared_ptr<Memory> memory_;  ///< shared with every tensor, which may outlive the backend
   Matmul matmul_;
   Attention attention_;
   std::map<std::pair<std::int64_t, std::vector<double>>, std::shared_ptr<Turn>> turns_;
+  /// Tables of tensors, which are the same step by step, and their copies on the GPU.
+  std::vector<std::pair<std::vector<UpdatedTensor>, std::shared_ptr<UpdatedTensor>>> tables_;
 };
 
 }  // namespace stagecraft::cuda

@@ -46,13 +46,12 @@ void for_each_element(cudaStream_t stream, std::int64_t count, const Element& el
   STAGECRAFT_INSTANTIATE(Embedding<T>)       \
   STAGECRAFT_INSTANTIATE(EmbeddingWeight<T>) \
   STAGECRAFT_INSTANTIATE(PositionWeight<T>)  \
-  STAGECRAFT_INSTANTIATE(GradientOfPart<T>)
+  STAGECRAFT_INSTANTIATE(GradientOfPart<T>)  \
+  STAGECRAFT_INSTANTIATE(Scale<T>)
 
 STAGECRAFT_INSTANTIATE_OF(float)
 STAGECRAFT_INSTANTIATE_OF(Bfloat16)
 STAGECRAFT_INSTANTIATE(Convert<float, Bfloat16>)
 STAGECRAFT_INSTANTIATE(Convert<Bfloat16, float>)
-STAGECRAFT_INSTANTIATE(AdamWStep)
-STAGECRAFT_INSTANTIATE(SgdStep)
 
 }  // namespace stagecraft::cuda

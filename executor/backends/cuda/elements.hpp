@@ -267,6 +267,33 @@ struct GradientOfPart {
   }
 };
 
+template <class T>
+struct Scale {
+  T* x;
+  float factor;
+  STAGECRAFT_ON_BOTH void operator()(std::int64_t i) const { x[i] = T(number(x[i]) * factor); }
+};
+
+/// One tensor of those that an optimizer's kernel goes through. Where `rounded` is not null, the
+/// new numbers go there in bf16, too.
+struct UpdatedTensor {
+  const float* gradient;
+  float* first;
+  float* second;
+  const float* weight;
+  float* updated;
+  Bfloat16* rounded;
+  std::int64_t elements;
+  std::int64_t first_part;  ///< how many parts the tensors before have (see rows.hpp)
+  bool operator==(const UpdatedTensor&) const = default;
+};
+
+STAGECRAFT_ON_BOTH inline void set_updated(const UpdatedTensor& tensor, std::int64_t i,
+                                           float value) {
+  tensor.updated[i] = value;
+  if (tensor.rounded != nullptr) tensor.rounded[i] = Bfloat16(value);
+}
+
 /// Loshchilov & Hutter, "Decoupled Weight Decay Regularization" (2019), algorithm 2.
 struct AdamWStep {
   float keep_first, take_first, keep_second, take_second;
@@ -274,29 +301,24 @@ struct AdamWStep {
   float correction;  ///< of the second moment's root
   float epsilon;
   float decay;
-  const float* gradient;
-  float* first;
-  float* second;
-  const float* weight;
-  float* updated;
-  STAGECRAFT_ON_BOTH void operator()(std::int64_t i) const {
-    const float g = gradient[i];
-    const float m = keep_first * first[i] + take_first * g;
-    const float v = keep_second * second[i] + take_second * g * g;
-    first[i] = m;
-    second[i] = v;
+  float factor;  ///< of the gradient
+  STAGECRAFT_ON_BOTH void operator()(const UpdatedTensor& tensor, std::int64_t i) const {
+    const float g = tensor.gradient[i] * factor;
+    const float m = keep_first * tensor.first[i] + take_first * g;
+    const float v = keep_second * tensor.second[i] + take_second * g * g;
+    tensor.first[i] = m;
+    tensor.second[i] = v;
+    const float weight = tensor.weight[i];
     const float change = rate * m / (sqrtf(v) * correction + epsilon);
-    updated[i] = weight[i] - (change + decay * weight[i]);
+    set_updated(tensor, i, weight - (change + decay * weight));
   }
 };
 
 struct SgdStep {
   float rate;
-  const float* gradient;
-  const float* weight;
-  float* updated;
-  STAGECRAFT_ON_BOTH void operator()(std::int64_t i) const {
-    updated[i] = weight[i] - rate * gradient[i];
+  float factor;
+  STAGECRAFT_ON_BOTH void operator()(const UpdatedTensor& tensor, std::int64_t i) const {
+    set_updated(tensor, i, tensor.weight[i] - rate * (tensor.gradient[i] * factor));
   }
 };
 

@@ -25,6 +25,24 @@ bool is_aligned(const void* data) {
   return reinterpret_cast<std::uintptr_t>(data) % usual_alignment == 0;
 }
 
+cublasLtEpilogue_t epilogue_of(Fused::Kind kind, bool has_bias) {
+  switch (kind) {
+    case Fused::Kind::none: return has_bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+    case Fused::Kind::gelu:
+      return has_bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+    case Fused::Kind::gelu_input: return CUBLASLT_EPILOGUE_DGELU;
+    case Fused::Kind::bias_gradient: return CUBLASLT_EPILOGUE_BGRADA;
+  }
+  return CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+bool uses_before(Fused::Kind kind) {
+  return kind == Fused::Kind::gelu || kind == Fused::Kind::gelu_input;
+}
+
+/// What cuBLASLt asks of the width of `before`.
+constexpr std::int64_t auxiliary_columns = 8;
+
 }  // namespace
 
 Operand dense(const void* data, Precision precision, std::int64_t rows, std::int64_t columns,
@@ -65,6 +83,8 @@ struct Matmul::Product {
     layout(b, shape.b, shape.inner, shape.columns, shape.transpose_b, shape.stride_b,
            shape.batch_b);
     layout(c, shape.c, shape.rows, shape.columns, false, shape.stride_c, shape.batch_c);
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(shape.fused, shape.has_bias));
+    if (uses_before(shape.fused)) set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, shape.columns);
   }
   Product(const Product&) = delete;
   Product& operator=(const Product&) = delete;
@@ -78,6 +98,12 @@ struct Matmul::Product {
   template <class Value>
   void set(cublasLtMatmulDescAttributes_t attribute, Value value) {
     check(cublasLtMatmulDescSetAttribute(description, attribute, &value, sizeof value), "multiply");
+  }
+
+  /// Heuristics look at their alignment, too.
+  void set_addresses(const Fused& fused) {
+    if (fused.bias != nullptr) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, fused.bias);
+    if (uses_before(fused.kind)) set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, fused.before);
   }
 
   void choose_algorithm(cublasLtHandle_t handle, const Shape& shape) {
@@ -102,18 +128,18 @@ struct Matmul::Product {
     const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(handle, description, b, a, c, c,
                                                                  preference, 1, &found, &count);
     (void)cublasLtMatmulPreferenceDestroy(preference);
-    if (count == 0) {
-      throw Error(ErrorKind::execution,
-                  concat("cuBLASLt has no algorithm for a product of ", shape.rows, "x",
-                         shape.inner, " and ", shape.inner, "x", shape.columns, " in ",
-                         to_string(shape.a), ": ", cublasLtGetStatusString(status)));
-    }
-    algorithm = found.algo;
+    is_possible = count > 0;
+    if (is_possible)
+      algorithm = found.algo;
+    else
+      refusal = cublasLtGetStatusString(status);
   }
 
   cublasLtMatmulDesc_t description = nullptr;
   cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr;
   cublasLtMatmulAlgo_t algorithm{};
+  bool is_possible = false;
+  const char* refusal = "";
 };
 
 Matmul::Matmul() {
@@ -152,27 +178,56 @@ Matmul::Shape Matmul::shape_of(const Operand& a, const Operand& b, const Operand
           .c = c.precision};
 }
 
-Matmul::Product& Matmul::product(const Shape& shape) {
+Matmul::Product& Matmul::product(const Shape& shape, const Fused& fused) {
   std::unique_ptr<Product>& kept = products_[shape];
-  if (kept == nullptr) {
-    auto made = std::make_unique<Product>(shape);
-    made->choose_algorithm(handle_, shape);
-    kept = std::move(made);
-  }
+  const bool is_new = kept == nullptr;
+  if (is_new) kept = std::make_unique<Product>(shape);
+  kept->set_addresses(fused);
+  if (is_new) kept->choose_algorithm(handle_, shape);
   return *kept;
+}
+
+/// `added`: to the product; null: nothing.
+void Matmul::multiply(cudaStream_t stream, const Product& product, const Operand& a,
+                      const Operand& b, const Operand& c, const void* added) {
+  const float one = 1;
+  const float beta = added != nullptr ? 1 : 0;
+  void* out = const_cast<void*>(c.data);
+  check(cublasLtMatmul(handle_, product.description, &one, b.data, product.b, a.data, product.a,
+                       &beta, added != nullptr ? added : out, product.c, out, product.c,
+                       &product.algorithm, workspace_, workspace_bytes, stream),
+        "multiply");
 }
 
 void Matmul::run(cudaStream_t stream, const Operand& a, const Operand& b, const Operand& c,
                  bool accumulate, std::int64_t batch) {
   if (c.rows == 0 || c.columns == 0 || batch == 0) return;
-  const Product& product = this->product(shape_of(a, b, c, accumulate, batch));
-  const float one = 1;
-  const float beta = accumulate ? 1 : 0;
-  void* out = const_cast<void*>(c.data);
-  check(cublasLtMatmul(handle_, product.description, &one, b.data, product.b, a.data, product.a,
-                       &beta, out, product.c, out, product.c, &product.algorithm, workspace_,
-                       workspace_bytes, stream),
-        "multiply");
+  const Shape shape = shape_of(a, b, c, accumulate, batch);
+  const Product& product = this->product(shape, {});
+  if (!product.is_possible) {
+    throw Error(
+        ErrorKind::execution,
+        concat("cuBLASLt has no algorithm for a product of ", shape.rows, "x", shape.inner, " and ",
+               shape.inner, "x", shape.columns, " in ", to_string(shape.a), ": ", product.refusal));
+  }
+  multiply(stream, product, a, b, c, accumulate ? c.data : nullptr);
+}
+
+bool Matmul::try_run(cudaStream_t stream, const Operand& a, const Operand& b, const Operand& c,
+                     bool accumulate, const Fused& fused) {
+  if (c.rows == 0 || c.columns == 0) return false;
+  if (uses_before(fused.kind) && c.columns % auxiliary_columns != 0) return false;
+  Shape shape = shape_of(a, b, c, accumulate, 1);
+  shape.fused = fused.kind;
+  shape.has_bias = fused.bias != nullptr;
+  shape.has_residual = fused.residual != nullptr;
+  for (const void* address : {fused.bias, fused.before, fused.residual}) {
+    shape.aligned = shape.aligned && is_aligned(address);
+  }
+  const Product& product = this->product(shape, fused);
+  if (!product.is_possible) return false;
+  multiply(stream, product, a, b, c, accumulate ? c.data : fused.residual);
+  return true;
 }
 
 }  // namespace stagecraft::cuda

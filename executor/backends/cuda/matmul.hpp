@@ -32,6 +32,21 @@ struct Operand {
 Operand dense(const void* data, Precision precision, std::int64_t rows, std::int64_t columns,
               bool transposed = false);
 
+/// What is done to a product where it is written: an epilogue, in cuBLASLt's words.
+struct Fused {
+  enum class Kind : std::uint8_t {
+    none,
+    gelu,           ///< gelu of it, which goes to `before`; GELU_AUX
+    gelu_input,     ///< times gelu's slope at `before`; DGELU
+    bias_gradient,  ///< and the sums over the second factor's rows go to `bias`; BGRADA, as that
+                    ///< factor is cuBLASLt's first
+  };
+  Kind kind = Kind::none;
+  const void* bias = nullptr;      ///< added to each row, before `gelu`; null: none
+  const void* before = nullptr;    ///< as large as the product, without gaps
+  const void* residual = nullptr;  ///< added to the product, likewise; null: none
+};
+
 class Matmul {
  public:
   Matmul();
@@ -45,6 +60,11 @@ class Matmul {
   void run(cudaStream_t stream, const Operand& a, const Operand& b, const Operand& c,
            bool accumulate, std::int64_t batch = 1);
 
+  /// The same of one matrix with something done to it. False, and nothing is done, if cuBLASLt has
+  /// no algorithm for that: it is asked once per shape.
+  bool try_run(cudaStream_t stream, const Operand& a, const Operand& b, const Operand& c,
+               bool accumulate, const Fused& fused);
+
  private:
   /// What an algorithm depends on.
   struct Shape {
@@ -53,13 +73,18 @@ class Matmul {
     std::int64_t batch_a, batch_b, batch_c;
     bool transpose_a, transpose_b, accumulate, aligned;
     Precision a, b, c;
+    Fused::Kind fused = Fused::Kind::none;
+    bool has_bias = false, has_residual = false;
     auto operator<=>(const Shape&) const = default;
   };
   struct Product;
 
   static Shape shape_of(const Operand& a, const Operand& b, const Operand& c, bool accumulate,
                         std::int64_t batch);
-  Product& product(const Shape& shape);
+  /// With the fused part's addresses in its description.
+  Product& product(const Shape& shape, const Fused& fused);
+  void multiply(cudaStream_t stream, const Product& product, const Operand& a, const Operand& b,
+                const Operand& c, const void* added);
 
   cublasLtHandle_t handle_ = nullptr;
   void* workspace_ = nullptr;

@@ -151,5 +151,8 @@ void add_columns(cudaStream_t stream, std::int64_t rows, std::int64_t columns, c
 
 STAGECRAFT_INSTANTIATE(float)
 STAGECRAFT_INSTANTIATE(Bfloat16)
+template void for_each_row(cudaStream_t, std::int64_t, std::int64_t, const StepOfParts<AdamWStep>&);
+template void for_each_row(cudaStream_t, std::int64_t, std::int64_t, const StepOfParts<SgdStep>&);
+template void for_each_row(cudaStream_t, std::int64_t, std::int64_t, const SquaresOfParts&);
 
 }  // namespace stagecraft::cuda

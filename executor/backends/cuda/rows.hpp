@@ -67,8 +67,8 @@ struct NormRows {
   }
 };
 
-/// With z = (x - mean) scale and g = dy weight: dx = scale (g - mean(g) - z mean(g z)), without the
-/// first mean for RMSNorm.
+/// With z = (x - mean) scale and g = dy weight: dx = scale (g - mean(g) - z mean(g z)) + residual,
+/// without the first mean for RMSNorm.
 template <class T>
 struct NormInputRows {
   const T* dy;
@@ -76,6 +76,7 @@ struct NormInputRows {
   const T* weight;
   const float* mean;
   const float* scale;
+  const T* residual;  ///< null: none
   T* dx;
   std::int64_t columns;
 
@@ -92,8 +93,10 @@ struct NormInputRows {
     const float mean_g = mean != nullptr ? row_sum(team, columns, g) / width : 0.0f;
     const float mean_gz =
         row_sum(team, columns, [&](std::int64_t i) { return g(i) * z(i); }) / width;
-    each_column(team, columns,
-                [&](std::int64_t i) { out[i] = T(s * (g(i) - mean_g - z(i) * mean_gz)); });
+    each_column(team, columns, [&](std::int64_t i) {
+      const float past = residual != nullptr ? number(residual[row * columns + i]) : 0.0f;
+      out[i] = T(s * (g(i) - mean_g - z(i) * mean_gz) + past);
+    });
   }
 };
 
@@ -223,6 +226,59 @@ struct AttentionInputRows {
       probabilities[start + i] = T(here);
       dscores[start + i] = T(i < visible ? factor * here * (dp[start + i] - sum) : 0.0f);
     });
+  }
+};
+
+// --- Many tensors at once ------------------------------------------------------------------------
+
+/// Each team takes a part of one tensor; parts of a tensor are this long, but for its last one.
+inline constexpr std::int64_t part_elements = 1 << 14;
+
+/// Tensors one behind the other, in the GPU's memory: their parts are numbered through.
+struct TensorTable {
+  const UpdatedTensor* tensors;
+  std::int32_t count;
+
+  STAGECRAFT_ON_BOTH const UpdatedTensor& with_part(std::int64_t part) const {
+    std::int32_t first = 0, end = count;  // the last tensor that begins at the part or before
+    while (end - first > 1) {
+      const std::int32_t middle = first + (end - first) / 2;
+      (tensors[middle].first_part <= part ? first : end) = middle;
+    }
+    return tensors[first];
+  }
+};
+
+/// An optimizer's step of every element.
+template <class Step>
+struct StepOfParts {
+  TensorTable table;
+  Step step;
+
+  template <class Team>
+  STAGECRAFT_ON_BOTH void operator()(const Team& team, std::int64_t part) const {
+    const UpdatedTensor tensor = table.with_part(part);
+    const std::int64_t first = (part - tensor.first_part) * part_elements;
+    const std::int64_t left = tensor.elements - first;
+    each_column(team, left < part_elements ? left : part_elements,
+                [&](std::int64_t i) { step(tensor, first + i); });
+  }
+};
+
+/// The squares of each part's gradients, added up.
+struct SquaresOfParts {
+  TensorTable table;
+  float* sums;  ///< by part
+
+  template <class Team>
+  STAGECRAFT_ON_BOTH void operator()(const Team& team, std::int64_t part) const {
+    const UpdatedTensor& tensor = table.with_part(part);
+    const std::int64_t first = (part - tensor.first_part) * part_elements;
+    const std::int64_t left = tensor.elements - first;
+    const float* numbers = tensor.gradient + first;
+    const float sum = row_sum(team, left < part_elements ? left : part_elements,
+                              [&](std::int64_t i) { return numbers[i] * numbers[i]; });
+    if (team.lane() == 0) sums[part] = sum;
   }
 };
 

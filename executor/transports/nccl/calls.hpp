@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "profiles/model.hpp"
 #include "profiles/units.hpp"
 
 namespace stagecraft::nccl {
@@ -56,6 +57,13 @@ class Calls {
                       Stream stream) = 0;
   virtual Result receive(void* data, std::size_t bytes, int peer, Communicator communicator,
                          Stream stream) = 0;
+
+  /// In place: all members' sums of so many numbers, added in an order of NCCL's own.
+  virtual Result all_reduce(void* data, std::size_t elements, Precision precision,
+                            Communicator communicator, Stream stream) = 0;
+  /// In place: of as many equal parts as there are members, each member's own becomes the sum.
+  virtual Result reduce_scatter(void* data, std::size_t elements_of_part, Precision precision,
+                                int place, Communicator communicator, Stream stream) = 0;
 
   /// "node-1/0000:3b:00.0": two ranks that say the same share a GPU, as NCCL sees it.
   virtual std::string device() = 0;

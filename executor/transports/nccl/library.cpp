@@ -61,6 +61,16 @@ std::string machine() {
   return name.data();
 }
 
+ncclDataType_t type_of(Precision precision) {
+  switch (precision) {
+    case Precision::float64: return ncclFloat64;
+    case Precision::float32: return ncclFloat32;
+    case Precision::bfloat16: return ncclBfloat16;
+    case Precision::float16: return ncclFloat16;
+  }
+  return ncclFloat32;
+}
+
 Result result_of(ncclResult_t result) {
   return static_cast<Result>(result);
 }
@@ -150,6 +160,19 @@ class LibraryCalls final : public Calls {
                  Stream stream) override {
     return result_of(
         ncclRecv(data, bytes, ncclUint8, peer, handle(communicator), stream_of(stream)));
+  }
+
+  Result all_reduce(void* data, std::size_t elements, Precision precision,
+                    Communicator communicator, Stream stream) override {
+    return result_of(ncclAllReduce(data, data, elements, type_of(precision), ncclSum,
+                                   handle(communicator), stream_of(stream)));
+  }
+  Result reduce_scatter(void* data, std::size_t elements_of_part, Precision precision, int place,
+                        Communicator communicator, Stream stream) override {
+    const std::size_t bytes = elements_of_part * static_cast<std::size_t>(element_bytes(precision));
+    char* own = static_cast<char*>(data) + static_cast<std::size_t>(place) * bytes;
+    return result_of(ncclReduceScatter(data, own, elements_of_part, type_of(precision), ncclSum,
+                                       handle(communicator), stream_of(stream)));
   }
 
   std::string device() override {

@@ -147,26 +147,55 @@ void Traffic::try_out(int link) {
 
 std::shared_ptr<Operation> Traffic::start(int link_index, std::vector<Piece> pieces) {
   std::erase_if(pieces, [](const Piece& piece) { return piece.bytes == 0; });
-  auto operation = std::make_shared<Operation>();
   Lock lock(mutex_);
   throw_if_stopped();
   if (pieces.empty()) {
-    operation->done = now();
-    return operation;
+    auto nothing = std::make_shared<Operation>();
+    nothing->done = now();
+    return nothing;
   }
   const Link& link = links_.at(link_index);
-  require(link, calls_.group_start(), "begin a group on");
-  for (const Piece& piece : pieces) {
+  auto operation = start_group(lock, link, [&] {
+    for (const Piece& piece : pieces) {
+      require(link,
+              piece.is_sent ? calls_.send(piece.data.get(), piece.bytes, piece.place,
+                                          link.communicator, link.stream)
+                            : calls_.receive(piece.data.get(), piece.bytes, piece.place,
+                                             link.communicator, link.stream),
+              piece.is_sent ? "send on" : "receive on");
+    }
+  });
+  operation->pieces = std::move(pieces);
+  return operation;
+}
+
+std::shared_ptr<Operation> Traffic::start(int link_index, const NativeSum& sum) {
+  Lock lock(mutex_);
+  throw_if_stopped();
+  const Link& link = links_.at(link_index);
+  const auto members = link.plan.members.size();
+  auto operation = start_group(lock, link, [&] {
     require(link,
-            piece.is_sent ? calls_.send(piece.data.get(), piece.bytes, piece.place,
+            sum.is_scattered
+                ? calls_.reduce_scatter(sum.data.get(), sum.elements / members, sum.precision,
+                                        *place_in(link.plan.members, control_.rank()),
                                         link.communicator, link.stream)
-                          : calls_.receive(piece.data.get(), piece.bytes, piece.place,
-                                           link.communicator, link.stream),
-            piece.is_sent ? "send on" : "receive on");
-  }
+                : calls_.all_reduce(sum.data.get(), sum.elements, sum.precision, link.communicator,
+                                    link.stream),
+            "add up on");
+  });
+  operation->summed = sum.data;
+  return operation;
+}
+
+/// Under the lock: what `ask` asks for, as one operation that is under way.
+template <class Ask>
+std::shared_ptr<Operation> Traffic::start_group(Lock& lock, const Link& link, const Ask& ask) {
+  auto operation = std::make_shared<Operation>();
+  require(link, calls_.group_start(), "begin a group on");
+  ask();
   settle(lock, link, calls_.group_end(), "start a group on", {});
   operation->event = calls_.record(link.stream);
-  operation->pieces = std::move(pieces);
   under_way_.push_back(operation);
   changed_.notify_all();
   return operation;
@@ -280,6 +309,7 @@ bool Traffic::collect() {
     if (!calls_.is_done(operation->event)) return false;
     calls_.destroy_event(operation->event);
     operation->pieces.clear();
+    operation->summed = nullptr;
     operation->done = now();
     return true;
   });

@@ -50,10 +50,19 @@ struct Piece {
   std::size_t bytes = 0;
 };
 
+/// A sum by NCCL itself, in place.
+struct NativeSum {
+  std::shared_ptr<void> data;
+  std::size_t elements = 0;
+  Precision precision = Precision::float32;
+  bool is_scattered = false;  ///< each member gets its own of as many equal parts
+};
+
 /// Pieces that go at the same time. Shared with the attendant: read it through `Traffic`.
 struct Operation {
   Event event = nullptr;
-  std::vector<Piece> pieces;  ///< kept alive while they are under way
+  std::vector<Piece> pieces;  ///< kept alive while they are under way, as is the next
+  std::shared_ptr<void> summed;
   std::optional<Moment> done;
 };
 
@@ -69,6 +78,8 @@ class Traffic {
 
   /// Returns as soon as NCCL has taken it. Pieces without bytes are left out.
   std::shared_ptr<Operation> start(int link, std::vector<Piece> pieces);
+  /// All members of the link start the same sum.
+  std::shared_ptr<Operation> start(int link, const NativeSum& sum);
   /// When it was done; throws Error (execution) if the ranks stop before.
   Moment await(const Operation& operation);
   bool is_done(const Operation& operation);
@@ -83,6 +94,8 @@ class Traffic {
     Stream stream = nullptr;
   };
 
+  template <class Ask>
+  std::shared_ptr<Operation> start_group(Lock& lock, const Link& link, const Ask& ask);
   std::vector<UniqueId> exchange_ids(const std::vector<int>& leaders);
   void connect(Link& link, const UniqueId& id);
   void try_out(int link);

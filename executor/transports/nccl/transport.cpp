@@ -91,6 +91,7 @@ class NcclTransport final : public Transport {
       : calls_(std::move(calls)),
         control_(std::move(control)),
         groups_(wiring.groups),
+        sums_in_order_(wiring.sums_in_order),
         layout_(wiring),
         posted_(wiring.channels.size()),
         sent_(wiring.channels.size()),
@@ -126,6 +127,7 @@ class NcclTransport final : public Transport {
   Arrival receive(int channel, Backend& backend) override;
 
   void all_reduce(int group, Backend& backend, Tensor& tensor) override {
+    if (!sums_in_order_) return add_natively(group, backend, tensor, false);
     reduce_scatter(group, backend, tensor);
     all_gather(group, backend, tensor);
   }
@@ -170,11 +172,13 @@ class NcclTransport final : public Transport {
     traffic_.await(*traffic_.start(layout_.of_group[index(group)], std::move(pieces)));
   }
   std::vector<Tensor> room_for(const Tensor& own, std::size_t parts);
+  void add_natively(int group, Backend& backend, Tensor& tensor, bool scatters);
 
   std::unique_ptr<Calls> calls_;
   std::unique_ptr<Transport> control_;
   std::unique_ptr<Backend> host_ = make_cpu_backend();  ///< of envelopes
   std::vector<std::vector<int>> groups_;
+  bool sums_in_order_;
   Layout layout_;
   std::vector<std::deque<Offer>> posted_;  ///< by channel, for messages not yet received
   std::vector<Sent> sent_;                 ///< by channel
@@ -231,7 +235,21 @@ std::vector<Tensor> NcclTransport::room_for(const Tensor& own, std::size_t parts
   return tensors;
 }
 
+/// NCCL scatters into equal parts only; where ours are not, everybody gets all of the sum.
+void NcclTransport::add_natively(int group, Backend& backend, Tensor& tensor, bool scatters) {
+  const auto members = static_cast<std::int64_t>(groups_[index(group)].size());
+  if (members == 1 || tensor.elements() == 0) return;
+  backend.finish();
+  traffic_.await(
+      *traffic_.start(layout_.of_group[index(group)],
+                      NativeSum{.data = tensor.storage,
+                                .elements = static_cast<std::size_t>(tensor.elements()),
+                                .precision = tensor.precision,
+                                .is_scattered = scatters && tensor.elements() % members == 0}));
+}
+
 void NcclTransport::reduce_scatter(int group, Backend& backend, Tensor& tensor) {
+  if (!sums_in_order_) return add_natively(group, backend, tensor, true);
   const std::vector<int>& all = groups_[index(group)];
   const std::size_t place = place_in(all);
   const auto shard = [&](std::size_t i) { return shard_of(tensor, i, all.size()); };

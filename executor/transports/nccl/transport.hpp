@@ -10,9 +10,9 @@
 // wait for each other, unless CUDA makes streams wait, and then the program's global order keeps
 // ranks from waiting in a circle (`needs_global_order`).
 //
-// Sums give the bits of the other transports: each member owns a shard, gets the others' parts,
-// adds them up in the order of the list, and hands the sum round, by sends and receives of one
-// group.
+// Unless NCCL's own are asked for, sums give the bits of the other transports: each member owns a
+// shard, gets the others' parts, adds them up in the order of the list, and hands the sum round, by
+// sends and receives of one group.
 
 #pragma once
 
