@@ -22,6 +22,8 @@ struct CudaDevice {
   std::string capability;  ///< "9.0"
   Bytes memory = 0;
   int multiprocessors = 0;
+  int clock_megahertz = 0;  ///< the highest, as the next
+  int memory_clock_megahertz = 0;
 };
 struct CudaReport {
   std::string driver;   ///< the newest CUDA version it serves, "13.0"; empty: there is none

@@ -78,6 +78,10 @@ Bandwidth bandwidth(Bytes bytes, double message, double empty) {
 
 }  // namespace
 
+Duration measure_one_way(Bytes bytes, const MeasuredDevice& device) {
+  return Duration(std::llround(one_way(device, bytes)));
+}
+
 Link measure_hand_over(Bytes message, const MeasuredDevice& device) {
   // Large enough for its bytes to be what takes time.
   constexpr Bytes least = 4 << 20;

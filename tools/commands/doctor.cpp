@@ -67,7 +67,9 @@ std::string words(const CudaReport& report) {
   for (std::size_t i = 0; i < report.devices.size(); ++i) {
     const CudaDevice& device = report.devices[i];
     text += concat("GPU ", i, ": ", device.name, ", compute capability ", device.capability, ", ",
-                   device.multiprocessors, " multiprocessors, ", format_bytes(device.memory), "\n");
+                   device.multiprocessors, " multiprocessors at up to ", device.clock_megahertz,
+                   " MHz, ", format_bytes(device.memory), " at ", device.memory_clock_megahertz,
+                   " MHz\n");
   }
   return text;
 }
@@ -78,7 +80,9 @@ ordered_json as_json(const CudaReport& report) {
     devices.push_back({{"name", device.name},
                        {"compute_capability", device.capability},
                        {"multiprocessors", device.multiprocessors},
-                       {"memory_bytes", device.memory}});
+                       {"clock_mhz", device.clock_megahertz},
+                       {"memory_bytes", device.memory},
+                       {"memory_clock_mhz", device.memory_clock_megahertz}});
   }
   return {{"driver", report.driver},
           {"runtime", report.runtime},

@@ -9,6 +9,7 @@
 
 #include "executor/backends/cuda.hpp"
 #include "executor/measure.hpp"
+#include "executor/measure_ways.hpp"
 #include "profiles/cluster.hpp"
 #include "profiles/json.hpp"
 #include "profiles/profile.hpp"
@@ -111,16 +112,45 @@ MeasuredDevice measured_gpu(const std::string& device) {
   if (report.devices.empty()) refuse("there is no GPU that can be used");
   const auto count = static_cast<int>(report.devices.size());
   if (number >= count) refuse("the last GPU here is cuda:", count - 1);
-  const std::string& name = report.devices[static_cast<std::size_t>(number)].name;
-  return {.kind = kind_of_gpu(name),
-          .description = concat("GPU ", number, " (", name, "), CUDA ", report.runtime,
-                                ", cuBLASLt ", report.cublas, ", cuDNN ", report.cudnn),
-          .make_backend = [number](int rank) { return make_cuda_backend(number + rank); }};
+  const CudaDevice& found = report.devices[static_cast<std::size_t>(number)];
+  const std::string& name = found.name;
+  return {
+      .kind = kind_of_gpu(name),
+      .description = concat("GPU ", number, " (", name, " at up to ", found.clock_megahertz,
+                            " MHz, memory ", found.memory_clock_megahertz, " MHz), CUDA ",
+                            report.runtime, ", cuBLASLt ", report.cublas, ", cuDNN ", report.cudnn),
+      .make_backend = [number](int rank) { return make_cuda_backend(number + rank); }};
+}
+
+/// What copies cost: `profile links`.
+int measure_links(Console& console, const MeasuredDevice& device) {
+  Table table({"way", ">latency", ">bandwidth", ">worst error", ">largest copy", ">took"});
+  ordered_json ways = ordered_json::array();
+  for (const MeasuredWay& way : measure_ways(device)) {
+    const TimedCopy& largest = way.copies.back();
+    table.row({way.name, format_duration(way.fit.latency), format_bandwidth(way.fit.bandwidth),
+               percent(way.fit.worst_error), format_bytes(largest.bytes),
+               format_duration(largest.time)});
+    ordered_json copies = ordered_json::array();
+    for (const TimedCopy& copy : way.copies) {
+      copies.push_back({{"bytes", copy.bytes}, {"time_ns", copy.time.count()}});
+    }
+    ways.push_back({{"name", way.name},
+                    {"latency_ns", way.fit.latency.count()},
+                    {"bytes_per_second", way.fit.bandwidth.bytes_per_second},
+                    {"worst_error", way.fit.worst_error},
+                    {"copies", std::move(copies)}});
+  }
+  console.print(table.text(console.unicode()));
+  console.result({{"device", device.is_cpu() ? "this machine's CPU" : device.description},
+                  {"ways", std::move(ways)}});
+  return 0;
 }
 
 int measure(Console& console, const ProfileArguments& arguments) {
   const MeasuredDevice device =
       arguments.device == "cpu" ? MeasuredDevice{} : measured_gpu(arguments.device);
+  if (arguments.model == "links") return measure_links(console, device);
   const Precision precision = read_precision(arguments.precision);
   if (precision == (device.is_cpu() ? Precision::bfloat16 : Precision::float64)) {
     fail_usage("--precision ", arguments.precision, ": --device ", arguments.device,
@@ -158,8 +188,10 @@ int measure(Console& console, const ProfileArguments& arguments) {
 
 Action declare_profile(CLI::App& app) {
   auto arguments = std::make_shared<ProfileArguments>();
-  app.add_option("model", arguments->model, "A built-in name or a file")
-      ->type_name("MODEL")
+  app.add_option("model", arguments->model,
+                 "A built-in name or a file; links: what copies cost, to and from the device, "
+                 "within it and between ranks")
+      ->type_name("MODEL|links")
       ->required();
   app.add_option("--device", arguments->device, "cpu, or cuda:N for GPU N (cpu)")
       ->type_name("DEVICE");

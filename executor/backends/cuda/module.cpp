@@ -53,13 +53,21 @@ int usable_devices() {
   return count;
 }
 
+int megahertz(int device, cudaDeviceAttr clock) {
+  int kilohertz = 0;
+  cuda::check(cudaDeviceGetAttribute(&kilohertz, clock, device), "ask for the GPU's clocks");
+  return kilohertz / 1000;
+}
+
 CudaDevice describe_device(int device) {
   cudaDeviceProp properties{};
   cuda::check(cudaGetDeviceProperties(&properties, device), "ask for the GPU's properties");
   return {.name = properties.name,
           .capability = version_words(properties.major, properties.minor),
           .memory = static_cast<Bytes>(properties.totalGlobalMem),
-          .multiprocessors = properties.multiProcessorCount};
+          .multiprocessors = properties.multiProcessorCount,
+          .clock_megahertz = megahertz(device, cudaDevAttrClockRate),
+          .memory_clock_megahertz = megahertz(device, cudaDevAttrMemoryClockRate)};
 }
 
 }  // namespace
