@@ -132,8 +132,8 @@ TEST_CASE("runs with limited logits end with one bits on one device and on many,
   const RunOptions limited{.steps = 2, .loss_rows = 5};
   const RunResult run_in_pieces = run(prepared, limited);
   CHECK(first_difference(run_in_pieces, reference(prepared, limited)) == "");
-  CHECK(run_in_pieces.peak_memory == run_in_pieces.simulated_memory);
   const RunResult whole = run(prepared, {.steps = 2});
+  CHECK(run_in_pieces.simulated_memory.back() < whole.simulated_memory.back());
   CHECK(run_in_pieces.peak_memory.back() < whole.peak_memory.back());
   for (std::size_t i = 0; i < whole.losses.size(); ++i) {
     CHECK(run_in_pieces.losses[i] == Approx(whole.losses[i]).epsilon(1e-5));

@@ -230,6 +230,15 @@ class Mutant : public nccl::Calls {
                        nccl::Stream stream) override {
     return inner_->receive(data, bytes, peer, communicator, stream);
   }
+  nccl::Result all_reduce(void* data, std::size_t elements, Precision precision,
+                          nccl::Communicator communicator, nccl::Stream stream) override {
+    return inner_->all_reduce(data, elements, precision, communicator, stream);
+  }
+  nccl::Result reduce_scatter(void* data, std::size_t elements_of_part, Precision precision,
+                              int place, nccl::Communicator communicator,
+                              nccl::Stream stream) override {
+    return inner_->reduce_scatter(data, elements_of_part, precision, place, communicator, stream);
+  }
   std::string device() override { return inner_->device(); }
   nccl::Stream make_stream() override { return inner_->make_stream(); }
   void destroy_stream(nccl::Stream stream) override { inner_->destroy_stream(stream); }
