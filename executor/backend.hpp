@@ -6,9 +6,9 @@
 // `accumulate` adds to the output instead of overwriting it. Shapes are the caller's promise
 // (asserted). Errors (out of memory) throw Error (execution).
 //
-// Calls of one backend take effect in their order, but may return before they are done, except
-// those that return a number. Under 16-bit precisions, weights and what flows between layers are of
-// that precision; gradients of weights, an optimizer's numbers, statistics and sums are of
+// Calls of one backend take effect in their order, but may return before they are done; numbers
+// that they return may be late. Under 16-bit precisions, weights and what flows between layers are
+// of that precision; gradients of weights, an optimizer's numbers, statistics and sums are of
 // `precision_of_sums`.
 
 #pragma once
@@ -19,7 +19,9 @@
 #include <span>
 #include <vector>
 
+#include "executor/late.hpp"
 #include "executor/tensor.hpp"
+#include "simulator/instruction.hpp"
 
 namespace stagecraft {
 
@@ -90,22 +92,40 @@ class Backend {
   virtual Bytes peak_bytes() const = 0;
   virtual void reset_peak() = 0;
 
-  /// Returns when everything asked for before is done, so that the process and other ranks may look
-  /// at its results. Called wherever a tensor changes hands (messages, sums, weights to be saved)
-  /// and a time is taken, and nowhere else: these are the places where a backend may have to wait.
+  /// Returns when everything asked for before is done, so that the process may look at its results:
+  /// at the end of a step, and where bytes leave the backend for the process.
   virtual void finish() = 0;
+  /// For another backend that is to look at a tensor: behind everything asked for so far. Unless a
+  /// backend does better, that is done when the call returns.
+  virtual SharedSignal signal() {
+    finish();
+    return nullptr;
+  }
+  /// What is asked for from now on comes behind that, whose ever work it is.
+  virtual void await(const SharedSignal& signal) {
+    if (signal) signal->wait();
+  }
+  /// When everything asked for so far is done.
+  virtual Late<Moment> moment() {
+    finish();
+    return now();
+  }
+  /// What is asked for in between carries out this instruction, and comes again in the same way in
+  /// other steps: a backend may collect it, and hand it to its device in one piece.
+  virtual void begin_work(const Instruction&) {}
+  virtual void end_work() {}
   /// All of a tensor's bytes, from and to memory of the process. Nobody else may assume that a
   /// tensor's storage is such memory. Both return when the bytes are there.
   virtual void upload(std::span<const std::byte> from, Tensor& to) = 0;
   virtual void download(const Tensor& from, std::span<std::byte> to) = 0;
 
   virtual void zero(Tensor& x) = 0;
-  /// `from` may be another rank's tensor, if that rank has finished it.
+  /// `from` and `to` may be another rank's tensors, behind that rank's signal.
   virtual void copy(const Tensor& from, Tensor& to) = 0;
   /// The same numbers in the precision of `to`, rounded to nearest even.
   virtual void convert(const Tensor& from, Tensor& to) = 0;
   /// Whether no element is infinite or not a number.
-  virtual bool is_finite(const Tensor& x) = 0;
+  virtual Late<bool> is_finite(const Tensor& x) = 0;
   /// y += x.
   virtual void add(const Tensor& x, Tensor& y) = 0;
   /// y = the larger of x and y, element by element.
@@ -209,8 +229,8 @@ class Backend {
 
   /// Sum over rows of -log softmax(logits)[target], added up in row order; leaves softmax -
   /// one-hot, times `scale`, in logits.
-  virtual double cross_entropy(Tensor& logits, std::span<const std::int32_t> targets,
-                               double scale) = 0;
+  virtual Late<double> cross_entropy(Tensor& logits, std::span<const std::int32_t> targets,
+                                     double scale) = 0;
 
   /// The same where `logits` are those of a part of the vocabulary only, from token `first` on, in
   /// three steps with sums over the parts between them: each row's largest logit; then e^(logit -
@@ -220,9 +240,9 @@ class Backend {
   virtual void exponentials(Tensor& logits, const Tensor& tops,
                             std::span<const std::int32_t> targets, std::int64_t first,
                             Tensor& sums) = 0;
-  virtual double cross_entropy_of_part(Tensor& logits, const Tensor& sums,
-                                       std::span<const std::int32_t> targets, std::int64_t first,
-                                       double scale) = 0;
+  virtual Late<double> cross_entropy_of_part(Tensor& logits, const Tensor& sums,
+                                             std::span<const std::int32_t> targets,
+                                             std::int64_t first, double scale) = 0;
 
   /// updated = weight after a step; both may be the same tensor.
   virtual void adamw(const AdamW& options, int step, const Tensor& gradient, Tensor& first_moment,

@@ -4,7 +4,6 @@
 #include <memory>
 #include <optional>
 
-#include "executor/backends/cuda.hpp"
 #include "executor/backends/dry.hpp"
 #include "executor/checkpoints/describe.hpp"
 #include "executor/checkpoints/writer.hpp"
@@ -160,7 +159,9 @@ RunResult execute(const Plan& plan, const Profile& profile, const Compiled& comp
 Machinery machinery_of(const RunOptions& options) {
   Machinery machinery;
   if (options.backend == BackendKind::cuda) {
-    machinery.make_backend = make_cuda_backend;
+    machinery.make_backend = [cuda = options.cuda](int rank) {
+      return make_cuda_backend(rank, cuda);
+    };
     machinery.make_dry_backend = [] { return std::make_unique<DryBackend>(); };
   }
   return machinery;
@@ -168,7 +169,11 @@ Machinery machinery_of(const RunOptions& options) {
 
 RunResult execute(const Plan& plan, const Profile& profile, const Compiled& compiled,
                   const Dataset& dataset, const RunOptions& options) {
-  return execute(plan, profile, compiled, dataset, options, machinery_of(options));
+  RunOptions in_one_process = options;
+  if (options.backend == BackendKind::cuda) {
+    in_one_process.cuda.ranks = ranks_of(plan, compiled.program).ranks();
+  }
+  return execute(plan, profile, compiled, dataset, options, machinery_of(in_one_process));
 }
 
 }  // namespace stagecraft

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "executor/backend.hpp"
+#include "executor/backends/cuda.hpp"
 #include "executor/checkpoint.hpp"
 #include "executor/data.hpp"
 #include "executor/oversight.hpp"
@@ -39,6 +40,7 @@ struct StepReport {
 struct RunOptions {
   int steps = 1;  ///< of this run, behind those of `resume`
   BackendKind backend = BackendKind::cpu;
+  CudaOptions cuda = {};  ///< of BackendKind::cuda
   std::uint64_t seed = 1;
   /// What weights start from, by name (see weights.hpp); empty: drawn from the seed.
   std::map<std::string, Tensor> weights;

@@ -1,6 +1,7 @@
 #include "executor/finite_checks.hpp"
 
 #include <cmath>
+#include <utility>
 
 #include "profiles/error.hpp"
 
@@ -15,22 +16,46 @@ bool uses_gradients(Op op) {
 
 }  // namespace
 
+std::string FiniteChecks::sentence(int step, const std::string& what) const {
+  return concat("in step ", steps_before_ + step + 1, " ", what);
+}
+
 void FiniteChecks::refuse(int step, const std::string& what) const {
-  throw NotFinite(concat("in step ", steps_before_ + step + 1, " ", what));
+  throw NotFinite(sentence(step, what));
 }
 
 bool FiniteChecks::is_bad(const Tensor& tensor) const {
-  return !tensor.empty() && !backend_.is_finite(tensor);
+  return !tensor.empty() && !backend_.is_finite(tensor).get();
 }
 
-void FiniteChecks::arrived(int step, const Work& work, const Tensor& tensor) const {
-  if (!on_ || !is_bad(tensor)) return;
-  refuse(step, concat("its input is not finite: the message of ", to_string(work.instruction),
+bool FiniteChecks::ask(int step, int work, const char* what, const Tensor& tensor,
+                       Late<double> number) {
+  const Late<bool> is_finite = tensor.empty() ? Late<bool>(true) : backend_.is_finite(tensor);
+  if (is_finite.is_there() && number.is_there()) return !is_finite || !std::isfinite(number.get());
+  questions_.push_back({is_finite, number, work, step, what});
+  return false;
+}
+
+std::optional<FiniteChecks::Found> FiniteChecks::first_found() {
+  std::optional<Found> found;
+  for (const Question& question : std::exchange(questions_, {})) {
+    if (found || (question.is_finite.get() && std::isfinite(question.number.get()))) continue;
+    found = {.work = question.work,
+             .came_in_message = is_receive(at(question.work).instruction.op),
+             .sentence = sentence(question.step, question.what)};
+  }
+  return found;
+}
+
+void FiniteChecks::arrived(int step, int work, const Tensor& tensor) {
+  if (!on_ || !ask(step, work, "a message arrived with NaN or infinity", tensor)) return;
+  refuse(step, concat("its input is not finite: the message of ", to_string(at(work).instruction),
                       " arrived with NaN or infinity that its sender did not see"));
 }
 
-void FiniteChecks::before(int step, const Work& work, TrainedChunk& chunk) const {
-  if (!on_ || !uses_gradients(work.instruction.op) || !is_bad(chunk.gradients())) return;
+void FiniteChecks::before(int step, int work, TrainedChunk& chunk) {
+  if (!on_ || !uses_gradients(at(work).instruction.op)) return;
+  if (!ask(step, work, "a gradient that it uses is not finite", chunk.gradients())) return;
   for (const Parameter* parameter : chunk.parameters()) {
     if (is_bad(parameter->gradient)) {
       refuse(step, concat("the gradient of ", parameter->spec.name, " is not finite"));
@@ -38,17 +63,21 @@ void FiniteChecks::before(int step, const Work& work, TrainedChunk& chunk) const
   }
 }
 
-void FiniteChecks::after(int step, const Work& work, TrainedChunk& chunk) const {
+void FiniteChecks::after(int step, int work, TrainedChunk& chunk) {
   if (!on_) return;
-  const MicrobatchPass& pass = chunk.pass(work.instruction.microbatch);
-  const Op op = work.instruction.op;
-  if (op == Op::forward && (is_bad(pass.output) || !std::isfinite(pass.loss))) {
-    const bool is_loss = pass.output.empty();
-    refuse(step, concat(is_loss ? "the loss is not finite" : "its result is not finite",
-                        reason(work, chunk)));
+  const Op op = at(work).instruction.op;
+  const MicrobatchPass& pass = chunk.pass(at(work).instruction.microbatch);
+  if (op == Op::forward) {
+    const char* what = pass.output.empty() ? "the loss is not finite" : "its result is not finite";
+    if (ask(step, work, what, pass.output, pass.loss)) {
+      refuse(step, concat(what, reason(at(work), chunk)));
+    }
   }
-  if ((op == Op::backward || op == Op::backward_input) && is_bad(pass.input_gradient)) {
-    refuse(step, concat("the gradient of its input is not finite", reason(work, chunk)));
+  if (op == Op::backward || op == Op::backward_input) {
+    const char* what = "the gradient of its input is not finite";
+    if (ask(step, work, what, pass.input_gradient)) {
+      refuse(step, concat(what, reason(at(work), chunk)));
+    }
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <iterator>
 #include <set>
+#include <thread>
 #include <tuple>
 #include <utility>
 
@@ -95,6 +96,14 @@ std::map<int, std::vector<Tensor>> shapes_lent(const Training& training, const P
   return shapes;
 }
 
+/// Throws Error (execution) with another rank's reason, if there is one by then.
+void wait_for_reason(Transport& transport) {
+  constexpr Duration patience = std::chrono::seconds(2), nap = std::chrono::milliseconds(1);
+  for (const Moment start = now(); now() - start < patience; std::this_thread::sleep_for(nap)) {
+    if (const auto reason = transport.aborted()) throw Error(ErrorKind::execution, *reason);
+  }
+}
+
 /// The rows of `range` in a tensor that holds the chunk's rows.
 Tensor part(const Tensor& tensor, const Chunk& chunk, IndexRange range) {
   return rows_of(tensor, range.first - chunk.rows.first, range.end - chunk.rows.first);
@@ -116,32 +125,50 @@ Interpreter::Interpreter(const Training& training, const Program& program, const
                                arena_.get(), backend)),
       sums_(training, program, ranks, chunks_, backend, transport),
       clipping_(training, ranks, chunks_, backend, transport),
-      checks_(training.options.oversight.check_finite, steps_before(training.options), backend),
+      checks_(training.options.oversight.check_finite, steps_before(training.options), program,
+              backend),
       sent_(program, ranks),
       received_(program, ranks),
       last_send_(last_sends(program, order_)),
       shapes_lent_(
           shapes_lent(training, program, order_, make_absent_peers(ranks, transport.rank()).get())),
       sent_by_(program.work.size()),
+      stamps_(program.work.size()),
       posted_(program.channels.size()),
       arrived_(program.work.size()) {}
 
 void Interpreter::step(int step, StepRecord& record) {
   step_ = step;
-  record_ = &record;
   sums_.begin_step();
   clipping_.begin_step();
   for (const auto& chunk : chunks_) {
     if (chunk) chunk->begin_step();
   }
   std::ranges::fill(arrived_, char{0});
-  Stamp& whole = record.ranks[index(transport_.rank())];
-  whole.start = now();
+  const Late<Moment> start = backend_.moment();
   for (const int i : order_) {
     begin(i);
     carry_out(i);
   }
-  whole.end = now();
+  const Late<Moment> end = backend_.moment();
+  meet_device();
+  record.ranks[index(transport_.rank())] = {.start = start.get(), .end = end.get()};
+  for (const int i : order_) {
+    const LateStamp stamp = std::exchange(stamps_[index(i)], {});
+    record.work[index(i)] = {.start = stamp.start.get(), .end = stamp.end.get()};
+  }
+}
+
+/// What it found that is not finite is an error of the work that made it.
+void Interpreter::meet_device() {
+  begin_to_finish();
+  backend_.finish();
+  const auto found = checks_.first_found();
+  if (!found) return;
+  begin(found->work);
+  // Its sender says more.
+  if (found->came_in_message) wait_for_reason(transport_);
+  throw NotFinite(found->sentence);
 }
 
 /// Peers have the same.
@@ -151,7 +178,7 @@ std::vector<ChunkLoss> Interpreter::losses() {
   for (std::size_t i = 0; i < chunks_.size(); ++i) {
     if (!chunks_[i] || !is_last(training_.schedule, program_.chunks[i].stage)) continue;
     for (int m = 0; m < program_.microbatches; ++m) {
-      losses.push_back({m, static_cast<int>(i), chunks_[i]->pass(m).loss});
+      losses.push_back({m, static_cast<int>(i), chunks_[i]->pass(m).loss.get()});
     }
   }
   return losses;
@@ -215,13 +242,14 @@ void Interpreter::compute(int i) {
   const Work& work = program_.work[index(i)];
   wait_for_messages(work);
   wait_for_memory(work);
-  Stamp& stamp = record_->work[index(i)];
-  stamp.start = now();
-  checks_.before(step_, work, chunk_of(work));
+  LateStamp& stamp = stamps_[index(i)];
+  stamp.start = backend_.moment();
+  backend_.begin_work(work.instruction);
+  checks_.before(step_, i, chunk_of(work));
   compute(i, work);
-  backend_.finish();
-  checks_.after(step_, work, chunk_of(work));
-  stamp.end = now();
+  checks_.after(step_, i, chunk_of(work));
+  backend_.end_work();
+  stamp.end = backend_.moment();
   if (arena_) arena_->end(i);
 }
 
@@ -345,7 +373,7 @@ void Interpreter::wait_for_memory(const Work& work) {
                   const bool own = chunks_[index(awaited.chunk)] != nullptr;
                   if (!own || !is_send(awaited.instruction.op)) return;
                   for (const int each : ranks_.channels_from(transport_.rank(), *awaited.channel)) {
-                    transport_.wait_for_delivery(each, sent_by_[index(on)]);
+                    transport_.wait_for_delivery(each, backend_, sent_by_[index(on)]);
                   }
                 });
 }
@@ -416,12 +444,12 @@ void Interpreter::take_message(int channel) {
   posted_[index(channel)].pop_front();
   const Work& work = program_.work[index(receive)];
   const bool is_lent = program_.channels[index(channel)].cargo == Cargo::evicted;
-  Stamp& stamp = record_->work[index(receive)];
+  LateStamp& stamp = stamps_[index(receive)];
   for (std::size_t left = is_lent ? lent(work).size() : 1, all = left; left > 0; --left) {
     const int from = ranks_.channel_to(transport_.rank(), channel);
     const Arrival arrival = transport_.receive(from, backend_);
     received_.check(from, work, arrival.label);
-    checks_.arrived(step_, work, arrival.tensor);
+    checks_.arrived(step_, receive, arrival.tensor);
     if (left == all) stamp.start = arrival.sent;
     stamp.end = arrival.arrived;
   }

@@ -2,7 +2,9 @@
 //
 // One thread does everything; what the program calls lanes shows in how it does it. A receive only
 // offers memory, and the compute that needs the message waits for it. A send hands over and goes
-// on. A reduction is where the rank really stops.
+// on. A reduction is where the rank really stops. Where the backend's calls return before they are
+// done, the rank is ahead of its device, and meets it at the end of the step: only then are losses,
+// times and what was searched for NaN looked at.
 //
 //   order      RF1.0   F1.0            SB..    RF1.1   …
 //   rank       post    wait, compute   send    post
@@ -71,6 +73,7 @@ class Interpreter final : public Worker {
   void wait_for_memory(const Work& work);
   void post(int index);
   void wait_for_messages(const Work& work);
+  void meet_device();
   void take_message(int channel);
 
   const Training& training_;
@@ -95,7 +98,10 @@ class Interpreter final : public Worker {
 
   // Of the current step:
   int step_ = 0;
-  StepRecord* record_ = nullptr;
+  struct LateStamp {
+    Late<Moment> start, end;
+  };
+  std::vector<LateStamp> stamps_;        ///< parallel to the program's work
   std::vector<std::deque<int>> posted_;  ///< per channel: receives whose message has not been taken
   std::vector<char> arrived_;            ///< parallel to the program's work: receives
 };

@@ -71,7 +71,7 @@ struct SequencePieces {
 struct Saved {
   std::vector<Tensor> tensors;
   SequencePieces* pieces = nullptr;  ///< where sequences come in pieces
-  double loss = 0;                   ///< of the head: sum over the rows' tokens, not yet divided
+  Late<double> loss;                 ///< of the head: sum over the rows' tokens, not yet divided
 };
 
 /// The ranks that share the layers of a stage (Shoeybi et al., "Megatron-LM", 2019): each holds a

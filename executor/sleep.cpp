@@ -191,7 +191,8 @@ class Sleeper final : public Worker {
     // What is asked for starts when there is room for it.
     const ChannelCosts& costs = costs_.channels[index(channel)];
     const Moment room = ready(receive, Moment{0});
-    set(receive, arrival.sent, std::max(arrival.arrived, room + costs.occupancy + costs.latency));
+    set(receive, arrival.sent,
+        std::max(arrival.arrived.get(), room + costs.occupancy + costs.latency));
   }
 
   void finish_reduction() {

@@ -174,10 +174,9 @@ Tensor TrainedChunk::run_layer(MicrobatchPass& pass, std::size_t layer) {
 }
 
 void TrainedChunk::run_layers(MicrobatchPass& pass, bool keep) {
-  pass.loss = 0;
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     Tensor output = run_layer(pass, i);
-    pass.loss += pass.saved[i].loss;
+    pass.loss = pass.saved[i].loss;  // the last layer's counts
     if (keep) leave_out(pass, i);
     if (!keep) pass.saved[i] = {};
     if (!keep && i > 0) pass.inputs[i] = {};

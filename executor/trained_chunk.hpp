@@ -19,7 +19,7 @@ struct MicrobatchPass {
   Tensor output;               ///< until it is sent, or taken by the next stage on the same device
   Tensor output_gradient;
   Tensor input_gradient;  ///< until it is sent, or taken by the stage before on the same device
-  double loss = 0;        ///< sum over the tokens; of the stage with the head
+  Late<double> loss;      ///< sum over the tokens; of the stage with the head
 };
 
 /// Where a chunk stands among those that hold the same layers.

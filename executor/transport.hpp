@@ -15,11 +15,6 @@
 
 namespace stagecraft {
 
-/// A moment of the machine's steady clock: nanoseconds since its epoch. Only differences mean
-/// something.
-using Moment = Duration;
-Moment now();
-
 /// How far a clock is ahead, and how far off that may be at most; both 0 on the same machine.
 struct ClockOffset {
   Duration ahead{0};
@@ -37,14 +32,14 @@ struct MessageLabel {
 /// A message as it arrives.
 struct Arrival {
   Tensor tensor;
-  MessageLabel label;  ///< as sent
-  Moment sent{0};      ///< when the sender handed it over
-  Moment arrived{0};   ///< when it was there to be taken
+  MessageLabel label;    ///< as sent
+  Late<Moment> sent;     ///< when the sender handed it over
+  Late<Moment> arrived;  ///< when it was there to be taken
 };
 
-/// Tensors lie in their rank's backend; what is done to them here is done by it. A tensor that
-/// others look at has been finished before (`Backend::finish`), and what others wait for is
-/// finished too.
+/// Tensors lie in their rank's backend; what is done to them here is done by it. Whoever carries
+/// bytes finishes them first (`Backend::finish`); between backends of one process a signal goes
+/// with every tensor (`Backend::signal`), and one back when it has been read.
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -59,9 +54,9 @@ class Transport {
   virtual void send(int channel, Backend& backend, Tensor tensor, Moment available_at,
                     MessageLabel label = {}) = 0;
 
-  /// Returns when the first `messages` of those that this rank has sent over the channel have left
-  /// its memory, which may then be used again.
-  virtual void wait_for_delivery(int channel, long messages) = 0;
+  /// What this rank's backend is asked for from now on comes when the first `messages` of those
+  /// that the rank has sent over the channel have left its memory, which may then be used again.
+  virtual void wait_for_delivery(int channel, Backend& backend, long messages) = 0;
 
   /// Offers memory for the channel's next message that has none yet, as large as that message; does
   /// not wait. The message is copied there as soon as both sides have come, so that the sender's

@@ -63,6 +63,10 @@ class Worker {
   void begin(int work) {
     if (flight_ != nullptr) flight_->begin(work);
   }
+  /// All is asked for; the device is not done with it.
+  void begin_to_finish() {
+    if (flight_ != nullptr) flight_->begin(Doing::between);
+  }
 
  private:
   FlightRecord* flight_ = nullptr;

@@ -153,7 +153,7 @@ class CpuBackend : public Backend {
     });
   }
 
-  bool is_finite(const Tensor& x) override {
+  Late<bool> is_finite(const Tensor& x) override {
     return with_type(x.precision,
                      [&]<class T>(T) { return are_finite(x.data<T>(), x.elements()); });
   }
@@ -374,8 +374,8 @@ class CpuBackend : public Backend {
     });
   }
 
-  double cross_entropy(Tensor& logits, std::span<const std::int32_t> targets,
-                       double scale) override {
+  Late<double> cross_entropy(Tensor& logits, std::span<const std::int32_t> targets,
+                             double scale) override {
     assert(row_count(logits) == static_cast<std::int64_t>(targets.size()));
     return with_type(logits.precision, [&]<class T>(T) {
       return cpu::cross_entropy(matrix<T>(logits), targets, scale);
@@ -396,9 +396,9 @@ class CpuBackend : public Backend {
     });
   }
 
-  double cross_entropy_of_part(Tensor& logits, const Tensor& sums,
-                               std::span<const std::int32_t> targets, std::int64_t first,
-                               double scale) override {
+  Late<double> cross_entropy_of_part(Tensor& logits, const Tensor& sums,
+                                     std::span<const std::int32_t> targets, std::int64_t first,
+                                     double scale) override {
     return with_type(logits.precision, [&]<class T>(T) {
       return cpu::cross_entropy_of_part(matrix<T>(logits), matrix<T>(sums), targets, first, scale);
     });

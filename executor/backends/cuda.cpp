@@ -4,11 +4,11 @@
 
 namespace stagecraft {
 
-std::unique_ptr<Backend> make_cuda_backend(int rank) {
-  using Make = Backend*(int rank);
+std::unique_ptr<Backend> make_cuda_backend(int rank, const CudaOptions& options) {
+  using Make = Backend*(int rank, const CudaOptions& options);
   auto* make = reinterpret_cast<Make*>(
-      module_entry("cuda", "stagecraft_make_cuda_backend", "--backend cuda"));
-  return std::unique_ptr<Backend>(make(rank));
+      module_entry("cuda", "stagecraft_make_cuda_backend", options.asked_for));
+  return std::unique_ptr<Backend>(make(rank, options));
 }
 
 CudaReport describe_cuda() {

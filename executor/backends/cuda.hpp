@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,10 +12,30 @@
 
 namespace stagecraft {
 
-/// For rank `rank`: the GPU of that number, or, if there are fewer, the one that its number falls
-/// on in turn. fp32 and bf16; no convolutions and pools. Throws Error (execution) in one sentence
-/// if the program was built without CUDA, or there is no driver or GPU.
-std::unique_ptr<Backend> make_cuda_backend(int rank);
+/// Whether an instruction's calls are recorded, and launched in one piece: CUDA graphs.
+enum class GraphUse {
+  automatic,  ///< where they can be, else call by call, with a remark
+  on,         ///< it is an error if they cannot
+  off,        ///< call by call
+};
+
+struct CudaOptions {
+  std::string asked_for = "--backend cuda";  ///< named by errors
+  GraphUse graphs = GraphUse::automatic;
+  /// The same bits whenever the same is computed; without it attention's gradients may be added up
+  /// in any order, which takes less memory.
+  bool deterministic = true;
+  bool ranges = false;      ///< every instruction is a range that profilers show (NVTX)
+  std::vector<int> gpus;    ///< of rank 0, 1 …, and from the start again; empty: all there are
+  bool partitions = false;  ///< ranks that share a GPU have a part of its multiprocessors each
+  int ranks = 1;            ///< that are threads of this process
+  /// Told what the user should know, on any thread; may be empty.
+  std::function<void(const std::string&)> remark;
+};
+
+/// For this rank. fp32 and bf16; no convolutions and pools. Throws Error (execution) in one
+/// sentence if the program was built without CUDA, or there is no driver or GPU.
+std::unique_ptr<Backend> make_cuda_backend(int rank, const CudaOptions& options = {});
 
 /// What the module finds on this machine.
 struct CudaDevice {
@@ -24,6 +45,7 @@ struct CudaDevice {
   int multiprocessors = 0;
   int clock_megahertz = 0;  ///< the highest, as the next
   int memory_clock_megahertz = 0;
+  std::vector<int> peers;  ///< GPUs whose memory it can look into
 };
 struct CudaReport {
   std::string driver;   ///< the newest CUDA version it serves, "13.0"; empty: there is none

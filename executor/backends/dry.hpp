@@ -31,7 +31,7 @@ class DryBackend : public Backend {
   void zero(Tensor&) override {}
   void copy(const Tensor&, Tensor&) override {}
   void convert(const Tensor&, Tensor&) override {}
-  bool is_finite(const Tensor&) override { return true; }
+  Late<bool> is_finite(const Tensor&) override { return true; }
   void add(const Tensor&, Tensor&) override {}
   void largest(const Tensor&, Tensor&) override {}
   void matmul(const Tensor&, bool, const Tensor&, bool, Tensor&, bool) override {}
@@ -69,12 +69,12 @@ class DryBackend : public Backend {
                  std::int64_t, Tensor&) override {}
   void embedding_weight(std::span<const std::int32_t>, const Tensor&, std::int64_t, std::int64_t,
                         Tensor&, Tensor&) override {}
-  double cross_entropy(Tensor&, std::span<const std::int32_t>, double) override { return 0; }
+  Late<double> cross_entropy(Tensor&, std::span<const std::int32_t>, double) override { return 0; }
   void largest_logits(const Tensor&, Tensor&) override {}
   void exponentials(Tensor&, const Tensor&, std::span<const std::int32_t>, std::int64_t,
                     Tensor&) override {}
-  double cross_entropy_of_part(Tensor&, const Tensor&, std::span<const std::int32_t>, std::int64_t,
-                               double) override {
+  Late<double> cross_entropy_of_part(Tensor&, const Tensor&, std::span<const std::int32_t>,
+                                     std::int64_t, double) override {
     return 0;
   }
   void adamw(const AdamW&, int, const Tensor&, Tensor&, Tensor&, const Tensor&, Tensor&) override {}

@@ -22,9 +22,9 @@ class ObservedTransport final : public Transport {
            [&] { transport_->send(channel, backend, std::move(tensor), available_at, label); });
     record_.count_message(Doing::sending, channel);
   }
-  void wait_for_delivery(int channel, long messages) override {
+  void wait_for_delivery(int channel, Backend& backend, long messages) override {
     during(Doing::sending, channel, ends(channel).to,
-           [&] { transport_->wait_for_delivery(channel, messages); });
+           [&] { transport_->wait_for_delivery(channel, backend, messages); });
   }
   void post(int channel, Backend& backend, Tensor memory) override {
     transport_->post(channel, backend, std::move(memory));

@@ -106,8 +106,8 @@ class Head : public TrainableLayer {
   }
 
   /// Leaves the gradient in the logits' place. All peers get the whole loss.
-  double loss_of(Backend& backend, std::span<const std::int32_t> targets, double scale,
-                 Tensor& logits, PartOfSoftmax part) const {
+  Late<double> loss_of(Backend& backend, std::span<const std::int32_t> targets, double scale,
+                       Tensor& logits, PartOfSoftmax part) const {
     if (peers_ == nullptr) return backend.cross_entropy(logits, targets, scale);
     backend.largest_logits(logits, part.tops);
     peers_->largest(backend, part.tops);
@@ -145,14 +145,15 @@ class Head : public TrainableLayer {
     const Tensor rows = as_rows(normed.y), gradients = as_rows(dnormed);
     const PartOfSoftmax softmax =
         peers_ == nullptr ? PartOfSoftmax{} : allocate_part(backend, rows);
-    saved.loss = 0;
+    std::vector<Late<double>> losses;
     for_each_piece(backend, rows, [&](std::int64_t first, std::int64_t end, Tensor logits) {
       backend.matmul(rows_of(rows, first, end), false, table, true, logits, false);
-      saved.loss += loss_of(backend, targets_of(samples, first, end), samples.loss_scale, logits,
-                            part_of(softmax, first, end));
+      losses.push_back(loss_of(backend, targets_of(samples, first, end), samples.loss_scale, logits,
+                               part_of(softmax, first, end)));
       Tensor gradient = rows_of(gradients, first, end);
       backend.matmul(logits, false, table, false, gradient, false);
     });
+    saved.loss = sum_of(std::move(losses));
     if (peers_ != nullptr) peers_->sum(backend, dnormed);
     saved.tensors = {normed.y, normed.mean, normed.scale, dnormed, softmax.tops, softmax.sums};
     return {};

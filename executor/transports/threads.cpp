@@ -14,6 +14,12 @@
 // A reduction needs no memory: member i of n owns the i-th shard of the elements, adds up
 // everybody's in the order of the list into the first member's, and hands the sum to the others, or
 // keeps it.
+//
+// Backends may do all this later than they are asked for it. So a signal stands beside every tensor
+// that another rank's backend touches, and one goes back:
+//
+//   sender      compute ─ signal ─→               ─→ await ─ use the memory again, or free it
+//   receiver                await ─ copy ─ signal ─┴→ await ─ compute
 
 #include <algorithm>
 #include <cassert>
@@ -49,10 +55,17 @@ struct Meeting {
   std::condition_variable changed;
 };
 
-struct Message {
+/// A tensor, and the work behind which it may be touched.
+struct Signalled {
   Tensor tensor;
+  SharedSignal ready;
+};
+
+struct Message {
+  Signalled cargo;
   MessageLabel label;
-  Moment sent{0};
+  Late<Moment> sent;
+  Late<Moment> settled;  ///< when it was in the receiver's memory
   Moment available{0};
 };
 
@@ -61,7 +74,11 @@ struct Channel {
   std::deque<Message> messages;  ///< handed over and not yet received, in order
   std::size_t settled = 0;       ///< how many of them, from the first, are in posted memory
   long delivered = 0;            ///< of all there have ever been, in the receiver's memory
-  std::deque<Tensor> posted;  ///< memory for the next messages; none while a message is not settled
+  /// What the receiver has read, until the sender comes by: its memory is its backend's, and behind
+  /// the reading.
+  std::vector<Signalled> read;
+  /// Memory for the next messages; none while a message is not settled.
+  std::deque<Signalled> posted;
   std::condition_variable changed;
 
   bool full() const { return static_cast<int>(messages.size()) >= ends.capacity; }
@@ -69,7 +86,8 @@ struct Channel {
 
 struct Group {
   std::vector<int> members;
-  std::vector<Tensor> offered;  ///< by place in the list; kept alive here while others work on them
+  std::vector<Signalled> offered;  ///< by place in the list; kept alive while others work on them
+  std::vector<SharedSignal> done;  ///< by place: the member's part of the work
   Meeting meeting;
 };
 
@@ -81,7 +99,6 @@ void copy_message(Backend& backend, const Tensor& from, Tensor& to) {
   }
   Tensor memory = reshaped(to, from.shape);
   backend.copy(from, memory);
-  backend.finish();
 }
 
 /// Everything the ranks share.
@@ -93,6 +110,7 @@ class Exchange {
     for (std::size_t i = 0; i < groups_.size(); ++i) {
       groups_[i].members = wiring.groups[i];
       groups_[i].offered.resize(wiring.groups[i].size());
+      groups_[i].done.resize(wiring.groups[i].size());
       groups_[i].meeting.size = static_cast<int>(wiring.groups[i].size());
     }
     barrier_.size = wiring.ranks;
@@ -100,11 +118,15 @@ class Exchange {
   }
 
   void send(int index, Backend& backend, Tensor tensor, Moment available_at, MessageLabel label) {
-    backend.finish();
+    SharedSignal ready = backend.signal();
     Lock lock(mutex_);
     Channel& channel = at(channels_, index);
     wait(lock, channel.changed, [&] { return !channel.full(); });
-    Message message{.tensor = std::move(tensor), .label = label, .sent = now()};
+    Message message{.cargo = {std::move(tensor), std::move(ready)},
+                    .label = label,
+                    .sent = backend.moment(),
+                    .settled = {}};
+    take_back(lock, channel, backend);
     if (!channel.posted.empty()) {
       settle(lock, channel, backend, message, take_first(channel.posted));
       ++channel.settled;
@@ -114,14 +136,15 @@ class Exchange {
     channel.changed.notify_all();
   }
 
-  void wait_for_delivery(int index, long messages) {
+  void wait_for_delivery(int index, Backend& backend, long messages) {
     Lock lock(mutex_);
     Channel& channel = at(channels_, index);
     wait(lock, channel.changed, [&] { return channel.delivered >= messages; });
+    take_back(lock, channel, backend);
   }
 
-  void post(int index, Backend& backend, Tensor memory) {
-    backend.finish();
+  void post(int index, Backend& backend, Tensor tensor) {
+    Signalled memory{std::move(tensor), backend.signal()};
     Lock lock(mutex_);
     throw_if_aborted();
     Channel& channel = at(channels_, index);
@@ -146,13 +169,15 @@ class Exchange {
     if (channel.settled > 0) {
       --channel.settled;
     } else {
-      settle(lock, channel, backend, message,
-             backend.allocate(message.tensor.shape, message.tensor.precision));
+      const Tensor& sent = message.cargo.tensor;
+      settle(lock, channel, backend, message, {backend.allocate(sent.shape, sent.precision), {}});
     }
-    return {.tensor = std::move(message.tensor),
+    lock.unlock();
+    backend.await(message.cargo.ready);
+    return {.tensor = std::move(message.cargo.tensor),
             .label = message.label,
             .sent = message.sent,
-            .arrived = available};
+            .arrived = message.settled.is_there() ? Late<Moment>(available) : message.settled};
   }
 
   void all_reduce(int index, int rank, Backend& backend, Tensor& tensor) {
@@ -234,26 +259,28 @@ class Exchange {
   void share(int index, int rank, Backend& backend, Tensor& tensor, const Work& work) {
     Group& group = at(groups_, index);
     const auto place = place_of(group, rank);
-    group.offered[place] = tensor;
-    backend.finish();
+    group.offered[place] = {tensor, backend.signal()};
     meet(group.meeting);
-    if (tensor.elements() != group.offered[0].elements()) {
-      fail_execution(concat("group ", index, " adds up ", group.offered[0].elements(), " and ",
-                            tensor.elements(), " elements"));
+    if (tensor.elements() != group.offered[0].tensor.elements()) {
+      fail_execution(concat("group ", index, " adds up ", group.offered[0].tensor.elements(),
+                            " and ", tensor.elements(), " elements"));
     }
+    for (const Signalled& each : group.offered) backend.await(each.ready);
     work(group, place);
-    backend.finish();
+    group.done[place] = backend.signal();
     meet(group.meeting);
     group.offered[place] = {};
+    // Overwritten behind the next meeting only, to which all come when they have read it.
+    for (const SharedSignal& each : group.done) backend.await(each);
   }
 
   /// The sum of this member's shard, in the first member's memory; empty if it has no elements.
   static Tensor add_up(Group& group, std::size_t place, Backend& backend) {
     const std::size_t members = group.members.size();
-    Tensor sum = shard_of(group.offered[0], place, members);
+    Tensor sum = shard_of(group.offered[0].tensor, place, members);
     if (sum.elements() == 0) return {};
     for (std::size_t i = 1; i < members; ++i) {
-      backend.add(shard_of(group.offered[i], place, members), sum);
+      backend.add(shard_of(group.offered[i].tensor, place, members), sum);
     }
     return sum;
   }
@@ -261,11 +288,11 @@ class Exchange {
   /// The shard at `place`, as member `from` has it, to all others.
   static void hand_out(Group& group, std::size_t from, std::size_t place, Backend& backend) {
     const std::size_t members = group.members.size();
-    const Tensor own = shard_of(group.offered[from], place, members);
+    const Tensor own = shard_of(group.offered[from].tensor, place, members);
     if (own.elements() == 0) return;
     for (std::size_t i = 0; i < members; ++i) {
       if (i == from) continue;
-      Tensor copy = shard_of(group.offered[i], place, members);
+      Tensor copy = shard_of(group.offered[i].tensor, place, members);
       backend.copy(own, copy);
     }
   }
@@ -286,15 +313,30 @@ class Exchange {
   }
 
   /// Moves a message into the receiver's memory; the lock is open meanwhile.
-  void settle(Lock& lock, Channel& channel, Backend& backend, Message& message, Tensor memory) {
-    Tensor from = std::exchange(message.tensor, {});
+  void settle(Lock& lock, Channel& channel, Backend& backend, Message& message, Signalled memory) {
+    Signalled from = std::exchange(message.cargo, {});
     lock.unlock();
-    copy_message(backend, from, memory);
-    from = {};
+    backend.await(from.ready);
+    backend.await(memory.ready);
+    copy_message(backend, from.tensor, memory.tensor);
+    memory.ready = from.ready = backend.signal();
+    message.settled = backend.moment();
+    // Nothing to come back for where it was read when the call returned.
+    if (!from.ready) from = {};
     lock.lock();
-    message.tensor = std::move(memory);
+    message.cargo = std::move(memory);
+    if (from.ready) channel.read.push_back(std::move(from));
     ++channel.delivered;
     channel.changed.notify_all();
+  }
+
+  /// The sender's memory that has been read: behind that it may be used again, or given back.
+  void take_back(Lock& lock, Channel& channel, Backend& sender) {
+    std::vector<Signalled> read = std::exchange(channel.read, {});
+    lock.unlock();
+    for (const Signalled& each : read) sender.await(each.ready);
+    read.clear();
+    lock.lock();
   }
 
   /// Returns when all have come; those who have met before an abort still part in peace.
@@ -331,8 +373,8 @@ class ThreadTransport final : public Transport {
             MessageLabel label) override {
     exchange_->send(channel, backend, std::move(tensor), available_at, label);
   }
-  void wait_for_delivery(int channel, long messages) override {
-    exchange_->wait_for_delivery(channel, messages);
+  void wait_for_delivery(int channel, Backend& backend, long messages) override {
+    exchange_->wait_for_delivery(channel, backend, messages);
   }
   void post(int channel, Backend& backend, Tensor memory) override {
     exchange_->post(channel, backend, std::move(memory));

@@ -65,3 +65,16 @@ TEST_CASE("cuDNN compiles attention for an H200 that is not there") {
   // As far as a stub takes it: compiled, and not loaded.
   if (!plan.is_ready()) CHECK(plan.refusal().find("cuLibraryLoadData") != std::string::npos);
 }
+
+TEST_CASE("cuDNN takes attention with sums in any order, and for a part of the multiprocessors") {
+  const ZooShape model = GENERATE(from_range(zoo));
+  const AttentionPlan plan(
+      model.shape, AttentionPass::backward,
+      {.handle = nullptr, .device = h200, .multiprocessors = 32, .deterministic = false});
+  INFO(model.model << ": " << plan.engines() << " engines: " << plan.refusal());
+  const bool shares = model.shape.heads != model.shape.key_value_heads;
+  CHECK(plan.operations() == (shares ? 24 : 22));
+  CHECK(plan.sum_bytes() == 4 * model.shape.samples * model.shape.sequence * model.shape.heads *
+                                model.shape.head_width);
+  if (has_driver_library()) CHECK(plan.engines() > 0);
+}

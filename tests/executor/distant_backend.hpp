@@ -65,7 +65,7 @@ class DistantBackend : public Backend {
   void convert(const Tensor& from, Tensor& to) override {
     later([this, from, to] { cpu_->copy(in(from), Out(*this, to)); });
   }
-  bool is_finite(const Tensor& x) override {
+  Late<bool> is_finite(const Tensor& x) override {
     finish();
     return cpu_->is_finite(in(x));
   }
@@ -194,8 +194,8 @@ class DistantBackend : public Backend {
                              Out(*this, dpositions));
     });
   }
-  double cross_entropy(Tensor& logits, std::span<const std::int32_t> targets,
-                       double scale) override {
+  Late<double> cross_entropy(Tensor& logits, std::span<const std::int32_t> targets,
+                             double scale) override {
     finish();
     return cpu_->cross_entropy(Out(*this, logits), targets, scale);
   }
@@ -208,9 +208,9 @@ class DistantBackend : public Backend {
       cpu_->exponentials(Out(*this, logits), in(tops), kept, first, Out(*this, sums));
     });
   }
-  double cross_entropy_of_part(Tensor& logits, const Tensor& sums,
-                               std::span<const std::int32_t> targets, std::int64_t first,
-                               double scale) override {
+  Late<double> cross_entropy_of_part(Tensor& logits, const Tensor& sums,
+                                     std::span<const std::int32_t> targets, std::int64_t first,
+                                     double scale) override {
     finish();
     return cpu_->cross_entropy_of_part(Out(*this, logits), in(sums), targets, first, scale);
   }

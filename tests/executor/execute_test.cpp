@@ -83,8 +83,8 @@ class FailingTransport final : public Transport {
     count();
     inner_->send(channel, backend, std::move(tensor), available_at, label);
   }
-  void wait_for_delivery(int channel, long messages) override {
-    inner_->wait_for_delivery(channel, messages);
+  void wait_for_delivery(int channel, Backend& backend, long messages) override {
+    inner_->wait_for_delivery(channel, backend, messages);
   }
   void post(int channel, Backend& backend, Tensor memory) override {
     inner_->post(channel, backend, std::move(memory));

@@ -33,9 +33,9 @@ class Repeating final : public WrappedTransport {
       WrappedTransport::send(channel, backend, copy, available_at, label);
     }
   }
-  void wait_for_delivery(int channel, long messages) override {
+  void wait_for_delivery(int channel, Backend& backend, long messages) override {
     if (channel == repeated_.first && messages >= repeated_.second) messages += times_ - 1;
-    WrappedTransport::wait_for_delivery(channel, messages);
+    WrappedTransport::wait_for_delivery(channel, backend, messages);
   }
 
  private:

@@ -58,6 +58,14 @@ bool was_found(std::string_view name) {
   });
 }
 
+/// Where it can, messages go from GPU to GPU without passing through the process.
+std::string peers_words(const CudaDevice& device) {
+  if (device.peers.empty()) return "       looks into no other GPU's memory\n";
+  std::vector<std::string> peers;
+  for (const int peer : device.peers) peers.push_back(std::to_string(peer));
+  return concat("       looks into the memory of GPU ", join_words(peers), "\n");
+}
+
 std::string words(const CudaReport& report) {
   std::string text = concat("CUDA ", report.runtime, " with cuBLASLt ", report.cublas,
                             " and cuDNN ", report.cudnn, "; ");
@@ -70,6 +78,7 @@ std::string words(const CudaReport& report) {
                    device.multiprocessors, " multiprocessors at up to ", device.clock_megahertz,
                    " MHz, ", format_bytes(device.memory), " at ", device.memory_clock_megahertz,
                    " MHz\n");
+    if (report.devices.size() > 1) text += peers_words(device);
   }
   return text;
 }
@@ -82,7 +91,8 @@ ordered_json as_json(const CudaReport& report) {
                        {"multiprocessors", device.multiprocessors},
                        {"clock_mhz", device.clock_megahertz},
                        {"memory_bytes", device.memory},
-                       {"memory_clock_mhz", device.memory_clock_megahertz}});
+                       {"memory_clock_mhz", device.memory_clock_megahertz},
+                       {"peers", device.peers}});
   }
   return {{"driver", report.driver},
           {"runtime", report.runtime},

@@ -119,7 +119,9 @@ MeasuredDevice measured_gpu(const std::string& device) {
       .description = concat("GPU ", number, " (", name, " at up to ", found.clock_megahertz,
                             " MHz, memory ", found.memory_clock_megahertz, " MHz), CUDA ",
                             report.runtime, ", cuBLASLt ", report.cublas, ", cuDNN ", report.cudnn),
-      .make_backend = [number](int rank) { return make_cuda_backend(number + rank); }};
+      .make_backend = [device, number](int rank) {
+        return make_cuda_backend(number + rank, {.asked_for = "--device " + device});
+      }};
 }
 
 /// What copies cost: `profile links`.

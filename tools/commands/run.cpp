@@ -16,6 +16,7 @@
 #include "tools/build_info.hpp"
 #include "tools/checkpoint_options.hpp"
 #include "tools/commands.hpp"
+#include "tools/cuda_options.hpp"
 #include "tools/interrupt.hpp"
 #include "tools/oversight_options.hpp"
 #include "tools/processes_of_run.hpp"
@@ -35,6 +36,7 @@ struct RunArguments {
   TimelineFiles files;
   OversightFlags oversight;
   CheckpointFlags checkpoints;
+  CudaFlags cuda;
   int steps = 1, trace_steps = 0;
   bool verify = false;
   double learning_rate = 0, clip = 0;
@@ -209,6 +211,9 @@ int run_plan(Console& console, const RunArguments& arguments, const FlightFolder
   const std::uint64_t seed = console.options().seed;
   const Dataset dataset = dataset_for(arguments, loaded, backend, seed);
   RunOptions options = run_options(arguments, backend, seed);
+  options.cuda =
+      cuda_options_of(console, arguments.cuda, backend == BackendKind::cuda,
+                      transport.several_processes ? 1 : ranks_of_run(loaded, compiled, backend));
   options.oversight =
       oversight_of(console, arguments.oversight, folder, loaded.hash, prediction.step);
   add_checkpoints(console, arguments.checkpoints, arguments.learning_rate, options);
@@ -351,6 +356,7 @@ Action declare_run(CLI::App& app) {
          "median time)")
       ->type_name("N")
       ->check(CLI::Range(1, 64));
+  declare_cuda(app, arguments->cuda);
   declare_oversight(app, arguments->oversight);
   app.add_option("--learning-rate", arguments->learning_rate,
                  "Of the optimizer (AdamW 0.001, SGD 0.01)")

@@ -47,25 +47,25 @@ constexpr Precision precision_of<Bfloat16> = Precision::bfloat16;
 template <class T>
 class Sample {
  public:
-  Sample(Memory& memory, Matmul& matmul, const AttentionShape& shape)
-      : memory_(memory), matmul_(matmul), at_(shape) {}
+  Sample(Commands& commands, Scratch& scratch, Matmul& matmul, const AttentionShape& shape)
+      : commands_(commands), scratch_(scratch), matmul_(matmul), at_(shape) {}
 
   const Sizes& sizes() const { return at_; }
 
   template <class Number>
   Number* room(std::int64_t elements) {
-    rooms_.push_back(memory_.allocate(elements * static_cast<Bytes>(sizeof(Number))));
+    rooms_.push_back(scratch_.allocate(elements * static_cast<Bytes>(sizeof(Number))));
     return static_cast<Number*>(rooms_.back().get());
   }
 
   /// Heads of rows with this stride, one behind the other.
   void apart(const T* rows, std::int64_t stride, T* heads) {
     const HeadsApart<T> element{rows, heads, at_.sequence, at_.width, stride};
-    for_each_element(memory_.stream(), at_.in_heads(), element);
+    for_each_element(commands_, at_.in_heads(), element);
   }
   void together(const T* heads, std::int64_t stride, T* rows) {
     const HeadsApart<T> shape{nullptr, nullptr, at_.sequence, at_.width, stride};
-    for_each_element(memory_.stream(), at_.in_heads(), HeadsTogether<T>{shape, heads, rows});
+    for_each_element(commands_, at_.in_heads(), HeadsTogether<T>{shape, heads, rows});
   }
 
   /// Matrices over the heads that share keys.
@@ -91,15 +91,16 @@ class Sample {
   }
 
   void multiply(const Operand& a, const Operand& b, const Operand& c) {
-    matmul_.run(memory_.stream(), a, b, c, false, at_.shared);
+    matmul_.run(commands_, a, b, c, false, at_.shared);
   }
   template <class Row>
   void each_row(const Row& row) {
-    for_each_row(memory_.stream(), at_.heads * at_.sequence, at_.sequence, row);
+    for_each_row(commands_, at_.heads * at_.sequence, at_.sequence, row);
   }
 
  private:
-  Memory& memory_;
+  Commands& commands_;
+  Scratch& scratch_;
   Matmul& matmul_;
   Sizes at_;
   std::vector<std::shared_ptr<void>> rooms_;
@@ -107,8 +108,13 @@ class Sample {
 
 }  // namespace
 
-Attention::Attention(std::shared_ptr<Memory> memory, Matmul& matmul)
-    : memory_(std::move(memory)), matmul_(matmul) {}
+Attention::Attention(Commands& commands, std::shared_ptr<Scratch> scratch, Matmul& matmul,
+                     int multiprocessors, bool deterministic)
+    : commands_(commands),
+      scratch_(std::move(scratch)),
+      matmul_(matmul),
+      multiprocessors_(multiprocessors),
+      deterministic_(deterministic) {}
 
 Attention::~Attention() {
   plans_.clear();
@@ -124,21 +130,36 @@ const AttentionPlan* Attention::plan_for(const Tensor& qkv, const AttentionShape
                 shape.key_value_heads, shape.head_width, pass};
   std::unique_ptr<AttentionPlan>& plan = plans_[key];
   if (plan == nullptr) {
-    const cudaStream_t stream = memory_->stream();
+    const cudaStream_t stream = commands_.stream_before();
     if (cudnn_ == nullptr) {
       check(cudnnCreate(&cudnn_), "start cuDNN");
       check(cudnnSetStream(cudnn_, stream), "start cuDNN");
     }
     plan = std::make_unique<AttentionPlan>(shape, pass,
-                                           AttentionTarget{.handle = cudnn_, .device = {}});
+                                           AttentionTarget{.handle = cudnn_,
+                                                           .device = {},
+                                                           .multiprocessors = multiprocessors_,
+                                                           .deterministic = deterministic_});
   }
   return plan->is_ready() ? plan.get() : nullptr;
 }
 
 void Attention::run(const AttentionPlan& plan, AttentionPointers pointers) {
-  const auto workspace = memory_->allocate(plan.workspace_bytes());
+  const auto workspace = scratch_->allocate(plan.workspace_bytes());
   pointers.workspace = workspace.get();
-  plan.run(cudnn_, pointers);
+  // What is added up in any order begins with zeros.
+  std::shared_ptr<void> sums;
+  if (const Bytes bytes = plan.sum_bytes(); bytes > 0) {
+    sums = scratch_->allocate(bytes);
+    pointers.query_gradient_sums = sums.get();
+    set_to_zero(commands_, sums.get(), bytes);
+  }
+  struct Arguments {
+    const AttentionPlan* plan;
+    AttentionPointers pointers;
+  };
+  commands_.add(kind_of<Attention>(), Arguments{&plan, pointers},
+                [this, &plan, pointers](cudaStream_t) { plan.run(cudnn_, pointers); });
 }
 
 void Attention::forward(const Tensor& qkv, const AttentionShape& shape, Tensor& y,
@@ -154,7 +175,7 @@ void Attention::forward(const Tensor& qkv, const AttentionShape& shape, Tensor& 
 void Attention::backward(const Tensor& dy, const Tensor& qkv, const Tensor& y,
                          const Tensor& log_sum, const AttentionShape& shape, Tensor& dqkv) {
   if (const AttentionPlan* plan = plan_for(qkv, shape, AttentionPass::backward)) {
-    const auto row_sums = memory_->allocate(log_sum.bytes());
+    const auto row_sums = scratch_->allocate(log_sum.bytes());
     return run(*plan, {.qkv = qkv.storage.get(),
                        .y = y.storage.get(),
                        .log_sum = log_sum.storage.get(),
@@ -169,7 +190,7 @@ void Attention::backward(const Tensor& dy, const Tensor& qkv, const Tensor& y,
 template <class T>
 void Attention::multiply_forward(const Tensor& qkv, const AttentionShape& shape, Tensor& y,
                                  Tensor& log_sum) {
-  Sample<T> sample(*memory_, matmul_, shape);
+  Sample<T> sample(commands_, *scratch_, matmul_, shape);
   const Sizes& at = sample.sizes();
   T* queries = sample.template room<T>(at.in_heads());
   T* mixed = sample.template room<T>(at.in_heads());
@@ -194,7 +215,7 @@ void Attention::multiply_forward(const Tensor& qkv, const AttentionShape& shape,
 template <class T>
 void Attention::multiply_backward(const Tensor& dy, const Tensor& qkv, const Tensor& log_sum,
                                   const AttentionShape& shape, Tensor& dqkv) {
-  Sample<T> sample(*memory_, matmul_, shape);
+  Sample<T> sample(commands_, *scratch_, matmul_, shape);
   const Sizes& at = sample.sizes();
   T* queries = sample.template room<T>(at.in_heads());
   T* gradients = sample.template room<T>(at.in_heads());

@@ -11,13 +11,15 @@
 
 #include "executor/backends/cuda/attention_plan.hpp"
 #include "executor/backends/cuda/matmul.hpp"
-#include "executor/backends/cuda/memory.hpp"
+#include "executor/backends/cuda/scratch.hpp"
 
 namespace stagecraft::cuda {
 
 class Attention {
  public:
-  Attention(std::shared_ptr<Memory> memory, Matmul& matmul);
+  /// `multiprocessors`: that the stream has; 0: all there are.
+  Attention(Commands& commands, std::shared_ptr<Scratch> scratch, Matmul& matmul,
+            int multiprocessors, bool deterministic);
   Attention(const Attention&) = delete;
   Attention& operator=(const Attention&) = delete;
   ~Attention();
@@ -40,8 +42,11 @@ class Attention {
   void multiply_backward(const Tensor& dy, const Tensor& qkv, const Tensor& log_sum,
                          const AttentionShape& shape, Tensor& dqkv);
 
-  std::shared_ptr<Memory> memory_;
+  Commands& commands_;
+  std::shared_ptr<Scratch> scratch_;
   Matmul& matmul_;
+  int multiprocessors_;
+  bool deterministic_;
   cudnnHandle_t cudnn_ = nullptr;  ///< made when it is first needed
   std::map<Key, std::unique_ptr<AttentionPlan>> plans_;
 };

@@ -36,6 +36,7 @@ enum Id : std::int64_t {
   key_gradient_id,
   value_gradient_id,
   row_sums_id,
+  query_gradient_sums_id,
 };
 
 /// Shapes [samples, heads, rows, columns] and their strides.
@@ -90,7 +91,8 @@ class AttentionGraph {
     graph_.matmul(p, v, y);
   }
 
-  void backward() {
+  /// Unless it is deterministic, blocks of keys add their parts of dq to sums in fp32.
+  void backward(bool deterministic) {
     const auto y = graph_.stored(output_id, bf16, at_.queries(), at_.in_output());
     const auto dy = graph_.stored(output_gradient_id, bf16, at_.queries(), at_.in_output());
     const auto log_sum = graph_.stored(log_sum_id, fp32, at_.rows(), at_.in_rows());
@@ -111,7 +113,11 @@ class AttentionGraph {
 
     const auto k = graph_.between(is_shared() ? bf16 : fp32, at_.keys(), at_.in_packed());
     graph_.reshape(key_, k);
-    graph_.matmul(ds, k, graph_.stored(query_gradient_id, bf16, at_.queries(), at_.in_packed()));
+    const auto dq = graph_.stored(query_gradient_id, bf16, at_.queries(), at_.in_packed());
+    if (deterministic) return graph_.matmul(ds, k, dq);
+    const auto dq_sums = graph_.stored(query_gradient_sums_id, fp32, at_.queries(), at_.in_heads());
+    graph_.matmul(ds, k, dq_sums);
+    graph_.pointwise(CUDNN_POINTWISE_IDENTITY, dq_sums, dq);
   }
 
  private:
@@ -174,9 +180,9 @@ class AttentionGraph {
 
 AttentionPlan::AttentionPlan(const AttentionShape& shape, AttentionPass pass,
                              const AttentionTarget& target)
-    : shape_(shape), pass_(pass) {
+    : shape_(shape), pass_(pass), deterministic_(target.deterministic) {
   AttentionGraph graph(builder_, shape);
-  pass == AttentionPass::forward ? graph.forward() : graph.backward();
+  pass == AttentionPass::forward ? graph.forward() : graph.backward(deterministic_);
   operations_ = builder_.operations();
   graph_ = builder_.finish(target.handle);
   if (!target.device.empty()) {
@@ -191,6 +197,10 @@ AttentionPlan::AttentionPlan(const AttentionShape& shape, AttentionPass pass,
   const cudnnBackendHeurMode_t mode = CUDNN_HEUR_MODE_A;
   heuristics_->set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
   if (device_) heuristics_->set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, *device_);
+  if (target.multiprocessors > 0) {
+    const std::int32_t count = target.multiprocessors;
+    heuristics_->set(CUDNN_ATTR_ENGINEHEUR_SM_COUNT_TARGET, CUDNN_TYPE_INT32, 1, &count);
+  }
   heuristics_->finalize();
   ask_for_engines();
   finish_plan(target);
@@ -243,6 +253,12 @@ Bytes AttentionPlan::workspace_bytes() const {
   return bytes;
 }
 
+Bytes AttentionPlan::sum_bytes() const {
+  if (pass_ == AttentionPass::forward || deterministic_) return 0;
+  return shape_.samples * shape_.heads * shape_.sequence * shape_.head_width *
+         static_cast<Bytes>(sizeof(float));
+}
+
 void AttentionPlan::run(cudnnHandle_t handle, const AttentionPointers& pointers) const {
   const auto part = [&](const void* packed, std::int64_t heads) {
     constexpr std::int64_t element = 2;
@@ -267,6 +283,10 @@ void AttentionPlan::run(cudnnHandle_t handle, const AttentionPointers& pointers)
                            key_gradient_id, value_gradient_id});
     addresses.insert(addresses.end(), {pointers.dy, &one, pointers.row_sums, part(pointers.dqkv, 0),
                                        part(pointers.dqkv, keys), part(pointers.dqkv, values)});
+  }
+  if (sum_bytes() > 0) {
+    ids.push_back(query_gradient_sums_id);
+    addresses.push_back(pointers.query_gradient_sums);
   }
   Descriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
   pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR,

@@ -1,6 +1,6 @@
 // Causal attention in bf16 as execution plans of cuDNN. Its one-operation form cannot hide later
 // positions before 9.21, so the graph is spelt out; cuDNN's engines know the pattern and fuse it.
-// The backward pass is the deterministic one: no atomic sums.
+// The backward pass is the deterministic one, or one with atomic sums.
 
 #pragma once
 
@@ -25,7 +25,8 @@ struct AttentionPointers {
   const void* log_sum = nullptr;  ///< fp32
   const void* dy = nullptr;
   const void* dqkv = nullptr;
-  const void* row_sums = nullptr;  ///< room for samples x heads x sequence fp32 numbers
+  const void* row_sums = nullptr;             ///< room for samples x heads x sequence fp32 numbers
+  const void* query_gradient_sums = nullptr;  ///< fp32, as large as the queries; zeros
   void* workspace = nullptr;
 };
 
@@ -34,6 +35,8 @@ struct AttentionPointers {
 struct AttentionTarget {
   cudnnHandle_t handle = nullptr;
   std::string device;
+  int multiprocessors = 0;    ///< that it may use; 0: all
+  bool deterministic = true;  ///< of the backward pass
 };
 
 class AttentionPlan {
@@ -47,6 +50,8 @@ class AttentionPlan {
   std::int64_t operations() const { return operations_; }
   std::int64_t engines() const { return static_cast<std::int64_t>(configurations_.size()); }
   Bytes workspace_bytes() const;
+  /// Of the queries' gradients that are added up in any order; 0: in one order.
+  Bytes sum_bytes() const;
 
   void run(cudnnHandle_t handle, const AttentionPointers& pointers) const;
 
@@ -56,6 +61,7 @@ class AttentionPlan {
 
   AttentionShape shape_;
   AttentionPass pass_;
+  bool deterministic_;
   std::int64_t operations_ = 0;
   GraphBuilder builder_;
   std::unique_ptr<Descriptor> graph_;

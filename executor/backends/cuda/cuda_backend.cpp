@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <cstring>
 
 #include "executor/backends/cuda/check.hpp"
+#include "executor/backends/cuda/neighbours.hpp"
 #include "executor/backends/cuda/optimizers.hpp"
+#include "executor/backends/cuda/ranges.hpp"
 #include "executor/backends/cuda/token_lists.hpp"
 #include "profiles/error.hpp"
 
@@ -52,10 +55,44 @@ const float* floats(const Tensor* tensor) {
   return tensor == nullptr ? nullptr : tensor->data<float>();
 }
 
+Graphs graphs_of(const CudaOptions& options) {
+  switch (options.graphs) {
+    case GraphUse::automatic: return Graphs::automatic;
+    case GraphUse::on: return Graphs::on;
+    case GraphUse::off: break;
+  }
+  return Graphs::off;
+}
+
+std::shared_ptr<Memory> memory_at(const Place& place) {
+  if (place.parts == 1) return std::make_shared<Memory>(place.device);
+  return std::make_shared<Memory>(place.device, Partitions::of_device(place.device, place.parts),
+                                  place.part);
+}
+
 }  // namespace
 
-CudaBackend::CudaBackend(int device)
-    : device_(device), memory_(std::make_shared<Memory>(device)), attention_(memory_, matmul_) {}
+CudaBackend::CudaBackend(const Place& place, const CudaOptions& options)
+    : options_(options),
+      memory_(memory_at(place)),
+      events_(Events::of_device(place.device)),
+      scratch_(std::make_shared<Scratch>(memory_)),
+      inputs_(std::make_shared<Scratch>(memory_)),
+      pinned_(std::make_shared<Pinned>()),
+      commands_(memory_, graphs_of(options), options.remark),
+      matmul_(memory_->multiprocessors()),
+      attention_(commands_, scratch_, matmul_, memory_->multiprocessors(), options.deterministic) {
+  int devices = 0;
+  check(cudaGetDeviceCount(&devices), "count the GPUs");
+  open_ = open_memory_of(devices_of_ranks(options, devices), place.device);
+  anchor_ = events_->anchor();
+}
+
+/// What is under way may use all that goes now. Nothing to tell anybody if it fails.
+CudaBackend::~CudaBackend() {
+  (void)cudaSetDevice(memory_->device());
+  (void)cudaStreamSynchronize(memory_->raw_stream());
+}
 
 // --- Memory --------------------------------------------------------------------------------------
 
@@ -67,13 +104,37 @@ Tensor CudaBackend::allocate_apart(std::vector<std::int64_t> shape, Precision pr
 }
 
 void CudaBackend::finish() {
-  check(cudaStreamSynchronize(memory_->stream()), "finish the work on the GPU");
+  check(cudaStreamSynchronize(commands_.stream()), "finish the work on the GPU");
+  anchor_ = events_->anchor();
+}
+
+SharedSignal CudaBackend::signal() {
+  return events_->signal(commands_.stream());
+}
+
+void CudaBackend::await(const SharedSignal& signal) {
+  if (signal && !Events::await(commands_.stream(), *signal)) signal->wait();
+}
+
+Late<Moment> CudaBackend::moment() {
+  return events_->moment(commands_.stream(), anchor_);
+}
+
+void CudaBackend::begin_work(const Instruction& instruction) {
+  if (options_.ranges) open_range(instruction);
+  commands_.begin();
+}
+
+void CudaBackend::end_work() {
+  commands_.end();
+  held_inputs_.clear();
+  if (options_.ranges) close_range();
 }
 
 void CudaBackend::upload(std::span<const std::byte> from, Tensor& to) {
   assert(from.size() == static_cast<std::size_t>(to.bytes()));
   check(cudaMemcpyAsync(to.storage.get(), from.data(), from.size(), cudaMemcpyHostToDevice,
-                        memory_->stream()),
+                        commands_.stream()),
         "copy to the GPU");
   finish();
 }
@@ -81,37 +142,50 @@ void CudaBackend::upload(std::span<const std::byte> from, Tensor& to) {
 void CudaBackend::download(const Tensor& from, std::span<std::byte> to) {
   assert(to.size() == static_cast<std::size_t>(from.bytes()));
   check(cudaMemcpyAsync(to.data(), from.storage.get(), to.size(), cudaMemcpyDeviceToHost,
-                        memory_->stream()),
+                        commands_.stream()),
         "copy from the GPU");
   finish();
 }
 
 void CudaBackend::zero(Tensor& x) {
-  check(cudaMemsetAsync(x.storage.get(), 0, static_cast<std::size_t>(x.bytes()), memory_->stream()),
-        "set memory to zero");
+  set_to_zero(commands_, x.storage.get(), x.bytes());
 }
 
 void CudaBackend::copy(const Tensor& from, Tensor& to) {
   assert(from.bytes() == to.bytes());
-  check(
-      cudaMemcpyAsync(to.storage.get(), from.storage.get(), static_cast<std::size_t>(from.bytes()),
-                      cudaMemcpyDefault, memory_->stream()),
-      "copy a tensor");
+  copy_between(commands_, from.storage.get(), to.storage.get(), from.bytes());
 }
 
 template <class Number>
 std::shared_ptr<Number> CudaBackend::room(std::int64_t count) {
   return std::static_pointer_cast<Number>(
-      memory_->allocate(count * static_cast<Bytes>(sizeof(Number))));
+      scratch_->allocate(count * static_cast<Bytes>(sizeof(Number))));
 }
 
-// From pageable memory: read before the call returns.
+void CudaBackend::upload_now(const void* from, Bytes bytes, void* to) {
+  const auto stage = pinned_->take(bytes);
+  std::memcpy(stage->data(), from, static_cast<std::size_t>(bytes));
+  check(cudaMemcpyAsync(to, stage->data(), static_cast<std::size_t>(bytes), cudaMemcpyHostToDevice,
+                        commands_.stream_before()),
+        "copy to the GPU");
+  stage->keep_until(events_->record(commands_.stream_before(), false));
+}
+
+/// Before the list that uses it, and not part of it.
 template <class Number>
 std::shared_ptr<Number> CudaBackend::on_device(std::span<const Number> numbers) {
-  auto copy = room<Number>(static_cast<std::int64_t>(numbers.size()));
-  check(cudaMemcpyAsync(copy.get(), numbers.data(), numbers.size_bytes(), cudaMemcpyHostToDevice,
-                        memory_->stream()),
-        "copy to the GPU");
+  const auto bytes = static_cast<Bytes>(numbers.size_bytes());
+  auto copy = std::static_pointer_cast<Number>(inputs_->allocate(bytes));
+  upload_now(numbers.data(), bytes, copy.get());
+  if (commands_.collects()) held_inputs_.push_back(copy);
+  return copy;
+}
+
+template <class Number>
+std::shared_ptr<Number> CudaBackend::kept_on_device(std::span<const Number> numbers) {
+  const auto bytes = static_cast<Bytes>(numbers.size_bytes());
+  auto copy = std::static_pointer_cast<Number>(memory_->allocate(bytes));
+  upload_now(numbers.data(), bytes, copy.get());
   return copy;
 }
 
@@ -119,17 +193,50 @@ template <class Number>
 std::vector<Number> CudaBackend::on_host(const Number* numbers, std::int64_t count) {
   std::vector<Number> copy(static_cast<std::size_t>(count));
   check(cudaMemcpyAsync(copy.data(), numbers, copy.size() * sizeof(Number), cudaMemcpyDeviceToHost,
-                        memory_->stream()),
+                        commands_.stream()),
         "copy from the GPU");
-  finish();
+  check(cudaStreamSynchronize(commands_.stream()), "finish the work on the GPU");
   return copy;
+}
+
+/// Numbers on their way to the process.
+template <class Result, class Number, class Combine>
+class Readback final : public LateSource<Result> {
+ public:
+  Readback(std::shared_ptr<Pinned::Block> block, std::int64_t count, Combine combine)
+      : block_(std::move(block)), count_(count), combine_(combine) {}
+  Pinned::Block& block() const { return *block_; }
+  Result get() const override {
+    block_->busy().wait();
+    return combine_(std::span<const Number>(static_cast<const Number*>(block_->data()),
+                                            static_cast<std::size_t>(count_)));
+  }
+
+ private:
+  std::shared_ptr<Pinned::Block> block_;
+  std::int64_t count_;
+  Combine combine_;
+};
+
+template <class Result, class Number, class Combine>
+Late<Result> CudaBackend::later(std::shared_ptr<Number> room, std::int64_t count, Combine combine) {
+  const auto bytes = count * static_cast<Bytes>(sizeof(Number));
+  const auto readback =
+      std::make_shared<Readback<Result, Number, Combine>>(pinned_->take(bytes), count, combine);
+  commands_.add_behind([this, readback, room = std::move(room), bytes](cudaStream_t stream) {
+    check(cudaMemcpyAsync(readback->block().data(), room.get(), static_cast<std::size_t>(bytes),
+                          cudaMemcpyDeviceToHost, stream),
+          "copy from the GPU");
+    readback->block().keep_until(events_->record(stream, false));
+  });
+  return Late<Result>(readback);
 }
 
 // --- Element by element --------------------------------------------------------------------------
 
 template <class Element>
 void CudaBackend::each_element(std::int64_t count, const Element& element) {
-  for_each_element(memory_->stream(), count, element);
+  for_each_element(commands_, count, element);
 }
 
 void CudaBackend::convert(const Tensor& from, Tensor& to) {
@@ -143,19 +250,36 @@ void CudaBackend::convert(const Tensor& from, Tensor& to) {
   each_element(from.elements(), Convert<Bfloat16, float>{from.data<Bfloat16>(), to.data<float>()});
 }
 
-bool CudaBackend::is_finite(const Tensor& x) {
-  const auto flag = on_device<std::int32_t>(std::vector<std::int32_t>{0});
+Late<bool> CudaBackend::is_finite(const Tensor& x) {
+  auto flag = room<std::int32_t>(1);
+  set_to_zero(commands_, flag.get(), sizeof(std::int32_t));
   with_type(x.precision, [&]<class T>(T) {
     each_element(x.elements(), FindInfinite<T>{x.data<T>(), flag.get()});
   });
-  return on_host(flag.get(), 1).front() == 0;
+  return later<bool, std::int32_t>(std::move(flag), 1,
+                                   [](auto flags) { return flags.front() == 0; });
 }
 
+template <class T>
+void CudaBackend::add_elements(const Tensor& x, Tensor& y) {
+  each_element(x.elements(), Add<T>{x.data<T>(), y.data<T>()});
+}
+
+/// Either may be another rank's. Where a kernel cannot look into the other GPU's memory, copies of
+/// it are added.
 void CudaBackend::add(const Tensor& x, Tensor& y) {
   assert(x.bytes() == y.bytes());
-  with_type(x.precision, [&]<class T>(T) {
-    each_element(x.elements(), Add<T>{x.data<T>(), y.data<T>()});
-  });
+  const auto near = [&](const Tensor& tensor) {
+    Tensor copy = tensor;
+    if (can_use(open_, tensor.storage.get())) return copy;
+    copy.storage = scratch_->allocate(tensor.bytes());
+    this->copy(tensor, copy);
+    return copy;
+  };
+  const Tensor own_x = near(x);
+  Tensor own_y = near(y);
+  with_type(x.precision, [&]<class T>(T) { add_elements<T>(own_x, own_y); });
+  if (own_y.storage != y.storage) copy(own_y, y);
 }
 
 void CudaBackend::largest(const Tensor& x, Tensor& y) {
@@ -201,8 +325,8 @@ void CudaBackend::swiglu_input(const Tensor& dy, const Tensor& x, Tensor& dx) {
 
 void CudaBackend::matmul(const Tensor& a, bool transpose_a, const Tensor& b, bool transpose_b,
                          Tensor& c, bool accumulate) {
-  matmul_.run(memory_->stream(), operand(a, transpose_a), operand(b, transpose_b),
-              operand(c, false), accumulate);
+  matmul_.run(commands_, operand(a, transpose_a), operand(b, transpose_b), operand(c, false),
+              accumulate);
 }
 
 template <class Term>
@@ -210,7 +334,7 @@ void CudaBackend::sum_rows(const Tensor& rows, const Term& term, Tensor& sums) {
   const std::int64_t columns = column_count(rows);
   assert(sums.elements() == columns && sums.precision == Precision::float32);
   const auto partial = room<float>(RowChunks{row_count(rows)}.count() * columns);
-  add_columns(memory_->stream(), row_count(rows), columns, term, partial.get(), sums.data<float>());
+  add_columns(commands_, row_count(rows), columns, term, partial.get(), sums.data<float>());
 }
 
 void CudaBackend::bias_gradient(const Tensor& gradient, Tensor& bias_gradient) {
@@ -223,8 +347,8 @@ void CudaBackend::linear(const Tensor& x, const Tensor& weight, const Tensor& bi
                          const Tensor& residual, Tensor& y) {
   if (bias.empty() && residual.empty()) return matmul(x, false, weight, false, y, false);
   const Fused fused{.bias = bias.storage.get(), .residual = residual.storage.get()};
-  if (matmul_.try_run(memory_->stream(), operand(x, false), operand(weight, false),
-                      operand(y, false), false, fused)) {
+  if (matmul_.try_run(commands_, operand(x, false), operand(weight, false), operand(y, false),
+                      false, fused)) {
     return;
   }
   Backend::linear(x, weight, bias, residual, y);
@@ -234,8 +358,8 @@ void CudaBackend::linear_gelu(const Tensor& x, const Tensor& weight, const Tenso
                               Tensor& before, Tensor& y) {
   const Fused fused{
       .kind = Fused::Kind::gelu, .bias = bias.storage.get(), .before = before.storage.get()};
-  if (matmul_.try_run(memory_->stream(), operand(x, false), operand(weight, false),
-                      operand(y, false), false, fused)) {
+  if (matmul_.try_run(commands_, operand(x, false), operand(weight, false), operand(y, false),
+                      false, fused)) {
     return;
   }
   Backend::linear_gelu(x, weight, bias, before, y);
@@ -244,8 +368,8 @@ void CudaBackend::linear_gelu(const Tensor& x, const Tensor& weight, const Tenso
 void CudaBackend::linear_gelu_input(const Tensor& dy, const Tensor& weight, const Tensor& before,
                                     Tensor& dx) {
   const Fused fused{.kind = Fused::Kind::gelu_input, .before = before.storage.get()};
-  if (matmul_.try_run(memory_->stream(), operand(dy, false), operand(weight, true),
-                      operand(dx, false), false, fused)) {
+  if (matmul_.try_run(commands_, operand(dy, false), operand(weight, true), operand(dx, false),
+                      false, fused)) {
     return;
   }
   Backend::linear_gelu_input(dy, weight, before, dx);
@@ -256,8 +380,8 @@ void CudaBackend::linear_weight(const Tensor& x, const Tensor& dy, Tensor& dweig
   if (dbias.empty()) return matmul(x, true, dy, false, dweight, true);
   const auto sums = room<float>(dbias.elements());
   const Fused fused{.kind = Fused::Kind::bias_gradient, .bias = sums.get()};
-  if (matmul_.try_run(memory_->stream(), operand(x, true), operand(dy, false),
-                      operand(dweight, false), true, fused)) {
+  if (matmul_.try_run(commands_, operand(x, true), operand(dy, false), operand(dweight, false),
+                      true, fused)) {
     return each_element(dbias.elements(), Add<float>{sums.get(), dbias.data<float>()});
   }
   Backend::linear_weight(x, dy, dweight, dbias);
@@ -276,7 +400,7 @@ void CudaBackend::norm(const Tensor& x, const Tensor& weight, const Tensor* bias
                           .scale = scale.data<float>(),
                           .columns = column_count(x),
                           .epsilon = static_cast<float>(epsilon)};
-    for_each_row(memory_->stream(), row_count(x), column_count(x), row);
+    for_each_row(commands_, row_count(x), column_count(x), row);
   });
 }
 
@@ -292,7 +416,7 @@ void CudaBackend::norm_input(const Tensor& dy, const Tensor& x, const Tensor& we
                                .residual = residual == nullptr ? nullptr : residual->data<T>(),
                                .dx = dx.data<T>(),
                                .columns = column_count(x)};
-    for_each_row(memory_->stream(), row_count(x), column_count(x), row);
+    for_each_row(commands_, row_count(x), column_count(x), row);
   });
 }
 
@@ -356,7 +480,7 @@ const Turn* CudaBackend::turns(std::int64_t sequence, std::span<const double> fr
         turns.push_back({static_cast<float>(std::cos(angle)), static_cast<float>(std::sin(angle))});
       }
     }
-    kept = on_device(std::span<const Turn>(turns));
+    kept = kept_on_device(std::span<const Turn>(turns));
   }
   return kept.get();
 }
@@ -455,24 +579,26 @@ void CudaBackend::embedding_weight(std::span<const std::int32_t> tokens, const T
   });
 }
 
-double CudaBackend::cross_entropy(Tensor& logits, std::span<const std::int32_t> targets,
-                                  double scale) {
+Late<double> CudaBackend::cross_entropy(Tensor& logits, std::span<const std::int32_t> targets,
+                                        double scale) {
   const std::int64_t rows = row_count(logits);
   const auto there = on_device(targets);
-  const auto losses = room<double>(rows);
+  auto losses = room<double>(rows);
   with_type(logits.precision, [&]<class T>(T) {
-    for_each_row(memory_->stream(), rows, column_count(logits),
+    for_each_row(commands_, rows, column_count(logits),
                  CrossEntropyRows<T>{logits.data<T>(), there.get(), losses.get(),
                                      column_count(logits), static_cast<float>(scale)});
   });
-  double sum = 0;
-  for (const double loss : on_host(losses.get(), rows)) sum += loss;
-  return sum;
+  return later<double, double>(std::move(losses), rows, [](auto of_rows) {
+    double sum = 0;
+    for (const double loss : of_rows) sum += loss;
+    return sum;
+  });
 }
 
 void CudaBackend::largest_logits(const Tensor& logits, Tensor& tops) {
   with_type(logits.precision, [&]<class T>(T) {
-    for_each_row(memory_->stream(), row_count(logits), column_count(logits),
+    for_each_row(commands_, row_count(logits), column_count(logits),
                  LargestRows<T>{logits.data<T>(), tops.data<float>(), column_count(logits)});
   });
 }
@@ -482,27 +608,31 @@ void CudaBackend::exponentials(Tensor& logits, const Tensor& tops,
                                Tensor& sums) {
   const auto there = on_device(targets);
   with_type(logits.precision, [&]<class T>(T) {
-    for_each_row(memory_->stream(), row_count(logits), column_count(logits),
+    for_each_row(commands_, row_count(logits), column_count(logits),
                  ExponentialRows<T>{logits.data<T>(), tops.data<float>(), there.get(),
                                     sums.data<float>(), first, column_count(logits)});
   });
 }
 
-double CudaBackend::cross_entropy_of_part(Tensor& logits, const Tensor& sums,
-                                          std::span<const std::int32_t> targets, std::int64_t first,
-                                          double scale) {
+Late<double> CudaBackend::cross_entropy_of_part(Tensor& logits, const Tensor& sums,
+                                                std::span<const std::int32_t> targets,
+                                                std::int64_t first, double scale) {
   const auto there = on_device(targets);
   with_type(logits.precision, [&]<class T>(T) {
     each_element(logits.elements(),
                  GradientOfPart<T>{logits.data<T>(), sums.data<float>(), there.get(), first,
                                    column_count(logits), static_cast<float>(scale)});
   });
-  const std::vector<float> rows = on_host(sums.data<float>(), sums.elements());
-  double loss = 0;
-  for (std::size_t row = 0; row < targets.size(); ++row) {
-    loss += std::log(static_cast<double>(rows[2 * row])) - static_cast<double>(rows[2 * row + 1]);
-  }
-  return loss;
+  // The tensor itself stays until it has been read.
+  return later<double, float>(
+      std::shared_ptr<float>(sums.storage, const_cast<float*>(sums.data<float>())), sums.elements(),
+      [](auto numbers) {
+        double loss = 0;
+        for (std::size_t i = 0; i < numbers.size(); i += 2) {
+          loss += std::log(static_cast<double>(numbers[i])) - static_cast<double>(numbers[i + 1]);
+        }
+        return loss;
+      });
 }
 
 // --- Optimizers ----------------------------------------------------------------------------------
@@ -511,7 +641,7 @@ TensorTable CudaBackend::on_device(const std::vector<UpdatedTensor>& table) {
   auto kept = std::ranges::find(tables_, table, [](const auto& each) { return each.first; });
   if (kept == tables_.end()) {
     if (tables_.size() == most_tables) tables_.erase(tables_.begin());
-    tables_.emplace_back(table, on_device(std::span<const UpdatedTensor>(table)));
+    tables_.emplace_back(table, kept_on_device(std::span<const UpdatedTensor>(table)));
     kept = tables_.end() - 1;
   }
   return {kept->second.get(), static_cast<std::int32_t>(table.size())};
@@ -523,8 +653,9 @@ void CudaBackend::take_step(const Step& step, std::span<WeightUpdate> updates) {
     return each.updated.precision == Precision::float32;
   }));
   const std::vector<UpdatedTensor> table = table_of(updates);
-  for_each_row(memory_->stream(), part_count(table), part_elements,
-               StepOfParts<Step>{on_device(table), step});
+  const auto numbers = on_device(std::span<const Step>(&step, 1));
+  for_each_row(commands_, part_count(table), part_elements,
+               StepOfParts<Step>{on_device(table), numbers.get()});
 }
 
 void CudaBackend::adamw_step(const AdamW& options, int step, double factor,
@@ -571,8 +702,7 @@ std::vector<double> CudaBackend::sums_of_squares(std::span<const Tensor> tensors
   const std::vector<UpdatedTensor> table = table_of(tensors);
   const std::int64_t parts = part_count(table);
   const auto sums = room<float>(parts);
-  for_each_row(memory_->stream(), parts, part_elements,
-               SquaresOfParts{on_device(table), sums.get()});
+  for_each_row(commands_, parts, part_elements, SquaresOfParts{on_device(table), sums.get()});
   return sums_of_tensors(tensors, on_host(sums.get(), parts));
 }
 

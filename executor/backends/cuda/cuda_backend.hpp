@@ -1,4 +1,7 @@
-// The CUDA backend: one GPU, one rank, one stream.
+// The CUDA backend: one rank on a GPU or on a part of one, with one stream.
+//
+// Calls return when they are asked for; the process waits in `finish`, `download`, and where a late
+// number is looked at before the GPU has got there.
 
 #pragma once
 
@@ -9,16 +12,22 @@
 #include <utility>
 #include <vector>
 
+#include "executor/backends/cuda.hpp"
 #include "executor/backends/cuda/attention.hpp"
+#include "executor/backends/cuda/events.hpp"
 #include "executor/backends/cuda/kernels.hpp"
 #include "executor/backends/cuda/matmul.hpp"
 #include "executor/backends/cuda/memory.hpp"
+#include "executor/backends/cuda/pinned.hpp"
+#include "executor/backends/cuda/places.hpp"
+#include "executor/backends/cuda/scratch.hpp"
 
 namespace stagecraft::cuda {
 
 class CudaBackend final : public Backend {
  public:
-  explicit CudaBackend(int device);
+  explicit CudaBackend(const Place& place, const CudaOptions& options = {});
+  ~CudaBackend() override;
 
   Tensor allocate_apart(std::vector<std::int64_t> shape, Precision precision) override;
   Bytes allocated_bytes() const override { return memory_->allocated().now(); }
@@ -26,12 +35,17 @@ class CudaBackend final : public Backend {
   void reset_peak() override { memory_->reset_peak(); }
 
   void finish() override;
+  SharedSignal signal() override;
+  void await(const SharedSignal& signal) override;
+  Late<Moment> moment() override;
+  void begin_work(const Instruction& instruction) override;
+  void end_work() override;
   void upload(std::span<const std::byte> from, Tensor& to) override;
   void download(const Tensor& from, std::span<std::byte> to) override;
   void zero(Tensor& x) override;
   void copy(const Tensor& from, Tensor& to) override;
   void convert(const Tensor& from, Tensor& to) override;
-  bool is_finite(const Tensor& x) override;
+  Late<bool> is_finite(const Tensor& x) override;
   void add(const Tensor& x, Tensor& y) override;
   void largest(const Tensor& x, Tensor& y) override;
 
@@ -92,14 +106,14 @@ class CudaBackend final : public Backend {
                  const Tensor& positions, std::int64_t sequence, Tensor& y) override;
   void embedding_weight(std::span<const std::int32_t> tokens, const Tensor& dy, std::int64_t first,
                         std::int64_t sequence, Tensor& dtable, Tensor& dpositions) override;
-  double cross_entropy(Tensor& logits, std::span<const std::int32_t> targets,
-                       double scale) override;
+  Late<double> cross_entropy(Tensor& logits, std::span<const std::int32_t> targets,
+                             double scale) override;
   void largest_logits(const Tensor& logits, Tensor& tops) override;
   void exponentials(Tensor& logits, const Tensor& tops, std::span<const std::int32_t> targets,
                     std::int64_t first, Tensor& sums) override;
-  double cross_entropy_of_part(Tensor& logits, const Tensor& sums,
-                               std::span<const std::int32_t> targets, std::int64_t first,
-                               double scale) override;
+  Late<double> cross_entropy_of_part(Tensor& logits, const Tensor& sums,
+                                     std::span<const std::int32_t> targets, std::int64_t first,
+                                     double scale) override;
 
   void adamw(const AdamW& options, int step, const Tensor& gradient, Tensor& first_moment,
              Tensor& second_moment, const Tensor& weight, Tensor& updated) override;
@@ -115,10 +129,21 @@ class CudaBackend final : public Backend {
   /// Numbers on the GPU for the length of a call.
   template <class Number>
   std::shared_ptr<Number> room(std::int64_t count);
+  /// What differs from step to step: uploaded now, and kept until the work ends.
   template <class Number>
   std::shared_ptr<Number> on_device(std::span<const Number> numbers);
+  /// What stays.
+  template <class Number>
+  std::shared_ptr<Number> kept_on_device(std::span<const Number> numbers);
+  /// Waits for them.
   template <class Number>
   std::vector<Number> on_host(const Number* numbers, std::int64_t count);
+  /// A result made of these numbers when they have come from the GPU; `room` is kept until then.
+  template <class Result, class Number, class Combine>
+  Late<Result> later(std::shared_ptr<Number> room, std::int64_t count, Combine combine);
+  void upload_now(const void* from, Bytes bytes, void* to);
+  template <class T>
+  void add_elements(const Tensor& x, Tensor& y);
 
   template <class Element>
   void each_element(std::int64_t count, const Element& element);
@@ -136,8 +161,16 @@ class CudaBackend final : public Backend {
   template <class Step>
   void take_step(const Step& step, std::span<WeightUpdate> updates);
 
-  int device_;
+  CudaOptions options_;
   std::shared_ptr<Memory> memory_;  ///< shared with every tensor, which may outlive the backend
+  std::set<int> open_;              ///< GPUs whose memory this one's kernels can use
+  std::shared_ptr<Events> events_;
+  Events::SharedAnchor anchor_;  ///< of all moments until the next `finish`
+  std::shared_ptr<Scratch> scratch_;
+  std::shared_ptr<Scratch> inputs_;  ///< of the work: nothing else is written there
+  std::vector<std::shared_ptr<void>> held_inputs_;
+  std::shared_ptr<Pinned> pinned_;
+  Commands commands_;
   Matmul matmul_;
   Attention attention_;
   std::map<std::pair<std::int64_t, std::vector<double>>, std::shared_ptr<Turn>> turns_;

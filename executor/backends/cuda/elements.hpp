@@ -211,8 +211,9 @@ struct Embedding {
   }
 };
 
-/// i counts distinct tokens x columns. Each token's rows of dy are added up in their order by one
-/// thread: `rows` lists them token by token (see `TokenLists`).
+/// i counts distinct tokens x columns, and lists without rows that may follow. Each token's rows of
+/// dy are added up in their order by one thread: `rows` lists them token by token (see
+/// `TokenLists`).
 template <class T>
 struct EmbeddingWeight {
   const T* dy;
@@ -224,6 +225,7 @@ struct EmbeddingWeight {
   STAGECRAFT_ON_BOTH void operator()(std::int64_t i) const {
     const std::int64_t list = i / columns;
     const std::int64_t column = i % columns;
+    if (starts[list] == starts[list + 1]) return;
     float sum = 0;
     for (std::int32_t at = starts[list]; at < starts[list + 1]; ++at) {
       sum += number(dy[rows[at] * columns + column]);

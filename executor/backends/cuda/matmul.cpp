@@ -58,11 +58,14 @@ Operand dense(const void* data, Precision precision, std::int64_t rows, std::int
 
 /// Descriptors of one product, and the algorithm for it.
 struct Matmul::Product {
-  explicit Product(const Shape& shape) {
+  Product(const Shape& shape, int multiprocessors) {
     const auto transpose = [](bool transposed) { return transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
     check(cublasLtMatmulDescCreate(&description, CUBLAS_COMPUTE_32F, CUDA_R_32F), "multiply");
     set(CUBLASLT_MATMUL_DESC_TRANSA, transpose(shape.transpose_b));
     set(CUBLASLT_MATMUL_DESC_TRANSB, transpose(shape.transpose_a));
+    if (multiprocessors > 0) {
+      set(CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, std::int32_t{multiprocessors});
+    }
     const auto layout = [&](cublasLtMatrixLayout_t& made, Precision precision, std::int64_t rows,
                             std::int64_t columns, bool transposed, std::int64_t stride,
                             std::int64_t batch_stride) {
@@ -142,7 +145,7 @@ struct Matmul::Product {
   const char* refusal = "";
 };
 
-Matmul::Matmul() {
+Matmul::Matmul(int multiprocessors) : multiprocessors_(multiprocessors) {
   check(cublasLtCreate(&handle_), "start cuBLASLt");
   check(cudaMalloc(&workspace_, workspace_bytes), "allocate the workspace of products");
 }
@@ -181,39 +184,48 @@ Matmul::Shape Matmul::shape_of(const Operand& a, const Operand& b, const Operand
 Matmul::Product& Matmul::product(const Shape& shape, const Fused& fused) {
   std::unique_ptr<Product>& kept = products_[shape];
   const bool is_new = kept == nullptr;
-  if (is_new) kept = std::make_unique<Product>(shape);
+  if (is_new) kept = std::make_unique<Product>(shape, multiprocessors_);
   kept->set_addresses(fused);
   if (is_new) kept->choose_algorithm(handle_, shape);
   return *kept;
 }
 
-/// `added`: to the product; null: nothing.
-void Matmul::multiply(cudaStream_t stream, const Product& product, const Operand& a,
-                      const Operand& b, const Operand& c, const void* added) {
-  const float one = 1;
-  const float beta = added != nullptr ? 1 : 0;
-  void* out = const_cast<void*>(c.data);
-  check(cublasLtMatmul(handle_, product.description, &one, b.data, product.b, a.data, product.a,
-                       &beta, added != nullptr ? added : out, product.c, out, product.c,
-                       &product.algorithm, workspace_, workspace_bytes, stream),
-        "multiply");
+/// `added`: to the product; null: nothing. Descriptions are shared by all of their shape, so the
+/// addresses in them are set by the call itself.
+void Matmul::multiply(Commands& commands, Product& product, const Operand& a, const Operand& b,
+                      const Operand& c, const Fused& fused, const void* added) {
+  struct Key {
+    const Product* product;
+    const void *a, *b, *c, *added, *bias, *before;
+  };
+  const Key key{&product, a.data, b.data, c.data, added, fused.bias, fused.before};
+  commands.add(kind_of<Matmul>(), key, [this, &product, key, fused](cudaStream_t stream) {
+    const float one = 1;
+    const float beta = key.added != nullptr ? 1 : 0;
+    void* out = const_cast<void*>(key.c);
+    product.set_addresses(fused);
+    check(cublasLtMatmul(handle_, product.description, &one, key.b, product.b, key.a, product.a,
+                         &beta, key.added != nullptr ? key.added : out, product.c, out, product.c,
+                         &product.algorithm, workspace_, workspace_bytes, stream),
+          "multiply");
+  });
 }
 
-void Matmul::run(cudaStream_t stream, const Operand& a, const Operand& b, const Operand& c,
+void Matmul::run(Commands& commands, const Operand& a, const Operand& b, const Operand& c,
                  bool accumulate, std::int64_t batch) {
   if (c.rows == 0 || c.columns == 0 || batch == 0) return;
   const Shape shape = shape_of(a, b, c, accumulate, batch);
-  const Product& product = this->product(shape, {});
+  Product& product = this->product(shape, {});
   if (!product.is_possible) {
     throw Error(
         ErrorKind::execution,
         concat("cuBLASLt has no algorithm for a product of ", shape.rows, "x", shape.inner, " and ",
                shape.inner, "x", shape.columns, " in ", to_string(shape.a), ": ", product.refusal));
   }
-  multiply(stream, product, a, b, c, accumulate ? c.data : nullptr);
+  multiply(commands, product, a, b, c, {}, accumulate ? c.data : nullptr);
 }
 
-bool Matmul::try_run(cudaStream_t stream, const Operand& a, const Operand& b, const Operand& c,
+bool Matmul::try_run(Commands& commands, const Operand& a, const Operand& b, const Operand& c,
                      bool accumulate, const Fused& fused) {
   if (c.rows == 0 || c.columns == 0) return false;
   if (uses_before(fused.kind) && c.columns % auxiliary_columns != 0) return false;
@@ -224,9 +236,9 @@ bool Matmul::try_run(cudaStream_t stream, const Operand& a, const Operand& b, co
   for (const void* address : {fused.bias, fused.before, fused.residual}) {
     shape.aligned = shape.aligned && is_aligned(address);
   }
-  const Product& product = this->product(shape, fused);
+  Product& product = this->product(shape, fused);
   if (!product.is_possible) return false;
-  multiply(stream, product, a, b, c, accumulate ? c.data : fused.residual);
+  multiply(commands, product, a, b, c, fused, accumulate ? c.data : fused.residual);
   return true;
 }
 

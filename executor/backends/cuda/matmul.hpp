@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 
+#include "executor/backends/cuda/commands.hpp"
 #include "profiles/model.hpp"
 
 namespace stagecraft::cuda {
@@ -49,20 +50,21 @@ struct Fused {
 
 class Matmul {
  public:
-  Matmul();
+  /// For a stream that has so many multiprocessors; 0: all there are.
+  explicit Matmul(int multiprocessors);
   Matmul(const Matmul&) = delete;
   Matmul& operator=(const Matmul&) = delete;
   ~Matmul();
 
-  /// c (+)= op(a) op(b) for every matrix of the batch, computed in fp32, on `stream`; the workspace
-  /// is this object's, so all calls use one stream. Throws Error
-  /// (execution) if cuBLASLt knows no algorithm.
-  void run(cudaStream_t stream, const Operand& a, const Operand& b, const Operand& c,
+  /// c (+)= op(a) op(b) for every matrix of the batch, computed in fp32; the workspace is this
+  /// object's, so all calls use one stream. Throws Error (execution) if cuBLASLt knows no
+  /// algorithm.
+  void run(Commands& commands, const Operand& a, const Operand& b, const Operand& c,
            bool accumulate, std::int64_t batch = 1);
 
   /// The same of one matrix with something done to it. False, and nothing is done, if cuBLASLt has
   /// no algorithm for that: it is asked once per shape.
-  bool try_run(cudaStream_t stream, const Operand& a, const Operand& b, const Operand& c,
+  bool try_run(Commands& commands, const Operand& a, const Operand& b, const Operand& c,
                bool accumulate, const Fused& fused);
 
  private:
@@ -83,9 +85,10 @@ class Matmul {
                         std::int64_t batch);
   /// With the fused part's addresses in its description.
   Product& product(const Shape& shape, const Fused& fused);
-  void multiply(cudaStream_t stream, const Product& product, const Operand& a, const Operand& b,
-                const Operand& c, const void* added);
+  void multiply(Commands& commands, Product& product, const Operand& a, const Operand& b,
+                const Operand& c, const Fused& fused, const void* added);
 
+  int multiprocessors_;
   cublasLtHandle_t handle_ = nullptr;
   void* workspace_ = nullptr;
   std::map<Shape, std::unique_ptr<Product>> products_;

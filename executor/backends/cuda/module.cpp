@@ -5,6 +5,7 @@
 #include "executor/backends/cuda.hpp"
 #include "executor/backends/cuda/check.hpp"
 #include "executor/backends/cuda/cuda_backend.hpp"
+#include "executor/backends/cuda/neighbours.hpp"
 #include "profiles/error.hpp"
 
 namespace stagecraft {
@@ -33,22 +34,22 @@ int runtime_version() {
   return version;
 }
 
-[[noreturn]] void refuse(const std::string& why) {
-  throw Error(ErrorKind::execution,
-              concat("--backend cuda: ", why, "; --backend cpu works everywhere"));
+[[noreturn]] void refuse(const std::string& asked_for, const std::string& why) {
+  throw Error(ErrorKind::execution, concat(asked_for, ": ", why, "; the CPU works everywhere"));
 }
 
 /// How many GPUs there are; refuses if there is none.
-int usable_devices() {
-  if (driver_version() == 0) refuse("this machine has no NVIDIA driver");
+int usable_devices(const std::string& asked_for) {
+  if (driver_version() == 0) refuse(asked_for, "this machine has no NVIDIA driver");
   if (driver_version() / 1000 < runtime_version() / 1000) {
-    refuse(concat("the NVIDIA driver serves CUDA ", cuda_version_words(driver_version()),
-                  ", and this program needs ", cuda_version_words(runtime_version())));
+    refuse(asked_for, concat("the NVIDIA driver serves CUDA ", cuda_version_words(driver_version()),
+                             ", and this program needs ", cuda_version_words(runtime_version())));
   }
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status != cudaSuccess || count == 0) {
-    refuse(concat("there is no GPU that can be used (", cudaGetErrorString(status), ")"));
+    refuse(asked_for,
+           concat("there is no GPU that can be used (", cudaGetErrorString(status), ")"));
   }
   return count;
 }
@@ -67,15 +68,18 @@ CudaDevice describe_device(int device) {
           .memory = static_cast<Bytes>(properties.totalGlobalMem),
           .multiprocessors = properties.multiProcessorCount,
           .clock_megahertz = megahertz(device, cudaDevAttrClockRate),
-          .memory_clock_megahertz = megahertz(device, cudaDevAttrMemoryClockRate)};
+          .memory_clock_megahertz = megahertz(device, cudaDevAttrMemoryClockRate),
+          .peers = cuda::neighbours_of(device)};
 }
 
 }  // namespace
 
 extern "C" {
 
-[[gnu::visibility("default")]] Backend* stagecraft_make_cuda_backend(int rank) {
-  return std::make_unique<cuda::CudaBackend>(rank % usable_devices()).release();
+[[gnu::visibility("default")]] Backend* stagecraft_make_cuda_backend(int rank,
+                                                                     const CudaOptions& options) {
+  const cuda::Place place = cuda::place_of(rank, options, usable_devices(options.asked_for));
+  return std::make_unique<cuda::CudaBackend>(place, options).release();
 }
 
 [[gnu::visibility("default")]] void stagecraft_describe_cuda(CudaReport& report) {

@@ -249,11 +249,12 @@ struct TensorTable {
   }
 };
 
-/// An optimizer's step of every element.
+/// An optimizer's step of every element. Its numbers lie on the GPU, for they differ from step to
+/// step, and a launch that was recorded does not.
 template <class Step>
 struct StepOfParts {
   TensorTable table;
-  Step step;
+  const Step* step;
 
   template <class Team>
   STAGECRAFT_ON_BOTH void operator()(const Team& team, std::int64_t part) const {
@@ -261,7 +262,7 @@ struct StepOfParts {
     const std::int64_t first = (part - tensor.first_part) * part_elements;
     const std::int64_t left = tensor.elements - first;
     each_column(team, left < part_elements ? left : part_elements,
-                [&](std::int64_t i) { step(tensor, first + i); });
+                [&](std::int64_t i) { (*step)(tensor, first + i); });
   }
 };
 

@@ -21,6 +21,10 @@ TokenLists token_lists(std::span<const std::int32_t> tokens, std::int64_t first,
     lists.starts.push_back(static_cast<std::int32_t>(i));
   }
   lists.starts.push_back(static_cast<std::int32_t>(lists.rows.size()));
+  const std::size_t most = tokens.size();
+  lists.places.resize(most);
+  lists.starts.resize(most + 1, lists.starts.back());
+  lists.rows.resize(most);
   return lists;
 }
 

@@ -16,7 +16,9 @@ struct TokenLists {
   std::vector<std::int32_t> rows;
 };
 
-/// The table holds the tokens [first, first + count).
+/// The table holds the tokens [first, first + count). Behind the lists come empty ones, so that
+/// there are as many as tokens, whichever they are: launches then have the same arguments at every
+/// step.
 TokenLists token_lists(std::span<const std::int32_t> tokens, std::int64_t first,
                        std::int64_t count);
 

@@ -113,7 +113,7 @@ class NcclTransport final : public Transport {
     sent.under_way.push_back(
         traffic_.start(layout_.of_channel[index(channel)], {piece_of(tensor, 1, true)}));
   }
-  void wait_for_delivery(int channel, long messages) override {
+  void wait_for_delivery(int channel, Backend&, long messages) override {
     Sent& sent = sent_[index(channel)];
     for (; sent.delivered < messages; ++sent.delivered) {
       traffic_.await(*sent.under_way.front());
@@ -214,7 +214,7 @@ Arrival NcclTransport::receive(int channel, Backend& backend) {
   return {.tensor = offer.memory,
           .label = envelope.label,
           .sent = envelope.sent,
-          .arrived = std::max(envelope.arrived, done)};
+          .arrived = std::max(envelope.arrived.get(), done)};
 }
 
 /// Tensors like `own`, in memory that the backend does not count, until the next sum.

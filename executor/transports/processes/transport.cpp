@@ -38,7 +38,7 @@ class ProcessTransport final : public Transport {
     backend.finish();
     at(channel).send(std::move(tensor), available_at, label);
   }
-  void wait_for_delivery(int channel, long messages) override {
+  void wait_for_delivery(int channel, Backend&, long messages) override {
     at(channel).wait_for_delivery(messages);
   }
   void post(int channel, Backend& backend, Tensor memory) override {

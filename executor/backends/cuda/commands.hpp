@@ -1,0 +1,151 @@
+// What a rank asks its stream for. Call by call; or a work's calls are collected, and become a
+// CUDA graph once the same ones have come before:
+//
+//   first time    carried out one by one: libraries choose algorithms, kernels are loaded
+//   second        recorded, and launched
+//   from then on  launched, if every call has the same arguments
+//
+// Each call says with its key what it does: arguments, with addresses and shapes. Two lists with
+// the same keys do the same, so nothing else has to be known about a graph. What differs from step
+// to step is uploaded beside the list, to the same addresses.
+
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <unordered_map>
+#include <vector>
+
+#include "executor/backends/cuda/kernels.hpp"
+#include "executor/backends/cuda/memory.hpp"
+
+namespace stagecraft::cuda {
+
+enum class Graphs {
+  off,
+  on,         ///< a list that cannot be recorded is an error
+  automatic,  ///< then lists are carried out one by one, and somebody is told so, once
+};
+
+class Commands {
+ public:
+  using Call = std::function<void(cudaStream_t)>;
+
+  Commands(std::shared_ptr<Memory> memory, Graphs graphs,
+           std::function<void(const std::string&)> remark);
+  Commands(const Commands&) = delete;
+  Commands& operator=(const Commands&) = delete;
+  ~Commands();
+
+  /// `what` names the kind of call (see `kind_of`), `key` holds all that it depends on.
+  template <class Key>
+  void add(const void* what, Key key, Call call) {
+    static_assert(std::is_trivially_copyable_v<Key>);
+    if (!collects_) return call(own_stream());
+#if __has_builtin(__builtin_clear_padding)
+    __builtin_clear_padding(&key);
+#endif
+    add_bytes(&what, sizeof what);
+    add_bytes(&key, sizeof key);
+    list_.push_back(std::move(call));
+  }
+
+  /// Behind all of the list, however it is carried out: not part of the graph.
+  void add_behind(Call call);
+  /// Before the list, and not part of it: for uploads to memory that the list does not write to.
+  cudaStream_t stream_before() {
+    return own_stream();
+  }
+  /// For whatever else: behind what has been asked for, which is handed over first.
+  cudaStream_t stream() {
+    if (!list_.empty() || !behind_.empty()) hand_over();
+    return own_stream();
+  }
+
+  void begin();
+  void end();
+  bool collects() const {
+    return collects_;
+  }
+  int device() const {
+    return memory_->device();
+  }
+
+ private:
+  struct Recorded {
+    bool seen = false;
+    cudaGraphExec_t graph = nullptr;
+  };
+
+  cudaStream_t own_stream() {
+    return memory_->raw_stream();
+  }
+  void add_bytes(const void* data, std::size_t bytes) {
+    key_.append(static_cast<const char*>(data), bytes);
+  }
+  void hand_over();
+  void carry_out_list();
+  cudaGraphExec_t record();
+  void forget_unrepeated();
+
+  std::shared_ptr<Memory> memory_;
+  Graphs graphs_;
+  std::function<void(const std::string&)> remark_;
+  bool collects_ = false;
+  std::vector<Call> list_, behind_;
+  std::string key_;
+  std::unordered_map<std::string, Recorded> recorded_;
+};
+
+/// An address that stands for a type.
+template <class Kind>
+const void* kind_of() {
+  static const char place = 0;
+  return &place;
+}
+
+/// On the GPU.
+void set_to_zero(Commands& commands, void* data, Bytes bytes);
+
+// The kernels' launchers, as calls.
+
+template <class Element>
+void for_each_element(Commands& commands, std::int64_t count, const Element& element) {
+  struct Key {
+    std::int64_t count;
+    Element element;
+  };
+  commands.add(kind_of<Element>(), Key{count, element},
+               [count, element](cudaStream_t stream) { for_each_element(stream, count, element); });
+}
+
+template <class Row>
+void for_each_row(Commands& commands, std::int64_t rows, std::int64_t columns, const Row& row) {
+  struct Key {
+    std::int64_t rows, columns;
+    Row row;
+  };
+  commands.add(kind_of<Row>(), Key{rows, columns, row}, [rows, columns, row](cudaStream_t stream) {
+    for_each_row(stream, rows, columns, row);
+  });
+}
+
+template <class Term>
+void add_columns(Commands& commands, std::int64_t rows, std::int64_t columns, const Term& term,
+                 float* partial, float* sums) {
+  struct Key {
+    std::int64_t rows, columns;
+    Term term;
+    float *partial, *sums;
+  };
+  commands.add(kind_of<Term>(), Key{rows, columns, term, partial, sums}, [=](cudaStream_t stream) {
+    add_columns(stream, rows, columns, term, partial, sums);
+  });
+}
+
+}  // namespace stagecraft::cuda
