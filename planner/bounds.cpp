@@ -51,7 +51,7 @@ Time ChainBounds::tie_with(int other, int device, int replicas, Bytes bytes) con
   std::vector<int> members(index(replicas) + 1, other);
   std::iota(members.begin(), members.end() - 1, device);
   const Link link = space_.group_link(setting_, members);
-  return all_reduce_time(link, Space::holders(setting_, replicas + 1), bytes).count();
+  return all_reduce_time(link, space_.holders(setting_, replicas + 1).all, bytes).count();
 }
 
 /// For every stage, its tie with the later device that is nearest; and for a stage that ends the
@@ -185,7 +185,7 @@ bool ChainBounds::may_fit(const Share& share, const LayerRange& layers, int repl
   const bool computes = share.table->backward_input(layers) > Duration{0};
   const OptimizerChoice& optimizer = space_.problem().optimizer;
   const ChunkMemory memory = memory_share(share.table->memory(layers, optimizer.kind),
-                                          optimizer.sharding, Space::holders(setting_, replicas));
+                                          optimizer.sharding, space_.holders(setting_, replicas));
   return bytes_at({.in_flight = {in_flight}, .waiting = {0}}, {memory}, {recompute}, computes) <=
          share.limit;
 }
@@ -211,14 +211,14 @@ Time ChainBounds::end_tie(int device, int replicas) const {
 
 Time ChainBounds::post(const LayerRange& layers, int device, int replicas) const {
   const Sharding sharding = space_.problem().optimizer.sharding;
-  const int holders = Space::holders(setting_, replicas);
+  const Holders holders = space_.holders(setting_, replicas);
   Time update = never;
   for (const Share& share : shares(device, replicas)) {
     const Duration own = update_share(share.table->update(layers), sharding, holders);
     update = std::min<Time>(update, own.count());
   }
   Time time = update + tied(layers, device, replicas);
-  if (holders == 1) return time;
+  if (holders.all == 1) return time;
   const auto key = std::pair(device, replicas);
   auto link = group_links_.find(key);
   if (link == group_links_.end()) {

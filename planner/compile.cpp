@@ -1,5 +1,6 @@
 #include "planner/compile.hpp"
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -59,9 +60,11 @@ struct Compilation {
     return book.cluster().devices[static_cast<std::size_t>(cluster_device(stage, replica))];
   }
 
-  int degree(int stage, int replica) const {
+  int peer_count(int stage, int replica) const {
     return static_cast<int>(peers(stage, replica).size());
   }
+
+  int context() const { return plan.parallelism.context; }
 
   /// Samples of one of the schedule's microbatches: schedules that cut the plan's have smaller
   /// ones, but pieces of sequences are of all its samples.
@@ -84,11 +87,11 @@ struct Compilation {
 
   const CostTable& table(int stage, int replica) const {
     return book.table(kind(stage, replica), plan.batch.microbatch, rows_of(stage, replica),
-                      degree(stage, replica));
+                      peer_count(stage, replica));
   }
 
   const CostTable& whole_microbatch(int stage) const {
-    return book.table(kind(stage, 0), plan.batch.microbatch, rows(), degree(stage, 0));
+    return book.table(kind(stage, 0), plan.batch.microbatch, rows(), peer_count(stage, 0));
   }
 };
 
@@ -132,6 +135,17 @@ ChunkMemory memory_of(const Compilation& compilation, int stage, int replica) {
   return memory;
 }
 
+/// Devices with the layers of a stage, in its replicas and in those of its copies, each of which
+/// keeps a shard.
+Holders holders(const Compilation& compilation, int stage) {
+  const int stages = stages_per_pipe(compilation.schedule);
+  int replicas = 0;
+  for (int copy = stage % stages; copy < compilation.schedule.stages; copy += stages) {
+    replicas += static_cast<int>(compilation.replicas(copy).size());
+  }
+  return holders_of(compilation.plan.parallelism, replicas, compilation.peer_count(stage, 0));
+}
+
 LowerOptions lower_options(const Compilation& compilation) {
   const Plan& plan = compilation.plan;
   LowerOptions options;
@@ -139,7 +153,8 @@ LowerOptions lower_options(const Compilation& compilation) {
   options.rows = static_cast<int>(compilation.rows()) / compilation.columns;
   options.ties = stage_ties(compilation);
   options.sharding = plan.optimizer.sharding;
-  options.columns = compilation.columns;
+  // Context-parallel peers hold the same weights, as replicas do.
+  options.columns = compilation.columns * compilation.context();
   for (int s = 0; s < compilation.schedule.stages; ++s) {
     const Stage& layout = compilation.layout(s);
     auto& devices = options.replicas.emplace_back();
@@ -148,6 +163,7 @@ LowerOptions lower_options(const Compilation& compilation) {
       devices.push_back(compilation.program_device(s, replica));
       memory.push_back(memory_of(compilation, s, replica));
     }
+    options.expert_holders.push_back(holders(compilation, s).experts);
     options.recompute.push_back(layout.recompute);
     options.boundary.push_back(
         compilation.piece(compilation.whole_microbatch(s).crossing(layout.layers.end)) /
@@ -156,25 +172,15 @@ LowerOptions lower_options(const Compilation& compilation) {
   return options;
 }
 
-/// Replicas of a stage and of its copies, each of which keeps a shard.
-int holders(const Compilation& compilation, int stage) {
-  const int stages = stages_per_pipe(compilation.schedule);
-  int count = 0;
-  for (int copy = stage % stages; copy < compilation.schedule.stages; copy += stages) {
-    count += static_cast<int>(compilation.replicas(copy).size());
-  }
-  return count;
-}
-
 ChunkCosts chunk_costs(const Compilation& compilation, const Chunk& chunk) {
   const Stage& layout = compilation.layout(chunk.stage);
-  ChunkCosts costs =
-      compilation.table(chunk.stage, chunk.replica).times(layout.layers, layout.again);
+  const CostTable& table = compilation.table(chunk.stage, chunk.replica);
+  ChunkCosts costs = table.times(layout.layers, layout.again);
   for (Duration* time : {&costs.forward, &costs.backward, &costs.backward_input,
                          &costs.backward_weight, &costs.recompute}) {
     *time = compilation.piece(*time);
   }
-  costs.update = update_share(costs.update, compilation.plan.optimizer.sharding,
+  costs.update = update_share(table.update(layout.layers), compilation.plan.optimizer.sharding,
                               holders(compilation, chunk.stage));
   return costs;
 }
@@ -190,20 +196,42 @@ ChannelCosts channel_costs(const Compilation& compilation, const Program& progra
   return {.latency = link.latency, .occupancy = transfer_time(channel.bytes, link.point_to_point)};
 }
 
+/// The group's bytes, and what of them belongs to experts.
+WithExperts<Bytes> with_experts(const Compilation& compilation, const Program& program,
+                                const Group& group) {
+  const Chunk& first = program.chunks[static_cast<std::size_t>(group.chunks.front())];
+  const CostTable& table = compilation.table(first.stage, first.replica);
+  const LayerRange& layers = compilation.layout(first.stage).layers;
+  const bool collects = group.op == Op::gather_parameters;
+  const auto bytes = collects ? table.parameters(layers) : table.gradients(layers);
+  return {group.bytes, bytes.experts};
+}
+
 Duration group_cost(const Compilation& compilation, const Program& program, const Group& group) {
   std::vector<int> members;
+  int count = 0;
   for (const int which : group.chunks) {
     const Chunk& chunk = program.chunks[static_cast<std::size_t>(which)];
     for (int column = 0; column < compilation.columns; ++column) {
       const int replica = column * compilation.replica_count(chunk.stage) + chunk.replica;
-      members.push_back(compilation.cluster_device(chunk.stage, replica));
+      const std::vector<int>& peers = compilation.peers(chunk.stage, replica);
+      const bool whole = compilation.context() > 1;
+      members.insert(members.end(), peers.begin(), whole ? peers.end() : peers.begin() + 1);
+      count += compilation.context();
     }
   }
   const Link link = group_link(compilation.book.cluster(), members);
-  const int count = static_cast<int>(members.size());
-  const bool shards = group.op == Op::reduce_scatter || group.op == Op::gather_parameters;
-  return shards ? reduce_scatter_time(link, count, group.bytes)
-                : all_reduce_time(link, count, group.bytes);
+  const Sharding sharding = compilation.plan.optimizer.sharding;
+  const int stage = program.chunks[static_cast<std::size_t>(group.chunks.front())].stage;
+  if (group.op == Op::reduce_gradient || group.op == Op::reduce_scatter) {
+    return sum_time(link, sharding, holders(compilation, stage),
+                    with_experts(compilation, program, group));
+  }
+  if (group.op == Op::gather_parameters) {
+    return collect_time(link, sharding, holders(compilation, stage),
+                        with_experts(compilation, program, group));
+  }
+  return all_reduce_time(link, count, group.bytes);
 }
 
 Costs costs_of(const Compilation& compilation, const Program& program) {
@@ -224,9 +252,31 @@ std::vector<Bytes> memory_limits(const Compilation& compilation) {
   std::vector<Bytes> limits;
   for (const int device : compilation.devices) {
     const DeviceKind& kind = kind_of(compilation.book.cluster(), device);
-    limits.push_back(kind.memory_unlimited ? std::numeric_limits<Bytes>::max() : kind.memory);
+    limits.push_back(kind.memory_unlimited ? std::numeric_limits<Bytes>::max()
+                                           : usable_memory(kind));
   }
   return limits;
+}
+
+/// What costs take for granted of how devices share the work.
+std::vector<std::string> notes_on_parallelism(const Compilation& compilation) {
+  std::vector<std::string> notes;
+  const Parallelism& parallelism = compilation.plan.parallelism;
+  if (parallelism.expert > 1) {
+    notes.push_back(concat("the busiest device's experts are taken to get ",
+                           fmt::format("{:g}", parallelism.expert_load),
+                           " times the mean of tokens"));
+  }
+  std::set<std::string> reserves;
+  for (const int device : compilation.devices) {
+    const DeviceKind& kind = kind_of(compilation.book.cluster(), device);
+    if (kind.reserve == 0 || kind.memory_unlimited) continue;
+    reserves.insert(concat(format_bytes(kind.reserve), " of the ", format_bytes(kind.memory),
+                           " of each ", kind.name, " are kept from plans",
+                           kind.reserve_source.empty() ? "" : concat(": ", kind.reserve_source)));
+  }
+  notes.insert(notes.end(), reserves.begin(), reserves.end());
+  return notes;
 }
 
 /// What was scaled, once per share of a microbatch.
@@ -238,12 +288,12 @@ std::vector<std::string> notes_on(const Compilation& compilation) {
     for (int replica = 0; replica < replicas; ++replica) {
       const std::int64_t rows = compilation.rows_of(s, replica);
       if (compilation.book.is_scaled(compilation.kind(s, replica), microbatch, rows,
-                                     compilation.degree(s, replica))) {
+                                     compilation.peer_count(s, replica))) {
         shares.insert(rows);
       }
     }
   }
-  std::vector<std::string> notes;
+  std::vector<std::string> notes = notes_on_parallelism(compilation);
   if (compilation.schedule.sequence_chunks > 1) {
     notes.push_back(
         concat("each of the ", compilation.schedule.sequence_chunks,
@@ -296,7 +346,7 @@ Compiled compile_column(const Plan& plan, CostBook& book) {
 
 Compiled compile(const Plan& plan, const Profile& profile, const Cluster& cluster) {
   validate(plan, profile.model, cluster);
-  CostBook book(profile, cluster, {.precision = plan.precision, .sequence = plan.batch.sequence});
+  CostBook book(profile, cluster, book_setting(plan));
   return compile_valid(plan, book);
 }
 

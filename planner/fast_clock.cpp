@@ -93,8 +93,8 @@ void FastClock::place(const Layout& layout, const TimedOrder& timed) {
       chunk.backward = again + costs.backward.count();
       chunk.backward_input = again + costs.backward_input.count();
       chunk.backward_weight = costs.backward_weight.count();
-      chunk.update = update_share(costs.update, space_.problem().optimizer.sharding,
-                                  Space::holders(setting_, replicas))
+      chunk.update = update_share(table.update(layers), space_.problem().optimizer.sharding,
+                                  space_.holders(setting_, replicas))
                          .count();
     }
   }
@@ -234,11 +234,11 @@ std::vector<std::int64_t> FastClock::reduced(const Layout& layout) const {
   const Sharding sharding = space_.problem().optimizer.sharding;
   for (int stage = 0; stage < layout.stages(); ++stage) {
     const Replicas replicas = replicas_of(stage);
-    const int holders = Space::holders(setting_, replicas.count());
-    if (holders < 2) continue;
+    const Holders holders = space_.holders(setting_, replicas.count());
+    if (holders.all < 2) continue;
     const std::int64_t rows = share_of_rows(setting_, 0, replicas.count());
     const LayerRange layers{layout.cuts[index(stage)], layout.cuts[index(stage) + 1]};
-    const Bytes bytes = table_of(replicas.first, rows).gradients(layers);
+    const auto bytes = table_of(replicas.first, rows).gradients(layers);
     const std::vector<int> members = replicas.list();
     meet(members, sum_time(link_of(members), sharding, holders, bytes), complete);
   }
@@ -255,7 +255,7 @@ std::vector<std::int64_t> FastClock::reduced(const Layout& layout) const {
     members.insert(members.end(), users.begin(), users.end());
     const CostTable& table = table_of(members.front(), setting_.microbatch);
     const Bytes bytes = tie_bytes(tie, table, space_.problem().precision);
-    const int count = Space::holders(setting_, static_cast<int>(members.size()));
+    const int count = space_.holders(setting_, static_cast<int>(members.size())).all;
     meet(members, all_reduce_time(link_of(members), count, bytes), complete);
   }
   return complete;
@@ -291,11 +291,11 @@ void FastClock::collect(const Layout& layout, std::vector<Time>& updated) const 
   const Sharding sharding = space_.problem().optimizer.sharding;
   for (int stage = 0; stage < layout.stages(); ++stage) {
     const Replicas replicas = replicas_of(stage);
-    const int holders = Space::holders(setting_, replicas.count());
-    if (sharding == Sharding::none || holders < 2) continue;
+    const Holders holders = space_.holders(setting_, replicas.count());
+    if (sharding == Sharding::none || holders.all < 2) continue;
     const std::int64_t rows = share_of_rows(setting_, 0, replicas.count());
     const LayerRange layers{layout.cuts[index(stage)], layout.cuts[index(stage) + 1]};
-    const Bytes bytes = table_of(replicas.first, rows).parameters(layers);
+    const auto bytes = table_of(replicas.first, rows).parameters(layers);
     const std::vector<int> members = replicas.list();
     meet(members, collect_time(link_of(members), sharding, holders, bytes), updated);
   }
@@ -327,7 +327,7 @@ bool FastClock::may_fit(const Layout& layout, const TimedOrder& timed, int pipel
     const LayerRange layers{layout.cuts[index(stage)], layout.cuts[index(stage) + 1]};
     const OptimizerChoice& optimizer = space_.problem().optimizer;
     stages.push_back(memory_share(table.memory(layers, optimizer.kind, layout.again_of(stage)),
-                                  optimizer.sharding, Space::holders(setting_, replicas)));
+                                  optimizer.sharding, space_.holders(setting_, replicas)));
     recompute.push_back(timed.places_recompute ? Recompute::full : layout.recompute[index(stage)]);
     // What takes no time never shows: it ends at the instant it begins.
     computes.push_back(table.times(layers, layout.again_of(stage)).backward_input > Duration{0});

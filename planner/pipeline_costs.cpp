@@ -41,7 +41,7 @@ PipelineCosts::PipelineCosts(const Space& space, const Setting& setting, Time li
 int PipelineCosts::kind_of_device(int device, Time limit) {
   const CostTable& table = space_.whole_microbatch(setting_, device);
   const Link group =
-      Space::holders(setting_, 1) > 1 ? space_.group_link(setting_, {device}) : Link{};
+      space_.holders(setting_, 1).all > 1 ? space_.group_link(setting_, {device}) : Link{};
   for (std::size_t k = 0; k < kinds_.size(); ++k) {
     if (kinds_[k].table == &table && kinds_[k].group == group) return static_cast<int>(k);
   }
@@ -53,7 +53,7 @@ int PipelineCosts::kind_of_device(int device, Time limit) {
 
 void PipelineCosts::fill(Kind& kind, Time limit) const {
   const OptimizerChoice& optimizer = space_.problem().optimizer;
-  const int holders = Space::holders(setting_, 1);
+  const Holders holders = space_.holders(setting_, 1);
   const CostTable& table = *kind.table;
   for (int first = 0; first < layers_; ++first) {
     kind.first_cost.push_back(kind.costs.size());
@@ -70,12 +70,12 @@ void PipelineCosts::fill(Kind& kind, Time limit) const {
            .backward_input = in_double(table.backward_input(layers)),
            .backward_weight = in_double(table.backward_weight(layers)),
            .update = in_double(update_share(table.update(layers), optimizer.sharding, holders)),
-           .sum = holders < 2 ? 0
-                              : in_double(sum_time(kind.group, optimizer.sharding, holders,
-                                                   table.gradients(layers))),
-           .collect = holders < 2 ? 0
-                                  : in_double(collect_time(kind.group, optimizer.sharding, holders,
-                                                           table.parameters(layers))),
+           .sum = holders.all < 2 ? 0
+                                  : in_double(sum_time(kind.group, optimizer.sharding, holders,
+                                                       table.gradients(layers))),
+           .collect = holders.all < 2 ? 0
+                                      : in_double(collect_time(kind.group, optimizer.sharding,
+                                                               holders, table.parameters(layers))),
            .memory = memory});
     }
     kind.last_end.push_back(end - 1);
@@ -108,7 +108,7 @@ void PipelineCosts::time_tie() {
     if (tie.owner != 0 || tie.user != layers_ - 1) continue;
     const Bytes bytes = tie_bytes(tie, table, space_.problem().precision);
     const Link link = space_.group_link(setting_, {owner, user});
-    tie_ = std::max(tie_, in_double(all_reduce_time(link, Space::holders(setting_, 2), bytes)));
+    tie_ = std::max(tie_, in_double(all_reduce_time(link, space_.holders(setting_, 2).all, bytes)));
   }
 }
 

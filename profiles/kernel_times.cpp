@@ -96,10 +96,28 @@ double ring_bandwidth(const GroupPlace& place, const KernelConstants& constants)
   return place.in_node > 1 ? std::min(inside, ports) : ports;
 }
 
+namespace {
+
+/// Each sends to all others at once: to those of its node over its links inside, to all others
+/// through its own port.
+double exchange_seconds(double bytes, const GroupPlace& place, const KernelConstants& constants) {
+  const int near = std::min(place.in_node, place.members);
+  const double each = bytes / place.members;
+  const double inside =
+      each * (near - 1) / (rate_of(place.inside.point_to_point) * constants.inside_rate);
+  if (place.members <= near) return inside;
+  const double outside = each * (place.members - near) /
+                         (rate_of(place.between.point_to_point) * constants.between_rate);
+  return std::max(inside, outside);
+}
+
+}  // namespace
+
 double collective_seconds(OperationKind kind, double bytes, const GroupPlace& place,
                           const KernelConstants& constants) {
   if (place.members <= 1) return 0;
   const double latency = constants.message_seconds + constants.peer_seconds * (place.members - 1);
+  if (kind == OperationKind::all_to_all) return latency + exchange_seconds(bytes, place, constants);
   return latency + passes(kind, place.members) * bytes / ring_bandwidth(place, constants);
 }
 

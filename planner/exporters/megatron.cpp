@@ -186,6 +186,31 @@ void add_recompute(Line& line, const Plan& plan, const Model& model,
   line.add("recompute-num-layers", most);
 }
 
+void add_parallelism(Line& line, const Plan& plan) {
+  const Parallelism& parallelism = plan.parallelism;
+  if (parallelism.sequence) line.on("sequence-parallel");
+  if (parallelism.context > 1) line.add("context-parallel-size", parallelism.context);
+  if (parallelism.expert > 1) line.add("expert-model-parallel-size", parallelism.expert);
+  if (parallelism.expert_tensor > 0) {
+    line.add("expert-tensor-parallel-size", parallelism.expert_tensor);
+  }
+}
+
+void add_sharding(Line& line, Sharding sharding) {
+  switch (sharding) {
+    case Sharding::none: return;
+    case Sharding::zero1: return line.on("use-distributed-optimizer");
+    case Sharding::zero2:
+      line.on("use-distributed-optimizer");
+      line.on("use-megatron-fsdp");
+      return line.add("data-parallel-sharding-strategy", "optim_grads");
+    case Sharding::zero3:
+      line.on("use-distributed-optimizer");
+      line.on("use-megatron-fsdp");
+      return line.add("data-parallel-sharding-strategy", "optim_grads_params");
+  }
+}
+
 void require_known_schedule(const Plan& plan) {
   const std::string& name = plan.schedule.name;
   if (name == "interleaved" && plan.schedule.virtual_stages == 1) {
@@ -210,6 +235,7 @@ std::string export_megatron(const LoadedPlan& loaded) {
   Line line(launcher(plan, loaded.cluster));
   add_split(line, split_flags(stages, degrees.pipeline, transformer_layers(model).size()));
   line.add("tensor-model-parallel-size", degrees.tensor);
+  add_parallelism(line, plan);
   if (plan.schedule.group)
     line.add("microbatch-group-size-per-virtual-pipeline-stage", *plan.schedule.group);
   line.add("micro-batch-size", samples_per_replica(system_name, plan, degrees.data));
@@ -217,7 +243,7 @@ std::string export_megatron(const LoadedPlan& loaded) {
   if (plan.batch.sequence > 0) line.add("seq-length", plan.batch.sequence);
   add_recompute(line, plan, model, stages);
   line.add("optimizer", plan.optimizer.kind == OptimizerKind::adamw ? "adam" : "sgd");
-  if (plan.optimizer.sharding == Sharding::zero1) line.on("use-distributed-optimizer");
+  add_sharding(line, plan.optimizer.sharding);
   add_precision(line, plan.precision);
   return line.text();
 }

@@ -5,17 +5,20 @@
 //   --tensor-model-parallel-size 2 --micro-batch-size 1 --global-batch-size 64 --bf16
 //
 // Embeddings stand with the first stage, final norm, head and loss with the last, unless a layout
-// says otherwise. Ranks count tensor-parallel peers fastest, pipeline stages slowest; what devices
-// are left over are replicas, each with its own micro-batches: one microbatch of ours is one
-// micro-batch on every replica. Full recomputation keeps a stage's input (method "uniform" with at
-// least as many layers as a stage has), or the inputs of each stage's first layers ("block").
+// says otherwise. Ranks count tensor-parallel peers fastest, then context-parallel ones, pipeline
+// stages slowest; what devices are left over are replicas, each with its own micro-batches: one
+// microbatch of ours is one micro-batch on every replica. Full recomputation keeps a stage's input
+// (method "uniform" with at least as many layers as a stage has), or the inputs of each stage's
+// first layers ("block").
 
 #include <algorithm>
+#include <array>
 
 #include "planner/importers.hpp"
 #include "planner/importers/common.hpp"
 #include "planner/importers/megatron_layout.hpp"
 #include "planner/layer_names.hpp"
+#include "profiles/text.hpp"
 
 namespace stagecraft {
 
@@ -119,7 +122,7 @@ std::vector<ForeignStage> place(const std::vector<MegatronStage>& stages, const 
     const int rank = static_cast<int>(s) % degrees.pipeline;
     placed.push_back({.layers = layers_in(stages[s], model, block),
                       .replicas = degrees.data,
-                      .tensor_parallel = degrees.tensor,
+                      .tensor_parallel = degrees.peers(),
                       .recompute = recompute,
                       .devices = ranks_of(degrees, rank)});
     block += stages[s].layers;
@@ -153,10 +156,40 @@ void set_batch(Plan& plan, const PlanQuestion& question, const MegatronFlags& fl
   plan.batch = batch_of(question, global, microbatch);
 }
 
+/// Megatron's FSDP shards as its strategy says, nothing by default; otherwise the flag of the
+/// distributed optimizer decides.
+std::optional<Sharding> sharding_of(const MegatronFlags& flags) {
+  struct Strategy {
+    std::string_view name;
+    Sharding sharding;
+  };
+  constexpr std::array strategies{
+      Strategy{"no_shard", Sharding::none}, Strategy{"optim", Sharding::zero1},
+      Strategy{"optim_grads", Sharding::zero2}, Strategy{"optim_grads_params", Sharding::zero3}};
+  const std::optional<Sharding> own =
+      flags.shards_optimizer ? std::optional(Sharding::zero1) : std::nullopt;
+  if (!flags.fully_sharded || flags.shards.empty()) return own;
+  std::vector<std::string> known;
+  for (const Strategy& strategy : strategies) {
+    if (strategy.name == flags.shards) return strategy.sharding;
+    known.emplace_back(strategy.name);
+  }
+  fail_unknown("--data-parallel-sharding-strategy", flags.shards, known);
+}
+
+/// Without peers Megatron-LM turns sequence parallelism off; experts are cut as all else unless it
+/// says otherwise.
+Parallelism parallelism_of(const MegatronFlags& flags) {
+  const bool own = flags.expert_tensor > 0 && flags.expert_tensor != flags.tensor;
+  return {.sequence = flags.sequence_parallel && flags.tensor > 1,
+          .context = flags.context,
+          .expert = flags.expert,
+          .expert_tensor = own ? flags.expert_tensor : 0};
+}
+
 PlanQuestion with_flags(PlanQuestion question, const MegatronFlags& flags) {
   PlanOptions& options = question.options;
-  const std::optional<Sharding> sharding =
-      flags.shards_optimizer ? std::optional(Sharding::zero1) : std::nullopt;
+  const std::optional<Sharding> sharding = sharding_of(flags);
   options.precision =
       said_once(precision_of(flags), "a precision", options.precision, "--precision");
   options.optimizer =
@@ -186,9 +219,10 @@ ImportedPlan import_megatron(std::string_view content, const std::string& file,
   const Model& model = question.profile.model;
   const PlanQuestion settled = with_flags(question, flags);
   ImportedPlan imported{.plan = begin_plan(settled), .notes = {}};
+  imported.plan.parallelism = parallelism_of(flags);
   const std::vector<MegatronStage> stages = megatron_stages(flags, layers_of(flags, model));
-  const Degrees degrees =
-      degrees_of("Megatron-LM", ranks_in(flags, question.cluster), flags.pipeline, flags.tensor);
+  const Degrees degrees = degrees_of("Megatron-LM", ranks_in(flags, question.cluster),
+                                     flags.pipeline, flags.tensor, flags.context);
   const MegatronRecompute recompute = recompute_of(flags, stages);
   set_stages(imported.plan, place(stages, model, degrees, recompute.stages));
   set_layers_again(imported.plan, recompute, transformer_layers(model));

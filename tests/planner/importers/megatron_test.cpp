@@ -259,9 +259,12 @@ TEST_CASE("flags that contradict each other, or that plans have no words for, ar
       mentions("--num-layers-per-virtual-pipeline-stage 2 "
                "--num-virtual-stages-per-pipeline-rank 2",
                "say the same in two ways"));
-  CHECK(mentions("--context-parallel-size 2", "plans have no context parallelism"));
+  CHECK(mentions("--context-parallel-size 2", "2 pipeline ranks of 1 tensor-parallel x 2 context"));
   CHECK_FALSE(mentions("--context-parallel-size 1", "context"));
-  CHECK(mentions("--use-torch-fsdp2", "plans do not shard parameters"));
+  CHECK(mentions("--hierarchical-context-parallel-sizes 2", "in several levels"));
+  CHECK(mentions("--expert-model-parallel-size 2", "has no experts"));
+  CHECK(mentions("--use-megatron-fsdp --data-parallel-sharding-strategy some",
+                 "no_shard, optim, optim_grads"));
   CHECK(mentions("--bf16=4", "takes no value such as \"4\""));
   CHECK(mentions("--recompute-granularity some", "expected full or selective"));
   CHECK(mentions("--recompute-granularity full --recompute-method uniform --recompute-num-layers 2",
@@ -366,4 +369,25 @@ TEST_CASE(
   INFO(plans << " plans, " << refused << " refused");
   CHECK(plans > 200);
   CHECK(refused > 0);
+}
+
+TEST_CASE("Megatron-LM's other degrees become the plan's", "[parallelism]") {
+  const auto plan_for = [](const std::string& flags, const std::string& cluster) {
+    return imported(
+        "megatron",
+        "--pipeline-model-parallel-size 2 --micro-batch-size 1 --global-batch-size 64 " + flags,
+        question_of(8, cluster));
+  };
+  const Plan spread = plan_for("--tensor-model-parallel-size 2 --sequence-parallel", "8xh100");
+  CHECK(spread.parallelism == Parallelism{.sequence = true});
+  // Without peers it turns itself off.
+  CHECK(plan_for("--sequence-parallel", "8xh100").parallelism == Parallelism{});
+  const Plan ring = plan_for("--tensor-model-parallel-size 2 --context-parallel-size 2", "8xh100");
+  CHECK(ring.parallelism.context == 2);
+  CHECK(ring.stages.front().devices == std::vector<std::vector<int>>{{0, 1, 2, 3}});
+  CHECK(plan_for("--use-torch-fsdp2", "8xh100").optimizer.sharding == Sharding::zero3);
+  CHECK(plan_for("--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads", "8xh100")
+            .optimizer.sharding == Sharding::zero2);
+  CHECK(plan_for("--use-megatron-fsdp --use-distributed-optimizer", "8xh100").optimizer.sharding ==
+        Sharding::zero1);
 }
