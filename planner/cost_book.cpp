@@ -277,8 +277,8 @@ namespace {
 template <class Time>
 Duration one_after_another(Time time, const Link& link, const Holders& holders,
                            const WithExperts<Bytes>& bytes) {
-  return time(link, holders.all, bytes.all - bytes.experts) +
-         time(link, holders.experts, bytes.experts);
+  const Duration dense = time(link, holders.all, bytes.all - bytes.experts);
+  return bytes.experts == 0 ? dense : dense + time(link, holders.experts, bytes.experts);
 }
 
 }  // namespace

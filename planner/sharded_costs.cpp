@@ -8,8 +8,9 @@ namespace {
 
 /// One gather or scatter of what is dense, and one of what experts have.
 Duration shards_time(const Link& link, const Holders& holders, const WithExperts<Bytes>& bytes) {
-  return reduce_scatter_time(link, holders.all, bytes.all - bytes.experts) +
-         reduce_scatter_time(link, holders.experts, bytes.experts);
+  const Duration dense = reduce_scatter_time(link, holders.all, bytes.all - bytes.experts);
+  if (bytes.experts == 0) return dense;
+  return dense + reduce_scatter_time(link, holders.experts, bytes.experts);
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ namespace {
 constexpr std::string_view system_name = "Megatron-LM";
 
 std::vector<MegatronStage> stages_of(const Plan& plan, const Model& model) {
-  const LayerRange blocks = transformer_layers(model);
+  const LayerRange blocks = decoder_layers(model);
   const int layers = static_cast<int>(model.layers.size());
   std::vector<MegatronStage> stages;
   for (const Stage& stage : plan.stages) {
@@ -176,7 +176,7 @@ void add_recompute(Line& line, const Plan& plan, const Model& model,
   const auto apart = [](const Stage& stage) { return !stage.again.empty(); };
   const auto whole = [](const Stage& stage) { return stage.recompute == Recompute::full; };
   if (std::ranges::any_of(plan.stages, apart) && std::ranges::none_of(plan.stages, whole)) {
-    return add_layers_again(line, plan, transformer_layers(model));
+    return add_layers_again(line, plan, decoder_layers(model));
   }
   if (same_recompute(system_name, plan) == Recompute::none) return;
   int most = 1;
@@ -233,7 +233,13 @@ std::string export_megatron(const LoadedPlan& loaded) {
   const Degrees degrees = even_degrees(system_name, plan);
   const std::vector<MegatronStage> stages = stages_of(plan, model);
   Line line(launcher(plan, loaded.cluster));
-  add_split(line, split_flags(stages, degrees.pipeline, transformer_layers(model).size()));
+  MegatronFlags split = split_flags(stages, degrees.pipeline, decoder_layers(model).size());
+  const std::int64_t modules = model.transformer->prediction_modules;
+  if (!split.layout.empty()) {
+    split.layout.insert(split.layout.size() - 1, static_cast<std::size_t>(modules), 'm');
+  }
+  add_split(line, split);
+  if (modules > 0) line.add("mtp-num-layers", modules);
   line.add("tensor-model-parallel-size", degrees.tensor);
   add_parallelism(line, plan);
   if (plan.schedule.group)

@@ -47,7 +47,7 @@ std::optional<OptimizerKind> optimizer_of(const MegatronFlags& flags) {
 }
 
 int layers_of(const MegatronFlags& flags, const Model& model) {
-  const LayerRange blocks = transformer_layers(model);
+  const LayerRange blocks = decoder_layers(model);
   if (blocks.size() < 1) fail("the model \"", model.name, "\" has no transformer layers");
   if (flags.layers.value_or(blocks.size()) != blocks.size()) {
     fail("--num-layers is ", *flags.layers, ", but the model \"", model.name, "\" has ",
@@ -107,7 +107,7 @@ void set_layers_again(Plan& plan, const MegatronRecompute& recompute, const Laye
 }
 
 std::vector<int> layers_in(const MegatronStage& stage, const Model& model, int first_block) {
-  const LayerRange blocks = transformer_layers(model);
+  const LayerRange blocks = decoder_layers(model);
   const int first = stage.embedding ? 0 : first_block;
   const int end = stage.loss ? static_cast<int>(model.layers.size()) : first_block + stage.layers;
   // A standalone embedding ends where the blocks begin.
@@ -117,7 +117,7 @@ std::vector<int> layers_in(const MegatronStage& stage, const Model& model, int f
 std::vector<ForeignStage> place(const std::vector<MegatronStage>& stages, const Model& model,
                                 const Degrees& degrees, Recompute recompute) {
   std::vector<ForeignStage> placed;
-  int block = transformer_layers(model).first;
+  int block = decoder_layers(model).first;
   for (std::size_t s = 0; s < stages.size(); ++s) {
     const int rank = static_cast<int>(s) % degrees.pipeline;
     placed.push_back({.layers = layers_in(stages[s], model, block),
@@ -225,7 +225,7 @@ ImportedPlan import_megatron(std::string_view content, const std::string& file,
                                      flags.pipeline, flags.tensor, flags.context);
   const MegatronRecompute recompute = recompute_of(flags, stages);
   set_stages(imported.plan, place(stages, model, degrees, recompute.stages));
-  set_layers_again(imported.plan, recompute, transformer_layers(model));
+  set_layers_again(imported.plan, recompute, decoder_layers(model));
   const int chunks = static_cast<int>(stages.size()) / flags.pipeline;
   set_schedule(imported.plan, chunks > 1 ? "interleaved" : "1f1b", chunks);
   if (chunks > 1) imported.plan.schedule.group = flags.group;

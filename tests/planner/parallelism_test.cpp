@@ -219,7 +219,8 @@ TEST_CASE("a step under ZeRO-2 and 3 is its microbatches and updates, in closed 
   plan.stages = {{{0, 3}, {{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}}, Recompute::none}};
   const Profile profile = profile_of(std::vector<LayerCost>(3, layer));
   Profile measured = profile;
-  measured.entries.front().setting.microbatch = 1;
+  measured.entries.push_back(measured.entries.front());
+  measured.entries.back().setting.microbatch = 8;
   plan.optimizer.sharding = Sharding::zero2;
   // Four microbatches of three layers, an update of an eighth, and parameters collected once.
   CHECK(predict(plan, measured, cluster).step == 4 * 3 * (10ms + 70ms) + 3 * 1ms + 3 * 35ms);
@@ -298,7 +299,7 @@ TEST_CASE("exact is as good as trying everything under ZeRO-2 and 3", "[parallel
 
 TEST_CASE("the search keeps to the degrees it is given", "[parallelism]") {
   Problem problem =
-      problem_of(profile_of_model("mixtral-8x7b"), parse_cluster("8xh100"), 16, {4, 8, 16});
+      problem_of(profile_of_model("deepseek-v2-lite"), parse_cluster("8xh100"), 16, {4, 8, 16});
   problem.precision = Precision::bfloat16;
   problem.sequence = 4096;
   problem.tensor_parallel = {1, 2};

@@ -48,25 +48,25 @@ const std::vector<Published> runs{
      .nodes = 768,
      .node = "hgx-h100",
      .seconds = 8.0,
-     .error = -0.073,
-     .fits = false},
+     .error = -0.178},
     {.name = "llama3-405b",
      .nodes = 1024,
      .node = "hgx-h100",
      .teraflops = 430,
-     .error = -0.115,
+     .error = -0.253,
      .fits = false},
     {.name = "llama3-405b",
      .nodes = 2048,
      .node = "hgx-h100",
      .teraflops = 400,
-     .error = -0.029,
+     .error = -0.248,
      .fits = false},
     {.name = "deepseek-v3",
      .nodes = 256,
      .node = "8xh100@50GB/s,200GB/s",
      .seconds = 19.9,
-     .error = 0},
+     .error = 0.687,
+     .fits = false},
 };
 
 PlanQuestion question_for(const std::string& name, int nodes, const std::string& node) {
@@ -164,7 +164,7 @@ TEST_CASE("a replica of every published run is safe to carry out") {
   }
 }
 
-TEST_CASE("published runs that do not fit as plans do by sequence parallelism") {
+TEST_CASE("what sequence parallelism keeps of published runs, in closed form") {
   // Embedding and head of Llama 3 stand where a block would.
   const Recipe nemotron{.transformer = *builtin_model("nemotron4-340b").transformer,
                         .blocks = 96,
