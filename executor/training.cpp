@@ -71,8 +71,8 @@ double Training::loss_scale() const {
 
 Training make_training(const Plan& plan, const Profile& profile, const Dataset& dataset,
                        const RunOptions& options) {
-  require_precision(plan.precision, options.backend);
   if (options.backend != BackendKind::sleep) require_plain_layers(plan);
+  require_precision(plan.precision, options.backend);
   Training training{.plan = plan,
                     .dataset = dataset,
                     .options = options,
