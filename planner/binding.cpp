@@ -136,7 +136,7 @@ std::vector<Binding> limits_of_plan(const Candidate& best, const WhatIf& what_if
 }  // namespace
 
 std::vector<Binding> binding(const Problem& problem, const Candidate& best,
-                             const std::stop_token& stop) {
+                             const std::stop_token& stop, int threads) {
   if (!best.prediction) return {};
   Problem ordered = problem;
   ordered.profile = in_plan_order(problem.profile, best.plan);
@@ -149,7 +149,7 @@ std::vector<Binding> binding(const Problem& problem, const Candidate& best,
   if (replicas) bindings.push_back(*replicas);
   const std::vector<Binding> others = best.objective || stop.stop_requested()
                                           ? limits_of_plan(best, what_if)
-                                          : shadow_prices(problem, best, stop);
+                                          : shadow_prices(problem, best, stop, threads);
   bindings.insert(bindings.end(), others.begin(), others.end());
   std::stable_sort(bindings.begin(), bindings.end(),
                    [](const Binding& a, const Binding& b) { return a.saved > b.saved; });

@@ -46,12 +46,11 @@ ChainBounds::ChainBounds(const Space& space, const Setting& setting)
   time_ties();
 }
 
-/// What a tie takes between these devices and one more.
+/// What a tie takes at least between these devices and one more: the other stage may have more.
 Time ChainBounds::tie_with(int other, int device, int replicas, Bytes bytes) const {
   std::vector<int> members(index(replicas) + 1, other);
   std::iota(members.begin(), members.end() - 1, device);
-  const Link link = space_.group_link(setting_, members);
-  return all_reduce_time(link, space_.holders(setting_, replicas + 1).all, bytes).count();
+  return least_all_reduce_time(space_.cluster(), space_.members(setting_, members), bytes).count();
 }
 
 /// For every stage, its tie with the later device that is nearest; and for a stage that ends the
@@ -220,15 +219,15 @@ Time ChainBounds::post(const LayerRange& layers, int device, int replicas) const
   Time time = update + tied(layers, device, replicas);
   if (holders.all == 1) return time;
   const auto key = std::pair(device, replicas);
-  auto link = group_links_.find(key);
-  if (link == group_links_.end()) {
+  auto group = groups_.find(key);
+  if (group == groups_.end()) {
     std::vector<int> members(index(replicas));
     std::iota(members.begin(), members.end(), device);
-    link = group_links_.emplace(key, space_.group_link(setting_, members)).first;
+    group = groups_.emplace(key, space_.groups(setting_, members)).first;
   }
   const CostTable& table = *shares(device, replicas).front().table;
-  return time + sum_time(link->second, sharding, holders, table.gradients(layers)).count() +
-         collect_time(link->second, sharding, holders, table.parameters(layers)).count();
+  return time + sum_time(group->second, sharding, table.gradients(layers)).count() +
+         collect_time(group->second, sharding, table.parameters(layers)).count();
 }
 
 std::optional<StageChoice> ChainBounds::choose(const LayerRange& layers, int device, int replicas,

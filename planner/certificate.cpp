@@ -4,6 +4,7 @@
 #include <map>
 
 #include "planner/column_search.hpp"
+#include "planner/device_orders.hpp"
 #include "planner/layers_again.hpp"
 #include "planner/listing.hpp"
 #include "planner/strategies.hpp"
@@ -22,7 +23,8 @@ class Verifier {
   Verifier(const Problem& problem, Duration bound, Verification& verification)
       : problem_(problem), space_(problem), bound_(bound), verification_(verification) {}
 
-  void run() {
+  /// Gives whether the search must say the rest.
+  bool run() {
     for (const Setting& setting : space_.settings()) {
       const bool wide = is_wide(space_, setting) && setting.trains && setting.drains;
       // The bound of large clusters speaks of columns.
@@ -38,7 +40,29 @@ class Verifier {
         }
       }
     }
-    if (verification_.holds() && verification_.by_search > 0) search();
+    return verification_.holds() && verification_.by_search > 0;
+  }
+
+  /// Asks for anything below the bound, which is quick; where relaxations stop short of it, for
+  /// anything better than the plan, as the search that found it did.
+  void search() {
+    Duration proved{0};
+    for (const Duration limit : {bound_, verification_.step}) {
+      SearchControl control;
+      control.worth = limit - Duration{1};
+      control.explain = false;
+      control.thorough = true;
+      control.effort = effort_again;
+      const SearchResult result = search_exact(problem_, control);
+      if (!result.plans.empty() && pace(*result.plans.front().prediction) < bound_) {
+        return refute(result.plans.front());
+      }
+      proved = std::max(proved, result.lower_bound);
+      if (proved >= bound_) return;
+    }
+    verification_.fault =
+        concat("the bound is not confirmed: below ", format_duration(bound_),
+               " nothing was found, but only ", format_duration(proved), " could be proved again");
   }
 
  private:
@@ -67,28 +91,6 @@ class Verifier {
         concat("the bound does not hold: a plan of ", faster.plan.stages.size(), " stages under ",
                faster.plan.schedule.name, " takes ", format_duration(pace(*faster.prediction)),
                ", less than the bound");
-  }
-
-  /// Asks for anything below the bound, which is quick; where relaxations stop short of it, for
-  /// anything better than the plan, as the search that found it did.
-  void search() {
-    Duration proved{0};
-    for (const Duration limit : {bound_, verification_.step}) {
-      SearchControl control;
-      control.worth = limit - Duration{1};
-      control.explain = false;
-      control.thorough = true;
-      control.effort = effort_again;
-      const SearchResult result = search_exact(problem_, control);
-      if (!result.plans.empty() && pace(*result.plans.front().prediction) < bound_) {
-        return refute(result.plans.front());
-      }
-      proved = std::max(proved, result.lower_bound);
-      if (proved >= bound_) return;
-    }
-    verification_.fault =
-        concat("the bound is not confirmed: below ", format_duration(bound_),
-               " nothing was found, but only ", format_duration(proved), " could be proved again");
   }
 
   const Problem& problem_;
@@ -189,9 +191,18 @@ Verification verify_bound(const Plan& plan, const Profile& profile, const Cluste
     return verification;
   }
   const bool layers_choose = !problem.recompute_layers.empty();
-  Verifier(layers_choose ? without_memory_limits(problem) : problem, verification.bound,
-           verification)
-      .run();
+  const Problem bounded = layers_choose ? without_memory_limits(problem) : problem;
+  Verifier own(bounded, verification.bound, verification);
+  bool needs_search = own.run();
+  if (!layers_choose) {
+    for (const std::vector<int>& order : asked_device_orders(bounded)) {
+      Problem ordered = bounded;
+      ordered.cluster = in_device_order(bounded.cluster, order);
+      needs_search = Verifier(ordered, verification.bound, verification).run();
+    }
+  }
+  // It knows all orders itself.
+  if (needs_search) own.search();
   return verification;
 }
 

@@ -14,17 +14,22 @@
 //    little less.
 // 5. Those still below it are improved; those with one stage per device also raise their bound by
 //    bisection (planner/bounds.hpp).
+//
+// Branches are worked on in batches, side by side: each for the limit there was before its batch,
+// and what is found is judged after it, in order. So the answer does not depend on the number of
+// threads.
 
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <stop_token>
 #include <vector>
 
-#include "planner/block_packing.hpp"
 #include "planner/column_bounds.hpp"
-#include "planner/judge.hpp"
+#include "planner/column_work.hpp"
+#include "planner/workers.hpp"
 
 namespace stagecraft {
 
@@ -58,32 +63,33 @@ class ColumnSearch {
   std::size_t done() const;
 
  private:
-  struct Branch {
-    Setting setting;
-    Time least = 0;
-    Time step = never;  ///< of its best layout so far, by the fast clock
-    Layout layout;
-  };
+  /// Does something to one branch.
+  using Task = std::function<void(ColumnWork& work)>;
 
-  bool is_open(const Branch& branch) const;
+  bool is_open(const ColumnBranch& branch) const;
   bool stops() const { return judge_.stopped() || judge_.is_spent(); }
+  bool is_enough() const { return stops() || gap() <= control_.gap; }
   double gap() const;
-  std::vector<Branch*> open_branches();
-  std::vector<Layout> proposals(const Setting& setting, const std::vector<int>& replicas) const;
-  void propose(Branch& branch);
-  void consider(Branch& branch, FastClock& clock, const Layout& layout);
-  std::optional<BlockPacking> pack(Branch& branch, FastClock& clock, const TimedOrder& order);
-  void raise(Branch& branch, int rounds);
-  void probe(Branch& branch, std::int64_t share);
+  std::vector<ColumnBranch*> open_branches();
+  /// The next so many that are open, from `next` on.
+  std::vector<ColumnBranch*> next_batch(const std::vector<ColumnBranch*>& branches,
+                                        std::size_t& next, std::size_t size) const;
+  void work_on(const std::vector<ColumnBranch*>& batch, const Task& task);
+  void judge(ColumnBranch& branch, const ColumnFindings& findings);
+  void propose_all(const std::function<void()>& report);
+  void raise_all(int rounds, const std::function<void()>& report);
   void probe_all(const std::function<void()>& report);
-  void improve(Branch& branch, std::int64_t most);
-  void narrow(Branch& branch, FastClock& clock);
+  void improve_all(const std::vector<ColumnBranch*>& branches, std::int64_t share,
+                   const std::function<void()>& report);
+  void narrow(ColumnBranch& branch);
 
   const Space& space_;
   const SearchControl& control_;
   Judge& judge_;
   ColumnBounds bounds_;
-  std::vector<Branch> branches_;
+  Workers workers_;
+  std::vector<std::unique_ptr<Space>> spaces_;  ///< of each worker but the first
+  std::vector<ColumnBranch> branches_;
 };
 
 }  // namespace stagecraft

@@ -208,30 +208,26 @@ WithExperts<Bytes> with_experts(const Compilation& compilation, const Program& p
 }
 
 Duration group_cost(const Compilation& compilation, const Program& program, const Group& group) {
-  std::vector<int> members;
-  int count = 0;
+  std::vector<std::vector<int>> members;  // replicas, each with its peers
   for (const int which : group.chunks) {
     const Chunk& chunk = program.chunks[static_cast<std::size_t>(which)];
     for (int column = 0; column < compilation.columns; ++column) {
       const int replica = column * compilation.replica_count(chunk.stage) + chunk.replica;
-      const std::vector<int>& peers = compilation.peers(chunk.stage, replica);
-      const bool whole = compilation.context() > 1;
-      members.insert(members.end(), peers.begin(), whole ? peers.end() : peers.begin() + 1);
-      count += compilation.context();
+      members.push_back(compilation.peers(chunk.stage, replica));
     }
   }
-  const Link link = group_link(compilation.book.cluster(), members);
+  std::sort(members.begin(), members.end());
+  if (group.op == Op::reduce_tied) {
+    const DeviceGroup where = device_group(compilation.book.cluster(),
+                                           holding_devices(compilation.plan.parallelism, members));
+    return collective_time(Collective::all_reduce, where, group.bytes);
+  }
   const Sharding sharding = compilation.plan.optimizer.sharding;
-  const int stage = program.chunks[static_cast<std::size_t>(group.chunks.front())].stage;
-  if (group.op == Op::reduce_gradient || group.op == Op::reduce_scatter) {
-    return sum_time(link, sharding, holders(compilation, stage),
-                    with_experts(compilation, program, group));
-  }
-  if (group.op == Op::gather_parameters) {
-    return collect_time(link, sharding, holders(compilation, stage),
-                        with_experts(compilation, program, group));
-  }
-  return all_reduce_time(link, count, group.bytes);
+  const StageGroups groups =
+      stage_groups(compilation.book.cluster(), compilation.plan.parallelism, members);
+  const WithExperts<Bytes> bytes = with_experts(compilation, program, group);
+  return group.op == Op::gather_parameters ? collect_time(groups, sharding, bytes)
+                                           : sum_time(groups, sharding, bytes);
 }
 
 Costs costs_of(const Compilation& compilation, const Program& program) {
@@ -341,6 +337,23 @@ Compiled compile_column(const Plan& plan, CostBook& book) {
   const int columns = columns_of(plan, book);
   Compiled compiled = compile_columns(plan, book, columns, false);
   if (columns > 1) compiled.stand_ins = stand_ins(plan, columns, compiled.devices);
+  return compiled;
+}
+
+Compiled compile_to_read(const Plan& plan, const Profile& profile, const Cluster& cluster) {
+  constexpr std::int64_t most_read = 100'000;
+  validate(plan, profile.model, cluster);
+  CostBook book(profile, cluster, book_setting(plan));
+  std::int64_t passes = 0;
+  for (const Stage& stage : plan.stages) {
+    passes += 2 * std::ssize(stage.devices) * plan.batch.microbatches;
+  }
+  const int columns = passes > most_read ? columns_of(plan, book) : 1;
+  Compiled compiled = compile_columns(plan, book, columns, true);
+  if (columns == 1) return compiled;
+  compiled.stand_ins = stand_ins(plan, columns, compiled.devices);
+  compiled.notes.push_back(
+      concat("the plan is ", columns, " alike pipelines side by side; one stands for all"));
   return compiled;
 }
 

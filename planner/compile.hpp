@@ -14,4 +14,8 @@ Compiled compile_valid(const Plan& plan, CostBook& book);
 /// (columns.hpp). The step and each device's peak are those of the whole.
 Compiled compile_column(const Plan& plan, CostBook& book);
 
+/// As `compile`; of one column, buffers and all, if the plan has alike ones and more instructions
+/// than anybody reads, which a note then says.
+Compiled compile_to_read(const Plan& plan, const Profile& profile, const Cluster& cluster);
+
 }  // namespace stagecraft

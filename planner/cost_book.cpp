@@ -225,10 +225,14 @@ std::vector<LayerCost> CostBook::layer_costs_of(int kind, std::int64_t microbatc
   std::vector<LayerCost> costs = costs_of_rows(kind, microbatch, rows, peers);
   if (!shards_gradients(setting_.sharding)) return costs;
   const int replicas = static_cast<int>(std::max<std::int64_t>(microbatch / rows, 1));
-  const Holders holders = holders_of(setting_.parallelism, replicas, peers);
-  const int tensor = tensor_degree(setting_.parallelism, static_cast<std::size_t>(peers));
-  const Link link = span_link(cluster_, {.members = holders.all, .stride = tensor});
-  for (LayerCost& cost : costs) cost = with_shards(cost, setting_.sharding, link, holders);
+  std::vector<std::vector<int>> neighbours(static_cast<std::size_t>(replicas));
+  int device = 0;
+  for (std::vector<int>& list : neighbours) {
+    for (int peer = 0; peer < peers; ++peer) list.push_back(device++);
+  }
+  if (device > device_count(cluster_)) return costs;  // no such plan
+  const StageGroups groups = stage_groups(cluster_, setting_.parallelism, neighbours);
+  for (LayerCost& cost : costs) cost = with_shards(cost, setting_.sharding, groups);
   return costs;
 }
 
@@ -271,31 +275,56 @@ ChunkMemory memory_share(const ChunkMemory& memory, Sharding sharding, const Hol
   return shard_of(memory, sharding, holders.all, holders.experts);
 }
 
+std::vector<int> holding_devices(const Parallelism& parallelism,
+                                 const std::vector<std::vector<int>>& replicas) {
+  std::vector<int> devices;
+  for (const std::vector<int>& peers : replicas) {
+    const auto tensor = static_cast<std::size_t>(tensor_degree(parallelism, peers.size()));
+    for (std::size_t peer = 0; peer < peers.size(); peer += tensor) devices.push_back(peers[peer]);
+  }
+  return devices;
+}
+
+StageGroups stage_groups(const Cluster& cluster, const Parallelism& parallelism,
+                         const std::vector<std::vector<int>>& replicas) {
+  const DeviceGroup all = device_group(cluster, holding_devices(parallelism, replicas));
+  if (parallelism.expert == 1 && parallelism.expert_tensor == 0) return {all, all};
+  const int tensor = tensor_degree(parallelism, replicas.front().size());
+  const int sharing = parallelism.expert * expert_tensor_of(parallelism, tensor);
+  std::vector<int> devices, holders;
+  for (const std::vector<int>& peers : replicas) {
+    devices.insert(devices.end(), peers.begin(), peers.end());
+  }
+  for (std::size_t i = 0; i < devices.size(); i += static_cast<std::size_t>(sharing)) {
+    holders.push_back(devices[i]);
+  }
+  return {all, device_group(cluster, std::move(holders))};
+}
+
 namespace {
 
 /// One collective of what is dense, and one of what experts have.
-template <class Time>
-Duration one_after_another(Time time, const Link& link, const Holders& holders,
+Duration one_after_another(Collective collective, const StageGroups& groups,
                            const WithExperts<Bytes>& bytes) {
-  const Duration dense = time(link, holders.all, bytes.all - bytes.experts);
-  return bytes.experts == 0 ? dense : dense + time(link, holders.experts, bytes.experts);
+  const Duration dense = collective_time(collective, groups.all, bytes.all - bytes.experts);
+  if (bytes.experts == 0) return dense;
+  return dense + collective_time(collective, groups.experts, bytes.experts);
 }
 
 }  // namespace
 
-Duration sum_time(const Link& link, Sharding sharding, const Holders& holders,
+Duration sum_time(const StageGroups& groups, Sharding sharding,
                   const WithExperts<Bytes>& gradients) {
   if (shards_gradients(sharding)) return Duration{0};
-  if (sharding == Sharding::none) {
-    return one_after_another(all_reduce_time, link, holders, gradients);
-  }
-  return one_after_another(reduce_scatter_time, link, holders, gradients);
+  const bool shards = sharding != Sharding::none;
+  return one_after_another(shards ? Collective::reduce_scatter : Collective::all_reduce, groups,
+                           gradients);
 }
 
-Duration collect_time(const Link& link, Sharding sharding, const Holders& holders,
+Duration collect_time(const StageGroups& groups, Sharding sharding,
                       const WithExperts<Bytes>& parameters) {
   if (sharding == Sharding::none || sharding == Sharding::zero3) return Duration{0};
-  return one_after_another(reduce_scatter_time, link, holders, parameters);
+  return one_after_another(Collective::all_gather, groups, parameters);
 }
 
 Bytes tie_bytes(const Tie& tie, const CostTable& table, Precision precision) {

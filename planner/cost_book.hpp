@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "planner/plan.hpp"
+#include "profiles/collectives.hpp"
 #include "profiles/profile.hpp"
 #include "simulator/simulate.hpp"
 
@@ -160,12 +161,23 @@ Duration update_share(const WithExperts<Duration>& update, Sharding sharding,
                       const Holders& holders);
 ChunkMemory memory_share(const ChunkMemory& memory, Sharding sharding, const Holders& holders);
 
+/// Where those are that hold a stage's layers, and each of its experts.
+struct StageGroups {
+  DeviceGroup all, experts;
+  bool operator==(const StageGroups&) const = default;
+};
+/// Of replicas with their (tensor x context) peers: the first of each set of tensor-parallel ones.
+std::vector<int> holding_devices(const Parallelism& parallelism,
+                                 const std::vector<std::vector<int>>& replicas);
+StageGroups stage_groups(const Cluster& cluster, const Parallelism& parallelism,
+                         const std::vector<std::vector<int>>& replicas);
+
 /// Before and after the updates of those that hold a stage: gradients are summed, sharded
 /// parameters collected; experts' after the others'. Nothing for a single one, nor where each
 /// microbatch does it (ZeRO-2 and 3).
-Duration sum_time(const Link& link, Sharding sharding, const Holders& holders,
+Duration sum_time(const StageGroups& groups, Sharding sharding,
                   const WithExperts<Bytes>& gradients);
-Duration collect_time(const Link& link, Sharding sharding, const Holders& holders,
+Duration collect_time(const StageGroups& groups, Sharding sharding,
                       const WithExperts<Bytes>& parameters);
 
 /// Bytes of the tied weights' gradient; `table` is of a device that holds the owner. Gradients may

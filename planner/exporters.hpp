@@ -10,6 +10,7 @@
 #include <array>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "planner/plan.hpp"
 
@@ -18,17 +19,29 @@ namespace stagecraft {
 /// The text of a file. Throws Error (input) for a plan that the format cannot express.
 using Export = std::string (*)(const LoadedPlan& loaded);
 
+/// One of a format's several files: what its name adds to the one asked for.
+struct ExportedFile {
+  std::string suffix;
+  std::string content;
+};
+using ExportFiles = std::vector<ExportedFile> (*)(const LoadedPlan& loaded);
+
 struct Exporter {
   std::string_view name;  ///< as in `stagecraft export NAME PLAN`
-  Export write;
+  Export write;           ///< null where the format takes several files
   std::string_view summary;
+  ExportFiles write_files = nullptr;
 };
 
 std::string export_megatron(const LoadedPlan& loaded);
 std::string export_deepspeed(const LoadedPlan& loaded);
 std::string export_torch(const LoadedPlan& loaded);
 std::string export_device_map(const LoadedPlan& loaded);
+std::string export_vllm(const LoadedPlan& loaded);
 std::string export_csv(const LoadedPlan& loaded);
+std::string export_perfetto(const LoadedPlan& loaded);
+std::string export_svg(const LoadedPlan& loaded);
+std::vector<ExportedFile> export_chakra(const LoadedPlan& loaded);
 
 inline constexpr std::array exporters{
     Exporter{"megatron", export_megatron,
@@ -37,7 +50,12 @@ inline constexpr std::array exporters{
     Exporter{"torch", export_torch,
              "modules per stage and schedule for torch.distributed.pipelining"},
     Exporter{"hf-device-map", export_device_map, "device_map of Hugging Face's transformers"},
+    Exporter{"vllm", export_vllm, "launch line of vLLM: transformer layers per rank"},
     Exporter{"csv", export_csv, "a row per stage, for spreadsheets"},
+    Exporter{"perfetto", export_perfetto, "the predicted timeline, for ui.perfetto.dev"},
+    Exporter{"svg", export_svg, "the predicted timeline as a drawing"},
+    Exporter{"chakra", nullptr, "execution traces for ASTRA-sim; -o NAME gives NAME.0.et …",
+             export_chakra},
 };
 
 }  // namespace stagecraft

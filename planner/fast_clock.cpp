@@ -214,10 +214,16 @@ void FastClock::run(const TimedOrder& timed) {
   }
 }
 
-Link FastClock::link_of(const std::vector<int>& members) const {
+DeviceGroup FastClock::group_of(const std::vector<int>& members) const {
   std::vector<int> devices;
   for (const int member : members) devices.push_back(chunks_[index(member)].device);
-  return space_.group_link(setting_, devices);
+  return space_.group(setting_, devices);
+}
+
+StageGroups FastClock::groups_of(const std::vector<int>& members) const {
+  std::vector<int> devices;
+  for (const int member : members) devices.push_back(chunks_[index(member)].device);
+  return space_.groups(setting_, devices);
 }
 
 /// A collective of these chunks, once all of them have come so far.
@@ -240,7 +246,7 @@ std::vector<std::int64_t> FastClock::reduced(const Layout& layout) const {
     const LayerRange layers{layout.cuts[index(stage)], layout.cuts[index(stage) + 1]};
     const auto bytes = table_of(replicas.first, rows).gradients(layers);
     const std::vector<int> members = replicas.list();
-    meet(members, sum_time(link_of(members), sharding, holders, bytes), complete);
+    meet(members, sum_time(groups_of(members), sharding, bytes), complete);
   }
   const auto stage_of = [&](int layer) {
     const auto& cuts = layout.cuts;
@@ -255,8 +261,7 @@ std::vector<std::int64_t> FastClock::reduced(const Layout& layout) const {
     members.insert(members.end(), users.begin(), users.end());
     const CostTable& table = table_of(members.front(), setting_.microbatch);
     const Bytes bytes = tie_bytes(tie, table, space_.problem().precision);
-    const int count = space_.holders(setting_, static_cast<int>(members.size())).all;
-    meet(members, all_reduce_time(link_of(members), count, bytes), complete);
+    meet(members, collective_time(Collective::all_reduce, group_of(members), bytes), complete);
   }
   return complete;
 }
@@ -297,7 +302,7 @@ void FastClock::collect(const Layout& layout, std::vector<Time>& updated) const 
     const LayerRange layers{layout.cuts[index(stage)], layout.cuts[index(stage) + 1]};
     const auto bytes = table_of(replicas.first, rows).parameters(layers);
     const std::vector<int> members = replicas.list();
-    meet(members, collect_time(link_of(members), sharding, holders, bytes), updated);
+    meet(members, collect_time(groups_of(members), sharding, bytes), updated);
   }
 }
 

@@ -40,8 +40,8 @@ PipelineCosts::PipelineCosts(const Space& space, const Setting& setting, Time li
 
 int PipelineCosts::kind_of_device(int device, Time limit) {
   const CostTable& table = space_.whole_microbatch(setting_, device);
-  const Link group =
-      space_.holders(setting_, 1).all > 1 ? space_.group_link(setting_, {device}) : Link{};
+  const StageGroups group =
+      space_.holders(setting_, 1).all > 1 ? space_.groups(setting_, {device}) : StageGroups{};
   for (std::size_t k = 0; k < kinds_.size(); ++k) {
     if (kinds_[k].table == &table && kinds_[k].group == group) return static_cast<int>(k);
   }
@@ -71,11 +71,11 @@ void PipelineCosts::fill(Kind& kind, Time limit) const {
            .backward_weight = in_double(table.backward_weight(layers)),
            .update = in_double(update_share(table.update(layers), optimizer.sharding, holders)),
            .sum = holders.all < 2 ? 0
-                                  : in_double(sum_time(kind.group, optimizer.sharding, holders,
+                                  : in_double(sum_time(kind.group, optimizer.sharding,
                                                        table.gradients(layers))),
            .collect = holders.all < 2 ? 0
                                       : in_double(collect_time(kind.group, optimizer.sharding,
-                                                               holders, table.parameters(layers))),
+                                                               table.parameters(layers))),
            .memory = memory});
     }
     kind.last_end.push_back(end - 1);
@@ -107,8 +107,8 @@ void PipelineCosts::time_tie() {
   for (const Tie& tie : space_.problem().profile.model.ties) {
     if (tie.owner != 0 || tie.user != layers_ - 1) continue;
     const Bytes bytes = tie_bytes(tie, table, space_.problem().precision);
-    const Link link = space_.group_link(setting_, {owner, user});
-    tie_ = std::max(tie_, in_double(all_reduce_time(link, space_.holders(setting_, 2).all, bytes)));
+    const DeviceGroup group = space_.group(setting_, {owner, user});
+    tie_ = std::max(tie_, in_double(collective_time(Collective::all_reduce, group, bytes)));
   }
 }
 

@@ -109,6 +109,7 @@ struct SearchControl {
   std::function<void(const SearchProgress&)> progress;
   std::string argument;  ///< what followed a colon in the strategy's name: a pattern
   int top = 1;           ///< how many plans to return
+  int threads = 1;       ///< at most, 0: one for each core; the answer does not depend on it
   /// Only plans of at most this time matter: others may be left out as if they did not exist.
   std::optional<Duration> worth;
   std::optional<std::int64_t> effort;  ///< steps of the search, instead of as many as it likes
@@ -132,8 +133,9 @@ struct Binding {
   std::string value;  ///< in words: the shadow price, and how it was found
   Duration saved{0};  ///< of an iteration of as many samples
 };
-/// Asks again with small searches, unless the plan is another planner's or `stop` is requested.
+/// Asks again with small searches, on at most so many threads (0: one for each core), unless the
+/// plan is another planner's or `stop` is requested.
 std::vector<Binding> binding(const Problem& problem, const Candidate& best,
-                             const std::stop_token& stop = {});
+                             const std::stop_token& stop = {}, int threads = 1);
 
 }  // namespace stagecraft

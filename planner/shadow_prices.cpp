@@ -6,6 +6,7 @@
 
 #include "planner/space.hpp"
 #include "planner/strategies.hpp"
+#include "planner/workers.hpp"
 #include "profiles/error.hpp"
 
 namespace stagecraft {
@@ -275,12 +276,16 @@ constexpr std::array questions{memory_binding, transfer_binding, device_binding,
 }  // namespace
 
 std::vector<Binding> shadow_prices(const Problem& problem, const Candidate& best,
-                                   const std::stop_token& stop) {
+                                   const std::stop_token& stop, int threads) {
   const Again again(problem, best, stop);
+  std::array<Found, questions.size()> found;
+  Workers(threads).run(static_cast<int>(questions.size()), [&](int, int i) {
+    const auto question = static_cast<std::size_t>(i);
+    if (!stop.stop_requested()) found[question] = questions[question](again);
+  });
   std::vector<Binding> prices;
-  for (const auto question : questions) {
-    if (stop.stop_requested()) break;
-    if (const Found found = question(again)) prices.push_back(*found);
+  for (const Found& price : found) {
+    if (price) prices.push_back(*price);
   }
   return prices;
 }

@@ -18,8 +18,9 @@ Duration scaled(Duration time, double factor);
 /// our own search. Small searches, counted in steps; the plan itself under the changed conditions
 /// is always looked at, so that none says less than would be had without searching. Large problems
 /// are searched near the plan only: with its schedule, microbatch and tensor-parallel degree. What
-/// is not proved is said to be so much "at least".
+/// is not proved is said to be so much "at least". On at most so many threads; 0: one for each
+/// core.
 std::vector<Binding> shadow_prices(const Problem& problem, const Candidate& best,
-                                   const std::stop_token& stop);
+                                   const std::stop_token& stop, int threads);
 
 }  // namespace stagecraft

@@ -1,6 +1,7 @@
 #include "planner/shared_links.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <tuple>
 
@@ -41,8 +42,14 @@ class Links {
  private:
   using Key = std::tuple<Way, int, int, int>;  ///< way, level, part, link of it
 
+  /// `level` counts from 1. Where nobody says how many devices are behind a link, they are those of
+  /// a box for each of its ports, and more where the level is oversubscribed.
   Key key(Way way, int level, int inside, int device) const {
-    const int behind_one = std::min(devices_per_link_.value_or(inside), inside);
+    const Level& crossed = cluster_.levels[static_cast<std::size_t>(level - 1)];
+    const double behind_port =
+        std::ceil(cluster_.levels.back().count * crossed.oversubscription / crossed.rails);
+    const int usual = static_cast<int>(std::min<double>(inside, behind_port));
+    const int behind_one = std::min(devices_per_link_.value_or(usual), inside);
     return {way, level, device / inside, device % inside / behind_one};
   }
 

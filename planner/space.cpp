@@ -342,28 +342,26 @@ Link Space::message_link(const Setting& setting, int from, int to) const {
                                   lead(setting, to));
 }
 
-Link Space::group_link(const Setting& setting, std::vector<int> devices) const {
-  if (problem_.parallelism.context > 1) return link_of_peers(setting, devices);
-  for (int& device : devices) device = lead(setting, device);
-  if (setting.columns == 1) return stagecraft::group_link(cluster_, devices);
-  // Blocks are alike: the links inside one are those inside all, and the links between two are
-  // those between their first devices.
-  std::vector<int> block;
-  for (int column = 0; column < setting.columns; ++column) {
-    block.push_back(lead_of(setting, column));
+std::vector<std::vector<int>> Space::replicas_on(const Setting& setting,
+                                                 const std::vector<int>& devices) const {
+  std::vector<std::vector<int>> replicas;
+  for (const int device : devices) {
+    for (int column = 0; column < setting.columns; ++column)
+      replicas.push_back(peers(setting, device * setting.columns + column));
   }
-  return slower(stagecraft::group_link(cluster_, block), stagecraft::group_link(cluster_, devices));
+  return replicas;
 }
 
-Link Space::link_of_peers(const Setting& setting, const std::vector<int>& devices) const {
-  std::vector<int> all;
-  for (const int device : devices) {
-    for (int column = 0; column < setting.columns; ++column) {
-      const std::vector<int> group = peers(setting, device * setting.columns + column);
-      all.insert(all.end(), group.begin(), group.end());
-    }
-  }
-  return stagecraft::group_link(cluster_, all);
+std::vector<int> Space::members(const Setting& setting, const std::vector<int>& devices) const {
+  return holding_devices(problem_.parallelism, replicas_on(setting, devices));
+}
+
+DeviceGroup Space::group(const Setting& setting, const std::vector<int>& devices) const {
+  return device_group(cluster_, members(setting, devices));
+}
+
+StageGroups Space::groups(const Setting& setting, const std::vector<int>& devices) const {
+  return stage_groups(cluster_, problem_.parallelism, replicas_on(setting, devices));
 }
 
 bool Space::may_end_at(const Setting& setting, int used_devices) const {

@@ -104,7 +104,11 @@ class Space {
   Bytes boundary(const Setting& setting, int device, int cut) const;
   /// What messages between two devices take, and what a collective of several does.
   Link message_link(const Setting& setting, int from, int to) const;
-  Link group_link(const Setting& setting, std::vector<int> devices) const;
+  DeviceGroup group(const Setting& setting, const std::vector<int>& devices) const;
+  StageGroups groups(const Setting& setting, const std::vector<int>& devices) const;
+  /// The cluster's devices, the first of each set of tensor-parallel peers, that stand in so many
+  /// devices' place in all columns.
+  std::vector<int> members(const Setting& setting, const std::vector<int>& devices) const;
   /// Devices that hold the same layers as so many replicas of a column do.
   Holders holders(const Setting& setting, int replicas) const {
     return holders_of(problem_.parallelism, replicas * setting.columns, setting.peers);
@@ -145,7 +149,9 @@ class Space {
     return known < groups_.size() ? groups_[known] : count_groups(degree);
   }
   int lead_of(const Setting& setting, int group) const;
-  Link link_of_peers(const Setting& setting, const std::vector<int>& devices) const;
+  /// Their replicas in all columns, each with its peers.
+  std::vector<std::vector<int>> replicas_on(const Setting& setting,
+                                            const std::vector<int>& devices) const;
   void add_settings(std::int64_t microbatch, int degree);
   bool has_columns(const Setting& setting, int columns) const;
   std::vector<std::vector<int>> place(const Setting& setting, int first, int count) const;

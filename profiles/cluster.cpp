@@ -53,13 +53,27 @@ void check_kinds(const Cluster& cluster) {
   }
 }
 
+void check_fabric(const std::string& place, const Level& level) {
+  if (level.rails < 1 || level.rails > most_devices) {
+    fail(place, ": expected from 1 to ", most_devices, " rails, found ", level.rails);
+  }
+  if (!(level.oversubscription >= 1 && level.oversubscription <= 1000)) {
+    fail(place, ": expected an oversubscription from 1 to 1000, found ", level.oversubscription);
+  }
+}
+
 void check_levels(const Cluster& cluster) {
+  if (cluster.levels.size() > most_levels) {
+    fail("cluster ", cluster.name, ": expected at most ", most_levels, " levels, found ",
+         cluster.levels.size());
+  }
   std::int64_t product = 1;
   for (std::size_t level = 0; level < cluster.levels.size(); ++level) {
     const int count = cluster.levels[level].count;
     const std::string place = concat("cluster ", cluster.name, ": level ", level);
     if (count < 1) fail(place, ": expected a count of at least 1, found ", count);
     check_link(place, cluster.levels[level].link);
+    check_fabric(place, cluster.levels[level]);
     product *= count;
     if (product > most_devices) {
       fail("cluster ", cluster.name, ": more than ", most_devices, " devices");

@@ -55,10 +55,18 @@ struct Link {
   bool operator==(const Link&) const = default;
 };
 
-/// `count` equal parts joined by `link`; the innermost level joins devices.
+/// More are taken for a mistake.
+inline constexpr int most_levels = 6;
+
+/// `count` equal parts joined by `link`; the innermost level joins the devices of a box.
 struct Level {
   int count = 1;
   Link link;
+  /// Network ports of each box, of a device or more each, that collectives use side by side. The
+  /// innermost level has none.
+  int rails = 1;
+  /// At least 1: so many times what the level carries could be sent into it by all ports below.
+  double oversubscription = 1;
   bool operator==(const Level&) const = default;
 };
 
@@ -104,14 +112,15 @@ Duration all_reduce_time(const Link& link, int members, Bytes bytes);
 Duration reduce_scatter_time(const Link& link, int members, Bytes bytes);
 
 std::vector<std::string>
-builtin_device_kinds();  ///< p100 v100 a100 a100-80gb h100 h200 b200 rtx4090 cpu generic
+builtin_device_kinds();  ///< p100 v100 a100 a100-80gb h100 h200 b200 gb200 rtx4090 cpu generic
 DeviceKind builtin_device_kind(std::string_view name);
 
 std::vector<std::string> builtin_clusters();
-/// A built-in name (dgx-a100, hgx-h100, hgx-h200, v100-pcie-10gbe, laptop, each also as
+/// A built-in name (dgx-a100, hgx-h100, gb200-nvl72, v100-pcie-10gbe, … each also as
 /// "4xdgx-a100"), or an expression
 /// `[COUNTx]…DEVICE[@LINK[,LINK…]]`, outermost level first: "8xh100", "16x8xh100@400Gb/s",
-/// "4x4xgeneric@1.25GB/s,10GB/s". A LINK is a bandwidth, or bandwidth/latency as in "400Gb/s:5us".
+/// "4x4xgeneric@1.25GB/s,10GB/s". A LINK is a bandwidth and, behind colons, what else differs from
+/// the device kind's own: "400Gb/s:5us:collective=45GB/s:rails=8:oversubscription=7".
 /// A level without one takes the device kind's own. Throws Error (usage) that says what is wrong
 /// and where in the text.
 Cluster parse_cluster(std::string_view text);

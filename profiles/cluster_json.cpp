@@ -20,7 +20,9 @@
 //   ],
 //   "levels": [                               // outermost first; the counts multiply to the
 //   devices
-//     {"count": 2, "link": {"latency": "5us", "point_to_point": "25GB/s", "collective": "20GB/s"}},
+//     {"count": 2, "link": {"latency": "5us", "point_to_point": "25GB/s", "collective": "20GB/s"},
+//      "rails": 8,                            // network ports of each box; 1 if left out
+//      "oversubscription": 2},                // the level carries half of what all ports send; 1
 //     {"count": 8, "link": {"point_to_point": "300GB/s"}}   // collective: the same; latency: zero
 //   ],
 //   "overrides": [                            // one direction each; may be left out
@@ -137,6 +139,22 @@ Value write_kind(const DeviceKind& kind) {
   return json;
 }
 
+Level read_level(const Json& json) {
+  json.allow_only({"count", "link", "rails", "oversubscription"});
+  Level level{.count = json["count"].small_integer(1, most_devices),
+              .link = read_link(json["link"])};
+  if (json.contains("rails")) level.rails = json["rails"].small_integer(1, most_devices);
+  if (json.contains("oversubscription")) level.oversubscription = json["oversubscription"].number();
+  return level;
+}
+
+Value write_level(const Level& level) {
+  Value json{{"count", level.count}, {"link", write_link(level.link)}};
+  if (level.rails != 1) json["rails"] = level.rails;
+  if (level.oversubscription != 1) json["oversubscription"] = level.oversubscription;
+  return json;
+}
+
 int find_kind(const Cluster& cluster, const Json& json) {
   std::vector<std::string> known;
   for (std::size_t kind = 0; kind < cluster.kinds.size(); ++kind) {
@@ -195,9 +213,7 @@ Cluster read_cluster(const Json& json) {
   cluster.name = json["name"].string();
   for (const Json& kind : json["kinds"].elements()) cluster.kinds.push_back(read_kind(kind));
   for (const Json& level : json["levels"].elements()) {
-    level.allow_only({"count", "link"});
-    cluster.levels.push_back(
-        {level["count"].small_integer(1, most_devices), read_link(level["link"])});
+    cluster.levels.push_back(read_level(level));
   }
   if (json.contains("devices")) {
     read_devices(cluster, json["devices"]);
@@ -221,7 +237,7 @@ std::string write_cluster(const Cluster& cluster) {
   json["devices"] = write_devices(cluster);
   json["levels"] = Value::array();
   for (const Level& level : cluster.levels) {
-    json["levels"].push_back({{"count", level.count}, {"link", write_link(level.link)}});
+    json["levels"].push_back(write_level(level));
   }
   for (const LinkOverride& entry : cluster.overrides) {
     json["overrides"].push_back(

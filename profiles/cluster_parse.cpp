@@ -15,9 +15,6 @@ namespace stagecraft {
 
 namespace {
 
-/// The largest group that is taken to share a box where nothing says otherwise.
-constexpr int largest_box = 8;
-
 struct Box {
   std::string_view name;
   std::string_view kind;
@@ -26,8 +23,10 @@ struct Box {
 
 /// Boxes with the links of their device kind.
 constexpr std::array boxes{
-    Box{"dgx-a100", "a100-80gb", 8},        Box{"hgx-h100", "h100", 8}, Box{"hgx-h200", "h200", 8},
-    Box{"v100-pcie-10gbe", "v100-pcie", 4}, Box{"laptop", "cpu", 4},
+    Box{"dgx-a100", "a100-80gb", 8}, Box{"hgx-h100", "h100", 8},
+    Box{"hgx-h200", "h200", 8},      Box{"hgx-b200", "b200", 8},
+    Box{"gb200-nvl72", "gb200", 72}, Box{"v100-pcie-10gbe", "v100-pcie", 4},
+    Box{"laptop", "cpu", 4},
 };
 
 const Box* find_box(std::string_view name) {
@@ -117,9 +116,13 @@ class Expression {
 
   /// The innermost level is a box if it is small enough to be one; everything else is a network.
   void set_own_links(const KindLinks& links) {
-    for (Level& level : cluster_.levels) level.link = links.between;
+    for (Level& level : cluster_.levels) {
+      level.link = links.between;
+      level.rails = links.rails;
+    }
     Level& innermost = cluster_.levels.back();
-    if (innermost.count <= largest_box) innermost.link = links.inside;
+    innermost.rails = 1;
+    if (innermost.count <= links.box) innermost.link = links.inside;
   }
 
   /// "@LINK,LINK": for the outermost levels, in order; an empty one keeps the kind's own.
@@ -133,21 +136,53 @@ class Expression {
         fail_at(at_, concat("there are ", links.size(), " links, but only ", cluster_.levels.size(),
                             cluster_.levels.size() == 1 ? " level" : " levels", " of devices"));
       }
-      if (!links[level].empty()) read_link(links[level], cluster_.levels[level].link);
+      if (!links[level].empty()) read_link(links[level], cluster_.levels[level]);
       at_ += links[level].size() + 1;
     }
   }
 
-  /// BANDWIDTH or BANDWIDTH:LATENCY. A bandwidth that is given holds for collectives as well.
-  void read_link(std::string_view text, Link& link) const {
-    const std::size_t colon = text.find(':');
+  /// BANDWIDTH[:LATENCY][:collective=BANDWIDTH][:rails=N][:oversubscription=X]. A bandwidth that is
+  /// given holds for collectives as well, unless they have their own.
+  void read_link(std::string_view text, Level& level) const {
+    const std::vector<std::string> words = split(text, ':');
     try {
-      link.point_to_point = parse_bandwidth(text.substr(0, colon));
-      link.collective = link.point_to_point;
-      if (colon != std::string_view::npos) link.latency = parse_duration(text.substr(colon + 1));
+      level.link.point_to_point = parse_bandwidth(words.front());
+      level.link.collective = level.link.point_to_point;
+      for (std::size_t i = 1; i < words.size(); ++i) read_word(words[i], level);
     } catch (const Error& error) {
       fail_at(at_, error.message());
     }
+  }
+
+  static void read_word(const std::string& word, Level& level) {
+    const std::size_t equals = word.find('=');
+    const std::string key = word.substr(0, equals);
+    if (equals == std::string::npos) {
+      level.link.latency = parse_duration(word);
+      return;
+    }
+    const std::string value = word.substr(equals + 1);
+    if (key == "collective") {
+      level.link.collective = parse_bandwidth(value);
+    } else if (key == "rails") {
+      level.rails = number_in<int>(key, value, 1, most_devices);
+    } else if (key == "oversubscription") {
+      level.oversubscription = number_in<double>(key, value, 1, 1000);
+    } else {
+      fail_unknown("link word", key, {"collective", "rails", "oversubscription"});
+    }
+  }
+
+  template <class Number>
+  static Number number_in(const std::string& key, const std::string& value, Number least,
+                          Number most) {
+    Number number{};
+    const char* const end = value.data() + value.size();
+    const auto read = std::from_chars(value.data(), end, number);
+    if (read.ec == std::errc{} && read.ptr == end && number >= least && number <= most) {
+      return number;
+    }
+    fail(key, ": expected a number from ", least, " to ", most, ", found \"", value, "\"");
   }
 
   std::string_view text_;

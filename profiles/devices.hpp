@@ -9,10 +9,12 @@
 
 namespace stagecraft {
 
-/// Inside a box (NVLink, PCIe, shared memory), and between boxes (one network port per device).
+/// Inside a box (NVLink, PCIe, shared memory), and of one network port between boxes.
 struct KindLinks {
   Link inside;
   Link between;
+  int rails = 1;  ///< ports of a box
+  int box = 8;    ///< the largest group that is taken to share one where nothing says otherwise
 };
 
 /// The links of a built-in kind. Throws Error (usage) for an unknown one.

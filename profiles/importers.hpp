@@ -35,6 +35,8 @@ bool looks_like_aceso(std::string_view content);
 Profile import_aceso(std::string_view content, const std::string& file);
 bool looks_like_kineto(std::string_view content);
 Profile import_kineto(std::string_view content, const std::string& file);
+bool looks_like_chimera(std::string_view content);
+Profile import_chimera(std::string_view content, const std::string& file);
 
 inline constexpr std::array importers{
     Importer{
@@ -53,6 +55,9 @@ inline constexpr std::array importers{
     Importer{"kineto", looks_like_kineto, import_kineto,
              "a trace of PyTorch's profiler: kernels of each layer that a record_function range "
              "names, forward and backward"},
+    Importer{"chimera", looks_like_chimera, import_chimera,
+             "a layer profile of Chimera (CSV): milliseconds and MiB of a block for each "
+             "microbatch size"},
 };
 
 }  // namespace stagecraft

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "profiles/error.hpp"
 
@@ -31,10 +32,41 @@ const GroupPlace& place_of(PeerGroup group, const KernelSetting& setting) {
   return setting.tensor;
 }
 
-/// Times the bytes of a collective that pass each member's link.
-double passes(OperationKind kind, int members) {
-  const double share = (members - 1.0) / members;
-  return kind == OperationKind::all_reduce ? 2 * share : share;
+Collective collective_of(OperationKind kind) {
+  switch (kind) {
+    case OperationKind::all_reduce: return Collective::all_reduce;
+    case OperationKind::reduce_scatter: return Collective::reduce_scatter;
+    case OperationKind::all_to_all: return Collective::all_to_all;
+    case OperationKind::all_gather:
+    case OperationKind::ring_exchange:
+    case OperationKind::product:
+    case OperationKind::attention:
+    case OperationKind::traffic: break;
+  }
+  return Collective::all_gather;
+}
+
+/// What NCCL chooses among: sums in phases are left to those who write them by hand.
+bool is_usual(OperationKind kind, CollectiveAlgorithm algorithm) {
+  if (kind == OperationKind::ring_exchange) return algorithm == CollectiveAlgorithm::ring;
+  return algorithm != CollectiveAlgorithm::hierarchical || kind == OperationKind::all_to_all;
+}
+
+/// Without the latency that every collective has.
+double seconds_of(const CollectiveTerms& terms, const DeviceGroup& group, double bytes, double hop,
+                  const KernelConstants& constants) {
+  double latency = 0, sending = 0;
+  for (int i = 0; i < group.depth; ++i) {
+    const auto& term = terms.levels[static_cast<std::size_t>(i)];
+    const GroupLevel& level = group.levels[static_cast<std::size_t>(i)];
+    latency += hop * term.hops;
+    const double rate = rate_of(term.on_rings ? level.rings : level.port) *
+                        (level.is_box ? constants.inside_rate : constants.between_rate);
+    const double here =
+        bytes * static_cast<double>(term.share) / static_cast<double>(term.of) / rate;
+    sending = terms.at_once ? std::max(sending, here) : sending + here;
+  }
+  return latency + sending;
 }
 
 /// The part of the peak: half of the best at `product_depth`, and at `product_outputs`.
@@ -89,36 +121,22 @@ KernelSetting kernel_setting(const DeviceKind& device, Precision precision) {
           .expert_tensor = {}};
 }
 
-double ring_bandwidth(const GroupPlace& place, const KernelConstants& constants) {
-  const double inside = rate_of(place.inside.collective) * constants.inside_rate;
-  if (place.members <= place.in_node) return inside;
-  const double ports = rate_of(place.between.collective) * constants.between_rate * place.in_node;
-  return place.in_node > 1 ? std::min(inside, ports) : ports;
-}
-
-namespace {
-
-/// Each sends to all others at once: to those of its node over its links inside, to all others
-/// through its own port.
-double exchange_seconds(double bytes, const GroupPlace& place, const KernelConstants& constants) {
-  const int near = std::min(place.in_node, place.members);
-  const double each = bytes / place.members;
-  const double inside =
-      each * (near - 1) / (rate_of(place.inside.point_to_point) * constants.inside_rate);
-  if (place.members <= near) return inside;
-  const double outside = each * (place.members - near) /
-                         (rate_of(place.between.point_to_point) * constants.between_rate);
-  return std::max(inside, outside);
-}
-
-}  // namespace
-
 double collective_seconds(OperationKind kind, double bytes, const GroupPlace& place,
                           const KernelConstants& constants) {
   if (place.members <= 1) return 0;
-  const double latency = constants.message_seconds + constants.peer_seconds * (place.members - 1);
-  if (kind == OperationKind::all_to_all) return latency + exchange_seconds(bytes, place, constants);
-  return latency + passes(kind, place.members) * bytes / ring_bandwidth(place, constants);
+  const int nodes = (place.members + place.in_node - 1) / place.in_node;
+  DeviceGroup group = boxes_group(nodes, place.in_node, place.inside, place.between, place.rails);
+  group.members = place.members;
+  const Collective collective = collective_of(kind);
+  // `peer_seconds` is of a round: an all-reduce goes around twice.
+  const double hop = constants.peer_seconds / (collective == Collective::all_reduce ? 2 : 1);
+  double best = std::numeric_limits<double>::infinity();
+  for (const AlgorithmName& row : collective_algorithms) {
+    if (!is_usual(kind, row.algorithm)) continue;
+    const auto terms = collective_terms(collective, row.algorithm, group);
+    if (terms) best = std::min(best, seconds_of(*terms, group, bytes, hop, constants));
+  }
+  return constants.message_seconds + best;
 }
 
 double operation_seconds(const Operation& operation, const KernelSetting& setting) {

@@ -7,7 +7,7 @@
 
 #pragma once
 
-#include "profiles/cluster.hpp"
+#include "profiles/collectives.hpp"
 #include "profiles/operations.hpp"
 
 namespace stagecraft {
@@ -17,7 +17,8 @@ struct GroupPlace {
   int members = 1;
   int in_node = 1;  ///< members that share a node
   Link inside;
-  Link between;  ///< of one device's port
+  Link between;   ///< of one port
+  int rails = 8;  ///< ports of a node
 };
 
 /// A device with the constants in force, and the places of a layer's peers.
@@ -33,10 +34,8 @@ struct KernelSetting {
 /// usual ones; no peers. Throws Error (input) if it does not compute in it.
 KernelSetting kernel_setting(const DeviceKind& device, Precision precision);
 
-/// Bytes per second of a ring over the group's members: inside the node, or, if it leaves it,
-/// limited by the ports of the members in one node together.
-double ring_bandwidth(const GroupPlace& place, const KernelConstants& constants);
-/// Seconds of a collective of `bytes` (see OperationKind) over the group; zero for one member.
+/// Seconds of a collective of `bytes` (see OperationKind) over the group by the quickest algorithm
+/// (collectives.hpp), with the constants' latencies and rates; zero for one member.
 double collective_seconds(OperationKind kind, double bytes, const GroupPlace& place,
                           const KernelConstants& constants);
 /// Seconds of one kernel or message, without the host.

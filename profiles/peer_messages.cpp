@@ -11,26 +11,13 @@ namespace stagecraft {
 
 namespace {
 
-/// Members that share a part of so many neighbouring devices.
-int members_within(const PeerSpan& span, std::int64_t devices) {
-  const std::int64_t here = (devices + span.stride - 1) / span.stride;
-  return static_cast<int>(std::clamp<std::int64_t>(here, 1, span.members));
-}
-
-/// Calls `visit(link, inner, outer)` for every level, innermost first: members that share a part
-/// below the level, and one of the level.
-template <class Visit>
-void for_each_level(const Cluster& cluster, const PeerSpan& span, Visit visit) {
-  std::int64_t below = 1;
-  for (auto level = cluster.levels.rbegin(); level != cluster.levels.rend(); ++level) {
-    const std::int64_t within = below * level->count;
-    visit(level->link, members_within(span, below), members_within(span, within));
-    below = within;
-  }
-}
-
-Bytes part_of(Bytes bytes, int part, int whole) {
-  return static_cast<Bytes>(static_cast<double>(bytes) * part / whole);
+/// The first of them is device 0.
+DeviceGroup group_of(const Cluster& cluster, const PeerSpan& span) {
+  std::vector<int> devices;
+  for (int member = 0; member < span.members; ++member) devices.push_back(member * span.stride);
+  // A group that the cluster cannot hold is refused elsewhere.
+  std::erase_if(devices, [&](int device) { return device >= device_count(cluster); });
+  return device_group(cluster, std::move(devices));
 }
 
 /// The peers of one setting on one cluster.
@@ -66,11 +53,13 @@ struct Peers {
       case OperationKind::attention:
       case OperationKind::traffic: return Duration{0};
       case OperationKind::all_reduce:
-        return all_reduce_time(span_link(cluster, span), span.members, bytes);
+        return collective_time(Collective::all_reduce, group_of(cluster, span), bytes);
       case OperationKind::all_gather:
+        return collective_time(Collective::all_gather, group_of(cluster, span), bytes);
       case OperationKind::reduce_scatter:
-        return reduce_scatter_time(span_link(cluster, span), span.members, bytes);
-      case OperationKind::all_to_all: return all_to_all_time(cluster, span, bytes);
+        return collective_time(Collective::reduce_scatter, group_of(cluster, span), bytes);
+      case OperationKind::all_to_all:
+        return collective_time(Collective::all_to_all, group_of(cluster, span), bytes);
       case OperationKind::ring_exchange:
         return ring_exchange_time(span_link(cluster, span), span.members, bytes, attention);
     }
@@ -132,26 +121,15 @@ void add(LayerCost& cost, LayerKind kind, const MessageTimes& times) {
 
 }  // namespace
 
-Link span_link(const Cluster& cluster, const PeerSpan& span) {
-  Link slowest;
-  for_each_level(cluster, span, [&](const Link& link, int inner, int outer) {
-    if (outer > inner) slowest = slower(slowest, link);
-  });
-  return slowest;
+DeviceGroup span_group(const Cluster& cluster, const PeerSpan& span) {
+  return group_of(cluster, span);
 }
 
-Duration all_to_all_time(const Cluster& cluster, const PeerSpan& span, Bytes bytes) {
-  if (span.members <= 1) return Duration{0};
-  Duration latency{0}, slowest{0};
-  bool innermost = true;
-  for_each_level(cluster, span, [&](const Link& link, int inner, int outer) {
-    const int met = innermost ? outer - inner : span.members - inner;
-    innermost = false;
-    if (outer > inner) latency = std::max(latency, link.latency);
-    const Bytes passed = part_of(bytes, met, span.members);
-    slowest = std::max(slowest, transfer_time(passed, link.point_to_point));
-  });
-  return latency + slowest;
+Link span_link(const Cluster& cluster, const PeerSpan& span) {
+  std::vector<int> devices;
+  for (int member = 0; member < span.members; ++member) devices.push_back(member * span.stride);
+  std::erase_if(devices, [&](int device) { return device >= device_count(cluster); });
+  return group_link(cluster, devices);
 }
 
 Duration ring_exchange_time(const Link& link, int members, Bytes bytes, Duration attention) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "profiles/cluster.hpp"
+#include "profiles/collectives.hpp"
 #include "profiles/operations.hpp"
 #include "profiles/profile.hpp"
 
@@ -22,10 +23,8 @@ struct PeerSpan {
 /// The slowest link between them: what a ring over them runs at.
 Link span_link(const Cluster& cluster, const PeerSpan& span);
 
-/// What each sends to all others, `bytes` with its own part, at once. Inside the innermost level
-/// parts go their own ways; a device's port to the levels outside carries all that leaves it, at
-/// the point-to-point bandwidth. The latency is that of the farthest.
-Duration all_to_all_time(const Cluster& cluster, const PeerSpan& span, Bytes bytes);
+/// The group of them, for collectives.
+DeviceGroup span_group(const Cluster& cluster, const PeerSpan& span);
 
 /// What a ring of keys and values adds to attention that is computed meanwhile, part by part:
 /// `bytes` go around in n - 1 messages, each beside 1/n of `attention`.

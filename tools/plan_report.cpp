@@ -252,7 +252,8 @@ void report_plans(Console& console, const Problem& problem, const SearchResult& 
   std::vector<Binding> limits;
   if (best.prediction && !plan_only) {
     alternatives = usual_choices(problem, report.stop);
-    if (console.json() || !console.options().quiet) limits = binding(problem, best, report.stop);
+    if (console.json() || !console.options().quiet)
+      limits = binding(problem, best, report.stop, console.options().threads);
     if (report.stop.stop_requested()) {
       console.note("stopped early: usual choices, and what limits the plan, may be missing");
     }

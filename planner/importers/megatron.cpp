@@ -187,6 +187,36 @@ Parallelism parallelism_of(const MegatronFlags& flags) {
           .expert_tensor = own ? flags.expert_tensor : 0};
 }
 
+/// The model's own number for a flag about its shape; nothing if it has none to compare.
+std::optional<std::int64_t> shape_in(const Transformer& transformer, std::string_view flag) {
+  if (flag == "hidden-size") return transformer.hidden;
+  if (flag == "num-attention-heads") return transformer.heads;
+  if (flag == "ffn-hidden-size") return transformer.feed_forward;
+  if (flag == "num-query-groups") return transformer.key_value_heads;
+  if (flag == "kv-channels") return transformer.head_width;
+  return flag == "vocab-size" ? std::optional(transformer.vocabulary) : std::nullopt;
+}
+
+/// Where the flags and the model differ in shape, in one sentence. A number of query groups counts
+/// only beside --group-query-attention, which a log has in any case, so 1 says nothing; a model's
+/// vocabulary may be padded.
+std::vector<std::string> shape_notes(const MegatronFlags& flags, const Model& model) {
+  if (!model.transformer) return {};
+  std::string differences;
+  for (const ShapeFlag& flag : flags.shape) {
+    const auto own = shape_in(*model.transformer, flag.name);
+    const bool silent = flag.name == "num-query-groups" && flag.value == 1;
+    const bool padded =
+        flag.name == "vocab-size" && own && flag.value <= *own && *own - flag.value < 4096;
+    if (!own || *own == flag.value || silent || padded) continue;
+    differences += concat(differences.empty() ? "" : ", ", "--", flag.name, " ", flag.value,
+                          " (the model has ", *own, ")");
+  }
+  if (differences.empty()) return {};
+  return {
+      concat("the flags are of another shape than the model \"", model.name, "\": ", differences)};
+}
+
 PlanQuestion with_flags(PlanQuestion question, const MegatronFlags& flags) {
   PlanOptions& options = question.options;
   const std::optional<Sharding> sharding = sharding_of(flags);
@@ -218,7 +248,7 @@ ImportedPlan import_megatron(std::string_view content, const std::string& file,
   const MegatronFlags flags = read_megatron_flags(content, file);
   const Model& model = question.profile.model;
   const PlanQuestion settled = with_flags(question, flags);
-  ImportedPlan imported{.plan = begin_plan(settled), .notes = {}};
+  ImportedPlan imported{.plan = begin_plan(settled), .notes = shape_notes(flags, model)};
   imported.plan.parallelism = parallelism_of(flags);
   const std::vector<MegatronStage> stages = megatron_stages(flags, layers_of(flags, model));
   const Degrees degrees = degrees_of("Megatron-LM", ranks_in(flags, question.cluster),

@@ -177,6 +177,19 @@ const KnownFlag* find_flag(std::string_view name) {
   return nullptr;
 }
 
+constexpr std::array shape_flags{"hidden-size",      "num-attention-heads", "ffn-hidden-size",
+                                 "num-query-groups", "kv-channels",         "vocab-size"};
+
+/// A shell variable, or the "None" of a log, says nothing.
+void keep_shape(const FlagWord& word, MegatronFlags& flags) {
+  if (std::ranges::count(shape_flags, word.name) == 0 || !word.value) return;
+  const std::string& text = *word.value;
+  std::int64_t number = 0;
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (fault == std::errc{} && end == text.data() + text.size() && number > 0)
+    flags.shape.push_back({word.name, number});
+}
+
 void refuse(const FlagWord& word) {
   for (const RefusedFlag& flag : refused_flags) {
     if (flag.name != word.name || number_of(word, 0) <= 1) continue;
@@ -203,6 +216,7 @@ MegatronFlags read_megatron_flags(std::string_view content, const std::string& f
   bool any = false;
   for (const FlagWord& word : read_flag_words(content, file)) {
     refuse(word);
+    keep_shape(word, flags);
     const KnownFlag* flag = find_flag(word.name);
     if (flag == nullptr) continue;
     flag->set(flags, word);

@@ -6,10 +6,18 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "planner/strategies/launch_scripts/partition.hpp"
 
 namespace stagecraft {
+
+/// A flag about the model's shape; the model itself comes with the question.
+struct ShapeFlag {
+  std::string name;  ///< "hidden-size"
+  std::int64_t value = 0;
+  bool operator==(const ShapeFlag&) const = default;
+};
 
 /// What the flags say about the plan; the other some four hundred are not looked at.
 struct MegatronFlags {
@@ -38,6 +46,7 @@ struct MegatronFlags {
   std::string optimizer;       ///< "adam", "sgd"; empty: not said
   bool bf16 = false;
   bool fp16 = false;
+  std::vector<ShapeFlag> shape;  ///< to compare with the model, where they are numbers
   bool operator==(const MegatronFlags&) const = default;
 };
 

@@ -73,6 +73,8 @@ bool is_selective_recomputation(const Json& json);
 std::vector<MeasuredSet> read_selective_recomputation(const Json& json);
 bool is_nccl_tests(const Json& json);
 std::vector<MeasuredSet> read_nccl_tests(const Json& json);
+bool is_production_runs(const Json& json);
+std::vector<MeasuredSet> read_production_runs(const Json& json);
 bool is_recipes(const Json& json);
 std::vector<MeasuredSet> read_recipes(const Json& json);
 
@@ -91,6 +93,8 @@ inline constexpr std::array set_formats{
               "\"table5_iteration_s\" by model, \"full\" and \"seqsel\""},
     SetFormat{"nccl-tests", is_nccl_tests, read_nccl_tests,
               "\"columns\" and \"data\" by device and number of members"},
+    SetFormat{"production-runs", is_production_runs, read_production_runs,
+              "\"llama3_405B\" with \"table4\" and \"fields\""},
     SetFormat{"recipes", is_recipes, read_recipes,
               "\"format\": \"stagecraft-measured/1\", for measurements of your own"},
 };

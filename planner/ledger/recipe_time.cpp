@@ -16,7 +16,11 @@ namespace {
 /// Devices of a group whose members are `stride` apart, in nodes.
 GroupPlace place_of(int members, int stride, int node, const KindLinks& links) {
   const int in_node = std::max(1, std::min(members, node / std::max(1, stride)));
-  return {.members = members, .in_node = in_node, .inside = links.inside, .between = links.between};
+  return {.members = members,
+          .in_node = in_node,
+          .inside = links.inside,
+          .between = links.between,
+          .rails = links.rails};
 }
 
 KernelSetting setting_of(const Recipe& recipe, const KernelConstants& constants) {
@@ -131,7 +135,7 @@ double over_replicas(OperationKind kind, double bytes_per_weight, const Recipe& 
   const WorkSetting& work = recipe.work;
   const int replicas = recipe.data * work.context_parallel;
   const int tensor = work.tensor_parallel;
-  const KindLinks links{setting.tensor.inside, setting.tensor.between};
+  const KindLinks links{setting.tensor.inside, setting.tensor.between, setting.tensor.rails};
   const GroupPlace place = place_of(replicas, tensor, recipe.devices_per_node, links);
   const double dense = (stage.weights - stage.expert_weights) * bytes_per_weight;
   double seconds = collective_seconds(kind, dense, place, setting.constants);

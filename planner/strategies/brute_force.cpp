@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "planner/device_orders.hpp"
 #include "planner/leaderboard.hpp"
 #include "planner/space.hpp"
 #include "planner/strategies.hpp"
@@ -17,27 +18,25 @@ class BruteForce {
   BruteForce(const Problem& problem, const SearchControl& control)
       : space_(problem), control_(control), board_(control.top) {}
 
-  SearchResult search() {
-    result_.strategy = "brute-force";
+  /// Every plan, on the devices in their own order.
+  void search() {
     for (const Setting& setting : space_.settings()) {
       for (int p = 1; p <= space_.most_pipeline_devices(setting); ++p) {
         Layout layout;
         choose_replicas(setting, layout, p, 0);
       }
     }
-    const bool complete = !result_.interrupted;
-    result_.lower_bound = Duration{complete ? std::numeric_limits<std::int64_t>::max() : 0};
-    result_ = finish(board_, std::move(result_));
-    if (result_.plans.empty() && complete) {
-      result_.infeasible = explain_infeasible(space_.problem(), space_);
-    }
-    return std::move(result_);
   }
+
+  const Space& space() const { return space_; }
+  bool is_complete() const { return !interrupted_; }
+  std::int64_t candidates() const { return candidates_; }
+  std::vector<Candidate> take() { return board_.take(); }
 
  private:
   bool stopped() {
-    if (control_.stop.stop_requested()) result_.interrupted = true;
-    return result_.interrupted;
+    if (control_.stop.stop_requested()) interrupted_ = true;
+    return interrupted_;
   }
 
   void choose_replicas(const Setting& setting, Layout& layout, int pipeline_devices, int used) {
@@ -113,20 +112,45 @@ class BruteForce {
   void evaluate(const Setting& setting, const Layout& layout) {
     if (stopped()) return;
     const Candidate candidate = space_.evaluate("brute-force", space_.plan(setting, layout));
-    ++result_.candidates;
+    ++candidates_;
     board_.add(candidate);
   }
 
   Space space_;
   const SearchControl& control_;
   Leaderboard board_;
-  SearchResult result_;
+  std::int64_t candidates_ = 0;
+  bool interrupted_ = false;
 };
 
 }  // namespace
 
 SearchResult search_brute_force(const Problem& problem, const SearchControl& control) {
-  return BruteForce(problem, control).search();
+  BruteForce own(problem, control);
+  own.search();
+  Leaderboard board(control.top);
+  for (const Candidate& candidate : own.take()) board.add(candidate);
+  SearchResult result{.plans = {}, .infeasible = {}, .strategy = "brute-force"};
+  result.candidates = own.candidates();
+  result.interrupted = !own.is_complete();
+  for (const std::vector<int>& order : asked_device_orders(problem)) {
+    Problem ordered = problem;
+    ordered.cluster = in_device_order(problem.cluster, order);
+    BruteForce other(ordered, control);
+    other.search();
+    result.candidates += other.candidates();
+    result.interrupted = result.interrupted || !other.is_complete();
+    for (const Candidate& candidate : other.take()) {
+      board.add(own.space().evaluate(candidate.name, renumbered(candidate.plan, order)));
+    }
+  }
+  const bool complete = !result.interrupted;
+  result.lower_bound = Duration{complete ? std::numeric_limits<std::int64_t>::max() : 0};
+  result = finish(board, std::move(result));
+  if (result.plans.empty() && complete) {
+    result.infeasible = explain_infeasible(problem, own.space());
+  }
+  return result;
 }
 
 }  // namespace stagecraft

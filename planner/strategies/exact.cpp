@@ -16,17 +16,20 @@
 //      have reached the best plan: proved.
 //
 // A branching model is searched along its own order, then along a few others (planner/orders.hpp).
+// Where devices differ in kind, their other orders are searched, too (planner/device_orders.hpp).
 // Where layers choose for themselves what they do again, see planner/layers_again.hpp.
 //
-// The lower bound reported is the smallest over settings, and over orders where another one than
-// the model's own has won; each round of 3 raises it, so stopping at any time leaves an honest gap.
-// Effort is counted in steps, not seconds: equal input gives an equal answer, gap included.
+// The lower bound reported is the smallest over settings, over orders of devices, and over orders
+// of layers where another one than the model's own has won; each round of 3 raises it, so stopping
+// at any time leaves an honest gap. Effort is counted in steps, not seconds: equal input gives an
+// equal answer, gap included.
 
 #include <algorithm>
 #include <memory>
 
 #include "planner/certificate.hpp"
 #include "planner/column_search.hpp"
+#include "planner/device_orders.hpp"
 #include "planner/layers_again.hpp"
 #include "planner/layouts.hpp"
 #include "planner/orders.hpp"
@@ -285,6 +288,24 @@ void add_outside(const Space& space, const std::vector<Candidate>& plans, Leader
   board.add(*best);
 }
 
+/// The same question with the cluster's kinds of device in other orders; whatever is faster.
+void search_device_orders(const Problem& problem, const Space& space, const SearchControl& control,
+                          std::int64_t effort, Leaderboard& board, SearchResult& result) {
+  for (const std::vector<int>& order : asked_device_orders(problem)) {
+    if (result.interrupted) break;
+    Problem ordered = problem;
+    ordered.cluster = in_device_order(problem.cluster, order);
+    SearchControl own = control;
+    if (const auto threshold = board.threshold())
+      own.worth = std::min(control.worth.value_or(Duration::max()), *threshold);
+    Leaderboard found(control.top);
+    std::vector<Candidate> none;
+    Exact(ordered, own, effort).search(none, found, result);
+    for (const Candidate& candidate : found.take())
+      board.add(space.evaluate(candidate.name, renumbered(candidate.plan, order)));
+  }
+}
+
 }  // namespace
 
 SearchResult search_exact(const Problem& problem, const SearchControl& control) {
@@ -305,6 +326,7 @@ SearchResult search_exact(const Problem& problem, const SearchControl& control) 
     Exact(ordered, control, effort / 4).search(starts, board, result);
   }
   if (board.best() == own_best) result.lower_bound = own_bound;
+  search_device_orders(problem, space, control, effort / 4, board, result);
   result.question = question_of(problem);
   add_outside(space, starts, board, result);
   result = finish(board, std::move(result));

@@ -4,6 +4,7 @@
 
 #include "planner/compile.hpp"
 #include "planner/plan_fault.hpp"
+#include "simulator/check.hpp"
 #include "tests/catch.hpp"
 #include "tests/planner/cases.hpp"
 
@@ -106,4 +107,34 @@ TEST_CASE("blocks are alike where they and the parts of every level nest", "[col
   const Cluster cluster = cluster_of({{3, {}}, {4, {}}});
   for (const int devices : {1, 2, 4, 12}) CHECK(has_alike_blocks(cluster, devices));
   for (const int devices : {3, 5, 6, 8}) CHECK_FALSE(has_alike_blocks(cluster, devices));
+}
+
+TEST_CASE("of a plan too large to read one column is compiled, safe and as fast", "[columns]") {
+  LayerCost cost = layer_cost(30us, 60us);
+  cost.output = cost.saved = 6400;
+  Case what{.plan = {},
+            .profile = profile_of(std::vector<LayerCost>(2, cost), 64),
+            .cluster = cluster_of({{128, link_of(1us, 1'000'000'000)}})};
+  what.plan.batch = {64 * 500, 64, 500, 0};
+  for (int stage = 0; stage < 2; ++stage) {
+    Stage& each = what.plan.stages.emplace_back();
+    each.layers = {stage, stage + 1};
+    for (int replica = 0; replica < 64; ++replica) each.devices.push_back({64 * stage + replica});
+  }
+  const Compiled column = compile_to_read(what.plan, what.profile, what.cluster);
+  CHECK(column.program.devices == 2);
+  CHECK(column.stand_ins.size() == 128);
+  REQUIRE_FALSE(column.notes.empty());
+  CHECK_THAT(column.notes.back(), ContainsSubstring("64 alike pipelines"));
+  CHECK(check(column.program).findings.empty());
+  const Prediction read = predict(what.plan, column);
+  const Prediction whole = predict(what.plan, what.profile, what.cluster);
+  CHECK(read.step == whole.step);
+  CHECK(read.busy == whole.busy);
+  CHECK(read.memory_limits == whole.memory_limits);
+  // Few enough microbatches to read them all.
+  what.plan.batch = {64 * 5, 64, 5, 0};
+  const Compiled small = compile_to_read(what.plan, what.profile, what.cluster);
+  CHECK(small.program.devices == 128);
+  CHECK(small.stand_ins.empty());
 }

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "planner/device_orders.hpp"
 #include "planner/portfolio.hpp"
 #include "planner/starts.hpp"
 #include "profiles/error.hpp"
@@ -12,7 +13,16 @@ namespace stagecraft::tests {
 
 /// Among the plans that brute force looks at.
 inline bool is_searched(const Problem& problem, const Plan& plan) {
-  return lies_in_space(Space(problem), plan);
+  if (lies_in_space(Space(problem), plan)) return true;
+  const auto orders = asked_device_orders(problem);
+  return std::any_of(orders.begin(), orders.end(), [&](const std::vector<int>& order) {
+    std::vector<int> numbers(order.size());
+    for (std::size_t place = 0; place < order.size(); ++place)
+      numbers[static_cast<std::size_t>(order[place])] = static_cast<int>(place);
+    Problem ordered = problem;
+    ordered.cluster = in_device_order(problem.cluster, order);
+    return lies_in_space(Space(ordered), renumbered(plan, numbers));
+  });
 }
 
 /// Equal objectives, and proved; or another planner's plan beats all that was searched.

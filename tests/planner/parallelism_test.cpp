@@ -92,10 +92,11 @@ TEST_CASE("context parallelism divides activations, copies weights, and sums ove
   // Its peers are members of the sum of gradients: one program device, four that hold its weights.
   const Compiled compiled = compile(four, profile_of_model("llama3-8b"), parse_cluster("8xh100"));
   REQUIRE(compiled.program.groups.size() == 2);
-  const Link link = parse_cluster("8xh100").levels.back().link;
+  const DeviceGroup peers = device_group(parse_cluster("8xh100"), {0, 1, 2, 3});
   const Group& group = compiled.program.groups.front();
   CHECK(group.chunks.size() == 1);
-  CHECK(compiled.costs.groups.front() == all_reduce_time(link, 4, group.bytes));
+  CHECK(compiled.costs.groups.front() ==
+        collective_time(Collective::all_reduce, peers, group.bytes));
   four.optimizer.sharding = Sharding::zero1;
   const Prediction sharded = predicted(four, "llama3-8b", "8xh100");
   CHECK(used(sharded, MemoryCategory::optimizer) ==
@@ -138,11 +139,14 @@ TEST_CASE("experts over devices: each holds its part, and sums it with fewer", "
           6 * (experts - experts / degree));
     const Compiled compiled =
         compile(plan, profile_of_model("mixtral-8x7b"), parse_cluster("8xh100"));
-    const Link link = parse_cluster("8xh100").levels.back().link;
+    std::vector<int> copies;
+    for (int device = 0; device < 8; device += degree) copies.push_back(device);
+    const Cluster cluster = parse_cluster("8xh100");
     const Bytes own = 2 * experts / degree;  // gradients in fp32
     CHECK(compiled.costs.groups.front() ==
-          all_reduce_time(link, 8, compiled.program.groups.front().bytes - own) +
-              all_reduce_time(link, 8 / degree, own));
+          collective_time(Collective::all_reduce, device_group(cluster, {0, 1, 2, 3, 4, 5, 6, 7}),
+                          compiled.program.groups.front().bytes - own) +
+              collective_time(Collective::all_reduce, device_group(cluster, copies), own));
   }
 }
 
@@ -185,9 +189,10 @@ TEST_CASE("ZeRO-2 and 3 take the longer of computing and messages", "[parallelis
   LayerCost layer = layer_cost(10ms, 20ms);
   layer.parameters = 80'000'000;
   layer.gradients = 160'000'000;
-  const Holders eight{.all = 8, .experts = 8};
   const auto with = [&](Sharding sharding, std::int64_t bytes_per_second) {
-    return with_shards(layer, sharding, link_of(0us, bytes_per_second), eight);
+    const Cluster cluster = cluster_of({{8, link_of(0us, bytes_per_second)}});
+    const DeviceGroup eight = device_group(cluster, {0, 1, 2, 3, 4, 5, 6, 7});
+    return with_shards(layer, sharding, {eight, eight});
   };
   // At 10 GB/s a gather of 7/8 takes 7 ms and a scatter 14 ms.
   const LayerCost two = with(Sharding::zero2, 10'000'000'000);

@@ -70,10 +70,12 @@ TEST_CASE("sequence parallelism sends what all-reduces do, in two halves") {
   const auto spread = with_messages("gpt3-175b", 1, setting_of(8, {.sequence = true}, 2048));
   const auto alone = layer_of("gpt3-175b", 1, setting_of(8, {}, 2048));
   const auto spread_alone = layer_of("gpt3-175b", 1, setting_of(8, {.sequence = true}, 2048));
-  const Link link = two_levels(4).levels.back().link;
   constexpr Bytes bytes = 2048LL * 12288 * 2;
-  CHECK(plain.forward - alone.forward == 2 * all_reduce_time(link, 8, bytes));
-  CHECK(spread.forward - spread_alone.forward == 4 * reduce_scatter_time(link, 8, bytes));
+  const DeviceGroup node = span_group(two_levels(4), {.members = 8});
+  CHECK(plain.forward - alone.forward == 2 * collective_time(Collective::all_reduce, node, bytes));
+  CHECK(spread.forward - spread_alone.forward ==
+        2 * collective_time(Collective::all_gather, node, bytes) +
+            2 * collective_time(Collective::reduce_scatter, node, bytes));
   // What norms and sums move is divided, so no pass takes longer.
   CHECK(spread.forward < plain.forward);
   CHECK(spread.backward() < plain.backward());
@@ -100,17 +102,6 @@ TEST_CASE("a ring of keys and values adds what attention does not hide") {
   CHECK(ring_exchange_time(link, 4, 4'000'000, 2ms) == 3 * 500us);
   CHECK(ring_exchange_time(link, 4, 4'000'000, 4ms) == 0ms);
   CHECK(ring_exchange_time(link, 1, 4'000'000, 0ms) == 0ms);
-}
-
-TEST_CASE("tokens for experts leave a node through each device's own port") {
-  const Cluster cluster = two_levels(4);
-  constexpr Bytes bytes = 32'000'000;  // a million for each of 32
-  // Seven neighbours at 400 GB/s, or 24 devices outside at 50 GB/s.
-  CHECK(all_to_all_time(cluster, {.members = 8}, 8'000'000) == 2us + Duration{7'000'000 / 400});
-  CHECK(all_to_all_time(cluster, {.members = 32}, bytes) == 5us + Duration{24'000'000 / 50});
-  CHECK(all_to_all_time(cluster, {.members = 4, .stride = 8}, 4'000'000) ==
-        5us + Duration{3'000'000 / 50});
-  CHECK(all_to_all_time(cluster, {.members = 1}, bytes) == 0us);
 }
 
 TEST_CASE("the slowest link of a group is that of the outermost level it spans") {
@@ -146,7 +137,8 @@ TEST_CASE("the busiest device's experts take their load's share longer") {
   CHECK(busy.parameters == even.parameters);
   // Dispatch and combine: two experts for each token, of 4096 numbers of two bytes.
   CHECK(even.forward - alone.forward ==
-        2 * all_to_all_time(two_levels(4), {.members = 8}, 4096LL * 2 * 4096 * 2));
+        2 * collective_time(Collective::all_to_all, span_group(two_levels(4), {.members = 8}),
+                            4096LL * 2 * 4096 * 2));
 }
 
 TEST_CASE("costs of different degrees are different settings") {

@@ -6,7 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 
-#include "planner/predict.hpp"
+#include "planner/compile.hpp"
 #include "profiles/json.hpp"
 #include "profiles/text.hpp"
 #include "tools/check_report.hpp"
@@ -34,7 +34,8 @@ struct Checked {
 Checked check_plan(Console& console, const LoadedPlan& loaded, CheckOptions options,
                    bool certificate) {
   console.input(loaded.path, loaded.hash);
-  const Compiled compiled = compile(loaded.plan, loaded.profile, loaded.cluster);
+  const Compiled compiled = compile_to_read(loaded.plan, loaded.profile, loaded.cluster);
+  if (!compiled.stand_ins.empty()) console.note(compiled.notes.back());
   options.memory_limits = compiled.memory_limits;
   CheckReport report = check(compiled.program, options);
   const int layers = static_cast<int>(loaded.profile.model.layers.size());

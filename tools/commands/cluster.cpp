@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "planner/ledger/ledger.hpp"
-#include "profiles/cluster.hpp"
+#include "profiles/collectives.hpp"
 #include "profiles/json.hpp"
 #include "profiles/text.hpp"
 #include "tools/commands.hpp"
@@ -20,6 +21,7 @@ struct ClusterArguments {
   std::string what = "list";
   std::string cluster;
   std::string constants;
+  std::string collectives;  ///< sizes, separated by commas
 };
 
 std::string memory_text(const DeviceKind& kind) {
@@ -92,6 +94,37 @@ void apply_constants(Console& console, const std::string& path, Cluster& cluster
              " has no such devices");
 }
 
+/// What collectives over all devices take, by size.
+ordered_json print_collectives(Console& console, const Cluster& cluster, const std::string& sizes) {
+  std::vector<int> devices(static_cast<std::size_t>(device_count(cluster)));
+  std::iota(devices.begin(), devices.end(), 0);
+  const DeviceGroup group = device_group(cluster, devices);
+  Table table({"collective", ">bytes", ">time", "algorithm", "others"});
+  ordered_json rows = ordered_json::array();
+  for (const CollectiveName& row : collectives) {
+    for (const std::string& size : split(sizes, ',')) {
+      const Bytes bytes = parse_bytes(size);
+      const CollectiveChoice choice = choose_collective(row.collective, group, bytes);
+      std::string others;
+      for (const AlgorithmName& other : collective_algorithms) {
+        const auto time = collective_time(row.collective, other.algorithm, group, bytes);
+        if (!time || other.algorithm == choice.algorithm) continue;
+        others +=
+            fmt::format("{}{} {}", others.empty() ? "" : ", ", other.name, format_duration(*time));
+      }
+      table.row({std::string(row.name), size, format_duration(choice.time),
+                 std::string(to_string(choice.algorithm)), others});
+      rows.push_back({{"collective", row.name},
+                      {"bytes", bytes},
+                      {"time_ns", choice.time.count()},
+                      {"algorithm", to_string(choice.algorithm)}});
+    }
+  }
+  console.print(fmt::format("collectives over {} devices\n", group.members) +
+                table.text(console.unicode()));
+  return rows;
+}
+
 int show(Console& console, const ClusterArguments& arguments) {
   if (arguments.cluster.empty())
     fail_usage("cluster show needs a CLUSTER: a name, an expression or a file");
@@ -99,13 +132,19 @@ int show(Console& console, const ClusterArguments& arguments) {
   console.input(arguments.cluster, content_hash(write_cluster(cluster)));
   if (!arguments.constants.empty()) apply_constants(console, arguments.constants, cluster);
   console.artefact(write_cluster(cluster));
-  Table levels({">level", ">parts", ">latency", ">point to point", ">collective"});
+  Table levels({">level", ">parts", ">latency", ">point to point", ">collective", ">rails",
+                ">oversubscription"});
   ordered_json level_rows = ordered_json::array();
   for (std::size_t i = 0; i < cluster.levels.size(); ++i) {
     const Level& level = cluster.levels[i];
     levels.row({std::to_string(i), std::to_string(level.count), format_duration(level.link.latency),
-                link_text(level.link.point_to_point), link_text(level.link.collective)});
-    level_rows.push_back({{"count", level.count}, {"link", link_json(level.link)}});
+                link_text(level.link.point_to_point), link_text(level.link.collective),
+                i + 1 == cluster.levels.size() ? "" : std::to_string(level.rails),
+                level.oversubscription == 1 ? "" : fmt::format("{:g}", level.oversubscription)});
+    level_rows.push_back({{"count", level.count},
+                          {"link", link_json(level.link)},
+                          {"rails", level.rails},
+                          {"oversubscription", level.oversubscription}});
   }
   ordered_json kinds = ordered_json::array();
   std::string kind_names;
@@ -117,10 +156,13 @@ int show(Console& console, const ClusterArguments& arguments) {
   console.print(
       fmt::format("{}: {} devices: {}\n", cluster.name, device_count(cluster), kind_names));
   console.print(levels.text(console.unicode()));
-  console.result({{"name", cluster.name},
-                  {"devices", device_count(cluster)},
-                  {"kinds", std::move(kinds)},
-                  {"levels", std::move(level_rows)}});
+  ordered_json result{{"name", cluster.name},
+                      {"devices", device_count(cluster)},
+                      {"kinds", std::move(kinds)},
+                      {"levels", std::move(level_rows)}};
+  if (!arguments.collectives.empty())
+    result["collectives"] = print_collectives(console, cluster, arguments.collectives);
+  console.result(std::move(result));
   return 0;
 }
 
@@ -137,6 +179,10 @@ Action declare_cluster(CLI::App& app) {
                  "With show: give its devices these constants, which `stagecraft calibrate` has "
                  "fitted; -o writes a cluster whose predictions rest on them")
       ->type_name("FILE");
+  app.add_option("--collectives", arguments->collectives,
+                 "With show: what collectives of these sizes over all devices take, such as "
+                 "64KiB,256MiB, by the quickest algorithm")
+      ->type_name("SIZE,…");
   return [arguments](Console& console) {
     return arguments->what == "list" ? list(console) : show(console, *arguments);
   };

@@ -5,6 +5,7 @@
 
 #include "planner/exporters.hpp"
 #include "profiles/error.hpp"
+#include "profiles/json.hpp"
 #include "profiles/text.hpp"
 #include "tools/commands.hpp"
 
@@ -25,10 +26,26 @@ const Exporter& find_exporter(const std::string& name) {
   fail_unknown("export format", name, known);
 }
 
+int export_files(Console& console, const Exporter& exporter, const LoadedPlan& loaded) {
+  const std::string& name = console.options().output;
+  nlohmann::ordered_json names = nlohmann::ordered_json::array();
+  for (const ExportedFile& file : exporter.write_files(loaded)) {
+    write_file(name + file.suffix, file.content);
+    names.push_back(name + file.suffix);
+  }
+  console.print(concat(names.front().get<std::string>(), " … ", names.back().get<std::string>(),
+                       ": ", names.size(), " files\n"));
+  console.result({{"format", exporter.name}, {"files", names}});
+  return 0;
+}
+
 int export_plan(Console& console, const ExportArguments& arguments) {
   const Exporter& exporter = find_exporter(arguments.format);
+  if (exporter.write_files != nullptr && console.options().output.empty())
+    fail_usage("export ", exporter.name, " writes several files; say with -o NAME how they begin");
   const LoadedPlan loaded = load_plan(arguments.plan);
   console.input(loaded.path, loaded.hash);
+  if (exporter.write_files != nullptr) return export_files(console, exporter, loaded);
   const std::string text = exporter.write(loaded);
   if (!console.artefact(text)) console.print(text);
   console.result({{"format", exporter.name}, {"text", text}});

@@ -1,5 +1,5 @@
-// stagecraft import FORMAT FILE: somebody else's file as ours: a model or profile, or, with --model
-// and --cluster, a plan.
+// stagecraft import FORMAT FILE: somebody else's file as ours: a model or profile, a cluster, or,
+// with --model and --cluster, a plan.
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -10,6 +10,7 @@
 #include "profiles/json.hpp"
 #include "profiles/profile.hpp"
 #include "profiles/text.hpp"
+#include "tools/cluster_import.hpp"
 #include "tools/commands.hpp"
 #include "tools/plan_options.hpp"
 #include "tools/results.hpp"
@@ -21,6 +22,7 @@ namespace {
 struct ImportArguments {
   std::string format;
   std::string file;
+  std::string device;
   PlanFlags plan;
 };
 
@@ -40,6 +42,7 @@ const Row* find_row(const std::array<Row, count>& rows, const std::string& name)
     if (find_row(importers, std::string(importer.name)) == nullptr)
       known.emplace_back(importer.name);
   }
+  for (const std::string& format : cluster_import_names()) known.push_back(format);
   fail_unknown("import format", name, known);
 }
 
@@ -117,7 +120,24 @@ int import_stages(Console& console, const PlanImporter& importer, const std::str
   return 0;
 }
 
+/// Of flags of plans, only --cluster says something about a cluster.
+int import_machine_file(Console& console, const ImportArguments& arguments) {
+  PlanFlags others = arguments.plan;
+  others.cluster.clear();
+  if (others.any()) {
+    fail_usage("an import of ", arguments.format,
+               " is a cluster; flags of models and plans have no place there");
+  }
+  return import_cluster(console, {.format = arguments.format,
+                                  .file = arguments.file,
+                                  .device = arguments.device,
+                                  .cluster = arguments.plan.cluster});
+}
+
 int import_file(Console& console, const ImportArguments& arguments) {
+  if (imports_cluster(arguments.format)) return import_machine_file(console, arguments);
+  if (!arguments.device.empty())
+    fail_usage("--device is for imports of clusters: ", join_words(cluster_import_names()));
   const Importer* profiles = find_row(importers, arguments.format);
   const PlanImporter* plans = find_row(plan_importers, arguments.format);
   if (profiles == nullptr && plans == nullptr) fail_unknown_format(arguments.format);
@@ -142,10 +162,14 @@ Action declare_import(CLI::App& app) {
     formats += concat(formats.empty() ? "" : "; ", importer.name, ": ", importer.summary);
   for (const PlanImporter& importer : plan_importers)
     formats += concat("; ", importer.name, ": ", importer.summary);
+  formats += cluster_import_summaries();
   app.add_option("format", arguments->format, formats)->type_name("FORMAT")->required();
   app.add_option("file", arguments->file, "The file; - is standard input")
       ->type_name("FILE")
       ->required();
+  app.add_option("--device", arguments->device,
+                 "Of clusters: the kind of device, where the file does not say it")
+      ->type_name("KIND");
   declare_plan_flags(app, arguments->plan);
   return [arguments](Console& console) { return import_file(console, *arguments); };
 }

@@ -54,8 +54,10 @@ std::optional<Risk> risk_of(const PlanArguments& arguments) {
 SearchResult search_for(Console& console, const PlanArguments& arguments, const Problem& problem,
                         const std::optional<Risk>& risk, const Interrupt& interrupt) {
   Progress progress(console, "searching");
-  SearchControl control{
-      .stop = interrupt.token(), .top = arguments.top, .gap = read_percent("--gap", arguments.gap)};
+  SearchControl control{.stop = interrupt.token(),
+                        .top = arguments.top,
+                        .threads = console.options().threads,
+                        .gap = read_percent("--gap", arguments.gap)};
   control.progress = [&](const SearchProgress& state) {
     progress.update(
         state.done,

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "planner/predict.hpp"
+#include "planner/compile.hpp"
 #include "profiles/json.hpp"
 #include "simulator/check.hpp"
 #include "simulator/compiled.hpp"
@@ -185,7 +185,7 @@ int devices_of(const Plan& plan) {
 int show_plan(Console& console, const SimulateArguments& arguments) {
   const LoadedPlan loaded = load_plan(arguments.plan);
   console.input(loaded.path, loaded.hash);
-  const Compiled compiled = compile(loaded.plan, loaded.profile, loaded.cluster);
+  const Compiled compiled = compile_to_read(loaded.plan, loaded.profile, loaded.cluster);
   const Program& program = compiled.program;
   const Costs& costs = compiled.costs;
   require_safe(program);

@@ -2,10 +2,12 @@
 // number of members. They fit the constants of messages apart from any model.
 
 #include <cmath>
+#include <numeric>
 
 #include "planner/ledger/measured_sets.hpp"
 #include "profiles/devices.hpp"
 #include "profiles/error.hpp"
+#include "profiles/nvlink.hpp"
 
 namespace stagecraft {
 
@@ -17,6 +19,19 @@ std::string kind_named(std::string_view device) {
   return device == "a100" ? "a100-80gb" : std::string(device);
 }
 
+/// Eight V100 stand in a hybrid cube mesh: the first of them reach what rings over the NVLinks
+/// among them do, of which eight have six.
+Link link_among(const std::string& device, int members, Link link) {
+  if (device != "v100" || members < 2 || members > 8) return link;
+  const NvlinkMatrix links = hybrid_cube_mesh();
+  std::vector<int> all(8), devices(static_cast<std::size_t>(members));
+  std::iota(all.begin(), all.end(), 0);
+  std::iota(devices.begin(), devices.end(), 0);
+  const double part = nvlink_bus_links(links, devices) / nvlink_bus_links(links, all);
+  link.collective = {std::llround(static_cast<double>(link.collective.bytes_per_second) * part)};
+  return link;
+}
+
 MeasuredRow row_of(const std::string& device, int members, const Json& row) {
   const double bytes = row[std::size_t{0}].number();
   MeasuredRow result;
@@ -26,8 +41,10 @@ MeasuredRow row_of(const std::string& device, int members, const Json& row) {
   result.problem = concat(members, " members");
   result.seconds = row[1].number() / 1e9;
   const KindLinks links = builtin_links(kind_named(device));
-  const GroupPlace place{
-      .members = members, .in_node = members, .inside = links.inside, .between = links.between};
+  const GroupPlace place{.members = members,
+                         .in_node = members,
+                         .inside = link_among(device, members, links.inside),
+                         .between = links.between};
   result.predict = [bytes, place](const KernelConstants& constants, double) {
     return collective_seconds(OperationKind::all_reduce, bytes, place, constants);
   };
@@ -59,6 +76,8 @@ std::vector<MeasuredSet> read_nccl_tests(const Json& json) {
         set.rows.push_back(row_of(device, std::stoi(members), rows[i - 1]));
     }
     set.assumptions = {"of the sizes, each power of two"};
+    if (device == "v100")
+      set.assumptions.push_back("the first members of a DGX-1, whose NVLinks join pairs");
     sets.push_back(std::move(set));
   }
   return sets;

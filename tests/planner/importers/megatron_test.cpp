@@ -391,3 +391,18 @@ TEST_CASE("Megatron-LM's other degrees become the plan's", "[parallelism]") {
   CHECK(plan_for("--use-megatron-fsdp --use-distributed-optimizer", "8xh100").optimizer.sharding ==
         Sharding::zero1);
 }
+
+TEST_CASE("flags of another shape than the model are told, and only those") {
+  const PlanQuestion question = question_of(16, "2xh100");
+  const std::int64_t hidden = question.profile.model.transformer.value().hidden;
+  const auto notes = [&](const std::string& flags) {
+    const std::string text = "--num-layers 16 --pipeline-model-parallel-size 2 " + flags + batch;
+    return import_megatron(text, "train.sh", question).notes;
+  };
+  CHECK(notes(concat("--hidden-size ", hidden)).empty());
+  CHECK(notes("--hidden-size $HIDDEN").empty());
+  const std::vector<std::string> told = notes(concat("--hidden-size ", 2 * hidden));
+  REQUIRE(told.size() == 1);
+  CHECK_THAT(told.front(),
+             ContainsSubstring(concat("--hidden-size ", 2 * hidden, " (the model has ", hidden)));
+}

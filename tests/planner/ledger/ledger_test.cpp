@@ -186,3 +186,33 @@ TEST_CASE("selective recomputation's steps and activations are predicted") {
   CHECK(activations.fitted_on == 0);
   CHECK(activations.time.max < 0.02);
 }
+
+TEST_CASE("all-reduces over A100 and V100 are predicted from a quarter of their sizes") {
+  const std::vector<MeasuredSet> sets = published("measured/nccl_allreduce_a100_v100.json");
+  if (sets.empty()) SKIP("no published measurements");
+  REQUIRE(sets.size() == 2);
+  for (const MeasuredSet& set : sets) {
+    INFO(set.name);
+    const SetResult result = replay(set, Claim::in_family, 1);
+    CHECK(result.fitted_on <= static_cast<int>(result.rows.size()) / 4);
+    CHECK(result.time.mape < 0.08);
+    CHECK(result.rank_correlation > 0.99);
+  }
+}
+
+TEST_CASE("Llama 3's steps on more devices and longer sequences are predicted from the first row") {
+  const std::vector<MeasuredSet> sets = published("production_runs_2024_2026.json");
+  if (sets.empty()) SKIP("no published measurements");
+  const SetResult result = replay(sets.front(), Claim::one_row, 1);
+  REQUIRE(result.rows.size() == 3);
+  CHECK(result.rows[0].fitted);
+  CHECK(result.time.max < 0.08);
+}
+
+TEST_CASE("vTrain's steps on several nodes are predicted out of family within 8.5 %") {
+  const std::vector<MeasuredSet> sets = published("measured/vtrain_a100_iteration_times.json");
+  if (sets.size() < 2) SKIP("no published measurements");
+  const SetResult result = replay(sets[1], Claim::out_of_family, 1);
+  CHECK(result.time.mape < 0.085);
+  CHECK(result.regret < 0.04);
+}

@@ -1,0 +1,123 @@
+#include "planner/column_work.hpp"
+
+#include <array>
+
+#include "planner/layouts.hpp"
+#include "planner/path_bound.hpp"
+
+namespace stagecraft {
+
+ColumnWork::ColumnWork(const Space& space, const std::stop_token& stop, ColumnBranch& branch,
+                       Time limit)
+    : space_(space),
+      stop_(stop),
+      branch_(branch),
+      limit_(limit),
+      replicas_(static_cast<std::size_t>(*branch.setting.depth), 1),
+      clock_(space, branch.setting),
+      order_(clock_.order_for(replicas_)) {}
+
+/// Balanced pipelines, by stages and by devices.
+std::vector<Layout> ColumnWork::proposals() const {
+  const Setting& setting = branch_.setting;
+  std::vector<Layout> layouts{balanced(space_, setting, replicas_)};
+  if (setting.schedule.virtual_stages == 1) return layouts;
+  // Of what is in flight, a device's first stages have most: later ones had better be larger.
+  for (const double tilt : {0.0, 0.1, 0.3, 0.6}) {
+    layouts.push_back(balanced_devices(space_, setting, replicas_, tilt));
+  }
+  return layouts;
+}
+
+/// Whether a layout is allowed, may fit, and is the branch's best so far.
+bool ColumnWork::take_if_better(const Layout& layout) {
+  if (!may_fit(clock_, layout) || !is_allowed(space_, branch_.setting, layout)) return false;
+  const Time step = clock_.step(layout);
+  if (step >= branch_.step) return false;
+  branch_.step = step;
+  branch_.layout = layout;
+  return true;
+}
+
+void ColumnWork::consider(const Layout& layout) {
+  if (take_if_better(layout) && branch_.step <= limit_) findings_.layouts.push_back(layout);
+}
+
+/// Raises the bound to what whole blocks allow, where the layers are blocks.
+std::optional<BlockPacking> ColumnWork::pack() {
+  if (!BlockPacking::applies(space_, branch_.setting)) return {};
+  BlockPacking packing(space_, branch_.setting, *order_, std::min(limit_, never - 1));
+  findings_.spent += 20'000;
+  raise_to(packing.bound());
+  if (packing.layout()) consider(*packing.layout());
+  return packing;
+}
+
+void ColumnWork::propose() {
+  if (order_ == nullptr) {
+    branch_.least = never;  // there are no such plans
+    return;
+  }
+  const Setting& setting = branch_.setting;
+  findings_.spent += 8 * static_cast<std::int64_t>(order_->order.size());
+  if (limit_ < never) pack();
+  if (!is_open()) return;
+  findings_.spent +=
+      std::int64_t{60} * *setting.depth * setting.microbatches * setting.schedule.virtual_stages;
+  bool is_better = false;
+  for (const Layout& layout : proposals()) {
+    for (const auto& fitting : {made_to_fit(clock_, setting, layout),
+                                recomputed_to_fit(clock_, space_, setting, layout)}) {
+      if (fitting) is_better = take_if_better(*fitting) || is_better;
+    }
+  }
+  if (is_better && branch_.step < limit_) findings_.layouts.push_back(branch_.layout);
+}
+
+void ColumnWork::improve(std::int64_t most) {
+  if (branch_.step >= never) return;
+  Effort part{.left = most};
+  branch_.layout =
+      stagecraft::improve(clock_, space_, branch_.setting, std::move(branch_.layout), part);
+  branch_.step = clock_.step(branch_.layout);
+  findings_.spent += most - part.left;
+  findings_.layouts.push_back(branch_.layout);
+}
+
+void ColumnWork::raise(int rounds) {
+  if (order_ == nullptr) return;
+  const std::optional<BlockPacking> packing = pack();
+  if (!is_open()) return;
+  const Time limit = packing ? packing->limit() : std::min(limit_, never - 1);
+  PathBound bound(space_, branch_.setting, *order_, limit, packing ? &*packing : nullptr);
+  if (branch_.step < never) bound.start_from(branch_.layout);
+  const int taken = bound.raise(rounds, limit, [&](const Layout& layout) { consider(layout); });
+  findings_.spent += taken * bound.steps_per_round();
+  raise_to(bound.bound());
+}
+
+void ColumnWork::probe(std::int64_t share) {
+  constexpr std::array parts{0.88, 0.92, 0.95, 0.97, 0.98, 0.99, 1.0};
+  constexpr int rounds = 24;
+  if (order_ == nullptr || !BlockPacking::applies(space_, branch_.setting)) return;
+  const auto visit = [&](const Layout& layout) { consider(layout); };
+  const Time best = std::min(limit_, never / 2);
+  for (const double part : parts) {
+    const Time limit = static_cast<Time>(part * static_cast<double>(best));
+    if (limit <= branch_.least) continue;
+    const BlockPacking packing(space_, branch_.setting, *order_, limit);
+    PathBound bound(space_, branch_.setting, *order_, limit, &packing);
+    const auto most = static_cast<int>(share / 2 / bound.steps_per_round());
+    if (most < rounds) return;
+    if (branch_.step < never) bound.start_from(branch_.layout);
+    int taken = bound.raise(rounds, limit, visit);
+    if (bound.bound() <= limit) taken += bound.rule_out(rounds, most);
+    if (bound.bound() <= limit) taken += bound.raise(3 * rounds, limit, visit);
+    findings_.spent += taken * bound.steps_per_round();
+    share -= taken * bound.steps_per_round();
+    raise_to(bound.bound());
+    if (branch_.least <= limit || share <= 0 || stop_.stop_requested()) return;
+  }
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,31 @@
+// Other orders of a cluster's kinds of device. A search takes devices in the cluster's order, so
+// that stage 0 stands on the first ones; where kinds differ it matters which come first.
+//
+// What the outermost links join (nodes, or single devices of a flat cluster) can change places
+// without changing any link, so each order is the same cluster with other numbers.
+
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "planner/search.hpp"
+
+namespace stagecraft {
+
+/// Orders in which parts of one make follow each other: for each new number the device's own, the
+/// cluster's own order left out. At most so many, in lexicographical order of the makes as they
+/// first appear. None where all parts are alike.
+std::vector<std::vector<int>> other_device_orders(const Cluster& cluster, std::size_t most);
+
+/// Those that the exact search tries, five at most: none where the question names devices.
+std::vector<std::vector<int>> asked_device_orders(const Problem& problem);
+
+/// The cluster with device order[i] at place i.
+Cluster in_device_order(const Cluster& cluster, const std::vector<int>& order);
+
+/// The plan with device numbers[d] for device d: of a plan for such a cluster, and its order, the
+/// plan for the cluster itself.
+Plan renumbered(Plan plan, const std::vector<int>& numbers);
+
+}  // namespace stagecraft

@@ -1,0 +1,312 @@
+// The XML that NCCL writes when NCCL_TOPO_DUMP_FILE is set: CPUs, in them PCIe switches, in them
+// devices (`gpu`, with their `nvlink`s) and network ports (`net`).
+//
+//   <system version="1">
+//     <cpu numaid="0">
+//       <pci busid="0000:0f:00.0" class="0x060400" link_speed="16.0 GT/s PCIe" link_width="16">
+//         <pci busid="0000:10:00.0" class="0x030200" …>
+//           <gpu dev="0" sm="80" rank="0"><nvlink target="…" count="12" tclass="0x068000"/></gpu>
+//         </pci>
+//         <pci …><nic><net name="mlx5_0" dev="0" speed="200000" port="1"/></nic></pci>
+//
+// `tclass` 0x068000 is an NVSwitch, 0x030200 another device. `speed` is in Mb/s.
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <memory>
+
+#include "profiles/cluster_importers.hpp"
+#include "profiles/error.hpp"
+#include "profiles/text.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+/// An element with its attributes and what is inside; as much of XML as these files use.
+struct Element {
+  std::string name;
+  int line = 0;
+  std::map<std::string, std::string> attributes;
+  std::vector<Element> children;
+};
+
+class Reader {
+ public:
+  Reader(std::string_view text, const std::string& file) : text_(text), file_(file) {}
+
+  Element document() {
+    skip_blank();
+    Element root = element(0);
+    skip_blank();
+    if (at_ < text_.size()) throw_here("expected nothing behind the last element");
+    return root;
+  }
+
+ private:
+  static constexpr int deepest = 64;
+
+  [[noreturn]] void throw_here(const std::string& message) const {
+    throw Error(ErrorKind::input, message, SourcePlace{file_, line_, 1},
+                {"NCCL writes the whole file: run once with NCCL_TOPO_DUMP_FILE=topology.xml"});
+  }
+
+  bool ends() const { return at_ >= text_.size(); }
+
+  char next() {
+    if (ends()) throw_here("the file ends inside an element");
+    const char c = text_[at_++];
+    if (c == '\n') ++line_;
+    return c;
+  }
+
+  bool takes(std::string_view word) {
+    if (!text_.substr(at_).starts_with(word)) return false;
+    for (std::size_t i = 0; i < word.size(); ++i) next();
+    return true;
+  }
+
+  /// White space, comments and declarations.
+  void skip_blank() {
+    for (;;) {
+      while (!ends() && (text_[at_] == ' ' || text_[at_] == '\t' || text_[at_] == '\n' ||
+                         text_[at_] == '\r')) {
+        next();
+      }
+      const bool comment = takes("<!--"), declaration = !comment && takes("<?");
+      if (!comment && !declaration) return;
+      while (!takes(comment ? "-->" : "?>")) next();
+    }
+  }
+
+  std::string name() {
+    std::string word;
+    while (!ends()) {
+      const char c = text_[at_];
+      const bool fits = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                        (c >= '0' && c <= '9') || c == '_' || c == '-';
+      if (!fits) break;
+      word += next();
+    }
+    if (word.empty()) throw_here("expected a name");
+    return word;
+  }
+
+  void attribute(Element& element) {
+    const std::string key = name();
+    if (!takes("=\"")) throw_here(concat("expected =\" behind ", key));
+    std::string value;
+    for (char c = next(); c != '"'; c = next()) value += c;
+    element.attributes[key] = value;
+  }
+
+  Element element(int depth) {
+    if (depth > deepest) throw_here("elements are nested too deep");
+    if (!takes("<")) throw_here("expected an element, such as <system version=\"1\">");
+    Element element{.name = name(), .line = line_, .attributes = {}, .children = {}};
+    for (;;) {
+      skip_blank();
+      if (takes("/>")) return element;
+      if (takes(">")) break;
+      attribute(element);
+    }
+    for (;;) {
+      skip_blank();
+      if (ends()) {
+        throw_here(concat("the file ends inside <", element.name, ">, which line ", element.line,
+                          " opens"));
+      }
+      if (takes("</")) break;
+      element.children.push_back(this->element(depth + 1));
+    }
+    const std::string closed = name();
+    if (closed != element.name) {
+      throw_here(concat("expected </", element.name, ">, which line ", element.line,
+                        " opens, found </", closed, ">"));
+    }
+    skip_blank();
+    if (!takes(">")) throw_here(concat("expected > behind </", closed));
+    return element;
+  }
+
+  std::string_view text_;
+  std::string file_;
+  std::size_t at_ = 0;
+  int line_ = 1;
+};
+
+/// A device or port with the PCIe elements and the CPU above it, outermost first.
+struct Leaf {
+  const Element* element = nullptr;
+  std::vector<const Element*> above;
+
+  const Element& cpu() const { return *above.front(); }
+};
+
+class Topology {
+ public:
+  Topology(const Element& root, const std::string& file) : file_(file) {
+    if (root.name != "system") {
+      throw_at(root, concat("expected <system …>, found <", root.name, ">"));
+    }
+    std::vector<const Element*> above;
+    for (const Element& child : root.children) collect(child, above);
+    if (devices_.empty()) throw_at(root, "the system has no <gpu>");
+    std::ranges::stable_sort(devices_, {},
+                             [&](const Leaf& leaf) { return number(*leaf.element, "dev"); });
+  }
+
+  Machine machine(std::string device) const {
+    const Element& first = *devices_.front().element;
+    if (device.empty()) device = kind_of_generation(first);
+    const std::size_t count = devices_.size();
+    Machine machine{.name = file_, .device = device, .pcie = pcie()};
+    machine.nvlinks.assign(count, std::vector<int>(count, 0));
+    machine.paths.assign(count, std::vector<PciPath>(count, PciPath::sys));
+    for (std::size_t a = 0; a < count; ++a) {
+      add_links(machine, a);
+      for (std::size_t b = 0; b < count; ++b) machine.paths[a][b] = path(devices_[a], devices_[b]);
+      machine.numa_nodes.push_back(text(devices_[a].cpu(), "numaid"));
+    }
+    for (const Leaf& leaf : ports_) {
+      NetworkPort port{
+          .name = text(*leaf.element, "name"), .speed = speed(*leaf.element), .to_devices = {}};
+      for (const Leaf& to : devices_) port.to_devices.push_back(path(leaf, to));
+      machine.ports.push_back(std::move(port));
+    }
+    check_links(machine);
+    return machine;
+  }
+
+ private:
+  [[noreturn]] void throw_at(const Element& element, const std::string& message) const {
+    throw Error(ErrorKind::input, message, SourcePlace{file_, element.line, 1},
+                {"NCCL writes the whole file: run once with NCCL_TOPO_DUMP_FILE=topology.xml"});
+  }
+
+  void collect(const Element& element, std::vector<const Element*>& above) {
+    if (above.empty() && element.name != "cpu") return;
+    if (element.name == "gpu") devices_.push_back({&element, above});
+    if (element.name == "net") ports_.push_back({&element, above});
+    above.push_back(&element);
+    for (const Element& child : element.children) collect(child, above);
+    above.pop_back();
+  }
+
+  const std::string& text(const Element& element, const std::string& key) const {
+    const auto found = element.attributes.find(key);
+    if (found == element.attributes.end())
+      throw_at(element, concat("<", element.name, "> has no attribute ", key));
+    return found->second;
+  }
+
+  int number(const Element& element, const std::string& key) const {
+    const std::string& value = text(element, key);
+    int result = 0;
+    const char* const end = value.data() + value.size();
+    const auto read = std::from_chars(value.data(), end, result);
+    if (read.ec == std::errc{} && read.ptr == end && result >= 0) return result;
+    throw_at(element,
+             concat("<", element.name, " ", key, "=\"", value, "\">: expected a whole number"));
+  }
+
+  Bandwidth speed(const Element& net) const {
+    const int megabits = number(net, "speed");
+    if (megabits == 0) throw_at(net, "a port without speed: expected Mb/s above 0");
+    return {std::int64_t{megabits} * 125'000};
+  }
+
+  /// Compute capability, in tenths: of the kinds that are built in.
+  std::string kind_of_generation(const Element& gpu) const {
+    switch (number(gpu, "sm")) {
+      case 60: return "p100";
+      case 70: return "v100";
+      case 80: return "a100-80gb";
+      case 89: return "rtx4090";
+      case 90: return "h100";
+      case 100: return "b200";
+      default: break;
+    }
+    throw Error(ErrorKind::input,
+                concat("no built-in device kind is of compute capability ", text(gpu, "sm")),
+                SourcePlace{file_, gpu.line, 1}, {"--device a100 says which kind it is"});
+  }
+
+  /// The devices' own slot: "16.0 GT/s PCIe" with 16 lanes carries 16/8 x 16 GB/s, of which NCCL
+  /// counts on three quarters (12 GB/s of PCIe 3).
+  std::optional<Bandwidth> pcie() const {
+    const Element* slot = devices_.front().above.back();
+    const auto rate = slot->attributes.find("link_speed");
+    const auto width = slot->attributes.find("link_width");
+    if (rate == slot->attributes.end() || width == slot->attributes.end()) return {};
+    double transfers = 0;
+    const std::string& word = rate->second;
+    const auto read = std::from_chars(word.data(), word.data() + word.size(), transfers);
+    if (read.ec != std::errc{} || transfers <= 0 || transfers > 1000) return {};
+    const int lanes = number(*slot, "link_width");
+    if (lanes < 1 || lanes > 64) return {};
+    constexpr double usable = 0.75;
+    return Bandwidth{std::llround(transfers / 8 * lanes * usable * 1e9)};
+  }
+
+  static PciPath path(const Leaf& a, const Leaf& b) {
+    if (&a.cpu() != &b.cpu()) return PciPath::sys;
+    std::size_t shared = 0;
+    while (shared < a.above.size() && shared < b.above.size() &&
+           a.above[shared] == b.above[shared]) {
+      ++shared;
+    }
+    if (shared == 1) return PciPath::phb;
+    // Between the switch they share and the devices' own slots: none, or further switches.
+    const std::size_t between = std::max(a.above.size(), b.above.size()) - shared;
+    return between <= 2 ? PciPath::pix : PciPath::pxb;
+  }
+
+  void add_links(Machine& machine, std::size_t a) const {
+    for (const Element& child : devices_[a].element->children) {
+      if (child.name != "nvlink") continue;
+      const int count = number(child, "count");
+      if (text(child, "tclass") == "0x068000") {
+        machine.switched = true;
+        for (std::size_t b = 0; b < devices_.size(); ++b)
+          if (a != b) machine.nvlinks[a][b] += count;
+        continue;
+      }
+      for (std::size_t b = 0; b < devices_.size(); ++b) {
+        const Element& slot = *devices_[b].above.back();
+        if (text(slot, "busid") == text(child, "target")) machine.nvlinks[a][b] += count;
+      }
+    }
+  }
+
+  void check_links(const Machine& machine) const {
+    for (std::size_t a = 0; a < devices_.size(); ++a) {
+      for (std::size_t b = 0; b < devices_.size(); ++b) {
+        if (machine.nvlinks[a][b] == machine.nvlinks[b][a]) continue;
+        throw_at(*devices_[a].element,
+                 concat("devices ", a, " and ", b, " have ", machine.nvlinks[a][b], " and ",
+                        machine.nvlinks[b][a], " NVLinks to each other: expected as many"));
+      }
+    }
+  }
+
+  std::string file_;
+  std::vector<Leaf> devices_, ports_;
+};
+
+}  // namespace
+
+bool looks_like_nccl_topology(std::string_view content) {
+  return content.find("<system") != std::string_view::npos &&
+         content.find("<cpu") != std::string_view::npos;
+}
+
+Machine import_nccl_topology(std::string_view content, const std::string& file,
+                             const std::string& device) {
+  const Element root = Reader(content, file).document();
+  return Topology(root, file).machine(device);
+}
+
+}  // namespace stagecraft
