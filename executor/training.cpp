@@ -24,6 +24,27 @@ void require_precision(Precision precision, BackendKind backend) {
        on_cpu ? ", or run with --backend cuda" : "");
 }
 
+/// Devices here share layers by tensor parallelism alone, and keep whole weights and gradients.
+void require_plain_layers(const Plan& plan) {
+  const Parallelism& parallelism = plan.parallelism;
+  const auto refuse = [](std::string_view what, std::string_view remedy) {
+    fail_with_help(ErrorKind::input,
+                   concat("the executor does not carry out ", what, "; it can be planned only"),
+                   {std::string(remedy)});
+  };
+  if (parallelism.context > 1) refuse("context parallelism", "plan without --context-parallel");
+  if (parallelism.expert > 1 || parallelism.expert_tensor > 0) {
+    refuse("expert parallelism", "plan without --expert-parallel");
+  }
+  if (parallelism.sequence && tensor_degree(plan) > 1) {
+    refuse("sequence parallelism", "plan with --sequence-parallel off");
+  }
+  if (shards_gradients(plan.optimizer.sharding)) {
+    refuse(concat("sharding \"", to_string(plan.optimizer.sharding), "\""),
+           "plan with --sharding zero1");
+  }
+}
+
 Model model_of(const Plan& plan, const Profile& profile) {
   const std::int64_t sequence = plan.batch.sequence;
   if (sequence == 0 || sequence == profile.model.sequence) return profile.model;
@@ -50,6 +71,7 @@ double Training::loss_scale() const {
 
 Training make_training(const Plan& plan, const Profile& profile, const Dataset& dataset,
                        const RunOptions& options) {
+  if (options.backend != BackendKind::sleep) require_plain_layers(plan);
   require_precision(plan.precision, options.backend);
   Training training{.plan = plan,
                     .dataset = dataset,

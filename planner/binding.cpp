@@ -79,7 +79,9 @@ std::optional<Binding> replica_binding(const WhatIf& what_if, Sharding sharding)
   if (saved <= 0) return {};
   return Binding{"replicas", "gradient sums",
                  concat(percent_of(saved), " of the step waits for gradients to be summed",
-                        sharding == Sharding::zero1 ? " and parameters to be collected" : ""),
+                        sharding == Sharding::zero1 || sharding == Sharding::zero2
+                            ? " and parameters to be collected"
+                            : ""),
                  what_if.time(saved)};
 }
 

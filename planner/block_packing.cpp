@@ -139,7 +139,7 @@ BlockPacking::Spread BlockPacking::measured(int device, const std::vector<int>& 
   for (std::size_t t = 0; t < blocks.size(); ++t) {
     const LayerRange layers = range(stages_of_[index(device)][t], blocks[t]);
     spread.memory.push_back(memory_share(table.memory(layers, optimizer.kind), optimizer.sharding,
-                                         Space::holders(setting_, 1)));
+                                         space_.holders(setting_, 1)));
     spread.forward.push_back(table.forward(layers).count());
     spread.pass += (table.forward(layers) + table.backward(layers)).count();
     spread.computes = spread.computes && table.backward_input(layers) > Duration{0};

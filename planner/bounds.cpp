@@ -184,7 +184,7 @@ bool ChainBounds::may_fit(const Share& share, const LayerRange& layers, int repl
   const bool computes = share.table->backward_input(layers) > Duration{0};
   const OptimizerChoice& optimizer = space_.problem().optimizer;
   const ChunkMemory memory = memory_share(share.table->memory(layers, optimizer.kind),
-                                          optimizer.sharding, Space::holders(setting_, replicas));
+                                          optimizer.sharding, space_.holders(setting_, replicas));
   return bytes_at({.in_flight = {in_flight}, .waiting = {0}}, {memory}, {recompute}, computes) <=
          share.limit;
 }
@@ -210,20 +210,20 @@ Time ChainBounds::end_tie(int device, int replicas) const {
 
 Time ChainBounds::post(const LayerRange& layers, int device, int replicas) const {
   const Sharding sharding = space_.problem().optimizer.sharding;
-  const int holders = Space::holders(setting_, replicas);
+  const Holders holders = space_.holders(setting_, replicas);
   Time update = never;
   for (const Share& share : shares(device, replicas)) {
     const Duration own = update_share(share.table->update(layers), sharding, holders);
     update = std::min<Time>(update, own.count());
   }
   Time time = update + tied(layers, device, replicas);
-  if (holders == 1) return time;
+  if (holders.all == 1) return time;
   const auto key = std::pair(device, replicas);
   auto group = groups_.find(key);
   if (group == groups_.end()) {
     std::vector<int> members(index(replicas));
     std::iota(members.begin(), members.end(), device);
-    group = groups_.emplace(key, space_.group(setting_, members)).first;
+    group = groups_.emplace(key, space_.groups(setting_, members)).first;
   }
   const CostTable& table = *shares(device, replicas).front().table;
   return time + sum_time(group->second, sharding, table.gradients(layers)).count() +

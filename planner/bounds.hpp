@@ -167,7 +167,7 @@ class ChainBounds {
 
   mutable std::vector<std::vector<Share>> shares_;  ///< [device, replicas]
   mutable std::vector<Transfer> transfers_;  ///< [layer, device, replicas, next]; -1: not yet
-  mutable std::map<std::pair<int, int>, DeviceGroup> groups_;
+  mutable std::map<std::pair<int, int>, StageGroups> groups_;
   std::vector<std::vector<Time>> tie_times_;  ///< [tie][device, replicas]: with any later device
   std::vector<Time> end_ties_;                ///< [device, replicas]: with device 0
 

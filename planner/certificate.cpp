@@ -69,7 +69,7 @@ class Verifier {
   /// Whether the layers' time alone, spread over the devices, reaches the bound.
   bool has_work(const Setting& setting) {
     const int devices = setting.depth.value_or(space_.devices(setting));
-    const auto key = std::tuple(setting.tensor_parallel, setting.microbatch, setting.columns,
+    const auto key = std::tuple(setting.peers, setting.microbatch, setting.columns,
                                 setting.replicas, setting.trains);
     const auto [known, fresh] = works_.try_emplace(key, 0);
     if (fresh) {
@@ -116,6 +116,7 @@ Question question_of(const Problem& problem) {
                     .min_layers_per_stage = problem.min_layers_per_stage,
                     .straight = problem.straight,
                     .use_fewer_devices = problem.use_fewer_devices,
+                    .sequence_parallel = problem.parallelism.sequence,
                     .fixed = problem.fixed,
                     .objective = problem.objective};
   for (const DeviceKind& kind : space.cluster().kinds) {
@@ -139,12 +140,15 @@ Problem problem_of(const Question& question, const Plan& plan, const Profile& pr
   problem.cluster = cluster;
   for (std::size_t kind = 0; kind < cluster.kinds.size(); ++kind) {
     problem.cluster.kinds[kind].memory_unlimited = !question.memory[kind];
+    problem.cluster.kinds[kind].reserve = 0;
     if (question.memory[kind]) problem.cluster.kinds[kind].memory = *question.memory[kind];
   }
   problem.precision = plan.precision;
   problem.global_batch = plan.batch.global;
   problem.sequence = plan.batch.sequence;
   problem.optimizer = plan.optimizer;
+  problem.parallelism = plan.parallelism;
+  problem.parallelism.sequence = question.sequence_parallel;
   problem.microbatches = question.microbatches;
   problem.schedules = question.schedules;
   problem.tensor_parallel = question.tensor_parallel;

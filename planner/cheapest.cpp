@@ -16,16 +16,16 @@ namespace {
 constexpr std::int64_t effort_in_all = 2'000'000'000;
 constexpr std::int64_t least_effort = 20'000'000;
 
-/// Plans on the first groups of tensor-parallel peers, all of them in use.
+/// Plans on the first groups of peers, all of them in use.
 struct Part {
   Problem problem;
   double price = 0;  ///< of its devices, per hour
 };
 
 Part part_of(const Problem& problem, const Space& space, const Setting& setting, int groups) {
-  const int degree = setting.tensor_parallel;
+  const int degree = setting.peers;
   Part part{.problem = problem, .price = 0};
-  part.problem.tensor_parallel = {degree};
+  part.problem.tensor_parallel = {degree / problem.parallelism.context};
   part.problem.devices = space.devices_up_to(setting, groups);
   part.problem.use_fewer_devices = false;
   for (int group = 0; group < groups; ++group) {
@@ -41,7 +41,7 @@ std::vector<Part> parts_of(const Problem& problem, const Space& space) {
   std::vector<Part> parts;
   std::set<int> degrees;
   for (const Setting& setting : space.settings()) {
-    if (!degrees.insert(setting.tensor_parallel).second) continue;
+    if (!degrees.insert(setting.peers).second) continue;
     const int all = space.devices(setting);
     for (int groups = problem.use_fewer_devices ? 1 : all; groups <= all; ++groups) {
       parts.push_back(part_of(problem, space, setting, groups));

@@ -41,7 +41,7 @@ void ColumnBounds::add_memory(Work& work, const std::vector<const CostTable*>& t
 
 const ColumnBounds::Work& ColumnBounds::work(const Setting& setting) {
   const auto key =
-      std::tuple(setting.tensor_parallel, setting.microbatch, setting.microbatch * setting.columns);
+      std::tuple(setting.peers, setting.microbatch, setting.microbatch * setting.columns);
   const auto known = works_.find(key);
   if (known != works_.end()) return known->second;
   // The fastest kind of device for each layer.
@@ -133,7 +133,7 @@ double ColumnBounds::room(const Setting& setting) const {
   const OptimizerChoice& optimizer = space_.problem().optimizer;
   const CostTable& table = space_.whole_microbatch(setting, 0);
   const ChunkMemory memory = memory_share(table.memory({0, space_.layers()}, optimizer.kind),
-                                          optimizer.sharding, Space::holders(setting, 1));
+                                          optimizer.sharding, space_.holders(setting, 1));
   return room - static_cast<double>(memory.parameters + memory.gradients + memory.optimizer);
 }
 

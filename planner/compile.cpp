@@ -1,6 +1,7 @@
 #include "planner/compile.hpp"
 #include "planner/compile_with_norm.hpp"
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -60,9 +61,11 @@ struct Compilation {
     return book.cluster().devices[static_cast<std::size_t>(cluster_device(stage, replica))];
   }
 
-  int degree(int stage, int replica) const {
+  int peer_count(int stage, int replica) const {
     return static_cast<int>(peers(stage, replica).size());
   }
+
+  int context() const { return plan.parallelism.context; }
 
   /// Samples of one of the schedule's microbatches: schedules that cut the plan's have smaller
   /// ones, but pieces of sequences are of all its samples.
@@ -85,11 +88,11 @@ struct Compilation {
 
   const CostTable& table(int stage, int replica) const {
     return book.table(kind(stage, replica), plan.batch.microbatch, rows_of(stage, replica),
-                      degree(stage, replica));
+                      peer_count(stage, replica));
   }
 
   const CostTable& whole_microbatch(int stage) const {
-    return book.table(kind(stage, 0), plan.batch.microbatch, rows(), degree(stage, 0));
+    return book.table(kind(stage, 0), plan.batch.microbatch, rows(), peer_count(stage, 0));
   }
 };
 
@@ -133,6 +136,17 @@ ChunkMemory memory_of(const Compilation& compilation, int stage, int replica) {
   return memory;
 }
 
+/// Devices with the layers of a stage, in its replicas and in those of its copies, each of which
+/// keeps a shard.
+Holders holders(const Compilation& compilation, int stage) {
+  const int stages = stages_per_pipe(compilation.schedule);
+  int replicas = 0;
+  for (int copy = stage % stages; copy < compilation.schedule.stages; copy += stages) {
+    replicas += static_cast<int>(compilation.replicas(copy).size());
+  }
+  return holders_of(compilation.plan.parallelism, replicas, compilation.peer_count(stage, 0));
+}
+
 LowerOptions lower_options(const Compilation& compilation) {
   const Plan& plan = compilation.plan;
   LowerOptions options;
@@ -140,7 +154,8 @@ LowerOptions lower_options(const Compilation& compilation) {
   options.rows = static_cast<int>(compilation.rows()) / compilation.columns;
   options.ties = stage_ties(compilation);
   options.sharding = plan.optimizer.sharding;
-  options.columns = compilation.columns;
+  // Context-parallel peers hold the same weights, as replicas do.
+  options.columns = compilation.columns * compilation.context();
   for (int s = 0; s < compilation.schedule.stages; ++s) {
     const Stage& layout = compilation.layout(s);
     auto& devices = options.replicas.emplace_back();
@@ -149,6 +164,7 @@ LowerOptions lower_options(const Compilation& compilation) {
       devices.push_back(compilation.program_device(s, replica));
       memory.push_back(memory_of(compilation, s, replica));
     }
+    options.expert_holders.push_back(holders(compilation, s).experts);
     options.recompute.push_back(layout.recompute);
     options.boundary.push_back(
         compilation.piece(compilation.whole_microbatch(s).crossing(layout.layers.end)) /
@@ -157,25 +173,15 @@ LowerOptions lower_options(const Compilation& compilation) {
   return options;
 }
 
-/// Replicas of a stage and of its copies, each of which keeps a shard.
-int holders(const Compilation& compilation, int stage) {
-  const int stages = stages_per_pipe(compilation.schedule);
-  int count = 0;
-  for (int copy = stage % stages; copy < compilation.schedule.stages; copy += stages) {
-    count += static_cast<int>(compilation.replicas(copy).size());
-  }
-  return count;
-}
-
 ChunkCosts chunk_costs(const Compilation& compilation, const Chunk& chunk) {
   const Stage& layout = compilation.layout(chunk.stage);
-  ChunkCosts costs =
-      compilation.table(chunk.stage, chunk.replica).times(layout.layers, layout.again);
+  const CostTable& table = compilation.table(chunk.stage, chunk.replica);
+  ChunkCosts costs = table.times(layout.layers, layout.again);
   for (Duration* time : {&costs.forward, &costs.backward, &costs.backward_input,
                          &costs.backward_weight, &costs.recompute}) {
     *time = compilation.piece(*time);
   }
-  costs.update = update_share(costs.update, compilation.plan.optimizer.sharding,
+  costs.update = update_share(table.update(layout.layers), compilation.plan.optimizer.sharding,
                               holders(compilation, chunk.stage));
   return costs;
 }
@@ -191,22 +197,38 @@ ChannelCosts channel_costs(const Compilation& compilation, const Program& progra
   return {.latency = link.latency, .occupancy = transfer_time(channel.bytes, link.point_to_point)};
 }
 
-Collective collective_of(Op op) {
-  if (op == Op::reduce_scatter) return Collective::reduce_scatter;
-  return op == Op::gather_parameters ? Collective::all_gather : Collective::all_reduce;
+/// The group's bytes, and what of them belongs to experts.
+WithExperts<Bytes> with_experts(const Compilation& compilation, const Program& program,
+                                const Group& group) {
+  const Chunk& first = program.chunks[static_cast<std::size_t>(group.chunks.front())];
+  const CostTable& table = compilation.table(first.stage, first.replica);
+  const LayerRange& layers = compilation.layout(first.stage).layers;
+  const bool collects = group.op == Op::gather_parameters;
+  const auto bytes = collects ? table.parameters(layers) : table.gradients(layers);
+  return {group.bytes, bytes.experts};
 }
 
 Duration group_cost(const Compilation& compilation, const Program& program, const Group& group) {
-  std::vector<int> members;
+  std::vector<std::vector<int>> members;  // replicas, each with its peers
   for (const int which : group.chunks) {
     const Chunk& chunk = program.chunks[static_cast<std::size_t>(which)];
     for (int column = 0; column < compilation.columns; ++column) {
       const int replica = column * compilation.replica_count(chunk.stage) + chunk.replica;
-      members.push_back(compilation.cluster_device(chunk.stage, replica));
+      members.push_back(compilation.peers(chunk.stage, replica));
     }
   }
-  const DeviceGroup where = device_group(compilation.book.cluster(), std::move(members));
-  return collective_time(collective_of(group.op), where, group.bytes);
+  std::sort(members.begin(), members.end());
+  if (group.op == Op::reduce_tied) {
+    const DeviceGroup where = device_group(compilation.book.cluster(),
+                                           holding_devices(compilation.plan.parallelism, members));
+    return collective_time(Collective::all_reduce, where, group.bytes);
+  }
+  const Sharding sharding = compilation.plan.optimizer.sharding;
+  const StageGroups groups =
+      stage_groups(compilation.book.cluster(), compilation.plan.parallelism, members);
+  const WithExperts<Bytes> bytes = with_experts(compilation, program, group);
+  return group.op == Op::gather_parameters ? collect_time(groups, sharding, bytes)
+                                           : sum_time(groups, sharding, bytes);
 }
 
 Costs costs_of(const Compilation& compilation, const Program& program) {
@@ -227,9 +249,31 @@ std::vector<Bytes> memory_limits(const Compilation& compilation) {
   std::vector<Bytes> limits;
   for (const int device : compilation.devices) {
     const DeviceKind& kind = kind_of(compilation.book.cluster(), device);
-    limits.push_back(kind.memory_unlimited ? std::numeric_limits<Bytes>::max() : kind.memory);
+    limits.push_back(kind.memory_unlimited ? std::numeric_limits<Bytes>::max()
+                                           : usable_memory(kind));
   }
   return limits;
+}
+
+/// What costs take for granted of how devices share the work.
+std::vector<std::string> notes_on_parallelism(const Compilation& compilation) {
+  std::vector<std::string> notes;
+  const Parallelism& parallelism = compilation.plan.parallelism;
+  if (parallelism.expert > 1) {
+    notes.push_back(concat("the busiest device's experts are taken to get ",
+                           fmt::format("{:g}", parallelism.expert_load),
+                           " times the mean of tokens"));
+  }
+  std::set<std::string> reserves;
+  for (const int device : compilation.devices) {
+    const DeviceKind& kind = kind_of(compilation.book.cluster(), device);
+    if (kind.reserve == 0 || kind.memory_unlimited) continue;
+    reserves.insert(concat(format_bytes(kind.reserve), " of the ", format_bytes(kind.memory),
+                           " of each ", kind.name, " are kept from plans",
+                           kind.reserve_source.empty() ? "" : concat(": ", kind.reserve_source)));
+  }
+  notes.insert(notes.end(), reserves.begin(), reserves.end());
+  return notes;
 }
 
 /// What was scaled, once per share of a microbatch.
@@ -241,12 +285,12 @@ std::vector<std::string> notes_on(const Compilation& compilation) {
     for (int replica = 0; replica < replicas; ++replica) {
       const std::int64_t rows = compilation.rows_of(s, replica);
       if (compilation.book.is_scaled(compilation.kind(s, replica), microbatch, rows,
-                                     compilation.degree(s, replica))) {
+                                     compilation.peer_count(s, replica))) {
         shares.insert(rows);
       }
     }
   }
-  std::vector<std::string> notes;
+  std::vector<std::string> notes = notes_on_parallelism(compilation);
   if (compilation.schedule.sequence_chunks > 1) {
     notes.push_back(
         concat("each of the ", compilation.schedule.sequence_chunks,
@@ -302,7 +346,7 @@ Compiled compile_column(const Plan& plan, CostBook& book) {
 Compiled compile_to_read(const Plan& plan, const Profile& profile, const Cluster& cluster) {
   constexpr std::int64_t most_read = 100'000;
   validate(plan, profile.model, cluster);
-  CostBook book(profile, cluster, {.precision = plan.precision, .sequence = plan.batch.sequence});
+  CostBook book(profile, cluster, book_setting(plan));
   std::int64_t passes = 0;
   for (const Stage& stage : plan.stages) {
     passes += 2 * std::ssize(stage.devices) * plan.batch.microbatches;
@@ -318,7 +362,7 @@ Compiled compile_to_read(const Plan& plan, const Profile& profile, const Cluster
 
 Compiled compile(const Plan& plan, const Profile& profile, const Cluster& cluster) {
   validate(plan, profile.model, cluster);
-  CostBook book(profile, cluster, {.precision = plan.precision, .sequence = plan.batch.sequence});
+  CostBook book(profile, cluster, book_setting(plan));
   return compile_valid(plan, book);
 }
 

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <bit>
 
+#include "planner/sharded_costs.hpp"
 #include "profiles/error.hpp"
+#include "profiles/peer_messages.hpp"
 
 namespace stagecraft {
 
@@ -94,6 +96,8 @@ CostTable::CostTable(const Model& model, const std::vector<LayerCost>& costs)
       backward_weight_(
           prefix_sums<Duration>(costs, [](const auto& c) { return c.backward_weight; })),
       update_(prefix_sums<Duration>(costs, [](const auto& c) { return c.update; })),
+      expert_update_(prefix_sums<Duration>(
+          costs, [](const auto& c) { return expert_part(c, c.update).experts; })),
       parameters_(prefix_sums<Bytes>(costs, [](const auto& c) { return c.parameters; })),
       gradients_(prefix_sums<Bytes>(costs, [](const auto& c) { return c.gradients; })),
       optimizer_(prefix_sums<Bytes>(costs, [](const auto& c) { return c.optimizer; })),
@@ -101,6 +105,12 @@ CostTable::CostTable(const Model& model, const std::vector<LayerCost>& costs)
       saved_for_weight_(
           prefix_sums<Bytes>(costs, [](const auto& c) { return c.saved_for_weight; })),
       output_(prefix_sums<Bytes>(costs, [](const auto& c) { return c.output; })),
+      expert_parameters_(
+          prefix_sums<Bytes>(costs, [](const auto& c) { return c.expert_parameters; })),
+      expert_gradients_(prefix_sums<Bytes>(
+          costs, [](const auto& c) { return expert_part(c, c.gradients).experts; })),
+      expert_optimizer_(prefix_sums<Bytes>(
+          costs, [](const auto& c) { return expert_part(c, c.optimizer).experts; })),
       workspace_(range_maxima(costs)) {
   const int layers = static_cast<int>(costs.size());
   crossing_.assign(costs.size() + 1, 0);
@@ -119,7 +129,7 @@ ChunkCosts CostTable::times(const LayerRange& layers, const std::vector<Recomput
                    .backward_input = between(backward_input_, layers),
                    .backward_weight = between(backward_weight_, layers),
                    .recompute = forward(layers),
-                   .update = update(layers)};
+                   .update = update(layers).all};
   for (std::size_t i = 0; i < again.size(); ++i) {
     const LayerCost& plain = layer(layers.first + static_cast<int>(i));
     const Duration longer = recomputed(plain, again[i]).backward_input - plain.backward_input;
@@ -145,15 +155,18 @@ ChunkMemory CostTable::memory(const LayerRange& layers, OptimizerKind optimizer,
                               const std::vector<Recomputed>& again) const {
   const Bytes inner =
       between(output_, layers) - layer_output_[static_cast<std::size_t>(layers.end - 1)];
-  ChunkMemory memory{
-      .parameters = between(parameters_, layers),
-      .gradients = between(gradients_, layers),
-      .optimizer = optimizer == OptimizerKind::adamw ? between(optimizer_, layers) : 0,
-      .saved = between(saved_, layers) + inner,
-      .saved_for_weight = between(saved_for_weight_, layers) + inner,
-      .input = crossing(layers.first),
-      .output = crossing(layers.end),
-      .workspace = largest_workspace(layers)};
+  const bool has_states = optimizer == OptimizerKind::adamw;
+  ChunkMemory memory{.parameters = between(parameters_, layers),
+                     .gradients = between(gradients_, layers),
+                     .optimizer = has_states ? between(optimizer_, layers) : 0,
+                     .experts = {.parameters = between(expert_parameters_, layers),
+                                 .gradients = between(expert_gradients_, layers),
+                                 .optimizer = has_states ? between(expert_optimizer_, layers) : 0},
+                     .saved = between(saved_, layers) + inner,
+                     .saved_for_weight = between(saved_for_weight_, layers) + inner,
+                     .input = crossing(layers.first),
+                     .output = crossing(layers.end),
+                     .workspace = largest_workspace(layers)};
   for (std::size_t i = 0; i < again.size(); ++i) {
     const LayerCost& plain = layer(layers.first + static_cast<int>(i));
     const LayerCost changed = recomputed(plain, again[i]);
@@ -163,108 +176,163 @@ ChunkMemory CostTable::memory(const LayerRange& layers, OptimizerKind optimizer,
   return memory;
 }
 
-std::vector<LayerCost> with_peer_sums(std::vector<LayerCost> costs, const Model& model,
-                                      const Link& link, int degree) {
-  if (degree == 1) return costs;
-  for (std::size_t layer = 0; layer < costs.size(); ++layer) {
-    LayerCost& cost = costs[layer];
-    const auto sum = [&](Bytes bytes) { return all_reduce_time(link, degree, bytes); };
-    switch (model.layers[layer].kind) {
-      case LayerKind::transformer:
-      case LayerKind::expert_transformer:
-      case LayerKind::prediction:
-        cost.forward += 2 * sum(cost.output);
-        cost.backward_input += 2 * sum(cost.output);
-        break;
-      case LayerKind::embedding: cost.forward += sum(cost.output); break;
-      case LayerKind::head:
-        cost.backward_input += sum(crossing_bytes(model, costs, static_cast<int>(layer)));
-        break;
-      default: break;
-    }
-  }
-  return costs;
+CostBookSetting book_setting(const Plan& plan) {
+  return {.precision = plan.precision,
+          .sequence = plan.batch.sequence,
+          .parallelism = plan.parallelism,
+          .sharding = plan.optimizer.sharding};
 }
 
-CostSetting CostBook::setting_for(int kind, std::int64_t samples, int degree) const {
+CostSetting CostBook::setting_for(int kind, std::int64_t samples, int peers) const {
   const DeviceKind& device = cluster_.kinds[static_cast<std::size_t>(kind)];
-  return {.device = device.generic ? "generic" : device.name,
-          .microbatch = samples,
-          .sequence = setting_.sequence,
-          .tensor_parallel = degree,
-          .precision = setting_.precision};
+  CostSetting setting{
+      .device = device.generic ? "generic" : device.name,
+      .microbatch = samples,
+      .sequence = setting_.sequence,
+      .tensor_parallel = tensor_degree(setting_.parallelism, static_cast<std::size_t>(peers)),
+      .precision = setting_.precision,
+      .parallelism = setting_.parallelism};
+  // One device has all tokens; measurements of it know nothing of peers.
+  if (setting.tensor_parallel == 1) setting.parallelism.sequence = false;
+  return setting;
 }
 
-const ProfileEntry* CostBook::entry(int kind, std::int64_t samples, int degree) const {
-  return find_entry(profile_, setting_for(kind, samples, degree));
+const ProfileEntry* CostBook::entry(int kind, std::int64_t samples, int peers) const {
+  return find_entry(profile_, setting_for(kind, samples, peers));
 }
 
-bool CostBook::is_scaled(int kind, std::int64_t microbatch, std::int64_t rows, int degree) const {
-  return rows != microbatch && entry(kind, rows, degree) == nullptr &&
-         entry(kind, microbatch, degree) != nullptr;
+bool CostBook::is_scaled(int kind, std::int64_t microbatch, std::int64_t rows, int peers) const {
+  return rows != microbatch && entry(kind, rows, peers) == nullptr &&
+         entry(kind, microbatch, peers) != nullptr;
 }
 
-std::vector<LayerCost> CostBook::layer_costs_of(int kind, std::int64_t microbatch,
-                                                std::int64_t rows, int degree) const {
-  if (is_scaled(kind, microbatch, rows, degree)) {
-    std::vector<LayerCost> costs = entry(kind, microbatch, degree)->layers;
+std::vector<LayerCost> CostBook::costs_of_rows(int kind, std::int64_t microbatch, std::int64_t rows,
+                                               int peers) const {
+  if (is_scaled(kind, microbatch, rows, peers)) {
+    std::vector<LayerCost> costs = entry(kind, microbatch, peers)->layers;
     for (LayerCost& cost : costs) cost = scaled(cost, rows, microbatch);
     return costs;
   }
-  const CostSetting setting = setting_for(kind, rows, degree);
-  std::vector<LayerCost> costs =
-      layer_costs(profile_, cluster_.kinds[static_cast<std::size_t>(kind)], setting);
-  if (degree == 1 || find_entry(profile_, setting) != nullptr) return costs;
-  const Link link = cluster_.levels.empty() ? Link{} : cluster_.levels.back().link;
-  return with_peer_sums(std::move(costs), profile_.model, link, degree);
+  const CostSetting setting = setting_for(kind, rows, peers);
+  const DeviceKind& device = cluster_.kinds[static_cast<std::size_t>(kind)];
+  std::vector<LayerCost> costs = layer_costs(profile_, device, setting);
+  if (find_entry(profile_, setting) != nullptr) return costs;
+  return with_peer_messages(std::move(costs), profile_.model, cluster_, device, setting);
+}
+
+std::vector<LayerCost> CostBook::layer_costs_of(int kind, std::int64_t microbatch,
+                                                std::int64_t rows, int peers) const {
+  std::vector<LayerCost> costs = costs_of_rows(kind, microbatch, rows, peers);
+  if (!shards_gradients(setting_.sharding)) return costs;
+  const int replicas = static_cast<int>(std::max<std::int64_t>(microbatch / rows, 1));
+  std::vector<std::vector<int>> neighbours(static_cast<std::size_t>(replicas));
+  int device = 0;
+  for (std::vector<int>& list : neighbours) {
+    for (int peer = 0; peer < peers; ++peer) list.push_back(device++);
+  }
+  if (device > device_count(cluster_)) return costs;  // no such plan
+  const StageGroups groups = stage_groups(cluster_, setting_.parallelism, neighbours);
+  for (LayerCost& cost : costs) cost = with_shards(cost, setting_.sharding, groups);
+  return costs;
 }
 
 ProfileEntry CostBook::entry_for(int kind, std::int64_t microbatch, std::int64_t rows,
-                                 int degree) const {
-  const ProfileEntry* known = entry(kind, rows, degree);
-  return {.setting = known != nullptr ? known->setting : setting_for(kind, rows, degree),
-          .layers = layer_costs_of(kind, microbatch, rows, degree)};
+                                 int peers) const {
+  const ProfileEntry* known = entry(kind, rows, peers);
+  return {.setting = known != nullptr ? known->setting : setting_for(kind, rows, peers),
+          .layers = costs_of_rows(kind, microbatch, rows, peers)};
 }
 
-const CostTable& CostBook::table(int kind, std::int64_t microbatch, std::int64_t rows, int degree) {
-  const Key key(kind, microbatch, rows, degree);
+const CostTable& CostBook::table(int kind, std::int64_t microbatch, std::int64_t rows, int peers) {
+  const Key key(kind, microbatch, rows, peers);
   if (last_.second != nullptr && last_.first == key) return *last_.second;
   auto known = tables_.find(key);
   if (known == tables_.end()) {
-    CostTable table(profile_.model, layer_costs_of(kind, microbatch, rows, degree));
+    CostTable table(profile_.model, layer_costs_of(kind, microbatch, rows, peers));
     known = tables_.emplace(key, std::move(table)).first;
   }
   last_ = {key, &known->second};
   return known->second;
 }
 
-Duration update_share(Duration update, Sharding sharding, int replicas) {
-  if (sharding == Sharding::none) return update;
-  return Duration{(update.count() + replicas - 1) / replicas};
+Holders holders_of(const Parallelism& parallelism, int replicas, int peers) {
+  const int tensor = tensor_degree(parallelism, static_cast<std::size_t>(peers));
+  const int sharing = parallelism.expert * expert_tensor_of(parallelism, tensor);
+  return {.all = replicas * parallelism.context,
+          .experts = std::max(replicas * peers / sharing, 1)};
 }
 
-ChunkMemory memory_share(ChunkMemory memory, Sharding sharding, int replicas) {
-  if (sharding == Sharding::zero1) memory.optimizer = (memory.optimizer + replicas - 1) / replicas;
-  return memory;
+Duration update_share(const WithExperts<Duration>& update, Sharding sharding,
+                      const Holders& holders) {
+  if (sharding == Sharding::none) return update.all;
+  const auto share = [](Duration time, int parts) {
+    return Duration{(time.count() + parts - 1) / parts};
+  };
+  return share(update.all - update.experts, holders.all) + share(update.experts, holders.experts);
 }
 
-Duration sum_time(const DeviceGroup& replicas, Sharding sharding, Bytes gradients) {
+ChunkMemory memory_share(const ChunkMemory& memory, Sharding sharding, const Holders& holders) {
+  return shard_of(memory, sharding, holders.all, holders.experts);
+}
+
+std::vector<int> holding_devices(const Parallelism& parallelism,
+                                 const std::vector<std::vector<int>>& replicas) {
+  std::vector<int> devices;
+  for (const std::vector<int>& peers : replicas) {
+    const auto tensor = static_cast<std::size_t>(tensor_degree(parallelism, peers.size()));
+    for (std::size_t peer = 0; peer < peers.size(); peer += tensor) devices.push_back(peers[peer]);
+  }
+  return devices;
+}
+
+StageGroups stage_groups(const Cluster& cluster, const Parallelism& parallelism,
+                         const std::vector<std::vector<int>>& replicas) {
+  const DeviceGroup all = device_group(cluster, holding_devices(parallelism, replicas));
+  if (parallelism.expert == 1 && parallelism.expert_tensor == 0) return {all, all};
+  const int tensor = tensor_degree(parallelism, replicas.front().size());
+  const int sharing = parallelism.expert * expert_tensor_of(parallelism, tensor);
+  std::vector<int> devices, holders;
+  for (const std::vector<int>& peers : replicas) {
+    devices.insert(devices.end(), peers.begin(), peers.end());
+  }
+  for (std::size_t i = 0; i < devices.size(); i += static_cast<std::size_t>(sharing)) {
+    holders.push_back(devices[i]);
+  }
+  return {all, device_group(cluster, std::move(holders))};
+}
+
+namespace {
+
+/// One collective of what is dense, and one of what experts have.
+Duration one_after_another(Collective collective, const StageGroups& groups,
+                           const WithExperts<Bytes>& bytes) {
+  const Duration dense = collective_time(collective, groups.all, bytes.all - bytes.experts);
+  if (bytes.experts == 0) return dense;
+  return dense + collective_time(collective, groups.experts, bytes.experts);
+}
+
+}  // namespace
+
+Duration sum_time(const StageGroups& groups, Sharding sharding,
+                  const WithExperts<Bytes>& gradients) {
+  if (shards_gradients(sharding)) return Duration{0};
   const bool shards = sharding != Sharding::none;
-  return collective_time(shards ? Collective::reduce_scatter : Collective::all_reduce, replicas,
-                         gradients);
+  return one_after_another(shards ? Collective::reduce_scatter : Collective::all_reduce, groups,
+                           gradients);
 }
 
-Duration collect_time(const DeviceGroup& replicas, Sharding sharding, Bytes parameters) {
-  if (sharding == Sharding::none) return Duration{0};
-  return collective_time(Collective::all_gather, replicas, parameters);
+Duration collect_time(const StageGroups& groups, Sharding sharding,
+                      const WithExperts<Bytes>& parameters) {
+  if (sharding == Sharding::none || sharding == Sharding::zero3) return Duration{0};
+  return one_after_another(Collective::all_gather, groups, parameters);
 }
 
 Bytes tie_bytes(const Tie& tie, const CostTable& table, Precision precision) {
   const LayerRange owner{tie.owner, tie.owner + 1};
   const Bytes weights = tie.parameters * element_bytes(precision);
-  const Bytes parameters = table.parameters(owner);
+  const Bytes parameters = table.parameters(owner).all;
   const double wider = parameters == 0 ? 1.0
-                                       : static_cast<double>(table.gradients(owner)) /
+                                       : static_cast<double>(table.gradients(owner).all) /
                                              static_cast<double>(parameters);
   return static_cast<Bytes>(static_cast<double>(weights) * wider);
 }

@@ -4,6 +4,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <tuple>
@@ -15,6 +16,38 @@
 #include "simulator/simulate.hpp"
 
 namespace stagecraft {
+
+inline Bytes scaled_by(Bytes bytes, double part) {
+  return static_cast<Bytes>(static_cast<double>(bytes) * part + 0.5);
+}
+inline Duration scaled_by(Duration time, double part) {
+  return Duration{scaled_by(time.count(), part)};
+}
+
+/// How many devices hold the same part of a stage's layers, and of each of its experts.
+struct Holders {
+  int all = 1;
+  int experts = 1;
+  bool operator==(const Holders&) const = default;
+};
+/// Of so many replicas with so many (tensor x context) peers each.
+Holders holders_of(const Parallelism& parallelism, int replicas, int peers);
+
+/// A number of bytes or nanoseconds, and what of it belongs to experts.
+template <class Quantity>
+struct WithExperts {
+  Quantity all{0};
+  Quantity experts{0};
+};
+
+/// What belongs to experts of a layer's gradients, states or update, which its parameters tell.
+template <class Quantity>
+WithExperts<Quantity> expert_part(const LayerCost& cost, Quantity all) {
+  if (cost.expert_parameters == 0) return {all, Quantity{0}};
+  const double part =
+      static_cast<double>(cost.expert_parameters) / static_cast<double>(cost.parameters);
+  return {all, std::min(all, scaled_by(all, part))};
+}
 
 /// Prefix sums of the layers' costs for one device kind and number of rows (samples).
 class CostTable {
@@ -32,12 +65,18 @@ class CostTable {
   Duration backward_weight(const LayerRange& layers) const {
     return between(backward_weight_, layers);
   }
-  Duration update(const LayerRange& layers) const { return between(update_, layers); }
+  WithExperts<Duration> update(const LayerRange& layers) const {
+    return {between(update_, layers), between(expert_update_, layers)};
+  }
   ChunkMemory memory(const LayerRange& layers, OptimizerKind optimizer,
                      const std::vector<Recomputed>& again = {}) const;
   const LayerCost& layer(int which) const { return costs_[static_cast<std::size_t>(which)]; }
-  Bytes parameters(const LayerRange& layers) const { return between(parameters_, layers); }
-  Bytes gradients(const LayerRange& layers) const { return between(gradients_, layers); }
+  WithExperts<Bytes> parameters(const LayerRange& layers) const {
+    return {between(parameters_, layers), between(expert_parameters_, layers)};
+  }
+  WithExperts<Bytes> gradients(const LayerRange& layers) const {
+    return {between(gradients_, layers), between(expert_gradients_, layers)};
+  }
   /// Bytes that cross the cut before layer `cut`, for these rows; zero at both ends of the model.
   Bytes crossing(int cut) const { return crossing_[static_cast<std::size_t>(cut)]; }
   Provenance provenance() const { return provenance_; }
@@ -51,8 +90,10 @@ class CostTable {
   Bytes largest_workspace(const LayerRange& layers) const;
 
   std::vector<LayerCost> costs_;
-  std::vector<Duration> forward_, backward_, backward_input_, backward_weight_, update_;
+  std::vector<Duration> forward_, backward_, backward_input_, backward_weight_, update_,
+      expert_update_;
   std::vector<Bytes> parameters_, gradients_, optimizer_, saved_, saved_for_weight_, output_;
+  std::vector<Bytes> expert_parameters_, expert_gradients_, expert_optimizer_;
   std::vector<Bytes> layer_output_, crossing_;
   std::vector<std::vector<Bytes>> workspace_;  ///< [k][i]: largest of the 2^k layers from i on
   Provenance provenance_ = Provenance::measured;
@@ -62,14 +103,10 @@ class CostTable {
 struct CostBookSetting {
   Precision precision = Precision::float32;
   std::int64_t sequence = 0;
+  Parallelism parallelism = {};
+  Sharding sharding = Sharding::none;  ///< what ZeRO-2 and 3 do in each pass is part of it
 };
-
-/// What tensor-parallel peers of degree t sum for these costs, which estimates leave out and
-/// measurements contain: Megatron-LM's two all-reduces of a block's output in forward and two in
-/// backward, one of the embedding's output, and one of the gradient of the head's input (Shoeybi
-/// et al. 2019).
-std::vector<LayerCost> with_peer_sums(std::vector<LayerCost> costs, const Model& model,
-                                      const Link& link, int degree);
+CostBookSetting book_setting(const Plan& plan);
 
 /// Makes tables when they are asked for: one thread at a time.
 class CostBook {
@@ -79,25 +116,28 @@ class CostBook {
 
   /// Costs of `rows` samples of a microbatch on this kind of device: of an entry for exactly so
   /// many; else, where the microbatch was measured, its costs scaled by rows and rounded up; else
-  /// as estimated. The device is one of `degree` tensor-parallel peers, joined by the cluster's
-  /// innermost links. Throws Error (input) without any.
-  const CostTable& table(int kind, std::int64_t microbatch, std::int64_t rows, int degree = 1);
+  /// as estimated. The device is one of `peers` (tensor x context) of a replica, neighbours in the
+  /// cluster, and so are the replicas. Estimates leave messages between peers out, measurements
+  /// contain them: they are added (profiles/peer_messages.hpp). Where each microbatch's gradients
+  /// are scattered there are microbatch / rows replicas. Throws Error (input) without any.
+  const CostTable& table(int kind, std::int64_t microbatch, std::int64_t rows, int peers = 1);
 
   /// What `table` sums up, as an entry of a profile for exactly so many rows.
-  ProfileEntry entry_for(int kind, std::int64_t microbatch, std::int64_t rows,
-                         int degree = 1) const;
+  ProfileEntry entry_for(int kind, std::int64_t microbatch, std::int64_t rows, int peers = 1) const;
 
   const Profile& profile() const { return profile_; }
   const Cluster& cluster() const { return cluster_; }
   const CostBookSetting& setting() const { return setting_; }
   /// Whether the table of these rows had to be scaled.
-  bool is_scaled(int kind, std::int64_t microbatch, std::int64_t rows, int degree = 1) const;
+  bool is_scaled(int kind, std::int64_t microbatch, std::int64_t rows, int peers = 1) const;
 
  private:
-  CostSetting setting_for(int kind, std::int64_t samples, int degree) const;
-  const ProfileEntry* entry(int kind, std::int64_t samples, int degree) const;
+  CostSetting setting_for(int kind, std::int64_t samples, int peers) const;
+  const ProfileEntry* entry(int kind, std::int64_t samples, int peers) const;
+  std::vector<LayerCost> costs_of_rows(int kind, std::int64_t microbatch, std::int64_t rows,
+                                       int peers) const;
   std::vector<LayerCost> layer_costs_of(int kind, std::int64_t microbatch, std::int64_t rows,
-                                        int degree) const;
+                                        int peers) const;
 
   const Profile& profile_;
   const Cluster& cluster_;
@@ -115,15 +155,30 @@ bool takes_hand_over(const Profile& profile, const Cluster& cluster, int from, i
 /// the cluster's link.
 Link message_link(const Profile& profile, const Cluster& cluster, int from, int to);
 
-/// What each of so many replicas updates, and keeps of the optimizer's state: all, or its shard,
-/// rounded up.
-Duration update_share(Duration update, Sharding sharding, int replicas);
-ChunkMemory memory_share(ChunkMemory memory, Sharding sharding, int replicas);
+/// What each of those that hold a stage updates, and keeps of what is sharded: its share, rounded
+/// up.
+Duration update_share(const WithExperts<Duration>& update, Sharding sharding,
+                      const Holders& holders);
+ChunkMemory memory_share(const ChunkMemory& memory, Sharding sharding, const Holders& holders);
 
-/// Before and after the updates of a stage's replicas: gradients are summed, sharded parameters
-/// collected. Nothing for a single one.
-Duration sum_time(const DeviceGroup& replicas, Sharding sharding, Bytes gradients);
-Duration collect_time(const DeviceGroup& replicas, Sharding sharding, Bytes parameters);
+/// Where those are that hold a stage's layers, and each of its experts.
+struct StageGroups {
+  DeviceGroup all, experts;
+  bool operator==(const StageGroups&) const = default;
+};
+/// Of replicas with their (tensor x context) peers: the first of each set of tensor-parallel ones.
+std::vector<int> holding_devices(const Parallelism& parallelism,
+                                 const std::vector<std::vector<int>>& replicas);
+StageGroups stage_groups(const Cluster& cluster, const Parallelism& parallelism,
+                         const std::vector<std::vector<int>>& replicas);
+
+/// Before and after the updates of those that hold a stage: gradients are summed, sharded
+/// parameters collected; experts' after the others'. Nothing for a single one, nor where each
+/// microbatch does it (ZeRO-2 and 3).
+Duration sum_time(const StageGroups& groups, Sharding sharding,
+                  const WithExperts<Bytes>& gradients);
+Duration collect_time(const StageGroups& groups, Sharding sharding,
+                      const WithExperts<Bytes>& parameters);
 
 /// Bytes of the tied weights' gradient; `table` is of a device that holds the owner. Gradients may
 /// be wider than weights.

@@ -93,8 +93,8 @@ void FastClock::place(const Layout& layout, const TimedOrder& timed) {
       chunk.backward = again + costs.backward.count();
       chunk.backward_input = again + costs.backward_input.count();
       chunk.backward_weight = costs.backward_weight.count();
-      chunk.update = update_share(costs.update, space_.problem().optimizer.sharding,
-                                  Space::holders(setting_, replicas))
+      chunk.update = update_share(table.update(layers), space_.problem().optimizer.sharding,
+                                  space_.holders(setting_, replicas))
                          .count();
     }
   }
@@ -220,6 +220,12 @@ DeviceGroup FastClock::group_of(const std::vector<int>& members) const {
   return space_.group(setting_, devices);
 }
 
+StageGroups FastClock::groups_of(const std::vector<int>& members) const {
+  std::vector<int> devices;
+  for (const int member : members) devices.push_back(chunks_[index(member)].device);
+  return space_.groups(setting_, devices);
+}
+
 /// A collective of these chunks, once all of them have come so far.
 void FastClock::meet(const std::vector<int>& members, Duration time, std::vector<Time>& come) {
   Time start = 0;
@@ -234,13 +240,13 @@ std::vector<std::int64_t> FastClock::reduced(const Layout& layout) const {
   const Sharding sharding = space_.problem().optimizer.sharding;
   for (int stage = 0; stage < layout.stages(); ++stage) {
     const Replicas replicas = replicas_of(stage);
-    const int holders = Space::holders(setting_, replicas.count());
-    if (holders < 2) continue;
+    const Holders holders = space_.holders(setting_, replicas.count());
+    if (holders.all < 2) continue;
     const std::int64_t rows = share_of_rows(setting_, 0, replicas.count());
     const LayerRange layers{layout.cuts[index(stage)], layout.cuts[index(stage) + 1]};
-    const Bytes bytes = table_of(replicas.first, rows).gradients(layers);
+    const auto bytes = table_of(replicas.first, rows).gradients(layers);
     const std::vector<int> members = replicas.list();
-    meet(members, sum_time(group_of(members), sharding, bytes), complete);
+    meet(members, sum_time(groups_of(members), sharding, bytes), complete);
   }
   const auto stage_of = [&](int layer) {
     const auto& cuts = layout.cuts;
@@ -290,13 +296,13 @@ void FastClock::collect(const Layout& layout, std::vector<Time>& updated) const 
   const Sharding sharding = space_.problem().optimizer.sharding;
   for (int stage = 0; stage < layout.stages(); ++stage) {
     const Replicas replicas = replicas_of(stage);
-    const int holders = Space::holders(setting_, replicas.count());
-    if (sharding == Sharding::none || holders < 2) continue;
+    const Holders holders = space_.holders(setting_, replicas.count());
+    if (sharding == Sharding::none || holders.all < 2) continue;
     const std::int64_t rows = share_of_rows(setting_, 0, replicas.count());
     const LayerRange layers{layout.cuts[index(stage)], layout.cuts[index(stage) + 1]};
-    const Bytes bytes = table_of(replicas.first, rows).parameters(layers);
+    const auto bytes = table_of(replicas.first, rows).parameters(layers);
     const std::vector<int> members = replicas.list();
-    meet(members, collect_time(group_of(members), sharding, bytes), updated);
+    meet(members, collect_time(groups_of(members), sharding, bytes), updated);
   }
 }
 
@@ -326,7 +332,7 @@ bool FastClock::may_fit(const Layout& layout, const TimedOrder& timed, int pipel
     const LayerRange layers{layout.cuts[index(stage)], layout.cuts[index(stage) + 1]};
     const OptimizerChoice& optimizer = space_.problem().optimizer;
     stages.push_back(memory_share(table.memory(layers, optimizer.kind, layout.again_of(stage)),
-                                  optimizer.sharding, Space::holders(setting_, replicas)));
+                                  optimizer.sharding, space_.holders(setting_, replicas)));
     recompute.push_back(timed.places_recompute ? Recompute::full : layout.recompute[index(stage)]);
     // What takes no time never shows: it ends at the instant it begins.
     computes.push_back(table.times(layers, layout.again_of(stage)).backward_input > Duration{0});

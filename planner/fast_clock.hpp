@@ -62,6 +62,7 @@ class FastClock {
   Time finish(const Layout& layout);
   std::vector<Time> reduced(const Layout& layout) const;
   DeviceGroup group_of(const std::vector<int>& members) const;
+  StageGroups groups_of(const std::vector<int>& members) const;
   static void meet(const std::vector<int>& members, Duration time, std::vector<Time>& come);
   void collect(const Layout& layout, std::vector<Time>& updated) const;
   bool may_fit(const Layout& layout, const TimedOrder& timed, int pipeline_device,

@@ -12,7 +12,7 @@ struct ForeignStage {
   std::vector<int>
       layers;  ///< indices into the model's layers; all stages before hold their inputs
   int replicas = 1;
-  int tensor_parallel = 1;
+  int tensor_parallel = 1;  ///< devices of each replica
   Recompute recompute = Recompute::none;
   /// Cluster devices, replica by replica; empty: the next ones in order.
   std::vector<int> devices;

@@ -88,6 +88,15 @@ LayerRange transformer_layers(const Model& model) {
           static_cast<int>(model.layers.rend() - last)};
 }
 
+LayerRange decoder_layers(const Model& model) {
+  LayerRange layers = transformer_layers(model);
+  const auto is_prediction = [&](int layer) {
+    return model.layers[static_cast<std::size_t>(layer)].kind == LayerKind::prediction;
+  };
+  while (layers.size() > 0 && is_prediction(layers.end - 1)) --layers.end;
+  return layers;
+}
+
 int find_layer(const Model& model, std::string_view name) {
   std::vector<std::string> known;
   for (std::size_t layer = 0; layer < model.layers.size(); ++layer) {

@@ -12,6 +12,8 @@ namespace stagecraft {
 
 /// What lies between embeddings and heads: what Megatron-LM and others mean by "layers".
 LayerRange transformer_layers(const Model& model);
+/// Of them, those before the modules of multi-token prediction.
+LayerRange decoder_layers(const Model& model);
 
 /// The layer that goes by this name: its own ("block.3"), or that of its module in PyTorch
 /// ("layers.3", "model.layers.3", "transformer.h.3"; "tok_embeddings", "wte"; "norm", "lm_head").

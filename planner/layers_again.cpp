@@ -166,8 +166,11 @@ class Fitting {
       for (const int s : stages) {
         const Stage& stage = plan_.stages[index(s)];
         const CostTable& costs = table(stage, replica);
+        const Holders holders =
+            holders_of(plan_.parallelism, static_cast<int>(replicas),
+                       static_cast<int>(plan_.stages[index(device)].devices[replica].size()));
         memory.push_back(memory_share(costs.memory(stage.layers, optimizer.kind, stage.again),
-                                      optimizer.sharding, static_cast<int>(replicas)));
+                                      optimizer.sharding, holders));
         recompute.push_back(stage.recompute);
         computes.push_back(costs.times(stage.layers, stage.again).backward_input > Duration{0});
       }

@@ -40,8 +40,8 @@ PipelineCosts::PipelineCosts(const Space& space, const Setting& setting, Time li
 
 int PipelineCosts::kind_of_device(int device, Time limit) {
   const CostTable& table = space_.whole_microbatch(setting_, device);
-  const DeviceGroup group =
-      Space::holders(setting_, 1) > 1 ? space_.group(setting_, {device}) : DeviceGroup{};
+  const StageGroups group =
+      space_.holders(setting_, 1).all > 1 ? space_.groups(setting_, {device}) : StageGroups{};
   for (std::size_t k = 0; k < kinds_.size(); ++k) {
     if (kinds_[k].table == &table && kinds_[k].group == group) return static_cast<int>(k);
   }
@@ -53,7 +53,7 @@ int PipelineCosts::kind_of_device(int device, Time limit) {
 
 void PipelineCosts::fill(Kind& kind, Time limit) const {
   const OptimizerChoice& optimizer = space_.problem().optimizer;
-  const int holders = Space::holders(setting_, 1);
+  const Holders holders = space_.holders(setting_, 1);
   const CostTable& table = *kind.table;
   for (int first = 0; first < layers_; ++first) {
     kind.first_cost.push_back(kind.costs.size());
@@ -70,12 +70,12 @@ void PipelineCosts::fill(Kind& kind, Time limit) const {
            .backward_input = in_double(table.backward_input(layers)),
            .backward_weight = in_double(table.backward_weight(layers)),
            .update = in_double(update_share(table.update(layers), optimizer.sharding, holders)),
-           .sum = holders < 2 ? 0
-                              : in_double(sum_time(kind.group, optimizer.sharding,
-                                                   table.gradients(layers))),
-           .collect = holders < 2 ? 0
-                                  : in_double(collect_time(kind.group, optimizer.sharding,
-                                                           table.parameters(layers))),
+           .sum = holders.all < 2 ? 0
+                                  : in_double(sum_time(kind.group, optimizer.sharding,
+                                                       table.gradients(layers))),
+           .collect = holders.all < 2 ? 0
+                                      : in_double(collect_time(kind.group, optimizer.sharding,
+                                                               table.parameters(layers))),
            .memory = memory});
     }
     kind.last_end.push_back(end - 1);

@@ -51,7 +51,7 @@ class PipelineCosts {
   /// Devices on which a stage costs the same.
   struct Kind {
     const CostTable* table = nullptr;
-    DeviceGroup group;
+    StageGroups group;
     std::vector<int> last_end;            ///< [first]
     std::vector<std::size_t> first_cost;  ///< [first]
     std::vector<StageCosts> costs;

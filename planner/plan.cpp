@@ -56,6 +56,16 @@ Profile in_plan_order(const Profile& profile, const Plan& plan) {
   return reordered(profile, plan.order);
 }
 
+int tensor_degree(const Plan& plan) {
+  int most = 1;
+  for (const Stage& stage : plan.stages) {
+    for (const auto& peers : stage.devices) {
+      most = std::max(most, tensor_degree(plan.parallelism, peers.size()));
+    }
+  }
+  return most;
+}
+
 int pipeline_devices(const Plan& plan) {
   return static_cast<int>(plan.stages.size()) / std::max(plan.schedule.virtual_stages, 1);
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "profiles/cluster.hpp"
+#include "profiles/parallelism.hpp"
 #include "profiles/profile.hpp"
 #include "simulator/lower.hpp"
 #include "simulator/schedule.hpp"
@@ -26,7 +27,8 @@ struct LayerRange {
 struct Stage {
   LayerRange layers;
   std::vector<std::vector<int>>
-      devices;  ///< replicas, each a list of tensor-parallel peers (cluster device numbers)
+      devices;  ///< replicas, each a list of peers (cluster device numbers): tensor- times
+                ///< context-parallel ones, tensor fastest
   Recompute recompute = Recompute::none;
   /// What each layer does again by itself, right before its own backward; empty: nothing. Only
   /// where the stage does not recompute as a whole.
@@ -104,6 +106,8 @@ struct Question {
   std::vector<int> excluded;
   int min_layers_per_stage = 1;
   bool straight = false, use_fewer_devices = true;
+  /// With tensor parallelism; the plan's other degrees were given.
+  bool sequence_parallel = false;
   std::vector<FixedStage> fixed;
   ObjectiveKind objective = ObjectiveKind::step;
   bool operator==(const Question&) const = default;
@@ -131,6 +135,7 @@ struct Plan {
   WeightPolicy weights = WeightPolicy::flush;
   ReplicaPolicy replicas = ReplicaPolicy::split;
   OptimizerChoice optimizer;
+  Parallelism parallelism;  ///< beside pipelines, replicas and tensor-parallel peers
   /// The model's layers (their indices) in the order that the stages below cut, where it is not the
   /// model's own: a stage of a branching model may then be any set of layers between two cuts of
   /// its graph. Empty: the model's order.
@@ -156,12 +161,19 @@ Profile in_plan_order(const Profile& profile, const Plan& plan);
 /// trained; 27 of 28 layers are placed".
 void validate(const Plan& plan, const Model& model, const Cluster& cluster);
 
+/// Tensor-parallel peers of a replica with so many devices.
+inline int tensor_degree(const Parallelism& parallelism, std::size_t peers) {
+  return static_cast<int>(peers) / parallelism.context;
+}
+/// The most of any replica.
+int tensor_degree(const Plan& plan);
+
 /// Pipeline devices, p.
 int pipeline_devices(const Plan& plan);
 ScheduleShape shape_of(const Plan& plan);
 /// Cluster device numbers the plan uses, ascending.
 std::vector<int> used_devices(const Plan& plan);
-/// The first of each replica's tensor-parallel peers, ascending. Program device i stands for the
+/// The first of each replica's peers, ascending. Program device i stands for the
 /// i-th of them and its peers, which do the same at the same time.
 std::vector<int> lead_devices(const Plan& plan);
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <map>
 
+#include "planner/parallelism_fault.hpp"
 #include "profiles/error.hpp"
 #include "simulator/schedules.hpp"
 
@@ -221,21 +222,24 @@ Fault check_devices_once(const Subject& subject) {
   return {};
 }
 
-/// Peers work in step over the innermost links, with equal shares.
+/// Tensor-parallel peers work in step over the innermost links, with equal shares; context-parallel
+/// ones may be farther away.
 Fault check_peers_are_near(const Subject& subject) {
   const Cluster& cluster = subject.cluster;
   const int width = cluster.levels.empty() ? 1 : cluster.levels.back().count;
   for (int s = 0; s < subject.stages(); ++s) {
     for (const auto& peers : subject.plan.stages[static_cast<std::size_t>(s)].devices) {
-      for (const int peer : peers) {
-        const bool near = peer / width == peers.front() / width;
+      const int tensor = std::max(tensor_degree(subject.plan.parallelism, peers.size()), 1);
+      for (std::size_t p = 0; p < peers.size(); ++p) {
+        const int peer = peers[p], first = peers[p - p % static_cast<std::size_t>(tensor)];
+        const bool near = peer / width == first / width;
         const auto kind = [&](int device) {
           return cluster.devices[static_cast<std::size_t>(device)];
         };
         if (near && kind(peer) == kind(peers.front())) continue;
         return PlanFault{
             at_stage(s, "devices"),
-            concat("devices ", peers.front(), " and ", peer, " of stage ", s,
+            concat("devices ", near ? peers.front() : first, " and ", peer, " of stage ", s,
                    " are tensor-parallel peers, but ",
                    near ? "of different kinds" : "not joined by the cluster's innermost links"),
             {concat("peers must be among ", width, " neighbours of one kind")}};
@@ -391,11 +395,15 @@ Fault check_recompute(const Subject& subject) {
   return {};
 }
 
+Fault check_parallelism(const Subject& subject) {
+  return find_parallelism_fault(subject.plan, subject.model);
+}
+
 constexpr std::array structural_checks{
     check_batch,          check_stage_count,        check_schedule_name, check_weights,
     check_linear_has_one, check_stages_hold_layers, check_layers_follow, check_last_layer,
     check_replicas_exist, check_devices_exist,      check_rings_agree,   check_devices_once,
-    check_peers_are_near, check_replicas_work,      check_recompute,
+    check_parallelism,    check_peers_are_near,     check_replicas_work, check_recompute,
 };
 
 }  // namespace

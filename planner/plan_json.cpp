@@ -25,6 +25,10 @@
 //   }
 // clang-format on
 //
+// "parallelism": {"sequence": true, "context": 2, "expert": 8} beside "optimizer" says how devices
+// share the work otherwise (profiles/parallelism.hpp; what is left out has its default). With
+// "context", a replica's devices are its tensor x context peers, tensor fastest.
+//
 // "order": [0, 2, 1, …] beside "stages" lists the model's layers in the order that "layers" counts,
 // where a branching model is cut otherwise than in its own.
 //
@@ -46,6 +50,7 @@
 #include "planner/question_json.hpp"
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"
+#include "profiles/parallelism_json.hpp"
 
 namespace stagecraft {
 
@@ -191,6 +196,7 @@ void read_settings(const Json& json, Plan& plan) {
   if (json.contains("weights")) plan.weights = read_name(json["weights"], read_weight_policy);
   if (json.contains("replicas")) plan.replicas = read_name(json["replicas"], read_replica_policy);
   if (json.contains("optimizer")) plan.optimizer = read_optimizer(json["optimizer"]);
+  if (json.contains("parallelism")) plan.parallelism = read_parallelism(json["parallelism"]);
   if (json.contains("predicted")) plan.predicted = read_predicted(json["predicted"]);
   if (json.contains("search")) plan.search = read_search(json["search"], plan.batch);
 }
@@ -332,7 +338,8 @@ void require_valid(const Json& json, const LoadedPlan& loaded) {
 Plan read_plan(const Json& json) {
   json.expect_format(plan_format);
   json.allow_only({"format", "model", "cluster", "profile", "precision", "batch", "schedule",
-                   "weights", "replicas", "optimizer", "order", "stages", "predicted", "search"});
+                   "weights", "replicas", "optimizer", "parallelism", "order", "stages",
+                   "predicted", "search"});
   Plan plan;
   plan.model = json["model"].string();
   plan.cluster = json["cluster"].string();
@@ -355,6 +362,9 @@ std::string write_plan(const Plan& plan) {
   value["replicas"] = to_string(plan.replicas);
   value["optimizer"] = {{"kind", to_string(plan.optimizer.kind)},
                         {"sharding", to_string(plan.optimizer.sharding)}};
+  if (plan.parallelism != Parallelism{}) {
+    value["parallelism"] = parallelism_value(plan.parallelism);
+  }
   if (!plan.order.empty()) value["order"] = plan.order;
   value["stages"] = stages_value(plan.stages);
   if (plan.predicted) value["predicted"] = predicted_value(*plan.predicted);

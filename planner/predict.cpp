@@ -115,7 +115,7 @@ Prediction predict(const Plan& plan, const Compiled& compiled, const Timeline& t
 
 Prediction predict(const Plan& plan, const Profile& profile, const Cluster& cluster) {
   validate(plan, profile.model, cluster);
-  CostBook book(profile, cluster, {.precision = plan.precision, .sequence = plan.batch.sequence});
+  CostBook book(profile, cluster, book_setting(plan));
   return predict(plan, compile_column(plan, book));
 }
 

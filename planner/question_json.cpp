@@ -78,7 +78,7 @@ Recomputed read_layer_choice(std::string_view word) {
 Question read_question(const Json& json, const Batch& batch) {
   json.allow_only({"objective", "microbatches", "schedules", "tensor_parallel", "recompute",
                    "recompute_layers", "memory", "devices", "max_stages", "min_layers_per_stage",
-                   "straight", "use_fewer_devices", "fixed", "excluded"});
+                   "straight", "use_fewer_devices", "sequence_parallel", "fixed", "excluded"});
   Question question;
   question.objective = read_name(json["objective"], read_objective_kind);
   question.microbatches = read_choices(json["microbatches"], [&](const Json& size) {
@@ -105,6 +105,9 @@ Question read_question(const Json& json, const Batch& batch) {
   question.min_layers_per_stage = json["min_layers_per_stage"].small_integer(1, INT_MAX);
   question.straight = json["straight"].boolean();
   question.use_fewer_devices = json["use_fewer_devices"].boolean();
+  if (json.contains("sequence_parallel")) {
+    question.sequence_parallel = json["sequence_parallel"].boolean();
+  }
   question.fixed = read_list(json["fixed"], read_fixed);
   return question;
 }
@@ -136,6 +139,7 @@ nlohmann::ordered_json question_value(const Question& question) {
   value["min_layers_per_stage"] = question.min_layers_per_stage;
   value["straight"] = question.straight;
   value["use_fewer_devices"] = question.use_fewer_devices;
+  if (question.sequence_parallel) value["sequence_parallel"] = true;
   value["fixed"] = std::move(fixed);
   return value;
 }

@@ -64,7 +64,7 @@ void try_other_schedule(Remedies& remedies, const Problem& problem) {
 }
 
 void try_sharding(Remedies& remedies, const Problem& problem) {
-  if (problem.optimizer.sharding == Sharding::zero1) return;
+  if (problem.optimizer.sharding != Sharding::none) return;
   Problem changed = problem;
   changed.optimizer.sharding = Sharding::zero1;
   try_remedy(remedies, changed, "--sharding zero1");

@@ -59,7 +59,10 @@ Problem with_slower_links(Problem problem, double factor) {
 
 CostBook book_of(const Problem& problem) {
   return CostBook(problem.profile, problem.cluster,
-                  {.precision = problem.precision, .sequence = problem.sequence});
+                  {.precision = problem.precision,
+                   .sequence = problem.sequence,
+                   .parallelism = problem.parallelism,
+                   .sharding = problem.optimizer.sharding});
 }
 
 /// A candidate with its step at the level.

@@ -25,11 +25,11 @@ std::size_t index(int i) {
 /// Cuts where the parameters before them come closest to equal shares.
 std::vector<int> cuts_by_parameters(const CostTable& table, int layers, int parts) {
   std::vector<int> cuts{0};
-  const auto total = static_cast<double>(table.parameters({0, layers}));
+  const auto total = static_cast<double>(table.parameters({0, layers}).all);
   for (int part = 1; part < parts; ++part) {
     const double goal = total * part / parts;
     const auto distance = [&](int cut) {
-      return std::abs(static_cast<double>(table.parameters({0, cut})) - goal);
+      return std::abs(static_cast<double>(table.parameters({0, cut}).all) - goal);
     };
     int cut = cuts.back() + 1;
     const int last = layers - (parts - part);
@@ -80,7 +80,7 @@ std::vector<Choice> choices_for(const Space& space, const Setting& setting) {
     choices.push_back({"even parameters", straight, cuts_by_parameters(table, layers, stages)});
   }
   if (devices > 1) choices.push_back({"data parallelism", {devices}, {0, layers}, true});
-  const bool alone = setting.tensor_parallel == 1;
+  const bool alone = setting.peers == 1;
   choices.push_back({alone ? "one device" : "tensor parallelism", {1}, {0, layers}});
   return choices;
 }

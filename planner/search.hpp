@@ -35,6 +35,8 @@ struct Problem {
   std::vector<std::int64_t> microbatches;  ///< microbatch sizes to try, each dividing global_batch
   std::int64_t sequence = 0;
   OptimizerChoice optimizer;
+  /// Of all plans; sequence parallelism of those with tensor parallelism.
+  Parallelism parallelism;
   std::vector<ScheduleChoice> schedules;  ///< to try
   std::vector<int> tensor_parallel{1};    ///< degrees to try, the same for all stages of a plan
   std::vector<Recompute> recompute{Recompute::none, Recompute::full};  ///< allowed per stage

@@ -45,7 +45,7 @@ Problem near(Problem problem, const Plan& plan) {
       std::erase_if(choices, [&](const auto& choice) { return !is_own(choice); });
     }
   };
-  const auto degree = static_cast<int>(plan.stages.front().devices.front().size());
+  const int degree = tensor_degree(plan.parallelism, plan.stages.front().devices.front().size());
   keep(problem.schedules, [&](const ScheduleChoice& choice) {
     return choice.name == plan.schedule.name &&
            choice.virtual_stages == plan.schedule.virtual_stages;

@@ -8,6 +8,7 @@
 #include "planner/columns.hpp"
 #include "planner/foreign_stage.hpp"
 #include "planner/objective.hpp"
+#include "planner/parallelism_fault.hpp"
 #include "planner/plan_fault.hpp"
 #include "profiles/error.hpp"
 #include "simulator/schedules.hpp"
@@ -19,6 +20,8 @@ namespace {
 Cluster with_usable_memory(const Problem& problem) {
   Cluster cluster = problem.cluster;
   for (DeviceKind& kind : cluster.kinds) {
+    if (!kind.memory_unlimited) kind.memory = usable_memory(kind);
+    kind.reserve = 0;
     if (!kind.memory_unlimited && problem.memory_fraction < 1) {
       kind.memory = static_cast<Bytes>(static_cast<double>(kind.memory) * problem.memory_fraction);
     }
@@ -103,24 +106,29 @@ bool is_one_f_one_b(const ScheduleChoice& choice) {
 Space::Space(const Problem& problem) : problem_(problem), cluster_(with_usable_memory(problem)) {
   choose_devices();
   require_searchable(problem);
-  book_ = std::make_unique<CostBook>(
-      problem.profile, cluster_,
-      CostBookSetting{.precision = problem.precision, .sequence = problem.sequence});
+  book_ = std::make_unique<CostBook>(problem.profile, cluster_,
+                                     CostBookSetting{.precision = problem.precision,
+                                                     .sequence = problem.sequence,
+                                                     .parallelism = problem.parallelism,
+                                                     .sharding = problem.optimizer.sharding});
   std::optional<Error> missing;
   for (const std::int64_t microbatch : problem.microbatches) {
     for (const int degree : problem.tensor_parallel) {
-      if (!has_groups(degree)) continue;
+      const int peers = degree * problem.parallelism.context;
+      if (!has_groups(peers)) continue;
       const int microbatches = microbatches_of(problem.global_batch, microbatch);
-      if (has_costs(*book_, kinds_, devices_, microbatch, microbatches, degree, missing)) {
-        add_settings(microbatch, degree);
+      if (has_costs(*book_, kinds_, devices_, microbatch, microbatches, peers, missing)) {
+        add_settings(microbatch, peers);
       }
     }
   }
   if (settings_.empty() && missing) throw Error(*missing);
   if (settings_.empty()) {
+    const int context = problem.parallelism.context;
     fail_usage(
-        "--tensor-parallel: no degree asked for divides the devices that the innermost links ",
-        "join into groups of one kind");
+        "--tensor-parallel: no degree asked for",
+        context > 1 ? concat(", times ", context, " context-parallel peers,") : std::string(),
+        " divides the devices that the innermost links join into groups of one kind");
   }
 }
 
@@ -176,7 +184,7 @@ int Space::count_groups(int degree) const {
 }
 
 int Space::lead_of(const Setting& setting, int group) const {
-  const int degree = setting.tensor_parallel;
+  const int degree = setting.peers;
   if (!is_whole_) {
     return blocks(degree * setting.columns)[static_cast<std::size_t>(group * degree)];
   }
@@ -185,7 +193,7 @@ int Space::lead_of(const Setting& setting, int group) const {
 }
 
 std::vector<int> Space::peers(const Setting& setting, int group) const {
-  const int degree = setting.tensor_parallel;
+  const int degree = setting.peers;
   std::vector<int> devices(static_cast<std::size_t>(degree));
   if (is_whole_) {
     std::iota(devices.begin(), devices.end(), lead_of(setting, group));
@@ -211,7 +219,7 @@ bool Space::has_usable_devices(const Plan& plan) const {
 bool Space::has_groups(int degree) const {
   if (degree > width_ || groups(degree) == 0) return false;
   if (kinds_.size() == 1) return true;
-  const Setting setting{.tensor_parallel = degree};
+  const Setting setting{.peers = degree};
   for (int group = 0; group < groups(degree); ++group) {
     const std::vector<int> devices = peers(setting, group);
     const int kind = cluster_.devices[static_cast<std::size_t>(devices.front())];
@@ -231,13 +239,14 @@ void Space::add_settings(std::int64_t microbatch, int degree) {
                          .microbatch = microbatch,
                          .microbatches = microbatches,
                          .replicas = ReplicaPolicy::split,
-                         .tensor_parallel = degree,
+                         .peers = degree,
                          .placement = kind.placement,
                          .splits_backward = kind.splits_backward,
                          .trains = kind.generate != inference,
                          .drains = kind.weights == WeightPolicy::flush});
     if (problem_.straight || devices(settings_.back()) == 1) continue;
     if (!settings_.back().drains) continue;  // updates on the way need all replicas' gradients
+    if (needs_equal_shares(problem_.parallelism, problem_.optimizer.sharding)) continue;
     settings_.push_back(settings_.back());
     settings_.back().replicas = ReplicaPolicy::round_robin;
   }
@@ -251,7 +260,7 @@ bool Space::has_columns(const Setting& setting, int columns) const {
   Setting column = setting;
   column.columns = columns;
   if (devices(column) == 0) return false;
-  if (!has_alike_blocks(cluster_, columns * setting.tensor_parallel)) return false;
+  if (!has_alike_blocks(cluster_, columns * setting.peers)) return false;
   if (kinds_.size() == 1) return true;
   const auto kind = [&](int group) {
     return cluster_.devices[static_cast<std::size_t>(lead_of(column, group))];
@@ -265,7 +274,7 @@ bool Space::has_columns(const Setting& setting, int columns) const {
 std::vector<Setting> Space::columns(const Setting& setting) const {
   std::vector<Setting> settings;
   const bool split = setting.replicas == ReplicaPolicy::split;
-  for (int columns = 1; columns <= groups(setting.tensor_parallel); ++columns) {
+  for (int columns = 1; columns <= groups(setting.peers); ++columns) {
     if (!split && columns == 1) continue;  // without replicas nothing takes turns
     if (!has_columns(setting, columns)) continue;
     Setting column = setting;
@@ -320,7 +329,7 @@ const CostTable& Space::table(const Setting& setting, int device, std::int64_t r
   const bool is_mixed = kinds_.size() > 1;
   const int kind =
       is_mixed ? cluster_.devices[static_cast<std::size_t>(lead(setting, device))] : kinds_.front();
-  return book_->table(kind, whole(setting), rows, setting.tensor_parallel);
+  return book_->table(kind, whole(setting), rows, setting.peers);
 }
 
 Bytes Space::boundary(const Setting& setting, int device, int cut) const {
@@ -333,21 +342,30 @@ Link Space::message_link(const Setting& setting, int from, int to) const {
                                   lead(setting, to));
 }
 
-std::vector<int> Space::members(const Setting& setting, const std::vector<int>& devices) const {
-  std::vector<int> members;
+std::vector<std::vector<int>> Space::replicas_on(const Setting& setting,
+                                                 const std::vector<int>& devices) const {
+  std::vector<std::vector<int>> replicas;
   for (const int device : devices) {
     for (int column = 0; column < setting.columns; ++column)
-      members.push_back(lead_of(setting, device * setting.columns + column));
+      replicas.push_back(peers(setting, device * setting.columns + column));
   }
-  return members;
+  return replicas;
+}
+
+std::vector<int> Space::members(const Setting& setting, const std::vector<int>& devices) const {
+  return holding_devices(problem_.parallelism, replicas_on(setting, devices));
 }
 
 DeviceGroup Space::group(const Setting& setting, const std::vector<int>& devices) const {
   return device_group(cluster_, members(setting, devices));
 }
 
+StageGroups Space::groups(const Setting& setting, const std::vector<int>& devices) const {
+  return stage_groups(cluster_, problem_.parallelism, replicas_on(setting, devices));
+}
+
 bool Space::may_end_at(const Setting& setting, int used_devices) const {
-  const int all = groups(setting.tensor_parallel), used = used_devices * setting.columns;
+  const int all = groups(setting.peers), used = used_devices * setting.columns;
   return problem_.use_fewer_devices ? used <= all : used == all;
 }
 
@@ -380,6 +398,10 @@ bool Space::layers_choose() const {
 }
 
 bool Space::wants(const Setting& setting, const std::vector<int>& replicas) const {
+  if (needs_equal_shares(problem_.parallelism, problem_.optimizer.sharding)) {
+    const auto divides = [&](int count) { return setting.microbatch % count == 0; };
+    if (!std::all_of(replicas.begin(), replicas.end(), divides)) return false;
+  }
   // Without replicas the two policies are the same plan; `split` is the one to name.
   if (setting.replicas == ReplicaPolicy::split || setting.columns > 1) return true;
   return std::any_of(replicas.begin(), replicas.end(), [](int count) { return count > 1; });
@@ -415,6 +437,10 @@ Plan Space::plan(const Setting& setting, const Layout& layout) const {
   }
   plan.replicas = setting.replicas;
   plan.optimizer = problem_.optimizer;
+  plan.parallelism = problem_.parallelism;
+  if (tensor_degree(plan.parallelism, static_cast<std::size_t>(setting.peers)) == 1) {
+    plan.parallelism.sequence = false;
+  }
   plan.order = problem_.order;
   std::vector<std::vector<std::vector<int>>> devices;
   int next = 0;
@@ -474,7 +500,10 @@ std::optional<Schedule> Space::schedule(const Setting& setting,
 Candidate Space::evaluate(const std::string& name, const Plan& plan) const {
   Candidate candidate{
       .name = name, .plan = plan, .prediction = {}, .objective = {}, .rejected = {}};
-  if (const auto fault = find_structural_fault(plan, problem_.profile.model, cluster_)) {
+  // Other planners' stages bring tensor-parallel degrees of their own.
+  candidate.plan.parallelism = problem_.parallelism;
+  candidate.plan.parallelism.sequence = problem_.parallelism.sequence && tensor_degree(plan) > 1;
+  if (const auto fault = find_structural_fault(candidate.plan, problem_.profile.model, cluster_)) {
     candidate.rejected = fault->message;
     return candidate;
   }
@@ -483,8 +512,8 @@ Candidate Space::evaluate(const std::string& name, const Plan& plan) const {
     if (!candidate.rejected.empty()) return candidate;
   }
   try {
-    const Compiled compiled = compile_column(plan, *book_);
-    candidate.prediction = predict(plan, compiled);
+    const Compiled compiled = compile_column(candidate.plan, *book_);
+    candidate.prediction = predict(candidate.plan, compiled);
     add_steady_state(*candidate.prediction, plan, compiled);
   } catch (const Error& error) {
     candidate.rejected = error.message();

@@ -4,8 +4,9 @@
 //
 // Devices are taken in order: pipeline device 0 gets the first replicas[0] devices of the cluster,
 // and so on, so that a device's number says which link its messages take. A setting with
-// tensor-parallel degree t takes groups of t neighbours for devices, as many as the innermost links
-// join, and what a layout or a bound calls device d is the d-th group, led by its first device.
+// t peers (tensor- times context-parallel ones) takes groups of t neighbours for devices, as many
+// as the innermost links join, and what a layout or a bound calls device d is the d-th group, led
+// by its first device.
 //
 // A setting with c columns (planner/columns.hpp) takes blocks of c neighbouring groups for devices:
 // each block holds one replica of every column, and a layout describes one column.
@@ -34,7 +35,7 @@ struct Setting {
   std::int64_t microbatch = 1;
   int microbatches = 1;
   ReplicaPolicy replicas = ReplicaPolicy::split;
-  int tensor_parallel = 1;  ///< devices per replica, for all stages
+  int peers = 1;  ///< devices per replica, for all stages: tensor- times context-parallel
   /// Copies of the pipeline that a layout describes; microbatch and microbatches are those of one.
   int columns = 1;
   /// Pipeline devices, of one replica (in each column); nothing: any, with any replicas.
@@ -75,10 +76,10 @@ class Space {
   /// columns that divides the microbatch (or the microbatches, if replicas take turns at them) and
   /// every depth.
   std::vector<Setting> columns(const Setting& setting) const;
-  /// Groups of tensor-parallel peers, or blocks of them.
+  /// Groups of peers, or blocks of them.
   int devices(const Setting& setting) const {
-    if (is_whole_) return groups(setting.tensor_parallel) / setting.columns;
-    const int size = setting.tensor_parallel * setting.columns;
+    if (is_whole_) return groups(setting.peers) / setting.columns;
+    const int size = setting.peers * setting.columns;
     return static_cast<int>(blocks(size).size()) / size;
   }
   int lead(const Setting& setting, int device) const {
@@ -104,11 +105,14 @@ class Space {
   /// What messages between two devices take, and what a collective of several does.
   Link message_link(const Setting& setting, int from, int to) const;
   DeviceGroup group(const Setting& setting, const std::vector<int>& devices) const;
-  /// The cluster's devices, the first of each group of peers, that stand in so many devices' place
-  /// in all columns.
+  StageGroups groups(const Setting& setting, const std::vector<int>& devices) const;
+  /// The cluster's devices, the first of each set of tensor-parallel peers, that stand in so many
+  /// devices' place in all columns.
   std::vector<int> members(const Setting& setting, const std::vector<int>& devices) const;
   /// Devices that hold the same layers as so many replicas of a column do.
-  static int holders(const Setting& setting, int replicas) { return replicas * setting.columns; }
+  Holders holders(const Setting& setting, int replicas) const {
+    return holders_of(problem_.parallelism, replicas * setting.columns, setting.peers);
+  }
 
   /// Pipeline devices at most.
   int most_pipeline_devices(const Setting& setting) const;
@@ -145,6 +149,9 @@ class Space {
     return known < groups_.size() ? groups_[known] : count_groups(degree);
   }
   int lead_of(const Setting& setting, int group) const;
+  /// Their replicas in all columns, each with its peers.
+  std::vector<std::vector<int>> replicas_on(const Setting& setting,
+                                            const std::vector<int>& devices) const;
   void add_settings(std::int64_t microbatch, int degree);
   bool has_columns(const Setting& setting, int columns) const;
   std::vector<std::vector<int>> place(const Setting& setting, int first, int count) const;

@@ -15,7 +15,7 @@ constexpr std::int64_t effort_nearby = 100'000'000;
 bool has_wanted_degrees(const Space& space, const Stage& stage) {
   const std::vector<int>& degrees = space.problem().tensor_parallel;
   return std::all_of(stage.devices.begin(), stage.devices.end(), [&](const auto& peers) {
-    const auto degree = static_cast<int>(peers.size());
+    const int degree = tensor_degree(space.problem().parallelism, peers.size());
     return std::find(degrees.begin(), degrees.end(), degree) != degrees.end();
   });
 }
@@ -39,9 +39,8 @@ bool is_wanted(const Space& space, const Plan& plan) {
 bool lies_in_space(const Space& space, const Plan& plan) {
   const auto degree = static_cast<int>(plan.stages.front().devices.front().size());
   const auto& settings = space.settings();
-  const auto setting = std::find_if(settings.begin(), settings.end(), [&](const Setting& other) {
-    return other.tensor_parallel == degree;
-  });
+  const auto setting = std::find_if(settings.begin(), settings.end(),
+                                    [&](const Setting& other) { return other.peers == degree; });
   if (setting == settings.end() || plan.order != space.problem().order) return false;
   int next = 0;
   for (int s = 0; s < pipeline_devices(plan); ++s) {

@@ -263,7 +263,7 @@ TimelineCosts costs_from_timeline(const Plan& plan, const Compiled& compiled,
          " pieces, which differ in time; measure a run of whole sequences");
   }
   TimelineCosts result{.profile = profile, .cluster = cluster, .instructions = {}, .links = {}};
-  CostBook book(profile, cluster, {.precision = plan.precision, .sequence = plan.batch.sequence});
+  CostBook book(profile, cluster, book_setting(plan));
   const MeasuredPlaces places = collect(plan, compiled, cluster, middle_half(steps));
   set_layers(plan, places, book, result.profile);
   result.instructions = instruction_times(places);

@@ -31,6 +31,11 @@ bool asks_for_recompute(const Problem& problem) {
   return trains && problem.recompute.size() == 1;
 }
 
+bool asks_for_parallelism(const Problem& problem) {
+  const Parallelism& parallelism = problem.parallelism;
+  return parallelism.context > 1 || parallelism.expert > 1 || parallelism.expert_tensor > 0;
+}
+
 bool asks_for_tensor_parallel(const Problem& problem) {
   const auto& degrees = problem.tensor_parallel;
   return std::find(degrees.begin(), degrees.end(), 1) == degrees.end();

@@ -12,7 +12,7 @@ namespace stagecraft {
 /// Which wishes a strategy obeys, as a sum.
 namespace wish {
 inline constexpr unsigned fix = 1, least_layers = 2, most_stages = 4, straight = 8, exclude = 16,
-                          recompute = 32, tensor_parallel = 64, all = 127;
+                          recompute = 32, tensor_parallel = 64, parallelism = 128, all = 255;
 }
 
 struct Wish {
@@ -28,6 +28,8 @@ bool asks_for_straight(const Problem& problem);
 bool asks_for_excluded(const Problem& problem);
 /// That all layers recompute, or none.
 bool asks_for_recompute(const Problem& problem);
+/// Context parallelism, or experts over several devices.
+bool asks_for_parallelism(const Problem& problem);
 /// That there is tensor parallelism in any case.
 bool asks_for_tensor_parallel(const Problem& problem);
 
@@ -39,6 +41,7 @@ inline constexpr std::array wishes{
     Wish{wish::exclude, "--exclude", asks_for_excluded},
     Wish{wish::recompute, "--recompute", asks_for_recompute},
     Wish{wish::tensor_parallel, "--tensor-parallel without 1", asks_for_tensor_parallel},
+    Wish{wish::parallelism, "--context-parallel or --expert-parallel", asks_for_parallelism},
 };
 
 }  // namespace stagecraft

@@ -63,8 +63,15 @@ void add_core(LayerBuilder& layer, const HeadWidths& widths) {
   if (share.setting.context_parallel > 1) {
     const double bytes = share.tokens * share.key_value_heads * (widths.score + widths.value) *
                          share.element * share.setting.context_parallel;
-    layer.message("context exchange", OperationKind::ring_exchange, OperationKind::ring_exchange,
-                  PeerGroup::context, bytes);
+    Operation exchange{.name = "context exchange",
+                       .kind = OperationKind::ring_exchange,
+                       .bytes = bytes,
+                       .group = PeerGroup::context};
+    layer.add(exchange);
+    // Backward: keys and values once more, and their gradients.
+    exchange.pass = Pass::backward_input;
+    exchange.bytes *= 2;
+    layer.add(exchange);
   }
   if (share.setting.fused_attention) {
     add_fused_core(layer, widths);

@@ -34,6 +34,10 @@ void check_kind(const std::string& cluster, const DeviceKind& kind) {
   if (!kind.generic && kind.memory_bandwidth.bytes_per_second <= 0) {
     fail(place, ": the memory bandwidth must be positive");
   }
+  if (kind.reserve < 0 || (!kind.memory_unlimited && kind.reserve >= kind.memory)) {
+    fail(place, ": the reserve is ", format_bytes(kind.reserve), "; expected a part of its ",
+         format_bytes(kind.memory));
+  }
   if (!(kind.efficiency > 0 && kind.efficiency <= 1)) {
     fail(place, ": the efficiency must be above 0 and at most 1, found ", kind.efficiency);
   }

@@ -33,10 +33,18 @@ struct DeviceKind {
   /// Runs a profile's times as they stand, whatever device they were measured on.
   bool generic = false;
   std::string source;
+  /// Of `memory`, what no plan gets: the framework's context, buffers of its communication library,
+  /// what its allocator cannot use. `reserve_source` says where the figure is from.
+  Bytes reserve = 0;
+  std::string reserve_source;
   std::optional<double> price_per_hour;  ///< of one device, in any currency; datasheets have none
   bool operator==(const DeviceKind&) const = default;
 };
 double peak_flops(const DeviceKind& kind, Precision precision);
+/// What plans may use of a device's limited memory.
+inline Bytes usable_memory(const DeviceKind& kind) {
+  return kind.memory - kind.reserve;
+}
 
 struct Link {
   Duration latency{0};

@@ -10,6 +10,8 @@
 //      out "source": "vendor's datasheet",
 //      "constants": {"product_rate": 0.8},    // fitted ones for layers of transformers: see
 //      kernel_constants.hpp; may be left out, as may any of them
+//      "reserve": {"memory": "2GiB", "source": "nvidia-smi"},   // of the memory, for the
+//      framework: its context, communication buffers, fragmentation; none if left out
 //      "price_per_hour": 2.5}                 // of one device, in any currency; may be left out
 //   ],
 //   "devices": [                              // in order of position; may be left out with one
@@ -78,7 +80,7 @@ DeviceKind read_kind(const Json& json) {
               (suggestion.empty() ? "" : "; did you mean \"" + suggestion + "\"?"));
   }
   json.allow_only({"name", "memory", "flops", "memory_bandwidth", "efficiency", "constants",
-                   "generic", "source", "price_per_hour"});
+                   "generic", "source", "reserve", "price_per_hour"});
   DeviceKind kind;
   kind.name = json["name"].string();
   const Json memory = json["memory"];
@@ -100,6 +102,12 @@ DeviceKind read_kind(const Json& json) {
   }
   if (json.contains("generic")) kind.generic = json["generic"].boolean();
   if (json.contains("source")) kind.source = json["source"].string();
+  if (json.contains("reserve")) {
+    const Json reserve = json["reserve"];
+    reserve.allow_only({"memory", "source"});
+    kind.reserve = reserve["memory"].bytes();
+    if (reserve.contains("source")) kind.reserve_source = reserve["source"].string();
+  }
   if (json.contains("price_per_hour")) {
     kind.price_per_hour = json["price_per_hour"].number();
     if (*kind.price_per_hour <= 0) json["price_per_hour"].fail("expected a price above zero");
@@ -123,6 +131,10 @@ Value write_kind(const DeviceKind& kind) {
   if (kind.constants) json["constants"] = write_kernel_constants(*kind.constants);
   if (kind.generic) json["generic"] = true;
   if (!kind.source.empty()) json["source"] = kind.source;
+  if (kind.reserve > 0) {
+    json["reserve"] = {{"memory", exact_bytes(kind.reserve)}};
+    if (!kind.reserve_source.empty()) json["reserve"]["source"] = kind.reserve_source;
+  }
   if (kind.price_per_hour) json["price_per_hour"] = *kind.price_per_hour;
   return json;
 }

@@ -88,6 +88,7 @@ LayerCost held_by(const LayerWork& work, const KernelSetting& setting, Precision
   cost.saved_for_weight = work.saved_for_weight;
   cost.output = work.output;
   cost.parameters = work.weights * each.weights;
+  cost.expert_parameters = work.expert_weights * each.weights;
   cost.gradients = work.weights * each.gradients;
   cost.optimizer = work.weights * each.optimizer;
   cost.workspace = work.workspace;

@@ -14,6 +14,7 @@ struct LayerWork {
   double flops_backward_input = 0;
   double flops_backward_weight = 0;
   std::int64_t weights = 0;
+  std::int64_t expert_weights = 0;  ///< of them, of experts
   Bytes input = 0;
   Bytes output = 0;
   Bytes saved = 0;      ///< with the output, which LayerCost counts apart

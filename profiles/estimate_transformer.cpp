@@ -10,8 +10,9 @@
 // A block's input is not counted, since it is the output of the layer before; its own output is.
 //
 // A tensor-parallel degree t divides heads, inner width and vocabulary, with their weights and
-// activations, and not what is h wide (Megatron-LM without sequence parallelism). The collectives
-// of such a split are not part of a layer's cost.
+// activations, and not what is h wide: that only sequence parallelism divides (Korthikanti et al.
+// 2022: 10 + 24/t bytes an element of hidden state become 34/t). Context parallelism divides all
+// tokens. The collectives of such splits are not part of a layer's cost.
 
 #include <algorithm>
 
@@ -72,41 +73,56 @@ std::int64_t norm_statistics(const Transformer& transformer) {
   return transformer.norm == Transformer::Norm::layer_norm ? 2 : 1;
 }
 
+/// Tokens of a microbatch on one device: in the products, and between them.
+struct Tokens {
+  std::int64_t all = 0;
+  std::int64_t spread = 0;
+};
+
+Tokens tokens_of(const CostSetting& setting) {
+  const Parallelism& parallelism = setting.parallelism;
+  const std::int64_t all = setting.microbatch * setting.sequence / parallelism.context;
+  return {all, parallelism.sequence ? divide_up(all, setting.tensor_parallel) : all};
+}
+
 void add_block_memory(LayerWork& work, const Transformer& transformer, const Share& share,
-                      std::int64_t tokens, Bytes element) {
-  const std::int64_t kept =
-      4 * share.hidden + 2 * share.queries + 2 * share.keys + share.up + share.inner;
-  const std::int64_t statistics = 2 * norm_statistics(transformer) + share.heads;
-  work.input = tokens * share.hidden * element;
+                      const Tokens& counts, Bytes element) {
+  const std::int64_t tokens = counts.all;
+  const std::int64_t kept = 2 * share.queries + 2 * share.keys + share.up + share.inner;
+  const std::int64_t norms = 2 * norm_statistics(transformer);
+  work.input = counts.spread * share.hidden * element;
   work.output = work.input;
-  work.saved = tokens * (kept * element + statistics * statistic);
+  work.saved = counts.spread * (4 * share.hidden * element + norms * statistic) +
+               tokens * (kept * element + share.heads * statistic);
   work.attention = tokens * (share.queries * element + share.heads * statistic);
   // Weight gradients need the input of each product (norm outputs, attention out, activation out)
   // and of the second norm, and the gradient of the output of each product and norm.
-  const std::int64_t inputs = 3 * share.hidden + share.queries + share.inner;
-  const std::int64_t gradients = share.queries + 2 * share.keys + 4 * share.hidden + share.up;
-  work.saved_for_weight =
-      tokens * ((inputs + gradients) * element + 2 * norm_statistics(transformer) * statistic);
+  const std::int64_t inputs = share.queries + share.inner;
+  const std::int64_t gradients = share.queries + 2 * share.keys + share.up;
+  work.saved_for_weight = counts.spread * (7 * share.hidden * element + norms * statistic) +
+                          tokens * (inputs + gradients) * element;
+  // What is h wide is gathered for the products.
   work.workspace = tokens * (share.up + 2 * share.hidden) * element;
 }
 
 void add_head_memory(LayerWork& work, const Transformer& transformer, const Share& share,
-                     std::int64_t tokens, std::int64_t samples, Bytes element) {
+                     const Tokens& counts, std::int64_t samples, Bytes element) {
+  const std::int64_t tokens = counts.all;
   // The norm's output and the logits' softmax; BERT has a product, GELU and norm before these.
   const std::int64_t kept = (transformer.token_types ? 3 : 1) * share.hidden;
-  work.input = tokens * share.hidden * element;
+  work.input = counts.spread * share.hidden * element;
   work.output = samples * statistic;
-  work.saved =
-      tokens * (kept * element + (norm_statistics(transformer) + share.vocabulary) * statistic) +
-      work.output;
-  work.saved_for_weight = tokens * (share.hidden + share.vocabulary) * element;
+  work.saved = counts.spread * (kept * element + norm_statistics(transformer) * statistic) +
+               tokens * share.vocabulary * statistic + work.output;
+  work.saved_for_weight = (counts.spread * share.hidden + tokens * share.vocabulary) * element;
   work.workspace = tokens * share.vocabulary * element;
 }
 
-void add_embedding_memory(LayerWork& work, const Share& share, std::int64_t tokens, Bytes element) {
+void add_embedding_memory(LayerWork& work, const Share& share, const Tokens& counts,
+                          Bytes element) {
   constexpr Bytes token = 4;
-  work.input = tokens * token;
-  work.output = tokens * share.hidden * element;
+  work.input = counts.all * token;
+  work.output = counts.spread * share.hidden * element;
   work.saved = work.output;
   work.saved_for_weight = work.output;
 }
@@ -117,7 +133,7 @@ bool is_special(const Transformer& transformer, LayerKind kind) {
          kind == LayerKind::prediction;
 }
 
-/// The figures as sums over a layer's operations; all experts are on the device.
+/// The figures as sums over a layer's operations.
 LayerWork work_of_operations(const Transformer& transformer, LayerKind kind,
                              const CostSetting& setting) {
   const LayerOperations layer = layer_operations(transformer, kind, work_setting(setting));
@@ -130,11 +146,11 @@ LayerWork work_of_operations(const Transformer& transformer, LayerKind kind,
     }
   }
   const Bytes element = element_bytes(setting.precision);
-  const std::int64_t tokens = setting.microbatch * setting.sequence;
   work.weights = layer.weights;
+  work.expert_weights = layer.expert_weights;
   work.input = layer.input;
   work.output = kind == LayerKind::head ? setting.microbatch * statistic
-                                        : tokens * transformer.hidden * element;
+                                        : tokens_of(setting).spread * transformer.hidden * element;
   work.saved = std::max(Bytes{0}, kept_bytes(layer, Recomputed::none) - layer.input) + work.output;
   work.saved_for_weight = work.saved - work.output;
   work.workspace = layer.working;
@@ -147,6 +163,11 @@ WorkSetting work_setting(const CostSetting& setting) {
   return {.microbatch = setting.microbatch,
           .sequence = setting.sequence,
           .tensor_parallel = setting.tensor_parallel,
+          .sequence_parallel = setting.parallelism.sequence,
+          .context_parallel = setting.parallelism.context,
+          .expert_parallel = setting.parallelism.expert,
+          .expert_tensor_parallel = setting.parallelism.expert_tensor,
+          .expert_load = setting.parallelism.expert_load,
           .precision = setting.precision};
 }
 
@@ -160,9 +181,9 @@ LayerWork transformer_work(const Transformer& transformer, LayerKind kind,
   const Share share = share_of(transformer, setting.tensor_parallel);
   const Transformer part = split(transformer, setting.tensor_parallel);
   const Bytes element = element_bytes(setting.precision);
-  const std::int64_t tokens = setting.microbatch * setting.sequence;
+  const Tokens tokens = tokens_of(setting);
   const TransformerFlops flops = layer_flops(part, kind, setting.sequence);
-  const auto samples = static_cast<double>(setting.microbatch);
+  const auto samples = static_cast<double>(setting.microbatch) / setting.parallelism.context;
   LayerWork work;
   work.flops_forward = samples * (flops.linear + flops.attention);
   // Backward of the scores: four products and one recomputed, where forward has two.

@@ -26,8 +26,8 @@ void add_projections(LayerBuilder& layer, double count, double tokens, double in
   layer.keep("activation", tokens * inner * share.element);
 }
 
-/// Each of the peers' tokens goes to `active` experts; with balanced routing a device computes as
-/// many rows as it sends.
+/// Each of the peers' tokens goes to `active` experts; with even routing a device computes as many
+/// rows as it sends, and the busiest one `expert_load` times as many.
 void add_routed(LayerBuilder& layer, const Experts& experts) {
   const DeviceShare& share = layer.share();
   const WorkSetting& setting = share.setting;
@@ -37,8 +37,9 @@ void add_routed(LayerBuilder& layer, const Experts& experts) {
   const double own = share.setting.sequence_parallel || setting.tensor_parallel > 1
                          ? share.tokens / setting.tensor_parallel
                          : share.tokens;
-  const double sent = own * static_cast<double>(experts.active) * share.hidden * share.element;
-  const double rows = own * static_cast<double>(experts.active) * share.expert_tensor;
+  const double chosen = own * static_cast<double>(experts.active) * setting.expert_load;
+  const double sent = chosen * share.hidden * share.element;
+  const double rows = chosen * share.expert_tensor;
   const double moved = rows * share.hidden * share.element;
   layer.traffic("permute", 2 * moved, 2 * moved);
   if (setting.expert_parallel > 1) {

@@ -21,6 +21,7 @@ struct WorkSetting {
   int context_parallel = 1;        ///< divides the tokens of all operations but attention
   int expert_parallel = 1;         ///< divides the experts
   int expert_tensor_parallel = 0;  ///< divides each expert's width; 0: as `tensor_parallel`
+  double expert_load = 1;          ///< rows of the busiest device's experts, over the mean
   Precision precision = Precision::bfloat16;
   Recomputed recompute = Recomputed::none;
   bool fused_attention = true;  ///< scores are not written to memory (Dao et al. 2022)

@@ -14,8 +14,9 @@ namespace {
 
 void check_cost(const std::string& place, const LayerCost& cost) {
   const std::array times{cost.forward, cost.backward_input, cost.backward_weight, cost.update};
-  const std::array sizes{cost.saved,     cost.saved_for_weight, cost.output,   cost.parameters,
-                         cost.gradients, cost.optimizer,        cost.workspace};
+  const std::array sizes{cost.saved,      cost.saved_for_weight,  cost.output,
+                         cost.parameters, cost.expert_parameters, cost.gradients,
+                         cost.optimizer,  cost.workspace};
   if (std::ranges::any_of(times, [](Duration time) { return time < Duration{0}; })) {
     fail(place, ": a time is negative");
   }
@@ -32,6 +33,10 @@ void check_cost(const std::string& place, const LayerCost& cost) {
       fail(place, ": with selective recomputation it saves ", format_bytes(selective.saved),
            "; expected a part of the ", format_bytes(cost.saved), " it saves without");
     }
+  }
+  if (cost.expert_parameters > cost.parameters) {
+    fail(place, ": of its ", format_bytes(cost.parameters), " of parameters, ",
+         format_bytes(cost.expert_parameters), " are said to be experts'");
   }
   // Far above anything real, and low enough that sums over thousands of layers stay within 64 bits.
   constexpr std::int64_t most = 1'000'000'000'000'000;
@@ -58,7 +63,8 @@ void check_setting(const std::string& place, const CostSetting& setting) {
 /// Equal but for the device.
 bool same_work(const CostSetting& a, const CostSetting& b) {
   return a.microbatch == b.microbatch && a.sequence == b.sequence &&
-         a.tensor_parallel == b.tensor_parallel && a.precision == b.precision;
+         a.tensor_parallel == b.tensor_parallel && a.precision == b.precision &&
+         a.parallelism == b.parallelism;
 }
 
 bool is_known(const Model& model) {
@@ -90,6 +96,13 @@ std::string to_string(const CostSetting& setting) {
   std::string text = concat(setting.device, ", microbatch ", setting.microbatch);
   if (setting.sequence != 0) text += concat(", sequence ", setting.sequence);
   if (setting.tensor_parallel != 1) text += concat(", tensor-parallel ", setting.tensor_parallel);
+  const Parallelism& parallelism = setting.parallelism;
+  if (parallelism.sequence) text += ", sequence-parallel";
+  if (parallelism.context != 1) text += concat(", context-parallel ", parallelism.context);
+  if (parallelism.expert != 1) text += concat(", expert-parallel ", parallelism.expert);
+  if (parallelism.expert_tensor != 0) {
+    text += concat(", ", parallelism.expert_tensor, " to an expert");
+  }
   return text + concat(", ", to_string(setting.precision));
 }
 

@@ -10,6 +10,7 @@
 
 #include "profiles/cluster.hpp"
 #include "profiles/model.hpp"
+#include "profiles/parallelism.hpp"
 #include "profiles/recomputed.hpp"
 #include "profiles/units.hpp"
 
@@ -45,6 +46,8 @@ struct LayerCost {
   Bytes saved_for_weight = 0;
   Bytes output = 0;      ///< handed to later layers, and its gradient handed back
   Bytes parameters = 0;  ///< weights, tied copies included where they are used
+  /// Of `parameters`, those of experts: their gradients and states are of the same part.
+  Bytes expert_parameters = 0;
   Bytes gradients = 0;
   Bytes optimizer =
       0;  ///< optimizer state beside the weights (for AdamW: two moments, and a master copy if any)
@@ -71,6 +74,7 @@ struct CostSetting {
   std::int64_t sequence = 0;    ///< tokens per sample, 0 where samples are not sequences
   int tensor_parallel = 1;
   Precision precision = Precision::float32;
+  Parallelism parallelism = {};
   bool operator==(const CostSetting&) const = default;
 };
 std::string to_string(const CostSetting& setting);

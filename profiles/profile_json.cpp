@@ -12,6 +12,9 @@
 //       "backward_input_ns": [0, 2600, 950], "backward_weight_ns": [120, 2400, 900],
 //       "update_ns": […], "saved_bytes": […], "saved_for_weight_bytes": […],
 //       "output_bytes": […], "parameters_bytes": […], "gradients_bytes": […],
+//       "expert_parameters_bytes": […],           // of the parameters, those of experts
+//       "parallelism": {"sequence": true, "context": 2},    // see parallelism_json.hpp; left out
+//                                                           // where only tensors are parallel
 //       "optimizer_bytes": […], "workspace_bytes": […],
 //       "selective_again_ns": [null, 800, null], "selective_saved_bytes": [null, 4096, null],
 //                             // of layers that can have their attention again in backward
@@ -28,6 +31,7 @@
 #include "profiles/json.hpp"
 #include "profiles/link_json.hpp"
 #include "profiles/model_json.hpp"
+#include "profiles/parallelism_json.hpp"
 #include "profiles/profile.hpp"
 #include "profiles/text.hpp"
 
@@ -57,6 +61,7 @@ constexpr std::array bytes_columns{
     BytesColumn{"saved_for_weight_bytes", &LayerCost::saved_for_weight},
     BytesColumn{"output_bytes", &LayerCost::output},
     BytesColumn{"parameters_bytes", &LayerCost::parameters},
+    BytesColumn{"expert_parameters_bytes", &LayerCost::expert_parameters},
     BytesColumn{"gradients_bytes", &LayerCost::gradients},
     BytesColumn{"optimizer_bytes", &LayerCost::optimizer},
     BytesColumn{"workspace_bytes", &LayerCost::workspace},
@@ -103,6 +108,7 @@ CostSetting read_setting(const Json& json) {
   if (json.contains("tensor_parallel")) {
     setting.tensor_parallel = json["tensor_parallel"].small_integer(1, 1 << 20);
   }
+  if (json.contains("parallelism")) setting.parallelism = read_parallelism(json["parallelism"]);
   const Json precision = json["precision"];
   try {
     setting.precision = read_precision(precision.string());
@@ -117,9 +123,9 @@ constexpr const char* selective_again = "selective_again_ns";
 constexpr const char* selective_saved = "selective_saved_bytes";
 
 std::vector<std::string> entry_members() {
-  std::vector<std::string> names{"device",          "microbatch",    "sequence",
-                                 "tensor_parallel", "precision",     "provenance",
-                                 selective_again,   selective_saved, "spread"};
+  std::vector<std::string> names{"device",        "microbatch", "sequence",   "tensor_parallel",
+                                 "parallelism",   "precision",  "provenance", selective_again,
+                                 selective_saved, "spread"};
   for (const auto& column : duration_columns) names.emplace_back(column.name);
   for (const auto& column : bytes_columns) names.emplace_back(column.name);
   return names;
@@ -206,6 +212,9 @@ Value write_entry(const ProfileEntry& entry) {
   Value json{{"device", setting.device}, {"microbatch", setting.microbatch}};
   if (setting.sequence != 0) json["sequence"] = setting.sequence;
   json["tensor_parallel"] = setting.tensor_parallel;
+  if (setting.parallelism != Parallelism{}) {
+    json["parallelism"] = parallelism_value(setting.parallelism);
+  }
   json["precision"] = to_string(setting.precision);
   json["provenance"] = write_provenances(entry);
   for (const auto& column : duration_columns) {

@@ -134,6 +134,7 @@ class Folding {
                       .weights = program_.weights,
                       .update_every = program_.update_every,
                       .sharding = program_.sharding,
+                      .columns = program_.columns,
                       .norm = program_.norm};
     for (const int device : device_) folded.device.push_back(devices[index(device)]);
     add_chunks(folded, chunks, devices);

@@ -7,6 +7,28 @@
 
 namespace stagecraft {
 
+namespace {
+
+/// A share of what is dense and one of what experts have.
+void divide(Bytes& all, Bytes& of_experts, int holders, int expert_holders) {
+  const auto share = [](Bytes bytes, int parts) { return (bytes + parts - 1) / parts; };
+  const Bytes dense = share(all - of_experts, holders);
+  of_experts = share(of_experts, expert_holders);
+  all = dense + of_experts;
+}
+
+}  // namespace
+
+ChunkMemory shard_of(ChunkMemory memory, Sharding sharding, int holders, int expert_holders) {
+  const auto divided = [&](Bytes& all, Bytes& of_experts) {
+    divide(all, of_experts, holders, expert_holders);
+  };
+  if (sharding != Sharding::none) divided(memory.optimizer, memory.experts.optimizer);
+  if (shards_gradients(sharding)) divided(memory.gradients, memory.experts.gradients);
+  if (sharding == Sharding::zero3) divided(memory.parameters, memory.experts.parameters);
+  return memory;
+}
+
 std::string_view to_string(ReplicaPolicy policy) {
   switch (policy) {
     case ReplicaPolicy::split: return "split";

@@ -27,11 +27,22 @@ enum class Recompute {
 std::string_view to_string(Recompute recompute);
 Recompute read_recompute(std::string_view name);
 
+/// Of a chunk's parameters, gradients and optimizer, what belongs to experts, which replicas may
+/// hold different ones of.
+struct ExpertMemory {
+  Bytes parameters = 0;
+  Bytes gradients = 0;
+  Bytes optimizer = 0;
+  bool operator==(const ExpertMemory&) const = default;
+};
+
 /// Bytes of one chunk: resident ones once, the others for its share (rows) of one microbatch.
 struct ChunkMemory {
   Bytes parameters = 0;
   Bytes gradients = 0;
-  Bytes optimizer = 0;         ///< whole; of a sharded one the chunk keeps its share, rounded up
+  Bytes optimizer = 0;         ///< these three whole; of what is sharded the chunk keeps its share,
+                               ///< rounded up
+  ExpertMemory experts = {};   ///< of these three
   Bytes saved = 0;             ///< from F to B (or I); with full recomputation from R to B
   Bytes saved_for_weight = 0;  ///< the part that stays from I to W
   Bytes input = 0;   ///< the stage's input: kept from arrival (or the local producer) to B (or W)
@@ -50,6 +61,10 @@ struct ChunkMemory {
   bool weight_reads_output_gradient = false;
   bool operator==(const ChunkMemory&) const = default;
 };
+
+/// What one of `holders` keeps of parameters, gradients and optimizer under this sharding, of
+/// experts one of `expert_holders`: each share is rounded up. The shares stand in for the whole.
+ChunkMemory shard_of(ChunkMemory memory, Sharding sharding, int holders, int expert_holders);
 
 /// `owner` and `user` are stages of the first pipe that hold the same weights (and so do their
 /// copies in others); their gradients are summed, owner's first.
@@ -80,6 +95,9 @@ struct LowerOptions {
   /// first: its collectives have members in every column, and shards are of all of them. Rows,
   /// microbatches and boundaries are those of one column. Not together with a norm.
   int columns = 1;
+  /// Per stage, how many hold each of its experts, in all columns; empty: as many as hold the
+  /// stage.
+  std::vector<int> expert_holders = {};
   /// Whether buffers get offsets. Without them the program takes as long and has the same peaks,
   /// but nobody can run it.
   bool places_buffers = true;

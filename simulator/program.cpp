@@ -52,12 +52,15 @@ std::string_view to_string(Sharding sharding) {
   switch (sharding) {
     case Sharding::none: return "none";
     case Sharding::zero1: return "zero1";
+    case Sharding::zero2: return "zero2";
+    case Sharding::zero3: return "zero3";
   }
   return "";
 }
 
 Sharding read_sharding(std::string_view name) {
-  return read_known("sharding", name, {Sharding::none, Sharding::zero1});
+  return read_known("sharding", name,
+                    {Sharding::none, Sharding::zero1, Sharding::zero2, Sharding::zero3});
 }
 
 std::string_view to_string(GradientNorm norm) {

@@ -152,8 +152,18 @@ enum class Sharding : std::uint8_t {
   none,
   zero1,  ///< each keeps and updates its share (ZeRO-1, Rajbhandari et al. 2020, optimizer states
           ///< only): gradients are reduce-scattered, updated parameters gathered
+  zero2,  ///< sums of gradients, too: each microbatch's are scattered in its backward, so that the
+          ///< reduce-scatter before an update only waits for the last of them
+  zero3,  ///< parameters, too (FSDP): they are gathered in each forward and backward, so that there
+          ///< is nothing left to gather after an update
 };
-std::string_view to_string(Sharding sharding);  ///< "none", "zero1"
+inline constexpr std::array shardings{Sharding::none, Sharding::zero1, Sharding::zero2,
+                                      Sharding::zero3};
+/// Whether each microbatch's gradients are scattered on their own.
+inline bool shards_gradients(Sharding sharding) {
+  return sharding == Sharding::zero2 || sharding == Sharding::zero3;
+}
+std::string_view to_string(Sharding sharding);  ///< "none", "zero1", "zero2", "zero3"
 Sharding read_sharding(std::string_view name);
 
 /// Who knows the norm of all gradients before an update, to clip them or to skip a step that is not
@@ -185,6 +195,9 @@ struct Program {
   WeightPolicy weights = WeightPolicy::flush;
   int update_every = 0;
   Sharding sharding = Sharding::none;
+  /// Data-parallel copies of all devices here, this one counted: members of its collectives that
+  /// are not part of the program.
+  int columns = 1;
   GradientNorm norm = GradientNorm::none;
   std::vector<Chunk> chunks;
   std::vector<Channel> channels;

@@ -13,6 +13,7 @@ void limit_memory(Cluster& cluster, Bytes memory) {
   for (DeviceKind& kind : cluster.kinds) {
     kind.memory = memory;
     kind.memory_unlimited = false;
+    kind.reserve = 0;  // what is given may be used
   }
 }
 

@@ -73,7 +73,8 @@ void declare_plan_flags(CLI::App& app, PlanFlags& flags) {
   app.add_option("--precision", flags.precision, concat(unless, "fp32, bf16, fp16 or fp64"))
       ->type_name("P");
   app.add_option("--optimizer", flags.optimizer, concat(unless, "adamw or sgd"))->type_name("NAME");
-  app.add_option("--sharding", flags.sharding, concat(unless, "none or zero1"))->type_name("NAME");
+  app.add_option("--sharding", flags.sharding, concat(unless, "none, zero1, zero2 or zero3"))
+      ->type_name("NAME");
   app.add_option("--schedule", flags.schedule, concat(unless, "a name of `schedule list`"))
       ->type_name("NAME");
   app.add_option("--replicas", flags.replicas, concat(unless, "of each stage, such as 3,1"))

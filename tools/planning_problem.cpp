@@ -178,6 +178,46 @@ std::vector<int> tensor_parallel_choices(const PlanningOptions& options, const P
   return degrees;
 }
 
+/// As given. By itself where costs are estimated: then tensor-parallel peers take no longer with
+/// it, and keep less. What was measured was measured without, and CPUs run such layers without.
+Parallelism parallelism_for(const PlanningOptions& options, const Profile& profile,
+                            const Cluster& cluster) {
+  const bool may = profile.model.transformer && profile.entries.empty() &&
+                   cluster.kinds.front().name != "cpu" && !cluster.kinds.front().generic;
+  const std::string& word = options.sequence_parallel;
+  return {.sequence = word == "on" || (word == "auto" && may),
+          .context = options.context_parallel,
+          .expert = options.expert_parallel,
+          .expert_tensor = options.expert_tensor_parallel,
+          .expert_load = options.expert_load};
+}
+
+/// Degrees that divide what they are to divide. Throws Error (usage).
+void require_degrees(const Problem& problem) {
+  const Parallelism& parallelism = problem.parallelism;
+  if (parallelism == Parallelism{}) return;
+  const auto& transformer = problem.profile.model.transformer;
+  if (!transformer) {
+    fail_usage(
+        "--sequence-parallel, --context-parallel and --expert-parallel are for "
+        "transformers; \"",
+        problem.model_name, "\" is not known as one");
+  }
+  if (parallelism.expert > 1 || parallelism.expert_tensor > 0) {
+    if (!transformer->experts) {
+      fail_usage("--expert-parallel: the model \"", problem.model_name, "\" has no experts");
+    }
+    if (transformer->experts->count % parallelism.expert != 0) {
+      fail_usage("--expert-parallel: ", parallelism.expert, " devices cannot share ",
+                 transformer->experts->count, " experts evenly; use a divisor of them");
+    }
+  }
+  if (problem.sequence % parallelism.context != 0) {
+    fail_usage("--context-parallel: ", parallelism.context, " devices cannot share ",
+               problem.sequence, " tokens of a sequence evenly");
+  }
+}
+
 /// As given, as the file says, or eight of the largest microbatch.
 std::int64_t batch_for(const PlanningOptions& options, const Profile& profile) {
   if (options.batch > 0) return options.batch;
@@ -204,6 +244,8 @@ Problem planning_problem(const PlanningOptions& options, const LoadedProfile& lo
   problem.tensor_parallel = tensor_parallel_choices(options, loaded.profile, problem.cluster);
   problem.optimizer = {.kind = read_optimizer_kind(options.optimizer),
                        .sharding = read_sharding(options.sharding)};
+  problem.parallelism = parallelism_for(options, loaded.profile, problem.cluster);
+  require_degrees(problem);
   problem.objective = read_objective_kind(options.objective);
   for (const std::string& text : options.prices) set_price(problem.cluster, text);
   problem.schedules =
@@ -241,6 +283,28 @@ void declare_planning(CLI::App& app, PlanningOptions& options) {
   app.add_option("--tensor-parallel", options.tensor_parallel,
                  "Degrees to try, a list, or auto: what is known, within the innermost links")
       ->type_name("N|auto");
+  app.add_option("--sequence-parallel", options.sequence_parallel,
+                 "Tensor-parallel peers share tokens between products: on, off, or auto, where "
+                 "costs are estimated")
+      ->type_name("on|off|auto")
+      ->check(CLI::IsMember({"auto", "on", "off"}));
+  const CLI::Range degree(1, 1 << 20);
+  app.add_option("--context-parallel", options.context_parallel,
+                 "Devices that share the tokens of each sequence (1)")
+      ->type_name("N")
+      ->check(degree);
+  app.add_option("--expert-parallel", options.expert_parallel,
+                 "Devices that hold different experts (1)")
+      ->type_name("N")
+      ->check(degree);
+  app.add_option("--expert-tensor-parallel", options.expert_tensor_parallel,
+                 "Devices that share each expert (as --tensor-parallel)")
+      ->type_name("N")
+      ->check(degree);
+  app.add_option("--expert-load", options.expert_load,
+                 "Tokens of the busiest device's experts, over the mean (1)")
+      ->type_name("FACTOR")
+      ->check(CLI::Range(1.0, 1000.0));
   app.add_option("--sequence", options.sequence, "Tokens per sample, instead of the model's own")
       ->type_name("N")
       ->check(CLI::Range(1, 100'000'000));
@@ -249,7 +313,8 @@ void declare_planning(CLI::App& app, PlanningOptions& options) {
       ->type_name("P");
   app.add_option("--optimizer", options.optimizer, "adamw or sgd")->type_name("NAME");
   app.add_option("--sharding", options.sharding,
-                 "none, or zero1: replicas share the optimizer's state and work")
+                 "none; zero1: replicas share the optimizer's state and work; zero2: gradients, "
+                 "too; zero3: parameters, too (FSDP)")
       ->type_name("NAME");
   app.add_option("--schedule", options.schedule,
                  "Names, or auto: 1f1b and gpipe; inference for latency")

@@ -19,7 +19,10 @@ namespace stagecraft {
 /// Flags as they were given.
 struct PlanningOptions {
   std::string model, microbatch = "auto", tensor_parallel = "auto", precision, optimizer = "adamw",
-                     sharding = "none", schedule = "auto";
+                     sharding = "none", schedule = "auto", sequence_parallel = "auto";
+  int context_parallel = 1, expert_parallel = 1;
+  int expert_tensor_parallel = 0;  ///< 0: not said
+  double expert_load = 1;
   DeviceOptions devices;
   std::string memory_limit = "100%", recompute = "auto", objective = "step";
   std::vector<std::string> fix, prices;

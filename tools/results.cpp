@@ -62,7 +62,7 @@ std::string layer_names(const Model& model, LayerRange layers) {
 
 namespace {
 
-/// Replicas, tensor-parallel peers joined: "0 1", "0-7 8-15", and of many "0-7 .. 120-127".
+/// Replicas, peers joined: "0 1", "0-7 8-15", and of many "0-7 .. 120-127".
 std::string device_list(const Stage& stage) {
   std::vector<std::string> replicas;
   for (const auto& peers : stage.devices) {
@@ -121,8 +121,15 @@ std::string plan_sentence(const Plan& plan) {
   } else if (replicated) {
     text += fmt::format(" with {} replicas", fmt::join(replicas, "-"));
   }
-  const std::size_t degree = plan.stages.front().devices.front().size();
+  const Parallelism& parallelism = plan.parallelism;
+  const int degree = tensor_degree(parallelism, plan.stages.front().devices.front().size());
   if (degree > 1) text += fmt::format(", tensor-parallel {}", degree);
+  if (parallelism.sequence) text += ", sequence-parallel";
+  if (parallelism.context > 1) text += fmt::format(", context-parallel {}", parallelism.context);
+  if (parallelism.expert > 1) text += fmt::format(", expert-parallel {}", parallelism.expert);
+  if (shards_gradients(plan.optimizer.sharding)) {
+    text += fmt::format(", {}", to_string(plan.optimizer.sharding));
+  }
   if (plan.schedule.virtual_stages > 1) {
     text += fmt::format(", {} per device", plan.schedule.virtual_stages);
   }

@@ -44,8 +44,8 @@ std::string export_csv(const LoadedPlan& loaded) {
     for (std::size_t layer = first; layer < end; ++layer) parameters += layers[layer].parameters;
     text += fmt::format("{},{},{},{},{},{},{},{},{},{}\n", s, first, end, cell(layers[first].name),
                         cell(layers[end - 1].name), parameters, stage.devices.size(),
-                        stage.devices.front().size(), devices_in_words(stage),
-                        recompute_in_words(stage));
+                        tensor_degree(loaded.plan.parallelism, stage.devices.front().size()),
+                        devices_in_words(stage), recompute_in_words(stage));
   }
   return text;
 }

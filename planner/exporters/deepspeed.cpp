@@ -42,6 +42,11 @@ Value config_value(const Plan& plan, std::int64_t samples) {
 std::string export_deepspeed(const LoadedPlan& loaded) {
   const Plan& plan = loaded.plan;
   require_plain(system_name, plan);
+  require_whole_layers(system_name, plan);
+  if (shards_gradients(plan.optimizer.sharding)) {
+    fail(system_name, " refuses ZeRO-2 and 3 with pipelines; the plan has ",
+         to_string(plan.optimizer.sharding));
+  }
   if (plan.schedule.name != "1f1b") {
     fail(system_name, " has the schedule 1f1b, not ", plan.schedule.name);
   }
@@ -53,12 +58,13 @@ std::string export_deepspeed(const LoadedPlan& loaded) {
     parts.push_back(stage.layers.end);
     most = std::max(most, stage.layers.size());
   }
-  const Value value{
+  Value value{
       {"parts", std::move(parts)},
       {"world_size", used_devices(plan).size()},
       {"model_parallel_size", degrees.tensor},
       {"activation_checkpoint_interval", recomputes ? most : 0},
       {"ds_config", config_value(plan, samples_per_replica(system_name, plan, degrees.data))}};
+  if (plan.parallelism.sequence) value["sequence_parallel"] = true;
   return to_text(value);
 }
 

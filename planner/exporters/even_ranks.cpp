@@ -22,7 +22,8 @@ Degrees even_degrees(std::string_view system, const Plan& plan) {
   const Stage& first = plan.stages.front();
   const Degrees degrees{.pipeline = pipeline_devices(plan),
                         .data = static_cast<int>(first.devices.size()),
-                        .tensor = static_cast<int>(first.devices.front().size())};
+                        .tensor = tensor_degree(plan.parallelism, first.devices.front().size()),
+                        .context = plan.parallelism.context};
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     const Stage& stage = plan.stages[s];
     if (static_cast<int>(stage.devices.size()) != degrees.data) {
@@ -30,9 +31,9 @@ Degrees even_degrees(std::string_view system, const Plan& plan) {
            " has ", stage.devices.size());
     }
     for (const auto& peers : stage.devices) {
-      if (static_cast<int>(peers.size()) == degrees.tensor) continue;
+      if (static_cast<int>(peers.size()) == degrees.peers()) continue;
       fail(system, " splits every stage over as many tensor-parallel peers: stage 0 over ",
-           degrees.tensor, ", stage ", s, " over ", peers.size());
+           degrees.tensor, ", stage ", s, " over ", tensor_degree(plan.parallelism, peers.size()));
     }
     const int device = pipeline_device_of(plan, static_cast<int>(s));
     const std::vector<int> expected = ranks_of(degrees, device);
@@ -66,6 +67,15 @@ Recompute same_recompute(std::string_view system, const Plan& plan) {
          "\", stage ", s, " \"", to_string(plan.stages[s].recompute), "\"");
   }
   return first;
+}
+
+void require_whole_layers(std::string_view system, const Plan& plan) {
+  const Parallelism& parallelism = plan.parallelism;
+  if (parallelism.context == 1 && parallelism.expert == 1 && parallelism.expert_tensor == 0) return;
+  fail_with_help(ErrorKind::input,
+                 concat("the format has no words for the plan's ",
+                        parallelism.context > 1 ? "context" : "expert", " parallelism in ", system),
+                 {"megatron has"});
 }
 
 void require_plain(std::string_view system, const Plan& plan) {

@@ -21,6 +21,10 @@ std::int64_t samples_per_replica(std::string_view system, const Plan& plan, int 
 /// Throws Error (input) unless all stages recompute as a whole, or none.
 Recompute same_recompute(std::string_view system, const Plan& plan);
 
+/// Throws Error (input) if the plan shares tokens of a sequence or experts, for which the format
+/// has no words.
+void require_whole_layers(std::string_view system, const Plan& plan);
+
 /// Throws Error (input) unless layers are in the model's order, weights are flushed, and forwards
 /// ahead are the schedule's own.
 void require_plain(std::string_view system, const Plan& plan);

@@ -18,7 +18,7 @@ namespace {
 constexpr std::string_view system_name = "Megatron-LM";
 
 std::vector<MegatronStage> stages_of(const Plan& plan, const Model& model) {
-  const LayerRange blocks = transformer_layers(model);
+  const LayerRange blocks = decoder_layers(model);
   const int layers = static_cast<int>(model.layers.size());
   std::vector<MegatronStage> stages;
   for (const Stage& stage : plan.stages) {
@@ -176,7 +176,7 @@ void add_recompute(Line& line, const Plan& plan, const Model& model,
   const auto apart = [](const Stage& stage) { return !stage.again.empty(); };
   const auto whole = [](const Stage& stage) { return stage.recompute == Recompute::full; };
   if (std::ranges::any_of(plan.stages, apart) && std::ranges::none_of(plan.stages, whole)) {
-    return add_layers_again(line, plan, transformer_layers(model));
+    return add_layers_again(line, plan, decoder_layers(model));
   }
   if (same_recompute(system_name, plan) == Recompute::none) return;
   int most = 1;
@@ -184,6 +184,31 @@ void add_recompute(Line& line, const Plan& plan, const Model& model,
   line.add("recompute-granularity", "full");
   line.add("recompute-method", "uniform");
   line.add("recompute-num-layers", most);
+}
+
+void add_parallelism(Line& line, const Plan& plan) {
+  const Parallelism& parallelism = plan.parallelism;
+  if (parallelism.sequence) line.on("sequence-parallel");
+  if (parallelism.context > 1) line.add("context-parallel-size", parallelism.context);
+  if (parallelism.expert > 1) line.add("expert-model-parallel-size", parallelism.expert);
+  if (parallelism.expert_tensor > 0) {
+    line.add("expert-tensor-parallel-size", parallelism.expert_tensor);
+  }
+}
+
+void add_sharding(Line& line, Sharding sharding) {
+  switch (sharding) {
+    case Sharding::none: return;
+    case Sharding::zero1: return line.on("use-distributed-optimizer");
+    case Sharding::zero2:
+      line.on("use-distributed-optimizer");
+      line.on("use-megatron-fsdp");
+      return line.add("data-parallel-sharding-strategy", "optim_grads");
+    case Sharding::zero3:
+      line.on("use-distributed-optimizer");
+      line.on("use-megatron-fsdp");
+      return line.add("data-parallel-sharding-strategy", "optim_grads_params");
+  }
 }
 
 void require_known_schedule(const Plan& plan) {
@@ -208,8 +233,15 @@ std::string export_megatron(const LoadedPlan& loaded) {
   const Degrees degrees = even_degrees(system_name, plan);
   const std::vector<MegatronStage> stages = stages_of(plan, model);
   Line line(launcher(plan, loaded.cluster));
-  add_split(line, split_flags(stages, degrees.pipeline, transformer_layers(model).size()));
+  MegatronFlags split = split_flags(stages, degrees.pipeline, decoder_layers(model).size());
+  const std::int64_t modules = model.transformer->prediction_modules;
+  if (!split.layout.empty()) {
+    split.layout.insert(split.layout.size() - 1, static_cast<std::size_t>(modules), 'm');
+  }
+  add_split(line, split);
+  if (modules > 0) line.add("mtp-num-layers", modules);
   line.add("tensor-model-parallel-size", degrees.tensor);
+  add_parallelism(line, plan);
   if (plan.schedule.group)
     line.add("microbatch-group-size-per-virtual-pipeline-stage", *plan.schedule.group);
   line.add("micro-batch-size", samples_per_replica(system_name, plan, degrees.data));
@@ -217,7 +249,7 @@ std::string export_megatron(const LoadedPlan& loaded) {
   if (plan.batch.sequence > 0) line.add("seq-length", plan.batch.sequence);
   add_recompute(line, plan, model, stages);
   line.add("optimizer", plan.optimizer.kind == OptimizerKind::adamw ? "adam" : "sgd");
-  if (plan.optimizer.sharding == Sharding::zero1) line.on("use-distributed-optimizer");
+  add_sharding(line, plan.optimizer.sharding);
   add_precision(line, plan.precision);
   return line.text();
 }

@@ -52,14 +52,21 @@ std::string export_torch(const LoadedPlan& loaded) {
     }
     stages.push_back(std::move(names));
   }
-  const Value value{{"stages", std::move(stages)},
-                    {"schedule", schedule},
-                    {"pipeline_parallel_degree", degrees.pipeline},
-                    {"data_parallel_degree", degrees.data},
-                    {"tensor_parallel_degree", degrees.tensor},
-                    {"global_batch_size", plan.batch.global},
-                    {"microbatches", plan.batch.microbatches},
-                    {"activation_checkpoint", to_string(same_recompute(system_name, plan))}};
+  Value value{{"stages", std::move(stages)},
+              {"schedule", schedule},
+              {"pipeline_parallel_degree", degrees.pipeline},
+              {"data_parallel_degree", degrees.data},
+              {"tensor_parallel_degree", degrees.tensor},
+              {"global_batch_size", plan.batch.global},
+              {"microbatches", plan.batch.microbatches},
+              {"activation_checkpoint", to_string(same_recompute(system_name, plan))}};
+  const Parallelism& parallelism = plan.parallelism;
+  if (parallelism.sequence) value["sequence_parallel"] = true;
+  if (parallelism.context > 1) value["context_parallel_degree"] = parallelism.context;
+  if (parallelism.expert > 1) value["expert_parallel_degree"] = parallelism.expert;
+  if (parallelism.expert_tensor > 0) {
+    value["expert_tensor_parallel_degree"] = parallelism.expert_tensor;
+  }
   return to_text(value);
 }
 

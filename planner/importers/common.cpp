@@ -35,18 +35,25 @@ Batch batch_of(const PlanQuestion& question, std::optional<std::int64_t> global,
           .sequence = question.options.sequence.value_or(usual_sequence(question.profile))};
 }
 
-Degrees degrees_of(std::string_view system, int devices, int pipeline, int tensor) {
-  const std::int64_t model = std::int64_t{pipeline} * tensor;
+Degrees degrees_of(std::string_view system, int devices, int pipeline, int tensor, int context) {
+  const std::int64_t model = std::int64_t{pipeline} * tensor * context;
   if (devices % model == 0 && devices >= model) {
-    return {.pipeline = pipeline, .data = static_cast<int>(devices / model), .tensor = tensor};
+    return {.pipeline = pipeline,
+            .data = static_cast<int>(devices / model),
+            .tensor = tensor,
+            .context = context};
   }
+  const std::string contexts =
+      context > 1 ? concat(" x ", context, " context-parallel") : std::string();
   fail(system, " needs a multiple of ", model, " devices for ", pipeline, " pipeline ranks of ",
-       tensor, " tensor-parallel ", tensor == 1 ? "peer" : "peers", ", not ", devices);
+       tensor, " tensor-parallel", contexts, tensor * context == 1 ? " peer" : " peers", ", not ",
+       devices);
 }
 
 std::vector<int> ranks_of(const Degrees& degrees, int pipeline_device) {
-  std::vector<int> ranks(static_cast<std::size_t>(degrees.data * degrees.tensor));
-  std::iota(ranks.begin(), ranks.end(), pipeline_device * degrees.data * degrees.tensor);
+  const int count = degrees.data * degrees.peers();
+  std::vector<int> ranks(static_cast<std::size_t>(count));
+  std::iota(ranks.begin(), ranks.end(), pipeline_device * count);
   return ranks;
 }
 

@@ -32,18 +32,20 @@ std::optional<Value> said_once(const std::optional<Value>& in_file, std::string_
 Batch batch_of(const PlanQuestion& question, std::optional<std::int64_t> global,
                std::optional<std::int64_t> microbatch, int replicas = 1);
 
-/// How many of each: pipeline devices, replicas of each, tensor-parallel peers.
+/// How many of each: pipeline devices, replicas of each, tensor- and context-parallel peers.
 struct Degrees {
   int pipeline = 1;
   int data = 1;
   int tensor = 1;
+  int context = 1;
+  int peers() const { return tensor * context; }
 };
-/// Replicas from the devices that are left: `devices` / (pipeline x tensor). Throws Error (input)
-/// saying that `system` needs whole ones.
-Degrees degrees_of(std::string_view system, int devices, int pipeline, int tensor);
+/// Replicas from the devices that are left: `devices` / (pipeline x tensor x context). Throws Error
+/// (input) saying that `system` needs whole ones.
+Degrees degrees_of(std::string_view system, int devices, int pipeline, int tensor, int context = 1);
 
-/// Ranks as Megatron-LM, DeepSpeed and torch's meshes count them, tensor-parallel peers fastest and
-/// pipeline stages slowest: the devices of one pipeline device.
+/// Ranks as Megatron-LM, DeepSpeed and torch's meshes count them, tensor-parallel peers fastest,
+/// then context-parallel ones, and pipeline stages slowest: the devices of one pipeline device.
 std::vector<int> ranks_of(const Degrees& degrees, int pipeline_device);
 
 /// The layers between two boundaries.

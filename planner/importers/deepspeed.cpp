@@ -184,6 +184,8 @@ ImportedPlan import_deepspeed(std::string_view content, const std::string& file,
                       .devices = ranks_of(degrees, s)});
   }
   set_stages(imported.plan, stages);
+  const auto sequence = find(json, "sequence_parallel");
+  imported.plan.parallelism.sequence = sequence && sequence->boolean() && degrees.tensor > 1;
   set_schedule(imported.plan, schedule_name(question, "1f1b"));
   imported.plan.batch = read_batch(json, settled, degrees.data);
   return imported;

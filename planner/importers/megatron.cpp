@@ -5,17 +5,20 @@
 //   --tensor-model-parallel-size 2 --micro-batch-size 1 --global-batch-size 64 --bf16
 //
 // Embeddings stand with the first stage, final norm, head and loss with the last, unless a layout
-// says otherwise. Ranks count tensor-parallel peers fastest, pipeline stages slowest; what devices
-// are left over are replicas, each with its own micro-batches: one microbatch of ours is one
-// micro-batch on every replica. Full recomputation keeps a stage's input (method "uniform" with at
-// least as many layers as a stage has), or the inputs of each stage's first layers ("block").
+// says otherwise. Ranks count tensor-parallel peers fastest, then context-parallel ones, pipeline
+// stages slowest; what devices are left over are replicas, each with its own micro-batches: one
+// microbatch of ours is one micro-batch on every replica. Full recomputation keeps a stage's input
+// (method "uniform" with at least as many layers as a stage has), or the inputs of each stage's
+// first layers ("block").
 
 #include <algorithm>
+#include <array>
 
 #include "planner/importers.hpp"
 #include "planner/importers/common.hpp"
 #include "planner/importers/megatron_layout.hpp"
 #include "planner/layer_names.hpp"
+#include "profiles/text.hpp"
 
 namespace stagecraft {
 
@@ -44,7 +47,7 @@ std::optional<OptimizerKind> optimizer_of(const MegatronFlags& flags) {
 }
 
 int layers_of(const MegatronFlags& flags, const Model& model) {
-  const LayerRange blocks = transformer_layers(model);
+  const LayerRange blocks = decoder_layers(model);
   if (blocks.size() < 1) fail("the model \"", model.name, "\" has no transformer layers");
   if (flags.layers.value_or(blocks.size()) != blocks.size()) {
     fail("--num-layers is ", *flags.layers, ", but the model \"", model.name, "\" has ",
@@ -104,7 +107,7 @@ void set_layers_again(Plan& plan, const MegatronRecompute& recompute, const Laye
 }
 
 std::vector<int> layers_in(const MegatronStage& stage, const Model& model, int first_block) {
-  const LayerRange blocks = transformer_layers(model);
+  const LayerRange blocks = decoder_layers(model);
   const int first = stage.embedding ? 0 : first_block;
   const int end = stage.loss ? static_cast<int>(model.layers.size()) : first_block + stage.layers;
   // A standalone embedding ends where the blocks begin.
@@ -114,12 +117,12 @@ std::vector<int> layers_in(const MegatronStage& stage, const Model& model, int f
 std::vector<ForeignStage> place(const std::vector<MegatronStage>& stages, const Model& model,
                                 const Degrees& degrees, Recompute recompute) {
   std::vector<ForeignStage> placed;
-  int block = transformer_layers(model).first;
+  int block = decoder_layers(model).first;
   for (std::size_t s = 0; s < stages.size(); ++s) {
     const int rank = static_cast<int>(s) % degrees.pipeline;
     placed.push_back({.layers = layers_in(stages[s], model, block),
                       .replicas = degrees.data,
-                      .tensor_parallel = degrees.tensor,
+                      .tensor_parallel = degrees.peers(),
                       .recompute = recompute,
                       .devices = ranks_of(degrees, rank)});
     block += stages[s].layers;
@@ -151,6 +154,37 @@ void set_batch(Plan& plan, const PlanQuestion& question, const MegatronFlags& fl
          replicas);
   }
   plan.batch = batch_of(question, global, microbatch);
+}
+
+/// Megatron's FSDP shards as its strategy says, nothing by default; otherwise the flag of the
+/// distributed optimizer decides.
+std::optional<Sharding> sharding_of(const MegatronFlags& flags) {
+  struct Strategy {
+    std::string_view name;
+    Sharding sharding;
+  };
+  constexpr std::array strategies{
+      Strategy{"no_shard", Sharding::none}, Strategy{"optim", Sharding::zero1},
+      Strategy{"optim_grads", Sharding::zero2}, Strategy{"optim_grads_params", Sharding::zero3}};
+  const std::optional<Sharding> own =
+      flags.shards_optimizer ? std::optional(Sharding::zero1) : std::nullopt;
+  if (!flags.fully_sharded || flags.shards.empty()) return own;
+  std::vector<std::string> known;
+  for (const Strategy& strategy : strategies) {
+    if (strategy.name == flags.shards) return strategy.sharding;
+    known.emplace_back(strategy.name);
+  }
+  fail_unknown("--data-parallel-sharding-strategy", flags.shards, known);
+}
+
+/// Without peers Megatron-LM turns sequence parallelism off; experts are cut as all else unless it
+/// says otherwise.
+Parallelism parallelism_of(const MegatronFlags& flags) {
+  const bool own = flags.expert_tensor > 0 && flags.expert_tensor != flags.tensor;
+  return {.sequence = flags.sequence_parallel && flags.tensor > 1,
+          .context = flags.context,
+          .expert = flags.expert,
+          .expert_tensor = own ? flags.expert_tensor : 0};
 }
 
 /// The model's own number for a flag about its shape; nothing if it has none to compare.
@@ -185,8 +219,7 @@ std::vector<std::string> shape_notes(const MegatronFlags& flags, const Model& mo
 
 PlanQuestion with_flags(PlanQuestion question, const MegatronFlags& flags) {
   PlanOptions& options = question.options;
-  const std::optional<Sharding> sharding =
-      flags.shards_optimizer ? std::optional(Sharding::zero1) : std::nullopt;
+  const std::optional<Sharding> sharding = sharding_of(flags);
   options.precision =
       said_once(precision_of(flags), "a precision", options.precision, "--precision");
   options.optimizer =
@@ -216,12 +249,13 @@ ImportedPlan import_megatron(std::string_view content, const std::string& file,
   const Model& model = question.profile.model;
   const PlanQuestion settled = with_flags(question, flags);
   ImportedPlan imported{.plan = begin_plan(settled), .notes = shape_notes(flags, model)};
+  imported.plan.parallelism = parallelism_of(flags);
   const std::vector<MegatronStage> stages = megatron_stages(flags, layers_of(flags, model));
-  const Degrees degrees =
-      degrees_of("Megatron-LM", ranks_in(flags, question.cluster), flags.pipeline, flags.tensor);
+  const Degrees degrees = degrees_of("Megatron-LM", ranks_in(flags, question.cluster),
+                                     flags.pipeline, flags.tensor, flags.context);
   const MegatronRecompute recompute = recompute_of(flags, stages);
   set_stages(imported.plan, place(stages, model, degrees, recompute.stages));
-  set_layers_again(imported.plan, recompute, transformer_layers(model));
+  set_layers_again(imported.plan, recompute, decoder_layers(model));
   const int chunks = static_cast<int>(stages.size()) / flags.pipeline;
   set_schedule(imported.plan, chunks > 1 ? "interleaved" : "1f1b", chunks);
   if (chunks > 1) imported.plan.schedule.group = flags.group;

@@ -60,6 +60,16 @@ constexpr std::array known_flags{
               [](Flags& f, const Word& w) { f.pipeline = count_of(w); }},
     KnownFlag{"tensor-model-parallel-size",
               [](Flags& f, const Word& w) { f.tensor = count_of(w); }},
+    KnownFlag{"context-parallel-size", [](Flags& f, const Word& w) { f.context = count_of(w); }},
+    KnownFlag{"expert-model-parallel-size",
+              [](Flags& f, const Word& w) { f.expert = count_of(w); }},
+    KnownFlag{"expert-tensor-parallel-size",
+              [](Flags& f, const Word& w) { f.expert_tensor = count_of(w); }},
+    KnownFlag{"sequence-parallel",
+              [](Flags& f, const Word& w) {
+                require_switch(w);
+                f.sequence_parallel = true;
+              }},
     KnownFlag{"num-layers-per-virtual-pipeline-stage",
               [](Flags& f, const Word& w) { f.layers_per_virtual_stage = count_of(w); }},
     KnownFlag{"num-virtual-stages-per-pipeline-rank",
@@ -110,6 +120,24 @@ constexpr std::array known_flags{
                 require_switch(w);
                 f.shards_optimizer = true;
               }},
+    KnownFlag{"use-torch-fsdp2",
+              [](Flags& f, const Word& w) {
+                require_switch(w);
+                f.fully_sharded = true;
+                f.shards = "optim_grads_params";
+              }},
+    KnownFlag{"use-megatron-fsdp",
+              [](Flags& f, const Word& w) {
+                require_switch(w);
+                f.fully_sharded = true;
+              }},
+    KnownFlag{"use-custom-fsdp",
+              [](Flags& f, const Word& w) {
+                require_switch(w);
+                f.fully_sharded = true;
+              }},
+    KnownFlag{"data-parallel-sharding-strategy",
+              [](Flags& f, const Word& w) { f.shards = text_of(w); }},
     KnownFlag{"optimizer", [](Flags& f, const Word& w) { f.optimizer = text_of(w); }},
     KnownFlag{"bf16",
               [](Flags& f, const Word& w) {
@@ -129,9 +157,7 @@ struct RefusedFlag {
   std::string_view what;
 };
 constexpr std::array refused_flags{
-    RefusedFlag{"context-parallel-size", "context parallelism"},
-    RefusedFlag{"expert-model-parallel-size", "expert parallelism"},
-    RefusedFlag{"hierarchical-context-parallel-sizes", "context parallelism"},
+    RefusedFlag{"hierarchical-context-parallel-sizes", "context parallelism in several levels"},
     RefusedFlag{"pipeline-model-parallel-split-rank", "encoders beside decoders"},
     RefusedFlag{"encoder-pipeline-model-parallel-size", "encoders beside decoders"},
 };
@@ -142,9 +168,6 @@ constexpr std::array refused_switches{
                 "only ranks that count data parallelism before pipelines are read"},
     RefusedFlag{"standalone-embedding-stage",
                 "an embedding of its own is a matter of --pipeline-model-parallel-layout now"},
-    RefusedFlag{"use-torch-fsdp2", "plans do not shard parameters"},
-    RefusedFlag{"use-megatron-fsdp", "plans do not shard parameters"},
-    RefusedFlag{"use-custom-fsdp", "plans do not shard parameters"},
 };
 
 const KnownFlag* find_flag(std::string_view name) {

@@ -25,6 +25,10 @@ struct MegatronFlags {
   int prediction_modules = 0;  ///< multi-token prediction, beside them
   int pipeline = 1;
   int tensor = 1;
+  int context = 1;
+  int expert = 1;
+  int expert_tensor = 0;  ///< 0: as `tensor`
+  bool sequence_parallel = false;
   std::optional<int> layers_per_virtual_stage;
   std::optional<int> virtual_stages;  ///< per pipeline rank
   std::optional<int> group;           ///< microbatches in a row per virtual stage
@@ -37,7 +41,9 @@ struct MegatronFlags {
   std::string recompute_method;
   std::optional<int> recompute_layers;
   bool shards_optimizer = false;
-  std::string optimizer;  ///< "adam", "sgd"; empty: not said
+  bool fully_sharded = false;  ///< one of its FSDPs
+  std::string shards;          ///< --data-parallel-sharding-strategy; empty: not said
+  std::string optimizer;       ///< "adam", "sgd"; empty: not said
   bool bf16 = false;
   bool fp16 = false;
   std::vector<ShapeFlag> shape;  ///< to compare with the model, where they are numbers

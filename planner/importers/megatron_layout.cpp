@@ -222,14 +222,14 @@ std::vector<MegatronStage> read_megatron_layout(std::string_view layout) {
   std::erase(text, ',');
   std::vector<MegatronStage> stages(1);
   std::string order;
+  std::optional<std::size_t> prediction;
   for (const char c : unroll_letters(unroll_groups(text))) {
     switch (c) {
       case '|': stages.emplace_back(); continue;
       case 'E': stages.back().embedding = true; break;
       case 't': ++stages.back().layers; break;
       case 'L': stages.back().loss = true; break;
-      case 'm':
-        fail("the layout has a layer m (multi-token prediction), which models here do not have");
+      case 'm': prediction = stages.size(); break;
       default:
         fail("the layout has \"", c,
              "\"; known are E, t, m and L, | between stages, and (…)*n or "
@@ -238,6 +238,11 @@ std::vector<MegatronStage> read_megatron_layout(std::string_view layout) {
     order += c;
   }
   require_ends(order);
+  if (prediction && prediction != stages.size()) {
+    fail(
+        "the layout has a layer m (multi-token prediction) in another stage than L; plans of "
+        "these flags keep what is behind the transformer layers in one");
+  }
   return stages;
 }
 

@@ -21,7 +21,8 @@ struct MegatronStage {
 /// "Et*3|(tt|)*29,m|L": stages in the order of the model, `|` between them; E embedding, t
 /// transformer layer, m multi-token prediction, L loss; (…)*n and then x*n repeat, commas do not
 /// count (`PipelineParallelLayerLayout.parse_str_to_list`). Or a list of lists of "embedding",
-/// "decoder" and "loss". Throws Error (input) for what Megatron-LM would refuse, and for m.
+/// "decoder", "mtp" and "loss". Throws Error (input) for what Megatron-LM would refuse, and for an
+/// m apart from L.
 std::vector<MegatronStage> read_megatron_layout(std::string_view layout);
 
 /// The shortest such text with every stage written out: "Et*3|tt|tt|L".

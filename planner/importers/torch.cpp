@@ -7,10 +7,11 @@
 //   {"split_points": ["layers.8", "layers.16", "layers.24"],
 //    "schedule": "ScheduleInterleaved1F1B", "pipeline_parallel_degree": 2, "microbatches": 8}
 //
-// Also "tensor_parallel_degree", "data_parallel_degree" (what devices are left over, if not said),
-// "activation_checkpoint" ("none", "full"), "global_batch_size". Stage s is on rank s mod p, or
-// there and back again for schedules that fold into a V, as torch places them; meshes count
-// pipeline ranks slowest. `microbatches` is torch's n_microbatches.
+// Also "context_parallel_degree", "expert_parallel_degree", "expert_tensor_parallel_degree",
+// "sequence_parallel", "tensor_parallel_degree", "data_parallel_degree" (what devices are left
+// over, if not said), "activation_checkpoint" ("none", "full"), "global_batch_size". Stage s is on
+// rank s mod p, or there and back again for schedules that fold into a V, as torch places them;
+// meshes count pipeline ranks slowest. `microbatches` is torch's n_microbatches.
 
 #include <algorithm>
 
@@ -91,7 +92,8 @@ std::vector<std::vector<int>> read_split_points(const Json& json, const Model& m
 std::vector<std::vector<int>> read_layers(const Json& json, const Model& model) {
   json.allow_only({"stages", "split_points", "schedule", "microbatches", "pipeline_parallel_degree",
                    "tensor_parallel_degree", "data_parallel_degree", "activation_checkpoint",
-                   "global_batch_size"});
+                   "global_batch_size", "sequence_parallel", "context_parallel_degree",
+                   "expert_parallel_degree", "expert_tensor_parallel_degree"});
   if (json.contains("stages") && json.contains("split_points")) {
     json["split_points"].fail("expected either stages or split_points, found both");
   }
@@ -129,10 +131,24 @@ int read_ranks(const Json& json, const ScheduleKind& schedule, int stages) {
 
 Degrees read_degrees(const Json& json, const PlanQuestion& question, int ranks) {
   const int tensor = read_degree(json, "tensor_parallel_degree", 1);
+  const int context = read_degree(json, "context_parallel_degree", 1);
   if (!json.contains("data_parallel_degree"))
-    return degrees_of("torch", device_count(question.cluster), ranks, tensor);
-  return {
-      .pipeline = ranks, .data = read_degree(json, "data_parallel_degree", 1), .tensor = tensor};
+    return degrees_of("torch", device_count(question.cluster), ranks, tensor, context);
+  return {.pipeline = ranks,
+          .data = read_degree(json, "data_parallel_degree", 1),
+          .tensor = tensor,
+          .context = context};
+}
+
+/// As torchtitan names them.
+Parallelism read_torch_parallelism(const Json& json, const Degrees& degrees) {
+  const bool sequence = json.contains("sequence_parallel") && json["sequence_parallel"].boolean();
+  return {.sequence = sequence && degrees.tensor > 1,
+          .context = degrees.context,
+          .expert = read_degree(json, "expert_parallel_degree", 1),
+          .expert_tensor = json.contains("expert_tensor_parallel_degree")
+                               ? read_degree(json, "expert_tensor_parallel_degree", 1)
+                               : 0};
 }
 
 Recompute read_checkpoints(const Json& json) {
@@ -186,11 +202,12 @@ ImportedPlan import_torch(std::string_view content, const std::string& file,
     const int rank = device_of_stage(schedule.placement, static_cast<int>(s), ranks);
     stages.push_back({.layers = layers[s],
                       .replicas = degrees.data,
-                      .tensor_parallel = degrees.tensor,
+                      .tensor_parallel = degrees.peers(),
                       .recompute = recompute,
                       .devices = ranks_of(degrees, rank)});
   }
   set_stages(imported.plan, stages);
+  imported.plan.parallelism = read_torch_parallelism(json, degrees);
   set_schedule(imported.plan, schedule.name, static_cast<int>(layers.size()) / ranks);
   imported.plan.batch = read_batch(json, question, degrees.data);
   return imported;

@@ -43,7 +43,8 @@ struct Facts {
 
   /// Whether several chunks hold this stage's layers and share the optimizer's work.
   bool is_sharded(int stage) const {
-    return program.sharding == Sharding::zero1 && chunks_of_copies(stage).size() > 1;
+    const auto columns = static_cast<std::size_t>(program.columns);
+    return program.sharding != Sharding::none && chunks_of_copies(stage).size() * columns > 1;
   }
 
   /// Microbatches whose gradients one update applies: all of them when weights are flushed.

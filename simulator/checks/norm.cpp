@@ -40,7 +40,7 @@ class Norm {
       : facts_(facts),
         program_(facts.program),
         before_(before),
-        shards_(program_.sharding == Sharding::zero1),
+        shards_(program_.sharding != Sharding::none),
         units_(shards_ ? program_.chunks.size() : at(facts.stages_per_pipe)),
         heard_(facts.meetings.size()),
         validated_(facts.meetings.size(), 0),

@@ -154,14 +154,15 @@ class BufferMaker {
     const ChunkMemory& memory = memory_of(chunk);
     const int older = draft_.versions_held[index(chunk)] - 1;
     const int stage = draft_.program.chunks[index(chunk)].stage;
-    const Bytes shards = is_sharded(draft_, stage) ? holders(draft_, stage) : 1;
-    keep(chunk, BufferRole::parameters, MemoryCategory::parameters, memory.parameters);
+    const Sharding sharding = is_sharded(draft_, stage) ? draft_.program.sharding : Sharding::none;
+    const ChunkMemory kept =
+        shard_of(memory, sharding, holders(draft_, stage), expert_holders(draft_, stage));
+    keep(chunk, BufferRole::parameters, MemoryCategory::parameters, kept.parameters);
     keep(chunk, BufferRole::parameters, MemoryCategory::weight_versions,
-         all_of(older, memory.parameters));
+         all_of(older, kept.parameters));
     if (!draft_.program.trains) return;
-    keep(chunk, BufferRole::gradients, MemoryCategory::gradients, memory.gradients);
-    keep(chunk, BufferRole::optimizer, MemoryCategory::optimizer,
-         (memory.optimizer + shards - 1) / shards);
+    keep(chunk, BufferRole::gradients, MemoryCategory::gradients, kept.gradients);
+    keep(chunk, BufferRole::optimizer, MemoryCategory::optimizer, kept.optimizer);
   }
 
   void live(BufferRole role, int chunk, int microbatch, Bytes bytes, const Works& from,

@@ -75,8 +75,13 @@ int holders(const Draft& draft, int stage) {
   return static_cast<int>(chunks_of_copies(draft, stage).size()) * draft.options.columns;
 }
 
+int expert_holders(const Draft& draft, int stage) {
+  const std::vector<int>& experts = draft.options.expert_holders;
+  return experts.empty() ? holders(draft, stage) : experts[index(stage)];
+}
+
 bool is_sharded(const Draft& draft, int stage) {
-  return draft.program.sharding == Sharding::zero1 && holders(draft, stage) > 1;
+  return draft.program.sharding != Sharding::none && holders(draft, stage) > 1;
 }
 
 bool is_message(const Draft& draft, const Wait& wait) {

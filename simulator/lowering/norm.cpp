@@ -158,7 +158,7 @@ void add_norm(Draft& draft) {
     }
     all_reduce(draft, devices, all);
   } else {
-    if (draft.program.sharding == Sharding::zero1) {
+    if (draft.program.sharding != Sharding::none) {
       for (const auto& replicas : pipeline(draft)) all_reduce(draft, devices, replicas);
     }
     pass_on(draft, devices);

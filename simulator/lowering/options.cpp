@@ -79,10 +79,12 @@ void require_memory(const Schedule& schedule, const LowerOptions& options) {
            replica_count(options, stage));
     }
     for (const ChunkMemory& memory : replicas) {
-      for (const Bytes bytes : {memory.parameters, memory.gradients, memory.optimizer, memory.saved,
-                                memory.saved_for_weight, memory.input, memory.output,
-                                memory.workspace, memory.saved_throughout, memory.past,
-                                memory.past_gradients, memory.forward_alone.value_or(0)}) {
+      for (const Bytes bytes :
+           {memory.parameters, memory.gradients, memory.optimizer, memory.saved,
+            memory.saved_for_weight, memory.input, memory.output, memory.workspace,
+            memory.saved_throughout, memory.past, memory.past_gradients,
+            memory.forward_alone.value_or(0), memory.experts.parameters, memory.experts.gradients,
+            memory.experts.optimizer}) {
         require_bytes(bytes, "memory", stage);
       }
     }
@@ -124,6 +126,9 @@ void require_flush(const Schedule& schedule, const LowerOptions& options) {
 
 void require_columns(const LowerOptions& options) {
   if (options.columns < 1) fail("lower: ", options.columns, " columns; expected at least 1");
+  for (const int holders : options.expert_holders) {
+    if (holders < 1) fail("lower: ", holders, " hold each expert; expected at least 1");
+  }
   if (options.columns > 1 && options.norm != GradientNorm::none) {
     fail("lower: a norm is of all columns; lower them all, or leave the norm out");
   }
@@ -179,6 +184,7 @@ void require_fitting(const Schedule& schedule, const LowerOptions& options) {
   require_shards_in_line(schedule, options);
   require_partners(schedule, options);
   require_columns(options);
+  require_one_per_stage(options.expert_holders, "expert_holders", schedule.stages);
 }
 
 }  // namespace stagecraft::lowering

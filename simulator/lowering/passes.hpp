@@ -154,6 +154,9 @@ std::vector<int> chunks_of_copies(const Draft& draft, int stage);
 /// How many hold this stage's layers: such chunks, in every column.
 int holders(const Draft& draft, int stage);
 
+/// How many of them hold each of its experts.
+int expert_holders(const Draft& draft, int stage);
+
 /// Whether several chunks hold this stage's layers, and each keeps a shard of the optimizer.
 bool is_sharded(const Draft& draft, int stage);
 

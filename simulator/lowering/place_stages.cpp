@@ -90,6 +90,7 @@ Draft place_stages(const Schedule& schedule, const LowerOptions& options) {
   program.weights = schedule.weights;
   program.update_every = schedule.update_every;
   if (program.trains) program.sharding = options.sharding;
+  program.columns = options.columns;
   if (program.trains) program.norm = options.norm;
   add_chunks(draft, devices_of_stages(schedule, options));
   program.devices = static_cast<int>(schedule.devices.size());

@@ -1,4 +1,5 @@
 #include "planner/predict.hpp"
+#include "profiles/peer_messages.hpp"
 
 #include "planner/bounds.hpp"
 #include "profiles/error.hpp"
@@ -300,7 +301,8 @@ TEST_CASE("tensor-parallel peers sum what each layer hands on", "[predict]") {
   const CostSetting setting{.device = "a100", .sequence = 1024, .tensor_parallel = 4};
   const std::vector<LayerCost> alone = estimate_costs(model, device, setting);
   const Link link = link_of(3us, 100'000'000'000);
-  const std::vector<LayerCost> costs = with_peer_sums(alone, model, link, 4);
+  const Cluster cluster = cluster_of({{4, link}});
+  const std::vector<LayerCost> costs = with_peer_messages(alone, model, cluster, device, setting);
   const Bytes bytes = 1024 * 768 * 4;  // tokens x hidden x fp32
   const Duration sum = all_reduce_time(link, 4, bytes);
   CHECK(sum == 2 * 3 * 3us + Duration{2 * 3 * bytes / 4 / 100 + 1});  // 100 bytes a nanosecond
@@ -310,9 +312,11 @@ TEST_CASE("tensor-parallel peers sum what each layer hands on", "[predict]") {
     CHECK(costs[block].forward == alone[block].forward + 2 * sum);
     CHECK(costs[block].backward() == alone[block].backward() + 2 * sum);
   }
-  CHECK(costs.back().forward == alone.back().forward);
+  // Of the loss: the largest logit, the sum of exponentials and the own logit of each token.
+  CHECK(costs.back().forward == alone.back().forward + 3 * all_reduce_time(link, 4, 1024 * 4));
   CHECK(costs.back().backward() == alone.back().backward() + sum);
-  CHECK(with_peer_sums(alone, model, link, 1).front() == alone.front());
+  const CostSetting whole{.device = "a100", .sequence = 1024};
+  CHECK(with_peer_messages(alone, model, cluster, device, whole) == alone);
 }
 
 TEST_CASE("measured shares of tensor-parallel peers are taken as they stand", "[predict]") {

@@ -62,6 +62,14 @@ const std::vector<Asked> asked{
        return all_stages(plan,
                          [](const Stage& stage) { return stage.devices.front().size() == 2; });
      }},
+    {wish::parallelism,
+     [](Problem& problem) {
+       problem.profile = {.model = builtin_model("tiny-gpt"), .entries = {}};
+       problem.cluster = parse_cluster("4xh100");
+       problem.sequence = problem.profile.model.sequence;
+       problem.parallelism.context = 2;
+     },
+     [](const Plan& plan) { return plan.parallelism.context == 2; }},
 };
 
 /// Six layers on four devices, measured alone and by two tensor-parallel peers.

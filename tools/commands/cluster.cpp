@@ -35,6 +35,7 @@ std::string rate_text(double flops) {
 ordered_json kind_json(const DeviceKind& kind) {
   ordered_json result{{"name", kind.name}};
   if (!kind.memory_unlimited) result["memory_bytes"] = kind.memory;
+  if (kind.reserve > 0) result["reserve_bytes"] = kind.reserve;
   result["flops_fp32"] = kind.flops_fp32;
   result["flops_bf16"] = kind.flops_bf16;
   if (!kind.memory_bandwidth.is_unlimited())

@@ -3,8 +3,9 @@
 # Published: 430 TFLOP/s per GPU (MFU 43 %) on 8,192 H100, 64 replicas; 400 (41 %) on 16,384, 128.
 # Its first chunk of layers is only the embedding, its last only head and loss: embedding and loss
 # count as layers, and a chunk is one. It shards states and sums of gradients (FSDP, weights stay
-# collected); here the optimizer's states are sharded. Its later phase at 128K tokens has 16-way
-# context parallelism, which plans do not have.
+# collected); here the optimizer's states are sharded. For its tensor parallelism it cites Korthikanti et
+# al. 2022, whose peers share tokens between products. Its later phase at 128K tokens has
+# 16-way context parallelism.
 #
 #   stagecraft import megatron llama3-405b.sh --model llama3-405b --cluster 1024xhgx-h100
 torchrun --nnodes 1024 --nproc-per-node 8 pretrain_gpt.py \
@@ -13,7 +14,7 @@ torchrun --nnodes 1024 --nproc-per-node 8 pretrain_gpt.py \
   --disable-bias-linear --untie-embeddings-and-output-weights \
   --seq-length 8192 --position-embedding-type rope \
   --tensor-model-parallel-size 8 --context-parallel-size 1 --pipeline-model-parallel-size 16 \
-  --num-virtual-stages-per-pipeline-rank 8 \
+  --num-virtual-stages-per-pipeline-rank 8 --sequence-parallel \
   --account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split \
   --micro-batch-size 1 --global-batch-size 2048 \
   --optimizer adam --use-distributed-optimizer --bf16

@@ -32,8 +32,9 @@ std::vector<int> random_cuts(Random& random, int layers, int stages) {
 }
 
 struct Shape {
-  int ranks = 1, chunks = 1, data = 1, tensor = 1;
-  int devices() const { return ranks * data * tensor; }
+  int ranks = 1, chunks = 1, data = 1, tensor = 1, context = 1;
+  int peers() const { return tensor * context; }
+  int devices() const { return ranks * data * peers(); }
 };
 
 /// What all three runtimes have: equal degrees, replicas that share microbatches.
@@ -45,6 +46,7 @@ Plan random_plan(Random& random, const Shape& shape, const std::string& schedule
   plan.precision = random.chance(50) ? Precision::bfloat16 : Precision::float32;
   plan.optimizer.kind = random.chance(50) ? OptimizerKind::adamw : OptimizerKind::sgd;
   plan.optimizer.sharding = random.chance(50) ? Sharding::zero1 : Sharding::none;
+  plan.parallelism = {.sequence = shape.tensor > 1 && random.chance(50), .context = shape.context};
   plan.schedule = {.name = schedule, .virtual_stages = shape.chunks};
   const std::int64_t samples = std::int64_t{random.between(1, 3)} * shape.data;
   const int microbatches = shape.ranks * random.between(2, 3);
@@ -59,8 +61,8 @@ Plan random_plan(Random& random, const Shape& shape, const std::string& schedule
     stage.recompute = recompute;
     for (int replica = 0; replica < shape.data; ++replica) {
       auto& peers = stage.devices.emplace_back();
-      for (int peer = 0; peer < shape.tensor; ++peer)
-        peers.push_back((rank * shape.data + replica) * shape.tensor + peer);
+      for (int peer = 0; peer < shape.peers(); ++peer)
+        peers.push_back((rank * shape.data + replica) * shape.peers() + peer);
     }
   }
   return plan;
@@ -125,12 +127,16 @@ TEST_CASE("plans that are exported and imported again are the same") {
       const Shape shape{.ranks = random.between(may_interleave ? 2 : 1, 4),
                         .chunks = may_interleave ? random.between(2, 3) : 1,
                         .data = random.between(1, 2),
-                        .tensor = random.between(1, 2)};
+                        .tensor = random.between(1, 2),
+                        .context = format == "deepspeed" ? 1 : random.between(1, 2)};
       // Sometimes the cluster has more devices than the plan uses.
       const int devices = shape.devices() * random.between(1, 2);
       PlanQuestion question = question_of(random.between(10, 16), concat(devices, "xh100"));
       Plan plan = random_plan(random, shape, may_interleave ? "interleaved" : "1f1b", question);
       if (format == "megatron") set_layers_again(random, plan);
+      if (format == "megatron" && random.chance(40)) {
+        plan.optimizer.sharding = random.chance(50) ? Sharding::zero2 : Sharding::zero3;
+      }
       REQUIRE_NOTHROW(validate(plan, question.profile.model, question.cluster));
       const std::string text = written(format, loaded_from(plan, question));
       INFO(text << write_plan(plan));

@@ -48,19 +48,24 @@ const std::vector<Published> runs{
      .nodes = 768,
      .node = "hgx-h100",
      .seconds = 8.0,
-     .error = -0.073,
-     .fits = false},
+     .error = -0.178},
     {.name = "llama3-405b",
      .nodes = 1024,
      .node = "hgx-h100",
      .teraflops = 430,
-     .error = -0.115,
+     .error = -0.253,
      .fits = false},
     {.name = "llama3-405b",
      .nodes = 2048,
      .node = "hgx-h100",
      .teraflops = 400,
-     .error = -0.029,
+     .error = -0.248,
+     .fits = false},
+    {.name = "deepseek-v3",
+     .nodes = 256,
+     .node = "8xh100@50GB/s,200GB/s",
+     .seconds = 19.9,
+     .error = 0.687,
      .fits = false},
 };
 
@@ -145,9 +150,11 @@ TEST_CASE("a replica of every published run is safe to carry out") {
     Published one = run;
     one.nodes = run.nodes / static_cast<int>(replicas);
     // A microbatch for each rank shows what many do.
-    const std::string line = std::regex_replace(
+    std::string line = std::regex_replace(
         line_of(one), std::regex("--global-batch-size [0-9]+"),
         concat("--global-batch-size ", ranks * plan.batch.microbatch / replicas));
+    // One replica has all experts.
+    line = std::regex_replace(line, std::regex("--expert-model-parallel-size [0-9]+"), "");
     const PlanQuestion question = question_for(one.name, one.nodes, one.node);
     const Plan alone = imported("megatron", line, question);
     CHECK(alone.batch.microbatches == ranks);
@@ -157,7 +164,7 @@ TEST_CASE("a replica of every published run is safe to carry out") {
   }
 }
 
-TEST_CASE("published runs that do not fit as plans do by sequence parallelism") {
+TEST_CASE("what sequence parallelism keeps of published runs, in closed form") {
   // Embedding and head of Llama 3 stand where a block would.
   const Recipe nemotron{.transformer = *builtin_model("nemotron4-340b").transformer,
                         .blocks = 96,
@@ -184,14 +191,11 @@ TEST_CASE("published runs that do not fit as plans do by sequence parallelism") 
   }
 }
 
-TEST_CASE("every example is a published run, or says which parallelism plans do not have") {
+TEST_CASE("every example is a published run") {
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     if (entry.path().extension() != ".sh") continue;
     const std::string name = entry.path().stem().string();
     INFO(name);
-    if (std::ranges::find(runs, name, &Published::name) != runs.end()) continue;
-    const std::string text = read_file(entry.path().string());
-    CHECK_THAT(message_of([&] { imported("megatron", text, question_for(name, 256, "hgx-h100")); }),
-               ContainsSubstring("--expert-model-parallel-size: plans have no expert parallelism"));
+    CHECK(std::ranges::find(runs, name, &Published::name) != runs.end());
   }
 }

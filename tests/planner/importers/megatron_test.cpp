@@ -107,7 +107,7 @@ TEST_CASE("the arguments that Megatron-LM dumps into its log are its flags") {
   std::string wrong = log;
   wrong.replace(wrong.find("size ........................... 1") + 32, 2, " 4");
   CHECK_THAT(message_of([&] { imported("megatron", wrong, question_of(8, "4xh100")); }),
-             ContainsSubstring("plan.txt:3:") && ContainsSubstring("context parallelism"));
+             ContainsSubstring("x 4 context-parallel peers, not 4"));
 }
 
 TEST_CASE("prediction modules of Megatron-LM and of the model must agree") {
@@ -216,7 +216,7 @@ TEST_CASE("a layout that Megatron-LM would not take is refused") {
   CHECK(layout_complaint("Ett|t") ==
         "the layout must end with its one L (loss), as Megatron-LM asserts");
   CHECK(layout_complaint("Et|EtL").starts_with("the layout must begin"));
-  CHECK(layout_complaint("Et|mL").find("multi-token prediction") != std::string::npos);
+  CHECK(layout_complaint("Et|m|L").find("multi-token prediction") != std::string::npos);
   CHECK(layout_complaint("Et|xL").starts_with("the layout has \"x\""));
   CHECK(layout_complaint("E((t)*2|L").starts_with("the layout has \"(\""));
   CHECK(layout_complaint("Et*0L") == "the layout repeats something zero times");
@@ -259,9 +259,12 @@ TEST_CASE("flags that contradict each other, or that plans have no words for, ar
       mentions("--num-layers-per-virtual-pipeline-stage 2 "
                "--num-virtual-stages-per-pipeline-rank 2",
                "say the same in two ways"));
-  CHECK(mentions("--context-parallel-size 2", "plans have no context parallelism"));
+  CHECK(mentions("--context-parallel-size 2", "2 pipeline ranks of 1 tensor-parallel x 2 context"));
   CHECK_FALSE(mentions("--context-parallel-size 1", "context"));
-  CHECK(mentions("--use-torch-fsdp2", "plans do not shard parameters"));
+  CHECK(mentions("--hierarchical-context-parallel-sizes 2", "in several levels"));
+  CHECK(mentions("--expert-model-parallel-size 2", "has no experts"));
+  CHECK(mentions("--use-megatron-fsdp --data-parallel-sharding-strategy some",
+                 "no_shard optim optim_grads"));
   CHECK(mentions("--bf16=4", "takes no value such as \"4\""));
   CHECK(mentions("--recompute-granularity some", "expected full or selective"));
   CHECK(mentions("--recompute-granularity full --recompute-method uniform --recompute-num-layers 2",
@@ -332,9 +335,9 @@ TEST_CASE(
   const std::string file =
       std::string(STAGECRAFT_SHARED) + "/oracles/measured/megatron_ci_iteration_times.json";
   if (!std::filesystem::exists(file)) SKIP("no reference data at " STAGECRAFT_SHARED);
-  constexpr std::string_view reasons[] = {
-      "plans have no context parallelism", "plans have no expert parallelism",
-      "layer m (multi-token prediction)", "plans recompute single layers or whole stages"};
+  constexpr std::string_view reasons[] = {"has no experts", "attention heads evenly",
+                                          "--mtp-num-layers is", "layer m (multi-token prediction)",
+                                          "plans recompute single layers or whole stages"};
   int plans = 0;
   int refused = 0;
   for (const Json& row : Json::read(file)["rows"].elements()) {
@@ -366,6 +369,27 @@ TEST_CASE(
   INFO(plans << " plans, " << refused << " refused");
   CHECK(plans > 200);
   CHECK(refused > 0);
+}
+
+TEST_CASE("Megatron-LM's other degrees become the plan's", "[parallelism]") {
+  const auto plan_for = [](const std::string& flags, const std::string& cluster) {
+    return imported(
+        "megatron",
+        "--pipeline-model-parallel-size 2 --micro-batch-size 1 --global-batch-size 64 " + flags,
+        question_of(8, cluster));
+  };
+  const Plan spread = plan_for("--tensor-model-parallel-size 2 --sequence-parallel", "8xh100");
+  CHECK(spread.parallelism == Parallelism{.sequence = true});
+  // Without peers it turns itself off.
+  CHECK(plan_for("--sequence-parallel", "8xh100").parallelism == Parallelism{});
+  const Plan ring = plan_for("--tensor-model-parallel-size 2 --context-parallel-size 2", "8xh100");
+  CHECK(ring.parallelism.context == 2);
+  CHECK(ring.stages.front().devices == std::vector<std::vector<int>>{{0, 1, 2, 3}});
+  CHECK(plan_for("--use-torch-fsdp2", "8xh100").optimizer.sharding == Sharding::zero3);
+  CHECK(plan_for("--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads", "8xh100")
+            .optimizer.sharding == Sharding::zero2);
+  CHECK(plan_for("--use-megatron-fsdp --use-distributed-optimizer", "8xh100").optimizer.sharding ==
+        Sharding::zero1);
 }
 
 TEST_CASE("flags of another shape than the model are told, and only those") {

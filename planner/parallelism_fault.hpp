@@ -1,0 +1,20 @@
+// What a plan's degrees of parallelism must divide, and what they do not go together with.
+
+#pragma once
+
+#include <optional>
+
+#include "planner/plan_fault.hpp"
+
+namespace stagecraft {
+
+/// Whether replicas take equal parts of every microbatch, together: they exchange tokens for
+/// experts, or scatter each microbatch's gradients.
+inline bool needs_equal_shares(const Parallelism& parallelism, Sharding sharding) {
+  return parallelism.expert > 1 || shards_gradients(sharding);
+}
+
+/// The stages' replicas and devices are those of a plan that is valid otherwise.
+std::optional<PlanFault> find_parallelism_fault(const Plan& plan, const Model& model);
+
+}  // namespace stagecraft

@@ -1,0 +1,164 @@
+#include "profiles/peer_messages.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "profiles/error.hpp"
+#include "profiles/estimate.hpp"
+#include "profiles/kernel_times.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+/// The first of them is device 0.
+DeviceGroup group_of(const Cluster& cluster, const PeerSpan& span) {
+  std::vector<int> devices;
+  for (int member = 0; member < span.members; ++member) devices.push_back(member * span.stride);
+  // A group that the cluster cannot hold is refused elsewhere.
+  std::erase_if(devices, [&](int device) { return device >= device_count(cluster); });
+  return device_group(cluster, std::move(devices));
+}
+
+/// The peers of one setting on one cluster.
+struct Peers {
+  const Cluster& cluster;
+  PeerSpan tensor, context, expert, expert_tensor;
+
+  Peers(const Cluster& cluster_of, const CostSetting& setting) : cluster(cluster_of) {
+    const Parallelism& parallelism = setting.parallelism;
+    const int share = expert_tensor_of(parallelism, setting.tensor_parallel);
+    tensor = {setting.tensor_parallel, 1};
+    context = {parallelism.context, setting.tensor_parallel};
+    expert = {parallelism.expert, share};
+    expert_tensor = {share, 1};
+  }
+
+  const PeerSpan& of(PeerGroup group) const {
+    switch (group) {
+      case PeerGroup::tensor: return tensor;
+      case PeerGroup::context: return context;
+      case PeerGroup::expert: return expert;
+      case PeerGroup::expert_tensor: return expert_tensor;
+    }
+    return tensor;
+  }
+
+  /// `attention`: of the pass, computed beside a ring.
+  Duration time(const Operation& operation, Duration attention) const {
+    const PeerSpan& span = of(operation.group);
+    const auto bytes = static_cast<Bytes>(operation.bytes);
+    switch (operation.kind) {
+      case OperationKind::product:
+      case OperationKind::attention:
+      case OperationKind::traffic: return Duration{0};
+      case OperationKind::all_reduce:
+        return collective_time(Collective::all_reduce, group_of(cluster, span), bytes);
+      case OperationKind::all_gather:
+        return collective_time(Collective::all_gather, group_of(cluster, span), bytes);
+      case OperationKind::reduce_scatter:
+        return collective_time(Collective::reduce_scatter, group_of(cluster, span), bytes);
+      case OperationKind::all_to_all:
+        return collective_time(Collective::all_to_all, group_of(cluster, span), bytes);
+      case OperationKind::ring_exchange:
+        return ring_exchange_time(span_link(cluster, span), span.members, bytes, attention);
+    }
+    return Duration{0};
+  }
+};
+
+/// Seconds of attention's kernels in a pass.
+Duration attention_time(const LayerOperations& layer, Pass pass, const KernelSetting& kernels) {
+  double seconds = 0;
+  for (const Operation& operation : layer.operations) {
+    const bool is_core = operation.core_attention || operation.kind == OperationKind::attention;
+    if (is_core && operation.pass == pass) seconds += operation_seconds(operation, kernels);
+  }
+  return from_seconds(seconds);
+}
+
+/// What a layer's messages add.
+struct MessageTimes {
+  Duration forward{0};
+  Duration ring{0};  ///< of `forward`, what attention needs
+  Duration backward_input{0};
+  Duration backward_weight{0};
+};
+
+MessageTimes message_times(const LayerOperations& layer, const Peers& peers,
+                           const KernelSetting& kernels) {
+  const Duration attention = attention_time(layer, Pass::forward, kernels);
+  const Duration attention_back = attention_time(layer, Pass::backward_input, kernels);
+  MessageTimes times;
+  for (const Operation& operation : layer.operations) {
+    switch (operation.pass) {
+      case Pass::forward: {
+        const Duration time = peers.time(operation, attention);
+        times.forward += time;
+        if (operation.kind == OperationKind::ring_exchange) times.ring += time;
+        break;
+      }
+      case Pass::backward_input:
+        times.backward_input += peers.time(operation, attention_back);
+        break;
+      case Pass::backward_weight:
+        times.backward_weight += peers.time(operation, Duration{0});
+        break;
+    }
+  }
+  return times;
+}
+
+void add(LayerCost& cost, LayerKind kind, const MessageTimes& times) {
+  const Duration beside = cost.backward_input;
+  cost.forward += times.forward;
+  // Words have no gradient: what comes back goes to the table.
+  const bool is_table = kind == LayerKind::embedding;
+  (is_table ? cost.backward_weight : cost.backward_input) += times.backward_input;
+  cost.backward_weight += std::max(times.backward_weight - beside, Duration{0});
+  if (cost.selective) cost.selective->again += times.ring;
+}
+
+}  // namespace
+
+DeviceGroup span_group(const Cluster& cluster, const PeerSpan& span) {
+  return group_of(cluster, span);
+}
+
+Link span_link(const Cluster& cluster, const PeerSpan& span) {
+  std::vector<int> devices;
+  for (int member = 0; member < span.members; ++member) devices.push_back(member * span.stride);
+  std::erase_if(devices, [&](int device) { return device >= device_count(cluster); });
+  return group_link(cluster, devices);
+}
+
+Duration ring_exchange_time(const Link& link, int members, Bytes bytes, Duration attention) {
+  if (members <= 1) return Duration{0};
+  const Duration message = message_time(link, (bytes + members - 1) / members);
+  return (members - 1) * std::max(message - attention / members, Duration{0});
+}
+
+std::vector<LayerCost> with_peer_messages(std::vector<LayerCost> costs, const Model& model,
+                                          const Cluster& cluster, const DeviceKind& device,
+                                          const CostSetting& setting) {
+  if (setting.tensor_parallel == 1 && setting.parallelism == Parallelism{}) return costs;
+  if (!model.transformer) fail("only the layers of transformers have peers");
+  CostSetting full = setting;
+  if (full.sequence == 0) full.sequence = model.sequence;
+  const Peers peers(cluster, full);
+  const KernelSetting kernels = kernel_setting(device, full.precision);
+  std::map<LayerKind, MessageTimes> times;
+  for (std::size_t layer = 0; layer < costs.size(); ++layer) {
+    const LayerKind kind = model.layers[layer].kind;
+    auto known = times.find(kind);
+    if (known == times.end()) {
+      const LayerOperations operations =
+          layer_operations(*model.transformer, kind, work_setting(full));
+      known = times.emplace(kind, message_times(operations, peers, kernels)).first;
+    }
+    add(costs[layer], kind, known->second);
+  }
+  return costs;
+}
+
+}  // namespace stagecraft
