@@ -65,7 +65,7 @@ const std::vector<Published> runs{
      .nodes = 256,
      .node = "8xh100@50GB/s,200GB/s",
      .seconds = 19.9,
-     .error = 0.687,
+     .error = 0.707,
      .fits = false},
 };
 
