@@ -27,7 +27,7 @@ std::string_view dtype(Precision precision) {
 
 /// Transformer layers of each stage.
 std::vector<int> partition(const Plan& plan, const Model& model) {
-  const LayerRange blocks = transformer_layers(model);
+  const LayerRange blocks = decoder_layers(model);
   std::vector<int> counts;
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     const LayerRange& range = plan.stages[s].layers;
@@ -56,6 +56,7 @@ std::string export_vllm(const LoadedPlan& loaded) {
     fail(system_name, " gives each rank one stage; this plan has ", plan.schedule.virtual_stages,
          " per device");
   }
+  require_whole_layers(system_name, plan);
   const Degrees degrees = even_degrees(system_name, plan);
   std::string line = fmt::format("VLLM_PP_LAYER_PARTITION={} vllm serve \"$MODEL\"",
                                  fmt::join(partition(plan, model), ","));
