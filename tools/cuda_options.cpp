@@ -22,7 +22,7 @@ void refuse_without_gpus(const CudaFlags& flags) {
   if (!flags.deterministic.empty()) refuse("--deterministic");
   if (!flags.gpus.empty()) refuse("--gpus");
   if (flags.partitions) refuse("--partitions");
-  if (flags.nvtx) refuse("--nvtx");
+  if (flags.nvtx) refuse("--gpu-ranges");
 }
 
 GraphUse read_graphs(const std::string& word) {
@@ -51,7 +51,7 @@ void declare_cuda(CLI::App& app, CudaFlags& flags) {
                  "Of --backend cuda: off lets attention add up gradients in any order (on)")
       ->type_name("on|off")
       ->check(CLI::IsMember({"on", "off"}));
-  app.add_flag("--nvtx", flags.nvtx,
+  app.add_flag("--gpu-ranges", flags.nvtx,
                "Of --backend cuda: name each instruction for profilers such as Nsight Systems");
 }
 

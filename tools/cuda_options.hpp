@@ -20,7 +20,7 @@ struct CudaFlags {
   bool nvtx = false;
 };
 
-/// --graphs --partitions --gpus --deterministic --nvtx.
+/// --graphs --partitions --gpus --deterministic --gpu-ranges.
 void declare_cuda(CLI::App& app, CudaFlags& flags);
 
 /// For so many ranks that are threads of this process (1: of several processes, one each); what
