@@ -196,8 +196,7 @@ Verification verify_bound(const Plan& plan, const Profile& profile, const Cluste
   bool needs_search = own.run();
   if (!layers_choose) {
     for (const std::vector<int>& order : asked_device_orders(bounded)) {
-      Problem ordered = bounded;
-      ordered.cluster = in_device_order(bounded.cluster, order);
+      const Problem ordered = in_device_order(bounded, order);
       needs_search = Verifier(ordered, verification.bound, verification).run();
     }
   }

@@ -27,6 +27,14 @@ std::vector<int> devices_of(const std::vector<std::size_t>& parts, std::size_t s
   return devices;
 }
 
+/// Where each device is.
+std::vector<int> places_in(const std::vector<int>& order) {
+  std::vector<int> places(order.size());
+  for (std::size_t place = 0; place < order.size(); ++place)
+    places[static_cast<std::size_t>(order[place])] = static_cast<int>(place);
+  return places;
+}
+
 }  // namespace
 
 std::vector<std::vector<int>> other_device_orders(const Cluster& cluster, std::size_t most) {
@@ -57,23 +65,28 @@ std::vector<std::vector<int>> other_device_orders(const Cluster& cluster, std::s
 
 std::vector<std::vector<int>> asked_device_orders(const Problem& problem) {
   constexpr std::size_t most = 5;
-  if (problem.devices || !problem.excluded.empty()) return {};
+  if (problem.devices) return {};
   return other_device_orders(problem.cluster, most);
 }
 
 Cluster in_device_order(const Cluster& cluster, const std::vector<int>& order) {
   Cluster ordered = cluster;
-  std::vector<int> places(order.size());
-  for (std::size_t place = 0; place < order.size(); ++place) {
-    const auto device = static_cast<std::size_t>(order[place]);
-    ordered.devices[place] = cluster.devices[device];
-    places[device] = static_cast<int>(place);
-  }
+  for (std::size_t place = 0; place < order.size(); ++place)
+    ordered.devices[place] = cluster.devices[static_cast<std::size_t>(order[place])];
+  const std::vector<int> places = places_in(order);
   for (LinkOverride& entry : ordered.overrides) {
     entry.from = places[static_cast<std::size_t>(entry.from)];
     entry.to = places[static_cast<std::size_t>(entry.to)];
   }
   return ordered;
+}
+
+Problem in_device_order(Problem problem, const std::vector<int>& order) {
+  problem.cluster = in_device_order(problem.cluster, order);
+  const std::vector<int> places = places_in(order);
+  for (int& device : problem.excluded) device = places[static_cast<std::size_t>(device)];
+  std::sort(problem.excluded.begin(), problem.excluded.end());
+  return problem;
 }
 
 Plan renumbered(Plan plan, const std::vector<int>& numbers) {

@@ -18,11 +18,14 @@ namespace stagecraft {
 /// first appear. None where all parts are alike.
 std::vector<std::vector<int>> other_device_orders(const Cluster& cluster, std::size_t most);
 
-/// Those that the exact search tries, five at most: none where the question names devices.
+/// Those that the exact search tries, five at most: none where the question is about the first so
+/// many devices.
 std::vector<std::vector<int>> asked_device_orders(const Problem& problem);
 
 /// The cluster with device order[i] at place i.
 Cluster in_device_order(const Cluster& cluster, const std::vector<int>& order);
+/// The question about such a cluster.
+Problem in_device_order(Problem problem, const std::vector<int>& order);
 
 /// The plan with device numbers[d] for device d: of a plan for such a cluster, and its order, the
 /// plan for the cluster itself.

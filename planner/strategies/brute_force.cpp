@@ -134,8 +134,7 @@ SearchResult search_brute_force(const Problem& problem, const SearchControl& con
   result.candidates = own.candidates();
   result.interrupted = !own.is_complete();
   for (const std::vector<int>& order : asked_device_orders(problem)) {
-    Problem ordered = problem;
-    ordered.cluster = in_device_order(problem.cluster, order);
+    const Problem ordered = in_device_order(problem, order);
     BruteForce other(ordered, control);
     other.search();
     result.candidates += other.candidates();

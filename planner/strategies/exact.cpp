@@ -293,8 +293,7 @@ void search_device_orders(const Problem& problem, const Space& space, const Sear
                           std::int64_t effort, Leaderboard& board, SearchResult& result) {
   for (const std::vector<int>& order : asked_device_orders(problem)) {
     if (result.interrupted) break;
-    Problem ordered = problem;
-    ordered.cluster = in_device_order(problem.cluster, order);
+    const Problem ordered = in_device_order(problem, order);
     SearchControl own = control;
     if (const auto threshold = board.threshold())
       own.worth = std::min(control.worth.value_or(Duration::max()), *threshold);

@@ -19,8 +19,7 @@ inline bool is_searched(const Problem& problem, const Plan& plan) {
     std::vector<int> numbers(order.size());
     for (std::size_t place = 0; place < order.size(); ++place)
       numbers[static_cast<std::size_t>(order[place])] = static_cast<int>(place);
-    Problem ordered = problem;
-    ordered.cluster = in_device_order(problem.cluster, order);
+    const Problem ordered = in_device_order(problem, order);
     return lies_in_space(Space(ordered), renumbered(plan, numbers));
   });
 }
