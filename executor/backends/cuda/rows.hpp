@@ -258,11 +258,12 @@ struct StepOfParts {
 
   template <class Team>
   STAGECRAFT_ON_BOTH void operator()(const Team& team, std::int64_t part) const {
-    const UpdatedTensor tensor = table.with_part(part);
+    const UpdatedTensor& tensor = table.with_part(part);
     const std::int64_t first = (part - tensor.first_part) * part_elements;
     const std::int64_t left = tensor.elements - first;
+    const Step numbers = *step;
     each_column(team, left < part_elements ? left : part_elements,
-                [&](std::int64_t i) { (*step)(tensor, first + i); });
+                [&](std::int64_t i) { numbers(tensor, first + i); });
   }
 };
 

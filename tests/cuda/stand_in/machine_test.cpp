@@ -145,6 +145,7 @@ TEST_CASE("the stand-in keeps devices apart") {
       cudaEventCreate(&event);
       CHECK(cudaEventRecord(event, first.handle) != cudaSuccess);
       CHECK(complains_of("cudaEventRecord: records an event of another device"));
+      cudaEventDestroy(event);
     }
     stand_in::enqueue(first.handle, "kernel", [] {});
     CHECK(complains_of("on a stream of device 0 while device 1 is current"));
