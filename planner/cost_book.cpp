@@ -301,18 +301,6 @@ StageGroups stage_groups(const Cluster& cluster, const Parallelism& parallelism,
   return {all, device_group(cluster, std::move(holders))};
 }
 
-namespace {
-
-/// One collective of what is dense, and one of what experts have.
-Duration one_after_another(Collective collective, const StageGroups& groups,
-                           const WithExperts<Bytes>& bytes) {
-  const Duration dense = collective_time(collective, groups.all, bytes.all - bytes.experts);
-  if (bytes.experts == 0) return dense;
-  return dense + collective_time(collective, groups.experts, bytes.experts);
-}
-
-}  // namespace
-
 Duration sum_time(const StageGroups& groups, Sharding sharding,
                   const WithExperts<Bytes>& gradients) {
   if (shards_gradients(sharding)) return Duration{0};

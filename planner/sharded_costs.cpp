@@ -4,27 +4,22 @@
 
 namespace stagecraft {
 
-namespace {
-
-/// One gather or scatter of what is dense, and one of what experts have.
-Duration shards_time(Collective collective, const StageGroups& groups,
-                     const WithExperts<Bytes>& bytes) {
+Duration one_after_another(Collective collective, const StageGroups& groups,
+                           const WithExperts<Bytes>& bytes) {
   const Duration dense = collective_time(collective, groups.all, bytes.all - bytes.experts);
   if (bytes.experts == 0) return dense;
   return dense + collective_time(collective, groups.experts, bytes.experts);
 }
 
-}  // namespace
-
 LayerCost with_shards(LayerCost cost, Sharding sharding, const StageGroups& groups) {
   if (!shards_gradients(sharding) || groups.all.members == 1 || cost.parameters == 0) return cost;
   const Bytes parameters = cost.parameters;
   const WithExperts<Bytes> gradients = expert_part(cost, cost.gradients);
-  Duration messages = shards_time(Collective::reduce_scatter, groups, gradients);
+  Duration messages = one_after_another(Collective::reduce_scatter, groups, gradients);
   cost.workspace += parameters;
   if (sharding == Sharding::zero3) {
     const Duration gather =
-        shards_time(Collective::all_gather, groups, expert_part(cost, parameters));
+        one_after_another(Collective::all_gather, groups, expert_part(cost, parameters));
     messages += gather;
     cost.forward = std::max(cost.forward, gather);
     cost.workspace += 2 * parameters;

@@ -7,6 +7,10 @@
 
 namespace stagecraft {
 
+/// One collective of what is dense, and one of what experts have.
+Duration one_after_another(Collective collective, const StageGroups& groups,
+                           const WithExperts<Bytes>& bytes);
+
 /// A layer of which those of a stage's groups keep a shard each. Each microbatch's gradients are
 /// scattered in its backward; under zero3 the layer's parameters are gathered for its forward and
 /// again for its backward, the next layer's while it computes (FSDP's prefetch). Of alike layers a

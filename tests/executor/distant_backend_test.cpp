@@ -2,7 +2,7 @@
 
 #include "executor/machinery.hpp"
 #include "tests/catch.hpp"
-#include "tests/executor/tiny_training.hpp"
+#include "tests/executor/moving_settings.hpp"
 
 using namespace stagecraft;
 using namespace stagecraft::tests;
@@ -14,21 +14,6 @@ Machinery distant() {
   machinery.make_backend = [](int) { return std::make_unique<DistantBackend>(); };
   machinery.make_dry_backend = [] { return std::make_unique<DryBackend>(); };
   return machinery;
-}
-
-/// What moves tensors in every way there is: messages whole and in parts, sums, shards, loans,
-/// versions of the weights, ties on one rank and between two.
-std::vector<Setting> settings_that_move_everything() {
-  return {
-      {.schedule = "1f1b", .devices = 3, .replicas = {2, 1, 2}, .style = Style::llama},
-      {.schedule = "interleaved", .devices = 2, .virtual_stages = 2, .recompute = Recompute::full},
-      {.schedule = "gpipe", .devices = 2, .replicas = {2, 2}, .sharding = Sharding::zero1},
-      {.schedule = "zb-v", .devices = 2, .virtual_stages = 2},
-      {.schedule = "bpipe", .devices = 4, .microbatches = 6},
-      {.schedule = "chimera", .devices = 2},
-      {.schedule = "pipedream", .devices = 3, .optimizer = OptimizerKind::sgd, .tied = false},
-      {.schedule = "pipedream-2bw", .devices = 2, .tied = false},
-  };
 }
 
 }  // namespace
