@@ -6,11 +6,8 @@ namespace {
 
 class TransportPeers final : public TensorPeers {
  public:
-  TransportPeers(const RankMap& ranks, Transport& transport)
-      : place_(ranks.peer_of(transport.rank())),
-        count_(ranks.degree_of(transport.rank())),
-        group_(ranks.peer_group_of(transport.rank())),
-        transport_(transport) {}
+  TransportPeers(int place, int count, int group, Transport& transport)
+      : place_(place), count_(count), group_(group), transport_(transport) {}
 
   int rank() const override { return place_; }
   int ranks() const override { return count_; }
@@ -57,12 +54,22 @@ class AbsentPeers final : public TensorPeers {
 
 std::unique_ptr<TensorPeers> make_peers(const RankMap& ranks, Transport& transport) {
   if (ranks.degree_of(transport.rank()) == 1) return nullptr;
-  return std::make_unique<TransportPeers>(ranks, transport);
+  const int rank = transport.rank();
+  return make_peers(ranks.peer_of(rank), ranks.degree_of(rank), ranks.peer_group_of(rank),
+                    transport);
+}
+
+std::unique_ptr<TensorPeers> make_peers(int place, int count, int group, Transport& transport) {
+  return std::make_unique<TransportPeers>(place, count, group, transport);
 }
 
 std::unique_ptr<TensorPeers> make_absent_peers(const RankMap& ranks, int rank) {
   if (ranks.degree_of(rank) == 1) return nullptr;
-  return std::make_unique<AbsentPeers>(ranks.peer_of(rank), ranks.degree_of(rank));
+  return make_absent_peers(ranks.peer_of(rank), ranks.degree_of(rank));
+}
+
+std::unique_ptr<TensorPeers> make_absent_peers(int place, int count) {
+  return std::make_unique<AbsentPeers>(place, count);
 }
 
 }  // namespace stagecraft

@@ -208,15 +208,15 @@ bool CostBook::is_scaled(int kind, std::int64_t microbatch, std::int64_t rows, i
 
 std::vector<LayerCost> CostBook::costs_of_rows(int kind, std::int64_t microbatch, std::int64_t rows,
                                                int peers) const {
-  if (is_scaled(kind, microbatch, rows, peers)) {
-    std::vector<LayerCost> costs = entry(kind, microbatch, peers)->layers;
-    for (LayerCost& cost : costs) cost = scaled(cost, rows, microbatch);
-    return costs;
-  }
   const CostSetting setting = setting_for(kind, rows, peers);
   const DeviceKind& device = cluster_.kinds[static_cast<std::size_t>(kind)];
-  std::vector<LayerCost> costs = layer_costs(profile_, device, setting);
-  if (find_entry(profile_, setting) != nullptr) return costs;
+  if (!is_scaled(kind, microbatch, rows, peers)) {
+    return costs_with_messages(profile_, cluster_, device, setting);
+  }
+  const ProfileEntry& whole = *entry(kind, microbatch, peers);
+  std::vector<LayerCost> costs = whole.layers;
+  for (LayerCost& cost : costs) cost = scaled(cost, rows, microbatch);
+  if (whole.has_peer_messages) return costs;
   return with_peer_messages(std::move(costs), profile_.model, cluster_, device, setting);
 }
 

@@ -117,8 +117,8 @@ class CostBook {
   /// Costs of `rows` samples of a microbatch on this kind of device: of an entry for exactly so
   /// many; else, where the microbatch was measured, its costs scaled by rows and rounded up; else
   /// as estimated. The device is one of `peers` (tensor x context) of a replica, neighbours in the
-  /// cluster, and so are the replicas. Estimates leave messages between peers out, measurements
-  /// contain them: they are added (profiles/peer_messages.hpp). Where each microbatch's gradients
+  /// cluster, and so are the replicas. Messages between peers are added where costs leave
+  /// them out (profiles/peer_messages.hpp): so do estimates. Where each microbatch's gradients
   /// are scattered there are microbatch / rows replicas. Throws Error (input) without any.
   const CostTable& table(int kind, std::int64_t microbatch, std::int64_t rows, int peers = 1);
 

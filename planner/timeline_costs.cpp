@@ -177,6 +177,7 @@ void put_into(const std::vector<Change>& changes, Profile& profile) {
     if (closest == nullptr) continue;
     for (std::size_t layer = 0; layer < entry.layers.size(); ++layer)
       follow(closest->before.layers[layer], closest->after.layers[layer], entry.layers[layer]);
+    entry.ranges.clear();  // of what was measured before
   }
   for (const Change& change : changes) {
     const auto known =

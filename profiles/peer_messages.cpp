@@ -85,21 +85,32 @@ struct MessageTimes {
   Duration backward_weight{0};
 };
 
+/// Of the passes, what attention's kernels take; only a ring is beside them.
+struct AttentionTimes {
+  Duration forward{0}, backward{0};
+};
+
+AttentionTimes attention_times(const LayerOperations& layer, const DeviceKind& device,
+                               const CostSetting& setting) {
+  if (setting.parallelism.context == 1) return {};
+  const KernelSetting kernels = kernel_setting(device, setting.precision);
+  return {.forward = attention_time(layer, Pass::forward, kernels),
+          .backward = attention_time(layer, Pass::backward_input, kernels)};
+}
+
 MessageTimes message_times(const LayerOperations& layer, const Peers& peers,
-                           const KernelSetting& kernels) {
-  const Duration attention = attention_time(layer, Pass::forward, kernels);
-  const Duration attention_back = attention_time(layer, Pass::backward_input, kernels);
+                           const AttentionTimes& attention) {
   MessageTimes times;
   for (const Operation& operation : layer.operations) {
     switch (operation.pass) {
       case Pass::forward: {
-        const Duration time = peers.time(operation, attention);
+        const Duration time = peers.time(operation, attention.forward);
         times.forward += time;
         if (operation.kind == OperationKind::ring_exchange) times.ring += time;
         break;
       }
       case Pass::backward_input:
-        times.backward_input += peers.time(operation, attention_back);
+        times.backward_input += peers.time(operation, attention.backward);
         break;
       case Pass::backward_weight:
         times.backward_weight += peers.time(operation, Duration{0});
@@ -146,7 +157,6 @@ std::vector<LayerCost> with_peer_messages(std::vector<LayerCost> costs, const Mo
   CostSetting full = setting;
   if (full.sequence == 0) full.sequence = model.sequence;
   const Peers peers(cluster, full);
-  const KernelSetting kernels = kernel_setting(device, full.precision);
   std::map<LayerKind, MessageTimes> times;
   for (std::size_t layer = 0; layer < costs.size(); ++layer) {
     const LayerKind kind = model.layers[layer].kind;
@@ -154,11 +164,25 @@ std::vector<LayerCost> with_peer_messages(std::vector<LayerCost> costs, const Mo
     if (known == times.end()) {
       const LayerOperations operations =
           layer_operations(*model.transformer, kind, work_setting(full));
-      known = times.emplace(kind, message_times(operations, peers, kernels)).first;
+      known = times
+                  .emplace(kind, message_times(operations, peers,
+                                               attention_times(operations, device, full)))
+                  .first;
     }
     add(costs[layer], kind, known->second);
   }
   return costs;
+}
+
+std::vector<LayerCost> costs_with_messages(const Profile& profile, const Cluster& cluster,
+                                           const DeviceKind& device, const CostSetting& setting) {
+  CostSetting wanted = setting;
+  wanted.device = device.generic ? "generic" : device.name;
+  if (wanted.sequence == 0) wanted.sequence = profile.model.sequence;
+  std::vector<LayerCost> costs = layer_costs(profile, device, wanted);
+  const ProfileEntry* entry = find_entry(profile, wanted);
+  if (entry != nullptr && entry->has_peer_messages) return costs;
+  return with_peer_messages(std::move(costs), profile.model, cluster, device, wanted);
 }
 
 }  // namespace stagecraft

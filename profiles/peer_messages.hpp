@@ -37,4 +37,9 @@ std::vector<LayerCost> with_peer_messages(std::vector<LayerCost> costs, const Mo
                                           const Cluster& cluster, const DeviceKind& device,
                                           const CostSetting& setting);
 
+/// `layer_costs`, and what peers tell each other where that is not in them: in estimates, and in
+/// entries that were measured without peers.
+std::vector<LayerCost> costs_with_messages(const Profile& profile, const Cluster& cluster,
+                                           const DeviceKind& device, const CostSetting& setting);
+
 }  // namespace stagecraft

@@ -50,6 +50,24 @@ void check_cost(const std::string& place, const LayerCost& cost) {
     fail(place, ": the spread is negative or not finite");
 }
 
+void check_ranges(const std::string& place, const Model& model, const ProfileEntry& entry) {
+  if (entry.ranges.empty()) return;
+  if (entry.ranges.size() != entry.layers.size()) {
+    fail(place, ": expected the ranges of ", entry.layers.size(), " layers' times, found ",
+         entry.ranges.size());
+  }
+  for (std::size_t layer = 0; layer < entry.ranges.size(); ++layer) {
+    const MeasuredRanges& ranges = entry.ranges[layer];
+    for (const TimeRange& range :
+         {ranges.forward, ranges.backward_input, ranges.backward_weight, ranges.update}) {
+      if (range.p10 >= Duration{0} && range.p10 <= range.p90) continue;
+      fail(place, ": layer \"", model.layers[layer].name, "\": a tenth of its times is below ",
+           format_duration(range.p10), ", and a tenth above ", format_duration(range.p90),
+           "; expected the second to be no less than the first, and neither to be negative");
+    }
+  }
+}
+
 void check_setting(const std::string& place, const CostSetting& setting) {
   if (setting.device.empty()) fail(place, ": the device kind is missing");
   if (setting.microbatch < 1)
@@ -128,6 +146,11 @@ Profile reordered(Profile profile, const std::vector<int>& order) {
     std::vector<LayerCost> layers;
     for (const int layer : order) layers.push_back(entry.layers[static_cast<std::size_t>(layer)]);
     entry.layers = std::move(layers);
+    std::vector<MeasuredRanges> ranges;
+    for (const int layer : order) {
+      if (!entry.ranges.empty()) ranges.push_back(entry.ranges[static_cast<std::size_t>(layer)]);
+    }
+    entry.ranges = std::move(ranges);
   }
   return profile;
 }
@@ -146,6 +169,7 @@ void validate(const Profile& profile) {
       check_cost(concat(place, ": layer \"", profile.model.layers[layer].name, "\""),
                  entry.layers[layer]);
     }
+    check_ranges(place, profile.model, entry);
   }
 }
 

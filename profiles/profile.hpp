@@ -79,9 +79,26 @@ struct CostSetting {
 };
 std::string to_string(const CostSetting& setting);
 
+/// A tenth of the measured times is below the first, a tenth above the second.
+struct TimeRange {
+  Duration p10{0};
+  Duration p90{0};
+  bool operator==(const TimeRange&) const = default;
+};
+
+/// Of the times whose medians are a layer's cost.
+struct MeasuredRanges {
+  TimeRange forward, backward_input, backward_weight, update;
+  bool operator==(const MeasuredRanges&) const = default;
+};
+
 struct ProfileEntry {
   CostSetting setting;
   std::vector<LayerCost> layers;  ///< one per layer of the model
+  /// Whether what tensor-parallel peers tell each other is part of the times. Where it is not, the
+  /// cluster's links say what it adds (peer_messages.hpp).
+  bool has_peer_messages = true;
+  std::vector<MeasuredRanges> ranges = {};  ///< one per layer, or none
   bool operator==(const ProfileEntry&) const = default;
 };
 
@@ -120,8 +137,8 @@ Profile reordered(Profile profile, const std::vector<int>& order);
 const ProfileEntry* find_entry(const Profile& profile, const CostSetting& setting);
 
 /// What the planner and the simulator cost layers with: the profile's entry for the setting, else
-/// the datasheet estimate for `device`. Throws Error (input) listing what the profile holds when
-/// there is neither (opaque layers, generic device).
+/// the datasheet estimate, without peers' messages. Throws Error (input) listing what the profile
+/// holds when there is neither (opaque layers, generic device).
 std::vector<LayerCost> layer_costs(const Profile& profile, const DeviceKind& device,
                                    const CostSetting& setting);
 

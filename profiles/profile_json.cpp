@@ -18,7 +18,12 @@
 //       "optimizer_bytes": […], "workspace_bytes": […],
 //       "selective_again_ns": [null, 800, null], "selective_saved_bytes": [null, 4096, null],
 //                             // of layers that can have their attention again in backward
-//       "spread": […]                             // what is left out is zero for every layer
+//       "spread": […],                            // what is left out is zero for every layer
+//       "forward_p10_ns": […], "forward_p90_ns": […],   // a tenth of the times is below, a tenth
+//                             // above; so for each pass, all eight or none
+//       "peer_messages": false                    // tensor-parallel peers were not there: their
+//                             // messages are not in the times, and are added from the cluster's
+//                             // links; left out where they are
 //     }
 //   ]
 // }
@@ -50,6 +55,22 @@ constexpr std::array duration_columns{
     DurationColumn{"backward_input_ns", &LayerCost::backward_input},
     DurationColumn{"backward_weight_ns", &LayerCost::backward_weight},
     DurationColumn{"update_ns", &LayerCost::update},
+};
+
+struct RangeColumn {
+  const char* name;
+  TimeRange MeasuredRanges::*pass;
+  Duration TimeRange::*end;
+};
+constexpr std::array range_columns{
+    RangeColumn{"forward_p10_ns", &MeasuredRanges::forward, &TimeRange::p10},
+    RangeColumn{"forward_p90_ns", &MeasuredRanges::forward, &TimeRange::p90},
+    RangeColumn{"backward_input_p10_ns", &MeasuredRanges::backward_input, &TimeRange::p10},
+    RangeColumn{"backward_input_p90_ns", &MeasuredRanges::backward_input, &TimeRange::p90},
+    RangeColumn{"backward_weight_p10_ns", &MeasuredRanges::backward_weight, &TimeRange::p10},
+    RangeColumn{"backward_weight_p90_ns", &MeasuredRanges::backward_weight, &TimeRange::p90},
+    RangeColumn{"update_p10_ns", &MeasuredRanges::update, &TimeRange::p10},
+    RangeColumn{"update_p90_ns", &MeasuredRanges::update, &TimeRange::p90},
 };
 
 struct BytesColumn {
@@ -121,11 +142,13 @@ CostSetting read_setting(const Json& json) {
 
 constexpr const char* selective_again = "selective_again_ns";
 constexpr const char* selective_saved = "selective_saved_bytes";
+constexpr const char* peer_messages = "peer_messages";
 
 std::vector<std::string> entry_members() {
   std::vector<std::string> names{"device",        "microbatch", "sequence",   "tensor_parallel",
                                  "parallelism",   "precision",  "provenance", selective_again,
-                                 selective_saved, "spread"};
+                                 selective_saved, "spread",     peer_messages};
+  for (const auto& column : range_columns) names.emplace_back(column.name);
   for (const auto& column : duration_columns) names.emplace_back(column.name);
   for (const auto& column : bytes_columns) names.emplace_back(column.name);
   return names;
@@ -151,6 +174,22 @@ void read_selective(ProfileEntry& entry, const Json& json) {
   });
 }
 
+/// All columns are there, or none.
+void read_ranges(ProfileEntry& entry, const Json& json) {
+  const auto found = std::ranges::count_if(
+      range_columns, [&](const RangeColumn& column) { return json.contains(column.name); });
+  if (found == 0) return;
+  entry.ranges.resize(entry.layers.size());
+  for (const RangeColumn& column : range_columns) {
+    if (!json.contains(column.name)) {
+      json.fail(concat("expected ", column.name, " beside the other tenths of times"));
+    }
+    read_column(json, column.name, entry.layers.size(), [&](std::size_t layer, const Json& value) {
+      entry.ranges[layer].*column.pass.*column.end = value.duration();
+    });
+  }
+}
+
 ProfileEntry read_entry(const Json& json, std::size_t layers) {
   json.allow_only(entry_members());
   ProfileEntry entry;
@@ -172,6 +211,8 @@ ProfileEntry read_entry(const Json& json, std::size_t layers) {
     entry.layers[layer].spread = value.number();
     if (entry.layers[layer].spread < 0) value.fail("expected a number >= 0");
   });
+  read_ranges(entry, json);
+  if (json.contains(peer_messages)) entry.has_peer_messages = json[peer_messages].boolean();
   return entry;
 }
 
@@ -185,6 +226,17 @@ void write_column(Value& json, const char* name, const ProfileEntry& entry, Get 
     zero = zero && get(cost) == 0;
   }
   if (!zero) json[name] = std::move(column);
+}
+
+void write_ranges(Value& json, const ProfileEntry& entry) {
+  if (entry.ranges.empty()) return;
+  for (const RangeColumn& column : range_columns) {
+    Value values = Value::array();
+    for (const MeasuredRanges& ranges : entry.ranges) {
+      values.push_back((ranges.*column.pass.*column.end).count());
+    }
+    json[column.name] = std::move(values);
+  }
 }
 
 void write_selective(Value& json, const ProfileEntry& entry) {
@@ -227,6 +279,8 @@ Value write_entry(const ProfileEntry& entry) {
   }
   write_selective(json, entry);
   write_column(json, "spread", entry, [](const LayerCost& cost) { return cost.spread; });
+  write_ranges(json, entry);
+  if (!entry.has_peer_messages) json[peer_messages] = false;
   return json;
 }
 

@@ -5,9 +5,11 @@
 //   └─ m0 ─┘  └─ m1 ─┘  └─ m0 ─┘  └─ m1 ─┘
 //
 // and on all cores at once, since cores share memory bandwidth, caches and power. The cost is the
-// median over all of a pass's times, of every copy, microbatch, sweep and rank.
+// median over all of a pass's times, of every copy, microbatch, sweep and rank. Tensor-parallel
+// peers are neighbouring ranks, which meet in their sums: p0 p1  p0 p1  ….
 
 #include <algorithm>
+#include <atomic>
 #include <barrier>
 #include <chrono>
 #include <cmath>
@@ -17,6 +19,8 @@
 #include "executor/backends/cpu/memory.hpp"
 #include "executor/measurement/measured_layer.hpp"
 #include "executor/measurement/measurement.hpp"
+#include "executor/peers.hpp"
+#include "executor/transport.hpp"
 
 namespace stagecraft {
 
@@ -116,28 +120,57 @@ Times sweeps(MeasuredLayer& layer, bool attends, std::barrier<>& start,
   return times;
 }
 
-// The times of all ranks, which are threads that work at the same time.
-std::vector<Times> busy_sweeps(const Model& model, int index, const MeasuredSize& size,
-                               bool attends, int ranks, const MeasureOptions& options) {
+/// Layers of one kind, as ranks have them.
+struct Part {
+  const Model& model;
+  int index;
+  MeasuredSize size;
+  int peers = 1;
+  bool peers_meet = false;
+
+  /// The last one's part is the largest where peers' parts differ.
+  std::unique_ptr<TensorPeers> alone() const {
+    return peers == 1 ? nullptr : make_absent_peers(peers - 1, peers);
+  }
+};
+
+std::vector<std::unique_ptr<Transport>> connect(int ranks, int peers) {
+  Wiring wiring{.ranks = ranks, .channels = {}, .groups = {}};
+  for (int first = 0; first < ranks; first += peers) {
+    std::vector<int>& group = wiring.groups.emplace_back();
+    for (int peer = 0; peer < peers; ++peer) group.push_back(first + peer);
+  }
+  return make_thread_transports(wiring);
+}
+
+// The times of all ranks, which are threads that work at the same time. Of several failures the
+// first is told: others may come of it.
+std::vector<Times> busy_sweeps(const Part& part, bool attends, int ranks,
+                               const MeasureOptions& options) {
   std::vector<Times> times(static_cast<std::size_t>(ranks));
-  std::vector<std::exception_ptr> failures(times.size());
+  std::exception_ptr failure;
+  std::atomic<bool> has_failed = false;
   std::barrier start(ranks);
-  const auto work = [&](std::size_t rank) {
+  const auto transports = connect(ranks, part.peers_meet ? part.peers : 1);
+  const auto work = [&](int rank) {
+    Transport& transport = *transports[static_cast<std::size_t>(rank)];
     try {
-      MeasuredLayer layer(model, index, size, options.device.make_backend(static_cast<int>(rank)));
-      times[rank] = sweeps(layer, attends, start, options);
+      MeasuredLayer layer(
+          part.model, part.index, part.size, options.device.make_backend(rank),
+          part.peers_meet ? make_peers(rank % part.peers, part.peers, rank / part.peers, transport)
+                          : part.alone());
+      times[static_cast<std::size_t>(rank)] = sweeps(layer, attends, start, options);
     } catch (...) {
-      failures[rank] = std::current_exception();
+      if (!has_failed.exchange(true)) failure = std::current_exception();
+      transport.abort("another peer has failed");
     }
     start.arrive_and_drop();
   };
   {
     std::vector<std::jthread> threads;
-    for (std::size_t rank = 0; rank < times.size(); ++rank) threads.emplace_back(work, rank);
+    for (int rank = 0; rank < ranks; ++rank) threads.emplace_back(work, rank);
   }
-  for (const std::exception_ptr& failure : failures) {
-    if (failure) std::rethrow_exception(failure);
-  }
+  if (failure) std::rethrow_exception(failure);
   return times;
 }
 
@@ -159,16 +192,27 @@ std::vector<double> totals(const std::vector<Times>& times) {
   return all;
 }
 
-void set_times(LayerCost& cost, const std::vector<Times>& times) {
-  const auto median = [&](std::vector<double> Times::*pass) {
-    return Duration(std::llround(quantile(of_all_ranks(times, pass), 0.5)));
-  };
-  cost.forward = median(&Times::forward);
-  cost.backward_input = median(&Times::backward_input);
-  cost.backward_weight = median(&Times::backward_weight);
-  cost.update = median(&Times::update);
+Duration nanoseconds_at(const std::vector<double>& times, double part) {
+  return Duration(std::llround(quantile(times, part)));
+}
+
+/// The pass's median; its tenths go to `range`.
+Duration median_of(const std::vector<double>& times, TimeRange& range) {
+  range = {.p10 = nanoseconds_at(times, 0.1), .p90 = nanoseconds_at(times, 0.9)};
+  return nanoseconds_at(times, 0.5);
+}
+
+void set_times(MeasuredCost& measured, const std::vector<Times>& times) {
+  LayerCost& cost = measured.cost;
+  MeasuredRanges& ranges = measured.ranges;
+  const auto all = [&](std::vector<double> Times::*pass) { return of_all_ranks(times, pass); };
+  cost.forward = median_of(all(&Times::forward), ranges.forward);
+  cost.backward_input = median_of(all(&Times::backward_input), ranges.backward_input);
+  cost.backward_weight = median_of(all(&Times::backward_weight), ranges.backward_weight);
+  cost.update = median_of(all(&Times::update), ranges.update);
   if (cost.selective) {
-    cost.selective->again = std::min(median(&Times::attention), cost.forward);
+    const Duration again = nanoseconds_at(all(&Times::attention), 0.5);
+    cost.selective->again = std::min(again, cost.forward);
   }
   const std::vector<double> total = totals(times);
   cost.spread = (quantile(total, 0.9) - quantile(total, 0.1)) / quantile(total, 0.5);
@@ -203,20 +247,34 @@ int busy_ranks(const MeasureOptions& options) {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-MeasuredCost measure_layer(const Model& model, int index, std::int64_t samples,
+bool peers_meet(const MeasureOptions& options, int tensor_parallel) {
+  if (tensor_parallel == 1) return false;
+  return tensor_parallel <=
+         (options.device.is_cpu() ? busy_ranks(options) : options.device.devices);
+}
+
+MeasuredCost measure_layer(const Model& model, int index, const MeasuredShare& work,
                            const MeasureOptions& options) {
-  MeasuredSize size{
-      .samples = samples, .precision = options.precision, .loss_rows = options.loss_rows};
+  Part part{.model = model,
+            .index = index,
+            .size = {.samples = work.samples,
+                     .precision = options.precision,
+                     .loss_rows = options.loss_rows},
+            .peers = work.tensor_parallel,
+            .peers_meet = peers_meet(options, work.tensor_parallel)};
   MeasuredCost result;
   {
-    MeasuredLayer once(model, index, size, options.device.make_backend(0));
+    MeasuredLayer once(model, index, part.size, options.device.make_backend(0), part.alone());
     result.cost = count_bytes(once);
   }
-  size.copies = copies_for(result.cost);
-  size.microbatches = microbatches;
-  result.ranks = fitting_ranks(result.cost, size.copies, busy_ranks(options));
-  set_times(result.cost, busy_sweeps(model, index, size, result.cost.selective.has_value(),
-                                     result.ranks, options));
+  part.size.copies = copies_for(result.cost);
+  part.size.microbatches = microbatches;
+  result.ranks = fitting_ranks(result.cost, part.size.copies, busy_ranks(options));
+  // Whole groups of peers, one at least.
+  if (part.peers_meet) {
+    result.ranks = std::max(result.ranks / part.peers, 1) * part.peers;
+  }
+  set_times(result, busy_sweeps(part, result.cost.selective.has_value(), result.ranks, options));
   return result;
 }
 

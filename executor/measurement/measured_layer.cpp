@@ -23,9 +23,10 @@ std::int64_t classes_of(const Model& model) {
 }  // namespace
 
 MeasuredLayer::MeasuredLayer(const Model& model, int index, const MeasuredSize& size,
-                             std::unique_ptr<Backend> backend)
+                             std::unique_ptr<Backend> backend, std::unique_ptr<TensorPeers> peers)
     : size_(size),
-      layer_(make_layer(model, index)),
+      peers_(std::move(peers)),
+      layer_(make_layer(model, index, peers_.get())),
       kind_(model.layers[static_cast<std::size_t>(index)].kind),
       sequence_(std::max<std::int64_t>(model.sequence, 1)),
       tokens_(tokens_per_sample(model)),

@@ -23,8 +23,9 @@ struct MeasuredSize {
 
 class MeasuredLayer {
  public:
+  /// With `peers`, the part of the layer that this one of them holds.
   MeasuredLayer(const Model& model, int index, const MeasuredSize& size,
-                std::unique_ptr<Backend> backend);
+                std::unique_ptr<Backend> backend, std::unique_ptr<TensorPeers> peers = nullptr);
 
   /// As in a run: forward through the copies upwards, both backward passes
   /// downwards, then one update of each copy. Each returns when it is done.
@@ -80,6 +81,7 @@ class MeasuredLayer {
   bool chained() const { return kind_ == LayerKind::transformer; }
 
   MeasuredSize size_;
+  std::unique_ptr<TensorPeers> peers_;
   std::unique_ptr<TrainableLayer> layer_;
   LayerKind kind_;
   std::int64_t sequence_;         // of an image: 1

@@ -13,12 +13,21 @@ namespace stagecraft {
 /// memory is short.
 struct MeasuredCost {
   LayerCost cost;
+  MeasuredRanges ranges;
   int ranks = 1;
 };
 
-/// For `samples` of the model's sequence length.
-MeasuredCost measure_layer(const Model& model, int index, std::int64_t samples,
+/// Which part of which microbatch.
+struct MeasuredShare {
+  std::int64_t samples = 1;  ///< of the model's sequence length
+  int tensor_parallel = 1;   ///< the layer is one of so many peers'
+};
+MeasuredCost measure_layer(const Model& model, int index, const MeasuredShare& work,
                            const MeasureOptions& options);
+
+/// Whether so many peers can be measured at once, each with a device of its own; else one is
+/// measured, to whom the others' parts of sums are nothing.
+bool peers_meet(const MeasureOptions& options, int tensor_parallel);
 
 /// Between two ranks that are threads, for messages of this size (or larger, where it takes that to
 /// measure bandwidth).

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "profiles/peer_messages.hpp"
+
 namespace stagecraft {
 
 int usable_devices(const Problem& problem) {
@@ -41,8 +43,8 @@ bool was_measured(const Problem& problem, int tensor_parallel) {
 }
 
 std::vector<LayerCost> costs_at(const Problem& problem, int tensor_parallel) {
-  return layer_costs(problem.profile, kind_of(problem.cluster, 0),
-                     setting_of(problem, tensor_parallel));
+  return costs_with_messages(problem.profile, problem.cluster, kind_of(problem.cluster, 0),
+                             setting_of(problem, tensor_parallel));
 }
 
 }  // namespace stagecraft

@@ -58,6 +58,16 @@ LayerCost random_cost() {
   return cost;
 }
 
+MeasuredRanges random_ranges() {
+  MeasuredRanges ranges;
+  for (TimeRange* range :
+       {&ranges.forward, &ranges.backward_input, &ranges.backward_weight, &ranges.update}) {
+    range->p10 = Duration(any_figure());
+    range->p90 = range->p10 + Duration(any_figure());
+  }
+  return ranges;
+}
+
 Profile random_profile() {
   Profile profile = measured(*rc::gen::inRange(1, 6));
   profile.source = *rc::gen::string<std::string>();
@@ -71,6 +81,10 @@ Profile random_profile() {
                                     .precision = Precision::bfloat16};
   for (ProfileEntry& entry : profile.entries) {
     for (LayerCost& cost : entry.layers) cost = random_cost();
+    entry.has_peer_messages = *rc::gen::arbitrary<bool>();
+    if (*rc::gen::arbitrary<bool>()) {
+      for (std::size_t i = 0; i < entry.layers.size(); ++i) entry.ranges.push_back(random_ranges());
+    }
   }
   return profile;
 }
@@ -313,6 +327,24 @@ TEST_CASE("what is no model is refused with what would be one") {
   CHECK(exit_code_of([] { load_profile("lama2-7b"); }) == 2);
   CHECK_THAT(message_of([] { load_profile("./no/config.json"); }),
              ContainsSubstring("./no/config.json: cannot read"));
+}
+
+TEST_CASE("the tenths of measured times come all together, in order, and go with their layers") {
+  Profile profile = measured(2);
+  ProfileEntry& entry = profile.entries.front();
+  entry.ranges.resize(2);
+  entry.ranges[1].update = {.p10 = 1ms, .p90 = 2ms};
+  CHECK_NOTHROW(validate(profile));
+  std::string text = write_profile(profile);
+  const std::string column = "update_p10_ns";
+  text.replace(text.find(column), column.size(), "spread");
+  CHECK_THAT(message_of([&] { read_profile(Json::parse(text, "p.json")); }),
+             ContainsSubstring("expected update_p10_ns beside the other tenths of times"));
+  entry.ranges[1].update.p10 = 3ms;
+  CHECK_THAT(message_of([&] { validate(profile); }), ContainsSubstring("layer \"layer1\""));
+  entry.ranges.pop_back();
+  CHECK_THAT(message_of([&] { validate(profile); }),
+             ContainsSubstring("expected the ranges of 2 layers' times, found 1"));
 }
 
 TEST_CASE("a profile file with a mistake is refused at its place") {

@@ -6,6 +6,7 @@
 #include <cctype>
 #include <charconv>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "executor/backends/cuda.hpp"
 #include "executor/measure.hpp"
@@ -23,26 +24,61 @@ namespace {
 
 using nlohmann::ordered_json;
 
+constexpr int most_peers = 1024;
+
 struct ProfileArguments {
   std::string model, device = "cpu", microbatch = "1", precision = "fp32";
+  std::string tensor_parallel = "1", gpus;
   std::int64_t sequence = 0, loss_rows = 0;
-  int repeats = 9;
+  int repeats = 9, partitions = 1;
 };
 
+/// "1.20 ms to 1.31 ms": a tenth of the times is below, a tenth above.
+std::string range_text(const TimeRange& range) {
+  return concat(format_duration(range.p10), " to ", format_duration(range.p90));
+}
+
 std::string cost_table(const Profile& profile, bool unicode) {
-  Table table({"layer", ">microbatch", ">forward", ">backward input", ">backward weight", ">update",
-               ">spread", ">saved", ">output"});
+  Table table({"layer", ">microbatch", ">tensor-parallel", ">forward", ">p10 to p90",
+               ">backward input", ">p10 to p90", ">backward weight", ">p10 to p90", ">update",
+               ">saved", ">output", ">workspace"});
   for (const ProfileEntry& entry : profile.entries) {
+    const CostSetting& setting = entry.setting;
     for (std::size_t i = 0; i < entry.layers.size(); ++i) {
       const LayerCost& cost = entry.layers[i];
+      const MeasuredRanges& ranges = entry.ranges[i];
       if (i > 0 && cost == entry.layers[i - 1]) continue;
-      table.row({profile.model.layers[i].name, std::to_string(entry.setting.microbatch),
-                 format_duration(cost.forward), format_duration(cost.backward_input),
-                 format_duration(cost.backward_weight), format_duration(cost.update),
-                 percent(cost.spread), format_bytes(cost.saved), format_bytes(cost.output)});
+      table.row({profile.model.layers[i].name, std::to_string(setting.microbatch),
+                 concat(setting.tensor_parallel, entry.has_peer_messages ? "" : " (one peer)"),
+                 format_duration(cost.forward), range_text(ranges.forward),
+                 format_duration(cost.backward_input), range_text(ranges.backward_input),
+                 format_duration(cost.backward_weight), range_text(ranges.backward_weight),
+                 format_duration(cost.update), format_bytes(cost.saved), format_bytes(cost.output),
+                 format_bytes(cost.workspace)});
     }
   }
   return table.text(unicode);
+}
+
+ordered_json layer_json(const Layer& layer, const LayerCost& cost, const MeasuredRanges& ranges) {
+  return {{"name", layer.name},
+          {"forward_ns", cost.forward.count()},
+          {"backward_input_ns", cost.backward_input.count()},
+          {"backward_weight_ns", cost.backward_weight.count()},
+          {"update_ns", cost.update.count()},
+          {"spread", cost.spread},
+          {"forward_p10_ns", ranges.forward.p10.count()},
+          {"forward_p90_ns", ranges.forward.p90.count()},
+          {"backward_input_p10_ns", ranges.backward_input.p10.count()},
+          {"backward_input_p90_ns", ranges.backward_input.p90.count()},
+          {"backward_weight_p10_ns", ranges.backward_weight.p10.count()},
+          {"backward_weight_p90_ns", ranges.backward_weight.p90.count()},
+          {"update_p10_ns", ranges.update.p10.count()},
+          {"update_p90_ns", ranges.update.p90.count()},
+          {"saved_bytes", cost.saved},
+          {"output_bytes", cost.output},
+          {"parameter_bytes", cost.parameters},
+          {"workspace_bytes", cost.workspace}};
 }
 
 ordered_json profile_json(const Profile& profile) {
@@ -50,19 +86,12 @@ ordered_json profile_json(const Profile& profile) {
   for (const ProfileEntry& entry : profile.entries) {
     ordered_json layers = ordered_json::array();
     for (std::size_t i = 0; i < entry.layers.size(); ++i) {
-      const LayerCost& cost = entry.layers[i];
-      layers.push_back({{"name", profile.model.layers[i].name},
-                        {"forward_ns", cost.forward.count()},
-                        {"backward_input_ns", cost.backward_input.count()},
-                        {"backward_weight_ns", cost.backward_weight.count()},
-                        {"update_ns", cost.update.count()},
-                        {"spread", cost.spread},
-                        {"saved_bytes", cost.saved},
-                        {"output_bytes", cost.output},
-                        {"parameter_bytes", cost.parameters}});
+      layers.push_back(layer_json(profile.model.layers[i], entry.layers[i], entry.ranges[i]));
     }
     entries.push_back({{"microbatch", entry.setting.microbatch},
                        {"sequence", entry.setting.sequence},
+                       {"tensor_parallel", entry.setting.tensor_parallel},
+                       {"peer_messages", entry.has_peer_messages},
                        {"layers", std::move(layers)}});
   }
   ordered_json result{{"model", profile.model.name}, {"source", profile.source}};
@@ -101,27 +130,62 @@ std::string kind_of_gpu(std::string name) {
   return kind.empty() ? "generic" : kind;
 }
 
-MeasuredDevice measured_gpu(const std::string& device) {
+/// The GPUs of rank 0, 1 …, of all that the machine has: those asked for, or the first one, then
+/// the others.
+std::vector<int> gpus_of(const ProfileArguments& arguments, int count) {
+  const int first = gpu_number(arguments.device);
+  std::vector<int> gpus;
+  if (!arguments.gpus.empty()) {
+    gpus = read_small_integers("--gpus", arguments.gpus, 0, 1023);
+    if (gpus.front() != first && arguments.device != "cuda") {
+      fail_usage("--gpus ", arguments.gpus, " begins with another GPU than --device ",
+                 arguments.device, "; leave its number out");
+    }
+  } else {
+    for (int i = 0; i < count; ++i) gpus.push_back((first + i) % count);
+  }
+  for (const int gpu : {first, *std::ranges::max_element(gpus)}) {
+    if (gpu < count) continue;
+    throw Error(ErrorKind::execution, concat("--device ", arguments.device, ": there is no GPU ",
+                                             gpu, "; the last GPU here is cuda:", count - 1,
+                                             "; --device cpu works everywhere"));
+  }
+  return gpus;
+}
+
+MeasuredDevice measured_gpu(const ProfileArguments& arguments) {
   const auto refuse = [&](const auto&... why) {
-    throw Error(ErrorKind::execution,
-                concat("--device ", device, ": ", why..., "; --device cpu works everywhere"));
+    throw Error(ErrorKind::execution, concat("--device ", arguments.device, ": ", why...,
+                                             "; --device cpu works everywhere"));
   };
-  const int number = gpu_number(device);
+  gpu_number(arguments.device);
   const CudaReport report = describe_cuda();
   if (report.driver.empty()) refuse("this machine has no NVIDIA driver");
   if (report.devices.empty()) refuse("there is no GPU that can be used");
-  const auto count = static_cast<int>(report.devices.size());
-  if (number >= count) refuse("the last GPU here is cuda:", count - 1);
-  const CudaDevice& found = report.devices[static_cast<std::size_t>(number)];
-  const std::string& name = found.name;
-  return {
-      .kind = kind_of_gpu(name),
-      .description = concat("GPU ", number, " (", name, " at up to ", found.clock_megahertz,
-                            " MHz, memory ", found.memory_clock_megahertz, " MHz), CUDA ",
-                            report.runtime, ", cuBLASLt ", report.cublas, ", cuDNN ", report.cudnn),
-      .make_backend = [device, number](int rank) {
-        return make_cuda_backend(number + rank, {.asked_for = "--device " + device});
-      }};
+  const std::vector<int> gpus = gpus_of(arguments, static_cast<int>(report.devices.size()));
+  const CudaDevice& found = report.devices[static_cast<std::size_t>(gpus.front())];
+  const auto count = static_cast<int>(std::set<int>(gpus.begin(), gpus.end()).size());
+  const int parts = arguments.partitions;
+  const CudaOptions options{.asked_for = "--device " + arguments.device,
+                            .gpus = gpus,
+                            .partitions = parts > 1,
+                            .ranks = parts > 1 ? parts * count : std::max(count, 2)};
+  return {.kind = kind_of_gpu(found.name),
+          .description =
+              concat("GPU ", gpus.front(), " (", found.name, " at up to ", found.clock_megahertz,
+                     " MHz, memory ", found.memory_clock_megahertz, " MHz)",
+                     parts > 1 ? concat(", one of ", parts, " parts of it") : "", ", CUDA ",
+                     report.runtime, ", cuBLASLt ", report.cublas, ", cuDNN ", report.cudnn),
+          .devices = parts * count,
+          .make_backend = [options](int rank) { return make_cuda_backend(rank, options); }};
+}
+
+/// Of all that the options say.
+MeasuredDevice measured_device(const ProfileArguments& arguments) {
+  if (arguments.device != "cpu") return measured_gpu(arguments);
+  if (!arguments.gpus.empty()) fail_usage("--gpus is about GPUs; give --device cuda, too");
+  if (arguments.partitions > 1) fail_usage("--partitions is about GPUs; give --device cuda, too");
+  return {};
 }
 
 /// What copies cost: `profile links`.
@@ -150,8 +214,7 @@ int measure_links(Console& console, const MeasuredDevice& device) {
 }
 
 int measure(Console& console, const ProfileArguments& arguments) {
-  const MeasuredDevice device =
-      arguments.device == "cpu" ? MeasuredDevice{} : measured_gpu(arguments.device);
+  const MeasuredDevice device = measured_device(arguments);
   if (arguments.model == "links") return measure_links(console, device);
   const Precision precision = read_precision(arguments.precision);
   if (precision == (device.is_cpu() ? Precision::bfloat16 : Precision::float64)) {
@@ -164,6 +227,8 @@ int measure(Console& console, const ProfileArguments& arguments) {
   MeasureOptions options{
       .device = device,
       .microbatches = read_integers("--microbatch", arguments.microbatch, 1, 1'000'000),
+      .tensor_parallel =
+          read_small_integers("--tensor-parallel", arguments.tensor_parallel, 1, most_peers),
       .sequence = arguments.sequence,
       .precision = precision,
       .loss_rows = arguments.loss_rows,
@@ -200,6 +265,17 @@ Action declare_profile(CLI::App& app) {
   app.add_option("--microbatch", arguments->microbatch,
                  "Samples per microbatch; a list measures each (1)")
       ->type_name("N,...");
+  app.add_option("--tensor-parallel", arguments->tensor_parallel,
+                 "Measure layers as one of N peers has them; a list measures each (1). Peers work "
+                 "at once, as --threads, GPUs or parts of one allow, and their sums are part of "
+                 "the times; else one works alone, and plans add the messages")
+      ->type_name("N,...");
+  app.add_option("--gpus", arguments->gpus, "The GPUs of peers, each its own (all, from DEVICE on)")
+      ->type_name("N,...");
+  app.add_option("--partitions", arguments->partitions,
+                 "Cut each GPU into N equal parts, and measure one of them (1)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1024));
   app.add_option("--sequence", arguments->sequence, "Tokens per sample, instead of the model's own")
       ->type_name("N")
       ->check(CLI::Range(1, 1'000'000));
