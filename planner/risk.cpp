@@ -106,10 +106,12 @@ Spreads spreads_for(const Profile& profile, Provenance provenance) {
   Spreads spreads = usual->spreads;
   if (provenance != Provenance::measured) return spreads;
   constexpr double deviations_between = 2.563;  // p10 and p90
+  constexpr double most = 5;                    // a layer that was once held up says no more
   for (const ProfileEntry& entry : profile.entries) {
     for (const LayerCost& layer : entry.layers)
       spreads.compute = std::max(spreads.compute, layer.spread / deviations_between);
   }
+  spreads.compute = std::min(spreads.compute, most);
   return spreads;
 }
 

@@ -131,6 +131,10 @@ TEST_CASE("measured layers are as uncertain as they varied, and levels have name
   const Compiled program = compiled(two_layers(), planned(two_layers(), "p50", {}).plans[0].plan);
   CHECK(spreads_of({.level = risk_level("p90"), .memory = 0.5}, profile, program) ==
         Spreads{.compute = 0.5 / 2.563, .communication = 0.40, .memory = 0.5});
+  // One that was held up a thousand times as long still leaves a step that can be told.
+  profile.entries.front().layers.front().spread = 1000;
+  CHECK(step_at(program, spreads_for(profile, Provenance::measured), 2.326) >
+        step_at(program, spreads_for(profile, Provenance::datasheet), 2.326));
   Problem problem = two_layers();
   problem.objective = ObjectiveKind::latency;
   CHECK(exit_code_of([&] { planned(problem, "p90", {}); }) == 2);
