@@ -31,11 +31,11 @@ CudaBackend::CudaBackend(const Place& place, const CudaOptions& options)
     : options_(options),
       memory_(memory_at(place)),
       events_(Events::of_device(place.device)),
-      scratch_(std::make_shared<Scratch>(memory_)),
+      scratch_(std::make_shared<Scratch>(memory_, Matmul::most_workspace)),
       inputs_(std::make_shared<Scratch>(memory_)),
       pinned_(std::make_shared<Pinned>()),
       commands_(memory_, graphs_of(options), options.remark),
-      matmul_(memory_->multiprocessors()),
+      matmul_(scratch_, memory_->multiprocessors()),
       attention_(commands_, scratch_, matmul_, memory_->multiprocessors(), options.deterministic) {
   int devices = 0;
   check(cudaGetDeviceCount(&devices), "count the GPUs");

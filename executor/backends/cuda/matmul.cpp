@@ -13,7 +13,6 @@ namespace stagecraft::cuda {
 
 namespace {
 
-constexpr std::size_t workspace_bytes = std::size_t{32} << 20;
 /// What every tensor starts at, but not every part of one.
 constexpr std::uint32_t usual_alignment = 16;
 
@@ -116,7 +115,7 @@ struct Matmul::Product {
       check(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value),
             "multiply");
     };
-    prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
+    prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::size_t>(most_workspace));
     // Partial sums are added up in a fixed order, or there are none.
     prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
            std::uint32_t{CUBLASLT_REDUCTION_SCHEME_NONE} | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
@@ -132,27 +131,29 @@ struct Matmul::Product {
                                                                  preference, 1, &found, &count);
     (void)cublasLtMatmulPreferenceDestroy(preference);
     is_possible = count > 0;
-    if (is_possible)
+    if (is_possible) {
       algorithm = found.algo;
-    else
+      workspace = static_cast<Bytes>(found.workspaceSize);
+    } else {
       refusal = cublasLtGetStatusString(status);
+    }
   }
 
   cublasLtMatmulDesc_t description = nullptr;
   cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr;
   cublasLtMatmulAlgo_t algorithm{};
+  Bytes workspace = 0;
   bool is_possible = false;
   const char* refusal = "";
 };
 
-Matmul::Matmul(int multiprocessors) : multiprocessors_(multiprocessors) {
+Matmul::Matmul(std::shared_ptr<Scratch> scratch, int multiprocessors)
+    : scratch_(std::move(scratch)), multiprocessors_(multiprocessors) {
   check(cublasLtCreate(&handle_), "start cuBLASLt");
-  check(cudaMalloc(&workspace_, workspace_bytes), "allocate the workspace of products");
 }
 
 Matmul::~Matmul() {
   products_.clear();
-  (void)cudaFree(workspace_);
   (void)cublasLtDestroy(handle_);
 }
 
@@ -197,8 +198,11 @@ void Matmul::multiply(Commands& commands, Product& product, const Operand& a, co
   struct Key {
     const Product* product;
     const void *a, *b, *c, *added, *bias, *before;
+    void* workspace;
   };
-  const Key key{&product, a.data, b.data, c.data, added, fused.bias, fused.before};
+  const std::shared_ptr<void> workspace =
+      product.workspace > 0 ? scratch_->allocate(product.workspace) : nullptr;
+  const Key key{&product, a.data, b.data, c.data, added, fused.bias, fused.before, workspace.get()};
   commands.add(kind_of<Matmul>(), key, [this, &product, key, fused](cudaStream_t stream) {
     const float one = 1;
     const float beta = key.added != nullptr ? 1 : 0;
@@ -206,7 +210,8 @@ void Matmul::multiply(Commands& commands, Product& product, const Operand& a, co
     product.set_addresses(fused);
     check(cublasLtMatmul(handle_, product.description, &one, key.b, product.b, key.a, product.a,
                          &beta, key.added != nullptr ? key.added : out, product.c, out, product.c,
-                         &product.algorithm, workspace_, workspace_bytes, stream),
+                         &product.algorithm, key.workspace,
+                         static_cast<std::size_t>(product.workspace), stream),
           "multiply");
   });
 }

@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "executor/backends/cuda/commands.hpp"
+#include "executor/backends/cuda/scratch.hpp"
 #include "profiles/model.hpp"
 
 namespace stagecraft::cuda {
@@ -50,14 +51,17 @@ struct Fused {
 
 class Matmul {
  public:
+  /// The most that an algorithm may ask of `scratch` while it runs.
+  static constexpr Bytes most_workspace = Bytes{32} << 20;
+
   /// For a stream that has so many multiprocessors; 0: all there are.
-  explicit Matmul(int multiprocessors);
+  Matmul(std::shared_ptr<Scratch> scratch, int multiprocessors);
   Matmul(const Matmul&) = delete;
   Matmul& operator=(const Matmul&) = delete;
   ~Matmul();
 
-  /// c (+)= op(a) op(b) for every matrix of the batch, computed in fp32; the workspace is this
-  /// object's, so all calls use one stream. Throws Error (execution) if cuBLASLt knows no
+  /// c (+)= op(a) op(b) for every matrix of the batch, computed in fp32, all on one stream.
+  /// Throws Error (execution) if cuBLASLt knows no
   /// algorithm.
   void run(Commands& commands, const Operand& a, const Operand& b, const Operand& c,
            bool accumulate, std::int64_t batch = 1);
@@ -88,9 +92,9 @@ class Matmul {
   void multiply(Commands& commands, Product& product, const Operand& a, const Operand& b,
                 const Operand& c, const Fused& fused, const void* added);
 
+  std::shared_ptr<Scratch> scratch_;
   int multiprocessors_;
   cublasLtHandle_t handle_ = nullptr;
-  void* workspace_ = nullptr;
   std::map<Shape, std::unique_ptr<Product>> products_;
 };
 

@@ -7,11 +7,11 @@ namespace stagecraft::cuda {
 namespace {
 
 constexpr Bytes alignment = 256;
-constexpr Bytes smallest_block = Bytes{1} << 20;
 
 }  // namespace
 
-Scratch::Scratch(std::shared_ptr<Memory> memory) : memory_(std::move(memory)) {}
+Scratch::Scratch(std::shared_ptr<Memory> memory, Bytes block)
+    : memory_(std::move(memory)), least_(block) {}
 
 /// Null where it does not fit.
 void* Scratch::place_in(Block& block, Bytes bytes) {
@@ -34,7 +34,7 @@ std::shared_ptr<void> Scratch::allocate(Bytes bytes) {
     if (place != nullptr) break;
   }
   if (place == nullptr) {
-    const Bytes whole = std::max(size, smallest_block);
+    const Bytes whole = std::max(size, least_);
     blocks_.push_back({.data = memory_->allocate_uncounted(whole), .bytes = whole, .taken = {}});
     place = place_in(blocks_.back(), size);
   }

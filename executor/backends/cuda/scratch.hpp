@@ -14,7 +14,8 @@ namespace stagecraft::cuda {
 
 class Scratch : public std::enable_shared_from_this<Scratch> {
  public:
-  explicit Scratch(std::shared_ptr<Memory> memory);
+  /// Asks for memory in blocks of so many bytes, or of what is larger.
+  explicit Scratch(std::shared_ptr<Memory> memory, Bytes block = Bytes{1} << 20);
 
   /// Uninitialised, aligned to 256 bytes; counted while it lives. The first place where it fits.
   std::shared_ptr<void> allocate(Bytes bytes);
@@ -28,6 +29,7 @@ class Scratch : public std::enable_shared_from_this<Scratch> {
   void* place_in(Block& block, Bytes bytes);
 
   std::shared_ptr<Memory> memory_;
+  Bytes least_;
   std::vector<Block> blocks_;  ///< never given back before the end
 };
 

@@ -85,12 +85,18 @@ struct Product {
   const void *a_data, *b_data, *c_data;
   void* d_data;
   float alpha, beta;
+  void* workspace;
+  std::size_t workspace_bytes;
 
   void run() const {
     touch(a_data, a);
     touch(b_data, b);
     if (beta != 0.0f) touch(c_data, c);
     touch(d_data, d);
+    if (workspace_bytes > 0) {
+      require_usable(workspace, workspace_bytes);
+      std::memset(workspace, 0xff, workspace_bytes);  // who looks at it finds no numbers
+    }
     for (std::int64_t matrix = 0; matrix < d.batch(); ++matrix) multiply(matrix);
     add_bias_gradient();
   }
@@ -215,6 +221,12 @@ Fingerprint fingerprint_of(const Description& description, const Layout& a, cons
   return {d.rows, d.columns, across ? a.rows : a.columns, d.batch()};
 }
 
+/// Deep products are split, and the parts' sums wait for each other in fp32.
+std::size_t workspace_of(const Fingerprint& product) {
+  if (product.inner <= product.rows) return 0;
+  return static_cast<std::size_t>(product.rows * product.columns * product.batch) * sizeof(float);
+}
+
 template <class Own, class Handle>
 Own& own(Handle handle) {
   return *reinterpret_cast<Own*>(handle);
@@ -325,6 +337,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   static_assert(sizeof made <= sizeof results->algo);
   *results = {};
   std::memcpy(&results->algo, &made, sizeof made);
+  results->workspaceSize = workspace_of(made);
   *found = 1;
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -334,7 +347,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
                               const void* b_data, cublasLtMatrixLayout_t b, const void* beta,
                               const void* c_data, cublasLtMatrixLayout_t c, void* d_data,
                               cublasLtMatrixLayout_t d, const cublasLtMatmulAlgo_t* algorithm,
-                              void*, std::size_t, cudaStream_t stream) {
+                              void* workspace, std::size_t workspace_bytes, cudaStream_t stream) {
   if (own<Handle>(handle).device != device_of(stream)) {
     complain("cublasLtMatmul", "is asked for on another device than its handle's");
   }
@@ -343,6 +356,13 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   const auto& how = own<Description>(description);
   if (!(looked_up == fingerprint_of(how, own<Layout>(a), own<Layout>(d)))) {
     complain("cublasLtMatmul", "is given the algorithm of another product");
+  }
+  if (workspace_bytes < workspace_of(looked_up)) {
+    complain("cublasLtMatmul",
+             concat("needs ", workspace_of(looked_up), " bytes, and is given ", workspace_bytes));
+  }
+  if (reinterpret_cast<std::uintptr_t>(workspace) % 256 != 0) {
+    complain("cublasLtMatmul", "is given a workspace at an address that 256 does not divide");
   }
   const auto target = how.get<std::int32_t>(CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, 0);
   if (target > multiprocessors_of(stream)) {
@@ -359,7 +379,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
                         .c_data = c_data,
                         .d_data = d_data,
                         .alpha = *static_cast<const float*>(alpha),
-                        .beta = *static_cast<const float*>(beta)};
+                        .beta = *static_cast<const float*>(beta),
+                        .workspace = workspace,
+                        .workspace_bytes = workspace_of(looked_up)};
   const double terms = static_cast<double>(product.d.rows) *
                        static_cast<double>(product.d.columns) *
                        static_cast<double>(looked_up.inner * looked_up.batch);
