@@ -28,12 +28,18 @@ bool FiniteChecks::is_bad(const Tensor& tensor) const {
   return !tensor.empty() && !backend_.is_finite(tensor).get();
 }
 
-bool FiniteChecks::ask(int step, int work, const char* what, const Tensor& tensor,
-                       Late<double> number) {
+bool FiniteChecks::ask(int step, int work, const char* what, const TrainedChunk* chunk,
+                       const Tensor& tensor, Late<double> number) {
   const Late<bool> is_finite = tensor.empty() ? Late<bool>(true) : backend_.is_finite(tensor);
   if (is_finite.is_there() && number.is_there()) return !is_finite || !std::isfinite(number.get());
-  questions_.push_back({is_finite, number, work, step, what});
+  questions_.push_back({is_finite, number, work, step, what, chunk});
   return false;
+}
+
+/// What came in was finite, or would have been found before.
+std::string FiniteChecks::source_of(const Question& question) {
+  return question.chunk == nullptr ? ""
+                                   : concat(", and came up in ", question.chunk->layer_names());
 }
 
 std::optional<FiniteChecks::Found> FiniteChecks::first_found() {
@@ -42,20 +48,24 @@ std::optional<FiniteChecks::Found> FiniteChecks::first_found() {
     if (found || (question.is_finite.get() && std::isfinite(question.number.get()))) continue;
     found = {.work = question.work,
              .came_in_message = is_receive(at(question.work).instruction.op),
-             .sentence = sentence(question.step, question.what)};
+             .sentence = sentence(question.step, concat(question.what, source_of(question)))};
   }
   return found;
 }
 
 void FiniteChecks::arrived(int step, int work, const Tensor& tensor) {
-  if (!on_ || !ask(step, work, "a message arrived with NaN or infinity", tensor)) return;
+  if (!on_ || !ask(step, work, "a message arrived with NaN or infinity", nullptr, tensor)) {
+    return;
+  }
   refuse(step, concat("its input is not finite: the message of ", to_string(at(work).instruction),
                       " arrived with NaN or infinity that its sender did not see"));
 }
 
 void FiniteChecks::before(int step, int work, TrainedChunk& chunk) {
   if (!on_ || !uses_gradients(at(work).instruction.op)) return;
-  if (!ask(step, work, "a gradient that it uses is not finite", chunk.gradients())) return;
+  if (!ask(step, work, "a gradient that it uses is not finite", &chunk, chunk.gradients())) {
+    return;
+  }
   for (const Parameter* parameter : chunk.parameters()) {
     if (is_bad(parameter->gradient)) {
       refuse(step, concat("the gradient of ", parameter->spec.name, " is not finite"));
@@ -69,13 +79,13 @@ void FiniteChecks::after(int step, int work, TrainedChunk& chunk) {
   const MicrobatchPass& pass = chunk.pass(at(work).instruction.microbatch);
   if (op == Op::forward) {
     const char* what = pass.output.empty() ? "the loss is not finite" : "its result is not finite";
-    if (ask(step, work, what, pass.output, pass.loss)) {
+    if (ask(step, work, what, &chunk, pass.output, pass.loss)) {
       refuse(step, concat(what, reason(at(work), chunk)));
     }
   }
   if (op == Op::backward || op == Op::backward_input) {
     const char* what = "the gradient of its input is not finite";
-    if (ask(step, work, what, pass.input_gradient)) {
+    if (ask(step, work, what, &chunk, pass.input_gradient)) {
       refuse(step, concat(what, reason(at(work), chunk)));
     }
   }

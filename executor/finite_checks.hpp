@@ -5,7 +5,8 @@
 //            B1.0 ─→ G1.3 ─→ U1.3       gradients before they are summed, and before they are used
 //
 // Where the backend answers late, the answers are read at the end of the step, in the order in
-// which they were asked for. By then weights have moved on, so the sentence says less.
+// which they were asked for. By then weights have moved on, so the sentence says less: the step,
+// and between which layers it came up.
 
 #pragma once
 
@@ -55,13 +56,16 @@ class FiniteChecks {
     int work = 0;
     int step = 0;
     const char* what = "";
+    const TrainedChunk* chunk = nullptr;  ///< that made it; null: it came in a message
   };
 
   [[noreturn]] void refuse(int step, const std::string& what) const;
   std::string sentence(int step, const std::string& what) const;
+  static std::string source_of(const Question& question);
   bool is_bad(const Tensor& tensor) const;
   /// Whether it is known to be bad; else it may be found later that it is.
-  bool ask(int step, int work, const char* what, const Tensor& tensor, Late<double> number = {});
+  bool ask(int step, int work, const char* what, const TrainedChunk* chunk, const Tensor& tensor,
+           Late<double> number = {});
   std::string reason(const Work& work, TrainedChunk& chunk) const;
   const Work& at(int work) const { return program_.work[static_cast<std::size_t>(work)]; }
 

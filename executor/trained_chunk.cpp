@@ -4,6 +4,8 @@
 #include <cassert>
 #include <utility>
 
+#include "profiles/error.hpp"
+
 namespace stagecraft {
 
 namespace {
@@ -61,6 +63,16 @@ TrainedChunk::TrainedChunk(const Training& training, const Program& program, int
 }
 
 /// Start values, for the optimizer.
+std::string TrainedChunk::layer_names() const {
+  const LayerRange range = training_.range_of(chunk_.stage);
+  const auto name = [&](int layer) -> const std::string& {
+    return training_.model.layers[static_cast<std::size_t>(layer)].name;
+  };
+  const std::string& first = name(range.first);
+  return range.size() == 1 ? concat("layer ", first)
+                           : concat("layers ", first, " to ", name(range.end - 1));
+}
+
 std::vector<Tensor> TrainedChunk::allocate_layers() {
   const Precision precision = training_.precision();
   std::vector<Tensor> starts;

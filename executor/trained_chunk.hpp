@@ -35,6 +35,8 @@ class TrainedChunk {
                Backend& backend);
 
   const Chunk& place() const { return chunk_; }
+  /// "layers block.0 to block.3", "layer head".
+  std::string layer_names() const;
   MicrobatchPass& pass(int microbatch) { return passes_[static_cast<std::size_t>(microbatch)]; }
 
   /// The program begins again.

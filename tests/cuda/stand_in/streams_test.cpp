@@ -61,7 +61,8 @@ TEST_CASE("what is not finite on a GPU is found at the end of the step, and the 
   options.adamw.learning_rate = 1e300;  // the second step's weights are infinite
   CHECK_THROWS_WITH(run_on_stand_in(prepared, options),
                     ContainsSubstring("rank 0 (stage 0, replica 0) failed during F0.0: in step 2 "
-                                      "its result is not finite"));
+                                      "its result is not finite, and came up in layers "
+                                      "embedding to block.2"));
 }
 
 TEST_CASE("memory that a receiver still reads is not used again before its signal is there") {
