@@ -159,11 +159,13 @@ bool differ_in_microbatch_only(CostSetting a, const CostSetting& b) {
 
 struct Change {
   ProfileEntry before, after;
+  int kind = 0;  ///< of the devices
+  int degree = 1;
 };
 
 /// Puts the changed entries into the profile; of several, sizes that were not measured follow the
 /// largest.
-void put_into(const std::vector<Change>& changes, Profile& profile) {
+void put_into(const std::vector<Change>& changes, const CostBook& book, Profile& profile) {
   const auto is_measured = [&](const ProfileEntry& entry) {
     return std::ranges::any_of(
         changes, [&](const Change& change) { return change.after.setting == entry.setting; });
@@ -175,6 +177,11 @@ void put_into(const std::vector<Change>& changes, Profile& profile) {
       if (differ_in_microbatch_only(change.after.setting, entry.setting)) closest = &change;
     }
     if (closest == nullptr) continue;
+    // What peers told each other was measured, too.
+    if (!entry.has_peer_messages) {
+      const std::int64_t samples = entry.setting.microbatch;
+      entry = book.entry_for(closest->kind, samples, samples, closest->degree);
+    }
     for (std::size_t layer = 0; layer < entry.layers.size(); ++layer)
       follow(closest->before.layers[layer], closest->after.layers[layer], entry.layers[layer]);
     entry.ranges.clear();  // of what was measured before
@@ -199,12 +206,12 @@ void set_layers(const Plan& plan, const MeasuredPlaces& places, CostBook& book, 
     if (last != setting) {
       const ProfileEntry entry =
           book.entry_for(place.kind, plan.batch.microbatch, place.rows, place.degree);
-      changes.push_back({entry, entry});
+      changes.push_back({entry, entry, place.kind, place.degree});
       last = setting;
     }
     set_times(by_op, plan.stages[at(place.stage)].layers, changes.back().after.layers);
   }
-  put_into(changes, profile);
+  put_into(changes, book, profile);
 }
 
 std::vector<InstructionTimes> instruction_times(const MeasuredPlaces& places) {

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "planner/cost_book.hpp"
 #include "simulator/schedules.hpp"
 #include "tests/catch.hpp"
 #include "tests/planner/cases.hpp"
@@ -146,6 +147,57 @@ TEST_CASE("other microbatch sizes follow the measured one, as fitted", "[timelin
     CHECK(followed[layer].backward() == measured[layer].backward());
     CHECK(measured[layer].provenance == Provenance::measured);
     CHECK(followed[layer].provenance == Provenance::fitted);
+  }
+}
+
+TEST_CASE("peers measured by themselves follow a timeline with their messages",
+          "[timeline_costs]") {
+  const Model model = make_transformer("small",
+                                       {.hidden = 16,
+                                        .heads = 2,
+                                        .key_value_heads = 2,
+                                        .head_width = 8,
+                                        .feed_forward = 64,
+                                        .vocabulary = 40,
+                                        .positions = 8},
+                                       2, 8);
+  const Cluster cluster = cluster_of({{2, link_of(10us, 1'000'000'000)}});
+  Profile alone{.model = model};
+  for (const std::int64_t samples : {1, 2}) {
+    alone.entries.push_back({.setting = {.device = "generic",
+                                         .microbatch = samples,
+                                         .sequence = 8,
+                                         .tensor_parallel = 2},
+                             .layers = std::vector<LayerCost>(4, layer_cost(1ms, 2ms)),
+                             .has_peer_messages = false});
+  }
+  Plan plan;
+  plan.batch = {.global = 4, .microbatch = 1, .microbatches = 4, .sequence = 8};
+  plan.schedule = {.name = "1f1b"};
+  plan.stages = {{.layers = {0, 4}, .devices = {{0, 1}}}};
+  // Messages and layers take twice as long as they were taken for.
+  const Compiled compiled = compile(plan, alone, cluster);
+  Costs twice = compiled.costs;
+  for (ChunkCosts& chunk : twice.chunks) {
+    for (Duration ChunkCosts::*time :
+         {&ChunkCosts::forward, &ChunkCosts::backward, &ChunkCosts::backward_input,
+          &ChunkCosts::backward_weight, &ChunkCosts::update})
+      chunk.*time *= 2;
+  }
+  const Timeline timeline = simulate(compiled.program, twice);
+  const TimelineCosts costs = costs_from_timeline(plan, compiled, alone, cluster,
+                                                  measured_steps(compiled.program, timeline));
+  CostBook before(alone, cluster, {.sequence = 8});
+  CHECK(before.table(0, 2, 2, 2).layer(1).forward > 1ms);
+  for (const ProfileEntry& entry : costs.profile.entries) {
+    CHECK(entry.has_peer_messages);
+    const std::int64_t samples = entry.setting.microbatch;
+    for (int layer = 0; layer < 4; ++layer) {
+      const Duration taken = before.table(0, samples, samples, 2).layer(layer).forward;
+      const Duration found = entry.layers[static_cast<std::size_t>(layer)].forward;
+      // A stage's time is shared out in whole nanoseconds.
+      CHECK(std::chrono::abs(found - 2 * taken) <= Duration(2));
+    }
   }
 }
 
