@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Tokens per second of one stage on one GPU, beside PyTorch's, for the same model and microbatch.
 
-    tools/torch/gpu_speed.py STAGECRAFT 124m|350m|1300m [--rehearse] [LEAST]
+    tools/torch/gpu_speed.py STAGECRAFT 124m|350m|1300m [--rehearse] [--seconds N] [LEAST]
 
 Both train GPT-2 of that size in bf16 from scratch, one microbatch per step, with AdamW and gradients
 clipped to a norm of 1. PyTorch is compiled, and takes the better of FlashAttention and cuDNN for
-attention. Rounds go in turn, ours and theirs; medians count, and the ratio of single rounds is told.
+attention; where it cannot be compiled here, as it is. Rounds go in turn, ours and theirs, as long as
+another one fits into N seconds (450); medians count, and the ratio of single rounds is told. Without
+PyTorch, ours is told alone.
 
 Lines are WHAT, ASKED, GOT and what is to be done with it, separated by tabs: `ratio` is judged by
-tools/gpu-suite. --rehearse takes the CPU, fp32 and a tiny model.
+tools/gpu-suite, `without` means that there was nothing to compare with. --rehearse takes the CPU, fp32 and a tiny model.
 
 Model FLOPs per token are 6 for each weight in a product, and 6 L d T for causal attention; their share
 of 989 TFLOP/s is MFU. (nanoGPT counts attention twice.)
@@ -22,9 +24,12 @@ import sys
 import tempfile
 import time
 
-import torch
+try:
+    import torch
 
-import models
+    import models
+except ImportError:
+    torch = None
 
 # Layers, width, heads, tokens of a sample, samples; what the kernels' floors allow, in tokens/s.
 SIZES = {"124m": (12, 768, 12, 1024, 8, 830e3), "350m": (24, 1024, 16, 1024, 8, 301e3),
@@ -51,7 +56,7 @@ def flops_per_token(size, vocabulary):
 class Torch:
     """Seconds of a step, of a model compiled with these kernels for attention."""
 
-    def __init__(self, size, config, device, kernels):
+    def __init__(self, size, config, device, kernels, compiled):
         self.config, self.device, self.kernels = config, device, kernels
         torch.manual_seed(0)
         width, inner = config["n_embd"], 4 * config["n_embd"]
@@ -73,7 +78,7 @@ class Torch:
         self.optimizer = torch.optim.AdamW(weights.values(), lr=RATE, betas=BETAS, eps=EPSILON,
                                            weight_decay=0.0, fused=True)
         loss = lambda weights, tokens, targets: models.gpt2_loss(config, weights, tokens, targets)
-        self.loss = torch.compile(loss) if device == "cuda" else loss
+        self.loss = torch.compile(loss) if compiled else loss
 
     def step(self):
         with torch.nn.attention.sdpa_kernel(self.kernels):
@@ -126,34 +131,62 @@ def tell(what, asked, got, verdict="told"):
     print(what, asked, got, verdict, sep="\t", flush=True)
 
 
+def first_line(error):
+    return next(iter(str(error).splitlines()), type(error).__name__)
+
+
 def theirs_by_kernel(size, config, device):
     """The model for each of the kernels for attention that this PyTorch has."""
+    if torch is None:
+        return {}
     from torch.nn.attention import SDPBackend
     candidates = {"FlashAttention": SDPBackend.FLASH_ATTENTION,
                   "cuDNN": SDPBackend.CUDNN_ATTENTION} if device == "cuda" else {
                       "plain products": SDPBackend.MATH}
     found = {}
     for name, kernels in candidates.items():
-        try:
-            trial = Torch(size, config, device, kernels)
-            trial.seconds(3)
-            found[name] = trial
-        except RuntimeError as error:
-            tell(f"PyTorch with {name}", "", f"cannot: {str(error).splitlines()[0]}")
+        for compiled in [True, False] if device == "cuda" else [False]:
+            words = name + (", compiled" if compiled else "")
+            try:
+                trial = Torch(size, config, device, kernels, compiled)
+                trial.seconds(3)
+                found[words] = trial
+                break
+            except Exception as error:  # compilers have many of their own
+                tell(f"PyTorch with {words}", "", f"cannot: {first_line(error)}")
     return found
 
 
-def compare(program, name, rehearse):
+class Rounds:
+    """So many, but none that would end after the limit if it takes as long as the one before."""
+
+    def __init__(self, most, limit):
+        self.most, self.limit, self.done = most, limit, 0
+        self.start = self.last = time.monotonic()
+
+    def another(self):
+        now = time.monotonic()
+        took, self.last = now - self.last, now
+        if self.done == self.most or (self.done > 0 and now + took > self.start + self.limit):
+            return False
+        self.done += 1
+        return True
+
+
+def compare(program, name, rehearse, limit):
+    """The words for the ratio; none without anything to compare with."""
     size = TINY if rehearse else SIZES[name]
     device, vocabulary = ("cpu", 256) if rehearse else ("cuda", VOCABULARY)
-    rounds, steps = (2, 3) if rehearse else (5, 20)
+    started = time.monotonic()
+    most, steps = (2, 3) if rehearse else (5, 20)
     config = config_of(size, vocabulary)
     tokens, flops = size[3] * size[4], flops_per_token(size, vocabulary)
     with tempfile.TemporaryDirectory() as folder:
         ours = Stagecraft(program, size, config, folder, not rehearse)
         theirs = theirs_by_kernel(size, config, device)
         times = {name: [] for name in ["ours", *theirs]}
-        for _ in range(rounds):
+        rounds = Rounds(most, limit - (time.monotonic() - started))
+        while rounds.another():
             times["ours"].append(ours.seconds(steps))
             for kernels, model in theirs.items():
                 times[kernels].append(model.seconds(steps))
@@ -163,20 +196,34 @@ def compare(program, name, rehearse):
         words = "stagecraft" if name == "ours" else f"PyTorch {torch.__version__} with {name}"
         tell(words, "", f"{tokens / seconds:.0f} tokens/s, MFU {100 * flops * tokens / seconds / PEAK:.1f} %"
              f" of {PEAK / 1e12:.0f} TFLOP/s at {flops / 1e9:.3f} GFLOP per token{floor}")
+    if not theirs:
+        return None
     best = min((name for name in medians if name != "ours"), key=medians.get)
     ratios = " ".join(f"{b / a:.3f}" for a, b in zip(times["ours"], times[best]))
     return f"{medians[best] / medians['ours']:.3f} (of single rounds {ratios}; PyTorch with {best})"
 
 
 def main(program, name, *rest):
+    rest = list(rest)
     rehearse = "--rehearse" in rest
-    least = [word for word in rest if word != "--rehearse"]
-    if not rehearse and not torch.cuda.is_available():
+    if rehearse:
+        rest.remove("--rehearse")
+    limit = 450.0
+    if "--seconds" in rest:
+        at = rest.index("--seconds")
+        limit = float(rest[at + 1])
+        del rest[at:at + 2]
+    if torch is not None and not rehearse and not torch.cuda.is_available():
         tell("PyTorch beside it", "a GPU", "it finds none", "FAILED")
         return
-    ratio = compare(program, name, rehearse)
+    ratio = compare(program, name, rehearse, limit)
+    if ratio is None:
+        tell("PyTorch beside it", "a python3 with torch that runs the model",
+             f"{sys.executable} has none; set PYTHON" if torch is None else "it runs none",
+             "without")
+        return
     tell(f"GPT-2 {name}, tokens per second beside PyTorch's",
-         f"at least {least[0] if least else '1.00'} times as many", ratio, "ratio")
+         f"at least {rest[0] if rest else '1.00'} times as many", ratio, "ratio")
 
 
 if __name__ == "__main__":
