@@ -43,6 +43,9 @@ void require_plain_layers(const Plan& plan) {
     refuse(concat("sharding \"", to_string(plan.optimizer.sharding), "\""),
            "plan with --sharding zero1");
   }
+  if (plan.optimizer.gradient_bucket > 0) {
+    refuse("sums of gradients beside the last backward", "plan without --gradient-bucket");
+  }
 }
 
 Model model_of(const Plan& plan, const Profile& profile) {

@@ -41,6 +41,7 @@ ChainBounds::ChainBounds(const Space& space, const Setting& setting)
                              setting.schedule.warm_up.empty() &&
                              find_schedule(setting.schedule.name).generate == one_f_one_b),
       warm_up_(setting.schedule.warm_up),
+      sums_(space.problem().optimizer, setting.schedule),
       shares_(index(devices_ + 1) * index(most_replicas_ + 1)),
       transfers_(index(layers_ + 1) * shares_.size() * index(most_replicas_ + 1), {-1, -1}) {
   time_ties();
@@ -226,7 +227,7 @@ Time ChainBounds::post(const LayerRange& layers, int device, int replicas) const
     group = groups_.emplace(key, space_.groups(setting_, members)).first;
   }
   const CostTable& table = *shares(device, replicas).front().table;
-  return time + sum_time(group->second, sharding, table.gradients(layers)).count() +
+  return time + sums_.exposed(table, layers, group->second).count() +
          collect_time(group->second, sharding, table.parameters(layers)).count();
 }
 

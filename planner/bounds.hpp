@@ -165,6 +165,7 @@ class ChainBounds {
   bool window_counts_devices_ = false;  ///< see Space::plan: 1F1B whose replicas take turns
   std::vector<int> warm_up_;
 
+  mutable ExposedSums sums_;
   mutable std::vector<std::vector<Share>> shares_;  ///< [device, replicas]
   mutable std::vector<Transfer> transfers_;  ///< [layer, device, replicas, next]; -1: not yet
   mutable std::map<std::pair<int, int>, StageGroups> groups_;

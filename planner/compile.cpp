@@ -8,6 +8,7 @@
 #include <set>
 
 #include "planner/columns.hpp"
+#include "planner/exposed_sums.hpp"
 #include "planner/plan_fault.hpp"
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
@@ -197,18 +198,8 @@ ChannelCosts channel_costs(const Compilation& compilation, const Program& progra
   return {.latency = link.latency, .occupancy = transfer_time(channel.bytes, link.point_to_point)};
 }
 
-/// The group's bytes, and what of them belongs to experts.
-WithExperts<Bytes> with_experts(const Compilation& compilation, const Program& program,
-                                const Group& group) {
-  const Chunk& first = program.chunks[static_cast<std::size_t>(group.chunks.front())];
-  const CostTable& table = compilation.table(first.stage, first.replica);
-  const LayerRange& layers = compilation.layout(first.stage).layers;
-  const bool collects = group.op == Op::gather_parameters;
-  const auto bytes = collects ? table.parameters(layers) : table.gradients(layers);
-  return {group.bytes, bytes.experts};
-}
-
-Duration group_cost(const Compilation& compilation, const Program& program, const Group& group) {
+Duration group_cost(const Compilation& compilation, const Program& program, const Group& group,
+                    ExposedSums& sums) {
   std::vector<std::vector<int>> members;  // replicas, each with its peers
   for (const int which : group.chunks) {
     const Chunk& chunk = program.chunks[static_cast<std::size_t>(which)];
@@ -226,9 +217,12 @@ Duration group_cost(const Compilation& compilation, const Program& program, cons
   const Sharding sharding = compilation.plan.optimizer.sharding;
   const StageGroups groups =
       stage_groups(compilation.book.cluster(), compilation.plan.parallelism, members);
-  const WithExperts<Bytes> bytes = with_experts(compilation, program, group);
-  return group.op == Op::gather_parameters ? collect_time(groups, sharding, bytes)
-                                           : sum_time(groups, sharding, bytes);
+  const Chunk& first = program.chunks[static_cast<std::size_t>(group.chunks.front())];
+  const CostTable& table = compilation.table(first.stage, first.replica);
+  const LayerRange& layers = compilation.layout(first.stage).layers;
+  return group.op == Op::gather_parameters
+             ? collect_time(groups, sharding, table.parameters(layers))
+             : sums.exposed(table, layers, groups);
 }
 
 Costs costs_of(const Compilation& compilation, const Program& program) {
@@ -239,8 +233,9 @@ Costs costs_of(const Compilation& compilation, const Program& program) {
   for (const Channel& channel : program.channels) {
     costs.channels.push_back(channel_costs(compilation, program, channel));
   }
+  ExposedSums sums(compilation.plan.optimizer, compilation.plan.schedule);
   for (const Group& group : program.groups) {
-    costs.groups.push_back(group_cost(compilation, program, group));
+    costs.groups.push_back(group_cost(compilation, program, group, sums));
   }
   return costs;
 }

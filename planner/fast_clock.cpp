@@ -43,7 +43,10 @@ std::vector<int> FastClock::Replicas::list() const {
 }
 
 FastClock::FastClock(const Space& space, const Setting& setting)
-    : space_(space), setting_(setting), split_(setting.replicas == ReplicaPolicy::split) {}
+    : space_(space),
+      setting_(setting),
+      split_(setting.replicas == ReplicaPolicy::split),
+      sums_(space.problem().optimizer, setting.schedule) {}
 
 std::optional<TimedOrder> FastClock::make_order(const std::vector<int>& replicas) const {
   const auto schedule = space_.schedule(setting_, replicas);
@@ -234,19 +237,18 @@ void FastClock::meet(const std::vector<int>& members, Duration time, std::vector
 }
 
 /// When each chunk's gradient is complete.
-std::vector<std::int64_t> FastClock::reduced(const Layout& layout) const {
+std::vector<std::int64_t> FastClock::reduced(const Layout& layout) {
   std::vector<Time> complete;
   for (const Chunk& chunk : chunks_) complete.push_back(chunk.last_backward);
-  const Sharding sharding = space_.problem().optimizer.sharding;
   for (int stage = 0; stage < layout.stages(); ++stage) {
     const Replicas replicas = replicas_of(stage);
     const Holders holders = space_.holders(setting_, replicas.count());
     if (holders.all < 2) continue;
     const std::int64_t rows = share_of_rows(setting_, 0, replicas.count());
     const LayerRange layers{layout.cuts[index(stage)], layout.cuts[index(stage) + 1]};
-    const auto bytes = table_of(replicas.first, rows).gradients(layers);
+    const CostTable& table = table_of(replicas.first, rows);
     const std::vector<int> members = replicas.list();
-    meet(members, sum_time(groups_of(members), sharding, bytes), complete);
+    meet(members, sums_.exposed(table, layers, groups_of(members)), complete);
   }
   const auto stage_of = [&](int layer) {
     const auto& cuts = layout.cuts;

@@ -10,6 +10,7 @@
 #include <map>
 #include <vector>
 
+#include "planner/exposed_sums.hpp"
 #include "planner/space.hpp"
 #include "planner/timed_order.hpp"
 
@@ -60,7 +61,7 @@ class FastClock {
   void perform(const Instruction& instruction, int chunk);
   void hand_on(std::vector<Channel>& channels, const Instruction& instruction, Time when);
   Time finish(const Layout& layout);
-  std::vector<Time> reduced(const Layout& layout) const;
+  std::vector<Time> reduced(const Layout& layout);
   DeviceGroup group_of(const std::vector<int>& members) const;
   StageGroups groups_of(const std::vector<int>& members) const;
   static void meet(const std::vector<int>& members, Duration time, std::vector<Time>& come);
@@ -71,6 +72,7 @@ class FastClock {
   const Space& space_;
   const Setting& setting_;
   bool split_ = true;  ///< replicas share each microbatch
+  ExposedSums sums_;
   std::map<std::vector<int>, std::optional<TimedOrder>> orders_;
 
   std::vector<Chunk> chunks_;

@@ -26,6 +26,7 @@ struct PlanOptions {
   std::optional<Precision> precision;
   std::optional<OptimizerKind> optimizer;
   std::optional<Sharding> sharding;
+  std::optional<Bytes> gradient_bucket;
   std::string schedule;       ///< a name of `schedule list`; empty: not said
   std::vector<int> replicas;  ///< per stage; empty: not said
 };

@@ -55,6 +55,7 @@ void PipelineCosts::fill(Kind& kind, Time limit) const {
   const OptimizerChoice& optimizer = space_.problem().optimizer;
   const Holders holders = space_.holders(setting_, 1);
   const CostTable& table = *kind.table;
+  ExposedSums sums(optimizer, setting_.schedule);
   for (int first = 0; first < layers_; ++first) {
     kind.first_cost.push_back(kind.costs.size());
     int end = first + 1;
@@ -70,9 +71,7 @@ void PipelineCosts::fill(Kind& kind, Time limit) const {
            .backward_input = in_double(table.backward_input(layers)),
            .backward_weight = in_double(table.backward_weight(layers)),
            .update = in_double(update_share(table.update(layers), optimizer.sharding, holders)),
-           .sum = holders.all < 2 ? 0
-                                  : in_double(sum_time(kind.group, optimizer.sharding,
-                                                       table.gradients(layers))),
+           .sum = holders.all < 2 ? 0 : in_double(sums.exposed(table, layers, kind.group)),
            .collect = holders.all < 2 ? 0
                                       : in_double(collect_time(kind.group, optimizer.sharding,
                                                                table.parameters(layers))),

@@ -62,6 +62,9 @@ OptimizerKind read_optimizer_kind(std::string_view name);
 struct OptimizerChoice {
   OptimizerKind kind = OptimizerKind::adamw;
   Sharding sharding = Sharding::none;
+  /// Gradients are summed while the last backward goes on, as soon as so many bytes of them are
+  /// complete (exposed_sums.hpp); 0: behind it.
+  Bytes gradient_bucket = 0;
   bool operator==(const OptimizerChoice&) const = default;
 };
 

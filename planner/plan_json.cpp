@@ -11,7 +11,7 @@
 //     "schedule": {"name": "1f1b", "virtual_stages": 1},           also "group": 4, "warm_up": [4, 3],
 //     "weights": "flush",                                          "pipes": 4, "sequence_chunks": 2
 //     "replicas": "split",                                         or "round_robin"
-//     "optimizer": {"kind": "adamw", "sharding": "none"},
+//     "optimizer": {"kind": "adamw", "sharding": "none"},          also "gradient_bucket": "25MiB"
 //     "stages": [
 //       {"layers": [0, 4], "devices": [[0], [1]], "recompute": "none"},   layers 0 to 3 on two replicas
 //       {"layers": [4, 9], "devices": [[2]], "recompute": "full"},
@@ -158,10 +158,11 @@ ScheduleChoice read_schedule(const Json& json) {
 namespace {
 
 OptimizerChoice read_optimizer(const Json& json) {
-  json.allow_only({"kind", "sharding"});
+  json.allow_only({"kind", "sharding", "gradient_bucket"});
   OptimizerChoice choice;
   if (json.contains("kind")) choice.kind = read_name(json["kind"], read_optimizer_kind);
   if (json.contains("sharding")) choice.sharding = read_name(json["sharding"], read_sharding);
+  if (json.contains("gradient_bucket")) choice.gradient_bucket = json["gradient_bucket"].bytes();
   return choice;
 }
 
@@ -362,6 +363,9 @@ std::string write_plan(const Plan& plan) {
   value["replicas"] = to_string(plan.replicas);
   value["optimizer"] = {{"kind", to_string(plan.optimizer.kind)},
                         {"sharding", to_string(plan.optimizer.sharding)}};
+  if (plan.optimizer.gradient_bucket > 0) {
+    value["optimizer"]["gradient_bucket"] = exact_bytes(plan.optimizer.gradient_bucket);
+  }
   if (plan.parallelism != Parallelism{}) {
     value["parallelism"] = parallelism_value(plan.parallelism);
   }

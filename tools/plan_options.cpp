@@ -34,8 +34,12 @@ PlanOptions options_from(const PlanFlags& flags) {
       .precision = read_flag(flags.precision, read_precision),
       .optimizer = read_flag(flags.optimizer, read_optimizer_kind),
       .sharding = read_flag(flags.sharding, read_sharding),
+      .gradient_bucket = {},
       .schedule = flags.schedule.empty() ? "" : std::string(find_schedule(flags.schedule).name),
       .replicas = {}};
+  if (!flags.gradient_bucket.empty()) {
+    options.gradient_bucket = read_bytes("--gradient-bucket", flags.gradient_bucket);
+  }
   if (!flags.replicas.empty())
     options.replicas = read_small_integers("--replicas", flags.replicas, 1, most_devices);
   return options;
@@ -44,8 +48,8 @@ PlanOptions options_from(const PlanFlags& flags) {
 }  // namespace
 
 bool PlanFlags::any() const {
-  for (const std::string* text :
-       {&model, &cluster, &precision, &optimizer, &sharding, &schedule, &replicas}) {
+  for (const std::string* text : {&model, &cluster, &precision, &optimizer, &sharding,
+                                  &gradient_bucket, &schedule, &replicas}) {
     if (!text->empty()) return true;
   }
   return batch != 0 || microbatch != 0 || sequence != 0;
@@ -75,6 +79,11 @@ void declare_plan_flags(CLI::App& app, PlanFlags& flags) {
   app.add_option("--optimizer", flags.optimizer, concat(unless, "adamw or sgd"))->type_name("NAME");
   app.add_option("--sharding", flags.sharding, concat(unless, "none, zero1, zero2 or zero3"))
       ->type_name("NAME");
+  app.add_option("--gradient-bucket", flags.gradient_bucket,
+                 concat(unless,
+                        "gradients are summed in buckets of so many bytes while the last "
+                        "backward goes on"))
+      ->type_name("SIZE");
   app.add_option("--schedule", flags.schedule, concat(unless, "a name of `schedule list`"))
       ->type_name("NAME");
   app.add_option("--replicas", flags.replicas, concat(unless, "of each stage, such as 3,1"))

@@ -242,8 +242,12 @@ Problem planning_problem(const PlanningOptions& options, const LoadedProfile& lo
   problem.global_batch = batch_for(options, loaded.profile);
   problem.microbatches = microbatch_choices(options, loaded.profile, problem.global_batch);
   problem.tensor_parallel = tensor_parallel_choices(options, loaded.profile, problem.cluster);
-  problem.optimizer = {.kind = read_optimizer_kind(options.optimizer),
-                       .sharding = read_sharding(options.sharding)};
+  problem.optimizer = {
+      .kind = read_optimizer_kind(options.optimizer),
+      .sharding = read_sharding(options.sharding),
+      .gradient_bucket = options.gradient_bucket.empty()
+                             ? Bytes{0}
+                             : read_bytes("--gradient-bucket", options.gradient_bucket)};
   problem.parallelism = parallelism_for(options, loaded.profile, problem.cluster);
   require_degrees(problem);
   problem.objective = read_objective_kind(options.objective);
@@ -316,6 +320,11 @@ void declare_planning(CLI::App& app, PlanningOptions& options) {
                  "none; zero1: replicas share the optimizer's state and work; zero2: gradients, "
                  "too; zero3: parameters, too (FSDP)")
       ->type_name("NAME");
+  app.add_option(
+         "--gradient-bucket", options.gradient_bucket,
+         "Sum gradients while the last backward goes on, in buckets of so many bytes (torch: "
+         "25MiB); otherwise behind it, as `run` does")
+      ->type_name("SIZE");
   app.add_option("--schedule", options.schedule,
                  "Names, or auto: 1f1b and gpipe; inference for latency")
       ->type_name("A,B|auto");

@@ -24,7 +24,7 @@ struct PlanningOptions {
   int expert_tensor_parallel = 0;  ///< 0: not said
   double expert_load = 1;
   DeviceOptions devices;
-  std::string memory_limit = "100%", recompute = "auto", objective = "step";
+  std::string memory_limit = "100%", recompute = "auto", objective = "step", gradient_bucket;
   std::vector<std::string> fix, prices;
   std::string exclude;
   std::int64_t batch = 0;

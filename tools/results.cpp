@@ -130,6 +130,7 @@ std::string plan_sentence(const Plan& plan) {
   if (shards_gradients(plan.optimizer.sharding)) {
     text += fmt::format(", {}", to_string(plan.optimizer.sharding));
   }
+  if (plan.optimizer.gradient_bucket > 0) text += ", overlapped gradients";
   if (plan.schedule.virtual_stages > 1) {
     text += fmt::format(", {} per device", plan.schedule.virtual_stages);
   }

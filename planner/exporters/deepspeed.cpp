@@ -47,6 +47,10 @@ std::string export_deepspeed(const LoadedPlan& loaded) {
     fail(system_name, " refuses ZeRO-2 and 3 with pipelines; the plan has ",
          to_string(plan.optimizer.sharding));
   }
+  if (plan.optimizer.gradient_bucket > 0) {
+    fail(system_name,
+         " sums gradients of pipelines behind the last backward; plan without --gradient-bucket");
+  }
   if (plan.schedule.name != "1f1b") {
     fail(system_name, " has the schedule 1f1b, not ", plan.schedule.name);
   }

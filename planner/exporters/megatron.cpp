@@ -211,6 +211,13 @@ void add_sharding(Line& line, Sharding sharding) {
   }
 }
 
+/// In parameters, whose gradients are fp32.
+void add_gradient_bucket(Line& line, Bytes bucket) {
+  if (bucket == 0) return;
+  line.on("overlap-grad-reduce");
+  line.add("ddp-bucket-size", std::max<std::int64_t>(bucket / 4, 1));
+}
+
 void require_known_schedule(const Plan& plan) {
   const std::string& name = plan.schedule.name;
   if (name == "interleaved" && plan.schedule.virtual_stages == 1) {
@@ -250,6 +257,7 @@ std::string export_megatron(const LoadedPlan& loaded) {
   add_recompute(line, plan, model, stages);
   line.add("optimizer", plan.optimizer.kind == OptimizerKind::adamw ? "adam" : "sgd");
   add_sharding(line, plan.optimizer.sharding);
+  add_gradient_bucket(line, plan.optimizer.gradient_bucket);
   add_precision(line, plan.precision);
   return line.text();
 }

@@ -18,6 +18,7 @@ Plan begin_plan(const PlanQuestion& question) {
   plan.precision = options.precision.value_or(usual_precision(question.profile, question.cluster));
   plan.optimizer.kind = options.optimizer.value_or(OptimizerKind::adamw);
   plan.optimizer.sharding = options.sharding.value_or(Sharding::none);
+  plan.optimizer.gradient_bucket = options.gradient_bucket.value_or(0);
   return plan;
 }
 

@@ -187,6 +187,14 @@ Parallelism parallelism_of(const MegatronFlags& flags) {
           .expert_tensor = own ? flags.expert_tensor : 0};
 }
 
+/// In bytes of fp32 gradients. The default is that of its DistributedDataParallel.
+std::optional<Bytes> gradient_bucket_of(const MegatronFlags& flags, const Degrees& degrees) {
+  if (!flags.overlaps_gradients) return {};
+  const std::int64_t holders = std::int64_t{degrees.data} * degrees.context;
+  const std::int64_t usual = std::max<std::int64_t>(40'000'000, 1'000'000 * holders);
+  return 4 * flags.bucket_parameters.value_or(usual);
+}
+
 /// The model's own number for a flag about its shape; nothing if it has none to compare.
 std::optional<std::int64_t> shape_in(const Transformer& transformer, std::string_view flag) {
   if (flag == "hidden-size") return transformer.hidden;
@@ -260,6 +268,10 @@ ImportedPlan import_megatron(std::string_view content, const std::string& file,
   set_schedule(imported.plan, chunks > 1 ? "interleaved" : "1f1b", chunks);
   if (chunks > 1) imported.plan.schedule.group = flags.group;
   set_batch(imported.plan, settled, flags, degrees.data);
+  imported.plan.optimizer.gradient_bucket =
+      said_once(gradient_bucket_of(flags, degrees), "--overlap-grad-reduce",
+                question.options.gradient_bucket, "--gradient-bucket")
+          .value_or(0);
   if (recompute.layers == Recomputed::selective) {
     imported.notes.emplace_back(
         "the plan's selective layers keep less than Megatron-LM's, which keep the attention's "

@@ -120,6 +120,13 @@ constexpr std::array known_flags{
                 require_switch(w);
                 f.shards_optimizer = true;
               }},
+    KnownFlag{"overlap-grad-reduce",
+              [](Flags& f, const Word& w) {
+                require_switch(w);
+                f.overlaps_gradients = true;
+              }},
+    KnownFlag{"ddp-bucket-size",
+              [](Flags& f, const Word& w) { f.bucket_parameters = count_of(w); }},
     KnownFlag{"use-torch-fsdp2",
               [](Flags& f, const Word& w) {
                 require_switch(w);

@@ -42,8 +42,10 @@ struct MegatronFlags {
   std::optional<int> recompute_layers;
   bool shards_optimizer = false;
   bool fully_sharded = false;  ///< one of its FSDPs
-  std::string shards;          ///< --data-parallel-sharding-strategy; empty: not said
-  std::string optimizer;       ///< "adam", "sgd"; empty: not said
+  bool overlaps_gradients = false;
+  std::optional<std::int64_t> bucket_parameters;  ///< --ddp-bucket-size
+  std::string shards;     ///< --data-parallel-sharding-strategy; empty: not said
+  std::string optimizer;  ///< "adam", "sgd"; empty: not said
   bool bf16 = false;
   bool fp16 = false;
   std::vector<ShapeFlag> shape;  ///< to compare with the model, where they are numbers

@@ -175,6 +175,7 @@ inline Problem random_problem(std::uint32_t seed, CaseSize size) {
     problem.profile.model.ties.push_back({0, layers - 1, random.between(1, 500)});
   }
   if (random.chance(35)) problem.optimizer.sharding = Sharding::zero1;
+  if (random.chance(25)) problem.optimizer.gradient_bucket = random.between(1, 5000);
   return problem;
 }
 

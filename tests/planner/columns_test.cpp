@@ -41,6 +41,7 @@ Case random_case(std::uint32_t seed) {
   plan.batch = {rows * microbatches, rows, microbatches, 0};
   plan.schedule.name = random.chance(50) ? "1f1b" : "gpipe";
   if (random.chance(40)) plan.optimizer.sharding = Sharding::zero1;
+  if (random.chance(30)) plan.optimizer.gradient_bucket = random.between(1, 5000);
   int device = 0, layer = 0;
   for (int s = 0; s < stages; ++s) {
     const int width = random.between(1, 2);

@@ -28,6 +28,7 @@ Plan random_plan(std::uint32_t seed) {
   plan.replicas = random.chance(50) ? ReplicaPolicy::split : ReplicaPolicy::round_robin;
   plan.optimizer.kind = random.chance(50) ? OptimizerKind::adamw : OptimizerKind::sgd;
   plan.optimizer.sharding = random.chance(50) ? Sharding::none : Sharding::zero1;
+  if (seed % 2 == 0) plan.optimizer.gradient_bucket = 26'214'400;
   if (seed % 3 == 0) plan.parallelism = {.sequence = true, .context = 2, .expert = 4};
   for (int s = random.between(0, 5); s > 0; --s) {
     const int first = random.between(0, 9);

@@ -277,7 +277,8 @@ TEST_CASE("whole boxes more never make a collective quicker, nor do devices of o
       RC_ASSERT(time >= before);
       before = time;
     }
-    if (cluster.levels.size() != 2) return;
+    // Of an all-to-all more boxes leave less for the links inside, beside those between.
+    if (cluster.levels.size() != 2 || collective == Collective::all_to_all) return;
     for (int boxes = 1; boxes <= cluster.levels[0].count; ++boxes) {
       const Duration time =
           collective_time(collective, device_group(cluster, first_of(boxes * box)), bytes);

@@ -95,6 +95,7 @@ PlanOptions left_open(const std::string& format, const Plan& plan) {
     options.precision = plan.precision;
   if (format == "torch") options.optimizer = plan.optimizer.kind;
   if (format == "torch") options.sharding = plan.optimizer.sharding;
+  if (format == "torch") options.gradient_bucket = plan.optimizer.gradient_bucket;
   return options;
 }
 
@@ -136,6 +137,9 @@ TEST_CASE("plans that are exported and imported again are the same") {
       if (format == "megatron") set_layers_again(random, plan);
       if (format == "megatron" && random.chance(40)) {
         plan.optimizer.sharding = random.chance(50) ? Sharding::zero2 : Sharding::zero3;
+      }
+      if (format != "deepspeed" && random.chance(30)) {
+        plan.optimizer.gradient_bucket = 4 * random.between(1, 1'000'000);
       }
       REQUIRE_NOTHROW(validate(plan, question.profile.model, question.cluster));
       const std::string text = written(format, loaded_from(plan, question));

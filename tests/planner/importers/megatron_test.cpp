@@ -392,6 +392,20 @@ TEST_CASE("Megatron-LM's other degrees become the plan's", "[parallelism]") {
         Sharding::zero1);
 }
 
+TEST_CASE("Megatron-LM's sums of gradients beside the backward have its buckets") {
+  const auto bucket = [](const std::string& flags) {
+    return imported("megatron", "--micro-batch-size 1 --global-batch-size 64 " + flags,
+                    question_of(8, "64xh100"))
+        .optimizer.gradient_bucket;
+  };
+  CHECK(bucket("") == 0);
+  CHECK(bucket("--ddp-bucket-size 1000") == 0);
+  CHECK(bucket("--overlap-grad-reduce --ddp-bucket-size 1000") == 4000);
+  CHECK(bucket("--overlap-grad-reduce --pipeline-model-parallel-size 2") == 160'000'000);
+  // A million parameters for each of more than forty replicas.
+  CHECK(bucket("--overlap-grad-reduce") == 256'000'000);
+}
+
 TEST_CASE("flags of another shape than the model are told, and only those") {
   const PlanQuestion question = question_of(16, "2xh100");
   const std::int64_t hidden = question.profile.model.transformer.value().hidden;
