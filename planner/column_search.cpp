@@ -198,6 +198,8 @@ void ColumnSearch::search(const std::function<void()>& report) {
     if (rounds == 120 || control_.thorough) raise_all(rounds, report);
   }
   improve_all(open_branches(), 4, report);
+  // For the best plan there is by now.
+  probe_all(report);
 }
 
 /// By what they promise; the bound decides between equals.

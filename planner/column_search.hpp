@@ -45,6 +45,10 @@ bool is_wide(const Space& space, const Setting& setting);
 /// is requested, those looked at by then, and at least one that fits if there is any.
 std::vector<Candidate> usual_columns(const Space& space, const std::stop_token& stop);
 
+/// The first to show: the best of what people choose among plans that take next to no time to
+/// simulate, as they have few instructions; where none of them fits, of those that have a few more.
+std::optional<Candidate> first_columns(const Space& space);
+
 class ColumnSearch {
  public:
   ColumnSearch(const Space& space, const SearchControl& control, Judge& judge);

@@ -98,7 +98,7 @@ void ColumnWork::raise(int rounds) {
 
 void ColumnWork::probe(std::int64_t share) {
   constexpr std::array parts{0.88, 0.92, 0.95, 0.97, 0.98, 0.99, 1.0};
-  constexpr int rounds = 24;
+  constexpr int rounds = 24, rounds_of_case = 12, rounds_of_cases = 800;
   if (order_ == nullptr || !BlockPacking::applies(space_, branch_.setting)) return;
   const auto visit = [&](const Layout& layout) { consider(layout); };
   const Time best = std::min(limit_, never / 2);
@@ -113,6 +113,8 @@ void ColumnWork::probe(std::int64_t share) {
     int taken = bound.raise(rounds, limit, visit);
     if (bound.bound() <= limit) taken += bound.rule_out(rounds, most);
     if (bound.bound() <= limit) taken += bound.raise(3 * rounds, limit, visit);
+    if (bound.bound() <= limit)
+      taken += bound.branch(rounds_of_case, std::min(most, rounds_of_cases));
     findings_.spent += taken * bound.steps_per_round();
     share -= taken * bound.steps_per_round();
     raise_to(bound.bound());

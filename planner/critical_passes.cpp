@@ -184,56 +184,111 @@ void CriticalPasses::run() {
   }
 }
 
-/// What certainly follows a stage's last backward: its gradient is summed, a tie waits for both
-/// its ends, and then, or after all that the device computes, the stage is updated and its
-/// parameters are collected. In which order a device's updates come depends on the layout.
+namespace {
+
+/// Where `CriticalPasses::tails` has what: three for each stage, behind the tie's.
+constexpr std::size_t tie_tail = 0;
+std::size_t sum_of(int stage) {
+  return 1 + 3 * index(stage);
+}
+std::size_t update_of(int stage) {
+  return sum_of(stage) + 1;
+}
+std::size_t collect_of(int stage) {
+  return sum_of(stage) + 2;
+}
+
+}  // namespace
+
+/// Stages, those whose last backward comes first in front.
+std::vector<int> CriticalPasses::by_completion() const {
+  std::vector<int> stages(index(costs_.stages()));
+  std::iota(stages.begin(), stages.end(), 0);
+  std::stable_sort(stages.begin(), stages.end(), [&](int a, int b) {
+    return last_backward_[index(a)].instruction < last_backward_[index(b)].instruction;
+  });
+  return stages;
+}
+
+/// A stage's gradient is summed after its last backward and after the sums before it; a tie waits
+/// for both its ends.
+void CriticalPasses::sum_in_turn(const std::vector<int>& stages, std::vector<Tail>& tails) const {
+  std::vector<int> before(index(costs_.depth()), -1);
+  for (const int s : stages) {
+    Tail& sum = tails[sum_of(s)];
+    const Last& last = last_backward_[index(s)];
+    sum = {.end = last.time, .before = -1, .instruction = last.instruction};
+    int& lane = before[index(costs_.device_of(s))];
+    if (costs_.sums_take_turns() && lane >= 0 && tails[index(lane)].end > sum.end) {
+      sum = {.end = tails[index(lane)].end, .before = lane};
+    }
+    sum.end += stages_[index(s)]->sum;
+    lane = static_cast<int>(sum_of(s));
+  }
+  const std::size_t first = sum_of(0), last = sum_of(costs_.stages() - 1);
+  const std::size_t later = tails[first].end < tails[last].end ? last : first;
+  tails[tie_tail] = {.end = tails[later].end + costs_.tie(), .before = static_cast<int>(later)};
+}
+
+/// Updates stand at the end of what a device computes; collections follow them, one after the
+/// other.
+void CriticalPasses::update_in_turn(const std::vector<int>& stages,
+                                    std::vector<Tail>& tails) const {
+  std::vector<int> updates(index(costs_.depth()), -1), latest = updates;
+  for (const int s : stages) latest[index(costs_.device_of(s))] = static_cast<int>(sum_of(s));
+  for (const int s : stages) {
+    const int device = costs_.device_of(s);
+    const Last& computed = device_[index(device)];
+    Tail update{.end = computed.time, .before = -1, .instruction = computed.instruction};
+    const auto wait_for = [&](Tail& tail, int other) {
+      if (other < 0 || tails[index(other)].end <= tail.end) return;
+      tail = {.end = tails[index(other)].end, .before = other};
+    };
+    const bool tied = costs_.tie() > 0 && (s == 0 || s + 1 == costs_.stages());
+    if (costs_.sums_take_turns()) wait_for(update, updates[index(device)]);
+    wait_for(update, static_cast<int>(tied ? tie_tail : sum_of(s)));
+    update.end += stages_[index(s)]->update;
+    updates[index(device)] = static_cast<int>(update_of(s));
+    tails[update_of(s)] = update;
+    Tail collect{.end = update.end, .before = static_cast<int>(update_of(s))};
+    if (costs_.sums_take_turns() && stages_[index(s)]->collect > 0) {
+      wait_for(collect, latest[index(device)]);
+      latest[index(device)] = static_cast<int>(collect_of(s));
+    }
+    collect.end += stages_[index(s)]->collect;
+    tails[collect_of(s)] = collect;
+  }
+}
+
+std::vector<CriticalPasses::Tail> CriticalPasses::tails() const {
+  std::vector<Tail> tails(sum_of(costs_.stages()));
+  const std::vector<int> stages = by_completion();
+  sum_in_turn(stages, tails);
+  update_in_turn(stages, tails);
+  return tails;
+}
+
+/// What follows the last backwards, and then what the last of it came after.
 PassCounts CriticalPasses::finish(double& step) const {
-  const int stages = costs_.stages();
-  std::vector<double> summed;
-  for (int s = 0; s < stages; ++s) {
-    summed.push_back(last_backward_[index(s)].time + stages_[index(s)]->sum);
-  }
-  const bool owner_waits = summed.front() < summed.back();
-  const auto complete = [&](int s) {
-    const bool tied = costs_.tie() > 0 && (s == 0 || s + 1 == stages);
-    return tied ? std::max(summed.front(), summed.back()) + costs_.tie() : summed[index(s)];
-  };
-  step = 0;
+  const std::vector<Tail> tails = this->tails();
+  const auto last = std::max_element(tails.begin(), tails.end(),
+                                     [](const Tail& a, const Tail& b) { return a.end < b.end; });
+  step = last->end;
   PassCounts path;
-  const auto begin_path = [&](double time) {
-    step = time;
-    path = {};
-    path.stages.resize(index(stages));
-  };
-  for (int device = 0; device < costs_.depth(); ++device) {
-    const Last& last = device_[index(device)];
-    double time = last.time;
-    for (int s = 0; s < stages; ++s) {
-      if (costs_.device_of(s) == device) time += stages_[index(s)]->update;
+  path.stages.resize(index(costs_.stages()));
+  for (auto tail = static_cast<int>(last - tails.begin()); tail >= 0;) {
+    const Tail& here = tails[index(tail)];
+    if (index(tail) == tie_tail) {
+      path.ties += 1;
+    } else {
+      const int stage = (tail - 1) / 3;
+      Passes& passes = path.stages[index(stage)];
+      if (index(tail) == sum_of(stage)) passes.sum += 1;
+      if (index(tail) == update_of(stage)) passes.update += 1;
+      if (index(tail) == collect_of(stage)) passes.collect += 1;
     }
-    if (time <= step) continue;
-    begin_path(time);
-    for (int s = 0; s < stages; ++s) {
-      if (costs_.device_of(s) == device) path.stages[index(s)].update = 1;
-    }
-    follow(last.instruction, path);
-  }
-  for (int s = 0; s < stages; ++s) {
-    const Last& last = device_[index(costs_.device_of(s))];
-    const double begin = std::max(complete(s), last.time);
-    const double time = begin + stages_[index(s)]->update + stages_[index(s)]->collect;
-    if (time <= step) continue;
-    begin_path(time);
-    path.stages[index(s)].update = path.stages[index(s)].collect = 1;
-    if (last.time >= complete(s)) {
-      follow(last.instruction, path);
-      continue;
-    }
-    const bool tied = complete(s) > summed[index(s)];
-    path.ties = tied ? 1 : 0;
-    const int source = !tied ? s : owner_waits ? stages - 1 : 0;
-    path.stages[index(source)].sum = 1;
-    follow(last_backward_[index(source)].instruction, path);
+    if (here.before < 0) follow(here.instruction, path);
+    tail = here.before;
   }
   return path;
 }

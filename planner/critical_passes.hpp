@@ -50,8 +50,8 @@ std::vector<PassCounts> device_paths(const PipelineCosts& costs, const TimedOrde
 std::vector<PassCounts> backward_paths(const PipelineCosts& costs, const TimedOrder& order);
 
 /// Times a layout with one replica per stage by the simulator's recurrence. Like the fast clock it
-/// lets no collective wait for another one; of ties it knows that of both ends only, and updates
-/// wait for no sum but their own.
+/// has a device's sums, updates and collections come in the order of its stages' last backwards; of
+/// ties it knows that of both ends only.
 class CriticalPasses {
  public:
   CriticalPasses(const PipelineCosts& costs, const TimedOrder& order, int microbatches);
@@ -80,10 +80,20 @@ class CriticalPasses {
     double time = 0;
     int instruction = -1;
   };
+  /// A sum, an update or a collection, or a tie's sum, and what it came after.
+  struct Tail {
+    double end = 0;
+    int before = -1;       ///< another one
+    int instruction = -1;  ///< or this
+  };
   void place(const Layout& layout);
   void run();
   void hand_on(int instruction, int stage, bool goes_forward, double when);
   PassCounts finish(double& step) const;
+  std::vector<int> by_completion() const;
+  std::vector<Tail> tails() const;
+  void sum_in_turn(const std::vector<int>& stages, std::vector<Tail>& tails) const;
+  void update_in_turn(const std::vector<int>& stages, std::vector<Tail>& tails) const;
   void follow(int instruction, PassCounts& path) const;
   std::size_t pass(int stage, int microbatch) const;
 

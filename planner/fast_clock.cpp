@@ -46,6 +46,7 @@ FastClock::FastClock(const Space& space, const Setting& setting)
     : space_(space),
       setting_(setting),
       split_(setting.replicas == ReplicaPolicy::split),
+      in_turn_(split_ && setting.drains && setting.placement != StagePlacement::bidirectional),
       sums_(space.problem().optimizer, setting.schedule) {}
 
 std::optional<TimedOrder> FastClock::make_order(const std::vector<int>& replicas) const {
@@ -207,8 +208,16 @@ void FastClock::run(const TimedOrder& timed) {
   int devices = 0;
   for (const Chunk& chunk : chunks_) devices = std::max(devices, chunk.device + 1);
   free_.assign(index(devices), 0);
+  collectives_free_.assign(index(devices), 0);
+  int place = 0;
   for (const Instruction& instruction : timed.order) {
     const Replicas replicas = replicas_of(instruction.stage);
+    ++place;
+    if (is_backward(instruction.op)) {
+      for (int chunk = replicas.first; chunk < replicas.end; ++chunk) {
+        chunks_[index(chunk)].place = place;
+      }
+    }
     if (!split_) {
       perform(instruction, replicas.first + instruction.microbatch % replicas.count());
       continue;
@@ -236,11 +245,38 @@ void FastClock::meet(const std::vector<int>& members, Duration time, std::vector
   for (const int member : members) come[index(member)] = start + time.count();
 }
 
+/// The same, after those of the devices that came before it, where their order is known.
+void FastClock::meet_in_turn(const std::vector<int>& members, Duration time,
+                             std::vector<Time>& come) {
+  if (in_turn_) {
+    for (const int member : members) {
+      const Time free = collectives_free_[index(chunks_[index(member)].device)];
+      come[index(member)] = std::max(come[index(member)], free);
+    }
+  }
+  meet(members, time, come);
+  for (const int member : members) {
+    collectives_free_[index(chunks_[index(member)].device)] = come[index(member)];
+  }
+}
+
+/// Stages, those whose last backward comes first in front: as lowering has a device's collectives
+/// and updates (simulator/lowering/reductions.cpp, updates.cpp).
+std::vector<int> FastClock::by_completion() const {
+  std::vector<int> stages(first_chunk_.size() - 1);
+  std::iota(stages.begin(), stages.end(), 0);
+  std::stable_sort(stages.begin(), stages.end(), [&](int a, int b) {
+    return chunks_[index(first_chunk_[index(a)])].place <
+           chunks_[index(first_chunk_[index(b)])].place;
+  });
+  return stages;
+}
+
 /// When each chunk's gradient is complete.
 std::vector<std::int64_t> FastClock::reduced(const Layout& layout) {
   std::vector<Time> complete;
   for (const Chunk& chunk : chunks_) complete.push_back(chunk.last_backward);
-  for (int stage = 0; stage < layout.stages(); ++stage) {
+  for (const int stage : by_completion()) {
     const Replicas replicas = replicas_of(stage);
     const Holders holders = space_.holders(setting_, replicas.count());
     if (holders.all < 2) continue;
@@ -248,7 +284,7 @@ std::vector<std::int64_t> FastClock::reduced(const Layout& layout) {
     const LayerRange layers{layout.cuts[index(stage)], layout.cuts[index(stage) + 1]};
     const CostTable& table = table_of(replicas.first, rows);
     const std::vector<int> members = replicas.list();
-    meet(members, sums_.exposed(table, layers, groups_of(members)), complete);
+    meet_in_turn(members, sums_.exposed(table, layers, groups_of(members)), complete);
   }
   const auto stage_of = [&](int layer) {
     const auto& cuts = layout.cuts;
@@ -268,16 +304,18 @@ std::vector<std::int64_t> FastClock::reduced(const Layout& layout) {
   return complete;
 }
 
-/// Updates stand at the end of their device's compute; in the order of completion none waits longer
-/// than it must. With a collection behind each another order may be better, so there none is
+/// Updates stand at the end of their device's compute. Where their order is not known, that of
+/// completion is best, but with a collection behind each another one may be better: there none is
 /// counted to wait for another one.
 std::int64_t FastClock::finish(const Layout& layout) {
   if (!setting_.trains) return *std::max_element(free_.begin(), free_.end());
   const std::vector<Time> complete = reduced(layout);
   std::vector<int> order(chunks_.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int a, int b) { return complete[index(a)] < complete[index(b)]; });
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+    if (in_turn_) return chunks_[index(a)].place < chunks_[index(b)].place;
+    return complete[index(a)] < complete[index(b)];
+  });
   Time last = 0;
   std::vector<Time> updated(chunks_.size());
   const std::vector<Time> idle = free_;
@@ -287,16 +325,16 @@ std::int64_t FastClock::finish(const Layout& layout) {
     Time& free = free_[index(device)];
     free = std::max(free, begin) + update;
     last = std::max(last, free);
-    updated[index(which)] = std::max(idle[index(device)], begin) + update;
+    updated[index(which)] = in_turn_ ? free : std::max(idle[index(device)], begin) + update;
   }
   collect(layout, updated);
   return std::max(last, *std::max_element(updated.begin(), updated.end()));
 }
 
 /// What the replicas of a stage have updated of its parameters.
-void FastClock::collect(const Layout& layout, std::vector<Time>& updated) const {
+void FastClock::collect(const Layout& layout, std::vector<Time>& updated) {
   const Sharding sharding = space_.problem().optimizer.sharding;
-  for (int stage = 0; stage < layout.stages(); ++stage) {
+  for (const int stage : by_completion()) {
     const Replicas replicas = replicas_of(stage);
     const Holders holders = space_.holders(setting_, replicas.count());
     if (sharding == Sharding::none || holders.all < 2) continue;
@@ -304,7 +342,7 @@ void FastClock::collect(const Layout& layout, std::vector<Time>& updated) const 
     const LayerRange layers{layout.cuts[index(stage)], layout.cuts[index(stage) + 1]};
     const auto bytes = table_of(replicas.first, rows).parameters(layers);
     const std::vector<int> members = replicas.list();
-    meet(members, collect_time(groups_of(members), sharding, bytes), updated);
+    meet_in_turn(members, collect_time(groups_of(members), sharding, bytes), updated);
   }
 }
 

@@ -1,9 +1,10 @@
 // The step time of a layout without making its program: the simulator's recurrence, chunk by chunk,
 // over prefix sums.
 //
-// It leaves out that a device's collectives take turns, so it is never above `simulate` and almost
-// always equal to it; the search simulates only what this clock cannot rule out. Costs O(devices x
-// microbatches), a few microseconds.
+// It leaves out what it cannot know the order of (ties among a device's other collectives, replicas
+// or copies that take turns), so it is never above `simulate` and almost always equal to it; the
+// search simulates only what this clock cannot rule out. Costs O(devices x microbatches), a few
+// microseconds.
 
 #pragma once
 
@@ -38,6 +39,7 @@ class FastClock {
     Time forward = 0, backward = 0, backward_input = 0, backward_weight = 0;
     Time recompute = 0, update = 0;
     Time last_backward = 0;
+    int place = -1;  ///< of its last backward, in the order in which instructions are timed
   };
   struct Channel {
     int to = 0;  ///< chunk
@@ -62,16 +64,20 @@ class FastClock {
   void hand_on(std::vector<Channel>& channels, const Instruction& instruction, Time when);
   Time finish(const Layout& layout);
   std::vector<Time> reduced(const Layout& layout);
+  std::vector<int> by_completion() const;
   DeviceGroup group_of(const std::vector<int>& members) const;
   StageGroups groups_of(const std::vector<int>& members) const;
   static void meet(const std::vector<int>& members, Duration time, std::vector<Time>& come);
-  void collect(const Layout& layout, std::vector<Time>& updated) const;
+  void meet_in_turn(const std::vector<int>& members, Duration time, std::vector<Time>& come);
+  void collect(const Layout& layout, std::vector<Time>& updated);
   bool may_fit(const Layout& layout, const TimedOrder& timed, int pipeline_device,
                int replica) const;
 
   const Space& space_;
   const Setting& setting_;
   bool split_ = true;  ///< replicas share each microbatch
+  /// Whether a device's collectives and updates come in the order of its stages' last backwards.
+  bool in_turn_ = true;
   ExposedSums sums_;
   std::map<std::vector<int>, std::optional<TimedOrder>> orders_;
 
@@ -81,7 +87,8 @@ class FastClock {
   std::vector<std::vector<Channel>> backward_;  ///< per chunk, to the previous stage's
   std::vector<Time> ready_forward_;             ///< [chunk x microbatches + microbatch]
   std::vector<Time> ready_backward_;
-  std::vector<Time> free_;  ///< per device
+  std::vector<Time> free_;              ///< per device
+  std::vector<Time> collectives_free_;  ///< per device
 };
 
 /// The message from one replica to another of the next stage, in one direction.

@@ -21,6 +21,12 @@
 // prices, and nobody has half a block or recomputes half of one. Still a stage may be weighed as
 // half of one choice and half of another, which is less than either. Hence `rule_out`: if nothing
 // within the limit is left where some stage, or device, has its most blocks, it never has so many.
+//
+// With several stages per device that is not enough. While the first stages of all devices have 4
+// blocks and the second ones 1, or the other way round, devices work in step; where some have the
+// one and others the other, whoever goes from device to device meets 4 each time, and weights see
+// 2.5. Hence `branch`: either no device has a or more blocks in its stage of this turn, or device d
+// is the first that has, and the path through it counts. Each case by itself, and again.
 
 #pragma once
 
@@ -51,6 +57,11 @@ class PathBound {
   /// stage, or a device, the most first, in so many rounds each, and about so many in all. Gives
   /// the rounds it took.
   int rule_out(int rounds, int in_all);
+
+  /// Where layers are blocks: whether no layout within the limit is left, by cases; each gets so
+  /// many rounds, and all together about so many. Then the bound is above the limit, else it stays
+  /// as it was. Gives the rounds it took.
+  int branch(int rounds, int in_all);
 
   /// No layout that fits takes less than this, unless more than `limit`.
   Time bound() const;
@@ -99,6 +110,24 @@ class PathBound {
   double solve_blocks();
   double cut_costs() const;
   using Has = std::function<bool(const BlockChoice&)>;
+  /// What a part of all layouts begins with, and what is there again after it.
+  struct Saved {
+    std::vector<Row> rows;
+    std::vector<std::vector<BlockChoice>> choices;
+    double bound = 0, pace = 1;
+    int failures = 0;
+  };
+  Saved save() const;
+  void restore(Saved saved);
+  void begin_part();
+  /// Devices whose stage of this turn has at least so many blocks, and others.
+  struct Split {
+    std::size_t turn = 0;
+    int blocks = 0;
+  };
+  std::optional<Split> best_split(const std::vector<Layout>& layouts) const;
+  bool is_case_out(const Split& split, int first, int rounds, int last_round);
+  bool is_part_out(int rounds, int last_round);
   bool leave_out(int device, const Has& has, const PassCounts& path, int rounds);
   void leave_out_of_stage(int stage, int rounds);
   void leave_out_of_device(int device, int rounds);

@@ -46,6 +46,8 @@ class PipelineCosts {
   bool may_take_no_time(int stage) const;
   /// What the tie of the first layer and the last one takes; 0 without one.
   double tie() const { return tie_; }
+  /// Whether a device's sums and updates come in the order of its stages' last backwards.
+  bool sums_take_turns() const { return setting_.placement != StagePlacement::bidirectional; }
 
  private:
   /// Devices on which a stage costs the same.

@@ -4,6 +4,7 @@
 // Settings with too many devices to walk through are searched by columns only
 // (planner/column_search.hpp); what else they allow is bounded by its work.
 //
+//   0. A plan to show, in no time: what people choose (first_columns).
 //   1. Good plans first: those of other planners (planner/starts.hpp), and even and balanced splits
 //   of every setting, improved cut by cut with the fast clock.
 //   2. Narrow: for each setting, the least step its bound allows, by bisection
@@ -305,13 +306,32 @@ void search_device_orders(const Problem& problem, const Space& space, const Sear
   }
 }
 
+/// Not for small searches, which are one of many.
+std::optional<Candidate> first_plan(const Space& space, const SearchControl& control) {
+  if (control.effort) return {};
+  std::optional<Candidate> first = first_columns(space);
+  if (first && !is_wanted(space, first->plan)) return {};
+  return first;
+}
+
+/// The plan that was shown is among those the answer is no worse than.
+void add_unless_there(std::vector<Candidate>& starts, const Candidate& first) {
+  const bool is_there = std::any_of(starts.begin(), starts.end(), [&](const Candidate& start) {
+    return start.plan == first.plan;
+  });
+  if (!is_there) starts.push_back(first);
+}
+
 }  // namespace
 
 SearchResult search_exact(const Problem& problem, const SearchControl& control) {
   if (!problem.recompute_layers.empty()) return search_layers(problem, control);
   const Space space(problem);
+  const std::optional<Candidate> first = first_plan(space, control);
+  if (first && control.progress) control.progress({.best = pace(*first->prediction)});
   // However early the search ends, its answer is no worse than these.
   std::vector<Candidate> starts = starting_plans(space, control);
+  if (first) add_unless_there(starts, *first);
   SearchResult result{.plans = {}, .infeasible = {}, .strategy = "exact"};
   result.lower_bound = Duration::max();
   Leaderboard board(control.top);

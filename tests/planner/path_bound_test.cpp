@@ -120,7 +120,7 @@ TEST_CASE("for equal layers without limits the bound by paths is the step", "[pa
 }
 
 TEST_CASE("no layout that fits is faster than the bound by paths of whole blocks", "[path_bound]") {
-  int cases = 0, higher = 0, lower = 0, closed = 0, raised = 0;
+  int cases = 0, higher = 0, lower = 0, closed = 0, raised = 0, hard = 0, by_cases = 0;
   for (std::uint32_t seed = 0; seed < 60; ++seed) {
     INFO("seed " << seed);
     const Problem problem = with_blocks(seed);
@@ -154,6 +154,19 @@ TEST_CASE("no layout that fits is faster than the bound by paths of whole blocks
       below.rule_out(10, 1000);
       below.raise(10, best - 1, [](const Layout&) {});
       CHECK(below.bound() <= best);
+      // By cases: within the best time there is something left, below it mostly nothing.
+      PathBound within(space, setting, order, limit, &packing);
+      within.branch(10, 1000);
+      CHECK(within.bound() <= best);
+      PathBound out(space, setting, order, best - 1, &less);
+      out.raise(10, best - 1, [](const Layout&) {});
+      const bool was_out = out.bound() >= best;
+      out.branch(10, 1000);
+      CHECK(out.bound() <= best);
+      if (!was_out) {
+        ++hard;
+        by_cases += out.bound() >= best ? 1 : 0;
+      }
       ++cases;
       closed += whole.bound() >= best - best / 100 ? 1 : 0;
       higher += whole.bound() > parts.bound() + best / 100 ? 1 : 0;
@@ -164,4 +177,6 @@ TEST_CASE("no layout that fits is faster than the bound by paths of whole blocks
   CHECK(closed > cases / 2);
   CHECK(higher > 2 * lower);
   CHECK(raised > 5);
+  CHECK(hard > 5);
+  CHECK(by_cases > 5);
 }
