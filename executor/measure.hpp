@@ -17,6 +17,7 @@ struct MeasuredDevice {
   std::string kind = "cpu";  ///< of the cluster's devices, as the profile's costs name it
   std::string description;   ///< "GPU 0 (NVIDIA H200), CUDA 13.0"; empty: this machine's CPU
   int devices = 1;           ///< with a rank each; of a CPU, its busy ranks count instead
+  Bytes memory = 0;          ///< of each; 0: what the kind has
   /// Of the rank's own device. Messages go between those of ranks 0 and 1.
   std::function<std::unique_ptr<Backend>(int rank)> make_backend = [](int) {
     return make_cpu_backend();

@@ -1,5 +1,5 @@
-// Measuring the ways that bytes take within one process: between the process and a device, within
-// a device, and between two ranks.
+// Measuring the ways that bytes take within one rank: between its process and its device, and
+// within the device.
 
 #pragma once
 
@@ -15,6 +15,9 @@ struct TimedCopy {
   Bytes bytes = 0;
   Duration time{0};  ///< the median of several
 };
+
+/// None larger is tried: its bytes are what takes the time.
+inline constexpr Duration long_copy = std::chrono::milliseconds(50);
 
 /// Copies take latency + bytes / bandwidth (Hockney, "The communication challenge for MPP", 1994).
 struct FittedWay {
@@ -33,7 +36,8 @@ struct MeasuredWay {
   FittedWay fit;
 };
 
-/// Of 4 KiB to `largest` bytes, each size four times the one before.
+/// Of 4 KiB to `largest` bytes, 16 KiB at least, each size four times the one before, up to the
+/// first that takes long.
 std::vector<MeasuredWay> measure_ways(const MeasuredDevice& device, Bytes largest = 64 << 20);
 
 }  // namespace stagecraft

@@ -1,72 +1,37 @@
-// Messages between two ranks that are threads: there and back for latency and bandwidth, and a sum
-// over both.
+// The link between two ranks that are threads.
 
 #include <algorithm>
 #include <cmath>
 #include <thread>
 
 #include "executor/measurement/measurement.hpp"
+#include "executor/measurement/rounds.hpp"
 #include "executor/transport.hpp"
 
 namespace stagecraft {
 
 namespace {
 
-constexpr int there = 0;
-constexpr int back = 1;
-constexpr int rounds = 101;
-constexpr int warm_up = 10;
-
-using Ends = std::vector<std::unique_ptr<Transport>>;
-
-Ends connect() {
-  return make_thread_transports({.ranks = 2, .channels = {{0, 1}, {1, 0}}, .groups = {{0, 1}}});
+// Both ranks do it; what it takes on the first one, in nanoseconds.
+template <class Work>
+double on_two_ranks(const MeasuredDevice& device, Work work) {
+  const auto ends =
+      make_thread_transports({.ranks = 2, .channels = {{0, 1}, {1, 0}}, .groups = {{0, 1}}});
+  const std::jthread other([&] { work(*ends[1], *device.make_backend(1)); });
+  return work(*ends[0], *device.make_backend(0));
 }
 
-// Runs both ranks; the median of what the first one's rounds take, in nanoseconds.
-template <class First, class Second>
-double median_round(const MeasuredDevice& device, First first, Second second) {
-  const Ends ends = connect();
-  std::vector<double> times;
-  const std::jthread other([&] {
-    const auto backend = device.make_backend(1);
-    for (int i = 0; i < warm_up + rounds; ++i) second(*ends[1], *backend);
-  });
-  const auto backend = device.make_backend(0);
-  for (int i = 0; i < warm_up + rounds; ++i) {
-    const Moment start = now();
-    first(*ends[0], *backend);
-    if (i >= warm_up) times.push_back(static_cast<double>((now() - start).count()));
-  }
-  return quantile(std::move(times), 0.5);
-}
-
-Tensor message(Backend& backend, Bytes bytes) {
-  Tensor tensor = backend.allocate({bytes / 4}, Precision::float32);
-  backend.zero(tensor);
-  return tensor;
-}
-
-// Memory for the answer is there in time, as in a run.
 double one_way(const MeasuredDevice& device, Bytes bytes) {
-  const auto first = [&](Transport& transport, Backend& backend) {
-    transport.post(back, backend, backend.allocate({bytes / 4}, Precision::float32));
-    transport.send(there, backend, message(backend, bytes), Moment{0});
-    transport.receive(back, backend);
-  };
-  const auto second = [&](Transport& transport, Backend& backend) {
-    transport.post(there, backend, backend.allocate({bytes / 4}, Precision::float32));
-    transport.send(back, backend, transport.receive(there, backend).tensor, Moment{0});
-  };
-  return median_round(device, first, second) / 2;
+  return on_two_ranks(device, [&](Transport& transport, Backend& backend) {
+    const RoundTrip trip{.there = 0, .back = 1, .begins = transport.rank() == 0};
+    return time_message(transport, backend, trip, bytes);
+  });
 }
 
 double all_reduce(const MeasuredDevice& device, Bytes bytes) {
-  const auto both = [&](Transport& transport, Backend& backend) {
-    Tensor tensor = message(backend, bytes);
-    transport.all_reduce(0, backend, tensor);
-  };
-  return median_round(device, both, both);
+  return on_two_ranks(device, [&](Transport& transport, Backend& backend) {
+    return time_sum(transport, backend, 0, bytes);
+  });
 }
 
 // From the time that the message takes longer than an empty one. Both vary; it is at least half of
@@ -77,10 +42,6 @@ Bandwidth bandwidth(Bytes bytes, double message, double empty) {
 }
 
 }  // namespace
-
-Duration measure_one_way(Bytes bytes, const MeasuredDevice& device) {
-  return Duration(std::llround(one_way(device, bytes)));
-}
 
 Link measure_hand_over(Bytes message, const MeasuredDevice& device) {
   // Large enough for its bytes to be what takes time.

@@ -6,7 +6,6 @@
 #include <limits>
 
 #include "executor/measurement/measurement.hpp"
-#include "executor/transport.hpp"
 
 namespace stagecraft {
 
@@ -27,12 +26,6 @@ Duration median_time(const Work& work) {
   return Duration(std::llround(quantile(std::move(times), 0.5)));
 }
 
-std::vector<Bytes> sizes_up_to(Bytes largest) {
-  std::vector<Bytes> sizes;
-  for (Bytes bytes = smallest; bytes <= largest; bytes *= 4) sizes.push_back(bytes);
-  return sizes;
-}
-
 Tensor block(Backend& backend, Bytes bytes) {
   Tensor tensor = backend.allocate({bytes / 4}, Precision::float32);
   backend.zero(tensor);
@@ -44,7 +37,10 @@ Tensor block(Backend& backend, Bytes bytes) {
 template <class Copy>
 MeasuredWay measure_way(std::string name, Bytes largest, const Copy& copy) {
   MeasuredWay way{.name = std::move(name), .copies = {}, .fit = {}};
-  for (const Bytes bytes : sizes_up_to(largest)) way.copies.push_back({bytes, copy(bytes)});
+  for (Bytes bytes = smallest; bytes <= largest; bytes *= 4) {
+    way.copies.push_back({bytes, copy(bytes)});
+    if (way.copies.size() > 1 && way.copies.back().time >= long_copy) break;
+  }
   way.fit = fit_way(way.copies);
   return way;
 }
@@ -111,8 +107,6 @@ std::vector<MeasuredWay> measure_ways(const MeasuredDevice& device, Bytes larges
                       backend->finish();
                     });
                   }),
-      measure_way("between two ranks", largest,
-                  [&](Bytes bytes) { return measure_one_way(bytes, device); }),
   };
 }
 

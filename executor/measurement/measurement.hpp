@@ -33,10 +33,6 @@ bool peers_meet(const MeasureOptions& options, int tensor_parallel);
 /// measure bandwidth).
 Link measure_hand_over(Bytes message, const MeasuredDevice& device);
 
-/// Of one message of this size, a multiple of 4 bytes: from one rank to another, there and back
-/// halved; the median of many.
-Duration measure_one_way(Bytes bytes, const MeasuredDevice& device);
-
 /// The ranks asked for, or one per core, or one on another device.
 int busy_ranks(const MeasureOptions& options);
 

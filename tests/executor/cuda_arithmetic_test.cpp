@@ -382,7 +382,7 @@ namespace {
 /// Weights of several sizes, one of none and one longer than a part, for the CPU in fp64 and for
 /// kernels in fp32.
 struct SeveralWeights {
-  static constexpr std::array<std::int64_t, 4> sizes{40, part_elements + 3, 0, 1};
+  static constexpr std::array<std::int64_t, 4> sizes{40, part_elements + 3, 0, 7};
 
   explicit SeveralWeights(Backend& cpu) {
     for (const std::int64_t size : sizes) {

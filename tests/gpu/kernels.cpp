@@ -263,7 +263,7 @@ std::vector<Kernel> linear_maps() {
 std::vector<Tensor> step_of_many(Bench& b) {
   std::vector<WeightUpdate> updates;
   std::vector<Tensor> results;
-  for (const std::int64_t size : {5000, 40000, 1, 16384}) {
+  for (const std::int64_t size : {5000, 40000, 7, 16384}) {
     const Tensor weight = b.sum({size});
     updates.push_back({.gradient = b.sum({size}),
                        .first_moment = b.sum({size}),

@@ -1,21 +1,17 @@
-// stagecraft profile MODEL --device cpu|cuda:N: measures what each layer costs on this machine.
+// stagecraft profile MODEL|links --device cpu|cuda:N: measures what each layer costs on this
+// machine, or what connects devices.
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <cctype>
-#include <charconv>
 #include <nlohmann/json.hpp>
-#include <set>
 
-#include "executor/backends/cuda.hpp"
 #include "executor/measure.hpp"
-#include "executor/measure_ways.hpp"
-#include "profiles/cluster.hpp"
 #include "profiles/json.hpp"
 #include "profiles/profile.hpp"
 #include "tools/arguments.hpp"
 #include "tools/commands.hpp"
+#include "tools/measured_device.hpp"
+#include "tools/profile_links.hpp"
 #include "tools/progress.hpp"
 #include "tools/table.hpp"
 
@@ -27,10 +23,11 @@ using nlohmann::ordered_json;
 constexpr int most_peers = 1024;
 
 struct ProfileArguments {
-  std::string model, device = "cpu", microbatch = "1", precision = "fp32";
-  std::string tensor_parallel = "1", gpus;
+  std::string model, microbatch = "1", precision = "fp32", tensor_parallel = "1";
+  DeviceFlags device;
+  LinkFlags links;
   std::int64_t sequence = 0, loss_rows = 0;
-  int repeats = 9, partitions = 1;
+  int repeats = 9;
 };
 
 /// "1.20 ms to 1.31 ms": a tenth of the times is below, a tenth above.
@@ -104,121 +101,13 @@ ordered_json profile_json(const Profile& profile) {
   return result;
 }
 
-/// The N of "cuda:N"; "cuda" is the first.
-int gpu_number(const std::string& device) {
-  if (device == "cuda") return 0;
-  constexpr std::string_view prefix = "cuda:";
-  int number = -1;
-  if (device.starts_with(prefix)) {
-    const char* end = device.data() + device.size();
-    const auto [read, error] = std::from_chars(device.data() + prefix.size(), end, number);
-    if (error != std::errc{} || read != end) number = -1;
-  }
-  if (number < 0) fail_usage("--device: expected cpu or cuda:N, found \"", device, "\"");
-  return number;
-}
-
-/// "h200" for "NVIDIA H200": the kind with the longest name that is part of it.
-std::string kind_of_gpu(std::string name) {
-  std::ranges::transform(name, name.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  std::erase(name, ' ');
-  std::string kind;
-  for (const std::string& each : builtin_device_kinds()) {
-    if (name.find(each) != std::string::npos && each.size() > kind.size()) kind = each;
-  }
-  return kind.empty() ? "generic" : kind;
-}
-
-/// The GPUs of rank 0, 1 …, of all that the machine has: those asked for, or the first one, then
-/// the others.
-std::vector<int> gpus_of(const ProfileArguments& arguments, int count) {
-  const int first = gpu_number(arguments.device);
-  std::vector<int> gpus;
-  if (!arguments.gpus.empty()) {
-    gpus = read_small_integers("--gpus", arguments.gpus, 0, 1023);
-    if (gpus.front() != first && arguments.device != "cuda") {
-      fail_usage("--gpus ", arguments.gpus, " begins with another GPU than --device ",
-                 arguments.device, "; leave its number out");
-    }
-  } else {
-    for (int i = 0; i < count; ++i) gpus.push_back((first + i) % count);
-  }
-  for (const int gpu : {first, *std::ranges::max_element(gpus)}) {
-    if (gpu < count) continue;
-    throw Error(ErrorKind::execution, concat("--device ", arguments.device, ": there is no GPU ",
-                                             gpu, "; the last GPU here is cuda:", count - 1,
-                                             "; --device cpu works everywhere"));
-  }
-  return gpus;
-}
-
-MeasuredDevice measured_gpu(const ProfileArguments& arguments) {
-  const auto refuse = [&](const auto&... why) {
-    throw Error(ErrorKind::execution, concat("--device ", arguments.device, ": ", why...,
-                                             "; --device cpu works everywhere"));
-  };
-  gpu_number(arguments.device);
-  const CudaReport report = describe_cuda();
-  if (report.driver.empty()) refuse("this machine has no NVIDIA driver");
-  if (report.devices.empty()) refuse("there is no GPU that can be used");
-  const std::vector<int> gpus = gpus_of(arguments, static_cast<int>(report.devices.size()));
-  const CudaDevice& found = report.devices[static_cast<std::size_t>(gpus.front())];
-  const auto count = static_cast<int>(std::set<int>(gpus.begin(), gpus.end()).size());
-  const int parts = arguments.partitions;
-  const CudaOptions options{.asked_for = "--device " + arguments.device,
-                            .gpus = gpus,
-                            .partitions = parts > 1,
-                            .ranks = parts > 1 ? parts * count : std::max(count, 2)};
-  return {.kind = kind_of_gpu(found.name),
-          .description =
-              concat("GPU ", gpus.front(), " (", found.name, " at up to ", found.clock_megahertz,
-                     " MHz, memory ", found.memory_clock_megahertz, " MHz)",
-                     parts > 1 ? concat(", one of ", parts, " parts of it") : "", ", CUDA ",
-                     report.runtime, ", cuBLASLt ", report.cublas, ", cuDNN ", report.cudnn),
-          .devices = parts * count,
-          .make_backend = [options](int rank) { return make_cuda_backend(rank, options); }};
-}
-
-/// Of all that the options say.
-MeasuredDevice measured_device(const ProfileArguments& arguments) {
-  if (arguments.device != "cpu") return measured_gpu(arguments);
-  if (!arguments.gpus.empty()) fail_usage("--gpus is about GPUs; give --device cuda, too");
-  if (arguments.partitions > 1) fail_usage("--partitions is about GPUs; give --device cuda, too");
-  return {};
-}
-
-/// What copies cost: `profile links`.
-int measure_links(Console& console, const MeasuredDevice& device) {
-  Table table({"way", ">latency", ">bandwidth", ">worst error", ">largest copy", ">took"});
-  ordered_json ways = ordered_json::array();
-  for (const MeasuredWay& way : measure_ways(device)) {
-    const TimedCopy& largest = way.copies.back();
-    table.row({way.name, format_duration(way.fit.latency), format_bandwidth(way.fit.bandwidth),
-               percent(way.fit.worst_error), format_bytes(largest.bytes),
-               format_duration(largest.time)});
-    ordered_json copies = ordered_json::array();
-    for (const TimedCopy& copy : way.copies) {
-      copies.push_back({{"bytes", copy.bytes}, {"time_ns", copy.time.count()}});
-    }
-    ways.push_back({{"name", way.name},
-                    {"latency_ns", way.fit.latency.count()},
-                    {"bytes_per_second", way.fit.bandwidth.bytes_per_second},
-                    {"worst_error", way.fit.worst_error},
-                    {"copies", std::move(copies)}});
-  }
-  console.print(table.text(console.unicode()));
-  console.result({{"device", device.is_cpu() ? "this machine's CPU" : device.description},
-                  {"ways", std::move(ways)}});
-  return 0;
-}
-
 int measure(Console& console, const ProfileArguments& arguments) {
-  const MeasuredDevice device = measured_device(arguments);
-  if (arguments.model == "links") return measure_links(console, device);
+  if (arguments.model == "links") return profile_links(console, arguments.device, arguments.links);
+  require_layers(arguments.links);
+  const MeasuredDevice device = measured_device(arguments.device);
   const Precision precision = read_precision(arguments.precision);
   if (precision == (device.is_cpu() ? Precision::bfloat16 : Precision::float64)) {
-    fail_usage("--precision ", arguments.precision, ": --device ", arguments.device,
+    fail_usage("--precision ", arguments.precision, ": --device ", arguments.device.device,
                " computes in ", device.is_cpu() ? "fp32 and fp64" : "fp32 and bf16");
   }
   const LoadedProfile loaded = load_profile(arguments.model);
@@ -256,12 +145,12 @@ int measure(Console& console, const ProfileArguments& arguments) {
 Action declare_profile(CLI::App& app) {
   auto arguments = std::make_shared<ProfileArguments>();
   app.add_option("model", arguments->model,
-                 "A built-in name or a file; links: what copies cost, to and from the device, "
-                 "within it and between ranks")
+                 "A built-in name or a file; links: what copies, messages and sums cost, and with "
+                 "-o the cluster that is like that")
       ->type_name("MODEL|links")
       ->required();
-  app.add_option("--device", arguments->device, "cpu, or cuda:N for GPU N (cpu)")
-      ->type_name("DEVICE");
+  declare_device(app, arguments->device);
+  declare_links(app, arguments->links);
   app.add_option("--microbatch", arguments->microbatch,
                  "Samples per microbatch; a list measures each (1)")
       ->type_name("N,...");
@@ -270,12 +159,6 @@ Action declare_profile(CLI::App& app) {
                  "at once, as --threads, GPUs or parts of one allow, and their sums are part of "
                  "the times; else one works alone, and plans add the messages")
       ->type_name("N,...");
-  app.add_option("--gpus", arguments->gpus, "The GPUs of peers, each its own (all, from DEVICE on)")
-      ->type_name("N,...");
-  app.add_option("--partitions", arguments->partitions,
-                 "Cut each GPU into N equal parts, and measure one of them (1)")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1024));
   app.add_option("--sequence", arguments->sequence, "Tokens per sample, instead of the model's own")
       ->type_name("N")
       ->check(CLI::Range(1, 1'000'000));

@@ -174,6 +174,7 @@ bool refuse_while_recording(Stream* stream, std::string_view call) {
 
 bool put(Stream& stream, Operation operation) {
   State& all = state();
+  stream.has_worked = stream.has_worked || operation.work || operation.needs;
   if (stream.recorded && operation.call == all.machine.forbidden) {
     stream.spoilt_by = operation.call;
     return false;

@@ -19,6 +19,7 @@ struct Stream;
 /// What an event was last recorded for.
 struct Record {
   Stream* stream = nullptr;
+  bool beside_work = false;  ///< the stream was asked for more than to record events
   bool is_done = false;
   double time = 0;  ///< nanoseconds of the machine's clock
 };
@@ -45,7 +46,8 @@ struct Stream {
   int device = 0;
   int multiprocessors = 0;
   std::deque<Operation> queue;
-  double time = 0;  ///< when its last operation was over
+  double time = 0;          ///< when its last operation was over
+  bool has_worked = false;  ///< was asked for more than to record events
   std::unique_ptr<Graph> recorded;
   std::string spoilt_by;  ///< a call that may not be recorded
 };

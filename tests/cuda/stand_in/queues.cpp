@@ -127,6 +127,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event_handle, cudaStream_t handle) {
   if (refuse_while_recording(stream, "cudaEventRecord")) return cudaErrorStreamCaptureUnsupported;
   event->latest = std::make_shared<Record>();
   event->latest->stream = stream;
+  event->latest->beside_work = stream->has_worked;
   put(*stream, {.call = "cudaEventRecord", .work = {}, .needs = nullptr, .records = event->latest});
   return cudaSuccess;
 }
@@ -135,7 +136,8 @@ cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
   const Lock lock(state().mutex);
   const Event* event = find_event(handle, "cudaEventSynchronize");
   if (event == nullptr) return cudaErrorInvalidResourceHandle;
-  ++state().counts.host_waits;
+  const bool for_time = event->has_time && event->latest && !event->latest->beside_work;
+  ++(for_time ? state().counts.clock_readings : state().counts.host_waits);
   if (event->latest && !event->latest->is_done) state().carry_out(*event->latest);
   return cudaSuccess;
 }

@@ -52,9 +52,10 @@ void complain(std::string_view call, std::string_view what);
 
 /// How often since the machine was set up.
 struct Counts {
-  long host_waits = 0;  ///< the process waited for a stream, or an event
-  long launches = 0;    ///< kernels and library calls asked for one by one
-  long graphs = 0;      ///< recorded
+  long host_waits = 0;      ///< the process waited for a stream, or an event
+  long clock_readings = 0;  ///< for an event of a stream that has nothing else to do: not a wait
+  long launches = 0;        ///< kernels and library calls asked for one by one
+  long graphs = 0;          ///< recorded
   long graph_launches = 0;
   long peer_copies = 0;  ///< between devices
 };
