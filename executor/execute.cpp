@@ -52,9 +52,10 @@ std::optional<std::string> excess(const Compiled& compiled) {
   for (const Finding& finding : report.findings) return finding.message;
   for (std::size_t i = 0; i < compiled.memory_limits.size(); ++i) {
     const Bytes limit = compiled.memory_limits[i];
-    if (program.arena[i] <= limit) continue;
+    const Bytes room = program.reserve.empty() ? limit : limit - program.reserve[i];
+    if (program.arena[i] <= room) continue;
     return concat("device ", i, " needs an arena of ", format_bytes(program.arena[i]), " and has ",
-                  format_bytes(limit), "; what lives at once would fit, but not the gaps between");
+                  format_bytes(room), "; what lives at once would fit, but not the gaps between");
   }
   return {};
 }

@@ -92,7 +92,8 @@ void initialize(Parameter& parameter, std::uint64_t seed) {
     case Precision::float64:
       return fill(std::span(weight.data<double>(), count), parameter.spec, seed);
     case Precision::bfloat16:
-    case Precision::float16: break;
+    case Precision::float16:
+    case Precision::float8: break;
   }
   fail("weights start in fp32 or fp64, not in ", to_string(weight.precision));
 }

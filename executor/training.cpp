@@ -17,6 +17,11 @@ namespace {
 void require_precision(Precision precision, BackendKind backend) {
   const bool on_cpu = backend != BackendKind::cuda;
   if (precision == Precision::float32) return;
+  if (precision == Precision::float8) {
+    fail_with_help(ErrorKind::input,
+                   "the executor does not carry out products in fp8; they can be planned only",
+                   {on_cpu ? "plan with --precision fp32" : "plan with --precision bf16"});
+  }
   if (precision == (on_cpu ? Precision::float64 : Precision::bfloat16)) return;
   const std::string_view device =
       on_cpu ? "the CPU trains in fp32 and fp64, not in " : "CUDA trains in bf16 and fp32, not in ";

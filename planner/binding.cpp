@@ -141,7 +141,7 @@ std::vector<Binding> binding(const Problem& problem, const Candidate& best,
   Problem ordered = problem;
   ordered.profile = in_plan_order(problem.profile, best.plan);
   const Space space(ordered);
-  const Compiled compiled = compile_column(best.plan, space.book());
+  const Compiled compiled = compile_column(best.plan, space.book(best.plan));
   const WhatIf what_if(compiled);
   const auto stages = static_cast<int>(best.plan.stages.size());
   std::vector<Binding> bindings{compute_binding(compiled, what_if, stages)};

@@ -128,7 +128,7 @@ bool BlockPacking::fits(int device, const std::vector<ChunkMemory>& stages,
   if (kind.memory_unlimited) return true;
   const auto& moments = order_.moments[index(device)];
   return std::all_of(moments.begin(), moments.end(), [&](const FullMoment& moment) {
-    return bytes_at(moment, stages, recompute, computes_always) <= kind.memory;
+    return bytes_at(moment, stages, recompute, computes_always) <= usable_memory(kind);
   });
 }
 

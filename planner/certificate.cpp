@@ -69,7 +69,7 @@ class Verifier {
   /// Whether the layers' time alone, spread over the devices, reaches the bound.
   bool has_work(const Setting& setting) {
     const int devices = setting.depth.value_or(space_.devices(setting));
-    const auto key = std::tuple(setting.peers, setting.microbatch, setting.columns,
+    const auto key = std::tuple(setting.choice, setting.peers, setting.microbatch, setting.columns,
                                 setting.replicas, setting.trains);
     const auto [known, fresh] = works_.try_emplace(key, 0);
     if (fresh) {
@@ -97,7 +97,7 @@ class Verifier {
   Space space_;
   Duration bound_;
   Verification& verification_;
-  std::map<std::tuple<int, std::int64_t, int, ReplicaPolicy, bool>, Time> works_;
+  std::map<std::tuple<int, int, std::int64_t, int, ReplicaPolicy, bool>, Time> works_;
 };
 
 }  // namespace
@@ -117,10 +117,13 @@ Question question_of(const Problem& problem) {
                     .straight = problem.straight,
                     .use_fewer_devices = problem.use_fewer_devices,
                     .sequence_parallel = problem.parallelism.sequence,
+                    .parallelism = {},
                     .fixed = problem.fixed,
                     .objective = problem.objective};
+  if (!problem.other_parallelism.empty()) question.parallelism = parallelism_choices(problem);
   for (const DeviceKind& kind : space.cluster().kinds) {
-    question.memory.push_back(kind.memory_unlimited ? std::nullopt : std::optional(kind.memory));
+    question.memory.push_back(kind.memory_unlimited ? std::nullopt
+                                                    : std::optional(usable_memory(kind)));
   }
   return question;
 }
@@ -147,8 +150,13 @@ Problem problem_of(const Question& question, const Plan& plan, const Profile& pr
   problem.global_batch = plan.batch.global;
   problem.sequence = plan.batch.sequence;
   problem.optimizer = plan.optimizer;
-  problem.parallelism = plan.parallelism;
+  problem.parallelism =
+      question.parallelism.empty() ? plan.parallelism : question.parallelism.front();
   problem.parallelism.sequence = question.sequence_parallel;
+  for (std::size_t i = 1; i < question.parallelism.size(); ++i) {
+    problem.other_parallelism.push_back(question.parallelism[i]);
+    problem.other_parallelism.back().sequence = question.sequence_parallel;
+  }
   problem.microbatches = question.microbatches;
   problem.schedules = question.schedules;
   problem.tensor_parallel = question.tensor_parallel;

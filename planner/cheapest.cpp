@@ -23,9 +23,10 @@ struct Part {
 };
 
 Part part_of(const Problem& problem, const Space& space, const Setting& setting, int groups) {
-  const int degree = setting.peers;
   Part part{.problem = problem, .price = 0};
-  part.problem.tensor_parallel = {degree / problem.parallelism.context};
+  part.problem.parallelism = space.parallelism(setting);
+  part.problem.other_parallelism.clear();
+  part.problem.tensor_parallel = {setting.peers / part.problem.parallelism.context};
   part.problem.devices = space.devices_up_to(setting, groups);
   part.problem.use_fewer_devices = false;
   for (int group = 0; group < groups; ++group) {
@@ -39,9 +40,9 @@ Part part_of(const Problem& problem, const Space& space, const Setting& setting,
 /// Few devices first: they are often cheapest, and rule the others out.
 std::vector<Part> parts_of(const Problem& problem, const Space& space) {
   std::vector<Part> parts;
-  std::set<int> degrees;
+  std::set<std::pair<int, int>> degrees;
   for (const Setting& setting : space.settings()) {
-    if (!degrees.insert(setting.peers).second) continue;
+    if (!degrees.insert({setting.choice, setting.peers}).second) continue;
     const int all = space.devices(setting);
     for (int groups = problem.use_fewer_devices ? 1 : all; groups <= all; ++groups) {
       parts.push_back(part_of(problem, space, setting, groups));

@@ -40,8 +40,8 @@ void ColumnBounds::add_memory(Work& work, const std::vector<const CostTable*>& t
 }
 
 const ColumnBounds::Work& ColumnBounds::work(const Setting& setting) {
-  const auto key =
-      std::tuple(setting.peers, setting.microbatch, setting.microbatch * setting.columns);
+  const auto key = std::tuple(setting.choice, setting.peers, setting.microbatch,
+                              setting.microbatch * setting.columns);
   const auto known = works_.find(key);
   if (known != works_.end()) return known->second;
   // The fastest kind of device for each layer.
@@ -128,7 +128,7 @@ double ColumnBounds::room(const Setting& setting) const {
   for (int device = 0; device < *setting.depth; ++device) {
     const DeviceKind& kind = space_.kind(setting, device);
     if (kind.memory_unlimited) return std::numeric_limits<double>::infinity();
-    room += static_cast<double>(kind.memory);
+    room += static_cast<double>(usable_memory(kind));
   }
   const OptimizerChoice& optimizer = space_.problem().optimizer;
   const CostTable& table = space_.whole_microbatch(setting, 0);

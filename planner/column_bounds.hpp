@@ -69,7 +69,7 @@ class ColumnBounds {
   double memory_bound(const Setting& setting, const Work& work) const;
 
   const Space& space_;
-  std::map<std::tuple<int, std::int64_t, std::int64_t>, Work> works_;
+  std::map<std::tuple<int, int, std::int64_t, std::int64_t>, Work> works_;
 };
 
 }  // namespace stagecraft

@@ -101,7 +101,6 @@ bool has_even_rows(const Plan& plan, CostBook& book) {
 
 int columns_of(const Plan& plan, CostBook& book) {
   if (plan.replicas != ReplicaPolicy::split) return 1;
-  if (find_schedule(plan.schedule.name).placement == StagePlacement::bidirectional) return 1;
   std::int64_t most = plan.batch.microbatch;
   for (const Stage& stage : plan.stages) {
     most = std::gcd(most, static_cast<std::int64_t>(stage.devices.size()));

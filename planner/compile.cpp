@@ -225,11 +225,39 @@ Duration group_cost(const Compilation& compilation, const Program& program, cons
              : sums.exposed(table, layers, groups);
 }
 
+/// A forward beside another microbatch's backward, whose messages between experts each hide behind
+/// the other's computing (DeepSeek-V3, section 3.2.1): the longest of all computing, all messages,
+/// and each of the two alone.
+Duration fused_time(const Compilation& compilation, const Chunk& forward, const Chunk& backward) {
+  const LayerRange& ahead = compilation.layout(forward.stage).layers;
+  const LayerRange& back = compilation.layout(backward.stage).layers;
+  const CostTable& table = compilation.table(forward.stage, forward.replica);
+  const CostTable& other = compilation.table(backward.stage, backward.replica);
+  const Duration both =
+      table.forward(ahead) + other.times(back, compilation.layout(backward.stage).again).backward;
+  const Duration messages = table.forward_exchange(ahead) + other.backward_exchange(back);
+  return std::max({both - messages, messages, table.forward(ahead), both - table.forward(ahead)});
+}
+
+/// A chunk's forwards all pair with one chunk's backwards, of the other direction.
+void add_fused_pairs(const Compilation& compilation, const Program& program, Costs& costs) {
+  if (!find_schedule(compilation.plan.schedule.name).hides_messages) return;
+  for (const Work& work : program.work) {
+    if (!work.fused_with || work.instruction.op != Op::forward) continue;
+    std::optional<Duration>& fused = costs.chunks[static_cast<std::size_t>(work.chunk)].fused;
+    if (fused) continue;
+    const Work& other = program.work[static_cast<std::size_t>(*work.fused_with)];
+    fused = fused_time(compilation, program.chunks[static_cast<std::size_t>(work.chunk)],
+                       program.chunks[static_cast<std::size_t>(other.chunk)]);
+  }
+}
+
 Costs costs_of(const Compilation& compilation, const Program& program) {
   Costs costs;
   for (const Chunk& chunk : program.chunks) {
     costs.chunks.push_back(chunk_costs(compilation, chunk));
   }
+  add_fused_pairs(compilation, program, costs);
   for (const Channel& channel : program.channels) {
     costs.channels.push_back(channel_costs(compilation, program, channel));
   }
@@ -244,10 +272,20 @@ std::vector<Bytes> memory_limits(const Compilation& compilation) {
   std::vector<Bytes> limits;
   for (const int device : compilation.devices) {
     const DeviceKind& kind = kind_of(compilation.book.cluster(), device);
-    limits.push_back(kind.memory_unlimited ? std::numeric_limits<Bytes>::max()
-                                           : usable_memory(kind));
+    limits.push_back(kind.memory_unlimited ? std::numeric_limits<Bytes>::max() : kind.memory);
   }
   return limits;
+}
+
+/// What the framework takes of each device; nothing where memory is unlimited.
+std::vector<Bytes> reserves(const Compilation& compilation) {
+  std::vector<Bytes> reserves;
+  for (const int device : compilation.devices) {
+    const DeviceKind& kind = kind_of(compilation.book.cluster(), device);
+    reserves.push_back(kind.memory_unlimited ? 0 : kind.reserve);
+  }
+  const bool any = std::ranges::any_of(reserves, [](Bytes bytes) { return bytes > 0; });
+  return any ? reserves : std::vector<Bytes>{};
 }
 
 /// What costs take for granted of how devices share the work.
@@ -259,15 +297,6 @@ std::vector<std::string> notes_on_parallelism(const Compilation& compilation) {
                            fmt::format("{:g}", parallelism.expert_load),
                            " times the mean of tokens"));
   }
-  std::set<std::string> reserves;
-  for (const int device : compilation.devices) {
-    const DeviceKind& kind = kind_of(compilation.book.cluster(), device);
-    if (kind.reserve == 0 || kind.memory_unlimited) continue;
-    reserves.insert(concat(format_bytes(kind.reserve), " of the ", format_bytes(kind.memory),
-                           " of each ", kind.name, " are kept from plans",
-                           kind.reserve_source.empty() ? "" : concat(": ", kind.reserve_source)));
-  }
-  notes.insert(notes.end(), reserves.begin(), reserves.end());
   return notes;
 }
 
@@ -317,6 +346,7 @@ Compiled compile_columns(const Plan& plan, CostBook& book, int columns, bool to_
   compiled.lowering.places_buffers = to_run;
   compiled.lowering.norm = norm;
   compiled.program = lower(compiled.schedule, compiled.lowering);
+  compiled.program.reserve = reserves(compilation);
   compiled.costs = costs_of(compilation, compiled.program);
   compiled.devices = compilation.devices;
   compiled.memory_limits = memory_limits(compilation);

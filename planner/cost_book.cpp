@@ -59,6 +59,8 @@ LayerCost scaled(LayerCost cost, std::int64_t rows, std::int64_t whole) {
   cost.forward = scaled(cost.forward, rows, whole);
   cost.backward_input = scaled(cost.backward_input, rows, whole);
   cost.backward_weight = scaled(cost.backward_weight, rows, whole);
+  cost.forward_exchange = scaled(cost.forward_exchange, rows, whole);
+  cost.backward_exchange = scaled(cost.backward_exchange, rows, whole);
   cost.saved = scaled(cost.saved, rows, whole);
   cost.saved_for_weight = scaled(cost.saved_for_weight, rows, whole);
   cost.output = scaled(cost.output, rows, whole);
@@ -98,6 +100,10 @@ CostTable::CostTable(const Model& model, const std::vector<LayerCost>& costs)
       update_(prefix_sums<Duration>(costs, [](const auto& c) { return c.update; })),
       expert_update_(prefix_sums<Duration>(
           costs, [](const auto& c) { return expert_part(c, c.update).experts; })),
+      forward_exchange_(
+          prefix_sums<Duration>(costs, [](const auto& c) { return c.forward_exchange; })),
+      backward_exchange_(
+          prefix_sums<Duration>(costs, [](const auto& c) { return c.backward_exchange; })),
       parameters_(prefix_sums<Bytes>(costs, [](const auto& c) { return c.parameters; })),
       gradients_(prefix_sums<Bytes>(costs, [](const auto& c) { return c.gradients; })),
       optimizer_(prefix_sums<Bytes>(costs, [](const auto& c) { return c.optimizer; })),

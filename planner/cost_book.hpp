@@ -65,6 +65,13 @@ class CostTable {
   Duration backward_weight(const LayerRange& layers) const {
     return between(backward_weight_, layers);
   }
+  /// Of `forward` and `backward`, messages between experts.
+  Duration forward_exchange(const LayerRange& layers) const {
+    return between(forward_exchange_, layers);
+  }
+  Duration backward_exchange(const LayerRange& layers) const {
+    return between(backward_exchange_, layers);
+  }
   WithExperts<Duration> update(const LayerRange& layers) const {
     return {between(update_, layers), between(expert_update_, layers)};
   }
@@ -91,7 +98,7 @@ class CostTable {
 
   std::vector<LayerCost> costs_;
   std::vector<Duration> forward_, backward_, backward_input_, backward_weight_, update_,
-      expert_update_;
+      expert_update_, forward_exchange_, backward_exchange_;
   std::vector<Bytes> parameters_, gradients_, optimizer_, saved_, saved_for_weight_, output_;
   std::vector<Bytes> expert_parameters_, expert_gradients_, expert_optimizer_;
   std::vector<Bytes> layer_output_, crossing_;

@@ -380,7 +380,7 @@ bool FastClock::may_fit(const Layout& layout, const TimedOrder& timed, int pipel
   const auto& moments = timed.moments[index(pipeline_device)];
   return std::all_of(moments.begin(), moments.end(), [&](const FullMoment& moment) {
     const bool shows = computes[index(moment.turn)] != 0;
-    return bytes_at(moment, stages, recompute, shows) <= kind.memory;
+    return bytes_at(moment, stages, recompute, shows) <= usable_memory(kind);
   });
 }
 

@@ -126,9 +126,9 @@ class Fitting {
 
   const CostTable& table(const Stage& stage, std::size_t replica) const {
     const std::vector<int>& peers = stage.devices[replica];
-    return space_.book().table(space_.cluster().devices[index(peers.front())],
-                               plan_.batch.microbatch, rows_of(replica, stage.devices.size()),
-                               static_cast<int>(peers.size()));
+    return space_.book(plan_).table(space_.cluster().devices[index(peers.front())],
+                                    plan_.batch.microbatch, rows_of(replica, stage.devices.size()),
+                                    static_cast<int>(peers.size()));
   }
 
   std::vector<Way> ways(const Stage& stage) const {
@@ -174,7 +174,7 @@ class Fitting {
         recompute.push_back(stage.recompute);
         computes.push_back(costs.times(stage.layers, stage.again).backward_input > Duration{0});
       }
-      const Bytes limit = kind.memory - slack_[index(device)];
+      const Bytes limit = usable_memory(kind) - slack_[index(device)];
       for (const FullMoment& moment : timed_->moments[index(device)]) {
         const bool shows = computes[index(moment.turn)] != 0;
         if (bytes_at(moment, memory, recompute, shows) > limit) return false;

@@ -1,6 +1,7 @@
 #include "planner/parallelism_fault.hpp"
 
 #include <array>
+#include <numeric>
 
 #include "profiles/error.hpp"
 #include "simulator/schedules.hpp"
@@ -37,6 +38,10 @@ Fault check_degrees(const Subject& subject) {
     return fault_at("expert_tensor",
                     concat("a degree is at least 1, found ", degrees.expert_tensor));
   }
+  if (degrees.expert_nodes < 0) {
+    return fault_at("expert_nodes",
+                    concat("a token has experts on at least 1 node, found ", degrees.expert_nodes));
+  }
   if (!(degrees.expert_load >= 1)) {
     return fault_at("expert_load", "the busiest device has at least as many tokens as the mean");
   }
@@ -53,7 +58,8 @@ Fault check_model(const Subject& subject) {
                             "tokens and experts could be shared"),
                      {"leave \"parallelism\" out"}};
   }
-  const bool shares_experts = degrees.expert > 1 || degrees.expert_tensor > 0;
+  const bool shares_experts =
+      degrees.expert > 1 || degrees.expert_tensor > 0 || degrees.expert_nodes > 0;
   if (!shares_experts) return {};
   if (!transformer->experts) {
     return fault_at("expert", concat("the model \"", subject.model.name, "\" has no experts"),
@@ -174,6 +180,13 @@ constexpr std::array checks{check_degrees,        check_model,        check_peer
                             check_expert_devices, check_equal_shares, check_scattered};
 
 }  // namespace
+
+int replicas_of_experts(const Parallelism& parallelism, int peers) {
+  if (parallelism.expert == 1 && parallelism.expert_tensor == 0) return 1;
+  const int tensor = tensor_degree(parallelism, static_cast<std::size_t>(peers));
+  const int set = parallelism.expert * expert_tensor_of(parallelism, tensor);
+  return set / std::gcd(set, peers);
+}
 
 std::optional<PlanFault> find_parallelism_fault(const Plan& plan, const Model& model) {
   const Subject subject{plan, model};

@@ -32,7 +32,7 @@ PipelineCosts::PipelineCosts(const Space& space, const Setting& setting, Time li
     kind_of_.push_back(kind_of_device(device, limit));
     const DeviceKind& kind = space.kind(setting, device);
     limits_.push_back(kind.memory_unlimited ? std::numeric_limits<double>::infinity()
-                                            : static_cast<double>(kind.memory));
+                                            : static_cast<double>(usable_memory(kind)));
   }
   fill_cuts();
   time_tie();

@@ -109,8 +109,10 @@ struct Question {
   std::vector<int> excluded;
   int min_layers_per_stage = 1;
   bool straight = false, use_fewer_devices = true;
-  /// With tensor parallelism; the plan's other degrees were given.
+  /// With tensor parallelism.
   bool sequence_parallel = false;
+  /// Context, expert and expert-tensor degrees; empty: the plan's own, which were given.
+  std::vector<Parallelism> parallelism;
   std::vector<FixedStage> fixed;
   ObjectiveKind objective = ObjectiveKind::step;
   bool operator==(const Question&) const = default;

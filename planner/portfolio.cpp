@@ -20,6 +20,7 @@ constexpr double part_of_effort = 10.0 / 4;
 Problem without_limits(Problem problem) {
   problem.max_stages.reset();
   problem.fixed.clear();
+  problem.other_parallelism.clear();  // others know none
   problem.min_layers_per_stage = 1;
   return problem;
 }

@@ -19,6 +19,7 @@
 #include <climits>
 #include <nlohmann/json.hpp>
 
+#include "profiles/parallelism_json.hpp"
 #include "profiles/text.hpp"
 #include "simulator/schedules.hpp"
 
@@ -78,7 +79,8 @@ Recomputed read_layer_choice(std::string_view word) {
 Question read_question(const Json& json, const Batch& batch) {
   json.allow_only({"objective", "microbatches", "schedules", "tensor_parallel", "recompute",
                    "recompute_layers", "memory", "devices", "max_stages", "min_layers_per_stage",
-                   "straight", "use_fewer_devices", "sequence_parallel", "fixed", "excluded"});
+                   "straight", "use_fewer_devices", "sequence_parallel", "parallelism", "fixed",
+                   "excluded"});
   Question question;
   question.objective = read_name(json["objective"], read_objective_kind);
   question.microbatches = read_choices(json["microbatches"], [&](const Json& size) {
@@ -107,6 +109,9 @@ Question read_question(const Json& json, const Batch& batch) {
   question.use_fewer_devices = json["use_fewer_devices"].boolean();
   if (json.contains("sequence_parallel")) {
     question.sequence_parallel = json["sequence_parallel"].boolean();
+  }
+  if (json.contains("parallelism")) {
+    question.parallelism = read_choices(json["parallelism"], read_parallelism);
   }
   question.fixed = read_list(json["fixed"], read_fixed);
   return question;
@@ -140,6 +145,9 @@ nlohmann::ordered_json question_value(const Question& question) {
   value["straight"] = question.straight;
   value["use_fewer_devices"] = question.use_fewer_devices;
   if (question.sequence_parallel) value["sequence_parallel"] = true;
+  for (const Parallelism& choice : question.parallelism) {
+    value["parallelism"].push_back(parallelism_value(choice));
+  }
   value["fixed"] = std::move(fixed);
   return value;
 }

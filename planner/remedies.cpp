@@ -107,14 +107,20 @@ void try_all_memory(Remedies& remedies, const Problem& problem) {
 /// As much as the closest plan needs, in whole units.
 void try_more_memory(Remedies& remedies, const Problem& problem, const Candidate& closest) {
   Bytes most = 0;
-  for (const MemoryPeak& peak : closest.prediction->peaks) most = std::max(most, peak.bytes);
+  // What is given may be used: none of it is the framework's.
+  for (const MemoryPeak& peak : closest.prediction->peaks) {
+    most = std::max(most, peak.bytes - peak.use[static_cast<std::size_t>(MemoryCategory::reserve)]);
+  }
   const Bytes gibibyte = Bytes{1} << 30;
   const Bytes unit = most >= 8 * gibibyte ? gibibyte : gibibyte >> 10;
   const Bytes whole =
       (static_cast<Bytes>(static_cast<double>(most) / problem.memory_fraction) + unit) / unit *
       unit;
   Problem changed = problem;
-  for (DeviceKind& kind : changed.cluster.kinds) kind.memory = std::max(kind.memory, whole);
+  for (DeviceKind& kind : changed.cluster.kinds) {
+    kind.memory = std::max(usable_memory(kind), whole);
+    kind.reserve = 0;
+  }
   try_remedy(remedies, changed, concat("--memory ", exact_bytes(whole)));
 }
 

@@ -57,12 +57,8 @@ Problem with_slower_links(Problem problem, double factor) {
   return problem;
 }
 
-CostBook book_of(const Problem& problem) {
-  return CostBook(problem.profile, problem.cluster,
-                  {.precision = problem.precision,
-                   .sequence = problem.sequence,
-                   .parallelism = problem.parallelism,
-                   .sharding = problem.optimizer.sharding});
+CostBook book_of(const Problem& problem, const Plan& plan) {
+  return CostBook(problem.profile, problem.cluster, book_setting(plan));
 }
 
 /// A candidate with its step at the level.
@@ -71,7 +67,7 @@ struct Judged {
   Duration step{0};
 };
 
-void judge(std::vector<Judged>& judged, const std::vector<Candidate>& plans, CostBook& book,
+void judge(std::vector<Judged>& judged, const std::vector<Candidate>& plans, const Problem& problem,
            const Spreads& spreads, const RiskLevel& level) {
   for (Candidate candidate : plans) {
     if (!candidate.prediction) continue;
@@ -80,6 +76,7 @@ void judge(std::vector<Judged>& judged, const std::vector<Candidate>& plans, Cos
     candidate.plan.predicted.reset();
     const auto same = [&](const Judged& other) { return other.candidate.plan == candidate.plan; };
     if (std::ranges::any_of(judged, same)) continue;
+    CostBook book = book_of(problem, candidate.plan);
     const Compiled compiled = compile_column(candidate.plan, book);
     const bool fits = candidate.prediction->fits;
     candidate.prediction = predict(candidate.plan, compiled);
@@ -159,7 +156,7 @@ Spreads spreads_of(const Risk& risk, const Profile& profile, const Compiled& com
 }
 
 Compiled compile_for(const Problem& problem, const Plan& plan) {
-  CostBook book = book_of(problem);
+  CostBook book = book_of(problem, plan);
   return compile_column(plan, book);
 }
 
@@ -180,10 +177,9 @@ SearchResult search_at_risk(Search search, const Problem& problem, const SearchC
   if (result.plans.empty()) return result;
   const double factor = std::exp(spreads.communication * risk.level.deviations);
   const SearchResult slow = search_for_objective(search, with_slower_links(cautious, factor), wide);
-  CostBook book = book_of(problem);
   std::vector<Judged> judged;
-  judge(judged, result.plans, book, spreads, risk.level);
-  judge(judged, slow.plans, book, spreads, risk.level);
+  judge(judged, result.plans, problem, spreads, risk.level);
+  judge(judged, slow.plans, problem, spreads, risk.level);
   std::ranges::stable_sort(judged, {}, &Judged::step);
   result.plans.clear();
   for (Judged& each : judged) {

@@ -105,10 +105,25 @@ bool has_fitting(const std::vector<Candidate>& candidates) {
 
 }  // namespace
 
+std::vector<Parallelism> parallelism_choices(const Problem& problem) {
+  std::vector<Parallelism> choices{problem.parallelism};
+  choices.insert(choices.end(), problem.other_parallelism.begin(), problem.other_parallelism.end());
+  return choices;
+}
+
+Problem with_parallelism_of(Problem problem, const Plan& plan) {
+  const bool sequence = problem.parallelism.sequence;
+  problem.parallelism = plan.parallelism;
+  problem.parallelism.sequence = sequence;
+  problem.other_parallelism.clear();
+  return problem;
+}
+
 std::vector<Candidate> usual_choices(const Problem& problem, const std::stop_token& stop) {
   // Whether they would be allowed is not the question: they are what to compare with.
   Problem free = problem;
   free.straight = false;
+  free.other_parallelism.clear();
   const Space space(free);
   std::vector<Candidate> candidates;
   const auto stops = [&] { return stop.stop_requested() && has_fitting(candidates); };

@@ -37,6 +37,8 @@ struct Problem {
   OptimizerChoice optimizer;
   /// Of all plans; sequence parallelism of those with tensor parallelism.
   Parallelism parallelism;
+  /// Other context, expert and expert-tensor degrees to try; all else is as above.
+  std::vector<Parallelism> other_parallelism;
   std::vector<ScheduleChoice> schedules;  ///< to try
   std::vector<int> tensor_parallel{1};    ///< degrees to try, the same for all stages of a plan
   std::vector<Recompute> recompute{Recompute::none, Recompute::full};  ///< allowed per stage
@@ -54,6 +56,12 @@ struct Problem {
   ObjectiveKind objective = ObjectiveKind::step;
   bool use_fewer_devices = true;  ///< a plan on fewer devices is a candidate too
 };
+
+/// `parallelism`, then the others.
+std::vector<Parallelism> parallelism_choices(const Problem& problem);
+
+/// The question with the degrees of this plan, which was found under one of its choices.
+Problem with_parallelism_of(Problem problem, const Plan& plan);
 
 /// What a strategy minimises, in its own cost model.
 struct Objective {

@@ -52,7 +52,7 @@ Problem near(Problem problem, const Plan& plan) {
   });
   keep(problem.microbatches, [&](std::int64_t size) { return size == plan.batch.microbatch; });
   keep(problem.tensor_parallel, [&](int choice) { return choice == degree; });
-  return problem;
+  return with_parallelism_of(std::move(problem), plan);
 }
 
 /// What a changed question would save, at the least.

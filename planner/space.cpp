@@ -20,15 +20,16 @@ namespace {
 Cluster with_usable_memory(const Problem& problem) {
   Cluster cluster = problem.cluster;
   for (DeviceKind& kind : cluster.kinds) {
-    if (!kind.memory_unlimited) kind.memory = usable_memory(kind);
-    kind.reserve = 0;
+    if (kind.memory_unlimited) kind.reserve = 0;
+    Bytes usable = usable_memory(kind);
     if (!kind.memory_unlimited && problem.memory_fraction < 1) {
-      kind.memory = static_cast<Bytes>(static_cast<double>(kind.memory) * problem.memory_fraction);
+      usable = static_cast<Bytes>(static_cast<double>(usable) * problem.memory_fraction);
     }
-    if (!problem.memory_cap) continue;
-    kind.memory =
-        kind.memory_unlimited ? *problem.memory_cap : std::min(kind.memory, *problem.memory_cap);
-    kind.memory_unlimited = false;
+    if (problem.memory_cap) {
+      usable = kind.memory_unlimited ? *problem.memory_cap : std::min(usable, *problem.memory_cap);
+      kind.memory_unlimited = false;
+    }
+    kind.memory = usable + kind.reserve;
   }
   return cluster;
 }
@@ -103,24 +104,23 @@ bool is_one_f_one_b(const ScheduleChoice& choice) {
 
 }  // namespace
 
-Space::Space(const Problem& problem) : problem_(problem), cluster_(with_usable_memory(problem)) {
+Space::Space(const Problem& problem)
+    : problem_(problem),
+      cluster_(with_usable_memory(problem)),
+      parallelism_(parallelism_choices(problem)) {
   choose_devices();
   require_searchable(problem);
-  book_ = std::make_unique<CostBook>(problem.profile, cluster_,
-                                     CostBookSetting{.precision = problem.precision,
-                                                     .sequence = problem.sequence,
-                                                     .parallelism = problem.parallelism,
-                                                     .sharding = problem.optimizer.sharding});
+  for (const Parallelism& parallelism : parallelism_) {
+    books_.push_back(
+        std::make_unique<CostBook>(problem.profile, cluster_,
+                                   CostBookSetting{.precision = problem.precision,
+                                                   .sequence = problem.sequence,
+                                                   .parallelism = parallelism,
+                                                   .sharding = problem.optimizer.sharding}));
+  }
   std::optional<Error> missing;
-  for (const std::int64_t microbatch : problem.microbatches) {
-    for (const int degree : problem.tensor_parallel) {
-      const int peers = degree * problem.parallelism.context;
-      if (!has_groups(peers)) continue;
-      const int microbatches = microbatches_of(problem.global_batch, microbatch);
-      if (has_costs(*book_, kinds_, devices_, microbatch, microbatches, peers, missing)) {
-        add_settings(microbatch, peers);
-      }
-    }
+  for (int choice = 0; choice < static_cast<int>(parallelism_.size()); ++choice) {
+    add_settings(choice, missing);
   }
   if (settings_.empty() && missing) throw Error(*missing);
   if (settings_.empty()) {
@@ -132,8 +132,40 @@ Space::Space(const Problem& problem) : problem_(problem), cluster_(with_usable_m
   }
 }
 
+/// Of every microbatch size and tensor-parallel degree.
+void Space::add_settings(int choice, std::optional<Error>& missing) {
+  const Parallelism& parallelism = parallelism_[static_cast<std::size_t>(choice)];
+  CostBook& book = *books_[static_cast<std::size_t>(choice)];
+  for (const std::int64_t microbatch : problem_.microbatches) {
+    for (const int degree : problem_.tensor_parallel) {
+      const int peers = degree * parallelism.context;
+      if (!has_groups(peers)) continue;
+      const int microbatches = microbatches_of(problem_.global_batch, microbatch);
+      // What was asked for alone is refused plan by plan, with the reason.
+      if (choice > 0 && !may_share(parallelism, microbatch, degree)) continue;
+      if (has_costs(book, kinds_, devices_, microbatch, microbatches, peers, missing)) {
+        add_settings(microbatch, peers, choice);
+      }
+    }
+  }
+}
+
+/// Whether some plan with so many tensor-parallel peers may have these degrees, which are no other
+/// name for others.
+bool Space::may_share(const Parallelism& parallelism, std::int64_t microbatch, int tensor) const {
+  const std::int64_t tokens =
+      problem_.sequence > 0 ? problem_.sequence : problem_.profile.model.sequence;
+  const std::int64_t parts =
+      std::int64_t{parallelism.context} * (parallelism.sequence ? tensor : 1);
+  if (tokens % parts != 0 || parallelism.expert_tensor == tensor) return false;
+  const int peers = tensor * parallelism.context;
+  const int replicas = replicas_of_experts(parallelism, peers);
+  if (problem_.straight) return replicas == 1;
+  return microbatch % replicas == 0 && replicas <= groups(peers);
+}
+
 /// Every schedule, with the replicas of a stage sharing each microbatch or taking turns.
-void Space::add_settings(std::int64_t microbatch, int degree) {
+void Space::add_settings(std::int64_t microbatch, int degree, int choice) {
   const int microbatches = microbatches_of(problem_.global_batch, microbatch);
   for (const ScheduleChoice& schedule : problem_.schedules) {
     const ScheduleKind& kind = find_schedule(schedule.name);
@@ -142,13 +174,15 @@ void Space::add_settings(std::int64_t microbatch, int degree) {
                          .microbatches = microbatches,
                          .replicas = ReplicaPolicy::split,
                          .peers = degree,
+                         .choice = choice,
                          .placement = kind.placement,
                          .splits_backward = kind.splits_backward,
                          .trains = kind.generate != inference,
                          .drains = kind.weights == WeightPolicy::flush});
     if (problem_.straight || devices(settings_.back()) == 1) continue;
     if (!settings_.back().drains) continue;  // updates on the way need all replicas' gradients
-    if (needs_equal_shares(problem_.parallelism, problem_.optimizer.sharding)) continue;
+    const Parallelism& parallelism = this->parallelism(settings_.back());
+    if (needs_equal_shares(parallelism, problem_.optimizer.sharding)) continue;
     settings_.push_back(settings_.back());
     settings_.back().replicas = ReplicaPolicy::round_robin;
   }
@@ -162,6 +196,7 @@ bool Space::has_columns(const Setting& setting, int columns) const {
   Setting column = setting;
   column.columns = columns;
   if (devices(column) == 0) return false;
+  if (columns % replicas_of_experts(parallelism(setting), setting.peers) != 0) return false;
   if (!has_alike_blocks(cluster_, columns * setting.peers)) return false;
   if (kinds_.size() == 1) return true;
   const auto kind = [&](int group) {
@@ -217,7 +252,8 @@ const CostTable& Space::table(const Setting& setting, int device, std::int64_t r
   const bool is_mixed = kinds_.size() > 1;
   const int kind =
       is_mixed ? cluster_.devices[static_cast<std::size_t>(lead(setting, device))] : kinds_.front();
-  return book_->table(kind, whole(setting), rows, setting.peers);
+  return books_[static_cast<std::size_t>(setting.choice)]->table(kind, whole(setting), rows,
+                                                                 setting.peers);
 }
 
 Bytes Space::boundary(const Setting& setting, int device, int cut) const {
@@ -234,6 +270,19 @@ bool Space::uses_enough(const Plan& plan) const {
   const auto degree = static_cast<int>(plan.stages.front().devices.front().size());
   const auto used = static_cast<int>(used_devices(plan).size());
   return problem_.use_fewer_devices || used / degree == groups(degree);
+}
+
+/// The degrees asked for that these are, but for sequence parallelism; the first where they are
+/// none of them.
+int Space::choice_of(const Parallelism& parallelism) const {
+  Parallelism wanted = parallelism;
+  wanted.sequence = problem_.parallelism.sequence;
+  const auto found = std::ranges::find(parallelism_, wanted);
+  return found == parallelism_.end() ? 0 : static_cast<int>(found - parallelism_.begin());
+}
+
+CostBook& Space::book(const Plan& plan) const {
+  return *books_[static_cast<std::size_t>(choice_of(plan.parallelism))];
 }
 
 bool Space::allows_stages(int stages) const {
@@ -259,7 +308,10 @@ bool Space::layers_choose() const {
 }
 
 bool Space::wants(const Setting& setting, const std::vector<int>& replicas) const {
-  if (needs_equal_shares(problem_.parallelism, problem_.optimizer.sharding)) {
+  const int whole_sets = replicas_of_experts(parallelism(setting), setting.peers);
+  const auto has_experts = [&](int count) { return count * setting.columns % whole_sets == 0; };
+  if (!std::all_of(replicas.begin(), replicas.end(), has_experts)) return false;
+  if (needs_equal_shares(parallelism(setting), problem_.optimizer.sharding)) {
     const auto divides = [&](int count) { return setting.microbatch % count == 0; };
     if (!std::all_of(replicas.begin(), replicas.end(), divides)) return false;
   }
@@ -298,7 +350,7 @@ Plan Space::plan(const Setting& setting, const Layout& layout) const {
   }
   plan.replicas = setting.replicas;
   plan.optimizer = problem_.optimizer;
-  plan.parallelism = problem_.parallelism;
+  plan.parallelism = parallelism(setting);
   if (tensor_degree(plan.parallelism, static_cast<std::size_t>(setting.peers)) == 1) {
     plan.parallelism.sequence = false;
   }
@@ -348,8 +400,9 @@ Candidate Space::evaluate(const std::string& name, const Plan& plan) const {
   Candidate candidate{
       .name = name, .plan = plan, .prediction = {}, .objective = {}, .rejected = {}};
   // Other planners' stages bring tensor-parallel degrees of their own.
-  candidate.plan.parallelism = problem_.parallelism;
-  candidate.plan.parallelism.sequence = problem_.parallelism.sequence && tensor_degree(plan) > 1;
+  candidate.plan.parallelism = parallelism_[static_cast<std::size_t>(choice_of(plan.parallelism))];
+  candidate.plan.parallelism.sequence =
+      problem_.parallelism.sequence && tensor_degree(candidate.plan) > 1;
   if (const auto fault = find_structural_fault(candidate.plan, problem_.profile.model, cluster_)) {
     candidate.rejected = fault->message;
     return candidate;
@@ -359,7 +412,7 @@ Candidate Space::evaluate(const std::string& name, const Plan& plan) const {
     if (!candidate.rejected.empty()) return candidate;
   }
   try {
-    const Compiled compiled = compile_column(candidate.plan, *book_);
+    const Compiled compiled = compile_column(candidate.plan, book(candidate.plan));
     candidate.prediction = predict(candidate.plan, compiled);
     add_steady_state(*candidate.prediction, plan, compiled);
   } catch (const Error& error) {

@@ -25,6 +25,7 @@
 
 #include "planner/compile.hpp"
 #include "planner/search.hpp"
+#include "profiles/error.hpp"
 #include "simulator/schedules.hpp"
 
 namespace stagecraft {
@@ -35,7 +36,8 @@ struct Setting {
   std::int64_t microbatch = 1;
   int microbatches = 1;
   ReplicaPolicy replicas = ReplicaPolicy::split;
-  int peers = 1;  ///< devices per replica, for all stages: tensor- times context-parallel
+  int peers = 1;   ///< devices per replica, for all stages: tensor- times context-parallel
+  int choice = 0;  ///< of `parallelism_choices`
   /// Copies of the pipeline that a layout describes; microbatch and microbatches are those of one.
   int columns = 1;
   /// Pipeline devices, of one replica (in each column); nothing: any, with any replicas.
@@ -68,7 +70,16 @@ class Space {
 
   const Problem& problem() const { return problem_; }
   const std::vector<Setting>& settings() const { return settings_; }
-  CostBook& book() const { return *book_; }
+  /// The degrees of parallelism of a setting.
+  const Parallelism& parallelism(const Setting& setting) const {
+    return parallelism_[static_cast<std::size_t>(setting.choice)];
+  }
+  /// Whether the plan has the setting's degrees.
+  bool is_of(const Setting& setting, const Plan& plan) const {
+    return choice_of(plan.parallelism) == setting.choice;
+  }
+  /// Costs under the degrees of a plan of the problem.
+  CostBook& book(const Plan& plan) const;
   /// The problem's cluster with only the memory that may be used.
   const Cluster& cluster() const { return cluster_; }
   int layers() const { return static_cast<int>(problem_.profile.model.layers.size()); }
@@ -111,7 +122,7 @@ class Space {
   std::vector<int> members(const Setting& setting, const std::vector<int>& devices) const;
   /// Devices that hold the same layers as so many replicas of a column do.
   Holders holders(const Setting& setting, int replicas) const {
-    return holders_of(problem_.parallelism, replicas * setting.columns, setting.peers);
+    return holders_of(parallelism(setting), replicas * setting.columns, setting.peers);
   }
 
   /// Pipeline devices at most.
@@ -152,7 +163,10 @@ class Space {
   /// Their replicas in all columns, each with its peers.
   std::vector<std::vector<int>> replicas_on(const Setting& setting,
                                             const std::vector<int>& devices) const;
-  void add_settings(std::int64_t microbatch, int degree);
+  void add_settings(int choice, std::optional<Error>& missing);
+  void add_settings(std::int64_t microbatch, int degree, int choice);
+  int choice_of(const Parallelism& parallelism) const;
+  bool may_share(const Parallelism& parallelism, std::int64_t microbatch, int tensor) const;
   bool has_columns(const Setting& setting, int columns) const;
   std::vector<std::vector<int>> place(const Setting& setting, int first, int count) const;
 
@@ -165,7 +179,8 @@ class Space {
   bool is_whole_ = true;                            ///< no device is excluded
   std::vector<int> groups_;                         ///< per small tensor-parallel degree
   mutable std::map<int, std::vector<int>> blocks_;  ///< by size: their devices, block after block
-  std::unique_ptr<CostBook> book_;
+  std::vector<Parallelism> parallelism_;            ///< to try
+  std::vector<std::unique_ptr<CostBook>> books_;    ///< of each
   std::vector<Setting> settings_;
   mutable std::string refusal_;
 };

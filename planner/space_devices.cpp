@@ -136,7 +136,7 @@ std::vector<std::vector<int>> Space::replicas_on(const Setting& setting,
 }
 
 std::vector<int> Space::members(const Setting& setting, const std::vector<int>& devices) const {
-  return holding_devices(problem_.parallelism, replicas_on(setting, devices));
+  return holding_devices(parallelism(setting), replicas_on(setting, devices));
 }
 
 DeviceGroup Space::group(const Setting& setting, const std::vector<int>& devices) const {
@@ -144,7 +144,7 @@ DeviceGroup Space::group(const Setting& setting, const std::vector<int>& devices
 }
 
 StageGroups Space::groups(const Setting& setting, const std::vector<int>& devices) const {
-  return stage_groups(cluster_, problem_.parallelism, replicas_on(setting, devices));
+  return stage_groups(cluster_, parallelism(setting), replicas_on(setting, devices));
 }
 
 /// So many devices from `first` on, each with one replica of every column, as the replicas of a

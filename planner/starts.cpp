@@ -12,10 +12,10 @@ namespace {
 /// About a second, for all plans.
 constexpr std::int64_t effort_nearby = 100'000'000;
 
-bool has_wanted_degrees(const Space& space, const Stage& stage) {
+bool has_wanted_degrees(const Space& space, const Plan& plan, const Stage& stage) {
   const std::vector<int>& degrees = space.problem().tensor_parallel;
   return std::all_of(stage.devices.begin(), stage.devices.end(), [&](const auto& peers) {
-    const int degree = tensor_degree(space.problem().parallelism, peers.size());
+    const int degree = tensor_degree(plan.parallelism, peers.size());
     return std::find(degrees.begin(), degrees.end(), degree) != degrees.end();
   });
 }
@@ -30,7 +30,7 @@ bool is_wanted(const Space& space, const Plan& plan) {
     const Stage& here = plan.stages[static_cast<std::size_t>(stage)];
     if (space.problem().straight && here.devices.size() > 1) return false;
     if (!space.allows(stage, here.layers) || !space.allows(here.recompute)) return false;
-    if (!has_wanted_degrees(space, here)) return false;
+    if (!has_wanted_degrees(space, plan, here)) return false;
   }
   // Fixed stages speak of the model's order.
   return plan.order.empty() || space.problem().fixed.empty();
@@ -39,8 +39,9 @@ bool is_wanted(const Space& space, const Plan& plan) {
 bool lies_in_space(const Space& space, const Plan& plan) {
   const auto degree = static_cast<int>(plan.stages.front().devices.front().size());
   const auto& settings = space.settings();
-  const auto setting = std::find_if(settings.begin(), settings.end(),
-                                    [&](const Setting& other) { return other.peers == degree; });
+  const auto setting = std::find_if(settings.begin(), settings.end(), [&](const Setting& other) {
+    return other.peers == degree && space.is_of(other, plan);
+  });
   if (setting == settings.end() || plan.order != space.problem().order) return false;
   int next = 0;
   for (int s = 0; s < pipeline_devices(plan); ++s) {

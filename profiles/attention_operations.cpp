@@ -14,6 +14,16 @@ struct HeadWidths {
   double value = 0;
 };
 
+/// Of the attention: cheap to have again where its inputs are kept, as they are unless projections
+/// from latents are what is done again.
+void keep_result(LayerBuilder& layer, std::string_view name, double bytes) {
+  if (layer.share().transformer.latent) {
+    layer.keep(name, bytes);
+  } else {
+    layer.keep_or_rebuild(name, bytes);
+  }
+}
+
 void add_fused_core(LayerBuilder& layer, const HeadWidths& widths) {
   const DeviceShare& share = layer.share();
   const auto whole = static_cast<double>(share.setting.sequence);
@@ -30,13 +40,15 @@ void add_fused_core(LayerBuilder& layer, const HeadWidths& widths) {
                  .flops = 2 * scores * (widths.score + widths.value),
                  .bytes = 2 * rows * (widths.score + widths.value) * share.element,
                  .core_attention = true};
+  core.rebuilds = !share.transformer.latent;
   layer.add(core);
+  core.rebuilds = false;
   core.pass = Pass::backward_input;
   // Scores again, then gradients of scores, values, queries and keys.
   core.flops = 2 * scores * (3 * widths.score + 2 * widths.value);
   core.bytes *= 2;
   layer.add(core);
-  layer.keep("attention statistics", 4 * rows);
+  keep_result(layer, "attention statistics", 4 * rows);
 }
 
 void add_unfused_core(LayerBuilder& layer, const HeadWidths& widths) {
@@ -78,7 +90,7 @@ void add_core(LayerBuilder& layer, const HeadWidths& widths) {
   } else {
     add_unfused_core(layer, widths);
   }
-  layer.keep("weighted sum", share.tokens * share.heads * widths.value * share.element);
+  keep_result(layer, "weighted sum", share.tokens * share.heads * widths.value * share.element);
 }
 
 /// The projection of the weighted sum, and what joins it to the block's input.
@@ -122,28 +134,37 @@ void add_latent_attention(LayerBuilder& layer) {
   const double queries = share.heads * key;
   const double latents = rank + static_cast<double>(latent.rotary_width);
   const double keys_values = share.heads * (static_cast<double>(latent.plain_width) + value);
-  layer.keep("attention input", share.spread_tokens * share.hidden * element);
+  layer.keep_or_rebuild("attention input", share.spread_tokens * share.hidden * element);
   gather_tokens(layer, "gather of attention inputs");
   if (latent.query_rank > 0) {
     const auto down = static_cast<double>(latent.query_rank);
     layer.linear("query down", tokens, down, share.hidden);
+    const std::size_t first = layer.operations();
     layer.traffic("query norm", 2 * tokens * down * element, 3 * tokens * down * element);
     layer.linear("query up", tokens, queries, down);
+    layer.rebuilds_since(first);
     layer.weights(down * (share.hidden + queries) + down);
-    layer.keep("query latents", 2 * tokens * down * element);
+    layer.keep("query latents", tokens * down * element);
+    layer.keep_or_rebuild("normalised query latents", tokens * down * element);
   } else {
+    const std::size_t first = layer.operations();
     layer.linear("query", tokens, queries, share.hidden);
+    layer.rebuilds_since(first);
     layer.weights(queries * share.hidden);
   }
   layer.linear("key value down", tokens, latents, share.hidden);
+  const std::size_t first = layer.operations();
   layer.traffic("key value norm", 2 * tokens * rank * element, 3 * tokens * rank * element);
   layer.linear("key value up", tokens, keys_values, rank);
   layer.weights(latents * share.hidden + rank + keys_values * rank);
-  layer.keep("key value latents", tokens * (latents + rank) * element);
+  layer.keep("key value latents", tokens * latents * element);
+  layer.keep_or_rebuild("normalised key value latents", tokens * rank * element);
   // Keys are put together from their parts: queries, keys and values of all heads are written.
   const double moved = 2 * tokens * (2 * queries + share.heads * value) * element;
   layer.traffic("rotary positions", moved, moved);
-  layer.keep("queries, keys and values", tokens * (2 * queries + share.heads * value) * element);
+  layer.rebuilds_since(first);
+  layer.keep_or_rebuild("queries, keys and values",
+                        tokens * (2 * queries + share.heads * value) * element);
   add_core(layer, {key, value});
   add_output(layer, share.heads * value);
 }

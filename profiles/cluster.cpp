@@ -28,7 +28,8 @@ void check_kind(const std::string& cluster, const DeviceKind& kind) {
   const std::string place = concat("cluster ", cluster, ": device kind \"", kind.name, "\"");
   if (kind.name.empty()) fail("cluster ", cluster, ": a device kind has no name");
   if (!kind.memory_unlimited && kind.memory <= 0) fail(place, ": the memory must be positive");
-  for (const double rate : {kind.flops_fp64, kind.flops_fp32, kind.flops_bf16, kind.flops_fp16}) {
+  for (const double rate :
+       {kind.flops_fp64, kind.flops_fp32, kind.flops_bf16, kind.flops_fp16, kind.flops_fp8}) {
     if (!std::isfinite(rate) || rate < 0) fail(place, ": a rate is negative or not finite");
   }
   if (!kind.generic && kind.memory_bandwidth.bytes_per_second <= 0) {
@@ -134,6 +135,7 @@ double peak_flops(const DeviceKind& kind, Precision precision) {
     case Precision::float32: return kind.flops_fp32;
     case Precision::bfloat16: return kind.flops_bf16;
     case Precision::float16: return kind.flops_fp16;
+    case Precision::float8: return kind.flops_fp8;
   }
   return 0;
 }

@@ -22,8 +22,8 @@ struct DeviceKind {
   std::string name;
   Bytes memory = 0;
   bool memory_unlimited = false;
-  double flops_fp64 = 0, flops_fp32 = 0, flops_bf16 = 0,
-         flops_fp16 = 0;  ///< dense peak per second; 0 = not supported
+  double flops_fp64 = 0, flops_fp32 = 0, flops_bf16 = 0, flops_fp16 = 0,
+         flops_fp8 = 0;  ///< dense peak per second; 0 = not supported
   Bandwidth memory_bandwidth;
   /// Part of the peak that large matrix products reach in practice, used only where nothing was
   /// measured.

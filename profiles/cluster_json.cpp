@@ -88,11 +88,12 @@ DeviceKind read_kind(const Json& json) {
   if (!kind.memory_unlimited) kind.memory = memory.bytes();
   if (json.contains("flops")) {
     const Json flops = json["flops"];
-    flops.allow_only({"fp64", "fp32", "bf16", "fp16"});
+    flops.allow_only({"fp64", "fp32", "bf16", "fp16", "fp8"});
     kind.flops_fp64 = read_rate(flops, "fp64");
     kind.flops_fp32 = read_rate(flops, "fp32");
     kind.flops_bf16 = read_rate(flops, "bf16");
     kind.flops_fp16 = read_rate(flops, "fp16");
+    kind.flops_fp8 = read_rate(flops, "fp8");
   }
   if (json.contains("memory_bandwidth"))
     kind.memory_bandwidth = json["memory_bandwidth"].bandwidth();
@@ -123,6 +124,7 @@ Value write_kind(const DeviceKind& kind) {
   if (kind.flops_fp32 > 0) flops["fp32"] = kind.flops_fp32;
   if (kind.flops_bf16 > 0) flops["bf16"] = kind.flops_bf16;
   if (kind.flops_fp16 > 0) flops["fp16"] = kind.flops_fp16;
+  if (kind.flops_fp8 > 0) flops["fp8"] = kind.flops_fp8;
   if (!flops.empty()) json["flops"] = flops;
   if (kind.memory_bandwidth.bytes_per_second > 0) {
     json["memory_bandwidth"] = exact_bandwidth(kind.memory_bandwidth);

@@ -1,6 +1,7 @@
-// Datasheet figures. Rates are dense (no sparsity); bf16 and fp16 with fp32 accumulation; memory is
-// what the driver reports in whole GiB, since the label's "80 GB" are GiB. `efficiency` is what
-// large matrix products commonly reach, a round figure for the time before anything is measured.
+// Datasheet figures. Rates are dense (no sparsity); bf16, fp16 and fp8 with fp32 accumulation;
+// memory is what the driver reports in whole GiB, since the label's "80 GB" are GiB. `efficiency`
+// is what large matrix products commonly reach, a round figure for the time before anything is
+// measured.
 //
 // Collective bandwidths are ring "bus bandwidths" of the size nccl-tests reports on such machines;
 // point-to-point ones are link rates in one direction. Both are datasheet-grade: measure to be
@@ -16,7 +17,8 @@ namespace stagecraft {
 
 namespace {
 
-constexpr Bytes gibi = 1024LL * 1024 * 1024;
+constexpr Bytes mebi = 1024LL * 1024;
+constexpr Bytes gibi = 1024 * mebi;
 constexpr double tera = 1e12;
 
 Bandwidth gigabytes(std::int64_t rate) {
@@ -28,8 +30,24 @@ Bandwidth gigabits(std::int64_t rate) {
 
 /// Peak rates in teraFLOP/s; 0 where the device has no such units.
 struct Peaks {
-  double fp64, fp32, bf16, fp16;
+  double fp64, fp32, bf16, fp16, fp8 = 0;
 };
+
+/// What a process has taken of a device before a plan's first tensor.
+struct Reserve {
+  std::int64_t mebibytes = 0;
+  std::string_view source;
+};
+
+/// Buffers of NCCL grow with its channels, so with the links, and with communicators; plans do not
+/// count them: three or more took 6 GB there.
+constexpr Reserve nvswitch_reserve{
+    1536,
+    "CUDA's context and one NCCL communicator after an all-reduce, 1.6 GB: NVIDIA/nccl issue 864"};
+constexpr Reserve eager_reserve{
+    1024, "CUDA's context with all kernels loaded, 1 GB: pytorch/pytorch issues 28394 and 107667"};
+constexpr Reserve lazy_reserve{
+    512, "CUDA's context with kernels loaded as needed, from 300 MB: pytorch/pytorch issue 107667"};
 
 struct Row {
   std::string_view name;
@@ -39,6 +57,7 @@ struct Row {
   double efficiency;
   KindLinks links;
   std::string_view source;
+  Reserve reserve = {};
 };
 
 Link link(std::int64_t latency_ns, Bandwidth point_to_point, Bandwidth collective) {
@@ -67,79 +86,90 @@ const std::vector<Row>& rows() {
        732,
        0.6,
        {nvlink1, infiniband_edr, 4},
-       "NVIDIA Tesla P100 datasheet (SXM2)"},
+       "NVIDIA Tesla P100 datasheet (SXM2)",
+       eager_reserve},
       {"v100",
        16,
        {7.8, 15.7, 0, 125},
        900,
        0.6,
        {nvlink2, infiniband_edr, 4},
-       "NVIDIA V100 datasheet (SXM2, 16 GB)"},
+       "NVIDIA V100 datasheet (SXM2, 16 GB)",
+       eager_reserve},
       {"v100-32gb",
        32,
        {7.8, 15.7, 0, 125},
        900,
        0.6,
        {nvlink2, infiniband_edr, 4},
-       "NVIDIA V100 datasheet (SXM2, 32 GB)"},
+       "NVIDIA V100 datasheet (SXM2, 32 GB)",
+       eager_reserve},
       {"v100-pcie",
        16,
        {7.0, 14.0, 0, 112},
        900,
        0.6,
        {pcie3, ethernet_10},
-       "NVIDIA V100 datasheet (PCIe, 16 GB)"},
+       "NVIDIA V100 datasheet (PCIe, 16 GB)",
+       eager_reserve},
       {"a100",
        40,
        {9.7, 19.5, 312, 312},
        1555,
        0.65,
        {nvswitch_a100, infiniband_hdr, 8},
-       "NVIDIA A100 datasheet (SXM4, 40 GB)"},
+       "NVIDIA A100 datasheet (SXM4, 40 GB)",
+       nvswitch_reserve},
       {"a100-80gb",
        80,
        {9.7, 19.5, 312, 312},
        2039,
        0.65,
        {nvswitch_a100, infiniband_hdr, 8},
-       "NVIDIA A100 datasheet (SXM4, 80 GB)"},
+       "NVIDIA A100 datasheet (SXM4, 80 GB)",
+       nvswitch_reserve},
       {"h100",
        80,
-       {34, 67, 989, 989},
+       {34, 67, 989, 989, 1979},
        3350,
        0.6,
        {nvswitch_h100, infiniband_ndr, 8},
-       "NVIDIA H100 datasheet (SXM5)"},
+       "NVIDIA H100 datasheet (SXM5)",
+       nvswitch_reserve},
       {"h200",
        140,
-       {34, 67, 989, 989},
+       {34, 67, 989, 989, 1979},
        4800,
        0.6,
        {nvswitch_h100, infiniband_ndr, 8},
-       "NVIDIA H200 datasheet (SXM5)"},
+       "NVIDIA H200 datasheet (SXM5)",
+       nvswitch_reserve},
       {"b200",
        178,
-       {37, 75, 2250, 2250},
+       {37, 75, 2250, 2250, 4500},
        7700,
        0.6,
        {nvswitch_b200, infiniband_ndr, 8},
-       "NVIDIA HGX B200 datasheet"},
+       "NVIDIA HGX B200 datasheet",
+       nvswitch_reserve},
       // 186 GB of HBM3e, of which the driver reports 185 GiB; NVLink joins 72 devices, each with a
       // port of its own.
       {"gb200",
        185,
-       {40, 80, 2500, 2500},
+       {40, 80, 2500, 2500, 5000},
        8000,
        0.6,
        {nvswitch_b200, infiniband_ndr, 72, 72},
-       "NVIDIA GB200 NVL72 datasheet, per GPU, dense; ConnectX-7 ports"},
+       "NVIDIA GB200 NVL72 datasheet, per GPU, dense; ConnectX-7 ports",
+       nvswitch_reserve},
       {"rtx4090",
        24,
-       {1.29, 82.6, 165.2, 165.2},
+       {1.29, 82.6, 165.2, 165.2, 330.3},
        1008,
        0.8,
        {pcie4, ethernet_25},
-       "NVIDIA Ada GPU architecture whitepaper (GeForce RTX 4090)"},
+       "NVIDIA Ada GPU architecture whitepaper (GeForce RTX 4090)",
+       lazy_reserve},
       {"cpu",
        4,
        {0.048, 0.096, 0, 0},
@@ -182,9 +212,12 @@ DeviceKind builtin_device_kind(std::string_view name) {
             .flops_fp32 = row.peaks.fp32 * tera,
             .flops_bf16 = row.peaks.bf16 * tera,
             .flops_fp16 = row.peaks.fp16 * tera,
+            .flops_fp8 = row.peaks.fp8 * tera,
             .memory_bandwidth = gigabytes(row.memory_bandwidth),
             .efficiency = row.efficiency,
-            .source = std::string(row.source)};
+            .source = std::string(row.source),
+            .reserve = row.reserve.mebibytes * mebi,
+            .reserve_source = std::string(row.reserve.source)};
   }
   fail_unknown_kind(name);
 }

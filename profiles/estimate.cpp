@@ -28,7 +28,8 @@ PerParameter adamw_bytes(Precision precision) {
     case Precision::float64: return {8, 8, 16};
     case Precision::float32: return {4, 4, 8};
     case Precision::bfloat16:
-    case Precision::float16: return {2, 4, 12};
+    case Precision::float16:
+    case Precision::float8: return {2, 4, 12};
   }
   return {};
 }
@@ -58,6 +59,10 @@ LayerWork plain_work(const Model& model, int index, const CostSetting& setting) 
   constexpr std::int64_t most_elements = 100'000'000'000;
   if (layer.output_elements > most_elements || elements_in(model, index) > most_elements) {
     fail("layer \"", layer.name, "\" of ", model.name, " hands on more than anyone can store");
+  }
+  if (setting.precision == Precision::float8) {
+    fail("layer \"", layer.name, "\" of ", model.name,
+         " is no transformer's: only their products are known in fp8; use --precision bf16");
   }
   const Bytes element = element_bytes(setting.precision);
   const bool has_weights = layer.parameters > 0;
@@ -137,10 +142,10 @@ LayerCost transformer_cost(const Transformer& transformer, LayerKind kind, const
   cost.forward = from_seconds(seconds.forward);
   cost.backward_input = from_seconds(seconds.backward_input);
   cost.backward_weight = from_seconds(seconds.backward_weight);
-  const Bytes attention = transformer_work(transformer, kind, setting).attention;
-  if (attention > 0) {
-    const LayerSeconds again = layer_seconds(layer, Recomputed::selective, kernels);
-    cost.selective = {.again = from_seconds(again.recompute), .saved = cost.saved - attention};
+  const Bytes rebuilt = transformer_work(transformer, kind, setting).rebuilt;
+  if (rebuilt > 0) {
+    cost.selective = {.again = from_seconds(rebuild_seconds(layer, kernels)),
+                      .saved = cost.saved - rebuilt};
   }
   // Words have no gradient: what comes back goes to the table.
   if (kind == LayerKind::embedding) {

@@ -17,8 +17,8 @@ struct LayerWork {
   std::int64_t expert_weights = 0;  ///< of them, of experts
   Bytes input = 0;
   Bytes output = 0;
-  Bytes saved = 0;      ///< with the output, which LayerCost counts apart
-  Bytes attention = 0;  ///< of it what attention leaves: its output and statistics
+  Bytes saved = 0;    ///< with the output, which LayerCost counts apart
+  Bytes rebuilt = 0;  ///< of it what is cheap to have again: see `Kept::rebuilt`
   Bytes saved_for_weight = 0;
   Bytes workspace = 0;
 };

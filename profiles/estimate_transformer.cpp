@@ -94,7 +94,7 @@ void add_block_memory(LayerWork& work, const Transformer& transformer, const Sha
   work.output = work.input;
   work.saved = counts.spread * (4 * share.hidden * element + norms * statistic) +
                tokens * (kept * element + share.heads * statistic);
-  work.attention = tokens * (share.queries * element + share.heads * statistic);
+  work.rebuilt = tokens * (share.queries * element + share.heads * statistic);
   // Weight gradients need the input of each product (norm outputs, attention out, activation out)
   // and of the second norm, and the gradient of the output of each product and norm.
   const std::int64_t inputs = share.queries + share.inner;
@@ -152,6 +152,9 @@ LayerWork work_of_operations(const Transformer& transformer, LayerKind kind,
   work.output = kind == LayerKind::head ? setting.microbatch * statistic
                                         : tokens_of(setting).spread * transformer.hidden * element;
   work.saved = std::max(Bytes{0}, kept_bytes(layer, Recomputed::none) - layer.input) + work.output;
+  for (const Kept& tensor : layer.kept) {
+    if (tensor.rebuilt) work.rebuilt += tensor.bytes;
+  }
   work.saved_for_weight = work.saved - work.output;
   work.workspace = layer.working;
   return work;

@@ -13,6 +13,17 @@ double projections_up(const Transformer& transformer) {
   return transformer.activation == Transformer::FeedForward::swiglu ? 2 : 1;
 }
 
+/// The second norm's output, which blocks with latent attention have again with their norms.
+void keep_input(LayerBuilder& layer) {
+  const DeviceShare& share = layer.share();
+  const double bytes = share.spread_tokens * share.hidden * share.element;
+  if (share.transformer.latent) {
+    layer.keep_or_rebuild("feed-forward input", bytes);
+  } else {
+    layer.keep("feed-forward input", bytes);
+  }
+}
+
 /// Up, activation and down for `tokens` rows over `count` experts of this width on the device.
 void add_projections(LayerBuilder& layer, double count, double tokens, double inner) {
   const DeviceShare& share = layer.share();
@@ -39,12 +50,15 @@ void add_routed(LayerBuilder& layer, const Experts& experts) {
                          : share.tokens;
   const double chosen = own * static_cast<double>(experts.active) * setting.expert_load;
   const double sent = chosen * share.hidden * share.element;
+  // What products in fp8 read is sent in 8 bits, what is summed up is not (DeepSeek-V3, section
+  // 3.3.3).
+  const double sent_narrow = setting.precision == Precision::float8 ? chosen * share.hidden : sent;
   const double rows = chosen * share.expert_tensor;
   const double moved = rows * share.hidden * share.element;
   layer.traffic("permute", 2 * moved, 2 * moved);
   if (setting.expert_parallel > 1) {
     layer.message("dispatch", OperationKind::all_to_all, OperationKind::all_to_all,
-                  PeerGroup::expert, sent);
+                  PeerGroup::expert, sent_narrow, sent);
   }
   if (share.expert_tensor > 1) {
     layer.message("gather of expert inputs", OperationKind::all_gather,
@@ -58,7 +72,7 @@ void add_routed(LayerBuilder& layer, const Experts& experts) {
   }
   if (setting.expert_parallel > 1) {
     layer.message("combine", OperationKind::all_to_all, OperationKind::all_to_all,
-                  PeerGroup::expert, sent);
+                  PeerGroup::expert, sent, sent_narrow);
   }
   layer.traffic("unpermute", 2 * moved, 3 * moved);
   layer.weights(local * (projections_up(share.transformer) + 1) * inner * share.hidden, true);
@@ -70,7 +84,7 @@ void add_dense_feed_forward(LayerBuilder& layer, std::int64_t inner) {
   const DeviceShare& share = layer.share();
   const double part = std::ceil(static_cast<double>(inner) / share.setting.tensor_parallel);
   const double up = projections_up(share.transformer) * part;
-  layer.keep("feed-forward input", share.spread_tokens * share.hidden * share.element);
+  keep_input(layer);
   gather_tokens(layer, "gather of feed-forward inputs");
   layer.linear("up", share.tokens, up, share.hidden);
   layer.traffic("activation", share.tokens * (up + part) * share.element,
@@ -89,7 +103,7 @@ void add_experts(LayerBuilder& layer) {
   const DeviceShare& share = layer.share();
   const Experts& experts = *share.transformer.experts;
   const auto count = static_cast<double>(experts.count);
-  layer.linear("router", share.spread_tokens, count, share.hidden);
+  layer.wide_linear("router", share.spread_tokens, count, share.hidden);
   // Scores in fp32: softmax or sigmoid, choice of the best, their probabilities.
   layer.traffic("choice of experts", 4 * share.spread_tokens * count * 4,
                 4 * share.spread_tokens * count * 4);
@@ -98,7 +112,7 @@ void add_experts(LayerBuilder& layer) {
   if (experts.shared_feed_forward > 0) {
     add_dense_feed_forward(layer, experts.shared_feed_forward);
   } else {
-    layer.keep("feed-forward input", share.spread_tokens * share.hidden * share.element);
+    keep_input(layer);
   }
   add_routed(layer, experts);
 }

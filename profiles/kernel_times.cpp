@@ -75,12 +75,13 @@ double product_seconds(const Operation& operation, const KernelSetting& setting)
   const double outputs = operation.batch * operation.m * operation.n;
   const double slowdown =
       (1 + constants.product_depth / operation.k) * (1 + constants.product_outputs / outputs);
-  return operation.flops / (setting.peak * constants.product_rate) * slowdown;
+  const double peak = operation.narrow ? setting.peak : setting.wide_peak;
+  return operation.flops / (peak * constants.product_rate) * slowdown;
 }
 
 double attention_seconds(const Operation& operation, const KernelSetting& setting) {
   const KernelConstants& constants = setting.constants;
-  return operation.flops / (setting.peak * constants.attention_rate) *
+  return operation.flops / (setting.wide_peak * constants.attention_rate) *
          (1 + constants.attention_length / operation.m);
 }
 
@@ -106,7 +107,9 @@ struct PassSum {
 KernelSetting kernel_setting(const DeviceKind& device, Precision precision) {
   if (device.generic) fail("a generic device has no datasheet to estimate costs from");
   const double peak = peak_flops(device, precision);
-  if (peak <= 0) fail("device ", device.name, " does not compute in ", to_string(precision));
+  if (peak <= 0 || (precision == Precision::float8 && device.flops_bf16 <= 0)) {
+    fail("device ", device.name, " does not compute in ", to_string(precision));
+  }
   KernelConstants constants = device.constants.value_or(usual_constants(device.name));
   if (!device.constants) {
     constants.product_rate *= device.efficiency / usual_efficiency;
@@ -114,6 +117,7 @@ KernelSetting kernel_setting(const DeviceKind& device, Precision precision) {
   }
   return {.constants = constants,
           .peak = peak,
+          .wide_peak = precision == Precision::float8 ? device.flops_bf16 : peak,
           .memory_bandwidth = static_cast<double>(device.memory_bandwidth.bytes_per_second),
           .tensor = {},
           .context = {},
@@ -191,6 +195,16 @@ LayerSeconds layer_seconds(const LayerOperations& layer, Recomputed recompute,
           .backward_input = to_input.seconds(),
           .backward_weight = to_weight.seconds(),
           .messages = forward.messages + again.messages + to_input.messages + to_weight.messages};
+}
+
+double rebuild_seconds(const LayerOperations& layer, const KernelSetting& setting) {
+  PassSum sum;
+  for (const Operation& operation : layer.operations) {
+    if (!operation.rebuilds) continue;
+    sum.kernels += operation_seconds(operation, setting);
+    sum.host += setting.constants.host_seconds;
+  }
+  return sum.seconds();
 }
 
 }  // namespace stagecraft

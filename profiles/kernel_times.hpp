@@ -25,6 +25,7 @@ struct GroupPlace {
 struct KernelSetting {
   KernelConstants constants;
   double peak = 1;              ///< FLOP/s of the precision
+  double wide_peak = 1;         ///< of what fp8 training computes in bf16; else the same
   double memory_bandwidth = 1;  ///< bytes per second
   GroupPlace tensor, context, expert, expert_tensor;
   bool overlapped_messages = false;  ///< tensor-parallel messages run beside the products
@@ -53,5 +54,7 @@ struct LayerSeconds {
 };
 LayerSeconds layer_seconds(const LayerOperations& layer, Recomputed recompute,
                            const KernelSetting& setting);
+/// Of the operations that make again what is cheap to have again (`Kept::rebuilt`).
+double rebuild_seconds(const LayerOperations& layer, const KernelSetting& setting);
 
 }  // namespace stagecraft

@@ -43,6 +43,15 @@ void LayerBuilder::linear(std::string_view name, double tokens, double outputs, 
   grouped_linear(name, 1, tokens, outputs, inputs);
 }
 
+void LayerBuilder::wide_linear(std::string_view name, double tokens, double outputs,
+                               double inputs) {
+  const std::size_t first = layer_.operations.size();
+  linear(name, tokens, outputs, inputs);
+  for (std::size_t i = first; i < layer_.operations.size(); ++i) {
+    layer_.operations[i].narrow = false;
+  }
+}
+
 void LayerBuilder::grouped_linear(std::string_view name, double count, double tokens,
                                   double outputs, double inputs) {
   const double rows = tokens / count;
@@ -54,7 +63,8 @@ void LayerBuilder::grouped_linear(std::string_view name, double count, double to
                           .n = outputs,
                           .k = inputs,
                           .flops = 2 * tokens * outputs * inputs,
-                          .bytes = moved};
+                          .bytes = moved,
+                          .narrow = true};
   Operation to_input = product;
   to_input.pass = Pass::backward_input;
   std::swap(to_input.n, to_input.k);
@@ -101,15 +111,33 @@ void LayerBuilder::activation_product(std::string_view name, double batch, doubl
 
 void LayerBuilder::message(std::string_view name, OperationKind forward, OperationKind backward,
                            PeerGroup group, double bytes) {
-  Operation operation{.name = name, .kind = forward, .bytes = bytes, .group = group};
+  message(name, forward, backward, group, bytes, bytes);
+}
+
+void LayerBuilder::message(std::string_view name, OperationKind forward, OperationKind backward,
+                           PeerGroup group, double forward_bytes, double backward_bytes) {
+  Operation operation{.name = name, .kind = forward, .bytes = forward_bytes, .group = group};
   add(operation);
   operation.kind = backward;
   operation.pass = Pass::backward_input;
+  operation.bytes = backward_bytes;
   add(operation);
 }
 
 void LayerBuilder::keep(std::string_view name, double bytes, bool core_attention) {
   layer_.kept.push_back({name, static_cast<Bytes>(bytes), core_attention});
+}
+
+void LayerBuilder::keep_or_rebuild(std::string_view name, double bytes) {
+  keep(name, bytes);
+  layer_.kept.back().rebuilt = true;
+}
+
+void LayerBuilder::rebuilds_since(std::size_t operations) {
+  for (std::size_t i = operations; i < layer_.operations.size(); ++i) {
+    Operation& operation = layer_.operations[i];
+    operation.rebuilds = operation.pass == Pass::forward;
+  }
 }
 
 void LayerBuilder::weights(double elements, bool of_experts) {
@@ -157,7 +185,9 @@ void sum_tokens(LayerBuilder& layer, std::string_view name) {
 void add_norm(LayerBuilder& layer, std::string_view name) {
   const DeviceShare& share = layer.share();
   const double bytes = share.spread_tokens * share.hidden * share.element;
+  const std::size_t first = layer.operations();
   layer.traffic(name, 2 * bytes, 3 * bytes);
+  if (share.transformer.latent) layer.rebuilds_since(first);
   layer.keep(name, bytes);
   const bool shifts = share.transformer.norm == Transformer::Norm::layer_norm;
   layer.weights((shifts ? 2 : 1) * share.hidden);

@@ -27,6 +27,9 @@ class LayerBuilder {
 
   /// y = x W: three products, and the weight's gradient added to its sum. `tokens` rows.
   void linear(std::string_view name, double tokens, double outputs, double inputs);
+  /// One that stays in 16 bits where others are in fp8: embedding, head, router (DeepSeek-V3,
+  /// section 3.3.1).
+  void wide_linear(std::string_view name, double tokens, double outputs, double inputs);
   /// The same for `count` experts, each with its share of `tokens`.
   void grouped_linear(std::string_view name, double count, double tokens, double outputs,
                       double inputs);
@@ -39,7 +42,15 @@ class LayerBuilder {
   /// A message in forward, and what answers it in backward (an all-gather a reduce-scatter).
   void message(std::string_view name, OperationKind forward, OperationKind backward,
                PeerGroup group, double bytes);
+  /// The same with other bytes in backward.
+  void message(std::string_view name, OperationKind forward, OperationKind backward,
+               PeerGroup group, double forward_bytes, double backward_bytes);
   void keep(std::string_view name, double bytes, bool core_attention = false);
+  /// The same of a tensor that is cheap to have again.
+  void keep_or_rebuild(std::string_view name, double bytes);
+  /// What was added since there were so many operations makes it again.
+  void rebuilds_since(std::size_t operations);
+  std::size_t operations() const { return layer_.operations.size(); }
   void weights(double elements, bool of_experts = false);
   /// All of the layer's elements, where they are no sum over its products.
   void set_weights(double elements) { layer_.weights = static_cast<std::int64_t>(elements); }

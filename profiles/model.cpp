@@ -35,10 +35,9 @@ constexpr std::array layer_kinds{
 };
 
 constexpr std::array precisions{
-    Named<Precision>{Precision::float64, "fp64"},
-    Named<Precision>{Precision::float32, "fp32"},
-    Named<Precision>{Precision::bfloat16, "bf16"},
-    Named<Precision>{Precision::float16, "fp16"},
+    Named<Precision>{Precision::float64, "fp64"},  Named<Precision>{Precision::float32, "fp32"},
+    Named<Precision>{Precision::bfloat16, "bf16"}, Named<Precision>{Precision::float16, "fp16"},
+    Named<Precision>{Precision::float8, "fp8"},
 };
 
 template <class Table, class Value>
@@ -154,7 +153,8 @@ Bytes element_bytes(Precision precision) {
     case Precision::float64: return 8;
     case Precision::float32: return 4;
     case Precision::bfloat16:
-    case Precision::float16: return 2;
+    case Precision::float16:
+    case Precision::float8: return 2;
   }
   return 0;
 }

@@ -36,9 +36,17 @@ std::string_view to_string(LayerKind kind);
 /// Throws Error (input) for an unknown name, with a suggestion.
 LayerKind read_layer_kind(std::string_view name);
 
-enum class Precision { float64, float32, bfloat16, float16 };
-std::string_view to_string(Precision precision);  ///< "fp64", "fp32", "bf16", "fp16"
+enum class Precision {
+  float64,
+  float32,
+  bfloat16,
+  float16,
+  float8,  ///< products of weights in 8 bits; all else, and what is kept, in bf16 (DeepSeek-V3,
+           ///< section 3.3)
+};
+std::string_view to_string(Precision precision);  ///< "fp64", "fp32", "bf16", "fp16", "fp8"
 Precision read_precision(std::string_view name);
+/// Of an element as it is kept.
 Bytes element_bytes(Precision precision);
 
 /// A feed-forward of many experts: a router sends each token through a few (Fedus et al. 2021), and

@@ -53,7 +53,7 @@ void add_embedding(LayerBuilder& layer) {
   if (transformer.patches) {
     const Patches& patches = *transformer.patches;
     const auto pixels = static_cast<double>(patches.patch * patches.patch * patches.channels);
-    layer.linear("patches", share.tokens, share.hidden, pixels);
+    layer.wide_linear("patches", share.tokens, share.hidden, pixels);
   }
   layer.traffic("lookup", 2 * elements * share.element, 3 * elements * share.element);
   sum_tokens(layer, "sum of embeddings");
@@ -81,7 +81,7 @@ void add_logits_and_loss(LayerBuilder& layer) {
   const double logits = rows * part;
   layer.keep("head input", share.spread_tokens * share.hidden * share.element);
   gather_tokens(layer, "gather of head inputs");
-  layer.linear("logits", rows, part, share.hidden);
+  layer.wide_linear("logits", rows, part, share.hidden);
   // Fused: logits are read for the maximum and the sum of exponentials, and overwritten by their
   // gradient. Otherwise a copy in fp32 passes the maximum, a difference, the exponentials, their
   // sum and a division; backward copies it, subtracts, scales and rounds.

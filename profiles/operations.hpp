@@ -56,6 +56,8 @@ struct Operation {
   double bytes = 0;  ///< read and written, or sent
   PeerGroup group = PeerGroup::tensor;
   bool core_attention = false;  ///< what selective recomputation does again
+  bool narrow = false;          ///< a product that fp8 training computes in 8 bits
+  bool rebuilds = false;        ///< makes what `Kept::rebuilt` names again
 };
 
 /// A tensor kept from forward to backward, in bytes on this device.
@@ -63,6 +65,9 @@ struct Kept {
   std::string_view name;
   Bytes bytes = 0;
   bool core_attention = false;
+  /// Cheap to have again in backward: the attention's output and statistics, and of latent
+  /// attention what norms and projections up from the latents give (DeepSeek-V3, section 3.2.3).
+  bool rebuilt = false;
 };
 
 /// Everything a layer does for one microbatch, forward first, in the order of computation; and what

@@ -7,13 +7,17 @@ namespace stagecraft {
 Parallelism read_parallelism(const Json& json) {
   constexpr int most = 1 << 20;
   constexpr double most_load = 1000;
-  json.allow_only({"sequence", "context", "expert", "expert_tensor", "expert_load"});
+  json.allow_only(
+      {"sequence", "context", "expert", "expert_tensor", "expert_load", "expert_nodes"});
   Parallelism parallelism;
   if (json.contains("sequence")) parallelism.sequence = json["sequence"].boolean();
   if (json.contains("context")) parallelism.context = json["context"].small_integer(1, most);
   if (json.contains("expert")) parallelism.expert = json["expert"].small_integer(1, most);
   if (json.contains("expert_tensor")) {
     parallelism.expert_tensor = json["expert_tensor"].small_integer(1, most);
+  }
+  if (json.contains("expert_nodes")) {
+    parallelism.expert_nodes = json["expert_nodes"].small_integer(1, most);
   }
   if (json.contains("expert_load")) {
     parallelism.expert_load = json["expert_load"].number();
@@ -32,6 +36,7 @@ nlohmann::ordered_json parallelism_value(const Parallelism& parallelism) {
   if (parallelism.expert != 1) value["expert"] = parallelism.expert;
   if (parallelism.expert_tensor != 0) value["expert_tensor"] = parallelism.expert_tensor;
   if (parallelism.expert_load != 1) value["expert_load"] = parallelism.expert_load;
+  if (parallelism.expert_nodes != 0) value["expert_nodes"] = parallelism.expert_nodes;
   return value;
 }
 

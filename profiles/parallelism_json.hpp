@@ -1,5 +1,5 @@
-// {"sequence": true, "context": 2, "expert": 8, "expert_tensor": 1, "expert_load": 1.1}: what is
-// left out has its default (profiles/parallelism.hpp).
+// {"sequence": true, "context": 2, "expert": 8, "expert_tensor": 1, "expert_load": 1.1,
+// "expert_nodes": 4}: what is left out has its default (profiles/parallelism.hpp).
 
 #pragma once
 

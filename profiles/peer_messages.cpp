@@ -24,8 +24,13 @@ DeviceGroup group_of(const Cluster& cluster, const PeerSpan& span) {
 struct Peers {
   const Cluster& cluster;
   PeerSpan tensor, context, expert, expert_tensor;
+  int nodes_of_token = 0;  ///< `Parallelism::expert_nodes`
+  std::int64_t active = 1;
 
-  Peers(const Cluster& cluster_of, const CostSetting& setting) : cluster(cluster_of) {
+  Peers(const Cluster& cluster_of, const CostSetting& setting, const Transformer& transformer)
+      : cluster(cluster_of),
+        nodes_of_token(setting.parallelism.expert_nodes),
+        active(transformer.experts ? transformer.experts->active : 1) {
     const Parallelism& parallelism = setting.parallelism;
     const int share = expert_tensor_of(parallelism, setting.tensor_parallel);
     tensor = {setting.tensor_parallel, 1};
@@ -58,12 +63,29 @@ struct Peers {
         return collective_time(Collective::all_gather, group_of(cluster, span), bytes);
       case OperationKind::reduce_scatter:
         return collective_time(Collective::reduce_scatter, group_of(cluster, span), bytes);
-      case OperationKind::all_to_all:
-        return collective_time(Collective::all_to_all, group_of(cluster, span), bytes);
+      case OperationKind::all_to_all: return exchange_time(span, bytes);
       case OperationKind::ring_exchange:
         return ring_exchange_time(span_link(cluster, span), span.members, bytes, attention);
     }
     return Duration{0};
+  }
+
+  /// A copy of each token to each of its experts. Where these are on few nodes, one copy goes to
+  /// the peer on each such node, which hands it on inside the box meanwhile (DeepSeek-V3, section
+  /// 3.2.2).
+  Duration exchange_time(const PeerSpan& span, Bytes bytes) const {
+    const Duration each = collective_time(Collective::all_to_all, group_of(cluster, span), bytes);
+    const int width = cluster.levels.empty() ? 1 : cluster.levels.back().count;
+    const int inside = std::clamp(width / span.stride, 1, span.members);
+    const int nodes = (span.members + inside - 1) / inside;
+    if (nodes_of_token == 0 || nodes == 1) return each;
+    const auto copies = std::min<std::int64_t>({nodes_of_token, nodes, active});
+    const Duration between =
+        collective_time(Collective::all_to_all, group_of(cluster, {nodes, inside * span.stride}),
+                        bytes * copies / active);
+    const Duration within =
+        collective_time(Collective::all_to_all, group_of(cluster, {inside, span.stride}), bytes);
+    return std::min(each, std::max(between, within));
   }
 };
 
@@ -83,6 +105,8 @@ struct MessageTimes {
   Duration ring{0};  ///< of `forward`, what attention needs
   Duration backward_input{0};
   Duration backward_weight{0};
+  /// Of them, what goes between experts.
+  Duration forward_exchange{0}, backward_exchange{0};
 };
 
 /// Of the passes, what attention's kernels take; only a ring is beside them.
@@ -106,12 +130,16 @@ MessageTimes message_times(const LayerOperations& layer, const Peers& peers,
       case Pass::forward: {
         const Duration time = peers.time(operation, attention.forward);
         times.forward += time;
+        if (operation.group == PeerGroup::expert) times.forward_exchange += time;
         if (operation.kind == OperationKind::ring_exchange) times.ring += time;
         break;
       }
-      case Pass::backward_input:
-        times.backward_input += peers.time(operation, attention.backward);
+      case Pass::backward_input: {
+        const Duration time = peers.time(operation, attention.backward);
+        times.backward_input += time;
+        if (operation.group == PeerGroup::expert) times.backward_exchange += time;
         break;
+      }
       case Pass::backward_weight:
         times.backward_weight += peers.time(operation, Duration{0});
         break;
@@ -128,6 +156,8 @@ void add(LayerCost& cost, LayerKind kind, const MessageTimes& times) {
   (is_table ? cost.backward_weight : cost.backward_input) += times.backward_input;
   cost.backward_weight += std::max(times.backward_weight - beside, Duration{0});
   if (cost.selective) cost.selective->again += times.ring;
+  cost.forward_exchange += times.forward_exchange;
+  cost.backward_exchange += times.backward_exchange;
 }
 
 }  // namespace
@@ -156,7 +186,7 @@ std::vector<LayerCost> with_peer_messages(std::vector<LayerCost> costs, const Mo
   if (!model.transformer) fail("only the layers of transformers have peers");
   CostSetting full = setting;
   if (full.sequence == 0) full.sequence = model.sequence;
-  const Peers peers(cluster, full);
+  const Peers peers(cluster, full, *model.transformer);
   std::map<LayerKind, MessageTimes> times;
   for (std::size_t layer = 0; layer < costs.size(); ++layer) {
     const LayerKind kind = model.layers[layer].kind;
@@ -168,6 +198,8 @@ std::vector<LayerCost> with_peer_messages(std::vector<LayerCost> costs, const Mo
                   .emplace(kind, message_times(operations, peers,
                                                attention_times(operations, device, full)))
                   .first;
+      // Latent attention is not what selective recomputation does again.
+      if (model.transformer->latent) known->second.ring = Duration{0};
     }
     add(costs[layer], kind, known->second);
   }

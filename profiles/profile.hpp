@@ -21,7 +21,9 @@ enum class Provenance { measured, fitted, datasheet };
 std::string_view to_string(Provenance provenance);
 
 /// A layer that keeps neither the output nor the statistics of its attention, and has the attention
-/// again, from queries, keys and values, right before its backward.
+/// again, from queries, keys and values, right before its backward. One of latent attention keeps
+/// these, and has norms again, and queries, keys and values from their latents (DeepSeek-V3,
+/// section 3.2.3).
 struct SelectiveCost {
   Duration again{0};
   Bytes saved = 0;  ///< instead of `LayerCost::saved`
@@ -37,6 +39,9 @@ struct LayerCost {
       0};  ///< gradient of the layer's input (and what the weight gradient needs)
   Duration backward_weight{0};  ///< gradients of the layer's weights
   Duration update{0};           ///< the optimizer's step on this layer's weights
+  /// Of `forward` and of `backward_input`, what messages between experts take, which other work may
+  /// hide (`ScheduleKind::hides_messages`).
+  Duration forward_exchange{0}, backward_exchange{0};
 
   /// Kept from forward until the input gradient is done, besides the layer's input and output: a
   /// stage keeps the tensors between its layers once, and its own input.

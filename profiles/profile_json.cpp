@@ -55,6 +55,8 @@ constexpr std::array duration_columns{
     DurationColumn{"backward_input_ns", &LayerCost::backward_input},
     DurationColumn{"backward_weight_ns", &LayerCost::backward_weight},
     DurationColumn{"update_ns", &LayerCost::update},
+    DurationColumn{"forward_exchange_ns", &LayerCost::forward_exchange},
+    DurationColumn{"backward_exchange_ns", &LayerCost::backward_exchange},
 };
 
 struct RangeColumn {

@@ -33,6 +33,7 @@ std::string_view to_string(MemoryCategory category) {
     case MemoryCategory::activations: return "activations";
     case MemoryCategory::transfer: return "transfer";
     case MemoryCategory::workspace: return "workspace";
+    case MemoryCategory::reserve: return "reserve";
   }
   return "";
 }

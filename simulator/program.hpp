@@ -37,12 +37,13 @@ enum class MemoryCategory : std::uint8_t {
   weight_versions,
   activations,
   transfer,
-  workspace
+  workspace,
+  reserve  ///< nothing of the program: what the framework takes (`Program::reserve`)
 };
 inline constexpr std::array memory_categories{
     MemoryCategory::parameters,      MemoryCategory::gradients,   MemoryCategory::optimizer,
     MemoryCategory::weight_versions, MemoryCategory::activations, MemoryCategory::transfer,
-    MemoryCategory::workspace};
+    MemoryCategory::workspace,       MemoryCategory::reserve};
 std::string_view to_string(MemoryCategory category);
 /// Bytes by category, in the order of `memory_categories`.
 using MemoryUse = std::array<Bytes, memory_categories.size()>;
@@ -205,6 +206,8 @@ struct Program {
   std::vector<Buffer> buffers;
   std::vector<int> resident;  ///< buffers that live as long as the program
   std::vector<Bytes> arena;   ///< bytes each device's arena needs
+  /// Bytes of each device, beside the arena, that are taken all the time; empty: none.
+  std::vector<Bytes> reserve;
   std::vector<Work> work;
   std::vector<std::vector<int>> order;  ///< per device: indices of `work` in issue order, all lanes
   std::vector<int> waits;

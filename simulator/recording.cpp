@@ -120,6 +120,9 @@ std::vector<MemorySample> memory_samples(const std::vector<MemoryEvent>& events,
 
 std::vector<MemoryUse> resident_use(const Program& program) {
   std::vector<MemoryUse> use(index(program.devices), MemoryUse{});
+  for (std::size_t device = 0; device < program.reserve.size(); ++device) {
+    use[device][static_cast<std::size_t>(MemoryCategory::reserve)] = program.reserve[device];
+  }
   for (const int i : program.resident) {
     const Buffer& buffer = program.buffers[index(i)];
     category_of(use[index(buffer.device)], buffer) += buffer.bytes;

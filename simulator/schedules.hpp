@@ -38,6 +38,8 @@ struct ScheduleKind {
   std::string_view constraints;
   std::string_view summary;
   WeightPolicy weights = WeightPolicy::flush;
+  /// A fused pair's messages between experts run beside the other half's computing.
+  bool hides_messages = false;
 };
 /// "1", "p - r" (on device r of p), …: versions of its weights that a device keeps at once.
 std::string weight_versions_in_words(const ScheduleKind& kind);
@@ -123,9 +125,11 @@ inline constexpr std::array schedule_kinds{
                  "virtual stages = 2; microbatches in flight >= 1", "zb-auto on a V"},
     ScheduleKind{"dualpipe", "", dualpipe, StagePlacement::bidirectional, true, true, 1,
                  "p even; m even, m >= 2p",
-                 "two copies in opposite directions; forwards overlap with backwards"},
+                 "two copies in opposite directions; forwards overlap with backwards",
+                 WeightPolicy::flush, true},
     ScheduleKind{"dualpipev", "", dualpipev, StagePlacement::vee, true, true, 1,
-                 "virtual stages = 2; m >= 2p", "dualpipe cut in half: one copy, folded into a V"},
+                 "virtual stages = 2; m >= 2p", "dualpipe cut in half: one copy, folded into a V",
+                 WeightPolicy::flush, true},
     ScheduleKind{"seq1f1b", "", seq1f1b, StagePlacement::linear, false, true, 1,
                  "virtual stages = 1; sequence chunks >= 1",
                  "1f1b over pieces of each sequence: a smaller bubble and less memory"},

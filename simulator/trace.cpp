@@ -249,7 +249,10 @@ MemorySample read_sample(const Json& event) {
   MemorySample sample;
   sample.time = Duration(event["time_ns"].integer());
   for (std::size_t i = 0; i < memory_categories.size(); ++i) {
-    sample.use[i] = args[to_string(memory_categories[i])].integer();
+    const std::string_view name = to_string(memory_categories[i]);
+    // Traces of before there was a reserve have none.
+    if (memory_categories[i] == MemoryCategory::reserve && !args.contains(name)) continue;
+    sample.use[i] = args[name].integer();
   }
   return sample;
 }

@@ -197,7 +197,8 @@ EventRun run_under(const std::optional<Environment>& environment, const Program&
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::check || !lacks_memory(*environment, program, costs, options))
       throw;
-    const Bytes most = *std::max_element(program.arena.begin(), program.arena.end());
+    Bytes most = *std::max_element(program.arena.begin(), program.arena.end());
+    if (!program.reserve.empty()) most += std::ranges::max(program.reserve);
     throw Error(ErrorKind::infeasible, concat(error.message(), "; with --memory-limit ",
                                               exact_bytes(most), " no forward waits"));
   }

@@ -74,7 +74,7 @@ void declare_plan_flags(CLI::App& app, PlanFlags& flags) {
   app.add_option("--sequence", flags.sequence, concat(unless, "tokens per sample"))
       ->type_name("N")
       ->check(CLI::Range(1, 100'000'000));
-  app.add_option("--precision", flags.precision, concat(unless, "fp32, bf16, fp16 or fp64"))
+  app.add_option("--precision", flags.precision, concat(unless, "fp32, bf16, fp16, fp8 or fp64"))
       ->type_name("P");
   app.add_option("--optimizer", flags.optimizer, concat(unless, "adamw or sgd"))->type_name("NAME");
   app.add_option("--sharding", flags.sharding, concat(unless, "none, zero1, zero2 or zero3"))

@@ -12,6 +12,7 @@
 #include "profiles/text.hpp"
 #include "simulator/schedules.hpp"
 #include "tools/arguments.hpp"
+#include "tools/degree_choices.hpp"
 
 namespace stagecraft {
 
@@ -178,46 +179,6 @@ std::vector<int> tensor_parallel_choices(const PlanningOptions& options, const P
   return degrees;
 }
 
-/// As given. By itself where costs are estimated: then tensor-parallel peers take no longer with
-/// it, and keep less. What was measured was measured without, and CPUs run such layers without.
-Parallelism parallelism_for(const PlanningOptions& options, const Profile& profile,
-                            const Cluster& cluster) {
-  const bool may = profile.model.transformer && profile.entries.empty() &&
-                   cluster.kinds.front().name != "cpu" && !cluster.kinds.front().generic;
-  const std::string& word = options.sequence_parallel;
-  return {.sequence = word == "on" || (word == "auto" && may),
-          .context = options.context_parallel,
-          .expert = options.expert_parallel,
-          .expert_tensor = options.expert_tensor_parallel,
-          .expert_load = options.expert_load};
-}
-
-/// Degrees that divide what they are to divide. Throws Error (usage).
-void require_degrees(const Problem& problem) {
-  const Parallelism& parallelism = problem.parallelism;
-  if (parallelism == Parallelism{}) return;
-  const auto& transformer = problem.profile.model.transformer;
-  if (!transformer) {
-    fail_usage(
-        "--sequence-parallel, --context-parallel and --expert-parallel are for "
-        "transformers; \"",
-        problem.model_name, "\" is not known as one");
-  }
-  if (parallelism.expert > 1 || parallelism.expert_tensor > 0) {
-    if (!transformer->experts) {
-      fail_usage("--expert-parallel: the model \"", problem.model_name, "\" has no experts");
-    }
-    if (transformer->experts->count % parallelism.expert != 0) {
-      fail_usage("--expert-parallel: ", parallelism.expert, " devices cannot share ",
-                 transformer->experts->count, " experts evenly; use a divisor of them");
-    }
-  }
-  if (problem.sequence % parallelism.context != 0) {
-    fail_usage("--context-parallel: ", parallelism.context, " devices cannot share ",
-               problem.sequence, " tokens of a sequence evenly");
-  }
-}
-
 /// As given, as the file says, or eight of the largest microbatch.
 std::int64_t batch_for(const PlanningOptions& options, const Profile& profile) {
   if (options.batch > 0) return options.batch;
@@ -248,8 +209,6 @@ Problem planning_problem(const PlanningOptions& options, const LoadedProfile& lo
       .gradient_bucket = options.gradient_bucket.empty()
                              ? Bytes{0}
                              : read_bytes("--gradient-bucket", options.gradient_bucket)};
-  problem.parallelism = parallelism_for(options, loaded.profile, problem.cluster);
-  require_degrees(problem);
   problem.objective = read_objective_kind(options.objective);
   for (const std::string& text : options.prices) set_price(problem.cluster, text);
   problem.schedules =
@@ -267,6 +226,7 @@ Problem planning_problem(const PlanningOptions& options, const LoadedProfile& lo
   problem.straight = options.straight;
   for (const std::string& text : options.fix) problem.fixed.push_back(read_fixed(text));
   problem.memory_fraction = read_percent("--mem-limit", options.memory_limit);
+  set_parallelism(problem, options);
   return problem;
 }
 
@@ -292,19 +252,22 @@ void declare_planning(CLI::App& app, PlanningOptions& options) {
                  "costs are estimated")
       ->type_name("on|off|auto")
       ->check(CLI::IsMember({"auto", "on", "off"}));
-  const CLI::Range degree(1, 1 << 20);
-  app.add_option("--context-parallel", options.context_parallel,
-                 "Devices that share the tokens of each sequence (1)")
-      ->type_name("N")
-      ->check(degree);
+  app.add_option(
+         "--context-parallel", options.context_parallel,
+         "Devices that share the tokens of each sequence: a list, or auto, for sequences of "
+         "16384 tokens and more")
+      ->type_name("N|auto");
   app.add_option("--expert-parallel", options.expert_parallel,
-                 "Devices that hold different experts (1)")
-      ->type_name("N")
-      ->check(degree);
+                 "Devices that hold different experts: a list, or auto, what divides the experts "
+                 "and the devices")
+      ->type_name("N|auto");
   app.add_option("--expert-tensor-parallel", options.expert_tensor_parallel,
-                 "Devices that share each expert (as --tensor-parallel)")
+                 "Devices that share each expert: a list, or auto, as --tensor-parallel or one")
+      ->type_name("N|auto");
+  app.add_option("--expert-nodes", options.expert_nodes,
+                 "Nodes that a token's experts are on, at most (any)")
       ->type_name("N")
-      ->check(degree);
+      ->check(CLI::Range(1, 1 << 20));
   app.add_option("--expert-load", options.expert_load,
                  "Tokens of the busiest device's experts, over the mean (1)")
       ->type_name("FACTOR")
@@ -312,8 +275,9 @@ void declare_planning(CLI::App& app, PlanningOptions& options) {
   app.add_option("--sequence", options.sequence, "Tokens per sample, instead of the model's own")
       ->type_name("N")
       ->check(CLI::Range(1, 100'000'000));
-  app.add_option("--precision", options.precision,
-                 "fp32, bf16, fp16 or fp64 (what the profile or the device has)")
+  app.add_option(
+         "--precision", options.precision,
+         "fp32, bf16, fp16, fp8 (products only) or fp64 (what the profile or the device has)")
       ->type_name("P");
   app.add_option("--optimizer", options.optimizer, "adamw or sgd")->type_name("NAME");
   app.add_option("--sharding", options.sharding,

@@ -19,10 +19,11 @@ namespace stagecraft {
 /// Flags as they were given.
 struct PlanningOptions {
   std::string model, microbatch = "auto", tensor_parallel = "auto", precision, optimizer = "adamw",
-                     sharding = "none", schedule = "auto", sequence_parallel = "auto";
-  int context_parallel = 1, expert_parallel = 1;
-  int expert_tensor_parallel = 0;  ///< 0: not said
+                     sharding = "none", schedule = "auto", sequence_parallel = "auto",
+                     context_parallel = "auto", expert_parallel = "auto",
+                     expert_tensor_parallel = "auto";
   double expert_load = 1;
+  int expert_nodes = 0;  ///< 0: not said
   DeviceOptions devices;
   std::string memory_limit = "100%", recompute = "auto", objective = "step", gradient_bucket;
   std::vector<std::string> fix, prices;

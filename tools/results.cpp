@@ -127,6 +127,9 @@ std::string plan_sentence(const Plan& plan) {
   if (parallelism.sequence) text += ", sequence-parallel";
   if (parallelism.context > 1) text += fmt::format(", context-parallel {}", parallelism.context);
   if (parallelism.expert > 1) text += fmt::format(", expert-parallel {}", parallelism.expert);
+  if (parallelism.expert_tensor > 0 && degree > 1) {
+    text += fmt::format(", expert-tensor-parallel {}", parallelism.expert_tensor);
+  }
   if (shards_gradients(plan.optimizer.sharding)) {
     text += fmt::format(", {}", to_string(plan.optimizer.sharding));
   }

@@ -20,7 +20,9 @@ Value precision_value(Precision precision) {
     case Precision::bfloat16: return {{"bf16", {{"enabled", true}}}};
     case Precision::float16: return {{"fp16", {{"enabled", true}}}};
     case Precision::float32: return Value::object();
-    case Precision::float64: fail(system_name, " does not train in fp64");
+    case Precision::float64:
+    case Precision::float8:
+      fail(system_name, " has no word for training in ", to_string(precision));
   }
   return {};
 }

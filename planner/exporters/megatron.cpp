@@ -125,6 +125,7 @@ void add_precision(Line& line, Precision precision) {
     case Precision::float16: return line.on("fp16");
     case Precision::float32: return;
     case Precision::float64: fail(system_name, " does not train in fp64");
+    case Precision::float8: line.on("bf16"); return line.add("fp8-format", "hybrid");
   }
 }
 
@@ -186,7 +187,16 @@ void add_recompute(Line& line, const Plan& plan, const Model& model,
   line.add("recompute-num-layers", most);
 }
 
-void add_parallelism(Line& line, const Plan& plan) {
+/// A group of experts for each node.
+void add_expert_nodes(Line& line, const Parallelism& parallelism, const Cluster& cluster) {
+  if (parallelism.expert_nodes == 0) return;
+  const int width = cluster.levels.empty() ? 1 : cluster.levels.back().count;
+  const int nodes = (parallelism.expert + width - 1) / width;
+  line.add("moe-router-num-groups", std::max(nodes, parallelism.expert_nodes));
+  line.add("moe-router-group-topk", parallelism.expert_nodes);
+}
+
+void add_parallelism(Line& line, const Plan& plan, const Cluster& cluster) {
   const Parallelism& parallelism = plan.parallelism;
   if (parallelism.sequence) line.on("sequence-parallel");
   if (parallelism.context > 1) line.add("context-parallel-size", parallelism.context);
@@ -194,6 +204,7 @@ void add_parallelism(Line& line, const Plan& plan) {
   if (parallelism.expert_tensor > 0) {
     line.add("expert-tensor-parallel-size", parallelism.expert_tensor);
   }
+  add_expert_nodes(line, parallelism, cluster);
 }
 
 void add_sharding(Line& line, Sharding sharding) {
@@ -248,7 +259,7 @@ std::string export_megatron(const LoadedPlan& loaded) {
   add_split(line, split);
   if (modules > 0) line.add("mtp-num-layers", modules);
   line.add("tensor-model-parallel-size", degrees.tensor);
-  add_parallelism(line, plan);
+  add_parallelism(line, plan, loaded.cluster);
   if (plan.schedule.group)
     line.add("microbatch-group-size-per-virtual-pipeline-stage", *plan.schedule.group);
   line.add("micro-batch-size", samples_per_replica(system_name, plan, degrees.data));

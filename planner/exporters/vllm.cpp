@@ -20,9 +20,10 @@ std::string_view dtype(Precision precision) {
     case Precision::bfloat16: return "bfloat16";
     case Precision::float16: return "float16";
     case Precision::float32: return "float32";
-    case Precision::float64: break;
+    case Precision::float64:
+    case Precision::float8: break;
   }
-  fail(system_name, " does not compute in fp64");
+  fail(system_name, " has no number format for a plan in ", to_string(precision));
 }
 
 /// Transformer layers of each stage.

@@ -26,6 +26,13 @@ namespace {
 
 std::optional<Precision> precision_of(const MegatronFlags& flags) {
   if (flags.bf16 && flags.fp16) fail("Megatron-LM refuses --fp16 and --bf16 at once");
+  if (!flags.fp8.empty()) {
+    if (flags.fp8 != "hybrid" && flags.fp8 != "e4m3") {
+      fail("--fp8-format: expected hybrid or e4m3, found \"", flags.fp8, "\"");
+    }
+    if (!flags.bf16) fail("--fp8-format needs --bf16, in which plans keep what is not in products");
+    return Precision::float8;
+  }
   if (flags.bf16) return Precision::bfloat16;
   if (flags.fp16) return Precision::float16;
   return {};
@@ -177,14 +184,27 @@ std::optional<Sharding> sharding_of(const MegatronFlags& flags) {
   fail_unknown("--data-parallel-sharding-strategy", flags.shards, known);
 }
 
+/// A token's experts are on as many nodes as it chooses groups at most, where each group has room
+/// on one.
+int expert_nodes_of(const MegatronFlags& flags, const Cluster& cluster) {
+  if (flags.expert_group_choice == 0 || flags.expert == 1) return 0;
+  if (flags.expert_groups < flags.expert_group_choice) {
+    fail("--moe-router-group-topk: ", flags.expert_group_choice, " groups are more than the ",
+         flags.expert_groups, " of --moe-router-num-groups");
+  }
+  const int width = cluster.levels.empty() ? 1 : cluster.levels.back().count;
+  return flags.expert <= flags.expert_groups * width ? flags.expert_group_choice : 0;
+}
+
 /// Without peers Megatron-LM turns sequence parallelism off; experts are cut as all else unless it
 /// says otherwise.
-Parallelism parallelism_of(const MegatronFlags& flags) {
+Parallelism parallelism_of(const MegatronFlags& flags, const Cluster& cluster) {
   const bool own = flags.expert_tensor > 0 && flags.expert_tensor != flags.tensor;
   return {.sequence = flags.sequence_parallel && flags.tensor > 1,
           .context = flags.context,
           .expert = flags.expert,
-          .expert_tensor = own ? flags.expert_tensor : 0};
+          .expert_tensor = own ? flags.expert_tensor : 0,
+          .expert_nodes = expert_nodes_of(flags, cluster)};
 }
 
 /// In bytes of fp32 gradients. The default is that of its DistributedDataParallel.
@@ -257,7 +277,7 @@ ImportedPlan import_megatron(std::string_view content, const std::string& file,
   const Model& model = question.profile.model;
   const PlanQuestion settled = with_flags(question, flags);
   ImportedPlan imported{.plan = begin_plan(settled), .notes = shape_notes(flags, model)};
-  imported.plan.parallelism = parallelism_of(flags);
+  imported.plan.parallelism = parallelism_of(flags, question.cluster);
   const std::vector<MegatronStage> stages = megatron_stages(flags, layers_of(flags, model));
   const Degrees degrees = degrees_of("Megatron-LM", ranks_in(flags, question.cluster),
                                      flags.pipeline, flags.tensor, flags.context);
@@ -272,7 +292,8 @@ ImportedPlan import_megatron(std::string_view content, const std::string& file,
       said_once(gradient_bucket_of(flags, degrees), "--overlap-grad-reduce",
                 question.options.gradient_bucket, "--gradient-bucket")
           .value_or(0);
-  if (recompute.layers == Recomputed::selective) {
+  const bool is_latent = model.transformer && model.transformer->latent;
+  if (recompute.layers == Recomputed::selective && !is_latent) {
     imported.notes.emplace_back(
         "the plan's selective layers keep less than Megatron-LM's, which keep the attention's "
         "output");

@@ -156,6 +156,11 @@ constexpr std::array known_flags{
                 require_switch(w);
                 f.fp16 = true;
               }},
+    KnownFlag{"fp8-format", [](Flags& f, const Word& w) { f.fp8 = text_of(w); }},
+    KnownFlag{"moe-router-num-groups",
+              [](Flags& f, const Word& w) { f.expert_groups = count_of(w); }},
+    KnownFlag{"moe-router-group-topk",
+              [](Flags& f, const Word& w) { f.expert_group_choice = count_of(w); }},
 };
 
 /// Kinds of parallelism that plans do not have; a degree of 1 is none.

@@ -48,6 +48,9 @@ struct MegatronFlags {
   std::string optimizer;  ///< "adam", "sgd"; empty: not said
   bool bf16 = false;
   bool fp16 = false;
+  std::string fp8;        ///< --fp8-format: "e4m3", "hybrid"; empty: none
+  int expert_groups = 1;  ///< of the router; it chooses `expert_group_choice` of them
+  int expert_group_choice = 0;
   std::vector<ShapeFlag> shape;  ///< to compare with the model, where they are numbers
   bool operator==(const MegatronFlags&) const = default;
 };

@@ -50,7 +50,7 @@ class Alpa {
         devices_(space.devices(setting)),
         table_(space.whole_microbatch(setting, 0)) {
     const DeviceKind& kind = space.kind(setting, 0);
-    limit_ = kind.memory_unlimited ? std::numeric_limits<Bytes>::max() : kind.memory;
+    limit_ = kind.memory_unlimited ? std::numeric_limits<Bytes>::max() : usable_memory(kind);
     most_stages_ = std::min({layers_, devices_, space.problem().max_stages.value_or(layers_)});
     find_submeshes();
   }

@@ -15,7 +15,7 @@ int usable_devices(const Problem& problem) {
 double usable_memory(const Problem& problem) {
   const DeviceKind& kind = kind_of(problem.cluster, 0);
   if (kind.memory_unlimited) return 1e30;
-  return static_cast<double>(kind.memory) * problem.memory_fraction;
+  return static_cast<double>(usable_memory(kind)) * problem.memory_fraction;
 }
 
 Link slowest_link(const Problem& problem) {

@@ -26,6 +26,10 @@ Bytes sum(const MemoryUse& use) {
 class Walk {
  public:
   Walk(const Program& program, int device) : program_(program) {
+    if (!program.reserve.empty()) {
+      use_[static_cast<std::size_t>(MemoryCategory::reserve)] =
+          program.reserve[static_cast<std::size_t>(device)];
+    }
     for (const int index : program.resident) {
       if (program.buffers[static_cast<std::size_t>(index)].device == device) change(index, 1);
     }

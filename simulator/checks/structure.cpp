@@ -70,6 +70,9 @@ class Inspection {
       fault(concat("the program has ", devices, " devices but orders for ", program_.order.size()));
     } else if (program_.arena.size() != devices) {
       fault(concat("the program has ", devices, " devices but arenas for ", program_.arena.size()));
+    } else if (!program_.reserve.empty() && program_.reserve.size() != devices) {
+      fault(concat("the program has ", devices, " devices but reserves for ",
+                   program_.reserve.size()));
     }
     policies();
     const auto most = static_cast<std::size_t>(INT32_MAX);

@@ -34,6 +34,9 @@ void Engine::reset(Time now) {
   }
   if (devices_.empty()) {
     devices_.resize(index(program_.devices));
+    for (std::size_t device = 0; device < program_.reserve.size(); ++device) {
+      devices_[device].memory += program_.reserve[device];
+    }
     for (const int i : program_.resident) {
       const Buffer& buffer = program_.buffers[index(i)];
       devices_[index(buffer.device)].memory += buffer.bytes;

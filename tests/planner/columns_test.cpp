@@ -5,6 +5,7 @@
 #include "planner/compile.hpp"
 #include "planner/plan_fault.hpp"
 #include "simulator/check.hpp"
+#include "simulator/schedules.hpp"
 #include "tests/catch.hpp"
 #include "tests/planner/cases.hpp"
 
@@ -55,14 +56,22 @@ Case random_case(std::uint32_t seed) {
     if (random.chance(30)) stage.recompute = Recompute::full;
     plan.stages.push_back(std::move(stage));
   }
-  if (stages > 1 && random.chance(25)) what.profile.model.ties.push_back({0, stages + 1, 300});
+  if (stages % 2 == 0 && random.chance(50)) {
+    plan.schedule.name = random.chance(50) ? "dualpipe" : "chimera";
+    plan.batch.microbatches = 2 * stages;
+    plan.batch.global = rows * plan.batch.microbatches;
+    for (Stage& stage : plan.stages) stage.recompute = Recompute::none;
+  }
+  if (stages > 1 && find_schedule(plan.schedule.name).placement == StagePlacement::linear &&
+      random.chance(25))
+    what.profile.model.ties.push_back({0, stages + 1, 300});
   return what;
 }
 
 }  // namespace
 
 TEST_CASE("one column tells the step and every device's peak", "[columns]") {
-  int folded = 0;
+  int folded = 0, of_two_pipes = 0;
   for (std::uint32_t seed = 0; seed < 300; ++seed) {
     const Case what = random_case(seed);
     INFO("seed " << seed);
@@ -70,6 +79,7 @@ TEST_CASE("one column tells the step and every device's peak", "[columns]") {
     if (find_fault(what.plan, what.profile.model, what.cluster)) continue;
     const Compiled column = compile_column(what.plan, book);
     folded += column.stand_ins.empty() ? 0 : 1;
+    of_two_pipes += column.stand_ins.empty() || column.program.pipes == 1 ? 0 : 1;
     const Prediction fast = predict(what.plan, column);
     const Prediction whole = predict(what.plan, compile_valid(what.plan, book));
     CHECK(fast.step == whole.step);
@@ -80,6 +90,7 @@ TEST_CASE("one column tells the step and every device's peak", "[columns]") {
     CHECK(device_peaks(what.plan, fast) == device_peaks(what.plan, whole));
   }
   CHECK(folded > 100);
+  CHECK(of_two_pipes > 10);
 }
 
 TEST_CASE("columns on unlike links or devices are not alike", "[columns]") {

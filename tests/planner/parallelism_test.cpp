@@ -321,14 +321,41 @@ TEST_CASE("the search keeps to the degrees it is given", "[parallelism]") {
   CHECK(result.lower_bound <= again.step);
 }
 
-TEST_CASE("a reserve is no plan's to use", "[parallelism]") {
+TEST_CASE("a reserve is a category of every device's memory, and no plan's to use",
+          "[parallelism]") {
   const Plan plan = plan_of(builtin_model("llama3-8b"), 2, 1, 1);
   Cluster cluster = parse_cluster("2xh100");
+  cluster.kinds.front().reserve = 0;
   const Prediction whole = predict(plan, profile_of_model("llama3-8b"), cluster);
-  cluster.kinds.front().reserve = Bytes{2} << 30;
+  const Bytes reserve = Bytes{2} << 30;
+  cluster.kinds.front().reserve = reserve;
   cluster.kinds.front().reserve_source = "measured";
   const Prediction less = predict(plan, profile_of_model("llama3-8b"), cluster);
-  CHECK(less.memory_limits.front() == whole.memory_limits.front() - (Bytes{2} << 30));
-  CHECK_THAT(less.notes.front(), ContainsSubstring("of each h100 are kept from plans: measured"));
+  CHECK(less.memory_limits == whole.memory_limits);
+  for (std::size_t d = 0; d < whole.peaks.size(); ++d) {
+    CHECK(less.peaks[d].bytes == whole.peaks[d].bytes + reserve);
+    MemoryUse use = less.peaks[d].use;
+    CHECK(use[static_cast<std::size_t>(MemoryCategory::reserve)] == reserve);
+    use[static_cast<std::size_t>(MemoryCategory::reserve)] = 0;
+    CHECK(use == whole.peaks[d].use);
+  }
+  // One that takes nearly all is what a check names first.
+  cluster.kinds.front().reserve = cluster.kinds.front().memory - (Bytes{1} << 30);
+  const Compiled compiled = compile(plan, profile_of_model("llama3-8b"), cluster);
+  const CheckReport report = check(compiled.program, {.memory_limits = compiled.memory_limits});
+  REQUIRE_FALSE(report.findings.empty());
+  CHECK_THAT(report.findings.front().message, ContainsSubstring("79GiB of reserve"));
   CHECK(read_cluster(Json::parse(write_cluster(cluster), "c.json")) == cluster);
+}
+
+TEST_CASE("built-in GPUs have a reserve with its source, and a given memory has none",
+          "[parallelism]") {
+  for (const std::string& name : builtin_device_kinds()) {
+    INFO(name);
+    const DeviceKind kind = builtin_device_kind(name);
+    const bool is_gpu = name != "cpu" && name != "generic";
+    CHECK((kind.reserve > 0) == is_gpu);
+    CHECK(kind.reserve_source.empty() != is_gpu);
+    CHECK(kind.reserve < Bytes{2} << 30);
+  }
 }

@@ -284,7 +284,7 @@ TEST_CASE("the fast clock agrees with the simulator, and all programs are safe",
         // What is ruled out really does not fit.
         REQUIRE((clock.may_fit(layout, d) || !candidate.prediction->fits));
       }
-      require_safe(compile_valid(candidate.plan, space.book()).program);
+      require_safe(compile_valid(candidate.plan, space.book(candidate.plan)).program);
     }
   }
 }

@@ -35,9 +35,13 @@ std::string rate_text(double flops) {
 ordered_json kind_json(const DeviceKind& kind) {
   ordered_json result{{"name", kind.name}};
   if (!kind.memory_unlimited) result["memory_bytes"] = kind.memory;
-  if (kind.reserve > 0) result["reserve_bytes"] = kind.reserve;
+  if (kind.reserve > 0) {
+    result["reserve_bytes"] = kind.reserve;
+    result["reserve_source"] = kind.reserve_source;
+  }
   result["flops_fp32"] = kind.flops_fp32;
   result["flops_bf16"] = kind.flops_bf16;
+  if (kind.flops_fp8 > 0) result["flops_fp8"] = kind.flops_fp8;
   if (!kind.memory_bandwidth.is_unlimited())
     result["memory_bandwidth_bytes_per_second"] = kind.memory_bandwidth.bytes_per_second;
   result["source"] = kind.source;

@@ -77,7 +77,11 @@ int make_plan(Console& console, const PlanArguments& arguments) {
   const LoadedProfile loaded = load_profile(arguments.planning.model);
   console.input(loaded.path, loaded.hash);
   for (const std::string& warning : loaded.profile.warnings) console.note(warning);
-  const Problem problem = planning_problem(arguments.planning, loaded);
+  Problem problem = planning_problem(arguments.planning, loaded);
+  // Other planners know no such degrees.
+  const bool searches_degrees =
+      (choose_strategy(arguments.strategy).strategy->obeys & wish::parallelism) != 0;
+  if (!searches_degrees) problem.other_parallelism.clear();
   std::optional<Duration> limit;
   if (!arguments.time_limit.empty()) limit = read_duration("--time-limit", arguments.time_limit);
   const std::optional<Risk> risk = risk_of(arguments);

@@ -17,7 +17,8 @@ void with_type(Precision precision, Compute compute) {
     case Precision::float32: return compute(float{});
     case Precision::bfloat16: return compute(Bfloat16{});
     case Precision::float64:
-    case Precision::float16: break;
+    case Precision::float16:
+    case Precision::float8: break;
   }
   fail("the CUDA backend computes in bf16 or fp32, not in ", to_string(precision));
 }

@@ -64,7 +64,7 @@ SearchResult search_by(std::string_view name, const Problem& problem, PipedreamR
   const Space space(problem);
   const DeviceKind& kind = kind_of(space.cluster(), 0);
   rules.straight = problem.straight;
-  if (!kind.memory_unlimited) rules.memory = static_cast<double>(kind.memory);
+  if (!kind.memory_unlimited) rules.memory = static_cast<double>(usable_memory(kind));
   const auto levels = levels_of(space.cluster(), devices_of(problem));
   // One minibatch of theirs is a microbatch of ours: the largest that the problem allows.
   const PipedreamStates states = states_of(problem, space, largest_microbatch(space),

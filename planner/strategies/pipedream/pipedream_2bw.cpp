@@ -81,7 +81,7 @@ std::optional<Shape> best_shape(const Problem& problem, const Space& space, cons
     const int width = devices_of(problem) / depth;
     if (devices_of(problem) % depth != 0 || (problem.straight && width > 1)) continue;
     const Shape shape = shape_of(block, blocks, width, depth);
-    if (!kind.memory_unlimited && shape.memory > static_cast<double>(kind.memory)) continue;
+    if (!kind.memory_unlimited && shape.memory > static_cast<double>(usable_memory(kind))) continue;
     if (!best || shape.time < best->time) best = shape;
   }
   return best;

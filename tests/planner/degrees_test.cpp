@@ -1,0 +1,175 @@
+// Degrees of context and expert parallelism that the search chooses by itself: as good as trying
+// all, never worse than without, and in the certificate.
+
+#include "planner/certificate.hpp"
+#include "planner/parallelism_fault.hpp"
+#include "profiles/devices.hpp"
+#include "profiles/json.hpp"
+#include "tests/catch.hpp"
+#include "tests/planner/compared.hpp"
+
+using namespace stagecraft;
+using namespace stagecraft::tests;
+
+namespace {
+
+/// A few blocks with four experts each, of which a token goes through two.
+Model few_experts(std::int64_t feed_forward, std::int64_t sequence) {
+  Transformer transformer = *builtin_model("mixtral-8x7b").transformer;
+  transformer.hidden = 512;
+  transformer.heads = 4;
+  transformer.key_value_heads = 4;
+  transformer.head_width = 128;
+  transformer.feed_forward = feed_forward;
+  transformer.vocabulary = 1000;
+  transformer.positions = sequence;
+  transformer.experts = Experts{.count = 4, .active = 2, .feed_forward = feed_forward};
+  return make_transformer("few experts", transformer, 2, sequence);
+}
+
+/// Of all degrees that two or four devices allow.
+std::vector<Parallelism> all_degrees() {
+  std::vector<Parallelism> all;
+  for (const int context : {1, 2}) {
+    for (const int expert : {1, 2, 4}) {
+      for (const int expert_tensor : {0, 1})
+        all.push_back({.context = context, .expert = expert, .expert_tensor = expert_tensor});
+    }
+  }
+  return all;
+}
+
+Problem problem_with_degrees(const Model& model, const std::string& cluster,
+                             std::vector<Parallelism> degrees) {
+  Problem problem = problem_of({.model = model, .entries = {}}, parse_cluster(cluster), 8, {2, 4});
+  problem.precision = Precision::bfloat16;
+  problem.sequence = model.sequence;
+  problem.tensor_parallel = {1, 2};
+  problem.schedules = {{.name = "1f1b"}};
+  problem.parallelism = degrees.front();
+  problem.other_parallelism.assign(degrees.begin() + 1, degrees.end());
+  return problem;
+}
+
+Problem with_memory(Problem problem, Bytes memory) {
+  for (DeviceKind& kind : problem.cluster.kinds) {
+    kind.memory = memory;
+    kind.reserve = 0;
+  }
+  return problem;
+}
+
+}  // namespace
+
+TEST_CASE("exact is as good as trying everything over context and expert degrees",
+          "[parallelism]") {
+  struct Case {
+    std::int64_t width, sequence;
+    Bytes memory;
+  };
+  int shared = 0;
+  for (const auto& [width, sequence, memory] :
+       {Case{256, 256, Bytes{1} << 34}, Case{4096, 256, Bytes{300} << 20},
+        Case{256, 16384, Bytes{400} << 20}, Case{4096, 16384, Bytes{1} << 34}}) {
+    INFO(width << " wide, " << sequence << " tokens, " << memory << " bytes");
+    const Problem problem = with_memory(
+        problem_with_degrees(few_experts(width, sequence), "4xh100", all_degrees()), memory);
+    require_as_good_as_brute_force(problem);
+    const SearchResult result = search_exact(problem, {});
+    if (result.plans.empty()) continue;
+    const Parallelism& chosen = result.plans.front().plan.parallelism;
+    shared += chosen.context > 1 || chosen.expert > 1 ? 1 : 0;
+  }
+  CHECK(shared > 0);
+}
+
+TEST_CASE("what every degree gives alone, all of them together give", "[parallelism]") {
+  const Model model = few_experts(4096, 16384);
+  std::optional<Duration> best;
+  for (const Parallelism& degrees : all_degrees()) {
+    const SearchResult alone =
+        search_exact(problem_with_degrees(model, "4xh100", {degrees}), {.explain = false});
+    if (alone.plans.empty()) continue;
+    const Duration step = alone.plans.front().prediction->step;
+    best = std::min(best.value_or(step), step);
+  }
+  REQUIRE(best);
+  const SearchResult together =
+      search_exact(problem_with_degrees(model, "4xh100", all_degrees()), {});
+  REQUIRE_FALSE(together.plans.empty());
+  CHECK(together.plans.front().prediction->step == *best);
+}
+
+TEST_CASE("the certificate says which degrees were tried, and is verified over them",
+          "[parallelism]") {
+  const Problem problem = problem_with_degrees(few_experts(4096, 16384), "4xh100", all_degrees());
+  const SearchResult result = search_exact(problem, {});
+  REQUIRE_FALSE(result.plans.empty());
+  Plan plan = result.plans.front().plan;
+  REQUIRE(plan.search->question);
+  CHECK(plan.search->question->parallelism == all_degrees());
+  const Plan read = read_plan(Json::parse(write_plan(plan), "a.json"));
+  CHECK(read.search->question->parallelism == plan.search->question->parallelism);
+  CHECK(verify_bound(read, problem.profile, problem.cluster).holds());
+  plan.search->lower_bound += Duration{1};
+  CHECK_FALSE(verify_bound(plan, problem.profile, problem.cluster).holds());
+}
+
+TEST_CASE("degrees that no plan can have make no settings", "[parallelism]") {
+  const Model model = few_experts(256, 256);
+  const std::size_t without =
+      Space(problem_with_degrees(model, "4xh100", {Parallelism{}})).settings().size();
+  // Experts over four devices need a microbatch for as many, or as many peers.
+  const Space space(problem_with_degrees(model, "4xh100", all_degrees()));
+  CHECK(space.settings().size() > without);
+  for (const Setting& setting : space.settings()) {
+    const Parallelism& degrees = space.parallelism(setting);
+    const int replicas = replicas_of_experts(degrees, setting.peers);
+    CHECK(setting.microbatch % replicas == 0);
+    CHECK(setting.peers % degrees.context == 0);
+  }
+  // Three experts' tensor degree of two is another name for that of all else.
+  std::vector<Parallelism> twice{Parallelism{.expert = 2},
+                                 Parallelism{.expert = 2, .expert_tensor = 1},
+                                 Parallelism{.expert = 2, .expert_tensor = 2}};
+  Problem problem = problem_with_degrees(model, "4xh100", twice);
+  problem.tensor_parallel = {2};
+  for (const Setting& setting : Space(problem).settings()) CHECK(setting.choice < 2);
+}
+
+TEST_CASE("more degrees to try are never worse, for experts and for long sequences",
+          "[parallelism]") {
+  struct Case {
+    const char* model;
+    const char* cluster;
+    std::int64_t sequence, batch;
+    std::vector<Parallelism> degrees;
+  };
+  const std::vector<Case> cases{
+      {"mixtral-8x7b", "8xh100", 4096, 32, {{.expert = 2}, {.expert = 4}, {.expert = 8}}},
+      {"deepseek-v2-lite", "8xa100-80gb", 4096, 32, {{.expert = 2}, {.expert = 4}, {.expert = 8}}},
+      {"mixtral-8x7b", "2x8xh100", 4096, 32, {{.expert = 8}, {.expert = 8, .expert_tensor = 1}}},
+      {"llama3-8b", "8xh100", 65536, 8, {{.context = 2}, {.context = 4}, {.context = 8}}},
+  };
+  for (const Case& each : cases) {
+    INFO(each.model << " on " << each.cluster);
+    Problem plain = problem_of({.model = builtin_model(each.model), .entries = {}},
+                               parse_cluster(each.cluster), each.batch, {1, 2, 4, 8, 16});
+    plain.precision = Precision::bfloat16;
+    plain.sequence = each.sequence;
+    plain.tensor_parallel = {1, 2, 4, 8};
+    plain.parallelism.sequence = true;
+    plain.schedules = {{.name = "1f1b"}};
+    Problem more = plain;
+    for (Parallelism degrees : each.degrees) {
+      degrees.sequence = true;
+      more.other_parallelism.push_back(degrees);
+    }
+    const SearchResult without = search_exact(plain, {.explain = false});
+    const SearchResult with = search_exact(more, {.explain = false});
+    REQUIRE_FALSE(with.plans.empty());
+    CHECK(with.lower_bound <= with.plans.front().prediction->step);
+    if (without.plans.empty()) continue;
+    CHECK(with.plans.front().prediction->step <= without.plans.front().prediction->step);
+  }
+}
