@@ -94,7 +94,8 @@ const std::vector<ChainBounds::Share>& ChainBounds::shares(int device, int repli
     const DeviceKind& what = space_.kind(setting_, device + replica);
     const CostTable* table =
         &space_.table(setting_, device + replica, share_of_rows(setting_, replica, replicas));
-    const Bytes limit = what.memory_unlimited ? std::numeric_limits<Bytes>::max() : what.memory;
+    const Bytes limit =
+        what.memory_unlimited ? std::numeric_limits<Bytes>::max() : usable_memory(what);
     const bool known = std::any_of(shares.begin(), shares.end(), [&](const Share& share) {
       return share.table == table && share.limit == limit;
     });

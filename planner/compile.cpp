@@ -9,6 +9,7 @@
 
 #include "planner/columns.hpp"
 #include "planner/exposed_sums.hpp"
+#include "planner/paired_passes.hpp"
 #include "planner/plan_fault.hpp"
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
@@ -225,18 +226,10 @@ Duration group_cost(const Compilation& compilation, const Program& program, cons
              : sums.exposed(table, layers, groups);
 }
 
-/// A forward beside another microbatch's backward, whose messages between experts each hide behind
-/// the other's computing (DeepSeek-V3, section 3.2.1): the longest of all computing, all messages,
-/// and each of the two alone.
-Duration fused_time(const Compilation& compilation, const Chunk& forward, const Chunk& backward) {
-  const LayerRange& ahead = compilation.layout(forward.stage).layers;
-  const LayerRange& back = compilation.layout(backward.stage).layers;
-  const CostTable& table = compilation.table(forward.stage, forward.replica);
-  const CostTable& other = compilation.table(backward.stage, backward.replica);
-  const Duration both =
-      table.forward(ahead) + other.times(back, compilation.layout(backward.stage).again).backward;
-  const Duration messages = table.forward_exchange(ahead) + other.backward_exchange(back);
-  return std::max({both - messages, messages, table.forward(ahead), both - table.forward(ahead)});
+PairedPass pass_of(const Compilation& compilation, const Program& program, int which) {
+  const Chunk& chunk = program.chunks[static_cast<std::size_t>(which)];
+  const Stage& layout = compilation.layout(chunk.stage);
+  return {compilation.table(chunk.stage, chunk.replica), layout.layers, layout.again};
 }
 
 /// A chunk's forwards all pair with one chunk's backwards, of the other direction.
@@ -246,9 +239,9 @@ void add_fused_pairs(const Compilation& compilation, const Program& program, Cos
     if (!work.fused_with || work.instruction.op != Op::forward) continue;
     std::optional<Duration>& fused = costs.chunks[static_cast<std::size_t>(work.chunk)].fused;
     if (fused) continue;
-    const Work& other = program.work[static_cast<std::size_t>(*work.fused_with)];
-    fused = fused_time(compilation, program.chunks[static_cast<std::size_t>(work.chunk)],
-                       program.chunks[static_cast<std::size_t>(other.chunk)]);
+    const int back = program.work[static_cast<std::size_t>(*work.fused_with)].chunk;
+    fused =
+        paired_time(pass_of(compilation, program, work.chunk), pass_of(compilation, program, back));
   }
 }
 

@@ -51,8 +51,9 @@ struct Problem {
   int min_layers_per_stage = 1;
   bool straight = false;  ///< no replication
   std::vector<FixedStage> fixed;
-  double memory_fraction = 1.0;     ///< of each device's memory that may be used
-  std::optional<Bytes> memory_cap;  ///< no device may use more than this, however much it has
+  double memory_fraction = 1.0;  ///< of each device's memory that may be used
+  /// No device may use more than this, its reserve included, however much it has.
+  std::optional<Bytes> memory_cap;
   ObjectiveKind objective = ObjectiveKind::step;
   bool use_fewer_devices = true;  ///< a plan on fewer devices is a candidate too
 };

@@ -18,7 +18,8 @@
 //
 // A branching model is searched along its own order, then along a few others (planner/orders.hpp).
 // Where devices differ in kind, their other orders are searched, too (planner/device_orders.hpp).
-// Where layers choose for themselves what they do again, see planner/layers_again.hpp.
+// Where layers choose for themselves what they do again, see planner/layers_again.hpp; where
+// degrees of context and expert parallelism are to be found, planner/degree_search.hpp.
 //
 // The lower bound reported is the smallest over settings, over orders of devices, and over orders
 // of layers where another one than the model's own has won; each round of 3 raises it, so stopping
@@ -30,6 +31,7 @@
 
 #include "planner/certificate.hpp"
 #include "planner/column_search.hpp"
+#include "planner/degree_search.hpp"
 #include "planner/device_orders.hpp"
 #include "planner/layers_again.hpp"
 #include "planner/layouts.hpp"
@@ -324,14 +326,9 @@ void add_unless_there(std::vector<Candidate>& starts, const Candidate& first) {
 
 }  // namespace
 
-SearchResult search_exact(const Problem& problem, const SearchControl& control) {
-  if (!problem.recompute_layers.empty()) return search_layers(problem, control);
+SearchResult search_at_once(const Problem& problem, const SearchControl& control,
+                            std::vector<Candidate> starts) {
   const Space space(problem);
-  const std::optional<Candidate> first = first_plan(space, control);
-  if (first && control.progress) control.progress({.best = pace(*first->prediction)});
-  // However early the search ends, its answer is no worse than these.
-  std::vector<Candidate> starts = starting_plans(space, control);
-  if (first) add_unless_there(starts, *first);
   SearchResult result{.plans = {}, .infeasible = {}, .strategy = "exact"};
   result.lower_bound = Duration::max();
   Leaderboard board(control.top);
@@ -353,6 +350,18 @@ SearchResult search_exact(const Problem& problem, const SearchControl& control) 
     result.infeasible = explain_infeasible(problem, space);
   }
   return result;
+}
+
+SearchResult search_exact(const Problem& problem, const SearchControl& control) {
+  if (!problem.other_parallelism.empty()) return search_degrees(problem, control);
+  if (!problem.recompute_layers.empty()) return search_layers(problem, control);
+  const Space space(problem);
+  const std::optional<Candidate> first = first_plan(space, control);
+  if (first && control.progress) control.progress({.best = pace(*first->prediction)});
+  // However early the search ends, its answer is no worse than these.
+  std::vector<Candidate> starts = starting_plans(space, control);
+  if (first) add_unless_there(starts, *first);
+  return search_at_once(problem, control, std::move(starts));
 }
 
 }  // namespace stagecraft

@@ -137,39 +137,99 @@ TEST_CASE("degrees that no plan can have make no settings", "[parallelism]") {
   for (const Setting& setting : Space(problem).settings()) CHECK(setting.choice < 2);
 }
 
-TEST_CASE("more degrees to try are never worse, for experts and for long sequences",
-          "[parallelism]") {
-  struct Case {
-    const char* model;
-    const char* cluster;
-    std::int64_t sequence, batch;
-    std::vector<Parallelism> degrees;
-  };
-  const std::vector<Case> cases{
-      {"mixtral-8x7b", "8xh100", 4096, 32, {{.expert = 2}, {.expert = 4}, {.expert = 8}}},
-      {"deepseek-v2-lite", "8xa100-80gb", 4096, 32, {{.expert = 2}, {.expert = 4}, {.expert = 8}}},
-      {"mixtral-8x7b", "2x8xh100", 4096, 32, {{.expert = 8}, {.expert = 8, .expert_tensor = 1}}},
-      {"llama3-8b", "8xh100", 65536, 8, {{.context = 2}, {.context = 4}, {.context = 8}}},
-  };
-  for (const Case& each : cases) {
-    INFO(each.model << " on " << each.cluster);
-    Problem plain = problem_of({.model = builtin_model(each.model), .entries = {}},
-                               parse_cluster(each.cluster), each.batch, {1, 2, 4, 8, 16});
-    plain.precision = Precision::bfloat16;
-    plain.sequence = each.sequence;
-    plain.tensor_parallel = {1, 2, 4, 8};
-    plain.parallelism.sequence = true;
-    plain.schedules = {{.name = "1f1b"}};
-    Problem more = plain;
-    for (Parallelism degrees : each.degrees) {
-      degrees.sequence = true;
-      more.other_parallelism.push_back(degrees);
-    }
-    const SearchResult without = search_exact(plain, {.explain = false});
-    const SearchResult with = search_exact(more, {.explain = false});
-    REQUIRE_FALSE(with.plans.empty());
-    CHECK(with.lower_bound <= with.plans.front().prediction->step);
-    if (without.plans.empty()) continue;
-    CHECK(with.plans.front().prediction->step <= without.plans.front().prediction->step);
+namespace {
+
+struct Large {
+  const char* model;
+  const char* cluster;
+  std::int64_t sequence, batch;
+  std::vector<Parallelism> others;  ///< beside none
+};
+
+const std::vector<Large> large_cases{
+    {"mixtral-8x7b", "8xh100", 4096, 32, {{.expert = 2}, {.expert = 4}, {.expert = 8}}},
+    {"mixtral-8x7b",
+     "8x8xh100",
+     4096,
+     256,
+     {{.expert = 2}, {.expert = 8}, {.expert = 8, .expert_tensor = 1}}},
+    {"deepseek-v2-lite", "8xa100-80gb", 4096, 32, {{.expert = 2}, {.expert = 4}, {.expert = 8}}},
+    {"mixtral-8x7b", "2x8xh100", 4096, 32, {{.expert = 8}, {.expert = 8, .expert_tensor = 1}}},
+    {"llama3-8b", "8xh100", 65536, 8, {{.context = 2}, {.context = 4}, {.context = 8}}},
+};
+
+/// Without other degrees.
+Problem plain_problem(const Large& large) {
+  Problem problem = problem_of({.model = builtin_model(large.model), .entries = {}},
+                               parse_cluster(large.cluster), large.batch, {1, 2, 4, 8, 16});
+  std::erase_if(problem.microbatches, [&](std::int64_t size) { return large.batch % size != 0; });
+  problem.precision = Precision::bfloat16;
+  problem.sequence = large.sequence;
+  problem.tensor_parallel = {1, 2, 4, 8};
+  problem.parallelism.sequence = true;
+  problem.schedules = {{.name = "1f1b"}};
+  return problem;
+}
+
+Problem with_others(Problem problem, const Large& large) {
+  for (Parallelism degrees : large.others) {
+    degrees.sequence = true;
+    problem.other_parallelism.push_back(degrees);
   }
+  return problem;
+}
+
+/// Whether the others made it better.
+bool require_no_worse(const Large& large, const SearchControl& control,
+                      const std::vector<Recomputed>& layers = {}) {
+  INFO(large.model << " on " << large.cluster);
+  Problem plain = plain_problem(large);
+  plain.recompute_layers = layers;
+  const SearchResult without = search_exact(plain, control);
+  const SearchResult with = search_exact(with_others(plain, large), control);
+  if (without.plans.empty()) return !with.plans.empty();
+  REQUIRE_FALSE(with.plans.empty());
+  const Duration step = with.plans.front().prediction->step;
+  REQUIRE(step <= without.plans.front().prediction->step);
+  REQUIRE(with.lower_bound <= step);
+  return step < without.plans.front().prediction->step;
+}
+
+}  // namespace
+
+TEST_CASE("more degrees to try are never worse, with however little effort", "[parallelism]") {
+  int better = 0;
+  for (const Large& large : large_cases) {
+    for (const std::int64_t effort : {1'000, 1'000'000}) {
+      INFO("effort " << effort);
+      better += require_no_worse(large, {.effort = effort, .explain = false}) ? 1 : 0;
+    }
+  }
+  CHECK(better > 3);
+}
+
+TEST_CASE("more degrees to try are never worse where the search is stopped at once",
+          "[parallelism]") {
+  std::stop_source stop;
+  stop.request_stop();
+  for (const Large& large : large_cases) {
+    require_no_worse(large, {.stop = stop.get_token(), .explain = false});
+  }
+}
+
+TEST_CASE("more degrees to try are never worse where layers choose what they do again",
+          "[parallelism]") {
+  for (const Large& large : {large_cases[0], large_cases[2]}) {
+    require_no_worse(large, {.effort = 1'000'000, .explain = false}, {Recomputed::selective});
+  }
+}
+
+TEST_CASE("a gap that is good enough holds over all degrees", "[parallelism]") {
+  const Problem problem = problem_with_degrees(few_experts(4096, 16384), "4xh100", all_degrees());
+  const SearchResult best = search_exact(problem, {});
+  const SearchResult near = search_exact(problem, {.gap = 0.2});
+  REQUIRE_FALSE(near.plans.empty());
+  CHECK(near.gap <= 0.2);
+  CHECK(near.lower_bound <= best.plans.front().prediction->step);
+  CHECK(near.plans.front().prediction->step >= best.plans.front().prediction->step);
 }

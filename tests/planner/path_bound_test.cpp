@@ -3,6 +3,7 @@
 #include "planner/layouts.hpp"
 #include "tests/catch.hpp"
 #include "tests/planner/columns_cases.hpp"
+#include "tests/planner/shared_cases.hpp"
 
 using namespace stagecraft;
 using namespace stagecraft::tests;
@@ -25,11 +26,12 @@ std::vector<Known> fitting_layouts(const Space& space, const Setting& setting) {
   return known;
 }
 
+/// So many problems, and a tenth as many with degrees to share layers.
 template <class Visit>
 void for_each_case(std::uint32_t cases, const Visit& visit) {
-  for (std::uint32_t seed = 0; seed < cases; ++seed) {
+  for (std::uint32_t seed = 0; seed < cases + cases / 10; ++seed) {
     INFO("seed " << seed);
-    const Problem problem = problem_with_columns(seed);
+    const Problem problem = seed < cases ? problem_with_columns(seed) : shared_problem(seed);
     const Space space(problem);
     for_each_columns(space, [&](const Setting& setting, FastClock& clock, const TimedOrder& order) {
       const std::vector<Known> known = fitting_layouts(space, setting);

@@ -4,6 +4,7 @@
 
 #include "tests/planner/compared.hpp"
 #include "tests/planner/published.hpp"
+#include "tests/planner/shared_cases.hpp"
 
 using namespace stagecraft;
 using namespace stagecraft::tests;
@@ -51,6 +52,21 @@ TEST_CASE("random problems: exact is as good as trying everything, up to ten lay
 }
 TEST_CASE("random problems: exact is as good as trying everything, up to six devices") {
   hold_for(5, random_mixed, 4'000'000, {6, 6});
+}
+
+TEST_CASE("random problems: exact is as good as trying everything, over degrees to share layers") {
+  const std::uint32_t count = all ? 1500 : 40;
+  int shared = 0;
+  for (std::uint32_t seed = 7'000'000; seed < 7'000'000 + count; ++seed) {
+    INFO("seed " << seed);
+    const Problem problem = shared_problem(seed);
+    require_as_good_as_brute_force(problem);
+    const SearchResult result = search_exact(problem, {.explain = false});
+    if (result.plans.empty()) continue;
+    const Parallelism& degrees = result.plans.front().plan.parallelism;
+    shared += degrees.context > 1 || degrees.expert > 1 ? 1 : 0;
+  }
+  CHECK(shared >= static_cast<int>(count) / 10);
 }
 
 TEST_CASE("random problems: exact is never worse than any quick strategy") {
