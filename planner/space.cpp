@@ -68,9 +68,12 @@ Space::Space(const Problem& problem)
                                                    .sharding = problem.optimizer.sharding}));
   }
   std::optional<Error> missing;
-  for (int choice = 0; choice < static_cast<int>(parallelism_.size()); ++choice) {
-    add_settings(choice, missing);
+  const auto choices = static_cast<int>(parallelism_.size());
+  for (int choice = 0; choices > 1 && choice < choices; ++choice) {
+    add_settings(choice, true, missing);
   }
+  // What was asked for alone is refused plan by plan, with the reason.
+  if (settings_.empty()) add_settings(0, false, missing);
   if (settings_.empty() && missing) throw Error(*missing);
   if (settings_.empty()) {
     const int context = problem.parallelism.context;

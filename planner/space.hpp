@@ -163,7 +163,7 @@ class Space {
   /// Their replicas in all columns, each with its peers.
   std::vector<std::vector<int>> replicas_on(const Setting& setting,
                                             const std::vector<int>& devices) const;
-  void add_settings(int choice, std::optional<Error>& missing);
+  void add_settings(int choice, bool are_some, std::optional<Error>& missing);
   void add_settings(std::int64_t microbatch, int degree, int choice);
   int choice_of(const Parallelism& parallelism) const;
   bool may_share(const Parallelism& parallelism, std::int64_t microbatch, int tensor) const;

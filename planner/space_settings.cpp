@@ -63,8 +63,9 @@ bool has_costs(CostBook& book, const std::vector<int>& kinds, int devices, std::
 
 }  // namespace
 
-/// Of every microbatch size and tensor-parallel degree.
-void Space::add_settings(int choice, std::optional<Error>& missing) {
+/// Of every microbatch size and tensor-parallel degree; where the degrees are some of several,
+/// those only that a plan may have.
+void Space::add_settings(int choice, bool are_some, std::optional<Error>& missing) {
   const Parallelism& parallelism = parallelism_[static_cast<std::size_t>(choice)];
   CostBook& book = *books_[static_cast<std::size_t>(choice)];
   for (const std::int64_t microbatch : problem_.microbatches) {
@@ -72,9 +73,7 @@ void Space::add_settings(int choice, std::optional<Error>& missing) {
       const int peers = degree * parallelism.context;
       if (!has_groups(peers)) continue;
       const int microbatches = microbatches_of(problem_.global_batch, microbatch);
-      // What was asked for alone is refused plan by plan, with the reason.
-      const bool is_alone = parallelism_.size() == 1;
-      if (!is_alone && !may_share(parallelism, microbatch, degree)) continue;
+      if (are_some && !may_share(parallelism, microbatch, degree)) continue;
       if (has_costs(book, kinds_, devices_, microbatch, microbatches, peers, missing)) {
         add_settings(microbatch, peers, choice);
       }

@@ -128,6 +128,9 @@ TEST_CASE("degrees that no plan can have make no settings", "[parallelism]") {
     CHECK(setting.microbatch % replicas == 0);
     CHECK(setting.peers % degrees.context == 0);
   }
+  // Where none can be, plans are refused one by one.
+  const Space none(problem_with_degrees(model, "2xh100", {{.expert = 4}, {.context = 4}}));
+  for (const Setting& setting : none.settings()) CHECK(setting.choice == 0);
   // Three experts' tensor degree of two is another name for that of all else.
   std::vector<Parallelism> twice{Parallelism{.expert = 2},
                                  Parallelism{.expert = 2, .expert_tensor = 1},
