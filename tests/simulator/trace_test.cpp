@@ -120,7 +120,7 @@ TEST_CASE("trace: a file is what its first page says") {
           R"({"ph":"X","pid":0,"tid":1,"ts":10.000,"dur":1.500,"name":"SF0.0","cat":"send","args":{"op":"send_activation","stage":0,"microbatch":0,"iteration":0,"peer":1,"start_ns":10000,"duration_ns":1500}},)",
           R"({"ph":"s","id":1,"pid":0,"tid":1,"ts":10.000,"name":"message","cat":"message"},)",
           R"({"ph":"f","bp":"e","id":1,"pid":1,"tid":2,"ts":11.499,"name":"message","cat":"message"},)",
-          R"({"ph":"C","pid":0,"ts":10.000,"name":"memory","args":{"parameters":4096,"gradients":0,"optimizer":0,"weight_versions":0,"activations":1,"transfer":0,"workspace":0},"time_ns":10000})",
+          R"({"ph":"C","pid":0,"ts":10.000,"name":"memory","args":{"parameters":4096,"gradients":0,"optimizer":0,"weight_versions":0,"activations":1,"transfer":0,"workspace":0,"reserve":0},"time_ns":10000})",
       }) {
     INFO(text);
     CHECK(text.find(line + "\n") != std::string::npos);
