@@ -137,7 +137,8 @@ TEST_CASE("degrees that no plan can have make no settings", "[parallelism]") {
                                  Parallelism{.expert = 2, .expert_tensor = 2}};
   Problem problem = problem_with_degrees(model, "4xh100", twice);
   problem.tensor_parallel = {2};
-  for (const Setting& setting : Space(problem).settings()) CHECK(setting.choice < 2);
+  const Space named(problem);
+  for (const Setting& setting : named.settings()) CHECK(setting.choice < 2);
 }
 
 namespace {
