@@ -167,6 +167,7 @@ class Space {
   void add_settings(std::int64_t microbatch, int degree, int choice);
   int choice_of(const Parallelism& parallelism) const;
   bool may_share(const Parallelism& parallelism, std::int64_t microbatch, int tensor) const;
+  bool is_another_name(int choice, int tensor) const;
   bool has_columns(const Setting& setting, int columns) const;
   std::vector<std::vector<int>> place(const Setting& setting, int first, int count) const;
 

@@ -74,6 +74,7 @@ void Space::add_settings(int choice, bool are_some, std::optional<Error>& missin
       if (!has_groups(peers)) continue;
       const int microbatches = microbatches_of(problem_.global_batch, microbatch);
       if (are_some && !may_share(parallelism, microbatch, degree)) continue;
+      if (is_another_name(choice, degree)) continue;
       if (has_costs(book, kinds_, devices_, microbatch, microbatches, peers, missing)) {
         add_settings(microbatch, peers, choice);
       }
@@ -81,14 +82,22 @@ void Space::add_settings(int choice, bool are_some, std::optional<Error>& missin
   }
 }
 
-/// Whether some plan with so many tensor-parallel peers may have these degrees, which are no other
-/// name for others.
+/// Whether experts are divided as all else is, and a choice that says no more than that is there,
+/// too. The first one keeps its name.
+bool Space::is_another_name(int choice, int tensor) const {
+  Parallelism as_all_else = parallelism_[static_cast<std::size_t>(choice)];
+  if (choice == 0 || as_all_else.expert_tensor != tensor) return false;
+  as_all_else.expert_tensor = 0;
+  return std::ranges::find(parallelism_, as_all_else) != parallelism_.end();
+}
+
+/// Whether some plan with so many tensor-parallel peers may have these degrees.
 bool Space::may_share(const Parallelism& parallelism, std::int64_t microbatch, int tensor) const {
   const std::int64_t tokens =
       problem_.sequence > 0 ? problem_.sequence : problem_.profile.model.sequence;
   const std::int64_t parts =
       std::int64_t{parallelism.context} * (parallelism.sequence ? tensor : 1);
-  if (tokens % parts != 0 || parallelism.expert_tensor == tensor) return false;
+  if (tokens % parts != 0) return false;
   const int peers = tensor * parallelism.context;
   const int replicas = replicas_of_experts(parallelism, peers);
   if (problem_.straight) return replicas == 1;
