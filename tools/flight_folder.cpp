@@ -9,7 +9,7 @@
 namespace stagecraft {
 namespace {
 
-/// The same in all processes of a job: what its launcher calls it. Alone: the process's own number.
+/// The same in all processes of a job: what its launcher calls it; empty for a process alone.
 std::string job_name() {
   for (const char* variable : {"PMIX_NAMESPACE", "SLURM_JOB_ID"}) {
     const char* value = std::getenv(variable);
@@ -19,7 +19,17 @@ std::string job_name() {
         name, [](unsigned char letter) { return !std::isalnum(letter); }, '-');
     return name;
   }
-  return std::to_string(getpid());
+  return {};
+}
+
+/// New, with the process's number: an ended process of that number may have left one of its own.
+std::filesystem::path new_folder(const std::filesystem::path& folder, std::error_code& error) {
+  const std::string name = concat("stagecraft-flight-", getpid());
+  std::filesystem::path path = folder / name;
+  for (int i = 2; !std::filesystem::create_directory(path, error) && !error; ++i) {
+    path = folder / concat(name, "-", i);
+  }
+  return path;
 }
 
 }  // namespace
@@ -27,8 +37,14 @@ std::string job_name() {
 FlightFolder::FlightFolder(const std::string& asked) : path_(asked) {
   if (!path_.empty()) return;
   std::error_code error;
-  path_ = std::filesystem::temp_directory_path(error) / concat("stagecraft-flight-", job_name());
-  if (!error) std::filesystem::create_directories(path_, error);
+  const std::filesystem::path folder = std::filesystem::temp_directory_path(error);
+  const std::string job = job_name();
+  if (job.empty()) {
+    if (!error) path_ = new_folder(folder, error);
+  } else {
+    path_ = folder / concat("stagecraft-flight-", job);
+    if (!error) std::filesystem::create_directories(path_, error);
+  }
   removes_ = !error;
   if (error) path_.clear();
 }
