@@ -56,9 +56,10 @@ void add_routed(LayerBuilder& layer, const Experts& experts) {
   const double rows = chosen * share.expert_tensor;
   const double moved = rows * share.hidden * share.element;
   layer.traffic("permute", 2 * moved, 2 * moved);
+  const double copies = setting.forwards_in_nodes ? static_cast<double>(experts.active) : 1;
   if (setting.expert_parallel > 1) {
     layer.message("dispatch", OperationKind::all_to_all, OperationKind::all_to_all,
-                  PeerGroup::expert, sent_narrow, sent);
+                  PeerGroup::expert, sent_narrow, sent, copies);
   }
   if (share.expert_tensor > 1) {
     layer.message("gather of expert inputs", OperationKind::all_gather,
@@ -72,7 +73,7 @@ void add_routed(LayerBuilder& layer, const Experts& experts) {
   }
   if (setting.expert_parallel > 1) {
     layer.message("combine", OperationKind::all_to_all, OperationKind::all_to_all,
-                  PeerGroup::expert, sent, sent_narrow);
+                  PeerGroup::expert, sent, sent_narrow, copies);
   }
   layer.traffic("unpermute", 2 * moved, 3 * moved);
   layer.weights(local * (projections_up(share.transformer) + 1) * inner * share.hidden, true);

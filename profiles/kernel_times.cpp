@@ -143,11 +143,23 @@ double collective_seconds(OperationKind kind, double bytes, const GroupPlace& pl
   return constants.message_seconds + best;
 }
 
+/// The place as equal copies find it that cross to a node once: of `copies` that go anywhere,
+/// copies / nodes go to a node on average, and 1 - (1 - 1 / nodes)^copies of them are the first.
+GroupPlace with_forwarding(GroupPlace place, double copies) {
+  const double nodes = std::ceil(static_cast<double>(place.members) / place.in_node);
+  if (copies <= 1 || nodes <= 1 || place.between.collective.is_unlimited()) return place;
+  const double crossing = (1 - std::pow(1 - 1 / nodes, copies)) / (copies / nodes);
+  Bandwidth& rate = place.between.collective;
+  rate.bytes_per_second =
+      static_cast<std::int64_t>(static_cast<double>(rate.bytes_per_second) / crossing);
+  return place;
+}
+
 double operation_seconds(const Operation& operation, const KernelSetting& setting) {
   const KernelConstants& constants = setting.constants;
   if (is_message(operation.kind)) {
-    return collective_seconds(operation.kind, operation.bytes, place_of(operation.group, setting),
-                              constants);
+    const GroupPlace place = with_forwarding(place_of(operation.group, setting), operation.copies);
+    return collective_seconds(operation.kind, operation.bytes, place, constants);
   }
   double seconds = operation.bytes / (setting.memory_bandwidth * constants.memory_rate);
   if (operation.kind == OperationKind::product) {

@@ -115,8 +115,10 @@ void LayerBuilder::message(std::string_view name, OperationKind forward, Operati
 }
 
 void LayerBuilder::message(std::string_view name, OperationKind forward, OperationKind backward,
-                           PeerGroup group, double forward_bytes, double backward_bytes) {
-  Operation operation{.name = name, .kind = forward, .bytes = forward_bytes, .group = group};
+                           PeerGroup group, double forward_bytes, double backward_bytes,
+                           double copies) {
+  Operation operation{
+      .name = name, .kind = forward, .bytes = forward_bytes, .group = group, .copies = copies};
   add(operation);
   operation.kind = backward;
   operation.pass = Pass::backward_input;

@@ -42,9 +42,9 @@ class LayerBuilder {
   /// A message in forward, and what answers it in backward (an all-gather a reduce-scatter).
   void message(std::string_view name, OperationKind forward, OperationKind backward,
                PeerGroup group, double bytes);
-  /// The same with other bytes in backward.
+  /// The same with other bytes in backward; see `Operation::copies`.
   void message(std::string_view name, OperationKind forward, OperationKind backward,
-               PeerGroup group, double forward_bytes, double backward_bytes);
+               PeerGroup group, double forward_bytes, double backward_bytes, double copies = 1);
   void keep(std::string_view name, double bytes, bool core_attention = false);
   /// The same of a tensor that is cheap to have again.
   void keep_or_rebuild(std::string_view name, double bytes);

@@ -84,14 +84,15 @@ void add_logits_and_loss(LayerBuilder& layer) {
   layer.wide_linear("logits", rows, part, share.hidden);
   // Fused: logits are read for the maximum and the sum of exponentials, and overwritten by their
   // gradient. Otherwise a copy in fp32 passes the maximum, a difference, the exponentials, their
-  // sum and a division; backward copies it, subtracts, scales and rounds.
+  // sum and a division; backward subtracts, scales and rounds.
   if (share.setting.fused_loss) {
     layer.traffic("loss", 2 * logits * share.element, 2 * logits * share.element);
     layer.keep("logits", logits * share.element);
   } else {
     layer.traffic("loss", logits * (share.element + 9 * 4), logits * (5 * 4 + share.element));
     layer.keep("logits in fp32", logits * 4);
-    layer.working(logits * (4 + share.element));
+    // The softmax becomes its gradient in place; rounded, that is a tensor of its own.
+    layer.working(logits * share.element);
   }
   if (share.setting.tensor_parallel > 1) {
     for (const std::string_view name : {"largest logit", "sum of exponentials", "own logit"}) {

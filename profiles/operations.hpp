@@ -22,6 +22,9 @@ struct WorkSetting {
   int expert_parallel = 1;         ///< divides the experts
   int expert_tensor_parallel = 0;  ///< divides each expert's width; 0: as `tensor_parallel`
   double expert_load = 1;          ///< rows of the busiest device's experts, over the mean
+  /// A token crosses to each other node once, whichever of its experts are there, and is handed on
+  /// inside (DeepSeek-V3, section 3.2.2; DeepEP).
+  bool forwards_in_nodes = false;
   Precision precision = Precision::bfloat16;
   Recomputed recompute = Recomputed::none;
   bool fused_attention = true;  ///< scores are not written to memory (Dao et al. 2022)
@@ -55,6 +58,7 @@ struct Operation {
   double flops = 0;  ///< two for each multiply-add
   double bytes = 0;  ///< read and written, or sent
   PeerGroup group = PeerGroup::tensor;
+  double copies = 1;            ///< of what is sent, equal ones that cross to a node only once
   bool core_attention = false;  ///< what selective recomputation does again
   bool narrow = false;          ///< a product that fp8 training computes in 8 bits
   bool rebuilds = false;        ///< makes what `Kept::rebuilt` names again

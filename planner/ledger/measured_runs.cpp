@@ -113,6 +113,12 @@ std::vector<MeasuredSet> sets_of_runs(std::string_view format,
   return result;
 }
 
+std::string reason_against_precision(const Recipe& recipe) {
+  const Precision precision = recipe.work.precision;
+  if (peak_flops(builtin_device_kind(recipe.device), precision) > 0) return "";
+  return concat(recipe.device, " does not compute in ", to_string(precision));
+}
+
 std::string configuration_of(const Recipe& recipe) {
   const WorkSetting& work = recipe.work;
   const int devices = device_count(recipe);

@@ -75,6 +75,9 @@ std::vector<MeasuredSet> sets_of_runs(std::string_view format,
 /// "16 devices: t2 p4 d2, batch 64", for labels.
 std::string configuration_of(const Recipe& recipe);
 
+/// Why the run's device cannot have run it, if it does not compute in its precision; else empty.
+std::string reason_against_precision(const Recipe& recipe);
+
 /// Median and spread of the steps after the first tenth, at least one of them if there are more.
 /// Throws Error (input) at `file` if there is none.
 void set_steps(MeasuredRun& run, std::vector<double> seconds, const std::string& file);

@@ -21,19 +21,46 @@ Experts experts_of(const MegatronArguments& arguments, const Transformer& transf
   return {.count = arguments.number("num-experts", 1),
           .active = arguments.number("moe-router-topk", 2),
           .feed_forward = arguments.number("moe-ffn-hidden-size", transformer.feed_forward),
-          .shared_feed_forward = arguments.number("moe-shared-expert-intermediate-size", 0)};
+          .shared_feed_forward = arguments.number("moe-shared-expert-intermediate-size", 0),
+          .dense_blocks = arguments.number("moe-dense-blocks", 0),
+          .score_bias = arguments.flag("moe-router-enable-expert-bias")};
 }
 
-/// The vocabulary is padded to a multiple that tensor-parallel peers divide.
+/// The vocabulary, GPT-2's unless one is given, is padded to a multiple that tensor-parallel peers
+/// divide.
 std::int64_t vocabulary_of(const MegatronArguments& arguments) {
   if (arguments.has("padded-vocab-size")) return arguments.number("padded-vocab-size", 1);
-  if (!arguments.has("vocab-size")) return 50304;
   const std::int64_t multiple = arguments.number("make-vocab-size-divisible-by", 128) *
                                 arguments.number("tensor-model-parallel-size", 1);
-  const std::int64_t words = arguments.number("vocab-size", 1);
-  return arguments.has("make-vocab-size-divisible-by")
-             ? (words + multiple - 1) / multiple * multiple
-             : words;
+  const std::int64_t words = arguments.number("vocab-size", 50257);
+  return (words + multiple - 1) / multiple * multiple;
+}
+
+/// Defaults are those of megatron/core's MLATransformerConfig.
+LatentAttention latent_of(const MegatronArguments& arguments) {
+  return {.query_rank = arguments.number("q-lora-rank", 512),
+          .key_value_rank = arguments.number("kv-lora-rank", 512),
+          .rotary_width = arguments.number("qk-pos-emb-head-dim", 64),
+          .plain_width = arguments.number("qk-head-dim", 128),
+          .value_width = arguments.number("v-head-dim", 128)};
+}
+
+bool is_zero(const MegatronArguments& arguments, std::string_view name) {
+  return arguments.has(name) && arguments.word(name) == "0.0";
+}
+
+/// Scores are written to memory where Transformer Engine or flash attention is not asked.
+bool has_fused_attention(const MegatronArguments& arguments) {
+  const std::string backend = arguments.word("attention-backend");
+  const bool local = arguments.word("transformer-impl") == "local";
+  return (!local || arguments.flag("use-flash-attn")) && !backend.ends_with("unfused") &&
+         !backend.ends_with("local");
+}
+
+/// Of a feed-forward that does not say: gated ones have a third fewer in each of their projections,
+/// in multiples of 64.
+std::int64_t usual_inner(std::int64_t hidden, bool gated) {
+  return gated ? 8 * hidden / 3 / 64 * 64 : 4 * hidden;
 }
 
 Transformer transformer_of(const MegatronArguments& arguments) {
@@ -49,7 +76,7 @@ Transformer transformer_of(const MegatronArguments& arguments) {
       .heads = heads,
       .key_value_heads = grouped ? arguments.number("num-query-groups", heads) : heads,
       .head_width = arguments.number("kv-channels", hidden / heads),
-      .feed_forward = arguments.number("ffn-hidden-size", 4 * hidden),
+      .feed_forward = arguments.number("ffn-hidden-size", usual_inner(hidden, gated)),
       .vocabulary = vocabulary_of(arguments),
       .positions = arguments.number("seq-length", 1),
       .activation = gated ? Transformer::FeedForward::swiglu : Transformer::FeedForward::gelu};
@@ -58,6 +85,15 @@ Transformer transformer_of(const MegatronArguments& arguments) {
     transformer.position = Transformer::Position::rotary;
   if (arguments.flag("untie-embeddings-and-output-weights")) transformer.tied_head = false;
   if (arguments.has("num-experts")) transformer.experts = experts_of(arguments, transformer);
+  if (arguments.flag("multi-latent-attention")) {
+    transformer.latent = latent_of(arguments);
+    transformer.key_value_heads = heads;
+    transformer.head_width = transformer.latent->plain_width + transformer.latent->rotary_width;
+  }
+  transformer.prediction_modules = arguments.number("mtp-num-layers", 0);
+  const bool bias = arguments.has("add-bias-linear") ? arguments.flag("add-bias-linear")
+                                                     : !arguments.flag("disable-bias-linear");
+  transformer.attention_bias = transformer.output_bias = transformer.feed_forward_bias = bias;
   return transformer;
 }
 
@@ -65,6 +101,12 @@ Recomputed recompute_of(const MegatronArguments& arguments) {
   const std::string word = arguments.word("recompute-granularity");
   if (word == "full") return Recomputed::full;
   return word == "selective" ? Recomputed::selective : Recomputed::none;
+}
+
+Precision precision_of(const MegatronArguments& arguments) {
+  if (arguments.flag("fp8") || arguments.flag("fp8-format")) return Precision::float8;
+  const bool half = arguments.flag("bf16") || arguments.flag("fp16");
+  return half ? Precision::bfloat16 : Precision::float32;
 }
 
 int virtual_stages_of(const MegatronArguments& arguments, const Recipe& recipe) {
@@ -117,17 +159,23 @@ Recipe recipe_of(const MegatronArguments& arguments) {
   recipe.overlapped_gradients = arguments.flag("overlap-grad-reduce");
   recipe.overlapped_messages = arguments.flag("tp-comm-overlap");
   recipe.weight_stubs = arguments.word("transformer-impl") == "transformer_engine";
-  const bool half = arguments.flag("bf16") || arguments.flag("fp16");
+  const bool fused = arguments.flag("cross-entropy-loss-fusion");
   recipe.work = {.microbatch = arguments.number("micro-batch-size", 1),
                  .sequence = arguments.number("seq-length", 1),
                  .tensor_parallel = arguments.small("tensor-model-parallel-size"),
                  .sequence_parallel = arguments.flag("sequence-parallel"),
                  .context_parallel = arguments.small("context-parallel-size"),
                  .expert_parallel = arguments.small("expert-model-parallel-size"),
-                 .precision = half ? Precision::bfloat16 : Precision::float32,
+                 .precision = precision_of(arguments),
                  .recompute = recompute_of(arguments),
-                 .fused_attention = arguments.word("attention-backend") != "unfused",
-                 .dropout = true};
+                 .fused_attention = has_fused_attention(arguments),
+                 .fused_loss = fused && arguments.word("cross-entropy-fusion-impl") == "te",
+                 .dropout = !(is_zero(arguments, "hidden-dropout") &&
+                              is_zero(arguments, "attention-dropout"))};
+  recipe.optimizer_instances = arguments.small("num-distributed-optimizer-instances");
+  recipe.loss_copies = fused && !recipe.work.fused_loss;
+  recipe.work.forwards_in_nodes = arguments.word("moe-token-dispatcher-type") == "flex";
+  recipe.work.expert_tensor_parallel = arguments.small("expert-tensor-parallel-size", 0);
   return recipe;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "profiles/kernel_times.hpp"
@@ -24,6 +25,7 @@ struct Recipe {
   int microbatches = 1;  ///< of each replica, per step
   WorkSetting work;
   bool sharded_optimizer = false;  ///< ZeRO-1: states and updates are divided over replicas
+  int optimizer_instances = 1;     ///< groups of replicas, each of which has all states
   /// ZeRO-2: sums of gradients, too, so that each microbatch's are scattered over the replicas.
   bool sharded_gradients = false;
   /// ZeRO-3: weights, too; a block's are collected before its forward and again before its
@@ -38,6 +40,10 @@ struct Recipe {
   /// what the framework expects (Transformer Engine).
   bool weight_stubs = false;
   int optimizer_bytes = 12;  ///< per parameter: master weights and two moments
+  Bytes workspace = 0;       ///< what libraries of products keep (see `product_workspace`)
+  /// The loss writes its exponentials beside the logits in fp32 (Megatron-LM's own fused loss,
+  /// megatron/core/fusions/fused_cross_entropy.py) rather than over them.
+  bool loss_copies = false;
   bool operator==(const Recipe&) const = default;
 };
 
@@ -75,13 +81,24 @@ struct StageMemory {
   Bytes logits = 0;       ///< the head's tensors that exist once
   Bytes working = 0;      ///< transient: gradients of activations, what is computed again
   Bytes stubs = 0;        ///< see `Recipe::weight_stubs`
+  Bytes workspace = 0;    ///< see `Recipe::workspace`
   Bytes total() const {
-    return weights + gradients + optimizer + activations + logits + working + stubs;
+    return weights + gradients + optimizer + activations + logits + working + stubs + workspace;
   }
 };
 std::vector<StageMemory> stage_memory(const Recipe& recipe);
 /// Of them, the heaviest stage's.
 StageMemory peak_memory(const Recipe& recipe);
+
+/// What PyTorch's cuBLAS keeps for the threads of forward and of backward, and Transformer Engine
+/// beside it, once more for each of its four streams where products are `grouped`. CUDA's own
+/// default, larger from Hopper on, unless `deterministic` sets CUBLAS_WORKSPACE_CONFIG.
+struct ProductLibraries {
+  bool transformer_engine = true;
+  bool grouped = false;
+  bool deterministic = false;
+};
+Bytes product_workspace(std::string_view device, const ProductLibraries& libraries);
 
 /// Bytes of activations the first stage keeps, without the heads of the model: what Korthikanti et
 /// al. 2022 tabulate.

@@ -82,6 +82,13 @@ class Memory {
     add_weight_shapes(sums, layer);
   }
 
+  double loss_copy() const {
+    if (!recipe_.loss_copies) return 0;
+    const auto is_logits = [](const Kept& tensor) { return tensor.name == "logits in fp32"; };
+    const auto found = std::ranges::find_if(head_.kept, is_logits);
+    return found == head_.kept.end() ? 0 : static_cast<double>(found->bytes);
+  }
+
   static void add_weight_shapes(StageSums& sums, const LayerOperations& layer) {
     for (const Operation& operation : layer.operations) {
       const bool weight =
@@ -107,11 +114,12 @@ class Memory {
   }
 
   /// The stage's weights, divided over the replicas of the dense and of the expert ones where they
-  /// are `sharded`.
-  double elements(const StageSums& sums, bool sharded) const {
+  /// are `sharded`, in so many groups of them.
+  double elements(const StageSums& sums, bool sharded, int groups = 1) const {
     if (!sharded) return sums.weights;
     const WorkSetting& work = recipe_.work;
-    const double replicas = recipe_.data * work.context_parallel;
+    const double replicas =
+        std::max(1.0, static_cast<double>(recipe_.data) * work.context_parallel / groups);
     const int expert_tensor =
         work.expert_tensor_parallel > 0 ? work.expert_tensor_parallel : work.tensor_parallel;
     const double expert_replicas =
@@ -150,10 +158,12 @@ class Memory {
       sums.weights += static_cast<double>(head_.weights) - tied;
       sums.largest_layer = std::max(sums.largest_layer, static_cast<double>(head_.weights));
       logits = static_cast<double>(kept_bytes(head_, Recomputed::none));
-      sums.working = std::max(sums.working, static_cast<double>(head_.working));
+      sums.working = std::max(sums.working, static_cast<double>(head_.working) + loss_copy());
       add_weight_shapes(sums, head_);
       const auto modules = static_cast<double>(recipe_.transformer.prediction_modules);
       add(sums, prediction_, modules);
+      // What is predicted is looked up on the stage that predicts.
+      if (modules > 0 && stage > 0) sums.weights += static_cast<double>(embedding_.weights);
       if (modules > 0) activations += static_cast<double>(kept_bytes(prediction_, work.recompute));
     }
     const auto element = static_cast<double>(element_bytes(work.precision));
@@ -163,10 +173,12 @@ class Memory {
     const bool states = gradients || recipe_.sharded_optimizer;
     memory.weights = static_cast<Bytes>(elements(sums, all) * element);
     memory.gradients = static_cast<Bytes>(elements(sums, gradients) * gradient);
-    memory.optimizer = static_cast<Bytes>(elements(sums, states) * recipe_.optimizer_bytes);
+    memory.optimizer = static_cast<Bytes>(elements(sums, states, recipe_.optimizer_instances) *
+                                          recipe_.optimizer_bytes);
     memory.activations = static_cast<Bytes>(activations);
     memory.logits = static_cast<Bytes>(logits);
     memory.stubs = stubs(sums);
+    memory.workspace = recipe_.workspace;
     // Recomputed tensors and the head's never exist at once.
     memory.working =
         static_cast<Bytes>(std::max(sums.working, sums.again - logits) + whole_layers(sums));
@@ -186,6 +198,23 @@ std::vector<StageMemory> stage_memory(const Recipe& recipe) {
 StageMemory peak_memory(const Recipe& recipe) {
   const std::vector<StageMemory> stages = stage_memory(recipe);
   return *std::ranges::max_element(stages, {}, &StageMemory::total);
+}
+
+// PyTorch's notes on CUDA, "cuBLAS workspaces": 8 MiB and 128 KiB for each handle and stream, 32
+// MiB from Hopper on; ":4096:8" is 32 MiB everywhere. Transformer Engine's cpp_extensions/gemm.py:
+// 4 MiB, 32 MiB from Hopper on.
+Bytes product_workspace(std::string_view device, const ProductLibraries& libraries) {
+  constexpr Bytes mebi = 1024LL * 1024;
+  constexpr int threads = 2, streams = 4;
+  bool before_hopper = false;
+  for (const std::string_view kind : {"p100", "v100", "a100", "rtx4090"})
+    before_hopper = before_hopper || device.starts_with(kind);
+  const Bytes of_handle =
+      before_hopper && !libraries.deterministic ? 8 * mebi + mebi / 8 : 32 * mebi;
+  const Bytes of_engine = before_hopper ? 4 * mebi : 32 * mebi;
+  Bytes sum = threads * of_handle;
+  if (libraries.transformer_engine) sum += of_engine * (libraries.grouped ? 1 + streams : 1);
+  return sum;
 }
 
 Bytes first_stage_activations(const Recipe& recipe) {

@@ -183,7 +183,9 @@ double shard_seconds(const Recipe& recipe, const StageWork& stage, const KernelS
 /// Adam reads and writes its states; around it gradients are measured, scaled and cleared, weights
 /// copied from their masters, and fp16's gradients widened: each a pass over memory.
 double update_seconds(const Recipe& recipe, const StageWork& stage, const KernelSetting& setting) {
-  const double shared = recipe.sharded_optimizer ? recipe.data * recipe.work.context_parallel : 1.0;
+  const double replicas = static_cast<double>(recipe.data) * recipe.work.context_parallel;
+  const double shared =
+      recipe.sharded_optimizer ? std::max(1.0, replicas / recipe.optimizer_instances) : 1.0;
   constexpr double wide = 4;
   const auto element = static_cast<double>(element_bytes(recipe.work.precision));
   const auto gradient = static_cast<double>(recipe.work.gradient_bytes);
@@ -198,9 +200,9 @@ double update_seconds(const Recipe& recipe, const StageWork& stage, const Kernel
 
 void validate(const Recipe& recipe) {
   const WorkSetting& work = recipe.work;
-  for (const int degree : {recipe.pipeline, recipe.virtual_stages, recipe.data, recipe.microbatches,
-                           recipe.devices_per_node, work.tensor_parallel, work.context_parallel,
-                           work.expert_parallel}) {
+  for (const int degree : {recipe.optimizer_instances, recipe.pipeline, recipe.virtual_stages,
+                           recipe.data, recipe.microbatches, recipe.devices_per_node,
+                           work.tensor_parallel, work.context_parallel, work.expert_parallel}) {
     if (degree < 1) fail("a degree of parallelism is at least 1, found ", degree);
   }
   if (recipe.blocks < recipe.pipeline * recipe.virtual_stages) {

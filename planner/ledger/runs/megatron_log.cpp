@@ -90,7 +90,6 @@ std::string reason_against(const MegatronArguments& arguments) {
     std::string_view argument, reason;
   };
   constexpr std::array reasons{
-      Reason{"fp8", "how fast devices compute in FP8 is not known"},
       Reason{"fp4", "how fast devices compute in FP4 is not known"},
       Reason{"multi-latent-attention", "its latent attention is not described by the arguments"},
       Reason{"mtp-num-layers", "it predicts several tokens"},
@@ -115,21 +114,11 @@ std::string reason_against(const MegatronArguments& arguments) {
 /// What a dump says and a launch line does not.
 void refine(Recipe& recipe, const MegatronArguments& arguments) {
   WorkSetting& work = recipe.work;
-  const auto is_zero = [&](std::string_view name) {
-    return arguments.has(name) && arguments.word(name) == "0.0";
-  };
-  work.dropout = !(is_zero("hidden-dropout") && is_zero("attention-dropout"));
   work.gradient_bytes = arguments.has("accumulate-allreduce-grads-in-fp32") &&
                                 !arguments.flag("accumulate-allreduce-grads-in-fp32") &&
                                 work.precision != Precision::float32
                             ? 2
                             : 4;
-  const bool local = arguments.word("transformer-impl") == "local";
-  work.fused_attention = (!local || arguments.flag("use-flash-attn")) &&
-                         !arguments.word("attention-backend").ends_with("unfused");
-  recipe.transformer.attention_bias = recipe.transformer.output_bias =
-      recipe.transformer.feed_forward_bias =
-          !arguments.has("add-bias-linear") || arguments.flag("add-bias-linear");
 }
 
 int needed(const MegatronArguments& arguments, std::string_view name, const std::string& file) {
@@ -164,6 +153,11 @@ std::vector<MeasuredRun> read_megatron_log(std::string_view content, const std::
   run.recipe.device = device_of_run(log.device, options, file);
   run.model = concat("hidden ", run.recipe.transformer.hidden, " x ", run.recipe.blocks);
   run.left_out = reason_against(arguments);
+  if (run.left_out.empty()) run.left_out = reason_against_precision(run.recipe);
+  run.recipe.workspace =
+      product_workspace(run.recipe.device, {.transformer_engine = run.recipe.weight_stubs,
+                                            .grouped = arguments.flag("moe-grouped-gemm"),
+                                            .deterministic = arguments.flag("deterministic-mode")});
   const bool fits = spread(run.recipe, world, log.batch);
   if (!fits && run.left_out.empty()) {
     throw Error(ErrorKind::input,

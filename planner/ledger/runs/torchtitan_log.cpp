@@ -144,7 +144,6 @@ void read_batch(Recipe& recipe, std::string_view content, const std::string& fil
 /// Why a run cannot be predicted; empty if it can.
 std::string reason_against(std::string_view content, const Mesh& mesh) {
   const auto has = [&](std::string_view words) { return content.find(words) != std::string::npos; };
-  if (has("Float8") || has("MXFP8")) return "how fast devices compute in FP8 is not known";
   if (has("moe_args=") || has("n_routed_experts=") || mesh.expert > 1)
     return "its experts are not described by the log";
   if (mesh.replicate > 1 && mesh.shard > 1)
@@ -169,6 +168,9 @@ Recipe read_recipe(std::string_view content, const Mesh& mesh, const std::string
   recipe.work.tensor_parallel = mesh.tensor;
   recipe.work.context_parallel = mesh.context;
   recipe.work.sequence_parallel = mesh.tensor > 1;
+  const bool narrow = content.find("Float8") != std::string_view::npos ||
+                      content.find("MXFP8") != std::string_view::npos;
+  if (narrow) recipe.work.precision = Precision::float8;
   read_batch(recipe, content, file);
   const bool shards = mesh.shard * mesh.context > 1;
   recipe.sharded_optimizer = shards;
@@ -219,6 +221,7 @@ std::vector<MeasuredRun> read_torchtitan_log(std::string_view coloured, const st
   run.recipe = read_recipe(content, mesh, file);
   run.recipe.device =
       device_of_run(device_kind_named(line_with(content, "capacity:")), options, file);
+  if (run.left_out.empty()) run.left_out = reason_against_precision(run.recipe);
   run.model = concat("hidden ", run.recipe.transformer.hidden, " x ", run.recipe.blocks);
   run.label = concat(run.model, ", ", configuration_of(run.recipe));
   // Selective checkpointing keeps every second product: recipes do not know what that leaves.

@@ -1,14 +1,20 @@
 // Golden values of Megatron-LM's continuous integration: medians of an iteration's time and peaks
-// of memory, with the arguments of the run. The number of devices is in NVIDIA's recipes, not in
-// the rows: eight, unless a row has "world_size". What the arguments do not say is Megatron-LM's
+// of memory of the last rank, which writes them (megatron/training/global_vars.py), with arguments
+// of the run; `megatron_missing_arguments.hpp` has others. The number of devices is in NVIDIA's
+// recipes (tests/test_utils/recipes), not in the rows: eight, unless a row has "world_size"; GB200
+// stand in hosts of four, and "_1node" runs on one. What the arguments do not say is Megatron-LM's
 // default. A set for each kind of device; runs that were resumed from a checkpoint ("_2nd") are one
-// of their own: on H100 the same arguments take up to a third less there.
+// of their own: on H100 the same arguments take up to a third less there. So are those on one host
+// of GB200, which take up to 18 times as long as on two, and models of 7 billion parameters and
+// more, whose time is not the host's.
 
 #include <map>
 
+#include "planner/importers/megatron_layout.hpp"
 #include "planner/ledger/measured_sets.hpp"
-#include "planner/ledger/megatron_arguments.hpp"
+#include "planner/ledger/sets/megatron_missing_arguments.hpp"
 #include "profiles/error.hpp"
+#include "profiles/transformer.hpp"
 
 namespace stagecraft {
 
@@ -16,7 +22,19 @@ namespace {
 
 constexpr std::array unknowns{"product_rate",      "memory_rate",      "host_seconds",
                               "host_peer_seconds", "transfer_seconds", "step_seconds"};
+/// What the ledger fits on other published sets, for models whose products are large: Megatron-LM's
+/// of 2021 on A100 (megatron-sc21), Megatron Core's table on H100 (megatron-core-h100), SimuMax's
+/// on B200. Nothing is fitted on the large models here.
+struct FittedElsewhere {
+  std::string_view device;
+  double product_rate, attention_rate, memory_rate;
+};
+constexpr std::array fitted_elsewhere{FittedElsewhere{"a100-80gb", 0.752, 0.55, 0.7},
+                                      FittedElsewhere{"h100", 0.579, 0.55, 0.7},
+                                      FittedElsewhere{"gb200", 0.479, 0.408, 0.265}};
 constexpr int usual_world = 8;
+constexpr std::string_view of_large = "megatron-ci-7b-and-more";
+constexpr std::int64_t large = 7'000'000'000;
 
 /// Arguments of a launch line; values are text whatever they mean.
 MegatronArguments arguments_in(const Json& json) {
@@ -29,7 +47,8 @@ MegatronArguments arguments_in(const Json& json) {
 struct Hardware {
   std::string_view word, device;
 };
-constexpr std::array hardware{Hardware{"a100", "a100-80gb"}, Hardware{"h100", "h100"}};
+constexpr std::array hardware{Hardware{"gb200", "gb200"}, Hardware{"a100", "a100-80gb"},
+                              Hardware{"h100", "h100"}};
 
 std::string device_of(const std::string& name) {
   for (const Hardware& known : hardware) {
@@ -43,18 +62,68 @@ std::string reason_against(const Json& row, const MegatronArguments& arguments) 
   const std::string name = row["case"].string();
   if (device_of(row["hw"].string()).empty())
     return concat("no device kind is known for ", row["hw"].string());
-  for (const std::string_view other : {"t5", "mimo", "multimodal", "nemotron", "mamba", "hybrid",
-                                       "grpo", "inference", "retro", "flextron", "llava", "muon"}) {
+  for (const std::string_view other :
+       {"t5", "mimo", "multimodal", "nemotron", "mamba", "hybrid", "grpo", "inference", "zp_z3",
+        "fsdp", "retro", "flextron", "llava", "muon"}) {
     if (name.find(other) != std::string::npos)
       return concat("layers or steps of ", other, " are not described by its arguments");
   }
   for (const std::string_view needed : {"num-layers", "global-batch-size", "seq-length"}) {
     if (!arguments.has(needed)) return concat("it does not say --", needed);
   }
-  if (name.find("release") != std::string::npos && !row.contains("world_size"))
-    return "a release run's number of devices is in its recipe, not in the row (\"world_size\")";
-  if (arguments.has("pipeline-model-parallel-layout")) return "it has a layout of its own";
+  if (name.find("release") != std::string::npos && !row.contains("world_size") &&
+      !arguments.has("world-size"))
+    return "a release run's number of devices is in a recipe that is not public";
   return "";
+}
+
+/// Virtual stages as the layout has them; false unless each device's blocks are as even as those of
+/// the recipe.
+bool follow_layout(Recipe& recipe, std::string layout) {
+  std::erase(layout, '"');
+  const std::vector<MegatronStage> stages = read_megatron_layout(layout);
+  const auto ranks = static_cast<std::size_t>(recipe.pipeline);
+  if (stages.size() % ranks != 0) return false;
+  std::vector<int> blocks(ranks, 0);
+  for (std::size_t i = 0; i < stages.size(); ++i) blocks[i % ranks] += stages[i].layers;
+  recipe.virtual_stages = static_cast<int>(stages.size() / ranks);
+  return blocks == stage_blocks(recipe);
+}
+
+/// BERT's layers and its uncased vocabulary, the default of pretrain_bert.py.
+void become_bert(Transformer& transformer, int tensor) {
+  constexpr std::int64_t words = 30522;
+  const std::int64_t multiple = 128 * std::int64_t{tensor};
+  transformer.vocabulary = (words + multiple - 1) / multiple * multiple;
+  transformer.causal = false;
+  transformer.token_types = true;
+}
+
+/// On which devices, and what arguments name only by the case.
+void place(Recipe& recipe, const std::string& name, const std::string& device,
+           const MegatronArguments& arguments) {
+  recipe.device = device;
+  // NVLink joins the hosts of a rack.
+  if (device == "gb200") recipe.devices_per_node = 72;
+  if (name.starts_with("bert/")) become_bert(recipe.transformer, recipe.work.tensor_parallel);
+  recipe.workspace =
+      product_workspace(device, {.transformer_engine = recipe.weight_stubs,
+                                 .grouped = arguments.flag("moe-grouped-gemm"),
+                                 .deterministic = arguments.flag("deterministic-mode")});
+}
+
+int world_of(const Json& row, const std::string& name, const MegatronArguments& arguments) {
+  if (row.contains("world_size")) return row["world_size"].small_integer(1, 1'000'000);
+  return arguments.small("world-size", name.ends_with("_1node") ? 4 : usual_world);
+}
+
+std::int64_t parameters_of(const Recipe& recipe) {
+  const Transformer& transformer = recipe.transformer;
+  std::int64_t sum = layer_parameters(transformer, LayerKind::embedding) +
+                     layer_parameters(transformer, LayerKind::head);
+  for (int block = 0; block < recipe.blocks; ++block)
+    sum += layer_parameters(transformer, block_kind(transformer, block));
+  return sum;
 }
 
 MeasuredRow row_of(const Json& row, const Recipe& recipe) {
@@ -66,46 +135,83 @@ MeasuredRow row_of(const Json& row, const Recipe& recipe) {
   result.problem = result.label;
   if (row.contains("mem_max_allocated_bytes") && row["mem_max_allocated_bytes"].is_number()) {
     result.memory = static_cast<Bytes>(row["mem_max_allocated_bytes"].number());
-    result.predicted_memory = stage_memory(recipe).front().total();
+    result.predicted_memory = stage_memory(recipe).back().total();
   }
   return result;
 }
 
-void add(std::map<std::string, MeasuredSet>& sets, const Json& row, const std::string& source) {
-  const MegatronArguments arguments = arguments_in(row["args"]);
-  const std::string device = device_of(row["hw"].string());
-  const bool resumed = row["hw"].string().ends_with("_2nd");
-  const std::string name = concat("megatron-ci-", device.empty() ? "others" : device,
-                                  !device.empty() && resumed ? "-resumed" : "");
-  if (!sets.contains(name)) {
-    MeasuredSet set{.name = name, .source = source, .device = device.empty() ? "h100" : device};
+std::string set_name(const std::string& name, const std::string& device,
+                     const std::string& machines) {
+  if (device.empty()) return "megatron-ci-others";
+  return concat("megatron-ci-", device, name.ends_with("_1node") ? "-one-host" : "",
+                machines.ends_with("_2nd") ? "-resumed" : "");
+}
+
+/// A step by the device's own rates: the constants given say all others.
+std::function<double(const KernelConstants&, double)> predicted_elsewhere(const Recipe& recipe) {
+  return [recipe](KernelConstants constants, double factor) {
+    for (const FittedElsewhere& known : fitted_elsewhere) {
+      if (known.device != recipe.device) continue;
+      constants.product_rate = known.product_rate;
+      constants.attention_rate = known.attention_rate;
+      constants.memory_rate = known.memory_rate;
+    }
+    return step_seconds(recipe, constants, factor).step;
+  };
+}
+
+MeasuredSet& set_named(std::map<std::string, MeasuredSet>& sets, const std::string& name,
+                       const std::string& device, const std::string& source) {
+  if (sets.contains(name)) return sets[name];
+  MeasuredSet set{.name = name, .source = source, .device = device.empty() ? "h100" : device};
+  set.start = usual_constants(set.device);
+  if (name == of_large) {
+    set.assumptions = {
+        "rates of A100 as fitted on Megatron-LM's table of 2021, of H100 on Megatron Core's, of "
+        "GB200 on SimuMax's B200; nothing is fitted here",
+        "numbers of devices inferred from what runs hold between steps; of the memory, that part "
+        "is "
+        "known beforehand; the last stage's memory"};
+  } else {
     set.unknowns = {unknowns.begin(), unknowns.end()};
-    set.start = usual_constants(set.device);
     // Small models: the host is what counts.
     set.start.host_seconds = 2e-5;
     set.assumptions = {
-        "eight devices unless a row has \"world_size\", GPT-2's vocabulary, Megatron-LM's "
-        "defaults; memory of the first stage"};
-    sets[name] = std::move(set);
+        "devices as in Megatron-LM's recipes, eight unless a row has \"world_size\", GPT-2's "
+        "vocabulary, BERT's for BERT, Megatron-LM's defaults; the last stage's memory"};
   }
+  return sets[name] = std::move(set);
+}
+
+void add(std::map<std::string, MeasuredSet>& sets, const Json& row, const std::string& source) {
+  const std::string name = row["case"].string();
+  const std::string device = device_of(row["hw"].string());
+  const std::string of_device = set_name(name, device, row["hw"].string());
+  MegatronArguments arguments = arguments_in(row["args"]);
+  complete_arguments(name, arguments);
   std::string reason = reason_against(row, arguments);
   if (reason.empty()) {
     try {
       Recipe recipe = recipe_of(arguments);
-      recipe.device = device;
-      const int world =
-          row.contains("world_size") ? row["world_size"].small_integer(1, 1'000'000) : usual_world;
-      if (spread(recipe, world, arguments.small("global-batch-size"))) {
-        sets[name].rows.push_back(row_of(row, recipe));
+      place(recipe, name, device, arguments);
+      const std::string layout = arguments.word("pipeline-model-parallel-layout");
+      const bool even = layout.empty() || follow_layout(recipe, layout);
+      if (even &&
+          spread(recipe, world_of(row, name, arguments), arguments.small("global-batch-size"))) {
+        const bool is_large = parameters_of(recipe) >= large;
+        MeasuredSet& set =
+            set_named(sets, is_large ? std::string(of_large) : of_device, device, source);
+        set.rows.push_back(row_of(row, recipe));
+        if (is_large) set.rows.back().predict = predicted_elsewhere(recipe);
         return;
       }
-      reason = "degrees and batch do not divide the devices";
+      reason = even ? "degrees and batch do not divide the devices" : "it has a layout of its own";
     } catch (const Error& error) {
       reason = error.message();
     }
   }
-  sets[name].left_out.push_back(
-      concat(row["case"].string(), ", ", row["file"].string(), ": ", reason));
+  set_named(sets, of_device, device, source)
+      .left_out.push_back(concat(name, ", ", row["file"].string(), ": ", reason));
 }
 
 }  // namespace

@@ -59,6 +59,8 @@ Recipe recipe_of(const Json& row) {
   recipe.data = static_cast<int>(number_behind(row, "dp"));
   recipe.sharded_optimizer = true;
   recipe.weight_stubs = true;
+  recipe.workspace =
+      product_workspace(recipe.device, {.grouped = recipe.transformer.experts.has_value()});
   recipe.work.microbatch = number_behind(row, "mbs");
   recipe.work.sequence = number_behind(row, "seq", 4096);
   recipe.work.tensor_parallel = static_cast<int>(number_behind(row, "tp"));

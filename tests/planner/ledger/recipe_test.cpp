@@ -113,6 +113,70 @@ TEST_CASE("experts and their parallelism change a run in the right direction") {
   CHECK(step(shared) > step(before));
 }
 
+TEST_CASE("libraries of products keep 8 MiB a thread before Hopper, 32 MiB since and where told") {
+  constexpr Bytes mebi = 1024LL * 1024;
+  CHECK(product_workspace("a100-80gb", {.transformer_engine = false}) == 2 * (8 * mebi + mebi / 8));
+  CHECK(product_workspace("a100-80gb", {.deterministic = true}) == (2 * 32 + 4) * mebi);
+  CHECK(product_workspace("h100", {}) == 3 * 32 * mebi);
+  CHECK(product_workspace("gb200", {.grouped = true}) == (2 + 5) * 32 * mebi);
+  Recipe recipe = llama();
+  const Bytes before = memory(recipe);
+  recipe.workspace = 96 * mebi;
+  CHECK(memory(recipe) == before + 96 * mebi);
+}
+
+TEST_CASE("a loss that copies keeps its logits once more while it computes") {
+  Recipe recipe = llama();
+  recipe.pipeline = 1;
+  recipe.blocks = 1;
+  const Bytes before = memory(recipe);
+  recipe.loss_copies = true;
+  const WorkSetting& work = recipe.work;
+  CHECK(memory(recipe) - before ==
+        4 * work.microbatch * work.sequence * recipe.transformer.vocabulary / work.tensor_parallel);
+}
+
+TEST_CASE("each group of replicas that shares an optimizer has all of its states") {
+  Recipe recipe = llama();
+  recipe.data = 8;
+  recipe.sharded_optimizer = true;
+  const Bytes before = stage_memory(recipe).front().optimizer;
+  recipe.optimizer_instances = 4;
+  CHECK(stage_memory(recipe).front().optimizer ==
+        Approx(4.0 * static_cast<double>(before)).epsilon(1e-6));
+}
+
+TEST_CASE("a stage that predicts tokens after the next looks them up itself") {
+  Recipe recipe = llama("deepseek-v3");
+  recipe.work.tensor_parallel = 1;
+  recipe.pipeline = 2;
+  recipe.transformer.prediction_modules = 0;
+  const double before = static_cast<double>(stage_memory(recipe).back().weights);
+  recipe.transformer.prediction_modules = 1;
+  const double table = 2.0 * static_cast<double>(recipe.transformer.vocabulary) *
+                       static_cast<double>(recipe.transformer.hidden);
+  const double module =
+      2.0 * static_cast<double>(
+                layer_operations(recipe.transformer, LayerKind::prediction, recipe.work).weights);
+  CHECK(static_cast<double>(stage_memory(recipe).back().weights) ==
+        Approx(before + table + module));
+}
+
+TEST_CASE("tokens that cross to a node once make room on the way between nodes alone") {
+  Recipe recipe = llama("mixtral-8x7b");
+  recipe.work.tensor_parallel = 1;
+  recipe.pipeline = 1;
+  recipe.data = 16;
+  recipe.work.expert_parallel = 8;
+  const auto messages = [&](int node, bool forwards) {
+    recipe.devices_per_node = node;
+    recipe.work.forwards_in_nodes = forwards;
+    return step_seconds(recipe, constants).messages;
+  };
+  CHECK(messages(8, true) == messages(8, false));
+  CHECK(messages(4, true) < messages(4, false));
+}
+
 TEST_CASE("each constant changes a step in the right direction") {
   Recipe recipe = llama();
   recipe.work.context_parallel = 2;
