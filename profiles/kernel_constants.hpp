@@ -74,7 +74,7 @@ inline constexpr std::array kernel_constants{
                    "a stage's wait at each message to a neighbour"},
     KernelConstant{"update_rate", &KernelConstants::update_rate, 0.01, 2.0, 0.02, "of bandwidth",
                    "what the optimizer reaches of memory bandwidth"},
-    KernelConstant{"step_seconds", &KernelConstants::step_seconds, 0.0, 1.0, 0, "s",
+    KernelConstant{"step_seconds", &KernelConstants::step_seconds, 0.0, 1.0, 0.02, "s",
                    "what a step takes besides"},
 };
 

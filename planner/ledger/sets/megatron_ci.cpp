@@ -147,7 +147,7 @@ std::string set_name(const std::string& name, const std::string& device,
                 machines.ends_with("_2nd") ? "-resumed" : "");
 }
 
-/// A step by the device's own rates: the constants given say all others.
+/// A step by the device's own rates and network: the constants given say all others.
 std::function<double(const KernelConstants&, double)> predicted_elsewhere(const Recipe& recipe) {
   return [recipe](KernelConstants constants, double factor) {
     for (const FittedElsewhere& known : fitted_elsewhere) {
@@ -155,6 +155,7 @@ std::function<double(const KernelConstants&, double)> predicted_elsewhere(const 
       constants.product_rate = known.product_rate;
       constants.attention_rate = known.attention_rate;
       constants.memory_rate = known.memory_rate;
+      constants.between_rate = usual_constants(known.device).between_rate;
     }
     return step_seconds(recipe, constants, factor).step;
   };
@@ -166,12 +167,12 @@ MeasuredSet& set_named(std::map<std::string, MeasuredSet>& sets, const std::stri
   MeasuredSet set{.name = name, .source = source, .device = device.empty() ? "h100" : device};
   set.start = usual_constants(set.device);
   if (name == of_large) {
+    set.device = "h100";
     set.assumptions = {
         "rates of A100 as fitted on Megatron-LM's table of 2021, of H100 on Megatron Core's, of "
         "GB200 on SimuMax's B200; nothing is fitted here",
-        "numbers of devices inferred from what runs hold between steps; of the memory, that part "
-        "is "
-        "known beforehand; the last stage's memory"};
+        "numbers of devices inferred from what runs hold between steps, so that this part of the "
+        "memory is known beforehand; the last stage's memory"};
   } else {
     set.unknowns = {unknowns.begin(), unknowns.end()};
     // Small models: the host is what counts.

@@ -34,6 +34,9 @@ Recipe recipe_of(const Json& row) {
   recipe.blocks = count(row, "# layers");
   recipe.pipeline = count(row, "pipeline parallelism");
   recipe.data = count(row, "data parallelism");
+  // DeepSpeed's pipelines send each tensor-parallel peer's part and gather them there
+  // (deepspeed/runtime/pipe/engine.py, is_pipe_partitioned).
+  recipe.scatter_gather = true;
   recipe.work = {.microbatch = count(row, "micro batch"),
                  .sequence = transformer.positions,
                  .tensor_parallel = count(row, "tensor parallelism"),
@@ -80,9 +83,10 @@ void add_set(std::vector<MeasuredSet>& sets, const Json& json, std::string_view 
                   .device = "a100-80gb",
                   .unknowns = {unknowns.begin(), unknowns.end()},
                   .start = usual_constants("a100-80gb")};
-  // That release's host is slow, and a device's port is an eighth of 400 Gb/s.
+  // That release's host is slow; a node of eight has 800 Gb/s ("inter_node_bandwidth" of their
+  // config/validation/multi), 100 for each of the ports of 200 that the device kind has.
   set.start.host_seconds = 5e-5;
-  set.start.between_rate = 0.25;
+  set.start.between_rate = 0.5;
   set.assumptions = {
       "scores in memory, dropout, fp16 gradients, full recomputation; vocabulary 50257, padded"};
   int number = 0;

@@ -215,7 +215,11 @@ TEST_CASE("vTrain's steps on several nodes are predicted out of family within 8.
   if (sets.size() < 2) SKIP("no published measurements");
   const SetResult result = replay(sets[1], Claim::out_of_family, 1);
   CHECK(result.time.mape < 0.085);
-  CHECK(result.regret < 0.04);
+  CHECK(result.regret < 0.037);
+  CHECK(result.rank_correlation > 0.8);
+  // A port has an eighth of the node's 800 Gb/s, and a step takes little besides.
+  CHECK(result.calibration.constants.between_rate == Approx(0.5).epsilon(0.05));
+  CHECK(result.calibration.constants.step_seconds < 0.05);
 }
 
 TEST_CASE("Megatron-LM's runs of large models are predicted with rates fitted on other sets") {
