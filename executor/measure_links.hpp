@@ -28,9 +28,6 @@ struct RankGrid {
 /// neighbours, or not as many as the others'.
 RankGrid grid_of(std::span<const std::string> hosts);
 
-/// This process's host, as NCCL takes it: $NCCL_HOSTID, or the machine's name.
-std::string name_of_host();
-
 /// What rank 0 and those that it reaches over one level have measured.
 struct MeasuredLevel {
   int count = 1;  ///< boxes, or ranks of a box

@@ -11,7 +11,7 @@ namespace stagecraft {
 
 /// The address of a module's entry point, a function with C linkage, which stays valid for the rest
 /// of the process. Throws Error (execution) in one sentence that begins with `asked_for`
-/// ("--transport mpi"): the program was built without the module, or a library it needs is missing
+/// ("--transport mpi"): the module is not there, or a library it needs is missing
 /// on this machine.
 void* module_entry(std::string_view module, const std::string& entry, std::string_view asked_for);
 

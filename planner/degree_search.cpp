@@ -58,10 +58,10 @@ void expect_more_than(const Leaderboard& board, SearchControl& control) {
   control.worth = std::min(control.worth.value_or(worth), worth);
 }
 
-/// Of one half, which was searched with this bound.
-void add(SearchResult& result, Leaderboard& board, const SearchResult& part, Duration searched) {
+/// One half.
+void add(SearchResult& result, Leaderboard& board, const SearchResult& part) {
   for (const Candidate& plan : part.plans) board.add(plan);
-  result.lower_bound = std::min(result.lower_bound, searched);
+  result.lower_bound = std::min(result.lower_bound, part.searched_bound);
   result.candidates += part.candidates;
   result.pruned += part.pruned;
   result.interrupted = result.interrupted || part.interrupted;
@@ -78,17 +78,11 @@ std::vector<Candidate> first_of_others(const Problem& others, const SearchContro
   return {*first};
 }
 
-SearchResult search_others(const Problem& problem, const SearchControl& control, bool has_plan,
-                           Duration& searched) {
+SearchResult search_others(const Problem& problem, const SearchControl& control, bool has_plan) {
   const Problem others = other_degrees(problem);
-  if (!others.recompute_layers.empty()) {
-    SearchResult result = search_layers(others, control);
-    searched = result.lower_bound;
-    return result;
-  }
+  if (!others.recompute_layers.empty()) return search_layers(others, control);
   return search_at_once(others, control,
-                        has_plan ? std::vector<Candidate>{} : first_of_others(others, control),
-                        searched);
+                        has_plan ? std::vector<Candidate>{} : first_of_others(others, control));
 }
 
 }  // namespace
@@ -100,21 +94,16 @@ SearchResult search_degrees(const Problem& problem, const SearchControl& control
   result.question = question_of(problem);
   Leaderboard board(control.top);
   Duration outside = Duration::max();  // the best plan of another kind than those searched
-  const auto take = [&](const SearchResult& part, Duration searched) {
-    add(result, board, part, searched);
+  const auto take = [&](const SearchResult& part) {
+    add(result, board, part);
     if (!part.question && !part.plans.empty())
       outside = std::min(outside, pace(*part.plans.front().prediction));
   };
-  Duration searched{0};
-  if (has_given_degrees(space)) {
-    const SearchResult part = search_given(given_degrees(problem), half_of(control, 0), searched);
-    take(part, searched);
-  }
+  if (has_given_degrees(space)) take(search_given(given_degrees(problem), half_of(control, 0)));
   if (has_other_degrees(space)) {
     SearchControl second = half_of(control, 1);
     expect_more_than(board, second);
-    const SearchResult part = search_others(problem, second, board.best().has_value(), searched);
-    take(part, searched);
+    take(search_others(problem, second, board.best().has_value()));
   }
   if (outside < Duration::max() && outside <= board.best()) {
     result.lower_bound = Duration{0};

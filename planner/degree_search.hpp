@@ -18,12 +18,10 @@ namespace stagecraft {
 SearchResult search_degrees(const Problem& problem, const SearchControl& control);
 
 /// One question, all its degrees at once, beside these plans (planner/strategies/exact.cpp).
-/// `searched`: the bound on what was searched, also where a plan of another kind is better than
-/// that and the result has no bound.
 SearchResult search_at_once(const Problem& problem, const SearchControl& control,
-                            std::vector<Candidate> starts, Duration& searched);
+                            std::vector<Candidate> starts);
 
 /// The exact search of a problem without other degrees.
-SearchResult search_given(const Problem& problem, const SearchControl& control, Duration& searched);
+SearchResult search_given(const Problem& problem, const SearchControl& control);
 
 }  // namespace stagecraft

@@ -95,6 +95,9 @@ struct SearchResult {
   std::optional<Infeasible> infeasible;
   std::string strategy;
   Duration lower_bound{0};
+  /// On what was searched, also where a plan of another kind is better and there is no bound on
+  /// all.
+  Duration searched_bound{0};
   std::optional<double> cost_bound;  ///< of the objective cost, in its unit: no plan costs less
   double gap = 0;
   bool proved_optimal = false;

@@ -18,11 +18,18 @@ bool may_share_layers(const Problem& problem) {
 
 constexpr int most_degree = 1 << 20;
 
+/// A list of degrees. Throws Error (usage).
+std::vector<int> listed(std::string_view flag, const std::string& text) {
+  if (text.find("auto") != std::string::npos || text == "0")
+    fail_usage(flag, " ", text, ": expected auto, or degrees from 1 up: 1,2,4");
+  return read_small_integers(flag, text, 1, most_degree);
+}
+
 /// Powers of two within the innermost links, as long as each peer keeps a long part of a sequence:
 /// of a short one, pipelines and replicas share the samples at less cost.
 std::vector<int> context_choices(const PlanningOptions& options, const Problem& problem) {
   if (options.context_parallel != "auto")
-    return read_small_integers("--context-parallel", options.context_parallel, 1, most_degree);
+    return listed("--context-parallel", options.context_parallel);
   constexpr std::int64_t least_tokens = 8192;
   const std::vector<Level>& levels = problem.cluster.levels;
   std::vector<int> degrees{1};
@@ -37,7 +44,7 @@ std::vector<int> context_choices(const PlanningOptions& options, const Problem& 
 /// What divides the experts, and the devices.
 std::vector<int> expert_choices(const PlanningOptions& options, const Problem& problem) {
   if (options.expert_parallel != "auto")
-    return read_small_integers("--expert-parallel", options.expert_parallel, 1, most_degree);
+    return listed("--expert-parallel", options.expert_parallel);
   std::vector<int> degrees{1};
   const auto& transformer = problem.profile.model.transformer;
   if (!may_share_layers(problem) || !transformer->experts) return degrees;
@@ -53,11 +60,16 @@ std::vector<int> expert_choices(const PlanningOptions& options, const Problem& p
 std::vector<int> expert_tensor_choices(const PlanningOptions& options, const Problem& problem,
                                        int expert) {
   if (options.expert_tensor_parallel != "auto")
-    return read_small_integers("--expert-tensor-parallel", options.expert_tensor_parallel, 1,
-                               most_degree);
+    return listed("--expert-tensor-parallel", options.expert_tensor_parallel);
   const bool searches = options.expert_parallel == "auto" && expert > 1;
   const bool has_peers = problem.tensor_parallel.back() > 1;
   return searches && has_peers ? std::vector{0, 1} : std::vector{0};
+}
+
+/// The flag behind what only models with experts have.
+std::string_view expert_flag(const Parallelism& parallelism) {
+  if (parallelism.expert > 1) return "--expert-parallel";
+  return parallelism.expert_tensor > 0 ? "--expert-tensor-parallel" : "--expert-nodes";
 }
 
 /// Degrees that divide what they are to divide. Throws Error (usage).
@@ -72,7 +84,8 @@ void require_degrees(const Problem& problem, const Parallelism& parallelism) {
   }
   if (parallelism.expert > 1 || parallelism.expert_tensor > 0 || parallelism.expert_nodes > 0) {
     if (!transformer->experts) {
-      fail_usage("--expert-parallel: the model \"", problem.model_name, "\" has no experts");
+      fail_usage(expert_flag(parallelism), ": the model \"", problem.model_name,
+                 "\" has no experts");
     }
     if (transformer->experts->count % parallelism.expert != 0) {
       fail_usage("--expert-parallel: ", parallelism.expert, " devices cannot share ",

@@ -5,7 +5,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -16,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "executor/host.hpp"
 #include "executor/modules.hpp"
 #include "executor/transports/tcp/socket.hpp"
 #include "profiles/error.hpp"
@@ -47,12 +47,6 @@ std::vector<std::string> own_words(const std::vector<std::string>& further) {
   words.front() = std::filesystem::canonical("/proc/self/exe").string();
   words.insert(words.end(), further.begin(), further.end());
   return words;
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  gethostname(name.data(), name.size() - 1);
-  return name.data();
 }
 
 /// Tells a process that this program has started it, and is to end with it.
@@ -130,13 +124,14 @@ int start_by_mpirun(const ProcessOptions& options, const TransportMaker& transpo
   const int code = code_of(ends.front().status);
   const std::string killed = killed_process(remarks.remarks());
   if (!killed.empty()) {
-    throw Error(ErrorKind::execution, concat("run: ", killed, "; mpirun has ended the others"));
+    throw Error(ErrorKind::execution,
+                concat(options.verb, ": ", killed, "; mpirun has ended the others"));
   }
   remarks.show_errors();
   if (code == 0 || remarks.ranks_spoke() || code == 130) return code;
   std::string said = remarks.remarks();
   std::ranges::replace(said, '\n', ' ');
-  throw Error(ErrorKind::execution, concat("run: mpirun ended with ", code, ": ", said));
+  throw Error(ErrorKind::execution, concat(options.verb, ": mpirun ended with ", code, ": ", said));
 }
 
 // --- Starting processes here
@@ -157,16 +152,16 @@ std::vector<ChildCommand> local_commands(int ranks, const std::vector<std::strin
   return commands;
 }
 
-int start_here(int ranks, const std::vector<std::string>& further) {
+int start_here(const ProcessOptions& options, int ranks, const std::vector<std::string>& further) {
   Remarks remarks;
   const std::vector<ChildEnd> ends = run_commands(
       local_commands(ranks, further), [&](const std::string& line) { remarks.hear(line); },
-      patience_with_others, "run: this program cannot start itself again");
+      patience_with_others, concat(options.verb, ": this program cannot start itself again"));
   for (std::size_t rank = 0; rank < ends.size(); ++rank) {
     const std::string killed = killed_by(ends[rank].status);
     if (killed.empty() || ends[rank].was_stopped) continue;
-    throw Error(ErrorKind::execution, concat("run: rank ", rank, " on ", host_name(), " ", killed,
-                                             "; the others have stopped"));
+    throw Error(ErrorKind::execution, concat(options.verb, ": rank ", rank, " on ", host_name(),
+                                             " ", killed, "; the others have stopped"));
   }
   remarks.show_errors();
   return code_of(ends.front().status);
@@ -192,6 +187,7 @@ std::optional<Error> failure_of(const std::function<void()>& body) {
 }  // namespace
 
 void declare_process_options(CLI::App& app, ProcessOptions& options) {
+  options.verb = app.get_name();
   app.add_option(
          "--transport", options.transport,
          "threads: every rank is a thread of this process; mpi: every rank is a process, "
@@ -233,6 +229,24 @@ const TransportMaker& transport_of(const ProcessOptions& options) {
   return maker;
 }
 
+void require_carried(const TransportMaker& transport, bool on_gpus, std::string_view gpu_flag) {
+  if (transport.on_gpus && !on_gpus) {
+    fail_usage("--transport ", transport.name, " carries what lies on GPUs; use ", gpu_flag,
+               " with it, or --transport mpi");
+  }
+  if (on_gpus && transport.several_processes && !transport.on_gpus) {
+    fail_usage("--transport ", transport.name,
+               " carries what lies in the memory of processes, not of GPUs; use --transport nccl "
+               "for a process per GPU, or --transport threads for one process");
+  }
+}
+
+void require_sums(const TransportMaker& transport, std::string_view sums) {
+  if (sums != "nccl" || transport.on_gpus) return;
+  fail_usage("--sums nccl: --transport ", transport.name,
+             " has no sums but ordered ones; use --transport nccl with it");
+}
+
 bool must_start_processes(const TransportMaker& transport) {
   return transport.several_processes && !launch();
 }
@@ -251,7 +265,7 @@ int start_processes(const ProcessOptions& options, const TransportMaker& transpo
   if (transport.on_gpus) require_nccl();  // else no rank could start
   const bool needs_mpi = transport.name == "mpi" || !options.hosts.empty();
   return needs_mpi ? start_by_mpirun(options, transport, ranks, further)
-                   : start_here(ranks, further);
+                   : start_here(options, ranks, further);
 }
 
 bool speaks() {

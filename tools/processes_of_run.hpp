@@ -6,6 +6,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "executor/processes.hpp"
@@ -19,6 +20,7 @@ struct ProcessOptions {
   std::string transport;  ///< empty: what fits how this process was started
   int processes = 0;      ///< -n; 0: as many as the plan has devices
   std::string hosts;      ///< --hosts, as mpirun takes them; empty: this machine
+  std::string verb;       ///< that starts them: begins what is told of them
 };
 
 /// --transport, -n and --hosts.
@@ -26,6 +28,13 @@ void declare_process_options(CLI::App& app, ProcessOptions& options);
 
 /// Throws Error (usage) for an unknown name, and for options or processes that do not go with it.
 const TransportMaker& transport_of(const ProcessOptions& options);
+
+/// Throws Error (usage) unless the transport carries what lies where the layers are computed;
+/// `gpu_flag` computes them on GPUs: "--backend cuda".
+void require_carried(const TransportMaker& transport, bool on_gpus, std::string_view gpu_flag);
+
+/// Throws Error (usage) unless the transport makes these sums, "ordered" or "nccl".
+void require_sums(const TransportMaker& transport, std::string_view sums);
 
 /// Whether this process still has to start those that will run.
 bool must_start_processes(const TransportMaker& transport);

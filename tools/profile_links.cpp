@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "executor/host.hpp"
 #include "executor/measure_links.hpp"
 #include "executor/measure_ways.hpp"
 #include "profiles/text.hpp"
@@ -91,7 +92,7 @@ int ranks_here(const Console& console, const MeasuredDevice& device) {
 RankGrid grid_of_processes() {
   Processes& processes = launched_processes();
   std::string hosts;
-  for (const std::string& host : processes.gather(name_of_host())) hosts += host + "\n";
+  for (const std::string& host : processes.gather(nccl_host())) hosts += host + "\n";
   hosts = processes.broadcast(hosts);
   hosts.pop_back();
   const std::vector<std::string> lines = split(hosts, '\n');
@@ -117,24 +118,7 @@ int measure(Console& console, const DeviceFlags& flags, const TransportMaker& tr
   return 0;
 }
 
-/// Throws Error (usage) unless the transport carries what lies on the device.
-void require_carried(const DeviceFlags& device, const TransportMaker& transport) {
-  const bool on_cpu = device.device == "cpu";
-  if (transport.on_gpus && on_cpu) {
-    fail_usage("--transport nccl carries what lies on GPUs; give --device cuda, too");
-  }
-  if (transport.several_processes && !transport.on_gpus && !on_cpu) {
-    fail_usage("--transport ", transport.name,
-               " carries what lies in the memory of processes, not of GPUs; use --transport nccl "
-               "for a process per GPU, or --transport threads for one process");
-  }
-}
-
 bool sums_in_order(const LinkFlags& flags, const TransportMaker& transport) {
-  if (flags.sums == "nccl" && !transport.on_gpus) {
-    fail_usage("--sums nccl: --transport ", transport.name,
-               " has no sums but ordered ones; use --transport nccl with it");
-  }
   return flags.sums.empty() ? !transport.on_gpus : flags.sums == "ordered";
 }
 
@@ -161,7 +145,8 @@ void require_layers(const LinkFlags& flags) {
 
 int profile_links(Console& console, const DeviceFlags& device, const LinkFlags& flags) {
   const TransportMaker& transport = transport_of(flags.processes);
-  require_carried(device, transport);
+  require_carried(transport, device.device != "cpu", "--device cuda");
+  require_sums(transport, flags.sums);
   const bool in_order = sums_in_order(flags, transport);
   if (must_start_processes(transport)) {
     if (flags.processes.processes < 2) {

@@ -1,14 +1,13 @@
 #include "executor/flight/diagnosis.hpp"
 
 #include <signal.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <map>
 #include <set>
 
+#include "executor/host.hpp"
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
 
@@ -18,12 +17,6 @@ namespace {
 
 std::size_t index(int i) {
   return static_cast<std::size_t>(i);
-}
-
-bool is_this_host(const std::string& host) {
-  std::array<char, 256> name{};
-  gethostname(name.data(), name.size() - 1);
-  return host == name.data();
 }
 
 bool is_alive(int pid) {
@@ -105,7 +98,7 @@ class Investigation {
   Diagnosis about_silent(const Sight& silent) const {
     const FlightSnapshot& record = silent.record;
     const Duration quiet = silent.at - record.heartbeat;
-    const bool gone = is_this_host(record.host) && !is_alive(record.pid);
+    const bool gone = host_name() == record.host && !is_alive(record.pid);
     return {.verdict = Verdict::silent,
             .rank = record.rank,
             .sentence = concat(
@@ -261,7 +254,7 @@ Sight see(FlightSnapshot record, Moment at) {
   Sight sight{.record = std::move(record)};
   const FlightSnapshot& seen = sight.record;
   sight.at = std::max(seen.heartbeat, seen.since);
-  if (is_over(seen) || !is_this_host(seen.host)) return sight;
+  if (is_over(seen) || host_name() != seen.host) return sight;
   const bool alive = is_alive(seen.pid);
   if (alive) sight.at = std::max(at, sight.at);
   sight.silent = !alive || at - seen.heartbeat > longest_silence;

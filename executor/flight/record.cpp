@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "executor/flight/layout.hpp"
+#include "executor/host.hpp"
 #include "executor/ranks.hpp"
 #include "profiles/error.hpp"
 
@@ -28,12 +29,6 @@ using flight::State;
 
 std::size_t index(int i) {
   return static_cast<std::size_t>(i);
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  gethostname(name.data(), name.size() - 1);
-  return name.data();
 }
 
 std::string header_of(const Oversight& oversight, const Program& program, const RankMap& ranks,

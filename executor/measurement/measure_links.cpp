@@ -1,11 +1,7 @@
 #include "executor/measure_links.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdlib>
 #include <numeric>
 
 #include "executor/measurement/rounds.hpp"
@@ -163,13 +159,6 @@ RankGrid grid_of(std::span<const std::string> hosts) {
                        "; start equally many on every host"));
   }
   return {.boxes = static_cast<int>(ranks.size()), .ranks_of_box = most};
-}
-
-std::string name_of_host() {
-  if (const char* given = std::getenv("NCCL_HOSTID")) return given;
-  std::array<char, 256> name{};
-  gethostname(name.data(), name.size() - 1);
-  return name.data();
 }
 
 Link link_of(const MeasuredLevel& level) {

@@ -327,7 +327,7 @@ void add_unless_there(std::vector<Candidate>& starts, const Candidate& first) {
 }  // namespace
 
 SearchResult search_at_once(const Problem& problem, const SearchControl& control,
-                            std::vector<Candidate> starts, Duration& searched) {
+                            std::vector<Candidate> starts) {
   const Space space(problem);
   SearchResult result{.plans = {}, .infeasible = {}, .strategy = "exact"};
   result.lower_bound = Duration::max();
@@ -344,7 +344,7 @@ SearchResult search_at_once(const Problem& problem, const SearchControl& control
   if (board.best() == own_best) result.lower_bound = own_bound;
   search_device_orders(problem, space, control, effort / 4, board, result);
   result.question = question_of(problem);
-  searched = std::min(result.lower_bound, board.best().value_or(Duration::max()));
+  result.searched_bound = std::min(result.lower_bound, board.best().value_or(Duration::max()));
   add_outside(space, starts, board, result);
   result = finish(board, std::move(result));
   if (result.plans.empty() && !result.interrupted && control.explain) {
@@ -353,26 +353,20 @@ SearchResult search_at_once(const Problem& problem, const SearchControl& control
   return result;
 }
 
-SearchResult search_given(const Problem& problem, const SearchControl& control,
-                          Duration& searched) {
-  if (!problem.recompute_layers.empty()) {
-    SearchResult result = search_layers(problem, control);
-    searched = result.lower_bound;
-    return result;
-  }
+SearchResult search_given(const Problem& problem, const SearchControl& control) {
+  if (!problem.recompute_layers.empty()) return search_layers(problem, control);
   const Space space(problem);
   const std::optional<Candidate> first = first_plan(space, control);
   if (first && control.progress) control.progress({.best = pace(*first->prediction)});
   // However early the search ends, its answer is no worse than these.
   std::vector<Candidate> starts = starting_plans(space, control);
   if (first) add_unless_there(starts, *first);
-  return search_at_once(problem, control, std::move(starts), searched);
+  return search_at_once(problem, control, std::move(starts));
 }
 
 SearchResult search_exact(const Problem& problem, const SearchControl& control) {
   if (!problem.other_parallelism.empty()) return search_degrees(problem, control);
-  Duration searched{0};
-  return search_given(problem, control, searched);
+  return search_given(problem, control);
 }
 
 }  // namespace stagecraft

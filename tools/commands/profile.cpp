@@ -28,6 +28,7 @@ struct ProfileArguments {
   LinkFlags links;
   std::int64_t sequence = 0, loss_rows = 0;
   int repeats = 9;
+  std::vector<const CLI::Option*> of_layers;  ///< those above but the first two
 };
 
 /// "1.20 ms to 1.31 ms": a tenth of the times is below, a tenth above.
@@ -35,23 +36,36 @@ std::string range_text(const TimeRange& range) {
   return concat(format_duration(range.p10), " to ", format_duration(range.p90));
 }
 
-std::string cost_table(const Profile& profile, bool unicode) {
-  Table table({"layer", ">microbatch", ">tensor-parallel", ">forward", ">p10 to p90",
-               ">backward input", ">p10 to p90", ">backward weight", ">p10 to p90", ">update",
-               ">saved", ">output", ">workspace"});
+/// With all ranges if `detailed`; else only how far apart times of a layer are at most.
+std::string cost_table(const Profile& profile, bool unicode, bool detailed) {
+  std::vector<std::string> header{"layer", ">microbatch", ">tensor-parallel"};
+  for (const char* const pass : {">forward", ">backward input", ">backward weight"}) {
+    header.emplace_back(pass);
+    if (detailed) header.emplace_back(">p10 to p90");
+  }
+  for (const char* const other : {">update", ">spread", ">saved", ">output", ">workspace"})
+    header.emplace_back(other);
+  Table table(header);
   for (const ProfileEntry& entry : profile.entries) {
     const CostSetting& setting = entry.setting;
     for (std::size_t i = 0; i < entry.layers.size(); ++i) {
       const LayerCost& cost = entry.layers[i];
       const MeasuredRanges& ranges = entry.ranges[i];
       if (i > 0 && cost == entry.layers[i - 1]) continue;
-      table.row({profile.model.layers[i].name, std::to_string(setting.microbatch),
-                 concat(setting.tensor_parallel, entry.has_peer_messages ? "" : " (one peer)"),
-                 format_duration(cost.forward), range_text(ranges.forward),
-                 format_duration(cost.backward_input), range_text(ranges.backward_input),
-                 format_duration(cost.backward_weight), range_text(ranges.backward_weight),
-                 format_duration(cost.update), format_bytes(cost.saved), format_bytes(cost.output),
-                 format_bytes(cost.workspace)});
+      std::vector<std::string> row{
+          profile.model.layers[i].name, std::to_string(setting.microbatch),
+          concat(setting.tensor_parallel, entry.has_peer_messages ? "" : " (one peer)")};
+      const auto time = [&](Duration median, const TimeRange& range) {
+        row.push_back(format_duration(median));
+        if (detailed) row.push_back(range_text(range));
+      };
+      time(cost.forward, ranges.forward);
+      time(cost.backward_input, ranges.backward_input);
+      time(cost.backward_weight, ranges.backward_weight);
+      row.insert(row.end(),
+                 {format_duration(cost.update), percent(cost.spread), format_bytes(cost.saved),
+                  format_bytes(cost.output), format_bytes(cost.workspace)});
+      table.row(row);
     }
   }
   return table.text(unicode);
@@ -101,8 +115,20 @@ ordered_json profile_json(const Profile& profile) {
   return result;
 }
 
+/// Throws Error (usage) where flags about layers were given to what measures links.
+void require_links(const ProfileArguments& arguments) {
+  for (const CLI::Option* option : arguments.of_layers) {
+    if (option->count() == 0) continue;
+    fail_usage(option->get_name(),
+               " is about layers, which `stagecraft profile MODEL` measures; leave it out");
+  }
+}
+
 int measure(Console& console, const ProfileArguments& arguments) {
-  if (arguments.model == "links") return profile_links(console, arguments.device, arguments.links);
+  if (arguments.model == "links") {
+    require_links(arguments);
+    return profile_links(console, arguments.device, arguments.links);
+  }
   require_layers(arguments.links);
   const MeasuredDevice device = measured_device(arguments.device);
   const Precision precision = read_precision(arguments.precision);
@@ -127,7 +153,7 @@ int measure(Console& console, const ProfileArguments& arguments) {
   const Profile profile = measure_profile(loaded.profile.model, options);
   const std::string file = write_profile(profile);
   if (console.artefact(file) || console.person_reads_output()) {
-    console.print(cost_table(profile, console.unicode()));
+    console.print(cost_table(profile, console.unicode(), console.options().verbose > 0));
     if (profile.hand_over) {
       console.print(fmt::format("hand-over between ranks: {} + {}\n",
                                 format_duration(profile.hand_over->latency),
@@ -172,6 +198,9 @@ Action declare_profile(CLI::App& app) {
   app.add_option("--repeats", arguments->repeats, "Measurements of each, after the warm-up (9)")
       ->type_name("N")
       ->check(CLI::Range(1, 10'000));
+  for (const char* const flag : {"--microbatch", "--tensor-parallel", "--sequence", "--precision",
+                                 "--loss-rows", "--repeats"})
+    arguments->of_layers.push_back(app.get_option(flag));
   return [arguments](Console& console) { return measure(console, *arguments); };
 }
 

@@ -259,17 +259,7 @@ int start_ranks(const RunArguments& arguments, const FlightFolder& folder, Backe
 
 void require_processes_suffice(const RunArguments& arguments, BackendKind backend,
                                const TransportMaker& transport) {
-  if (backend == BackendKind::cuda && !transport.on_gpus) {
-    fail_usage(
-        "--transport ", transport.name,
-        " carries what lies in the memory of processes, not of GPUs; use --transport nccl for a "
-        "process per GPU, or --transport threads for one process");
-  }
-  if (backend != BackendKind::cuda && transport.on_gpus) {
-    fail_usage(
-        "--transport nccl carries what lies on GPUs; use --backend cuda with it, or "
-        "--transport mpi");
-  }
+  require_carried(transport, backend == BackendKind::cuda, "--backend cuda");
   if (arguments.plan == "-") {
     fail_usage("standard input reaches one process only; give the plan as a file");
   }
@@ -282,13 +272,8 @@ void require_processes_suffice(const RunArguments& arguments, BackendKind backen
 }
 
 /// NCCL's own sums have no bits to compare.
-void require_sums(const RunArguments& arguments, const TransportMaker& transport) {
-  if (arguments.sums == "ordered") return;
-  if (!transport.on_gpus) {
-    fail_usage("--sums nccl: --transport ", transport.name,
-               " has no sums but ordered ones; use --transport nccl with it");
-  }
-  if (arguments.verify) {
+void require_comparable(const RunArguments& arguments) {
+  if (arguments.sums == "nccl" && arguments.verify) {
     fail_usage(
         "--verify compares bit for bit, and --sums nccl adds in an order of its own; give "
         "one of them");
@@ -301,7 +286,8 @@ int run_where_it_belongs(Console& console, RunArguments arguments) {
   if (arguments.backend.empty()) arguments.backend = transport.on_gpus ? "cuda" : "cpu";
   const BackendKind backend = read_backend(arguments.backend);
   require_sensible(arguments, backend);
-  require_sums(arguments, transport);
+  require_sums(transport, arguments.sums);
+  require_comparable(arguments);
   if (transport.several_processes) require_processes_suffice(arguments, backend, transport);
   if (arguments.oversight.restarts && arguments.plan == "-") {
     fail_usage("--restarts: standard input can be read only once; give the plan as a file");

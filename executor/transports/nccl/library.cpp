@@ -2,12 +2,12 @@
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>
-#include <unistd.h>
 
-#include <cstdlib>
+#include <array>
 #include <cstring>
 #include <string_view>
 
+#include "executor/host.hpp"
 #include "profiles/error.hpp"
 
 namespace stagecraft::nccl {
@@ -50,15 +50,6 @@ int usable_devices() {
     refuse(concat("there is no GPU that can be used (", cudaGetErrorString(status), ")"));
   }
   return count;
-}
-
-/// The machine as NCCL tells it from others: NCCL_HOSTID stands for its name.
-std::string machine() {
-  const char* id = std::getenv("NCCL_HOSTID");
-  if (id != nullptr && *id != '\0') return id;
-  std::array<char, 256> name{};
-  gethostname(name.data(), name.size() - 1);
-  return name.data();
 }
 
 ncclDataType_t type_of(Precision precision) {
@@ -180,7 +171,7 @@ class LibraryCalls final : public Calls {
     std::array<char, 32> bus{};
     check(cudaDeviceGetPCIBusId(bus.data(), static_cast<int>(bus.size()), device_),
           "ask where the GPU is");
-    return concat(machine(), "/", bus.data());
+    return concat(nccl_host(), "/", bus.data());
   }
   Stream make_stream() override {
     use_device();
