@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "planner/layouts.hpp"
+#include "planner/matrix_game.hpp"
 
 namespace stagecraft {
 
@@ -230,6 +231,7 @@ void PathBound::measure() {
   Row row;
   row.path = passes_.of(layout_, row.length);
   rows_.push_back(std::move(row));
+  if (block_choices_) seen_.push_back(layout_);
   for (Moment& moment : moments_) moment.price.excess = excess_of(moment);
   std::vector<int> layers(index(costs_.depth()));
   for (int s = 0; s < costs_.stages(); ++s) {
@@ -264,6 +266,27 @@ void PathBound::move(double value, double goal) {
       [&](Price& price) { price.now = std::max(price.now + step * price.excess * unit, 0.0); });
 }
 
+/// The weights that are best for the layouts seen so far, half way: those of few layouts are too
+/// sure of themselves (Wentges 1997).
+void PathBound::play() {
+  constexpr double way = 0.5;
+  constexpr std::size_t most_seen = 64;
+  if (seen_.size() > most_seen) {
+    const auto old = static_cast<std::ptrdiff_t>(seen_.size() - most_seen / 2);
+    seen_.erase(seen_.begin(), seen_.begin() + old);
+    for (Row& row : rows_) row.lengths.clear();
+  }
+  std::vector<std::vector<double>> lengths;
+  for (Row& row : rows_) {
+    for (std::size_t i = row.lengths.size(); i < seen_.size(); ++i)
+      row.lengths.push_back(length(row.path, costs_, order_, seen_[i]) / limit_);
+    lengths.push_back(row.lengths);
+  }
+  const std::vector<double> best = best_row_weights(lengths);
+  for (std::size_t i = 0; i < rows_.size(); ++i)
+    rows_[i].weight = (1 - way) * rows_[i].best_weight + way * best[i];
+}
+
 /// Keeps the best weights. Without a better bound for long, steps get shorter; for longer still,
 /// they begin at the best weights again, and the value is theirs.
 void PathBound::take_note(double& value) {
@@ -275,6 +298,7 @@ void PathBound::take_note(double& value) {
     return;
   }
   ++failures_;
+  if (block_choices_) return;
   if (failures_ % most_failures == 0) pace_ /= 2;
   if (failures_ < failures_to_return) return;
   failures_ = 0;
@@ -286,8 +310,10 @@ void PathBound::take_note(double& value) {
 
 void PathBound::drop_idle_rows() {
   constexpr std::size_t most = 96;
+  constexpr std::ptrdiff_t latest = 24;  // which may yet get weights
   if (rows_.size() <= most) return;
-  std::erase_if(rows_, [](const Row& row) { return row.weight == 0 && row.best_weight == 0; });
+  const auto is_idle = [](const Row& row) { return row.weight == 0 && row.best_weight == 0; };
+  rows_.erase(std::remove_if(rows_.begin(), rows_.end() - latest, is_idle), rows_.end() - latest);
 }
 
 /// For each device, the critical path of a good layout that the device has most part in: together
@@ -348,7 +374,11 @@ int PathBound::raise(int rounds, Time enough, const std::function<void(const Lay
     if (bound_ >= goal) return round;
     measure();
     visit(layout_);
-    move(value, goal);
+    if (block_choices_) {
+      play();
+    } else {
+      move(value, goal);
+    }
     drop_idle_rows();
   }
   return rounds;

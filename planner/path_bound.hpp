@@ -13,20 +13,24 @@
 //
 // The weights are raised by subgradient steps (Polyak 1969): the layout that attains the least is
 // timed; its critical path is one more path to weigh, and moments at which a device holds too much
-// gain a price. Those layouts are good plans, too, and are handed to the caller.
+// gain a price. Those layouts are good plans, too, and are handed to the caller. Where there are no
+// prices, paths and layouts found so far are a matrix game (planner/matrix_game.hpp), and the next
+// weights lie half way to its best ones.
 //
 // Where layers are alike blocks (planner/block_packing.hpp), where a stage begins does not matter
 // but how many blocks it has. Then the least is taken over what each device can have, n blocks of
 // them in all: a knapsack over devices. What does not fit is not among that, so memory needs no
 // prices, and nobody has half a block or recomputes half of one. Still a stage may be weighed as
 // half of one choice and half of another, which is less than either. Hence `rule_out`: if nothing
-// within the limit is left where some stage, or device, has its most blocks, it never has so many.
+// within the limit is left where some stage, or device, has its most blocks, it never has so many;
+// nor a choice, if nothing is left with it. The fewer choices, the more of the others go.
 //
 // With several stages per device that is not enough. While the first stages of all devices have 4
 // blocks and the second ones 1, or the other way round, devices work in step; where some have the
 // one and others the other, whoever goes from device to device meets 4 each time, and weights see
-// 2.5. Hence `branch`: either no device has a or more blocks in its stage of this turn, or device d
-// is the first that has, and the path through it counts. Each case by itself, and again.
+// 2.5. Hence `branch`: of the devices that may have a or more blocks in their stage of this turn,
+// or fewer, either none has them, or device d is the first, and the path through it counts. Each
+// case by itself, and again.
 
 #pragma once
 
@@ -54,8 +58,9 @@ class PathBound {
   int raise(int rounds, Time enough, const std::function<void(const Layout&)>& visit);
 
   /// Where layers are blocks: leaves out numbers of blocks that no layout within the limit gives a
-  /// stage, or a device, the most first, in so many rounds each, and about so many in all. Gives
-  /// the rounds it took.
+  /// stage, or a device, the most first, and then single choices of devices, as long as that goes
+  /// on; in so many rounds each, and about so many in all. If nothing is left the bound is above
+  /// the limit. Gives the rounds it took.
   int rule_out(int rounds, int in_all);
 
   /// Where layers are blocks: whether no layout within the limit is left, by cases; each gets so
@@ -72,7 +77,8 @@ class PathBound {
   struct Row {
     PassCounts path;
     double weight = 0, best_weight = 0;
-    double length = 0;  ///< in the latest layout
+    double length = 0;            ///< in the latest layout
+    std::vector<double> lengths;  ///< in `seen_`, as far as known
   };
   /// Of something a device has only so much of.
   struct Price {
@@ -114,6 +120,7 @@ class PathBound {
   struct Saved {
     std::vector<Row> rows;
     std::vector<std::vector<BlockChoice>> choices;
+    std::vector<Layout> seen;
     double bound = 0, pace = 1;
     int failures = 0;
   };
@@ -124,17 +131,21 @@ class PathBound {
   struct Split {
     std::size_t turn = 0;
     int blocks = 0;
+    std::vector<int> devices;  ///< that may be either
   };
   std::optional<Split> best_split(const std::vector<Layout>& layouts) const;
-  bool is_case_out(const Split& split, int first, int rounds, int last_round);
+  std::vector<int> undecided(std::size_t turn, int blocks) const;
+  bool is_case_out(const Split& split, std::size_t first, int rounds, int last_round);
   bool is_part_out(int rounds, int last_round);
   bool leave_out(int device, const Has& has, const PassCounts& path, int rounds);
   void leave_out_of_stage(int stage, int rounds);
   void leave_out_of_device(int device, int rounds);
+  bool leave_out_each(int device, int rounds, int last_round);
   double cost(int stage, int first, int end, Recompute recompute) const;
   void measure();
   double excess_of(const Moment& moment) const;
   void move(double value, double goal);
+  void play();
   void take_note(double& value);
   void drop_idle_rows();
 
@@ -165,6 +176,7 @@ class PathBound {
   };
   std::vector<Step> steps_;  ///< [stage, first]
   Layout layout_;
+  std::vector<Layout> seen_;  ///< where layers are blocks: those that had the least sum so far
   double step_ = 0;
   double bound_ = 0;
   double pace_ = 1;

@@ -53,12 +53,13 @@ double PathBound::solve_blocks() {
 }
 
 PathBound::Saved PathBound::save() const {
-  return {rows_, *block_choices_, bound_, pace_, failures_};
+  return {rows_, *block_choices_, seen_, bound_, pace_, failures_};
 }
 
 void PathBound::restore(Saved saved) {
   rows_ = std::move(saved.rows);
   std::move(saved.choices.begin(), saved.choices.end(), block_choices_->begin());
+  seen_ = std::move(saved.seen);
   bound_ = saved.bound;
   pace_ = saved.pace;
   failures_ = saved.failures;
@@ -66,6 +67,8 @@ void PathBound::restore(Saved saved) {
 
 /// From the weights there are.
 void PathBound::begin_part() {
+  seen_.clear();
+  for (Row& row : rows_) row.lengths.clear();
   bound_ = 0;
   pace_ = 1;
   failures_ = 0;
@@ -127,51 +130,72 @@ void PathBound::leave_out_of_device(int device, int rounds) {
   }
 }
 
-/// Of the turn in which devices of these layouts differ most, what is more than their mean. Every
-/// device may have less, so that each case leaves something out.
+/// Single choices of the device; whether any is out.
+bool PathBound::leave_out_each(int device, int rounds, int last_round) {
+  const std::vector<BlockChoice>& own = (*block_choices_)[index(device)];
+  const std::vector<BlockChoice> all = own;
+  for (const BlockChoice& one : all) {
+    if (rounds_ >= last_round) break;
+    const auto is_it = [&](const BlockChoice& choice) {
+      return choice.blocks == one.blocks && choice.recompute == one.recompute;
+    };
+    leave_out(device, is_it, device_rows_[index(device)], rounds);
+  }
+  return own.size() < all.size();
+}
+
+/// Devices whose stage of this turn may have so many blocks or more, and may have fewer.
+std::vector<int> PathBound::undecided(std::size_t turn, int blocks) const {
+  std::vector<int> devices;
+  for (int device = 0; device < costs_.depth(); ++device) {
+    const auto& own = (*block_choices_)[index(device)];
+    const auto has = [&](const BlockChoice& choice) { return choice.blocks[turn] >= blocks; };
+    if (std::ranges::any_of(own, has) && !std::ranges::all_of(own, has)) devices.push_back(device);
+  }
+  return devices;
+}
+
+/// The turn and the number of blocks about which these layouts and their devices agree least.
 std::optional<PathBound::Split> PathBound::best_split(const std::vector<Layout>& layouts) const {
   const std::size_t turns = packing_->stages_of(0).size();
   std::optional<Split> best;
-  double most = 0;
+  double most = -1;
   for (std::size_t turn = 0; turn < turns; ++turn) {
-    int least = 0, highest = 0;
+    int highest = 0;
     for (const auto& own : *block_choices_) {
-      int own_least = costs_.layers();
-      for (const BlockChoice& choice : own) {
-        own_least = std::min(own_least, choice.blocks[turn]);
-        highest = std::max(highest, choice.blocks[turn]);
-      }
-      least = std::max(least, own_least);
+      for (const BlockChoice& choice : own) highest = std::max(highest, choice.blocks[turn]);
     }
-    if (least >= highest) continue;
-    std::vector<int> counts;
-    for (const Layout& layout : layouts) {
-      for (int device = 0; device < costs_.depth(); ++device) {
-        const int stage = packing_->stages_of(device)[turn];
-        const int ends = (stage == 0 ? 1 : 0) + (stage + 1 == costs_.stages() ? 1 : 0);
-        counts.push_back(layout.cuts[index(stage) + 1] - layout.cuts[index(stage)] - ends);
+    for (int blocks = 1; blocks <= highest; ++blocks) {
+      std::vector<int> devices = undecided(turn, blocks);
+      if (devices.empty()) continue;
+      double have = 0, all = 0;
+      for (const Layout& layout : layouts) {
+        for (const int device : devices) {
+          const int stage = packing_->stages_of(device)[turn];
+          const int ends = (stage == 0 ? 1 : 0) + (stage + 1 == costs_.stages() ? 1 : 0);
+          const int count = layout.cuts[index(stage) + 1] - layout.cuts[index(stage)] - ends;
+          have += count >= blocks ? 1 : 0;
+          all += 1;
+        }
       }
+      const double doubt = std::min(have, all - have);
+      if (doubt <= most) continue;
+      most = doubt;
+      best = Split{turn, blocks, std::move(devices)};
     }
-    const double mean = std::accumulate(counts.begin(), counts.end(), 0.0) /
-                        static_cast<double>(std::max<std::size_t>(counts.size(), 1));
-    double spread = 0;
-    for (const int count : counts) spread += std::abs(count - mean);
-    if (best && spread <= most) continue;
-    most = spread;
-    best = Split{turn, std::clamp(static_cast<int>(mean) + 1, least + 1, highest)};
   }
   return best;
 }
 
-/// Devices before the first have fewer blocks in the turn, and it has so many; `first` may be
-/// beyond the last device.
-bool PathBound::is_case_out(const Split& split, int first, int rounds, int last_round) {
+/// Of the undecided devices those before this one have fewer blocks in the turn, and it has so
+/// many; `first` may be beyond the last.
+bool PathBound::is_case_out(const Split& split, std::size_t first, int rounds, int last_round) {
   Saved before = save();
   bool has_any = true;
-  for (int device = 0; device < costs_.depth() && device <= first; ++device) {
-    std::vector<BlockChoice>& own = (*block_choices_)[index(device)];
+  for (std::size_t i = 0; i < split.devices.size() && i <= first; ++i) {
+    std::vector<BlockChoice>& own = (*block_choices_)[index(split.devices[i])];
     std::erase_if(own, [&](const BlockChoice& choice) {
-      return (choice.blocks[split.turn] >= split.blocks) != (device == first);
+      return (choice.blocks[split.turn] >= split.blocks) != (i == first);
     });
     has_any = has_any && !own.empty();
   }
@@ -192,7 +216,7 @@ bool PathBound::is_part_out(int rounds, int last_round) {
   if (rounds_ >= last_round) return false;
   const auto split = best_split(layouts);
   if (!split) return false;
-  for (int first = costs_.depth(); first >= 0; --first) {
+  for (std::size_t first = split->devices.size() + 1; first-- > 0;) {
     if (!is_case_out(*split, first, rounds, last_round)) return false;
   }
   return true;
@@ -211,13 +235,25 @@ int PathBound::branch(int rounds, int in_all) {
 
 int PathBound::rule_out(int rounds, int in_all) {
   if (!block_choices_) return 0;
-  const int before = rounds_;
+  const int before = rounds_, last_round = before + in_all;
   if (rows_.empty()) begin();
-  const auto has_time = [&] { return rounds_ - before < in_all; };
   const int stages = stage_rows_.empty() ? 0 : costs_.stages();
-  for (int stage = 0; stage < stages && has_time(); ++stage) leave_out_of_stage(stage, rounds);
-  for (int device = 0; device < costs_.depth() && has_time(); ++device) {
+  for (int stage = 0; stage < stages && rounds_ < last_round; ++stage) {
+    leave_out_of_stage(stage, rounds);
+  }
+  for (int device = 0; device < costs_.depth() && rounds_ < last_round; ++device) {
     leave_out_of_device(device, rounds);
+  }
+  for (bool goes_on = true; goes_on && bound_ < limit_ && rounds_ < last_round;) {
+    goes_on = false;
+    for (int device = 0; device < costs_.depth() && rounds_ < last_round; ++device) {
+      if (leave_out_each(device, rounds, last_round)) goes_on = true;
+      if ((*block_choices_)[index(device)].empty()) {
+        bound_ = limit_;
+        return rounds_ - before;
+      }
+    }
+    raise(rounds, static_cast<Time>(limit_), [](const Layout&) {});
   }
   return rounds_ - before;
 }

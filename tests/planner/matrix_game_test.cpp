@@ -1,0 +1,72 @@
+#include "planner/matrix_game.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+
+#include "tests/catch.hpp"
+
+using namespace stagecraft;
+using Catch::Matchers::WithinRel;
+using Matrix = std::vector<std::vector<double>>;
+
+namespace {
+
+/// The least mean over the columns.
+double value_of(const Matrix& rows, const std::vector<double>& weights) {
+  double least = 1e300;
+  for (std::size_t column = 0; column < rows.front().size(); ++column) {
+    double mean = 0;
+    for (std::size_t row = 0; row < rows.size(); ++row) mean += weights[row] * rows[row][column];
+    least = std::min(least, mean);
+  }
+  return least;
+}
+
+double value_of(const Matrix& rows) {
+  return value_of(rows, best_row_weights(rows));
+}
+
+/// The same game as the column player sees it: what is more for one is less for the other.
+Matrix turned(const Matrix& rows, double all) {
+  Matrix columns(rows.front().size());
+  for (std::size_t column = 0; column < columns.size(); ++column) {
+    for (const auto& row : rows) columns[column].push_back(all - row[column]);
+  }
+  return columns;
+}
+
+}  // namespace
+
+TEST_CASE("known games have their known values and weights") {
+  // Rock, paper, scissors, with 2 added: a third each.
+  for (const double weight : best_row_weights({{2, 1, 3}, {3, 2, 1}, {1, 3, 2}}))
+    CHECK_THAT(weight, WithinRel(1.0 / 3, 1e-9));
+  CHECK_THAT(value_of({{2, 1, 3}, {3, 2, 1}, {1, 3, 2}}), WithinRel(2.0, 1e-9));
+  // A saddle point: 3 is the least of its row and the most of its column.
+  CHECK(best_row_weights({{3, 5}, {1, 9}}) == std::vector<double>{1, 0});
+  // (4 * 3 - 1 * 2) / (4 + 3 - 1 - 2) without a saddle point.
+  CHECK_THAT(value_of({{4, 1}, {2, 3}}), WithinRel(2.5, 1e-9));
+  CHECK(best_row_weights({{7}}) == std::vector<double>{1});
+}
+
+TEST_CASE("what one player is sure of is what the other cannot avoid") {
+  std::mt19937 random(7);
+  for (int game = 0; game < 200; ++game) {
+    const std::size_t rows = 1 + random() % 12, columns = 1 + random() % 12;
+    Matrix matrix(rows, std::vector<double>(columns));
+    for (auto& row : matrix) {
+      for (double& cell : row) cell = 1 + static_cast<double>(random() % 1000) / 100;
+    }
+    const std::vector<double> weights = best_row_weights(matrix);
+    CHECK(std::ranges::min(weights) >= 0);
+    CHECK_THAT(std::accumulate(weights.begin(), weights.end(), 0.0), WithinRel(1.0, 1e-9));
+    constexpr double all = 20;
+    CHECK_THAT(value_of(matrix), WithinRel(all - value_of(turned(matrix, all)), 1e-9));
+  }
+}
+
+TEST_CASE("rows that are alike share what each of them would get") {
+  const Matrix once{{4, 1}, {2, 3}}, twice{{4, 1}, {2, 3}, {4, 1}, {2, 3}, {2, 3}};
+  CHECK_THAT(value_of(twice), WithinRel(value_of(once), 1e-9));
+}
