@@ -371,7 +371,7 @@ int PathBound::raise(int rounds, Time enough, const std::function<void(const Lay
     combine();
     double value = solve();
     take_note(value);
-    if (bound_ >= goal) return round;
+    if (exceeds(goal)) return round;
     measure();
     visit(layout_);
     if (block_choices_) {
@@ -384,11 +384,14 @@ int PathBound::raise(int rounds, Time enough, const std::function<void(const Lay
   return rounds;
 }
 
+/// Rounding of the sums must not lift the bound.
+double PathBound::safe_bound() const {
+  return (1 - 1e-9) * bound_;
+}
+
 Time PathBound::bound() const {
-  if (bound_ >= limit_) return static_cast<Time>(limit_) + 1;
-  // Rounding of the sums must not lift the bound.
-  constexpr double safe = 1 - 1e-9;
-  return static_cast<Time>(std::floor(safe * bound_));
+  if (exceeds(limit_)) return static_cast<Time>(limit_) + 1;
+  return static_cast<Time>(std::floor(safe_bound()));
 }
 
 }  // namespace stagecraft

@@ -53,7 +53,7 @@ class PathBound {
   /// balanced one.
   void start_from(const Layout& layout) { layout_ = layout; }
 
-  /// Raises the bound in so many rounds, or until it reaches `enough`. Layouts that come up go to
+  /// Raises the bound in so many rounds, or until it exceeds `enough`. Layouts that come up go to
   /// `visit`. Gives the rounds it took.
   int raise(int rounds, Time enough, const std::function<void(const Layout&)>& visit);
 
@@ -102,6 +102,9 @@ class PathBound {
     double per_layer = 0;
   };
 
+  double safe_bound() const;
+  /// No layout that fits takes so many nanoseconds or less.
+  bool exceeds(double time) const { return safe_bound() > time; }
   void add_prices();
   void begin();
   void begin_with(const std::vector<PassCounts>& paths);

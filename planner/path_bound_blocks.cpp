@@ -87,7 +87,7 @@ bool PathBound::leave_out(int device, const Has& has, const PassCounts& path, in
   for (Row& row : rows_) row.best_weight = row.weight;
   begin_part();
   raise(rounds, static_cast<Time>(limit_), [](const Layout&) {});
-  const bool is_out = bound_ >= limit_;
+  const bool is_out = exceeds(limit_);
   restore(before);
   if (is_out) own = std::move(others);
   return is_out;
@@ -212,7 +212,7 @@ bool PathBound::is_part_out(int rounds, int last_round) {
   std::vector<Layout> layouts;
   raise(rounds, static_cast<Time>(limit_),
         [&](const Layout& layout) { layouts.push_back(layout); });
-  if (bound_ >= limit_) return true;
+  if (exceeds(limit_)) return true;
   if (rounds_ >= last_round) return false;
   const auto split = best_split(layouts);
   if (!split) return false;
@@ -229,7 +229,7 @@ int PathBound::branch(int rounds, int in_all) {
   Saved saved = save();
   const bool is_out = is_part_out(rounds, before + in_all);
   restore(std::move(saved));
-  if (is_out) bound_ = limit_;
+  if (is_out) bound_ = infinite;
   return rounds_ - before;
 }
 
@@ -244,12 +244,12 @@ int PathBound::rule_out(int rounds, int in_all) {
   for (int device = 0; device < costs_.depth() && rounds_ < last_round; ++device) {
     leave_out_of_device(device, rounds);
   }
-  for (bool goes_on = true; goes_on && bound_ < limit_ && rounds_ < last_round;) {
+  for (bool goes_on = true; goes_on && !exceeds(limit_) && rounds_ < last_round;) {
     goes_on = false;
     for (int device = 0; device < costs_.depth() && rounds_ < last_round; ++device) {
       if (leave_out_each(device, rounds, last_round)) goes_on = true;
       if ((*block_choices_)[index(device)].empty()) {
-        bound_ = limit_;
+        bound_ = infinite;
         return rounds_ - before;
       }
     }

@@ -157,6 +157,14 @@ TEST_CASE("no layout that fits is faster than the bound by paths of whole blocks
       below.rule_out(10, 1000);
       CHECK(below.bound() <= best);
       ruled_out += was_there && below.bound() >= best ? 1 : 0;
+      // Of the best time itself, the best layout is never left out.
+      const BlockPacking just(space, setting, order, best);
+      for (const bool by_cases_too : {false, true}) {
+        PathBound there(space, setting, order, best, &just);
+        there.rule_out(10, 1000);
+        if (by_cases_too) there.branch(10, 1000);
+        CHECK(there.bound() <= best);
+      }
       // By cases: within the best time there is something left, below it mostly nothing.
       PathBound within(space, setting, order, limit, &packing);
       within.branch(10, 1000);
