@@ -7,6 +7,7 @@
 #include "profiles/json.hpp"
 #include "tests/catch.hpp"
 #include "tests/planner/compared.hpp"
+#include "tests/planner/shared_cases.hpp"
 
 using namespace stagecraft;
 using namespace stagecraft::tests;
@@ -226,6 +227,24 @@ TEST_CASE("more degrees to try are never worse where layers choose what they do 
   for (const Large& large : {large_cases[0], large_cases[2]}) {
     require_no_worse(large, {.effort = 1'000'000, .explain = false}, {Recomputed::selective});
   }
+}
+
+TEST_CASE("however little effort there is the bound over all degrees holds", "[parallelism]") {
+  int open = 0;
+  for (std::uint32_t seed = 0; seed < 24; ++seed) {
+    INFO("seed " << seed);
+    const Problem problem = shared_problem(seed);
+    const SearchResult every = search_brute_force(problem, {});
+    if (every.plans.empty()) continue;
+    for (const std::int64_t effort : {1, 3'000, 30'000}) {
+      SearchControl control;
+      control.effort = effort;
+      const SearchResult result = search_exact(problem, control);
+      CHECK(result.lower_bound <= pace(*every.plans.front().prediction));
+      open += result.proved_optimal ? 0 : 1;
+    }
+  }
+  CHECK(open > 5);
 }
 
 TEST_CASE("a gap that is good enough holds over all degrees", "[parallelism]") {
