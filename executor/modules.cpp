@@ -26,10 +26,11 @@ std::filesystem::path find_module(std::string_view module) {
 void* module_entry(std::string_view module, const std::string& entry, std::string_view asked_for) {
   const std::filesystem::path path = find_module(module);
   if (path.empty()) {
-    throw Error(ErrorKind::execution,
-                concat(asked_for, ": libstagecraft_", module,
-                       ".so is not beside this program; cmake --build FOLDER --target stagecraft_",
-                       module, " builds it, if `stagecraft doctor` lists what it needs"));
+    throw Error(
+        ErrorKind::execution,
+        concat(asked_for, ": libstagecraft_", module,
+               ".so is not beside this program; in its sources, tools/build release stagecraft_",
+               module, " makes it, where `stagecraft doctor` lists what it needs"));
   }
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   void* function = library == nullptr ? nullptr : dlsym(library, entry.c_str());

@@ -287,8 +287,8 @@ void PathBound::play() {
     rows_[i].weight = (1 - way) * rows_[i].best_weight + way * best[i];
 }
 
-/// Keeps the best weights. Without a better bound for long, steps get shorter; for longer still,
-/// they begin at the best weights again, and the value is theirs.
+/// Keeps the best weights. Without a better bound for long, steps of `move` get shorter; for longer
+/// still, they begin at the best weights again, and the value is theirs.
 void PathBound::take_note(double& value) {
   if (value > bound_) {
     bound_ = value;
@@ -297,8 +297,8 @@ void PathBound::take_note(double& value) {
     for_each_price([](Price& price) { price.best = price.now; });
     return;
   }
-  ++failures_;
   if (block_choices_) return;
+  ++failures_;
   if (failures_ % most_failures == 0) pace_ /= 2;
   if (failures_ < failures_to_return) return;
   failures_ = 0;

@@ -124,8 +124,7 @@ class PathBound {
     std::vector<Row> rows;
     std::vector<std::vector<BlockChoice>> choices;
     std::vector<Layout> seen;
-    double bound = 0, pace = 1;
-    int failures = 0;
+    double bound = 0;
   };
   Saved save() const;
   void restore(Saved saved);
@@ -180,10 +179,9 @@ class PathBound {
   std::vector<Step> steps_;  ///< [stage, first]
   Layout layout_;
   std::vector<Layout> seen_;  ///< where layers are blocks: those that had the least sum so far
-  double step_ = 0;
   double bound_ = 0;
-  double pace_ = 1;
-  int failures_ = 0;
+  double pace_ = 1;   ///< of `move`
+  int failures_ = 0;  ///< of it, to find a better bound
 };
 
 }  // namespace stagecraft

@@ -53,7 +53,7 @@ double PathBound::solve_blocks() {
 }
 
 PathBound::Saved PathBound::save() const {
-  return {rows_, *block_choices_, seen_, bound_, pace_, failures_};
+  return {rows_, *block_choices_, seen_, bound_};
 }
 
 void PathBound::restore(Saved saved) {
@@ -61,8 +61,6 @@ void PathBound::restore(Saved saved) {
   std::move(saved.choices.begin(), saved.choices.end(), block_choices_->begin());
   seen_ = std::move(saved.seen);
   bound_ = saved.bound;
-  pace_ = saved.pace;
-  failures_ = saved.failures;
 }
 
 /// From the weights there are.
@@ -70,8 +68,6 @@ void PathBound::begin_part() {
   seen_.clear();
   for (Row& row : rows_) row.lengths.clear();
   bound_ = 0;
-  pace_ = 1;
-  failures_ = 0;
 }
 
 /// Leaves out such choices of the device, unless a layout within the limit may have one of them. In
