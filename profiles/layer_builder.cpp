@@ -153,10 +153,10 @@ void LayerBuilder::working(double bytes) {
 
 /// With sequence parallelism each peer has a part of the tokens and gathers the others' (forward),
 /// and again for the weight gradient; without, backward sums the gradients of the input.
-void gather_tokens(LayerBuilder& layer, std::string_view name) {
+void gather_rows(LayerBuilder& layer, std::string_view name, double width) {
   const DeviceShare& share = layer.share();
   if (share.setting.tensor_parallel == 1) return;
-  const double bytes = share.tokens * share.hidden * share.element;
+  const double bytes = share.tokens * width * share.element;
   if (share.setting.sequence_parallel) {
     layer.message(name, OperationKind::all_gather, OperationKind::reduce_scatter, PeerGroup::tensor,
                   bytes);
@@ -170,6 +170,10 @@ void gather_tokens(LayerBuilder& layer, std::string_view name) {
                .pass = Pass::backward_input,
                .bytes = bytes});
   }
+}
+
+void gather_tokens(LayerBuilder& layer, std::string_view name) {
+  gather_rows(layer, name, layer.share().hidden);
 }
 
 void sum_tokens(LayerBuilder& layer, std::string_view name) {

@@ -73,6 +73,8 @@ void add_experts(LayerBuilder& layer);
 
 /// What tensor-parallel peers exchange before a layer's first product and after its last.
 void gather_tokens(LayerBuilder& layer, std::string_view name);
+/// The same where each token's row has so many elements.
+void gather_rows(LayerBuilder& layer, std::string_view name, double width);
 void sum_tokens(LayerBuilder& layer, std::string_view name);
 /// A norm over the hidden width: keeps its input.
 void add_norm(LayerBuilder& layer, std::string_view name);

@@ -119,14 +119,33 @@ void add_head(LayerBuilder& layer) {
   layer.set_weights(part_of(static_cast<double>(all), transformer.vocabulary, share));
 }
 
+/// Joins a token's state with the next one's embedding: each tensor-parallel peer computes a part
+/// of the outputs and gathers the others', whose gradients each has (`eh_proj`, a column-parallel
+/// product, in megatron/core/transformer/multi_token_prediction.py).
+void add_join(LayerBuilder& layer) {
+  const DeviceShare& share = layer.share();
+  const double inputs = 2 * share.hidden;
+  const double outputs = std::ceil(share.hidden / share.setting.tensor_parallel);
+  gather_rows(layer, "gather of joined states", inputs);
+  layer.linear("join", share.tokens, outputs, inputs);
+  layer.keep("joined states", share.spread_tokens * inputs * share.element);
+  layer.weights(inputs * outputs);
+  if (share.setting.tensor_parallel == 1) return;
+  Operation gather{.name = "gather of joined outputs",
+                   .kind = OperationKind::all_gather,
+                   .bytes = share.tokens * share.hidden * share.element};
+  layer.add(gather);
+  // Peers go on with a part of the tokens each: their gradients come together again.
+  gather.pass = Pass::backward_input;
+  if (share.setting.sequence_parallel) layer.add(gather);
+}
+
 /// Two norms, a projection of both states, a block, and the model's own head once more.
 void add_prediction(LayerBuilder& layer) {
   const DeviceShare& share = layer.share();
   add_norm(layer, "state norm");
   add_norm(layer, "embedding norm");
-  layer.linear("join", share.tokens, share.hidden, 2 * share.hidden);
-  layer.keep("joined states", 2 * share.spread_tokens * share.hidden * share.element);
-  layer.weights(2 * share.hidden * share.hidden);
+  add_join(layer);
   add_block(layer, share.transformer.experts.has_value());
   add_norm(layer, "last norm");
   add_logits_and_loss(layer);

@@ -157,7 +157,10 @@ Recipe recipe_of(const MegatronArguments& arguments) {
   recipe.virtual_stages = virtual_stages_of(arguments, recipe);
   recipe.sharded_optimizer = arguments.flag("use-distributed-optimizer");
   recipe.overlapped_gradients = arguments.flag("overlap-grad-reduce");
+  recipe.overlapped_parameters = arguments.flag("overlap-param-gather");
   recipe.overlapped_messages = arguments.flag("tp-comm-overlap");
+  recipe.overlapped_transfers =
+      recipe.virtual_stages > 1 && !arguments.flag("no-overlap-p2p-communication");
   recipe.weight_stubs = arguments.word("transformer-impl") == "transformer_engine";
   const bool fused = arguments.flag("cross-entropy-loss-fusion");
   recipe.work = {.microbatch = arguments.number("micro-batch-size", 1),

@@ -32,9 +32,14 @@ struct Recipe {
   /// backward, the next block's meanwhile.
   bool sharded_parameters = false;
   bool overlapped_gradients = false;
+  /// What each replica updated of the weights is collected while the next step's first microbatch
+  /// goes forward.
+  bool overlapped_parameters = false;
   bool overlapped_messages = false;  ///< of tensor-parallel peers, with the products
-  bool scatter_gather = false;       ///< tensor-parallel peers each send a part to the next stage
-  int first_stage_blocks = 0;        ///< 0: even
+  /// Between stages, with other chunks' work; while the pipeline fills there is none.
+  bool overlapped_transfers = false;
+  bool scatter_gather = false;  ///< tensor-parallel peers each send a part to the next stage
+  int first_stage_blocks = 0;   ///< 0: even
   int last_stage_blocks = 0;
   /// Weight gradients are summed by the product itself, and an empty one of each shape stands for
   /// what the framework expects (Transformer Engine).
@@ -65,7 +70,7 @@ struct StepSeconds {
   double fill = 0;       ///< filling and draining the pipeline
   double transfers = 0;  ///< between stages
   double shards = 0;     ///< of `work`, in collecting weights and scattering gradients (ZeRO-2, 3)
-  double gradients = 0;  ///< sums over replicas that nothing hides
+  double gradients = 0;  ///< sums and collections over replicas that nothing hides
   double update = 0;
   double other = 0;
 };

@@ -151,17 +151,45 @@ double over_replicas(OperationKind kind, double bytes_per_weight, const Recipe& 
   return seconds;
 }
 
-/// What a step ends with: the sum of a stage's gradients over its replicas, with a sharded
-/// optimizer the collection of its weights, too. Gradients that are scattered with each microbatch
-/// leave the latter, and weights that are collected with each leave nothing.
+/// How many microbatches' passes a stage's messages to its replicas run beside: those of a chunk
+/// start with its own last backward (collect for its own first forward), and before the next
+/// chunk's turn each microbatch of a group, of as many as there are stages, passes the chunk
+/// (`grad_sync_func`, `param_sync_func` in megatron/core/pipeline_parallel/schedules.py).
+double microbatches_beside(const Recipe& recipe) {
+  const double group = std::min(recipe.microbatches, recipe.pipeline);
+  const double chunks = recipe.virtual_stages;
+  return (group * (chunks - 1) + 1) / chunks;
+}
+
+/// The sum of a stage's gradients over its replicas, as far as backward does not hide it; a sharded
+/// optimizer needs its own part of it alone. ZeRO-2 and 3 scatter with each microbatch.
 double gradient_seconds(const Recipe& recipe, const StageWork& stage,
                         const KernelSetting& setting) {
-  if (recipe.sharded_parameters) return 0;
+  if (recipe.sharded_gradients || recipe.sharded_parameters) return 0;
+  const OperationKind kind =
+      recipe.sharded_optimizer ? OperationKind::reduce_scatter : OperationKind::all_reduce;
+  const double hidden = recipe.overlapped_gradients
+                            ? setting.constants.overlap * stage.backward * recipe.microbatches
+                            : 0.0;
+  const double seconds =
+      over_replicas(kind, static_cast<double>(recipe.work.gradient_bytes), recipe, stage, setting);
+  return std::max(0.0, seconds - hidden);
+}
+
+/// After a sharded update each replica collects the others' weights, in the precision of training;
+/// where that overlaps, the forward of the next step's first microbatch hides it
+/// (--overlap-param-gather, megatron/core/distributed). ZeRO-3 collects with each microbatch.
+double collection_seconds(const Recipe& recipe, const StageWork& stage,
+                          const KernelSetting& setting) {
+  const bool sharded = recipe.sharded_optimizer || recipe.sharded_gradients;
+  if (!sharded || recipe.sharded_parameters) return 0;
+  const double hidden = recipe.overlapped_parameters
+                            ? setting.constants.overlap * (stage.seconds - stage.backward) *
+                                  microbatches_beside(recipe)
+                            : 0.0;
   const auto element = static_cast<double>(element_bytes(recipe.work.precision));
-  if (recipe.sharded_gradients)
-    return over_replicas(OperationKind::all_gather, element, recipe, stage, setting);
-  return over_replicas(OperationKind::all_reduce, static_cast<double>(recipe.work.gradient_bytes),
-                       recipe, stage, setting);
+  const double seconds = over_replicas(OperationKind::all_gather, element, recipe, stage, setting);
+  return std::max(0.0, seconds - hidden);
 }
 
 /// What ZeRO-2 and 3 add to each microbatch (Rajbhandari et al. 2020, section 7): its gradients are
@@ -255,13 +283,12 @@ StepSeconds step_seconds(const Recipe& recipe, const KernelConstants& constants,
   result.fill = (result.fill - slowest->seconds) / recipe.virtual_stages;
   if (recipe.pipeline > 1) {
     const double passed = 2 * transfer_seconds(recipe, setting);
-    result.transfers = passed * (microbatches * recipe.virtual_stages + recipe.pipeline - 1);
+    const double seen = recipe.overlapped_transfers ? 1 - constants.message_overlap : 1.0;
+    result.transfers = passed * (seen * microbatches * recipe.virtual_stages + recipe.pipeline - 1);
   }
   for (const StageWork& stage : stages) {
-    const double hidden =
-        recipe.overlapped_gradients ? constants.overlap * stage.backward * microbatches : 0.0;
-    result.gradients =
-        std::max(result.gradients, gradient_seconds(recipe, stage, setting) - hidden);
+    result.gradients = std::max(result.gradients, gradient_seconds(recipe, stage, setting) +
+                                                      collection_seconds(recipe, stage, setting));
     result.update = std::max(result.update, update_seconds(recipe, stage, setting));
   }
   result.other = constants.step_seconds;

@@ -1,5 +1,7 @@
 #include "profiles/operations.hpp"
 
+#include <algorithm>
+
 #include "profiles/transformer.hpp"
 #include "tests/catch.hpp"
 #include "tests/profiles/expect_error.hpp"
@@ -104,6 +106,37 @@ TEST_CASE("tensor-parallel peers sum twice each way, or gather and scatter") {
   // Two gathers forward, two in backward, and two again for the weight gradients.
   CHECK(messages(block(true), OperationKind::all_gather) == 6);
   CHECK(messages(block(true), OperationKind::reduce_scatter) == 4);
+}
+
+// megatron/core/transformer/multi_token_prediction.py: a column-parallel product, then a gather.
+TEST_CASE("tensor-parallel peers share the product that joins states for a prediction") {
+  const Model model = builtin_model("deepseek-v3");
+  WorkSetting setting{.sequence = 4096};
+  const auto join = [&] {
+    const LayerOperations layer =
+        layer_operations(transformer_of(model), LayerKind::prediction, setting);
+    double sum = 0;
+    for (const Operation& operation : layer.operations) {
+      if (operation.name == "join") sum += operation.flops;
+    }
+    return sum;
+  };
+  const auto gathers = [&](std::string_view name) {
+    const LayerOperations layer =
+        layer_operations(transformer_of(model), LayerKind::prediction, setting);
+    return std::ranges::count(layer.operations, name, &Operation::name);
+  };
+  const double whole = join();
+  CHECK(whole == 3 * 2.0 * 4096 * 2 * 7168 * 7168);
+  CHECK(gathers("gather of joined outputs") == 0);
+  setting.tensor_parallel = 4;
+  CHECK(join() == whole / 4);
+  // States' gradients are summed; the outputs' are everywhere.
+  CHECK(gathers("gather of joined states") == 1);
+  CHECK(gathers("gather of joined outputs") == 1);
+  setting.sequence_parallel = true;
+  CHECK(gathers("gather of joined states") == 3);
+  CHECK(gathers("gather of joined outputs") == 2);
 }
 
 TEST_CASE("expert-parallel peers exchange tokens before and after the experts") {

@@ -175,7 +175,7 @@ Recipe read_recipe(std::string_view content, const Mesh& mesh, const std::string
   const bool shards = mesh.shard * mesh.context > 1;
   recipe.sharded_optimizer = shards;
   recipe.sharded_gradients = recipe.sharded_parameters = shards && mesh.pipeline == 1;
-  recipe.overlapped_gradients = true;
+  recipe.overlapped_gradients = recipe.overlapped_parameters = true;
   // The fp32 weights are what is sharded: there is no half as precise copy of them besides.
   if (shards) recipe.optimizer_bytes = 10;
   if (content.find("Applied full activation checkpointing") != std::string_view::npos)

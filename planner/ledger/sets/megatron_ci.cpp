@@ -30,7 +30,7 @@ struct FittedElsewhere {
   double product_rate, attention_rate, memory_rate;
 };
 constexpr std::array fitted_elsewhere{FittedElsewhere{"a100-80gb", 0.752, 0.55, 0.7},
-                                      FittedElsewhere{"h100", 0.579, 0.55, 0.7},
+                                      FittedElsewhere{"h100", 0.575, 0.55, 0.7},
                                       FittedElsewhere{"gb200", 0.479, 0.408, 0.265}};
 constexpr int usual_world = 8;
 constexpr std::string_view of_large = "megatron-ci-7b-and-more";

@@ -36,8 +36,8 @@ Recipe recipe_of(const Json& row) {
   if (recipe.pipeline > 1 && recipe.microbatches % recipe.pipeline == 0)
     recipe.virtual_stages = recipe.blocks / recipe.pipeline;
   recipe.sharded_optimizer = true;
-  recipe.overlapped_gradients = true;
-  recipe.overlapped_messages = true;
+  recipe.overlapped_gradients = recipe.overlapped_parameters = true;
+  recipe.overlapped_messages = recipe.overlapped_transfers = true;
   recipe.work = {.sequence = sequence,
                  .tensor_parallel = row["TP"].small_integer(1, 1024),
                  .precision = Precision::bfloat16};

@@ -12,8 +12,8 @@
 //                   of stubs and workspaces: 17.68. Over 8 it were 22.4, over 32 15.3.
 //   gpt3_15b, A100  12.70 GB held; 11.73 and 0.73 over 32 replicas. Over 16 it were 13.2, and 64 do
 //                   not divide the batch of 384.
-//   deepseek proxy  33.4 GB held on H100, 58.5 on GB200; over 8 replicas 31.1 and 55.9. Over 4 it
-//                   were 43.2 and 77.2, over 16 25.0 and 45.2.
+//   deepseek proxy  33.4 GB held on H100, 58.5 on GB200; over 8 replicas 30.7 and 55.5. Over 4 it
+//                   were 42.7 and 76.7, over 16 24.7 and 44.9.
 //
 // The batch of gpt3_15b grows from 384 by 384 each 48.8 million samples, of which it trained 4.9
 // million: 12,715 steps, one of a hundred measured.

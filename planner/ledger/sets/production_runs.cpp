@@ -44,8 +44,8 @@ Recipe recipe_of(const Row& row) {
   recipe.data = row.count("dp");
   recipe.microbatches = row.count("batch_per_dp");
   recipe.sharded_optimizer = true;
-  recipe.overlapped_gradients = true;
-  recipe.overlapped_messages = true;
+  recipe.overlapped_gradients = recipe.overlapped_parameters = true;
+  recipe.overlapped_messages = recipe.overlapped_transfers = true;
   recipe.work = {.sequence = row.count("seq"),
                  .tensor_parallel = row.count("tp"),
                  .sequence_parallel = true,

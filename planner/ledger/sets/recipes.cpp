@@ -17,7 +17,8 @@
 //      "pipeline": 4, "virtual_stages": 1, "context": 1, "expert": 1, "sequence_parallel": true,
 //      "recompute": "none", "precision": "bf16", "unfused_attention": false, "fused_loss": false,
 //      "dropout": false, "sharded_optimizer": true, "overlapped_gradients": true,
-//      "overlapped_messages": false}
+//      "overlapped_parameters": false, "overlapped_messages": false,
+//      "overlapped_transfers": false}
 //   ]
 // }
 
@@ -78,7 +79,9 @@ Recipe recipe_of(const Json& row, const std::string& device, int node) {
   recipe.microbatches = degree(row, "microbatches");
   recipe.sharded_optimizer = flag(row, "sharded_optimizer");
   recipe.overlapped_gradients = flag(row, "overlapped_gradients");
+  recipe.overlapped_parameters = flag(row, "overlapped_parameters");
   recipe.overlapped_messages = flag(row, "overlapped_messages");
+  recipe.overlapped_transfers = flag(row, "overlapped_transfers");
   recipe.work = {
       .microbatch = degree(row, "microbatch"),
       .sequence = row.contains("sequence") ? row["sequence"].integer(1, 1 << 28) : model.sequence,
@@ -117,7 +120,9 @@ MeasuredRow row_of(const Json& row, const std::string& device, int node) {
                   "dropout",
                   "sharded_optimizer",
                   "overlapped_gradients",
-                  "overlapped_messages"});
+                  "overlapped_parameters",
+                  "overlapped_messages",
+                  "overlapped_transfers"});
   const Recipe recipe = recipe_of(row, device, node);
   MeasuredRow result = recipe_row(recipe, row["label"].string(), seconds(row["step"].duration()));
   if (result.seconds <= 0) row["step"].fail("expected a time above zero");

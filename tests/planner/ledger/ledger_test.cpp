@@ -231,7 +231,8 @@ TEST_CASE("Megatron-LM's runs of large models are predicted with rates fitted on
   CHECK(result.fitted_on == 0);
   CHECK(result.time.rows == 9);
   CHECK(result.time.mape < 0.08);
-  CHECK(result.memory.mape < 0.04);
+  // 4.2 %; with a join that peers do not share it was 3.9, of weights that no device has.
+  CHECK(result.memory.mape < 0.043);
   // GPT's memory does not depend on how tokens choose their experts.
   for (const LedgerRow& row : result.rows) {
     if (!row.family.starts_with("gpt/")) continue;
@@ -268,6 +269,6 @@ TEST_CASE("the rates that large models are predicted with are those that other s
   CHECK(rates(b200.front(), Claim::in_family).product_rate == Approx(0.479).margin(0.002));
   CHECK(rates(b200.front(), Claim::in_family).attention_rate == Approx(0.408).margin(0.002));
   CHECK(rates(b200.front(), Claim::in_family).memory_rate == Approx(0.265).margin(0.002));
-  CHECK(rates(h100.front(), Claim::one_row).product_rate == Approx(0.579).margin(0.002));
+  CHECK(rates(h100.front(), Claim::one_row).product_rate == Approx(0.575).margin(0.002));
   CHECK(rates(a100.front(), Claim::one_row).product_rate == Approx(0.752).margin(0.002));
 }

@@ -66,6 +66,7 @@ TEST_CASE("each input of a run changes its step and memory in the right directio
       {"replicas", [](Recipe& r) { r.data *= 8; }, 1, 0},
       {"sharded optimizer", [](Recipe& r) { r.sharded_optimizer = true; }, -1, -1},
       {"overlapped gradients", [](Recipe& r) { r.overlapped_gradients = true; }, -1, 0},
+      {"overlapped transfers", [](Recipe& r) { r.overlapped_transfers = true; }, -1, 0},
       {"overlapped messages", [](Recipe& r) { r.overlapped_messages = true; }, -1, 0},
       {"selective recomputation",
        [](Recipe& r) {
@@ -246,6 +247,36 @@ TEST_CASE("ZeRO divides states, gradients and weights over replicas, as its pape
   CHECK(states() == Approx(2 * psi + 14 * psi / 64));
   recipe.sharded_parameters = true;
   CHECK(states() == Approx(16 * psi / 64));
+}
+
+TEST_CASE("a sharded update scatters gradients and collects weights in their own precision") {
+  Recipe summed = llama();
+  summed.data = 16;
+  Recipe sharded = summed;
+  sharded.sharded_optimizer = true;
+  // Sums go around twice in 4 bytes a weight; scattering once in 4, collecting once in 2.
+  const double sum = step_seconds(summed, constants).gradients;
+  const double parts = step_seconds(sharded, constants).gradients;
+  CHECK(parts == Approx(0.75 * sum).epsilon(0.01));
+}
+
+TEST_CASE("weights are collected behind the next step's first forward where that overlaps") {
+  Recipe recipe = llama();
+  recipe.data = 16;
+  recipe.sharded_optimizer = recipe.overlapped_gradients = true;
+  const auto exposed = [](const Recipe& run) { return step_seconds(run, constants).gradients; };
+  const double before = exposed(recipe);
+  Recipe hidden = recipe;
+  hidden.overlapped_parameters = true;
+  CHECK(before > 0);
+  CHECK(exposed(hidden) < before);
+  // One microbatch's forward hides as much, however many come after it.
+  const double saved = before - exposed(hidden);
+  recipe.microbatches = hidden.microbatches = 4 * recipe.microbatches;
+  CHECK(exposed(recipe) - exposed(hidden) == Approx(saved));
+  // Nobody collects without a sharded optimizer.
+  recipe.sharded_optimizer = hidden.sharded_optimizer = false;
+  CHECK(step(recipe) == step(hidden));
 }
 
 TEST_CASE("ZeRO-2 and 3 pay with messages for each microbatch, which compute may hide") {
