@@ -11,6 +11,24 @@ namespace {
 /// Bisection of a branch's bound stops within this part of the best step.
 constexpr Time narrow_parts = 1000;
 
+double count_choices(int from, int of) {
+  double count = 1;
+  for (int i = 0; i < of; ++i) count *= static_cast<double>(from - i) / (i + 1);
+  return std::max(count, 0.0);
+}
+
+/// All replicas of all stages, and all cuts.
+double count_layouts(const Space& space, const Setting& setting) {
+  const int devices = space.devices(setting);
+  double all = 0;
+  for (int depth = 1; depth <= space.most_pipeline_devices(setting); ++depth) {
+    const double replicas = space.most_replicas(setting) == 1 ? 1 : count_choices(devices, depth);
+    const int stages = depth * setting.schedule.virtual_stages;
+    all += replicas * count_choices(space.layers() - 1, stages - 1);
+  }
+  return all;
+}
+
 }  // namespace
 
 bool is_chain(const Setting& setting) {
@@ -19,12 +37,18 @@ bool is_chain(const Setting& setting) {
   return known && setting.schedule.virtual_stages == 1;
 }
 
-bool is_wide(const Space& space, const Setting& setting) {
+bool has_many_devices(const Space& space, const Setting& setting) {
   constexpr int most_devices_walked = 16;
   constexpr double most = 5e6;  // entries of the tables of one probe (planner/bounds.hpp)
   const double devices = space.devices(setting), layers = space.layers();
   const double entries = devices * devices * devices * layers * layers / 4;
   return space.devices(setting) > most_devices_walked || entries > most;
+}
+
+bool is_wide(const Space& space, const Setting& setting) {
+  if (has_many_devices(space, setting)) return true;
+  constexpr double most_layouts = 5e6;
+  return !is_chain(setting) && count_layouts(space, setting) > most_layouts;
 }
 
 ColumnSearch::ColumnSearch(const Space& space, const SearchControl& control, Judge& judge)

@@ -36,7 +36,10 @@ namespace stagecraft {
 /// Whether one stage per device follows another, under GPipe or 1F1B: what `ChainBounds` knows.
 bool is_chain(const Setting& setting);
 
-/// Whether there are too many devices and layers to walk through all layouts of the setting.
+/// Whether there are too many devices and layers for the tables of `ChainBounds`.
+bool has_many_devices(const Space& space, const Setting& setting);
+
+/// Whether there are too many layouts of the setting to walk through them.
 bool is_wide(const Space& space, const Setting& setting);
 
 /// What people choose for large clusters, each as good as it gets: data parallelism, and even

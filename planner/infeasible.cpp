@@ -49,7 +49,7 @@ std::optional<Candidate> look_for_columns(const Space& space, const Setting& set
 
 /// A plan of this setting that fits, if a short look finds one.
 std::optional<Candidate> look_for_plan(const Space& space, const Setting& setting, Judge& judge) {
-  if (is_wide(space, setting)) return look_for_columns(space, setting, judge);
+  if (has_many_devices(space, setting)) return look_for_columns(space, setting, judge);
   FastClock clock(space, setting);
   std::vector<Layout> layouts = usual_layouts(space, setting, clock);
   const auto generate = find_schedule(setting.schedule.name).generate;

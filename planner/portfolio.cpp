@@ -39,7 +39,8 @@ double states_in(const Problem& problem, const Space& space) {
 ProblemSize size_of(const Problem& problem) {
   const Space space(problem);
   const Model& model = problem.profile.model;
-  ProblemSize size{.layers = static_cast<double>(space.layers())};
+  ProblemSize size{.layers = static_cast<double>(space.layers()),
+                   .devices = static_cast<double>(devices_of(problem))};
   const std::vector<Level>& levels = problem.cluster.levels;
   for (std::size_t level = 1; level < levels.size(); ++level) {
     size.servers *= levels[level - 1].count;
@@ -47,7 +48,6 @@ ProblemSize size_of(const Problem& problem) {
   }
   for (const Setting& setting : space.settings()) {
     const double devices = space.devices(setting);
-    size.devices = std::max(size.devices, devices);
     if (setting.schedule.virtual_stages != 1) continue;
     size.instructions += 2.0 * setting.microbatches * devices;
   }
@@ -72,6 +72,9 @@ std::vector<Candidate> portfolio(const Problem& problem, const SearchControl& co
   for (const Strategy& strategy : strategies) {
     if (control.stop.stop_requested()) break;
     if (!is_quick(strategy, size) || strategy.work(size) > most) continue;
+    // It would only find what nobody asked for.
+    const bool knows_degrees = (strategy.obeys & wish::tensor_parallel) != 0;
+    if (!knows_degrees && asks_for_tensor_parallel(free)) continue;
     auto choice = choice_of([&] { return strategy.search(free, {.stop = control.stop}); });
     if (choice) candidates.push_back(*std::move(choice));
   }

@@ -130,8 +130,8 @@ std::vector<Candidate> usual_choices(const Problem& problem, const std::stop_tok
   bool wide = false;
   for (const Setting& setting : space.settings()) {
     if (stops()) return candidates;
-    wide = wide || is_wide(space, setting);
-    if (is_wide(space, setting)) continue;
+    wide = wide || has_many_devices(space, setting);
+    if (has_many_devices(space, setting)) continue;
     const bool takes_turns = setting.replicas == ReplicaPolicy::round_robin;
     for (const Choice& choice : choices_for(space, setting)) {
       if (takes_turns && !choice.replicated) continue;

@@ -14,7 +14,7 @@ namespace stagecraft {
 /// What the time of a strategy depends on.
 struct ProblemSize {
   double layers = 1;
-  double devices = 1;       ///< that a plan may use, or groups of them
+  double devices = 1;       ///< that a plan may use
   double servers = 1;       ///< that the cluster has: all levels but the innermost
   double nested = 0;        ///< squares of the counts of all levels but the outermost, summed
   double instructions = 0;  ///< of one plan under every setting, to be simulated

@@ -290,7 +290,8 @@ void declare_planning(CLI::App& app, PlanningOptions& options) {
          "25MiB); otherwise behind it, as `run` does")
       ->type_name("SIZE");
   app.add_option("--schedule", options.schedule,
-                 "Names, or auto: 1f1b and gpipe; inference for latency")
+                 "Names, or auto: 1f1b and gpipe, on many devices those with smaller bubbles, too; "
+                 "inference for latency")
       ->type_name("A,B|auto");
   app.add_option("--mem-limit", options.memory_limit, "The part of it that may be used (100%)")
       ->type_name("PERCENT");

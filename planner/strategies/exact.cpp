@@ -61,7 +61,7 @@ struct Branch {
   const Setting* setting = nullptr;
   std::unique_ptr<ChainBounds> chain;  ///< with one stage per device
   std::unique_ptr<LoopedWalk> looped;  ///< otherwise, and for a first bound
-  std::unique_ptr<FastClock> clock;
+  std::unique_ptr<FastClock> clock;    ///< unless there are too many devices to try any
   Time least = 0;        ///< no plan of this setting is faster, but for those already judged
   bool gave_up = false;  ///< its walk was too long; `least` will not rise any more
 };
@@ -83,6 +83,8 @@ class Exact {
         branch.least = never;
         least_of_all_ = std::min(least_of_all_, columns_.least_of_all(setting));
         if (setting.replicas == ReplicaPolicy::split) columns_.add(setting);
+        if (!has_many_devices(space_, setting))
+          branch.clock = std::make_unique<FastClock>(space_, setting);
         continue;
       }
       branch.clock = std::make_unique<FastClock>(space_, setting);
@@ -97,9 +99,14 @@ class Exact {
   void search(std::vector<Candidate>& starts, Leaderboard& board, SearchResult& result) {
     judge_.board() = std::move(board);
     take_starts(starts);
-    columns_.search([this] { report(); });
-    for (Branch& branch : branches_) seed(branch);
+    for (Branch& branch : branches_) {
+      if (branch.chain) seed(branch);
+    }
     for (Branch* branch : by_bound()) narrow(*branch);
+    search_columns();
+    for (Branch& branch : branches_) {
+      if (!branch.chain) seed(branch);
+    }
     while (Branch* branch = most_promising()) deepen(*branch);
     result.lower_bound = std::min(result.lower_bound, Duration{lower_bound()});
     if (least_of_all_ < never) {
@@ -144,12 +151,23 @@ class Exact {
   }
 
   void seed(Branch& branch) {
-    if (branch.gave_up) return;
+    if (!branch.clock) return;
     for (const Layout& layout : usual_layouts(space_, *branch.setting, *branch.clock)) {
       if (stops()) return;
       consider(branch, layout);
       consider(branch, improve(*branch.clock, space_, *branch.setting, layout, judge_.effort()));
     }
+  }
+
+  /// With half the effort, if others will need the rest.
+  void search_columns() {
+    const bool leaves_some = std::any_of(branches_.begin(), branches_.end(), [&](const Branch& branch) {
+      return !branch.gave_up && !is_done(branch);
+    });
+    const std::int64_t reserve = leaves_some ? judge_.effort().left / 2 : 0;
+    judge_.effort().left -= reserve;
+    columns_.search([this] { report(); });
+    judge_.effort().left = std::max<std::int64_t>(judge_.effort().left, 0) + reserve;
   }
 
   // --- 2. Narrow ---
