@@ -36,7 +36,7 @@ std::vector<Recompute> as_choices(unsigned again, std::size_t stages) {
 }  // namespace
 
 bool BlockPacking::applies(const Space& space, const Setting& setting) {
-  if (space.layers() < 4 || !space.problem().fixed.empty()) return false;
+  if (space.layers() < 4) return false;
   const CostTable* before = nullptr;
   for (int device = 0; device < *setting.depth; ++device) {
     const CostTable* table = &space.whole_microbatch(setting, device);
@@ -90,6 +90,11 @@ bool BlockPacking::is_worth_it() const {
   return choices * static_cast<double>(moments) < most;
 }
 
+/// Layers but the first and the last of the model.
+int BlockPacking::blocks_in(const LayerRange& layers) const {
+  return std::max(std::min(layers.end, layers_ - 1) - std::max(layers.first, 1), 0);
+}
+
 LayerRange BlockPacking::range(int stage, int blocks) const {
   if (stages_ == 1) return {0, layers_};
   if (stage == 0) return {0, 1 + blocks};
@@ -112,12 +117,15 @@ void BlockPacking::spread(int device, std::vector<int>& blocks, std::size_t turn
   const bool is_end = stage == 0 || stage + 1 == stages_;
   const int least = std::max(space_.problem().min_layers_per_stage, 1) - (is_end ? 1 : 0);
   const int before = std::accumulate(blocks.begin(), blocks.begin() + static_cast<long>(turn), 0);
-  for (int count = least; before + count <= layers_ - 2; ++count) {
+  const auto fixed = space_.fixed_layers(stage);
+  if (fixed && blocks_in(*fixed) < least) return;
+  for (int count = fixed ? blocks_in(*fixed) : least; before + count <= layers_ - 2; ++count) {
     const LayerRange all{1, 1 + before + count};
     const Time pass = (table.forward(all) + table.backward(all)).count();
     if (setting_.microbatches * pass > limit_) break;
     blocks[turn] = count;
     spread(device, blocks, turn + 1, visit);
+    if (fixed) break;
   }
   blocks[turn] = 0;
 }

@@ -72,6 +72,7 @@ class BlockPacking {
   };
 
   bool is_worth_it() const;
+  int blocks_in(const LayerRange& layers) const;
   void list_choices(int device);
   void spread(int device, std::vector<int>& blocks, std::size_t turn, const Visit& visit) const;
   void consider(int device, const std::vector<int>& blocks);

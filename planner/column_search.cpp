@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "planner/layouts.hpp"
 #include "simulator/schedules.hpp"
 
 namespace stagecraft {
@@ -189,7 +190,11 @@ void ColumnSearch::narrow(ColumnBranch& branch) {
     judge_.effort().spend(std::int64_t{4} * depth * space_.layers() * space_.layers() / depth *
                           space_.layers() / 4);
     if (!bounds.probe(limit)) return false;
-    judge_.consider_once(clock, branch.setting, bounds.best_chain(depth));
+    // What it does not know of is where fixed stages are.
+    const Layout chain = bounds.best_chain(depth);
+    if (is_allowed(space_, branch.setting, chain)) {
+      judge_.consider_once(clock, branch.setting, chain);
+    }
     return true;
   };
   Time high = std::min(judge_.limit(), never - 1);

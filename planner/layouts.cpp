@@ -40,6 +40,33 @@ int nearest_cut(const CostTable& table, int first, int last, double goal) {
 
 }  // namespace
 
+/// Cuts around the stages that are fixed: the layers between two of them are shared by the stages
+/// between, by their weights. Nothing if those have too few layers.
+std::optional<std::vector<int>> cuts_around_fixed(const Space& space, const CostTable& table,
+                                                  const std::vector<double>& weights) {
+  const auto stages = static_cast<int>(weights.size());
+  std::vector<int> cuts{0};
+  for (int stage = 0; stage < stages; ++stage) {
+    const int first = cuts.back();
+    if (const auto fixed = space.fixed_layers(stage)) {
+      if (fixed->first != first) return {};
+      cuts.push_back(fixed->end);
+      continue;
+    }
+    int next = stage;  // fixed, or the end
+    double all = 0;
+    for (; next < stages && !space.fixed_layers(next); ++next) all += weights[index(next)];
+    const int end = next == stages ? space.layers() : space.fixed_layers(next)->first;
+    const int last = end - (next - stage - 1);
+    if (last <= first) return {};
+    const double goal =
+        static_cast<double>(time_of(table, {first, end})) * weights[index(stage)] / all;
+    cuts.push_back(next == stage + 1 ? end : nearest_cut(table, first, last, goal));
+  }
+  if (cuts.back() != space.layers()) return {};
+  return cuts;
+}
+
 /// Stages one after the other, each with the time that `goal` says at its turn; it learns what they
 /// took.
 template <class Goal, class Learn>
@@ -71,7 +98,40 @@ std::vector<double> shares(const Space& space, const Setting& setting,
   return shares;
 }
 
+/// The layout around fixed stages, if there are any. Stages of a device share what its fixed ones
+/// leave of its share, by the weight of their turn.
+template <class Weight>
+std::optional<Layout> around_fixed(const Space& space, const Setting& setting,
+                                   const std::vector<int>& replicas, const Weight& weight) {
+  if (space.problem().fixed.empty()) return {};
+  const CostTable& table = space.whole_microbatch(setting, 0);
+  const auto depth = static_cast<int>(replicas.size());
+  const int turns = std::max(setting.schedule.virtual_stages, 1), stages = depth * turns;
+  std::vector<double> left = shares(space, setting, replicas), all(replicas.size());
+  std::vector<double> weights;
+  for (int stage = 0; stage < stages; ++stage) {
+    const auto device = index(setting.device_of(stage, depth));
+    weights.push_back(weight(stage / depth));
+    if (const auto fixed = space.fixed_layers(stage)) {
+      left[device] -= static_cast<double>(time_of(table, *fixed));
+    } else {
+      all[device] += weights.back();
+    }
+  }
+  for (int stage = 0; stage < stages; ++stage) {
+    const auto device = index(setting.device_of(stage, depth));
+    weights[index(stage)] *= std::max(left[device], 1.0) / all[device];
+  }
+  auto cuts = cuts_around_fixed(space, table, weights);
+  if (!cuts) return {};
+  return Layout{.replicas = replicas,
+                .cuts = *std::move(cuts),
+                .recompute = std::vector<Recompute>(weights.size(), Recompute::none)};
+}
+
 Layout balanced(const Space& space, const Setting& setting, const std::vector<int>& replicas) {
+  if (auto layout = around_fixed(space, setting, replicas, [](int) { return 1.0; }))
+    return *std::move(layout);
   const std::vector<double> share = shares(space, setting, replicas);
   const int turns = std::max(setting.schedule.virtual_stages, 1);
   double ahead = 0;  // what the stages so far should have taken, and have not
@@ -90,6 +150,7 @@ Layout balanced_devices(const Space& space, const Setting& setting,
   const auto weight = [&](int t) {
     return 1 + tilt * (2 * t - turns + 1) / std::max(turns - 1, 1);
   };
+  if (auto layout = around_fixed(space, setting, replicas, weight)) return *std::move(layout);
   const auto device_of = [&](int stage) {
     return index(setting.device_of(stage, static_cast<int>(replicas.size())));
   };

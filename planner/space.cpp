@@ -149,6 +149,13 @@ bool Space::allows(int stage, const LayerRange& layers) const {
   });
 }
 
+std::optional<LayerRange> Space::fixed_layers(int stage) const {
+  for (const FixedStage& fixed : problem_.fixed) {
+    if (fixed.stage == stage) return fixed.layers;
+  }
+  return {};
+}
+
 bool Space::allows(Recompute recompute) const {
   const auto& allowed = problem_.recompute;
   return std::find(allowed.begin(), allowed.end(), recompute) != allowed.end();

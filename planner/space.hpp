@@ -134,6 +134,8 @@ class Space {
   bool uses_enough(const Plan& plan) const;
   bool allows_stages(int stages) const;
   bool allows(int stage, const LayerRange& layers) const;
+  /// What the user wants this stage to hold.
+  std::optional<LayerRange> fixed_layers(int stage) const;
   bool allows(Recompute recompute) const;
   /// Whether layers may choose for themselves what they do again.
   bool layers_choose() const;

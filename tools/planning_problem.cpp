@@ -13,25 +13,13 @@
 #include "simulator/schedules.hpp"
 #include "tools/arguments.hpp"
 #include "tools/degree_choices.hpp"
+#include "tools/fixed_stages.hpp"
 
 namespace stagecraft {
 
 namespace {
 
 constexpr int default_microbatches = 8;
-
-/// "stage0.layers=0..4".
-FixedStage read_fixed(const std::string& text) {
-  FixedStage fixed;
-  int used = 0;
-  const int read = std::sscanf(text.c_str(), "stage%d.layers=%d..%d%n", &fixed.stage,
-                               &fixed.layers.first, &fixed.layers.end, &used);
-  if (read != 3 || used != static_cast<int>(text.size()) || fixed.stage < 0 ||
-      fixed.layers.first < 0 || fixed.layers.end < fixed.layers.first) {
-    fail_usage("--fix: expected stageN.layers=FIRST..END (END not included), found \"", text, "\"");
-  }
-  return fixed;
-}
 
 void set_recompute(Problem& problem, const std::string& text) {
   using enum Recomputed;
@@ -224,7 +212,8 @@ Problem planning_problem(const PlanningOptions& options, const LoadedProfile& lo
   if (options.max_stages > 0) problem.max_stages = options.max_stages;
   problem.min_layers_per_stage = options.min_layers_per_stage;
   problem.straight = options.straight;
-  for (const std::string& text : options.fix) problem.fixed.push_back(read_fixed(text));
+  problem.fixed =
+      read_fixed_stages(options.fix, static_cast<int>(problem.profile.model.layers.size()));
   problem.memory_fraction = read_percent("--mem-limit", options.memory_limit);
   set_parallelism(problem, options);
   return problem;

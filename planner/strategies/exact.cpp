@@ -161,9 +161,9 @@ class Exact {
 
   /// With half the effort, if others will need the rest.
   void search_columns() {
-    const bool leaves_some = std::any_of(branches_.begin(), branches_.end(), [&](const Branch& branch) {
-      return !branch.gave_up && !is_done(branch);
-    });
+    const bool leaves_some =
+        std::any_of(branches_.begin(), branches_.end(),
+                    [&](const Branch& branch) { return !branch.gave_up && !is_done(branch); });
     const std::int64_t reserve = leaves_some ? judge_.effort().left / 2 : 0;
     judge_.effort().left -= reserve;
     columns_.search([this] { report(); });

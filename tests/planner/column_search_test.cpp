@@ -1,6 +1,7 @@
 #include "planner/column_search.hpp"
 
 #include "planner/layouts.hpp"
+#include "planner/strategies.hpp"
 #include "tests/catch.hpp"
 #include "tests/planner/columns_cases.hpp"
 #include "tests/planner/shared_cases.hpp"
@@ -61,6 +62,16 @@ struct Compared {
   }
 };
 
+/// A stage and layers for it, which some layout may have.
+FixedStage any_fixed(std::uint32_t seed, const Problem& problem) {
+  Random random(seed);
+  const auto layers = static_cast<int>(problem.profile.model.layers.size());
+  FixedStage fixed{.stage = random.between(0, std::min(2, layers - 1)), .layers = {}};
+  fixed.layers.first = fixed.stage == 0 ? 0 : random.between(fixed.stage, layers - 1);
+  fixed.layers.end = random.between(fixed.layers.first + 1, layers);
+  return fixed;
+}
+
 }  // namespace
 
 TEST_CASE("no plan of columns is faster than the search among them says", "[columns]") {
@@ -88,6 +99,64 @@ TEST_CASE("nor where context and expert degrees are to be found", "[columns]") {
   CHECK(compared.columns > 100);
   CHECK(compared.tight > compared.found / 2);
   CHECK(compared.exact > compared.timed * 17 / 20);
+}
+
+TEST_CASE("nor where stages are fixed", "[columns]") {
+  Compared compared;
+  for (std::uint32_t seed = 0; seed < 160; ++seed) {
+    INFO("seed " << seed);
+    Problem problem = seed % 2 == 0 ? with_blocks(seed) : problem_with_columns(seed);
+    problem.fixed = {any_fixed(seed, problem)};
+    compared.compare(problem);
+  }
+  INFO(compared.found << " found, " << compared.tight << " tight");
+  CHECK(compared.found > 40);
+  CHECK(compared.tight > compared.found / 2);
+}
+
+TEST_CASE("balanced layouts keep fixed stages wherever any layout can", "[columns]") {
+  int kept = 0;
+  for (std::uint32_t seed = 0; seed < 100; ++seed) {
+    INFO("seed " << seed);
+    Problem problem = problem_with_columns(seed);
+    problem.fixed = {any_fixed(seed, problem)};
+    const Space space(problem);
+    for_each_columns(space, [&](const Setting& setting, FastClock&, const TimedOrder&) {
+      int layouts = 0;
+      for_each_layout(space, setting, [&](const Layout&) { ++layouts; });
+      if (layouts == 0) return;
+      const std::vector<int> straight(static_cast<std::size_t>(*setting.depth), 1);
+      CHECK(is_allowed(space, setting, balanced(space, setting, straight)));
+      for (const double tilt : {0.0, 0.6}) {
+        CHECK(is_allowed(space, setting, balanced_devices(space, setting, straight, tilt)));
+      }
+      ++kept;
+    });
+  }
+  CHECK(kept > 100);
+}
+
+TEST_CASE("with several stages per device and many layers few devices are searched by columns",
+          "[columns]") {
+  LayerCost block = layer_cost(10ms, 20ms);
+  block.saved = 1'000'000;
+  std::vector<LayerCost> layers(26, block);
+  layers.front() = layer_cost(1ms, 1ms);
+  layers.back() = layer_cost(5ms, 10ms);
+  Problem problem =
+      problem_of(profile_of(layers, 4), cluster_of({{8, {}}}, 30'000'000), 32, {4}, {"zb-v"});
+  problem.schedules.front().virtual_stages = 2;
+  const Space space(problem);
+  for (const Setting& setting : space.settings()) {
+    CHECK(is_wide(space, setting));
+    CHECK_FALSE(has_many_devices(space, setting));
+  }
+  const SearchResult result = search_exact(problem, {});
+  REQUIRE_FALSE(result.plans.empty());
+  CHECK(result.gap < 0.02);
+  CHECK_THAT(result.scope, Catch::Matchers::StartsWith("plans whose stages all have equally many"));
+  problem.schedules = {{.name = "1f1b"}};
+  CHECK_FALSE(is_wide(Space(problem), Space(problem).settings().front()));
 }
 
 TEST_CASE("for equal layers the bound of columns is the work of a device", "[columns]") {
