@@ -57,6 +57,7 @@ void add_unfused_core(LayerBuilder& layer, const HeadWidths& widths) {
   const double batch = static_cast<double>(share.setting.microbatch) * share.heads;
   const double rows = whole / share.setting.context_parallel;
   const double scores = batch * rows * whole;
+  const std::size_t first = layer.operations();
   layer.activation_product("scores", batch, rows, whole, widths.score);
   layer.traffic("softmax", 2 * scores * share.element, 3 * scores * share.element, true);
   if (share.setting.dropout) {
@@ -66,6 +67,7 @@ void add_unfused_core(LayerBuilder& layer, const HeadWidths& widths) {
     layer.keep("attention dropout", scores * share.element, true);
   }
   layer.activation_product("weighted sum", batch, rows, widths.value, whole);
+  layer.one_module_since(first);
   layer.keep("softmax", scores * share.element, true);
   layer.working(scores * share.element);
 }

@@ -29,10 +29,12 @@ void add_projections(LayerBuilder& layer, double count, double tokens, double in
   const DeviceShare& share = layer.share();
   const double up = projections_up(share.transformer) * inner;
   const bool of_experts = count > 1 || share.transformer.experts.has_value();
+  const std::size_t first = layer.operations();
   layer.grouped_linear(of_experts ? "expert up" : "up", count, tokens, up, share.hidden);
   layer.traffic("activation", tokens * (up + inner) * share.element,
                 tokens * (2 * up + inner) * share.element);
   layer.grouped_linear(of_experts ? "expert down" : "down", count, tokens, share.hidden, inner);
+  if (!share.setting.grouped_experts) layer.repeated_since(first, count);
   layer.keep("activation input", tokens * up * share.element);
   layer.keep("activation", tokens * inner * share.element);
 }
@@ -55,7 +57,12 @@ void add_routed(LayerBuilder& layer, const Experts& experts) {
   const double sent_narrow = setting.precision == Precision::float8 ? chosen * share.hidden : sent;
   const double rows = chosen * share.expert_tensor;
   const double moved = rows * share.hidden * share.element;
+  std::size_t first = layer.operations();
   layer.traffic("permute", 2 * moved, 2 * moved);
+  // Counts by expert and peer, their exchange and copies to the host; the map's indices, tokens and
+  // probabilities by them, chunks by expert (MoEAlltoAllTokenDispatcher and `permute` of
+  // megatron/core/transformer/moe).
+  layer.kernels_since(first, 23, 7);
   const double copies = setting.forwards_in_nodes ? static_cast<double>(experts.active) : 1;
   if (setting.expert_parallel > 1) {
     layer.message("dispatch", OperationKind::all_to_all, OperationKind::all_to_all,
@@ -75,7 +82,9 @@ void add_routed(LayerBuilder& layer, const Experts& experts) {
     layer.message("combine", OperationKind::all_to_all, OperationKind::all_to_all,
                   PeerGroup::expert, sent, sent_narrow, copies);
   }
+  first = layer.operations();
   layer.traffic("unpermute", 2 * moved, 3 * moved);
+  layer.kernels_since(first, 5, 3);
   layer.weights(local * (projections_up(share.transformer) + 1) * inner * share.hidden, true);
 }
 
@@ -106,8 +115,13 @@ void add_experts(LayerBuilder& layer) {
   const auto count = static_cast<double>(experts.count);
   layer.wide_linear("router", share.spread_tokens, count, share.hidden);
   // Scores in fp32: softmax or sigmoid, choice of the best, their probabilities.
+  const std::size_t first = layer.operations();
   layer.traffic("choice of experts", 4 * share.spread_tokens * count * 4,
                 4 * share.spread_tokens * count * 4);
+  // Logits, softmax, the best, their map and probabilities; the same of the balancing loss, with
+  // its sums; in backward the scatters, both softmaxes and the loss (TopKRouter of
+  // megatron/core/transformer/moe/router.py).
+  layer.kernels_since(first, 22, 10);
   layer.keep("scores of experts", share.spread_tokens * count * 4);
   layer.weights(count * share.hidden + (experts.score_bias ? count : 0));
   if (experts.shared_feed_forward > 0) {

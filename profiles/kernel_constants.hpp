@@ -17,6 +17,7 @@ struct KernelConstants {
   double memory_rate = 0.8;
   double kernel_seconds = 3e-6;
   double host_seconds = 6e-6;
+  double module_launches = 0;
   double host_peer_seconds = 1e-6;
   double message_seconds = 2e-5;
   double peer_seconds = 3e-6;
@@ -56,6 +57,8 @@ inline constexpr std::array kernel_constants{
                    "the device's pause before each kernel"},
     KernelConstant{"host_seconds", &KernelConstants::host_seconds, 1e-7, 2e-4, 0.02, "s",
                    "the host's work for each kernel"},
+    KernelConstant{"module_launches", &KernelConstants::module_launches, 0.0, 20, 0.5, "kernels",
+                   "the host's work for each module of the framework, in kernels sent"},
     KernelConstant{"host_peer_seconds", &KernelConstants::host_peer_seconds, 1e-8, 1e-3, 0.02, "s",
                    "the host's wait at a message for each further member"},
     KernelConstant{"message_seconds", &KernelConstants::message_seconds, 1e-7, 1e-3, 0.02, "s",

@@ -85,6 +85,12 @@ double attention_seconds(const Operation& operation, const KernelSetting& settin
          (1 + constants.attention_length / operation.m);
 }
 
+/// Kernels are sent one by one; a module of the framework takes the host's time besides.
+double host_seconds(const Operation& operation, const KernelConstants& constants) {
+  return constants.host_seconds *
+         (operation.launches + constants.module_launches * operation.modules);
+}
+
 /// Sums of kernels, of messages, and of the host's work for both.
 struct PassSum {
   double kernels = 0;
@@ -179,7 +185,7 @@ LayerSeconds layer_seconds(const LayerOperations& layer, Recomputed recompute,
         setting.overlapped_messages && message && operation.group == PeerGroup::tensor;
     if (hides) seconds *= 1 - setting.constants.message_overlap;
     (message ? sum.messages : sum.kernels) += seconds;
-    sum.host += setting.constants.host_seconds;
+    sum.host += host_seconds(operation, setting.constants);
     // Members wait for the last of them to come, the longer the more they are.
     if (message) {
       sum.host +=
@@ -214,7 +220,7 @@ double rebuild_seconds(const LayerOperations& layer, const KernelSetting& settin
   for (const Operation& operation : layer.operations) {
     if (!operation.rebuilds) continue;
     sum.kernels += operation_seconds(operation, setting);
-    sum.host += setting.constants.host_seconds;
+    sum.host += host_seconds(operation, setting.constants);
   }
   return sum.seconds();
 }

@@ -69,6 +69,7 @@ void LayerBuilder::grouped_linear(std::string_view name, double count, double to
   to_input.pass = Pass::backward_input;
   std::swap(to_input.n, to_input.k);
   Operation to_weight = product;
+  to_weight.modules = 0;
   to_weight.pass = Pass::backward_weight;
   to_weight.m = outputs;
   to_weight.n = inputs;
@@ -139,6 +140,30 @@ void LayerBuilder::rebuilds_since(std::size_t operations) {
   for (std::size_t i = operations; i < layer_.operations.size(); ++i) {
     Operation& operation = layer_.operations[i];
     operation.rebuilds = operation.pass == Pass::forward;
+  }
+}
+
+void LayerBuilder::one_module_since(std::size_t operations) {
+  bool forward = false, backward = false;
+  for (std::size_t i = operations; i < layer_.operations.size(); ++i) {
+    Operation& operation = layer_.operations[i];
+    bool& counted = operation.pass == Pass::forward ? forward : backward;
+    if (counted) operation.modules = 0;
+    counted = true;
+  }
+}
+
+void LayerBuilder::repeated_since(std::size_t operations, double times) {
+  for (std::size_t i = operations; i < layer_.operations.size(); ++i) {
+    layer_.operations[i].launches *= times;
+    layer_.operations[i].modules *= times;
+  }
+}
+
+void LayerBuilder::kernels_since(std::size_t operations, double forward, double backward) {
+  for (std::size_t i = operations; i < layer_.operations.size(); ++i) {
+    Operation& operation = layer_.operations[i];
+    operation.launches = operation.pass == Pass::forward ? forward : backward;
   }
 }
 

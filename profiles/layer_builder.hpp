@@ -50,6 +50,12 @@ class LayerBuilder {
   void keep_or_rebuild(std::string_view name, double bytes);
   /// What was added since there were so many operations makes it again.
   void rebuilds_since(std::size_t operations);
+  /// What was added since is one module of the framework, in forward and in backward.
+  void one_module_since(std::size_t operations);
+  /// What was added since is done so many times over, by modules of their own.
+  void repeated_since(std::size_t operations, double times);
+  /// What was added since is so many kernels in forward and in backward.
+  void kernels_since(std::size_t operations, double forward, double backward);
   std::size_t operations() const { return layer_.operations.size(); }
   void weights(double elements, bool of_experts = false);
   /// All of the layer's elements, where they are no sum over its products.

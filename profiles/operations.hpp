@@ -31,6 +31,7 @@ struct WorkSetting {
   bool fused_loss = false;      ///< the loss is computed in the logits' precision, in one pass
   bool dropout = false;         ///< masks are kept, a byte each
   Bytes gradient_bytes = 4;     ///< of an element in which weight gradients are summed
+  bool grouped_experts = true;  ///< one product for all experts of a device, else one for each
   bool operator==(const WorkSetting&) const = default;
 };
 
@@ -62,6 +63,10 @@ struct Operation {
   bool core_attention = false;  ///< what selective recomputation does again
   bool narrow = false;          ///< a product that fp8 training computes in 8 bits
   bool rebuilds = false;        ///< makes what `Kept::rebuilt` names again
+  double launches = 1;          ///< kernels that the host sends for it
+  /// Of the framework, each of which the host looks after besides: 0 for what is a part of the one
+  /// before it, as weights' gradients and the steps of attention are.
+  double modules = 1;
 };
 
 /// A tensor kept from forward to backward, in bytes on this device.

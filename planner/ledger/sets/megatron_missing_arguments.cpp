@@ -61,6 +61,7 @@ constexpr std::array fused_loss{Argument{"cross-entropy-loss-fusion", "true"}};
 constexpr std::array two_instances{Argument{"num-distributed-optimizer-instances", "2"}};
 constexpr std::array divided_experts{Argument{"expert-tensor-parallel-size", "2"}};
 constexpr std::array predicting{Argument{"mtp-num-layers", "1"}};
+constexpr std::array grouped{Argument{"moe-grouped-gemm", "true"}};
 constexpr std::array on_64{Argument{"world-size", "64"}};
 constexpr std::array on_32{Argument{"world-size", "32"}};
 constexpr std::array small_latent{Argument{"multi-latent-attention", "true"},
@@ -91,6 +92,12 @@ constexpr std::array cases{
          "instances",
          two_instances},
     Case{"moe/gpt3_mcore_tp2_pp2_ep2_etp2_te_4experts2parallel", divided_experts},
+    Case{"moe/gpt3_mcore_te_tp1_pp1_te_4experts_groupedGEMM", grouped},
+    Case{"moe/gpt3_mcore_te_tp2_pp1_te_8experts2parallel_overlap_grad_reduce_param_gather_"
+         "groupedGEMM",
+         grouped},
+    Case{"moe/gpt3_mcore_te_tp2_pp1_resume_torch_dist_te_8experts2parallel_groupedGEMM", grouped},
+    Case{"moe/gpt3_mcore_te_tp2_pp1_resume_torch_dist_te_8experts2parallel_top2router", grouped},
     Case{"mixtral/mixtral_8x7b_alltoall_tp2pp4ep4_release", llama_like, mixtral},
     Case{"mixtral/deepseekv3_proxy_flex", llama_like, latent_experts, deepseek},
     Case{"mixtral/deepseekv3_proxy_flex_tp1pp4emp16etp1cp1_release", on_64},

@@ -258,6 +258,24 @@ TEST_CASE("the memory of Megatron-LM's small runs is predicted on each device") 
   }
 }
 
+TEST_CASE("Megatron-LM's small runs are predicted by what modules take of the host") {
+  const std::vector<MeasuredSet> sets = published("measured/megatron_ci_iteration_times.json");
+  if (sets.empty()) SKIP("no published measurements");
+  const auto named = [&](std::string_view name) -> const MeasuredSet& {
+    return *std::ranges::find(sets, name, &MeasuredSet::name);
+  };
+  const SetResult a100 = replay(named("megatron-ci-a100-80gb"), Claim::in_family, 1);
+  CHECK(a100.time.mape < 0.125);
+  // What the other sets start from is what this one gives.
+  CHECK(a100.calibration.constants.module_launches ==
+        Approx(named("megatron-ci-h100").start.module_launches).epsilon(0.1));
+  MeasuredSet without = named("megatron-ci-h100");
+  CHECK(std::ranges::count(without.unknowns, "module_launches") == 0);
+  without.start.module_launches = 0;
+  const double with = replay(named("megatron-ci-h100"), Claim::in_family, 1).time.mape;
+  CHECK(with < replay(without, Claim::in_family, 1).time.mape);
+}
+
 TEST_CASE("the rates that large models are predicted with are those that other sets give") {
   const std::vector<MeasuredSet> b200 = published("measured/simumax_b200.json");
   const std::vector<MeasuredSet> h100 = published("measured/megatron_core_h100.json");

@@ -1,5 +1,6 @@
 #include "planner/ledger/recipe.hpp"
 
+#include <cmath>
 #include <functional>
 
 #include "planner/ledger/measured_sets.hpp"
@@ -194,6 +195,34 @@ TEST_CASE("each constant changes a step in the right direction") {
     const double after = step_seconds(recipe, changed).step;
     CHECK((shortens ? after <= before : after >= before));
   }
+}
+
+TEST_CASE("a slow host is slowed by modules and by experts that are multiplied one by one") {
+  Recipe recipe = llama("mixtral-8x7b");
+  recipe.pipeline = 1;
+  recipe.blocks = 1;
+  recipe.microbatches = 1;
+  recipe.work.sequence = 64;
+  KernelConstants slow = constants;
+  slow.host_seconds = 1;
+  const auto seconds = [&](const Recipe& run) { return std::round(step_seconds(run, slow).step); };
+  // In steps of attention there are more kernels, and as many modules.
+  const double fused = seconds(recipe);
+  Recipe steps = recipe;
+  steps.work.fused_attention = false;
+  const double kernels = seconds(steps) - fused;
+  CHECK(kernels > 0);
+  slow.module_launches = 10;
+  CHECK(seconds(recipe) > fused);
+  CHECK(seconds(steps) - seconds(recipe) == kernels);
+  slow.module_launches = 0;
+  // Of eight experts here: products up and down, each also backward and of the weights, and what is
+  // between them, there and back; as many once.
+  Recipe apart = recipe;
+  apart.work.grouped_experts = false;
+  CHECK(seconds(apart) - seconds(recipe) == 7 * (2 * 3 + 2));
+  slow.module_launches = 10;
+  CHECK(seconds(apart) - seconds(recipe) == 7 * (2 * 3 + 2 + 10 * (2 * 2 + 2)));
 }
 
 TEST_CASE("equal stages take (microbatches + stages - 1) rounds, interleaved ones fewer") {
