@@ -109,6 +109,16 @@ Precision precision_of(const MegatronArguments& arguments) {
   return half ? Precision::bfloat16 : Precision::float32;
 }
 
+/// Megatron's FSDP shards as its strategy says; otherwise the distributed optimizer's flag decides.
+void shard(Recipe& recipe, const MegatronArguments& arguments) {
+  recipe.sharded_optimizer = arguments.flag("use-distributed-optimizer");
+  const std::string strategy = arguments.word("data-parallel-sharding-strategy");
+  if (!arguments.flag("use-megatron-fsdp") || strategy.empty()) return;
+  recipe.sharded_optimizer = strategy.starts_with("optim");
+  recipe.sharded_gradients = strategy.starts_with("optim_grads");
+  recipe.sharded_parameters = strategy == "optim_grads_params";
+}
+
 int virtual_stages_of(const MegatronArguments& arguments, const Recipe& recipe) {
   // A dump has what follows from the other two.
   if (arguments.has("virtual-pipeline-model-parallel-size"))
@@ -155,7 +165,7 @@ Recipe recipe_of(const MegatronArguments& arguments) {
   recipe.first_stage_blocks = arguments.small("decoder-first-pipeline-num-layers", 0);
   recipe.last_stage_blocks = arguments.small("decoder-last-pipeline-num-layers", 0);
   recipe.virtual_stages = virtual_stages_of(arguments, recipe);
-  recipe.sharded_optimizer = arguments.flag("use-distributed-optimizer");
+  shard(recipe, arguments);
   recipe.overlapped_gradients = arguments.flag("overlap-grad-reduce");
   recipe.overlapped_parameters = arguments.flag("overlap-param-gather");
   recipe.overlapped_messages = arguments.flag("tp-comm-overlap");

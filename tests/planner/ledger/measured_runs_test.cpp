@@ -31,12 +31,13 @@ std::string dumped(const std::string& name, const std::string& value) {
   return concat("[default0]:  ", name, " ", std::string(48 - name.size(), '.'), " ", value, "\n");
 }
 
-std::string megatron_log(const std::string& fp8 = "None") {
+std::string megatron_log(const std::string& fp8 = "None", const std::string& fsdp = "no_shard") {
   std::string text = "[default0]:------------------------ arguments ------------------------\n";
   for (const auto& [name, value] : std::vector<std::pair<std::string, std::string>>{
            {"add_bias_linear", "False"},
            {"attention_dropout", "0.0"},
            {"bf16", "True"},
+           {"data_parallel_sharding_strategy", fsdp},
            {"ffn_hidden_size", "11008"},
            {"fp16", "False"},
            {"fp8", fp8},
@@ -55,6 +56,7 @@ std::string megatron_log(const std::string& fp8 = "None") {
            {"tensor_model_parallel_size", "2"},
            {"transformer_impl", "transformer_engine"},
            {"use_distributed_optimizer", "True"},
+           {"use_megatron_fsdp", fsdp == "no_shard" ? "False" : "True"},
            {"virtual_pipeline_model_parallel_size", "4"},
            {"world_size", "8"}})
     text += dumped(name, value);
@@ -159,6 +161,24 @@ TEST_CASE("Megatron-LM's log becomes a run: its arguments, and the median of its
   CHECK(!recipe.work.dropout);
   CHECK(recipe.work.sequence_parallel);
   CHECK(recipe.sharded_optimizer);
+}
+
+TEST_CASE("a log of Megatron's FSDP is sharded as its strategy says") {
+  struct Strategy {
+    std::string name;
+    bool states, gradients, weights;
+  };
+  for (const Strategy& strategy :
+       {Strategy{"no_shard", true, false, false}, Strategy{"optim", true, false, false},
+        Strategy{"optim_grads", true, true, false},
+        Strategy{"optim_grads_params", true, true, true}}) {
+    INFO(strategy.name);
+    const Recipe recipe =
+        runs_of(megatron_log("None", strategy.name), {.device = "h100"})[0].recipe;
+    CHECK(recipe.sharded_optimizer == strategy.states);
+    CHECK(recipe.sharded_gradients == strategy.gradients);
+    CHECK(recipe.sharded_parameters == strategy.weights);
+  }
 }
 
 TEST_CASE("a run in FP8 is quicker where it is computed in, and sends as much") {
