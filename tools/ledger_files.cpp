@@ -158,15 +158,18 @@ void add_set(std::string& page, const SetResult& result) {
 std::string ledger_page(const std::vector<SetResult>& results) {
   std::string page =
       "# Predicted against measured\n\nErrors are over rows that were not fitted.\n\n"
-      "| set | claim | rows | fitted | mean | median | p90 | max | bias | rank | regret |\n"
-      "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n";
+      "| set | claim | rows | fitted | mean | median | p90 | max | bias | rank | regret "
+      "| p10-p90 | within |\n"
+      "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n";
   for (const SetResult& result : results) {
     const ErrorSummary& time = result.time;
-    page += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} | {:.3f} | {} |\n",
+    page += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} | {:.3f} | {} | {} | {} |\n",
                         result.name, to_string(result.claim), result.rows.size(), result.fitted_on,
                         percent_of(time.mape), percent_of(time.median), percent_of(time.p90),
                         percent_of(time.max), percent_of(time.bias), result.rank_correlation,
-                        result.problems > 0 ? percent_of(result.regret) : "");
+                        result.problems > 0 ? percent_of(result.regret) : "",
+                        result.interval ? fmt::format("±{:.1f} %", 100 * *result.interval) : "",
+                        result.interval ? fmt::format("{:.0f} %", 100 * result.covered) : "");
   }
   for (const SetResult& result : results) add_set(page, result);
   return page;

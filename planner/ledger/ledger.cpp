@@ -6,6 +6,7 @@
 #include <random>
 #include <set>
 
+#include "planner/ledger/sensitivity.hpp"
 #include "profiles/error.hpp"
 #include "profiles/least_squares.hpp"
 
@@ -97,10 +98,9 @@ double predicted(const MeasuredRow& row, const Calibration& calibration) {
 
 /// Huber: quadratic to 10 %, linear beyond, so that a row that went wrong does not bend the rest.
 double robust(double error) {
-  constexpr double linear_from = 0.1;
   const double size = std::abs(error);
-  if (size <= linear_from) return error;
-  return std::copysign(std::sqrt(2 * linear_from * size - linear_from * linear_from), error);
+  if (size <= squares_until) return error;
+  return std::copysign(std::sqrt(2 * squares_until * size - squares_until * squares_until), error);
 }
 
 const KernelConstant& constant_named(std::string_view name) {
@@ -355,7 +355,10 @@ SetResult replay(const MeasuredSet& set, Claim claim, std::uint64_t seed) {
   const std::vector<int> rows = rows_to_fit(set, claim, seed);
   if (rows.empty()) fail(set.name, ": no row to fit on ", to_string(claim));
   const bool corrections = claim == Claim::in_family && has_enough_for_corrections(set, rows);
-  return with_rows(set, claim, fit_constants(set, rows, corrections), rows);
+  SetResult result = with_rows(set, claim, fit_constants(set, rows, corrections), rows);
+  result.interval = interval_of_others(set, rows, result.calibration, claim);
+  if (result.interval) result.covered = part_within(result, *result.interval);
+  return result;
 }
 
 SetResult replay_with(const MeasuredSet& set, const Calibration& calibration) {

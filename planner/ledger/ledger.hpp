@@ -68,6 +68,10 @@ struct SetResult {
   /// problems with a choice.
   double regret = 0;
   int problems = 0;
+  /// p10 and p90 of another row are its prediction over and times 1 + this, as the fitted rows have
+  /// it; nothing where fewer than two (out of family two families) were fitted.
+  std::optional<double> interval;
+  double covered = 0;  ///< part of the held-out rows that lie within
   Calibration calibration;
   std::vector<std::string> assumptions, left_out;
 };
@@ -79,6 +83,14 @@ Calibration fit_constants(const MeasuredSet& set, const std::vector<int>& rows,
 
 /// Whether these rows are enough for a factor for each of their shapes: three of each on average.
 bool has_enough_for_corrections(const MeasuredSet& set, const std::vector<int>& rows);
+
+/// How far p10 and p90 of rows that were not fitted are from their predictions (see
+/// `SetResult::interval`), from what is wrong of each fitted row, out of family of each family,
+/// where it is left out of the fit.
+std::optional<double> interval_of_others(const MeasuredSet& set, const std::vector<int>& rows,
+                                         const Calibration& calibration, Claim claim);
+/// Of the rows that were not fitted, within that.
+double part_within(const SetResult& result, double interval);
 
 /// Rows to fit on, at most a quarter (but one), drawn with the seed; empty if the claim makes no
 /// sense for the set.

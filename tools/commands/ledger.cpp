@@ -63,6 +63,10 @@ ordered_json set_json(const SetResult& result) {
   json["rank_correlation"] = result.rank_correlation;
   json["worst_rank_correlation"] = result.worst_rank_correlation;
   json["regret"] = result.regret;
+  if (result.interval) {
+    json["interval"] = *result.interval;
+    json["covered"] = result.covered;
+  }
   json["problems"] = result.problems;
   json["constants"] = std::move(constants);
   json["corrections"] = result.calibration.corrections;
@@ -75,7 +79,7 @@ ordered_json set_json(const SetResult& result) {
 
 std::string summary_table(const std::vector<SetResult>& results, bool unicode) {
   Table table({"set", "claim", ">rows", ">fitted", ">mean", ">median", ">p90", ">max", ">bias",
-               ">rank", ">regret"});
+               ">rank", ">regret", ">p10-p90", ">within"});
   for (const SetResult& result : results) {
     const ErrorSummary& time = result.time;
     table.row(
@@ -83,7 +87,10 @@ std::string summary_table(const std::vector<SetResult>& results, bool unicode) {
          std::to_string(result.fitted_on), percent_of(time.mape), percent_of(time.median),
          percent_of(time.p90), percent_of(time.max), signed_percent(time.bias),
          result.worst_rank_correlation == 0 ? "" : fmt::format("{:.3f}", result.rank_correlation),
-         result.problems > 0 ? percent_of(result.regret) : ""});
+         result.problems > 0 ? percent_of(result.regret) : "",
+         result.interval ? fmt::format("{}{:.1f} %", unicode ? "±" : "+-", 100 * *result.interval)
+                         : "",
+         result.interval ? fmt::format("{:.0f} %", 100 * result.covered) : ""});
   }
   return table.text(unicode);
 }
