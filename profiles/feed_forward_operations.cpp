@@ -59,10 +59,11 @@ void add_routed(LayerBuilder& layer, const Experts& experts) {
   const double moved = rows * share.hidden * share.element;
   std::size_t first = layer.operations();
   layer.traffic("permute", 2 * moved, 2 * moved);
-  // Counts by expert and peer, their exchange and copies to the host; the map's indices, tokens and
-  // probabilities by them, chunks by expert (MoEAlltoAllTokenDispatcher and `permute` of
-  // megatron/core/transformer/moe).
-  layer.kernels_since(first, 23, 7);
+  // Seven that count tokens by expert and peer, with an exchange, and five copies of counts to the
+  // host; six that find where tokens go and move them with their probabilities; these exchanged and
+  // gathered as tokens are, and both put together by expert (MoEAlltoAllTokenDispatcher, `permute`
+  // and `sort_chunks_by_idxs` of megatron/core/transformer/moe).
+  layer.kernels_since(first, 22, 8);
   const double copies = setting.forwards_in_nodes ? static_cast<double>(experts.active) : 1;
   if (setting.expert_parallel > 1) {
     layer.message("dispatch", OperationKind::all_to_all, OperationKind::all_to_all,

@@ -187,6 +187,7 @@ Recipe recipe_of(const MegatronArguments& arguments) {
                               is_zero(arguments, "attention-dropout"))};
   recipe.optimizer_instances = arguments.small("num-distributed-optimizer-instances");
   recipe.loss_copies = fused && !recipe.work.fused_loss;
+  recipe.work.grouped_experts = arguments.flag("moe-grouped-gemm");
   recipe.work.forwards_in_nodes = arguments.word("moe-token-dispatcher-type") == "flex";
   recipe.work.expert_tensor_parallel = arguments.small("expert-tensor-parallel-size", 0);
   return recipe;

@@ -108,7 +108,6 @@ void place(Recipe& recipe, const std::string& name, const std::string& device,
   recipe.device = device;
   // NVLink joins the hosts of a rack.
   if (device == "gb200") recipe.devices_per_node = 72;
-  recipe.work.grouped_experts = arguments.flag("moe-grouped-gemm");
   if (name.starts_with("bert/")) become_bert(recipe.transformer, recipe.work.tensor_parallel);
   recipe.workspace =
       product_workspace(device, {.transformer_engine = recipe.weight_stubs,

@@ -163,6 +163,13 @@ TEST_CASE("Megatron-LM's log becomes a run: its arguments, and the median of its
   CHECK(recipe.sharded_optimizer);
 }
 
+TEST_CASE("a log says whether experts are multiplied at once") {
+  CHECK(!runs_of(megatron_log(), {.device = "h100"})[0].recipe.work.grouped_experts);
+  std::string log = megatron_log();
+  log.insert(log.find("[default0]:  num_layers"), dumped("moe_grouped_gemm", "True"));
+  CHECK(runs_of(log, {.device = "h100"})[0].recipe.work.grouped_experts);
+}
+
 TEST_CASE("a log of Megatron's FSDP is sharded as its strategy says") {
   struct Strategy {
     std::string name;
