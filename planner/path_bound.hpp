@@ -116,6 +116,7 @@ class PathBound {
   template <class Visit>
   void for_each_price(const Visit& visit);
   double solve();
+  class StageSums;
   double solve_blocks();
   double cut_costs() const;
   using Has = std::function<bool(const BlockChoice&)>;

@@ -6,6 +6,8 @@
 #include <iterator>
 #include <limits>
 #include <numeric>
+#include <optional>
+#include <utility>
 
 #include "planner/block_cover.hpp"
 #include "planner/path_bound.hpp"
@@ -35,14 +37,36 @@ double PathBound::cut_costs() const {
   return sum;
 }
 
+/// The weighted sum of each stage, by its blocks and whether it recomputes: many choices share
+/// them.
+class PathBound::StageSums {
+ public:
+  explicit StageSums(const PathBound& bound) : bound_(bound), sums_(index(bound.costs_.stages())) {}
+
+  double of(int stage, int blocks, Recompute recompute) {
+    std::vector<std::optional<double>>& sums = sums_[index(stage)];
+    const std::size_t place = 2 * index(blocks) + (recompute == Recompute::full ? 1 : 0);
+    if (place >= sums.size()) sums.resize(place + 1);
+    if (!sums[place]) {
+      const LayerRange layers = bound_.packing_->range(stage, blocks);
+      sums[place] = bound_.cost(stage, layers.first, layers.end, recompute);
+    }
+    return *sums[place];
+  }
+
+ private:
+  const PathBound& bound_;
+  std::vector<std::vector<std::optional<double>>> sums_;  ///< [stage]
+};
+
 /// The least weighted sum over what each device can have, of all blocks together.
 double PathBound::solve_blocks() {
+  StageSums sums(*this);
   const auto cost_of = [&](int device, const BlockChoice& choice) {
     const std::vector<int>& stages = packing_->stages_of(device);
     double sum = 0;
     for (std::size_t t = 0; t < stages.size(); ++t) {
-      const LayerRange layers = packing_->range(stages[t], choice.blocks[t]);
-      sum += cost(stages[t], layers.first, layers.end, choice.recompute[t]);
+      sum += sums.of(stages[t], choice.blocks[t], choice.recompute[t]);
     }
     return sum;
   };
@@ -74,18 +98,22 @@ void PathBound::begin_part() {
 /// so many rounds that begin with this path; the bound stays as it was.
 bool PathBound::leave_out(int device, const Has& has, const PassCounts& path, int rounds) {
   std::vector<BlockChoice>& own = (*block_choices_)[index(device)];
-  std::vector<BlockChoice> others;
+  std::vector<BlockChoice> all = own, others;
   std::copy_if(own.begin(), own.end(), std::back_inserter(others), std::not_fn(has));
   if (others.size() == own.size()) return true;
-  const Saved before = save();
   std::erase_if(own, std::not_fn(has));
+  std::vector<Row> rows = rows_;
+  std::vector<Layout> seen = std::exchange(seen_, {});
+  const double bound = bound_;
   begin_with({path});
   for (Row& row : rows_) row.best_weight = row.weight;
   begin_part();
   raise(rounds, static_cast<Time>(limit_), [](const Layout&) {});
   const bool is_out = exceeds(limit_);
-  restore(before);
-  if (is_out) own = std::move(others);
+  rows_ = std::move(rows);
+  seen_ = std::move(seen);
+  bound_ = bound;
+  own = is_out ? std::move(others) : std::move(all);
   return is_out;
 }
 
