@@ -1,7 +1,6 @@
 #include "planner/block_cover.hpp"
 
 #include <limits>
-#include <numeric>
 
 namespace stagecraft {
 
@@ -21,13 +20,13 @@ struct Best {
 
 /// By number of blocks.
 template <class Cost>
-std::vector<Best> best_of_device(const std::vector<BlockChoice>& choices, int blocks, Cost cost) {
+std::vector<Best> best_of_device(const BlockChoices& choices, int blocks, Cost cost) {
   std::vector<Best> best(index(blocks + 1));
-  for (const BlockChoice& choice : choices) {
-    const int count = std::accumulate(choice.blocks.begin(), choice.blocks.end(), 0);
+  for (const BlockChoice* choice : choices) {
+    const int count = choice->all_blocks();
     if (count > blocks) continue;
-    const double value = cost(choice);
-    if (value < best[index(count)].value) best[index(count)] = {value, &choice, count};
+    const double value = cost(*choice);
+    if (value < best[index(count)].value) best[index(count)] = {value, choice, count};
   }
   return best;
 }
@@ -35,7 +34,7 @@ std::vector<Best> best_of_device(const std::vector<BlockChoice>& choices, int bl
 }  // namespace
 
 std::optional<BlockCover> least_cover(
-    const std::vector<std::vector<BlockChoice>>& choices, int blocks,
+    const std::vector<BlockChoices>& choices, int blocks,
     const std::function<double(int device, const BlockChoice& choice)>& cost) {
   const auto devices = static_cast<int>(choices.size());
   // [devices so far][blocks so far]: with which choice of the last of them.

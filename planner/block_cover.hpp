@@ -17,7 +17,7 @@ struct BlockCover {
 /// So many blocks in all; nothing if devices cannot have that many. The first of equal choices
 /// wins.
 std::optional<BlockCover> least_cover(
-    const std::vector<std::vector<BlockChoice>>& choices, int blocks,
+    const std::vector<BlockChoices>& choices, int blocks,
     const std::function<double(int device, const BlockChoice& choice)>& cost);
 
 }  // namespace stagecraft

@@ -57,12 +57,14 @@ BlockPacking::BlockPacking(const Space& space, const Setting& setting, const Tim
       stages_(depth_ * std::max(setting.schedule.virtual_stages, 1)),
       layers_(space.layers()),
       stages_of_(index(depth_)),
+      shares_(index(stages_)),
       choices_(index(depth_)) {
   for (int s = 0; s < stages_; ++s) stages_of_[index(setting.device_of(s, depth_))].push_back(s);
   // Devices with much fewer blocks than others are not worth a look.
   constexpr int most_below_even = 2;
   fewest_ = std::max((layers_ - 2) / depth_ - most_below_even, 0);
   if (!is_worth_it()) return;
+  for (int s = 0; s < stages_; ++s) list_shares(s);
   for (int device = 0; device < depth_; ++device) list_choices(device);
   find_bound();
   if (bound_ <= limit_) make_layout();
@@ -100,6 +102,28 @@ LayerRange BlockPacking::range(int stage, int blocks) const {
   if (stage == 0) return {0, 1 + blocks};
   if (stage + 1 == stages_) return {layers_ - 1 - blocks, layers_};
   return {1, 1 + blocks};
+}
+
+void BlockPacking::list_shares(int stage) {
+  const int device = setting_.device_of(stage, depth_);
+  const CostTable& table = space_.whole_microbatch(setting_, device);
+  const OptimizerChoice& optimizer = space_.problem().optimizer;
+  for (int blocks = 0; blocks <= layers_ - 2; ++blocks) {
+    const LayerRange of_blocks{1, 1 + blocks};
+    const Time pass = (table.forward(of_blocks) + table.backward(of_blocks)).count();
+    if (setting_.microbatches * pass > limit_) break;
+    const LayerRange layers = range(stage, blocks);
+    if (layers.first == layers.end) {
+      shares_[index(stage)].emplace_back();  // no stage is empty
+      continue;
+    }
+    shares_[index(stage)].push_back(
+        {.memory = memory_share(table.memory(layers, optimizer.kind), optimizer.sharding,
+                                space_.holders(setting_, 1)),
+         .forward = table.forward(layers).count(),
+         .pass = (table.forward(layers) + table.backward(layers)).count(),
+         .computes = table.backward_input(layers) > Duration{0}});
+  }
 }
 
 void BlockPacking::list_choices(int device) {
@@ -141,16 +165,13 @@ bool BlockPacking::fits(int device, const std::vector<ChunkMemory>& stages,
 }
 
 BlockPacking::Spread BlockPacking::measured(int device, const std::vector<int>& blocks) const {
-  const CostTable& table = space_.whole_microbatch(setting_, device);
-  const OptimizerChoice& optimizer = space_.problem().optimizer;
   Spread spread;
   for (std::size_t t = 0; t < blocks.size(); ++t) {
-    const LayerRange layers = range(stages_of_[index(device)][t], blocks[t]);
-    spread.memory.push_back(memory_share(table.memory(layers, optimizer.kind), optimizer.sharding,
-                                         space_.holders(setting_, 1)));
-    spread.forward.push_back(table.forward(layers).count());
-    spread.pass += (table.forward(layers) + table.backward(layers)).count();
-    spread.computes = spread.computes && table.backward_input(layers) > Duration{0};
+    const Share& share = shares_[index(stages_of_[index(device)][t])][index(blocks[t])];
+    spread.memory.push_back(share.memory);
+    spread.forward.push_back(share.forward);
+    spread.pass += share.pass;
+    spread.computes = spread.computes && share.computes;
   }
   return spread;
 }

@@ -19,6 +19,7 @@
 #pragma once
 
 #include <functional>
+#include <numeric>
 #include <optional>
 
 #include "planner/pipeline_costs.hpp"
@@ -30,7 +31,11 @@ struct BlockChoice {
   Time load = never;
   std::vector<int> blocks;  ///< of each of its stages
   std::vector<Recompute> recompute;
+  int all_blocks() const { return std::accumulate(blocks.begin(), blocks.end(), 0); }
 };
+
+/// Of one device; they belong to somebody else.
+using BlockChoices = std::vector<const BlockChoice*>;
 
 class BlockPacking {
  public:
@@ -63,7 +68,13 @@ class BlockPacking {
 
  private:
   using Visit = std::function<void(const std::vector<int>& blocks)>;
-  /// What stages of so many blocks hold and take, whatever recomputes.
+  /// What a stage of so many blocks holds and takes, unless it recomputes.
+  struct Share {
+    ChunkMemory memory;
+    Time forward = 0, pass = 0;
+    bool computes = true;
+  };
+  /// What a device's stages do.
   struct Spread {
     std::vector<ChunkMemory> memory;
     std::vector<Time> forward;
@@ -73,6 +84,7 @@ class BlockPacking {
 
   bool is_worth_it() const;
   int blocks_in(const LayerRange& layers) const;
+  void list_shares(int stage);
   void list_choices(int device);
   void spread(int device, std::vector<int>& blocks, std::size_t turn, const Visit& visit) const;
   void consider(int device, const std::vector<int>& blocks);
@@ -94,6 +106,7 @@ class BlockPacking {
   int depth_ = 0, stages_ = 0, layers_ = 0;
   int fewest_ = 0;                                 ///< blocks that a device may have
   std::vector<std::vector<int>> stages_of_;        ///< per device
+  std::vector<std::vector<Share>> shares_;         ///< [stage][blocks], within the limit
   std::vector<std::vector<BlockChoice>> choices_;  ///< [device][blocks]
   std::optional<Layout> layout_;
 };

@@ -64,10 +64,21 @@ PathBound::PathBound(const Space& space, const Setting& setting, const TimedOrde
   for (int s = 0; s < costs_.stages(); ++s) {
     may_take_no_time_.push_back(costs_.may_take_no_time(s) ? 1 : 0);
   }
-  if (packing != nullptr) block_choices_ = packing->all_choices();
+  if (packing != nullptr) list_choices();
   if (!block_choices_) add_prices();
   weights_.resize(index(costs_.stages()));
   steps_.resize(index(costs_.stages() + 1) * index(costs_.layers() + 1));
+}
+
+void PathBound::list_choices() {
+  auto all = packing_->all_choices();
+  if (!all) return;
+  all_choices_ = std::move(*all);
+  block_choices_.emplace();
+  for (const std::vector<BlockChoice>& of_device : all_choices_) {
+    BlockChoices& own = block_choices_->emplace_back();
+    for (const BlockChoice& choice : of_device) own.push_back(&choice);
+  }
 }
 
 /// What a shortest path does not know of itself: memory, and how much a device can have.
@@ -110,9 +121,9 @@ void PathBound::combine() {
   for (const Row& row : rows_) {
     if (row.weight == 0) continue;
     for (std::size_t s = 0; s < weights_.size(); ++s) {
-      add(weights_[s].passes, row.path.stages[s], row.weight);
+      add(weights_[s].passes, row.path->stages[s], row.weight);
     }
-    constant_ += row.weight * row.path.ties * costs_.tie();
+    constant_ += row.weight * row.path->ties * costs_.tie();
   }
   for (const Moment& moment : moments_) {
     if (moment.price.now > 0) weigh(moment);
@@ -227,9 +238,9 @@ double PathBound::excess_of(const Moment& moment) const {
 
 /// Times the latest layout, and weighs it.
 void PathBound::measure() {
-  for (Row& row : rows_) row.length = length(row.path, costs_, order_, layout_);
+  for (Row& row : rows_) row.length = length(*row.path, costs_, order_, layout_);
   Row row;
-  row.path = passes_.of(layout_, row.length);
+  row.path = std::make_shared<PassCounts>(passes_.of(layout_, row.length));
   rows_.push_back(std::move(row));
   if (block_choices_) seen_.push_back(layout_);
   for (Moment& moment : moments_) moment.price.excess = excess_of(moment);
@@ -279,7 +290,7 @@ void PathBound::play() {
   std::vector<std::vector<double>> lengths;
   for (Row& row : rows_) {
     for (std::size_t i = row.lengths.size(); i < seen_.size(); ++i)
-      row.lengths.push_back(length(row.path, costs_, order_, seen_[i]) / limit_);
+      row.lengths.push_back(length(*row.path, costs_, order_, seen_[i]) / limit_);
     lengths.push_back(row.lengths);
   }
   const std::vector<double> best = best_row_weights(lengths);
@@ -327,13 +338,15 @@ void PathBound::begin() {
   if (!has_costs(layout_)) unlimited.emplace(space_, setting_, never - 1);
   CriticalPasses passes(unlimited ? *unlimited : costs_, order_, setting_.microbatches);
   for (int device = 0; device < costs_.depth(); ++device) {
-    device_rows_.push_back(passes.through(device, layout_));
+    device_rows_.push_back(std::make_shared<PassCounts>(passes.through(device, layout_)));
   }
   if (setting_.placement != StagePlacement::bidirectional) {
-    stage_rows_ = backward_paths(costs_, order_);
+    for (const PassCounts& path : backward_paths(costs_, order_))
+      stage_rows_.push_back(std::make_shared<PassCounts>(path));
   }
   begin_with(device_rows_);
-  for (const PassCounts& path : device_paths(costs_, order_)) add_row(path);
+  for (const PassCounts& path : device_paths(costs_, order_))
+    add_row(std::make_shared<PassCounts>(path));
   // Better weights to begin with, it may be: those of the best bound so far are taken.
   if (stage_rows_.empty()) return;
   double value = 0;
@@ -348,9 +361,9 @@ void PathBound::begin() {
 }
 
 /// These paths, with equal weights; others lose theirs.
-void PathBound::begin_with(const std::vector<PassCounts>& paths) {
+void PathBound::begin_with(const std::vector<Path>& paths) {
   for (Row& row : rows_) row.weight = 0;
-  for (const PassCounts& path : paths) {
+  for (const Path& path : paths) {
     add_row(path);
     rows_.back().weight = 1.0 / static_cast<double>(paths.size());
   }

@@ -35,6 +35,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 
 #include "planner/block_packing.hpp"
@@ -74,8 +75,9 @@ class PathBound {
   std::int64_t steps_per_round() const;
 
  private:
+  using Path = std::shared_ptr<const PassCounts>;
   struct Row {
-    PassCounts path;
+    Path path;
     double weight = 0, best_weight = 0;
     double length = 0;            ///< in the latest layout
     std::vector<double> lengths;  ///< in `seen_`, as far as known
@@ -105,10 +107,11 @@ class PathBound {
   double safe_bound() const;
   /// No layout that fits takes so many nanoseconds or less.
   bool exceeds(double time) const { return safe_bound() > time; }
+  void list_choices();
   void add_prices();
   void begin();
-  void begin_with(const std::vector<PassCounts>& paths);
-  void add_row(const PassCounts& path) { rows_.push_back({path, 0, 0, 0}); }
+  void begin_with(const std::vector<Path>& paths);
+  void add_row(Path path) { rows_.push_back({.path = std::move(path)}); }
   bool has_costs(const Layout& layout) const;
   void combine();
   void weigh(const Moment& moment);
@@ -123,7 +126,7 @@ class PathBound {
   /// What a part of all layouts begins with, and what is there again after it.
   struct Saved {
     std::vector<Row> rows;
-    std::vector<std::vector<BlockChoice>> choices;
+    std::vector<BlockChoices> choices;
     std::vector<Layout> seen;
     double bound = 0;
   };
@@ -140,7 +143,7 @@ class PathBound {
   std::vector<int> undecided(std::size_t turn, int blocks) const;
   bool is_case_out(const Split& split, std::size_t first, int rounds, int last_round);
   bool is_part_out(int rounds, int last_round);
-  bool leave_out(int device, const Has& has, const PassCounts& path, int rounds);
+  bool leave_out(int device, const Has& has, const Path& path, int rounds);
   void leave_out_of_stage(int stage, int rounds);
   void leave_out_of_device(int device, int rounds);
   bool leave_out_each(int device, int rounds, int last_round);
@@ -158,14 +161,15 @@ class PathBound {
   PipelineCosts costs_;
   CriticalPasses passes_;
   const BlockPacking* packing_ = nullptr;
-  std::optional<std::vector<std::vector<BlockChoice>>> block_choices_;  ///< per device
+  std::vector<std::vector<BlockChoice>> all_choices_;       ///< per device
+  std::optional<std::vector<BlockChoices>> block_choices_;  ///< of these, what is not left out
   double limit_ = 0;
   std::vector<Recompute> choices_;
   std::vector<char> may_take_no_time_;  ///< per stage
 
   std::vector<Row> rows_;
-  std::vector<PassCounts> device_rows_;  ///< where `begin` starts
-  std::vector<PassCounts> stage_rows_;
+  std::vector<Path> device_rows_;  ///< where `begin` starts
+  std::vector<Path> stage_rows_;
   int rounds_ = 0;  ///< taken so far
   std::vector<Moment> moments_;
   std::vector<Room> rooms_;       ///< per device, or none

@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <iterator>
 #include <limits>
-#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -20,10 +18,6 @@ constexpr double infinite = std::numeric_limits<double>::infinity();
 
 std::size_t index(int i) {
   return static_cast<std::size_t>(i);
-}
-
-int blocks_of(const BlockChoice& choice) {
-  return std::accumulate(choice.blocks.begin(), choice.blocks.end(), 0);
 }
 
 }  // namespace
@@ -41,22 +35,26 @@ double PathBound::cut_costs() const {
 /// them.
 class PathBound::StageSums {
  public:
-  explicit StageSums(const PathBound& bound) : bound_(bound), sums_(index(bound.costs_.stages())) {}
+  explicit StageSums(const PathBound& bound)
+      : bound_(bound),
+        places_(2 * index(bound.costs_.layers())),
+        sums_(places_ * index(bound.costs_.stages()), unknown) {}
 
   double of(int stage, int blocks, Recompute recompute) {
-    std::vector<std::optional<double>>& sums = sums_[index(stage)];
-    const std::size_t place = 2 * index(blocks) + (recompute == Recompute::full ? 1 : 0);
-    if (place >= sums.size()) sums.resize(place + 1);
-    if (!sums[place]) {
+    const std::size_t again = recompute == Recompute::full ? 1 : 0;
+    double& sum = sums_[index(stage) * places_ + 2 * index(blocks) + again];
+    if (sum == unknown) {
       const LayerRange layers = bound_.packing_->range(stage, blocks);
-      sums[place] = bound_.cost(stage, layers.first, layers.end, recompute);
+      sum = bound_.cost(stage, layers.first, layers.end, recompute);
     }
-    return *sums[place];
+    return sum;
   }
 
  private:
+  static constexpr double unknown = -1;  // costs and weights are not below zero
   const PathBound& bound_;
-  std::vector<std::vector<std::optional<double>>> sums_;  ///< [stage]
+  std::size_t places_ = 0;
+  std::vector<double> sums_;  ///< [stage, blocks, recompute]
 };
 
 /// The least weighted sum over what each device can have, of all blocks together.
@@ -96,15 +94,16 @@ void PathBound::begin_part() {
 
 /// Leaves out such choices of the device, unless a layout within the limit may have one of them. In
 /// so many rounds that begin with this path; the bound stays as it was.
-bool PathBound::leave_out(int device, const Has& has, const PassCounts& path, int rounds) {
-  std::vector<BlockChoice>& own = (*block_choices_)[index(device)];
-  std::vector<BlockChoice> all = own, others;
-  std::copy_if(own.begin(), own.end(), std::back_inserter(others), std::not_fn(has));
-  if (others.size() == own.size()) return true;
-  std::erase_if(own, std::not_fn(has));
-  std::vector<Row> rows = rows_;
-  std::vector<Layout> seen = std::exchange(seen_, {});
+bool PathBound::leave_out(int device, const Has& has, const Path& path, int rounds) {
+  BlockChoices& own = (*block_choices_)[index(device)];
+  BlockChoices with, without;
+  for (const BlockChoice* choice : own) (has(*choice) ? with : without).push_back(choice);
+  if (with.empty()) return true;
+  const BlockChoices all = std::exchange(own, std::move(with));
   const double bound = bound_;
+  std::vector<Layout> seen = std::exchange(seen_, {});
+  std::vector<Row> rows = std::exchange(rows_, {});
+  for (const Row& row : rows) add_row(row.path);
   begin_with({path});
   for (Row& row : rows_) row.best_weight = row.weight;
   begin_part();
@@ -113,7 +112,7 @@ bool PathBound::leave_out(int device, const Has& has, const PassCounts& path, in
   rows_ = std::move(rows);
   seen_ = std::move(seen);
   bound_ = bound;
-  own = is_out ? std::move(others) : std::move(all);
+  own = is_out ? std::move(without) : all;
   return is_out;
 }
 
@@ -121,12 +120,12 @@ bool PathBound::leave_out(int device, const Has& has, const PassCounts& path, in
 void PathBound::leave_out_of_stage(int stage, int rounds) {
   const int device = costs_.device_of(stage);
   const auto turn = index(costs_.turn_of(stage));
-  const std::vector<BlockChoice>& own = (*block_choices_)[index(device)];
+  const BlockChoices& own = (*block_choices_)[index(device)];
   while (!own.empty()) {
     int most = 0, least = costs_.layers();
-    for (const BlockChoice& choice : own) {
-      most = std::max(most, choice.blocks[turn]);
-      least = std::min(least, choice.blocks[turn]);
+    for (const BlockChoice* choice : own) {
+      most = std::max(most, choice->blocks[turn]);
+      least = std::min(least, choice->blocks[turn]);
     }
     if (most == least) return;
     bool is_out = true;
@@ -141,28 +140,26 @@ void PathBound::leave_out_of_stage(int stage, int rounds) {
 }
 
 void PathBound::leave_out_of_device(int device, int rounds) {
-  const std::vector<BlockChoice>& own = (*block_choices_)[index(device)];
+  const BlockChoices& own = (*block_choices_)[index(device)];
   while (!own.empty()) {
     int most = 0, least = costs_.layers();
-    for (const BlockChoice& choice : own) {
-      most = std::max(most, blocks_of(choice));
-      least = std::min(least, blocks_of(choice));
+    for (const BlockChoice* choice : own) {
+      most = std::max(most, choice->all_blocks());
+      least = std::min(least, choice->all_blocks());
     }
     if (most == least) return;
-    const auto has = [&](const BlockChoice& choice) { return blocks_of(choice) == most; };
+    const auto has = [&](const BlockChoice& choice) { return choice.all_blocks() == most; };
     if (!leave_out(device, has, device_rows_[index(device)], rounds)) return;
   }
 }
 
 /// Single choices of the device; whether any is out.
 bool PathBound::leave_out_each(int device, int rounds, int last_round) {
-  const std::vector<BlockChoice>& own = (*block_choices_)[index(device)];
-  const std::vector<BlockChoice> all = own;
-  for (const BlockChoice& one : all) {
+  const BlockChoices& own = (*block_choices_)[index(device)];
+  const BlockChoices all = own;
+  for (const BlockChoice* one : all) {
     if (rounds_ >= last_round) break;
-    const auto is_it = [&](const BlockChoice& choice) {
-      return choice.blocks == one.blocks && choice.recompute == one.recompute;
-    };
+    const auto is_it = [&](const BlockChoice& choice) { return &choice == one; };
     leave_out(device, is_it, device_rows_[index(device)], rounds);
   }
   return own.size() < all.size();
@@ -173,7 +170,7 @@ std::vector<int> PathBound::undecided(std::size_t turn, int blocks) const {
   std::vector<int> devices;
   for (int device = 0; device < costs_.depth(); ++device) {
     const auto& own = (*block_choices_)[index(device)];
-    const auto has = [&](const BlockChoice& choice) { return choice.blocks[turn] >= blocks; };
+    const auto has = [&](const BlockChoice* choice) { return choice->blocks[turn] >= blocks; };
     if (std::ranges::any_of(own, has) && !std::ranges::all_of(own, has)) devices.push_back(device);
   }
   return devices;
@@ -187,7 +184,7 @@ std::optional<PathBound::Split> PathBound::best_split(const std::vector<Layout>&
   for (std::size_t turn = 0; turn < turns; ++turn) {
     int highest = 0;
     for (const auto& own : *block_choices_) {
-      for (const BlockChoice& choice : own) highest = std::max(highest, choice.blocks[turn]);
+      for (const BlockChoice* choice : own) highest = std::max(highest, choice->blocks[turn]);
     }
     for (int blocks = 1; blocks <= highest; ++blocks) {
       std::vector<int> devices = undecided(turn, blocks);
@@ -217,9 +214,9 @@ bool PathBound::is_case_out(const Split& split, std::size_t first, int rounds, i
   Saved before = save();
   bool has_any = true;
   for (std::size_t i = 0; i < split.devices.size() && i <= first; ++i) {
-    std::vector<BlockChoice>& own = (*block_choices_)[index(split.devices[i])];
-    std::erase_if(own, [&](const BlockChoice& choice) {
-      return (choice.blocks[split.turn] >= split.blocks) != (i == first);
+    BlockChoices& own = (*block_choices_)[index(split.devices[i])];
+    std::erase_if(own, [&](const BlockChoice* choice) {
+      return (choice->blocks[split.turn] >= split.blocks) != (i == first);
     });
     has_any = has_any && !own.empty();
   }

@@ -153,8 +153,12 @@ TEST_CASE("blocks are shared out at the least cost", "[block_packing]") {
       }
     };
     share(0, blocks, 0);
-    const auto cover = least_cover(choices, blocks,
-                                   [&](int, const BlockChoice& choice) { return costs[&choice]; });
+    std::vector<BlockChoices> all(choices.size());
+    for (std::size_t d = 0; d < choices.size(); ++d) {
+      for (const BlockChoice& choice : choices[d]) all[d].push_back(&choice);
+    }
+    const auto cover =
+        least_cover(all, blocks, [&](int, const BlockChoice& choice) { return costs[&choice]; });
     INFO("seed " << seed);
     REQUIRE(cover.has_value() == (least < 1000));
     if (!cover) continue;
