@@ -4,6 +4,7 @@
 #include <array>
 #include <iomanip>
 
+#include "planner/schedule_choices.hpp"
 #include "planner/space.hpp"
 #include "planner/strategies.hpp"
 #include "planner/workers.hpp"
@@ -24,6 +25,8 @@ namespace {
 /// Enough for a fraction of a second each; the plan itself under the changed conditions is always
 /// looked at.
 constexpr std::int64_t small_effort = 5'000'000;
+/// Where all plans are new ones.
+constexpr std::int64_t larger_effort = 50'000'000;
 
 /// More settings, times devices, take too long to be prepared for a search.
 constexpr std::size_t most_prepared = 512;
@@ -58,7 +61,8 @@ Problem near(Problem problem, const Plan& plan) {
 /// What a changed question would save, at the least.
 struct Saving {
   Duration time{0};
-  bool is_all = false;  ///< proved: no plan saves more
+  bool is_all = false;      ///< proved: no plan saves more
+  ScheduleChoice schedule;  ///< of the plan that was found
 };
 
 /// Time for as many samples as the plan's batch, with the question changed.
@@ -69,7 +73,7 @@ class Again {
 
   /// How much shorter an iteration of as many samples would be; never negative. Where devices cost,
   /// on as many of them.
-  Saving saved_by(Problem changed) const {
+  Saving saved_by(Problem changed, std::int64_t effort = small_effort) const {
     if (changed.objective == ObjectiveKind::cost) {
       changed.devices = static_cast<int>(used_devices(best_.plan).size());
       changed.use_fewer_devices = false;
@@ -78,7 +82,8 @@ class Again {
     Duration least = std::min(now, with_same_plan(changed));
     SearchControl control;
     control.stop = stop_;
-    control.effort = small_effort;
+    control.effort = effort;
+    if (changed.global_batch == problem_.global_batch) control.worth = now;
     control.explain = false;
     const SearchResult found =
         search_exact(is_large_ ? near(changed, best_.plan) : changed, control);
@@ -87,7 +92,9 @@ class Again {
           std::min(least, for_as_many(pace(*found.plans.front().prediction), changed.global_batch));
     }
     const bool is_of_all = found.scope.empty() && !is_large_;
-    return {.time = now - least, .is_all = found.proved_optimal && is_of_all};
+    Saving saving{.time = now - least, .is_all = found.proved_optimal && is_of_all, .schedule = {}};
+    if (!found.plans.empty()) saving.schedule = found.plans.front().plan.schedule;
+    return saving;
   }
 
   const Problem& problem() const { return problem_; }
@@ -270,8 +277,61 @@ Found size_binding(const Again& again) {
   }
 }
 
-constexpr std::array questions{memory_binding, transfer_binding, device_binding, microbatch_binding,
-                               size_binding};
+std::string in_words(const ScheduleChoice& schedule) {
+  if (schedule.virtual_stages == 1) return schedule.name;
+  return concat(schedule.name, ", ", schedule.virtual_stages, " stages per device");
+}
+
+/// The plan's own stages under another schedule: the fastest that fits.
+Found same_stages(const Again& again, const std::vector<ScheduleChoice>& schedules) {
+  const Candidate& best = again.best();
+  const Space space(again.problem());
+  const Duration now = pace(*best.prediction);
+  Found fastest;
+  for (const ScheduleChoice& schedule : schedules) {
+    if (schedule.virtual_stages != best.plan.schedule.virtual_stages) continue;
+    Plan plan = best.plan;
+    plan.schedule = schedule;
+    const Candidate other = space.evaluate("same stages", plan);
+    if (!other.prediction || !other.prediction->fits) continue;
+    const Duration saved = now - pace(*other.prediction);
+    if (saved <= (fastest ? fastest->saved : Duration{0})) continue;
+    fastest = Binding{"schedule", best.plan.schedule.name,
+                      concat(in_words(schedule), ": step at least ",
+                             percent_of(seconds(saved) / seconds(now)), " shorter (same stages)"),
+                      saved};
+  }
+  return fastest;
+}
+
+/// Schedules that were not tried, with smaller bubbles or more in flight.
+Found schedule_binding(const Again& again) {
+  const Problem& problem = again.problem();
+  const Plan& plan = again.best().plan;
+  if (problem.objective == ObjectiveKind::latency || plan.weights != WeightPolicy::flush) return {};
+  Problem others = problem;
+  others.schedules = all_schedule_choices();
+  std::erase_if(others.schedules, [&](const ScheduleChoice& choice) {
+    return std::find(problem.schedules.begin(), problem.schedules.end(), choice) !=
+           problem.schedules.end();
+  });
+  if (others.schedules.empty() || !plan.order.empty()) return {};
+  try {
+    Found most = same_stages(again, others.schedules);
+    for (const Problem& question : {near(others, plan), others}) {
+      const Saving saved = again.saved_by(question, larger_effort);
+      if (saved.time <= (most ? most->saved : Duration{0})) continue;
+      most = Binding{"schedule", plan.schedule.name,
+                     concat(in_words(saved.schedule), ": ", again.shorter(saved)), saved.time};
+    }
+    return most;
+  } catch (const Error&) {
+    return {};  // no costs of what they do apart
+  }
+}
+
+constexpr std::array questions{memory_binding,     transfer_binding, device_binding,
+                               microbatch_binding, size_binding,     schedule_binding};
 
 }  // namespace
 

@@ -2,15 +2,14 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <set>
 
 #include "planner/defaults.hpp"
 #include "planner/objective.hpp"
+#include "planner/schedule_choices.hpp"
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
-#include "simulator/schedules.hpp"
 #include "tools/arguments.hpp"
 #include "tools/degree_choices.hpp"
 #include "tools/fixed_stages.hpp"
@@ -28,15 +27,6 @@ void set_recompute(Problem& problem, const std::string& text) {
   if (text == "selective") problem.recompute_layers = {selective};
   if (text == "none" || text == "selective") problem.recompute = {Recompute::none};
   if (text == "full") problem.recompute = {Recompute::full};
-}
-
-/// Numbers of stages per device worth trying.
-std::vector<int> virtual_stages(const ScheduleKind& kind) {
-  switch (kind.placement) {
-    case StagePlacement::loop: return {2, 3, 4};
-    case StagePlacement::wave: return {2, 4};
-    default: return {fewest_virtual_stages(kind.placement)};
-  }
 }
 
 std::optional<int> read_number(std::string_view text) {
@@ -82,21 +72,14 @@ std::vector<int> read_excluded(const std::string& text, const Cluster& cluster) 
   return {devices.begin(), devices.end()};
 }
 
-/// Names of schedules, each with the numbers of virtual stages worth trying where it takes several.
-/// Where devices are so many that pipelines get deep, those with smaller bubbles are tried, too.
 std::vector<ScheduleChoice> read_schedules(const std::string& text, int devices,
                                            ObjectiveKind objective) {
   if (text == "auto" && objective == ObjectiveKind::latency) return {{.name = "inference"}};
-  constexpr int many_devices = 16;
-  if (text == "auto" && devices <= many_devices) return {{.name = "1f1b"}, {.name = "gpipe"}};
-  const std::string words =
-      text == "auto" ? "1f1b,gpipe,interleaved,zb-h1,zb-h2,interleaved-zb,zb-v" : text;
+  if (text == "auto") return usual_schedule_choices(devices);
+  if (text == "all") return all_schedule_choices();
   std::vector<ScheduleChoice> choices;
-  for (const std::string& word : read_words("--schedule", words)) {
-    const ScheduleKind& kind = find_schedule(word);
-    for (const int v : virtual_stages(kind)) {
-      choices.push_back({.name = std::string(kind.name), .virtual_stages = v});
-    }
+  for (const std::string& word : read_words("--schedule", text)) {
+    for (const ScheduleChoice& choice : schedule_choices(word)) choices.push_back(choice);
   }
   return choices;
 }
@@ -279,9 +262,9 @@ void declare_planning(CLI::App& app, PlanningOptions& options) {
          "25MiB); otherwise behind it, as `run` does")
       ->type_name("SIZE");
   app.add_option("--schedule", options.schedule,
-                 "Names, or auto: 1f1b and gpipe, on many devices those with smaller bubbles, too; "
-                 "inference for latency")
-      ->type_name("A,B|auto");
+                 "Names, or auto: 1f1b and gpipe, on more than 16 devices all: those with smaller "
+                 "bubbles, too; inference for latency")
+      ->type_name("A,B|all|auto");
   app.add_option("--mem-limit", options.memory_limit, "The part of it that may be used (100%)")
       ->type_name("PERCENT");
   app.add_option("--recompute", options.recompute,

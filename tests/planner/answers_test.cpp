@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "planner/objective.hpp"
+#include "planner/schedule_choices.hpp"
 #include "planner/space.hpp"
 #include "planner/strategies.hpp"
 #include "profiles/error.hpp"
@@ -93,6 +94,38 @@ TEST_CASE("a front has no more plans than asked for, and then claims nothing", "
   const SearchResult front = pareto_front(search_exact, problem, {}, 1);
   CHECK(front.plans.size() == 1);
   CHECK_FALSE(front.proved_optimal);
+}
+
+TEST_CASE("schedules that were not tried have a price where one of them is faster", "[answers]") {
+  int faster = 0, equal = 0;
+  for (std::uint32_t seed = 0; seed < 12; ++seed) {
+    CAPTURE(seed);
+    Problem problem = random_problem(seed, {5, 3});
+    problem.objective = ObjectiveKind::step;
+    problem.schedules = {{.name = "1f1b"}, {.name = "gpipe"}};
+    Problem all = problem;
+    all.schedules = all_schedule_choices();
+    const auto plans = search_exact(problem, {}).plans;
+    if (plans.empty() || plans.front().plan.weights != WeightPolicy::flush) continue;
+    const SearchResult best = search_exact(all, {});
+    const Duration saved = pace(*plans.front().prediction) - pace(*best.plans.front().prediction);
+    const std::vector<Binding> limits = binding(problem, plans.front());
+    const auto schedule = std::ranges::find(limits, "schedule", &Binding::what);
+    if (schedule == limits.end()) {
+      CHECK(saved == Duration{0});
+      ++equal;
+      continue;
+    }
+    CHECK(schedule->where == plans.front().plan.schedule.name);
+    CHECK(schedule->saved == saved);
+    CHECK(schedule->value.starts_with(best.plans.front().plan.schedule.name));
+    ++faster;
+    // Where all are tried there is nothing to say.
+    const auto names = names_of(binding(all, best.plans.front()));
+    CHECK(std::ranges::find(names, "schedule") == names.end());
+  }
+  CHECK(faster > 2);
+  CHECK(equal > 0);
 }
 
 TEST_CASE("memory that makes stages recompute has a price", "[answers]") {
