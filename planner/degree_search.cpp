@@ -105,6 +105,7 @@ SearchResult search_degrees(const Problem& problem, const SearchControl& control
     expect_more_than(board, second);
     take(search_others(problem, second, board.best().has_value()));
   }
+  result.searched_bound = std::min(result.lower_bound, board.best().value_or(Duration::max()));
   if (outside < Duration::max() && outside <= board.best()) {
     result.lower_bound = Duration{0};
     result.question.reset();

@@ -110,6 +110,16 @@ std::string alternatives_text(const Problem& problem, const std::vector<Candidat
   return text;
 }
 
+/// How far from the optimum a plan may be that was not proved.
+std::string distance_sentence(const SearchResult& search) {
+  constexpr double least_shown = 0.0005;
+  if (search.gap < least_shown) return "within less than 0.1 % of the optimum";
+  if (search.lower_bound > Duration{0}) return "within " + percent(search.gap) + " of the optimum";
+  if (search.searched_bound <= Duration{0}) return "not proved: no bound was found";
+  return "not proved: no bound is known for plans of this kind; those that were searched take " +
+         format_duration(search.searched_bound) + " or more";
+}
+
 std::string certificate_sentence(const SearchResult& search, bool is_front) {
   if (is_front) {
     return fmt::format("{} ({} simulated, {} discarded{})",
@@ -122,9 +132,9 @@ std::string certificate_sentence(const SearchResult& search, bool is_front) {
   if (search.proved_optimal)
     return fmt::format("optimal: proved over {} simulated and {} discarded candidates{}",
                        search.candidates, search.pruned, among);
-  return fmt::format("within {} of the optimum ({} simulated, {} discarded{}){}",
-                     percent(search.gap), search.candidates, search.pruned,
-                     search.interrupted ? ", stopped early" : "", among);
+  return fmt::format("{} ({} simulated, {} discarded{}){}", distance_sentence(search),
+                     search.candidates, search.pruned, search.interrupted ? ", stopped early" : "",
+                     among);
 }
 
 std::string objective_sentence(const SearchResult& search, const Objective& objective) {
