@@ -25,6 +25,8 @@ bool has_alike_blocks(const CostTable& table, int layers, OptimizerKind optimize
   return table.crossing(layers - 1) == table.crossing(1);
 }
 
+constexpr std::int64_t steps_per_spread = 10;
+
 std::vector<Recompute> as_choices(unsigned again, std::size_t stages) {
   std::vector<Recompute> choices;
   for (std::size_t t = 0; t < stages; ++t) {
@@ -154,6 +156,12 @@ void BlockPacking::spread(int device, std::vector<int>& blocks, std::size_t turn
   blocks[turn] = 0;
 }
 
+/// All moments, in the worst case, with all stages of the device.
+std::int64_t BlockPacking::steps_to_fit(int device) const {
+  const auto turns = static_cast<std::int64_t>(stages_of_[index(device)].size());
+  return 10 + static_cast<std::int64_t>(order_.moments[index(device)].size()) * turns / 2;
+}
+
 bool BlockPacking::fits(int device, const std::vector<ChunkMemory>& stages,
                         const std::vector<Recompute>& recompute, bool computes_always) const {
   const DeviceKind& kind = space_.kind(setting_, device);
@@ -196,6 +204,7 @@ std::pair<unsigned, unsigned> BlockPacking::recompute_choices(int device) const 
 /// The least load of these blocks, over all ways to recompute that fit.
 void BlockPacking::consider(int device, const std::vector<int>& blocks) {
   const int all_blocks = std::accumulate(blocks.begin(), blocks.end(), 0);
+  spent_ += steps_per_spread;
   if (all_blocks < fewest_) return;
   const Spread spread = measured(device, blocks);
   BlockChoice& best = choices_[index(device)][index(all_blocks)];
@@ -205,6 +214,7 @@ void BlockPacking::consider(int device, const std::vector<int>& blocks) {
     const Time load = this->load(spread, again);
     if (load >= best.load || load > limit_) continue;
     std::vector<Recompute> recompute = as_choices(again, blocks.size());
+    spent_ += steps_to_fit(device);
     if (fits(device, spread.memory, recompute, spread.computes)) {
       best = {load, blocks, std::move(recompute)};
     }
@@ -223,7 +233,9 @@ void BlockPacking::add_choices(int device, const std::vector<int>& blocks,
     if (std::any_of(fitting.begin(), fitting.end(), contains)) continue;
     const Time load = this->load(spread, again);
     std::vector<Recompute> recompute = as_choices(again, blocks.size());
-    if (load > limit_ || !fits(device, spread.memory, recompute, spread.computes)) continue;
+    if (load > limit_) continue;
+    spent_ += steps_to_fit(device);
+    if (!fits(device, spread.memory, recompute, spread.computes)) continue;
     fitting.push_back(again);
     choices.push_back({load, blocks, std::move(recompute)});
   }
@@ -245,6 +257,7 @@ std::optional<std::vector<std::vector<BlockChoice>>> BlockPacking::all_choices()
     spread(device, blocks, 0, [&](const std::vector<int>& found) {
       const int count = std::accumulate(found.begin(), found.end(), 0);
       work += 10;
+      spent_ += steps_per_spread;
       if (count < fewest || count > most[index(device)] || work > most_work) return;
       work += moments << found.size();
       add_choices(device, found, all[index(device)]);

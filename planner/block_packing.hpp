@@ -57,6 +57,8 @@ class BlockPacking {
   /// the limit, but those that recompute what others keep with the same blocks. Nothing if that is
   /// too much to list.
   std::optional<std::vector<std::vector<BlockChoice>>> all_choices() const;
+  /// What it has spent so far, `all_choices` included, in steps of about ten nanoseconds.
+  std::int64_t spent() const { return spent_; }
   /// Each device with its choice.
   Layout layout_of(const std::vector<const BlockChoice*>& choices) const;
   /// Layers that cost what so many blocks of the stage do, with the end of the model it has.
@@ -93,6 +95,7 @@ class BlockPacking {
   void add_choices(int device, const std::vector<int>& blocks,
                    std::vector<BlockChoice>& choices) const;
   std::pair<unsigned, unsigned> recompute_choices(int device) const;
+  std::int64_t steps_to_fit(int device) const;
   bool fits(int device, const std::vector<ChunkMemory>& stages,
             const std::vector<Recompute>& recompute, bool computes_always) const;
   void find_bound();
@@ -103,6 +106,7 @@ class BlockPacking {
   const Setting& setting_;
   const TimedOrder& order_;
   Time limit_ = 0, bound_ = 0;
+  mutable std::int64_t spent_ = 0;
   int depth_ = 0, stages_ = 0, layers_ = 0;
   int fewest_ = 0;                                 ///< blocks that a device may have
   std::vector<std::vector<int>> stages_of_;        ///< per device

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <set>
 
 namespace stagecraft {
 
@@ -188,7 +189,8 @@ Time ColumnBounds::bound(const Setting& setting) {
   return std::max(least, static_cast<Time>(safe * more));
 }
 
-Time ColumnBounds::least_of_all(const Setting& setting) {
+/// For so long a layer occupies one of the setting's devices, at the least.
+std::vector<Time> ColumnBounds::least_by_layer(const Setting& setting) const {
   const bool split = setting.replicas == ReplicaPolicy::split;
   const int replicas = split ? space_.most_replicas(setting) : 1;
   std::vector<Time> least(static_cast<std::size_t>(space_.layers()), never);
@@ -207,8 +209,37 @@ Time ColumnBounds::least_of_all(const Setting& setting) {
       }
     }
   }
+  return least;
+}
+
+Time ColumnBounds::least_of_all(const Setting& setting) {
+  const std::vector<Time> least = least_by_layer(setting);
   const Time work = std::accumulate(least.begin(), least.end(), Time{0});
   return setting.microbatches * work / space_.devices(setting);
+}
+
+Time ColumnBounds::least_of_any_kind() {
+  const auto layers = static_cast<std::size_t>(space_.layers());
+  // By microbatch: what a layer's forward and backward occupy of single devices.
+  std::map<std::int64_t, std::pair<int, std::vector<Time>>> least;
+  std::set<std::tuple<std::int64_t, int, int, ReplicaPolicy>> known;
+  for (const Setting& setting : space_.settings()) {
+    if (!setting.trains || !setting.drains) return 0;
+    if (!known.emplace(setting.microbatch, setting.peers, setting.choice, setting.replicas).second)
+      continue;
+    auto& [microbatches, times] = least[setting.microbatch];
+    microbatches = setting.microbatches;
+    times.resize(layers, never);
+    const std::vector<Time> own = least_by_layer(setting);
+    for (std::size_t l = 0; l < layers; ++l) times[l] = std::min(times[l], setting.peers * own[l]);
+  }
+  Time bound = never;
+  for (const auto& [microbatch, of] : least) {
+    const auto& [microbatches, times] = of;
+    const Time work = std::accumulate(times.begin(), times.end(), Time{0});
+    bound = std::min(bound, microbatches * work / available_devices(space_.problem()));
+  }
+  return bound == never ? 0 : bound;
 }
 
 }  // namespace stagecraft

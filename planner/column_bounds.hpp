@@ -44,6 +44,10 @@ class ColumnBounds {
   /// spread over all devices. r replicas of a layer occupy as many devices for as long as the
   /// largest share takes one.
   Time least_of_all(const Setting& setting);
+  /// No plan of the problem's microbatches and degrees is faster, whatever layers its stages hold
+  /// on whatever devices, each stage with a degree of its own: the work, where every layer has the
+  /// degree and the replicas that make it least. 0 for plans without a flush, and for inference.
+  Time least_of_any_kind();
 
  private:
   /// What layers take at least, of one column's share of a microbatch.
@@ -61,6 +65,7 @@ class ColumnBounds {
   };
 
   const Work& work(const Setting& setting);
+  std::vector<Time> least_by_layer(const Setting& setting) const;
   void add_memory(Work& work, const std::vector<const CostTable*>& tables) const;
   static void add_packing(Work& work, const std::vector<Time>& layers);
   static Time packing(const Work& work, int devices);

@@ -47,7 +47,7 @@ void ColumnWork::consider(const Layout& layout) {
 std::optional<BlockPacking> ColumnWork::pack() {
   if (!BlockPacking::applies(space_, branch_.setting)) return {};
   BlockPacking packing(space_, branch_.setting, *order_, std::min(limit_, never - 1));
-  findings_.spent += 20'000;
+  findings_.spent += packing.spent();
   raise_to(packing.bound());
   if (packing.layout()) consider(*packing.layout());
   return packing;
@@ -89,7 +89,9 @@ void ColumnWork::raise(int rounds) {
   const std::optional<BlockPacking> packing = pack();
   if (!is_open()) return;
   const Time limit = packing ? packing->limit() : std::min(limit_, never - 1);
+  const std::int64_t packed = packing ? packing->spent() : 0;
   PathBound bound(space_, branch_.setting, *order_, limit, packing ? &*packing : nullptr);
+  findings_.spent += (packing ? packing->spent() : 0) - packed;
   if (branch_.step < never) bound.start_from(branch_.layout);
   const int taken = bound.raise(rounds, limit, [&](const Layout& layout) { consider(layout); });
   findings_.spent += taken * bound.steps_per_round();
@@ -107,6 +109,8 @@ void ColumnWork::probe(std::int64_t share) {
     if (limit <= branch_.least) continue;
     const BlockPacking packing(space_, branch_.setting, *order_, limit);
     PathBound bound(space_, branch_.setting, *order_, limit, &packing);
+    findings_.spent += packing.spent();
+    share -= packing.spent();
     const auto most = static_cast<int>(share / 2 / bound.steps_per_round());
     if (most < rounds) return;
     if (branch_.step < never) bound.start_from(branch_.layout);

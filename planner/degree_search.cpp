@@ -8,6 +8,7 @@
 #include "planner/leaderboard.hpp"
 #include "planner/starts.hpp"
 #include "planner/strategies.hpp"
+#include "planner/unsearched.hpp"
 
 namespace stagecraft {
 
@@ -66,6 +67,7 @@ void add(SearchResult& result, Leaderboard& board, const SearchResult& part) {
   result.pruned += part.pruned;
   result.interrupted = result.interrupted || part.interrupted;
   if (result.scope.empty()) result.scope = part.scope;
+  result.least_of_others = std::min(result.least_of_others, part.least_of_others);
 }
 
 /// Not where the first half has shown a plan, nor for small searches, which are one of many.
@@ -93,11 +95,12 @@ SearchResult search_degrees(const Problem& problem, const SearchControl& control
   result.lower_bound = Duration::max();
   result.question = question_of(problem);
   Leaderboard board(control.top);
-  Duration outside = Duration::max();  // the best plan of another kind than those searched
+  std::optional<Candidate> outside;  // the best plan of another kind than those searched
   const auto take = [&](const SearchResult& part) {
     add(result, board, part);
-    if (!part.question && !part.plans.empty())
-      outside = std::min(outside, pace(*part.plans.front().prediction));
+    if (part.question || part.plans.empty()) return;
+    const Candidate& best = part.plans.front();
+    if (!outside || pace(*best.prediction) < pace(*outside->prediction)) outside = best;
   };
   if (has_given_degrees(space)) take(search_given(given_degrees(problem), half_of(control, 0)));
   if (has_other_degrees(space)) {
@@ -106,8 +109,9 @@ SearchResult search_degrees(const Problem& problem, const SearchControl& control
     take(search_others(problem, second, board.best().has_value()));
   }
   result.searched_bound = std::min(result.lower_bound, board.best().value_or(Duration::max()));
-  if (outside < Duration::max() && outside <= board.best()) {
-    result.lower_bound = Duration{0};
+  if (outside && pace(*outside->prediction) <= board.best()) {
+    result.lower_bound = std::min(result.lower_bound, least_of_its_kind(space, outside->plan));
+    result.scope.clear();
     result.question.reset();
   }
   result = finish(board, std::move(result));

@@ -23,6 +23,33 @@ const Setting* setting_of(const Space& space, const Plan& plan) {
   return found == settings.end() ? nullptr : &*found;
 }
 
+using Replicas = std::vector<std::vector<int>>;
+
+/// All their devices, in groups of this size; nothing if they do not make whole ones.
+std::optional<Replicas> in_groups(const Replicas& replicas, int size) {
+  std::vector<int> devices;
+  for (const std::vector<int>& peers : replicas)
+    devices.insert(devices.end(), peers.begin(), peers.end());
+  const auto step = static_cast<std::ptrdiff_t>(size);
+  if (std::ssize(devices) % step != 0) return {};
+  Replicas grouped;
+  for (auto first = devices.begin(); first != devices.end(); first += step)
+    grouped.emplace_back(first, first + step);
+  return grouped;
+}
+
+/// As many devices as a replica of either has, the larger of them, as replicas of the other stage.
+bool hand_on(Replicas& from, Replicas& to, bool in_front) {
+  const std::size_t count = std::max(from.back().size(), to.back().size()) / from.back().size();
+  if (from.size() <= count) return false;
+  const Replicas moved(from.end() - static_cast<std::ptrdiff_t>(count), from.end());
+  const auto grouped = in_groups(moved, static_cast<int>(to.back().size()));
+  if (!grouped) return false;
+  from.resize(from.size() - count);
+  to.insert(in_front ? to.begin() : to.end(), grouped->begin(), grouped->end());
+  return true;
+}
+
 class Nearby {
  public:
   Nearby(const Space& space, const Setting& setting, const Candidate& start,
@@ -35,6 +62,7 @@ class Nearby {
       better = false;
       for (std::size_t stage = 0; stage < stages; ++stage) {
         better = change_recomputation(stage) || better;
+        better = change_degree(stage) || better;
         if (stage + 1 == stages) continue;
         better = move_cut(stage) || better;
         better = move_devices(stage) || better;
@@ -64,21 +92,47 @@ class Nearby {
     return try_out(plan);
   }
 
+  /// Its devices in groups of another size, with the cuts around it where they are or a layer away.
+  bool change_degree(std::size_t stage) {
+    bool better = false;
+    for (const int degree : space_.problem().tensor_parallel) {
+      const auto grouped =
+          in_groups(best_.plan.stages[stage].devices, degree * best_.plan.parallelism.context);
+      if (!grouped || grouped == best_.plan.stages[stage].devices) continue;
+      for (const int before : {0, -1, 1}) {
+        for (const int behind : {0, -1, 1}) {
+          Plan plan = best_.plan;
+          plan.stages[stage].devices = *grouped;
+          plan.schedule = space_.choice_for(setting_, replica_counts(plan));
+          if (shift(plan, stage, before) && shift(plan, stage + 1, behind))
+            better = try_out(plan) || better;
+        }
+      }
+    }
+    return better;
+  }
+
+  /// Moves the cut before the stage; whether it could.
+  static bool shift(Plan& plan, std::size_t stage, int by) {
+    if (by == 0) return true;
+    if (stage == 0 || stage == plan.stages.size()) return false;
+    LayerRange& before = plan.stages[stage - 1].layers;
+    LayerRange& here = plan.stages[stage].layers;
+    before.end = here.first = here.first + by;
+    return before.size() >= 1 && here.size() >= 1;
+  }
+
   /// The one behind this stage, far moves first.
   bool move_cut(std::size_t stage) {
     bool better = false;
     for (const int by : {-8, 8, -3, 3, -1, 1}) {
       Plan plan = best_.plan;
-      LayerRange& here = plan.stages[stage].layers;
-      LayerRange& next = plan.stages[stage + 1].layers;
-      here.end = next.first = here.end + by;
-      if (here.size() >= 1 && next.size() >= 1) better = try_out(plan) || better;
+      if (shift(plan, stage + 1, by)) better = try_out(plan) || better;
     }
     return better;
   }
 
   bool move_devices(std::size_t stage) {
-    using Replicas = std::vector<std::vector<int>>;
     const auto change = [&](const auto& move) {
       Plan plan = best_.plan;
       Replicas& here = plan.stages[stage].devices;
@@ -87,16 +141,10 @@ class Nearby {
       plan.schedule = space_.choice_for(setting_, replica_counts(plan));
       return try_out(plan);
     };
-    const auto hand_on = [](Replicas& from, Replicas& to, Replicas::iterator place) {
-      if (from.size() < 2) return false;
-      to.insert(place, from.back());
-      from.pop_back();
-      return true;
-    };
     const bool on =
-        change([&](Replicas& here, Replicas& next) { return hand_on(here, next, next.begin()); });
+        change([](Replicas& here, Replicas& next) { return hand_on(here, next, true); });
     const bool back =
-        change([&](Replicas& here, Replicas& next) { return hand_on(next, here, here.end()); });
+        change([](Replicas& here, Replicas& next) { return hand_on(next, here, false); });
     const bool exchanged = change([](Replicas& here, Replicas& next) {
       std::swap(here.back(), next.front());
       return true;

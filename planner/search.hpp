@@ -104,8 +104,9 @@ struct SearchResult {
   std::optional<Question> question;  ///< if the bound speaks of all that was asked for
   /// Of which plans the bound speaks, where that is not all: for people. Empty: all.
   std::string scope;
-  std::int64_t candidates = 0;  ///< simulated
-  std::int64_t pruned = 0;      ///< discarded by their bound
+  Duration least_of_others = Duration::max();  ///< no plan beyond that scope is faster
+  std::int64_t candidates = 0;                 ///< simulated
+  std::int64_t pruned = 0;                     ///< discarded by their bound
   bool interrupted = false;
 };
 

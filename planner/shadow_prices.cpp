@@ -26,7 +26,7 @@ namespace {
 /// looked at.
 constexpr std::int64_t small_effort = 5'000'000;
 /// Where all plans are new ones.
-constexpr std::int64_t larger_effort = 50'000'000;
+constexpr std::int64_t larger_effort = 25'000'000;
 
 /// More settings, times devices, take too long to be prepared for a search.
 constexpr std::size_t most_prepared = 512;

@@ -2,15 +2,14 @@
 
 #include <algorithm>
 
-#include "planner/nearby.hpp"
 #include "planner/portfolio.hpp"
 
 namespace stagecraft {
 
 namespace {
 
-/// About a second, for all plans.
-constexpr std::int64_t effort_nearby = 100'000'000;
+/// With less there is no time to make plans of other kinds better.
+constexpr std::int64_t small_effort = 100'000'000;
 
 bool has_wanted_degrees(const Space& space, const Plan& plan, const Stage& stage) {
   const std::vector<int>& degrees = space.problem().tensor_parallel;
@@ -55,26 +54,12 @@ bool lies_in_space(const Space& space, const Plan& plan) {
 std::vector<Candidate> starting_plans(const Space& space, const SearchControl& control) {
   std::vector<Candidate> plans = usual_choices(space.problem(), control.stop);
   for (Candidate& plan : portfolio(space.problem(), control)) plans.push_back(std::move(plan));
-  const bool is_small = control.effort && *control.effort < effort_nearby;
+  const bool is_small = control.effort && *control.effort < small_effort;
   std::erase_if(plans, [&](const Candidate& candidate) {
     return !candidate.prediction || !candidate.prediction->fits ||
            !is_wanted(space, candidate.plan) || (is_small && !lies_in_space(space, candidate.plan));
   });
   return plans;
-}
-
-std::optional<Candidate> best_outside(const Space& space, const std::vector<Candidate>& plans,
-                                      const std::optional<Duration>& searched) {
-  Effort effort{.left = effort_nearby};
-  std::optional<Candidate> best;
-  const auto wanted = [&](const Plan& plan) { return is_wanted(space, plan); };
-  for (const Candidate& plan : plans) {
-    const Candidate candidate = best_nearby(space.problem(), plan, wanted, effort);
-    const Duration step = pace(*candidate.prediction);
-    if (searched && step >= *searched) continue;
-    if (!best || step < pace(*best->prediction)) best = candidate;
-  }
-  return best;
 }
 
 }  // namespace stagecraft

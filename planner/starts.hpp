@@ -24,9 +24,4 @@ bool lies_in_space(const Space& space, const Plan& plan);
 /// leaves those out that do not lie in its space: it could not make them better.
 std::vector<Candidate> starting_plans(const Space& space, const SearchControl& control);
 
-/// Of plans that the searches did not know the fastest, made better step by step; nothing unless it
-/// is faster than `searched`.
-std::optional<Candidate> best_outside(const Space& space, const std::vector<Candidate>& plans,
-                                      const std::optional<Duration>& searched);
-
 }  // namespace stagecraft

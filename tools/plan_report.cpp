@@ -71,7 +71,10 @@ ordered_json candidate_json(const Problem& problem, const Candidate& candidate,
   json["objective"] = objective_json(objective);
   json["lower_bound"] = objective.lower_bound;
   json["gap"] = gap;
-  if (!search.scope.empty()) json["scope"] = search.scope;
+  if (!search.scope.empty()) {
+    json["scope"] = search.scope;
+    json["least_of_others_ns"] = search.least_of_others.count();
+  }
   json["proved_optimal"] = candidate.objective ? search.proved_optimal : gap == 0;
   return json;
 }
@@ -128,7 +131,10 @@ std::string certificate_sentence(const SearchResult& search, bool is_front) {
                        search.candidates, search.pruned,
                        search.interrupted ? ", stopped early" : "");
   }
-  const std::string among = search.scope.empty() ? "" : " among " + search.scope;
+  const std::string among =
+      search.scope.empty() ? ""
+                           : fmt::format(" among {}; with others {} is the least", search.scope,
+                                         format_duration(search.least_of_others));
   if (search.proved_optimal)
     return fmt::format("optimal: proved over {} simulated and {} discarded candidates{}",
                        search.candidates, search.pruned, among);

@@ -38,9 +38,9 @@
 #include "planner/orders.hpp"
 #include "planner/starts.hpp"
 #include "planner/strategies.hpp"
+#include "planner/unsearched.hpp"
 #include "planner/walk.hpp"
 #include "profiles/error.hpp"
-#include "profiles/units.hpp"
 #include "simulator/schedules.hpp"
 
 namespace stagecraft {
@@ -110,8 +110,8 @@ class Exact {
     while (Branch* branch = most_promising()) deepen(*branch);
     result.lower_bound = std::min(result.lower_bound, Duration{lower_bound()});
     if (least_of_all_ < never) {
-      result.scope = concat("plans whose stages all have equally many replicas; with others ",
-                            format_duration(Duration{least_of_all_}), " is the least");
+      result.scope = "plans whose stages all have equally many replicas";
+      result.least_of_others = std::min(result.least_of_others, Duration{least_of_all_});
     }
     result.candidates += judge_.simulated();
     result.pruned += judge_.pruned();
@@ -294,21 +294,6 @@ class Exact {
   Time least_of_all_ = never;  ///< with any replicas, of settings searched by columns
 };
 
-/// Plans of others may be better than all that was searched. Then the proof says nothing about
-/// their like.
-void add_outside(const Space& space, const std::vector<Candidate>& plans, Leaderboard& board,
-                 SearchResult& result) {
-  std::optional<Candidate> best = best_outside(space, plans, board.best());
-  if (!best) return;
-  result.lower_bound = Duration{0};
-  result.question.reset();
-  best->prediction->notes.push_back(
-      best->name +
-      " found this plan or one near it; it is not among those that were searched, which have "
-      "stages of consecutive layers on consecutive devices");
-  board.add(*best);
-}
-
 /// The same question with the cluster's kinds of device in other orders; whatever is faster.
 void search_device_orders(const Problem& problem, const Space& space, const SearchControl& control,
                           std::int64_t effort, Leaderboard& board, SearchResult& result) {
@@ -363,7 +348,7 @@ SearchResult search_at_once(const Problem& problem, const SearchControl& control
   search_device_orders(problem, space, control, effort / 4, board, result);
   result.question = question_of(problem);
   result.searched_bound = std::min(result.lower_bound, board.best().value_or(Duration::max()));
-  add_outside(space, starts, board, result);
+  add_unsearched(space, control, std::move(starts), board, result);
   result = finish(board, std::move(result));
   if (result.plans.empty() && !result.interrupted && control.explain) {
     result.infeasible = explain_infeasible(problem, space);

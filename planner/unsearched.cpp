@@ -1,0 +1,90 @@
+#include "planner/unsearched.hpp"
+
+#include <algorithm>
+
+#include "planner/column_bounds.hpp"
+#include "planner/nearby.hpp"
+#include "planner/starts.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+/// About a second, for all plans.
+constexpr std::int64_t effort_nearby = 100'000'000;
+
+/// The fastest, made better step by step; nothing unless it is faster than `searched`.
+std::optional<Candidate> best_outside(const Space& space, const std::vector<Candidate>& plans,
+                                      const std::optional<Duration>& searched,
+                                      const SearchControl& control) {
+  Effort effort{.left = std::min(effort_nearby, control.effort.value_or(INT64_MAX) / 4)};
+  std::optional<Candidate> best;
+  const auto wanted = [&](const Plan& plan) { return is_wanted(space, plan); };
+  for (const Candidate& plan : plans) {
+    const Candidate candidate = best_nearby(space.problem(), plan, wanted, effort);
+    const Duration step = pace(*candidate.prediction);
+    if (searched && step >= *searched) continue;
+    if (!best || step < pace(*best->prediction)) best = candidate;
+  }
+  return best;
+}
+
+/// The best plan there is, for a search near it: its stages may have degrees of their own. Not for
+/// small searches.
+void add_best(const Space& space, const SearchControl& control, Leaderboard& board,
+              std::vector<Candidate>& plans) {
+  if (space.problem().tensor_parallel.size() < 2 || control.effort) return;
+  std::vector<Candidate> found = board.take();
+  if (!found.empty()) plans.push_back(found.front());
+  for (Candidate& candidate : found) board.add(std::move(candidate));
+}
+
+/// Plans of others may be better than all that was searched, and so may plans near the best one.
+/// Then the proof says nothing about their like, but for what their work takes.
+void add_outside(const Space& space, const SearchControl& control,
+                 const std::vector<Candidate>& plans, Leaderboard& board, SearchResult& result) {
+  std::optional<Candidate> best = best_outside(space, plans, board.best(), control);
+  if (!best) return;
+  result.lower_bound = std::min(result.lower_bound, least_of_its_kind(space, best->plan));
+  result.scope.clear();
+  result.question.reset();
+  best->prediction->notes.push_back(
+      best->name +
+      " found this plan or one near it; it is not among those that were searched, which have "
+      "stages of consecutive layers on consecutive devices, all of one tensor-parallel degree");
+  board.add(*best);
+}
+
+bool has_several_degrees(const Space& space) {
+  const auto& settings = space.settings();
+  return std::any_of(settings.begin(), settings.end(), [&](const Setting& setting) {
+    return setting.peers != settings.front().peers;
+  });
+}
+
+/// All stages of the plans that were searched have one degree.
+void narrow_scope(const Space& space, const Leaderboard& board, SearchResult& result) {
+  if (!result.question || !has_several_degrees(space)) return;
+  const Duration least{ColumnBounds(space).least_of_any_kind()};
+  if (!board.best() || least >= *board.best()) return;
+  const std::string_view degrees = "plans whose stages all have the same tensor-parallel degree";
+  result.scope = concat(degrees, result.scope.empty() ? "" : " and equally many replicas");
+  result.least_of_others = std::min(result.least_of_others, least);
+}
+
+}  // namespace
+
+Duration least_of_its_kind(const Space& space, const Plan& plan) {
+  const auto& sizes = space.problem().microbatches;
+  const bool is_asked = std::find(sizes.begin(), sizes.end(), plan.batch.microbatch) != sizes.end();
+  return Duration{is_asked ? ColumnBounds(space).least_of_any_kind() : 0};
+}
+
+void add_unsearched(const Space& space, const SearchControl& control, std::vector<Candidate> starts,
+                    Leaderboard& board, SearchResult& result) {
+  add_best(space, control, board, starts);
+  add_outside(space, control, starts, board, result);
+  narrow_scope(space, board, result);
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,111 @@
+// Stages with tensor-parallel degrees of their own: found, and bounded by their work.
+
+#include "planner/unsearched.hpp"
+
+#include "planner/column_bounds.hpp"
+#include "planner/objective.hpp"
+#include "planner/strategies.hpp"
+#include "tests/catch.hpp"
+#include "tests/planner/cases.hpp"
+
+using namespace stagecraft;
+using namespace stagecraft::tests;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// The second layer gains nothing by two peers, and the first one has so many parameters that
+/// replicas of it would have much to sum.
+Problem with_different_layers() {
+  LayerCost large = layer_cost(8ms, 16ms), small = layer_cost(8ms, 16ms);
+  large.parameters = large.gradients = 100'000'000;
+  Problem problem = problem_of(profile_of({large, small}),
+                               cluster_of({{4, link_of(0ns, 1'000'000'000)}}), 8, {1});
+  ProfileEntry halves = problem.profile.entries.front();
+  halves.setting.tensor_parallel = 2;
+  halves.layers.front() = layer_cost(4ms, 8ms);
+  halves.layers.front().parameters = halves.layers.front().gradients = 50'000'000;
+  problem.profile.entries.push_back(halves);
+  problem.tensor_parallel = {1, 2};
+  return problem;
+}
+
+/// The devices [first, end) in replicas of so many peers.
+std::vector<std::vector<int>> in_replicas(int first, int end, int peers) {
+  std::vector<std::vector<int>> replicas;
+  for (; first + peers <= end; first += peers) {
+    std::vector<int>& own = replicas.emplace_back();
+    for (int device = first; device < first + peers; ++device) own.push_back(device);
+  }
+  return replicas;
+}
+
+}  // namespace
+
+TEST_CASE("a stage gets a tensor-parallel degree of its own where that is faster", "[unsearched]") {
+  Problem problem = with_different_layers();
+  const SearchResult mixed = search_exact(problem, {});
+  REQUIRE_FALSE(mixed.plans.empty());
+  const Plan& plan = mixed.plans.front().plan;
+  REQUIRE(plan.stages.size() == 2);
+  CHECK(plan.stages[0].devices == std::vector<std::vector<int>>{{0, 1}});
+  CHECK(plan.stages[1].devices == std::vector<std::vector<int>>{{2}, {3}});
+  // Its bound is that of its work: twelve milliseconds on two devices, or twice that on one, for
+  // each layer and microbatch, on four devices.
+  CHECK(mixed.scope.empty());
+  CHECK_FALSE(mixed.question);
+  CHECK(mixed.lower_bound == 8 * (24ms + 24ms) / 4);
+  for (const int degree : {1, 2}) {
+    problem.tensor_parallel = {degree};
+    const SearchResult one = search_exact(problem, {});
+    REQUIRE(one.proved_optimal);
+    CHECK(one.scope.empty());
+    CHECK(pace(*one.plans.front().prediction) > pace(*mixed.plans.front().prediction));
+  }
+}
+
+TEST_CASE("where one degree is best the bound speaks of plans with one degree", "[unsearched]") {
+  Problem problem = with_different_layers();
+  problem.profile.entries.back().layers.back() = layer_cost(4ms, 8ms);
+  const SearchResult found = search_exact(problem, {});
+  REQUIRE(found.proved_optimal);
+  CHECK(found.question);
+  CHECK(found.scope == "plans whose stages all have the same tensor-parallel degree");
+  CHECK(found.least_of_others == 8 * (24ms + 24ms) / 4);
+  CHECK(found.least_of_others < found.lower_bound);
+}
+
+TEST_CASE("no plan takes less than its work whatever degrees its stages have", "[unsearched]") {
+  int plans = 0, bounds = 0;
+  for (std::uint32_t seed = 0; seed < 400; ++seed) {
+    CAPTURE(seed);
+    const Problem problem = random_problem(seed, {4, 4});
+    if (problem.tensor_parallel.size() < 2 || problem.profile.model.layers.size() < 2) continue;
+    const Space space(problem);
+    const Duration least{ColumnBounds(space).least_of_any_kind()};
+    if (least > Duration{0}) ++bounds;
+    const int devices = device_count(problem.cluster);
+    const int layers = space.layers();
+    for (const Setting& setting : space.settings()) {
+      if (setting.schedule.virtual_stages != 1) continue;
+      for (int cut = 1; cut < layers; ++cut) {
+        for (int first = 1; first < devices; ++first) {
+          for (const auto& [here, there] : {std::pair{1, 2}, {2, 1}, {1, 1}, {2, 2}}) {
+            Plan plan = space.plan(setting, {.replicas = {1, 1},
+                                             .cuts = {0, cut, layers},
+                                             .recompute = {Recompute::none, Recompute::none}});
+            plan.stages[0].devices = in_replicas(0, first, here);
+            plan.stages[1].devices = in_replicas(first, devices, there);
+            if (plan.stages[0].devices.empty() || plan.stages[1].devices.empty()) continue;
+            const Candidate candidate = space.evaluate("mixed", plan);
+            if (!candidate.prediction) continue;
+            CHECK(pace(*candidate.prediction) >= least);
+            ++plans;
+          }
+        }
+      }
+    }
+  }
+  CHECK(plans > 500);
+  CHECK(bounds > 20);
+}
