@@ -10,6 +10,7 @@
 #include "profiles/json.hpp"
 #include "tests/catch.hpp"
 #include "tests/planner/cases.hpp"
+#include "tests/planner/compared.hpp"
 
 using namespace stagecraft;
 using namespace stagecraft::tests;
@@ -113,7 +114,11 @@ TEST_CASE("the search finds what brute force does without the excluded devices",
     }
     REQUIRE(found.plans.empty() == all.plans.empty());
     if (found.plans.empty()) continue;
-    CHECK(step_of(found) == step_of(all));
+    if (is_searched(problem, found.plans.front().plan)) {
+      CHECK(step_of(found) == step_of(all));
+    } else {
+      CHECK(step_of(found) < step_of(all));
+    }
     CHECK_FALSE(uses_any(found.plans.front().plan, problem.excluded));
     for (const Candidate& usual : usual_choices(problem)) {
       CHECK_FALSE(uses_any(usual.plan, problem.excluded));
