@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <string>
 #include <tuple>
@@ -18,7 +19,7 @@
 namespace stagecraft {
 
 inline Bytes scaled_by(Bytes bytes, double part) {
-  return static_cast<Bytes>(static_cast<double>(bytes) * part + 0.5);
+  return std::llround(static_cast<double>(bytes) * part);
 }
 inline Duration scaled_by(Duration time, double part) {
   return Duration{scaled_by(time.count(), part)};

@@ -99,7 +99,7 @@ bool PathBound::leave_out(int device, const Has& has, const Path& path, int roun
   BlockChoices with, without;
   for (const BlockChoice* choice : own) (has(*choice) ? with : without).push_back(choice);
   if (with.empty()) return true;
-  const BlockChoices all = std::exchange(own, std::move(with));
+  BlockChoices all = std::exchange(own, std::move(with));
   const double bound = bound_;
   std::vector<Layout> seen = std::exchange(seen_, {});
   std::vector<Row> rows = std::exchange(rows_, {});
@@ -112,7 +112,7 @@ bool PathBound::leave_out(int device, const Has& has, const Path& path, int roun
   rows_ = std::move(rows);
   seen_ = std::move(seen);
   bound_ = bound;
-  own = is_out ? std::move(without) : all;
+  own = std::move(is_out ? without : all);
   return is_out;
 }
 

@@ -36,7 +36,7 @@ void add_best(const Space& space, const SearchControl& control, Leaderboard& boa
   if (space.problem().tensor_parallel.size() < 2 || control.effort) return;
   std::vector<Candidate> found = board.take();
   if (!found.empty()) plans.push_back(found.front());
-  for (Candidate& candidate : found) board.add(std::move(candidate));
+  for (const Candidate& candidate : found) board.add(candidate);
 }
 
 /// Plans of others may be better than all that was searched, and so may plans near the best one.

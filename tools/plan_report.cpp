@@ -135,9 +135,10 @@ std::string certificate_sentence(const SearchResult& search, bool is_front) {
       search.scope.empty() ? ""
                            : fmt::format(" among {}; with others {} is the least", search.scope,
                                          format_duration(search.least_of_others));
-  if (search.proved_optimal)
+  if (search.proved_optimal) {
     return fmt::format("optimal: proved over {} simulated and {} discarded candidates{}",
                        search.candidates, search.pruned, among);
+  }
   return fmt::format("{} ({} simulated, {} discarded{}){}", distance_sentence(search),
                      search.candidates, search.pruned, search.interrupted ? ", stopped early" : "",
                      among);
@@ -217,9 +218,10 @@ void print_for_people(Console& console, const Problem& problem, const SearchResu
   const int used = static_cast<int>(used_devices(best.plan).size());
   if (!problem.excluded.empty())
     console.print(fmt::format("excluded: {}\n", device_ranges(problem.excluded)));
-  if (used < available_devices(problem))
+  if (used < available_devices(problem)) {
     console.print(fmt::format("uses {} of the cluster's {} devices{}\n", used, available,
                               reason_to_stop(problem, search, report.risk.has_value())));
+  }
   if (!best.prediction->fits) console.print("does not fit in memory\n");
   if (report.risk) console.print(sentence_at_risk(problem, best.plan, *report.risk));
   console.print(plan_sentence(best.plan) + "\n" + prediction_sentence(*best.prediction) + "\n");
