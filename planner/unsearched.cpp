@@ -12,10 +12,12 @@ namespace {
 
 /// About a second, for all plans.
 constexpr std::int64_t effort_nearby = 100'000'000;
+/// What the search calls its own plans (planner/judge.cpp).
+constexpr std::string_view searched = "exact";
 
-/// The fastest, made better step by step; nothing unless it is faster than `searched`.
+/// The fastest, made better step by step; nothing unless it is faster than `known`.
 std::optional<Candidate> best_outside(const Space& space, const std::vector<Candidate>& plans,
-                                      const std::optional<Duration>& searched,
+                                      const std::optional<Duration>& known,
                                       const SearchControl& control) {
   Effort effort{.left = std::min(effort_nearby, control.effort.value_or(INT64_MAX) / 4)};
   std::optional<Candidate> best;
@@ -23,7 +25,7 @@ std::optional<Candidate> best_outside(const Space& space, const std::vector<Cand
   for (const Candidate& plan : plans) {
     const Candidate candidate = best_nearby(space.problem(), plan, wanted, effort);
     const Duration step = pace(*candidate.prediction);
-    if (searched && step >= *searched) continue;
+    if (known && step >= *known) continue;
     if (!best || step < pace(*best->prediction)) best = candidate;
   }
   return best;
@@ -48,10 +50,13 @@ void add_outside(const Space& space, const SearchControl& control,
   result.lower_bound = std::min(result.lower_bound, least_of_its_kind(space, best->plan));
   result.scope.clear();
   result.question.reset();
+  const std::string finder = best->name == searched
+                                 ? "this plan was found near the best one that was searched"
+                                 : best->name + " found this plan or one near it";
   best->prediction->notes.push_back(
-      best->name +
-      " found this plan or one near it; it is not among those that were searched, which have "
-      "stages of consecutive layers on consecutive devices, all of one tensor-parallel degree");
+      finder +
+      "; it is not among those that were searched, which have stages of consecutive layers on "
+      "consecutive devices, all of one tensor-parallel degree");
   board.add(*best);
 }
 

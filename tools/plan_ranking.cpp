@@ -8,6 +8,7 @@
 #include "planner/answers.hpp"
 #include "planner/objective.hpp"
 #include "planner/stage_recompute.hpp"
+#include "tools/results.hpp"
 #include "tools/table.hpp"
 
 namespace stagecraft {
@@ -26,9 +27,9 @@ std::string stages_of(const Plan& plan) {
 }
 
 std::string devices_of(const Plan& plan) {
-  const std::size_t peers = plan.stages.front().devices.front().size();
   const std::size_t count = used_devices(plan).size();
-  return peers == 1 ? fmt::format("{}", count) : fmt::format("{} (tp {})", count, peers);
+  return tensor_degree(plan) == 1 ? fmt::format("{}", count)
+                                  : fmt::format("{} (tp {})", count, tensor_degrees(plan));
 }
 
 std::string schedule_of(const Plan& plan) {

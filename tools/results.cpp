@@ -107,6 +107,14 @@ std::string plan_table(const Plan& plan, const Model& model, const Prediction& p
   return table.text(unicode);
 }
 
+std::string tensor_degrees(const Plan& plan) {
+  std::vector<int> degrees;
+  for (const Stage& stage : plan.stages)
+    degrees.push_back(tensor_degree(plan.parallelism, stage.devices.front().size()));
+  const bool alike = std::equal(degrees.begin() + 1, degrees.end(), degrees.begin());
+  return alike ? fmt::format("{}", degrees.front()) : fmt::format("{}", fmt::join(degrees, "-"));
+}
+
 std::string plan_sentence(const Plan& plan) {
   std::vector<std::size_t> replicas;
   for (const Stage& stage : plan.stages) replicas.push_back(stage.devices.size());
@@ -122,8 +130,8 @@ std::string plan_sentence(const Plan& plan) {
     text += fmt::format(" with {} replicas", fmt::join(replicas, "-"));
   }
   const Parallelism& parallelism = plan.parallelism;
-  const int degree = tensor_degree(parallelism, plan.stages.front().devices.front().size());
-  if (degree > 1) text += fmt::format(", tensor-parallel {}", degree);
+  const int degree = tensor_degree(plan);
+  if (degree > 1) text += fmt::format(", tensor-parallel {}", tensor_degrees(plan));
   if (parallelism.sequence) text += ", sequence-parallel";
   if (parallelism.context > 1) text += fmt::format(", context-parallel {}", parallelism.context);
   if (parallelism.expert > 1) text += fmt::format(", expert-parallel {}", parallelism.expert);

@@ -26,6 +26,8 @@ void add_memory(nlohmann::ordered_json& result, const std::vector<MemoryPeak>& p
 /// Device, layers, forward, backward, peak, idle: the table people read of a plan.
 std::string plan_table(const Plan& plan, const Model& model, const Prediction& prediction,
                        bool unicode);
+/// "4", or that of each stage: "4-2-2-2".
+std::string tensor_degrees(const Plan& plan);
 /// "4 stages × 2 replicas, 1f1b, 16 microbatches of 1": the plan in a line.
 std::string plan_sentence(const Plan& plan);
 /// "step 4.75 s, 27.6k tokens/s, bubble 27.3 %": the prediction in a line.

@@ -2,6 +2,8 @@
 
 #include "planner/unsearched.hpp"
 
+#include <set>
+
 #include "planner/column_bounds.hpp"
 #include "planner/objective.hpp"
 #include "planner/strategies.hpp"
@@ -62,6 +64,19 @@ TEST_CASE("a stage gets a tensor-parallel degree of its own where that is faster
     CHECK(one.scope.empty());
     CHECK(pace(*one.plans.front().prediction) > pace(*mixed.plans.front().prediction));
   }
+}
+
+TEST_CASE("stages that share parameters keep one degree", "[unsearched]") {
+  Problem problem = with_different_layers();
+  problem.profile.model.ties.push_back({.owner = 0, .user = 1, .parameters = 100});
+  const SearchResult found = search_exact(problem, {});
+  REQUIRE_FALSE(found.plans.empty());
+  std::set<std::size_t> degrees;
+  for (const Stage& stage : found.plans.front().plan.stages) {
+    for (const std::vector<int>& peers : stage.devices) degrees.insert(peers.size());
+  }
+  CHECK(degrees.size() == 1);
+  CHECK_FALSE(found.scope.empty());
 }
 
 TEST_CASE("where one degree is best the bound speaks of plans with one degree", "[unsearched]") {
