@@ -56,9 +56,10 @@ std::optional<LongRun> long_run(const FailureFlags& flags, int devices, Duration
   if (flags.between_failures.empty()) {
     for (const std::string* flag :
          {&flags.checkpoint, &flags.interval, &flags.restart, &flags.work}) {
-      if (!flag->empty())
+      if (!flag->empty()) {
         fail_usage("--checkpoint, --checkpoint-every, --restart and --run-time need --mtbf ",
                    "DURATION, the time between failures of a device");
+      }
     }
     return {};
   }

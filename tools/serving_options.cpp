@@ -25,9 +25,10 @@ void declare_serving(CLI::App& app, ServingOptions& options) {
 std::optional<Serving> serving_of(const ServingOptions& options, const ScheduleSetting& setting,
                                   const Timeline& timeline) {
   if (setting.kind == nullptr || setting.kind->generate != inference) {
-    if (options.prompt || !options.cache_per_token.empty())
+    if (options.prompt || !options.cache_per_token.empty()) {
       fail_usage("--prompt and --cache-per-token are for --schedule inference, not ",
                  name_of(setting));
+    }
     return {};
   }
   const Bytes cache = options.cache_per_token.empty()

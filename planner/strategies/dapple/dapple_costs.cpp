@@ -99,7 +99,8 @@ double dapple_all_reduce(const DappleDevices& devices, double bytes) {
   if (count == 1) return 0;
   const double traffic = 2 * bytes * (count - 1) / count;
   if (!only_server(devices)) return traffic / ethernet_collective;
-  return traffic / nvlink / (count / 2);  // theirs rounds half of an odd number down
+  const int half = count / 2;  // theirs rounds half of an odd number down
+  return traffic / nvlink / half;
 }
 
 double dapple_latency(const PipedreamStates& states, const DappleBatch& batch, int copies,
