@@ -104,25 +104,12 @@ class Nearby {
           Plan plan = best_.plan;
           plan.stages[stage].devices = *grouped;
           plan.schedule = space_.choice_for(setting_, replica_counts(plan));
-          if (shift(plan, stage, before) && shift(plan, stage + 1, behind) && has_alike_ties(plan))
+          if (shift(plan, stage, before) && shift(plan, stage + 1, behind))
             better = try_out(plan) || better;
         }
       }
     }
     return better;
-  }
-
-  /// Whether layers that share parameters have them in equal parts: else nobody can sum them.
-  bool has_alike_ties(const Plan& plan) const {
-    const auto peers_of = [&](int layer) {
-      const auto stage = std::find_if(plan.stages.begin(), plan.stages.end(), [&](const Stage& s) {
-        return s.layers.first <= layer && layer < s.layers.end;
-      });
-      return stage->devices.front().size();
-    };
-    const std::vector<Tie>& ties = space_.problem().profile.model.ties;
-    return std::all_of(ties.begin(), ties.end(),
-                       [&](const Tie& tie) { return peers_of(tie.owner) == peers_of(tie.user); });
   }
 
   /// Moves the cut before the stage; whether it could.

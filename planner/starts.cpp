@@ -19,12 +19,31 @@ bool has_wanted_degrees(const Space& space, const Plan& plan, const Stage& stage
   });
 }
 
+/// How many peers share the layer's parameters; 0 if no stage has it.
+std::size_t peers_of(const Plan& plan, int layer) {
+  const auto found = std::find(plan.order.begin(), plan.order.end(), layer);
+  const auto place = plan.order.empty() ? layer : static_cast<int>(found - plan.order.begin());
+  for (const Stage& stage : plan.stages) {
+    if (stage.layers.first <= place && place < stage.layers.end)
+      return stage.devices.front().size();
+  }
+  return 0;
+}
+
+/// Layers that share parameters must have them in equal parts to sum their gradients.
+bool has_alike_ties(const Space& space, const Plan& plan) {
+  const std::vector<Tie>& ties = space.problem().profile.model.ties;
+  return std::all_of(ties.begin(), ties.end(), [&](const Tie& tie) {
+    return peers_of(plan, tie.owner) == peers_of(plan, tie.user);
+  });
+}
+
 }  // namespace
 
 bool is_wanted(const Space& space, const Plan& plan) {
   const int stages = static_cast<int>(plan.stages.size());
   if (!space.uses_enough(plan) || !space.allows_stages(stages)) return false;
-  if (!space.has_usable_devices(plan)) return false;
+  if (!space.has_usable_devices(plan) || !has_alike_ties(space, plan)) return false;
   for (int stage = 0; stage < stages; ++stage) {
     const Stage& here = plan.stages[static_cast<std::size_t>(stage)];
     if (space.problem().straight && here.devices.size() > 1) return false;

@@ -9,6 +9,7 @@
 #include <map>
 
 #include "profiles/importers.hpp"
+#include "tools/table.hpp"
 
 namespace stagecraft {
 
@@ -155,22 +156,38 @@ void add_set(std::string& page, const SetResult& result) {
 
 }  // namespace
 
+std::vector<std::string> ledger_cells(const SetResult& result, bool unicode) {
+  const ErrorSummary& time = result.time;
+  std::vector<std::string> cells{result.name, std::string(to_string(result.claim)),
+                                 std::to_string(result.rows.size()),
+                                 std::to_string(result.fitted_on)};
+  constexpr std::size_t columns = 13;
+  if (result.rows.empty()) {
+    cells.resize(columns);
+    return cells;
+  }
+  for (const double error : {time.mape, time.median, time.p90, time.max})
+    cells.push_back(percent_of(error));
+  cells.push_back(signed_percent(time.bias));
+  cells.push_back(
+      result.worst_rank_correlation == 0 ? "" : fmt::format("{:.3f}", result.rank_correlation));
+  cells.push_back(result.problems > 0 ? percent_of(result.regret) : "");
+  if (result.interval) {
+    cells.push_back(fmt::format("{}{:.1f} %", unicode ? "±" : "+-", 100 * *result.interval));
+    cells.push_back(fmt::format("{:.0f} %", 100 * result.covered));
+  }
+  cells.resize(columns);
+  return cells;
+}
+
 std::string ledger_page(const std::vector<SetResult>& results) {
   std::string page =
       "# Predicted against measured\n\nErrors are over rows that were not fitted.\n\n"
       "| set | claim | rows | fitted | mean | median | p90 | max | bias | rank | regret "
       "| p10-p90 | within |\n"
       "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n";
-  for (const SetResult& result : results) {
-    const ErrorSummary& time = result.time;
-    page += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} | {:.3f} | {} | {} | {} |\n",
-                        result.name, to_string(result.claim), result.rows.size(), result.fitted_on,
-                        percent_of(time.mape), percent_of(time.median), percent_of(time.p90),
-                        percent_of(time.max), percent_of(time.bias), result.rank_correlation,
-                        result.problems > 0 ? percent_of(result.regret) : "",
-                        result.interval ? fmt::format("±{:.1f} %", 100 * *result.interval) : "",
-                        result.interval ? fmt::format("{:.0f} %", 100 * result.covered) : "");
-  }
+  for (const SetResult& result : results)
+    page += fmt::format("| {} |\n", fmt::join(ledger_cells(result, true), " | "));
   for (const SetResult& result : results) add_set(page, result);
   return page;
 }

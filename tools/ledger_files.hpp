@@ -29,6 +29,11 @@ MeasuredFiles load_measured(const std::vector<std::string>& paths, const RunFile
 /// --device: where files do not say it.
 void declare_run_options(CLI::App& app, RunFileOptions& options);
 
+/// A line of the summary: the set's name, claim, rows and fitted rows; of those held out mean,
+/// median, p90, most and bias of the error, rank correlation, regret, interval and how many are
+/// within. Empty where there is none, or no row.
+std::vector<std::string> ledger_cells(const SetResult& result, bool unicode);
+
 /// Every row of every set, in Markdown.
 std::string ledger_page(const std::vector<SetResult>& results);
 

@@ -80,18 +80,7 @@ ordered_json set_json(const SetResult& result) {
 std::string summary_table(const std::vector<SetResult>& results, bool unicode) {
   Table table({"set", "claim", ">rows", ">fitted", ">mean", ">median", ">p90", ">max", ">bias",
                ">rank", ">regret", ">p10-p90", ">within"});
-  for (const SetResult& result : results) {
-    const ErrorSummary& time = result.time;
-    table.row(
-        {result.name, std::string(to_string(result.claim)), std::to_string(result.rows.size()),
-         std::to_string(result.fitted_on), percent_of(time.mape), percent_of(time.median),
-         percent_of(time.p90), percent_of(time.max), signed_percent(time.bias),
-         result.worst_rank_correlation == 0 ? "" : fmt::format("{:.3f}", result.rank_correlation),
-         result.problems > 0 ? percent_of(result.regret) : "",
-         result.interval ? fmt::format("{}{:.1f} %", unicode ? "±" : "+-", 100 * *result.interval)
-                         : "",
-         result.interval ? fmt::format("{:.0f} %", 100 * result.covered) : ""});
-  }
+  for (const SetResult& result : results) table.row(ledger_cells(result, unicode));
   return table.text(unicode);
 }
 
