@@ -13,8 +13,8 @@ namespace stagecraft {
 /// is any.
 std::vector<Candidate> usual_choices(const Problem& problem, const std::stop_token& stop);
 
-/// Whether the problem allows the plan, be it in the space or not, and its stages can be trained: where
-/// layers share parameters their stages have one tensor-parallel degree.
+/// Whether the problem allows the plan, be it in the space or not, and its stages can be trained:
+/// where layers share parameters their stages have one tensor-parallel degree.
 bool is_wanted(const Space& space, const Plan& plan);
 
 /// The space has stages along the problem's order, on consecutive devices (or groups of them), all
