@@ -105,7 +105,7 @@ std::int64_t PathBound::steps_per_round() const {
   for (int first = 0; first < costs_.layers(); ++first) {
     ranges += costs_.last_end(0, first) - first;
   }
-  return 4 * ranges * costs_.stages() + timing + 200 * costs_.stages();
+  return 4 * ranges * costs_.stages() + timing + std::int64_t{200} * costs_.stages();
 }
 
 template <class Visit>

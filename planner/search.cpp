@@ -52,7 +52,7 @@ struct Choice {
 Candidate evaluate_with_remedy(const Space& space, const Setting& setting, const Choice& choice) {
   Layout layout{.replicas = choice.replicas, .cuts = choice.cuts, .recompute = {}};
   layout.recompute.assign(choice.cuts.size() - 1, Recompute::none);
-  const Candidate plain = space.evaluate(choice.name, space.plan(setting, layout));
+  Candidate plain = space.evaluate(choice.name, space.plan(setting, layout));
   const bool fits = plain.prediction && plain.prediction->fits;
   if (fits || !plain.prediction || !space.allows(Recompute::full)) return plain;
   layout.recompute.assign(choice.cuts.size() - 1, Recompute::full);

@@ -119,9 +119,10 @@ std::vector<std::int64_t> microbatch_choices(const PlanningOptions& options, con
   std::sort(sizes.begin(), sizes.end());
   sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
   std::erase_if(sizes, [&](std::int64_t size) { return size > batch || batch % size != 0; });
-  if (sizes.empty())
+  if (sizes.empty()) {
     fail_usage("--microbatch: no size divides the batch of ", batch,
                "; choose --batch as a multiple of a measured or given microbatch");
+  }
   return sizes;
 }
 

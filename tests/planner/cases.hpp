@@ -65,7 +65,7 @@ inline Link link_of(Duration latency, std::int64_t bytes_per_second) {
 
 inline Problem problem_of(Profile profile, Cluster cluster, std::int64_t global_batch,
                           std::vector<std::int64_t> microbatches,
-                          std::vector<std::string> schedules = {"1f1b"}) {
+                          const std::vector<std::string>& schedules = {"1f1b"}) {
   Problem problem;
   problem.model_name = "chain";
   problem.cluster_name = "test";

@@ -12,7 +12,7 @@ namespace stagecraft::tests {
 /// One or two blocks of four heads; with experts, of which a token goes through one or two.
 inline Model random_transformer(Random& random) {
   Transformer transformer = *builtin_model("mixtral-8x7b").transformer;
-  transformer.hidden = 64 * random.between(1, 8);
+  transformer.hidden = std::int64_t{64} * random.between(1, 8);
   transformer.heads = 4;
   transformer.key_value_heads = 4;
   transformer.head_width = transformer.hidden / 4;

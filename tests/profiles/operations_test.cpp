@@ -21,7 +21,7 @@ Transformer gpt_22b() {
           .heads = 64,
           .key_value_heads = 64,
           .head_width = 96,
-          .feed_forward = 4 * 6144,
+          .feed_forward = 24'576,
           .vocabulary = 51200,
           .positions = 2048};
 }

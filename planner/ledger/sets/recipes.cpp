@@ -128,7 +128,7 @@ MeasuredRow row_of(const Json& row, const std::string& device, int node) {
   if (result.seconds <= 0) row["step"].fail("expected a time above zero");
   result.family = row["model"].string();
   result.problem = concat(result.family, ", ", device_count(recipe), " devices, batch ",
-                          recipe.microbatches * recipe.data * recipe.work.microbatch);
+                          std::int64_t{recipe.microbatches} * recipe.data * recipe.work.microbatch);
   if (row.contains("peak_memory")) {
     result.memory = row["peak_memory"].bytes();
     result.predicted_memory = peak_memory(recipe).total();

@@ -91,7 +91,8 @@ std::string titan_log(const std::string& mesh, const std::string& more = "") {
   for (const std::string step : {"1  loss: 12.2  memory: 40.00GiB(50.57%)  tps: 1,024",
                                  "10  loss: 10.1  memory: 41.50GiB(52.47%)  tps: 8,192",
                                  "20  loss: 9.1  memory: 41.50GiB(52.47%)  tps: 8,192"})
-    text += start + "\x1b[31mstep: " + step + "  \x1b[36mtflops: 400.00  mfu: 40.45%\x1b[39m\n";
+    text +=
+        concat(start, "\x1b[31mstep: ", step, "  \x1b[36mtflops: 400.00  mfu: 40.45%\x1b[39m\n");
   return text;
 }
 

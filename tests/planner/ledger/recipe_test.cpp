@@ -119,8 +119,8 @@ TEST_CASE("libraries of products keep 8 MiB a thread before Hopper, 32 MiB since
   constexpr Bytes mebi = 1024LL * 1024;
   CHECK(product_workspace("a100-80gb", {.transformer_engine = false}) == 2 * (8 * mebi + mebi / 8));
   CHECK(product_workspace("a100-80gb", {.deterministic = true}) == (2 * 32 + 4) * mebi);
-  CHECK(product_workspace("h100", {}) == 3 * 32 * mebi);
-  CHECK(product_workspace("gb200", {.grouped = true}) == (2 + 5) * 32 * mebi);
+  CHECK(product_workspace("h100", {}) == 3 * (32 * mebi));
+  CHECK(product_workspace("gb200", {.grouped = true}) == (2 + 5) * (32 * mebi));
   Recipe recipe = llama();
   const Bytes before = memory(recipe);
   recipe.workspace = 96 * mebi;
