@@ -24,6 +24,9 @@ constexpr int looked_at_once = 32;
 /// How late the watchdog itself may be. Beyond it the whole process stood still, and nobody is to
 /// blame for the time.
 constexpr Duration own_delay = 1s;
+/// A process that has missed beats for so long may stand still, or be about to beat again. What its
+/// record says was sent may not have left it, so that nothing can be told from it until then.
+constexpr Duration doubtful_silence = 3 * beat_every;
 /// How long ranks that were told to stop may take.
 constexpr Duration grace = 1s;
 constexpr int patience = 20;
@@ -40,6 +43,10 @@ Duration simulated(const Compiled& compiled, const Work& work) {
 
 bool is_computing(const FlightSnapshot& record) {
   return record.doing == Doing::computing;
+}
+
+bool is_doubtful(const Sight& sight) {
+  return sight.record.doing != Doing::ended && sight.at - sight.record.heartbeat > doubtful_silence;
 }
 
 }  // namespace
@@ -155,6 +162,8 @@ class Watchdog::Watch {
   std::optional<std::string> judge(const std::vector<Sight>& all) const {
     const Diagnosis diagnosis = diagnose(all);
     if (diagnosis.verdict == Verdict::ended || diagnosis.verdict == Verdict::failed) return {};
+    if (diagnosis.verdict == Verdict::silent) return diagnosis.sentence;
+    if (std::ranges::any_of(all, is_doubtful)) return {};
     if (diagnosis.verdict != Verdict::held_up) return diagnosis.sentence;
     const auto root = std::ranges::find(all, *diagnosis.rank,
                                         [](const Sight& sight) { return sight.record.rank; });

@@ -130,3 +130,30 @@ TEST_CASE("the process of another rank that falls silent ends the run") {
                         ContainsSubstring("in step 7"));
   CHECK(now() - start < 5s);
 }
+
+TEST_CASE("what a process sent just before it was stopped is not called lost") {
+  const Folder folder("stopped");
+  const Prepared prepared = prepare({.devices = 2});
+  const Program& program = prepared.compiled.program;
+  const RankMap map = one_rank_per_device(program);
+  const Oversight oversight{.flight_records = folder.path(), .deadline = 1s};
+  const auto transports = make_thread_transports({.ranks = 2, .channels = {}, .groups = {}});
+  const auto& channels = map.wiring().channels;
+  const auto back = std::ranges::find(channels, 1, &ChannelEnds::from);
+  REQUIRE(back != channels.end());
+  const int channel = static_cast<int>(back - channels.begin());
+  FlightRecord own(oversight, program, map, 0);
+  own.begin_step(6);
+  own.begin(program.order[0].back());
+  own.wait(Doing::receiving, channel, 1);
+  const Watchdog watchdog({{.flight = &own, .transport = transports[0].get()}},
+                          limits_of(prepared.compiled, oversight), oversight);
+  FlightRecord other(oversight, program, map, 1);
+  other.begin_step(6);
+  other.begin(program.order[1].back());
+  other.beat();
+  other.count_message(Doing::sending, channel);
+  CHECK_THROWS_WITH(transports[0]->barrier(),
+                    ContainsSubstring("rank 1 (stage 1, replica 0) is silent: its process ") &&
+                        ContainsSubstring("rank 0 waits for it"));
+}
