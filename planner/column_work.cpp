@@ -47,10 +47,13 @@ void ColumnWork::consider(const Layout& layout) {
 std::optional<BlockPacking> ColumnWork::pack() {
   if (!BlockPacking::applies(space_, branch_.setting)) return {};
   BlockPacking packing(space_, branch_.setting, *order_, std::min(limit_, never - 1));
-  findings_.spent += packing.spent();
   raise_to(packing.bound());
   if (packing.layout()) consider(*packing.layout());
   return packing;
+}
+
+void ColumnWork::charge(const std::optional<BlockPacking>& packing) {
+  if (packing) findings_.spent += packing->spent();
 }
 
 void ColumnWork::propose() {
@@ -60,7 +63,7 @@ void ColumnWork::propose() {
   }
   const Setting& setting = branch_.setting;
   findings_.spent += 8 * static_cast<std::int64_t>(order_->order.size());
-  if (limit_ < never) pack();
+  if (limit_ < never) charge(pack());
   if (!is_open()) return;
   findings_.spent +=
       std::int64_t{60} * *setting.depth * setting.microbatches * setting.schedule.virtual_stages;
@@ -87,11 +90,13 @@ void ColumnWork::improve(std::int64_t most) {
 void ColumnWork::raise(int rounds) {
   if (order_ == nullptr) return;
   const std::optional<BlockPacking> packing = pack();
-  if (!is_open()) return;
-  const Time limit = packing ? packing->limit() : std::min(limit_, never - 1);
-  const std::int64_t packed = packing ? packing->spent() : 0;
-  PathBound bound(space_, branch_.setting, *order_, limit, packing ? &*packing : nullptr);
-  findings_.spent += (packing ? packing->spent() : 0) - packed;
+  if (is_open()) raise(rounds, packing ? &*packing : nullptr);
+  charge(packing);
+}
+
+void ColumnWork::raise(int rounds, const BlockPacking* packing) {
+  const Time limit = packing != nullptr ? packing->limit() : std::min(limit_, never - 1);
+  PathBound bound(space_, branch_.setting, *order_, limit, packing);
   if (branch_.step < never) bound.start_from(branch_.layout);
   const int taken = bound.raise(rounds, limit, [&](const Layout& layout) { consider(layout); });
   findings_.spent += taken * bound.steps_per_round();

@@ -52,6 +52,9 @@ class ColumnWork {
   bool take_if_better(const Layout& layout);
   void consider(const Layout& layout);
   std::optional<BlockPacking> pack();
+  /// Once it is done with.
+  void charge(const std::optional<BlockPacking>& packing);
+  void raise(int rounds, const BlockPacking* packing);
   void raise_to(Time bound) { branch_.least = std::max(branch_.least, bound); }
 
   const Space& space_;

@@ -66,8 +66,7 @@ void add(SearchResult& result, Leaderboard& board, const SearchResult& part) {
   result.candidates += part.candidates;
   result.pruned += part.pruned;
   result.interrupted = result.interrupted || part.interrupted;
-  if (result.scope.empty()) result.scope = part.scope;
-  result.least_of_others = std::min(result.least_of_others, part.least_of_others);
+  result.scope.add(part.scope);
 }
 
 /// Not where the first half has shown a plan, nor for small searches, which are one of many.
@@ -111,9 +110,10 @@ SearchResult search_degrees(const Problem& problem, const SearchControl& control
   result.searched_bound = std::min(result.lower_bound, board.best().value_or(Duration::max()));
   if (outside && pace(*outside->prediction) <= board.best()) {
     result.lower_bound = std::min(result.lower_bound, least_of_its_kind(space, outside->plan));
-    result.scope.clear();
+    result.bounds_any_kind = true;
     result.question.reset();
   }
+  set_scope(space, board, result);
   result = finish(board, std::move(result));
   if (result.plans.empty() && !result.interrupted && control.explain) {
     result.infeasible = explain_infeasible(problem, space);

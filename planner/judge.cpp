@@ -103,7 +103,8 @@ bool Judge::simulate(Case& what) {
     return true;
   }
   effort_.spend(steps_per_simulated_instruction * instructions);
-  const Candidate candidate = space_.evaluate("exact", space_.plan(what.setting, what.layout));
+  const Candidate candidate =
+      space_.evaluate(std::string(name_of_searched), space_.plan(what.setting, what.layout));
   if (is_undecided(candidate)) return false;
   add(candidate);
   if (!candidate.prediction || candidate.prediction->fits) return true;

@@ -18,6 +18,9 @@ struct Effort {
   bool is_spent() const { return left <= 0; }
 };
 
+/// What plans of the search itself are called.
+inline constexpr std::string_view name_of_searched = "exact";
+
 /// What simulating an instruction costs beside timing it (lowering, memory).
 inline constexpr std::int64_t steps_per_simulated_instruction = 300;
 

@@ -38,8 +38,6 @@ int nearest_cut(const CostTable& table, int first, int last, double goal) {
   return end;
 }
 
-}  // namespace
-
 /// Cuts around the stages that are fixed: the layers between two of them are shared by the stages
 /// between, by their weights. Nothing if those have too few layers.
 std::optional<std::vector<int>> cuts_around_fixed(const Space& space, const CostTable& table,
@@ -128,6 +126,8 @@ std::optional<Layout> around_fixed(const Space& space, const Setting& setting,
                 .cuts = *std::move(cuts),
                 .recompute = std::vector<Recompute>(weights.size(), Recompute::none)};
 }
+
+}  // namespace
 
 Layout balanced(const Space& space, const Setting& setting, const std::vector<int>& replicas) {
   if (auto layout = around_fixed(space, setting, replicas, [](int) { return 1.0; }))

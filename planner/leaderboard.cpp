@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "planner/objective.hpp"
+#include "profiles/error.hpp"
 
 namespace stagecraft {
 
@@ -65,6 +66,18 @@ SearchResult finish(Leaderboard& board, SearchResult result) {
   result.plans = board.take();
   for (Candidate& candidate : result.plans) write_figures(candidate, result);
   return result;
+}
+
+void Scope::add(const Scope& other) {
+  equal_replicas = equal_replicas || other.equal_replicas;
+  one_degree = one_degree || other.one_degree;
+  least_of_others = std::min(least_of_others, other.least_of_others);
+}
+
+std::string to_string(const Scope& scope) {
+  std::string all = scope.one_degree ? "the same tensor-parallel degree" : "";
+  if (scope.equal_replicas) all += concat(all.empty() ? "" : " and ", "equally many replicas");
+  return "plans whose stages all have " + all;
 }
 
 }  // namespace stagecraft

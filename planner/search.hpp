@@ -90,6 +90,19 @@ struct Infeasible {
       remedies;  ///< each verified to make it fit, for example "--microbatch 1 (now 2)"
 };
 
+/// Of which plans a bound speaks, where that is not all.
+struct Scope {
+  bool equal_replicas = false;  ///< of all stages
+  bool one_degree = false;      ///< of tensor parallelism, for all stages
+  /// No plan beyond it is faster.
+  Duration least_of_others = Duration::max();
+  bool is_all() const { return !equal_replicas && !one_degree; }
+  /// Of both.
+  void add(const Scope& other);
+};
+/// "plans whose stages all have …"
+std::string to_string(const Scope& scope);
+
 struct SearchResult {
   std::vector<Candidate> plans;  ///< best first; empty if infeasible
   std::optional<Infeasible> infeasible;
@@ -102,11 +115,10 @@ struct SearchResult {
   double gap = 0;
   bool proved_optimal = false;
   std::optional<Question> question;  ///< if the bound speaks of all that was asked for
-  /// Of which plans the bound speaks, where that is not all: for people. Empty: all.
-  std::string scope;
-  Duration least_of_others = Duration::max();  ///< no plan beyond that scope is faster
-  std::int64_t candidates = 0;                 ///< simulated
-  std::int64_t pruned = 0;                     ///< discarded by their bound
+  Scope scope;                       ///< of the bound on what was searched
+  bool bounds_any_kind = false;      ///< the other bound is one by work: the scope is not its
+  std::int64_t candidates = 0;       ///< simulated
+  std::int64_t pruned = 0;           ///< discarded by their bound
   bool interrupted = false;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "planner/column_bounds.hpp"
+#include "planner/judge.hpp"
 #include "planner/nearby.hpp"
 #include "planner/starts.hpp"
 
@@ -12,8 +13,6 @@ namespace {
 
 /// About a second, for all plans.
 constexpr std::int64_t effort_nearby = 100'000'000;
-/// What the search calls its own plans (planner/judge.cpp).
-constexpr std::string_view searched = "exact";
 
 /// The fastest, made better step by step; nothing unless it is faster than `known`.
 std::optional<Candidate> best_outside(const Space& space, const std::vector<Candidate>& plans,
@@ -48,9 +47,9 @@ void add_outside(const Space& space, const SearchControl& control,
   std::optional<Candidate> best = best_outside(space, plans, board.best(), control);
   if (!best) return;
   result.lower_bound = std::min(result.lower_bound, least_of_its_kind(space, best->plan));
-  result.scope.clear();
+  result.bounds_any_kind = true;
   result.question.reset();
-  const std::string finder = best->name == searched
+  const std::string finder = best->name == name_of_searched
                                  ? "this plan was found near the best one that was searched"
                                  : best->name + " found this plan or one near it";
   best->prediction->notes.push_back(
@@ -67,16 +66,6 @@ bool has_several_degrees(const Space& space) {
   });
 }
 
-/// All stages of the plans that were searched have one degree.
-void narrow_scope(const Space& space, const Leaderboard& board, SearchResult& result) {
-  if (!result.question || !has_several_degrees(space)) return;
-  const Duration least{ColumnBounds(space).least_of_any_kind()};
-  if (!board.best() || least >= *board.best()) return;
-  const std::string_view degrees = "plans whose stages all have the same tensor-parallel degree";
-  result.scope = concat(degrees, result.scope.empty() ? "" : " and equally many replicas");
-  result.least_of_others = std::min(result.least_of_others, least);
-}
-
 }  // namespace
 
 Duration least_of_its_kind(const Space& space, const Plan& plan) {
@@ -85,11 +74,17 @@ Duration least_of_its_kind(const Space& space, const Plan& plan) {
   return Duration{is_asked ? ColumnBounds(space).least_of_any_kind() : 0};
 }
 
+void set_scope(const Space& space, const Leaderboard& board, SearchResult& result) {
+  if (!has_several_degrees(space) || !board.best()) return;
+  const Duration least{ColumnBounds(space).least_of_any_kind()};
+  if (least < *board.best()) result.scope.add({.one_degree = true, .least_of_others = least});
+}
+
 void add_unsearched(const Space& space, const SearchControl& control, std::vector<Candidate> starts,
                     Leaderboard& board, SearchResult& result) {
   add_best(space, control, board, starts);
   add_outside(space, control, starts, board, result);
-  narrow_scope(space, board, result);
+  set_scope(space, board, result);
 }
 
 }  // namespace stagecraft

@@ -16,9 +16,13 @@ namespace stagecraft {
 /// 0 if it has another.
 Duration least_of_its_kind(const Space& space, const Plan& plan);
 
+/// Says that what was searched are plans with one degree, where there are several and a plan with
+/// more than one might be faster than the best.
+void set_scope(const Space& space, const Leaderboard& board, SearchResult& result);
+
 /// Puts the best of such plans on the board if it is faster than what is there, found near the
 /// starts and near the best plan, in about a second or a quarter of the search's effort. The
-/// result's bound then is one for plans of any kind, else its scope says which plans it speaks of.
+/// result's bound then is one for plans of any kind; else its scope says which plans it speaks of.
 void add_unsearched(const Space& space, const SearchControl& control, std::vector<Candidate> starts,
                     Leaderboard& board, SearchResult& result);
 

@@ -44,6 +44,10 @@ double gap_of(const Objective& objective) {
   return most > 0 ? std::abs(objective.value - objective.lower_bound) / most : 0;
 }
 
+bool has_scope(const SearchResult& search) {
+  return !search.bounds_any_kind && !search.scope.is_all();
+}
+
 void add_prediction(ordered_json& json, const Candidate& candidate) {
   const Prediction& prediction = *candidate.prediction;
   json["step_ns"] = prediction.step.count();
@@ -71,9 +75,9 @@ ordered_json candidate_json(const Problem& problem, const Candidate& candidate,
   json["objective"] = objective_json(objective);
   json["lower_bound"] = objective.lower_bound;
   json["gap"] = gap;
-  if (!search.scope.empty()) {
-    json["scope"] = search.scope;
-    json["least_of_others_ns"] = search.least_of_others.count();
+  if (has_scope(search)) {
+    json["scope"] = to_string(search.scope);
+    json["least_of_others_ns"] = search.scope.least_of_others.count();
   }
   json["proved_optimal"] = candidate.objective ? search.proved_optimal : gap == 0;
   return json;
@@ -132,9 +136,10 @@ std::string certificate_sentence(const SearchResult& search, bool is_front) {
                        search.interrupted ? ", stopped early" : "");
   }
   const std::string among =
-      search.scope.empty() ? ""
-                           : fmt::format(" among {}; with others {} is the least", search.scope,
-                                         format_duration(search.least_of_others));
+      has_scope(search)
+          ? fmt::format(" among {}; with others {} is the least", to_string(search.scope),
+                        format_duration(search.scope.least_of_others))
+          : "";
   if (search.proved_optimal) {
     return fmt::format("optimal: proved over {} simulated and {} discarded candidates{}",
                        search.candidates, search.pruned, among);

@@ -76,10 +76,13 @@ std::vector<ScheduleChoice> read_schedules(const std::string& text, int devices,
                                            ObjectiveKind objective) {
   if (text == "auto" && objective == ObjectiveKind::latency) return {{.name = "inference"}};
   if (text == "auto") return usual_schedule_choices(devices);
-  if (text == "all") return all_schedule_choices();
   std::vector<ScheduleChoice> choices;
   for (const std::string& word : read_words("--schedule", text)) {
-    for (const ScheduleChoice& choice : schedule_choices(word)) choices.push_back(choice);
+    for (const ScheduleChoice& choice :
+         word == "all" ? all_schedule_choices() : schedule_choices(word)) {
+      if (std::find(choices.begin(), choices.end(), choice) == choices.end())
+        choices.push_back(choice);
+    }
   }
   return choices;
 }

@@ -59,11 +59,9 @@ std::vector<double> variances_before(const MeasuredSet& set, const KernelConstan
   constexpr double most = 1e4;
   std::vector<double> variances;
   for (const std::string_view name : set.unknowns) {
-    for (const KernelConstant& constant : kernel_constants) {
-      if (constant.name != name) continue;
-      const double scale = constant.least > 0 ? 1 : constants.*constant.member / constant.most;
-      variances.push_back(1 / std::max(constant.prior * scale * scale, 1 / most));
-    }
+    const KernelConstant& constant = constant_named(name);
+    const double scale = constant.least > 0 ? 1 : constants.*constant.member / constant.most;
+    variances.push_back(1 / std::max(constant.prior * scale * scale, 1 / most));
   }
   return variances;
 }

@@ -103,13 +103,6 @@ double robust(double error) {
   return std::copysign(std::sqrt(2 * squares_until * size - squares_until * squares_until), error);
 }
 
-const KernelConstant& constant_named(std::string_view name) {
-  for (const KernelConstant& constant : kernel_constants) {
-    if (constant.name == name) return constant;
-  }
-  fail("no constant is named ", name);
-}
-
 /// `host` scales where the host's work starts.
 std::vector<Unknown> unknowns_of(const MeasuredSet& set, const KernelConstants& start,
                                  double host) {

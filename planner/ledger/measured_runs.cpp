@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "planner/ledger/sensitivity.hpp"
 #include "profiles/cluster.hpp"
 #include "profiles/devices.hpp"
 #include "profiles/error.hpp"
@@ -17,20 +18,13 @@ namespace {
 constexpr std::array candidates{"product_rate", "attention_rate",   "memory_rate", "inside_rate",
                                 "between_rate", "transfer_seconds", "update_rate"};
 
-double KernelConstants::*member_named(std::string_view name) {
-  for (const KernelConstant& constant : kernel_constants) {
-    if (constant.name == name) return constant.member;
-  }
-  return nullptr;
-}
-
 /// The most that any row's prediction follows the constant, both on a logarithmic scale.
 double influence(const MeasuredSet& set, std::string_view name) {
   constexpr double step = 0.01;
   double most = 0;
   for (const MeasuredRow& row : set.rows) {
     KernelConstants moved = set.start;
-    moved.*member_named(name) *= 1 + step;
+    moved.*constant_named(name).member *= 1 + step;
     const double change = std::log(row.predict(moved, 1) / row.predict(set.start, 1)) / step;
     most = std::max(most, std::abs(change));
   }

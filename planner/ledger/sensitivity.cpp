@@ -7,16 +7,12 @@
 
 namespace stagecraft {
 
-namespace {
-
-double KernelConstants::*member_named(std::string_view name) {
+const KernelConstant& constant_named(std::string_view name) {
   for (const KernelConstant& constant : kernel_constants) {
-    if (constant.name == name) return constant.member;
+    if (constant.name == name) return constant;
   }
   fail("no constant is named ", name);
 }
-
-}  // namespace
 
 std::vector<double> sensitivity(const MeasuredRow& row, const KernelConstants& constants,
                                 double factor, const std::vector<std::string_view>& names) {
@@ -25,7 +21,7 @@ std::vector<double> sensitivity(const MeasuredRow& row, const KernelConstants& c
   std::vector<double> result;
   for (const std::string_view name : names) {
     KernelConstants moved = constants;
-    moved.*member_named(name) *= 1 + step;
+    moved.*constant_named(name).member *= 1 + step;
     result.push_back(std::log(row.predict(moved, factor) / here) / step);
   }
   return result;

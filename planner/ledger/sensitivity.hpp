@@ -12,6 +12,9 @@ namespace stagecraft {
 /// Errors (of logarithms) count with their squares to here, with their size beyond (Huber 1964).
 inline constexpr double squares_until = 0.1;
 
+/// Throws Error for a name that no constant has.
+const KernelConstant& constant_named(std::string_view name);
+
 /// How the logarithm of a row's prediction follows the logarithm of each constant; `factor` is on
 /// its blocks. Throws Error for a name that no constant has.
 std::vector<double> sensitivity(const MeasuredRow& row, const KernelConstants& constants,

@@ -1,8 +1,9 @@
 // The exact search: a plan, and the proof that no other plan of the space has a shorter simulated
 // step.
 //
-// Settings with too many devices to walk through are searched by columns only
-// (planner/column_search.hpp); what else they allow is bounded by its work.
+// Settings with too many devices, or too many layouts, to walk through are searched by columns only
+// (planner/column_search.hpp); what else they allow is bounded by its work. Plans of other kinds
+// that turn out faster come last (planner/unsearched.hpp).
 //
 //   0. A plan to show, in no time: what people choose (first_columns).
 //   1. Good plans first: those of other planners (planner/starts.hpp), and even and balanced splits
@@ -110,8 +111,7 @@ class Exact {
     while (Branch* branch = most_promising()) deepen(*branch);
     result.lower_bound = std::min(result.lower_bound, Duration{lower_bound()});
     if (least_of_all_ < never) {
-      result.scope = "plans whose stages all have equally many replicas";
-      result.least_of_others = std::min(result.least_of_others, Duration{least_of_all_});
+      result.scope.add({.equal_replicas = true, .least_of_others = Duration{least_of_all_}});
     }
     result.candidates += judge_.simulated();
     result.pruned += judge_.pruned();
