@@ -90,6 +90,33 @@ TEST_CASE("where one degree is best the bound speaks of plans with one degree", 
   CHECK(found.scope.least_of_others < found.lower_bound);
 }
 
+TEST_CASE("the scope of several searches is that of each, with the least of all others") {
+  Scope scope;
+  CHECK(scope.is_all());
+  scope.add({.one_degree = true, .least_of_others = 7ms});
+  scope.add({});
+  CHECK(to_string(scope) == "plans whose stages all have the same tensor-parallel degree");
+  scope.add({.equal_replicas = true, .least_of_others = 9ms});
+  CHECK_FALSE(scope.is_all());
+  CHECK(scope.least_of_others == 7ms);
+  CHECK(to_string(scope) ==
+        "plans whose stages all have the same tensor-parallel degree and equally many replicas");
+}
+
+TEST_CASE("what is said of each degree of context parallelism is said of all", "[unsearched]") {
+  Problem problem = with_different_layers();
+  problem.profile.entries.back().layers.back() = layer_cost(4ms, 8ms);
+  problem.cluster = cluster_of({{20, link_of(0ns, 1'000'000'000)}});
+  problem.global_batch = 40;
+  for (const bool is_with_others : {false, true}) {
+    if (is_with_others) problem.other_parallelism = {problem.parallelism};
+    const SearchResult found = search_exact(problem, {});
+    REQUIRE_FALSE(found.plans.empty());
+    CHECK(to_string(found.scope) ==
+          "plans whose stages all have the same tensor-parallel degree and equally many replicas");
+  }
+}
+
 TEST_CASE("no plan takes less than its work whatever degrees its stages have", "[unsearched]") {
   int plans = 0, bounds = 0;
   for (std::uint32_t seed = 0; seed < 400; ++seed) {
