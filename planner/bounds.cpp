@@ -29,9 +29,10 @@ Time round_trip_gaps(Time forward, Time backward, Time round_trip, int window, i
          (trips - 2) * gap(ahead * (forward + backward));
 }
 
-ChainBounds::ChainBounds(const Space& space, const Setting& setting)
+ChainBounds::ChainBounds(const Space& space, const Setting& setting, int finest)
     : space_(space),
       setting_(setting),
+      finest_(finest),
       layers_(space.layers()),
       devices_(setting.depth.value_or(space.devices(setting))),
       most_stages_(space.most_pipeline_devices(setting)),
@@ -158,7 +159,7 @@ int ChainBounds::window(int stages_left, int device, int replicas) const {
     const int stage = static_cast<int>(warm_up_.size()) - stages_left;
     window = stage < 0 ? m : std::min(warm_up_[index(stage)], m);
   } else if (window_counts_devices_) {
-    window = std::min(devices_ - device, m);
+    window = std::min((devices_ - device) * finest_, m);
   }
   return split ? window : ceil_divide(window, replicas);
 }

@@ -92,7 +92,9 @@ struct StageChoice {
 /// Bounds on plans with one stage per device, under GPipe or 1F1B.
 class ChainBounds {
  public:
-  ChainBounds(const Space& space, const Setting& setting);
+  /// Other stages may be of `finest` replicas where this setting has one
+  /// (planner/mixed_bounds.hpp).
+  ChainBounds(const Space& space, const Setting& setting, int finest = 1);
 
   /// Fills the tables for plans of at most this time. False if there are none.
   bool probe(Time limit);
@@ -160,6 +162,7 @@ class ChainBounds {
 
   const Space& space_;
   const Setting& setting_;
+  int finest_ = 1;
   int layers_ = 0, devices_ = 0, most_stages_ = 0, most_replicas_ = 1;
   bool all_forwards_first_ = false;
   bool window_counts_devices_ = false;  ///< see Space::plan: 1F1B whose replicas take turns

@@ -7,6 +7,7 @@
 #include "planner/device_orders.hpp"
 #include "planner/layers_again.hpp"
 #include "planner/listing.hpp"
+#include "planner/mixed_search.hpp"
 #include "planner/strategies.hpp"
 #include "profiles/error.hpp"
 #include "profiles/units.hpp"
@@ -60,12 +61,29 @@ class Verifier {
       proved = std::max(proved, result.lower_bound);
       if (proved >= bound_) return;
     }
+    confirm_only(proved);
+  }
+
+  /// The same of plans whose stages have several degrees.
+  void search_mixed() {
+    ++verification_.settings;
+    ++verification_.by_search;
+    SearchControl control;
+    control.worth = bound_ - Duration{1};
+    Leaderboard board(1);
+    SearchResult result;
+    const Duration proved = search_mixed_degrees(space_, control, board, result);
+    if (board.front() != nullptr && *board.best() < bound_) return refute(*board.front());
+    if (proved < bound_) confirm_only(proved);
+  }
+
+ private:
+  void confirm_only(Duration proved) {
     verification_.fault =
         concat("the bound is not confirmed: below ", format_duration(bound_),
                " nothing was found, but only ", format_duration(proved), " could be proved again");
   }
 
- private:
   /// Whether the layers' time alone, spread over the devices, reaches the bound.
   bool has_work(const Setting& setting) {
     const int devices = setting.depth.value_or(space_.devices(setting));
@@ -210,6 +228,7 @@ Verification verify_bound(const Plan& plan, const Profile& profile, const Cluste
   }
   // It knows all orders itself.
   if (needs_search) own.search();
+  if (verification.holds() && is_mixed_chain(space, plan)) own.search_mixed();
   return verification;
 }
 

@@ -2,7 +2,8 @@
 // that the plan itself takes what it says.
 //
 // The question stands in the plan (`Question`). For every setting it allows (schedule, microbatch,
-// tensor-parallel degree, how replicas share), the first of these that works:
+// tensor-parallel degree, how replicas share), the first of these that works; of a plan whose
+// stages have degrees of their own, the third for all such plans, too:
 //
 //   work     the layers' own time, on the devices where each takes least, spread over all devices
 //   listing  every plan that could be faster is listed and simulated (planner/listing.hpp)

@@ -48,6 +48,8 @@ class ColumnBounds {
   /// on whatever devices, each stage with a degree of its own: the work, where every layer has the
   /// degree and the replicas that make it least. 0 for plans without a flush, and for inference.
   Time least_of_any_kind();
+  /// What each layer occupies devices for at least, for one microbatch: of all its replicas.
+  std::vector<Time> least_by_layer(const Setting& setting) const;
 
  private:
   /// What layers take at least, of one column's share of a microbatch.
@@ -65,7 +67,6 @@ class ColumnBounds {
   };
 
   const Work& work(const Setting& setting);
-  std::vector<Time> least_by_layer(const Setting& setting) const;
   void add_memory(Work& work, const std::vector<const CostTable*>& tables) const;
   static void add_packing(Work& work, const std::vector<Time>& layers);
   static Time packing(const Work& work, int devices);

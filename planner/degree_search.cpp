@@ -6,6 +6,7 @@
 #include "planner/column_search.hpp"
 #include "planner/layers_again.hpp"
 #include "planner/leaderboard.hpp"
+#include "planner/mixed_search.hpp"
 #include "planner/starts.hpp"
 #include "planner/strategies.hpp"
 #include "planner/unsearched.hpp"
@@ -67,6 +68,7 @@ void add(SearchResult& result, Leaderboard& board, const SearchResult& part) {
   result.pruned += part.pruned;
   result.interrupted = result.interrupted || part.interrupted;
   result.scope.add(part.scope);
+  result.least_of_mixed = std::min(result.least_of_mixed, part.least_of_mixed);
 }
 
 /// Not where the first half has shown a plan, nor for small searches, which are one of many.
@@ -91,13 +93,13 @@ SearchResult search_others(const Problem& problem, const SearchControl& control,
 SearchResult search_degrees(const Problem& problem, const SearchControl& control) {
   const Space space(problem);
   SearchResult result{.plans = {}, .infeasible = {}, .strategy = "exact"};
-  result.lower_bound = Duration::max();
+  result.lower_bound = result.least_of_mixed = Duration::max();
   result.question = question_of(problem);
   Leaderboard board(control.top);
   std::optional<Candidate> outside;  // the best plan of another kind than those searched
   const auto take = [&](const SearchResult& part) {
     add(result, board, part);
-    if (part.question || part.plans.empty()) return;
+    if (!part.bounds_any_kind || part.plans.empty()) return;
     const Candidate& best = part.plans.front();
     if (!outside || pace(*best.prediction) < pace(*outside->prediction)) outside = best;
   };
@@ -109,11 +111,12 @@ SearchResult search_degrees(const Problem& problem, const SearchControl& control
   }
   result.searched_bound = std::min(result.lower_bound, board.best().value_or(Duration::max()));
   if (outside && pace(*outside->prediction) <= board.best()) {
-    result.lower_bound = std::min(result.lower_bound, least_of_its_kind(space, outside->plan));
+    result.lower_bound = std::min(result.lower_bound,
+                                  least_of_its_kind(space, outside->plan, result.least_of_mixed));
     result.bounds_any_kind = true;
-    result.question.reset();
+    if (!is_mixed_chain(space, outside->plan)) result.question.reset();
   }
-  set_scope(space, board, result);
+  if (result.scope.least_of_others >= board.best().value_or(Duration::max())) result.scope = {};
   result = finish(board, std::move(result));
   if (result.plans.empty() && !result.interrupted && control.explain) {
     result.infeasible = explain_infeasible(problem, space);

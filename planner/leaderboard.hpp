@@ -20,6 +20,8 @@ class Leaderboard {
   /// Only a plan faster than this would change the board; nothing while there is room.
   std::optional<Duration> threshold() const;
   std::optional<Duration> best() const;
+  /// Null while it is empty.
+  const Candidate* front() const { return candidates_.empty() ? nullptr : &candidates_.front(); }
   std::vector<Candidate> take() { return std::move(candidates_); }
 
  private:

@@ -116,9 +116,11 @@ struct SearchResult {
   bool proved_optimal = false;
   std::optional<Question> question;  ///< if the bound speaks of all that was asked for
   Scope scope;                       ///< of the bound on what was searched
-  bool bounds_any_kind = false;      ///< the other bound is one by work: the scope is not its
-  std::int64_t candidates = 0;       ///< simulated
-  std::int64_t pruned = 0;           ///< discarded by their bound
+  bool bounds_any_kind = false;      ///< the other bound speaks of other plans, too
+  /// No plan on consecutive devices whose stages have several tensor-parallel degrees is faster.
+  Duration least_of_mixed{0};
+  std::int64_t candidates = 0;  ///< simulated
+  std::int64_t pruned = 0;      ///< discarded by their bound
   bool interrupted = false;
 };
 

@@ -93,6 +93,8 @@ class Space {
     const int size = setting.peers * setting.columns;
     return static_cast<int>(blocks(size).size()) / size;
   }
+  /// Of the cluster, joined by the innermost links.
+  int innermost_devices() const { return width_; }
   int lead(const Setting& setting, int device) const {
     return lead_of(setting, device * setting.columns);
   }

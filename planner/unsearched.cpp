@@ -4,6 +4,7 @@
 
 #include "planner/column_bounds.hpp"
 #include "planner/judge.hpp"
+#include "planner/mixed_search.hpp"
 #include "planner/nearby.hpp"
 #include "planner/starts.hpp"
 
@@ -40,25 +41,6 @@ void add_best(const Space& space, const SearchControl& control, Leaderboard& boa
   for (const Candidate& candidate : found) board.add(candidate);
 }
 
-/// Plans of others may be better than all that was searched, and so may plans near the best one.
-/// Then the proof says nothing about their like, but for what their work takes.
-void add_outside(const Space& space, const SearchControl& control,
-                 const std::vector<Candidate>& plans, Leaderboard& board, SearchResult& result) {
-  std::optional<Candidate> best = best_outside(space, plans, board.best(), control);
-  if (!best) return;
-  result.lower_bound = std::min(result.lower_bound, least_of_its_kind(space, best->plan));
-  result.bounds_any_kind = true;
-  result.question.reset();
-  const std::string finder = best->name == name_of_searched
-                                 ? "this plan was found near the best one that was searched"
-                                 : best->name + " found this plan or one near it";
-  best->prediction->notes.push_back(
-      finder +
-      "; it is not among those that were searched, which have stages of consecutive layers on "
-      "consecutive devices, all of one tensor-parallel degree");
-  board.add(*best);
-}
-
 bool has_several_degrees(const Space& space) {
   const auto& settings = space.settings();
   return std::any_of(settings.begin(), settings.end(), [&](const Setting& setting) {
@@ -66,25 +48,49 @@ bool has_several_degrees(const Space& space) {
   });
 }
 
+/// A plan that was not searched for says who found it.
+void add_outside(const Space& space, const SearchControl& control,
+                 const std::vector<Candidate>& plans, Leaderboard& board) {
+  std::optional<Candidate> best = best_outside(space, plans, board.best(), control);
+  if (!best) return;
+  if (is_mixed_chain(space, best->plan)) {
+    best->name = name_of_searched;
+    return board.add(*best);
+  }
+  const std::string finder = best->name == name_of_searched
+                                 ? "this plan was found near the best one that was searched"
+                                 : best->name + " found this plan or one near it";
+  best->prediction->notes.push_back(finder +
+                                    "; it is not among those that were searched, which have stages "
+                                    "of consecutive layers on consecutive devices");
+  board.add(*best);
+}
+
 }  // namespace
 
-Duration least_of_its_kind(const Space& space, const Plan& plan) {
+Duration least_of_its_kind(const Space& space, const Plan& plan, Duration least_of_mixed) {
+  if (is_mixed_chain(space, plan)) return least_of_mixed;
   const auto& sizes = space.problem().microbatches;
   const bool is_asked = std::find(sizes.begin(), sizes.end(), plan.batch.microbatch) != sizes.end();
   return Duration{is_asked ? ColumnBounds(space).least_of_any_kind() : 0};
 }
 
-void set_scope(const Space& space, const Leaderboard& board, SearchResult& result) {
-  if (!has_several_degrees(space) || !board.best()) return;
-  const Duration least{ColumnBounds(space).least_of_any_kind()};
-  if (least < *board.best()) result.scope.add({.one_degree = true, .least_of_others = least});
-}
-
 void add_unsearched(const Space& space, const SearchControl& control, std::vector<Candidate> starts,
                     Leaderboard& board, SearchResult& result) {
   add_best(space, control, board, starts);
-  add_outside(space, control, starts, board, result);
-  set_scope(space, board, result);
+  const std::optional<Duration> searched = board.best();
+  add_outside(space, control, starts, board);
+  result.least_of_mixed = has_several_degrees(space)
+                              ? search_mixed_degrees(space, control, board, result)
+                              : Duration::max();
+  if (const Candidate* best = board.front(); best != nullptr && board.best() != searched) {
+    result.lower_bound =
+        std::min(result.lower_bound, least_of_its_kind(space, best->plan, result.least_of_mixed));
+    result.bounds_any_kind = true;
+    if (!is_mixed_chain(space, best->plan)) result.question.reset();
+  }
+  if (result.least_of_mixed < board.best().value_or(Duration::max()))
+    result.scope.add({.one_degree = true, .least_of_others = result.least_of_mixed});
 }
 
 }  // namespace stagecraft

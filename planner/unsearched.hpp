@@ -3,7 +3,8 @@
 // It searches stages of consecutive layers on consecutive devices, all of one tensor-parallel
 // degree, on large clusters with equally many replicas each. Other planners choose others, and the
 // best plan may get better where a stage gets a degree of its own: such plans are found step by
-// step (planner/nearby.hpp), without proof. A bound by work holds for all of them.
+// step (planner/nearby.hpp), without proof, but for chains on few devices, which are searched
+// (planner/mixed_search.hpp). A bound by work holds for all of them.
 
 #pragma once
 
@@ -12,17 +13,15 @@
 
 namespace stagecraft {
 
-/// What no plan of any kind is faster than that has one of the problem's microbatches, as this one;
-/// 0 if it has another.
-Duration least_of_its_kind(const Space& space, const Plan& plan);
-
-/// Says that what was searched are plans with one degree, where there are several and a plan with
-/// more than one might be faster than the best.
-void set_scope(const Space& space, const Leaderboard& board, SearchResult& result);
+/// What no plan of this one's kind is faster than: one of several degrees on consecutive devices,
+/// of which no one takes less than `least_of_mixed`, or any plan that has one of the problem's
+/// microbatches. 0 if it has another.
+Duration least_of_its_kind(const Space& space, const Plan& plan, Duration least_of_mixed);
 
 /// Puts the best of such plans on the board if it is faster than what is there, found near the
-/// starts and near the best plan, in about a second or a quarter of the search's effort. The
-/// result's bound then is one for plans of any kind; else its scope says which plans it speaks of.
+/// starts and near the best plan, and among chains of several degrees, in a few seconds or half of
+/// the search's effort. The result's bound then is one for its kind, too; else its scope says which
+/// plans it speaks of.
 void add_unsearched(const Space& space, const SearchControl& control, std::vector<Candidate> starts,
                     Leaderboard& board, SearchResult& result);
 

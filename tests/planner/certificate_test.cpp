@@ -4,6 +4,7 @@
 #include "profiles/json.hpp"
 #include "tests/catch.hpp"
 #include "tests/planner/columns_cases.hpp"
+#include "tests/planner/mixed_cases.hpp"
 #include "tests/profiles/expect_error.hpp"
 
 using namespace stagecraft;
@@ -60,6 +61,31 @@ TEST_CASE("every bound of the exact search holds, and no higher one does", "[cer
   }
   CHECK(plans > 30);
   CHECK(listed > plans / 2);
+}
+
+TEST_CASE("the bound of a plan whose stages have several degrees holds, and no higher one does",
+          "[certificate]") {
+  int plans = 0;
+  for (std::uint32_t seed = 0; seed < 120; ++seed) {
+    INFO("seed " << seed);
+    const Problem problem = with_degrees(seed);
+    auto plan = best_plan(problem);
+    if (!plan || !is_mixed_chain(Space(problem), *plan)) continue;
+    ++plans;
+    REQUIRE(plan->search->proved_optimal);
+    const Verification right = verified(*plan, problem);
+    CHECK(right.fault.empty());
+    CHECK(right.settings == static_cast<int>(Space(problem).settings().size()) + 1);
+    // Of one degree nothing is as good: what refutes this is a plan of several.
+    Plan worse = *plan;
+    for (Stage& stage : worse.stages) stage.recompute = Recompute::full;
+    worse.search->lower_bound += 1ns;
+    worse.search->proved_optimal = false;
+    const Prediction prediction = predict(worse, problem.profile, problem.cluster);
+    if (prediction.step <= worse.search->lower_bound) continue;
+    CHECK_THAT(verified(worse, problem).fault, ContainsSubstring("less than the bound"));
+  }
+  CHECK(plans > 3);
 }
 
 TEST_CASE("a question is the same after a plan was written and read", "[certificate]") {

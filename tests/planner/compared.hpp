@@ -3,6 +3,7 @@
 #pragma once
 
 #include "planner/device_orders.hpp"
+#include "planner/mixed_search.hpp"
 #include "planner/portfolio.hpp"
 #include "planner/starts.hpp"
 #include "profiles/error.hpp"
@@ -41,7 +42,8 @@ inline void require_as_good_as_brute_force(const Problem& problem) {
   if (!is_searched(problem, exact.plans.front().plan)) {
     REQUIRE(exact.plans.front().prediction->step < best);
     REQUIRE(exact.lower_bound <= exact.plans.front().prediction->step);
-    REQUIRE_FALSE(exact.question);
+    // Of chains whose stages have several degrees the bound speaks, too.
+    REQUIRE(exact.question.has_value() == is_mixed_chain(Space(problem), exact.plans.front().plan));
     validate(exact.plans.front().plan, problem.profile.model, problem.cluster);
     return;
   }

@@ -3,6 +3,7 @@
 // does not optimize or a sanitizer watches, it is a few of them.
 
 #include "tests/planner/compared.hpp"
+#include "tests/planner/mixed_cases.hpp"
 #include "tests/planner/published.hpp"
 #include "tests/planner/shared_cases.hpp"
 
@@ -52,6 +53,17 @@ TEST_CASE("random problems: exact is as good as trying everything, up to ten lay
 }
 TEST_CASE("random problems: exact is as good as trying everything, up to six devices") {
   hold_for(5, random_mixed, 4'000'000, {6, 6});
+}
+
+TEST_CASE("random problems: exact is as good as trying everything, over degrees of each stage") {
+  const std::uint32_t count = all ? 4000 : 40;
+  int faster = 0, tried = 0;
+  for (std::uint32_t seed = 9'000'000; seed < 9'000'000 + count; ++seed) {
+    INFO("seed " << seed);
+    faster += require_as_good_as_every_degree(with_degrees(seed), tried) ? 1 : 0;
+  }
+  CHECK(static_cast<std::uint32_t>(faster) > count / 50);
+  CHECK(static_cast<std::uint32_t>(tried) > 15 * count);
 }
 
 TEST_CASE("random problems: exact is as good as trying everything, over degrees to share layers") {

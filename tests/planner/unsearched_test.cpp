@@ -52,11 +52,10 @@ TEST_CASE("a stage gets a tensor-parallel degree of its own where that is faster
   REQUIRE(plan.stages.size() == 2);
   CHECK(plan.stages[0].devices == std::vector<std::vector<int>>{{0, 1}});
   CHECK(plan.stages[1].devices == std::vector<std::vector<int>>{{2}, {3}});
-  // Its bound is that of its work: twelve milliseconds on two devices, or twice that on one, for
-  // each layer and microbatch, on four devices.
   CHECK(mixed.bounds_any_kind);
-  CHECK_FALSE(mixed.question);
-  CHECK(mixed.lower_bound == 8 * (24ms + 24ms) / 4);
+  CHECK(mixed.question);
+  CHECK(mixed.proved_optimal);
+  CHECK(mixed.scope.is_all());
   for (const int degree : {1, 2}) {
     problem.tensor_parallel = {degree};
     const SearchResult one = search_exact(problem, {});
@@ -76,17 +75,38 @@ TEST_CASE("stages that share parameters keep one degree", "[unsearched]") {
     for (const std::vector<int>& peers : stage.devices) degrees.insert(peers.size());
   }
   CHECK(degrees.size() == 1);
-  CHECK(found.scope.one_degree);
+  CHECK(found.proved_optimal);
+  CHECK(found.scope.is_all());
 }
 
-TEST_CASE("where one degree is best the bound speaks of plans with one degree", "[unsearched]") {
+TEST_CASE("where one degree is best and all have been searched the bound speaks of all",
+          "[unsearched]") {
   Problem problem = with_different_layers();
   problem.profile.entries.back().layers.back() = layer_cost(4ms, 8ms);
   const SearchResult found = search_exact(problem, {});
   REQUIRE(found.proved_optimal);
   CHECK(found.question);
+  CHECK(found.scope.is_all());
+  CHECK(found.least_of_mixed == found.lower_bound);
+}
+
+TEST_CASE("where degrees of their own are not searched the bound speaks of plans with one degree",
+          "[unsearched]") {
+  Problem problem = with_different_layers();
+  // Devices that are not alike.
+  problem.cluster.overrides = {{.from = 0, .to = 3, .link = link_of(1ns, 1'000'000'000)}};
+  // Work: twelve milliseconds on two devices, or twice that on one, for each layer and microbatch,
+  // on four devices.
+  const Duration work = 8 * (24ms + 24ms) / 4;
+  const SearchResult mixed = search_exact(problem, {});
+  CHECK(mixed.bounds_any_kind);
+  CHECK(mixed.lower_bound == work);
+  problem.profile.entries.back().layers.back() = layer_cost(4ms, 8ms);
+  const SearchResult found = search_exact(problem, {});
+  REQUIRE(found.proved_optimal);
+  CHECK(found.question);
   CHECK(to_string(found.scope) == "plans whose stages all have the same tensor-parallel degree");
-  CHECK(found.scope.least_of_others == 8 * (24ms + 24ms) / 4);
+  CHECK(found.scope.least_of_others == work);
   CHECK(found.scope.least_of_others < found.lower_bound);
 }
 

@@ -1,0 +1,68 @@
+// Stages with tensor-parallel degrees of their own: what is found, and where they can stand.
+
+#include "planner/mixed_search.hpp"
+
+#include "planner/mixed_bounds.hpp"
+#include "planner/strategies.hpp"
+#include "tests/catch.hpp"
+#include "tests/planner/mixed_cases.hpp"
+
+using namespace stagecraft;
+using namespace stagecraft::tests;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Settings of one microbatch and schedule.
+std::vector<const Setting*> all_of(const Space& space) {
+  std::vector<const Setting*> settings;
+  for (const Setting& setting : space.settings()) {
+    if (setting.replicas == ReplicaPolicy::split) settings.push_back(&setting);
+  }
+  return settings;
+}
+
+}  // namespace
+
+TEST_CASE("stages with degrees of their own are as good as trying everything", "[mixed]") {
+  int faster = 0, tried = 0;
+  for (std::uint32_t seed = 0; seed < 120; ++seed) {
+    INFO("seed " << seed);
+    faster += require_as_good_as_every_degree(with_degrees(seed), tried) ? 1 : 0;
+  }
+  CHECK(faster > 3);
+  CHECK(tried > 2000);
+}
+
+TEST_CASE("peers stand in one box, and a stage need not start where a group of its own does",
+          "[mixed]") {
+  Problem problem = with_degrees(0);
+  problem.cluster =
+      cluster_of({{2, link_of(1us, 1'000'000'000)}, {4, link_of(0ns, 2'000'000'000)}});
+  const Space space(problem);
+  REQUIRE(MixedBounds::applies(space, all_of(space)));
+  const MixedBounds bounds(space, all_of(space));
+  CHECK(bounds.devices() == 8);
+  const StageKind pair{.setting = 1, .span = 2, .replicas = 1};
+  const StageKind pairs{.setting = 1, .span = 2, .replicas = 2};
+  CHECK(bounds.stands(pair, 1));        // [1, 3)
+  CHECK_FALSE(bounds.stands(pair, 3));  // on both sides of the boxes
+  CHECK(bounds.stands(pairs, 0));
+  CHECK_FALSE(bounds.stands(pairs, 1));
+  CHECK(bounds.stands(pairs, 2));  // a replica in each box
+  CHECK_FALSE(bounds.stands(pairs, 6));
+}
+
+TEST_CASE("no chain of several degrees is sought where devices are not alike", "[mixed]") {
+  Problem problem = with_degrees(0);
+  problem.cluster.overrides = {{.from = 0, .to = 3, .link = link_of(1us, 1'000'000'000)}};
+  const Space linked(problem);
+  CHECK_FALSE(MixedBounds::applies(linked, all_of(linked)));
+  problem.cluster.overrides.clear();
+  const Space plain(problem);
+  CHECK(MixedBounds::applies(plain, all_of(plain)));
+  CHECK_FALSE(MixedBounds::applies(plain, {all_of(plain).front()}));
+  problem.excluded = {3};
+  const Space smaller(problem);
+  CHECK_FALSE(MixedBounds::applies(smaller, all_of(smaller)));
+}
