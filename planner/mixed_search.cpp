@@ -95,6 +95,7 @@ class MixedWalk {
 
   /// Whether it has seen all that is within the limit.
   bool walk() {
+    complete_ = true;
     for (stages_ = 2; stages_ <= bounds_.most_stages(); ++stages_) {
       if (bounds_.is_open(stages_)) choose_kind({0, long_ago, 0}, 0, 0);
     }
@@ -114,8 +115,9 @@ class MixedWalk {
   const StageKind& kind_of(const Place& place) const { return bounds_.kinds()[index(place.kind)]; }
   Time limit() const { return limit(control_, board_); }
   bool gives_up() {
-    if (effort_.is_spent() || control_.stop.stop_requested()) complete_ = false;
-    return !complete_;
+    const bool gives_up = effort_.is_spent() || control_.stop.stop_requested();
+    if (gives_up) complete_ = false;
+    return gives_up;
   }
 
   void choose_kind(const Head& head, int layer, int device) {
@@ -247,7 +249,7 @@ class MixedWalk {
       chunks += std::ssize(stage.devices);
     }
     if (seen.size() >= most_cases) complete_ = false;
-    if (gives_up() || !seen.insert(choices).second) return;
+    if (gives_up() || seen.size() >= most_cases || !seen.insert(choices).second) return;
     effort_.spend(2 * steps_per_simulated_instruction * plan.batch.microbatches * chunks);
     const Candidate candidate = space_.evaluate(std::string(name_of_searched), plan);
     ++result_.candidates;

@@ -40,7 +40,7 @@ struct Problem {
   /// Other context, expert and expert-tensor degrees to try; all else is as above.
   std::vector<Parallelism> other_parallelism;
   std::vector<ScheduleChoice> schedules;  ///< to try
-  std::vector<int> tensor_parallel{1};    ///< degrees to try, the same for all stages of a plan
+  std::vector<int> tensor_parallel{1};    ///< degrees to try; stages may have their own
   std::vector<Recompute> recompute{Recompute::none, Recompute::full};  ///< allowed per stage
   /// What each layer of a stage that does not recompute as a whole may do by itself; empty:
   /// nothing.

@@ -83,6 +83,7 @@ void add_unsearched(const Space& space, const SearchControl& control, std::vecto
   result.least_of_mixed = has_several_degrees(space)
                               ? search_mixed_degrees(space, control, board, result)
                               : Duration::max();
+  result.interrupted = result.interrupted || control.stop.stop_requested();
   if (const Candidate* best = board.front(); best != nullptr && board.best() != searched) {
     result.lower_bound =
         std::min(result.lower_bound, least_of_its_kind(space, best->plan, result.least_of_mixed));
