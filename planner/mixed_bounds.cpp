@@ -326,9 +326,9 @@ std::vector<MixedBounds::ChainStage> MixedBounds::best_chain(int stages) const {
     chain.push_back({.kind = kind, .layers = {layer, step.end}, .recompute = step.recompute});
     layer = step.end;
     device += kinds_[index(kind)].devices();
-    if (left > 1)
-      kind =
-          behind_[index(left - 1)][of_replicas(layer, device, kinds_[index(kind)].replicas)].kind;
+    if (left == 1) break;
+    const int replicas = kinds_[index(kind)].replicas;
+    kind = behind_[index(left - 1)][of_replicas(layer, device, replicas)].kind;
   }
   return chain;
 }

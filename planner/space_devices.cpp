@@ -62,7 +62,8 @@ int Space::count_groups(int degree) const {
 int Space::lead_of(const Setting& setting, int group) const {
   const int degree = setting.peers;
   if (!is_whole_) {
-    return blocks(degree * setting.columns)[static_cast<std::size_t>(group * degree)];
+    const int place = group * degree;
+    return blocks(degree * setting.columns)[static_cast<std::size_t>(place)];
   }
   const int per_width = width_ / degree;
   return group / per_width * width_ + group % per_width * degree;
@@ -74,7 +75,8 @@ std::vector<int> Space::peers(const Setting& setting, int group) const {
   if (is_whole_) {
     std::iota(devices.begin(), devices.end(), lead_of(setting, group));
   } else {
-    const auto first = blocks(degree * setting.columns).begin() + group * degree;
+    const std::ptrdiff_t place = std::ptrdiff_t{group} * degree;
+    const auto first = blocks(degree * setting.columns).begin() + place;
     std::copy(first, first + degree, devices.begin());
   }
   return devices;

@@ -68,6 +68,8 @@ class Watchdog::Watch {
         oversight_(oversight),
         thread_([this] { watch(); }) {}
 
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
   ~Watch() {
     {
       const std::lock_guard lock(mutex_);
@@ -176,7 +178,7 @@ class Watchdog::Watch {
   /// What all ranks hear.
   std::string stop(const std::string& sentence) {
     const std::string reason = concat("the run does not go on: ", sentence);
-    const std::string first = ranks_.front().transport->abort(reason);
+    std::string first = ranks_.front().transport->abort(reason);
     if (first == reason) ranks_.front().flight->fail(Cause::stalled, reason);
     for (const WatchedRank& rank : ranks_) rank.transport->abort(first);
     return first;

@@ -23,7 +23,7 @@ enum class Style { gpt2, llama, network };
 
 inline Model tiny_model(Style style, bool tied, int heads = 2) {
   if (style == Style::network) return small_networks().front();
-  Transformer shape{.hidden = 8 * heads,
+  Transformer shape{.hidden = std::int64_t{8} * heads,
                     .heads = heads,
                     .key_value_heads = heads,
                     .head_width = 8,

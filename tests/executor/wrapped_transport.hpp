@@ -56,7 +56,7 @@ class WrappedTransport : public Transport {
 
 /// A run over threads, each transport wrapped.
 inline Machinery machinery_with(
-    std::function<std::unique_ptr<Transport>(std::unique_ptr<Transport>)> wrap) {
+    const std::function<std::unique_ptr<Transport>(std::unique_ptr<Transport>)>& wrap) {
   Machinery machinery;
   machinery.make_transports = [wrap](const Wiring& wiring) {
     auto transports = make_thread_transports(wiring);

@@ -43,6 +43,33 @@ Machinery unreliable(int from, int call, std::optional<Duration> delay = {}) {
   });
 }
 
+/// Two ranks, whose records are both of this process, but only rank 0 has a watchdog.
+struct TwoRanks {
+  TwoRanks(const std::string& name, Duration deadline)
+      : folder(name), oversight{.flight_records = folder.path(), .deadline = deadline} {}
+
+  const Program& program() const { return prepared.compiled.program; }
+  std::unique_ptr<Watchdog> watched() {
+    return std::make_unique<Watchdog>(
+        std::vector<WatchedRank>{{.flight = &own, .transport = transports[0].get()}},
+        limits_of(prepared.compiled, oversight), oversight);
+  }
+  /// Rank 1's, in its seventh step.
+  std::unique_ptr<FlightRecord> other() const {
+    auto record = std::make_unique<FlightRecord>(oversight, program(), map, 1);
+    record->begin_step(6);
+    return record;
+  }
+
+  Folder folder;
+  Prepared prepared = prepare({.devices = 2});
+  RankMap map = one_rank_per_device(prepared.compiled.program);
+  Oversight oversight;
+  FlightRecord own{oversight, prepared.compiled.program, map, 0};
+  std::vector<std::unique_ptr<Transport>> transports =
+      make_thread_transports({.ranks = 2, .channels = {}, .groups = {}});
+};
+
 }  // namespace
 
 TEST_CASE(
@@ -111,49 +138,32 @@ TEST_CASE("limits are the deadline, or 20 times what was simulated") {
 }
 
 TEST_CASE("the process of another rank that falls silent ends the run") {
-  const Folder folder("silent");
-  const Prepared prepared = prepare({.devices = 2});
-  const Program& program = prepared.compiled.program;
-  const RankMap map = one_rank_per_device(program);
-  const Oversight oversight{.flight_records = folder.path(), .deadline = 1min};
-  // Both ranks' records are of this process, but only rank 0 has a watchdog.
-  FlightRecord own(oversight, program, map, 0);
-  const auto transports = make_thread_transports({.ranks = 2, .channels = {}, .groups = {}});
-  const Watchdog watchdog({{.flight = &own, .transport = transports[0].get()}},
-                          limits_of(prepared.compiled, oversight), oversight);
-  FlightRecord other(oversight, program, map, 1);
-  other.begin_step(6);
-  other.begin(program.order[1].front());
+  TwoRanks ranks("silent", 1min);
+  const auto watchdog = ranks.watched();
+  const auto other = ranks.other();
+  other->begin(ranks.program().order[1].front());
   const Moment start = now();
-  CHECK_THROWS_WITH(transports[0]->barrier(),
+  CHECK_THROWS_WITH(ranks.transports[0]->barrier(),
                     ContainsSubstring("rank 1 (stage 1, replica 0) is silent: its process ") &&
                         ContainsSubstring("in step 7"));
   CHECK(now() - start < 5s);
 }
 
 TEST_CASE("what a process sent just before it was stopped is not called lost") {
-  const Folder folder("stopped");
-  const Prepared prepared = prepare({.devices = 2});
-  const Program& program = prepared.compiled.program;
-  const RankMap map = one_rank_per_device(program);
-  const Oversight oversight{.flight_records = folder.path(), .deadline = 1s};
-  const auto transports = make_thread_transports({.ranks = 2, .channels = {}, .groups = {}});
-  const auto& channels = map.wiring().channels;
+  TwoRanks ranks("stopped", 1s);
+  const auto& channels = ranks.map.wiring().channels;
   const auto back = std::ranges::find(channels, 1, &ChannelEnds::from);
   REQUIRE(back != channels.end());
   const int channel = static_cast<int>(back - channels.begin());
-  FlightRecord own(oversight, program, map, 0);
-  own.begin_step(6);
-  own.begin(program.order[0].back());
-  own.wait(Doing::receiving, channel, 1);
-  const Watchdog watchdog({{.flight = &own, .transport = transports[0].get()}},
-                          limits_of(prepared.compiled, oversight), oversight);
-  FlightRecord other(oversight, program, map, 1);
-  other.begin_step(6);
-  other.begin(program.order[1].back());
-  other.beat();
-  other.count_message(Doing::sending, channel);
-  CHECK_THROWS_WITH(transports[0]->barrier(),
+  ranks.own.begin_step(6);
+  ranks.own.begin(ranks.program().order[0].back());
+  ranks.own.wait(Doing::receiving, channel, 1);
+  const auto watchdog = ranks.watched();
+  const auto other = ranks.other();
+  other->begin(ranks.program().order[1].back());
+  other->beat();
+  other->count_message(Doing::sending, channel);
+  CHECK_THROWS_WITH(ranks.transports[0]->barrier(),
                     ContainsSubstring("rank 1 (stage 1, replica 0) is silent: its process ") &&
                         ContainsSubstring("rank 0 waits for it"));
 }
