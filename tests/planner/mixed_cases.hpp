@@ -20,11 +20,18 @@ class Everything {
 
   /// Of chains of several degrees; `Duration::max()` if none fits.
   Duration best() {
+    Duration best = Duration::max();
     for (const Setting& setting : space_.settings()) {
-      if (setting.peers != 1 || setting.schedule.virtual_stages != 1) continue;
-      setting_ = &setting;
-      add_stage(0, 0);
+      if (setting.peers == 1 && setting.schedule.virtual_stages == 1)
+        best = std::min(best, best_of(setting));
     }
+    return best;
+  }
+  /// With this setting's schedule, microbatch and policy.
+  Duration best_of(const Setting& setting) {
+    setting_ = &setting;
+    best_ = Duration::max();
+    add_stage(0, 0);
     return best_;
   }
   int tried() const { return tried_; }

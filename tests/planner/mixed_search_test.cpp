@@ -14,10 +14,11 @@ using namespace std::chrono_literals;
 namespace {
 
 /// Settings of one microbatch and schedule.
-std::vector<const Setting*> all_of(const Space& space) {
+std::vector<const Setting*> all_of(const Space& space,
+                                   ReplicaPolicy replicas = ReplicaPolicy::split) {
   std::vector<const Setting*> settings;
   for (const Setting& setting : space.settings()) {
-    if (setting.replicas == ReplicaPolicy::split) settings.push_back(&setting);
+    if (setting.replicas == replicas) settings.push_back(&setting);
   }
   return settings;
 }
@@ -32,6 +33,29 @@ TEST_CASE("stages with degrees of their own are as good as trying everything", "
   }
   CHECK(faster > 3);
   CHECK(tried > 2000);
+}
+
+TEST_CASE("no bound on chains of several degrees is above the best of them", "[mixed]") {
+  int bounded = 0, closed = 0;
+  for (std::uint32_t seed = 0; seed < 120; ++seed) {
+    INFO("seed " << seed);
+    const Problem problem = with_degrees(seed);
+    const Space space(problem);
+    Everything everything(space);
+    for (const ReplicaPolicy policy : {ReplicaPolicy::split, ReplicaPolicy::round_robin}) {
+      const std::vector<const Setting*> settings = all_of(space, policy);
+      if (!MixedBounds::applies(space, settings)) continue;
+      const Duration best = everything.best_of(*settings.front());
+      if (best == Duration::max() || best == Duration{0}) continue;
+      ++bounded;
+      MixedBounds bounds(space, settings);
+      CHECK(bounds.least() <= best.count());
+      CHECK(bounds.probe(best.count()));
+      closed += bounds.probe(best.count() * 6 / 10) ? 0 : 1;
+    }
+  }
+  CHECK(bounded > 80);
+  CHECK(closed > bounded / 4);
 }
 
 TEST_CASE("peers stand in one box, and a stage need not start where a group of its own does",
