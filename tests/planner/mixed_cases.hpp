@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <functional>
 #include <numeric>
 #include <set>
 
@@ -35,6 +36,8 @@ class Everything {
     return best_;
   }
   int tried() const { return tried_; }
+
+  std::function<void(const Candidate&)> on_plan;  ///< called with each that can be simulated
 
  private:
   void add_stage(int layer, int device) {
@@ -73,6 +76,7 @@ class Everything {
     const Candidate candidate = space_.evaluate("everything", plan);
     if (!candidate.prediction) return;
     ++tried_;
+    if (on_plan) on_plan(candidate);
     if (candidate.prediction->fits) best_ = std::min(best_, pace(*candidate.prediction));
   }
 

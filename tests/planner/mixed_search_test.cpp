@@ -23,6 +23,36 @@ std::vector<const Setting*> all_of(const Space& space,
   return settings;
 }
 
+/// What is known of a chain when each of its stages begins, and of the last one behind it: the
+/// least that it takes.
+Time bound_along(const MixedBounds& bounds, const Plan& plan) {
+  Head head{0, long_ago, 0};
+  Time least = 0;
+  const auto stages = static_cast<int>(plan.stages.size());
+  int device = 0;
+  for (int stage = 0; stage < stages; ++stage) {
+    const Stage& here = plan.stages[static_cast<std::size_t>(stage)];
+    const auto kind =
+        std::find_if(bounds.kinds().begin(), bounds.kinds().end(), [&](const StageKind& other) {
+          return other.span == std::ssize(here.devices.front()) &&
+                 other.replicas == std::ssize(here.devices);
+        });
+    REQUIRE(kind != bounds.kinds().end());
+    const ChainBounds& chain = bounds.chain(*kind);
+    const int own = MixedBounds::own_device(*kind, device), left = stages - stage;
+    const auto choice = chain.choose(here.layers, own, kind->replicas, left);
+    REQUIRE(choice);
+    least = std::max(least, chain.bound(head, *choice, here.layers, own, kind->replicas, left,
+                                        {.round_trip = 0, .tie = 0}));
+    device += kind->devices();
+    if (left == 1) break;
+    const auto next = plan.stages[static_cast<std::size_t>(stage) + 1].devices.size();
+    head = bounds.after(head, *choice, kind->replicas, device, static_cast<int>(next),
+                        here.layers.end);
+  }
+  return least;
+}
+
 }  // namespace
 
 TEST_CASE("stages with degrees of their own are as good as trying everything", "[mixed]") {
@@ -48,7 +78,16 @@ TEST_CASE("no bound on chains of several degrees is above the best of them", "[m
       const Duration best = everything.best_of(*settings.front());
       if (best == Duration::max() || best == Duration{0}) continue;
       ++bounded;
+      int along = 0;
       MixedBounds bounds(space, settings);
+      everything.on_plan = [&](const Candidate& candidate) {
+        if (!candidate.prediction->fits) return;
+        CHECK(bound_along(bounds, candidate.plan) <= pace(*candidate.prediction).count());
+        ++along;
+      };
+      everything.best_of(*settings.front());
+      everything.on_plan = {};
+      CHECK(along > 0);
       CHECK(bounds.least() <= best.count());
       CHECK(bounds.probe(best.count()));
       closed += bounds.probe(best.count() * 6 / 10) ? 0 : 1;
