@@ -111,8 +111,8 @@ SearchResult search_degrees(const Problem& problem, const SearchControl& control
   }
   result.searched_bound = std::min(result.lower_bound, board.best().value_or(Duration::max()));
   if (outside && pace(*outside->prediction) <= board.best()) {
-    result.lower_bound = std::min(result.lower_bound,
-                                  least_of_its_kind(space, outside->plan, result.least_of_mixed));
+    result.lower_bound = std::min({result.lower_bound, result.scope.least_of_others,
+                                   least_of_its_kind(space, outside->plan, result.least_of_mixed)});
     result.bounds_any_kind = true;
     if (!is_mixed_chain(space, outside->plan)) result.question.reset();
   }

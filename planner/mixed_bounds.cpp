@@ -55,9 +55,8 @@ MixedBounds::MixedBounds(const Space& space, std::vector<const Setting*> setting
       devices_(space.devices(*settings_.front())),
       box_(std::max(space.innermost_devices() / settings_.front()->peers, 1)),
       most_stages_(space.most_pipeline_devices(*settings_.front())) {
-  const int finest = settings_.front()->peers;
   for (std::size_t i = 0; i < settings_.size(); ++i) {
-    const int span = settings_[i]->peers / finest;
+    const int span = settings_[i]->peers / finest().peers;
     const int most = space.most_replicas(*settings_[i]);
     most_replicas_ = std::max(most_replicas_, most);
     chains_.push_back(std::make_unique<ChainBounds>(space, *settings_[i], span));
@@ -80,7 +79,7 @@ void MixedBounds::count_work() {
   const ColumnBounds bounds(space_);
   std::vector<Time> least(index(layers_), never);
   for (const Setting* setting : settings_) {
-    const int span = setting->peers / settings_.front()->peers;
+    const int span = setting->peers / finest().peers;
     const std::vector<Time> own = bounds.least_by_layer(*setting);
     for (std::size_t layer = 0; layer < least.size(); ++layer)
       least[layer] = std::min(least[layer], span * own[layer]);
@@ -91,23 +90,22 @@ void MixedBounds::count_work() {
 }
 
 Time MixedBounds::least() const {
-  return settings_.front()->microbatches * work_from_.front() / devices_;
+  return finest().microbatches * work_from_.front() / devices_;
 }
 
 /// Whether the devices from here on have time for the layers from here on.
 bool MixedBounds::has_room(int layer, int device, Time limit) const {
-  const Time work = settings_.front()->microbatches * work_from_[index(layer)];
+  const Time work = finest().microbatches * work_from_[index(layer)];
   return work / std::max(devices_ - device, 1) <= limit;
 }
 
 /// The links over which devices on both sides of the cut could hand on something: as near as the
 /// two at the cut, or farther on either side.
 std::vector<Link> MixedBounds::links_across(int device) const {
-  const Setting& finest = *settings_.front();
   std::vector<Link> links;
   const auto add = [&](int from, int to) {
     for (const Link& link :
-         {space_.message_link(finest, from, to), space_.message_link(finest, to, from)}) {
+         {space_.message_link(finest(), from, to), space_.message_link(finest(), to, from)}) {
       if (std::find(links.begin(), links.end(), link) == links.end()) links.push_back(link);
     }
   };
@@ -117,7 +115,7 @@ std::vector<Link> MixedBounds::links_across(int device) const {
 }
 
 void MixedBounds::time_transfers() {
-  const Setting& finest = *settings_.front();
+  const Setting& finest = this->finest();
   const auto replicas = index(most_replicas_ + 1);
   std::vector<std::int64_t> rows(replicas * replicas);
   for (int one = 1; one <= most_replicas_; ++one) {
@@ -306,7 +304,7 @@ bool MixedBounds::probe(Time limit) {
 }
 
 bool MixedBounds::is_open(int stages) const {
-  const std::vector<int>& warm_up = settings_.front()->schedule.warm_up;
+  const std::vector<int>& warm_up = finest().schedule.warm_up;
   if (!space_.allows_stages(stages)) return false;
   if (!warm_up.empty() && warm_up.size() != index(stages)) return false;
   const auto& first = suffix_[index(stages)];

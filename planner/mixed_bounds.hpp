@@ -12,7 +12,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "planner/bounds.hpp"
@@ -48,6 +47,9 @@ class MixedBounds {
   int devices() const { return devices_; }
   int most_stages() const { return most_stages_; }
   const std::vector<StageKind>& kinds() const { return kinds_; }
+  const std::vector<const Setting*>& settings() const { return settings_; }
+  /// Of the smallest degree, in whose groups devices are counted.
+  const Setting& finest() const { return *settings_.front(); }
   const Setting& setting(const StageKind& kind) const { return *settings_[index(kind.setting)]; }
   /// Of its own setting.
   const ChainBounds& chain(const StageKind& kind) const { return *chains_[index(kind.setting)]; }

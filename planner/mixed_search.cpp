@@ -61,13 +61,8 @@ class MixedWalk {
         board_(board),
         result_(result),
         effort_(effort) {
-    int settings = 0;
-    for (const StageKind& kind : bounds.kinds()) settings = std::max(settings, kind.setting + 1);
-    clocks_.resize(index(settings));
-    for (const StageKind& kind : bounds.kinds()) {
-      auto& clock = clocks_[index(kind.setting)];
-      if (!clock) clock = std::make_unique<FastClock>(space, bounds.setting(kind));
-    }
+    for (const Setting* setting : bounds.settings())
+      clocks_.push_back(std::make_unique<FastClock>(space, *setting));
   }
 
   /// Plans must be at most this good to matter.
@@ -204,7 +199,7 @@ class MixedWalk {
       layout.cuts.push_back(place.layers.end);
       layout.recompute.push_back(place.choice.recompute);
     }
-    const Setting& finest = bounds_.setting({});
+    const Setting& finest = bounds_.finest();
     if (!space_.wants(finest, layout.replicas) || !choose_recomputation(layout)) return;
     Plan plan = space_.plan(finest, layout);
     for (std::size_t stage = 0; stage < path_.size(); ++stage)
@@ -235,7 +230,7 @@ class MixedWalk {
     for (int replica = 0; replica < kind.replicas; ++replica) {
       auto& peers = devices.emplace_back(index(bounds_.setting(kind).peers));
       std::iota(peers.begin(), peers.end(),
-                space_.lead(bounds_.setting({}), place.device + replica * kind.span));
+                space_.lead(bounds_.finest(), place.device + replica * kind.span));
     }
     return devices;
   }

@@ -85,8 +85,9 @@ void add_unsearched(const Space& space, const SearchControl& control, std::vecto
                               : Duration::max();
   result.interrupted = result.interrupted || control.stop.stop_requested();
   if (const Candidate* best = board.front(); best != nullptr && board.best() != searched) {
-    result.lower_bound =
-        std::min(result.lower_bound, least_of_its_kind(space, best->plan, result.least_of_mixed));
+    // Its bound speaks of all kinds, those beyond the scope included.
+    result.lower_bound = std::min({result.lower_bound, result.scope.least_of_others,
+                                   least_of_its_kind(space, best->plan, result.least_of_mixed)});
     result.bounds_any_kind = true;
     if (!is_mixed_chain(space, best->plan)) result.question.reset();
   }
