@@ -1,5 +1,6 @@
 #include "planner/block_cover.hpp"
 
+#include <algorithm>
 #include <limits>
 
 namespace stagecraft {
@@ -12,57 +13,102 @@ std::size_t index(int i) {
   return static_cast<std::size_t>(i);
 }
 
-struct Best {
-  double value = infinite;
-  const BlockChoice* choice = nullptr;
-  int blocks = 0;  ///< of that choice
-};
-
-/// By number of blocks.
-template <class Cost>
-std::vector<Best> best_of_device(const BlockChoices& choices, int blocks, Cost cost) {
-  std::vector<Best> best(index(blocks + 1));
-  for (const BlockChoice* choice : choices) {
-    const int count = choice->all_blocks();
-    if (count > blocks) continue;
-    const double value = cost(*choice);
-    if (value < best[index(count)].value) best[index(count)] = {value, choice, count};
-  }
-  return best;
-}
-
 }  // namespace
 
-std::optional<BlockCover> least_cover(
-    const std::vector<BlockChoices>& choices, int blocks,
-    const std::function<double(int device, const BlockChoice& choice)>& cost) {
-  const auto devices = static_cast<int>(choices.size());
-  // [devices so far][blocks so far]: with which choice of the last of them.
-  std::vector<std::vector<Best>> table(index(devices + 1), std::vector<Best>(index(blocks + 1)));
-  table[0][0].value = 0;
-  for (int device = 0; device < devices; ++device) {
-    const auto own = best_of_device(choices[index(device)], blocks, [&](const BlockChoice& choice) {
-      return cost(device, choice);
-    });
-    for (int before = 0; before <= blocks; ++before) {
-      const double value = table[index(device)][index(before)].value;
-      if (value == infinite) continue;
-      for (int count = 0; before + count <= blocks; ++count) {
-        Best& best = table[index(device + 1)][index(before + count)];
-        const double sum = value + own[index(count)].value;
-        if (sum < best.value) best = {sum, own[index(count)].choice, count};
+double BlockCover::Sums::at(int blocks) const {
+  const int place = blocks - least;
+  return place >= 0 && place < static_cast<int>(values.size()) ? values[index(place)] : infinite;
+}
+
+void BlockCover::list_counts(const std::vector<BlockItem>& items,
+                             std::vector<Count>& counts) const {
+  counts.clear();
+  for (int i = 0; i < static_cast<int>(items.size()); ++i) {
+    const BlockItem& item = items[index(i)];
+    if (item.blocks > blocks_) continue;
+    const auto place =
+        std::lower_bound(counts.begin(), counts.end(), item.blocks,
+                         [](const Count& count, int blocks) { return count.blocks < blocks; });
+    if (place == counts.end() || place->blocks != item.blocks) {
+      counts.insert(place, {item.blocks, i, item.cost});
+    } else if (item.cost < place->cost) {
+      *place = {item.blocks, i, item.cost};
+    }
+  }
+}
+
+/// Sums of one more device, for so many blocks.
+void BlockCover::extend(const Sums& from, const std::vector<Count>& counts, int least, int most,
+                        Sums& to) {
+  to.least = least;
+  to.values.assign(index(std::max(most - least + 1, 0)), infinite);
+  to.last.assign(to.values.size(), 0);
+  for (int c = 0; c < static_cast<int>(counts.size()); ++c) {
+    const Count& count = counts[index(c)];
+    const int first = std::max(from.least, least - count.blocks);
+    const int end =
+        std::min(from.least + static_cast<int>(from.values.size()), most + 1 - count.blocks);
+    for (int blocks = first; blocks < end; ++blocks) {
+      const double sum = from.values[index(blocks - from.least)] + count.cost;
+      const std::size_t place = index(blocks + count.blocks - least);
+      if (sum < to.values[place]) {
+        to.values[place] = sum;
+        to.last[place] = c;
       }
     }
   }
-  BlockCover cover{table[index(devices)][index(blocks)].value, {}};
-  if (cover.value == infinite) return {};
-  cover.choices.resize(index(devices));
-  for (int device = devices; device-- > 0;) {
-    const Best& best = table[index(device + 1)][index(blocks)];
-    cover.choices[index(device)] = best.choice;
-    blocks -= best.blocks;
+}
+
+bool BlockCover::solve(const std::vector<std::vector<BlockItem>>& items, int blocks) {
+  const auto devices = static_cast<int>(items.size());
+  blocks_ = blocks;
+  counts_.resize(items.size());
+  before_.resize(items.size() + 1);
+  after_.resize(items.size() + 1);
+  // How many blocks devices after each one can have, and before it.
+  std::vector<int> fewest_after(items.size() + 1), most_after(items.size() + 1);
+  for (int d = devices; d-- > 0;) {
+    list_counts(items[index(d)], counts_[index(d)]);
+    if (counts_[index(d)].empty()) return false;
+    fewest_after[index(d)] = fewest_after[index(d + 1)] + counts_[index(d)].front().blocks;
+    most_after[index(d)] = most_after[index(d + 1)] + counts_[index(d)].back().blocks;
   }
-  return cover;
+  if (blocks < fewest_after[0] || blocks > most_after[0]) return false;
+  before_[0] = {.least = 0, .values = {0.0}, .last = {0}};
+  after_[index(devices)] = before_[0];
+  for (int d = 0; d < devices; ++d) {
+    const int fewest = fewest_after[0] - fewest_after[index(d + 1)];
+    const int most = most_after[0] - most_after[index(d + 1)];
+    extend(before_[index(d)], counts_[index(d)],
+           std::max(fewest, blocks - most_after[index(d + 1)]),
+           std::min(most, blocks - fewest_after[index(d + 1)]), before_[index(d + 1)]);
+  }
+  value_ = before_[index(devices)].at(blocks);
+  if (value_ == infinite) return false;
+  for (int d = devices; d-- > 0;) {
+    const int fewest = fewest_after[0] - fewest_after[index(d)];
+    const int most = most_after[0] - most_after[index(d)];
+    extend(after_[index(d + 1)], counts_[index(d)], std::max(fewest_after[index(d)], blocks - most),
+           std::min(most_after[index(d)], blocks - fewest), after_[index(d)]);
+  }
+  chosen_.resize(items.size());
+  for (int d = devices; d-- > 0;) {
+    const Sums& sums = before_[index(d + 1)];
+    const Count& count = counts_[index(d)][index(sums.last[index(blocks - sums.least)])];
+    chosen_[index(d)] = count.item;
+    blocks -= count.blocks;
+  }
+  return true;
+}
+
+double BlockCover::others(int device, int blocks) const {
+  const Sums &before = before_[index(device)], &after = after_[index(device + 1)];
+  double least = infinite;
+  for (int i = 0; i < static_cast<int>(before.values.size()); ++i) {
+    const double sum = before.values[index(i)] + after.at(blocks_ - blocks - before.least - i);
+    least = std::min(least, sum);
+  }
+  return least;
 }
 
 }  // namespace stagecraft

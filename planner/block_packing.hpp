@@ -14,7 +14,7 @@
 //
 // A device has no fewer blocks, within T, than what the others have no room for. What it can have
 // between that and its most is listed as well (`all_choices`), for bounds that know where in the
-// pipeline a device is (planner/path_bound.hpp).
+// pipeline a device is (planner/block_bound.hpp).
 
 #pragma once
 
@@ -33,9 +33,6 @@ struct BlockChoice {
   std::vector<Recompute> recompute;
   int all_blocks() const { return std::accumulate(blocks.begin(), blocks.end(), 0); }
 };
-
-/// Of one device; they belong to somebody else.
-using BlockChoices = std::vector<const BlockChoice*>;
 
 class BlockPacking {
  public:

@@ -9,6 +9,13 @@ namespace stagecraft {
 
 namespace {
 
+std::vector<ColumnBranch*> by_least(std::vector<ColumnBranch*> branches) {
+  std::stable_sort(
+      branches.begin(), branches.end(),
+      [](const ColumnBranch* a, const ColumnBranch* b) { return a->least < b->least; });
+  return branches;
+}
+
 /// Bisection of a branch's bound stops within this part of the best step.
 constexpr Time narrow_parts = 1000;
 
@@ -152,16 +159,28 @@ void ColumnSearch::raise_all(int rounds, const std::function<void()>& report) {
 /// Those of the lowest bounds first: they are how far the answer may be off.
 void ColumnSearch::probe_all(const std::function<void()>& report) {
   constexpr std::size_t size = 4;
-  std::vector<ColumnBranch*> branches = open_branches();
-  std::stable_sort(
-      branches.begin(), branches.end(),
-      [](const ColumnBranch* a, const ColumnBranch* b) { return a->least < b->least; });
+  constexpr std::int64_t others = 1;  // a share that is kept for later
+  const std::vector<ColumnBranch*> branches = by_least(open_branches());
   for (std::size_t next = 0; next < branches.size() && !is_enough();) {
     const auto left = static_cast<std::int64_t>(branches.size() - next);
-    const std::int64_t share = judge_.effort().left / (left + 1);
+    const std::int64_t share = judge_.effort().left / (left + others);
     const auto batch = next_batch(branches, next, size);
-    work_on(batch, [&](ColumnWork& work) { work.probe(share); });
+    work_on(batch, [&](ColumnWork& work) { work.probe(share, all_probes); });
     report();
+  }
+}
+
+/// Again and again that of the lowest bound, a bit higher each time, as long as that succeeds.
+void ColumnSearch::probe_lowest(const std::function<void()>& report) {
+  while (!is_enough()) {
+    const std::vector<ColumnBranch*> branches = by_least(open_branches());
+    if (branches.empty()) return;
+    const ColumnBranch& lowest = *branches.front();
+    const Time before = lowest.least, limit = judge_.limit();
+    const std::int64_t share = judge_.effort().left / 2;
+    work_on({branches.front()}, [&](ColumnWork& work) { work.probe(share, 1); });
+    report();
+    if (lowest.least == before && judge_.limit() == limit) return;
   }
 }
 
@@ -228,7 +247,7 @@ void ColumnSearch::search(const std::function<void()>& report) {
   }
   improve_all(open_branches(), 4, report);
   // For the best plan there is by now.
-  probe_all(report);
+  probe_lowest(report);
 }
 
 /// By what they promise; the bound decides between equals.

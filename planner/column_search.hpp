@@ -8,12 +8,15 @@
 // 1. Every branch whose bound is below the best plan raises it by whole blocks
 //    (planner/block_packing.hpp), and if it is still below, proposes balanced pipelines that fit.
 // 2. The best few are improved, cut by cut.
-// 3. Those still below the best plan raise their bound by paths (planner/path_bound.hpp), three
-//    rounds, then thirty, then more. What they come across is tried.
-// 4. Those still below it rule out how many blocks devices have, for the best plan's time and a
-//    little less.
+// 3. Those still below the best plan raise their bound by paths (planner/path_bound.hpp, and
+//    planner/block_bound.hpp where layers are blocks), three rounds, then thirty, then more. What
+//    they come across is tried.
+// 4. Those still below it, of blocks, prove that nothing is within a part of the best plan's time:
+//    a small part, then larger ones, in the end all of it.
 // 5. Those still below it are improved; those with one stage per device also raise their bound by
 //    bisection (planner/bounds.hpp).
+// 6. Proofs again, of the lowest bound, with what effort is left: it is how far the answer may be
+//    off.
 //
 // Branches are worked on in batches, side by side: each for the limit there was before its batch,
 // and what is found is judged after it, in order. So the answer does not depend on the number of
@@ -86,6 +89,7 @@ class ColumnSearch {
   void propose_all(const std::function<void()>& report);
   void raise_all(int rounds, const std::function<void()>& report);
   void probe_all(const std::function<void()>& report);
+  void probe_lowest(const std::function<void()>& report);
   void improve_all(const std::vector<ColumnBranch*>& branches, std::int64_t share,
                    const std::function<void()>& report);
   void narrow(ColumnBranch& branch);

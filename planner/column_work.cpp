@@ -90,44 +90,56 @@ void ColumnWork::improve(std::int64_t most) {
 void ColumnWork::raise(int rounds) {
   if (order_ == nullptr) return;
   const std::optional<BlockPacking> packing = pack();
-  if (is_open()) raise(rounds, packing ? &*packing : nullptr);
+  if (is_open() && !(packing && raise_blocks(rounds, *packing))) raise_paths(rounds, packing);
   charge(packing);
 }
 
-void ColumnWork::raise(int rounds, const BlockPacking* packing) {
-  const Time limit = packing != nullptr ? packing->limit() : std::min(limit_, never - 1);
-  PathBound bound(space_, branch_.setting, *order_, limit, packing);
+/// False if there are too many choices.
+bool ColumnWork::raise_blocks(int rounds, const BlockPacking& packing) {
+  return bound_blocks(packing, [&](BlockBound& bound) { bound.raise(rounds); });
+}
+
+bool ColumnWork::bound_blocks(const BlockPacking& packing,
+                              const std::function<void(BlockBound& bound)>& raise) {
+  BlockBound bound(space_, branch_.setting, *order_, packing,
+                   [&](const Layout& layout) { consider(layout); });
+  if (!bound.knows_choices()) return false;
+  if (branch_.step < never) bound.start_from(branch_.layout);
+  raise(bound);
+  findings_.spent += bound.spent();
+  raise_to(bound.bound());
+  return true;
+}
+
+void ColumnWork::raise_paths(int rounds, const std::optional<BlockPacking>& packing) {
+  const Time limit = packing ? packing->limit() : std::min(limit_, never - 1);
+  PathBound bound(space_, branch_.setting, *order_, limit, packing ? &*packing : nullptr);
   if (branch_.step < never) bound.start_from(branch_.layout);
   const int taken = bound.raise(rounds, limit, [&](const Layout& layout) { consider(layout); });
   findings_.spent += taken * bound.steps_per_round();
   raise_to(bound.bound());
 }
 
-void ColumnWork::probe(std::int64_t share) {
+void ColumnWork::probe(std::int64_t share, int times) {
   constexpr std::array parts{0.88, 0.92, 0.95, 0.97, 0.98, 0.99, 1.0};
-  constexpr int rounds = 24, rounds_of_case = 12, rounds_of_cases = 800;
+  constexpr int rounds = 300;
   if (order_ == nullptr || !BlockPacking::applies(space_, branch_.setting)) return;
-  const auto visit = [&](const Layout& layout) { consider(layout); };
   const Time best = std::min(limit_, never / 2);
   for (const double part : parts) {
     const Time limit = static_cast<Time>(part * static_cast<double>(best));
     if (limit <= branch_.least) continue;
+    const std::int64_t last = findings_.spent + share;
     const BlockPacking packing(space_, branch_.setting, *order_, limit);
-    PathBound bound(space_, branch_.setting, *order_, limit, &packing);
+    raise_to(packing.bound());
+    if (branch_.least <= limit) {
+      bound_blocks(packing, [&](BlockBound& bound) {
+        bound.raise(rounds);
+        bound.prove(last - findings_.spent - packing.spent() - bound.spent());
+      });
+    }
     findings_.spent += packing.spent();
-    share -= packing.spent();
-    const auto most = static_cast<int>(share / 2 / bound.steps_per_round());
-    if (most < rounds) return;
-    if (branch_.step < never) bound.start_from(branch_.layout);
-    int taken = bound.raise(rounds, limit, visit);
-    if (bound.bound() <= limit) taken += bound.rule_out(rounds, most);
-    if (bound.bound() <= limit) taken += bound.raise(3 * rounds, limit, visit);
-    if (bound.bound() <= limit)
-      taken += bound.branch(rounds_of_case, std::min(most, rounds_of_cases));
-    findings_.spent += taken * bound.steps_per_round();
-    share -= taken * bound.steps_per_round();
-    raise_to(bound.bound());
-    if (branch_.least <= limit || share <= 0 || stop_.stop_requested()) return;
+    share = last - findings_.spent;
+    if (branch_.least <= limit || share <= 0 || --times == 0 || stop_.stop_requested()) return;
   }
 }
 

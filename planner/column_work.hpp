@@ -5,11 +5,12 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <stop_token>
 #include <vector>
 
-#include "planner/block_packing.hpp"
+#include "planner/block_bound.hpp"
 #include "planner/judge.hpp"
 
 namespace stagecraft {
@@ -28,6 +29,9 @@ struct ColumnFindings {
   std::vector<Layout> layouts;  ///< to be judged, in this order
 };
 
+/// As often as `ColumnWork::probe` can.
+inline constexpr int all_probes = 100;
+
 /// The space and the branch outlive it. Only plans of at most `limit` matter.
 class ColumnWork {
  public:
@@ -40,9 +44,10 @@ class ColumnWork {
   /// Raises the bound by whole blocks, where the layers are blocks, and by paths, in so many
   /// rounds; the layouts they come across are tried.
   void raise(int rounds);
-  /// Raises the bound by ruling out how many blocks devices have: to a little below the limit, then
-  /// closer to it, as long as that works and takes no more than this share of the effort.
-  void probe(std::int64_t share);
+  /// Raises the bound where the layers are blocks, by proofs: to a little below the limit, then
+  /// closer to it, so many times, as long as that works and takes no more than this share of the
+  /// effort.
+  void probe(std::int64_t share, int times);
 
   ColumnFindings take_findings() { return std::move(findings_); }
 
@@ -54,7 +59,10 @@ class ColumnWork {
   std::optional<BlockPacking> pack();
   /// Once it is done with.
   void charge(const std::optional<BlockPacking>& packing);
-  void raise(int rounds, const BlockPacking* packing);
+  bool raise_blocks(int rounds, const BlockPacking& packing);
+  void raise_paths(int rounds, const std::optional<BlockPacking>& packing);
+  bool bound_blocks(const BlockPacking& packing,
+                    const std::function<void(BlockBound& bound)>& raise);
   void raise_to(Time bound) { branch_.least = std::max(branch_.least, bound); }
 
   const Space& space_;

@@ -110,77 +110,107 @@ std::vector<PassCounts> device_paths(const PipelineCosts& costs, const TimedOrde
 
 CriticalPasses::CriticalPasses(const PipelineCosts& costs, const TimedOrder& order,
                                int microbatches)
-    : costs_(costs), order_(order), microbatches_(microbatches) {}
+    : costs_(costs), order_(order), microbatches_(microbatches) {
+  list_steps();
+}
 
-std::size_t CriticalPasses::pass(int stage, int microbatch) const {
-  return index(stage) * index(microbatches_) + index(microbatch);
+namespace {
+
+/// Of times of instructions, per stage.
+enum Kind { forward, recompute, backward, backward_input, backward_weight, kinds };
+
+Kind kind_of(Op op) {
+  switch (op) {
+    case Op::forward: return forward;
+    case Op::recompute: return recompute;
+    case Op::backward: return backward;
+    case Op::backward_input: return backward_input;
+    default: return backward_weight;
+  }
+}
+
+}  // namespace
+
+void CriticalPasses::list_steps() {
+  const int stages = costs_.stages();
+  const auto arrival = [&](bool goes_back, int stage, int microbatch) {
+    return ((goes_back ? stages : 0) + stage) * microbatches_ + microbatch;
+  };
+  for (const auto& [op, stage, microbatch] : order_.order) {
+    const Kind kind = kind_of(op);
+    Step& step = steps_.emplace_back();
+    step.stage = stage;
+    step.device = costs_.device_of(stage);
+    step.time = stage * kinds + kind;
+    const bool goes_back = kind == backward || kind == backward_input;
+    step.ends = goes_back || kind == backward_weight;
+    if (kind != forward && !goes_back) continue;
+    const int from = goes_back ? stage + 1 : stage - 1, to = goes_back ? stage - 1 : stage + 1;
+    if (from >= 0 && from < stages) step.arrival = arrival(goes_back, stage, microbatch);
+    if (to < 0 || to >= stages) continue;
+    step.destination = arrival(goes_back, to, microbatch);
+    step.channel = goes_back ? stages + to : stage;
+  }
+  arrivals_.resize(2 * index(stages) * index(microbatches_));
+  causes_.resize(steps_.size());
 }
 
 void CriticalPasses::place(const Layout& layout) {
+  const std::size_t stages = index(costs_.stages());
   stages_.clear();
-  cuts_.clear();
-  again_.clear();
+  times_.clear();
+  channels_.assign(2 * stages, {});
   for (int s = 0; s < costs_.stages(); ++s) {
     const int first = layout.cuts[index(s)], end = layout.cuts[index(s) + 1];
-    stages_.push_back(&costs_.stage(s, first, end));
-    cuts_.push_back(&costs_.cut(s, end));
-    again_.push_back(recomputes(order_, layout, s) ? stages_.back()->forward : 0);
+    const StageCosts& own = costs_.stage(s, first, end);
+    stages_.push_back(&own);
+    const double again = recomputes(order_, layout, s) ? own.forward : 0;
+    const double slower = slower_[index(s)];
+    for (const double time : {own.forward, own.forward, again + own.backward,
+                              again + own.backward_input, own.backward_weight})
+      times_.push_back(slower * time);
+    const CutCosts& cut = costs_.cut(s, end);
+    Channel &there = channels_[index(s)], &back = channels_[stages + index(s)];
+    there.occupancy = cut.there_occupancy;
+    there.latency = cut.there_latency;
+    back.occupancy = cut.back_occupancy;
+    back.latency = cut.back_latency;
   }
-  const std::size_t passes = index(costs_.stages()) * index(microbatches_);
-  forwards_.assign(passes, {});
-  backwards_.assign(passes, {});
-  there_.assign(stages_.size(), {});
-  back_.assign(stages_.size(), {});
   device_.assign(index(costs_.depth()), {});
-  last_backward_.assign(stages_.size(), {});
-  causes_.assign(order_.order.size(), {});
+  last_backward_.assign(stages, {});
 }
 
 /// A message leaves when it is ready and those before it have left.
-void CriticalPasses::hand_on(int instruction, int stage, bool goes_forward, double when) {
-  const int to = stage + (goes_forward ? 1 : -1);
-  if (to < 0 || to == costs_.stages()) return;
-  const int microbatch = order_.order[index(instruction)].microbatch;
-  const CutCosts& cut = *cuts_[index(goes_forward ? stage : to)];
-  Channel& channel = (goes_forward ? there_ : back_)[index(goes_forward ? stage : to)];
+void CriticalPasses::hand_on(int instruction, const Step& step, double when) {
+  Channel& channel = channels_[index(step.channel)];
   if (channel.origin < 0 || when >= channel.free) {
-    channel = {.free = when, .origin = instruction, .messages = 0};
+    channel.free = when;
+    channel.origin = instruction;
+    channel.messages = 0;
   }
-  channel.free += goes_forward ? cut.there_occupancy : cut.back_occupancy;
+  channel.free += channel.occupancy;
   ++channel.messages;
-  (goes_forward ? forwards_ : backwards_)[pass(to, microbatch)] = {
-      channel.free + (goes_forward ? cut.there_latency : cut.back_latency),
-      {channel.origin, channel.messages}};
+  arrivals_[index(step.destination)] = {channel.free + channel.latency,
+                                        {channel.origin, channel.messages}};
 }
 
 void CriticalPasses::run() {
-  for (int i = 0; i < static_cast<int>(order_.order.size()); ++i) {
-    const auto [op, stage, microbatch] = order_.order[index(i)];
-    const StageCosts& costs = *stages_[index(stage)];
-    Last& device = device_[index(costs_.device_of(stage))];
-    const double slower = slower_[index(stage)];
+  for (int i = 0; i < static_cast<int>(steps_.size()); ++i) {
+    const Step& step = steps_[index(i)];
+    Last& device = device_[index(step.device)];
     Cause& cause = causes_[index(i)];
-    cause.before = device.instruction;
-    const auto wait_for = [&](const Arrival& arrival) {
-      if (arrival.time <= device.time) return;
-      device.time = arrival.time;
-      cause = arrival.cause;
-    };
-    const bool goes_back = op == Op::backward || op == Op::backward_input;
-    if (op == Op::forward) {
-      wait_for(forwards_[pass(stage, microbatch)]);
-      device.time += slower * costs.forward;
-      hand_on(i, stage, true, device.time);
-    } else if (goes_back) {
-      wait_for(backwards_[pass(stage, microbatch)]);
-      device.time += slower * (again_[index(stage)] +
-                               (op == Op::backward ? costs.backward : costs.backward_input));
-      hand_on(i, stage, false, device.time);
-    } else {
-      device.time += slower * (op == Op::recompute ? costs.forward : costs.backward_weight);
+    cause = {.before = device.instruction, .messages = 0};
+    if (step.arrival >= 0) {
+      const Arrival& arrival = arrivals_[index(step.arrival)];
+      if (arrival.time > device.time) {
+        device.time = arrival.time;
+        cause = arrival.cause;
+      }
     }
+    device.time += times_[index(step.time)];
     device.instruction = i;
-    if (goes_back || op == Op::backward_weight) last_backward_[index(stage)] = device;
+    if (step.destination >= 0) hand_on(i, step, device.time);
+    if (step.ends) last_backward_[index(step.stage)] = device;
   }
 }
 
@@ -311,19 +341,19 @@ void CriticalPasses::follow(int instruction, PassCounts& path) const {
 
 PassCounts CriticalPasses::through(int device, const Layout& layout) {
   constexpr double much = 1.02;
-  place(layout);
   slower_.clear();
   for (int s = 0; s < costs_.stages(); ++s) {
     slower_.push_back(costs_.device_of(s) == device ? much : 1);
   }
+  place(layout);
   run();
   double step = 0;
   return finish(step);
 }
 
 PassCounts CriticalPasses::of(const Layout& layout, double& step) {
+  slower_.assign(index(costs_.stages()), 1);
   place(layout);
-  slower_.assign(stages_.size(), 1);
   run();
   return finish(step);
 }

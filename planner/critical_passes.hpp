@@ -72,7 +72,7 @@ class CriticalPasses {
     Cause cause;
   };
   struct Channel {
-    double free = 0;
+    double free = 0, occupancy = 0, latency = 0;
     int origin = -1;  ///< the instruction whose message found it idle
     int messages = 0;
   };
@@ -86,26 +86,35 @@ class CriticalPasses {
     int before = -1;       ///< another one
     int instruction = -1;  ///< or this
   };
+  /// An instruction: what it waits for and what it hands on, by their places.
+  struct Step {
+    int stage = 0, device = 0;
+    int time = 0;          ///< in `times_`
+    int arrival = -1;      ///< in `arrivals_`; -1: it waits for no message
+    int destination = -1;  ///< of its message there; -1: it sends none
+    int channel = 0;       ///< in `channels_`, of that message
+    bool ends = false;     ///< of its stage: it may be the last on the way back
+  };
+  void list_steps();
   void place(const Layout& layout);
   void run();
-  void hand_on(int instruction, int stage, bool goes_forward, double when);
+  void hand_on(int instruction, const Step& step, double when);
   PassCounts finish(double& step) const;
   std::vector<int> by_completion() const;
   std::vector<Tail> tails() const;
   void sum_in_turn(const std::vector<int>& stages, std::vector<Tail>& tails) const;
   void update_in_turn(const std::vector<int>& stages, std::vector<Tail>& tails) const;
   void follow(int instruction, PassCounts& path) const;
-  std::size_t pass(int stage, int microbatch) const;
 
   const PipelineCosts& costs_;
   const TimedOrder& order_;
   int microbatches_ = 0;
   std::vector<const StageCosts*> stages_;
-  std::vector<const CutCosts*> cuts_;
-  std::vector<double> slower_;                 ///< factor per stage
-  std::vector<double> again_;                  ///< recomputation with a backward, per stage
-  std::vector<Arrival> forwards_, backwards_;  ///< [stage, microbatch]
-  std::vector<Channel> there_, back_;          ///< per cut
+  std::vector<double> slower_;     ///< factor per stage
+  std::vector<Step> steps_;        ///< per instruction
+  std::vector<double> times_;      ///< [stage, kind of instruction]
+  std::vector<Arrival> arrivals_;  ///< [there or back, stage, microbatch]
+  std::vector<Channel> channels_;  ///< [there or back, cut]
   std::vector<Last> device_;
   std::vector<Last> last_backward_;  ///< per stage
   std::vector<Cause> causes_;        ///< per instruction

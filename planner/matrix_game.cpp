@@ -1,5 +1,6 @@
 #include "planner/matrix_game.hpp"
 
+#include <algorithm>
 #include <numeric>
 
 namespace stagecraft {
@@ -8,44 +9,65 @@ namespace {
 
 constexpr double tiny = 1e-11;
 
+/// That a pivot goes over in some ten nanoseconds.
+constexpr std::int64_t cells_per_step = 16;
+
 /// Maximises the sum of z >= 0 with rows * z <= 1, whose dual prices are the weights. A tableau in
 /// which a basic and a nonbasic variable change places.
 class Tableau {
  public:
   explicit Tableau(const std::vector<std::vector<double>>& rows)
-      : cells_(rows), goal_(rows.front().size(), -1.0), right_(rows.size(), 1.0) {
-    basic_.resize(rows.size());
-    nonbasic_.resize(goal_.size());
+      : height_(rows.size()),
+        width_(rows.front().size()),
+        goal_(width_, -1.0),
+        right_(height_, 1.0),
+        basic_(height_),
+        nonbasic_(width_) {
+    for (const auto& row : rows) cells_.insert(cells_.end(), row.begin(), row.end());
     std::iota(basic_.begin(), basic_.end(), 0);  // the rows' slacks
-    std::iota(nonbasic_.begin(), nonbasic_.end(), static_cast<int>(rows.size()));
+    std::iota(nonbasic_.begin(), nonbasic_.end(), static_cast<int>(height_));
   }
 
-  void solve() {
-    const std::size_t most = 20 * (cells_.size() + goal_.size());
-    for (std::size_t i = 0; i < most; ++i) {
-      const auto column = entering();
-      if (column == goal_.size()) return;
-      const auto row = leaving(column);
-      if (row == cells_.size()) return;
+  /// Gives how often variables changed places.
+  std::int64_t solve() {
+    const auto most = static_cast<std::int64_t>(20 * (height_ + width_));
+    for (std::int64_t i = 0; i < most; ++i) {
+      const std::size_t column = entering();
+      if (column == width_) return i;
+      const std::size_t row = leaving(column);
+      if (row == height_) return i;
       pivot(row, column);
     }
+    return most;
   }
 
   /// The prices of the rows.
   std::vector<double> prices() const {
-    std::vector<double> prices(cells_.size());
-    for (std::size_t c = 0; c < nonbasic_.size(); ++c) {
+    std::vector<double> prices(height_);
+    for (std::size_t c = 0; c < width_; ++c) {
       const auto variable = static_cast<std::size_t>(nonbasic_[c]);
-      if (variable < prices.size() && goal_[c] > 0) prices[variable] = goal_[c];
+      if (variable < height_ && goal_[c] > 0) prices[variable] = goal_[c];
     }
     return prices;
   }
 
+  /// Of the columns.
+  std::vector<double> amounts() const {
+    std::vector<double> amounts(width_);
+    for (std::size_t r = 0; r < height_; ++r) {
+      const auto variable = static_cast<std::size_t>(basic_[r]);
+      if (variable >= height_) amounts[variable - height_] = std::max(right_[r], 0.0);
+    }
+    return amounts;
+  }
+
  private:
+  double* row_at(std::size_t row) { return cells_.data() + row * width_; }
+
   std::size_t entering() const {
-    std::size_t best = goal_.size();
+    std::size_t best = width_;
     double least = -tiny;
-    for (std::size_t c = 0; c < goal_.size(); ++c) {
+    for (std::size_t c = 0; c < width_; ++c) {
       if (goal_[c] >= least) continue;
       least = goal_[c];
       best = c;
@@ -54,12 +76,14 @@ class Tableau {
   }
 
   std::size_t leaving(std::size_t column) const {
-    std::size_t best = cells_.size();
-    for (std::size_t r = 0; r < cells_.size(); ++r) {
-      if (cells_[r][column] <= tiny) continue;
-      if (best == cells_.size() ||
-          right_[r] * cells_[best][column] < right_[best] * cells_[r][column]) {
+    std::size_t best = height_;
+    double best_cell = 0;
+    for (std::size_t r = 0; r < height_; ++r) {
+      const double cell = cells_[r * width_ + column];
+      if (cell <= tiny) continue;
+      if (best == height_ || right_[r] * best_cell < right_[best] * cell) {
         best = r;
+        best_cell = cell;
       }
     }
     return best;
@@ -67,45 +91,53 @@ class Tableau {
 
   void pivot(std::size_t row, std::size_t column) {
     std::swap(basic_[row], nonbasic_[column]);
-    std::vector<double>& pivot_row = cells_[row];
+    double* pivot_row = row_at(row);
     const double inverse = 1 / pivot_row[column];
     pivot_row[column] = 1;
-    for (double& cell : pivot_row) cell *= inverse;
+    for (std::size_t c = 0; c < width_; ++c) pivot_row[c] *= inverse;
     right_[row] *= inverse;
-    for (std::size_t r = 0; r < cells_.size(); ++r) {
-      if (r == row) continue;
-      eliminate(cells_[r], pivot_row, column);
-      right_[r] -= left_ * right_[row];
+    for (std::size_t r = 0; r < height_; ++r) {
+      if (r != row) right_[r] -= eliminate(row_at(r), pivot_row, column) * right_[row];
     }
-    eliminate(goal_, pivot_row, column);
+    eliminate(goal_.data(), pivot_row, column);
   }
 
-  /// Takes away as much of the pivot's row as leaves nothing in its column.
-  void eliminate(std::vector<double>& cells, const std::vector<double>& pivot_row,
-                 std::size_t column) {
-    left_ = cells[column];
-    if (left_ == 0) return;
+  /// Takes away as much of the pivot's row as leaves nothing in its column; gives how much.
+  double eliminate(double* cells, const double* pivot_row, std::size_t column) const {
+    const double much = cells[column];
+    if (much == 0) return 0;
     cells[column] = 0;
-    for (std::size_t c = 0; c < cells.size(); ++c) cells[c] -= left_ * pivot_row[c];
+    for (std::size_t c = 0; c < width_; ++c) cells[c] -= much * pivot_row[c];
+    return much;
   }
 
-  std::vector<std::vector<double>> cells_;
+  std::size_t height_ = 0, width_ = 0;
+  std::vector<double> cells_;  ///< [row, column]
   std::vector<double> goal_;   ///< reduced costs
   std::vector<double> right_;  ///< values of the basic variables
   std::vector<int> basic_, nonbasic_;
-  double left_ = 0;  ///< what was in the column that was eliminated last
 };
+
+/// Gives what the sum was; equal weights where it was nothing.
+double normalize(std::vector<double>& weights) {
+  const double all = std::accumulate(weights.begin(), weights.end(), 0.0);
+  for (double& weight : weights)
+    weight = all > 0 ? weight / all : 1.0 / static_cast<double>(weights.size());
+  return all;
+}
 
 }  // namespace
 
-std::vector<double> best_row_weights(const std::vector<std::vector<double>>& rows) {
+GameSolution solve_game(const std::vector<std::vector<double>>& rows) {
   Tableau tableau(rows);
-  tableau.solve();
-  std::vector<double> weights = tableau.prices();
-  const double all = std::accumulate(weights.begin(), weights.end(), 0.0);
-  if (all <= 0) return std::vector<double>(rows.size(), 1.0 / static_cast<double>(rows.size()));
-  for (double& weight : weights) weight /= all;
-  return weights;
+  const std::int64_t pivots = tableau.solve();
+  GameSolution solution{.value = 0, .rows = tableau.prices(), .columns = tableau.amounts()};
+  const std::size_t cells = rows.size() * rows.front().size();
+  solution.steps = (pivots + 2) * static_cast<std::int64_t>(cells) / cells_per_step;
+  const double all = normalize(solution.rows);
+  normalize(solution.columns);
+  if (all > 0) solution.value = 1 / all;
+  return solution;
 }
 
 }  // namespace stagecraft

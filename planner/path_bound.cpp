@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "planner/layouts.hpp"
-#include "planner/matrix_game.hpp"
 
 namespace stagecraft {
 
@@ -64,21 +63,9 @@ PathBound::PathBound(const Space& space, const Setting& setting, const TimedOrde
   for (int s = 0; s < costs_.stages(); ++s) {
     may_take_no_time_.push_back(costs_.may_take_no_time(s) ? 1 : 0);
   }
-  if (packing != nullptr) list_choices();
-  if (!block_choices_) add_prices();
+  add_prices();
   weights_.resize(index(costs_.stages()));
   steps_.resize(index(costs_.stages() + 1) * index(costs_.layers() + 1));
-}
-
-void PathBound::list_choices() {
-  auto all = packing_->all_choices();
-  if (!all) return;
-  all_choices_ = std::move(*all);
-  block_choices_.emplace();
-  for (const std::vector<BlockChoice>& of_device : all_choices_) {
-    BlockChoices& own = block_choices_->emplace_back();
-    for (const BlockChoice& choice : of_device) own.push_back(&choice);
-  }
 }
 
 /// What a shortest path does not know of itself: memory, and how much a device can have.
@@ -93,14 +80,7 @@ void PathBound::add_prices() {
 }
 
 std::int64_t PathBound::steps_per_round() const {
-  const std::int64_t timing = 8 * static_cast<std::int64_t>(order_.order.size());
-  if (block_choices_) {
-    std::size_t choices = 0;
-    for (const auto& of_device : *block_choices_) choices += of_device.size();
-    const std::int64_t sharing =
-        static_cast<std::int64_t>(costs_.depth()) * costs_.layers() * costs_.layers() / 20;
-    return timing + static_cast<std::int64_t>(choices) * 4 + sharing;
-  }
+  const std::int64_t timing = 2 * static_cast<std::int64_t>(order_.order.size());
   std::int64_t ranges = 0;
   for (int first = 0; first < costs_.layers(); ++first) {
     ranges += costs_.last_end(0, first) - first;
@@ -182,7 +162,6 @@ double PathBound::cost(int stage, int first, int end, Recompute recompute) const
 
 /// The layout with the least weighted sum; infinite if there is none.
 double PathBound::solve() {
-  if (block_choices_) return solve_blocks();
   const int stages = costs_.stages(), layers = costs_.layers();
   const auto at = [&](int stage, int first) -> Step& {
     return steps_[index(stage) * index(layers + 1) + index(first)];
@@ -242,7 +221,6 @@ void PathBound::measure() {
   Row row;
   row.path = std::make_shared<PassCounts>(passes_.of(layout_, row.length));
   rows_.push_back(std::move(row));
-  if (block_choices_) seen_.push_back(layout_);
   for (Moment& moment : moments_) moment.price.excess = excess_of(moment);
   std::vector<int> layers(index(costs_.depth()));
   for (int s = 0; s < costs_.stages(); ++s) {
@@ -277,27 +255,6 @@ void PathBound::move(double value, double goal) {
       [&](Price& price) { price.now = std::max(price.now + step * price.excess * unit, 0.0); });
 }
 
-/// The weights that are best for the layouts seen so far, half way: those of few layouts are too
-/// sure of themselves (Wentges 1997).
-void PathBound::play() {
-  constexpr double way = 0.5;
-  constexpr std::size_t most_seen = 64;
-  if (seen_.size() > most_seen) {
-    const auto old = static_cast<std::ptrdiff_t>(seen_.size() - most_seen / 2);
-    seen_.erase(seen_.begin(), seen_.begin() + old);
-    for (Row& row : rows_) row.lengths.clear();
-  }
-  std::vector<std::vector<double>> lengths;
-  for (Row& row : rows_) {
-    for (std::size_t i = row.lengths.size(); i < seen_.size(); ++i)
-      row.lengths.push_back(length(*row.path, costs_, order_, seen_[i]) / limit_);
-    lengths.push_back(row.lengths);
-  }
-  const std::vector<double> best = best_row_weights(lengths);
-  for (std::size_t i = 0; i < rows_.size(); ++i)
-    rows_[i].weight = (1 - way) * rows_[i].best_weight + way * best[i];
-}
-
 /// Keeps the best weights. Without a better bound for long, steps of `move` get shorter; for longer
 /// still, they begin at the best weights again, and the value is theirs.
 void PathBound::take_note(double& value) {
@@ -308,7 +265,6 @@ void PathBound::take_note(double& value) {
     for_each_price([](Price& price) { price.best = price.now; });
     return;
   }
-  if (block_choices_) return;
   ++failures_;
   if (failures_ % most_failures == 0) pace_ /= 2;
   if (failures_ < failures_to_return) return;
@@ -337,21 +293,22 @@ void PathBound::begin() {
   std::optional<PipelineCosts> unlimited;
   if (!has_costs(layout_)) unlimited.emplace(space_, setting_, never - 1);
   CriticalPasses passes(unlimited ? *unlimited : costs_, order_, setting_.microbatches);
+  std::vector<Path> device_rows, stage_rows;
   for (int device = 0; device < costs_.depth(); ++device) {
-    device_rows_.push_back(std::make_shared<PassCounts>(passes.through(device, layout_)));
+    device_rows.push_back(std::make_shared<PassCounts>(passes.through(device, layout_)));
   }
   if (setting_.placement != StagePlacement::bidirectional) {
     for (const PassCounts& path : backward_paths(costs_, order_))
-      stage_rows_.push_back(std::make_shared<PassCounts>(path));
+      stage_rows.push_back(std::make_shared<PassCounts>(path));
   }
-  begin_with(device_rows_);
+  begin_with(device_rows);
   for (const PassCounts& path : device_paths(costs_, order_))
     add_row(std::make_shared<PassCounts>(path));
   // Better weights to begin with, it may be: those of the best bound so far are taken.
-  if (stage_rows_.empty()) return;
+  if (stage_rows.empty()) return;
   double value = 0;
-  for (const auto* paths : {&device_rows_, &stage_rows_}) {
-    if (paths != &device_rows_) begin_with(*paths);
+  for (const auto* paths : {&device_rows, &stage_rows}) {
+    if (paths != &device_rows) begin_with(*paths);
     combine();
     value = solve();
     take_note(value);
@@ -380,18 +337,13 @@ int PathBound::raise(int rounds, Time enough, const std::function<void(const Lay
   if (rows_.empty()) begin();
   const auto goal = static_cast<double>(enough);
   for (int round = 0; round < rounds; ++round) {
-    ++rounds_;
     combine();
     double value = solve();
     take_note(value);
     if (exceeds(goal)) return round;
     measure();
     visit(layout_);
-    if (block_choices_) {
-      play();
-    } else {
-      move(value, goal);
-    }
+    move(value, goal);
     drop_idle_rows();
   }
   return rounds;

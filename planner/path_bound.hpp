@@ -13,24 +13,9 @@
 //
 // The weights are raised by subgradient steps (Polyak 1969): the layout that attains the least is
 // timed; its critical path is one more path to weigh, and moments at which a device holds too much
-// gain a price. Those layouts are good plans, too, and are handed to the caller. Where there are no
-// prices, paths and layouts found so far are a matrix game (planner/matrix_game.hpp), and the next
-// weights lie half way to its best ones.
+// gain a price. Those layouts are good plans, too, and are handed to the caller.
 //
-// Where layers are alike blocks (planner/block_packing.hpp), where a stage begins does not matter
-// but how many blocks it has. Then the least is taken over what each device can have, n blocks of
-// them in all: a knapsack over devices. What does not fit is not among that, so memory needs no
-// prices, and nobody has half a block or recomputes half of one. Still a stage may be weighed as
-// half of one choice and half of another, which is less than either. Hence `rule_out`: if nothing
-// within the limit is left where some stage, or device, has its most blocks, it never has so many;
-// nor a choice, if nothing is left with it. The fewer choices, the more of the others go.
-//
-// With several stages per device that is not enough. While the first stages of all devices have 4
-// blocks and the second ones 1, or the other way round, devices work in step; where some have the
-// one and others the other, whoever goes from device to device meets 4 each time, and weights see
-// 2.5. Hence `branch`: of the devices that may have a or more blocks in their stage of this turn,
-// or fewer, either none has them, or device d is the first, and the path through it counts. Each
-// case by itself, and again.
+// Where layers are alike blocks there is a better one: planner/block_bound.hpp.
 
 #pragma once
 
@@ -58,17 +43,6 @@ class PathBound {
   /// `visit`. Gives the rounds it took.
   int raise(int rounds, Time enough, const std::function<void(const Layout&)>& visit);
 
-  /// Where layers are blocks: leaves out numbers of blocks that no layout within the limit gives a
-  /// stage, or a device, the most first, and then single choices of devices, as long as that goes
-  /// on; in so many rounds each, and about so many in all. If nothing is left the bound is above
-  /// the limit. Gives the rounds it took.
-  int rule_out(int rounds, int in_all);
-
-  /// Where layers are blocks: whether no layout within the limit is left, by cases; each gets so
-  /// many rounds, and all together about so many. Then the bound is above the limit, else it stays
-  /// as it was. Gives the rounds it took.
-  int branch(int rounds, int in_all);
-
   /// No layout that fits takes less than this, unless more than `limit`.
   Time bound() const;
   /// Steps of about ten nanoseconds that a round takes.
@@ -79,8 +53,7 @@ class PathBound {
   struct Row {
     Path path;
     double weight = 0, best_weight = 0;
-    double length = 0;            ///< in the latest layout
-    std::vector<double> lengths;  ///< in `seen_`, as far as known
+    double length = 0;  ///< in the latest layout
   };
   /// Of something a device has only so much of.
   struct Price {
@@ -107,7 +80,6 @@ class PathBound {
   double safe_bound() const;
   /// No layout that fits takes so many nanoseconds or less.
   bool exceeds(double time) const { return safe_bound() > time; }
-  void list_choices();
   void add_prices();
   void begin();
   void begin_with(const std::vector<Path>& paths);
@@ -119,39 +91,10 @@ class PathBound {
   template <class Visit>
   void for_each_price(const Visit& visit);
   double solve();
-  class StageSums;
-  double solve_blocks();
-  double cut_costs() const;
-  using Has = std::function<bool(const BlockChoice&)>;
-  /// What a part of all layouts begins with, and what is there again after it.
-  struct Saved {
-    std::vector<Row> rows;
-    std::vector<BlockChoices> choices;
-    std::vector<Layout> seen;
-    double bound = 0;
-  };
-  Saved save() const;
-  void restore(Saved saved);
-  void begin_part();
-  /// Devices whose stage of this turn has at least so many blocks, and others.
-  struct Split {
-    std::size_t turn = 0;
-    int blocks = 0;
-    std::vector<int> devices;  ///< that may be either
-  };
-  std::optional<Split> best_split(const std::vector<Layout>& layouts) const;
-  std::vector<int> undecided(std::size_t turn, int blocks) const;
-  bool is_case_out(const Split& split, std::size_t first, int rounds, int last_round);
-  bool is_part_out(int rounds, int last_round);
-  bool leave_out(int device, const Has& has, const Path& path, int rounds);
-  void leave_out_of_stage(int stage, int rounds);
-  void leave_out_of_device(int device, int rounds);
-  bool leave_out_each(int device, int rounds, int last_round);
   double cost(int stage, int first, int end, Recompute recompute) const;
   void measure();
   double excess_of(const Moment& moment) const;
   void move(double value, double goal);
-  void play();
   void take_note(double& value);
   void drop_idle_rows();
 
@@ -161,16 +104,11 @@ class PathBound {
   PipelineCosts costs_;
   CriticalPasses passes_;
   const BlockPacking* packing_ = nullptr;
-  std::vector<std::vector<BlockChoice>> all_choices_;       ///< per device
-  std::optional<std::vector<BlockChoices>> block_choices_;  ///< of these, what is not left out
   double limit_ = 0;
   std::vector<Recompute> choices_;
   std::vector<char> may_take_no_time_;  ///< per stage
 
   std::vector<Row> rows_;
-  std::vector<Path> device_rows_;  ///< where `begin` starts
-  std::vector<Path> stage_rows_;
-  int rounds_ = 0;  ///< taken so far
   std::vector<Moment> moments_;
   std::vector<Room> rooms_;       ///< per device, or none
   std::vector<Weights> weights_;  ///< per stage
@@ -183,7 +121,6 @@ class PathBound {
   };
   std::vector<Step> steps_;  ///< [stage, first]
   Layout layout_;
-  std::vector<Layout> seen_;  ///< where layers are blocks: those that had the least sum so far
   double bound_ = 0;
   double pace_ = 1;   ///< of `move`
   int failures_ = 0;  ///< of it, to find a better bound

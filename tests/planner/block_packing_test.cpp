@@ -1,8 +1,5 @@
 #include "planner/block_packing.hpp"
 
-#include <map>
-
-#include "planner/block_cover.hpp"
 #include "planner/layouts.hpp"
 #include "tests/catch.hpp"
 #include "tests/planner/columns_cases.hpp"
@@ -127,44 +124,4 @@ TEST_CASE("every layout that fits is made of the choices of its devices", "[bloc
   }
   CHECK(layouts > 500);
   CHECK(listed > 100);
-}
-
-TEST_CASE("blocks are shared out at the least cost", "[block_packing]") {
-  for (std::uint32_t seed = 0; seed < 200; ++seed) {
-    Random random(seed);
-    std::vector<std::vector<BlockChoice>> choices(static_cast<std::size_t>(random.between(1, 3)));
-    std::map<const BlockChoice*, int> costs;
-    for (auto& of_device : choices) {
-      for (int i = random.between(0, 4); i > 0; --i) {
-        of_device.push_back({.load = 1, .blocks = {random.between(0, 2), random.between(0, 2)}});
-      }
-      for (const BlockChoice& choice : of_device) costs[&choice] = random.between(0, 20);
-    }
-    const int blocks = random.between(0, 8);
-    // One device after the other, every way.
-    int least = 1000;
-    const std::function<void(std::size_t, int, int)> share = [&](std::size_t d, int left, int sum) {
-      if (d == choices.size()) {
-        if (left == 0) least = std::min(least, sum);
-        return;
-      }
-      for (const BlockChoice& choice : choices[d]) {
-        share(d + 1, left - choice.blocks[0] - choice.blocks[1], sum + costs[&choice]);
-      }
-    };
-    share(0, blocks, 0);
-    std::vector<BlockChoices> all(choices.size());
-    for (std::size_t d = 0; d < choices.size(); ++d) {
-      for (const BlockChoice& choice : choices[d]) all[d].push_back(&choice);
-    }
-    const auto cover =
-        least_cover(all, blocks, [&](int, const BlockChoice& choice) { return costs[&choice]; });
-    INFO("seed " << seed);
-    REQUIRE(cover.has_value() == (least < 1000));
-    if (!cover) continue;
-    CHECK(cover->value == least);
-    int sum = 0;
-    for (const BlockChoice* choice : cover->choices) sum += choice->blocks[0] + choice->blocks[1];
-    CHECK(sum == blocks);
-  }
 }

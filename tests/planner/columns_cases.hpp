@@ -36,11 +36,11 @@ inline Problem problem_with_columns(std::uint32_t seed) {
 }
 
 /// `problem_with_columns` with alike layers between the first and the last.
-inline Problem with_blocks(std::uint32_t seed) {
+inline Problem with_blocks(std::uint32_t seed, int most_layers = 6) {
   Problem problem = problem_with_columns(seed);
   Random random(seed);
   Profile& profile = problem.profile;
-  const int layers = random.between(4, 6);
+  const int layers = random.between(4, most_layers);
   profile.model.ties.clear();
   profile.model.edges.clear();
   profile.model.layers.resize(static_cast<std::size_t>(layers));

@@ -24,7 +24,7 @@ double value_of(const Matrix& rows, const std::vector<double>& weights) {
 }
 
 double value_of(const Matrix& rows) {
-  return value_of(rows, best_row_weights(rows));
+  return value_of(rows, solve_game(rows).rows);
 }
 
 /// The same game as the column player sees it: what is more for one is less for the other.
@@ -40,14 +40,14 @@ Matrix turned(const Matrix& rows, double all) {
 
 TEST_CASE("known games have their known values and weights") {
   // Rock, paper, scissors, with 2 added: a third each.
-  for (const double weight : best_row_weights({{2, 1, 3}, {3, 2, 1}, {1, 3, 2}}))
+  for (const double weight : solve_game({{2, 1, 3}, {3, 2, 1}, {1, 3, 2}}).rows)
     CHECK_THAT(weight, WithinRel(1.0 / 3, 1e-9));
   CHECK_THAT(value_of({{2, 1, 3}, {3, 2, 1}, {1, 3, 2}}), WithinRel(2.0, 1e-9));
   // A saddle point: 3 is the least of its row and the most of its column.
-  CHECK(best_row_weights({{3, 5}, {1, 9}}) == std::vector<double>{1, 0});
+  CHECK(solve_game({{3, 5}, {1, 9}}).rows == std::vector<double>{1, 0});
   // (4 * 3 - 1 * 2) / (4 + 3 - 1 - 2) without a saddle point.
   CHECK_THAT(value_of({{4, 1}, {2, 3}}), WithinRel(2.5, 1e-9));
-  CHECK(best_row_weights({{7}}) == std::vector<double>{1});
+  CHECK(solve_game({{7}}).rows == std::vector<double>{1});
 }
 
 TEST_CASE("what one player is sure of is what the other cannot avoid") {
@@ -58,11 +58,16 @@ TEST_CASE("what one player is sure of is what the other cannot avoid") {
     for (auto& row : matrix) {
       for (double& cell : row) cell = 1 + static_cast<double>(random() % 1000) / 100;
     }
-    const std::vector<double> weights = best_row_weights(matrix);
-    CHECK(std::ranges::min(weights) >= 0);
-    CHECK_THAT(std::accumulate(weights.begin(), weights.end(), 0.0), WithinRel(1.0, 1e-9));
+    const GameSolution solution = solve_game(matrix);
+    for (const auto& weights : {solution.rows, solution.columns}) {
+      CHECK(std::ranges::min(weights) >= 0);
+      CHECK_THAT(std::accumulate(weights.begin(), weights.end(), 0.0), WithinRel(1.0, 1e-9));
+    }
     constexpr double all = 20;
-    CHECK_THAT(value_of(matrix), WithinRel(all - value_of(turned(matrix, all)), 1e-9));
+    CHECK_THAT(solution.value, WithinRel(value_of(matrix, solution.rows), 1e-9));
+    CHECK_THAT(solution.value,
+               WithinRel(all - value_of(turned(matrix, all), solution.columns), 1e-9));
+    CHECK_THAT(solution.value, WithinRel(all - value_of(turned(matrix, all)), 1e-9));
   }
 }
 

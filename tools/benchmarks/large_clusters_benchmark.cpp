@@ -52,6 +52,7 @@ void plan_large(benchmark::State& state, const std::string& model) {
   std::optional<Clock::time_point> first;
   Clock::time_point begin;
   SearchControl control;
+  control.threads = 0;
   control.progress = [&](const SearchProgress& progress) {
     if (progress.best && !first) first = Clock::now();
   };
@@ -71,7 +72,7 @@ void plan_large(benchmark::State& state, const std::string& model) {
 
 void on_clusters(benchmark::internal::Benchmark* benchmark) {
   for (const int nodes : {16, 128, 512, 2048}) benchmark->Arg(nodes);
-  benchmark->Unit(benchmark::kMillisecond);
+  benchmark->Unit(benchmark::kMillisecond)->MeasureProcessCPUTime()->UseRealTime();
 }
 
 }  // namespace

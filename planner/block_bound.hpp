@@ -1,0 +1,193 @@
+// A lower bound for pipelines of alike blocks (planner/block_packing.hpp) under any schedule, which
+// can be raised as far as it goes.
+//
+// As planner/path_bound.hpp has it, weighted lengths of paths bound the step of every layout. Where
+// layers are alike blocks, where a stage begins does not matter but how many blocks it has: a
+// layout is a choice for each device, of those that fit, and the least weighted sum is a knapsack
+// over devices (planner/block_cover.hpp). Paths and layouts found so far are a matrix game
+// (planner/matrix_game.hpp); the next weights lie half way to its best ones (Wentges 1997).
+//
+// Weights see the mean of choices, which is less than any of them: while the first stages of all
+// devices have 4 blocks and the second ones 1, or the other way round, devices work in step; where
+// some have the one and others the other, whoever goes from device to device meets 4 each time, and
+// weights see 2.5. So choices are left out for good:
+//
+//   by sums    the least weighted sum of all layouts with this choice is above the limit. Any
+//              weights tell that of all choices at once (fixing by reduced costs; Dantzig,
+//              Fulkerson and Johnson 1954)
+//   by trial   with nothing but some choices on their device, weights are found that rule out all
+//              layouts; meanwhile sums leave out choices of others
+//
+// until trials fail. Then cases are made, each with sums and trials of its own: of the devices that
+// may have so many blocks in their stage of this turn, or fewer, either none has them, or this one
+// is the first. In the end nothing is left, which proves that nothing is within the limit, or a
+// layout within it is found.
+
+#pragma once
+
+#include <functional>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "planner/block_cover.hpp"
+#include "planner/block_packing.hpp"
+#include "planner/critical_passes.hpp"
+
+namespace stagecraft {
+
+class BlockBound {
+ public:
+  using Visit = std::function<void(const Layout&)>;
+
+  /// The order is the setting's, for its depth. Only layouts of at most the packing's limit are
+  /// bounded. Layouts that come up, each better than those before and all fit, go to `visit`. What
+  /// is given outlives the bound.
+  BlockBound(const Space& space, const Setting& setting, const TimedOrder& order,
+             const BlockPacking& packing, Visit visit);
+  BlockBound(const BlockBound&) = delete;
+  BlockBound& operator=(const BlockBound&) = delete;
+
+  /// False where there are too many choices to list: then this can tell nothing.
+  bool knows_choices() const { return !domains_.empty(); }
+
+  /// The bound will start from the critical paths of this layout; else from those of a balanced
+  /// one.
+  void start_from(const Layout& layout) { start_ = layout; }
+
+  /// Raises the bound by weights, in so many rounds at most.
+  void raise(int rounds);
+
+  /// Whether it is proved that no layout within the limit is left; then the bound is above the
+  /// limit, else it stays as it was. Gives up after so much effort, or once a layout is found.
+  bool prove(std::int64_t effort);
+
+  /// No layout that fits takes less than this, unless more than the limit.
+  Time bound() const;
+  /// What it has spent so far, in steps of about ten nanoseconds.
+  std::int64_t spent() const { return spent_; }
+
+ private:
+  /// A path, and its length in parts of the limit: a sum over what devices have.
+  struct Row {
+    double constant = 0;
+    std::vector<double> lengths;  ///< [choice]
+    std::int64_t used = 0;        ///< in this game it last had part
+  };
+  using RowRef = std::shared_ptr<Row>;
+  /// Weights of rows, with the sum one.
+  struct Weight {
+    RowRef row;
+    double weight = 0;
+  };
+  using Weights = std::vector<Weight>;
+
+  /// What many choices have in common: a stage of so many blocks.
+  struct Cell {
+    int stage = 0;
+    const StageCosts* costs = nullptr;
+    double again = 0;  ///< recomputation with each backward
+  };
+  struct Choice {
+    const BlockChoice* what = nullptr;
+    int device = 0, blocks = 0;
+    std::vector<int> cells;
+  };
+  using Choices = std::vector<int>;      ///< by their numbers, ascending
+  using Domains = std::vector<Choices>;  ///< what is left, per device
+  using Chosen = std::vector<int>;       ///< a layout: a choice for each device
+
+  /// Layouts that had the least sum for some weights, and the game of rows against them.
+  struct Seen {
+    std::vector<Chosen> layouts;
+    std::vector<std::int64_t> used;            ///< in this game each last had weight
+    std::vector<RowRef> rows;                  ///< that have part
+    std::vector<std::vector<double>> lengths;  ///< [row that has part][layout]
+    std::vector<double> mixture;               ///< weights of layouts in the latest game
+  };
+
+  /// Devices differ in whether their stage of this turn, or all of them, has at least so many.
+  struct Split {
+    int turn = 0;
+    int blocks = 0;
+  };
+  static constexpr int all_turns = -1;
+
+  // --- Weights ---
+  void list_choices();
+  int cell_of(int stage, int blocks, bool again);
+  void begin();
+  void add_row(const PassCounts& path);
+  void drop_idle_rows();
+  bool weigh(const Weights& weights);
+  void leave_out(double constant);
+  static double length(const Row& row, const Chosen& layout);
+  bool is_too_long(const Chosen& layout);
+  static void take_part(Seen& seen, const RowRef& row);
+  void add(Seen& seen, const Chosen& layout) const;
+  template <class Keeps>
+  static void keep_if(Seen& seen, const Keeps& keeps);
+  void drop_idle(Seen& seen) const;
+  double play(Seen& seen, Weights& weights);
+  static Weights half_way(const Weights& from, const Weights& to);
+
+  // --- Trials and cases ---
+  bool stops() const { return found_ || spent_ > last_; }
+  RowRef longest_in_mixture(const Seen& seen, double value);
+  RowRef path_of_mixture(const Seen& seen, int& timings);
+  bool play_fully(Seen& seen, int& timings, Weights& weights);
+  bool is_out(const Weights& start, const RowRef& row);
+  bool leave_out_set(const Choices& set, const Weights& start, const RowRef& row);
+  bool leave_out_most(int device, int turn, const Weights& start, const RowRef& row);
+  bool leave_out_most(const Weights& start);
+  Choices by_sum() const;
+  bool leave_out_each(const Weights& start);
+  bool thin_out(Weights& weights);
+  int blocks_of(int choice, int turn) const;
+  std::vector<int> undecided(const Split& split) const;
+  std::optional<Split> best_split() const;
+  bool is_part_out(Weights weights);
+  bool is_case_out(Domains domains, const Weights& weights);
+  bool are_cases_out(const Split& split, const Weights& weights);
+  bool are_choices_out(int device, const Weights& weights);
+
+  const Space& space_;
+  const Setting& setting_;
+  const TimedOrder& order_;
+  const BlockPacking& packing_;
+  Visit visit_;
+  PipelineCosts costs_;
+  CriticalPasses passes_;
+  double limit_ = 0;
+  std::optional<std::vector<std::vector<BlockChoice>>> all_choices_;
+  std::vector<Choice> choices_;
+  std::vector<Cell> cells_;
+  std::map<std::vector<int>, int> cell_numbers_;
+  Layout start_;
+
+  std::vector<RowRef> rows_;                    ///< that may have part in games
+  std::vector<RowRef> device_rows_;             ///< for each device a path through it
+  std::vector<RowRef> stage_rows_;              ///< and for each stage, under most schedules
+  std::map<Chosen, std::weak_ptr<Row>> timed_;  ///< critical paths of layouts
+  double least_step_ = std::numeric_limits<double>::infinity();  ///< of layouts that were timed
+  std::int64_t games_ = 0, spent_ = 0;
+
+  Domains domains_;
+  BlockCover cover_;
+  std::vector<std::vector<BlockItem>> items_;  ///< of `cover_`
+  std::vector<double> sums_;                   ///< per choice, by the latest weights
+  double value_ = 0;                           ///< the least sum
+  Chosen chosen_;                              ///< which has it
+
+  Weights weights_;  ///< those of the bound
+  double bound_ = 0;
+
+  Seen seen_;              ///< of the latest `is_out`
+  Weights best_weights_;   ///< that it found
+  bool found_ = false;     ///< a layout within the limit
+  std::int64_t last_ = 0;  ///< effort may be spent up to here
+};
+
+}  // namespace stagecraft

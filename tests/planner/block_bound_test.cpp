@@ -1,0 +1,106 @@
+#include "planner/block_bound.hpp"
+
+#include "planner/layouts.hpp"
+#include "planner/path_bound.hpp"
+#include "tests/catch.hpp"
+#include "tests/planner/columns_cases.hpp"
+
+using namespace stagecraft;
+using namespace stagecraft::tests;
+
+namespace {
+
+constexpr std::int64_t much = 100'000'000;
+
+/// Of all layouts that fit.
+Time least_step(const Space& space, const Setting& setting, FastClock& clock) {
+  Time best = never;
+  for_each_layout(space, setting, [&](const Layout& layout) {
+    if (may_fit(clock, layout)) best = std::min(best, clock.step(layout));
+  });
+  return best;
+}
+
+template <class Visit>
+void for_each_case(const Visit& visit) {
+  for (std::uint32_t seed = 0; seed < 120; ++seed) {
+    INFO("seed " << seed);
+    const Problem problem = with_blocks(seed, 9);
+    const Space space(problem);
+    for_each_columns(space, [&](const Setting& setting, FastClock& clock, const TimedOrder& order) {
+      const Time best = least_step(space, setting, clock);
+      if (best < never) visit(space, setting, clock, order, best);
+    });
+  }
+}
+
+}  // namespace
+
+TEST_CASE("no layout that fits is faster than the bound by whole blocks", "[block_bound]") {
+  int cases = 0, higher = 0, lower = 0, closed = 0;
+  for_each_case([&](const Space& space, const Setting& setting, FastClock& clock,
+                    const TimedOrder& order, Time best) {
+    const Time limit = best + best / 4;
+    const BlockPacking packing(space, setting, order, limit);
+    BlockBound whole(space, setting, order, packing,
+                     [&](const Layout& layout) { CHECK(may_fit(clock, layout)); });
+    if (!whole.knows_choices()) return;
+    whole.raise(40);
+    CHECK(whole.bound() <= best);
+    PathBound parts(space, setting, order, limit);
+    parts.raise(40, best, [](const Layout&) {});
+    ++cases;
+    closed += whole.bound() >= best - best / 100 ? 1 : 0;
+    higher += whole.bound() > parts.bound() + best / 100 ? 1 : 0;
+    lower += whole.bound() < parts.bound() - best / 100 ? 1 : 0;
+  });
+  CHECK(cases > 200);
+  CHECK(closed > cases / 2);
+  CHECK(higher > 2 * lower);
+}
+
+TEST_CASE("of blocks it is proved that nothing is below the best, and never that it is not there",
+          "[block_bound]") {
+  int cases = 0, hard = 0, found = 0;
+  for_each_case([&](const Space& space, const Setting& setting, FastClock& clock,
+                    const TimedOrder& order, Time best) {
+    ++cases;
+    for (const Time limit : {best, best + best / 10}) {
+      const BlockPacking packing(space, setting, order, limit);
+      Time least = never;
+      BlockBound there(space, setting, order, packing,
+                       [&](const Layout& layout) { least = std::min(least, clock.step(layout)); });
+      REQUIRE(there.knows_choices());
+      CHECK_FALSE(there.prove(much));
+      CHECK(there.bound() <= best);
+      found += least <= limit ? 1 : 0;
+    }
+    const BlockPacking less(space, setting, order, best - 1);
+    if (less.bound() >= best) return;
+    BlockBound out(space, setting, order, less, [](const Layout&) {});
+    REQUIRE(out.knows_choices());
+    out.raise(40);
+    if (out.bound() >= best) return;
+    ++hard;
+    CHECK(out.prove(much));
+    CHECK(out.bound() == best);
+  });
+  CHECK(cases > 200);
+  CHECK(hard > 10);
+  CHECK(found == 2 * cases);
+}
+
+TEST_CASE("a proof ends when its effort is spent", "[block_bound]") {
+  int ended = 0;
+  for_each_case([&](const Space& space, const Setting& setting, FastClock&, const TimedOrder& order,
+                    Time best) {
+    const BlockPacking less(space, setting, order, best - 1);
+    if (less.bound() >= best) return;
+    BlockBound bound(space, setting, order, less, [](const Layout&) {});
+    bound.raise(1);
+    const bool is_proved = bound.prove(-1);
+    CHECK(bound.bound() <= best);
+    ended += is_proved ? 0 : 1;
+  });
+  CHECK(ended > 5);
+}
