@@ -21,6 +21,27 @@ Time least_step(const Space& space, const Setting& setting, FastClock& clock) {
   return best;
 }
 
+/// As many devices as it has, each with two or three stages, and enough blocks to choose from.
+Problem in_turns(std::uint32_t seed) {
+  Random random(seed);
+  const auto cost = [&](int most) {
+    return layer_cost(Duration{random.between(1, most)}, Duration{random.between(1, 2 * most)});
+  };
+  const int devices = random.between(2, 4), turns = random.between(2, 3);
+  const auto blocks = static_cast<std::size_t>(random.between(devices * turns, 12));
+  std::vector<LayerCost> costs(blocks + 2, cost(20));
+  costs.front() = cost(20);
+  costs.back() = cost(40);
+  Problem problem =
+      problem_of(profile_of(costs), cluster_of({{devices, {}}}), devices * random.between(1, 3),
+                 {1}, {random.between(0, 1) == 0 ? "interleaved-zb" : "interleaved"});
+  problem.schedules.front().virtual_stages = turns;
+  problem.recompute = {Recompute::none};
+  problem.straight = true;
+  problem.use_fewer_devices = false;
+  return problem;
+}
+
 template <class Visit>
 void for_each_case(const Visit& visit) {
   for (std::uint32_t seed = 0; seed < 120; ++seed) {
@@ -88,6 +109,32 @@ TEST_CASE("of blocks it is proved that nothing is below the best, and never that
   CHECK(cases > 200);
   CHECK(hard > 10);
   CHECK(found == 2 * cases);
+}
+
+TEST_CASE("where devices have their blocks in several turns it takes cases to prove the best",
+          "[block_bound]") {
+  int cases = 0;
+  for (std::uint32_t seed = 0; seed < 150; ++seed) {
+    INFO("seed " << seed);
+    const Problem problem = in_turns(seed);
+    const Space space(problem);
+    for_each_columns(space, [&](const Setting& setting, FastClock& clock, const TimedOrder& order) {
+      if (*setting.depth != problem.cluster.levels.front().count) return;
+      const Time best = least_step(space, setting, clock);
+      const BlockPacking just(space, setting, order, best);
+      Time least = never;
+      BlockBound there(space, setting, order, just,
+                       [&](const Layout& layout) { least = std::min(least, clock.step(layout)); });
+      CHECK_FALSE(there.prove(much));
+      CHECK(least == best);
+      ++cases;
+      const BlockPacking less(space, setting, order, best - 1);
+      if (less.bound() >= best) return;
+      BlockBound out(space, setting, order, less, [](const Layout&) {});
+      CHECK(out.prove(much));
+    });
+  }
+  CHECK(cases > 140);
 }
 
 TEST_CASE("a proof ends when its effort is spent", "[block_bound]") {
