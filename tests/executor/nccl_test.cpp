@@ -1,6 +1,7 @@
 // The transport over NCCL, on a stand-in that holds it to NCCL's rules: equal bits, one order, and
 // one cause where something fails. (The contract of transports runs over it in transport_test.cpp.)
 
+#include <atomic>
 #include <chrono>
 #include <mutex>
 #include <thread>
@@ -280,6 +281,30 @@ class Impatient final : public Mutant {
   }
 };
 
+/// What is sent, and whether it was gone when NCCL let go of it.
+struct Watched {
+  std::atomic<bool> is_sent = false, was_gone = false;
+  std::weak_ptr<void> memory;
+};
+
+/// Begins with all it is asked for, but says that it could not once something watched is sent.
+class FailsOnceBegun final : public Mutant {
+ public:
+  FailsOnceBegun(std::unique_ptr<nccl::Calls> inner, Watched& watched)
+      : Mutant(std::move(inner)), watched_(watched) {}
+  nccl::Result group_end() override {
+    const nccl::Result result = Mutant::group_end();
+    return watched_.is_sent ? nccl::Result::internal_error : result;
+  }
+  nccl::Result abort(nccl::Communicator communicator) override {
+    if (watched_.is_sent && watched_.memory.expired()) watched_.was_gone = true;
+    return Mutant::abort(communicator);
+  }
+
+ private:
+  Watched& watched_;
+};
+
 template <class Kind>
 Wrap on_rank(int which) {
   return [which](std::unique_ptr<nccl::Calls> calls, int rank) {
@@ -303,6 +328,35 @@ TEST_CASE("a wrong count, a forgotten group and a call that comes too early are 
   REQUIRE(!world.broken_rules().empty());
   CHECK_THAT(world.broken_rules().front(), ContainsSubstring(rule));
   CHECK_THAT(message, ContainsSubstring("invalid usage") || ContainsSubstring("invalid argument"));
+}
+
+TEST_CASE("what NCCL fails to begin with keeps its memory until the communicator is gone") {
+  Watched watched;
+  NcclWorld world;
+  auto transports = make_stand_in_transports(
+      world, both_ways,
+      [&](std::unique_ptr<nccl::Calls> calls, int rank) -> std::unique_ptr<nccl::Calls> {
+        if (rank == 1) return calls;
+        return std::make_unique<FailsOnceBegun>(std::move(calls), watched);
+      });
+  const auto failures = run_on_all(transports, [&](Transport& transport, Backend& backend) {
+    if (transport.rank() == 0) {
+      Tensor sent = numbers(backend, 10);
+      watched.memory = sent.storage;
+      watched.is_sent = true;
+      transport.send(0, backend, std::move(sent), now());
+    } else {
+      transport.post(0, backend, numbers(backend, 10));
+      transport.receive(0, backend);
+    }
+    transport.barrier();
+  });
+  CHECK_THAT(failures[0], ContainsSubstring("NCCL cannot start a group"));
+  CHECK(failures[1] == failures[0]);
+  CHECK_FALSE(watched.was_gone);
+  CHECK_FALSE(watched.memory.expired());
+  transports.clear();
+  CHECK(watched.memory.expired());
 }
 
 TEST_CASE("nobody uses a communicator after its end") {

@@ -155,8 +155,10 @@ std::shared_ptr<Operation> Traffic::start(int link_index, std::vector<Piece> pie
     return nothing;
   }
   const Link& link = links_.at(link_index);
-  auto operation = start_group(lock, link, [&] {
-    for (const Piece& piece : pieces) {
+  const auto operation = std::make_shared<Operation>();
+  operation->pieces = std::move(pieces);
+  start_group(lock, link, operation, [&] {
+    for (const Piece& piece : operation->pieces) {
       require(link,
               piece.is_sent ? calls_.send(piece.data.get(), piece.bytes, piece.place,
                                           link.communicator, link.stream)
@@ -165,7 +167,6 @@ std::shared_ptr<Operation> Traffic::start(int link_index, std::vector<Piece> pie
               piece.is_sent ? "send on" : "receive on");
     }
   });
-  operation->pieces = std::move(pieces);
   return operation;
 }
 
@@ -174,7 +175,9 @@ std::shared_ptr<Operation> Traffic::start(int link_index, const NativeSum& sum) 
   throw_if_stopped();
   const Link& link = links_.at(link_index);
   const auto members = link.plan.members.size();
-  auto operation = start_group(lock, link, [&] {
+  const auto operation = std::make_shared<Operation>();
+  operation->summed = sum.data;
+  start_group(lock, link, operation, [&] {
     require(link,
             sum.is_scattered
                 ? calls_.reduce_scatter(sum.data.get(), sum.elements / members, sum.precision,
@@ -184,21 +187,22 @@ std::shared_ptr<Operation> Traffic::start(int link_index, const NativeSum& sum) 
                                     link.stream),
             "add up on");
   });
-  operation->summed = sum.data;
   return operation;
 }
 
-/// Under the lock: what `ask` asks for, as one operation that is under way.
+/// Under the lock: what `ask` asks for, as one operation that is under way. Where that fails NCCL
+/// may have begun with it, so its memory stays until the communicators are gone.
 template <class Ask>
-std::shared_ptr<Operation> Traffic::start_group(Lock& lock, const Link& link, const Ask& ask) {
-  auto operation = std::make_shared<Operation>();
+void Traffic::start_group(Lock& lock, const Link& link, const std::shared_ptr<Operation>& operation,
+                          const Ask& ask) {
+  asked_.push_back(operation);
   require(link, calls_.group_start(), "begin a group on");
   ask();
   settle(lock, link, calls_.group_end(), "start a group on", {});
   operation->event = calls_.record(link.stream);
+  std::erase(asked_, operation);
   under_way_.push_back(operation);
   changed_.notify_all();
-  return operation;
 }
 
 bool Traffic::is_done(const Operation& operation) {

@@ -95,7 +95,8 @@ class Traffic {
   };
 
   template <class Ask>
-  std::shared_ptr<Operation> start_group(Lock& lock, const Link& link, const Ask& ask);
+  void start_group(Lock& lock, const Link& link, const std::shared_ptr<Operation>& operation,
+                   const Ask& ask);
   std::vector<UniqueId> exchange_ids(const std::vector<int>& leaders);
   void connect(Link& link, const UniqueId& id);
   void try_out(int link);
@@ -120,7 +121,8 @@ class Traffic {
 
   std::mutex mutex_;  ///< guards all below, and the use of `calls_`
   std::condition_variable changed_;
-  std::map<int, Link> links_;  ///< of this rank, by their places in the plans
+  std::map<int, Link> links_;                      ///< of this rank, by their places in the plans
+  std::vector<std::shared_ptr<Operation>> asked_;  ///< that NCCL has not said yes to
   std::vector<std::shared_ptr<Operation>> under_way_;
   std::optional<std::string> stopped_;  ///< why
   bool closing_ = false;
