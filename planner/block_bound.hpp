@@ -49,6 +49,7 @@ class BlockBound {
              const BlockPacking& packing, Visit visit);
   BlockBound(const BlockBound&) = delete;
   BlockBound& operator=(const BlockBound&) = delete;
+  ~BlockBound() = default;
 
   /// False where there are too many choices to list: then this can tell nothing.
   bool knows_choices() const { return !domains_.empty(); }

@@ -25,16 +25,18 @@ Time least_step(const Space& space, const Setting& setting, FastClock& clock) {
 Problem in_turns(std::uint32_t seed) {
   Random random(seed);
   const auto cost = [&](int most) {
-    return layer_cost(Duration{random.between(1, most)}, Duration{random.between(1, 2 * most)});
+    const Duration forward{random.between(1, most)}, backward{random.between(1, 2 * most)};
+    return layer_cost(forward, backward);
   };
   const int devices = random.between(2, 4), turns = random.between(2, 3);
+  const std::int64_t rounds = random.between(1, 3);
   const auto blocks = static_cast<std::size_t>(random.between(devices * turns, 12));
   std::vector<LayerCost> costs(blocks + 2, cost(20));
   costs.front() = cost(20);
   costs.back() = cost(40);
+  const char* schedule = random.between(0, 1) == 0 ? "interleaved-zb" : "interleaved";
   Problem problem =
-      problem_of(profile_of(costs), cluster_of({{devices, {}}}), devices * random.between(1, 3),
-                 {1}, {random.between(0, 1) == 0 ? "interleaved-zb" : "interleaved"});
+      problem_of(profile_of(costs), cluster_of({{devices, {}}}), devices * rounds, {1}, {schedule});
   problem.schedules.front().virtual_stages = turns;
   problem.recompute = {Recompute::none};
   problem.straight = true;

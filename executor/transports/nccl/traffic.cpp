@@ -155,7 +155,7 @@ std::shared_ptr<Operation> Traffic::start(int link_index, std::vector<Piece> pie
     return nothing;
   }
   const Link& link = links_.at(link_index);
-  const auto operation = std::make_shared<Operation>();
+  auto operation = std::make_shared<Operation>();
   operation->pieces = std::move(pieces);
   start_group(lock, link, operation, [&] {
     for (const Piece& piece : operation->pieces) {
@@ -175,7 +175,7 @@ std::shared_ptr<Operation> Traffic::start(int link_index, const NativeSum& sum) 
   throw_if_stopped();
   const Link& link = links_.at(link_index);
   const auto members = link.plan.members.size();
-  const auto operation = std::make_shared<Operation>();
+  auto operation = std::make_shared<Operation>();
   operation->summed = sum.data;
   start_group(lock, link, operation, [&] {
     require(link,
