@@ -163,12 +163,15 @@ std::int64_t BlockPacking::steps_to_fit(int device) const {
 }
 
 bool BlockPacking::fits(int device, const std::vector<ChunkMemory>& stages,
-                        const std::vector<Recompute>& recompute, bool computes_always) const {
+                        const std::vector<Recompute>& recompute,
+                        const std::vector<char>& computes) const {
   const DeviceKind& kind = space_.kind(setting_, device);
   if (kind.memory_unlimited) return true;
   const auto& moments = order_.moments[index(device)];
   return std::all_of(moments.begin(), moments.end(), [&](const FullMoment& moment) {
-    return bytes_at(moment, stages, recompute, computes_always) <= usable_memory(kind);
+    // What takes no time never shows: it ends at the instant it begins.
+    const bool shows = computes[index(moment.turn)] != 0;
+    return bytes_at(moment, stages, recompute, shows) <= usable_memory(kind);
   });
 }
 
@@ -179,7 +182,7 @@ BlockPacking::Spread BlockPacking::measured(int device, const std::vector<int>& 
     spread.memory.push_back(share.memory);
     spread.forward.push_back(share.forward);
     spread.pass += share.pass;
-    spread.computes = spread.computes && share.computes;
+    spread.computes.push_back(share.computes ? 1 : 0);
   }
   return spread;
 }

@@ -78,7 +78,7 @@ class BlockPacking {
     std::vector<ChunkMemory> memory;
     std::vector<Time> forward;
     Time pass = 0;
-    bool computes = true;
+    std::vector<char> computes;  ///< per stage: whether it takes time to go back
   };
 
   bool is_worth_it() const;
@@ -94,7 +94,7 @@ class BlockPacking {
   std::pair<unsigned, unsigned> recompute_choices(int device) const;
   std::int64_t steps_to_fit(int device) const;
   bool fits(int device, const std::vector<ChunkMemory>& stages,
-            const std::vector<Recompute>& recompute, bool computes_always) const;
+            const std::vector<Recompute>& recompute, const std::vector<char>& computes) const;
   void find_bound();
   void make_layout();
   int most_blocks(int device, Time limit) const;
