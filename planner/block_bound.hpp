@@ -30,6 +30,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <vector>
 
 #include "planner/block_cover.hpp"
@@ -62,8 +63,9 @@ class BlockBound {
   void raise(int rounds);
 
   /// Whether it is proved that no layout within the limit is left; then the bound is above the
-  /// limit, else it stays as it was. Gives up after so much effort, or once a layout is found.
-  bool prove(std::int64_t effort);
+  /// limit, else it stays as it was. Gives up after so much effort, once a layout is found, or if a
+  /// stop is requested.
+  bool prove(std::int64_t effort, const std::stop_token& stop = {});
 
   /// No layout that fits takes less than this, unless more than the limit.
   Time bound() const;
@@ -135,7 +137,7 @@ class BlockBound {
   static Weights half_way(const Weights& from, const Weights& to);
 
   // --- Trials and cases ---
-  bool stops() const { return found_ || spent_ > last_; }
+  bool stops() const { return found_ || spent_ > last_ || stop_.stop_requested(); }
   RowRef longest_in_mixture(const Seen& seen, double value);
   RowRef path_of_mixture(const Seen& seen, int& timings);
   bool play_fully(Seen& seen, int& timings, Weights& weights);
@@ -185,9 +187,10 @@ class BlockBound {
   Weights weights_;  ///< those of the bound
   double bound_ = 0;
 
-  Seen seen_;              ///< of the latest `is_out`
-  Weights best_weights_;   ///< that it found
-  bool found_ = false;     ///< a layout within the limit
+  Seen seen_;             ///< of the latest `is_out`
+  Weights best_weights_;  ///< that it found
+  bool found_ = false;    ///< a layout within the limit
+  std::stop_token stop_;
   std::int64_t last_ = 0;  ///< effort may be spent up to here
 };
 

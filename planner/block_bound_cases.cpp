@@ -290,10 +290,11 @@ bool BlockBound::is_part_out(Weights weights) {
   return !found_;
 }
 
-bool BlockBound::prove(std::int64_t effort) {
+bool BlockBound::prove(std::int64_t effort, const std::stop_token& stop) {
   if (rows_.empty()) begin();
   if (bound() > packing_.limit()) return true;
   found_ = false;
+  stop_ = stop;
   last_ = spent_ + effort;
   if (!is_case_out(domains_, weights_)) return false;
   bound_ = std::numeric_limits<double>::infinity();

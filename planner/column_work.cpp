@@ -134,7 +134,7 @@ void ColumnWork::probe(std::int64_t share, int times) {
     if (branch_.least <= limit) {
       bound_blocks(packing, [&](BlockBound& bound) {
         bound.raise(rounds);
-        bound.prove(last - findings_.spent - packing.spent() - bound.spent());
+        bound.prove(last - findings_.spent - packing.spent() - bound.spent(), stop_);
       });
     }
     findings_.spent += packing.spent();

@@ -139,7 +139,7 @@ TEST_CASE("where devices have their blocks in several turns it takes cases to pr
   CHECK(cases > 140);
 }
 
-TEST_CASE("a proof ends when its effort is spent", "[block_bound]") {
+TEST_CASE("a proof ends when its effort is spent, or a stop is requested", "[block_bound]") {
   int ended = 0;
   for_each_case([&](const Space& space, const Setting& setting, FastClock&, const TimedOrder& order,
                     Time best) {
@@ -150,6 +150,12 @@ TEST_CASE("a proof ends when its effort is spent", "[block_bound]") {
     const bool is_proved = bound.prove(-1);
     CHECK(bound.bound() <= best);
     ended += is_proved ? 0 : 1;
+    std::stop_source stop;
+    stop.request_stop();
+    BlockBound stopped(space, setting, order, less, [](const Layout&) {});
+    stopped.raise(1);
+    CHECK(stopped.prove(much, stop.get_token()) == is_proved);
+    CHECK(stopped.bound() <= best);
   });
   CHECK(ended > 5);
 }
