@@ -176,8 +176,12 @@ bool BlockBound::is_too_long(const Chosen& layout) {
   return step > limit_;
 }
 
+bool BlockBound::has_part(const Seen& seen, const RowRef& row) {
+  return std::ranges::find(seen.rows, row) != seen.rows.end();
+}
+
 void BlockBound::take_part(Seen& seen, const RowRef& row) {
-  if (std::ranges::find(seen.rows, row) != seen.rows.end()) return;
+  if (has_part(seen, row)) return;
   seen.rows.push_back(row);
   std::vector<double>& lengths = seen.lengths.emplace_back();
   for (const Chosen& layout : seen.layouts) lengths.push_back(length(*row, layout));

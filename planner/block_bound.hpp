@@ -128,6 +128,7 @@ class BlockBound {
   void leave_out(double constant);
   static double length(const Row& row, const Chosen& layout);
   bool is_too_long(const Chosen& layout);
+  static bool has_part(const Seen& seen, const RowRef& row);
   static void take_part(Seen& seen, const RowRef& row);
   void add(Seen& seen, const Chosen& layout) const;
   template <class Keeps>

@@ -37,7 +37,8 @@ BlockBound::RowRef BlockBound::longest_in_mixture(const Seen& seen, double value
   for (const RowRef& row : rows_) {
     double mean = row->constant;
     for (const int c : in_use) mean += parts[index(c)] * row->lengths[index(c)];
-    if (mean <= most) continue;
+    // Rounding must not let one that has part look longer than the game says.
+    if (mean <= most || has_part(seen, row)) continue;
     most = mean;
     best = row;
   }
@@ -56,7 +57,7 @@ BlockBound::RowRef BlockBound::path_of_mixture(const Seen& seen, int& timings) {
     if (seen.mixture[i] <= most) continue;
     const auto timed = timed_.find(seen.layouts[i]);
     const RowRef known = timed == timed_.end() ? nullptr : timed->second.lock();
-    if (known && std::ranges::find(seen.rows, known) != seen.rows.end()) continue;
+    if (known && has_part(seen, known)) continue;
     most = seen.mixture[i];
     heaviest = &seen.layouts[i];
     path = known;
@@ -88,7 +89,7 @@ bool BlockBound::is_out(const Weights& start, const RowRef& row) {
   seen_ = {};
   for (const Weight& own : start) take_part(seen_, own.row);
   if (row != nullptr) take_part(seen_, row);
-  double best = 0;
+  double best = -1;
   int timings = timings_of_trial;
   Weights weights = start;
   for (int round = 0; round < rounds_of_trial; ++round) {

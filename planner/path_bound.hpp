@@ -21,7 +21,6 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
 
 #include "planner/block_packing.hpp"
 #include "planner/critical_passes.hpp"
