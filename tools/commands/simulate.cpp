@@ -173,15 +173,6 @@ int show_schedules(Console& console, const SimulateArguments& arguments) {
   return 0;
 }
 
-/// Tensor-parallel peers included.
-int devices_of(const Plan& plan) {
-  std::size_t devices = 0;
-  for (const Stage& stage : plan.stages) {
-    for (const std::vector<int>& replica : stage.devices) devices += replica.size();
-  }
-  return static_cast<int>(devices);
-}
-
 int show_plan(Console& console, const SimulateArguments& arguments) {
   const LoadedPlan loaded = load_plan(arguments.plan);
   console.input(loaded.path, loaded.hash);
@@ -219,7 +210,8 @@ int show_plan(Console& console, const SimulateArguments& arguments) {
   add_steady(result, steady_step(arguments, program, costs, environment),
              slowest_cycle(arguments, program, costs, environment));
   const auto steps = jittered(console, arguments, program, costs, environment.has_value());
-  const auto failing = run_with_failures(console, arguments, devices_of(loaded.plan), run.timeline);
+  const auto devices = static_cast<int>(used_devices(loaded.plan).size());
+  const auto failing = run_with_failures(console, arguments, devices, run.timeline);
   console.print(jitter_sentence(arguments, steps) + goodput_sentence(failing));
   add_jitter(result, steps);
   add_goodput(result, failing);
