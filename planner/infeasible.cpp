@@ -29,7 +29,6 @@ Problem with_more_memory(Problem problem, Bytes more) {
 std::optional<Candidate> look_for_columns(const Space& space, const Setting& setting,
                                           Judge& judge) {
   constexpr std::size_t most_tried = 2;
-  if (setting.replicas != ReplicaPolicy::split) return {};
   std::vector<Setting> columns = space.columns(setting);
   std::stable_sort(columns.begin(), columns.end(),
                    [](const Setting& a, const Setting& b) { return *a.depth > *b.depth; });
@@ -139,21 +138,29 @@ std::vector<int> stages_on(const Plan& plan, int device) {
   return stages;
 }
 
+/// "stage 0 needs", "stages 0, 2 and 4 need".
+std::string who_needs(const std::vector<int>& stages) {
+  if (stages.size() == 1) return concat("stage ", stages.front(), " needs ");
+  std::string who = "stages ";
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    const char* separator = i + 1 < stages.size() ? ", " : " and ";
+    who += concat(i == 0 ? "" : separator, stages[i]);
+  }
+  return who + " need ";
+}
+
 std::string memory_reason(const Candidate& closest) {
   const Prediction& prediction = *closest.prediction;
   const std::size_t fullest = fullest_device(prediction);
   const int device = lead_devices(closest.plan)[fullest];
-  std::string who;
+  const std::vector<int> stages = stages_on(closest.plan, device);
   bool recomputes = true;
-  for (const int stage : stages_on(closest.plan, device)) {
-    who += concat(who.empty() ? "stage " : " and ", stage);
+  for (const int stage : stages) {
     const auto& what = closest.plan.stages[static_cast<std::size_t>(stage)];
     recomputes = recomputes && what.recompute == Recompute::full;
   }
-  return concat("nothing fits: ", who,
-                who.find(" and ") == std::string::npos ? " needs " : " need ",
-                format_bytes(prediction.peaks[fullest].bytes), " of ",
-                format_bytes(prediction.memory_limits[fullest]),
+  return concat("nothing fits: ", who_needs(stages), format_bytes(prediction.peaks[fullest].bytes),
+                " of ", format_bytes(prediction.memory_limits[fullest]),
                 recomputes ? " with every layer recomputed" : "");
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "planner/schedule_choices.hpp"
 #include "planner/space.hpp"
 #include "profiles/error.hpp"
 
@@ -52,15 +53,27 @@ void try_more_devices(Remedies& remedies, const Problem& problem) {
   }
 }
 
+/// Whether all of these were tried.
+bool are_tried(const std::vector<ScheduleChoice>& schedules, const Problem& problem) {
+  return std::ranges::all_of(schedules, [&](const ScheduleChoice& choice) {
+    return std::ranges::find(problem.schedules, choice) != problem.schedules.end();
+  });
+}
+
+/// The first of these that helps: with less in flight than others, with finer stages, with less in
+/// flight at the price of a bubble (controllable memory, Qi et al. 2024).
 void try_other_schedule(Remedies& remedies, const Problem& problem) {
-  Problem changed = problem;
-  changed.schedules = {ScheduleChoice{}};
   const bool infers =
       std::any_of(problem.schedules.begin(), problem.schedules.end(),
                   [](const ScheduleChoice& choice) { return choice.name == "inference"; });
   if (infers) return;
-  if (problem.schedules == changed.schedules) return;
-  try_remedy(remedies, changed, "--schedule 1f1b");
+  for (const std::string_view name : {"1f1b", "auto", "v-half", "v-min"}) {
+    Problem changed = problem;
+    changed.schedules = name == "auto" ? all_schedule_choices() : schedule_choices(name);
+    if (are_tried(changed.schedules, problem) || !find_plan(changed)) continue;
+    remedies.push_back(concat("--schedule ", name));
+    return;
+  }
 }
 
 void try_sharding(Remedies& remedies, const Problem& problem) {
