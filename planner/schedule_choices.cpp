@@ -44,12 +44,4 @@ std::vector<ScheduleChoice> all_schedule_choices() {
   return choices;
 }
 
-std::vector<ScheduleChoice> usual_schedule_choices(int devices) {
-  constexpr int many_devices = 16;
-  if (devices > many_devices) return all_schedule_choices();
-  std::vector<ScheduleChoice> choices;
-  add(choices, plain);
-  return choices;
-}
-
 }  // namespace stagecraft

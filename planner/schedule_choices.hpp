@@ -11,9 +11,7 @@ namespace stagecraft {
 
 /// Throws Error (usage) for a name that no schedule has.
 std::vector<ScheduleChoice> schedule_choices(std::string_view name);
-/// Those of training with a flush that keep one copy of the weights: "all" on the command line.
+/// Those of training with a flush that keep one copy of the weights: where nobody says.
 std::vector<ScheduleChoice> all_schedule_choices();
-/// Where nobody says: of these the plain ones, and where so many devices make pipelines deep, all.
-std::vector<ScheduleChoice> usual_schedule_choices(int devices);
 
 }  // namespace stagecraft

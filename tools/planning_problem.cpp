@@ -72,14 +72,13 @@ std::vector<int> read_excluded(const std::string& text, const Cluster& cluster) 
   return {devices.begin(), devices.end()};
 }
 
-std::vector<ScheduleChoice> read_schedules(const std::string& text, int devices,
-                                           ObjectiveKind objective) {
+/// "auto", also among names, where it is "all" as well: every one that is worth trying.
+std::vector<ScheduleChoice> read_schedules(const std::string& text, ObjectiveKind objective) {
   if (text == "auto" && objective == ObjectiveKind::latency) return {{.name = "inference"}};
-  if (text == "auto") return usual_schedule_choices(devices);
   std::vector<ScheduleChoice> choices;
   for (const std::string& word : read_words("--schedule", text)) {
     for (const ScheduleChoice& choice :
-         word == "all" ? all_schedule_choices() : schedule_choices(word)) {
+         word == "auto" || word == "all" ? all_schedule_choices() : schedule_choices(word)) {
       if (std::find(choices.begin(), choices.end(), choice) == choices.end())
         choices.push_back(choice);
     }
@@ -108,7 +107,7 @@ void set_price(Cluster& cluster, const std::string& text) {
   cluster.kinds[static_cast<std::size_t>(kind - known.begin())].price_per_hour = price;
 }
 
-/// Every divisor of the batch, or what the profile measured, or what the user said.
+/// Powers of two that divide the batch, or what the profile measured, or what the user said.
 std::vector<std::int64_t> microbatch_choices(const PlanningOptions& options, const Profile& profile,
                                              std::int64_t batch) {
   std::vector<std::int64_t> sizes;
@@ -177,6 +176,7 @@ Problem planning_problem(const PlanningOptions& options, const LoadedProfile& lo
   problem.sequence = options.sequence > 0 ? options.sequence : usual_sequence(loaded.profile);
   problem.global_batch = batch_for(options, loaded.profile);
   problem.microbatches = microbatch_choices(options, loaded.profile, problem.global_batch);
+  problem.microbatch_per_copy = options.microbatch == "auto";
   problem.tensor_parallel = tensor_parallel_choices(options, loaded.profile, problem.cluster);
   problem.optimizer = {
       .kind = read_optimizer_kind(options.optimizer),
@@ -186,8 +186,7 @@ Problem planning_problem(const PlanningOptions& options, const LoadedProfile& lo
                              : read_bytes("--gradient-bucket", options.gradient_bucket)};
   problem.objective = read_objective_kind(options.objective);
   for (const std::string& text : options.prices) set_price(problem.cluster, text);
-  problem.schedules =
-      read_schedules(options.schedule, device_count(problem.cluster), problem.objective);
+  problem.schedules = read_schedules(options.schedule, problem.objective);
   set_recompute(problem, options.recompute);
   // Nothing is kept for a backward that never comes.
   const bool trains = problem.schedules.front().name != "inference";
@@ -265,10 +264,10 @@ void declare_planning(CLI::App& app, PlanningOptions& options) {
          "Sum gradients while the last backward goes on, in buckets of so many bytes (torch: "
          "25MiB); otherwise behind it, as `run` does")
       ->type_name("SIZE");
-  app.add_option("--schedule", options.schedule,
-                 "Names, or auto: 1f1b and gpipe, on more than 16 devices all: those with smaller "
-                 "bubbles, too; inference for latency")
-      ->type_name("A,B|all|auto");
+  app.add_option(
+         "--schedule", options.schedule,
+         "Names, or auto: 1f1b, gpipe and those with smaller bubbles; inference for latency")
+      ->type_name("A,B|auto");
   app.add_option("--mem-limit", options.memory_limit, "The part of it that may be used (100%)")
       ->type_name("PERCENT");
   app.add_option("--recompute", options.recompute,
