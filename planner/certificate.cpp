@@ -29,16 +29,9 @@ class Verifier {
     for (const Setting& setting : space_.settings()) {
       const bool wide = is_wide(space_, setting) && setting.trains && setting.drains;
       // The bound of large clusters speaks of columns.
-      if (wide && setting.replicas != ReplicaPolicy::split) continue;
-      for (const Setting& each : wide ? space_.columns(setting) : std::vector{setting}) {
-        ++verification_.settings;
-        if (has_work(each)) {
-          ++verification_.by_work;
-        } else if (!wide && is_listed(each)) {
-          ++verification_.by_listing;
-        } else {
-          ++verification_.by_search;
-        }
+      if (!wide) count(setting, true);
+      for (const Setting& each : wide ? space_.columns(setting) : space_.copies(setting)) {
+        count(each, !wide);
       }
     }
     return verification_.holds() && verification_.by_search > 0;
@@ -84,6 +77,18 @@ class Verifier {
                " nothing was found, but only ", format_duration(proved), " could be proved again");
   }
 
+  /// By what means a setting's bound is shown again.
+  void count(const Setting& setting, bool may_list) {
+    ++verification_.settings;
+    if (has_work(setting)) {
+      ++verification_.by_work;
+    } else if (may_list && is_listed(setting)) {
+      ++verification_.by_listing;
+    } else {
+      ++verification_.by_search;
+    }
+  }
+
   /// Whether the layers' time alone, spread over the devices, reaches the bound.
   bool has_work(const Setting& setting) {
     const int devices = setting.depth.value_or(space_.devices(setting));
@@ -123,6 +128,7 @@ class Verifier {
 Question question_of(const Problem& problem) {
   const Space space(problem);
   Question question{.microbatches = problem.microbatches,
+                    .microbatch_per_copy = problem.microbatch_per_copy,
                     .schedules = problem.schedules,
                     .tensor_parallel = problem.tensor_parallel,
                     .recompute = problem.recompute,
@@ -176,6 +182,7 @@ Problem problem_of(const Question& question, const Plan& plan, const Profile& pr
     problem.other_parallelism.back().sequence = question.sequence_parallel;
   }
   problem.microbatches = question.microbatches;
+  problem.microbatch_per_copy = question.microbatch_per_copy;
   problem.schedules = question.schedules;
   problem.tensor_parallel = question.tensor_parallel;
   problem.recompute = question.recompute;

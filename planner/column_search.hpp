@@ -59,7 +59,7 @@ class ColumnSearch {
  public:
   ColumnSearch(const Space& space, const SearchControl& control, Judge& judge);
 
-  /// Columns of this setting, which outlives the search, are to be searched.
+  /// Columns of this setting are to be searched.
   void add(const Setting& setting);
   /// `report` is called now and then.
   void search(const std::function<void()>& report);

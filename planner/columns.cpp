@@ -92,8 +92,9 @@ bool has_even_rows(const Plan& plan, CostBook& book) {
   return std::all_of(plan.stages.begin(), plan.stages.end(), [&](const Stage& stage) {
     const std::vector<int>& peers = stage.devices.front();
     const int kind = book.cluster().devices[index(peers.front())];
-    const CostTable& table = book.table(kind, rows, rows, static_cast<int>(peers.size()));
-    return table.crossing(stage.layers.end) % rows == 0;
+    return book.crossing(kind, rows, rows, static_cast<int>(peers.size()), stage.layers.end) %
+               rows ==
+           0;
   });
 }
 

@@ -93,8 +93,10 @@ struct Compilation {
                       peer_count(stage, replica));
   }
 
-  const CostTable& whole_microbatch(int stage) const {
-    return book.table(kind(stage, 0), plan.batch.microbatch, rows(), peer_count(stage, 0));
+  /// What a stage hands on of one of the schedule's microbatches.
+  Bytes boundary(int stage) const {
+    return book.crossing(kind(stage, 0), plan.batch.microbatch, rows(), peer_count(stage, 0),
+                         layout(stage).layers.end);
   }
 };
 
@@ -120,8 +122,7 @@ std::vector<StageTie> stage_ties(const Compilation& compilation) {
     const int owner = stage_holding(plan, tie.owner);
     const int user = stage_holding(plan, tie.user);
     if (owner == user) continue;
-    ties.push_back(
-        {owner, user, tie_bytes(tie, compilation.whole_microbatch(owner), plan.precision)});
+    ties.push_back({owner, user, tie_bytes(tie, compilation.table(owner, 0), plan.precision)});
   }
   return ties;
 }
@@ -168,9 +169,7 @@ LowerOptions lower_options(const Compilation& compilation) {
     }
     options.expert_holders.push_back(holders(compilation, s).experts);
     options.recompute.push_back(layout.recompute);
-    options.boundary.push_back(
-        compilation.piece(compilation.whole_microbatch(s).crossing(layout.layers.end)) /
-        compilation.columns);
+    options.boundary.push_back(compilation.piece(compilation.boundary(s)) / compilation.columns);
   }
   return options;
 }

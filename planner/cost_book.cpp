@@ -242,6 +242,28 @@ std::vector<LayerCost> CostBook::layer_costs_of(int kind, std::int64_t microbatc
   return costs;
 }
 
+/// The largest part of these rows that was measured; all of them where that is no question.
+std::int64_t CostBook::measured_part(int kind, std::int64_t microbatch, std::int64_t rows,
+                                     int peers) const {
+  const bool is_measured =
+      entry(kind, rows, peers) != nullptr || entry(kind, microbatch, peers) != nullptr;
+  std::int64_t part = 0;
+  for (const ProfileEntry& measured : profile_.entries) {
+    const std::int64_t size = measured.setting.microbatch;
+    if (rows % size == 0 && size > part && entry(kind, size, peers) != nullptr) part = size;
+  }
+  return is_measured || part == 0 ? rows : part;
+}
+
+Bytes CostBook::crossing(int kind, std::int64_t microbatch, std::int64_t rows, int peers, int cut) {
+  if (profile_.entries.empty()) return table(kind, microbatch, rows, peers).crossing(cut);
+  const auto [known, is_new] = parts_.try_emplace({kind, microbatch, rows, peers}, 0);
+  if (is_new) known->second = measured_part(kind, microbatch, rows, peers);
+  const std::int64_t part = known->second;
+  const std::int64_t whole = part == rows ? microbatch : part;
+  return rows / part * table(kind, whole, part, peers).crossing(cut);
+}
+
 ProfileEntry CostBook::entry_for(int kind, std::int64_t microbatch, std::int64_t rows,
                                  int peers) const {
   const ProfileEntry* known = entry(kind, rows, peers);

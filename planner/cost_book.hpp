@@ -130,6 +130,10 @@ class CostBook {
   /// are scattered there are microbatch / rows replicas. Throws Error (input) without any.
   const CostTable& table(int kind, std::int64_t microbatch, std::int64_t rows, int peers = 1);
 
+  /// Bytes of these rows that cross the cut before layer `cut`: as in their table, unless fewer
+  /// were measured, a number that divides them, and neither they nor the microbatch.
+  Bytes crossing(int kind, std::int64_t microbatch, std::int64_t rows, int peers, int cut);
+
   /// What `table` sums up, as an entry of a profile for exactly so many rows.
   ProfileEntry entry_for(int kind, std::int64_t microbatch, std::int64_t rows, int peers = 1) const;
 
@@ -146,12 +150,14 @@ class CostBook {
                                        int peers) const;
   std::vector<LayerCost> layer_costs_of(int kind, std::int64_t microbatch, std::int64_t rows,
                                         int peers) const;
+  std::int64_t measured_part(int kind, std::int64_t microbatch, std::int64_t rows, int peers) const;
 
   const Profile& profile_;
   const Cluster& cluster_;
   CostBookSetting setting_;
   using Key = std::tuple<int, std::int64_t, std::int64_t, int>;
   std::map<Key, CostTable> tables_;
+  std::map<Key, std::int64_t> parts_;  ///< rows whose table tells what crosses a cut
   std::pair<Key, const CostTable*>
       last_;  ///< asked for: who goes over devices asks again and again
 };

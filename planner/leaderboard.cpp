@@ -9,11 +9,14 @@ namespace stagecraft {
 
 namespace {
 
+/// Between equals: fewer devices, then replicas that share each microbatch, which more systems know
+/// than those that take turns.
 bool is_better(const Candidate& a, const Candidate& b) {
   if (pace(*a.prediction) != pace(*b.prediction)) return pace(*a.prediction) < pace(*b.prediction);
   const std::size_t devices_a = used_devices(a.plan).size();
   const std::size_t devices_b = used_devices(b.plan).size();
   if (devices_a != devices_b) return devices_a < devices_b;
+  if (a.plan.replicas != b.plan.replicas) return a.plan.replicas == ReplicaPolicy::split;
   return write_plan(a.plan) < write_plan(b.plan);
 }
 
@@ -76,7 +79,8 @@ void Scope::add(const Scope& other) {
 
 std::string to_string(const Scope& scope) {
   std::string all = scope.one_degree ? "the same tensor-parallel degree" : "";
-  if (scope.equal_replicas) all += concat(all.empty() ? "" : " and ", "equally many replicas");
+  if (scope.equal_replicas)
+    all += concat(all.empty() ? "" : " and ", "equally many replicas in lockstep");
   return "plans whose stages all have " + all;
 }
 

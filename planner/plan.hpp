@@ -99,6 +99,7 @@ ObjectiveKind read_objective_kind(std::string_view name);
 /// members are those of `Problem`.
 struct Question {
   std::vector<std::int64_t> microbatches;
+  bool microbatch_per_copy = false;  ///< of a pipeline, too
   std::vector<ScheduleChoice> schedules;
   std::vector<int> tensor_parallel{1};
   std::vector<Recompute> recompute;

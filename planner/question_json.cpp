@@ -3,6 +3,7 @@
 //   "question": {
 //     "objective": "step",
 //     "microbatches": [1, 2, 4],          sizes; each with every schedule and every degree
+//     "microbatch_per_copy": true,        of a pipeline, too: then a plan's is that of all copies
 //     "schedules": [{"name": "1f1b", "virtual_stages": 1}],
 //     "tensor_parallel": [1, 2],
 //     "recompute": ["none", "full"],      allowed per stage
@@ -77,16 +78,19 @@ Recomputed read_layer_choice(std::string_view word) {
 }  // namespace
 
 Question read_question(const Json& json, const Batch& batch) {
-  json.allow_only({"objective", "microbatches", "schedules", "tensor_parallel", "recompute",
-                   "recompute_layers", "memory", "devices", "max_stages", "min_layers_per_stage",
-                   "straight", "use_fewer_devices", "sequence_parallel", "parallelism", "fixed",
-                   "excluded"});
+  json.allow_only({"objective", "microbatches", "microbatch_per_copy", "schedules",
+                   "tensor_parallel", "recompute", "recompute_layers", "memory", "devices",
+                   "max_stages", "min_layers_per_stage", "straight", "use_fewer_devices",
+                   "sequence_parallel", "parallelism", "fixed", "excluded"});
   Question question;
   question.objective = read_name(json["objective"], read_objective_kind);
   question.microbatches = read_choices(json["microbatches"], [&](const Json& size) {
     if (batch.global % size.integer(1) == 0) return size.integer(1);
     size.fail(concat("does not divide the batch of ", batch.global, " samples"));
   });
+  if (json.contains("microbatch_per_copy")) {
+    question.microbatch_per_copy = json["microbatch_per_copy"].boolean();
+  }
   question.schedules = read_choices(json["schedules"], read_known_schedule);
   question.tensor_parallel = read_choices(
       json["tensor_parallel"], [](const Json& degree) { return degree.small_integer(1, INT_MAX); });
@@ -137,6 +141,7 @@ nlohmann::ordered_json question_value(const Question& question) {
       {"objective", to_string(question.objective)}, {"microbatches", question.microbatches},
       {"schedules", std::move(schedules)},          {"tensor_parallel", question.tensor_parallel},
       {"recompute", std::move(recompute)},          {"memory", std::move(memory)}};
+  if (question.microbatch_per_copy) value["microbatch_per_copy"] = true;
   if (!by_layer.empty()) value["recompute_layers"] = std::move(by_layer);
   if (question.devices) value["devices"] = *question.devices;
   if (question.max_stages) value["max_stages"] = *question.max_stages;

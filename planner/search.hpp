@@ -33,6 +33,9 @@ struct Problem {
   Precision precision = Precision::float32;
   std::int64_t global_batch = 1;
   std::vector<std::int64_t> microbatches;  ///< microbatch sizes to try, each dividing global_batch
+  /// Copies of a pipeline may also have a microbatch of one of these sizes each: together they are
+  /// the plan's, which then may have a size that is not listed, as 24 for 24 replicas.
+  bool microbatch_per_copy = false;
   std::int64_t sequence = 0;
   OptimizerChoice optimizer;
   /// Of all plans; sequence parallelism of those with tensor parallelism.

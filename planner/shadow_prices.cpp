@@ -40,6 +40,14 @@ bool is_large(const Problem& problem) {
   return count > most_prepared;
 }
 
+/// The microbatch size asked for that is the plan's, or that of each of its copies of a pipeline.
+std::int64_t asked_microbatch(const Problem& problem, const Plan& plan) {
+  const auto& sizes = problem.microbatches;
+  const std::int64_t whole = plan.batch.microbatch;
+  if (!problem.microbatch_per_copy || std::ranges::find(sizes, whole) != sizes.end()) return whole;
+  return whole / static_cast<std::int64_t>(plan.stages.front().devices.size());
+}
+
 /// The question about plans with the schedule, the microbatch and the tensor-parallel degree of
 /// this one, where they are still asked for.
 Problem near(Problem problem, const Plan& plan) {
@@ -53,7 +61,8 @@ Problem near(Problem problem, const Plan& plan) {
     return choice.name == plan.schedule.name &&
            choice.virtual_stages == plan.schedule.virtual_stages;
   });
-  keep(problem.microbatches, [&](std::int64_t size) { return size == plan.batch.microbatch; });
+  const std::int64_t microbatch = asked_microbatch(problem, plan);
+  keep(problem.microbatches, [&](std::int64_t size) { return size == microbatch; });
   keep(problem.tensor_parallel, [&](int choice) { return choice == degree; });
   return with_parallelism_of(std::move(problem), plan);
 }
@@ -245,7 +254,7 @@ Found microbatch_binding(const Again& again) {
   ++longer.batch.microbatches;
   Problem problem = again.problem();
   problem.global_batch = longer.batch.global;
-  problem.microbatches = {longer.batch.microbatch};
+  problem.microbatches = {asked_microbatch(problem, longer)};
   const Candidate more = Space(problem).evaluate("one more", longer);
   if (!more.prediction) return {};
   const Duration now = pace(*again.best().prediction);

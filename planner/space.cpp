@@ -43,8 +43,7 @@ std::string too_short(const ScheduleChoice& choice, int devices, int microbatche
 
 /// Samples of a microbatch in all columns.
 std::int64_t whole(const Setting& setting) {
-  return setting.replicas == ReplicaPolicy::split ? setting.microbatch * setting.columns
-                                                  : setting.microbatch;
+  return setting.microbatch * setting.columns;
 }
 
 bool is_one_f_one_b(const ScheduleChoice& choice) {
@@ -93,23 +92,27 @@ int Space::most_pipeline_devices(const Setting& setting) const {
 }
 
 int Space::most_replicas(const Setting& setting) const {
-  if (problem_.straight || setting.depth) return 1;
+  if (problem_.straight || setting.depth || setting.columns > 1) return 1;
   const bool split = setting.replicas == ReplicaPolicy::split;
   const std::int64_t shares = split ? setting.microbatch : setting.microbatches;
   return static_cast<int>(std::min<std::int64_t>(shares, devices(setting)));
 }
 
 const CostTable& Space::table(const Setting& setting, int device, std::int64_t rows) const {
+  return books_[static_cast<std::size_t>(setting.choice)]->table(
+      kind_on(setting, device), whole(setting), rows, setting.peers);
+}
+
+int Space::kind_on(const Setting& setting, int device) const {
   const bool is_mixed = kinds_.size() > 1;
-  const int kind =
-      is_mixed ? cluster_.devices[static_cast<std::size_t>(lead(setting, device))] : kinds_.front();
-  return books_[static_cast<std::size_t>(setting.choice)]->table(kind, whole(setting), rows,
-                                                                 setting.peers);
+  return is_mixed ? cluster_.devices[static_cast<std::size_t>(lead(setting, device))]
+                  : kinds_.front();
 }
 
 Bytes Space::boundary(const Setting& setting, int device, int cut) const {
-  const Bytes all = table(setting, device, whole(setting)).crossing(cut);
-  return setting.replicas == ReplicaPolicy::split ? all / setting.columns : all;
+  CostBook& book = *books_[static_cast<std::size_t>(setting.choice)];
+  const std::int64_t all = whole(setting);
+  return book.crossing(kind_on(setting, device), all, all, setting.peers, cut) / setting.columns;
 }
 
 bool Space::may_end_at(const Setting& setting, int used_devices) const {
@@ -192,20 +195,14 @@ ScheduleChoice Space::choice_for(const Setting& setting, const std::vector<int>&
 }
 
 Plan Space::plan(const Setting& setting, const Layout& layout) const {
-  const bool split = setting.replicas == ReplicaPolicy::split;
   Plan plan;
   plan.model = problem_.model_name;
   plan.cluster = problem_.cluster_name;
   plan.profile = problem_.profile_hash;
   plan.precision = problem_.precision;
-  plan.batch = {problem_.global_batch, whole(setting),
-                setting.microbatches * (split ? 1 : setting.columns), problem_.sequence};
+  plan.batch = {problem_.global_batch, whole(setting), setting.microbatches, problem_.sequence};
   plan.schedule = choice_for(setting, layout.replicas);
   plan.weights = find_schedule(plan.schedule.name).weights;
-  // What is said of one column's microbatches holds for those of all columns.
-  if (!split) {
-    for (int& count : plan.schedule.warm_up) count *= setting.columns;
-  }
   plan.replicas = setting.replicas;
   plan.optimizer = problem_.optimizer;
   plan.parallelism = parallelism(setting);

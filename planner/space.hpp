@@ -83,10 +83,15 @@ class Space {
   /// The problem's cluster with only the memory that may be used.
   const Cluster& cluster() const { return cluster_; }
   int layers() const { return static_cast<int>(problem_.profile.model.layers.size()); }
+  /// Columns that the devices allow, of any depth, each with a microbatch of the setting's size
+  /// (`Problem::microbatch_per_copy`), where the plan's own, that of all of them, is not asked for.
+  std::vector<Setting> copies(const Setting& setting) const;
   /// Settings of columns that the devices allow beside this one, which has none: every number of
-  /// columns that divides the microbatch (or the microbatches, if replicas take turns at them) and
-  /// every depth.
+  /// columns that divides the microbatch, and copies, of every depth. None where replicas take
+  /// turns: under GPipe and 1F1B columns do the same, under others they do better.
   std::vector<Setting> columns(const Setting& setting) const;
+  /// Whether replicas may also take turns at the setting's microbatches.
+  bool may_take_turns(const Setting& setting) const;
   /// Groups of peers, or blocks of them.
   int devices(const Setting& setting) const {
     if (is_whole_) return groups(setting.peers) / setting.columns;
@@ -172,7 +177,9 @@ class Space {
   int choice_of(const Parallelism& parallelism) const;
   bool may_share(const Parallelism& parallelism, std::int64_t microbatch, int tensor) const;
   bool is_another_name(int choice, int tensor) const;
+  int kind_on(const Setting& setting, int device) const;
   bool has_columns(const Setting& setting, int columns) const;
+  bool has_asked_microbatch(const Setting& setting) const;
   std::vector<std::vector<int>> place(const Setting& setting, int first, int count) const;
 
   const Problem& problem_;

@@ -152,14 +152,11 @@ StageGroups Space::groups(const Setting& setting, const std::vector<int>& device
 }
 
 /// So many devices from `first` on, each with one replica of every column, as the replicas of a
-/// stage. Those that share microbatches are listed column by column; those that take turns, column
-/// after column in turn.
+/// stage, column by column.
 std::vector<std::vector<int>> Space::place(const Setting& setting, int first, int count) const {
-  const bool split = setting.replicas == ReplicaPolicy::split;
   std::vector<std::vector<int>> replicas;
   for (int i = 0; i < count * setting.columns; ++i) {
-    const int column = split ? i / count : i % setting.columns;
-    const int replica = split ? i % count : i / setting.columns;
+    const int column = i / count, replica = i % count;
     replicas.push_back(peers(setting, (first + replica) * setting.columns + column));
   }
   return replicas;

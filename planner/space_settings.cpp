@@ -119,20 +119,20 @@ void Space::add_settings(std::int64_t microbatch, int degree, int choice) {
                          .splits_backward = kind.splits_backward,
                          .trains = kind.generate != inference,
                          .drains = kind.weights == WeightPolicy::flush});
-    if (problem_.straight || devices(settings_.back()) == 1) continue;
-    if (!settings_.back().drains) continue;  // updates on the way need all replicas' gradients
-    const Parallelism& parallelism = this->parallelism(settings_.back());
-    if (needs_equal_shares(parallelism, problem_.optimizer.sharding)) continue;
+    if (!may_take_turns(settings_.back())) continue;
     settings_.push_back(settings_.back());
     settings_.back().replicas = ReplicaPolicy::round_robin;
   }
 }
 
-/// Whether blocks of so many groups are alike, each of one kind of device, and share the work
-/// evenly.
+bool Space::may_take_turns(const Setting& setting) const {
+  if (problem_.straight || devices(setting) == 1) return false;
+  if (!setting.drains) return false;  // updates on the way need all replicas' gradients
+  return !needs_equal_shares(parallelism(setting), problem_.optimizer.sharding);
+}
+
+/// Whether blocks of so many groups are alike, each of one kind of device.
 bool Space::has_columns(const Setting& setting, int columns) const {
-  const bool split = setting.replicas == ReplicaPolicy::split;
-  if ((split ? setting.microbatch : setting.microbatches) % columns != 0) return false;
   Setting column = setting;
   column.columns = columns;
   if (devices(column) == 0) return false;
@@ -148,19 +148,38 @@ bool Space::has_columns(const Setting& setting, int columns) const {
   return true;
 }
 
-std::vector<Setting> Space::columns(const Setting& setting) const {
+bool Space::has_asked_microbatch(const Setting& setting) const {
+  const auto& sizes = problem_.microbatches;
+  return std::ranges::find(sizes, setting.microbatch * setting.columns) != sizes.end();
+}
+
+std::vector<Setting> Space::copies(const Setting& setting) const {
   std::vector<Setting> settings;
-  const bool split = setting.replicas == ReplicaPolicy::split;
-  for (int columns = 1; columns <= groups(setting.peers); ++columns) {
-    if (!split && columns == 1) continue;  // without replicas nothing takes turns
-    if (!has_columns(setting, columns)) continue;
-    Setting column = setting;
-    column.columns = columns;
-    if (split) {
-      column.microbatch /= columns;
-    } else {
-      column.microbatches /= columns;
-    }
+  const bool has_some = problem_.microbatch_per_copy && !problem_.straight && setting.trains &&
+                        setting.drains && setting.replicas == ReplicaPolicy::split;
+  if (!has_some) return settings;
+  for (int columns = 2; columns <= groups(setting.peers); ++columns) {
+    if (setting.microbatches % columns != 0 || !has_columns(setting, columns)) continue;
+    Setting copy = setting;
+    copy.columns = columns;
+    copy.microbatches /= columns;
+    if (!has_asked_microbatch(copy)) settings.push_back(copy);
+  }
+  return settings;
+}
+
+std::vector<Setting> Space::columns(const Setting& setting) const {
+  if (setting.replicas != ReplicaPolicy::split) return {};
+  std::vector<Setting> all = copies(setting);
+  const int most = problem_.straight ? 1 : groups(setting.peers);
+  for (int columns = 1; columns <= most; ++columns) {
+    if (setting.microbatch % columns != 0 || !has_columns(setting, columns)) continue;
+    all.push_back(setting);
+    all.back().columns = columns;
+    all.back().microbatch /= columns;
+  }
+  std::vector<Setting> settings;
+  for (Setting& column : all) {
     const int deepest = most_pipeline_devices(column);
     for (int depth = 1; depth <= deepest; ++depth) {
       if (!may_end_at(column, depth) || !allows_stages(depth * setting.schedule.virtual_stages)) {

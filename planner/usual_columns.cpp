@@ -62,7 +62,7 @@ template <class Visit>
 void for_each_usual(const Space& space, const Visit& visit) {
   for (const Setting& base : space.settings()) {
     const bool plain = base.schedule.virtual_stages == 1 && is_chain(base);
-    if (!plain || base.replicas != ReplicaPolicy::split || !has_many_devices(space, base)) continue;
+    if (!plain || !has_many_devices(space, base)) continue;
     for (const Setting& setting : space.columns(base)) {
       if (is_usual(space, setting) && !visit(setting)) return;
     }

@@ -21,10 +21,8 @@ class BruteForce {
   /// Every plan, on the devices in their own order.
   void search() {
     for (const Setting& setting : space_.settings()) {
-      for (int p = 1; p <= space_.most_pipeline_devices(setting); ++p) {
-        Layout layout;
-        choose_replicas(setting, layout, p, 0);
-      }
+      search(setting);
+      for (const Setting& copy : space_.copies(setting)) search(copy);
     }
   }
 
@@ -37,6 +35,13 @@ class BruteForce {
   bool stopped() {
     if (control_.stop.stop_requested()) interrupted_ = true;
     return interrupted_;
+  }
+
+  void search(const Setting& setting) {
+    for (int p = 1; p <= space_.most_pipeline_devices(setting); ++p) {
+      Layout layout;
+      choose_replicas(setting, layout, p, 0);
+    }
   }
 
   void choose_replicas(const Setting& setting, Layout& layout, int pipeline_devices, int used) {

@@ -28,6 +28,7 @@
 // equal answer, gap included.
 
 #include <algorithm>
+#include <deque>
 #include <memory>
 
 #include "planner/certificate.hpp"
@@ -67,6 +68,30 @@ struct Branch {
   bool gave_up = false;  ///< its walk was too long; `least` will not rise any more
 };
 
+/// A plan of GPipe or 1F1B of equal replicas that take turns, as one of copies that each have
+/// microbatches of their own; nothing where no such plan was asked for.
+std::optional<Plan> as_copies(const Space& space, Plan plan) {
+  const std::size_t replicas = plan.stages.front().devices.size();
+  const auto is_equal = [&](const Stage& stage) { return stage.devices.size() == replicas; };
+  const int count = static_cast<int>(replicas);
+  if (!space.problem().microbatch_per_copy || plan.batch.microbatches % count != 0 ||
+      !std::ranges::all_of(plan.stages, is_equal)) {
+    return {};
+  }
+  const auto asked = [&](const ScheduleChoice& choice) {
+    return choice.name == plan.schedule.name &&
+           choice.virtual_stages == plan.schedule.virtual_stages;
+  };
+  const auto& schedules = space.problem().schedules;
+  const auto schedule = std::ranges::find_if(schedules, asked);
+  if (schedule == schedules.end()) return {};
+  plan.schedule = *schedule;  // its forwards ahead are those of one copy
+  plan.replicas = ReplicaPolicy::split;
+  plan.batch.microbatch *= count;
+  plan.batch.microbatches /= count;
+  return plan;
+}
+
 class Exact {
  public:
   Exact(const Problem& problem, const SearchControl& control, std::int64_t effort)
@@ -76,22 +101,15 @@ class Exact {
         columns_(space_, control, judge_) {
     judge_.effort().left = effort;
     for (const Setting& setting : space_.settings()) {
-      Branch& branch = branches_.emplace_back();
-      branch.setting = &setting;
       // Columns know steps of training, not steady states.
       if (is_wide(space_, setting) && setting.trains && setting.drains) {
-        branch.gave_up = true;
-        branch.least = never;
-        least_of_all_ = std::min(least_of_all_, columns_.least_of_all(setting));
-        if (setting.replicas == ReplicaPolicy::split) columns_.add(setting);
-        if (!has_many_devices(space_, setting))
-          branch.clock = std::make_unique<FastClock>(space_, setting);
+        add_wide(setting);
         continue;
       }
-      branch.clock = std::make_unique<FastClock>(space_, setting);
-      branch.looped = std::make_unique<LoopedWalk>(space_, setting);
-      branch.least = branch.looped->least();
-      if (is_chain(setting)) branch.chain = std::make_unique<ChainBounds>(space_, setting);
+      add(setting);
+      // Replicas that take turns do what copies do.
+      if (is_chain(setting) && space_.may_take_turns(setting)) continue;
+      for (Setting& copy : space_.copies(setting)) add(copies_.emplace_back(std::move(copy)));
     }
   }
 
@@ -109,6 +127,7 @@ class Exact {
       if (!branch.chain) seed(branch);
     }
     while (Branch* branch = most_promising()) deepen(*branch);
+    add_copies_of_best();
     result.lower_bound = std::min(result.lower_bound, Duration{lower_bound()});
     if (least_of_all_ < never) {
       result.scope.add({.equal_replicas = true, .least_of_others = Duration{least_of_all_}});
@@ -120,6 +139,26 @@ class Exact {
   }
 
  private:
+  void add_wide(const Setting& setting) {
+    Branch& branch = branches_.emplace_back();
+    branch.setting = &setting;
+    branch.gave_up = true;
+    branch.least = never;
+    least_of_all_ = std::min(least_of_all_, columns_.least_of_all(setting));
+    columns_.add(setting);
+    if (!has_many_devices(space_, setting))
+      branch.clock = std::make_unique<FastClock>(space_, setting);
+  }
+
+  void add(const Setting& setting) {
+    Branch& branch = branches_.emplace_back();
+    branch.setting = &setting;
+    branch.clock = std::make_unique<FastClock>(space_, setting);
+    branch.looped = std::make_unique<LoopedWalk>(space_, setting);
+    branch.least = branch.looped->least();
+    if (is_chain(setting)) branch.chain = std::make_unique<ChainBounds>(space_, setting);
+  }
+
   bool is_done(const Branch& branch) const {
     return branch.least > std::min(judge_.limit(), never - 1);
   }
@@ -156,6 +195,16 @@ class Exact {
       if (stops()) return;
       consider(branch, layout);
       consider(branch, improve(*branch.clock, space_, *branch.setting, layout, judge_.effort()));
+    }
+  }
+
+  /// Where the best plan's replicas take turns, and copies of its pipeline do the same: as these,
+  /// which other systems know, too.
+  void add_copies_of_best() {
+    const Candidate* best = judge_.board().front();
+    if (best == nullptr || best->plan.replicas != ReplicaPolicy::round_robin) return;
+    if (const auto plan = as_copies(space_, best->plan)) {
+      judge_.add(space_.evaluate(best->name, *plan));
     }
   }
 
@@ -290,6 +339,7 @@ class Exact {
   const SearchControl& control_;
   Judge judge_;
   ColumnSearch columns_;
+  std::deque<Setting> copies_;  ///< see Space::copies
   std::vector<Branch> branches_;
   Time least_of_all_ = never;  ///< with any replicas, of settings searched by columns
 };

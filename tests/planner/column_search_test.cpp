@@ -1,5 +1,6 @@
 #include "planner/column_search.hpp"
 
+#include "planner/columns.hpp"
 #include "planner/layouts.hpp"
 #include "planner/strategies.hpp"
 #include "tests/catch.hpp"
@@ -24,7 +25,6 @@ struct Compared {
     ColumnSearch search(space, control, judge);
     Time least_of_all = never, best = never;
     for (const Setting& base : space.settings()) {
-      if (base.replicas != ReplicaPolicy::split) continue;
       search.add(base);
       least_of_all = std::min(least_of_all, search.least_of_all(base));
       for (const Setting& setting : space.columns(base)) {
@@ -62,6 +62,84 @@ struct Compared {
   }
 };
 
+/// The same as `compare`, but that plans are listed without a word of columns: settings as they
+/// are, each stage with as many replicas as the others, in lockstep. All microbatches that
+/// copies of a pipeline may have are sizes of their own there.
+struct ComparedWithReplicas {
+  int found = 0, unlisted = 0, proved = 0;
+
+  void compare(const Problem& problem) {
+    const Space space(problem);
+    const SearchControl control;
+    Judge judge(space, control);
+    judge.effort().left = 100'000'000;
+    ColumnSearch search(space, control, judge);
+    for (const Setting& base : space.settings()) search.add(base);
+    search.search([] {});
+    const auto answer = judge.board().best();
+    found += answer ? 1 : 0;
+    if (const Candidate* best = judge.board().front()) {
+      unlisted += std::ranges::count(problem.microbatches, best->plan.batch.microbatch) == 0;
+    }
+    const Time best = best_of(problem);
+    CHECK(std::min(search.least(), answer ? answer->count() : never) <= best);
+    // Where not columns but everything is searched, they are not forgotten.
+    const SearchResult all = search_exact(problem, {});
+    CHECK_FALSE(all.scope.equal_replicas);
+    CHECK(std::min(all.lower_bound.count(), never) <= best);
+    if (!all.plans.empty()) proved += all.proved_optimal ? 1 : 0;
+  }
+
+  static Time best_of(const Problem& problem) {
+    Time best = never;
+    for (int replicas = 1; replicas <= device_count(problem.cluster); ++replicas) {
+      Problem larger = problem;
+      for (const std::int64_t size : problem.microbatches) {
+        const std::int64_t all = size * replicas;
+        const bool is_new = std::ranges::count(larger.microbatches, all) == 0;
+        const bool divides = problem.microbatch_per_copy && problem.global_batch % all == 0;
+        if (is_new && divides) add(larger, size, all);
+      }
+      const Space space(larger);
+      for (const Setting& base : space.settings()) {
+        if (base.replicas != ReplicaPolicy::split || base.microbatch % replicas != 0) continue;
+        if (!has_alike_blocks(space.cluster(), replicas * base.peers)) continue;
+        best = std::min(best, best_of(space, base, replicas));
+      }
+    }
+    return best;
+  }
+
+  /// A size that was not measured: as often as another one.
+  static void add(Problem& problem, std::int64_t known, std::int64_t size) {
+    problem.microbatches.push_back(size);
+    std::vector<ProfileEntry>& entries = problem.profile.entries;
+    for (std::size_t i = 0, measured = entries.size(); i < measured; ++i) {
+      if (entries[i].setting.microbatch != known) continue;
+      entries.push_back(entries[i]);
+      entries.back().setting.microbatch = size;
+      for (LayerCost& cost : entries.back().layers) cost.output *= size / known;
+    }
+  }
+
+  /// Of all layouts that fit and have so many replicas of each stage.
+  static Time best_of(const Space& space, const Setting& setting, int replicas) {
+    Time best = never;
+    for (int depth = 1; depth * replicas <= space.devices(setting); ++depth) {
+      Setting deep = setting;
+      deep.depth = depth;
+      for_each_layout(space, deep, [&](Layout layout) {
+        layout.replicas.assign(layout.replicas.size(), replicas);
+        if (!is_allowed(space, setting, layout)) return;
+        const Candidate candidate = space.evaluate("all", space.plan(setting, layout));
+        if (!candidate.prediction || !candidate.prediction->fits) return;
+        best = std::min(best, candidate.prediction->step.count());
+      });
+    }
+    return best;
+  }
+};
+
 /// A stage and layers for it, which some layout may have.
 FixedStage any_fixed(std::uint32_t seed, const Problem& problem) {
   Random random(seed);
@@ -86,6 +164,38 @@ TEST_CASE("no plan of columns is faster than the search among them says", "[colu
   // A device's sums, updates and collections take turns on both clocks.
   INFO(compared.exact << " of " << compared.timed);
   CHECK(compared.exact > compared.timed * 17 / 20);
+}
+
+TEST_CASE("nor is any plan whose stages have equally many replicas in lockstep", "[columns]") {
+  ComparedWithReplicas compared;
+  for (std::uint32_t seed = 0; seed < 150; ++seed) {
+    INFO("seed " << seed);
+    Problem problem = problem_with_columns(seed);
+    // Costs of single samples only, as a measured profile may have them: nothing can be split.
+    if (seed % 3 != 0) {
+      for (ProfileEntry& entry : problem.profile.entries) entry.setting.microbatch = 1;
+      problem.microbatches = {1};
+      problem.microbatch_per_copy = true;
+    }
+    compared.compare(problem);
+  }
+  INFO(compared.found << " found, " << compared.unlisted << " of a size that is not listed");
+  CHECK(compared.found > 60);
+  CHECK(compared.unlisted > 20);
+  CHECK(compared.proved > compared.found * 9 / 10);
+}
+
+TEST_CASE("straight pipelines are not copied", "[columns]") {
+  for (std::uint32_t seed = 0; seed < 60; ++seed) {
+    INFO("seed " << seed);
+    Problem problem = problem_with_columns(seed);
+    problem.microbatch_per_copy = seed % 2 == 0;
+    problem.straight = true;
+    const Space space(problem);
+    for (const Setting& base : space.settings()) {
+      for (const Setting& column : space.columns(base)) CHECK(column.columns == 1);
+    }
+  }
 }
 
 TEST_CASE("nor where context and expert degrees are to be found", "[columns]") {
@@ -154,7 +264,7 @@ TEST_CASE("with several stages per device and many layers few devices are search
   const SearchResult result = search_exact(problem, {});
   REQUIRE_FALSE(result.plans.empty());
   CHECK(result.gap < 0.02);
-  CHECK(to_string(result.scope) == "plans whose stages all have equally many replicas");
+  CHECK(to_string(result.scope) == "plans whose stages all have equally many replicas in lockstep");
   problem.schedules = {{.name = "1f1b"}};
   CHECK_FALSE(is_wide(Space(problem), Space(problem).settings().front()));
 }

@@ -90,7 +90,6 @@ void for_each_layout(const Space& space, const Setting& setting, const Visit& vi
 template <class Visit>
 void for_each_columns(const Space& space, const Visit& visit) {
   for (const Setting& base : space.settings()) {
-    if (base.replicas != ReplicaPolicy::split) continue;
     for (const Setting& setting : space.columns(base)) {
       FastClock clock(space, setting);
       const std::vector<int> replicas(static_cast<std::size_t>(*setting.depth), 1);

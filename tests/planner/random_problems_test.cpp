@@ -66,6 +66,29 @@ TEST_CASE("random problems: exact is as good as trying everything, over degrees 
   CHECK(static_cast<std::uint32_t>(tried) > 15 * count);
 }
 
+TEST_CASE("random problems: exact is as good as trying everything, over microbatches per copy") {
+  const std::uint32_t count = all ? 2000 : 60;
+  int unlisted = 0;
+  for (std::uint32_t seed = 12'000'000; seed < 12'000'000 + count; ++seed) {
+    INFO("seed " << seed);
+    Problem problem = seed % 2 == 0 ? random_problem(seed, {5, 4}) : random_mixed(seed, {5, 4});
+    problem.microbatch_per_copy = true;
+    problem.tensor_parallel = {1};
+    if (seed % 3 == 0) problem.schedules = {{.name = "interleaved", .virtual_stages = 2}};
+    const SearchResult every = search_brute_force(problem, {});
+    const SearchResult exact = search_exact(problem, {});
+    if (every.plans.empty() || exact.plans.empty()) continue;
+    const Duration best = every.plans.front().prediction->step;
+    const Plan& plan = exact.plans.front().plan;
+    REQUIRE(exact.lower_bound <= best);
+    REQUIRE(exact.plans.front().prediction->step <= best);
+    REQUIRE((exact.proved_optimal || !is_searched(problem, plan)));
+    unlisted += plan.batch.microbatch == problem.microbatches.front() ? 0 : 1;
+  }
+  INFO(unlisted << " of " << count << " have a size that is not listed");
+  CHECK(static_cast<std::uint32_t>(unlisted) > count / 20);
+}
+
 TEST_CASE("random problems: exact is as good as trying everything, over degrees to share layers") {
   const std::uint32_t count = all ? 1500 : 40;
   int shared = 0;

@@ -120,7 +120,8 @@ TEST_CASE("the scope of several searches is that of each, with the least of all 
   CHECK_FALSE(scope.is_all());
   CHECK(scope.least_of_others == 7ms);
   CHECK(to_string(scope) ==
-        "plans whose stages all have the same tensor-parallel degree and equally many replicas");
+        "plans whose stages all have the same tensor-parallel degree and equally many replicas in "
+        "lockstep");
 }
 
 TEST_CASE("what is said of each degree of context parallelism is said of all", "[unsearched]") {
@@ -133,7 +134,8 @@ TEST_CASE("what is said of each degree of context parallelism is said of all", "
     const SearchResult found = search_exact(problem, {});
     REQUIRE_FALSE(found.plans.empty());
     CHECK(to_string(found.scope) ==
-          "plans whose stages all have the same tensor-parallel degree and equally many replicas");
+          "plans whose stages all have the same tensor-parallel degree and equally many replicas "
+          "in lockstep");
   }
 }
 
