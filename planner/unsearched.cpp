@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "planner/column_bounds.hpp"
+#include "planner/columns.hpp"
 #include "planner/judge.hpp"
 #include "planner/mixed_search.hpp"
 #include "planner/nearby.hpp"
@@ -48,12 +49,44 @@ bool has_several_degrees(const Space& space) {
   });
 }
 
+/// Whether all stages have equally many replicas that do the same at the same time.
+bool is_in_lockstep(const Space& space, const Plan& plan) {
+  const std::vector<std::vector<int>>& first = plan.stages.front().devices;
+  const auto replicas = static_cast<int>(first.size());
+  const bool is_equal = std::ranges::all_of(
+      plan.stages, [&](const Stage& stage) { return stage.devices.size() == first.size(); });
+  if (!is_equal) return false;
+  return replicas == 1 ||
+         (plan.replicas == ReplicaPolicy::split && plan.batch.microbatch % replicas == 0 &&
+          has_alike_blocks(space.cluster(), replicas * static_cast<int>(first.front().size())));
+}
+
+/// Whether the plan is one of those that the search's bound speaks of.
+bool is_searched(const Space& space, const Scope& scope, const Plan& plan) {
+  const Problem& problem = space.problem();
+  const auto is_asked = [&](std::int64_t microbatch) {
+    return std::ranges::find(problem.microbatches, microbatch) != problem.microbatches.end();
+  };
+  const bool has_schedule =
+      std::ranges::any_of(problem.schedules, [&](const ScheduleChoice& choice) {
+        return choice.name == plan.schedule.name &&
+               choice.virtual_stages == plan.schedule.virtual_stages;
+      });
+  if (!has_schedule || !lies_in_space(space, plan)) return false;
+  const bool in_lockstep = is_in_lockstep(space, plan);
+  const auto copies = static_cast<std::int64_t>(plan.stages.front().devices.size());
+  const bool has_microbatch =
+      is_asked(plan.batch.microbatch) ||
+      (problem.microbatch_per_copy && in_lockstep && is_asked(plan.batch.microbatch / copies));
+  return has_microbatch && (in_lockstep || !scope.equal_replicas);
+}
+
 /// A plan that was not searched for says who found it.
-void add_outside(const Space& space, const SearchControl& control,
+void add_outside(const Space& space, const SearchControl& control, const Scope& scope,
                  const std::vector<Candidate>& plans, Leaderboard& board) {
   std::optional<Candidate> best = best_outside(space, plans, board.best(), control);
   if (!best) return;
-  if (is_mixed_chain(space, best->plan)) {
+  if (is_mixed_chain(space, best->plan) || is_searched(space, scope, best->plan)) {
     best->name = name_of_searched;
     return board.add(*best);
   }
@@ -79,12 +112,14 @@ void add_unsearched(const Space& space, const SearchControl& control, std::vecto
                     Leaderboard& board, SearchResult& result) {
   add_best(space, control, board, starts);
   const std::optional<Duration> searched = board.best();
-  add_outside(space, control, starts, board);
+  add_outside(space, control, result.scope, starts, board);
   result.least_of_mixed = has_several_degrees(space)
                               ? search_mixed_degrees(space, control, board, result)
                               : Duration::max();
   result.interrupted = result.interrupted || control.stop.stop_requested();
-  if (const Candidate* best = board.front(); best != nullptr && board.best() != searched) {
+  const Candidate* best = board.front();
+  if (best != nullptr && board.best() != searched &&
+      !is_searched(space, result.scope, best->plan)) {
     // Its bound speaks of all kinds, those beyond the scope included.
     result.lower_bound = std::min({result.lower_bound, result.scope.least_of_others,
                                    least_of_its_kind(space, best->plan, result.least_of_mixed)});
