@@ -214,7 +214,15 @@ WalkEnd LoopedWalk::walk(FastClock& clock, Judge& judge, Time limit) const {
   return path.complete ? WalkEnd::complete : WalkEnd::gave_up;
 }
 
+bool LoopedWalk::gives_up(Path& path) {
+  if (path.judge.effort().is_spent() || path.judge.stopped()) path.complete = false;
+  return !path.complete;
+}
+
 void LoopedWalk::choose_replicas(Path& path, int pipeline_devices, int used) const {
+  // Of many devices the numbers of replicas alone are more than anybody can go through.
+  if (gives_up(path)) return;
+  path.judge.effort().spend(20);
   Layout& layout = path.layout;
   if (layout.pipeline_devices() == pipeline_devices) {
     const int stages = pipeline_devices * setting_.schedule.virtual_stages;
@@ -284,8 +292,7 @@ void LoopedWalk::choose_cuts(Path& path) const {
   const std::vector<Time> load_before = path.load[index(d)];
   const int last = space_.layers() - (stages - stage - 1);
   for (int end = stage + 1 == stages ? space_.layers() : first + 1; end <= last; ++end) {
-    if (path.judge.effort().is_spent() || path.judge.stopped()) path.complete = false;
-    if (!path.complete) break;
+    if (gives_up(path)) break;
     path.judge.effort().spend(60);
     const LayerRange layers{first, end};
     if (!space_.allows(stage, layers)) continue;

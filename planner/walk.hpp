@@ -33,6 +33,7 @@ class LoopedWalk {
     std::vector<int> from;  ///< how many there are from layer n on
   };
   void find_heavy(const std::vector<Time>& works);
+  static bool gives_up(Path& path);
   void choose_replicas(Path& path, int pipeline_devices, int used) const;
   void choose_cuts(Path& path) const;
   std::optional<std::vector<Time>> rooms(const Path& path) const;
