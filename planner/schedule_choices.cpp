@@ -1,6 +1,8 @@
 #include "planner/schedule_choices.hpp"
 
+#include <algorithm>
 #include <array>
+#include <functional>
 
 #include "simulator/schedules.hpp"
 
@@ -41,6 +43,14 @@ std::vector<ScheduleChoice> all_schedule_choices() {
   std::vector<ScheduleChoice> choices;
   add(choices, plain);
   add(choices, smaller_bubbles);
+  return choices;
+}
+
+std::vector<ScheduleChoice> plain_choices(std::vector<ScheduleChoice> choices) {
+  const auto is_plain = [](const ScheduleChoice& choice) {
+    return std::ranges::find(plain, choice.name) != plain.end();
+  };
+  if (std::ranges::any_of(choices, is_plain)) std::erase_if(choices, std::not_fn(is_plain));
   return choices;
 }
 

@@ -8,6 +8,7 @@
 
 #include "planner/column_search.hpp"
 #include "planner/layouts.hpp"
+#include "planner/schedule_choices.hpp"
 #include "planner/space.hpp"
 #include "planner/starts.hpp"
 #include "planner/strategies/pipedream/pipedream_problem.hpp"
@@ -124,6 +125,7 @@ std::vector<Candidate> usual_choices(const Problem& problem, const std::stop_tok
   Problem free = problem;
   free.straight = false;
   free.other_parallelism.clear();
+  free.schedules = plain_choices(free.schedules);
   const Space space(free);
   std::vector<Candidate> candidates;
   const auto stops = [&] { return stop.stop_requested() && has_fitting(candidates); };

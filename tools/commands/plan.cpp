@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 
 #include "planner/answers.hpp"
+#include "planner/schedule_choices.hpp"
 #include "planner/strategies.hpp"
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
@@ -78,10 +79,13 @@ int make_plan(Console& console, const PlanArguments& arguments) {
   console.input(loaded.path, loaded.hash);
   for (const std::string& warning : loaded.profile.warnings) console.note(warning);
   Problem problem = planning_problem(arguments.planning, loaded);
-  // Other planners know no such degrees.
+  // Other planners know no such degrees, and schedules only that every framework has.
   const bool searches_degrees =
       (choose_strategy(arguments.strategy).strategy->obeys & wish::parallelism) != 0;
   if (!searches_degrees) problem.other_parallelism.clear();
+  if (!searches_degrees && arguments.planning.schedule == "auto") {
+    problem.schedules = plain_choices(std::move(problem.schedules));
+  }
   std::optional<Duration> limit;
   if (!arguments.time_limit.empty()) limit = read_duration("--time-limit", arguments.time_limit);
   const std::optional<Risk> risk = risk_of(arguments);
