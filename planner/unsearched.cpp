@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include "planner/column_bounds.hpp"
-#include "planner/columns.hpp"
+#include "planner/column_search.hpp"
 #include "planner/judge.hpp"
 #include "planner/mixed_search.hpp"
 #include "planner/nearby.hpp"
@@ -49,44 +48,48 @@ bool has_several_degrees(const Space& space) {
   });
 }
 
-/// Whether all stages have equally many replicas that do the same at the same time.
-bool is_in_lockstep(const Space& space, const Plan& plan) {
-  const std::vector<std::vector<int>>& first = plan.stages.front().devices;
-  const auto replicas = static_cast<int>(first.size());
+/// How many replicas each stage has; 0 where they are not equally many, or take turns.
+int copies_of(const Plan& plan) {
+  const std::size_t count = plan.stages.front().devices.size();
   const bool is_equal = std::ranges::all_of(
-      plan.stages, [&](const Stage& stage) { return stage.devices.size() == first.size(); });
-  if (!is_equal) return false;
-  return replicas == 1 ||
-         (plan.replicas == ReplicaPolicy::split && plan.batch.microbatch % replicas == 0 &&
-          has_alike_blocks(space.cluster(), replicas * static_cast<int>(first.front().size())));
+      plan.stages, [&](const Stage& stage) { return stage.devices.size() == count; });
+  const bool share = count == 1 || plan.replicas == ReplicaPolicy::split;
+  return is_equal && share ? static_cast<int>(count) : 0;
+}
+
+/// Whether this setting of columns has the plan.
+bool is_column_of(const Setting& column, const Plan& plan) {
+  return column.columns == copies_of(plan) &&
+         column.depth.value_or(pipeline_devices(plan)) == pipeline_devices(plan) &&
+         column.microbatch * column.columns == plan.batch.microbatch;
 }
 
 /// Whether the plan is one of those that the search's bound speaks of.
-bool is_searched(const Space& space, const Scope& scope, const Plan& plan) {
-  const Problem& problem = space.problem();
-  const auto is_asked = [&](std::int64_t microbatch) {
-    return std::ranges::find(problem.microbatches, microbatch) != problem.microbatches.end();
-  };
-  const bool has_schedule =
-      std::ranges::any_of(problem.schedules, [&](const ScheduleChoice& choice) {
-        return choice.name == plan.schedule.name &&
-               choice.virtual_stages == plan.schedule.virtual_stages;
-      });
-  if (!has_schedule || !lies_in_space(space, plan)) return false;
-  const bool in_lockstep = is_in_lockstep(space, plan);
-  const auto copies = static_cast<std::int64_t>(plan.stages.front().devices.size());
-  const bool has_microbatch =
-      is_asked(plan.batch.microbatch) ||
-      (problem.microbatch_per_copy && in_lockstep && is_asked(plan.batch.microbatch / copies));
-  return has_microbatch && (in_lockstep || !scope.equal_replicas);
+bool is_searched(const Space& space, const Plan& plan) {
+  if (!lies_in_space(space, plan)) return false;
+  const std::size_t peers = plan.stages.front().devices.front().size();
+  return std::ranges::any_of(space.settings(), [&](const Setting& setting) {
+    if (setting.schedule.name != plan.schedule.name ||
+        setting.schedule.virtual_stages != plan.schedule.virtual_stages ||
+        static_cast<std::size_t>(setting.peers) != peers || !space.is_of(setting, plan)) {
+      return false;
+    }
+    const bool wide = is_wide(space, setting);
+    if (!wide && setting.replicas == plan.replicas && setting.microbatch == plan.batch.microbatch) {
+      return true;
+    }
+    const auto columns = wide ? space.columns(setting) : space.copies(setting);
+    return std::ranges::any_of(columns,
+                               [&](const Setting& column) { return is_column_of(column, plan); });
+  });
 }
 
 /// A plan that was not searched for says who found it.
-void add_outside(const Space& space, const SearchControl& control, const Scope& scope,
+void add_outside(const Space& space, const SearchControl& control,
                  const std::vector<Candidate>& plans, Leaderboard& board) {
   std::optional<Candidate> best = best_outside(space, plans, board.best(), control);
   if (!best) return;
-  if (is_mixed_chain(space, best->plan) || is_searched(space, scope, best->plan)) {
+  if (is_mixed_chain(space, best->plan) || is_searched(space, best->plan)) {
     best->name = name_of_searched;
     return board.add(*best);
   }
@@ -112,14 +115,13 @@ void add_unsearched(const Space& space, const SearchControl& control, std::vecto
                     Leaderboard& board, SearchResult& result) {
   add_best(space, control, board, starts);
   const std::optional<Duration> searched = board.best();
-  add_outside(space, control, result.scope, starts, board);
+  add_outside(space, control, starts, board);
   result.least_of_mixed = has_several_degrees(space)
                               ? search_mixed_degrees(space, control, board, result)
                               : Duration::max();
   result.interrupted = result.interrupted || control.stop.stop_requested();
   const Candidate* best = board.front();
-  if (best != nullptr && board.best() != searched &&
-      !is_searched(space, result.scope, best->plan)) {
+  if (best != nullptr && board.best() != searched && !is_searched(space, best->plan)) {
     // Its bound speaks of all kinds, those beyond the scope included.
     result.lower_bound = std::min({result.lower_bound, result.scope.least_of_others,
                                    least_of_its_kind(space, best->plan, result.least_of_mixed)});
