@@ -240,8 +240,8 @@ std::vector<int> CriticalPasses::by_completion() const {
   return stages;
 }
 
-/// A stage's gradient is summed after its last backward and after the sums before it; a tie waits
-/// for both its ends.
+/// A stage's gradient is summed after its last backward and after the sums before it; a tie after
+/// both its ends.
 void CriticalPasses::sum_in_turn(const std::vector<int>& stages, std::vector<Tail>& tails) const {
   std::vector<int> before(index(costs_.depth()), -1);
   for (const int s : stages) {
@@ -255,9 +255,17 @@ void CriticalPasses::sum_in_turn(const std::vector<int>& stages, std::vector<Tai
     sum.end += stages_[index(s)]->sum;
     lane = static_cast<int>(sum_of(s));
   }
-  const std::size_t first = sum_of(0), last = sum_of(costs_.stages() - 1);
-  const std::size_t later = tails[first].end < tails[last].end ? last : first;
-  tails[tie_tail] = {.end = tails[later].end + costs_.tie(), .before = static_cast<int>(later)};
+  const int end = costs_.stages() - 1;
+  auto latest = static_cast<int>(sum_of(0));
+  const auto wait_for = [&](int other) {
+    if (tails[index(other)].end > tails[index(latest)].end) latest = other;
+  };
+  wait_for(static_cast<int>(sum_of(end)));
+  if (costs_.ties_last()) {
+    wait_for(before[index(costs_.device_of(0))]);
+    wait_for(before[index(costs_.device_of(end))]);
+  }
+  tails[tie_tail] = {.end = tails[index(latest)].end + costs_.tie(), .before = latest};
 }
 
 /// Updates stand at the end of what a device computes; collections follow them, one after the
@@ -274,7 +282,8 @@ void CriticalPasses::update_in_turn(const std::vector<int>& stages,
       if (other < 0 || tails[index(other)].end <= tail.end) return;
       tail = {.end = tails[index(other)].end, .before = other};
     };
-    const bool tied = costs_.tie() > 0 && (s == 0 || s + 1 == costs_.stages());
+    const bool tied =
+        (costs_.tie() > 0 || costs_.joins_ends()) && (s == 0 || s + 1 == costs_.stages());
     if (costs_.sums_take_turns()) wait_for(update, updates[index(device)]);
     wait_for(update, static_cast<int>(tied ? tie_tail : sum_of(s)));
     update.end += stages_[index(s)]->update;

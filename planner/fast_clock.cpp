@@ -226,16 +226,14 @@ void FastClock::run(const TimedOrder& timed) {
   }
 }
 
-DeviceGroup FastClock::group_of(const std::vector<int>& members) const {
+std::vector<int> FastClock::devices_of(const std::vector<int>& members) const {
   std::vector<int> devices;
   for (const int member : members) devices.push_back(chunks_[index(member)].device);
-  return space_.group(setting_, devices);
+  return devices;
 }
 
-StageGroups FastClock::groups_of(const std::vector<int>& members) const {
-  std::vector<int> devices;
-  for (const int member : members) devices.push_back(chunks_[index(member)].device);
-  return space_.groups(setting_, devices);
+const StageGroups& FastClock::groups_of(const std::vector<int>& members) const {
+  return space_.groups(setting_, devices_of(members));
 }
 
 /// A collective of these chunks, once all of them have come so far.
@@ -245,15 +243,18 @@ void FastClock::meet(const std::vector<int>& members, Duration time, std::vector
   for (const int member : members) come[index(member)] = start + time.count();
 }
 
-/// The same, after those of the devices that came before it, where their order is known.
+/// Collectives of the devices come one after the other, where their order is known.
+void FastClock::wait_in_turn(const std::vector<int>& members, std::vector<Time>& come) const {
+  if (!in_turn_) return;
+  for (const int member : members) {
+    const Time free = collectives_free_[index(chunks_[index(member)].device)];
+    come[index(member)] = std::max(come[index(member)], free);
+  }
+}
+
 void FastClock::meet_in_turn(const std::vector<int>& members, Duration time,
                              std::vector<Time>& come) {
-  if (in_turn_) {
-    for (const int member : members) {
-      const Time free = collectives_free_[index(chunks_[index(member)].device)];
-      come[index(member)] = std::max(come[index(member)], free);
-    }
-  }
+  wait_in_turn(members, come);
   meet(members, time, come);
   for (const int member : members) {
     collectives_free_[index(chunks_[index(member)].device)] = come[index(member)];
@@ -286,22 +287,39 @@ std::vector<std::int64_t> FastClock::reduced(const Layout& layout) {
     const std::vector<int> members = replicas.list();
     meet_in_turn(members, sums_.exposed(table, layers, groups_of(members)), complete);
   }
+  for (const Tie& tie : space_.problem().profile.model.ties) sum_tied(layout, tie, complete);
+  return complete;
+}
+
+/// The sums of stages that hold the same weights.
+void FastClock::sum_tied(const Layout& layout, const Tie& tie, std::vector<Time>& complete) const {
   const auto stage_of = [&](int layer) {
     const auto& cuts = layout.cuts;
     return static_cast<int>(std::upper_bound(cuts.begin(), cuts.end(), layer) - cuts.begin()) - 1;
   };
   const int devices = layout.pipeline_devices();
-  for (const Tie& tie : space_.problem().profile.model.ties) {
-    const int owner = stage_of(tie.owner), user = stage_of(tie.user);
-    if (setting_.device_of(owner, devices) == setting_.device_of(user, devices)) continue;
-    std::vector<int> members = replicas_of(owner).list();
-    const std::vector<int> users = replicas_of(user).list();
-    members.insert(members.end(), users.begin(), users.end());
-    const CostTable& table = table_of(members.front(), setting_.microbatch);
-    const Bytes bytes = tie_bytes(tie, table, space_.problem().precision);
-    meet(members, collective_time(Collective::all_reduce, group_of(members), bytes), complete);
+  const int owner = stage_of(tie.owner), user = stage_of(tie.user);
+  if (setting_.device_of(owner, devices) == setting_.device_of(user, devices))
+    return join(owner, user, complete);
+  std::vector<int> members = replicas_of(owner).list();
+  const std::vector<int> users = replicas_of(user).list();
+  members.insert(members.end(), users.begin(), users.end());
+  // Where backwards are whole, the last one of the first stage is the last of all. So its tie comes
+  // after all other sums.
+  if (owner == 0 && !setting_.splits_backward) wait_in_turn(members, complete);
+  const CostTable& table = table_of(members.front(), setting_.microbatch);
+  const Bytes bytes = tie_bytes(tie, table, space_.problem().precision);
+  const DeviceGroup group = space_.group(setting_, devices_of(members));
+  meet(members, collective_time(Collective::all_reduce, group, bytes), complete);
+}
+
+/// Tied stages on one device: both are complete when both gradients are.
+void FastClock::join(int owner, int user, std::vector<Time>& complete) const {
+  const Replicas owners = replicas_of(owner), users = replicas_of(user);
+  for (int i = 0; i < owners.count(); ++i) {
+    Time &one = complete[index(owners.first + i)], &other = complete[index(users.first + i)];
+    one = other = std::max(one, other);
   }
-  return complete;
 }
 
 /// Updates stand at the end of their device's compute. Where their order is not known, that of

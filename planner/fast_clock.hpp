@@ -1,10 +1,10 @@
 // The step time of a layout without making its program: the simulator's recurrence, chunk by chunk,
 // over prefix sums.
 //
-// It leaves out what it cannot know the order of (ties among a device's other collectives, replicas
-// or copies that take turns), so it is never above `simulate` and almost always equal to it; the
-// search simulates only what this clock cannot rule out. Costs O(devices x microbatches), a few
-// microseconds.
+// It leaves out what it cannot know the order of (replicas or copies that take turns; where
+// backwards are split, ties among a device's other collectives), so it is never above `simulate`
+// and almost always equal to it; the search simulates only what this clock cannot rule out. Costs
+// O(devices x microbatches), a few microseconds.
 
 #pragma once
 
@@ -64,10 +64,13 @@ class FastClock {
   void hand_on(std::vector<Channel>& channels, const Instruction& instruction, Time when);
   Time finish(const Layout& layout);
   std::vector<Time> reduced(const Layout& layout);
+  void sum_tied(const Layout& layout, const Tie& tie, std::vector<Time>& complete) const;
+  void join(int owner, int user, std::vector<Time>& complete) const;
   std::vector<int> by_completion() const;
-  DeviceGroup group_of(const std::vector<int>& members) const;
-  StageGroups groups_of(const std::vector<int>& members) const;
+  std::vector<int> devices_of(const std::vector<int>& members) const;
+  const StageGroups& groups_of(const std::vector<int>& members) const;
   static void meet(const std::vector<int>& members, Duration time, std::vector<Time>& come);
+  void wait_in_turn(const std::vector<int>& members, std::vector<Time>& come) const;
   void meet_in_turn(const std::vector<int>& members, Duration time, std::vector<Time>& come);
   void collect(const Layout& layout, std::vector<Time>& updated);
   bool may_fit(const Layout& layout, const TimedOrder& timed, int pipeline_device,

@@ -101,10 +101,11 @@ void PipelineCosts::fill_cuts() {
 
 void PipelineCosts::time_tie() {
   const int owner = device_of(0), user = device_of(stages_ - 1);
-  if (owner == user) return;
   const CostTable& table = space_.whole_microbatch(setting_, owner);
   for (const Tie& tie : space_.problem().profile.model.ties) {
     if (tie.owner != 0 || tie.user != layers_ - 1) continue;
+    joins_ends_ = owner == user;
+    if (joins_ends_) return;
     const Bytes bytes = tie_bytes(tie, table, space_.problem().precision);
     const DeviceGroup group = space_.group(setting_, {owner, user});
     tie_ = std::max(tie_, in_double(collective_time(Collective::all_reduce, group, bytes)));

@@ -46,6 +46,11 @@ class PipelineCosts {
   bool may_take_no_time(int stage) const;
   /// What the tie of the first layer and the last one takes; 0 without one.
   double tie() const { return tie_; }
+  /// Whether they are tied and one device has both: then their updates wait for both gradients.
+  bool joins_ends() const { return joins_ends_; }
+  /// Whether the tie's sum comes after all others of its devices: where backwards are whole, the
+  /// last one of the first stage is the last of all.
+  bool ties_last() const { return sums_take_turns() && !setting_.splits_backward; }
   /// Whether a device's sums and updates come in the order of its stages' last backwards.
   bool sums_take_turns() const { return setting_.placement != StagePlacement::bidirectional; }
 
@@ -73,6 +78,7 @@ class PipelineCosts {
   std::vector<CutCosts> cuts_;  ///< [stage, layer]
   std::vector<double> limits_;
   double tie_ = 0;
+  bool joins_ends_ = false;
 };
 
 }  // namespace stagecraft

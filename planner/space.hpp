@@ -21,6 +21,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "planner/compile.hpp"
@@ -123,7 +124,7 @@ class Space {
   /// What messages between two devices take, and what a collective of several does.
   Link message_link(const Setting& setting, int from, int to) const;
   DeviceGroup group(const Setting& setting, const std::vector<int>& devices) const;
-  StageGroups groups(const Setting& setting, const std::vector<int>& devices) const;
+  const StageGroups& groups(const Setting& setting, const std::vector<int>& devices) const;
   /// The cluster's devices, the first of each set of tensor-parallel peers, that stand in so many
   /// devices' place in all columns.
   std::vector<int> members(const Setting& setting, const std::vector<int>& devices) const;
@@ -194,6 +195,8 @@ class Space {
   std::vector<Parallelism> parallelism_;            ///< to try
   std::vector<std::unique_ptr<CostBook>> books_;    ///< of each
   std::vector<Setting> settings_;
+  /// By the setting's choice, peers and columns, and devices.
+  mutable std::map<std::tuple<int, int, int, std::vector<int>>, StageGroups> stage_groups_;
   mutable std::string refusal_;
 };
 

@@ -147,8 +147,12 @@ DeviceGroup Space::group(const Setting& setting, const std::vector<int>& devices
   return device_group(cluster_, members(setting, devices));
 }
 
-StageGroups Space::groups(const Setting& setting, const std::vector<int>& devices) const {
-  return stage_groups(cluster_, parallelism(setting), replicas_on(setting, devices));
+const StageGroups& Space::groups(const Setting& setting, const std::vector<int>& devices) const {
+  std::tuple key(setting.choice, setting.peers, setting.columns, devices);
+  const auto known = stage_groups_.find(key);
+  if (known != stage_groups_.end()) return known->second;
+  StageGroups groups = stage_groups(cluster_, parallelism(setting), replicas_on(setting, devices));
+  return stage_groups_.emplace(std::move(key), std::move(groups)).first->second;
 }
 
 /// So many devices from `first` on, each with one replica of every column, as the replicas of a
