@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "planner/layouts.hpp"
-#include "planner/matrix_game.hpp"
 
 namespace stagecraft {
 
@@ -37,19 +36,25 @@ BlockBound::BlockBound(const Space& space, const Setting& setting, const TimedOr
 }
 
 void BlockBound::list_choices() {
+  turns_ = packing_.stages_of(0).size();
   for (int device = 0; device < costs_.depth(); ++device) {
     const std::vector<int>& stages = packing_.stages_of(device);
     Choices& domain = domains_.emplace_back();
     for (const BlockChoice& choice : (*all_choices_)[index(device)]) {
       domain.push_back(static_cast<int>(choices_.size()));
-      Choice& own = choices_.emplace_back(Choice{&choice, device, choice.all_blocks(), {}});
-      for (std::size_t t = 0; t < stages.size(); ++t) {
+      choices_.push_back({&choice, device, choice.all_blocks()});
+      for (std::size_t t = 0; t < turns_; ++t) {
         const bool again = choice.recompute[t] == Recompute::full && !order_.places_recompute;
-        own.cells.push_back(cell_of(stages[t], choice.blocks[t], again));
+        choice_cells_.push_back(cell_of(stages[t], choice.blocks[t], again));
       }
     }
   }
   items_.resize(domains_.size());
+  sums_.resize(choices_.size());
+}
+
+std::span<const int> BlockBound::cells_of(int choice) const {
+  return std::span(choice_cells_).subspan(index(choice) * turns_, turns_);
 }
 
 int BlockBound::cell_of(int stage, int blocks, bool again) {
@@ -63,23 +68,54 @@ int BlockBound::cell_of(int stage, int blocks, bool again) {
   return known->second;
 }
 
-void BlockBound::add_row(const PassCounts& path) {
+void BlockBound::add_row(PassCounts path) {
   auto row = std::make_shared<Row>();
   row->constant = path.ties * costs_.tie();
   // Where blocks are alike, so are the messages between them.
   for (int s = 0; s + 1 < costs_.stages(); ++s)
     row->constant += time_of(path.stages[index(s)], costs_.cut(s, 1));
   row->constant /= limit_;
-  std::vector<double> of_cell;
   for (const Cell& cell : cells_)
-    of_cell.push_back(time_of(path.stages[index(cell.stage)], *cell.costs, cell.again) / limit_);
-  for (const Choice& choice : choices_) {
-    double& length = row->lengths.emplace_back();
-    for (const int cell : choice.cells) length += of_cell[index(cell)];
-  }
+    row->lengths.push_back(time_of(path.stages[index(cell.stage)], *cell.costs, cell.again) /
+                           limit_);
+  row->path = std::move(path);
   row->used = games_;
+  const std::size_t place = rows_.size();
   rows_.push_back(std::move(row));
-  spent_ += static_cast<std::int64_t>(cells_.size() + choices_.size());
+  if (place < most_rows_) {
+    for (std::size_t c = 0; c < cells_.size(); ++c)
+      lengths_[c * most_rows_ + place] = rows_.back()->lengths[c];
+  } else {
+    list_lengths(std::max<std::size_t>(2 * place, 64));
+  }
+  spent_ += static_cast<std::int64_t>(cells_.size());
+}
+
+/// Cell by cell, with room for so many rows: `longest_in_mixture` goes over few cells of all rows.
+void BlockBound::list_lengths(std::size_t most_rows) {
+  most_rows_ = most_rows;
+  lengths_.assign(cells_.size() * most_rows_, 0);
+  for (std::size_t c = 0; c < cells_.size(); ++c) {
+    for (std::size_t r = 0; r < rows_.size(); ++r)
+      lengths_[c * most_rows_ + r] = rows_[r]->lengths[c];
+  }
+}
+
+void BlockBound::know(const std::vector<PassCounts>& paths) {
+  if (rows_.empty()) begin();
+  for (const PassCounts& path : paths) add_row(path);
+}
+
+std::vector<PassCounts> BlockBound::useful_paths() const {
+  constexpr std::size_t most = 64;
+  std::vector<RowRef> rows;
+  std::ranges::copy_if(rows_, std::back_inserter(rows),
+                       [](const RowRef& row) { return row->used > 0; });
+  std::ranges::stable_sort(rows, std::greater<>(), &Row::used);
+  rows.resize(std::min(rows.size(), most));
+  std::vector<PassCounts> paths;
+  for (const RowRef& row : rows) paths.push_back(row->path);
+  return paths;
 }
 
 /// Those that had no part for longest.
@@ -88,6 +124,7 @@ void BlockBound::drop_idle_rows() {
   if (rows_.size() <= most) return;
   std::ranges::stable_sort(rows_, std::greater<>(), &Row::used);
   rows_.resize(kept);
+  list_lengths(most_rows_);
 }
 
 /// Paths to begin with: those through each device in a good layout, and those that pass all that a
@@ -111,27 +148,33 @@ void BlockBound::begin() {
   spent_ += (costs_.depth() + 2) * static_cast<std::int64_t>(order_.order.size()) / 2;
 }
 
-double BlockBound::length(const Row& row, const Chosen& layout) {
+double BlockBound::length(const Row& row, const Chosen& layout) const {
   double sum = row.constant;
-  for (const int choice : layout) sum += row.lengths[index(choice)];
+  for (const int choice : layout) {
+    for (const int cell : cells_of(choice)) sum += row.lengths[index(cell)];
+  }
   return sum;
 }
 
 /// Finds the least weighted sum, and leaves out what is above the limit by it. False if nothing is
 /// left.
 bool BlockBound::weigh(const Weights& weights) {
-  sums_.assign(choices_.size(), 0);
+  cell_sums_.assign(cells_.size(), 0);
   double constant = 0;
   for (const auto& [row, weight] : weights) {
     constant += weight * row->constant;
-    for (std::size_t c = 0; c < sums_.size(); ++c) sums_[c] += weight * row->lengths[c];
+    for (std::size_t c = 0; c < cell_sums_.size(); ++c) cell_sums_[c] += weight * row->lengths[c];
   }
-  spent_ += static_cast<std::int64_t>(sums_.size() * weights.size()) / 32;
+  spent_ += static_cast<std::int64_t>(cells_.size() * weights.size()) / 32;
   for (std::size_t d = 0; d < domains_.size(); ++d) {
     items_[d].clear();
-    for (const int c : domains_[d])
-      items_[d].push_back({choices_[index(c)].blocks, sums_[index(c)]});
-    spent_ += 40 + static_cast<std::int64_t>(domains_[d].size());
+    for (const int c : domains_[d]) {
+      double& sum = sums_[index(c)];
+      sum = 0;
+      for (const int cell : cells_of(c)) sum += cell_sums_[index(cell)];
+      items_[d].push_back({choices_[index(c)].blocks, sum});
+    }
+    spent_ += 40 + static_cast<std::int64_t>(domains_[d].size() * (turns_ + 3)) / 8;
   }
   if (!cover_.solve(items_, costs_.layers() - 2)) return false;
   value_ = constant + cover_.value();
@@ -146,14 +189,9 @@ bool BlockBound::weigh(const Weights& weights) {
 /// Choices whose least sum, of all layouts with them, is above the limit.
 void BlockBound::leave_out(double constant) {
   for (std::size_t d = 0; d < domains_.size(); ++d) {
-    int blocks = -1;
-    double others = 0;
     std::erase_if(domains_[d], [&](int c) {
-      const Choice& choice = choices_[index(c)];
-      if (choice.blocks != blocks) {
-        blocks = choice.blocks;
-        others = constant + cover_.others(static_cast<int>(d), blocks);
-      }
+      const int blocks = choices_[index(c)].blocks;
+      const double others = constant + cover_.others(static_cast<int>(d), blocks);
       return safe * (others + sums_[index(c)]) > 1;
     });
   }
@@ -180,28 +218,31 @@ bool BlockBound::has_part(const Seen& seen, const RowRef& row) {
   return std::ranges::find(seen.rows, row) != seen.rows.end();
 }
 
-void BlockBound::take_part(Seen& seen, const RowRef& row) {
+void BlockBound::take_part(Seen& seen, const RowRef& row) const {
   if (has_part(seen, row)) return;
   seen.rows.push_back(row);
-  std::vector<double>& lengths = seen.lengths.emplace_back();
+  std::vector<double> lengths;
   for (const Chosen& layout : seen.layouts) lengths.push_back(length(*row, layout));
+  seen.game.add_row(std::move(lengths));
 }
 
 template <class Keeps>
 void BlockBound::keep_if(Seen& seen, const Keeps& keeps) {
+  std::vector<char> stays;
   std::size_t kept = 0;
   for (std::size_t i = 0; i < seen.layouts.size(); ++i) {
-    if (!keeps(i)) continue;
+    stays.push_back(keeps(i) ? 1 : 0);
+    if (stays.back() == 0) continue;
     if (kept < i) {
       seen.layouts[kept] = std::move(seen.layouts[i]);
       seen.used[kept] = seen.used[i];
-      for (auto& lengths : seen.lengths) lengths[kept] = lengths[i];
     }
     ++kept;
   }
+  if (kept == stays.size()) return;
   seen.layouts.resize(kept);
   seen.used.resize(kept);
-  for (auto& lengths : seen.lengths) lengths.resize(kept);
+  seen.game.keep_columns(stays);
 }
 
 /// One more layout; those with a choice that is left out do not count any more.
@@ -213,8 +254,9 @@ void BlockBound::add(Seen& seen, const Chosen& layout) const {
     return true;
   });
   drop_idle(seen);
-  for (std::size_t r = 0; r < seen.rows.size(); ++r)
-    seen.lengths[r].push_back(length(*seen.rows[r], layout));
+  std::vector<double> lengths;
+  for (const RowRef& row : seen.rows) lengths.push_back(length(*row, layout));
+  seen.game.add_column(lengths);
   seen.layouts.push_back(layout);
   seen.used.push_back(games_);
 }
@@ -231,9 +273,9 @@ void BlockBound::drop_idle(Seen& seen) const {
 
 /// The best weights for the layouts seen, and what they get from them.
 double BlockBound::play(Seen& seen, Weights& weights) {
-  const GameSolution game = solve_game(seen.lengths);
+  const GameSolution game = seen.game.solve();
   ++games_;
-  spent_ += game.steps;
+  spent_ += seen.game.take_steps();
   for (std::size_t i = 0; i < seen.layouts.size(); ++i) {
     if (game.columns[i] > 0) seen.used[i] = games_;
   }
@@ -245,6 +287,51 @@ double BlockBound::play(Seen& seen, Weights& weights) {
   }
   seen.mixture = game.columns;
   return game.value;
+}
+
+/// Of the rows that have no part the longest, in the mean of the latest game's layouts; null if
+/// none is longer than the game's value.
+BlockBound::RowRef BlockBound::longest_in_mixture(const Seen& seen, double value) {
+  constexpr double tiny = 1e-7;
+  std::vector<double> parts(cells_.size());
+  std::vector<int> in_use;
+  for (std::size_t i = 0; i < seen.layouts.size(); ++i) {
+    if (seen.mixture[i] == 0) continue;
+    for (const int c : seen.layouts[i]) {
+      for (const int cell : cells_of(c)) {
+        if (parts[index(cell)] == 0) in_use.push_back(cell);
+        parts[index(cell)] += seen.mixture[i];
+      }
+    }
+  }
+  std::vector<double> means;
+  for (const RowRef& row : rows_) means.push_back(row->constant);
+  for (const int cell : in_use) {
+    const double part = parts[index(cell)];
+    const double* lengths = lengths_.data() + index(cell) * most_rows_;
+    for (std::size_t r = 0; r < means.size(); ++r) means[r] += part * lengths[r];
+  }
+  RowRef best;
+  double most = value + tiny;
+  for (std::size_t r = 0; r < means.size(); ++r) {
+    // Rounding must not let one that has part look longer than the game says.
+    if (means[r] <= most || has_part(seen, rows_[r])) continue;
+    most = means[r];
+    best = rows_[r];
+  }
+  spent_ += static_cast<std::int64_t>(rows_.size() * in_use.size()) / 25;
+  if (best) best->used = games_;
+  return best;
+}
+
+/// Plays with all rows that are of use.
+double BlockBound::play_with_longest(Seen& seen, Weights& weights) {
+  for (;;) {
+    const double value = play(seen, weights);
+    const RowRef row = longest_in_mixture(seen, value);
+    if (row == nullptr) return value;
+    take_part(seen, row);
+  }
 }
 
 /// Best weights of few layouts are too sure of themselves.
@@ -271,7 +358,7 @@ void BlockBound::raise(int rounds) {
   if (rows_.empty()) begin();
   constexpr double close = 1e-3;
   Seen seen;
-  for (const RowRef& row : rows_) take_part(seen, row);
+  for (const Weight& own : weights_) take_part(seen, own.row);
   Weights weights = weights_, best;
   for (int round = 0; round < rounds; ++round) {
     if (!weigh(weights)) {
@@ -287,7 +374,7 @@ void BlockBound::raise(int rounds) {
       is_too_long(chosen_);
       take_part(seen, rows_.back());
     }
-    if (play(seen, best) < bound_ + close) return;
+    if (play_with_longest(seen, best) < bound_ + close) return;
     weights = half_way(weights_, best);
   }
 }

@@ -30,12 +30,14 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <vector>
 
 #include "planner/block_cover.hpp"
 #include "planner/block_packing.hpp"
 #include "planner/critical_passes.hpp"
+#include "planner/matrix_game.hpp"
 
 namespace stagecraft {
 
@@ -58,6 +60,10 @@ class BlockBound {
   /// The bound will start from the critical paths of this layout; else from those of a balanced
   /// one.
   void start_from(const Layout& layout) { start_ = layout; }
+  /// These paths of the setting are known to be of use, from another limit.
+  void know(const std::vector<PassCounts>& paths);
+  /// Those that were of use most recently, for another limit.
+  std::vector<PassCounts> useful_paths() const;
 
   /// Raises the bound by weights, in so many rounds at most.
   void raise(int rounds);
@@ -73,10 +79,11 @@ class BlockBound {
   std::int64_t spent() const { return spent_; }
 
  private:
-  /// A path, and its length in parts of the limit: a sum over what devices have.
+  /// A path, and its length in parts of the limit: a sum over what stages have.
   struct Row {
+    PassCounts path;
     double constant = 0;
-    std::vector<double> lengths;  ///< [choice]
+    std::vector<double> lengths;  ///< [cell]
     std::int64_t used = 0;        ///< in this game it last had part
   };
   using RowRef = std::shared_ptr<Row>;
@@ -96,7 +103,6 @@ class BlockBound {
   struct Choice {
     const BlockChoice* what = nullptr;
     int device = 0, blocks = 0;
-    std::vector<int> cells;
   };
   using Choices = std::vector<int>;      ///< by their numbers, ascending
   using Domains = std::vector<Choices>;  ///< what is left, per device
@@ -105,10 +111,10 @@ class BlockBound {
   /// Layouts that had the least sum for some weights, and the game of rows against them.
   struct Seen {
     std::vector<Chosen> layouts;
-    std::vector<std::int64_t> used;            ///< in this game each last had weight
-    std::vector<RowRef> rows;                  ///< that have part
-    std::vector<std::vector<double>> lengths;  ///< [row that has part][layout]
-    std::vector<double> mixture;               ///< weights of layouts in the latest game
+    std::vector<std::int64_t> used;  ///< in this game each last had weight
+    std::vector<RowRef> rows;        ///< that have part
+    MatrixGame game;                 ///< lengths of these rows, in these layouts
+    std::vector<double> mixture;     ///< weights of layouts in the latest game
   };
 
   /// Devices differ in whether their stage of this turn, or all of them, has at least so many.
@@ -122,31 +128,35 @@ class BlockBound {
   void list_choices();
   int cell_of(int stage, int blocks, bool again);
   void begin();
-  void add_row(const PassCounts& path);
+  /// Of each of its stages.
+  std::span<const int> cells_of(int choice) const;
+  void add_row(PassCounts path);
+  void list_lengths(std::size_t most_rows);
   void drop_idle_rows();
   bool weigh(const Weights& weights);
   void leave_out(double constant);
-  static double length(const Row& row, const Chosen& layout);
+  double length(const Row& row, const Chosen& layout) const;
   bool is_too_long(const Chosen& layout);
   static bool has_part(const Seen& seen, const RowRef& row);
-  static void take_part(Seen& seen, const RowRef& row);
+  void take_part(Seen& seen, const RowRef& row) const;
   void add(Seen& seen, const Chosen& layout) const;
   template <class Keeps>
   static void keep_if(Seen& seen, const Keeps& keeps);
   void drop_idle(Seen& seen) const;
   double play(Seen& seen, Weights& weights);
+  RowRef longest_in_mixture(const Seen& seen, double value);
+  double play_with_longest(Seen& seen, Weights& weights);
   static Weights half_way(const Weights& from, const Weights& to);
 
   // --- Trials and cases ---
   bool stops() const { return found_ || spent_ > last_ || stop_.stop_requested(); }
-  RowRef longest_in_mixture(const Seen& seen, double value);
   RowRef path_of_mixture(const Seen& seen, int& timings);
   bool play_fully(Seen& seen, int& timings, Weights& weights);
   bool is_out(const Weights& start, const RowRef& row);
   bool leave_out_set(const Choices& set, const Weights& start, const RowRef& row);
   bool leave_out_most(int device, int turn, const Weights& start, const RowRef& row);
   bool leave_out_most(const Weights& start);
-  Choices by_sum() const;
+  Choices by_sum();
   bool leave_out_each(const Weights& start);
   bool thin_out(Weights& weights);
   int blocks_of(int choice, int turn) const;
@@ -168,10 +178,14 @@ class BlockBound {
   std::optional<std::vector<std::vector<BlockChoice>>> all_choices_;
   std::vector<Choice> choices_;
   std::vector<Cell> cells_;
+  std::vector<int> choice_cells_;  ///< [choice, turn]
+  std::size_t turns_ = 0;          ///< stages of each device
   std::map<std::vector<int>, int> cell_numbers_;
   Layout start_;
 
-  std::vector<RowRef> rows_;                    ///< that may have part in games
+  std::vector<RowRef> rows_;     ///< that may have part in games
+  std::vector<double> lengths_;  ///< of all of them: [cell][row], `most_rows_` apart
+  std::size_t most_rows_ = 0;
   std::vector<RowRef> device_rows_;             ///< for each device a path through it
   std::vector<RowRef> stage_rows_;              ///< and for each stage, under most schedules
   std::map<Chosen, std::weak_ptr<Row>> timed_;  ///< critical paths of layouts
@@ -181,7 +195,8 @@ class BlockBound {
   Domains domains_;
   BlockCover cover_;
   std::vector<std::vector<BlockItem>> items_;  ///< of `cover_`
-  std::vector<double> sums_;                   ///< per choice, by the latest weights
+  std::vector<double> cell_sums_;              ///< per cell, by the latest weights
+  std::vector<double> sums_;                   ///< per choice that is left
   double value_ = 0;                           ///< the least sum
   Chosen chosen_;                              ///< which has it
 

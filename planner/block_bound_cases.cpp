@@ -19,34 +19,6 @@ std::size_t index(int i) {
 
 }  // namespace
 
-/// Of the rows that have no part the longest, in the mean of the latest game's layouts; null if
-/// none is longer than the game's value.
-BlockBound::RowRef BlockBound::longest_in_mixture(const Seen& seen, double value) {
-  constexpr double tiny = 1e-7;
-  std::vector<double> parts(choices_.size());
-  Choices in_use;
-  for (std::size_t i = 0; i < seen.layouts.size(); ++i) {
-    if (seen.mixture[i] == 0) continue;
-    for (const int c : seen.layouts[i]) {
-      if (parts[index(c)] == 0) in_use.push_back(c);
-      parts[index(c)] += seen.mixture[i];
-    }
-  }
-  RowRef best;
-  double most = value + tiny;
-  for (const RowRef& row : rows_) {
-    double mean = row->constant;
-    for (const int c : in_use) mean += parts[index(c)] * row->lengths[index(c)];
-    // Rounding must not let one that has part look longer than the game says.
-    if (mean <= most || has_part(seen, row)) continue;
-    most = mean;
-    best = row;
-  }
-  spent_ += static_cast<std::int64_t>(rows_.size() * in_use.size()) / 10;
-  if (best) best->used = games_;
-  return best;
-}
-
 /// The critical path of the layout with the most weight whose path has no part yet; null if there
 /// is none, or it is within the limit, or has not been timed and nothing more may be.
 BlockBound::RowRef BlockBound::path_of_mixture(const Seen& seen, int& timings) {
@@ -71,16 +43,12 @@ BlockBound::RowRef BlockBound::path_of_mixture(const Seen& seen, int& timings) {
 /// The best weights for the layouts seen, with all rows that are of use. False if no weights rule
 /// these layouts out.
 bool BlockBound::play_fully(Seen& seen, int& timings, Weights& weights) {
-  for (;;) {
-    const double value = play(seen, weights);
-    RowRef row = longest_in_mixture(seen, value);
-    if (row == nullptr) {
-      if (value > 1) return true;
-      row = path_of_mixture(seen, timings);
-      if (row == nullptr) return false;
-    }
+  while (play_with_longest(seen, weights) <= 1) {
+    const RowRef row = path_of_mixture(seen, timings);
+    if (row == nullptr) return false;
     take_part(seen, row);
   }
+  return true;
 }
 
 /// Whether weights show that nothing is left of the domains. They start from these; the row, if
@@ -160,7 +128,7 @@ bool BlockBound::leave_out_most(const Weights& start) {
 }
 
 /// All choices of devices that have several, those of the largest sums in front.
-BlockBound::Choices BlockBound::by_sum() const {
+BlockBound::Choices BlockBound::by_sum() {
   std::vector<std::pair<double, int>> sums;
   for (int device = 0; device < costs_.depth(); ++device) {
     if (domains_[index(device)].size() < 2) continue;

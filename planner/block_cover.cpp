@@ -15,25 +15,17 @@ std::size_t index(int i) {
 
 }  // namespace
 
-double BlockCover::Sums::at(int blocks) const {
-  const int place = blocks - least;
-  return place >= 0 && place < static_cast<int>(values.size()) ? values[index(place)] : infinite;
-}
-
-void BlockCover::list_counts(const std::vector<BlockItem>& items,
-                             std::vector<Count>& counts) const {
+void BlockCover::list_counts(const std::vector<BlockItem>& items, std::vector<Count>& counts) {
+  cheapest_.assign(index(blocks_ + 1), -1);
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (items[i].blocks > blocks_) continue;
+    int& cheapest = cheapest_[index(items[i].blocks)];
+    if (cheapest < 0 || items[i].cost < items[index(cheapest)].cost) cheapest = static_cast<int>(i);
+  }
   counts.clear();
-  for (int i = 0; i < static_cast<int>(items.size()); ++i) {
-    const BlockItem& item = items[index(i)];
-    if (item.blocks > blocks_) continue;
-    const auto place =
-        std::lower_bound(counts.begin(), counts.end(), item.blocks,
-                         [](const Count& count, int blocks) { return count.blocks < blocks; });
-    if (place == counts.end() || place->blocks != item.blocks) {
-      counts.insert(place, {item.blocks, i, item.cost});
-    } else if (item.cost < place->cost) {
-      *place = {item.blocks, i, item.cost};
-    }
+  for (int blocks = 0; blocks <= blocks_; ++blocks) {
+    const int item = cheapest_[index(blocks)];
+    if (item >= 0) counts.push_back({blocks, item, items[index(item)].cost});
   }
 }
 
@@ -83,8 +75,9 @@ bool BlockCover::solve(const std::vector<std::vector<BlockItem>>& items, int blo
            std::max(fewest, blocks - most_after[index(d + 1)]),
            std::min(most, blocks - fewest_after[index(d + 1)]), before_[index(d + 1)]);
   }
-  value_ = before_[index(devices)].at(blocks);
+  value_ = before_[index(devices)].values.front();  // that of all blocks
   if (value_ == infinite) return false;
+  others_.assign(items.size() * index(blocks + 1), -1);
   for (int d = devices; d-- > 0;) {
     const int fewest = fewest_after[0] - fewest_after[index(d)];
     const int most = most_after[0] - most_after[index(d)];
@@ -101,14 +94,18 @@ bool BlockCover::solve(const std::vector<std::vector<BlockItem>>& items, int blo
   return true;
 }
 
-double BlockCover::others(int device, int blocks) const {
+double BlockCover::others(int device, int blocks) {
+  if (blocks > blocks_) return infinite;
+  double& known = others_[index(device) * index(blocks_ + 1) + index(blocks)];
+  if (known >= 0) return known;
   const Sums &before = before_[index(device)], &after = after_[index(device + 1)];
-  double least = infinite;
-  for (int i = 0; i < static_cast<int>(before.values.size()); ++i) {
-    const double sum = before.values[index(i)] + after.at(blocks_ - blocks - before.least - i);
-    least = std::min(least, sum);
-  }
-  return least;
+  const int rest = blocks_ - blocks - before.least - after.least;  // of both places
+  const int first = std::max(rest + 1 - static_cast<int>(after.values.size()), 0);
+  const int end = std::min(rest + 1, static_cast<int>(before.values.size()));
+  known = infinite;
+  for (int i = first; i < end; ++i)
+    known = std::min(known, before.values[index(i)] + after.values[index(rest - i)]);
+  return known;
 }
 
 }  // namespace stagecraft

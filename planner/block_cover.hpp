@@ -26,7 +26,7 @@ class BlockCover {
   const std::vector<int>& chosen() const { return chosen_; }
   /// The least sum of all other devices where this one has so many blocks; infinite if they cannot
   /// have the rest.
-  double others(int device, int blocks) const;
+  double others(int device, int blocks);
 
  private:
   /// The cheapest item of so many blocks.
@@ -39,10 +39,9 @@ class BlockCover {
     int least = 0;
     std::vector<double> values;
     std::vector<int> last;  ///< which of the last device's counts
-    double at(int blocks) const;
   };
 
-  void list_counts(const std::vector<BlockItem>& items, std::vector<Count>& counts) const;
+  void list_counts(const std::vector<BlockItem>& items, std::vector<Count>& counts);
   static void extend(const Sums& from, const std::vector<Count>& counts, int least, int most,
                      Sums& to);
 
@@ -51,6 +50,8 @@ class BlockCover {
   std::vector<int> chosen_;
   std::vector<std::vector<Count>> counts_;  ///< per device, fewest blocks first
   std::vector<Sums> before_, after_;        ///< of the devices before one; of it and those after
+  std::vector<double> others_;              ///< [device, blocks]; -1: not asked for yet
+  std::vector<int> cheapest_;               ///< [blocks]: an item; -1: none
 };
 
 }  // namespace stagecraft

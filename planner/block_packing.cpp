@@ -25,7 +25,7 @@ bool has_alike_blocks(const CostTable& table, int layers, OptimizerKind optimize
   return table.crossing(layers - 1) == table.crossing(1);
 }
 
-constexpr std::int64_t steps_per_spread = 10;
+constexpr std::int64_t steps_per_spread = 10, steps_per_choice = 10;
 
 std::vector<Recompute> as_choices(unsigned again, std::size_t stages) {
   std::vector<Recompute> choices;
@@ -65,6 +65,7 @@ BlockPacking::BlockPacking(const Space& space, const Setting& setting, const Tim
   // Devices with much fewer blocks than others are not worth a look.
   constexpr int most_below_even = 2;
   fewest_ = std::max((layers_ - 2) / depth_ - most_below_even, 0);
+  for (int device = 0; device < depth_; ++device) most_held_.push_back(most_held(device));
   if (!is_worth_it()) return;
   for (int s = 0; s < stages_; ++s) list_shares(s);
   for (int device = 0; device < depth_; ++device) list_choices(device);
@@ -82,7 +83,8 @@ bool BlockPacking::is_worth_it() const {
   const Time top = block == 0 ? layers_ - 2 : limit_ / setting_.microbatches / block;
   const int in_stages = turns * std::max(space_.problem().min_layers_per_stage, 1);
   double choices = 0;
-  for (int blocks = fewest_; blocks <= std::min<Time>(top, layers_ - 2); ++blocks) {
+  const int held = *std::ranges::max_element(most_held_);
+  for (int blocks = fewest_; blocks <= std::min<Time>(top, held); ++blocks) {
     const double free = blocks - in_stages + 2;  // both ends may have none
     double ways = free < 0 ? 0 : 1;
     for (int t = 1; t < turns; ++t) ways *= (free + t) / t;
@@ -106,11 +108,28 @@ LayerRange BlockPacking::range(int stage, int blocks) const {
   return {1, 1 + blocks};
 }
 
+/// Blocks for whose parameters, gradients and optimizer the device has room, the model's ends left
+/// out.
+int BlockPacking::most_held(int device) const {
+  const DeviceKind& kind = space_.kind(setting_, device);
+  if (kind.memory_unlimited) return layers_ - 2;
+  const CostTable& table = space_.whole_microbatch(setting_, device);
+  const OptimizerChoice& optimizer = space_.problem().optimizer;
+  for (int blocks = 1; blocks <= layers_ - 2; ++blocks) {
+    // Shares are rounded up: those of several stages are no less than that of all their blocks.
+    const ChunkMemory memory = memory_share(table.memory({1, 1 + blocks}, optimizer.kind),
+                                            optimizer.sharding, space_.holders(setting_, 1));
+    if (memory.parameters + memory.gradients + memory.optimizer > usable_memory(kind))
+      return blocks - 1;
+  }
+  return layers_ - 2;
+}
+
 void BlockPacking::list_shares(int stage) {
   const int device = setting_.device_of(stage, depth_);
   const CostTable& table = space_.whole_microbatch(setting_, device);
   const OptimizerChoice& optimizer = space_.problem().optimizer;
-  for (int blocks = 0; blocks <= layers_ - 2; ++blocks) {
+  for (int blocks = 0; blocks <= most_held_[index(device)]; ++blocks) {
     const LayerRange of_blocks{1, 1 + blocks};
     const Time pass = (table.forward(of_blocks) + table.backward(of_blocks)).count();
     if (setting_.microbatches * pass > limit_) break;
@@ -145,7 +164,8 @@ void BlockPacking::spread(int device, std::vector<int>& blocks, std::size_t turn
   const int before = std::accumulate(blocks.begin(), blocks.begin() + static_cast<long>(turn), 0);
   const auto fixed = space_.fixed_layers(stage);
   if (fixed && blocks_in(*fixed) < least) return;
-  for (int count = fixed ? blocks_in(*fixed) : least; before + count <= layers_ - 2; ++count) {
+  const int most = most_held_[index(device)];
+  for (int count = fixed ? blocks_in(*fixed) : least; before + count <= most; ++count) {
     const LayerRange all{1, 1 + before + count};
     const Time pass = (table.forward(all) + table.backward(all)).count();
     if (setting_.microbatches * pass > limit_) break;
@@ -156,23 +176,24 @@ void BlockPacking::spread(int device, std::vector<int>& blocks, std::size_t turn
   blocks[turn] = 0;
 }
 
-/// All moments, in the worst case, with all stages of the device.
-std::int64_t BlockPacking::steps_to_fit(int device) const {
-  const auto turns = static_cast<std::int64_t>(stages_of_[index(device)].size());
-  return 10 + static_cast<std::int64_t>(order_.moments[index(device)].size()) * turns / 2;
-}
-
 bool BlockPacking::fits(int device, const std::vector<ChunkMemory>& stages,
                         const std::vector<Recompute>& recompute,
                         const std::vector<char>& computes) const {
   const DeviceKind& kind = space_.kind(setting_, device);
   if (kind.memory_unlimited) return true;
+  const auto steps = static_cast<std::int64_t>(stages.size()) / 2 + 1;
   const auto& moments = order_.moments[index(device)];
   return std::all_of(moments.begin(), moments.end(), [&](const FullMoment& moment) {
+    spent_ += steps;
     // What takes no time never shows: it ends at the instant it begins.
     const bool shows = computes[index(moment.turn)] != 0;
     return bytes_at(moment, stages, recompute, shows) <= usable_memory(kind);
   });
+}
+
+bool BlockPacking::may_fit(int device, const Spread& spread) const {
+  const auto [first, last] = recompute_choices(device);
+  return fits(device, spread.memory, as_choices(last, spread.memory.size()), spread.computes);
 }
 
 BlockPacking::Spread BlockPacking::measured(int device, const std::vector<int>& blocks) const {
@@ -212,12 +233,13 @@ void BlockPacking::consider(int device, const std::vector<int>& blocks) {
   const Spread spread = measured(device, blocks);
   BlockChoice& best = choices_[index(device)][index(all_blocks)];
   const auto [first, last] = recompute_choices(device);
-  if (load(spread, 0) >= best.load || load(spread, 0) > limit_) return;
+  const Time least = load(spread, first);
+  if (least >= best.load || least > limit_ || !may_fit(device, spread)) return;
   for (unsigned again = first; again <= last; ++again) {
     const Time load = this->load(spread, again);
     if (load >= best.load || load > limit_) continue;
     std::vector<Recompute> recompute = as_choices(again, blocks.size());
-    spent_ += steps_to_fit(device);
+    spent_ += steps_per_choice;
     if (fits(device, spread.memory, recompute, spread.computes)) {
       best = {load, blocks, std::move(recompute)};
     }
@@ -229,15 +251,16 @@ void BlockPacking::add_choices(int device, const std::vector<int>& blocks,
                                std::vector<BlockChoice>& choices) const {
   const Spread spread = measured(device, blocks);
   const auto [first, last] = recompute_choices(device);
+  if (load(spread, first) > limit_ || !may_fit(device, spread)) return;
   std::vector<unsigned> fitting;
   for (unsigned again = first; again <= last; ++again) {
     // In counting order every set comes after its subsets.
     const auto contains = [&](unsigned other) { return (again & other) == other; };
     if (std::any_of(fitting.begin(), fitting.end(), contains)) continue;
     const Time load = this->load(spread, again);
-    std::vector<Recompute> recompute = as_choices(again, blocks.size());
+    spent_ += steps_per_choice;
     if (load > limit_) continue;
-    spent_ += steps_to_fit(device);
+    std::vector<Recompute> recompute = as_choices(again, blocks.size());
     if (!fits(device, spread.memory, recompute, spread.computes)) continue;
     fitting.push_back(again);
     choices.push_back({load, blocks, std::move(recompute)});
@@ -245,27 +268,30 @@ void BlockPacking::add_choices(int device, const std::vector<int>& blocks,
 }
 
 std::optional<std::vector<std::vector<BlockChoice>>> BlockPacking::all_choices() const {
-  constexpr std::int64_t most_work = 3'000'000;
+  constexpr std::int64_t most_steps = 10'000'000;
+  constexpr std::size_t most_choices = 100'000;
   if (bound_ == 0 || bound_ > limit_) return {};
   std::vector<int> most;
   for (int device = 0; device < depth_; ++device) most.push_back(most_blocks(device, limit_));
   const int room = std::accumulate(most.begin(), most.end(), 0);
-  std::int64_t work = 0;
+  const std::int64_t last = spent_ + most_steps;
+  std::size_t listed = 0;
+  const auto is_too_much = [&] { return spent_ > last || listed > most_choices; };
   std::vector<std::vector<BlockChoice>> all(index(depth_));
   for (int device = 0; device < depth_; ++device) {
     // The others have no room for more.
     const int fewest = layers_ - 2 - (room - most[index(device)]);
-    const auto moments = static_cast<std::int64_t>(order_.moments[index(device)].size());
+    std::vector<BlockChoice>& own = all[index(device)];
     std::vector<int> blocks(stages_of_[index(device)].size());
     spread(device, blocks, 0, [&](const std::vector<int>& found) {
       const int count = std::accumulate(found.begin(), found.end(), 0);
-      work += 10;
       spent_ += steps_per_spread;
-      if (count < fewest || count > most[index(device)] || work > most_work) return;
-      work += moments << found.size();
-      add_choices(device, found, all[index(device)]);
+      if (count < fewest || count > most[index(device)] || is_too_much()) return;
+      const std::size_t before = own.size();
+      add_choices(device, found, own);
+      listed += own.size() - before;
     });
-    if (work > most_work) return {};
+    if (is_too_much()) return {};
   }
   return all;
 }

@@ -84,6 +84,7 @@ class BlockPacking {
   bool is_worth_it() const;
   int blocks_in(const LayerRange& layers) const;
   void list_shares(int stage);
+  int most_held(int device) const;
   void list_choices(int device);
   void spread(int device, std::vector<int>& blocks, std::size_t turn, const Visit& visit) const;
   void consider(int device, const std::vector<int>& blocks);
@@ -92,7 +93,8 @@ class BlockPacking {
   void add_choices(int device, const std::vector<int>& blocks,
                    std::vector<BlockChoice>& choices) const;
   std::pair<unsigned, unsigned> recompute_choices(int device) const;
-  std::int64_t steps_to_fit(int device) const;
+  /// Whether the blocks fit if all that may recomputes: nothing needs less.
+  bool may_fit(int device, const Spread& spread) const;
   bool fits(int device, const std::vector<ChunkMemory>& stages,
             const std::vector<Recompute>& recompute, const std::vector<char>& computes) const;
   void find_bound();
@@ -107,6 +109,7 @@ class BlockPacking {
   int depth_ = 0, stages_ = 0, layers_ = 0;
   int fewest_ = 0;                                 ///< blocks that a device may have
   std::vector<std::vector<int>> stages_of_;        ///< per device
+  std::vector<int> most_held_;                     ///< blocks whose parameters fit, per device
   std::vector<std::vector<Share>> shares_;         ///< [stage][blocks], within the limit
   std::vector<std::vector<BlockChoice>> choices_;  ///< [device][blocks]
   std::optional<Layout> layout_;

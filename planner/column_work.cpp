@@ -15,7 +15,10 @@ ColumnWork::ColumnWork(const Space& space, const std::stop_token& stop, ColumnBr
       limit_(limit),
       replicas_(static_cast<std::size_t>(*branch.setting.depth), 1),
       clock_(space, branch.setting),
-      order_(clock_.order_for(replicas_)) {}
+      order_(clock_.order_for(replicas_)) {
+  if (order_ != nullptr)
+    findings_.spent = 4000 + 2 * static_cast<std::int64_t>(order_->order.size());
+}
 
 /// Balanced pipelines, by stages and by devices.
 std::vector<Layout> ColumnWork::proposals() const {
@@ -62,11 +65,10 @@ void ColumnWork::propose() {
     return;
   }
   const Setting& setting = branch_.setting;
-  findings_.spent += 8 * static_cast<std::int64_t>(order_->order.size());
   if (limit_ < never) charge(pack());
   if (!is_open()) return;
   findings_.spent +=
-      std::int64_t{60} * *setting.depth * setting.microbatches * setting.schedule.virtual_stages;
+      std::int64_t{40} * *setting.depth * setting.microbatches * setting.schedule.virtual_stages;
   bool is_better = false;
   for (const Layout& layout : proposals()) {
     for (const auto& fitting : {made_to_fit(clock_, setting, layout),
@@ -105,7 +107,9 @@ bool ColumnWork::bound_blocks(const BlockPacking& packing,
                    [&](const Layout& layout) { consider(layout); });
   if (!bound.knows_choices()) return false;
   if (branch_.step < never) bound.start_from(branch_.layout);
+  bound.know(branch_.paths);
   raise(bound);
+  branch_.paths = bound.useful_paths();
   findings_.spent += bound.spent();
   raise_to(bound.bound());
   return true;

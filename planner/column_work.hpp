@@ -21,6 +21,7 @@ struct ColumnBranch {
   Time least = 0;     ///< no plan of it that fits is faster, but for those already judged
   Time step = never;  ///< of its best layout so far, by the fast clock
   Layout layout;
+  std::vector<PassCounts> paths;  ///< that raised its bound (planner/block_bound.hpp)
 };
 
 /// What working on a branch found out, for the judge.

@@ -256,8 +256,9 @@ class Improvement {
   bool hand_over(int from, int to) {
     const int first = std::min(from, to), last = std::max(from, to), move = from < to ? -1 : 1;
     for (int cut = first + 1; cut <= last; ++cut) layout_.cuts[index(cut)] += move;
-    effort_.spend(steps_);
+    effort_.spend(steps_per_check);
     if (is_allowed(first, last)) {
+      effort_.spend(steps_);
       const Time step = clock_.step(layout_);
       if (step < best_) {
         best_ = step;
@@ -284,6 +285,8 @@ class Improvement {
     return time_of(space_.whole_microbatch(setting_, 0),
                    {layout_.cuts[index(stage)], layout_.cuts[index(stage) + 1]});
   }
+
+  static constexpr std::int64_t steps_per_check = 100;
 
   FastClock& clock_;
   const Space& space_;

@@ -1,7 +1,9 @@
 #include "planner/matrix_game.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
+#include <utility>
 
 namespace stagecraft {
 
@@ -9,114 +11,11 @@ namespace {
 
 constexpr double tiny = 1e-11;
 
-/// That a pivot goes over in some ten nanoseconds.
+/// That are gone over in some ten nanoseconds.
 constexpr std::int64_t cells_per_step = 16;
 
-/// Maximises the sum of z >= 0 with rows * z <= 1, whose dual prices are the weights. A tableau in
-/// which a basic and a nonbasic variable change places.
-class Tableau {
- public:
-  explicit Tableau(const std::vector<std::vector<double>>& rows)
-      : height_(rows.size()),
-        width_(rows.front().size()),
-        goal_(width_, -1.0),
-        right_(height_, 1.0),
-        basic_(height_),
-        nonbasic_(width_) {
-    for (const auto& row : rows) cells_.insert(cells_.end(), row.begin(), row.end());
-    std::iota(basic_.begin(), basic_.end(), 0);  // the rows' slacks
-    std::iota(nonbasic_.begin(), nonbasic_.end(), static_cast<int>(height_));
-  }
-
-  /// Gives how often variables changed places.
-  std::int64_t solve() {
-    const auto most = static_cast<std::int64_t>(20 * (height_ + width_));
-    for (std::int64_t i = 0; i < most; ++i) {
-      const std::size_t column = entering();
-      if (column == width_) return i;
-      const std::size_t row = leaving(column);
-      if (row == height_) return i;
-      pivot(row, column);
-    }
-    return most;
-  }
-
-  /// The prices of the rows.
-  std::vector<double> prices() const {
-    std::vector<double> prices(height_);
-    for (std::size_t c = 0; c < width_; ++c) {
-      const auto variable = static_cast<std::size_t>(nonbasic_[c]);
-      if (variable < height_ && goal_[c] > 0) prices[variable] = goal_[c];
-    }
-    return prices;
-  }
-
-  /// Of the columns.
-  std::vector<double> amounts() const {
-    std::vector<double> amounts(width_);
-    for (std::size_t r = 0; r < height_; ++r) {
-      const auto variable = static_cast<std::size_t>(basic_[r]);
-      if (variable >= height_) amounts[variable - height_] = std::max(right_[r], 0.0);
-    }
-    return amounts;
-  }
-
- private:
-  double* row_at(std::size_t row) { return cells_.data() + row * width_; }
-
-  std::size_t entering() const {
-    std::size_t best = width_;
-    double least = -tiny;
-    for (std::size_t c = 0; c < width_; ++c) {
-      if (goal_[c] >= least) continue;
-      least = goal_[c];
-      best = c;
-    }
-    return best;
-  }
-
-  std::size_t leaving(std::size_t column) const {
-    std::size_t best = height_;
-    double best_cell = 0;
-    for (std::size_t r = 0; r < height_; ++r) {
-      const double cell = cells_[r * width_ + column];
-      if (cell <= tiny) continue;
-      if (best == height_ || right_[r] * best_cell < right_[best] * cell) {
-        best = r;
-        best_cell = cell;
-      }
-    }
-    return best;
-  }
-
-  void pivot(std::size_t row, std::size_t column) {
-    std::swap(basic_[row], nonbasic_[column]);
-    double* pivot_row = row_at(row);
-    const double inverse = 1 / pivot_row[column];
-    pivot_row[column] = 1;
-    for (std::size_t c = 0; c < width_; ++c) pivot_row[c] *= inverse;
-    right_[row] *= inverse;
-    for (std::size_t r = 0; r < height_; ++r) {
-      if (r != row) right_[r] -= eliminate(row_at(r), pivot_row, column) * right_[row];
-    }
-    eliminate(goal_.data(), pivot_row, column);
-  }
-
-  /// Takes away as much of the pivot's row as leaves nothing in its column; gives how much.
-  double eliminate(double* cells, const double* pivot_row, std::size_t column) const {
-    const double much = cells[column];
-    if (much == 0) return 0;
-    cells[column] = 0;
-    for (std::size_t c = 0; c < width_; ++c) cells[c] -= much * pivot_row[c];
-    return much;
-  }
-
-  std::size_t height_ = 0, width_ = 0;
-  std::vector<double> cells_;  ///< [row, column]
-  std::vector<double> goal_;   ///< reduced costs
-  std::vector<double> right_;  ///< values of the basic variables
-  std::vector<int> basic_, nonbasic_;
-};
+/// By then rounding may have come together.
+constexpr int most_pivots = 400;
 
 /// Gives what the sum was; equal weights where it was nothing.
 double normalize(std::vector<double>& weights) {
@@ -128,16 +27,213 @@ double normalize(std::vector<double>& weights) {
 
 }  // namespace
 
-GameSolution solve_game(const std::vector<std::vector<double>>& rows) {
-  Tableau tableau(rows);
-  const std::int64_t pivots = tableau.solve();
-  GameSolution solution{.value = 0, .rows = tableau.prices(), .columns = tableau.amounts()};
-  const std::size_t cells = rows.size() * rows.front().size();
-  solution.steps = (pivots + 2) * static_cast<std::int64_t>(cells) / cells_per_step;
+void MatrixGame::add_row(std::vector<double> cells) {
+  settle_columns();
+  // What the basic columns take of it is known by their rows of the tableau.
+  Cells row(nonbasic_.size());
+  double right = 1;
+  for (std::size_t k = 0; k < row.size(); ++k) {
+    if (!nonbasic_[k].is_slack) row[k] = cells[nonbasic_[k].number];
+  }
+  for (std::size_t r = 0; r < basic_.size(); ++r) {
+    if (basic_[r].is_slack) continue;
+    const double much = cells[basic_[r].number];
+    right -= much * right_[r];
+    for (std::size_t k = 0; k < row.size(); ++k) row[k] -= much * tableau_[r][k];
+    cells_ += static_cast<std::int64_t>(row.size());
+  }
+  basic_.push_back({.is_slack = true, .number = given_.size()});
+  tableau_.push_back(std::move(row));
+  right_.push_back(right);
+  given_.push_back(std::move(cells));
+  has_new_rows_ = true;
+}
+
+void MatrixGame::add_column(const std::vector<double>& cells) {
+  settle_rows();
+  nonbasic_.push_back({.is_slack = false, .number = given_.front().size()});
+  for (std::size_t i = 0; i < given_.size(); ++i) given_[i].push_back(cells[i]);
+  // Slacks tell how rows of the tableau are made of those given.
+  double goal = -1;
+  for (std::size_t k = 0; k < goal_.size(); ++k) {
+    if (nonbasic_[k].is_slack) goal += goal_[k] * cells[nonbasic_[k].number];
+  }
+  goal_.push_back(goal);
+  for (std::size_t r = 0; r < basic_.size(); ++r) {
+    double sum = basic_[r].is_slack ? cells[basic_[r].number] : 0;
+    for (std::size_t k = 0; k < tableau_[r].size(); ++k) {
+      if (nonbasic_[k].is_slack) sum += tableau_[r][k] * cells[nonbasic_[k].number];
+    }
+    tableau_[r].push_back(sum);
+  }
+  cells_ += static_cast<std::int64_t>(basic_.size() * nonbasic_.size());
+  has_new_columns_ = true;
+}
+
+void MatrixGame::keep_columns(const std::vector<char>& keeps) {
+  settle();
+  std::vector<std::size_t> numbers(keeps.size());
+  std::exclusive_scan(keeps.begin(), keeps.end(), numbers.begin(), std::size_t{0});
+  const auto goes = [&](const Variable& variable) {
+    return !variable.is_slack && keeps[variable.number] == 0;
+  };
+  const auto erase = [&](Cells& cells, const auto& is_out) {
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      if (!is_out(i)) cells[kept++] = cells[i];
+    }
+    cells.resize(kept);
+  };
+  // Reduced costs of those that go do not matter any more.
+  for (std::size_t k = 0; k < nonbasic_.size(); ++k) {
+    if (goes(nonbasic_[k])) goal_[k] = std::numeric_limits<double>::infinity();
+  }
+  bool is_sound = true;
+  for (std::size_t r = 0; r < basic_.size(); ++r) {
+    if (goes(basic_[r])) is_sound = drop(r) && is_sound;
+  }
+  for (Cells& row : given_) erase(row, [&](std::size_t c) { return keeps[c] == 0; });
+  if (!is_sound) return begin_anew();
+  const auto is_out = [&](std::size_t k) { return goes(nonbasic_[k]); };
+  erase(goal_, is_out);
+  for (Cells& row : tableau_) erase(row, is_out);
+  std::erase_if(nonbasic_, goes);
+  for (auto* variables : {&basic_, &nonbasic_}) {
+    for (Variable& variable : *variables) {
+      if (!variable.is_slack) variable.number = numbers[variable.number];
+    }
+  }
+  has_new_rows_ = true;
+}
+
+/// A basic column is to be nothing: something else takes its place, chosen as in `mend`. False
+/// where rounding leaves nothing.
+bool MatrixGame::drop(std::size_t place) {
+  std::size_t best = nonbasic_.size();
+  for (std::size_t k = 0; k < nonbasic_.size(); ++k) {
+    const double cell = tableau_[place][k];
+    if (cell <= tiny || goal_[k] == std::numeric_limits<double>::infinity()) continue;
+    if (best == nonbasic_.size() || goal_[k] * tableau_[place][best] < goal_[best] * cell) best = k;
+  }
+  if (best == nonbasic_.size()) return false;
+  pivot(place, best);
+  goal_[best] = std::numeric_limits<double>::infinity();
+  return true;
+}
+
+void MatrixGame::settle() {
+  settle_columns();
+  settle_rows();
+}
+
+void MatrixGame::settle_columns() {
+  if (!std::exchange(has_new_columns_, false)) return;
+  if (pivots_ > most_pivots || !raise()) begin_anew();
+}
+
+void MatrixGame::settle_rows() {
+  if (!std::exchange(has_new_rows_, false)) return;
+  if (pivots_ > most_pivots || !mend()) begin_anew();
+}
+
+/// From the rows and columns as they were given.
+void MatrixGame::begin_anew() {
+  pivots_ = 0;
+  has_new_rows_ = has_new_columns_ = false;
+  tableau_ = given_;
+  goal_.assign(given_.front().size(), -1.0);
+  right_.assign(given_.size(), 1.0);
+  basic_.clear();
+  nonbasic_.clear();
+  for (std::size_t r = 0; r < right_.size(); ++r) basic_.push_back({.is_slack = true, .number = r});
+  for (std::size_t c = 0; c < goal_.size(); ++c)
+    nonbasic_.push_back({.is_slack = false, .number = c});
+  cells_ += static_cast<std::int64_t>(right_.size() * goal_.size());
+  raise();
+}
+
+/// The primal simplex method: columns that are worth it come in. False if it does not end.
+bool MatrixGame::raise() {
+  const std::size_t most = 20 * (basic_.size() + nonbasic_.size());
+  for (std::size_t i = 0; i < most; ++i) {
+    const auto least = std::min_element(goal_.begin(), goal_.end());
+    if (least == goal_.end() || *least >= -tiny) return true;
+    const auto column = static_cast<std::size_t>(least - goal_.begin());
+    std::size_t best = basic_.size();
+    for (std::size_t r = 0; r < basic_.size(); ++r) {
+      const double cell = tableau_[r][column];
+      if (cell <= tiny) continue;
+      if (best == basic_.size() || right_[r] * tableau_[best][column] < right_[best] * cell)
+        best = r;
+    }
+    if (best == basic_.size()) return true;  // by rounding: what is positive is bounded
+    pivot(best, column);
+  }
+  return false;
+}
+
+/// The dual simplex method: what is negative goes out. False if it does not end.
+bool MatrixGame::mend() {
+  const std::size_t most = 20 * (basic_.size() + nonbasic_.size());
+  for (std::size_t i = 0; i < most; ++i) {
+    const auto least = std::min_element(right_.begin(), right_.end());
+    if (least == right_.end() || *least >= -tiny) return true;
+    const auto row = static_cast<std::size_t>(least - right_.begin());
+    std::size_t best = nonbasic_.size();
+    for (std::size_t k = 0; k < nonbasic_.size(); ++k) {
+      const double cell = -tableau_[row][k];
+      if (cell <= tiny) continue;
+      if (best == nonbasic_.size() || goal_[k] * -tableau_[row][best] < goal_[best] * cell)
+        best = k;
+    }
+    if (best == nonbasic_.size()) return false;
+    pivot(row, best);
+  }
+  return false;
+}
+
+/// A basic and a nonbasic variable change places.
+void MatrixGame::pivot(std::size_t row, std::size_t column) {
+  ++pivots_;
+  std::swap(basic_[row], nonbasic_[column]);
+  Cells& pivot_row = tableau_[row];
+  const double inverse = 1 / pivot_row[column];
+  pivot_row[column] = 1;
+  for (double& cell : pivot_row) cell *= inverse;
+  right_[row] *= inverse;
+  for (std::size_t r = 0; r < basic_.size(); ++r) {
+    if (r != row) right_[r] -= eliminate(tableau_[r], pivot_row, column) * right_[row];
+  }
+  eliminate(goal_, pivot_row, column);
+}
+
+/// Takes away as much of the pivot's row as leaves nothing in its column; gives how much.
+double MatrixGame::eliminate(Cells& cells, const Cells& pivot_row, std::size_t column) {
+  const double much = std::exchange(cells[column], 0.0);
+  if (much == 0) return 0;
+  for (std::size_t k = 0; k < cells.size(); ++k) cells[k] -= much * pivot_row[k];
+  cells_ += static_cast<std::int64_t>(cells.size());
+  return much;
+}
+
+GameSolution MatrixGame::solve() {
+  settle();
+  GameSolution solution{
+      .value = 0, .rows = Cells(given_.size()), .columns = Cells(given_.front().size())};
+  for (std::size_t k = 0; k < nonbasic_.size(); ++k) {
+    if (nonbasic_[k].is_slack) solution.rows[nonbasic_[k].number] = std::max(goal_[k], 0.0);
+  }
+  for (std::size_t r = 0; r < basic_.size(); ++r) {
+    if (!basic_[r].is_slack) solution.columns[basic_[r].number] = std::max(right_[r], 0.0);
+  }
   const double all = normalize(solution.rows);
   normalize(solution.columns);
   if (all > 0) solution.value = 1 / all;
   return solution;
+}
+
+std::int64_t MatrixGame::take_steps() {
+  return std::exchange(cells_, cells_ % cells_per_step) / cells_per_step;
 }
 
 }  // namespace stagecraft

@@ -12,6 +12,17 @@ using Matrix = std::vector<std::vector<double>>;
 
 namespace {
 
+GameSolution solve_game(const Matrix& rows) {
+  MatrixGame game;
+  for (std::size_t row = 0; row < rows.size(); ++row) game.add_row({});
+  for (std::size_t column = 0; column < rows.front().size(); ++column) {
+    std::vector<double> cells;
+    for (const auto& row : rows) cells.push_back(row[column]);
+    game.add_column(cells);
+  }
+  return game.solve();
+}
+
 /// The least mean over the columns.
 double value_of(const Matrix& rows, const std::vector<double>& weights) {
   double least = 1e300;
@@ -68,6 +79,54 @@ TEST_CASE("what one player is sure of is what the other cannot avoid") {
     CHECK_THAT(solution.value,
                WithinRel(all - value_of(turned(matrix, all), solution.columns), 1e-9));
     CHECK_THAT(solution.value, WithinRel(all - value_of(turned(matrix, all)), 1e-9));
+  }
+}
+
+TEST_CASE("a game that has grown and shrunk is the game that is left") {
+  std::mt19937 random(11);
+  const auto cells = [&](std::size_t count) {
+    std::vector<double> some(count);
+    for (double& cell : some) cell = 1 + static_cast<double>(random() % 30) / 10;
+    return some;
+  };
+  for (int i = 0; i < 100; ++i) {
+    MatrixGame game;
+    Matrix matrix{{cells(1)}};
+    game.add_row({});
+    game.add_column({matrix[0][0]});
+    for (int change = 0; change < 60; ++change) {
+      const std::size_t columns = matrix.front().size();
+      switch (random() % 4) {
+        case 0:
+        case 1:
+          matrix.push_back(cells(columns));
+          game.add_row(matrix.back());
+          break;
+        case 2: {
+          const std::vector<double> column = cells(matrix.size());
+          game.add_column(column);
+          for (std::size_t row = 0; row < matrix.size(); ++row) matrix[row].push_back(column[row]);
+          break;
+        }
+        default: {
+          std::vector<char> keeps(columns);
+          for (char& keep : keeps) keep = random() % 4 == 0 ? 0 : 1;
+          keeps[random() % columns] = 1;
+          game.keep_columns(keeps);
+          for (auto& row : matrix) {
+            std::vector<double> kept;
+            for (std::size_t c = 0; c < columns; ++c) {
+              if (keeps[c] != 0) kept.push_back(row[c]);
+            }
+            row = kept;
+          }
+        }
+      }
+      if (random() % 3 == 0) continue;
+      const GameSolution solution = game.solve();
+      REQUIRE_THAT(solution.value, WithinRel(value_of(matrix), 1e-9));
+      REQUIRE_THAT(value_of(matrix, solution.rows), WithinRel(value_of(matrix), 1e-9));
+    }
   }
 }
 
