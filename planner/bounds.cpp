@@ -29,6 +29,13 @@ Time round_trip_gaps(Time forward, Time backward, Time round_trip, int window, i
          (trips - 2) * gap(ahead * (forward + backward));
 }
 
+bool has_chain_bounds(const Setting& setting) {
+  const auto generate = find_schedule(setting.schedule.name).generate;
+  const bool is_known = generate == gpipe || generate == one_f_one_b || generate == interleaved ||
+                        generate == zb_h1 || generate == zb_h2;
+  return is_known && setting.schedule.virtual_stages == 1;
+}
+
 ChainBounds::ChainBounds(const Space& space, const Setting& setting, int finest)
     : space_(space),
       setting_(setting),
@@ -38,6 +45,8 @@ ChainBounds::ChainBounds(const Space& space, const Setting& setting, int finest)
       most_stages_(space.most_pipeline_devices(setting)),
       most_replicas_(space.most_replicas(setting)),
       all_forwards_first_(find_schedule(setting.schedule.name).generate == gpipe),
+      splits_(setting.splits_backward),
+      lead_(find_schedule(setting.schedule.name).generate == zb_h2 ? 2 : 1),
       window_counts_devices_(setting.replicas == ReplicaPolicy::round_robin &&
                              setting.schedule.warm_up.empty() &&
                              find_schedule(setting.schedule.name).generate == one_f_one_b),
@@ -152,7 +161,7 @@ ChainBounds::Transfer ChainBounds::transfer(int device, int replicas, int next_r
 int ChainBounds::window(int stages_left, int device, int replicas) const {
   const int m = setting_.microbatches;
   const bool split = setting_.replicas == ReplicaPolicy::split;
-  int window = std::min(stages_left, m);
+  int window = std::min(lead_ * stages_left - (lead_ - 1), m);
   if (all_forwards_first_) {
     window = m;
   } else if (!warm_up_.empty()) {
@@ -181,15 +190,45 @@ int ChainBounds::own_microbatches(int replicas, int replica) const {
              : ceil_divide(setting_.microbatches - replica, replicas);
 }
 
-bool ChainBounds::may_fit(const Share& share, const LayerRange& layers, int replicas,
+ChainBounds::Pass ChainBounds::pass(const CostTable& table, const LayerRange& layers,
+                                    Recompute recompute) const {
+  const Time forward = table.forward(layers).count();
+  const Time again = recompute == Recompute::full ? forward : 0;
+  if (!splits_) return {forward, again + table.backward(layers).count(), 0};
+  return {forward, again + table.backward_input(layers).count(),
+          table.backward_weight(layers).count()};
+}
+
+/// Weight gradients that are left of a replica when its last input gradient has been computed: its
+/// own, and as many as it may lag behind, `lead_` for each stage in front.
+int ChainBounds::least_left(int device, int replicas) const {
+  const int lag = lead_ * ceil_divide(device, most_replicas_), m = setting_.microbatches;
+  if (setting_.replicas == ReplicaPolicy::split) return std::min(lag + 1, m);
+  // Whoever a later replica's last microbatch comes from may have one less to do.
+  return std::max(std::min(lag / replicas + 1, (m - most_replicas_ + 1) / replicas), 1);
+}
+
+int ChainBounds::most_left(int device, int replicas, int microbatches) const {
+  const int lag = lead_ * device;
+  const bool split = setting_.replicas == ReplicaPolicy::split;
+  return std::min((split ? lag : lag / replicas) + 1, microbatches);
+}
+
+bool ChainBounds::may_fit(const Share& share, const LayerRange& layers, int device, int replicas,
                           Recompute recompute, int in_flight) const {
   if (share.limit == std::numeric_limits<Bytes>::max()) return true;
   const bool computes = share.table->backward_input(layers) > Duration{0};
   const OptimizerChoice& optimizer = space_.problem().optimizer;
   const ChunkMemory memory = memory_share(share.table->memory(layers, optimizer.kind),
                                           optimizer.sharding, space_.holders(setting_, replicas));
-  return bytes_at({.in_flight = {in_flight}, .waiting = {0}}, {memory}, {recompute}, computes) <=
-         share.limit;
+  // Once all have gone forward, weight gradients wait for those that have come back.
+  const bool split = setting_.replicas == ReplicaPolicy::split;
+  const int waiting = splits_ && split ? std::min(least_left(device, replicas) - 1,
+                                                  setting_.microbatches - in_flight)
+                                       : 0;
+  const FullMoment moment{
+      .in_flight = {in_flight}, .waiting = {waiting}, .turn = 0, .splits = splits_};
+  return bytes_at(moment, {memory}, {recompute}, computes) <= share.limit;
 }
 
 /// After the stage's last backward, at least. A tie's owner waits for its user; the other way round
@@ -221,16 +260,12 @@ Time ChainBounds::post(const LayerRange& layers, int device, int replicas) const
   }
   Time time = update + tied(layers, device, replicas);
   if (holders.all == 1) return time;
-  const auto key = std::pair(device, replicas);
-  auto group = groups_.find(key);
-  if (group == groups_.end()) {
-    std::vector<int> members(index(replicas));
-    std::iota(members.begin(), members.end(), device);
-    group = groups_.emplace(key, space_.groups(setting_, members)).first;
-  }
+  std::vector<int> members(index(replicas));
+  std::iota(members.begin(), members.end(), device);
+  const StageGroups& groups = space_.groups(setting_, members);
   const CostTable& table = *shares(device, replicas).front().table;
-  return time + sums_.exposed(table, layers, group->second).count() +
-         collect_time(group->second, sharding, table.parameters(layers)).count();
+  return time + sums_.exposed(table, layers, groups).count() +
+         collect_time(groups, sharding, table.parameters(layers)).count();
 }
 
 std::optional<StageChoice> ChainBounds::choose(const LayerRange& layers, int device, int replicas,
@@ -240,15 +275,17 @@ std::optional<StageChoice> ChainBounds::choose(const LayerRange& layers, int dev
     if (!space_.allows(recompute)) continue;
     const bool fits = std::all_of(all.begin(), all.end(), [&](const Share& share) {
       const int held = in_flight(stages_left, replicas, share.replica);
-      return may_fit(share, layers, replicas, recompute, held);
+      return may_fit(share, layers, device, replicas, recompute, held);
     });
     if (!fits) continue;
-    StageChoice choice{.recompute = recompute, .fill = never, .drain = never, .post = 0};
+    StageChoice choice{
+        .recompute = recompute, .fill = never, .drain = never, .left = never, .post = 0};
+    const Time left = least_left(device, replicas);
     for (const Share& share : all) {
-      const Time forward = share.table->forward(layers).count();
-      const Time again = recompute == Recompute::full ? forward : 0;
-      choice.fill = std::min(choice.fill, forward);
-      choice.drain = std::min(choice.drain, again + share.table->backward(layers).count());
+      const Pass pass = this->pass(*share.table, layers, recompute);
+      choice.fill = std::min(choice.fill, pass.forward);
+      choice.drain = std::min(choice.drain, pass.backward);
+      choice.left = std::min(choice.left, left * pass.weight);
     }
     choice.post = post(layers, device, replicas);
     return choice;
@@ -259,26 +296,32 @@ std::optional<StageChoice> ChainBounds::choose(const LayerRange& layers, int dev
 Time ChainBounds::bound(const Head& head, const StageChoice& choice, const LayerRange& layers,
                         int device, int replicas, int stages_left, const Beyond& beyond) const {
   const int ahead = window(stages_left, device, replicas);
-  Time load = 0;
+  const bool split = setting_.replicas == ReplicaPolicy::split;
+  const Time tied_after = beyond.tie == 0 ? 0 : head.fill_and_return + beyond.tie;
+  Time bound = 0;
   for (const Share& share : shares(device, replicas)) {
     const int microbatches = own_microbatches(replicas, share.replica);
-    const Time forward = share.table->forward(layers).count();
-    const Time again = choice.recompute == Recompute::full ? forward : 0;
-    const Time backward = again + share.table->backward(layers).count();
-    load = std::max(load,
-                    microbatches * (forward + backward) +
-                        round_trip_gaps(forward, backward, beyond.round_trip, ahead, microbatches));
+    const auto [forward, backward, weight] = pass(*share.table, layers, choice.recompute);
+    // Of replicas that take turns one may have a W more to do meanwhile than B.
+    const Time more = split || replicas == 1 ? 0 : weight;
+    const Time gaps =
+        round_trip_gaps(forward, backward + weight, beyond.round_trip - more, ahead, microbatches);
+    const Time left = most_left(device, replicas, microbatches) * weight;
+    const Time load = microbatches * (forward + backward + weight) - left + gaps;
+    bound = std::max(
+        bound, load + std::max({head.fill + left + choice.post, head.fill_and_drain, tied_after}));
   }
-  const Time tied_after = beyond.tie == 0 ? 0 : head.fill_and_return + beyond.tie;
-  return load + std::max({head.fill + choice.post, head.fill_and_drain, tied_after});
+  return bound;
 }
 
 bool ChainBounds::is_too_long(const Head& head, const LayerRange& layers, int device, int replicas,
                               Time limit) const {
   const Time before = std::max(head.fill, head.fill_and_drain);
   for (const Share& share : shares(device, replicas)) {
-    const Time each = (share.table->forward(layers) + share.table->backward(layers)).count();
-    if (before + own_microbatches(replicas, share.replica) * each > limit) return true;
+    const int microbatches = own_microbatches(replicas, share.replica);
+    const Pass each = pass(*share.table, layers, Recompute::none);
+    const Time left = most_left(device, replicas, microbatches) * each.weight;
+    if (before + microbatches * each.whole() - left > limit) return true;
   }
   return false;
 }
@@ -288,7 +331,7 @@ Head ChainBounds::after(const Head& head, const StageChoice& choice, int device,
   const Transfer moved = transfer(device, replicas, next_replicas, cut);
   const Time fill = head.fill + choice.fill + moved.there;
   const Time drain = choice.fill + moved.there + moved.back + choice.drain;
-  return {fill, drain + std::max(head.fill + choice.post, head.fill_and_drain),
+  return {fill, drain + std::max(head.fill + choice.left + choice.post, head.fill_and_drain),
           drain + head.fill_and_return};
 }
 
@@ -327,8 +370,9 @@ void ChainBounds::leave(int layer, int device, int replicas, Time limit) {
     Head& leaving = leaving_[at(end, device + replicas, replicas)];
     leaving.fill = std::min(leaving.fill, head.fill + choice->fill);
     const Time own = choice->fill + choice->drain;
-    leaving.fill_and_drain = std::min(
-        leaving.fill_and_drain, own + std::max(head.fill + choice->post, head.fill_and_drain));
+    leaving.fill_and_drain =
+        std::min(leaving.fill_and_drain,
+                 own + std::max(head.fill + choice->left + choice->post, head.fill_and_drain));
     leaving.fill_and_return = std::min(leaving.fill_and_return, own + head.fill_and_return);
   }
 }

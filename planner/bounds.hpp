@@ -30,6 +30,16 @@
 // For equal stages the bound is exact, (m + p - 1)(f + g), on every device at once; with transfers
 // it grows by 2c per microbatch, as 1F1B does.
 //
+// Split backwards (ZB-H1 and ZB-H2): g is the input gradient's part; the weight gradient w of a
+// microbatch is no part of anybody's round trip, fills what a device idles, and lags behind by so
+// many microbatches that l of them are left when its last g has ended:
+//
+//   T  >=  H  +  m (f + g) + (m - l) w  +  gaps  +  max(l w + post, A, R + tie)
+//
+// Between F k and B k the device has no more W to do than B; with g + w in place of g the gaps are
+// those of above. A(s+1) has l(s) w(s) + post(s) in place of post(s). What is known of l is how
+// many devices are in front: a stage has at least one.
+//
 // Replicas. Under `split`, f and g are of the replica's rows. Under `round_robin`, a replica has
 // ceil(m/r) microbatches and a window of ceil(K/r); later ones in turn up to one less. Where
 // replicas differ (rows, device kinds), chains take the least over replicas, transfers the least
@@ -85,11 +95,16 @@ struct Beyond {
 struct StageChoice {
   Recompute recompute = Recompute::none;
   Time fill = 0;   ///< least forward over replicas
-  Time drain = 0;  ///< least recomputation and backward
+  Time drain = 0;  ///< least recomputation and backward, or its input gradient's part
+  Time left = 0;   ///< least weight gradients that are left when the last of those has ended
   Time post = 0;
 };
 
-/// Bounds on plans with one stage per device, under GPipe or 1F1B.
+/// Whether `ChainBounds` knows plans of this setting: one stage per device, under GPipe, 1F1B,
+/// ZB-H1 or ZB-H2.
+bool has_chain_bounds(const Setting& setting);
+
+/// Bounds on plans with one stage per device.
 class ChainBounds {
  public:
   /// Other stages may be of `finest` replicas where this setting has one
@@ -128,6 +143,13 @@ class ChainBounds {
   struct Transfer {
     Time there = 0, back = 0;
   };
+  /// A microbatch on one replica.
+  struct Pass {
+    Time forward = 0;
+    Time backward = 0;  ///< with recomputation, without `weight`
+    Time weight = 0;    ///< where backwards are split
+    Time whole() const { return forward + backward + weight; }
+  };
   /// Replicas alike; of those that take turns the first has the most microbatches.
   struct Share {
     const CostTable* table = nullptr;
@@ -146,8 +168,11 @@ class ChainBounds {
   int window(int stages_left, int device, int replicas) const;
   int in_flight(int stages_left, int replicas, int replica) const;
   int own_microbatches(int replicas, int replica) const;
-  bool may_fit(const Share& share, const LayerRange& layers, int replicas, Recompute recompute,
-               int in_flight) const;
+  Pass pass(const CostTable& table, const LayerRange& layers, Recompute recompute) const;
+  int least_left(int device, int replicas) const;
+  int most_left(int device, int replicas, int microbatches) const;
+  bool may_fit(const Share& share, const LayerRange& layers, int device, int replicas,
+               Recompute recompute, int in_flight) const;
   Time post(const LayerRange& layers, int device, int replicas) const;
   Time tied(const LayerRange& layers, int device, int replicas) const;
   Time end_tie(int device, int replicas) const;
@@ -165,13 +190,14 @@ class ChainBounds {
   int finest_ = 1;
   int layers_ = 0, devices_ = 0, most_stages_ = 0, most_replicas_ = 1;
   bool all_forwards_first_ = false;
+  bool splits_ = false;                 ///< backwards
+  int lead_ = 1;                        ///< times as far ahead as 1F1B: two of ZB-H2
   bool window_counts_devices_ = false;  ///< see Space::plan: 1F1B whose replicas take turns
   std::vector<int> warm_up_;
 
   mutable ExposedSums sums_;
   mutable std::vector<std::vector<Share>> shares_;  ///< [device, replicas]
-  mutable std::vector<Transfer> transfers_;  ///< [layer, device, replicas, next]; -1: not yet
-  mutable std::map<std::pair<int, int>, StageGroups> groups_;
+  mutable std::vector<Transfer> transfers_;   ///< [layer, device, replicas, next]; -1: not yet
   std::vector<std::vector<Time>> tie_times_;  ///< [tie][device, replicas]: with any later device
   std::vector<Time> end_ties_;                ///< [device, replicas]: with device 0
 

@@ -53,10 +53,22 @@ bool has_many_devices(const Space& space, const Setting& setting) {
   return space.devices(setting) > most_devices_walked || entries > most;
 }
 
+bool has_only_columns(const Space& space, const Setting& setting) {
+  if (setting.replicas != ReplicaPolicy::split) return false;
+  const int devices = space.devices(setting);
+  return space.most_replicas(setting) == 1 || (devices <= 2 && setting.microbatch % devices == 0);
+}
+
 bool is_wide(const Space& space, const Setting& setting) {
   if (has_many_devices(space, setting)) return true;
-  constexpr double most_layouts = 5e6;
-  return !is_chain(setting) && count_layouts(space, setting) > most_layouts;
+  if (has_chain_bounds(setting)) return false;
+  constexpr double most_layouts = 5e6, most_of_blocks = 2000;
+  const double layouts = count_layouts(space, setting);
+  if (layouts > most_layouts) return true;
+  Setting deepest = setting;
+  deepest.depth = space.most_pipeline_devices(setting);
+  return layouts > most_of_blocks && has_only_columns(space, setting) &&
+         BlockPacking::applies(space, deepest);
 }
 
 ColumnSearch::ColumnSearch(const Space& space, const SearchControl& control, Judge& judge)
@@ -81,15 +93,24 @@ bool ColumnSearch::is_open(const ColumnBranch& branch) const {
 }
 
 Time ColumnSearch::least() const {
-  Time least = never;
+  Time least = closed_least_;
   for (const ColumnBranch& branch : branches_) least = std::min(least, branch.least);
   return least;
 }
 
 std::size_t ColumnSearch::done() const {
-  return static_cast<std::size_t>(
-      std::count_if(branches_.begin(), branches_.end(),
-                    [&](const ColumnBranch& branch) { return !is_open(branch); }));
+  const auto here = std::count_if(branches_.begin(), branches_.end(),
+                                  [&](const ColumnBranch& branch) { return !is_open(branch); });
+  return closed_ + static_cast<std::size_t>(here);
+}
+
+/// There may be a hundred times more of them than others.
+void ColumnSearch::let_go_of_closed() {
+  closed_ += std::erase_if(branches_, [&](const ColumnBranch& branch) {
+    if (is_open(branch)) return false;
+    closed_least_ = std::min(closed_least_, branch.least);
+    return true;
+  });
 }
 
 double ColumnSearch::gap() const {
@@ -194,7 +215,7 @@ void ColumnSearch::improve_all(const std::vector<ColumnBranch*>& branches, std::
     const std::int64_t most = judge_.effort().left / share;
     work_on(batch, [&](ColumnWork& work) { work.improve(most); });
     for (ColumnBranch* branch : batch) {
-      if (is_chain(branch->setting) && is_open(*branch) && !stops()) narrow(*branch);
+      if (has_chain_bounds(branch->setting) && is_open(*branch) && !stops()) narrow(*branch);
     }
     report();
   }
@@ -235,6 +256,7 @@ void ColumnSearch::narrow(ColumnBranch& branch) {
 
 void ColumnSearch::search(const std::function<void()>& report) {
   propose_all(report);
+  let_go_of_closed();
   // The best few first: what they reach rules others out.
   constexpr std::size_t most_early = 8;
   std::vector<ColumnBranch*> early = open_branches();

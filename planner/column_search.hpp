@@ -42,7 +42,11 @@ bool is_chain(const Setting& setting);
 /// Whether there are too many devices and layers for the tables of `ChainBounds`.
 bool has_many_devices(const Space& space, const Setting& setting);
 
-/// Whether there are too many layouts of the setting to walk through them.
+/// Whether all plans of the setting are columns: on two devices, or without replicas.
+bool has_only_columns(const Space& space, const Setting& setting);
+
+/// Whether there are too many layouts of the setting to walk through them, or quite some of which
+/// columns know more.
 bool is_wide(const Space& space, const Setting& setting);
 
 /// What people choose for large clusters, each as good as it gets: data parallelism, and even
@@ -69,7 +73,7 @@ class ColumnSearch {
   /// No plan of columns is faster, but for those already judged.
   Time least() const;
   /// Branches, and those that are done.
-  std::size_t branches() const { return branches_.size(); }
+  std::size_t branches() const { return branches_.size() + closed_; }
   std::size_t done() const;
 
  private:
@@ -86,6 +90,7 @@ class ColumnSearch {
                                         std::size_t& next, std::size_t size) const;
   void work_on(const std::vector<ColumnBranch*>& batch, const Task& task);
   void judge(ColumnBranch& branch, const ColumnFindings& findings);
+  void let_go_of_closed();
   void propose_all(const std::function<void()>& report);
   void raise_all(int rounds, const std::function<void()>& report);
   void probe_all(const std::function<void()>& report);
@@ -101,6 +106,8 @@ class ColumnSearch {
   Workers workers_;
   std::vector<std::unique_ptr<Space>> spaces_;  ///< of each worker but the first
   std::vector<ColumnBranch> branches_;
+  std::size_t closed_ = 0;     ///< that were done with and let go
+  Time closed_least_ = never;  ///< of them
 };
 
 }  // namespace stagecraft

@@ -10,7 +10,6 @@
 #include "planner/layouts.hpp"
 #include "planner/remedies.hpp"
 #include "profiles/error.hpp"
-#include "simulator/schedules.hpp"
 
 namespace stagecraft {
 
@@ -51,8 +50,7 @@ std::optional<Candidate> look_for_plan(const Space& space, const Setting& settin
   if (has_many_devices(space, setting)) return look_for_columns(space, setting, judge);
   FastClock clock(space, setting);
   std::vector<Layout> layouts = usual_layouts(space, setting, clock);
-  const auto generate = find_schedule(setting.schedule.name).generate;
-  if (setting.schedule.virtual_stages == 1 && (generate == gpipe || generate == one_f_one_b)) {
+  if (has_chain_bounds(setting)) {
     ChainBounds bounds(space, setting);
     bounds.probe(never - 1);
     for (int stages = 1; stages <= bounds.most_stages(); ++stages) {

@@ -144,7 +144,8 @@ class Exact {
     branch.setting = &setting;
     branch.gave_up = true;
     branch.least = never;
-    least_of_all_ = std::min(least_of_all_, columns_.least_of_all(setting));
+    if (!has_only_columns(space_, setting))
+      least_of_all_ = std::min(least_of_all_, columns_.least_of_all(setting));
     columns_.add(setting);
     if (!has_many_devices(space_, setting))
       branch.clock = std::make_unique<FastClock>(space_, setting);
@@ -156,7 +157,7 @@ class Exact {
     branch.clock = std::make_unique<FastClock>(space_, setting);
     branch.looped = std::make_unique<LoopedWalk>(space_, setting);
     branch.least = branch.looped->least();
-    if (is_chain(setting)) branch.chain = std::make_unique<ChainBounds>(space_, setting);
+    if (has_chain_bounds(setting)) branch.chain = std::make_unique<ChainBounds>(space_, setting);
   }
 
   bool is_done(const Branch& branch) const {
