@@ -16,12 +16,12 @@ SearchResult search_for_objective(Search search, const Problem& problem,
                                   const SearchControl& control);
 
 /// Plans of which none is better in both peak memory (of the fullest device) and samples per
-/// second: the fastest, then the fastest of those that need less memory than it does, and so on
-/// until nothing fits. The fastest first; at most `most`. `proved_optimal` if every search was
-/// proved and the front is complete: then no plan of the space is better in both than one of the
-/// front.
+/// second: the fastest, then the fastest of those that need less memory than it does, less by at
+/// least this part of it, and so on until nothing fits. The fastest first; at most `most`.
+/// `proved_optimal` if every search was proved and the front is complete: then no plan of the space
+/// is better in both than one of the front, and without spacing there are no others like these.
 SearchResult pareto_front(Search search, const Problem& problem, const SearchControl& control,
-                          int most);
+                          int most, double spacing);
 
 /// Peak of the plan's fullest device.
 Bytes largest_peak(const Candidate& candidate);

@@ -32,7 +32,7 @@ Bytes largest_peak(const Candidate& candidate) {
 }
 
 SearchResult pareto_front(Search search, const Problem& problem, const SearchControl& control,
-                          int most) {
+                          int most, double spacing) {
   SearchControl own = control;
   own.top = 1;
   SearchResult front = search_for_objective(search, problem, own);
@@ -43,7 +43,8 @@ SearchResult pareto_front(Search search, const Problem& problem, const SearchCon
     const Bytes peak = largest_peak(front.plans.back());
     is_complete = peak == 0;
     if (is_complete || control.stop.stop_requested()) break;
-    smaller.memory_cap = peak - 1;
+    const auto less = static_cast<Bytes>(static_cast<double>(peak) * spacing);
+    smaller.memory_cap = peak - std::max<Bytes>(less, 1);
     SearchResult next = search_for_objective(search, smaller, own);
     front.candidates += next.candidates;
     front.pruned += next.pruned;

@@ -67,7 +67,7 @@ TEST_CASE("the front of memory and throughput is that of all plans", "[answers]"
     Problem problem = random_problem(seed, {4, 3});
     SearchControl control;
     control.explain = false;
-    const SearchResult front = pareto_front(search_exact, problem, control, 1000);
+    const SearchResult front = pareto_front(search_exact, problem, control, 1000, 0);
     control.top = 100'000;
     const std::vector<Point> expected = front_of(search_brute_force(problem, control).plans);
     std::vector<Point> found;
@@ -87,11 +87,38 @@ TEST_CASE("the front of memory and throughput is that of all plans", "[answers]"
   CHECK(larger_fronts > 5);
 }
 
+TEST_CASE("plans of a front with spacing are the best that need so much less memory", "[answers]") {
+  constexpr double spacing = 0.25;
+  int left_out = 0;
+  for (std::uint32_t seed = 0; seed < 25; ++seed) {
+    CAPTURE(seed);
+    const Problem problem = random_problem(seed, {4, 3});
+    SearchControl control;
+    control.explain = false;
+    const auto all = pareto_front(search_exact, problem, control, 1000, 0).plans;
+    const auto some = pareto_front(search_exact, problem, control, 1000, spacing).plans;
+    std::vector<Point> expected, found;
+    for (const Candidate& plan : all) {
+      const Point point = point_of(plan);
+      const auto may_have = [](Bytes before) {
+        return before -
+               std::max<Bytes>(static_cast<Bytes>(spacing * static_cast<double>(before)), 1);
+      };
+      if (expected.empty() || point.first <= may_have(expected.back().first))
+        expected.push_back(point);
+    }
+    for (const Candidate& plan : some) found.push_back(point_of(plan));
+    left_out += static_cast<int>(all.size()) - static_cast<int>(some.size());
+    REQUIRE(found == expected);
+  }
+  CHECK(left_out > 5);
+}
+
 TEST_CASE("a front has no more plans than asked for, and then claims nothing", "[answers]") {
   const Problem problem = problem_of(profile_of(std::vector<LayerCost>(4, heavy_layer())),
                                      cluster_of({{2, {}}}), 4, {1});
-  REQUIRE(pareto_front(search_exact, problem, {}, 100).plans.size() > 1);
-  const SearchResult front = pareto_front(search_exact, problem, {}, 1);
+  REQUIRE(pareto_front(search_exact, problem, {}, 100, 0).plans.size() > 1);
+  const SearchResult front = pareto_front(search_exact, problem, {}, 1, 0);
   CHECK(front.plans.size() == 1);
   CHECK_FALSE(front.proved_optimal);
 }
