@@ -75,9 +75,10 @@ void BlockBound::add_row(PassCounts path) {
   for (int s = 0; s + 1 < costs_.stages(); ++s)
     row->constant += time_of(path.stages[index(s)], costs_.cut(s, 1));
   row->constant /= limit_;
-  for (const Cell& cell : cells_)
-    row->lengths.push_back(time_of(path.stages[index(cell.stage)], *cell.costs, cell.again) /
-                           limit_);
+  for (const Cell& cell : cells_) {
+    const Passes& passes = path.stages[index(cell.stage)];
+    row->lengths.push_back(time_of(passes, *cell.costs, cell.again) / limit_);
+  }
   row->path = std::move(path);
   row->used = games_;
   const std::size_t place = rows_.size();

@@ -151,8 +151,10 @@ const StageGroups& Space::groups(const Setting& setting, const std::vector<int>&
   std::tuple key(setting.choice, setting.peers, setting.columns, devices);
   const auto known = stage_groups_.find(key);
   if (known != stage_groups_.end()) return known->second;
-  StageGroups groups = stage_groups(cluster_, parallelism(setting), replicas_on(setting, devices));
-  return stage_groups_.emplace(std::move(key), std::move(groups)).first->second;
+  return stage_groups_
+      .emplace(std::move(key),
+               stage_groups(cluster_, parallelism(setting), replicas_on(setting, devices)))
+      .first->second;
 }
 
 /// So many devices from `first` on, each with one replica of every column, as the replicas of a

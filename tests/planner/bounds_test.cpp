@@ -56,11 +56,11 @@ TEST_CASE("for equal stages the bound is the step itself", "[bounds]") {
   problem.use_fewer_devices = false;
   const Space space(problem);
   ChainBounds bounds(space, space.settings().front());
-  const Time step = (m + p - 1) * 30 * (5 / p);
+  const Time step = Time{m + p - 1} * 30 * (5 / p);
   if (name == "zb-h1") {
     // As simulator/schedules/zb_h1.cpp has it, of parts that are equally long.
     if (m < p) return;
-    const Time split = step - (p - 1) * 20;
+    const Time split = step - Time{p - 1} * 20;
     CHECK(bounds.probe(split));
     CHECK_FALSE(bounds.probe(split - 1));
     return;

@@ -39,9 +39,10 @@ bool wants_front(const PlanArguments& arguments, const Problem& problem) {
   if (arguments.pareto.empty()) return false;
   if (arguments.pareto != "memory,throughput" && arguments.pareto != "throughput,memory")
     fail_usage("--pareto: expected memory,throughput, found \"", arguments.pareto, "\"");
-  if (problem.objective != ObjectiveKind::step && problem.objective != ObjectiveKind::throughput)
+  if (problem.objective != ObjectiveKind::step && problem.objective != ObjectiveKind::throughput) {
     fail_usage("--pareto goes with --objective step or throughput, not ",
                arguments.planning.objective);
+  }
   if (arguments.top > 1) fail_usage("--pareto shows all of the front; leave out --top");
   return true;
 }
