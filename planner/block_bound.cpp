@@ -10,8 +10,6 @@ namespace stagecraft {
 
 namespace {
 
-constexpr double infinite = std::numeric_limits<double>::infinity();
-
 /// Rounding of the sums must not lift the bound.
 constexpr double safe = 1 - 1e-9;
 
@@ -157,6 +155,14 @@ double BlockBound::length(const Row& row, const Chosen& layout) const {
   return sum;
 }
 
+double BlockBound::worth() const {
+  return std::min(best_ - 1, limit_);
+}
+
+bool BlockBound::is_above(double sum) const {
+  return safe * sum > worth() / limit_;
+}
+
 /// Finds the least weighted sum, and leaves out what is above the limit by it. False if nothing is
 /// left.
 bool BlockBound::weigh(const Weights& weights) {
@@ -179,7 +185,7 @@ bool BlockBound::weigh(const Weights& weights) {
   }
   if (!cover_.solve(items_, costs_.layers() - 2)) return false;
   value_ = constant + cover_.value();
-  if (safe * value_ > 1) return false;
+  if (is_above(value_)) return false;
   chosen_.clear();
   for (std::size_t d = 0; d < domains_.size(); ++d)
     chosen_.push_back(domains_[d][index(cover_.chosen()[d])]);
@@ -193,13 +199,13 @@ void BlockBound::leave_out(double constant) {
     std::erase_if(domains_[d], [&](int c) {
       const int blocks = choices_[index(c)].blocks;
       const double others = constant + cover_.others(static_cast<int>(d), blocks);
-      return safe * (others + sums_[index(c)]) > 1;
+      return is_above(others + sums_[index(c)]);
     });
   }
 }
 
-/// Times the layout: whether it takes longer than the limit. Its critical path is the latest row
-/// then.
+/// Times the layout: whether it takes longer than the limit, or than the best. Its critical path is
+/// the latest row then.
 bool BlockBound::is_too_long(const Chosen& layout) {
   std::vector<const BlockChoice*> choices;
   for (const int c : layout) choices.push_back(choices_[index(c)].what);
@@ -208,11 +214,12 @@ bool BlockBound::is_too_long(const Chosen& layout) {
   add_row(passes_.of(whole, step));
   timed_[layout] = rows_.back();
   spent_ += static_cast<std::int64_t>(order_.order.size()) / 2;
+  const bool is_too_long = step > worth();
   if (step < least_step_) {
     least_step_ = step;
-    visit_(whole);
+    if (visit_(whole) && !is_too_long) best_ = step;
   }
-  return step > limit_;
+  return is_too_long;
 }
 
 bool BlockBound::has_part(const Seen& seen, const RowRef& row) {
@@ -363,7 +370,7 @@ void BlockBound::raise(int rounds) {
   Weights weights = weights_, best;
   for (int round = 0; round < rounds; ++round) {
     if (!weigh(weights)) {
-      bound_ = infinite;
+      is_proved_ = true;
       return;
     }
     if (value_ > bound_) {
@@ -381,7 +388,8 @@ void BlockBound::raise(int rounds) {
 }
 
 Time BlockBound::bound() const {
-  if (safe * bound_ > 1) return packing_.limit() + 1;
+  if (is_proved_ && least_step_ <= limit_) return static_cast<Time>(std::floor(least_step_));
+  if (is_proved_ || safe * bound_ > 1) return packing_.limit() + 1;
   return static_cast<Time>(std::floor(safe * bound_ * limit_));
 }
 

@@ -18,10 +18,12 @@
 //   by trial   with nothing but some choices on their device, weights are found that rule out all
 //              layouts; meanwhile sums leave out choices of others
 //
-// until trials fail. Then cases are made, each with sums and trials of its own: of the devices that
-// may have so many blocks in their stage of this turn, or fewer, either none has them, or this one
-// is the first. In the end nothing is left, which proves that nothing is within the limit, or a
-// layout within it is found.
+// A walk (planner/block_walk.hpp) sees what weights do not, and comes first: it leaves out choices
+// by what neighbours wait for each other, and mostly gets through what is left. Where it does not,
+// there are sums and trials until these fail; then cases are made, each with walks, sums and trials
+// of its own: of the devices that may have so many blocks in their stage of this turn, or fewer,
+// either none has them, or this one is the first. In the end nothing is left that is faster than
+// the best layout found, or if none was, nothing within the limit.
 
 #pragma once
 
@@ -36,6 +38,7 @@
 
 #include "planner/block_cover.hpp"
 #include "planner/block_packing.hpp"
+#include "planner/block_walk.hpp"
 #include "planner/critical_passes.hpp"
 #include "planner/matrix_game.hpp"
 
@@ -43,7 +46,8 @@ namespace stagecraft {
 
 class BlockBound {
  public:
-  using Visit = std::function<void(const Layout&)>;
+  /// Whether the layout counts: then only faster ones are of interest.
+  using Visit = std::function<bool(const Layout&)>;
 
   /// The order is the setting's, for its depth. Only layouts of at most the packing's limit are
   /// bounded. Layouts that come up, each better than those before and all fit, go to `visit`. What
@@ -68,9 +72,9 @@ class BlockBound {
   /// Raises the bound by weights, in so many rounds at most.
   void raise(int rounds);
 
-  /// Whether it is proved that no layout within the limit is left; then the bound is above the
-  /// limit, else it stays as it was. Gives up after so much effort, once a layout is found, or if a
-  /// stop is requested.
+  /// Whether it is proved that no layout within the limit is left, but those that were visited; then
+  /// the bound is the step of the fastest of these, or above the limit. Else it stays as it was.
+  /// Gives up after so much effort, or if a stop is requested.
   bool prove(std::int64_t effort, const std::stop_token& stop = {});
 
   /// No layout that fits takes less than this, unless more than the limit.
@@ -149,7 +153,13 @@ class BlockBound {
   static Weights half_way(const Weights& from, const Weights& to);
 
   // --- Trials and cases ---
-  bool stops() const { return found_ || spent_ > last_ || stop_.stop_requested(); }
+  bool stops() const { return spent_ > last_ || stop_.stop_requested(); }
+  /// Only layouts of at most this step are of interest.
+  double worth() const;
+  /// Whether layouts of this sum, in parts of the limit, are not.
+  bool is_above(double sum) const;
+  void prepare_walk();
+  bool is_walked_through(std::int64_t effort);
   RowRef path_of_mixture(const Seen& seen, int& timings);
   bool play_fully(Seen& seen, int& timings, Weights& weights);
   bool is_out(const Weights& start, const RowRef& row);
@@ -190,6 +200,7 @@ class BlockBound {
   std::vector<RowRef> stage_rows_;              ///< and for each stage, under most schedules
   std::map<Chosen, std::weak_ptr<Row>> timed_;  ///< critical paths of layouts
   double least_step_ = std::numeric_limits<double>::infinity();  ///< of layouts that were timed
+  double best_ = std::numeric_limits<double>::infinity();        ///< of those that count
   std::int64_t games_ = 0, spent_ = 0;
 
   Domains domains_;
@@ -205,7 +216,10 @@ class BlockBound {
 
   Seen seen_;             ///< of the latest `is_out`
   Weights best_weights_;  ///< that it found
-  bool found_ = false;    ///< a layout within the limit
+  std::unique_ptr<StageClock> clock_;
+  std::unique_ptr<BlockWalk> walk_;
+  std::vector<int> first_choices_;  ///< of each device
+  bool is_proved_ = false;
   std::stop_token stop_;
   std::int64_t last_ = 0;  ///< effort may be spent up to here
 };

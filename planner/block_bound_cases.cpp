@@ -1,4 +1,4 @@
-// What is left out by trial, and the cases of the proof.
+// What is walked through, what is left out by trial, and the cases of the proof.
 
 #include <algorithm>
 #include <limits>
@@ -12,6 +12,9 @@ namespace {
 
 /// Rounds of a trial, and layouts that are timed in it.
 constexpr int rounds_of_trial = 24, timings_of_trial = 2;
+
+/// Of the effort that is left.
+constexpr std::int64_t share_of_walk = 1;
 
 std::size_t index(int i) {
   return static_cast<std::size_t>(i);
@@ -36,14 +39,13 @@ BlockBound::RowRef BlockBound::path_of_mixture(const Seen& seen, int& timings) {
   }
   if (heaviest == nullptr || path != nullptr) return path;
   if (timings-- <= 0) return nullptr;
-  found_ = !is_too_long(*heaviest);
-  return found_ ? nullptr : rows_.back();
+  return is_too_long(*heaviest) ? rows_.back() : nullptr;
 }
 
 /// The best weights for the layouts seen, with all rows that are of use. False if no weights rule
 /// these layouts out.
 bool BlockBound::play_fully(Seen& seen, int& timings, Weights& weights) {
-  while (play_with_longest(seen, weights) <= 1) {
+  while (play_with_longest(seen, weights) <= worth() / limit_) {
     const RowRef row = path_of_mixture(seen, timings);
     if (row == nullptr) return false;
     take_part(seen, row);
@@ -83,7 +85,7 @@ bool BlockBound::leave_out_set(const Choices& set, const Weights& start, const R
   domains_ = std::move(before);
   if (is_out) {
     std::erase_if(domains_[device], [&](int c) { return std::ranges::binary_search(set, c); });
-  } else if (!found_) {
+  } else {
     weigh(best_weights_);  // which may rule out others
   }
   return is_out;
@@ -245,8 +247,57 @@ bool BlockBound::are_choices_out(int device, const Weights& weights) {
   });
 }
 
-/// Whether nothing of the domains is within the limit; starts from these weights.
+void BlockBound::prepare_walk() {
+  clock_ = std::make_unique<StageClock>(costs_, order_, setting_.microbatches);
+  std::vector<BlockWalk::Device> devices;
+  first_choices_.clear();
+  for (int device = 0; device < costs_.depth(); ++device) {
+    first_choices_.push_back(static_cast<int>(choices_.size()));
+    devices.push_back({.stages = packing_.stages_of(device), .items = {}});
+  }
+  for (std::size_t c = 0; c < choices_.size(); ++c) {
+    const Choice& choice = choices_[c];
+    int& first = first_choices_[index(choice.device)];
+    first = std::min(first, static_cast<int>(c));
+    WalkItem& item = devices[index(choice.device)].items.emplace_back();
+    item.blocks = choice.blocks;
+    for (const int cell : cells_of(static_cast<int>(c)))
+      item.stages.push_back(StageTimes::of(*cells_[index(cell)].costs, cells_[index(cell)].again));
+  }
+  walk_ = std::make_unique<BlockWalk>(*clock_, std::move(devices), costs_.layers() - 2);
+}
+
+/// By neighbours, then choice by choice, with so much effort at most; what neighbours leave out is
+/// left out. Whether nothing of interest is left.
+bool BlockBound::is_walked_through(std::int64_t effort) {
+  BlockWalk::Items items = domains_;
+  for (std::size_t d = 0; d < items.size(); ++d) {
+    for (int& item : items[d]) item -= first_choices_[d];
+  }
+  walk_->keep(std::move(items));
+  const std::int64_t before = walk_->spent();
+  const bool is_left = walk_->thin_out(worth(), effort, stop_);
+  bool is_done = !is_left;
+  if (is_left) {
+    domains_ = walk_->left();
+    for (std::size_t d = 0; d < domains_.size(); ++d) {
+      for (int& choice : domains_[d]) choice += first_choices_[d];
+    }
+    const auto visit = [&](const std::vector<int>& chosen, double) {
+      Chosen layout = chosen;
+      for (std::size_t d = 0; d < layout.size(); ++d) layout[d] += first_choices_[d];
+      is_too_long(layout);
+    };
+    is_done = walk_->walk(worth(), effort - (walk_->spent() - before), visit, stop_);
+  }
+  spent_ += walk_->spent() - before;
+  return is_done;
+}
+
+/// Whether nothing of the domains is of interest; starts from these weights.
 bool BlockBound::is_part_out(Weights weights) {
+  if (is_walked_through((last_ - spent_) / share_of_walk)) return true;
+  if (stops()) return false;
   if (thin_out(weights)) return true;
   if (stops()) return false;
   if (const auto split = best_split()) return are_cases_out(*split, weights);
@@ -255,18 +306,18 @@ bool BlockBound::is_part_out(Weights weights) {
   }
   Chosen layout;
   for (const Choices& domain : domains_) layout.push_back(domain.front());
-  found_ = !is_too_long(layout);
-  return !found_;
+  is_too_long(layout);
+  return true;
 }
 
 bool BlockBound::prove(std::int64_t effort, const std::stop_token& stop) {
   if (rows_.empty()) begin();
   if (bound() > packing_.limit()) return true;
-  found_ = false;
   stop_ = stop;
   last_ = spent_ + effort;
+  prepare_walk();
   if (!is_case_out(domains_, weights_)) return false;
-  bound_ = std::numeric_limits<double>::infinity();
+  is_proved_ = true;
   return true;
 }
 

@@ -42,8 +42,10 @@ bool ColumnWork::take_if_better(const Layout& layout) {
   return true;
 }
 
-void ColumnWork::consider(const Layout& layout) {
+/// Whether it is a plan as good as the branch's best.
+bool ColumnWork::consider(const Layout& layout) {
   if (take_if_better(layout) && branch_.step <= limit_) findings_.layouts.push_back(layout);
+  return branch_.step <= clock_.step(layout);
 }
 
 /// Raises the bound to what whole blocks allow, where the layers are blocks.
@@ -104,7 +106,7 @@ bool ColumnWork::raise_blocks(int rounds, const BlockPacking& packing) {
 bool ColumnWork::bound_blocks(const BlockPacking& packing,
                               const std::function<void(BlockBound& bound)>& raise) {
   BlockBound bound(space_, branch_.setting, *order_, packing,
-                   [&](const Layout& layout) { consider(layout); });
+                   [&](const Layout& layout) { return consider(layout); });
   if (!bound.knows_choices()) return false;
   if (branch_.step < never) bound.start_from(branch_.layout);
   bound.know(branch_.paths);

@@ -56,7 +56,7 @@ class ColumnWork {
   bool is_open() const { return branch_.least <= std::min(limit_, never - 1); }
   std::vector<Layout> proposals() const;
   bool take_if_better(const Layout& layout);
-  void consider(const Layout& layout);
+  bool consider(const Layout& layout);
   std::optional<BlockPacking> pack();
   /// Once it is done with.
   void charge(const std::optional<BlockPacking>& packing);

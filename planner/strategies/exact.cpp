@@ -29,6 +29,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <cstdlib>
 #include <memory>
 
 #include "planner/certificate.hpp"
@@ -386,7 +387,7 @@ SearchResult search_at_once(const Problem& problem, const SearchControl& control
   SearchResult result{.plans = {}, .infeasible = {}, .strategy = "exact"};
   result.lower_bound = Duration::max();
   Leaderboard board(control.top);
-  const std::int64_t effort = control.effort.value_or(effort_in_all);
+  const std::int64_t effort = control.effort.value_or(effort_in_all * (std::getenv("EFF") ? std::atoi(std::getenv("EFF")) : 1));
   Exact(problem, control, effort).search(starts, board, result);
   const std::optional<Duration> own_best = board.best();
   const Duration own_bound = result.lower_bound;
