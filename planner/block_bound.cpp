@@ -173,15 +173,24 @@ bool BlockBound::weigh(const Weights& weights) {
     for (std::size_t c = 0; c < cell_sums_.size(); ++c) cell_sums_[c] += weight * row->lengths[c];
   }
   spent_ += static_cast<std::int64_t>(cells_.size() * weights.size()) / 32;
-  for (std::size_t d = 0; d < domains_.size(); ++d) {
-    items_[d].clear();
-    for (const int c : domains_[d]) {
+  for (const Choices& domain : domains_) {
+    for (const int c : domain) {
       double& sum = sums_[index(c)];
       sum = 0;
       for (const int cell : cells_of(c)) sum += cell_sums_[index(cell)];
-      items_[d].push_back({choices_[index(c)].blocks, sum});
     }
-    spent_ += 40 + static_cast<std::int64_t>(domains_[d].size() * (turns_ + 3)) / 8;
+    spent_ += 10 + static_cast<std::int64_t>(domain.size() * turns_) / 8;
+  }
+  return in_step_ ? cover_in_step(constant) : cover(constant);
+}
+
+/// Any choices beside each other.
+bool BlockBound::cover(double constant) {
+  for (std::size_t d = 0; d < domains_.size(); ++d) {
+    items_[d].clear();
+    for (const int c : domains_[d])
+      items_[d].push_back({choices_[index(c)].blocks, sums_[index(c)]});
+    spent_ += 30 + static_cast<std::int64_t>(domains_[d].size() * 3) / 8;
   }
   if (!cover_.solve(items_, costs_.layers() - 2)) return false;
   value_ = constant + cover_.value();
@@ -190,6 +199,23 @@ bool BlockBound::weigh(const Weights& weights) {
   for (std::size_t d = 0; d < domains_.size(); ++d)
     chosen_.push_back(domains_[d][index(cover_.chosen()[d])]);
   leave_out(constant);
+  return true;
+}
+
+/// Those that the walk has left.
+bool BlockBound::cover_in_step(double constant) {
+  BlockWalk::Costs costs;
+  for (std::size_t c = 0; c < choices_.size(); ++c) {
+    if (choices_[c].device == static_cast<int>(costs.size())) costs.emplace_back();
+    costs.back().push_back(sums_[c]);
+  }
+  const std::int64_t before = walk_->spent();
+  const auto row = walk_->weigh(costs, worth() / limit_ / safe - constant);
+  spent_ += walk_->spent() - before;
+  if (!row) return false;
+  take_what_is_left();
+  value_ = constant + row->sum;
+  chosen_ = from_walk(row->items);
   return true;
 }
 
@@ -256,6 +282,7 @@ void BlockBound::keep_if(Seen& seen, const Keeps& keeps) {
 /// One more layout; those with a choice that is left out do not count any more.
 void BlockBound::add(Seen& seen, const Chosen& layout) const {
   keep_if(seen, [&](std::size_t i) {
+    if (in_step_) return walk_->allows(to_walk(seen.layouts[i]));
     for (std::size_t d = 0; d < domains_.size(); ++d) {
       if (!std::ranges::binary_search(domains_[d], seen.layouts[i][d])) return false;
     }
@@ -363,12 +390,16 @@ BlockBound::Weights BlockBound::half_way(const Weights& from, const Weights& to)
 }
 
 void BlockBound::raise(int rounds) {
+  raise(rounds, std::numeric_limits<std::int64_t>::max());
+}
+
+void BlockBound::raise(int rounds, std::int64_t last) {
   if (rows_.empty()) begin();
   constexpr double close = 1e-3;
   Seen seen;
   for (const Weight& own : weights_) take_part(seen, own.row);
   Weights weights = weights_, best;
-  for (int round = 0; round < rounds; ++round) {
+  for (int round = 0; round < rounds && spent_ <= last; ++round) {
     if (!weigh(weights)) {
       is_proved_ = true;
       return;

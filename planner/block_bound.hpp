@@ -137,7 +137,13 @@ class BlockBound {
   void add_row(PassCounts path);
   void list_lengths(std::size_t most_rows);
   void drop_idle_rows();
+  /// Only layouts of at most this step are of interest.
+  double worth() const;
+  /// Whether layouts of this sum, in parts of the limit, are not.
+  bool is_above(double sum) const;
   bool weigh(const Weights& weights);
+  bool cover(double constant);
+  bool cover_in_step(double constant);
   void leave_out(double constant);
   double length(const Row& row, const Chosen& layout) const;
   bool is_too_long(const Chosen& layout);
@@ -148,18 +154,22 @@ class BlockBound {
   static void keep_if(Seen& seen, const Keeps& keeps);
   void drop_idle(Seen& seen) const;
   double play(Seen& seen, Weights& weights);
+  void raise(int rounds, std::int64_t last);
   RowRef longest_in_mixture(const Seen& seen, double value);
   double play_with_longest(Seen& seen, Weights& weights);
   static Weights half_way(const Weights& from, const Weights& to);
 
+  // --- In step ---
+  void prepare_walk();
+  Chosen from_walk(const std::vector<int>& items) const;
+  std::vector<int> to_walk(const Chosen& layout) const;
+  void take_what_is_left();
+  bool fall_in_step(std::int64_t last);
+  bool walk_through(std::int64_t last);
+  bool is_walked_out(std::int64_t effort);
+
   // --- Trials and cases ---
   bool stops() const { return spent_ > last_ || stop_.stop_requested(); }
-  /// Only layouts of at most this step are of interest.
-  double worth() const;
-  /// Whether layouts of this sum, in parts of the limit, are not.
-  bool is_above(double sum) const;
-  void prepare_walk();
-  bool is_walked_through(std::int64_t effort);
   RowRef path_of_mixture(const Seen& seen, int& timings);
   bool play_fully(Seen& seen, int& timings, Weights& weights);
   bool is_out(const Weights& start, const RowRef& row);
@@ -214,12 +224,15 @@ class BlockBound {
   Weights weights_;  ///< those of the bound
   double bound_ = 0;
 
-  Seen seen_;             ///< of the latest `is_out`
-  Weights best_weights_;  ///< that it found
   std::unique_ptr<StageClock> clock_;
-  std::unique_ptr<BlockWalk> walk_;
-  std::vector<int> first_choices_;  ///< of each device
-  bool is_proved_ = false;
+  std::unique_ptr<BlockWalk> walk_;  ///< in a proof
+  BlockWalk::State whole_;           ///< of the walk, with all choices
+  bool in_step_ = false;             ///< sums are of choices that go with each other in the walk
+  std::vector<int> first_choices_;   ///< of each device
+  Seen seen_;                        ///< of the latest `is_out`
+  Weights best_weights_;             ///< that it found
+  int cases_ = 0;                    ///< one inside the other; the first is the whole
+  bool is_proved_ = false;           ///< nothing of interest is left
   std::stop_token stop_;
   std::int64_t last_ = 0;  ///< effort may be spent up to here
 };

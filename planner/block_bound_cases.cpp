@@ -1,4 +1,4 @@
-// What is walked through, what is left out by trial, and the cases of the proof.
+// What is left out by trial, and the cases of the proof.
 
 #include <algorithm>
 #include <limits>
@@ -13,8 +13,8 @@ namespace {
 /// Rounds of a trial, and layouts that are timed in it.
 constexpr int rounds_of_trial = 24, timings_of_trial = 2;
 
-/// Of the effort that is left.
-constexpr std::int64_t share_of_walk = 1;
+/// Of the effort that is left, one such part is kept for what follows a walk.
+constexpr std::int64_t kept_by_walk = 4;
 
 std::size_t index(int i) {
   return static_cast<std::size_t>(i);
@@ -217,7 +217,9 @@ std::optional<BlockBound::Split> BlockBound::best_split() const {
 
 bool BlockBound::is_case_out(Domains domains, const Weights& weights) {
   Domains before = std::exchange(domains_, std::move(domains));
+  ++cases_;
   const bool is_out = is_part_out(weights);
+  --cases_;
   domains_ = std::move(before);
   return is_out;
 }
@@ -247,58 +249,16 @@ bool BlockBound::are_choices_out(int device, const Weights& weights) {
   });
 }
 
-void BlockBound::prepare_walk() {
-  clock_ = std::make_unique<StageClock>(costs_, order_, setting_.microbatches);
-  std::vector<BlockWalk::Device> devices;
-  first_choices_.clear();
-  for (int device = 0; device < costs_.depth(); ++device) {
-    first_choices_.push_back(static_cast<int>(choices_.size()));
-    devices.push_back({.stages = packing_.stages_of(device), .items = {}});
-  }
-  for (std::size_t c = 0; c < choices_.size(); ++c) {
-    const Choice& choice = choices_[c];
-    int& first = first_choices_[index(choice.device)];
-    first = std::min(first, static_cast<int>(c));
-    WalkItem& item = devices[index(choice.device)].items.emplace_back();
-    item.blocks = choice.blocks;
-    for (const int cell : cells_of(static_cast<int>(c)))
-      item.stages.push_back(StageTimes::of(*cells_[index(cell)].costs, cells_[index(cell)].again));
-  }
-  walk_ = std::make_unique<BlockWalk>(*clock_, std::move(devices), costs_.layers() - 2);
-}
-
-/// By neighbours, then choice by choice, with so much effort at most; what neighbours leave out is
-/// left out. Whether nothing of interest is left.
-bool BlockBound::is_walked_through(std::int64_t effort) {
-  BlockWalk::Items items = domains_;
-  for (std::size_t d = 0; d < items.size(); ++d) {
-    for (int& item : items[d]) item -= first_choices_[d];
-  }
-  walk_->keep(std::move(items));
-  const std::int64_t before = walk_->spent();
-  const bool is_left = walk_->thin_out(worth(), effort, stop_);
-  bool is_done = !is_left;
-  if (is_left) {
-    domains_ = walk_->left();
-    for (std::size_t d = 0; d < domains_.size(); ++d) {
-      for (int& choice : domains_[d]) choice += first_choices_[d];
-    }
-    const auto visit = [&](const std::vector<int>& chosen, double) {
-      Chosen layout = chosen;
-      for (std::size_t d = 0; d < layout.size(); ++d) layout[d] += first_choices_[d];
-      is_too_long(layout);
-    };
-    is_done = walk_->walk(worth(), effort - (walk_->spent() - before), visit, stop_);
-  }
-  spent_ += walk_->spent() - before;
-  return is_done;
-}
-
 /// Whether nothing of the domains is of interest; starts from these weights.
 bool BlockBound::is_part_out(Weights weights) {
-  if (is_walked_through((last_ - spent_) / share_of_walk)) return true;
+  const auto is_walked_out = [&] { return this->is_walked_out((last_ - spent_) / kept_by_walk * (kept_by_walk - 1)); };
+  // With one stage per device weights see all but that blocks are whole.
+  const bool walks_first = turns_ > 1;
+  if (walks_first && is_walked_out()) return true;
   if (stops()) return false;
   if (thin_out(weights)) return true;
+  if (stops()) return false;
+  if (!walks_first && is_walked_out()) return true;
   if (stops()) return false;
   if (const auto split = best_split()) return are_cases_out(*split, weights);
   for (int device = 0; device < costs_.depth(); ++device) {
@@ -307,17 +267,6 @@ bool BlockBound::is_part_out(Weights weights) {
   Chosen layout;
   for (const Choices& domain : domains_) layout.push_back(domain.front());
   is_too_long(layout);
-  return true;
-}
-
-bool BlockBound::prove(std::int64_t effort, const std::stop_token& stop) {
-  if (rows_.empty()) begin();
-  if (bound() > packing_.limit()) return true;
-  stop_ = stop;
-  last_ = spent_ + effort;
-  prepare_walk();
-  if (!is_case_out(domains_, weights_)) return false;
-  is_proved_ = true;
   return true;
 }
 

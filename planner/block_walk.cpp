@@ -1,6 +1,7 @@
 #include "planner/block_walk.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace stagecraft {
 
@@ -32,12 +33,19 @@ BlockWalk::BlockWalk(StageClock& clock, std::vector<Device> devices, int blocks)
     for (auto* list : {&least_before_, &least_after_}) (*list)[at(d)].resize(count(d));
     for (auto* list : {&before_, &after_}) (*list)[at(d)].resize(count(d));
   }
+  for (int d = 0; d + 1 < size(); ++d) pairs_[at(d)].assign(count(d) * count(d + 1), 1);
   keep(std::move(all));
 }
 
 void BlockWalk::keep(Items items) {
   left_ = std::move(items);
-  for (int d = 0; d + 1 < size(); ++d) pairs_[at(d)].assign(count(d) * count(d + 1), 1);
+  weighed_.clear();
+}
+
+void BlockWalk::restore(State state) {
+  left_ = std::move(state.left);
+  pairs_ = std::move(state.pairs);
+  weighed_.clear();
 }
 
 bool BlockWalk::is_empty() const {
@@ -71,7 +79,7 @@ void BlockWalk::list_least_before(int device) {
     least.assign(times_.size(), longest);
     if (device == 0) continue;
     for (const int before : left_[at(device - 1)]) {
-      if (goes_with(device - 1, before, i) == 0) continue;
+      if (!goes_with(device - 1, before, i)) continue;
       lower(device - 1, before, least_before_[at(device - 1)][at(before)], 0, device - 1, least);
       spent_ += 1 + device;
     }
@@ -84,7 +92,7 @@ void BlockWalk::list_least_after(int device) {
     least.assign(times_.size(), longest);
     if (device + 1 == size()) continue;
     for (const int next : left_[at(device + 1)]) {
-      if (goes_with(device, i, next) == 0) continue;
+      if (!goes_with(device, i, next)) continue;
       lower(device + 1, next, least_after_[at(device + 1)][at(next)], device + 2, size(), least);
       spent_ += size() - device;
     }
@@ -145,7 +153,7 @@ void BlockWalk::leave_out_pairs(int device, double limit) {
   std::vector<std::pair<int, int>> pairs;
   for (const int i : left_[at(device)]) {
     for (const int next : left_[at(device + 1)]) {
-      if (goes_with(device, i, next) != 0) pairs.emplace_back(i, next);
+      if (goes_with(device, i, next)) pairs.emplace_back(i, next);
     }
   }
   const std::vector<double> steps = time(pairs.size(), [&](std::size_t n, Times& times) {
@@ -156,7 +164,7 @@ void BlockWalk::leave_out_pairs(int device, double limit) {
     copy(devices_, device + 2, size(), least_after_[at(device + 1)][at(next)], times);
   });
   for (std::size_t n = 0; n < pairs.size(); ++n) {
-    if (steps[n] > limit) goes_with(device, pairs[n].first, pairs[n].second) = 0;
+    if (steps[n] > limit) pair(device, pairs[n].first, pairs[n].second) = 0;
   }
 }
 
@@ -181,7 +189,7 @@ void BlockWalk::list_counts() {
       if (d == 0) own.front() = 1;
       if (d == 0) continue;
       for (const int b : left_[at(d - 1)]) {
-        if (goes_with(d - 1, b, i) != 0)
+        if (goes_with(d - 1, b, i))
           extend(before_[at(d - 1)][at(b)], item(d - 1, b).blocks, own);
       }
     }
@@ -193,7 +201,7 @@ void BlockWalk::list_counts() {
       if (d + 1 == size()) own.front() = 1;
       if (d + 1 == size()) continue;
       for (const int b : left_[at(d + 1)]) {
-        if (goes_with(d, i, b) != 0) extend(after_[at(d + 1)][at(b)], item(d + 1, b).blocks, own);
+        if (goes_with(d, i, b)) extend(after_[at(d + 1)][at(b)], item(d + 1, b).blocks, own);
       }
     }
   }
@@ -221,11 +229,11 @@ bool BlockWalk::leave_out_by_counts() {
   for (int d = 0; d + 1 < size(); ++d) {
     for (const int i : left_[at(d)]) {
       for (const int next : left_[at(d + 1)]) {
-        if (goes_with(d, i, next) == 0) continue;
+        if (!goes_with(d, i, next)) continue;
         const int blocks = item(d, i).blocks + item(d + 1, next).blocks;
         spent_ += blocks_ / 16;
         if (can_have_all(d, i, after_[at(d + 1)][at(next)], blocks)) continue;
-        goes_with(d, i, next) = 0;
+        pair(d, i, next) = 0;
         any = true;
       }
     }
@@ -233,18 +241,17 @@ bool BlockWalk::leave_out_by_counts() {
   return any;
 }
 
-/// Whether the effort that is left allows for all pairs.
-bool BlockWalk::is_worth_a_round() const {
+bool BlockWalk::can_look_at_pairs(std::int64_t effort) const {
   std::int64_t pairs = 0;
   for (int d = 0; d + 1 < size(); ++d)
     pairs += static_cast<std::int64_t>(left_[at(d)].size() * left_[at(d + 1)].size());
-  return !is_spent() && spent_ + pairs / StageClock::lanes * clock_.steps_per_run() <= last_;
+  return pairs / StageClock::lanes * clock_.steps_per_run() <= effort;
 }
 
 bool BlockWalk::thin_out(double limit, std::int64_t effort, const std::stop_token& stop) {
   last_ = spent_ + effort;
   stop_ = stop;
-  for (int round = 0; round < most_rounds && is_worth_a_round(); ++round) {
+  for (int round = 0; round < most_rounds && can_look_at_pairs(last_ - spent_); ++round) {
     const std::size_t before = all_left();
     leave_out_singles(limit);
     if (is_empty()) return false;
@@ -258,34 +265,242 @@ bool BlockWalk::thin_out(double limit, std::int64_t effort, const std::stop_toke
   return true;
 }
 
-/// By the devices that have theirs already.
-bool BlockWalk::extend(std::vector<int>& chosen, int have, double& limit, const Visit& visit) {
+// --- Sums ---
+
+/// What the devices from each one on may have.
+std::vector<BlockWalk::Range> BlockWalk::ranges_after() const {
+  std::vector<Range> own;
+  for (int d = 0; d < size(); ++d) {
+    Range& range = own.emplace_back(blocks_, 0);
+    for (const int i : left_[at(d)]) {
+      range.fewest = std::min(range.fewest, item(d, i).blocks);
+      range.most = std::max(range.most, item(d, i).blocks);
+    }
+  }
+  std::vector<Range> after(devices_.size() + 1);
+  for (int d = size() - 1; d >= 0; --d) {
+    after[at(d)] = {after[at(d) + 1].fewest + own[at(d)].fewest,
+                    after[at(d) + 1].most + own[at(d)].most};
+  }
+  Range before;
+  for (int d = 0; d < size(); ++d) {
+    Range& range = after[at(d)];
+    range = {std::max(range.fewest, blocks_ - before.most),
+             std::min(range.most, blocks_ - before.fewest)};
+    before = {before.fewest + own[at(d)].fewest, before.most + own[at(d)].most};
+  }
+  after.back() = {};
+  return after;
+}
+
+namespace {
+
+/// Lowers sums, by blocks from one count on, to others, which have so many blocks less.
+template <class Range>
+void lower_sums(std::vector<double>& to, const Range& range, const std::vector<double>& from,
+           const Range& from_range, int blocks) {
+  const int first = std::max(range.fewest, from_range.fewest + blocks);
+  const int end = std::min(range.most, from_range.most + blocks) + 1;
+  if (first >= end) return;
+  double* own = to.data() + (first - range.fewest);
+  const double* other = from.data() + (first - blocks - from_range.fewest);
+  for (int n = 0; n < end - first; ++n) own[n] = own[n] < other[n] ? own[n] : other[n];
+}
+
+}  // namespace
+
+void BlockWalk::sum_after(Weighed& weighed) {
+  Sums& sums = weighed.after;
+  sums.resize(devices_.size());
+  for (int d = size() - 1; d >= 0; --d) {
+    const Range& range = weighed.ranges[at(d)];
+    const Range& next_range = weighed.ranges[at(d) + 1];
+    sums[at(d)].resize(count(d));
+    for (const int i : left_[at(d)]) {
+      std::vector<double>& own = sums[at(d)][at(i)];
+      own.assign(range.size(), infinite);
+      const int blocks = item(d, i).blocks;
+      if (d + 1 == size()) {
+        if (range.has(blocks)) own[at(blocks - range.fewest)] = 0;
+      } else {
+        for (const int next : left_[at(d) + 1]) {
+          if (goes_with(d, i, next))
+            lower_sums(own, range, sums[at(d) + 1][at(next)], next_range, blocks);
+        }
+        spent_ += static_cast<std::int64_t>(left_[at(d) + 1].size() * (2 + range.size() / 8));
+      }
+      for (double& sum : own) sum += weighed.costs[at(d)][at(i)];
+    }
+  }
+}
+
+/// Of a device with this item and those before it, by the blocks of those after it.
+BlockWalk::Sums BlockWalk::sums_before(const Weighed& weighed) {
+  Sums sums(devices_.size());
+  for (int d = 0; d < size(); ++d) {
+    const Range& range = weighed.ranges[at(d) + 1];
+    const Range& before_range = weighed.ranges[at(d)];
+    sums[at(d)].resize(count(d));
+    for (const int i : left_[at(d)]) {
+      std::vector<double>& own = sums[at(d)][at(i)];
+      own.assign(range.size(), infinite);
+      const int blocks = item(d, i).blocks;
+      if (d == 0) {
+        if (range.has(blocks_ - blocks)) own[at(blocks_ - blocks - range.fewest)] = 0;
+      } else {
+        for (const int before : left_[at(d) - 1]) {
+          if (goes_with(d - 1, before, i))
+            lower_sums(own, range, sums[at(d) - 1][at(before)], before_range, -blocks);
+        }
+        spent_ += static_cast<std::int64_t>(left_[at(d) - 1].size() * (2 + range.size() / 8));
+      }
+      for (double& sum : own) sum += weighed.costs[at(d)][at(i)];
+    }
+  }
+  return sums;
+}
+
+/// Of equal ones the first.
+BlockWalk::Row BlockWalk::best_row(const Weighed& weighed) const {
+  Row row{.sum = infinite, .items = {}};
+  int rest = blocks_;
+  for (int d = 0; d < size(); ++d) {
+    int best = -1;
+    double least = infinite;
+    for (const int i : left_[at(d)]) {
+      if (d > 0 && !goes_with(d - 1, row.items.back(), i)) continue;
+      if (!weighed.ranges[at(d)].has(rest)) continue;
+      const double sum = weighed.after[at(d)][at(i)][at(rest - weighed.ranges[at(d)].fewest)];
+      if (sum >= least) continue;
+      least = sum;
+      best = i;
+    }
+    if (best < 0) return {.sum = infinite, .items = {}};
+    if (d == 0) row.sum = least;
+    row.items.push_back(best);
+    rest -= item(d, best).blocks;
+  }
+  return row;
+}
+
+void BlockWalk::leave_out_above(const Weighed& weighed, const Sums& before) {
+  // Of two that go with each other, or of one and all that comes after it.
+  const auto least = [&](const std::vector<double>& some, const std::vector<double>& others) {
+    double sum = infinite;
+    for (std::size_t n = 0; n < some.size(); ++n) sum = std::min(sum, some[n] + others[n]);
+    spent_ += 1 + static_cast<std::int64_t>(some.size()) / 8;
+    return sum;
+  };
+  for (int d = 0; d < size(); ++d) {
+    const std::vector<int> own = left_[at(d)];
+    std::vector<int>& kept = left_[at(d)];
+    kept.clear();
+    for (const int i : own) {
+      double sum = infinite;
+      if (d + 1 == size()) sum = before[at(d)][at(i)].empty() ? infinite : before[at(d)][at(i)][0];
+      for (const int next : d + 1 == size() ? std::vector<int>{} : left_[at(d) + 1]) {
+        if (!goes_with(d, i, next)) continue;
+        const double both = least(before[at(d)][at(i)], weighed.after[at(d) + 1][at(next)]);
+        if (both > weighed.most) pair(d, i, next) = 0;
+        sum = std::min(sum, both);
+      }
+      if (sum <= weighed.most) kept.push_back(i);
+    }
+  }
+}
+
+std::optional<BlockWalk::Row> BlockWalk::weigh(const Costs& costs, double most) {
+  constexpr std::size_t most_weighed = 8;
+  Weighed weighed{.costs = costs, .after = {}, .ranges = ranges_after(), .most = most};
+  sum_after(weighed);
+  Row row = best_row(weighed);
+  if (row.sum > most) return {};
+  leave_out_above(weighed, sums_before(weighed));
+  weighed_.push_front(std::move(weighed));
+  if (weighed_.size() > most_weighed) weighed_.pop_back();
+  return row;
+}
+
+bool BlockWalk::allows(const std::vector<int>& row) const {
+  for (int d = 0; d < size(); ++d) {
+    if (!std::ranges::binary_search(left_[at(d)], row[at(d)])) return false;
+    if (d > 0 && !goes_with(d - 1, row[at(d) - 1], row[at(d)])) return false;
+  }
+  return true;
+}
+
+/// Whether sums rule out an item behind those chosen, where it and the devices after it have this
+/// rest.
+bool BlockWalk::is_above(const std::vector<int>& chosen, int i, int rest) const {
   const int device = static_cast<int>(chosen.size());
-  std::vector<int> items;
+  return std::ranges::any_of(weighed_, [&](const Weighed& weighed) {
+    double sum = 0;
+    for (int d = 0; d < device; ++d) sum += weighed.costs[at(d)][at(chosen[at(d)])];
+    const Range& range = weighed.ranges[at(device)];
+    if (!range.has(rest)) return true;
+    return sum + weighed.after[at(device)][at(i)][at(rest - range.fewest)] > weighed.most;
+  });
+}
+
+// --- The walk ---
+
+/// What may follow the items chosen, as far as counts and sums tell.
+void BlockWalk::list_next(const std::vector<int>& chosen, int have, std::vector<int>& items) {
+  const int device = static_cast<int>(chosen.size());
   for (const int i : left_[at(device)]) {
     const int rest = blocks_ - have - item(device, i).blocks;
-    if (device > 0 && goes_with(device - 1, chosen.back(), i) == 0) continue;
-    if (rest >= 0 && after_[at(device)][at(i)][at(rest)] != 0) items.push_back(i);
+    if (device > 0 && !goes_with(device - 1, chosen.back(), i)) continue;
+    if (rest < 0 || after_[at(device)][at(i)][at(rest)] == 0) continue;
+    spent_ += static_cast<std::int64_t>(weighed_.size()) * (1 + device / 4);
+    if (!is_above(chosen, i, rest + item(device, i).blocks)) items.push_back(i);
   }
-  const std::vector<double> steps = time(items.size(), [&](std::size_t n, Times& times) {
+}
+
+/// What can follow each of the open items is timed at once, so that few lanes stay empty.
+std::vector<BlockWalk::Opens> BlockWalk::open_next(std::vector<int>& chosen, int have,
+                                                   const Opens& opens) {
+  const int device = static_cast<int>(chosen.size());
+  std::vector<std::vector<int>> next(opens.size());
+  std::vector<std::pair<std::size_t, int>> all;  // which of the open ones, what follows it
+  for (std::size_t n = 0; n < opens.size(); ++n) {
+    chosen.push_back(opens[n].item);
+    list_next(chosen, have + item(device, opens[n].item).blocks, next[n]);
+    chosen.pop_back();
+    for (const int i : next[n]) all.emplace_back(n, i);
+  }
+  const std::vector<double> steps = time(all.size(), [&](std::size_t pipeline, Times& times) {
+    const auto [n, i] = all[pipeline];
     for (int d = 0; d < device; ++d) put(d, chosen[at(d)], times);
-    put(device, items[n], times);
-    copy(devices_, device + 1, size(), least_after_[at(device)][at(items[n])], times);
+    put(device, opens[n].item, times);
+    put(device + 1, i, times);
+    copy(devices_, device + 2, size(), least_after_[at(device) + 1][at(i)], times);
   });
-  std::vector<std::pair<double, int>> open;
-  for (std::size_t n = 0; n < items.size(); ++n) open.emplace_back(steps[n], items[n]);
-  std::ranges::sort(open);
-  for (const auto& [step, i] : open) {
-    if (step > limit) break;
-    if (is_spent()) return false;
-    chosen.push_back(i);
-    bool is_done = true;
-    if (device + 1 == size()) {
-      visit(chosen, step);
-      limit = step - 1;  // whole nanoseconds
-    } else {
-      is_done = extend(chosen, have + item(device, i).blocks, limit, visit);
-    }
+  std::vector<Opens> result(opens.size());
+  for (std::size_t p = 0; p < all.size(); ++p)
+    result[all[p].first].push_back({steps[p], all[p].second});
+  return result;
+}
+
+/// By one of these on the next device; the quickest first.
+bool BlockWalk::extend(std::vector<int>& chosen, int have, Opens opens, double& limit,
+                       const Visit& visit) {
+  const int device = static_cast<int>(chosen.size());
+  std::erase_if(opens, [&](const Open& open) { return open.step > limit; });
+  if (opens.empty()) return true;
+  std::ranges::sort(opens);
+  if (device + 1 == size()) {
+    chosen.push_back(opens.front().item);
+    visit(chosen, opens.front().step);
+    limit = opens.front().step - 1;  // whole nanoseconds
+    chosen.pop_back();
+    return true;
+  }
+  if (is_spent()) return false;
+  std::vector<Opens> next = open_next(chosen, have, opens);
+  for (std::size_t n = 0; n < opens.size() && opens[n].step <= limit; ++n) {
+    chosen.push_back(opens[n].item);
+    const int all = have + item(device, opens[n].item).blocks;
+    const bool is_done = extend(chosen, all, std::move(next[n]), limit, visit);
     chosen.pop_back();
     if (!is_done) return false;
   }
@@ -296,11 +511,18 @@ bool BlockWalk::walk(double limit, std::int64_t effort, const Visit& visit,
                      const std::stop_token& stop) {
   last_ = spent_ + effort;
   stop_ = stop;
-  if (!is_worth_a_round()) return false;
+  if (!can_look_at_pairs(effort)) return false;
   list_counts();
   for (int d = size() - 1; d >= 0; --d) list_least_after(d);
-  std::vector<int> chosen;
-  return extend(chosen, 0, limit, visit);
+  std::vector<int> chosen, first;
+  list_next(chosen, 0, first);
+  const std::vector<double> steps = time(first.size(), [&](std::size_t n, Times& times) {
+    put(0, first[n], times);
+    copy(devices_, 1, size(), least_after_[0][at(first[n])], times);
+  });
+  Opens opens;
+  for (std::size_t n = 0; n < first.size(); ++n) opens.push_back({steps[n], first[n]});
+  return extend(chosen, 0, std::move(opens), limit, visit);
 }
 
 }  // namespace stagecraft

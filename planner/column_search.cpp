@@ -193,17 +193,17 @@ void ColumnSearch::probe_all(const std::function<void()>& report) {
   }
 }
 
-/// Again and again that of the lowest bound, a bit higher each time, as long as that succeeds.
+/// Again and again those of the lowest bounds, a bit higher each time, with all effort that is left.
 void ColumnSearch::probe_lowest(const std::function<void()>& report) {
+  constexpr std::size_t size = 2;
   while (!is_enough()) {
     const std::vector<ColumnBranch*> branches = by_least(open_branches());
-    if (branches.empty()) return;
-    const ColumnBranch& lowest = *branches.front();
-    const Time before = lowest.least, limit = judge_.limit();
-    const std::int64_t share = judge_.effort().left / 2;
-    work_on({branches.front()}, [&](ColumnWork& work) { work.probe(share, 1); });
+    std::size_t next = 0;
+    const auto batch = next_batch(branches, next, size);
+    if (batch.empty()) return;
+    const std::int64_t share = judge_.effort().left / static_cast<std::int64_t>(batch.size());
+    work_on(batch, [&](ColumnWork& work) { work.probe(share, 1); });
     report();
-    if (lowest.least == before && judge_.limit() == limit) return;
   }
 }
 

@@ -46,20 +46,6 @@ void StageTimes::lower_to(const StageTimes& other) {
   collect = std::min(collect, other.collect);
 }
 
-// Loops over lanes are what the compiler makes vector instructions of.
-
-void StageClock::Lanes::raise_to(const Lanes& other) {
-  for (std::size_t l = 0; l < lanes; ++l) of[l] = of[l] > other.of[l] ? of[l] : other.of[l];
-}
-
-void StageClock::Lanes::add(const Lanes& other) {
-  for (std::size_t l = 0; l < lanes; ++l) of[l] += other.of[l];
-}
-
-void StageClock::Lanes::add(double time) {
-  for (std::size_t l = 0; l < lanes; ++l) of[l] += time;
-}
-
 StageClock::StageClock(const PipelineCosts& costs, const TimedOrder& order, int microbatches)
     : costs_(costs) {
   const std::size_t stages = index(costs.stages());
@@ -151,18 +137,19 @@ void StageClock::time_instructions() {
   std::ranges::fill(last_backward_, Lanes{});
   for (Channel& channel : channels_) channel.free = {};
   for (const Step& step : steps_) {
-    Lanes& device = device_[index(step.device)];
-    if (step.arrival >= 0) device.raise_to(arrivals_[index(step.arrival)]);
-    device.add(times_[index(step.time)]);
-    if (step.ends) last_backward_[index(step.stage)] = device;
+    Lanes now = device_[index(step.device)];
+    if (step.arrival >= 0) now.raise_to(arrivals_[index(step.arrival)]);
+    now.add(times_[index(step.time)]);
+    device_[index(step.device)] = now;
+    if (step.ends) last_backward_[index(step.stage)] = now;
     if (step.destination < 0) continue;
     // A message leaves when it is ready and those before it have left.
     Channel& channel = channels_[index(step.channel)];
-    channel.free.raise_to(device);
-    channel.free.add(channel.occupancy);
-    Lanes& arrival = arrivals_[index(step.destination)];
-    arrival = channel.free;
-    arrival.add(channel.latency);
+    now.raise_to(channel.free);
+    now.add(channel.occupancy);
+    channel.free = now;
+    now.add(channel.latency);
+    arrivals_[index(step.destination)] = now;
   }
 }
 
