@@ -72,9 +72,9 @@ class BlockBound {
   /// Raises the bound by weights, in so many rounds at most.
   void raise(int rounds);
 
-  /// Whether it is proved that no layout within the limit is left, but those that were visited; then
-  /// the bound is the step of the fastest of these, or above the limit. Else it stays as it was.
-  /// Gives up after so much effort, or if a stop is requested.
+  /// Whether it is proved that no layout within the limit is left, but those that were visited;
+  /// then the bound is the step of the fastest of these, or above the limit. Else it stays as it
+  /// was. Gives up after so much effort, or if a stop is requested.
   bool prove(std::int64_t effort, const std::stop_token& stop = {});
 
   /// No layout that fits takes less than this, unless more than the limit.
@@ -225,7 +225,7 @@ class BlockBound {
   double bound_ = 0;
 
   std::unique_ptr<StageClock> clock_;
-  std::unique_ptr<BlockWalk> walk_;  ///< in a proof
+  std::unique_ptr<BlockWalk> walk_;  ///< in a proof, unless there are too many choices
   BlockWalk::State whole_;           ///< of the walk, with all choices
   bool in_step_ = false;             ///< sums are of choices that go with each other in the walk
   std::vector<int> first_choices_;   ///< of each device

@@ -14,7 +14,7 @@ namespace {
 constexpr int rounds_of_trial = 24, timings_of_trial = 2;
 
 /// Of the effort that is left, one such part is kept for what follows a walk.
-constexpr std::int64_t kept_by_walk = 4;
+constexpr std::int64_t kept = 4;
 
 std::size_t index(int i) {
   return static_cast<std::size_t>(i);
@@ -251,7 +251,9 @@ bool BlockBound::are_choices_out(int device, const Weights& weights) {
 
 /// Whether nothing of the domains is of interest; starts from these weights.
 bool BlockBound::is_part_out(Weights weights) {
-  const auto is_walked_out = [&] { return this->is_walked_out((last_ - spent_) / kept_by_walk * (kept_by_walk - 1)); };
+  const auto is_walked_out = [&] {
+    return this->is_walked_out((last_ - spent_) / kept * (kept - 1));
+  };
   // With one stage per device weights see all but that blocks are whole.
   const bool walks_first = turns_ > 1;
   if (walks_first && is_walked_out()) return true;

@@ -14,7 +14,13 @@ std::size_t index(int i) {
 
 }  // namespace
 
+/// Unless there are too many pairs of choices.
 void BlockBound::prepare_walk() {
+  constexpr std::size_t most_pairs = 10'000'000;
+  std::size_t pairs = 0;
+  for (std::size_t d = 0; d + 1 < all_choices_->size(); ++d)
+    pairs += (*all_choices_)[d].size() * (*all_choices_)[d + 1].size();
+  if (pairs > most_pairs) return;
   clock_ = std::make_unique<StageClock>(costs_, order_, setting_.microbatches);
   std::vector<BlockWalk::Device> devices;
   first_choices_.clear();
@@ -91,6 +97,7 @@ bool BlockBound::walk_through(std::int64_t last) {
 /// With so much effort at most; choices may be left out on the way. Whether nothing of interest is
 /// left.
 bool BlockBound::is_walked_out(std::int64_t effort) {
+  if (walk_ == nullptr) return false;
   walk_->restore(whole_);
   BlockWalk::Items items = domains_;
   for (std::size_t d = 0; d < items.size(); ++d) {

@@ -66,8 +66,7 @@ void BlockWalk::put(int device, int i, Times& times) const {
 /// To what an item takes, and what others take with it, of the devices [first, end).
 void BlockWalk::lower(int device, int i, const Times& from, int first, int end, Times& to) const {
   const std::vector<int>& own = devices_[at(device)].stages;
-  for (std::size_t t = 0; t < own.size(); ++t)
-    to[at(own[t])].lower_to(item(device, i).stages[t]);
+  for (std::size_t t = 0; t < own.size(); ++t) to[at(own[t])].lower_to(item(device, i).stages[t]);
   for (int d = first; d < end; ++d) {
     for (const int s : devices_[at(d)].stages) to[at(s)].lower_to(from[at(s)]);
   }
@@ -189,8 +188,7 @@ void BlockWalk::list_counts() {
       if (d == 0) own.front() = 1;
       if (d == 0) continue;
       for (const int b : left_[at(d - 1)]) {
-        if (goes_with(d - 1, b, i))
-          extend(before_[at(d - 1)][at(b)], item(d - 1, b).blocks, own);
+        if (goes_with(d - 1, b, i)) extend(before_[at(d - 1)][at(b)], item(d - 1, b).blocks, own);
       }
     }
   }
@@ -298,7 +296,7 @@ namespace {
 /// Lowers sums, by blocks from one count on, to others, which have so many blocks less.
 template <class Range>
 void lower_sums(std::vector<double>& to, const Range& range, const std::vector<double>& from,
-           const Range& from_range, int blocks) {
+                const Range& from_range, int blocks) {
   const int first = std::max(range.fewest, from_range.fewest + blocks);
   const int end = std::min(range.most, from_range.most + blocks) + 1;
   if (first >= end) return;
@@ -511,7 +509,7 @@ bool BlockWalk::walk(double limit, std::int64_t effort, const Visit& visit,
                      const std::stop_token& stop) {
   last_ = spent_ + effort;
   stop_ = stop;
-  if (!can_look_at_pairs(effort)) return false;
+  if (is_spent() || !can_look_at_pairs(effort)) return false;
   list_counts();
   for (int d = size() - 1; d >= 0; --d) list_least_after(d);
   std::vector<int> chosen, first;

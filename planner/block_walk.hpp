@@ -1,5 +1,5 @@
-// A walk over the devices of a pipeline of alike blocks, choice by choice, which proves that nothing
-// is within a limit, or finds the best there is.
+// A walk over the devices of a pipeline of alike blocks, choice by choice, which proves that
+// nothing is within a limit, or finds the best there is.
 //
 // Where some choices are made, every other stage takes as little as any choice left for its device;
 // the step of that (planner/stage_clock.hpp) is a lower bound. It knows what weighted sums of paths
@@ -7,10 +7,12 @@
 // work in step.
 //
 //   1. Single choices, then pairs of choices of neighbours, are left out where this bound is above
-//      the limit; and those that are in no pair any more, or in no row of pairs that has all blocks.
-//      Again, as long as that goes on: the fewer there are, the more the others take at the least.
-//   2. Weighted sums of paths (planner/block_bound.hpp) leave out choices and pairs, too: of rows in
-//      which all go with the next, the least sum is a dynamic program over (device, item, blocks).
+//      the limit; and those that are in no pair any more, or in no row of pairs that has all
+//      blocks. Again, as long as that goes on: the fewer there are, the more the others take at the
+//      least.
+//   2. Weighted sums of paths (planner/block_bound.hpp) leave out choices and pairs, too: of rows
+//      in which all go with the next, the least sum is a dynamic program over (device, item,
+//      blocks).
 //   3. Depth first, device by device: all choices that go with the one before, unless the clock or
 //      the sums rule them out.
 
@@ -82,7 +84,8 @@ class BlockWalk {
 
   /// Visits pipelines within the limit, each faster than those before, the fastest one last. False
   /// if it was not done by the end of the effort, or when a stop was requested.
-  bool walk(double limit, std::int64_t effort, const Visit& visit, const std::stop_token& stop = {});
+  bool walk(double limit, std::int64_t effort, const Visit& visit,
+            const std::stop_token& stop = {});
 
   /// What it has spent so far, in steps of about ten nanoseconds.
   std::int64_t spent() const { return spent_; }
@@ -115,26 +118,21 @@ class BlockWalk {
   };
   using Opens = std::vector<Open>;
 
-  std::size_t count(int device) const { return devices_[at(device)].items.size(); }
   static std::size_t at(int i) { return static_cast<std::size_t>(i); }
-  const WalkItem& item(int device, int i) const { return devices_[at(device)].items[at(i)]; }
   int size() const { return static_cast<int>(devices_.size()); }
+  std::size_t count(int device) const { return devices_[at(device)].items.size(); }
+  const WalkItem& item(int device, int i) const { return devices_[at(device)].items[at(i)]; }
   char& pair(int device, int i, int next) {
     return pairs_[at(device)][at(i) * count(device + 1) + at(next)];
   }
-  bool is_empty() const;
-  std::size_t all_left() const;
   bool goes_with(int device, int i, int next) const {
     return pairs_[at(device)][at(i) * count(device + 1) + at(next)] != 0;
   }
-  std::vector<Range> ranges_after() const;
-  void sum_after(Weighed& weighed);
-  Sums sums_before(const Weighed& weighed);
-  Row best_row(const Weighed& weighed) const;
-  void leave_out_above(const Weighed& weighed, const Sums& before);
-  bool is_above(const std::vector<int>& chosen, int i, int rest) const;
+  bool is_empty() const;
+  std::size_t all_left() const;
   bool is_spent() const { return spent_ > last_ || stop_.stop_requested(); }
 
+  // --- By the clock ---
   void put(int device, int i, Times& times) const;
   void lower(int device, int i, const Times& from, int first, int end, Times& to) const;
   void list_least_before(int device);
@@ -147,6 +145,16 @@ class BlockWalk {
   void list_counts();
   bool can_have_all(int device, int i, const Counts& after, int blocks) const;
   bool leave_out_by_counts();
+
+  // --- By sums ---
+  std::vector<Range> ranges_after() const;
+  void sum_after(Weighed& weighed);
+  Sums sums_before(const Weighed& weighed);
+  Row best_row(const Weighed& weighed) const;
+  void leave_out_above(const Weighed& weighed, const Sums& before);
+  bool is_above(const std::vector<int>& chosen, int i, int rest) const;
+
+  // --- The walk ---
   void list_next(const std::vector<int>& chosen, int have, std::vector<int>& items);
   std::vector<Opens> open_next(std::vector<int>& chosen, int have, const Opens& opens);
   bool extend(std::vector<int>& chosen, int have, Opens opens, double& limit, const Visit& visit);

@@ -1,8 +1,6 @@
 #include "planner/column_search.hpp"
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 
 #include "planner/layouts.hpp"
 #include "simulator/schedules.hpp"
@@ -193,7 +191,7 @@ void ColumnSearch::probe_all(const std::function<void()>& report) {
   }
 }
 
-/// Again and again those of the lowest bounds, a bit higher each time, with all effort that is left.
+/// Again and again those of the lowest bounds, a bit higher each time, as long as that works.
 void ColumnSearch::probe_lowest(const std::function<void()>& report) {
   constexpr std::size_t size = 2;
   while (!is_enough()) {
@@ -201,9 +199,11 @@ void ColumnSearch::probe_lowest(const std::function<void()>& report) {
     std::size_t next = 0;
     const auto batch = next_batch(branches, next, size);
     if (batch.empty()) return;
+    const Time before = least(), limit = judge_.limit();
     const std::int64_t share = judge_.effort().left / static_cast<std::int64_t>(batch.size());
     work_on(batch, [&](ColumnWork& work) { work.probe(share, 1); });
     report();
+    if (least() == before && judge_.limit() == limit) return;
   }
 }
 
@@ -256,17 +256,6 @@ void ColumnSearch::narrow(ColumnBranch& branch) {
   }
 }
 
-void ColumnSearch::dump(const char* when) {
-  if (!std::getenv("DUMP")) return;
-  const double best = static_cast<double>(judge_.limit());
-  std::fprintf(stderr, "== %s: limit %.6f s, effort left %.1f M, open %zu\n", when, best / 1e9, judge_.effort().left / 1e6, open_branches().size());
-  int n = 0;
-  for (const ColumnBranch* b : by_least(open_branches())) {
-    if (++n > 40) break;
-    std::fprintf(stderr, "   %s v%d depth %d tp %d mb %ld m %d cols %d least %.4f step %.4f layout %zu\n", b->setting.schedule.name.c_str(), b->setting.schedule.virtual_stages, *b->setting.depth, b->setting.peers, (long)b->setting.microbatch, b->setting.microbatches, b->setting.columns, b->least / best, b->step / best, b->layout.cuts.size());
-  }
-}
-
 void ColumnSearch::search(const std::function<void()>& report) {
   propose_all(report);
   let_go_of_closed();
@@ -276,17 +265,13 @@ void ColumnSearch::search(const std::function<void()>& report) {
   early.resize(std::min(early.size(), most_early));
   improve_all(early, 32, report);
   for (const int rounds : {3, 30}) raise_all(rounds, report);
-  dump("before probe_all");
   probe_all(report);
-  dump("after probe_all");
   for (const int rounds : {120, 1000}) {
     if (rounds == 120 || control_.thorough) raise_all(rounds, report);
   }
   improve_all(open_branches(), 4, report);
   // For the best plan there is by now.
-  dump("before lowest");
   probe_lowest(report);
-  dump("end");
 }
 
 /// By what they promise; the bound decides between equals.

@@ -91,7 +91,6 @@ class ColumnSearch {
   void work_on(const std::vector<ColumnBranch*>& batch, const Task& task);
   void judge(ColumnBranch& branch, const ColumnFindings& findings);
   void let_go_of_closed();
-  void dump(const char* when);
   void propose_all(const std::function<void()>& report);
   void raise_all(int rounds, const std::function<void()>& report);
   void probe_all(const std::function<void()>& report);

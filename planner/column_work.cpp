@@ -128,30 +128,37 @@ void ColumnWork::raise_paths(int rounds, const std::optional<BlockPacking>& pack
 
 void ColumnWork::probe(std::int64_t share, int times) {
   constexpr std::array parts{0.9, 0.95, 0.97, 0.985, 1.0};
-  constexpr int rounds = 300;
   if (order_ == nullptr || !BlockPacking::applies(space_, branch_.setting)) return;
   const Time best = std::min(limit_, never / 2);
   for (std::size_t p = 0; p < parts.size(); ++p) {
     const Time limit = static_cast<Time>(parts[p] * static_cast<double>(best));
     if (limit <= branch_.least) continue;
-    const std::int64_t before = findings_.spent, last = before + share;
-    const BlockPacking packing(space_, branch_.setting, *order_, limit);
-    raise_to(packing.bound());
-    if (branch_.least <= limit) {
-      bound_blocks(packing, [&](BlockBound& bound) {
-        bound.raise(rounds);
-        bound.prove(last - findings_.spent - packing.spent() - bound.spent(), stop_);
-      });
-    }
-    findings_.spent += packing.spent();
-    share = last - findings_.spent;
-    const bool is_done = branch_.step <= limit && branch_.least >= branch_.step;
-    if (is_done || branch_.least <= limit || share <= 0 || --times == 0 || stop_.stop_requested())
+    const std::int64_t before = findings_.spent;
+    probe_below(limit, share);
+    const std::int64_t spent = findings_.spent - before;
+    share -= spent;
+    const bool has_best = branch_.step <= limit && branch_.step <= branch_.least;
+    if (has_best || branch_.least <= limit || share <= 0 || --times == 0 || stop_.stop_requested())
       return;
-    // Each of the next is some two times as much work: as many are passed over as allows.
-    std::int64_t next = 2 * (findings_.spent - before);
-    for (; p + 2 < parts.size() && 2 * next < share / 2; next *= 2) ++p;
+    // The next one is some two times as much work, that after it four times: as many are passed
+    // over as half of the share allows.
+    for (std::int64_t next = 4 * spent; p + 2 < parts.size() && next < share / 2; next *= 2) ++p;
   }
+}
+
+/// Whether there is anything of at most this limit.
+void ColumnWork::probe_below(Time limit, std::int64_t share) {
+  constexpr int rounds = 300;
+  const std::int64_t last = findings_.spent + share;
+  const BlockPacking packing(space_, branch_.setting, *order_, limit);
+  raise_to(packing.bound());
+  if (branch_.least <= limit) {
+    bound_blocks(packing, [&](BlockBound& bound) {
+      bound.raise(rounds);
+      bound.prove(last - findings_.spent - packing.spent() - bound.spent(), stop_);
+    });
+  }
+  findings_.spent += packing.spent();
 }
 
 }  // namespace stagecraft

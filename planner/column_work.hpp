@@ -61,6 +61,7 @@ class ColumnWork {
   /// Once it is done with.
   void charge(const std::optional<BlockPacking>& packing);
   bool raise_blocks(int rounds, const BlockPacking& packing);
+  void probe_below(Time limit, std::int64_t share);
   void raise_paths(int rounds, const std::optional<BlockPacking>& packing);
   bool bound_blocks(const BlockPacking& packing,
                     const std::function<void(BlockBound& bound)>& raise);

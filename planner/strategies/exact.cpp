@@ -29,7 +29,6 @@
 
 #include <algorithm>
 #include <deque>
-#include <cstdlib>
 #include <memory>
 
 #include "planner/certificate.hpp"
@@ -51,7 +50,7 @@ namespace stagecraft {
 namespace {
 
 /// Enough for some ten seconds, in all and for one setting.
-constexpr std::int64_t effort_in_all = 1'000'000'000;
+constexpr std::int64_t effort_in_all = 1'300'000'000;
 
 /// Orders of a branching model's layers beside its own; each gets a part of the effort.
 constexpr std::size_t most_other_orders = 3;
@@ -387,7 +386,7 @@ SearchResult search_at_once(const Problem& problem, const SearchControl& control
   SearchResult result{.plans = {}, .infeasible = {}, .strategy = "exact"};
   result.lower_bound = Duration::max();
   Leaderboard board(control.top);
-  const std::int64_t effort = control.effort.value_or(effort_in_all * (std::getenv("EFF") ? std::atoi(std::getenv("EFF")) : 1));
+  const std::int64_t effort = control.effort.value_or(effort_in_all);
   Exact(problem, control, effort).search(starts, board, result);
   const std::optional<Duration> own_best = board.best();
   const Duration own_bound = result.lower_bound;
