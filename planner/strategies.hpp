@@ -30,7 +30,7 @@ struct Strategy {
   std::string_view summary;
   bool takes_argument = false;  ///< named NAME:ARGUMENT
   /// Of other planners: about how many nanoseconds it takes (a clock would not give equal answers
-  /// to equal questions).
+  /// to equal questions). Without, its plans are no starts of our own search.
   double (*work)(const ProblemSize& size) = nullptr;
   unsigned obeys = wish::all;  ///< of `wishes`; the others it must not be asked for
 };
@@ -62,6 +62,8 @@ SearchResult search_megatron(const Problem& problem, const SearchControl& contro
 SearchResult search_galvatron(const Problem& problem, const SearchControl& control);
 SearchResult search_alpa(const Problem& problem, const SearchControl& control);
 SearchResult search_dnn_partitioning(const Problem& problem, const SearchControl& control);
+SearchResult search_dnn_partitioning_noncontiguous(const Problem& problem,
+                                                   const SearchControl& control);
 SearchResult search_piper(const Problem& problem, const SearchControl& control);
 SearchResult search_aceso(const Problem& problem, const SearchControl& control);
 
@@ -121,6 +123,11 @@ inline constexpr std::array strategies{
         "dnn-partitioning's contiguous split of the throughput problem, proved the best of its "
         "kind; on its own inputs with their exact figures",
         false, work_of_dnn_partitioning, wish::straight | wish::recompute},
+    Strategy{
+        "dnn-partitioning-noncontiguous", search_dnn_partitioning_noncontiguous,
+        "the same problem without contiguity, as dnn-partitioning's integer program solves it: "
+        "a device may come up several times; near the best, with a bound",
+        false, nullptr, wish::straight | wish::recompute},
     Strategy{"piper", search_piper,
              "Piper's stages with data- and tensor-parallel degrees and recomputing layers, proved "
              "the fastest in its model; on its own inputs with their exact figures",

@@ -8,6 +8,7 @@
 #include "planner/strategies/dapple/dapple.hpp"
 #include "planner/strategies/dnn_partitioning/dnn_question.hpp"
 #include "planner/strategies/dnn_partitioning/max_load.hpp"
+#include "planner/strategies/dnn_partitioning/scattered_split.hpp"
 #include "planner/strategies/pipedream/pipedream_problem.hpp"
 #include "planner/strategies/piper/piper_split.hpp"
 #include "profiles/importers/dnn_partitioning_graph.hpp"
@@ -51,6 +52,15 @@ Solve by_strategy(const Target& target, const std::string& path, const std::stri
   };
 }
 
+MaxLoadProblem question_of_file(const Target& target, const std::string& path) {
+  const DnnGraph graph = read_dnn_partitioning_graph(read_file(path), target.name);
+  MaxLoadProblem problem = question_of(graph, dnn_layers(graph, target.name));
+  problem.accelerators = graph.accelerators;
+  problem.processors = graph.processors;
+  problem.memory = graph.memory;
+  return problem;
+}
+
 }  // namespace
 
 Solve as_pipedream(const Target& target, const std::string& path) {
@@ -78,13 +88,15 @@ Solve as_dapple(const Target& target, const std::string& path) {
 }
 
 Solve by_load(const Target& target, const std::string& path) {
-  const DnnGraph graph = read_dnn_partitioning_graph(read_file(path), target.name);
-  MaxLoadProblem problem = question_of(graph, dnn_layers(graph, target.name));
-  problem.accelerators = graph.accelerators;
-  problem.processors = graph.processors;
-  problem.memory = graph.memory;
-  return [problem] {
-    const auto split = split_by_max_load(problem, 1'000'000, {});
+  return [problem = question_of_file(target, path)] {
+    const auto split = split_by_max_load(problem, most_downsets_of_max_load, {});
+    return Answer{split->load, split->lower_bound};
+  };
+}
+
+Solve by_load_noncontiguous(const Target& target, const std::string& path) {
+  return [problem = question_of_file(target, path)] {
+    const auto split = split_without_contiguity(problem, {}, {}).split;
     return Answer{split->load, split->lower_bound};
   };
 }

@@ -34,6 +34,8 @@ Solve as_pipedream(const Target& target, const std::string& path);
 Solve as_dapple(const Target& target, const std::string& path);
 /// Of dnn-partitioning's own files; no arguments.
 Solve by_load(const Target& target, const std::string& path);
+/// The same without contiguity.
+Solve by_load_noncontiguous(const Target& target, const std::string& path);
 /// Of PipeDream's profiles on four devices, ten seconds long. Arguments: the batch.
 Solve by_load_of_profile(const Target& target, const std::string& path);
 /// Our own search on the same.
