@@ -97,7 +97,7 @@ bool BlockBound::walk_through(std::int64_t last) {
 /// With so much effort at most; choices may be left out on the way. Whether nothing of interest is
 /// left.
 bool BlockBound::is_walked_out(std::int64_t effort) {
-  if (walk_ == nullptr) return false;
+  if (walk_ == nullptr || effort <= 0) return false;
   walk_->restore(whole_);
   BlockWalk::Items items = domains_;
   for (std::size_t d = 0; d < items.size(); ++d) {

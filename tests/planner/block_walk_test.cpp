@@ -250,10 +250,9 @@ TEST_CASE("a walk ends when its effort is spent, or a stop is requested", "[bloc
     std::stop_source stop;
     stop.request_stop();
     CHECK(walk.thin_out(best, much, stop.get_token()));
-    ended += walk.walk(
-                 best, much, [](const auto&, double) {}, stop.get_token())
-                 ? 0
-                 : 1;
+    CHECK_FALSE(walk.walk(
+        best, much, [](const auto&, double) {}, stop.get_token()));
+    CHECK_FALSE(walk.walk(best, -1, [](const auto&, double) {}));
     for (const auto& row : rows) {
       if (given.step(row) <= best) CHECK(walk.allows(row));
     }
