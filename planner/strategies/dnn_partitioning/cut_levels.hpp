@@ -1,0 +1,77 @@
+// What cuts of a max-load problem cost at least, by how much work is before them; and with that, a
+// lower bound on the largest load however the graph is cut, without a list of its downsets.
+//
+// For accelerators alone, whose memory is left out. Work is time on one.
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <stop_token>
+#include <vector>
+
+#include "planner/strategies/dnn_partitioning/closure_cut.hpp"
+#include "planner/strategies/dnn_partitioning/max_load.hpp"
+
+namespace stagecraft {
+
+/// Work before and behind nodes, and around tensors.
+struct WorkAround {
+  explicit WorkAround(const MaxLoadProblem& problem);
+
+  /// Where each node is if a cut has from `least` to `most` work before it; none if no cut has.
+  std::optional<std::vector<CutSide>> sides(double least, double most) const;
+
+  double total = 0;
+  std::vector<double> until;  ///< of each node: its work and that of all it needs
+  std::vector<double> from;   ///< its work and that of all that need it
+  /// Of each tensor: the most work of a part that it can have nodes both before and behind of.
+  std::vector<double> spans;
+};
+
+/// Cuts with about the same work before them.
+struct CutLevel {
+  double least = 0, most = 0;  ///< work before the cut
+  bool is_possible = true;
+  /// Per class of tensors: what those of the class cost at least where they cross such a cut.
+  std::vector<double> costs;
+};
+
+class CutLevels {
+ public:
+  /// So many levels, each with an equal part of the work. Stopped, those that are left cost
+  /// nothing.
+  CutLevels(const MaxLoadProblem& problem, int levels, const std::stop_token& stop);
+
+  /// May a split over that many devices load each less than this?
+  bool allow(int devices, double load) const;
+
+  /// The largest load up to `most` that they do not allow; 0 if there is none.
+  double lower_bound(int devices, double most) const;
+
+  /// Per level: the most work there can be before a cut of it and on that many devices, each
+  /// loaded less; negative where there is no such cut.
+  std::vector<double> reach(int devices, double load) const;
+  /// The same from the other end: the least work before the cut, if so many devices do the rest.
+  std::vector<double> reach_back(int devices, double load) const;
+
+  /// Class c has the tensors with spans up to this; the last one has all.
+  const std::vector<double>& classes() const { return classes_; }
+  const std::vector<CutLevel>& levels() const { return levels_; }
+  const WorkAround& work() const { return work_; }
+
+  /// Cheap cuts that were met: who is before each.
+  const std::vector<std::vector<bool>>& cuts() const { return cuts_; }
+
+ private:
+  void measure(CutLevel& level, const std::vector<CutSide>& sides);
+  double cost(const CutLevel& level, CutQuestion& question, bool keep_cuts);
+
+  const MaxLoadProblem& problem_;
+  WorkAround work_;
+  std::vector<double> classes_;
+  std::vector<CutLevel> levels_;
+  std::vector<std::vector<bool>> cuts_;
+};
+
+}  // namespace stagecraft
