@@ -11,6 +11,9 @@
 
 namespace stagecraft {
 
+/// Who is before each of some cuts.
+using CutList = std::vector<std::vector<bool>>;
+
 enum class CutSide { open, before, behind };
 
 /// A question about one cut.

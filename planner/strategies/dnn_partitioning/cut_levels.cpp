@@ -104,25 +104,29 @@ class Walk {
   Walk(const std::vector<CutLevel>& levels, const std::vector<double>& classes, double load)
       : levels_(levels), classes_(classes), load_(load) {}
 
-  std::vector<double> run(int devices) const {
-    std::vector<double> reached(levels_.size(), -1);
-    for (std::size_t to = 0; to < levels_.size(); ++to) {
-      const CutLevel& level = levels_[to];
-      const double most = std::min(level.most, load_ - level.costs.back());
-      if (level.is_possible && most >= level.least) reached[to] = most;
-    }
-    for (int device = 1; device < devices; ++device) {
-      std::vector<double> next = reached;
+  std::vector<std::vector<double>> run(int devices) const {
+    std::vector<std::vector<double>> reached(1, std::vector<double>(levels_.size(), -1));
+    if (devices > 0) reached.push_back(first());
+    while (static_cast<int>(reached.size()) <= devices) {
+      std::vector<double> next = reached.back();
       for (std::size_t from = 0; from < levels_.size(); ++from) {
-        if (reached[from] >= 0) extend(next, from, reached[from]);
+        if (reached.back()[from] >= 0) extend(next, from, reached.back()[from]);
       }
-      if (next == reached) break;
-      reached = std::move(next);
+      reached.push_back(std::move(next));
     }
     return reached;
   }
 
  private:
+  std::vector<double> first() const {
+    std::vector<double> reached(levels_.size(), -1);
+    for (std::size_t to = 0; to < levels_.size(); ++to) {
+      const double most = std::min(levels_[to].most, load_ - levels_[to].costs.back());
+      if (levels_[to].is_possible && most >= levels_[to].least) reached[to] = most;
+    }
+    return reached;
+  }
+
   void extend(std::vector<double>& next, std::size_t from, double start) const {
     for (std::size_t to = from; to < levels_.size(); ++to) {
       if (levels_[to].least > start + load_) return;
@@ -191,44 +195,53 @@ std::optional<std::vector<CutSide>> WorkAround::sides(double least, double most)
   return result;
 }
 
-CutLevels::CutLevels(const MaxLoadProblem& problem, int levels, const std::stop_token& stop)
+CutLevels::CutLevels(const MaxLoadProblem& problem, int levels, std::int64_t most_steps,
+                     const std::stop_token& stop)
     : problem_(problem), work_(problem), classes_(classes_of(work_.spans)) {
   for (int number = 0; number < levels; ++number) {
-    CutLevel& level = levels_.emplace_back();
-    level.least = work_.total * number / levels;
-    level.most = work_.total * (number + 1) / levels;
-    level.costs.assign(classes_.size(), 0);
-    if (stop.stop_requested()) continue;
-    const auto sides = work_.sides(level.least, level.most);
-    level.is_possible = sides.has_value();
-    if (sides) measure(level, *sides);
+    CutLevel level{.least = work_.total * number / levels,
+                   .most = work_.total * (number + 1) / levels,
+                   .costs = std::vector<double>(classes_.size(), 0)};
+    if (!stop.stop_requested()) {
+      const auto sides = work_.sides(level.least, level.most);
+      level.is_possible = sides.has_value();
+      if (sides) most_steps -= measure(level, *sides, most_steps / (levels - number));
+    }
+    levels_.push_back(std::move(level));
   }
 }
 
-void CutLevels::measure(CutLevel& level, const std::vector<CutSide>& sides) {
-  for (std::size_t c = 0; c < classes_.size(); ++c) {
+/// Costs of all classes, the one with all tensors first; the steps that took.
+std::int64_t CutLevels::measure(CutLevel& level, const std::vector<CutSide>& sides,
+                                std::int64_t most_steps) {
+  std::int64_t steps = 0;
+  for (std::size_t c = classes_.size(); c-- > 0 && steps < most_steps;) {
     CutQuestion question{.sides = sides, .is_free = {}};
     for (const double span : work_.spans) question.is_free.push_back(span > classes_[c]);
-    level.costs[c] = cost(level, question, c + 1 == classes_.size());
-    if (c > 0) level.costs[c] = std::max(level.costs[c], level.costs[c - 1]);
+    level.costs[c] = least_cost(level, question, steps);
   }
+  for (std::size_t c = 1; c < classes_.size(); ++c)
+    level.costs[c] = std::max(level.costs[c], level.costs[c - 1]);
+  return steps;
 }
 
 /// The largest bound that a few prices give: higher where cheap cuts have too much work before
 /// them, lower where they have too little.
-double CutLevels::cost(const CutLevel& level, CutQuestion& question, bool keep_cuts) {
+double CutLevels::least_cost(const CutLevel& level, CutQuestion& question, std::int64_t& steps) {
   const double before = work_of(problem_, question.sides, CutSide::before);
   const double behind = work_of(problem_, question.sides, CutSide::behind);
   double best = 0;
-  double low = -unlimited, high = unlimited;
+  double low = -unlimited;
+  double high = unlimited;
   for (int tried = 0; tried < most_prices; ++tried) {
     ClosureCut network(problem_, question);
     const double priced = network.raise(unlimited);
+    steps += network.steps();
     const double price = question.price;
     const double work = price >= 0 ? level.most - before : work_.total - level.least - behind;
     best = std::max(best, priced - std::abs(price) * work - rounding * priced);
     const std::vector<bool> cut = network.before();
-    if (keep_cuts && (cuts_.empty() || cuts_.back() != cut)) cuts_.push_back(cut);
+    if (cuts_.empty() || cuts_.back() != cut) cuts_.push_back(cut);
     const double found = work_before(problem_, cut);
     if (found >= level.least && found <= level.most) break;
     (found > level.most ? low : high) = price;
@@ -240,30 +253,44 @@ double CutLevels::cost(const CutLevel& level, CutQuestion& question, bool keep_c
   return best;
 }
 
-std::vector<double> CutLevels::reach(int devices, double load) const {
-  return Walk(levels_, classes_, load + rounding * work_.total).run(devices);
+double CutLevels::tolerance() const {
+  return rounding * work_.total;
 }
 
-std::vector<double> CutLevels::reach_back(int devices, double load) const {
+double CutLevels::cost(const CutLevel& level, double part) const {
+  double result = 0;
+  for (std::size_t c = 0; c < classes_.size(); ++c) {
+    if (classes_[c] < part - tolerance()) result = level.costs[c];
+  }
+  return result;
+}
+
+std::vector<std::vector<double>> CutLevels::reach(int devices, double load) const {
+  return Walk(levels_, classes_, load + tolerance()).run(devices);
+}
+
+std::vector<std::vector<double>> CutLevels::reach_back(int devices, double load) const {
   std::vector<CutLevel> mirrored(levels_.rbegin(), levels_.rend());
   for (CutLevel& level : mirrored) {
     const double least = work_.total - level.most;
     level.most = work_.total - level.least;
     level.least = least;
   }
-  std::vector<double> result = Walk(mirrored, classes_, load + rounding * work_.total).run(devices);
-  std::reverse(result.begin(), result.end());
-  for (double& work : result) work = work < 0 ? -1 : work_.total - work;
+  auto result = Walk(mirrored, classes_, load + tolerance()).run(devices);
+  for (std::vector<double>& reached : result) {
+    std::reverse(reached.begin(), reached.end());
+    for (double& work : reached) work = work < 0 ? -1 : work_.total - work;
+  }
   return result;
 }
 
 bool CutLevels::allow(int devices, double load) const {
   if (work_.total <= load) return true;
-  const std::vector<double> reached = reach(devices - 1, load);
-  const double limit = load + rounding * work_.total;
-  for (std::size_t number = 0; number < levels_.size() && devices > 1; ++number) {
+  const std::vector<double> reached = reach(devices - 1, load).back();
+  for (std::size_t number = 0; number < levels_.size(); ++number) {
     if (reached[number] < 0) continue;
-    if (work_.total - reached[number] + levels_[number].costs.back() <= limit) return true;
+    const double last = work_.total - reached[number] + levels_[number].costs.back();
+    if (last <= load + tolerance()) return true;
   }
   return false;
 }

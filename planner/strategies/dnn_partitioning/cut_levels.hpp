@@ -39,9 +39,10 @@ struct CutLevel {
 
 class CutLevels {
  public:
-  /// So many levels, each with an equal part of the work. Stopped, those that are left cost
-  /// nothing.
-  CutLevels(const MaxLoadProblem& problem, int levels, const std::stop_token& stop);
+  /// So many levels, each with an equal part of the work. Costs that would take more steps than
+  /// that, and all after a stop, are zero.
+  CutLevels(const MaxLoadProblem& problem, int levels, std::int64_t most_steps,
+            const std::stop_token& stop);
 
   /// May a split over that many devices load each less than this?
   bool allow(int devices, double load) const;
@@ -49,29 +50,33 @@ class CutLevels {
   /// The largest load up to `most` that they do not allow; 0 if there is none.
   double lower_bound(int devices, double most) const;
 
-  /// Per level: the most work there can be before a cut of it and on that many devices, each
-  /// loaded less; negative where there is no such cut.
-  std::vector<double> reach(int devices, double load) const;
+  /// Per number of devices up to that (0 first), per level: the most work there can be before a cut
+  /// of it and on that many devices, each loaded less; negative where there is no such cut.
+  std::vector<std::vector<double>> reach(int devices, double load) const;
   /// The same from the other end: the least work before the cut, if so many devices do the rest.
-  std::vector<double> reach_back(int devices, double load) const;
+  std::vector<std::vector<double>> reach_back(int devices, double load) const;
 
-  /// Class c has the tensors with spans up to this; the last one has all.
-  const std::vector<double>& classes() const { return classes_; }
+  /// What tensors cost at least that cross a cut of the level, of those that no part with this much
+  /// work has nodes both before and behind of.
+  double cost(const CutLevel& level, double part) const;
+
   const std::vector<CutLevel>& levels() const { return levels_; }
   const WorkAround& work() const { return work_; }
+  /// Sums in another order differ by less.
+  double tolerance() const;
 
-  /// Cheap cuts that were met: who is before each.
-  const std::vector<std::vector<bool>>& cuts() const { return cuts_; }
+  /// Cheap cuts that were met.
+  const CutList& cuts() const { return cuts_; }
 
  private:
-  void measure(CutLevel& level, const std::vector<CutSide>& sides);
-  double cost(const CutLevel& level, CutQuestion& question, bool keep_cuts);
+  std::int64_t measure(CutLevel& level, const std::vector<CutSide>& sides, std::int64_t most_steps);
+  double least_cost(const CutLevel& level, CutQuestion& question, std::int64_t& steps);
 
   const MaxLoadProblem& problem_;
   WorkAround work_;
-  std::vector<double> classes_;
+  std::vector<double> classes_;  ///< class c has the tensors with spans up to this
   std::vector<CutLevel> levels_;
-  std::vector<std::vector<bool>> cuts_;
+  CutList cuts_;
 };
 
 }  // namespace stagecraft

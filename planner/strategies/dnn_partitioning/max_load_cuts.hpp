@@ -12,7 +12,8 @@ namespace stagecraft {
 
 struct CutSearch {
   std::vector<std::vector<int>> parts;  ///< nodes of each; none if nothing better was found
-  double lower_bound = 0;               ///< of all splits, up to `below`
+  double load = 0;                      ///< the largest of theirs; else `below`
+  double lower_bound = 0;               ///< on all splits, up to that load
   std::int64_t compared = 0;
 };
 
