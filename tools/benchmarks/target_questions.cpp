@@ -89,8 +89,8 @@ Solve as_dapple(const Target& target, const std::string& path) {
 
 Solve by_load(const Target& target, const std::string& path) {
   return [problem = question_of_file(target, path)] {
-    const auto split = split_by_max_load(problem, most_downsets_of_max_load, {});
-    return Answer{split->load, split->lower_bound};
+    const MaxLoadSplit split = split_by_max_load(problem, most_downsets_of_max_load, {}).value();
+    return Answer{split.load, split.lower_bound};
   };
 }
 

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 
+#include "planner/strategies/dnn_partitioning/max_load_cuts.hpp"
 #include "planner/strategies/dnn_partitioning/max_load_work.hpp"
 
 namespace stagecraft {
@@ -249,25 +250,40 @@ class Search {
   std::int64_t compared_ = 0;
 };
 
-/// The split that these cuts make, its loads computed afresh.
+/// The part that these nodes make, its load computed afresh.
+MaxLoadPart part_of(const MaxLoadProblem& problem, const std::vector<int>& nodes,
+                    bool on_processor) {
+  MaxLoadPart part{
+      .members = {}, .on_processor = on_processor, .load = load_of(problem, nodes, on_processor)};
+  for (const int node : nodes) {
+    const std::vector<int>& members = problem.nodes[at(node)].members;
+    part.members.insert(part.members.end(), members.begin(), members.end());
+  }
+  std::sort(part.members.begin(), part.members.end());
+  return part;
+}
+
+MaxLoadSplit split_of(std::vector<MaxLoadPart> parts) {
+  MaxLoadSplit split{.parts = std::move(parts)};
+  for (const MaxLoadPart& part : split.parts) split.load = std::max(split.load, part.load);
+  return split;
+}
+
 MaxLoadSplit split_at(const MaxLoadProblem& problem, const Lattice& lattice,
                       const std::vector<std::pair<int, bool>>& cuts) {
-  MaxLoadSplit split;
+  std::vector<MaxLoadPart> parts;
   int from = 0;
   for (const auto& [to, on_processor] : cuts) {
-    const std::vector<int> nodes = lattice.difference(from, to);
-    MaxLoadPart part{
-        .members = {}, .on_processor = on_processor, .load = load_of(problem, nodes, on_processor)};
-    for (const int node : nodes) {
-      const std::vector<int>& members = problem.nodes[at(node)].members;
-      part.members.insert(part.members.end(), members.begin(), members.end());
-    }
-    std::sort(part.members.begin(), part.members.end());
-    split.load = std::max(split.load, part.load);
-    split.parts.push_back(std::move(part));
+    parts.push_back(part_of(problem, lattice.difference(from, to), on_processor));
     from = to;
   }
-  return split;
+  return split_of(std::move(parts));
+}
+
+MaxLoadSplit split_into(const MaxLoadProblem& problem, const std::vector<std::vector<int>>& nodes) {
+  std::vector<MaxLoadPart> parts;
+  for (const std::vector<int>& part : nodes) parts.push_back(part_of(problem, part, false));
+  return split_of(std::move(parts));
 }
 
 /// No split loads all devices less than all of them need together, or one less than its node.
@@ -320,12 +336,20 @@ std::optional<MaxLoadSplit> split_by_max_load(const MaxLoadProblem& problem,
     if (!cuts.empty()) best = split_at(small, lattice, cuts);
     return complete;
   };
-  search(linear_lattice(dag, order_by_number(dag)), {});
-  search(linear_lattice(dag, depth_first_order(dag)), {});
+  const std::vector<std::vector<int>> orders{order_by_number(dag), depth_first_order(dag)};
+  for (const std::vector<int>& order : orders) search(linear_lattice(dag, order), {});
   const std::optional<Lattice> lattice = downset_lattice(dag, most_downsets);
   const bool complete = lattice && search(*lattice, stop);
+  double lower_bound = work_bound(small);
+  if (!lattice && can_search_cuts(small)) {
+    const double below = best ? best->load * (1 - rounding) : infinite;
+    const CutSearch cuts = search_cuts(small, orders, below, stop);
+    if (!cuts.parts.empty()) best = split_into(small, cuts.parts);
+    lower_bound = std::max(lower_bound, cuts.lower_bound);
+    compared += cuts.compared;
+  }
   if (!best) return {};
-  best->lower_bound = complete ? best->load : std::min(best->load, work_bound(small));
+  best->lower_bound = complete ? best->load : std::min(best->load, lower_bound);
   best->downsets = lattice ? lattice->size() : dag.nodes + 1;
   best->compared = compared;
   return best;

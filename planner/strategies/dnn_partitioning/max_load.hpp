@@ -63,8 +63,10 @@ double load_of(const MaxLoadProblem& problem, const std::vector<int>& nodes, boo
 /// together: moving it there loads no device more and keeps all parts contiguous.
 MaxLoadProblem folded(const MaxLoadProblem& problem);
 
-/// The best split, or none if nothing fits. Beyond `most_downsets`, or stopped, only parts of a few
-/// orders of the nodes are searched, and the lower bound is that of the work alone.
+/// The best split, or none if nothing fits. Stopped, or with CPUs beyond `most_downsets`, only
+/// parts of a few orders of the nodes are searched, and the lower bound is that of the work alone.
+/// With accelerators alone and more downsets than that, cuts that are cheap for the work before
+/// them are searched, too (max_load_cuts.hpp), which proves nearly as much on a few devices.
 std::optional<MaxLoadSplit> split_by_max_load(const MaxLoadProblem& problem,
                                               std::int64_t most_downsets,
                                               const std::stop_token& stop);
