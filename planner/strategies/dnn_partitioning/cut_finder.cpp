@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <boost/graph/adjacency_list.hpp>
 #include <boost/graph/strong_components.hpp>
-#include <cmath>
 
 #include "planner/downsets.hpp"
 
