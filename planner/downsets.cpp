@@ -152,7 +152,21 @@ class Enumeration {
 };
 
 template <std::size_t words>
+std::optional<std::int64_t> count_of(const Dag& dag, std::int64_t most) {
+  std::int64_t count = 0;
+  const auto nothing = [](int /*node*/, std::int64_t /*to*/) {};
+  const bool complete = Enumeration<words>(dag).run(
+      most, [&](const Set<words>&) { ++count; }, nothing);
+  if (!complete) return {};
+  return count;
+}
+
+/// Lists of larger sets take so much memory that they are begun only if they can be completed.
+constexpr std::size_t words_of_small_sets = 8;
+
+template <std::size_t words>
 std::optional<Lattice> lattice_of(const Dag& dag, std::int64_t most) {
+  if (words > words_of_small_sets && !count_of<words>(dag, most)) return {};
   Lattice lattice{.nodes = dag.nodes, .words = words};
   const bool complete = Enumeration<words>(dag).run(
       most,
@@ -166,16 +180,6 @@ std::optional<Lattice> lattice_of(const Dag& dag, std::int64_t most) {
   if (!complete) return {};
   lattice.first_step.push_back(lattice.steps.size());
   return lattice;
-}
-
-template <std::size_t words>
-std::optional<std::int64_t> count_of(const Dag& dag, std::int64_t most) {
-  std::int64_t count = 0;
-  const auto nothing = [](int /*node*/, std::int64_t /*to*/) {};
-  const bool complete = Enumeration<words>(dag).run(
-      most, [&](const Set<words>&) { ++count; }, nothing);
-  if (!complete) return {};
-  return count;
 }
 
 constexpr std::size_t words_for(int nodes) {

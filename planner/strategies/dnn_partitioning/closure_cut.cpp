@@ -23,14 +23,13 @@ std::size_t at(int i) {
 //
 // so whoever has some of its nodes on both sides pays for the arc.
 ClosureCut::ClosureCut(const MaxLoadProblem& problem, const CutQuestion& question)
-    : vertices_(problem.nodes.size()), from_(2) {
+    : vertices_(problem.nodes.size()), first_(2, none) {
   for (std::size_t node = 0; node < vertices_.size(); ++node) {
     switch (question.sides[node]) {
       case CutSide::before: vertices_[node] = source_; break;
       case CutSide::behind: vertices_[node] = target_; break;
       case CutSide::open:
-        vertices_[node] = static_cast<int>(from_.size());
-        from_.emplace_back();
+        vertices_[node] = add_vertex();
         if (question.price > 0)
           connect(vertices_[node], target_, question.price * problem.nodes[node].accelerator);
         if (question.price < 0)
@@ -51,9 +50,8 @@ void ClosureCut::add_tensor(const MaxLoadTensor& tensor) {
   std::sort(vertices.begin(), vertices.end());
   vertices.erase(std::unique(vertices.begin(), vertices.end()), vertices.end());
   if (vertices.size() < 2) return;
-  const int tail = static_cast<int>(from_.size());
-  const int head = tail + 1;
-  from_.resize(from_.size() + 2);
+  const int tail = add_vertex();
+  const int head = add_vertex();
   connect(tail, head, tensor.cost);
   for (const int vertex : vertices) {
     connect(vertex, tail, unlimited);
@@ -61,12 +59,19 @@ void ClosureCut::add_tensor(const MaxLoadTensor& tensor) {
   }
 }
 
+int ClosureCut::add_vertex() {
+  first_.push_back(none);
+  return static_cast<int>(first_.size()) - 1;
+}
+
 void ClosureCut::connect(int from, int to, double capacity) {
   if (from == to || from == target_ || to == source_) return;
-  from_[at(from)].push_back(static_cast<int>(arcs_.size()));
-  arcs_.push_back({to, capacity});
-  from_[at(to)].push_back(static_cast<int>(arcs_.size()));
-  arcs_.push_back({from, 0});
+  const int arc = static_cast<int>(arcs_.size());
+  arcs_.push_back({.to = to, .next = first_[at(from)], .room = capacity});
+  arcs_.push_back({.to = from, .next = first_[at(to)], .room = 0});
+  first_[at(from)] = arc;
+  first_[at(to)] = arc + 1;
+  steps_ += 2;
 }
 
 void ClosureCut::put_before(int node) {
@@ -79,12 +84,12 @@ void ClosureCut::put_behind(int node) {
 
 /// Distances from the source, breadth first, as far as the target's.
 bool ClosureCut::reach_target() {
-  distance_.assign(from_.size(), -1);
+  distance_.assign(first_.size(), -1);
   distance_[at(source_)] = 0;
   std::vector<int> queue{source_};
   for (std::size_t next = 0; next < queue.size(); ++next) {
     const int vertex = queue[next];
-    for (const int number : from_[at(vertex)]) {
+    for (int number = first_[at(vertex)]; number != none; number = arcs_[at(number)].next) {
       const Arc& arc = arcs_[at(number)];
       ++steps_;
       if (arc.room <= nothing || distance_[at(arc.to)] >= 0) continue;
@@ -99,8 +104,7 @@ bool ClosureCut::reach_target() {
 /// Sends up to `most` from the vertex to the target along shortest ways; what arrived.
 double ClosureCut::push(int vertex, double most) {
   if (vertex == target_) return most;
-  for (std::size_t& next = next_[at(vertex)]; next < from_[at(vertex)].size(); ++next) {
-    const int number = from_[at(vertex)][next];
+  for (int& number = unused_[at(vertex)]; number != none; number = arcs_[at(number)].next) {
     Arc& arc = arcs_[at(number)];
     ++steps_;
     if (arc.room <= nothing || distance_[at(arc.to)] != distance_[at(vertex)] + 1) continue;
@@ -115,7 +119,7 @@ double ClosureCut::push(int vertex, double most) {
 
 double ClosureCut::raise(double enough) {
   while (flow_ < enough && reach_target()) {
-    next_.assign(from_.size(), 0);
+    unused_ = first_;
     while (flow_ < enough) {
       const double sent = push(source_, unlimited);
       if (sent <= 0) break;

@@ -40,15 +40,20 @@ class ClosureCut {
   /// After a `raise` that was not cut short: the nodes before one cheapest cut.
   std::vector<bool> before() const;
 
-  /// Arcs looked at so far.
+  /// Arcs made and looked at so far.
   std::int64_t steps() const { return steps_; }
+  /// What a copy of it takes, in the same measure.
+  std::int64_t size() const { return static_cast<std::int64_t>(arcs_.size()); }
 
  private:
+  static constexpr int none = -1;
   struct Arc {
     int to = 0;
+    int next = none;  ///< another one from the same vertex
     double room = 0;  ///< what can still flow
   };
 
+  int add_vertex();
   void connect(int from, int to, double capacity);
   void add_tensor(const MaxLoadTensor& tensor);
   bool reach_target();
@@ -56,10 +61,10 @@ class ClosureCut {
 
   std::vector<int> vertices_;  ///< of each node
   int source_ = 0, target_ = 1;
-  std::vector<Arc> arcs_;               ///< those at 2i and 2i + 1 are each other's way back
-  std::vector<std::vector<int>> from_;  ///< per vertex, its arcs
-  std::vector<int> distance_;           ///< from the source, where the last search came
-  std::vector<std::size_t> next_;       ///< per vertex, its first arc that is not used up
+  std::vector<Arc> arcs_;      ///< those at 2i and 2i + 1 are each other's way back
+  std::vector<int> first_;     ///< per vertex, one of its arcs
+  std::vector<int> distance_;  ///< from the source, where the last search came
+  std::vector<int> unused_;    ///< per vertex, its first arc that is not used up
   double flow_ = 0;
   std::int64_t steps_ = 0;
 };

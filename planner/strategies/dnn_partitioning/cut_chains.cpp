@@ -1,6 +1,7 @@
 #include "planner/strategies/dnn_partitioning/cut_chains.hpp"
 
 #include <algorithm>
+#include <bit>
 
 namespace stagecraft {
 
@@ -95,7 +96,7 @@ std::vector<std::vector<int>> CutChains::best(double below, const std::stop_toke
   // A cut inside another has less work before it, or the same and fewer nodes.
   const auto count = [](const Cut& cut) {
     int nodes = 0;
-    for (const std::uint64_t word : cut.before) nodes += __builtin_popcountll(word);
+    for (const std::uint64_t word : cut.before) nodes += std::popcount(word);
     return nodes;
   };
   std::stable_sort(cuts_.begin(), cuts_.end(), [&](const Cut& a, const Cut& b) {

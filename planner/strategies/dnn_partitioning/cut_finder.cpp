@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <boost/graph/adjacency_list.hpp>
 #include <boost/graph/strong_components.hpp>
-#include <cmath>
 
 #include "planner/downsets.hpp"
 
@@ -93,7 +92,7 @@ class LimitedCuts {
       if (before) network.put_before(*before);
       if (behind) network.put_behind(*behind);
       const bool is_allowed = network.raise(limited.limit) < limited.limit;
-      steps_ += network.steps() - limited.network.steps();
+      steps_ += network.steps() - limited.network.steps() + network.size();
       return is_allowed;
     });
   }
@@ -245,7 +244,7 @@ bool CutFinder::branch(const std::vector<CutSide>& sides) {
 void CutFinder::try_all(const std::vector<CutSide>& sides, const CutGroups& groups,
                         const Lattice& lattice) {
   std::vector<bool> before(sides.size());
-  for (int set = 0; set < lattice.size(); ++set) {
+  for (int set = 0; set < lattice.size() && may_go_on(); ++set) {
     for (std::size_t node = 0; node < sides.size(); ++node) {
       before[node] = sides[node] == CutSide::before ||
                      (sides[node] == CutSide::open && lattice.contains(set, groups.group[node]));
@@ -260,6 +259,7 @@ void CutFinder::try_cut(const std::vector<bool>& before) {
   for (std::size_t node = 0; node < before.size(); ++node) {
     if (before[node]) work += problem_.nodes[node].accelerator;
   }
+  steps_left_ -= static_cast<std::int64_t>(problem_.nodes.size() + problem_.tensors.size());
   double above = work;
   double below = -work;
   for (std::size_t t = 0; t < problem_.tensors.size(); ++t) {

@@ -23,7 +23,7 @@ namespace stagecraft {
 
 namespace {
 
-constexpr int most_levels = 256;
+constexpr int most_levels = 128;
 /// Levels are wider where there are more nodes than this.
 constexpr std::size_t nodes_of_most_levels = 1024;
 /// What nodes need, and who needs them, takes a bit for each two of them.
