@@ -8,6 +8,7 @@
 #include "planner/layers_again.hpp"
 #include "planner/listing.hpp"
 #include "planner/mixed_search.hpp"
+#include "planner/starts.hpp"
 #include "planner/strategies.hpp"
 #include "profiles/error.hpp"
 #include "profiles/units.hpp"
@@ -51,7 +52,10 @@ class Verifier {
       if (!result.plans.empty() && pace(*result.plans.front().prediction) < bound_) {
         return refute(result.plans.front());
       }
-      proved = std::max(proved, result.lower_bound);
+      // A bound with a scope says nothing of plans beyond it, which the search may have come
+      // across.
+      const bool speaks_of_all = verification_.scope.empty();
+      proved = std::max(proved, speaks_of_all ? result.lower_bound : result.searched_bound);
       if (proved >= bound_) return;
     }
     confirm_only(proved);
@@ -199,6 +203,31 @@ Problem problem_of(const Question& question, const Plan& plan, const Profile& pr
   return problem;
 }
 
+namespace {
+
+/// Why the plan is no answer to its question, or not what it says; empty if it is.
+std::string fault_of(const Space& space, const Plan& plan, const Prediction& again) {
+  const bool has_schedule =
+      std::ranges::any_of(space.problem().schedules, [&](const ScheduleChoice& asked) {
+        return asked.name == plan.schedule.name &&
+               asked.virtual_stages == plan.schedule.virtual_stages;
+      });
+  const bool is_asked = has_schedule && again.fits && is_wanted(space, plan);
+  if (!is_asked) {
+    return concat("the plan is none of those that its question allows: ",
+                  !has_schedule ? "its schedule is not among them"
+                  : !again.fits ? "it does not fit into the memory it speaks of"
+                                : "stages, devices or recomputation are not as asked");
+  }
+  if (plan.predicted && plan.predicted->step != again.step) {
+    return concat("the plan says that it takes ", format_duration(plan.predicted->step),
+                  ", but simulated again it takes ", format_duration(again.step));
+  }
+  return {};
+}
+
+}  // namespace
+
 Verification verify_bound(const Plan& plan, const Profile& profile, const Cluster& cluster) {
   if (!plan.search || !plan.search->question) {
     fail("the plan carries no proof: ",
@@ -212,6 +241,9 @@ Verification verify_bound(const Plan& plan, const Profile& profile, const Cluste
   const Candidate again = space.evaluate("again", plan);
   if (!again.prediction) fail("the plan cannot be simulated: ", again.rejected);
   verification.step = pace(*again.prediction);
+  verification.scope = plan.search->scope;
+  verification.fault = fault_of(space, plan, *again.prediction);
+  if (!verification.holds()) return verification;
   if (verification.bound > verification.step) {
     verification.fault = concat("the bound does not hold: the plan itself takes ",
                                 format_duration(verification.step), ", less than the bound");

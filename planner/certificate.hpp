@@ -1,5 +1,5 @@
-// Verifies the bound of a plan: that no plan its question allows takes less than the bound, and
-// that the plan itself takes what it says.
+// Verifies the bound of a plan: that no plan its question allows takes less than the bound, that
+// the plan is one of these, and that it takes what it says.
 //
 // The question stands in the plan (`Question`). For every setting it allows (schedule, microbatch,
 // tensor-parallel degree, how replicas share), the first of these that works; of a plan whose
@@ -33,6 +33,7 @@ struct Verification {
   Duration bound{0};  ///< as the plan claims
   int settings = 0;   ///< that the question allows; of columns, each depth and number is one
   int by_work = 0, by_listing = 0, by_search = 0;
+  std::string scope;  ///< the plans that the bound speaks of; empty: all
   std::string fault;  ///< why the bound does not hold; empty if it does
   bool holds() const { return fault.empty(); }
 };

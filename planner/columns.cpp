@@ -138,6 +138,9 @@ bool has_alike_blocks(const Cluster& cluster, int devices) {
   if (!cluster.overrides.empty()) return false;
   int part = 1;
   for (auto level = cluster.levels.rbegin(); level != cluster.levels.rend(); ++level) {
+    // Of the outermost level some parts may be left over.
+    const bool is_outermost = std::next(level) == cluster.levels.rend();
+    if (is_outermost && devices % part == 0) return true;
     part *= level->count;
     if (part % devices != 0 && devices % part != 0) return false;
   }

@@ -28,7 +28,8 @@ int columns_of(const Plan& plan, CostBook& book);
 std::vector<int> stand_ins(const Plan& plan, int columns, const std::vector<int>& first);
 
 /// Whether blocks of so many consecutive devices, from device 0 on, are alike in the cluster's
-/// links: the way from place x of one block to place x of another is the same for every x.
+/// links: the way from place x of one block to place x of another is the same for every x. Devices
+/// at the end that are too few for a block do not count.
 bool has_alike_blocks(const Cluster& cluster, int devices);
 
 }  // namespace stagecraft

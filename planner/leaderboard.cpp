@@ -52,12 +52,20 @@ void write_figures(Candidate& candidate, const SearchResult& result) {
   candidate.plan.predicted = predicted;
   const double step = seconds(pace(prediction));
   const double bound = seconds(std::min(result.lower_bound, pace(prediction)));
-  candidate.plan.search = SearchFigures{.strategy = result.strategy,
-                                        .lower_bound = result.lower_bound,
-                                        .gap = step > 0 ? (step - bound) / step : 0,
-                                        .proved_optimal = pace(prediction) <= result.lower_bound,
-                                        .candidates = result.candidates,
-                                        .question = result.question};
+  const bool speaks_of_all = speaks_of_all_plans(result);
+  candidate.plan.search =
+      SearchFigures{.strategy = result.strategy,
+                    .lower_bound = result.lower_bound,
+                    .gap = step > 0 ? (step - bound) / step : 0,
+                    .proved_optimal = speaks_of_all && pace(prediction) <= result.lower_bound,
+                    .candidates = result.candidates,
+                    .question = result.question,
+                    .scope = speaks_of_all ? "" : to_string(result.scope)};
+}
+
+bool speaks_of_all_plans(const SearchResult& result) {
+  const bool has_scope = !result.bounds_any_kind && !result.scope.is_all();
+  return !has_scope || result.scope.least_of_others >= result.lower_bound;
 }
 
 SearchResult finish(Leaderboard& board, SearchResult result) {

@@ -127,6 +127,7 @@ struct SearchFigures {
   bool proved_optimal = false;
   std::int64_t candidates = 0;
   std::optional<Question> question;  ///< of searches whose bound speaks of all it allows
+  std::string scope = {};            ///< the plans that the bound speaks of; empty: all
   bool operator==(const SearchFigures&) const = default;
 };
 

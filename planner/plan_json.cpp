@@ -178,7 +178,8 @@ PredictedFigures read_predicted(const Json& json) {
 }
 
 SearchFigures read_search(const Json& json, const Batch& batch) {
-  json.allow_only({"strategy", "lower_bound", "gap", "proved_optimal", "candidates", "question"});
+  json.allow_only(
+      {"strategy", "lower_bound", "gap", "proved_optimal", "candidates", "question", "scope"});
   std::optional<Question> question;
   if (json.contains("question")) question = read_question(json["question"], batch);
   return {.strategy = json["strategy"].string(),
@@ -186,7 +187,8 @@ SearchFigures read_search(const Json& json, const Batch& batch) {
           .gap = json["gap"].number(),
           .proved_optimal = json["proved_optimal"].boolean(),
           .candidates = json["candidates"].integer(0),
-          .question = std::move(question)};
+          .question = std::move(question),
+          .scope = json.contains("scope") ? json["scope"].string() : ""};
 }
 
 /// How the plan is carried out: each member may be left out.
@@ -276,6 +278,7 @@ Value search_value(const SearchFigures& figures) {
               {"gap", figures.gap},
               {"proved_optimal", figures.proved_optimal},
               {"candidates", figures.candidates}};
+  if (!figures.scope.empty()) value["scope"] = figures.scope;
   if (figures.question) value["question"] = question_value(*figures.question);
   return value;
 }

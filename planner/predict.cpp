@@ -94,6 +94,8 @@ Prediction predict(const Plan& plan, const Compiled& compiled, const Timeline& t
   prediction.bubble = bubble(timeline);
   prediction.busy = busy_times(timeline);
   prediction.peaks = memory_peaks(timeline);
+  // A timeline without a buffer knows of no memory.
+  prediction.peaks.resize(static_cast<std::size_t>(compiled.program.devices));
   prediction.memory_limits = compiled.memory_limits;
   prediction.fits = fits_limits(prediction);
   prediction.provenance = compiled.provenance;

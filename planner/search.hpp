@@ -127,6 +127,10 @@ struct SearchResult {
   bool interrupted = false;
 };
 
+/// Whether no plan that was asked for is faster than the lower bound: then it need not be said
+/// which were searched.
+bool speaks_of_all_plans(const SearchResult& result);
+
 /// How far a search is, for a progress line.
 struct SearchProgress {
   double done = 0;  ///< estimate in [0, 1]

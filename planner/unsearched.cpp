@@ -121,7 +121,10 @@ void add_unsearched(const Space& space, const SearchControl& control, std::vecto
                               : Duration::max();
   result.interrupted = result.interrupted || control.stop.stop_requested();
   const Candidate* best = board.front();
-  if (best != nullptr && board.best() != searched && !is_searched(space, best->plan)) {
+  // Where the search began with a plan of another kind, and found none that is better, too.
+  const bool may_be_beyond =
+      best != nullptr && (board.best() != searched || lies_in_space(space, best->plan));
+  if (may_be_beyond && !is_searched(space, best->plan)) {
     // Its bound speaks of all kinds, those beyond the scope included.
     result.lower_bound = std::min({result.lower_bound, result.scope.least_of_others,
                                    least_of_its_kind(space, best->plan, result.least_of_mixed)});

@@ -44,14 +44,17 @@ std::string bound_text(const Verification& bound) {
   return concat(
       "no plan of ", bound.settings, bound.settings == 1 ? " setting" : " settings",
       " takes less than ", format_duration(bound.bound), " (", how, "): ",
-      gap == 0 ? std::string("this one is optimal") : concat("this one is within ", percent(gap)));
+      gap == 0 ? std::string("this one is optimal") : concat("this one is within ", percent(gap)),
+      bound.scope.empty() ? "" : " among ", bound.scope);
 }
 
 ordered_json certificate_json(const Verification& bound) {
-  return {{"valid", bound.holds()},           {"lower_bound", seconds(bound.bound)},
-          {"objective", seconds(bound.step)}, {"settings", bound.settings},
-          {"by_work", bound.by_work},         {"by_listing", bound.by_listing},
-          {"by_search", bound.by_search}};
+  ordered_json json{{"valid", bound.holds()},           {"lower_bound", seconds(bound.bound)},
+                    {"objective", seconds(bound.step)}, {"settings", bound.settings},
+                    {"by_work", bound.by_work},         {"by_listing", bound.by_listing},
+                    {"by_search", bound.by_search}};
+  if (!bound.scope.empty()) json["scope"] = bound.scope;
+  return json;
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ double gap_of(const Objective& objective) {
 }
 
 bool has_scope(const SearchResult& search) {
-  return !search.bounds_any_kind && !search.scope.is_all();
+  return !speaks_of_all_plans(search);
 }
 
 void add_prediction(ordered_json& json, const Candidate& candidate) {
@@ -79,7 +79,8 @@ ordered_json candidate_json(const Problem& problem, const Candidate& candidate,
     json["scope"] = to_string(search.scope);
     json["least_of_others_ns"] = search.scope.least_of_others.count();
   }
-  json["proved_optimal"] = candidate.objective ? search.proved_optimal : gap == 0;
+  json["proved_optimal"] =
+      candidate.objective ? search.proved_optimal : gap == 0 && !has_scope(search);
   return json;
 }
 
@@ -91,7 +92,8 @@ ordered_json alternatives_json(const std::vector<Candidate>& alternatives, Durat
     if (candidate.prediction) {
       row["step_ns"] = candidate.prediction->step.count();
       row["fits"] = candidate.prediction->fits;
-      row["slower_by"] = seconds(pace(*candidate.prediction)) / seconds(best) - 1;
+      if (best > Duration{0})
+        row["slower_by"] = seconds(pace(*candidate.prediction)) / seconds(best) - 1;
     } else {
       row["fits"] = false;
       row["rejected"] = candidate.rejected;

@@ -117,8 +117,10 @@ TEST_CASE("columns on unlike links or devices are not alike", "[columns]") {
 
 TEST_CASE("blocks are alike where they and the parts of every level nest", "[columns]") {
   const Cluster cluster = cluster_of({{3, {}}, {4, {}}});
-  for (const int devices : {1, 2, 4, 12}) CHECK(has_alike_blocks(cluster, devices));
-  for (const int devices : {3, 5, 6, 8}) CHECK_FALSE(has_alike_blocks(cluster, devices));
+  for (const int devices : {1, 2, 4, 8, 12}) CHECK(has_alike_blocks(cluster, devices));
+  for (const int devices : {3, 5, 6, 10}) CHECK_FALSE(has_alike_blocks(cluster, devices));
+  const Cluster flat = cluster_of({{9, {}}});
+  for (int devices = 1; devices <= 9; ++devices) CHECK(has_alike_blocks(flat, devices));
 }
 
 TEST_CASE("of a plan too large to read one column is compiled, safe and as fast", "[columns]") {
