@@ -121,9 +121,10 @@ void add_unsearched(const Space& space, const SearchControl& control, std::vecto
                               : Duration::max();
   result.interrupted = result.interrupted || control.stop.stop_requested();
   const Candidate* best = board.front();
-  // Where the search began with a plan of another kind, and found none that is better, too.
+  // A search by columns may also begin with a plan of another kind, and find none that is better.
   const bool may_be_beyond =
-      best != nullptr && (board.best() != searched || lies_in_space(space, best->plan));
+      best != nullptr && (board.best() != searched ||
+                          (result.scope.equal_replicas && lies_in_space(space, best->plan)));
   if (may_be_beyond && !is_searched(space, best->plan)) {
     // Its bound speaks of all kinds, those beyond the scope included.
     result.lower_bound = std::min({result.lower_bound, result.scope.least_of_others,
