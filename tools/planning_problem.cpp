@@ -192,6 +192,10 @@ Problem planning_problem(const PlanningOptions& options, const LoadedProfile& lo
   const bool trains = problem.schedules.front().name != "inference";
   if (!trains) set_recompute(problem, "none");
   problem.devices = devices.first;
+  if (problem.devices && *problem.devices > device_count(problem.cluster)) {
+    fail_usage("--devices: the cluster has no more than ", device_count(problem.cluster),
+               ", found ", *problem.devices);
+  }
   if (!options.exclude.empty()) problem.excluded = read_excluded(options.exclude, devices.cluster);
   // A CLUSTER has no CPUs beside its devices.
   if (!devices.own && problem.profile.devices) problem.profile.devices->processors = 0;

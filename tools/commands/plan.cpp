@@ -104,6 +104,13 @@ int make_plan(Console& console, const PlanArguments& arguments) {
                   : "stopped before a first plan was found; allow a longer --time-limit"));
     return interrupt.interrupted() ? 130 : code;
   }
+  const Candidate& best = search.plans.front();
+  if (best.plan.stages.empty()) {
+    return report_infeasible(
+        console, {.reason = fmt::format("{} has no plan: {}", search.strategy, best.rejected),
+                  .short_by = 0,
+                  .remedies = {}});
+  }
   report_plans(
       console, problem, search,
       {.is_front = wants_front(arguments, problem), .risk = risk, .stop = interrupt.late_token()});
