@@ -190,7 +190,7 @@ class Search {
 
   AcesoStageCosts costs_;
   AcesoBounds bounds_;
-  const std::stop_token& stop_;
+  std::stop_token stop_;
   int devices_, most_stages_;
   double others_;  ///< microbatches but one
   double time_ = infinite;

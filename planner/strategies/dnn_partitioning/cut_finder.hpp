@@ -57,7 +57,7 @@ class CutFinder {
   const WorkAround& work_;
   double tolerance_;
   std::int64_t steps_left_;
-  const std::stop_token& stop_;
+  std::stop_token stop_;
   std::vector<std::vector<int>> inputs_, readers_;
   CutLimits limits_;  ///< of cuts that are better, by the tolerance, than those found
   LeastLeft found_;

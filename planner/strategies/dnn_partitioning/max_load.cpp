@@ -235,7 +235,7 @@ class Search {
   const MaxLoadProblem& problem_;
   const Lattice& lattice_;
   double upper_;  ///< only smaller loads are of interest
-  const std::stop_token& stop_;
+  std::stop_token stop_;
   MaxLoadWork work_;
   std::size_t width_, states_;
   std::vector<double> load_;  ///< per set and state

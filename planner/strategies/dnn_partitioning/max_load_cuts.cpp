@@ -149,7 +149,7 @@ class Search {
   }
 
   const MaxLoadProblem& problem_;
-  const std::stop_token& stop_;
+  std::stop_token stop_;
   CutLevels levels_;
   CutChains chains_;
   CutSearch result_;

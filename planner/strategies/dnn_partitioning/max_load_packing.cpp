@@ -165,7 +165,7 @@ class Packing {
   const MaxLoadProblem& problem_;
   double limit_;
   std::int64_t most_steps_;
-  const std::stop_token& stop_;
+  std::stop_token stop_;
   MaxLoadWork work_;
   double share_;  ///< of an accelerator's work that a CPU does in the same time
   std::size_t devices_;

@@ -264,7 +264,7 @@ class ScatteredSearch {
   MaxLoadProblem folded_;
   MaxLoadProblem small_;
   ScatteredEffort effort_;
-  const std::stop_token& stop_;
+  std::stop_token stop_;
   Placement best_;
   double load_ = 0, lower_bound_ = 0;
   bool complete_ = false;

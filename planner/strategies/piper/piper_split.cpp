@@ -261,7 +261,7 @@ class Bisection {
 
   Search& search_;
   PiperParts& parts_;
-  const std::stop_token& stop_;
+  std::stop_token stop_;
   std::optional<PiperSplit> best_;
   double impossible_ = 0;  ///< proved
   double low_ = 0;         ///< no split was found there
