@@ -269,7 +269,7 @@ bool BlockWalk::thin_out(double limit, std::int64_t effort, const std::stop_toke
 std::vector<BlockWalk::Range> BlockWalk::ranges_after() const {
   std::vector<Range> own;
   for (int d = 0; d < size(); ++d) {
-    Range& range = own.emplace_back(blocks_, 0);
+    Range& range = own.emplace_back(Range{.fewest = blocks_, .most = 0});
     for (const int i : left_[at(d)]) {
       range.fewest = std::min(range.fewest, item(d, i).blocks);
       range.most = std::max(range.most, item(d, i).blocks);
