@@ -245,10 +245,11 @@ double CutLevels::least_cost(const CutLevel& level, CutQuestion& question, std::
     const double found = work_before(problem_, cut);
     if (found >= level.least && found <= level.most) break;
     (found > level.most ? low : high) = price;
-    if (low > -unlimited && high < unlimited)
+    if (low > -unlimited && high < unlimited) {
       question.price = (low + high) / 2;
-    else
+    } else {
       question.price = found > level.most ? std::max(2 * price, 0.5) : std::min(2 * price, -0.5);
+    }
   }
   return best;
 }
