@@ -362,6 +362,11 @@ void search_device_orders(const Problem& problem, const Space& space, const Sear
   }
 }
 
+/// Then stages may be faster on devices in any other order, of which none is searched.
+bool has_links_of_their_own(const Problem& problem) {
+  return !problem.cluster.overrides.empty() && available_devices(problem) > 1;
+}
+
 /// Not for small searches, which are one of many.
 std::optional<Candidate> first_plan(const Space& space, const SearchControl& control) {
   if (control.effort) return {};
@@ -400,7 +405,17 @@ SearchResult search_at_once(const Problem& problem, const SearchControl& control
   result.question = question_of(problem);
   result.searched_bound = std::min(result.lower_bound, board.best().value_or(Duration::max()));
   add_unsearched(space, control, std::move(starts), board, result);
+  const bool has_own_links = has_links_of_their_own(problem);
+  if (has_own_links) {
+    result.lower_bound =
+        std::min(result.lower_bound, Duration{ColumnBounds(space).least_of_any_kind()});
+  }
   result = finish(board, std::move(result));
+  if (has_own_links && !result.plans.empty() && !result.proved_optimal) {
+    result.plans.front().prediction->notes.emplace_back(
+        "some devices have links of their own, and only the cluster's order of devices was "
+        "searched: the bound is that of the work alone");
+  }
   if (result.plans.empty() && !result.interrupted && control.explain) {
     result.infeasible = explain_infeasible(problem, space);
   }

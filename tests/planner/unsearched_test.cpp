@@ -103,11 +103,15 @@ TEST_CASE("where degrees of their own are not searched the bound speaks of plans
   CHECK(mixed.lower_bound == work);
   problem.profile.entries.back().layers.back() = layer_cost(4ms, 8ms);
   const SearchResult found = search_exact(problem, {});
-  REQUIRE(found.proved_optimal);
+  REQUIRE_FALSE(found.plans.empty());
+  CHECK(found.searched_bound == found.plans.front().prediction->step);
   CHECK(found.question);
   CHECK(to_string(found.scope) == "plans whose stages all have the same tensor-parallel degree");
   CHECK(found.scope.least_of_others == work);
-  CHECK(found.scope.least_of_others < found.lower_bound);
+  CHECK(found.scope.least_of_others < found.searched_bound);
+  // Another order of these devices may be faster than any in the cluster's own.
+  CHECK_FALSE(found.proved_optimal);
+  CHECK(found.lower_bound == work);
 }
 
 TEST_CASE("the scope of several searches is that of each, with the least of all others") {
