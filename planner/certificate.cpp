@@ -8,6 +8,7 @@
 #include "planner/layers_again.hpp"
 #include "planner/listing.hpp"
 #include "planner/mixed_search.hpp"
+#include "planner/placement.hpp"
 #include "planner/starts.hpp"
 #include "planner/strategies.hpp"
 #include "profiles/error.hpp"
@@ -256,7 +257,8 @@ Verification verify_bound(const Plan& plan, const Profile& profile, const Cluste
     return verification;
   }
   const bool layers_choose = !problem.recompute_layers.empty();
-  const Problem bounded = layers_choose ? without_memory_limits(problem) : problem;
+  Problem bounded = layers_choose ? without_memory_limits(problem) : problem;
+  if (needs_placement(bounded)) bounded = with_best_links(bounded);
   Verifier own(bounded, verification.bound, verification);
   bool needs_search = own.run();
   if (!layers_choose) {

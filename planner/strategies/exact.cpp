@@ -18,7 +18,8 @@
 //      have reached the best plan: proved.
 //
 // A branching model is searched along its own order, then along a few others (planner/orders.hpp).
-// Where devices differ in kind, their other orders are searched, too (planner/device_orders.hpp).
+// Where devices differ in kind, or have links of their own, their other orders are searched, too
+// (planner/device_orders.hpp), or the best ones are looked for (planner/placement.hpp).
 // Where layers choose for themselves what they do again, see planner/layers_again.hpp; where
 // degrees of context and expert parallelism are to be found, planner/degree_search.hpp.
 //
@@ -38,6 +39,7 @@
 #include "planner/layers_again.hpp"
 #include "planner/layouts.hpp"
 #include "planner/orders.hpp"
+#include "planner/placement.hpp"
 #include "planner/starts.hpp"
 #include "planner/strategies.hpp"
 #include "planner/unsearched.hpp"
@@ -345,26 +347,87 @@ class Exact {
   Time least_of_all_ = never;  ///< with any replicas, of settings searched by columns
 };
 
-/// The same question with the cluster's kinds of device in other orders; whatever is faster.
+/// The same question with the cluster's devices in another order; whatever is faster.
+void search_in(const std::vector<int>& order, const Problem& problem, const Space& space,
+               const SearchControl& control, std::int64_t effort, Leaderboard& board,
+               SearchResult& result) {
+  const Problem ordered = in_device_order(problem, order);
+  SearchControl own = control;
+  if (const auto threshold = board.threshold())
+    own.worth = std::min(control.worth.value_or(Duration::max()), *threshold);
+  Leaderboard found(control.top);
+  std::vector<Candidate> none;
+  Exact(ordered, own, effort).search(none, found, result);
+  for (const Candidate& candidate : found.take())
+    board.add(space.evaluate(candidate.name, renumbered(candidate.plan, order)));
+}
+
 void search_device_orders(const Problem& problem, const Space& space, const SearchControl& control,
                           std::int64_t effort, Leaderboard& board, SearchResult& result) {
-  for (const std::vector<int>& order : asked_device_orders(problem)) {
+  const std::vector<std::vector<int>> orders = asked_device_orders(problem);
+  const auto parts = static_cast<std::int64_t>(std::max<std::size_t>(orders.size(), 4));
+  for (const std::vector<int>& order : orders) {
     if (result.interrupted) break;
-    const Problem ordered = in_device_order(problem, order);
-    SearchControl own = control;
-    if (const auto threshold = board.threshold())
-      own.worth = std::min(control.worth.value_or(Duration::max()), *threshold);
-    Leaderboard found(control.top);
-    std::vector<Candidate> none;
-    Exact(ordered, own, effort).search(none, found, result);
-    for (const Candidate& candidate : found.take())
-      board.add(space.evaluate(candidate.name, renumbered(candidate.plan, order)));
+    search_in(order, problem, space, control, effort / parts, board, result);
   }
 }
 
-/// Then stages may be faster on devices in any other order, of which none is searched.
-bool has_links_of_their_own(const Problem& problem) {
-  return !problem.cluster.overrides.empty() && available_devices(problem) > 1;
+/// The plan of the question's answer that is the fastest where it had best stand; all go on the
+/// board.
+std::optional<Placed> best_placed(const SearchResult& answer, const Space& space,
+                                  std::int64_t effort, Leaderboard& board) {
+  Effort placing{.left = effort};
+  std::optional<Placed> best;
+  for (const Candidate& plan : answer.plans) {
+    Placed placed = place(space, plan, placing);
+    if (!placed.candidate.prediction) continue;
+    board.add(placed.candidate);
+    if (!best || pace(*placed.candidate.prediction) < pace(*best->candidate.prediction))
+      best = std::move(placed);
+  }
+  return best;
+}
+
+/// Where devices have links of their own, and too many orders to search each: as
+/// planner/placement.hpp says. Gives the answer for the cluster with its best links, which bounds
+/// all plans.
+SearchResult search_placed(const Problem& problem, const Space& space, const SearchControl& control,
+                           std::int64_t effort, Leaderboard& board, SearchResult& result) {
+  constexpr int most_placed = 4;
+  SearchControl alike = control;
+  alike.explain = false;
+  alike.worth.reset();
+  alike.top = std::max(control.top, most_placed);
+  std::optional<SearchResult> best_links;
+  for (const Problem& question : questions_to_place(problem)) {
+    // The first one bounds the answer, the others are ways to find it.
+    alike.effort = best_links ? effort / 8 : effort / 2;
+    const SearchResult answer = search_at_once(question, alike, {});
+    result.interrupted = result.interrupted || answer.interrupted;
+    const auto best = best_placed(answer, space, effort / 16, board);
+    if (!best_links) best_links = answer;
+    const bool may_gain = best && best_links->lower_bound < board.best();
+    if (result.interrupted || !may_gain) break;
+    if (has_many_devices(space, space.settings().front())) continue;
+    search_in(best->order, problem, space, control, effort / 16, board, result);
+  }
+  return *std::move(best_links);
+}
+
+/// Of plans on devices in every order; where the best plan is of no kind that was searched, of any
+/// kind.
+void take_bound(const SearchResult& best_links, const Space& space, SearchResult& result) {
+  const Duration least_of_any{ColumnBounds(space).least_of_any_kind()};
+  if (result.bounds_any_kind) {
+    result.lower_bound = least_of_any;
+    return;
+  }
+  result.lower_bound = best_links.lower_bound;
+  result.searched_bound = best_links.searched_bound;
+  result.scope = best_links.scope;
+  result.bounds_any_kind = best_links.bounds_any_kind;
+  result.least_of_mixed = best_links.least_of_mixed;
+  result.question = best_links.question;
 }
 
 /// Not for small searches, which are one of many.
@@ -392,7 +455,9 @@ SearchResult search_at_once(const Problem& problem, const SearchControl& control
   result.lower_bound = Duration::max();
   Leaderboard board(control.top);
   const std::int64_t effort = control.effort.value_or(effort_in_all);
-  Exact(problem, control, effort).search(starts, board, result);
+  // Of one order among many, the bound says nothing.
+  const std::int64_t own_effort = needs_placement(problem) ? effort / 4 : effort;
+  Exact(problem, control, own_effort).search(starts, board, result);
   const std::optional<Duration> own_best = board.best();
   const Duration own_bound = result.lower_bound;
   for (const std::vector<int>& order : other_orders(problem, starts, most_other_orders)) {
@@ -401,20 +466,23 @@ SearchResult search_at_once(const Problem& problem, const SearchControl& control
     Exact(ordered, control, effort / 4).search(starts, board, result);
   }
   if (board.best() == own_best) result.lower_bound = own_bound;
-  search_device_orders(problem, space, control, effort / 4, board, result);
+  search_device_orders(problem, space, control, effort, board, result);
+  std::optional<SearchResult> best_links;
+  if (needs_placement(problem) && !result.interrupted)
+    best_links = search_placed(problem, space, control, effort, board, result);
   result.question = question_of(problem);
   result.searched_bound = std::min(result.lower_bound, board.best().value_or(Duration::max()));
   add_unsearched(space, control, std::move(starts), board, result);
-  const bool has_own_links = has_links_of_their_own(problem);
-  if (has_own_links) {
-    result.lower_bound =
-        std::min(result.lower_bound, Duration{ColumnBounds(space).least_of_any_kind()});
+  if (best_links) {
+    take_bound(*best_links, space, result);
+  } else if (needs_placement(problem)) {
+    result.lower_bound = Duration{ColumnBounds(space).least_of_any_kind()};
   }
   result = finish(board, std::move(result));
-  if (has_own_links && !result.plans.empty() && !result.proved_optimal) {
+  if (needs_placement(problem) && !result.plans.empty() && !result.proved_optimal) {
     result.plans.front().prediction->notes.emplace_back(
-        "some devices have links of their own, and only the cluster's order of devices was "
-        "searched: the bound is that of the work alone");
+        "some devices have links of their own, in more orders than were searched: the bound is "
+        "that of links as fast as the fastest of each level");
   }
   if (result.plans.empty() && !result.interrupted && control.explain) {
     result.infeasible = explain_infeasible(problem, space);

@@ -54,6 +54,29 @@ TEST_CASE("an order of devices keeps every link and kind") {
   }
 }
 
+TEST_CASE("all orders of devices are those that links of their own tell apart") {
+  Cluster cluster = mixed({{3, link_of(5us, 1'000'000'000)}}, {0, 0, 0});
+  CHECK(all_other_device_orders(cluster, 0) == Orders{});
+  cluster.overrides = {{0, 1, link_of(7us, 3'000'000'000)}};
+  // The link leads from one of three devices to one of two.
+  const auto orders = all_other_device_orders(cluster, 5);
+  REQUIRE(orders);
+  CHECK(*orders == Orders{{0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}});
+  CHECK_FALSE(all_other_device_orders(cluster, 4));
+  // The same both ways: two orders less one of each pair.
+  cluster.overrides.push_back({1, 0, link_of(7us, 3'000'000'000)});
+  CHECK(all_other_device_orders(cluster, 5)->size() == 2);
+  cluster.overrides.back().link.latency = 8us;
+  CHECK(all_other_device_orders(cluster, 5)->size() == 5);
+  // Nodes stay whole: which of two, and which of its two devices.
+  Cluster nodes = mixed({{2, link_of(5us, 1'000'000'000)}, {2, {}}}, {0, 0, 0, 0});
+  nodes.overrides = {{0, 2, link_of(7us, 3'000'000'000)}};
+  CHECK(all_other_device_orders(nodes, 9)->size() == 7);
+  // More than anybody goes through.
+  Cluster wide = mixed({{10, {}}}, std::vector<int>(10, 0));
+  CHECK_FALSE(all_other_device_orders(wide, 1000));
+}
+
 TEST_CASE("the search puts kinds of device in the better order, and proves it") {
   // The first stage holds two microbatches, and so wants the larger memory, which comes second.
   LayerCost cost = layer_cost(10us, 20us);

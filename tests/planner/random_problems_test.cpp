@@ -38,6 +38,43 @@ Problem random_straight(std::uint32_t seed, CaseSize size) {
   return problem;
 }
 
+/// Some of up to four devices have links of their own, faster or slower.
+Problem with_own_links(std::uint32_t seed, int most) {
+  Problem problem = random_problem(seed, {5, 4});
+  Random random(seed);
+  const int last = device_count(problem.cluster) - 1;
+  for (int i = last > 0 ? random.between(1, most) : 0; i > 0; --i) {
+    const int from = random.between(0, last), to = random.between(0, last);
+    const auto is_there = [&](const LinkOverride& entry) {
+      return entry.from == from && entry.to == to;
+    };
+    std::vector<LinkOverride>& known = problem.cluster.overrides;
+    if (from == to || std::ranges::any_of(known, is_there)) continue;
+    known.push_back({from, to, random_link(random)});
+  }
+  return problem;
+}
+
+/// Over all orders of the devices.
+Duration best_of_all_orders(const Problem& problem) {
+  constexpr std::size_t any = 1000;
+  auto orders = all_other_device_orders(problem.cluster, any).value();
+  std::vector<int> own;
+  for (int device = 0; device < device_count(problem.cluster); ++device) own.push_back(device);
+  orders.push_back(own);
+  const Space space(problem);
+  Duration best = Duration::max();
+  for (const std::vector<int>& order : orders) {
+    const SearchResult every = search_brute_force(in_device_order(problem, order), {});
+    if (every.plans.empty()) continue;
+    // Rings go along the cluster's own numbers.
+    const Plan plan = renumbered(every.plans.front().plan, order);
+    const Candidate candidate = space.evaluate("", plan);
+    if (candidate.prediction->fits) best = std::min(best, pace(*candidate.prediction));
+  }
+  return best;
+}
+
 }  // namespace
 
 // These percents add up to 100; the tests can run at the same time.
@@ -64,6 +101,50 @@ TEST_CASE("random problems: exact is as good as trying everything, over degrees 
   }
   CHECK(static_cast<std::uint32_t>(faster) > count / 50);
   CHECK(static_cast<std::uint32_t>(tried) > 15 * count);
+}
+
+TEST_CASE("random problems: exact is as good as trying everything, with a link of its own") {
+  const std::uint32_t count = all ? 1000 : 20;
+  std::uint32_t proved = 0, tried = 0;
+  for (std::uint32_t seed = 14'000'000; seed < 14'000'000 + count; ++seed) {
+    INFO("seed " << seed);
+    const Problem problem = with_own_links(seed, 1);
+    const SearchResult every = search_brute_force(problem, {});
+    const SearchResult exact = search_exact(problem, {.explain = false});
+    if (every.plans.empty()) continue;
+    REQUIRE_FALSE(exact.plans.empty());
+    ++tried;
+    const Duration best = pace(*every.plans.front().prediction);
+    REQUIRE(exact.lower_bound <= best);
+    REQUIRE(pace(*exact.plans.front().prediction) <= best);
+    if (is_searched(problem, exact.plans.front().plan))
+      REQUIRE(pace(*exact.plans.front().prediction) == best);
+    proved += exact.proved_optimal ? 1 : 0;
+  }
+  // A ring over three and more replicas goes along their numbers; in another order of the devices
+  // it may be a faster one, and the bound that of the faster.
+  INFO(proved << " of " << tried << " are proved");
+  CHECK(proved > tried * 9 / 10);
+}
+
+TEST_CASE("random problems: exact bounds devices with links of their own in every order") {
+  const std::uint32_t count = all ? 2000 : 60;
+  std::uint32_t placed = 0, found = 0;
+  for (std::uint32_t seed = 15'000'000; seed < 15'000'000 + count; ++seed) {
+    INFO("seed " << seed);
+    const Problem problem = with_own_links(seed, 4);
+    if (!needs_placement(problem)) continue;
+    const SearchResult exact = search_exact(problem, {.explain = false});
+    const Duration best = best_of_all_orders(problem);
+    if (best == Duration::max()) continue;
+    REQUIRE_FALSE(exact.plans.empty());
+    ++placed;
+    REQUIRE(exact.lower_bound <= best);
+    found += pace(*exact.plans.front().prediction) <= best ? 1 : 0;
+  }
+  INFO(found << " of " << placed << " plans are the best");
+  CHECK(placed > count / 30);
+  CHECK(found >= placed * 9 / 10);
 }
 
 TEST_CASE("random problems: exact is as good as trying everything, over microbatches per copy") {
