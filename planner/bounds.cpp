@@ -52,8 +52,7 @@ ChainBounds::ChainBounds(const Space& space, const Setting& setting, int finest)
                              find_schedule(setting.schedule.name).generate == one_f_one_b),
       warm_up_(setting.schedule.warm_up),
       sums_(space.problem().optimizer, setting.schedule),
-      shares_(index(devices_ + 1) * index(most_replicas_ + 1)),
-      transfers_(index(layers_ + 1) * shares_.size() * index(most_replicas_ + 1), {-1, -1}) {
+      shares_(index(devices_ + 1) * index(most_replicas_ + 1)) {
   time_ties();
 }
 
@@ -150,6 +149,8 @@ ChainBounds::Transfer ChainBounds::slowest_needed(int device, int replicas, int 
 
 ChainBounds::Transfer ChainBounds::transfer(int device, int replicas, int next_replicas,
                                             int cut) const {
+  if (transfers_.empty())
+    transfers_.assign(index(layers_ + 1) * shares_.size() * index(most_replicas_ + 1), {-1, -1});
   Transfer& known =
       transfers_[at(cut, device, replicas) * index(most_replicas_ + 1) + index(next_replicas)];
   if (known.there >= 0) return known;

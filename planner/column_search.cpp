@@ -46,7 +46,6 @@ bool is_chain(const Setting& setting) {
 }
 
 bool has_many_devices(const Space& space, const Setting& setting) {
-  constexpr int most_devices_walked = 16;
   constexpr double most = 5e6;  // entries of the tables of one probe (planner/bounds.hpp)
   const double devices = space.devices(setting), layers = space.layers();
   const double entries = devices * devices * devices * layers * layers / 4;

@@ -39,6 +39,9 @@ namespace stagecraft {
 /// Whether one stage per device follows another, under GPipe or 1F1B: what `ChainBounds` knows.
 bool is_chain(const Setting& setting);
 
+/// On more devices plans are searched by columns.
+inline constexpr int most_devices_walked = 16;
+
 /// Whether there are too many devices and layers for the tables of `ChainBounds`.
 bool has_many_devices(const Space& space, const Setting& setting);
 

@@ -42,6 +42,7 @@
 #include "planner/placement.hpp"
 #include "planner/starts.hpp"
 #include "planner/strategies.hpp"
+#include "planner/uneven_chains.hpp"
 #include "planner/unsearched.hpp"
 #include "planner/walk.hpp"
 #include "profiles/error.hpp"
@@ -125,6 +126,7 @@ class Exact {
     }
     for (Branch* branch : by_bound()) narrow(*branch);
     search_columns();
+    search_uneven();
     for (Branch& branch : branches_) {
       if (!branch.chain) seed(branch);
     }
@@ -149,6 +151,7 @@ class Exact {
     if (!has_only_columns(space_, setting))
       least_of_all_ = std::min(least_of_all_, columns_.least_of_all(setting));
     columns_.add(setting);
+    if (has_uneven_chains(space_, setting)) uneven_.push_back(&setting);
     if (!has_many_devices(space_, setting))
       branch.clock = std::make_unique<FastClock>(space_, setting);
   }
@@ -219,6 +222,20 @@ class Exact {
     const std::int64_t reserve = leaves_some ? judge_.effort().left / 2 : 0;
     judge_.effort().left -= reserve;
     columns_.search([this] { report(); });
+    judge_.effort().left = std::max<std::int64_t>(judge_.effort().left, 0) + reserve;
+  }
+
+  /// Of settings that are searched by columns, with a part of the effort.
+  void search_uneven() {
+    constexpr std::int64_t parts = 4;
+    const std::int64_t reserve = judge_.effort().left * (parts - 1) / parts;
+    judge_.effort().left -= reserve;
+    UnevenSearch search(space_, judge_);
+    for (const Setting* setting : uneven_) {
+      if (stops()) break;
+      if (columns_.least_of_all(*setting) <= judge_.limit()) search.add(*setting);
+    }
+    search.improve([this] { return stops(); });
     judge_.effort().left = std::max<std::int64_t>(judge_.effort().left, 0) + reserve;
   }
 
@@ -344,7 +361,8 @@ class Exact {
   ColumnSearch columns_;
   std::deque<Setting> copies_;  ///< see Space::copies
   std::vector<Branch> branches_;
-  Time least_of_all_ = never;  ///< with any replicas, of settings searched by columns
+  std::vector<const Setting*> uneven_;  ///< see planner/uneven_chains.hpp
+  Time least_of_all_ = never;           ///< with any replicas, of settings searched by columns
 };
 
 /// The same question with the cluster's devices in another order; whatever is faster.
@@ -430,6 +448,30 @@ void take_bound(const SearchResult& best_links, const Space& space, SearchResult
   result.question = best_links.question;
 }
 
+/// Just beyond as many devices as chains are walked on, a plan that leaves some out may be better
+/// than what is found on all of them.
+void search_fewer_devices(const Problem& problem, const Space& space, const SearchControl& control,
+                          std::int64_t effort, Leaderboard& board, SearchResult& result) {
+  constexpr int most_left_out = 3;
+  const int devices = available_devices(problem);
+  const bool is_just_beyond =
+      devices > most_devices_walked && devices <= most_devices_walked + most_left_out;
+  if (!is_just_beyond || problem.devices || !problem.use_fewer_devices || result.interrupted)
+    return;
+  Problem fewer = problem;
+  fewer.devices = most_devices_walked;
+  SearchControl own = control;
+  if (const auto threshold = board.threshold())
+    own.worth = std::min(control.worth.value_or(Duration::max()), *threshold);
+  Leaderboard found(control.top);
+  std::vector<Candidate> none;
+  SearchResult of_fewer;
+  Exact(fewer, own, effort).search(none, found, of_fewer);
+  result.interrupted = of_fewer.interrupted;
+  for (const Candidate& candidate : found.take())
+    board.add(space.evaluate(candidate.name, candidate.plan));
+}
+
 /// Not for small searches, which are one of many.
 std::optional<Candidate> first_plan(const Space& space, const SearchControl& control) {
   if (control.effort) return {};
@@ -458,6 +500,7 @@ SearchResult search_at_once(const Problem& problem, const SearchControl& control
   // Of one order among many, the bound says nothing.
   const std::int64_t own_effort = needs_placement(problem) ? effort / 4 : effort;
   Exact(problem, control, own_effort).search(starts, board, result);
+  search_fewer_devices(problem, space, control, effort / 8, board, result);
   const std::optional<Duration> own_best = board.best();
   const Duration own_bound = result.lower_bound;
   for (const std::vector<int>& order : other_orders(problem, starts, most_other_orders)) {

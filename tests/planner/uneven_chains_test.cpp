@@ -1,0 +1,105 @@
+#include "planner/uneven_chains.hpp"
+
+#include "planner/strategies.hpp"
+#include "tests/catch.hpp"
+#include "tests/planner/cases.hpp"
+
+using namespace stagecraft;
+using namespace stagecraft::tests;
+using namespace std::chrono_literals;
+
+namespace {
+
+std::vector<int> replicas_of(const Plan& plan) {
+  std::vector<int> counts;
+  for (const Stage& stage : plan.stages) counts.push_back(static_cast<int>(stage.devices.size()));
+  return counts;
+}
+
+/// What the search of uneven chains finds by itself in all settings that it knows.
+std::optional<Duration> best_chain(const Problem& problem, int& tried) {
+  const Space space(problem);
+  const SearchControl control;
+  Judge judge(space, control);
+  judge.effort().left = 100'000'000;
+  UnevenSearch search(space, judge);
+  for (const Setting& setting : space.settings()) {
+    if (!has_uneven_chains(space, setting)) continue;
+    ++tried;
+    search.add(setting);
+  }
+  search.improve([] { return false; });
+  return judge.board().best();
+}
+
+}  // namespace
+
+TEST_CASE("a layer that takes sixteen times as long has sixteen of seventeen devices", "[uneven]") {
+  // The heavy layer hands on little; the light one has parameters that nobody wants to sum.
+  LayerCost heavy = layer_cost(16ms, 32ms), light = layer_cost(1ms, 2ms);
+  light.parameters = light.gradients = 1'000'000'000;
+  Problem problem = problem_of(profile_of({heavy, light}),
+                               cluster_of({{17, link_of(0ns, 100'000'000)}}), 160, {1});
+  const SearchResult found = search_exact(problem, {});
+  REQUIRE_FALSE(found.plans.empty());
+  const Candidate& best = found.plans.front();
+  CHECK(replicas_of(best.plan) == std::vector<int>{16, 1});
+  CHECK(best.plan.replicas == ReplicaPolicy::round_robin);
+  // Ten rounds of the heavy layer, or all of the light one, and one of the other.
+  CHECK(best.prediction->step >= 480ms + 3ms);
+  CHECK(best.prediction->step <= 480ms + 48ms);
+  CHECK(found.lower_bound <= best.prediction->step);
+}
+
+TEST_CASE("one device more never makes a plan slower where replicas are uneven", "[uneven]") {
+  std::vector<LayerCost> costs;
+  Random random(7);
+  for (int layer = 0; layer < 12; ++layer) {
+    LayerCost cost = layer_cost(std::chrono::microseconds(random.between(500, 3000)),
+                                std::chrono::microseconds(random.between(1000, 6000)));
+    cost.parameters = cost.gradients = 1'000 * random.between(1, 20'000);
+    cost.output = 1'000 * random.between(1, 500);
+    costs.push_back(cost);
+  }
+  Duration before = Duration::max();
+  for (const int devices : {16, 17, 18, 19, 20, 23}) {
+    CAPTURE(devices);
+    const Problem problem = problem_of(
+        profile_of(costs), cluster_of({{devices, link_of(1us, 1'000'000'000)}}), 48, {1});
+    const SearchResult found = search_exact(problem, {});
+    REQUIRE_FALSE(found.plans.empty());
+    CHECK(found.plans.front().prediction->step <= before);
+    CHECK(found.lower_bound <= found.plans.front().prediction->step);
+    before = found.plans.front().prediction->step;
+  }
+}
+
+TEST_CASE("chains found by their longest stage are mostly the best, and never better than that",
+          "[uneven]") {
+  int tried = 0, compared = 0, equal = 0;
+  double excess = 0;
+  for (std::uint32_t seed = 16'000'000; seed < 16'000'200; ++seed) {
+    INFO("seed " << seed);
+    Problem problem = random_problem(seed, {6, 4});
+    problem.tensor_parallel = {1};
+    problem.straight = false;
+    std::erase_if(problem.schedules,
+                  [](const ScheduleChoice& choice) { return choice.virtual_stages > 1; });
+    if (problem.schedules.empty()) continue;
+    const int before = tried;
+    const auto chain = best_chain(problem, tried);
+    if (tried == before) continue;
+    const SearchResult every = search_brute_force(problem, {});
+    REQUIRE((every.plans.empty() ? !chain : true));
+    if (!chain) continue;
+    const Duration best = every.plans.front().prediction->step;
+    REQUIRE(*chain >= best);
+    ++compared;
+    equal += *chain == best ? 1 : 0;
+    excess += seconds(*chain - best) / seconds(best);
+  }
+  CAPTURE(compared, equal, excess / compared);
+  CHECK(compared > 80);
+  CHECK(equal * 10 > compared * 7);
+  CHECK(excess / compared < 0.03);
+}
