@@ -3,10 +3,12 @@
 #include "planner/search.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 
 #include "planner/column_search.hpp"
+#include "planner/fast_clock.hpp"
 #include "planner/layouts.hpp"
 #include "planner/schedule_choices.hpp"
 #include "planner/space.hpp"
@@ -86,6 +88,20 @@ std::vector<Choice> choices_for(const Space& space, const Setting& setting) {
   return choices;
 }
 
+/// As they are shown.
+constexpr std::array names{"even split", "even parameters", "data parallelism", "one device",
+                           "tensor parallelism"};
+
+void sort_by_name(std::vector<Candidate>& candidates) {
+  std::stable_sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) {
+    const auto place = [](const Candidate& candidate) {
+      return std::ranges::find_if(
+          names, [&](const char* name) { return candidate.name.starts_with(name); });
+    };
+    return place(a) < place(b);
+  });
+}
+
 /// What a choice gives under this setting, against the best so far of its name.
 void compare(std::vector<Candidate>& best, Candidate candidate) {
   const auto same = std::find_if(best.begin(), best.end(), [&](const Candidate& other) {
@@ -96,6 +112,46 @@ void compare(std::vector<Candidate>& best, Candidate candidate) {
   } else if (is_preferred(candidate, *same)) {
     *same = std::move(candidate);
   }
+}
+
+/// A choice under a setting, and what it takes at least.
+struct Timed {
+  const Setting* setting = nullptr;
+  Choice choice;
+  Time least = 0;
+};
+
+/// All of them, the fastest first.
+std::vector<Timed> timed_choices(const Space& space) {
+  std::vector<Timed> all;
+  for (const Setting& setting : space.settings()) {
+    if (has_many_devices(space, setting)) continue;
+    const bool takes_turns = setting.replicas == ReplicaPolicy::round_robin;
+    FastClock clock(space, setting);
+    for (Choice& choice : choices_for(space, setting)) {
+      if (takes_turns && !choice.replicated) continue;
+      Layout layout{.replicas = choice.replicas, .cuts = choice.cuts, .recompute = {}};
+      layout.recompute.assign(choice.cuts.size() - 1, Recompute::none);
+      // The clock knows steps of training, not steady states.
+      const bool is_known =
+          setting.trains && setting.drains && setting.schedule.virtual_stages == 1;
+      const bool is_possible = is_known &&
+                               choice.replicas.front() <= space.most_replicas(setting) &&
+                               clock.order_for(layout.replicas) != nullptr;
+      all.push_back({&setting, std::move(choice), is_possible ? clock.step(layout) : 0});
+    }
+  }
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Timed& a, const Timed& b) { return a.least < b.least; });
+  return all;
+}
+
+/// Unless one of its name fits and takes no longer than this one does at least.
+bool may_be_preferred(const Timed& timed, const std::vector<Candidate>& candidates) {
+  return std::ranges::none_of(candidates, [&](const Candidate& other) {
+    return other.name.starts_with(timed.choice.name) && other.prediction &&
+           other.prediction->fits && pace(*other.prediction).count() <= timed.least;
+  });
 }
 
 bool has_fitting(const std::vector<Candidate>& candidates) {
@@ -129,24 +185,21 @@ std::vector<Candidate> usual_choices(const Problem& problem, const std::stop_tok
   const Space space(free);
   std::vector<Candidate> candidates;
   const auto stops = [&] { return stop.stop_requested() && has_fitting(candidates); };
-  bool wide = false;
-  for (const Setting& setting : space.settings()) {
-    if (stops()) return candidates;
-    wide = wide || has_many_devices(space, setting);
-    if (has_many_devices(space, setting)) continue;
-    const bool takes_turns = setting.replicas == ReplicaPolicy::round_robin;
-    for (const Choice& choice : choices_for(space, setting)) {
-      if (takes_turns && !choice.replicated) continue;
-      compare(candidates, setting.schedule.virtual_stages == 1
-                              ? evaluate_with_remedy(space, setting, choice)
-                              : Candidate{.name = choice.name,
-                                          .plan = {},
-                                          .prediction = {},
-                                          .objective = {},
-                                          .rejected = "the schedules asked for need several stages "
-                                                      "per device"});
-    }
+  const bool wide = std::ranges::any_of(
+      space.settings(), [&](const Setting& setting) { return has_many_devices(space, setting); });
+  for (const Timed& timed : timed_choices(space)) {
+    if (stops()) break;
+    if (!may_be_preferred(timed, candidates)) continue;
+    compare(candidates, timed.setting->schedule.virtual_stages == 1
+                            ? evaluate_with_remedy(space, *timed.setting, timed.choice)
+                            : Candidate{.name = timed.choice.name,
+                                        .plan = {},
+                                        .prediction = {},
+                                        .objective = {},
+                                        .rejected = "the schedules asked for need several stages "
+                                                    "per device"});
   }
+  sort_by_name(candidates);
   if (wide) {
     for (Candidate& choice : usual_columns(space, stop)) compare(candidates, std::move(choice));
   } else if (!stops() && problem.excluded.empty()) {
