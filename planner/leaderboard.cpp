@@ -82,6 +82,8 @@ SearchResult finish(Leaderboard& board, SearchResult result) {
 void Scope::add(const Scope& other) {
   equal_replicas = equal_replicas || other.equal_replicas;
   one_degree = one_degree || other.one_degree;
+  // Of fewer orders it speaks of less.
+  if (orders == 0 || (other.orders != 0 && other.orders < orders)) orders = other.orders;
   least_of_others = std::min(least_of_others, other.least_of_others);
 }
 
@@ -89,7 +91,10 @@ std::string to_string(const Scope& scope) {
   std::string all = scope.one_degree ? "the same tensor-parallel degree" : "";
   if (scope.equal_replicas)
     all += concat(all.empty() ? "" : " and ", "equally many replicas in lockstep");
-  return "plans whose stages all have " + all;
+  std::string along;
+  if (scope.orders == 1) along = " along the model's own order of layers";
+  if (scope.orders > 1) along = concat(" along ", scope.orders, " of the model's orders of layers");
+  return concat("plans", along, all.empty() ? "" : concat(" whose stages all have ", all));
 }
 
 }  // namespace stagecraft

@@ -97,13 +97,16 @@ struct Infeasible {
 struct Scope {
   bool equal_replicas = false;  ///< of all stages
   bool one_degree = false;      ///< of tensor parallelism, for all stages
+  /// Stages are of consecutive layers along one of so many orders of a model that branches and has
+  /// more of them; 0: of all orders there are.
+  int orders = 0;
   /// No plan beyond it is faster.
   Duration least_of_others = Duration::max();
-  bool is_all() const { return !equal_replicas && !one_degree; }
+  bool is_all() const { return !equal_replicas && !one_degree && orders == 0; }
   /// Of both.
   void add(const Scope& other);
 };
-/// "plans whose stages all have …"
+/// "plans along one of 4 orders of the layers whose stages all have …"
 std::string to_string(const Scope& scope);
 
 struct SearchResult {

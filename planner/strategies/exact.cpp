@@ -503,12 +503,17 @@ SearchResult search_at_once(const Problem& problem, const SearchControl& control
   search_fewer_devices(problem, space, control, effort / 8, board, result);
   const std::optional<Duration> own_best = board.best();
   const Duration own_bound = result.lower_bound;
-  for (const std::vector<int>& order : other_orders(problem, starts, most_other_orders)) {
+  const auto orders = other_orders(problem, starts, most_other_orders);
+  for (const std::vector<int>& order : orders) {
     if (result.interrupted) break;
     const Problem ordered = in_order(problem, order);
     Exact(ordered, control, effort / 4).search(starts, board, result);
   }
   if (board.best() == own_best) result.lower_bound = own_bound;
+  if (problem.fixed.empty() && has_more_orders(problem.profile.model, orders.size() + 1)) {
+    result.scope.add({.orders = static_cast<int>(orders.size()) + 1,
+                      .least_of_others = Duration{ColumnBounds(space).least_of_any_kind()}});
+  }
   search_device_orders(problem, space, control, effort, board, result);
   std::optional<SearchResult> best_links;
   if (needs_placement(problem) && !result.interrupted)

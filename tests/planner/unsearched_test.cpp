@@ -123,6 +123,18 @@ TEST_CASE("the scope of several searches is that of each, with the least of all 
   scope.add({.equal_replicas = true, .least_of_others = 9ms});
   CHECK_FALSE(scope.is_all());
   CHECK(scope.least_of_others == 7ms);
+  Scope orders;
+  orders.add({.orders = 4, .least_of_others = 5ms});
+  CHECK_FALSE(orders.is_all());
+  CHECK(to_string(orders) == "plans along 4 of the model's orders of layers");
+  orders.add({.orders = 1});
+  CHECK(to_string(orders) == "plans along the model's own order of layers");
+  orders.add({});
+  orders.add({.one_degree = true});
+  CHECK(to_string(orders) ==
+        "plans along the model's own order of layers whose stages all have the same "
+        "tensor-parallel degree");
+  CHECK(orders.least_of_others == 5ms);
   CHECK(to_string(scope) ==
         "plans whose stages all have the same tensor-parallel degree and equally many replicas in "
         "lockstep");
