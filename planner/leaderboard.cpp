@@ -1,5 +1,6 @@
 #include "planner/leaderboard.hpp"
 
+#include <fmt/format.h>
 #include <algorithm>
 
 #include "planner/objective.hpp"
@@ -82,14 +83,16 @@ SearchResult finish(Leaderboard& board, SearchResult result) {
 void Scope::add(const Scope& other) {
   equal_replicas = equal_replicas || other.equal_replicas;
   one_degree = one_degree || other.one_degree;
+  no_empty = no_empty || other.no_empty;
   least_of_others = std::min(least_of_others, other.least_of_others);
 }
 
 std::string to_string(const Scope& scope) {
-  std::string all = scope.one_degree ? "the same tensor-parallel degree" : "";
-  if (scope.equal_replicas)
-    all += concat(all.empty() ? "" : " and ", "equally many replicas in lockstep");
-  return "plans whose stages all have " + all;
+  std::vector<std::string> all;
+  if (scope.one_degree) all.emplace_back("the same tensor-parallel degree");
+  if (scope.equal_replicas) all.emplace_back("equally many replicas in lockstep");
+  if (scope.no_empty) all.emplace_back("layers");
+  return fmt::format("plans whose stages all have {}", fmt::join(all, " and "));
 }
 
 }  // namespace stagecraft

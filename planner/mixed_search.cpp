@@ -138,7 +138,8 @@ class MixedWalk {
     const ChainBounds& chain = bounds_.chain(kind);
     const int own = MixedBounds::own_device(kind, path_.back().device);
     const int next = path_.back().device + kind.devices();
-    for (int end = left == 1 ? space_.layers() : first + 1; end <= space_.layers(); ++end) {
+    for (int end = left == 1 ? space_.layers() : space_.first_end(first); end <= space_.layers();
+         ++end) {
       if (gives_up()) return;
       effort_.spend(20);
       Place& place = path_.back();
