@@ -292,6 +292,14 @@ ImportedPlan import_megatron(std::string_view content, const std::string& file,
         "the plan's selective layers keep less than Megatron-LM's, which keep the attention's "
         "output");
   }
+  const auto predicts_apart = [](const MegatronStage& stage) {
+    return stage.prediction > 0 && !stage.loss;
+  };
+  if (std::ranges::any_of(stages, predicts_apart)) {
+    imported.notes.emplace_back(
+        "modules of multi-token prediction are predicted with their own logits and loss; "
+        "Megatron-LM has these in the last stage, and hands on a state for each module");
+  }
   if (recompute.stages == Recompute::full) {
     imported.notes.emplace_back(
         "embedding and head are recomputed with their stages; Megatron-LM recomputes transformer "

@@ -273,6 +273,19 @@ TEST_CASE("multi-token prediction stands where a layout has it") {
   CHECK(sizes(2, 4, 4, "Ett|tt|mm|L") == Sizes{3, 2, 2, 1});
   CHECK(sizes(2, 3, 5, "Ett||tm*2||L") == Sizes{3, 0, 3, 0, 1});
   CHECK(sizes(1, 3, 1, "Et*3mL") == Sizes{6});
+  // What is known of them otherwise is said.
+  const auto notes = [&](const std::string& layout) {
+    PlanQuestion question = question_of(3, "4xh100");
+    transformer.prediction_modules = 1;
+    question.profile.model = make_transformer("deep", transformer, 3, 8);
+    const std::string flags =
+        "--pipeline-model-parallel-size 4 --mtp-num-layers 1 --pipeline-model-parallel-layout '" +
+        layout + "'" + batch;
+    return import_plan(plan_importer("megatron"), flags, "plan.txt", question).notes;
+  };
+  CHECK(notes("Et|t|t|mL").empty());
+  REQUIRE(notes("Et|tt|m|L").size() == 1);
+  CHECK(notes("Et|tt|m|L").front().starts_with("modules of multi-token prediction"));
   // Without a layout they are with the loss.
   CHECK(sizes(1, 4, 2, "") == Sizes{3, 4});
   const auto complaint = [&](int modules, int ranks, const std::string& layout) {
