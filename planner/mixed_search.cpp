@@ -254,7 +254,7 @@ class MixedWalk {
     board_.add(candidate);
     if (candidate.prediction->fits || !space_.allows(Recompute::full)) return;
     for (Stage& stage : plan.stages) {
-      if (stage.recompute == Recompute::full) continue;
+      if (stage.recompute == Recompute::full || stage.layers.size() == 0) continue;
       stage.recompute = Recompute::full;
       simulate(plan, seen);
       stage.recompute = Recompute::none;

@@ -170,7 +170,10 @@ TEST_CASE("random problems: exact is as good as trying everything, over empty st
       CHECK(without.plans.empty());
       continue;
     }
-    best_has_some += has_empty_stage(with.plans.front().plan) ? 1 : 0;
+    const Plan& plan = with.plans.front().plan;
+    best_has_some += has_empty_stage(plan) ? 1 : 0;
+    const Profile profile = in_plan_order(problem.profile, plan);
+    if (plan.search->question) CHECK(verify_bound(plan, profile, problem.cluster).holds());
     if (without.plans.empty()) {
       ++faster;
       continue;
