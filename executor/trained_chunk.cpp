@@ -52,7 +52,7 @@ TrainedChunk::TrainedChunk(const Training& training, const Program& program, int
   const std::vector<Tensor> starts = allocate_layers();
   if (trains_) allocate_training(starts);
   for (MicrobatchPass& pass : passes_) {
-    pass.inputs.resize(layers_.size());
+    pass.inputs.resize(std::max<std::size_t>(layers_.size(), 1));
     pass.saved.resize(layers_.size());
   }
   if (training.pieces() == 1) return;
@@ -62,17 +62,18 @@ TrainedChunk::TrainedChunk(const Training& training, const Program& program, int
                                                                  std::vector<Tensor>(pieces)}));
 }
 
-/// Start values, for the optimizer.
 std::string TrainedChunk::layer_names() const {
   const LayerRange range = training_.range_of(chunk_.stage);
   const auto name = [&](int layer) -> const std::string& {
     return training_.model.layers[static_cast<std::size_t>(layer)].name;
   };
+  if (range.size() == 0) return "no layers";
   const std::string& first = name(range.first);
   return range.size() == 1 ? concat("layer ", first)
                            : concat("layers ", first, " to ", name(range.end - 1));
 }
 
+/// Start values, for the optimizer.
 std::vector<Tensor> TrainedChunk::allocate_layers() {
   const Precision precision = training_.precision();
   std::vector<Tensor> starts;
@@ -163,8 +164,16 @@ std::vector<const Tensor*> TrainedChunk::past_gradients(int microbatch) const {
   return of_piece(microbatch, &SequencePieces::gradients);
 }
 
+/// Without layers. A copy: what came in and what goes out each have a place of their own.
+void TrainedChunk::pass_on(Tensor& from, Tensor& to) {
+  to = backend_.allocate(from.shape, from.precision);
+  backend_.copy(from, to);
+  from = {};
+}
+
 void TrainedChunk::forward(int step, int microbatch) {
   MicrobatchPass& here = pass(microbatch);
+  if (layers_.empty()) return pass_on(here.inputs.front(), here.output);
   here.block = block_of(training_, step, chunk_.stage, microbatch, chunk_.rows);
   join_pieces(microbatch);
   run_layers(here, trains_ && !recomputes_);
@@ -172,6 +181,7 @@ void TrainedChunk::forward(int step, int microbatch) {
 }
 
 void TrainedChunk::recompute(int microbatch) {
+  if (layers_.empty()) return;
   MicrobatchPass& here = pass(microbatch);
   // The output is long gone to the next stage; it must not come back.
   Tensor output = std::exchange(here.output, {});
@@ -238,6 +248,7 @@ void TrainedChunk::add_weight_gradient_of(MicrobatchPass& pass, std::size_t laye
 
 void TrainedChunk::backward(int microbatch) {
   MicrobatchPass& here = pass(microbatch);
+  if (layers_.empty()) return pass_on(here.output_gradient, here.input_gradient);
   Tensor gradient = std::exchange(here.output_gradient, {});
   for (std::size_t i = layers_.size(); i-- > 0;) {
     gradient = input_gradient_of(microbatch, i, gradient);
@@ -248,6 +259,7 @@ void TrainedChunk::backward(int microbatch) {
 
 void TrainedChunk::backward_input(int microbatch) {
   MicrobatchPass& here = pass(microbatch);
+  if (layers_.empty()) return pass_on(here.output_gradient, here.input_gradient);
   Tensor gradient = std::exchange(here.output_gradient, {});
   for (std::size_t i = layers_.size(); i-- > 0;)
     gradient = input_gradient_of(microbatch, i, gradient);

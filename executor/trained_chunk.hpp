@@ -14,7 +14,7 @@ namespace stagecraft {
 /// What a chunk remembers of one microbatch between its passes.
 struct MicrobatchPass {
   TokenBlock block;
-  std::vector<Tensor> inputs;  ///< of each layer; the first is the stage's
+  std::vector<Tensor> inputs;  ///< of each layer; the first is the stage's, which may have none
   std::vector<Saved> saved;    ///< of each layer
   Tensor output;               ///< until it is sent, or taken by the next stage on the same device
   Tensor output_gradient;
@@ -45,7 +45,8 @@ class TrainedChunk {
   void use_version(int version);
 
   /// From `inputs[0]` to `output`; a stage that recomputes keeps nothing else, one that does not
-  /// train nothing at all. A layer that does so by itself keeps its input, or drops its attention.
+  /// train, or has no layers, nothing at all. A layer that does so by itself keeps its input, or
+  /// drops its attention.
   void forward(int step, int microbatch);
   /// The forward again, for what it left out.
   void recompute(int microbatch);
@@ -88,6 +89,7 @@ class TrainedChunk {
   void join_pieces(int microbatch, std::size_t layer);
   std::vector<const Tensor*> of_piece(int microbatch,
                                       std::vector<Tensor> SequencePieces::*tensors) const;
+  void pass_on(Tensor& from, Tensor& to);
   void run_layers(MicrobatchPass& pass, bool keep);
   Tensor run_layer(MicrobatchPass& pass, std::size_t layer);
   void leave_out(MicrobatchPass& pass, std::size_t layer);

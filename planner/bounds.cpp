@@ -260,7 +260,7 @@ Time ChainBounds::post(const LayerRange& layers, int device, int replicas) const
     update = std::min<Time>(update, own.count());
   }
   Time time = update + tied(layers, device, replicas);
-  if (holders.all == 1) return time;
+  if (holders.all == 1 || layers.size() == 0) return time;
   std::vector<int> members(index(replicas));
   std::iota(members.begin(), members.end(), device);
   const StageGroups& groups = space_.groups(setting_, members);
@@ -359,10 +359,10 @@ void ChainBounds::arrive(int layer, int device) {
 void ChainBounds::leave(int layer, int device, int replicas, Time limit) {
   const Head& head = prefix_[at(layer, device, replicas)];
   if (head.fill >= never) return;
-  const int least = std::max(space_.problem().min_layers_per_stage, 1);
+  const int least = space_.problem().min_layers_per_stage;
   const int stages_left = setting_.depth ? *setting_.depth - device : 2;  // at least
   if (stages_left < 2) return;
-  for (int end = layer + least; end < layers_; ++end) {
+  for (int end = std::max(layer + least, space_.first_end(layer)); end < layers_; ++end) {
     const LayerRange layers{layer, end};
     if (is_too_long(head, layers, device, replicas, limit)) break;
     const auto choice = choose(layers, device, replicas, stages_left);
@@ -432,9 +432,9 @@ void ChainBounds::fill_state(int stages, int layer, int device, int replicas, Ti
   const Head& head = prefix_[at(layer, device, replicas)];
   if (head.fill >= never) return;
   Step& best = suffix_[index(stages)][at(layer, device, replicas)];
-  const int least = std::max(space_.problem().min_layers_per_stage, 1);
-  const int first_end = stages == 1 ? layers_ : layer + least;
-  const int last_end = stages == 1 ? layers_ : layers_ - (stages - 1) * least;
+  const int least = space_.problem().min_layers_per_stage;
+  const int first_end = stages == 1 ? layers_ : std::max(layer + least, space_.first_end(layer));
+  const int last_end = std::min(space_.last_end(stages - 1), layers_ - (stages - 1) * least);
   for (int end = first_end; end <= last_end; ++end) {
     const LayerRange layers{layer, end};
     if (layers.size() < least || is_too_long(head, layers, device, replicas, limit)) return;

@@ -32,7 +32,9 @@ double count_layouts(const Space& space, const Setting& setting) {
   for (int depth = 1; depth <= space.most_pipeline_devices(setting); ++depth) {
     const double replicas = space.most_replicas(setting) == 1 ? 1 : count_choices(devices, depth);
     const int stages = depth * setting.schedule.virtual_stages;
-    all += replicas * count_choices(space.layers() - 1, stages - 1);
+    // Cuts between layers; where stages may be empty, several of them in one place.
+    const int places = space.layers() - 1 + (space.has_empty_stages() ? stages - 2 : 0);
+    all += replicas * count_choices(places, stages - 1);
   }
   return all;
 }
@@ -64,6 +66,7 @@ bool is_wide(const Space& space, const Setting& setting) {
   constexpr double most_layouts = 5e6, most_of_blocks = 2000;
   const double layouts = count_layouts(space, setting);
   if (layouts > most_layouts) return true;
+  if (space.has_empty_stages()) return false;  // columns have none
   Setting deepest = setting;
   deepest.depth = space.most_pipeline_devices(setting);
   return layouts > most_of_blocks && has_only_columns(space, setting) &&

@@ -169,6 +169,7 @@ LowerOptions lower_options(const Compilation& compilation) {
     }
     options.expert_holders.push_back(holders(compilation, s).experts);
     options.recompute.push_back(layout.recompute);
+    options.passes_on.push_back(layout.layers.size() == 0);
     options.boundary.push_back(compilation.piece(compilation.boundary(s)) / compilation.columns);
   }
   return options;

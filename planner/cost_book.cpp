@@ -156,9 +156,12 @@ Bytes CostTable::largest_workspace(const LayerRange& layers) const {
 
 /// A layer's `saved` does not contain its input. Inside a stage that is the output of the layer
 /// before, which somebody must keep: so all outputs but the last are saved, and the stage's own
-/// input is counted apart.
+/// input is counted apart. Without layers there is what comes in, until it has gone out.
 ChunkMemory CostTable::memory(const LayerRange& layers, OptimizerKind optimizer,
                               const std::vector<Recomputed>& again) const {
+  if (layers.size() == 0) {
+    return {.input = crossing(layers.first), .output = crossing(layers.end), .keeps_input = false};
+  }
   const Bytes inner =
       between(output_, layers) - layer_output_[static_cast<std::size_t>(layers.end - 1)];
   const bool has_states = optimizer == OptimizerKind::adamw;

@@ -280,9 +280,9 @@ std::vector<std::int64_t> FastClock::reduced(const Layout& layout) {
   for (const int stage : by_completion()) {
     const Replicas replicas = replicas_of(stage);
     const Holders holders = space_.holders(setting_, replicas.count());
-    if (holders.all < 2) continue;
-    const std::int64_t rows = share_of_rows(setting_, 0, replicas.count());
     const LayerRange layers{layout.cuts[index(stage)], layout.cuts[index(stage) + 1]};
+    if (holders.all < 2 || layers.size() == 0) continue;
+    const std::int64_t rows = share_of_rows(setting_, 0, replicas.count());
     const CostTable& table = table_of(replicas.first, rows);
     const std::vector<int> members = replicas.list();
     meet_in_turn(members, sums_.exposed(table, layers, groups_of(members)), complete);
@@ -355,9 +355,9 @@ void FastClock::collect(const Layout& layout, std::vector<Time>& updated) {
   for (const int stage : by_completion()) {
     const Replicas replicas = replicas_of(stage);
     const Holders holders = space_.holders(setting_, replicas.count());
-    if (sharding == Sharding::none || holders.all < 2) continue;
-    const std::int64_t rows = share_of_rows(setting_, 0, replicas.count());
     const LayerRange layers{layout.cuts[index(stage)], layout.cuts[index(stage) + 1]};
+    if (sharding == Sharding::none || holders.all < 2 || layers.size() == 0) continue;
+    const std::int64_t rows = share_of_rows(setting_, 0, replicas.count());
     const auto bytes = table_of(replicas.first, rows).parameters(layers);
     const std::vector<int> members = replicas.list();
     meet_in_turn(members, collect_time(groups_of(members), sharding, bytes), updated);

@@ -167,8 +167,9 @@ std::string shape_reason(const Space& space) {
   const std::string none = "no plan has the shape asked for";
   if (space.settings().empty()) return none + ": there is no microbatch size or schedule to try";
   const Setting& setting = space.settings().front();
-  const int needed =
-      setting.schedule.virtual_stages * std::max(space.problem().min_layers_per_stage, 1);
+  const int stages = setting.schedule.virtual_stages;
+  const int needed = space.has_empty_stages() ? std::min(stages, 2)
+                                              : stages * space.problem().min_layers_per_stage;
   if (space.layers() < needed) {
     return concat(none, ": ", space.layers(), " layers are fewer than the ", needed,
                   " that a single device's stages must hold");

@@ -13,6 +13,11 @@ std::size_t index(int i) {
   return static_cast<std::size_t>(i);
 }
 
+/// Recomputing says nothing where there are no layers.
+bool is_empty(const Layout& layout, int stage) {
+  return layout.cuts[index(stage)] == layout.cuts[index(stage) + 1];
+}
+
 /// More than this many ways to recompute one partition are not worth it.
 constexpr std::size_t most_cases = 256;
 
@@ -63,16 +68,19 @@ void Judge::consider_once(FastClock& clock, const Setting& setting, Layout layou
 bool Judge::choose_for_device(Case& what, int pipeline_device) {
   Layout& layout = what.layout;
   if (pipeline_device == layout.pipeline_devices()) return simulate(what);
+  const bool may_keep = space_.allows(Recompute::none);
+  const std::vector<Recompute> before = layout.recompute;
   std::vector<int> stages;
   for (int s = 0; s < layout.stages(); ++s) {
-    if (what.setting.device_of(s, layout.pipeline_devices()) == pipeline_device) {
+    if (what.setting.device_of(s, layout.pipeline_devices()) != pipeline_device) continue;
+    if (is_empty(layout, s)) {
+      layout.recompute[index(s)] = may_keep ? Recompute::none : Recompute::full;
+    } else {
       stages.push_back(s);
     }
   }
-  const bool may_keep = space_.allows(Recompute::none);
   const bool may_recompute = space_.allows(Recompute::full);
   const unsigned all = (1u << stages.size()) - 1;
-  const std::vector<Recompute> before = layout.recompute;
   std::vector<unsigned> fitting;
   bool complete = true;
   for (unsigned choice = may_keep ? 0 : all; choice <= (may_recompute ? all : 0); ++choice) {
@@ -111,8 +119,9 @@ bool Judge::simulate(Case& what) {
   if (what.once || !space_.allows(Recompute::full)) return true;
   // The estimate was too kind: anything that recomputes more might still fit.
   bool complete = true;
-  for (Recompute& choice : what.layout.recompute) {
-    if (choice == Recompute::full) continue;
+  for (int s = 0; s < what.layout.stages(); ++s) {
+    Recompute& choice = what.layout.recompute[index(s)];
+    if (choice == Recompute::full || is_empty(what.layout, s)) continue;
     choice = Recompute::full;
     complete = simulate(what) && complete;
     choice = Recompute::none;

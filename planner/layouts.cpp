@@ -272,7 +272,8 @@ class Improvement {
   bool is_allowed(int first, int last) {
     for (int stage = first; stage <= last; ++stage) {
       const LayerRange layers{layout_.cuts[index(stage)], layout_.cuts[index(stage) + 1]};
-      if (layers.size() < 1 || !space_.allows(stage, layers)) return false;
+      // The bounds of columns are those of plans without empty stages.
+      if (layers.size() < (setting_.depth ? 1 : 0) || !space_.allows(stage, layers)) return false;
     }
     for (int stage = first; fits_ && stage <= last; ++stage) {
       if (!clock_.may_fit(layout_, device_of(stage))) return false;
@@ -348,7 +349,7 @@ std::vector<int> even_replicas(int p, int devices, int most) {
 std::vector<Layout> usual_layouts(const Space& space, const Setting& setting, FastClock& clock) {
   std::vector<Layout> layouts;
   const int most = space.most_replicas(setting);
-  for (int p = 1; p <= space.most_pipeline_devices(setting); ++p) {
+  for (int p = 1; p <= space.most_filled_devices(setting); ++p) {
     const std::vector<int> straight(index(p), 1);
     if (clock.order_for(straight) != nullptr) layouts.push_back(balanced(space, setting, straight));
     const std::vector<int> replicated = even_replicas(p, space.devices(setting), most);

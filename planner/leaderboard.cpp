@@ -1,5 +1,6 @@
 #include "planner/leaderboard.hpp"
 
+#include <fmt/format.h>
 #include <algorithm>
 
 #include "planner/objective.hpp"
@@ -84,17 +85,20 @@ void Scope::add(const Scope& other) {
   one_degree = one_degree || other.one_degree;
   // Of fewer orders it speaks of less.
   if (orders == 0 || (other.orders != 0 && other.orders < orders)) orders = other.orders;
+  no_empty = no_empty || other.no_empty;
   least_of_others = std::min(least_of_others, other.least_of_others);
 }
 
 std::string to_string(const Scope& scope) {
-  std::string all = scope.one_degree ? "the same tensor-parallel degree" : "";
-  if (scope.equal_replicas)
-    all += concat(all.empty() ? "" : " and ", "equally many replicas in lockstep");
+  std::vector<std::string> all;
+  if (scope.one_degree) all.emplace_back("the same tensor-parallel degree");
+  if (scope.equal_replicas) all.emplace_back("equally many replicas in lockstep");
+  if (scope.no_empty) all.emplace_back("layers");
   std::string along;
   if (scope.orders == 1) along = " along the model's own order of layers";
   if (scope.orders > 1) along = concat(" along ", scope.orders, " of the model's orders of layers");
-  return concat("plans", along, all.empty() ? "" : concat(" whose stages all have ", all));
+  const std::string whose = fmt::format(" whose stages all have {}", fmt::join(all, " and "));
+  return concat("plans", along, all.empty() ? "" : whose);
 }
 
 }  // namespace stagecraft

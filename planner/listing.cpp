@@ -91,8 +91,8 @@ class Listing {
     if (s == stages_) return judge();
     const int device = setting_.device_of(s, layout_.pipeline_devices());
     const bool last = s + 1 == stages_;
-    for (int end = last ? space_.layers() : first + 1;
-         end <= space_.layers() - (stages_ - 1 - s) && !ends(); ++end) {
+    for (int end = last ? space_.layers() : space_.first_end(first);
+         end <= space_.last_end(stages_ - 1 - s) && !ends(); ++end) {
       const LayerRange layers{first, end};
       if (!space_.allows(s, layers)) continue;
       for (const Recompute recompute : {Recompute::none, Recompute::full}) {

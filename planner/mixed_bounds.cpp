@@ -181,10 +181,10 @@ void MixedBounds::leave(int layer, int device, int kind, Time limit) {
   const Head& head = prefix_[of_kind(layer, device, kind)];
   if (head.fill >= never) return;
   const ChainBounds& chain = this->chain(stage);
-  const int least = std::max(space_.problem().min_layers_per_stage, 1);
+  const int least = space_.problem().min_layers_per_stage;
   const int own = own_device(stage, device), next = device + stage.devices();
   constexpr int stages_left = 2;  // at least
-  for (int end = layer + least; end < layers_; ++end) {
+  for (int end = std::max(layer + least, space_.first_end(layer)); end < layers_; ++end) {
     ++looked_at_;
     const LayerRange layers{layer, end};
     if (chain.is_too_long(head, layers, own, stage.replicas, limit)) break;
@@ -237,10 +237,10 @@ void MixedBounds::fill_state(int stages, int layer, int device, int kind, Time l
   if (head.fill >= never) return;
   const ChainBounds& chain = this->chain(stage);
   Step& best = suffix_[index(stages)][of_kind(layer, device, kind)];
-  const int least = std::max(space_.problem().min_layers_per_stage, 1);
+  const int least = space_.problem().min_layers_per_stage;
   const int own = own_device(stage, device), next = device + stage.devices();
-  const int first_end = stages == 1 ? layers_ : layer + least;
-  const int last_end = stages == 1 ? layers_ : layers_ - (stages - 1) * least;
+  const int first_end = stages == 1 ? layers_ : std::max(layer + least, space_.first_end(layer));
+  const int last_end = std::min(space_.last_end(stages - 1), layers_ - (stages - 1) * least);
   for (int end = first_end; end <= last_end; ++end) {
     ++looked_at_;
     const LayerRange layers{layer, end};

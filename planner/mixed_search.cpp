@@ -138,7 +138,8 @@ class MixedWalk {
     const ChainBounds& chain = bounds_.chain(kind);
     const int own = MixedBounds::own_device(kind, path_.back().device);
     const int next = path_.back().device + kind.devices();
-    for (int end = left == 1 ? space_.layers() : first + 1; end <= space_.layers(); ++end) {
+    for (int end = left == 1 ? space_.layers() : space_.first_end(first); end <= space_.layers();
+         ++end) {
       if (gives_up()) return;
       effort_.spend(20);
       Place& place = path_.back();
@@ -253,7 +254,7 @@ class MixedWalk {
     board_.add(candidate);
     if (candidate.prediction->fits || !space_.allows(Recompute::full)) return;
     for (Stage& stage : plan.stages) {
-      if (stage.recompute == Recompute::full) continue;
+      if (stage.recompute == Recompute::full || stage.layers.size() == 0) continue;
       stage.recompute = Recompute::full;
       simulate(plan, seen);
       stage.recompute = Recompute::none;

@@ -85,14 +85,24 @@ Fault check_stage_count(const Subject& subject) {
                    {}};
 }
 
+/// A stage may be empty, [k, k), and then only passes on; but samples come in at the first one, and
+/// the loss is found at the last one.
 Fault check_stages_hold_layers(const Subject& subject) {
   for (int s = 0; s < subject.stages(); ++s) {
     const LayerRange& layers = subject.plan.stages[static_cast<std::size_t>(s)].layers;
-    if (layers.size() > 0) continue;
-    return PlanFault{
-        at_stage(s, "layers"),
-        concat("stage ", s, " has no layers: [", layers.first, ", ", layers.end, ") is empty"),
-        {"give it a layer, or leave the stage and its devices out"}};
+    const bool is_inside = s > 0 && s + 1 < subject.stages();
+    if (layers.size() > 0 || (layers.size() == 0 && is_inside)) continue;
+    const std::string range = concat("[", layers.first, ", ", layers.end, ")");
+    if (layers.size() < 0) {
+      return PlanFault{at_stage(s, "layers"),
+                       concat("stage ", s, " ends before it begins: ", range),
+                       {"write the first layer and the one after the last"}};
+    }
+    return PlanFault{at_stage(s, "layers"),
+                     concat("stage ", s, " has no layers: ", range, " is empty, but the ",
+                            s == 0 ? "first stage must have the first layer"
+                                   : "last stage must have the last layer"),
+                     {"give it a layer, or leave the stage and its devices out"}};
   }
   return {};
 }
@@ -110,6 +120,11 @@ Fault check_layers_follow(const Subject& subject) {
                        concat(start, before, ": ", layers_in_words(expected, layers.first),
                               " would never be trained; ", placed_in_words(subject)),
                        {}};
+    }
+    if (layers.first < expected && layers.size() == 0) {
+      return PlanFault{at_stage(s, "layers"),
+                       concat(start, ", where it is empty,", before),
+                       {concat("write [", expected, ", ", expected, "]")}};
     }
     if (layers.first < expected) {
       const int end = std::min(expected, layers.end);

@@ -14,7 +14,7 @@
 //     "optimizer": {"kind": "adamw", "sharding": "none"},          also "gradient_bucket": "25MiB"
 //     "stages": [
 //       {"layers": [0, 4], "devices": [[0], [1]], "recompute": "none"},   layers 0 to 3 on two replicas
-//       {"layers": [4, 9], "devices": [[2]], "recompute": "full"},
+//       {"layers": [4, 9], "devices": [[2]], "recompute": "full"},           [4, 4]: none, it only passes on
 //       {"layers": [9, 14], "devices": [[3]], "recompute": {"full": [[9, 11]], "selective": [[11, 13]]}}
 //     ],
 //     "predicted": {"step": "181.2ms", "bubble": 0.27,

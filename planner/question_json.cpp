@@ -108,7 +108,7 @@ Question read_question(const Json& json, const Batch& batch) {
     question.excluded = read_list(
         json["excluded"], [](const Json& device) { return device.small_integer(0, INT_MAX); });
   }
-  question.min_layers_per_stage = json["min_layers_per_stage"].small_integer(1, INT_MAX);
+  question.min_layers_per_stage = json["min_layers_per_stage"].small_integer(0, INT_MAX);
   question.straight = json["straight"].boolean();
   question.use_fewer_devices = json["use_fewer_devices"].boolean();
   if (json.contains("sequence_parallel")) {

@@ -51,8 +51,8 @@ struct Problem {
   std::optional<int> devices;  ///< use the first so many of the cluster; default all
   std::vector<int> excluded;   ///< devices of the cluster that no plan may use, ascending
   std::optional<int> max_stages;
-  int min_layers_per_stage = 1;
-  bool straight = false;  ///< no replication
+  int min_layers_per_stage = 1;  ///< 0: stages between the first and the last one may be empty
+  bool straight = false;         ///< no replication
   std::vector<FixedStage> fixed;
   double memory_fraction = 1.0;  ///< of each device's memory that may be used
   /// No device may use more than this, its reserve included, however much it has.
@@ -97,12 +97,13 @@ struct Infeasible {
 struct Scope {
   bool equal_replicas = false;  ///< of all stages
   bool one_degree = false;      ///< of tensor parallelism, for all stages
+  bool no_empty = false;        ///< every stage has layers
   /// Stages are of consecutive layers along one of so many orders of a model that branches and has
   /// more of them; 0: of all orders there are.
   int orders = 0;
   /// No plan beyond it is faster.
   Duration least_of_others = Duration::max();
-  bool is_all() const { return !equal_replicas && !one_degree && orders == 0; }
+  bool is_all() const { return !equal_replicas && !one_degree && !no_empty && orders == 0; }
   /// Of both.
   void add(const Scope& other);
 };

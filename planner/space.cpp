@@ -83,11 +83,20 @@ Space::Space(const Problem& problem)
   }
 }
 
-int Space::most_pipeline_devices(const Setting& setting) const {
+int Space::most_filled_devices(const Setting& setting) const {
   if (setting.depth) return *setting.depth;
   const int per_device = std::max(setting.schedule.virtual_stages, 1);
   const int stages = std::min(layers() / std::max(problem_.min_layers_per_stage, 1),
                               problem_.max_stages.value_or(layers()));
+  return std::min(devices(setting), stages / per_device);
+}
+
+int Space::most_pipeline_devices(const Setting& setting) const {
+  if (setting.depth || !has_empty_stages()) return most_filled_devices(setting);
+  const int per_device = std::max(setting.schedule.virtual_stages, 1);
+  const int stages = problem_.max_stages.value_or(std::numeric_limits<int>::max());
+  // Of one layer there is one stage.
+  if (layers() == 1) return most_filled_devices(setting);
   return std::min(devices(setting), stages / per_device);
 }
 
@@ -146,7 +155,9 @@ bool Space::allows_stages(int stages) const {
 }
 
 bool Space::allows(int stage, const LayerRange& layers) const {
-  if (layers.size() < std::max(problem_.min_layers_per_stage, 1)) return false;
+  if (layers.size() < problem_.min_layers_per_stage) return false;
+  const bool is_inside = layers.first > 0 && layers.end < this->layers();
+  if (layers.size() < 1 && !(layers.size() == 0 && is_inside)) return false;
   return std::all_of(problem_.fixed.begin(), problem_.fixed.end(), [&](const FixedStage& fixed) {
     return fixed.stage != stage || fixed.layers == layers;
   });

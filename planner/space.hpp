@@ -17,6 +17,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
@@ -133,8 +134,9 @@ class Space {
     return holders_of(parallelism(setting), replicas * setting.columns, setting.peers);
   }
 
-  /// Pipeline devices at most.
+  /// Pipeline devices at most; of plans without empty stages.
   int most_pipeline_devices(const Setting& setting) const;
+  int most_filled_devices(const Setting& setting) const;
   /// Replicas of one stage at most.
   int most_replicas(const Setting& setting) const;
   /// Whether plans that leave devices idle count.
@@ -142,6 +144,14 @@ class Space {
   bool uses_enough(const Plan& plan) const;
   bool allows_stages(int stages) const;
   bool allows(int stage, const LayerRange& layers) const;
+  /// Whether stages between the first and the last one may be empty.
+  bool has_empty_stages() const { return problem_.min_layers_per_stage == 0; }
+  /// Where the ends of a stage from this layer on begin, and those of one with so many stages
+  /// behind it end: all that `allows` could allow, but for what is wanted of each stage.
+  int first_end(int first) const { return first + (has_empty_stages() && first > 0 ? 0 : 1); }
+  int last_end(int stages_behind) const {
+    return layers() - (has_empty_stages() ? std::min(stages_behind, 1) : stages_behind);
+  }
   /// What the user wants this stage to hold.
   std::optional<LayerRange> fixed_layers(int stage) const;
   bool allows(Recompute recompute) const;

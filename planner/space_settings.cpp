@@ -180,7 +180,7 @@ std::vector<Setting> Space::columns(const Setting& setting) const {
   }
   std::vector<Setting> settings;
   for (Setting& column : all) {
-    const int deepest = most_pipeline_devices(column);
+    const int deepest = most_filled_devices(column);
     for (int depth = 1; depth <= deepest; ++depth) {
       if (!may_end_at(column, depth) || !allows_stages(depth * setting.schedule.virtual_stages)) {
         continue;

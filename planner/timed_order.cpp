@@ -124,7 +124,7 @@ Bytes bytes_at(const FullMoment& moment, const std::vector<ChunkMemory>& stages,
     const ChunkMemory& stage = stages[i];
     const Bytes kept = recompute[i] == Recompute::none ? stage.saved : 0;
     bytes += stage.parameters + stage.gradients + stage.optimizer;
-    if (!computes) continue;
+    if (!computes || !stage.keeps_input) continue;
     bytes += moment.in_flight[i] * (stage.input + kept) +
              moment.waiting[i] * (stage.input + stage.saved_for_weight);
   }

@@ -49,7 +49,8 @@ class ChainWalk {
     const int left = stages_ - stage;
     const int first = layout_.cuts.back();
     layout_.replicas.push_back(replicas);
-    for (int end = left == 1 ? space_.layers() : first + 1; end <= space_.layers(); ++end) {
+    for (int end = left == 1 ? space_.layers() : space_.first_end(first); end <= space_.layers();
+         ++end) {
       if (gives_up()) break;
       judge_.effort().spend(20);
       const LayerRange layers{first, end};
@@ -290,8 +291,8 @@ void LoopedWalk::choose_cuts(Path& path) const {
   const int replicas = layout.replicas[index(d)];
   const int device = std::accumulate(layout.replicas.begin(), layout.replicas.begin() + d, 0);
   const std::vector<Time> load_before = path.load[index(d)];
-  const int last = space_.layers() - (stages - stage - 1);
-  for (int end = stage + 1 == stages ? space_.layers() : first + 1; end <= last; ++end) {
+  const int last = space_.last_end(stages - stage - 1);
+  for (int end = stage + 1 == stages ? last : space_.first_end(first); end <= last; ++end) {
     if (gives_up(path)) break;
     path.judge.effort().spend(60);
     const LayerRange layers{first, end};

@@ -59,6 +59,8 @@ struct ChunkMemory {
   std::optional<Bytes> forward_alone;
   /// W reads the output's gradient, too, which is no part of `saved_for_weight`.
   bool weight_reads_output_gradient = false;
+  /// Else the input is gone when F has handed it on.
+  bool keeps_input = true;
   bool operator==(const ChunkMemory&) const = default;
 };
 
@@ -82,7 +84,10 @@ struct LowerOptions {
   ReplicaPolicy replica_policy = ReplicaPolicy::split;
   /// Samples of a microbatch; under `split` at least as many as any stage has replicas.
   int rows = 1;
-  std::vector<Recompute> recompute;              ///< per stage; empty: none
+  std::vector<Recompute> recompute;  ///< per stage; empty: none
+  /// Per stage, whether it only hands on what it gets, both ways: it has no weights, so nothing is
+  /// summed, updated or recomputed there. Empty: none does.
+  std::vector<bool> passes_on = {};
   std::vector<std::vector<ChunkMemory>> memory;  ///< [stage][replica]; empty: no buffers at all
   /// Per stage, bytes a whole microbatch hands to the next stage; empty: zeros.
   std::vector<Bytes> boundary;

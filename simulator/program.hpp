@@ -64,6 +64,7 @@ struct Chunk {
   int replica = 0;
   int replicas = 1;  ///< how many the stage has
   IndexRange rows;  ///< its samples of every microbatch it works on (all of them under round_robin)
+  bool passes_on = false;  ///< see LowerOptions
   bool operator==(const Chunk&) const = default;
 };
 

@@ -164,8 +164,11 @@ void print_unscored(Console& console, const SearchResult& search) {
   const Candidate& best = search.plans.front();
   for (std::size_t s = 0; s < best.plan.stages.size(); ++s) {
     const Stage& stage = best.plan.stages[s];
-    console.print(fmt::format("stage {}: layers {} to {}, replicas {}\n", s, stage.layers.first,
-                              stage.layers.end - 1, stage.devices.size()));
+    const std::string layers =
+        stage.layers.size() == 0
+            ? "no layers"
+            : fmt::format("layers {} to {}", stage.layers.first, stage.layers.end - 1);
+    console.print(fmt::format("stage {}: {}, replicas {}\n", s, layers, stage.devices.size()));
   }
   console.print(objective_sentence(search, *best.objective));
   console.note("not simulated: " + best.rejected);

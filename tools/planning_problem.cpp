@@ -285,9 +285,10 @@ void declare_planning(CLI::App& app, PlanningOptions& options) {
   app.add_option("--max-stages", options.max_stages, "At most so many")
       ->type_name("N")
       ->check(CLI::Range(1, 100'000));
-  app.add_option("--min-layers-per-stage", options.min_layers_per_stage, "At least so many (1)")
+  app.add_option("--min-layers-per-stage", options.min_layers_per_stage,
+                 "At least so many (1); 0: stages may be empty, and only pass on")
       ->type_name("N")
-      ->check(CLI::Range(1, 1'000'000));
+      ->check(CLI::Range(0, 1'000'000));
   app.add_option("--objective", options.objective,
                  "step, throughput, latency (of inference) or cost (see --price)")
       ->type_name("NAME");

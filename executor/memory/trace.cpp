@@ -55,8 +55,9 @@ class Tracer {
     }
     if (program_.trains) {
       for (piece_ = 0; piece_ < pieces; ++piece_) settle_saved();
-      update();
+      if (happens(Op::update)) update();
     }
+    tapes_.memory.keeps_input = !program_.chunks[static_cast<std::size_t>(chunk_)].passes_on;
     for (OfPiece& piece : pieces_) tapes_.calls.push_back(std::move(piece.tapes));
     return std::move(tapes_);
   }

@@ -1,4 +1,5 @@
-// A row per stage, for spreadsheets. Devices: peers by blanks, replicas by bars.
+// A row per stage, for spreadsheets; an empty one has no names. Devices: peers by blanks, replicas
+// by bars.
 
 #include <fmt/format.h>
 
@@ -41,11 +42,13 @@ std::string export_csv(const LoadedPlan& loaded) {
     const auto first = static_cast<std::size_t>(stage.layers.first);
     const auto end = static_cast<std::size_t>(stage.layers.end);
     std::int64_t parameters = 0;
+    const bool is_empty = first == end;
     for (std::size_t layer = first; layer < end; ++layer) parameters += layers[layer].parameters;
-    text += fmt::format("{},{},{},{},{},{},{},{},{},{}\n", s, first, end, cell(layers[first].name),
-                        cell(layers[end - 1].name), parameters, stage.devices.size(),
-                        tensor_degree(loaded.plan.parallelism, stage.devices.front().size()),
-                        devices_in_words(stage), recompute_in_words(stage));
+    text += fmt::format(
+        "{},{},{},{},{},{},{},{},{},{}\n", s, first, end, is_empty ? "" : cell(layers[first].name),
+        is_empty ? "" : cell(layers[end - 1].name), parameters, stage.devices.size(),
+        tensor_degree(loaded.plan.parallelism, stage.devices.front().size()),
+        devices_in_words(stage), recompute_in_words(stage));
   }
   return text;
 }

@@ -17,19 +17,23 @@ namespace {
 
 constexpr std::string_view system_name = "Megatron-LM";
 
+int common_layers(const LayerRange& a, const LayerRange& b) {
+  return std::max(std::min(a.end, b.end) - std::max(a.first, b.first), 0);
+}
+
 std::vector<MegatronStage> stages_of(const Plan& plan, const Model& model) {
   const LayerRange blocks = decoder_layers(model);
+  const LayerRange prediction{blocks.end, transformer_layers(model).end};
   const int layers = static_cast<int>(model.layers.size());
   std::vector<MegatronStage> stages;
   for (const Stage& stage : plan.stages) {
     const LayerRange& range = stage.layers;
-    const int first = std::max(range.first, blocks.first);
-    const int end = std::min(range.end, blocks.end);
     stages.push_back({.embedding = range.first == 0,
-                      .layers = std::max(end - first, 0),
+                      .layers = common_layers(range, blocks),
+                      .prediction = common_layers(range, prediction),
                       .loss = range.end == layers});
     const bool cuts_embedding = range.end < blocks.first;
-    const bool cuts_head = range.end > blocks.end && range.end < layers;
+    const bool cuts_head = range.end > prediction.end && range.end < layers;
     if (cuts_embedding || cuts_head) {
       fail(system_name, " keeps what is ", cuts_embedding ? "before" : "behind",
            " the transformer layers in one stage; this plan cuts at layer ", range.end);
@@ -69,9 +73,12 @@ std::vector<MegatronSplit> simple_splits(const std::vector<MegatronStage>& stage
 }
 
 /// The flags that say where layers are.
-MegatronFlags split_flags(const std::vector<MegatronStage>& stages, int ranks, int layers) {
+MegatronFlags split_flags(const std::vector<MegatronStage>& stages, int ranks,
+                          const Transformer& transformer, int layers) {
   const int chunks = static_cast<int>(stages.size()) / ranks;
-  MegatronFlags flags{.layers = layers, .pipeline = ranks};
+  MegatronFlags flags{.layers = layers,
+                      .prediction_modules = static_cast<int>(transformer.prediction_modules),
+                      .pipeline = ranks};
   if (chunks > 1) flags.virtual_stages = chunks;
   for (const MegatronSplit& split : simple_splits(stages, ranks)) {
     flags.split = split;
@@ -80,8 +87,12 @@ MegatronFlags split_flags(const std::vector<MegatronStage>& stages, int ranks, i
   flags.split = {};
   flags.virtual_stages.reset();
   flags.layout = write_megatron_layout(stages);
-  if (!gives(flags, layers, stages)) fail(system_name, " has no flags for the plan's stages");
-  return flags;
+  try {
+    if (megatron_stages(flags, layers) == stages) return flags;
+  } catch (const Error& error) {
+    fail(system_name, " has no flags for the plan's stages: ", error.message());
+  }
+  fail(system_name, " has no flags for the plan's stages");
 }
 
 /// One flag per line.
@@ -106,6 +117,16 @@ std::string launcher(const Plan& plan, const Cluster& cluster) {
   const int processes = std::gcd(used, per_node);
   return fmt::format("torchrun --nnodes {} --nproc-per-node {} pretrain_gpt.py", used / processes,
                      processes);
+}
+
+/// A line for the shell to pass over.
+std::string warning_of_empty_stages(const std::vector<MegatronStage>& stages) {
+  const auto empty = std::ranges::count(stages, MegatronStage{});
+  if (empty == 0) return "";
+  return fmt::format(
+      "# {} empty: some releases of Megatron-LM wait for ever at one "
+      "(NVIDIA/Megatron-LM, issue 1852)\n",
+      empty == 1 ? "A stage is" : fmt::format("{} stages are", empty));
 }
 
 void add_split(Line& line, const MegatronFlags& flags) {
@@ -250,14 +271,11 @@ std::string export_megatron(const LoadedPlan& loaded) {
   require_known_schedule(plan);
   const Degrees degrees = even_degrees(system_name, plan);
   const std::vector<MegatronStage> stages = stages_of(plan, model);
-  Line line(launcher(plan, loaded.cluster));
-  MegatronFlags split = split_flags(stages, degrees.pipeline, decoder_layers(model).size());
-  const std::int64_t modules = model.transformer->prediction_modules;
-  if (!split.layout.empty()) {
-    split.layout.insert(split.layout.size() - 1, static_cast<std::size_t>(modules), 'm');
-  }
+  Line line(warning_of_empty_stages(stages) + launcher(plan, loaded.cluster));
+  const MegatronFlags split =
+      split_flags(stages, degrees.pipeline, *model.transformer, decoder_layers(model).size());
   add_split(line, split);
-  if (modules > 0) line.add("mtp-num-layers", modules);
+  if (split.prediction_modules > 0) line.add("mtp-num-layers", split.prediction_modules);
   line.add("tensor-model-parallel-size", degrees.tensor);
   add_parallelism(line, plan, loaded.cluster);
   if (plan.schedule.group)

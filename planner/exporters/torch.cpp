@@ -45,6 +45,11 @@ std::string export_torch(const LoadedPlan& loaded) {
   const auto modules = module_names(loaded.profile.model, ModuleNames::torchtitan);
   Value stages = Value::array();
   for (const Stage& stage : plan.stages) {
+    if (stage.layers.size() == 0) {
+      fail(system_name,
+           " has an optimizer for each stage, and torch makes none without parameters;", " stage ",
+           stages.size(), " of the plan is empty");
+    }
     Value names = Value::array();
     for (int layer = stage.layers.first; layer < stage.layers.end; ++layer) {
       for (const std::string& module : modules[static_cast<std::size_t>(layer)])

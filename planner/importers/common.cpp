@@ -1,5 +1,6 @@
 #include "planner/importers/common.hpp"
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <numeric>
 
@@ -64,6 +65,23 @@ std::vector<int> layers_between(int first, int end) {
   return layers;
 }
 
+namespace {
+
+/// Few mean to have them.
+std::optional<std::string> note_on_empty_stages(const Plan& plan) {
+  std::vector<int> empty;
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    if (plan.stages[s].layers.size() == 0) empty.push_back(static_cast<int>(s));
+  }
+  if (empty.empty()) return {};
+  if (empty.size() == 1)
+    return concat("stage ", empty.front(), " has no layers, and only passes on what it gets");
+  return fmt::format("stages {} have no layers, and only pass on what they get",
+                     fmt::join(empty, ", "));
+}
+
+}  // namespace
+
 void take_turns(Plan& plan) {
   std::vector<int> replicas;
   for (const Stage& stage : plan.stages) replicas.push_back(static_cast<int>(stage.devices.size()));
@@ -90,6 +108,7 @@ ImportedPlan import_plan(const PlanImporter& importer, std::string_view content,
     ImportedPlan imported = importer.import(content, file, question);
     const Profile profile = in_plan_order(question.profile, imported.plan);
     validate(imported.plan, profile.model, question.cluster);
+    if (auto note = note_on_empty_stages(imported.plan)) imported.notes.push_back(*std::move(note));
     return imported;
   });
 }

@@ -8,8 +8,9 @@
 //                  "zero_optimization": {"stage": 1}, "bf16": {"enabled": true},
 //                  "optimizer": {"type": "AdamW"}}}
 //
-// Stage s has the layers [parts[s], parts[s + 1]). Ranks are on the axes pipe, data, model, the
-// last one fastest (`deepspeed/runtime/pipe/topology.py`); the schedule is 1F1B with a flush
+// Stage s has the layers [parts[s], parts[s + 1]), which inside may be none. Ranks are on the axes
+// pipe, data, model, the last one fastest (`deepspeed/runtime/pipe/topology.py`); the schedule is
+// 1F1B with a flush
 // (`TrainSchedule`). A microbatch is train_micro_batch_size_per_gpu samples on each replica. What
 // else a ds_config has is passed over; its members may also stand beside "parts".
 
@@ -39,8 +40,10 @@ std::vector<int> read_parts(const Json& json, int layers) {
     if (parts[s + 1] < parts[s]) {
       json[s + 1].fail(concat("expected at least ", parts[s], ", found ", parts[s + 1]));
     }
-    if (parts[s + 1] > parts[s]) continue;
-    json[s + 1].fail(concat("stage ", s, " has no layers; stages of plans have at least one"),
+    const bool is_inside = s > 0 && s + 2 < parts.size();
+    if (parts[s + 1] > parts[s] || is_inside) continue;
+    json[s + 1].fail(concat("stage ", s, " has no layers; the first and the last stage of a plan ",
+                            "have at least one"),
                      {"use fewer stages, or another partition_method"});
   }
   if (parts.back() != layers) {

@@ -4,12 +4,12 @@
 //   --num-layers 32 --pipeline-model-parallel-size 4 --num-virtual-stages-per-pipeline-rank 2
 //   --tensor-model-parallel-size 2 --micro-batch-size 1 --global-batch-size 64 --bf16
 //
-// Embeddings stand with the first stage, final norm, head and loss with the last, unless a layout
-// says otherwise. Ranks count tensor-parallel peers fastest, then context-parallel ones, pipeline
-// stages slowest; what devices are left over are replicas, each with its own micro-batches: one
-// microbatch of ours is one micro-batch on every replica. Full recomputation keeps a stage's input
-// (method "uniform" with at least as many layers as a stage has), or the inputs of each stage's
-// first layers ("block").
+// Embeddings stand with the first stage, multi-token prediction, final norm, head and loss with the
+// last, unless a layout says otherwise; stages of a layout may be empty. Ranks count
+// tensor-parallel peers fastest, then context-parallel ones, pipeline stages slowest; what devices
+// are left over are replicas, each with its own micro-batches: one microbatch of ours is one
+// micro-batch on every replica. Full recomputation keeps a stage's input (method "uniform" with at
+// least as many layers as a stage has), or the inputs of each stage's first layers ("block").
 
 #include <algorithm>
 #include <array>
@@ -113,32 +113,26 @@ void set_layers_again(Plan& plan, const MegatronRecompute& recompute, const Laye
   }
 }
 
-std::vector<int> layers_in(const MegatronStage& stage, const Model& model, int first_block) {
-  const LayerRange blocks = decoder_layers(model);
-  const int first = stage.embedding ? 0 : first_block;
-  const int end = stage.loss ? static_cast<int>(model.layers.size()) : first_block + stage.layers;
-  // A standalone embedding ends where the blocks begin.
-  return layers_between(std::min(first, blocks.end), end);
+/// The end of the stage's layers, which begin with this one.
+int end_of(const MegatronStage& stage, const Model& model, int first) {
+  if (stage.loss) return static_cast<int>(model.layers.size());
+  const int block = stage.embedding ? decoder_layers(model).first : first;
+  return block + stage.layers + stage.prediction;
 }
 
 std::vector<ForeignStage> place(const std::vector<MegatronStage>& stages, const Model& model,
                                 const Degrees& degrees, Recompute recompute) {
   std::vector<ForeignStage> placed;
-  int block = decoder_layers(model).first;
+  int layer = 0;
   for (std::size_t s = 0; s < stages.size(); ++s) {
     const int rank = static_cast<int>(s) % degrees.pipeline;
-    placed.push_back({.layers = layers_in(stages[s], model, block),
+    const int end = end_of(stages[s], model, layer);
+    placed.push_back({.layers = layers_between(layer, end),
                       .replicas = degrees.data,
                       .tensor_parallel = degrees.peers(),
                       .recompute = recompute,
                       .devices = ranks_of(degrees, rank)});
-    block += stages[s].layers;
-    if (!placed.back().layers.empty()) continue;
-    fail_with_help(ErrorKind::input,
-                   concat("stage ", s, " (pipeline rank ", rank, ", virtual stage ",
-                          static_cast<int>(s) / degrees.pipeline,
-                          ") has no layers; stages of plans have at least one"),
-                   {"give it a layer; Megatron-LM only passes tensors through it"});
+    layer = end;
   }
   return placed;
 }
@@ -297,6 +291,14 @@ ImportedPlan import_megatron(std::string_view content, const std::string& file,
     imported.notes.emplace_back(
         "the plan's selective layers keep less than Megatron-LM's, which keep the attention's "
         "output");
+  }
+  const auto predicts_apart = [](const MegatronStage& stage) {
+    return stage.prediction > 0 && !stage.loss;
+  };
+  if (std::ranges::any_of(stages, predicts_apart)) {
+    imported.notes.emplace_back(
+        "modules of multi-token prediction are predicted with their own logits and loss; "
+        "Megatron-LM has these in the last stage, and hands on a state for each module");
   }
   if (recompute.stages == Recompute::full) {
     imported.notes.emplace_back(

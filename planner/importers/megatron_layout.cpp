@@ -97,6 +97,20 @@ void require_ends(std::string_view order) {
   }
 }
 
+/// Modules of multi-token prediction read what the last transformer layer says, all in one stage.
+void require_prediction_behind(const std::vector<MegatronStage>& stages, std::string_view order) {
+  if (order.find('t', std::min(order.find('m'), order.size())) != std::string_view::npos) {
+    fail(
+        "the layout has a t (transformer layer) behind an m (multi-token prediction); Megatron-LM "
+        "asserts that decoder layers are placed before MTP layers");
+  }
+  const auto predicts = [](const MegatronStage& stage) { return stage.prediction > 0; };
+  if (std::ranges::count_if(stages, predicts) < 2) return;
+  fail(
+      "the layout has layers m (multi-token prediction) in several stages; Megatron-LM asserts "
+      "that all of them are in one");
+}
+
 std::string in_words(int layers, const MegatronSplit& split) {
   return concat(layers, " layers", split.account_for_embedding ? " and the embedding" : "",
                 split.account_for_loss ? " and the loss" : "");
@@ -209,6 +223,7 @@ std::vector<MegatronStage> stages_by_count(const MegatronFlags& flags, int layer
   }
   stages.front().embedding = true;
   stages.back().loss = true;
+  stages.back().prediction = flags.prediction_modules;
   if (flags.split.account_for_embedding) --stages.front().layers;
   if (flags.split.account_for_loss) --stages.back().layers;
   return stages;
@@ -222,14 +237,13 @@ std::vector<MegatronStage> read_megatron_layout(std::string_view layout) {
   std::erase(text, ',');
   std::vector<MegatronStage> stages(1);
   std::string order;
-  std::optional<std::size_t> prediction;
   for (const char c : unroll_letters(unroll_groups(text))) {
     switch (c) {
       case '|': stages.emplace_back(); continue;
       case 'E': stages.back().embedding = true; break;
       case 't': ++stages.back().layers; break;
       case 'L': stages.back().loss = true; break;
-      case 'm': prediction = stages.size(); break;
+      case 'm': ++stages.back().prediction; break;
       default:
         fail("the layout has \"", c,
              "\"; known are E, t, m and L, | between stages, and (…)*n or "
@@ -238,11 +252,7 @@ std::vector<MegatronStage> read_megatron_layout(std::string_view layout) {
     order += c;
   }
   require_ends(order);
-  if (prediction && prediction != stages.size()) {
-    fail(
-        "the layout has a layer m (multi-token prediction) in another stage than L; plans of "
-        "these flags keep what is behind the transformer layers in one");
-  }
+  require_prediction_behind(stages, order);
   return stages;
 }
 
@@ -256,11 +266,40 @@ std::string write_megatron_layout(const std::vector<MegatronStage>& stages) {
     } else {
       text.append(static_cast<std::size_t>(stage.layers), 't');
     }
+    text.append(static_cast<std::size_t>(stage.prediction), 'm');
     text += stage.loss ? "L|" : "|";
   }
   if (!text.empty()) text.pop_back();
   return text;
 }
+
+namespace {
+
+/// As many modules of multi-token prediction as the flags say, in a last virtual stage, and not on
+/// the first of several ranks.
+void require_prediction(const MegatronFlags& flags, const std::vector<MegatronStage>& stages) {
+  int counted = 0;
+  for (const MegatronStage& stage : stages) counted += stage.prediction;
+  if (counted != flags.prediction_modules) {
+    fail("Megatron-LM refuses: the layout has ", counted,
+         " modules of multi-token prediction (m), but --mtp-num-layers is ",
+         flags.prediction_modules);
+  }
+  const int count = static_cast<int>(stages.size());
+  for (int s = 0; s < count && flags.pipeline > 1; ++s) {
+    if (stages[static_cast<std::size_t>(s)].prediction == 0) continue;
+    if (s < count - flags.pipeline) {
+      fail("Megatron-LM refuses: multi-token prediction must be in the last virtual stage of its ",
+           "rank, and stage ", s, " of ", count, " is none of the last ", flags.pipeline);
+    }
+    if (s % flags.pipeline == 0) {
+      fail("Megatron-LM refuses: multi-token prediction may not be on the first pipeline rank, ",
+           "where stage ", s, " is");
+    }
+  }
+}
+
+}  // namespace
 
 std::vector<MegatronStage> megatron_stages(const MegatronFlags& flags, int layers) {
   require_compatible(flags);
@@ -280,6 +319,7 @@ std::vector<MegatronStage> megatron_stages(const MegatronFlags& flags, int layer
     fail("virtual stages need at least 2 pipeline ranks; the layout has ", stages.size(),
          " stages, and --pipeline-model-parallel-size is 1");
   }
+  require_prediction(flags, stages);
   return stages;
 }
 

@@ -69,7 +69,7 @@ class BruteForce {
       if (first == space_.layers()) choose_recompute(setting, layout);
       return;
     }
-    for (int end = first + 1; end <= space_.layers(); ++end) {
+    for (int end = space_.first_end(first); end <= space_.layers(); ++end) {
       if (!space_.allows(stage, {first, end})) continue;
       layout.cuts.push_back(end);
       choose_cuts(setting, layout, stages);

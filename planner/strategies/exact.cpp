@@ -133,8 +133,11 @@ class Exact {
     while (Branch* branch = most_promising()) deepen(*branch);
     add_copies_of_best();
     result.lower_bound = std::min(result.lower_bound, Duration{lower_bound()});
-    if (least_of_all_ < never) {
-      result.scope.add({.equal_replicas = true, .least_of_others = Duration{least_of_all_}});
+    const bool is_part = least_of_all_ < never;
+    if (is_part || least_of_empty_ < never) {
+      result.scope.add({.equal_replicas = is_part,
+                        .no_empty = least_of_empty_ < never,
+                        .least_of_others = Duration{std::min(least_of_all_, least_of_empty_)}});
     }
     result.candidates += judge_.simulated();
     result.pruned += judge_.pruned();
@@ -150,6 +153,8 @@ class Exact {
     branch.least = never;
     if (!has_only_columns(space_, setting))
       least_of_all_ = std::min(least_of_all_, columns_.least_of_all(setting));
+    if (space_.has_empty_stages())
+      least_of_empty_ = std::min(least_of_empty_, columns_.least_of_all(setting));
     columns_.add(setting);
     if (has_uneven_chains(space_, setting)) uneven_.push_back(&setting);
     if (!has_many_devices(space_, setting))
@@ -363,6 +368,7 @@ class Exact {
   std::vector<Branch> branches_;
   std::vector<const Setting*> uneven_;  ///< see planner/uneven_chains.hpp
   Time least_of_all_ = never;           ///< with any replicas, of settings searched by columns
+  Time least_of_empty_ = never;         ///< with empty stages, of which columns have none
 };
 
 /// The same question with the cluster's devices in another order; whatever is faster.

@@ -1,5 +1,6 @@
 // Conservation: each stage does each row of each microbatch forward once and (in training) backward
-// once, recomputes it at most once, and each chunk updates its weights once for each batch.
+// once, recomputes it at most once, and each chunk updates its weights once for each batch, unless
+// it has none and only passes on.
 
 #include <algorithm>
 #include <tuple>
@@ -110,15 +111,17 @@ class Conservation {
     for (int update = 0; update < facts_.updates(); ++update) {
       const int last = (update + 1) * interval - 1;
       const auto works = facts_.works(chunk, Op::update, last);
-      if (works.size() == 1) continue;
+      if (works.size() == (it.passes_on ? 0U : 1U)) continue;
       const std::string batch = facts_.updates() == 1 ? "" : concat(" after microbatch ", last);
       if (works.empty()) {
         verdict_.found(concat("the weights of ", place(chunk), " are never updated", batch),
                        it.device, {Op::update, it.stage, last});
       } else {
+        const std::string_view what =
+            it.passes_on ? ", which only passes on, are updated " : " are updated ";
         verdict_.found(
-            concat("the weights of ", place(chunk), " are updated ", works.size(), " times", batch),
-            facts_, works[1]);
+            concat("the weights of ", place(chunk), what, count(works.size(), "time"), batch),
+            facts_, works.back());
       }
     }
     for (const int work : facts_.works(chunk, Op::update)) {

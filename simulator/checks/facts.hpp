@@ -44,7 +44,8 @@ struct Facts {
   /// Whether several chunks hold this stage's layers and share the optimizer's work.
   bool is_sharded(int stage) const {
     const auto columns = static_cast<std::size_t>(program.columns);
-    return program.sharding != Sharding::none && chunks_of_copies(stage).size() * columns > 1;
+    return program.sharding != Sharding::none && chunks_of_copies(stage).size() * columns > 1 &&
+           !program.chunks[static_cast<std::size_t>(chunks_of_copies(stage).front())].passes_on;
   }
 
   /// Microbatches whose gradients one update applies: all of them when weights are flushed.

@@ -41,7 +41,7 @@ class Norm {
         program_(facts.program),
         before_(before),
         shards_(program_.sharding != Sharding::none),
-        units_(shards_ ? program_.chunks.size() : at(facts.stages_per_pipe)),
+        nothing_(shards_ ? program_.chunks.size() : at(facts.stages_per_pipe), false),
         heard_(facts.meetings.size()),
         validated_(facts.meetings.size(), 0),
         chunks_(at(program_.devices)),
@@ -50,6 +50,7 @@ class Norm {
         knows_all_(at(program_.devices), 1) {
     for (std::size_t chunk = 0; chunk < program_.chunks.size(); ++chunk) {
       chunks_[at(program_.chunks[chunk].device)].push_back(static_cast<int>(chunk));
+      if (program_.chunks[chunk].passes_on) nothing_[unit_of(static_cast<int>(chunk))] = true;
     }
   }
 
@@ -94,7 +95,7 @@ class Norm {
   }
 
   Squares own(int work) const {
-    Squares squares(units_, false);
+    Squares squares = nothing_;
     for (const int chunk : chunks_[at(facts_.device_of(work))]) {
       if (is_complete(chunk, work)) squares[unit_of(chunk)] = true;
     }
@@ -120,7 +121,7 @@ class Norm {
     if (!is_about_norm(op) || meeting == none) return;
     if (op == Op::send_norm || op == Op::reduce_norm) {
       Squares& heard = heard_[at(meeting)];
-      heard.resize(units_, false);
+      if (heard.empty()) heard = nothing_;
       join(heard, known_at(work));
     }
     if (op == Op::receive_norm || op == Op::reduce_norm) {
@@ -220,9 +221,9 @@ class Norm {
   const Program& program_;
   const HappensBefore& before_;
   bool shards_;
-  std::size_t units_;
-  std::vector<Squares> heard_;                                 // by meeting
-  std::vector<char> validated_;                                // by meeting
+  Squares nothing_;              // but what is zero for want of weights
+  std::vector<Squares> heard_;   // by meeting
+  std::vector<char> validated_;  // by meeting
   std::vector<std::vector<int>> chunks_, news_, validations_;  // by device
   std::vector<char> knows_all_;                                // by device: each of its updates
   std::vector<Update> nested_;

@@ -150,6 +150,8 @@ class Race {
       case BufferRole::optimizer:
       case BufferRole::workspace: return {};
       case BufferRole::input:
+        // What is only passed on is not looked at on the way back.
+        if (program_.chunks[at(it.chunk)].passes_on) return {Op::receive_activation, Op::forward};
         return {Op::receive_activation, Op::forward,        Op::recompute,
                 Op::backward,           Op::backward_input, Op::backward_weight};
       case BufferRole::saved: return users_of_saved(index);

@@ -6,7 +6,8 @@
 //   vertical sync     the newest of the first stage when its forward started
 //   double buffered   max(0, t - 1) in batch t
 //
-// and every later instruction for a microbatch reads what its forward read.
+// and every later instruction for a microbatch reads what its forward read. Where a stage only
+// passes on there are no weights: version 0.
 
 #include <algorithm>
 
@@ -84,7 +85,7 @@ class Versions {
                             " by then"),
                      facts_, work);
     }
-    if (is_backward(op_of(work))) {
+    if (is_backward(op_of(work)) && !facts_.chunk_of(work).passes_on) {
       const int applied = work_at(work).instruction.microbatch / facts_.update_interval();
       oldest_ = std::max(oldest_, applied - version);
     }
@@ -93,6 +94,7 @@ class Versions {
   int promised_to(int work) const {
     const int k = work_at(work).instruction.microbatch;
     if (op_of(work) == Op::update) return made_[at(work)] + 1;
+    if (facts_.chunk_of(work).passes_on) return 0;
     if (program_.weights == WeightPolicy::flush) return 0;
     if (program_.weights == WeightPolicy::double_buffered) {
       return std::max(k / program_.update_every - 1, 0);

@@ -16,6 +16,9 @@
 // share a device nothing is sent: the producer writes the consumer's input, and the consumer's
 // backward the producer's output gradient.
 //
+// A stage that only passes on keeps nothing: its input ends with F, which leaves the output, and so
+// do the gradients with B.
+//
 // Pieces of a sequence go forward in order and backward in reverse. What later ones look at, as far
 // as it is no part of `saved`, lives from F to R, and its gradient from the last piece's B to its
 // own.
@@ -182,8 +185,9 @@ class BufferMaker {
       live(role, chunk, microbatch, bytes, from, until);
     };
 
+    const int last_reader = here.weight.value_or(here.backward.value_or(forward));
     lives(BufferRole::input, memory.input, input_arrives(chunk, microbatch),
-          {here.weight.value_or(here.backward.value_or(forward))});
+          {memory.keeps_input ? last_reader : forward});
     const bool keeps = !here.recompute && here.backward;
     if (!keeps && !memory.forward_alone) {
       lives(BufferRole::workspace, memory.saved, {forward}, {forward});

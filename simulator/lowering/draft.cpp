@@ -80,8 +80,13 @@ int expert_holders(const Draft& draft, int stage) {
   return experts.empty() ? holders(draft, stage) : experts[index(stage)];
 }
 
+bool passes_on(const Draft& draft, int stage) {
+  return draft.program.chunks[index(draft.chunks_of_stage[index(stage)].front())].passes_on;
+}
+
 bool is_sharded(const Draft& draft, int stage) {
-  return draft.program.sharding != Sharding::none && holders(draft, stage) > 1;
+  return draft.program.sharding != Sharding::none && holders(draft, stage) > 1 &&
+         !passes_on(draft, stage);
 }
 
 bool is_message(const Draft& draft, const Wait& wait) {

@@ -180,7 +180,8 @@ void add_validation(Draft& draft) {
       receivers.push_back({device, receive});
       const auto waiting =
           first_compute(draft, device, [](Op op) { return is_backward(op) || op == Op::update; });
-      add_wait(draft, *waiting, receive);
+      // A replica that never has a turn at a stage that only passes on does neither.
+      if (waiting) add_wait(draft, *waiting, receive);
     }
     senders = std::move(receivers);
   }

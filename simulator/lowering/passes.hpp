@@ -157,6 +157,9 @@ int holders(const Draft& draft, int stage);
 /// How many of them hold each of its experts.
 int expert_holders(const Draft& draft, int stage);
 
+/// Whether the stage only hands on what it gets.
+bool passes_on(const Draft& draft, int stage);
+
 /// Whether several chunks hold this stage's layers, and each keeps a shard of the optimizer.
 bool is_sharded(const Draft& draft, int stage);
 

@@ -32,13 +32,15 @@ void add_chunks(Draft& draft, const std::vector<std::vector<int>>& devices) {
   for (int stage = 0; stage < draft.program.stages; ++stage) {
     auto& chunks = draft.chunks_of_stage.emplace_back();
     const int replicas = static_cast<int>(devices[index(stage)].size());
+    const auto& passes_on = draft.options.passes_on;
     for (int replica = 0; replica < replicas; ++replica) {
       chunks.push_back(static_cast<int>(draft.program.chunks.size()));
       draft.program.chunks.push_back({.stage = stage,
                                       .device = devices[index(stage)][index(replica)],
                                       .replica = replica,
                                       .replicas = replicas,
-                                      .rows = rows_of(draft.options, replica, replicas)});
+                                      .rows = rows_of(draft.options, replica, replicas),
+                                      .passes_on = !passes_on.empty() && passes_on[index(stage)]});
     }
   }
 }

@@ -20,7 +20,7 @@ std::optional<int> add_recompute(Draft& draft, int item) {
   const Work work = draft.program.work[index(item)];
   const auto [op, stage, microbatch] = work.instruction;
   const bool goes_back = op == Op::backward || op == Op::backward_input;
-  if (!goes_back || !recomputes(draft.options, stage)) return {};
+  if (!goes_back || !recomputes(draft.options, stage) || passes_on(draft, stage)) return {};
   Passage& here = passage(draft, work.chunk, microbatch);
   if (here.recompute) return {};
   here.recompute = add_work(draft, {Op::recompute, stage, microbatch}, work.chunk);

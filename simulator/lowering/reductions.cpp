@@ -2,10 +2,9 @@
 // stages that hold the same weights (T), in each pipe alike. Where the optimizer is sharded each
 // chunk keeps the sums of its shard only (GS in place of G), and T gives each those of its own.
 //
-// Once for each update. A chunk's G may start right after its last backward, while its device goes
-// on with other chunks.
-// T follows the G of all its members. Tied stages on one device need no message: their updates just
-// wait for both gradients.
+// Stages that only pass on have none. Once for each update. A chunk's G may start right after its
+// last backward, while its device goes on with other chunks. T follows the G of all its members.
+// Tied stages on one device need no message: their updates just wait for both gradients.
 
 #include "simulator/lowering/passes.hpp"
 
@@ -81,7 +80,7 @@ void add_reductions(Draft& draft) {
   Completion completion = last_backwards(draft);
   const int stages = stages_per_pipe(draft.schedule);
   for (int stage = 0; stage < stages; ++stage) {
-    if (holders(draft, stage) < 2) continue;
+    if (holders(draft, stage) < 2 || passes_on(draft, stage)) continue;
     const Op op = is_sharded(draft, stage) ? Op::reduce_scatter : Op::reduce_gradient;
     add_collective(draft, op, chunks_of_copies(draft, stage), gradient_bytes(draft, stage),
                    completion);

@@ -1,4 +1,4 @@
-// The optimizer's steps of each chunk.
+// The optimizer's steps of each chunk that has weights.
 //
 // With a flush there is one, and updates stand at the end of their device's compute order, in the
 // order in which the chunks finish their backwards: an update that waits for a reduction would
@@ -45,6 +45,7 @@ int add_update(Draft& draft, int chunk, int n) {
 void update_at_the_end(Draft& draft) {
   for (const auto& chunks : chunks_by_completion(draft)) {
     for (const int chunk : chunks) {
+      if (draft.program.chunks[index(chunk)].passes_on) continue;
       const int device = draft.program.chunks[index(chunk)].device;
       draft.compute[index(device)].push_back(add_update(draft, chunk, 0));
     }
@@ -61,6 +62,7 @@ void update_on_the_way(Draft& draft) {
       const Op op = work.instruction.op;
       if (op != Op::backward && op != Op::backward_weight) continue;
       const int chunk = work.chunk;
+      if (draft.program.chunks[index(chunk)].passes_on) continue;
       const int done = ++backwards[index(chunk)];
       if (done % update_interval(draft.program) != 0) continue;
       extended.push_back(add_update(draft, chunk, done / update_interval(draft.program) - 1));

@@ -39,6 +39,7 @@ std::vector<int> newest_versions(const Draft& draft) {
 }
 
 int version_of(const Draft& draft, const std::vector<int>& newest, int chunk, int microbatch) {
+  if (draft.program.chunks[index(chunk)].passes_on) return 0;
   const auto newest_of = [&](int of) {
     return newest[index(of) * index(draft.program.microbatches) + index(microbatch)];
   };

@@ -21,7 +21,8 @@ class References {
     const auto key =
         std::tuple(std::pair(setting.microbatches, setting.rows), setting.replicas, setting.policy,
                    std::pair(schedule.pipes, schedule.parts), schedule.trains, setting.optimizer,
-                   schedule.weights, is_cut ? schedule.device_of_stage : std::vector<int>{});
+                   schedule.weights, is_cut ? schedule.device_of_stage : std::vector<int>{},
+                   is_cut ? setting.cuts : std::vector<int>{});
     const auto [found, is_new] = results_.try_emplace(key);
     if (is_new) found->second = reference(prepared, options);
     return found->second;
@@ -29,7 +30,7 @@ class References {
 
  private:
   using Key = std::tuple<std::pair<int, int>, std::vector<int>, ReplicaPolicy, std::pair<int, int>,
-                         bool, OptimizerKind, WeightPolicy, std::vector<int>>;
+                         bool, OptimizerKind, WeightPolicy, std::vector<int>, std::vector<int>>;
   std::map<Key, RunResult> results_;
 };
 

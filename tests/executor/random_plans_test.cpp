@@ -1,5 +1,6 @@
 // Every row of the table of schedules against training without programs, bit by bit.
 
+#include <algorithm>
 #include <random>
 
 #include "tests/catch.hpp"
@@ -34,6 +35,15 @@ auto one_of(std::mt19937& generator, const Values& values) {
   return *(std::begin(values) + generator() % std::size(values));
 }
 
+/// Of 8 layers; stages inside may be empty.
+std::vector<int> random_cuts(std::mt19937& generator, int stages) {
+  std::vector<int> cuts{0, 8};
+  while (static_cast<int>(cuts.size()) <= stages)
+    cuts.push_back(1 + static_cast<int>(generator() % 7));
+  std::ranges::sort(cuts);
+  return cuts;
+}
+
 /// Any plan of any row.
 Setting random_setting(unsigned seed) {
   std::mt19937 generator(seed);
@@ -64,6 +74,9 @@ Setting random_setting(unsigned seed) {
       for (int i = 0; i < setting.devices; ++i) {
         setting.replicas.push_back(one_of(generator, std::vector{1, 1, 2, 3}));
       }
+    }
+    if (generator() % 2 == 0) {
+      setting.cuts = random_cuts(generator, setting.devices * setting.virtual_stages);
     }
     const bool shards_line_up = setting.sharding == Sharding::none ||
                                 kind.placement != StagePlacement::bidirectional ||

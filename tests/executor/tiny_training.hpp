@@ -41,7 +41,7 @@ inline Model tiny_model(Style style, bool tied, int heads = 2) {
   return make_transformer("tiny", shape, 6, 8);
 }
 
-/// What a run is about. Layers are spread evenly over the stages.
+/// What a run is about. Layers are spread evenly over the stages, unless it says how.
 struct Setting {
   std::string schedule = "1f1b";
   int devices = 1;  ///< pipeline devices
@@ -63,6 +63,7 @@ struct Setting {
   int sequence_chunks = 1;        ///< of seq1f1b
   /// What each of the 8 layers does again by itself; empty: nothing.
   std::vector<Recomputed> again = {};
+  std::vector<int> cuts = {};  ///< of the 8 layers; empty: even ones
 };
 
 /// Every choice in turn: a block of attention that is dropped, one that is kept, one done again.
@@ -81,6 +82,7 @@ inline std::string describe(const Setting& setting) {
   for (const Recomputed what : setting.again) text += " " + std::string(to_string(what));
   if (setting.sharding == Sharding::zero1) text += ", zero1";
   if (setting.virtual_stages > 1) text += ", v " + std::to_string(setting.virtual_stages);
+  for (const int cut : setting.cuts) text += (cut == 0 ? ", cut at " : " ") + std::to_string(cut);
   if (setting.sequence_chunks > 1) text += ", K " + std::to_string(setting.sequence_chunks);
   return text;
 }
@@ -130,9 +132,13 @@ inline Plan plan_of(const Setting& setting) {
   const auto devices = devices_of(setting);
   const int stages = setting.devices * setting.virtual_stages;
   const StagePlacement placement = find_schedule(setting.schedule).placement;
+  const auto cut = [&](int stage) {
+    return setting.cuts.empty() ? layers * stage / stages
+                                : setting.cuts[static_cast<std::size_t>(stage)];
+  };
   for (int stage = 0; stage < stages; ++stage) {
     plan.stages.push_back(
-        {.layers = {layers * stage / stages, layers * (stage + 1) / stages},
+        {.layers = {cut(stage), cut(stage + 1)},
          .devices =
              devices[static_cast<std::size_t>(device_of_stage(placement, stage, setting.devices))],
          .recompute = setting.recompute});
@@ -165,7 +171,7 @@ inline Prepared prepare(const Setting& setting) {
 
 /// Whether the plan is one: stages have layers, and the schedule accepts their number.
 inline bool is_legal(const Setting& setting) {
-  if (setting.devices * setting.virtual_stages > 8) return false;
+  if (setting.cuts.empty() && setting.devices * setting.virtual_stages > 8) return false;
   const Plan plan = plan_of(setting);
   return !find_fault(plan, tiny_model(setting.style, setting.tied, setting.heads),
                      parse_cluster(plan.cluster));

@@ -49,7 +49,7 @@ class Everything {
           auto& own = devices.emplace_back(static_cast<std::size_t>(peers));
           std::iota(own.begin(), own.end(), device + peers * replica);
         }
-        for (int end = layer + 1; end <= space_.layers(); ++end) {
+        for (int end = space_.first_end(layer); end <= space_.layers(); ++end) {
           for (const Recompute recompute : {Recompute::none, Recompute::full}) {
             stages_.push_back({{layer, end}, devices, recompute, {}});
             add_stage(end, device + peers * replicas);

@@ -75,15 +75,31 @@ TEST_CASE("a plan for another model is refused", "[plan]") {
       ContainsSubstring("the model \"chain\" has 24 layers: this is a plan for another model"));
 }
 
-TEST_CASE("stages must hold layers", "[plan]") {
+TEST_CASE("stages between the first and the last one may be empty, where they stand", "[plan]") {
+  const auto with_middle = [](LayerRange middle, int next = 7) {
+    return complaint_after([&](Plan& plan) {
+      plan.stages[1].layers = middle;
+      plan.stages[2].layers.first = next;
+    });
+  };
+  CHECK(with_middle({7, 7}).empty());
+  CHECK(with_middle({8, 8}, 8) ==
+        "plan: stage 1 starts at layer 8 but stage 0 ends at layer 7: layer 7 would never be "
+        "trained; 27 of 28 layers are placed");
+  CHECK(with_middle({5, 5}) ==
+        "plan: stage 1 starts at layer 5, where it is empty, but stage 0 ends at layer 7");
+  CHECK(with_middle({9, 7}) == "plan: stage 1 ends before it begins: [9, 7)");
+  CHECK(complaint_after([](Plan& plan) {
+          plan.stages[1].layers = {7, 28};
+          plan.stages[2].layers = {28, 28};
+        }) ==
+        "plan: stage 2 has no layers: [28, 28) is empty, but the last stage must have the last "
+        "layer");
   CHECK_THAT(complaint_after([](Plan& plan) {
-               plan.stages[1].layers = {7, 7};
+               plan.stages[0].layers = {0, 0};
+               plan.stages[1].layers = {0, 16};
              }),
-             ContainsSubstring("stage 1 has no layers: [7, 7) is empty"));
-  CHECK_THAT(complaint_after([](Plan& plan) {
-               plan.stages[1].layers = {9, 7};
-             }),
-             ContainsSubstring("stage 1 has no layers"));
+             ContainsSubstring("is empty, but the first stage must have the first layer"));
   CHECK_THAT(complaint_after([](Plan& plan) { plan.stages.clear(); }),
              ContainsSubstring("there are no stages"));
 }

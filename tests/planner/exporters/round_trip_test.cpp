@@ -24,10 +24,14 @@ LoadedPlan loaded_from(const Plan& plan, const PlanQuestion& question) {
           .hash = {}};
 }
 
-/// Ascending boundaries of so many stages, none of them empty.
-std::vector<int> random_cuts(Random& random, int layers, int stages) {
-  std::set<int> cuts{0, layers};
-  while (static_cast<int>(cuts.size()) <= stages) cuts.insert(random.between(1, layers - 1));
+/// Ascending boundaries of so many stages, none of them empty, or some between the first and the
+/// last one.
+std::vector<int> random_cuts(Random& random, int layers, int stages, bool some_empty) {
+  std::multiset<int> cuts{0, layers};
+  while (static_cast<int>(cuts.size()) <= stages) {
+    const int cut = random.between(1, layers - 1);
+    if (some_empty || !cuts.contains(cut)) cuts.insert(cut);
+  }
   return {cuts.begin(), cuts.end()};
 }
 
@@ -39,7 +43,7 @@ struct Shape {
 
 /// What all three runtimes have: equal degrees, replicas that share microbatches.
 Plan random_plan(Random& random, const Shape& shape, const std::string& schedule,
-                 const PlanQuestion& question) {
+                 const PlanQuestion& question, bool some_empty = false) {
   Plan plan;
   plan.model = question.model_name;
   plan.cluster = question.cluster_name;
@@ -52,7 +56,7 @@ Plan random_plan(Random& random, const Shape& shape, const std::string& schedule
   const int microbatches = shape.ranks * random.between(2, 3);
   plan.batch = {samples * microbatches, samples, microbatches, 8};
   const int layers = static_cast<int>(question.profile.model.layers.size());
-  const std::vector<int> cuts = random_cuts(random, layers, shape.ranks * shape.chunks);
+  const std::vector<int> cuts = random_cuts(random, layers, shape.ranks * shape.chunks, some_empty);
   const Recompute recompute = random.chance(50) ? Recompute::full : Recompute::none;
   for (int s = 0; s < shape.ranks * shape.chunks; ++s) {
     const int rank = device_of_stage(find_schedule(schedule).placement, s, shape.ranks);
@@ -133,7 +137,9 @@ TEST_CASE("plans that are exported and imported again are the same") {
       // Sometimes the cluster has more devices than the plan uses.
       const int devices = shape.devices() * random.between(1, 2);
       PlanQuestion question = question_of(random.between(10, 16), concat(devices, "xh100"));
-      Plan plan = random_plan(random, shape, may_interleave ? "interleaved" : "1f1b", question);
+      const bool some_empty = format != "torch" && random.chance(30);
+      Plan plan =
+          random_plan(random, shape, may_interleave ? "interleaved" : "1f1b", question, some_empty);
       if (format == "megatron") set_layers_again(random, plan);
       if (format == "megatron" && random.chance(40)) {
         plan.optimizer.sharding = random.chance(50) ? Sharding::zero2 : Sharding::zero3;
@@ -150,6 +156,49 @@ TEST_CASE("plans that are exported and imported again are the same") {
     }
   }
   CHECK(ways.size() == 4);
+}
+
+TEST_CASE("plans with multi-token prediction go to Megatron-LM and back, or are refused") {
+  Random random(8);
+  int plans = 0, refused = 0;
+  for (int round = 0; round < 100; ++round) {
+    const Shape shape{.ranks = random.between(1, 4), .data = random.between(1, 2)};
+    PlanQuestion question = question_of(5, concat(shape.devices(), "xh100"));
+    Transformer transformer = *question.profile.model.transformer;
+    transformer.prediction_modules = random.between(1, 3);
+    question.profile.model = make_transformer("deep", transformer, 5, 8);
+    const Plan plan = random_plan(random, shape, "1f1b", question, random.chance(50));
+    INFO(write_plan(plan));
+    const std::string complaint = refusal("megatron", plan, question);
+    ++(complaint.empty() ? plans : refused);
+    if (complaint.empty()) {
+      const std::string text = written("megatron", loaded_from(plan, question));
+      INFO(text);
+      CHECK(write_plan(imported("megatron", text, question)) == write_plan(plan));
+    } else {
+      CHECK_THAT(complaint, ContainsSubstring("has no flags for the plan's stages: ") &&
+                                ContainsSubstring("multi-token prediction"));
+    }
+  }
+  CHECK(plans > 20);
+  CHECK(refused > 5);
+}
+
+TEST_CASE("empty stages: with a word of warning, without names, or refused") {
+  const PlanQuestion question = question_of(4, "3xh100");
+  Random random(2);
+  Plan plan = random_plan(random, {.ranks = 3}, "1f1b", question);
+  plan.stages[0].layers = {0, 3};
+  plan.stages[1].layers = {3, 3};
+  plan.stages[2].layers = {3, 6};
+  const LoadedPlan loaded = loaded_from(plan, question);
+  CHECK_THAT(written("megatron", loaded),
+             ContainsSubstring("# A stage is empty: some releases") &&
+                 ContainsSubstring("--pipeline-model-parallel-layout \"Ett||ttL\""));
+  CHECK_THAT(written("deepspeed", loaded), ContainsSubstring("[0, 3, 3, 6]"));
+  CHECK_THAT(written("csv", loaded), ContainsSubstring("\n1,3,3,,,0,1,1,1,"));
+  CHECK_THAT(written("vllm", loaded), ContainsSubstring("VLLM_PP_LAYER_PARTITION=2,0,2"));
+  CHECK_THAT(refusal("torch", plan, question), ContainsSubstring("stage 1 of the plan is empty"));
 }
 
 TEST_CASE("every schedule of torch goes there and back") {

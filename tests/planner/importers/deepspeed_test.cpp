@@ -43,7 +43,9 @@ TEST_CASE("DeepSpeed: its balanced partition of five equal layers is taken, the 
   };
   CHECK(sizes_of(of_five("[0, 2, 3, 4, 5]")) == std::vector{2, 1, 1, 1});
   CHECK(message_of([&] { of_five("[0, 2, 4, 5, 5]"); }) ==
-        "plan.txt:1:14: [4]: stage 3 has no layers; stages of plans have at least one");
+        "plan.txt:1:14: [4]: stage 3 has no layers; the first and the last stage of a plan have at "
+        "least one");
+  CHECK(sizes_of(of_five("[0, 2, 2, 4, 5]")) == std::vector{2, 0, 2, 1});
 }
 
 TEST_CASE("DeepSpeed: what is wrong is said at its place") {

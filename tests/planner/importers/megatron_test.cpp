@@ -216,7 +216,10 @@ TEST_CASE("a layout that Megatron-LM would not take is refused") {
   CHECK(layout_complaint("Ett|t") ==
         "the layout must end with its one L (loss), as Megatron-LM asserts");
   CHECK(layout_complaint("Et|EtL").starts_with("the layout must begin"));
-  CHECK(layout_complaint("Et|m|L").find("multi-token prediction") != std::string::npos);
+  CHECK(layout_complaint("Et|mt|L").find("behind an m (multi-token prediction)") !=
+        std::string::npos);
+  CHECK(layout_complaint("Et|m|mL").find("m (multi-token prediction) in several stages") !=
+        std::string::npos);
   CHECK(layout_complaint("Et|xL").starts_with("the layout has \"x\""));
   CHECK(layout_complaint("E((t)*2|L").starts_with("the layout has \"(\""));
   CHECK(layout_complaint("Et*0L") == "the layout repeats something zero times");
@@ -229,14 +232,74 @@ TEST_CASE("a layout that Megatron-LM would not take is refused") {
             .find("has 2 transformer layers, but there are 3") != std::string::npos);
 }
 
-TEST_CASE("standalone embedding and loss are stages, empty ones are not") {
+TEST_CASE("standalone embedding and loss are stages, and so are empty ones") {
   const std::string ranks = "--pipeline-model-parallel-size ";
   const Plan plan =
       from_flags(ranks + "4 --pipeline-model-parallel-layout 'E|t*3|tt|L'", 5, "4xh100");
   CHECK(sizes_of(plan) == std::vector{1, 3, 2, 1});
-  CHECK(refusal(ranks + "2 --pipeline-model-parallel-layout 'Et*5||t|L'", 6, "2xh100") ==
-        "plan.txt: stage 1 (pipeline rank 1, virtual stage 0) has no layers; stages of plans have "
-        "at least one");
+  const std::string empty = ranks + "2 --pipeline-model-parallel-layout 'Et*5||t|L'" + batch;
+  const ImportedPlan imported =
+      import_plan(plan_importer("megatron"), empty, "plan.txt", question_of(6, "2xh100"));
+  CHECK(sizes_of(imported.plan) == std::vector{6, 0, 1, 1});
+  CHECK(imported.plan.stages[1].layers == LayerRange{6, 6});
+  CHECK(imported.notes ==
+        std::vector<std::string>{"stage 1 has no layers, and only passes on what it gets"});
+  CHECK(sizes_of(from_flags(ranks + "6 --pipeline-model-parallel-layout 'E|t|||t|L'", 2,
+                            "6xh100")) == std::vector{1, 1, 0, 0, 1, 1});
+}
+
+TEST_CASE("multi-token prediction stands where a layout has it") {
+  Transformer transformer = *builtin_model("tiny-gpt").transformer;
+  const auto sizes = [&](int modules, int blocks, int ranks, const std::string& layout) {
+    transformer.prediction_modules = modules;
+    const std::string cluster = concat(ranks, "xh100");
+    PlanQuestion question = question_of(blocks, cluster);
+    question.profile.model = make_transformer("deep", transformer, blocks, 8);
+    const std::string flags =
+        concat("--pipeline-model-parallel-size ", ranks, " --mtp-num-layers ", modules,
+               layout.empty() ? "" : " --pipeline-model-parallel-layout '" + layout + "'", batch);
+    return sizes_of(imported("megatron", flags, question));
+  };
+  using Sizes = std::vector<int>;
+  // Megatron-LM's own tests.
+  CHECK(sizes(1, 14, 8, "Et*2|(tt|)*5t|tmL") == Sizes{3, 2, 2, 2, 2, 2, 1, 3});
+  CHECK(sizes(1, 14, 2, "Et*7|t*7mL") == Sizes{8, 9});
+  // DeepSeek-V3 on 16 ranks in 2 chunks: prediction on rank 14, the loss on rank 15.
+  Sizes deepseek(32, 2);
+  deepseek.front() = 4;
+  deepseek[30] = deepseek[31] = 1;
+  CHECK(sizes(1, 61, 16, "Et*3|(tt|)*29,m|L") == deepseek);
+  // Several modules, apart from the loss and from the layers, behind an empty stage.
+  CHECK(sizes(2, 4, 4, "Ett|tt|mm|L") == Sizes{3, 2, 2, 1});
+  CHECK(sizes(2, 3, 5, "Ett||tm*2||L") == Sizes{3, 0, 3, 0, 1});
+  CHECK(sizes(1, 3, 1, "Et*3mL") == Sizes{6});
+  // What is known of them otherwise is said.
+  const auto notes = [&](const std::string& layout) {
+    PlanQuestion question = question_of(3, "4xh100");
+    transformer.prediction_modules = 1;
+    question.profile.model = make_transformer("deep", transformer, 3, 8);
+    const std::string flags =
+        "--pipeline-model-parallel-size 4 --mtp-num-layers 1 --pipeline-model-parallel-layout '" +
+        layout + "'" + batch;
+    return import_plan(plan_importer("megatron"), flags, "plan.txt", question).notes;
+  };
+  CHECK(notes("Et|t|t|mL").empty());
+  REQUIRE(notes("Et|tt|m|L").size() == 1);
+  CHECK(notes("Et|tt|m|L").front().starts_with("modules of multi-token prediction"));
+  // Without a layout they are with the loss.
+  CHECK(sizes(1, 4, 2, "") == Sizes{3, 4});
+  const auto complaint = [&](int modules, int ranks, const std::string& layout) {
+    return message_of([&] { sizes(modules, 4, ranks, layout); });
+  };
+  CHECK(complaint(1, 2, "Et*4|L") ==
+        "plan.txt: Megatron-LM refuses: the layout has 0 modules of multi-token prediction (m), "
+        "but --mtp-num-layers is 1");
+  CHECK(complaint(1, 2, "Etttt|m||L") ==
+        "plan.txt: Megatron-LM refuses: multi-token prediction must be in the last virtual stage "
+        "of its rank, and stage 1 of 4 is none of the last 2");
+  CHECK(complaint(1, 2, "Et*4m|L") ==
+        "plan.txt: Megatron-LM refuses: multi-token prediction may not be on the first pipeline "
+        "rank, where stage 0 is");
 }
 
 TEST_CASE("flags that contradict each other, or that plans have no words for, are refused") {
@@ -336,7 +399,7 @@ TEST_CASE(
       std::string(STAGECRAFT_SHARED) + "/oracles/measured/megatron_ci_iteration_times.json";
   if (!std::filesystem::exists(file)) SKIP("no reference data at " STAGECRAFT_SHARED);
   constexpr std::string_view reasons[] = {"has no experts", "attention heads evenly",
-                                          "--mtp-num-layers is", "layer m (multi-token prediction)",
+                                          "--mtp-num-layers is",
                                           "plans recompute single layers or whole stages"};
   int plans = 0;
   int refused = 0;
