@@ -168,7 +168,7 @@ OptimizerState make_optimizer_state(const Training& training, Backend& backend,
   const WeightSlice part{spec.shard, part_begin(elements, i, parts),
                          part_begin(elements, i + 1, parts)};
   OptimizerState state;
-  if (training.options.resume) {
+  if (training.options.resume && backend.has_numbers()) {
     state.updates_before = updates_of(*training.options.resume, spec.name);
   }
   if (training.sums() != training.precision()) {

@@ -7,6 +7,8 @@
 
 #include "profiles/error.hpp"
 #include "simulator/check.hpp"
+#include "simulator/events.hpp"
+#include "simulator/fold.hpp"
 #include "simulator/steady.hpp"
 #include "tests/catch.hpp"
 #include "tests/simulator/check_reports.hpp"
@@ -276,11 +278,28 @@ TEST_CASE("random sizes, recomputation and shards under turns are safe", "[turns
     options.ties.clear();
     const Program program = lower(schedule, options);
     CHECK(first_finding(program) == "safe");
-    const auto peaks = memory_peaks(simulate(program, random_costs(random, program)));
+    const Costs costs = random_costs(random, program);
+    const Timeline timeline = simulate(program, costs);
+    CHECK(step_time(simulate_events(program, costs, {}, {})) == step_time(timeline));
+    const auto peaks = memory_peaks(timeline);
     for (std::size_t device = 0; device < peaks.size(); ++device) {
       CHECK(peaks[device].bytes <= program.arena[device]);
     }
   }
+}
+
+TEST_CASE("replicas that take turns have other microbatches, so that none stands for all",
+          "[turns]") {
+  const Program program = lowered({2, 2}, 4);
+  CHECK_FALSE(fold(program, uniform(program, chunk_costs(1ms, 2ms))).has_value());
+  LowerOptions split = in_turn({2, 2});
+  split.replica_policy = ReplicaPolicy::split;
+  split.rows = 2;
+  split.memory = {};
+  const Program shared = lower(pipedream({.devices = 2, .microbatches = 4}), split);
+  const auto folded = fold(shared, uniform(shared, chunk_costs(1ms, 2ms)));
+  REQUIRE(folded);
+  CHECK(folded->program.update_every == std::vector{1, 1});
 }
 
 TEST_CASE("under 2BW replicas take turns in groups that they share evenly", "[turns]") {
