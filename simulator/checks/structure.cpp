@@ -120,10 +120,11 @@ class Inspection {
       const Channel& channel = program_.channels[i];
       const bool ends =
           within(program_.chunks, channel.from) && within(program_.chunks, channel.to);
-      if (!ends)
+      if (!ends) {
         fault(concat("channel ", i, " joins chunks that do not exist"));
-      else if (channel.bytes < 0)
+      } else if (channel.bytes < 0) {
         fault(concat("channel ", i, " carries ", channel.bytes, " bytes"));
+      }
     }
   }
 
