@@ -30,7 +30,7 @@ struct Training;
 struct TrainingPosition {
   int steps = 0;
   std::int64_t samples = 0;  ///< the next step begins with the sample of this index
-  int updates = 0;           ///< of every weight: the version number of the newest
+  int updates = 0;           ///< of each weight that has no number of its own (`StoredState`)
   bool operator==(const TrainingPosition&) const = default;
 };
 
@@ -63,6 +63,7 @@ struct StoredState {
   Precision precision = Precision::float32;
   std::vector<std::int64_t> shape;  ///< of the whole weight
   std::vector<StoredSlice> slices;  ///< each element is in exactly one
+  int updates = 0;  ///< of the weight: fewer than others where replicas took turns between them
 };
 
 struct Checkpoint {
@@ -95,6 +96,9 @@ std::optional<std::filesystem::path> latest_checkpoint(const std::filesystem::pa
 /// Throws Error (input) unless this training can go on from there as if it had never stopped: the
 /// same weights, precision, optimizer, samples and seed.
 void require_resumable(const Checkpoint& checkpoint, const Training& training);
+
+/// How often the weight has been updated. Throws Error (input) if there is none of this name.
+int updates_of(const Checkpoint& checkpoint, std::string_view name);
 
 /// These elements of a weight's state, in their order, in memory that belongs to no backend. Throws
 /// Error (input) if they are not all there, or their bytes are not those that were written.

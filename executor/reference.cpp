@@ -17,6 +17,10 @@
 //   stashing          max(0, k - (p - s) + 1)     PipeDream (Narayanan et al., SOSP 2019)
 //   vertical sync     max(0, k - p + 1)           there, section 3.3
 //   double-buffered   max(0, floor(k / n) - 1)    PipeDream-2BW (Narayanan et al., ICML 2021)
+//
+// Of r replicas that take turns under stashing a stage updates behind each r microbatches, by the
+// mean of their gradients. With K in flight, one for each device from this stage on, microbatch k
+// meets max(0, floor(k / r) - ceil(K / r) + 1): PipeDream's 1F1B-RR, section 3.2.
 
 #include <algorithm>
 #include <cstdint>
@@ -48,6 +52,7 @@ struct Weight {
   std::vector<Tensor>
       versions;  ///< since the step began; with a flush just the one that is updated
   OptimizerState state;
+  int updates = 0;  ///< since this run began
 };
 
 /// The layers of one replica of a stage.
@@ -67,7 +72,6 @@ class Reference {
       : training_(training),
         schedule_(training.schedule),
         backend_(std::move(backend)),
-        updates_(training.start().updates),
         stages_(static_cast<std::size_t>(training.schedule.stages)) {
     for (int stage = 0; stage < stage_count(); ++stage) {
       for (int replica = 0; replica < replica_count(stage); ++replica) {
@@ -153,12 +157,40 @@ class Reference {
     const int stages = stage_count();
     switch (schedule_.weights) {
       case WeightPolicy::flush: return 0;
-      case WeightPolicy::stashing: return std::max(0, microbatch - (stages - stage) + 1);
+      case WeightPolicy::stashing: {
+        const int round = round_of(stage);
+        const int rounds_ahead = (in_flight(stage) + round - 1) / round;
+        return std::max(0, microbatch / round - rounds_ahead + 1);
+      }
       case WeightPolicy::vertical_sync: return std::max(0, microbatch - stages + 1);
       case WeightPolicy::double_buffered:
         return std::max(0, microbatch / schedule_.update_every - 1);
     }
     return 0;
+  }
+
+  bool takes_turns() const { return training_.plan.replicas == ReplicaPolicy::round_robin; }
+
+  /// Microbatches that the stage's replicas share in turn, one each, before they update.
+  int round_of(int stage) const {
+    const bool in_rounds = schedule_.weights == WeightPolicy::stashing && takes_turns();
+    return in_rounds ? replica_count(stage) : 1;
+  }
+
+  /// Microbatches that go forward through the stage before the first comes back.
+  int in_flight(int stage) const {
+    const std::vector<int>& warm_up = training_.plan.schedule.warm_up;
+    if (!warm_up.empty()) return warm_up[static_cast<std::size_t>(stage)];
+    if (!takes_turns()) return stage_count() - stage;
+    int devices = 0;
+    for (int later = stage; later < stage_count(); ++later) devices += replica_count(later);
+    return devices;
+  }
+
+  /// Whether the stage updates behind the microbatch, the last of so many.
+  bool is_due(int stage, int microbatch, int microbatches) const {
+    if (flushes()) return microbatch + 1 == microbatches;
+    return (microbatch + 1) % (schedule_.update_every * round_of(stage)) == 0;
   }
 
   void use_version(int stage, int version) {
@@ -182,9 +214,7 @@ class Reference {
       for (int stage = 0; stage < stage_count(); ++stage) use_version(stage, version_of(stage, m));
       for (int pipe = 0; pipe < schedule_.pipes; ++pipe) pass(step, pipe, m, loss);
       if (!schedule_.trains) continue;
-      if (m + 1 == microbatches || (!flushes() && (m + 1) % schedule_.update_every == 0)) {
-        update();
-      }
+      update_due(m, microbatches);
     }
     return loss / static_cast<double>(training_.tokens_per_step());
   }
@@ -227,7 +257,7 @@ class Reference {
     const int rows = static_cast<int>(training_.rows());
     const int replicas = replica_count(stage);
     Shares shares;
-    if (training_.plan.replicas == ReplicaPolicy::round_robin) {
+    if (takes_turns()) {
       shares.push_back(
           {.replica = microbatch / training_.pieces() % replicas, .rows = {0, rows}, .block = {}});
     } else {
@@ -305,20 +335,35 @@ class Reference {
 
   // --- Sums and the optimizer ---
 
-  void update() {
-    ++updates_;
-    std::map<std::string, Tensor> sums = summed_gradients();
-    std::vector<WeightUpdate> updates;
-    for (auto& [name, weight] : weights_) {
+  /// With a flush all stages together; else each on its own.
+  void update_due(int microbatch, int microbatches) {
+    std::vector<int> due;
+    for (int stage = 0; stage < stage_count(); ++stage) {
+      if (!is_due(stage, microbatch, microbatches)) continue;
+      due.push_back(stage);
+      if (flushes()) continue;
+      update(due, 1.0 / round_of(stage));
+      due.clear();
+    }
+    if (!due.empty()) update(due, 1);
+  }
+
+  /// By the stages' gradients times `part`.
+  void update(const std::vector<int>& stages, double part) {
+    std::map<std::string, Tensor> sums = summed_gradients(stages);
+    WeightUpdates updates;
+    for (const auto& [name, sum] : sums) {
+      Weight& weight = weights_.at(name);
       const Tensor newest = weight.versions.back();
       if (!flushes()) {
         weight.versions.push_back(zeros(newest.shape, training_.precision()));
       }
-      updates.push_back(update_of(weight.state, sums.at(name), newest, weight.versions.back()));
+      updates[weight.state.updates_before + ++weight.updates].push_back(
+          update_of(weight.state, sum, newest, weight.versions.back()));
     }
-    take_step(training_, *backend_, updates_, clip_factor_of(sums), updates);
-    for (std::vector<Replica>& stage : stages_) {
-      for (Replica& replica : stage) {
+    take_step(training_, *backend_, part * clip_factor_of(sums), updates);
+    for (const int stage : stages) {
+      for (Replica& replica : replicas_of(stage)) {
         for (LayerCopy& layer : replica) {
           for (Parameter& parameter : layer.parameters) backend_->zero(parameter.gradient);
         }
@@ -338,10 +383,11 @@ class Reference {
   }
 
   /// Replica by replica and pipe by pipe, then the copies of tied weights in model order.
-  std::map<std::string, Tensor> summed_gradients() {
+  std::map<std::string, Tensor> summed_gradients(const std::vector<int>& of) {
     std::map<std::string, Tensor> sums;
     const int stages = stages_per_pipe(schedule_);
-    for (int stage = 0; stage < stages; ++stage) {
+    for (const int stage : of) {
+      if (stage >= stages) break;  // a copy's gradients go into its first one's
       std::vector<Replica*> holders;
       for (int copy = stage; copy < stage_count(); copy += stages) {
         for (Replica& replica : replicas_of(copy)) holders.push_back(&replica);
@@ -372,7 +418,6 @@ class Reference {
   std::unique_ptr<Backend> backend_;
   std::map<std::string, Weight> weights_;
   std::map<std::string, std::size_t> shards_;  ///< of each weight's optimizer
-  int updates_;                                ///< since training began
   std::vector<std::vector<Replica>> stages_;
 };
 

@@ -20,6 +20,13 @@ bool recomputes(const Program& program, int chunk) {
   });
 }
 
+/// Losses are means over the microbatches of the schedule's updates; the stage's may have several
+/// times as many.
+double part_of_update(const Training& training, const Program& program, int stage) {
+  if (program.weights == WeightPolicy::flush) return 1;
+  return static_cast<double>(training.schedule.update_every) / program.update_every[index(stage)];
+}
+
 /// Alone, unless the optimizer is sharded.
 Shard shard_in(const Program& program, int chunk) {
   for (const Group& group : program.groups) {
@@ -46,7 +53,7 @@ TrainedChunk::TrainedChunk(const Training& training, const Program& program, int
       shard_(shard_in(program, chunk)),
       parameters_(layers_.size()),
       versions_(slots_of_versions(updates_before_last_reader(program, chunk))),
-      updates_(training.start().updates),
+      part_(part_of_update(training, program, chunk_.stage)),
       passes_(index(program.microbatches)) {
   std::ranges::copy(training.again_of(chunk_.stage), again_.begin());
   const std::vector<Tensor> starts = allocate_layers();
@@ -125,7 +132,7 @@ std::vector<Parameter*> TrainedChunk::find(const std::string& name) {
 }
 
 void TrainedChunk::begin_step() {
-  if (updates_ > training_.start().updates) versions_.begin_again();
+  if (updates_ > 0) versions_.begin_again();
 }
 
 void TrainedChunk::use_version(int version) {
@@ -277,14 +284,14 @@ void TrainedChunk::update(int version, double factor) {
     return shard_of(tensor, shard_.place, shard_.members);
   };
   const std::vector<Parameter*> all = parameters();
-  std::vector<WeightUpdate> updates;
+  WeightUpdates updates;
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Tensor updated = own(versions_.at(version)[i]);
     if (updated.elements() == 0) continue;
-    updates.push_back(update_of(optimizer_[i], own(all[i]->gradient),
-                                own(versions_.at(version - 1)[i]), updated));
+    updates[updates_of(i)].push_back(update_of(optimizer_[i], own(all[i]->gradient),
+                                               own(versions_.at(version - 1)[i]), updated));
   }
-  take_step(training_, backend_, updates_, factor, updates);
+  take_step(training_, backend_, part_ * factor, updates);
   use_version(version);
   backend_.zero(gradients_);
 }

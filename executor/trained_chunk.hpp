@@ -57,7 +57,8 @@ class TrainedChunk {
   void backward_weight(int microbatch);
 
   /// Makes this version of the weights from the one before by the gradients times `factor`, of a
-  /// sharded optimizer its own shard of it; and gradients of zero for the next.
+  /// sharded optimizer its own shard of it; and gradients of zero for the next. Where replicas take
+  /// turns between updates it is by their mean.
   void update(int version, double factor);
 
   /// What the forward keeps of a microbatch beside the stage's input. While a partner has it, the
@@ -79,6 +80,8 @@ class TrainedChunk {
   std::vector<Parameter*> parameters();
   /// Of each weight, for the chunk's own shard of it.
   const std::vector<OptimizerState>& optimizer() const { return optimizer_; }
+  /// Updates of the i-th weight since training began.
+  int updates_of(std::size_t i) const { return optimizer_[i].updates_before + updates_; }
   /// The weights of this name: none, one, or two that are tied.
   std::vector<Parameter*> find(const std::string& name);
 
@@ -108,7 +111,8 @@ class TrainedChunk {
   std::vector<std::vector<Parameter>> parameters_;  ///< of each layer
   std::vector<OptimizerState> optimizer_;           ///< of each weight
   WeightVersions versions_;
-  int updates_;  ///< since training began
+  double part_ = 1;  ///< of a microbatch's gradient in an update: 1/r in rounds of r
+  int updates_ = 0;  ///< since this run began
   Tensor gradients_;
   std::vector<MicrobatchPass> passes_;
   std::vector<std::vector<SequencePieces>>

@@ -168,6 +168,9 @@ OptimizerState make_optimizer_state(const Training& training, Backend& backend,
   const WeightSlice part{spec.shard, part_begin(elements, i, parts),
                          part_begin(elements, i + 1, parts)};
   OptimizerState state;
+  if (training.options.resume && backend.has_numbers()) {
+    state.updates_before = updates_of(*training.options.resume, spec.name);
+  }
   if (training.sums() != training.precision()) {
     state.master = backend.allocate({part.elements()}, training.sums());
     set_value(backend, shard_of(start, i, parts), state.master);
@@ -197,12 +200,13 @@ WeightUpdate update_of(const OptimizerState& state, const Tensor& gradient, cons
           .rounded = has_master ? updated : Tensor{}};
 }
 
-void take_step(const Training& training, Backend& backend, int step, double factor,
-               std::span<WeightUpdate> updates) {
+void take_step(const Training& training, Backend& backend, double factor, WeightUpdates& updates) {
   const RunOptions& options = training.options;
-  switch (training.plan.optimizer.kind) {
-    case OptimizerKind::adamw: return backend.adamw_step(options.adamw, step, factor, updates);
-    case OptimizerKind::sgd: return backend.sgd_step(options.sgd, factor, updates);
+  for (auto& [step, of_step] : updates) {
+    switch (training.plan.optimizer.kind) {
+      case OptimizerKind::adamw: backend.adamw_step(options.adamw, step, factor, of_step); break;
+      case OptimizerKind::sgd: backend.sgd_step(options.sgd, factor, of_step); break;
+    }
   }
 }
 

@@ -92,6 +92,7 @@ struct OptimizerState {
   Tensor first_moment;
   Tensor second_moment;
   Tensor master;
+  int updates_before = 0;  ///< of the weight, when this run began
 };
 /// For the i-th of so many parts of a weight (see `part_begin`): moments of zero, or the
 /// checkpoint's. `start`: the whole weight's value in the process's memory, looked at only if there
@@ -102,10 +103,11 @@ OptimizerState make_optimizer_state(const Training& training, Backend& backend,
 /// What a step does to one weight, or to a part: from `weight` to `updated`, which may be the same.
 WeightUpdate update_of(const OptimizerState& state, const Tensor& gradient, const Tensor& weight,
                        const Tensor& updated);
-/// The optimizer's step number `step`, from 1, of all these weights, by their gradients times
-/// `factor`.
-void take_step(const Training& training, Backend& backend, int step, double factor,
-               std::span<WeightUpdate> updates);
+/// Weights by the number of the step that the optimizer takes with them, from 1. Stages may update
+/// at different rates, and a checkpoint's weights may come from several of them.
+using WeightUpdates = std::map<int, std::vector<WeightUpdate>>;
+/// These steps of all these weights, by their gradients times `factor`.
+void take_step(const Training& training, Backend& backend, double factor, WeightUpdates& updates);
 
 /// A tensor of the backend in memory of the process, in the precision of sums.
 Tensor downloaded(Backend& backend, const Tensor& tensor);

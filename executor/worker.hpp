@@ -34,7 +34,8 @@ struct HeldState {
   const ParameterSpec* spec = nullptr;
   StateKind kind = StateKind::weight;
   WeightSlice slice;
-  Tensor values;  ///< in the order of the slice, in the backend's memory
+  Tensor values;    ///< in the order of the slice, in the backend's memory
+  int updates = 0;  ///< of the weight, since training began
 };
 
 class Worker {

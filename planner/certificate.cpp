@@ -13,6 +13,7 @@
 #include "planner/strategies.hpp"
 #include "profiles/error.hpp"
 #include "profiles/units.hpp"
+#include "simulator/schedules.hpp"
 
 namespace stagecraft {
 
@@ -199,8 +200,11 @@ Problem problem_of(const Question& question, const Plan& plan, const Profile& pr
   problem.straight = question.straight;
   problem.use_fewer_devices = question.use_fewer_devices;
   problem.fixed = question.fixed;
-  // Steps stand for all objectives.
-  problem.objective = ObjectiveKind::step;
+  // Steps stand for all objectives; of what never drains, steady states do.
+  const bool drains = std::ranges::all_of(problem.schedules, [](const ScheduleChoice& choice) {
+    return find_schedule(choice.name).weights == WeightPolicy::flush;
+  });
+  problem.objective = drains ? ObjectiveKind::step : ObjectiveKind::throughput;
   return problem;
 }
 

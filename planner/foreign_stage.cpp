@@ -49,14 +49,4 @@ void set_stages(Plan& plan, const std::vector<ForeignStage>& stages) {
   }
 }
 
-std::vector<int> round_robin_warm_up(const std::vector<int>& replicas, int microbatches) {
-  std::vector<int> warm_up;
-  int devices = std::accumulate(replicas.begin(), replicas.end(), 0);
-  for (const int count : replicas) {
-    warm_up.push_back(std::min(devices, microbatches));
-    devices -= count;
-  }
-  return warm_up;
-}
-
 }  // namespace stagecraft

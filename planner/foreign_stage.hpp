@@ -24,8 +24,4 @@ std::vector<int> layer_order(const std::vector<ForeignStage>& stages);
 /// Gives the plan these stages, and the order of layers that they need.
 void set_stages(Plan& plan, const std::vector<ForeignStage>& stages);
 
-/// Forwards before the first backward of each pipeline device where replicas take turns: one for
-/// each device from there to the end (PipeDream's NOAM x replicas, Narayanan et al., SOSP 2019).
-std::vector<int> round_robin_warm_up(const std::vector<int>& replicas, int microbatches);
-
 }  // namespace stagecraft

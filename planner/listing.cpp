@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "planner/bounds.hpp"
+#include "planner/objective.hpp"
 
 namespace stagecraft {
 
@@ -155,6 +156,8 @@ class Listing {
     if (ends()) return;
     Candidate candidate = space_.evaluate("listed", space_.plan(setting_, layout_));
     if (!candidate.prediction || !candidate.prediction->fits) return;
+    if (is_undecided(candidate)) gave_up_ = true;
+    if (gave_up_) return;
     if (pace(*candidate.prediction).count() < bound_) faster_ = std::move(candidate);
   }
 

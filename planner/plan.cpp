@@ -6,6 +6,7 @@
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
 #include "simulator/schedules.hpp"
+#include "simulator/turns.hpp"
 
 namespace stagecraft {
 
@@ -75,12 +76,35 @@ int pipeline_device_of(const Plan& plan, int stage) {
                          pipeline_devices(plan));
 }
 
+namespace {
+
+/// What the plan says; else, where replicas take turns and weights are updated on the way, windows
+/// that count devices: those of the schedule, which count stages, are too short.
+std::vector<int> warm_up_of(const Plan& plan) {
+  const bool in_rounds =
+      plan.replicas == ReplicaPolicy::round_robin &&
+      (plan.weights == WeightPolicy::stashing || plan.weights == WeightPolicy::double_buffered);
+  if (!plan.schedule.warm_up.empty() || !in_rounds) return plan.schedule.warm_up;
+  const std::vector<int> replicas = replicas_of_stages(plan);
+  const bool several = std::ranges::any_of(replicas, [](int count) { return count > 1; });
+  if (!several) return {};
+  return round_robin_warm_up(replicas, plan.batch.microbatches);
+}
+
+}  // namespace
+
+std::vector<int> replicas_of_stages(const Plan& plan) {
+  std::vector<int> counts;
+  for (const Stage& stage : plan.stages) counts.push_back(static_cast<int>(stage.devices.size()));
+  return counts;
+}
+
 ScheduleShape shape_of(const Plan& plan) {
   return {.devices = pipeline_devices(plan),
           .microbatches = plan.batch.microbatches,
           .virtual_stages = plan.schedule.virtual_stages,
           .group = plan.schedule.group,
-          .warm_up = plan.schedule.warm_up,
+          .warm_up = warm_up_of(plan),
           .sequence_chunks = plan.schedule.sequence_chunks,
           .pipes = plan.schedule.pipes};
 }

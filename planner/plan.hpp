@@ -177,6 +177,9 @@ int tensor_degree(const Plan& plan);
 
 /// Pipeline devices, p.
 int pipeline_devices(const Plan& plan);
+/// Replicas of each stage.
+std::vector<int> replicas_of_stages(const Plan& plan);
+/// Where the plan leaves the warm-up out, that of its schedule and its replicas.
 ScheduleShape shape_of(const Plan& plan);
 /// Cluster device numbers the plan uses, ascending.
 std::vector<int> used_devices(const Plan& plan);

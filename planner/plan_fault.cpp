@@ -9,6 +9,7 @@
 #include "planner/parallelism_fault.hpp"
 #include "profiles/error.hpp"
 #include "simulator/schedules.hpp"
+#include "simulator/turns.hpp"
 
 namespace stagecraft {
 
@@ -378,12 +379,28 @@ Fault check_places_recompute(const Subject& subject, const Schedule& schedule) {
   return {};
 }
 
+/// Replicas that take turns while weights are updated on the way have equal parts in each update,
+/// and wait for nobody who waits for them.
+Fault check_turns(const Subject& subject, const Schedule& schedule) {
+  if (subject.plan.replicas == ReplicaPolicy::split || schedule.weights == WeightPolicy::flush)
+    return {};
+  const std::vector<int> replicas = replicas_of_stages(subject.plan);
+  if (const auto fault = find_turns_fault(schedule, replicas)) {
+    return PlanFault{{"replicas"}, fault->what, {fault->remedy}};
+  }
+  if (const auto fault = find_window_fault(schedule, replicas)) {
+    return PlanFault{{"schedule", "warm_up"}, fault->what, {fault->remedy}};
+  }
+  return {};
+}
+
 Fault check_schedule(const Subject& subject) {
   if (Fault fault = check_sequence_chunks(subject)) return fault;
   try {
     const Schedule schedule =
         find_schedule(subject.plan.schedule.name).generate(shape_of(subject.plan));
     if (Fault fault = check_places_recompute(subject, schedule)) return fault;
+    if (Fault fault = check_turns(subject, schedule)) return fault;
     return check_parts(subject, schedule.parts / schedule.sequence_chunks);
   } catch (const Error& error) {
     return PlanFault{{"schedule"}, error.message(), error.help()};

@@ -2,17 +2,25 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
-#include "planner/foreign_stage.hpp"
 #include "planner/objective.hpp"
 #include "planner/parallelism_fault.hpp"
 #include "planner/plan_fault.hpp"
 #include "profiles/error.hpp"
 #include "simulator/schedules.hpp"
+#include "simulator/turns.hpp"
 
 namespace stagecraft {
 
 namespace {
+
+/// At least as many microbatches as devices that every stage's replicas share evenly.
+int least_group_of_turns(const std::vector<int>& replicas) {
+  const int round = common_multiple(replicas);
+  const int devices = std::accumulate(replicas.begin(), replicas.end(), 0);
+  return (devices + round - 1) / round * round;
+}
 
 Cluster with_usable_memory(const Problem& problem) {
   Cluster cluster = problem.cluster;
@@ -30,6 +38,16 @@ Cluster with_usable_memory(const Problem& problem) {
     kind.memory = usable + kind.reserve;
   }
   return cluster;
+}
+
+/// Microbatches in flight at once in the steady state of a schedule without drains: as many as
+/// there are pipeline devices, or devices where replicas take turns, or what the warm-up says.
+int window_of(const ScheduleChoice& choice, ReplicaPolicy policy,
+              const std::vector<int>& replicas) {
+  const bool in_turn = policy == ReplicaPolicy::round_robin;
+  const int devices = in_turn ? std::accumulate(replicas.begin(), replicas.end(), 0)
+                              : static_cast<int>(replicas.size());
+  return choice.warm_up.empty() ? devices : std::max(devices, choice.warm_up.front());
 }
 
 /// Why a plan without drains has too few microbatches for an iteration to hold as much memory as
@@ -194,14 +212,18 @@ bool Space::wants(const Setting& setting, const std::vector<int>& replicas) cons
 
 /// Replicas that take turns hold 1/r of the microbatches in flight each, so 1F1B's window must
 /// count devices, not stages: as many microbatches as there are devices from here on (PipeDream's
-/// rule).
+/// rule). 2BW's groups hold as many, in whole rounds of every stage.
 ScheduleChoice Space::choice_for(const Setting& setting, const std::vector<int>& replicas) const {
   ScheduleChoice choice = setting.schedule;
   const bool takes_turns =
       setting.replicas == ReplicaPolicy::round_robin &&
       std::any_of(replicas.begin(), replicas.end(), [](int r) { return r > 1; });
-  if (!takes_turns || !choice.warm_up.empty() || !is_one_f_one_b(choice)) return choice;
+  if (!takes_turns || !choice.warm_up.empty()) return choice;
+  if (setting.drains && !is_one_f_one_b(choice)) return choice;
   choice.warm_up = round_robin_warm_up(replicas, setting.microbatches);
+  if (find_schedule(choice.name).weights == WeightPolicy::double_buffered && !choice.group) {
+    choice.group = least_group_of_turns(replicas);
+  }
   return choice;
 }
 
@@ -247,15 +269,21 @@ std::optional<Schedule> Space::schedule(const Setting& setting,
     return {};
   }
   if (!setting.drains) {
-    refusal_ = too_short(choice, static_cast<int>(replicas.size()), setting.microbatches);
+    refusal_ =
+        too_short(choice, window_of(choice, setting.replicas, replicas), setting.microbatches);
     if (!refusal_.empty()) return {};
   }
   try {
-    return kind.generate({.devices = static_cast<int>(replicas.size()),
-                          .microbatches = setting.microbatches,
-                          .virtual_stages = choice.virtual_stages,
-                          .group = choice.group,
-                          .warm_up = choice.warm_up});
+    Schedule schedule = kind.generate({.devices = static_cast<int>(replicas.size()),
+                                       .microbatches = setting.microbatches,
+                                       .virtual_stages = choice.virtual_stages,
+                                       .group = choice.group,
+                                       .warm_up = choice.warm_up});
+    if (setting.replicas == ReplicaPolicy::split) return schedule;
+    const auto fault = find_turns_fault(schedule, replicas);
+    if (!fault) return schedule;
+    refusal_ = concat(fault->what, "; ", fault->remedy);
+    return {};
   } catch (const Error& error) {
     refusal_ = error.message();
     return {};
@@ -274,7 +302,8 @@ Candidate Space::evaluate(const std::string& name, const Plan& plan) const {
     return candidate;
   }
   if (plan.weights != WeightPolicy::flush) {
-    candidate.rejected = too_short(plan.schedule, pipeline_devices(plan), plan.batch.microbatches);
+    const int window = window_of(plan.schedule, plan.replicas, replicas_of_stages(plan));
+    candidate.rejected = too_short(plan.schedule, window, plan.batch.microbatches);
     if (!candidate.rejected.empty()) return candidate;
   }
   try {

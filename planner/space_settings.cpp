@@ -127,7 +127,8 @@ void Space::add_settings(std::int64_t microbatch, int degree, int choice) {
 
 bool Space::may_take_turns(const Setting& setting) const {
   if (problem_.straight || devices(setting) == 1) return false;
-  if (!setting.drains) return false;  // updates on the way need all replicas' gradients
+  // Rounds of different lengths have no version in common.
+  if (find_schedule(setting.schedule.name).weights == WeightPolicy::vertical_sync) return false;
   return !needs_equal_shares(parallelism(setting), problem_.optimizer.sharding);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdint>
 
 #include "profiles/error.hpp"
 
@@ -78,6 +79,11 @@ std::string join_words(const std::vector<std::string>& words) {
     result += words[i];
   }
   return result;
+}
+
+std::string nearest_multiples(int number, int factor) {
+  const std::int64_t below = number / factor * std::int64_t{factor};
+  return below == 0 ? std::to_string(factor) : concat(below, " or ", below + factor);
 }
 
 std::vector<std::string> split(std::string_view text, char separator) {

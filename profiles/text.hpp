@@ -45,6 +45,9 @@ Value read_known(std::string_view what, std::string_view word, const Value (&val
   fail_unknown(what, word, known);
 }
 
+/// "8 or 12": the multiples of `factor` next to a number that is none; one, below the first.
+std::string nearest_multiples(int number, int factor);
+
 /// Parts of `text` between separators; empty parts are kept, and an empty text has no parts.
 std::vector<std::string> split(std::string_view text, char separator);
 

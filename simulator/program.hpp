@@ -195,7 +195,10 @@ struct Program {
   bool trains = true;
   int feedback = 0;
   WeightPolicy weights = WeightPolicy::flush;
-  int update_every = 0;
+  /// Per stage: microbatches of each of its updates; empty when weights are flushed. It is the
+  /// schedule's number, but under stashing of replicas that take turns it is a round, so that each
+  /// has its part.
+  std::vector<int> update_every;
   Sharding sharding = Sharding::none;
   /// Data-parallel copies of all devices here, this one counted: members of its collectives that
   /// are not part of the program.

@@ -29,7 +29,8 @@ struct ScheduleHints {
 enum class WeightPolicy {
   flush,          ///< one update at the end; every microbatch meets the weights before it
   stashing,       ///< PipeDream: an update after each `update_every` microbatches; a forward takes
-                  ///< the newest weights of its device, its backward the same ones
+                  ///< the newest weights of its device, its backward the same ones. Where replicas
+                  ///< take turns, after so many of each (1F1B-RR)
   vertical_sync,  ///< PipeDream: as stashing, but every device uses the version that the first
                   ///< one used for the microbatch's forward
   double_buffered,  ///< PipeDream-2BW: batch t (of `update_every` microbatches) is computed with
@@ -47,8 +48,8 @@ struct ScheduleShape {
   int virtual_stages = 1;  ///< stages on each device, v; stages = devices * virtual_stages
   std::optional<int>
       group;  ///< interleaved: microbatches in a row per virtual stage, N; default: devices
-  std::vector<int> warm_up;  ///< 1f1b: forwards before the first backward of each device, K(r);
-                             ///< default: the schedule's own
+  std::vector<int> warm_up;  ///< 1f1b, pipedream, pipedream-2bw: forwards before the first
+                             ///< backward of each device, K(r); default: the schedule's own
   std::optional<int> in_flight = {};  ///< automatic: microbatches each device has memory for;
                                       ///< default: devices
   ScheduleHints hints = {};           ///< automatic
@@ -83,7 +84,8 @@ struct Schedule {
   /// stage's F of k, as a token that was made is the next one's input. 0: nothing comes back.
   int feedback = 0;
   WeightPolicy weights = WeightPolicy::flush;
-  int update_every = 0;  ///< microbatches per update, when weights are not flushed
+  int update_every = 0;  ///< microbatches per update, when weights are not flushed; see
+                         ///< `update_interval` for replicas that take turns
   bool operator==(const Schedule&) const = default;
 };
 

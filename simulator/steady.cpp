@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <tuple>
 
 #include "simulator/clock.hpp"
 #include "simulator/compiled.hpp"
+#include "simulator/turns.hpp"
 
 namespace stagecraft {
 
@@ -114,6 +116,38 @@ class EndTable {
   std::vector<std::vector<Duration>> ends_;
 };
 
+std::vector<int> replica_counts(const Schedule& schedule, const LowerOptions& options) {
+  std::vector<int> counts;
+  for (const auto& replicas : options.replicas) counts.push_back(static_cast<int>(replicas.size()));
+  counts.resize(index(schedule.stages), 1);
+  return counts;
+}
+
+/// Microbatches from one update of all stages to the next, and the schedule's own for one.
+struct Intervals {
+  int common = 1;
+  int own = 1;
+};
+
+Intervals intervals_of(const ScheduleKind& kind, ScheduleShape shape, const LowerOptions& options) {
+  if (kind.weights == WeightPolicy::flush) return {};
+  const int window = shape.warm_up.empty() ? shape.devices : shape.warm_up.front();
+  shape.microbatches = shape.group.value_or(window);
+  const Schedule schedule = kind.generate(shape);
+  return {common_interval(schedule, options.replica_policy, replica_counts(schedule, options)),
+          schedule.update_every};
+}
+
+/// Microbatches in flight at once, at most. The update behind a replica's turn also waits for the
+/// rest of the round.
+int most_in_flight(const Schedule& schedule, const LowerOptions& options) {
+  const std::vector<int> peaks = peak_in_flight(schedule, false);
+  const int peak = *std::max_element(peaks.begin(), peaks.end());
+  if (options.replica_policy == ReplicaPolicy::split) return peak;
+  const std::vector<int> counts = replica_counts(schedule, options);
+  return peak + *std::max_element(counts.begin(), counts.end()) - 1;
+}
+
 /// A run with fewer microbatches.
 struct ShortRun {
   Duration step{0};
@@ -135,16 +169,15 @@ std::optional<SteadyMicrobatches> find_period(const EndTable& ends, int microbat
 }
 
 ShortRun run_short(const ScheduleKind& kind, const ScheduleShape& shape, const Costs& costs,
-                   const LowerOptions& options) {
+                   const LowerOptions& options, int unit) {
   const Schedule schedule = kind.generate(shape);
   const Program program = lower(schedule, options);
   const WorkTimes times = CompiledProgram(program).times(costs);
   ShortRun run;
   for (const Duration end : times.end) run.step = std::max(run.step, end);
-  const std::vector<int> peaks = peak_in_flight(schedule, false);
-  const int in_flight = *std::max_element(peaks.begin(), peaks.end());
-  run.period = find_period(EndTable(program, times), shape.microbatches, in_flight,
-                           shape.group.value_or(shape.devices), 2 * in_flight);
+  const int in_flight = most_in_flight(schedule, options);
+  run.period = find_period(EndTable(program, times), shape.microbatches, in_flight, unit,
+                           std::max(2 * in_flight, unit));
   return run;
 }
 
@@ -156,16 +189,16 @@ std::optional<SteadyMicrobatches> steady_microbatches(const ScheduleKind& kind,
                                                       const ScheduleShape& shape,
                                                       const Costs& costs,
                                                       const LowerOptions& options, int most) {
+  const auto [unit, own] = intervals_of(kind, shape, options);
+  if (unit > most) return {};
+  const int window = shape.warm_up.empty() ? shape.devices : shape.warm_up.front();
   ScheduleShape longer = shape;
-  longer.microbatches = shape.group.value_or(shape.devices);
-  const int unit = std::max(kind.generate(longer).update_every, 1);
-  for (longer.microbatches = 8 * shape.devices * unit; longer.microbatches <= most;
-       longer.microbatches *= 2) {
+  for (longer.microbatches = (8 * window * own + unit - 1) / unit * unit;
+       longer.microbatches <= most; longer.microbatches *= 2) {
     const Schedule schedule = kind.generate(longer);
     const Program program = lower(schedule, options);
     const EndTable ends(program, CompiledProgram(program).times(costs));
-    const std::vector<int> peaks = peak_in_flight(schedule, false);
-    const int in_flight = *std::max_element(peaks.begin(), peaks.end());
+    const int in_flight = most_in_flight(schedule, options);
     const auto period =
         find_period(ends, longer.microbatches, in_flight, unit, 2 * in_flight * unit);
     if (period) return period;
@@ -176,20 +209,21 @@ std::optional<SteadyMicrobatches> steady_microbatches(const ScheduleKind& kind,
 LongStep long_step(const ScheduleKind& kind, const ScheduleShape& shape, const Costs& costs,
                    const LowerOptions& options) {
   ScheduleShape shorter = shape;
-  const int unit = shape.group.value_or(shape.devices);
+  const int unit =
+      std::lcm(shape.group.value_or(shape.devices), intervals_of(kind, shape, options).common);
   shorter.microbatches = 8 * shape.virtual_stages * unit + shape.microbatches % unit;
   for (; shorter.microbatches < shape.microbatches; shorter.microbatches += shorter.microbatches) {
-    const ShortRun run = run_short(kind, shorter, costs, options);
+    const ShortRun run = run_short(kind, shorter, costs, options, unit);
     if (!run.period) continue;
     const int missing = shape.microbatches - shorter.microbatches;
     const int rest = missing % run.period->microbatches;
     ScheduleShape fitting = shorter;
     fitting.microbatches += rest;
-    const ShortRun fitted = rest == 0 ? run : run_short(kind, fitting, costs, options);
+    const ShortRun fitted = rest == 0 ? run : run_short(kind, fitting, costs, options, unit);
     const int periods = (missing - rest) / run.period->microbatches;
     return {fitted.step + periods * run.period->time, fitting.microbatches};
   }
-  return {run_short(kind, shape, costs, options).step, shape.microbatches};
+  return {run_short(kind, shape, costs, options, unit).step, shape.microbatches};
 }
 
 }  // namespace stagecraft

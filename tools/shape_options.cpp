@@ -55,8 +55,9 @@ void declare_shape(CLI::App& app, ShapeOptions& options) {
                  "inference: further passes of each microbatch, one per token (0)")
       ->type_name("N")
       ->check(CLI::Range(0, most_microbatches));
-  app.add_option("--warmup", options.warm_up,
-                 "1f1b: forwards before the first backward of each device")
+  app.add_option(
+         "--warmup", options.warm_up,
+         "1f1b, pipedream, pipedream-2bw: forwards before the first backward of each device")
       ->type_name("K0,K1,...");
   app.add_option("--pipes", options.pipes, "chimera: copies of the model, even (2)")
       ->type_name("N")

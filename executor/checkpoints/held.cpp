@@ -56,11 +56,14 @@ std::vector<HeldState> state_of(const Training& training, const Program& program
       return is_sharded ? own_shard : own(own_shard);
     };
     const Tensor& weight = parameters[i]->weight;
-    held.push_back(
-        {&spec, StateKind::weight, slice, state.master.empty() ? own(weight) : part(state.master)});
+    const int updates = trained.updates_of(i);
+    const auto hold = [&](StateKind kind, const Tensor& values) {
+      held.push_back({&spec, kind, slice, values, updates});
+    };
+    hold(StateKind::weight, state.master.empty() ? own(weight) : part(state.master));
     if (state.first_moment.empty()) continue;
-    held.push_back({&spec, StateKind::first_moment, slice, part(state.first_moment)});
-    held.push_back({&spec, StateKind::second_moment, slice, part(state.second_moment)});
+    hold(StateKind::first_moment, part(state.first_moment));
+    hold(StateKind::second_moment, part(state.second_moment));
   }
   return held;
 }

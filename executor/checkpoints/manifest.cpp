@@ -5,7 +5,7 @@
 //     "xxh3": "xxh3:9f0c…",                       of this file, as it reads without this member
 //     "model": {"name": "tiny-llama", "weights": "xxh3:11aa…"},     names and shapes of its weights
 //     "plan": "xxh3:77e0…",                       that trained it; any other may go on
-//     "step": 123, "updates": 123,                done; of every weight
+//     "step": 123, "updates": 123,                done; of every weight that says nothing else
 //     "weights": "flush",                         when they are updated; nothing but the newest
 //                                                 version is stored, for steps end with no other
 //     "data": {"source": "text.bin", "xxh3": "xxh3:…", "seed": 1, "samples": 984},   used so far
@@ -14,7 +14,7 @@
 //     "tensors": [
 //       {"name": "block.0.attention.qkv.weight",  the whole weight's; tied weights are one
 //        "state": "weight",                       or "first_moment", "second_moment"
-//        "type": "fp32", "shape": [16, 48],
+//        "type": "fp32", "shape": [16, 48],       also "updates": 41, of a stage that has had fewer
 //        "slices": [                              every element is in exactly one of them
 //          {"elements": [0, 384],                 in row-major order, of the whole …
 //           "file": "rank-0.bin", "offset": 0, "bytes": 1536, "xxh3": "xxh3:…"},
@@ -80,14 +80,16 @@ Value slice_value(const StoredState& state, const StoredSlice& stored) {
   return value;
 }
 
-Value state_value(const StoredState& state) {
+Value state_value(const StoredState& state, int usual_updates) {
   Value slices = Value::array();
   for (const StoredSlice& slice : state.slices) slices.push_back(slice_value(state, slice));
-  return {{"name", state.name},
-          {"state", to_string(state.kind)},
-          {"type", to_string(state.precision)},
-          {"shape", state.shape},
-          {"slices", std::move(slices)}};
+  Value value{{"name", state.name},
+              {"state", to_string(state.kind)},
+              {"type", to_string(state.precision)},
+              {"shape", state.shape}};
+  if (state.updates != usual_updates) value["updates"] = state.updates;
+  value["slices"] = std::move(slices);
+  return value;
 }
 
 /// Equal documents have equal texts.
@@ -185,13 +187,15 @@ StoredSlice read_slice(const Json& json, const StoredState& state) {
   return stored;
 }
 
-StoredState read_tensor_state(const Json& json) {
-  json.allow_only({"name", "state", "type", "shape", "slices"});
+StoredState read_tensor_state(const Json& json, int usual_updates) {
+  json.allow_only({"name", "state", "type", "shape", "updates", "slices"});
   StoredState state{.name = json["name"].string(),
                     .kind = read_name(json["state"], read_state_kind),
                     .precision = read_name(json["type"], read_precision),
                     .shape = read_shape(json["shape"]),
-                    .slices = {}};
+                    .slices = {},
+                    .updates = usual_updates};
+  if (json.contains("updates")) state.updates = json["updates"].small_integer(0, INT_MAX);
   for (const Json& slice : json["slices"].elements()) {
     state.slices.push_back(read_slice(slice, state));
   }
@@ -230,7 +234,9 @@ Bytes bytes_of(const StoredState& state, const StoredSlice& slice) {
 
 std::string write_manifest(const Checkpoint& checkpoint) {
   Value tensors = Value::array();
-  for (const StoredState& state : checkpoint.states) tensors.push_back(state_value(state));
+  for (const StoredState& state : checkpoint.states) {
+    tensors.push_back(state_value(state, checkpoint.position.updates));
+  }
   Value document{{"format", format},
                  {"xxh3", ""},
                  {"model", {{"name", checkpoint.model}, {"weights", checkpoint.shapes}}},
@@ -266,7 +272,7 @@ Checkpoint read_manifest(const std::filesystem::path& path) {
   read_data(json["data"], checkpoint);
   read_optimizer(json["optimizer"], checkpoint);
   for (const Json& state : json["tensors"].elements()) {
-    checkpoint.states.push_back(read_tensor_state(state));
+    checkpoint.states.push_back(read_tensor_state(state, checkpoint.position.updates));
   }
   require_own_hash(json);
   return checkpoint;

@@ -98,6 +98,10 @@ Checkpoint read_checkpoint(const fs::path& path) {
   return checkpoint;
 }
 
+int updates_of(const Checkpoint& checkpoint, std::string_view name) {
+  return find_state(checkpoint, name, StateKind::weight).updates;
+}
+
 Tensor read_state(const Checkpoint& checkpoint, std::string_view name, StateKind kind,
                   const WeightSlice& wanted) {
   const StoredState& state = find_state(checkpoint, name, kind);

@@ -22,7 +22,8 @@ StoredState stored_as(const HeldState& held) {
           .kind = held.kind,
           .precision = held.values.precision,
           .shape = whole_shape(*held.spec),
-          .slices = {}};
+          .slices = {},
+          .updates = held.updates};
 }
 
 // --- A rank's own file
@@ -98,6 +99,7 @@ std::string packed(const std::vector<StoredState>& states) {
     packer.put(state.kind);
     packer.put(state.precision);
     packer.put_list(state.shape);
+    packer.put(state.updates);
     packer.put(static_cast<std::uint64_t>(state.slices.size()));
     for (const StoredSlice& stored : state.slices) {
       pack(packer, stored.slice);
@@ -116,6 +118,7 @@ void unpack_states(std::string_view said, const std::string& file, States& state
     own.kind = unpacker.get<StateKind>();
     own.precision = unpacker.get<Precision>();
     own.shape = unpacker.get_list<std::int64_t>();
+    own.updates = unpacker.get<int>();
     StoredState& state = states.try_emplace({own.name, own.kind}, own).first->second;
     for (auto left = unpacker.get<std::uint64_t>(); left > 0; --left) {
       StoredSlice stored{.slice = unpack_slice(unpacker, own.shape), .file = file};

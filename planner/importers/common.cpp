@@ -7,6 +7,7 @@
 #include "planner/defaults.hpp"
 #include "profiles/importers/figures.hpp"
 #include "simulator/schedules.hpp"
+#include "simulator/turns.hpp"
 
 namespace stagecraft {
 
@@ -83,11 +84,10 @@ std::optional<std::string> note_on_empty_stages(const Plan& plan) {
 }  // namespace
 
 void take_turns(Plan& plan) {
-  std::vector<int> replicas;
-  for (const Stage& stage : plan.stages) replicas.push_back(static_cast<int>(stage.devices.size()));
+  const std::vector<int> replicas = replicas_of_stages(plan);
   plan.replicas = ReplicaPolicy::round_robin;
   const bool several = std::any_of(replicas.begin(), replicas.end(), [](int r) { return r > 1; });
-  if (several && plan.schedule.name == "1f1b")
+  if (several && (plan.schedule.name == "1f1b" || plan.schedule.name == "pipedream"))
     plan.schedule.warm_up = round_robin_warm_up(replicas, plan.batch.microbatches);
 }
 

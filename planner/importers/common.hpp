@@ -53,7 +53,8 @@ std::vector<int> layers_between(int first, int end);
 
 /// The plan's schedule, its weights' policy with it; `name` as `schedule list` has it.
 void set_schedule(Plan& plan, std::string_view name, int virtual_stages = 1);
-/// Replicas take turns at microbatches; under 1F1B with as many ahead as keep all of them at work.
+/// Replicas take turns at microbatches; under 1F1B and PipeDream's own schedule with as many ahead
+/// as keep all of them at work.
 /// Batch, schedule and stages are set.
 void take_turns(Plan& plan);
 /// The option --schedule, or `usual`.

@@ -11,9 +11,8 @@
 // stage_id of its nodes, if it is such a graph; else each of its layers is a module. The graph does
 // not say how many devices a stage has; its optimizer printed that (--replicas).
 //
-// Replicas take turns at minibatches. PipeDream never flushes; our schedule `pipedream` does not
-// either, but keeps p - r minibatches in flight, too few for replicas that take turns. With such
-// stages the plan flushes (1f1b), with PipeDream's minibatches ahead.
+// Replicas take turns at minibatches, and each stage updates after a round of its own, without a
+// flush (simulator/turns.hpp); the batch must be a whole number of every stage's rounds.
 
 #include <algorithm>
 #include <map>
@@ -24,6 +23,7 @@
 #include "profiles/importers/pipedream_graph.hpp"
 #include "profiles/json.hpp"
 #include "profiles/text.hpp"
+#include "simulator/turns.hpp"
 
 namespace stagecraft {
 
@@ -155,11 +155,6 @@ std::vector<ForeignStage> read_graph_stages(std::string_view content, const std:
   return stages;
 }
 
-bool takes_turns(const std::vector<ForeignStage>& stages) {
-  return std::any_of(stages.begin(), stages.end(),
-                     [](const ForeignStage& stage) { return stage.replicas > 1; });
-}
-
 /// The file's depths, where the schedule can have them.
 void set_depths(ImportedPlan& imported, const Json& json, const std::vector<ForeignStage>& stages) {
   const bool has_depths =
@@ -168,7 +163,11 @@ void set_depths(ImportedPlan& imported, const Json& json, const std::vector<Fore
   Plan& plan = imported.plan;
   const std::vector<int> warm_up =
       read_warm_up(json["stage_to_depth_map"], stages, plan.batch.microbatches);
-  if (plan.schedule.name == "1f1b") {
+  const bool is_own = plan.schedule.name == "pipedream";
+  if (is_own && warm_up == round_robin_warm_up(replicas_of_stages(plan), plan.batch.microbatches)) {
+    return;  // as the schedule has it
+  }
+  if (is_own || plan.schedule.name == "1f1b") {
     plan.schedule.warm_up = warm_up;
   } else {
     imported.notes.push_back(concat("stage_to_depth_map is passed over: ", plan.schedule.name,
@@ -192,7 +191,7 @@ ImportedPlan import_pipedream_plan(std::string_view content, const std::string& 
       is_graph ? read_graph_stages(content, file, question) : read_conf_stages(*conf, question);
   ImportedPlan imported{.plan = begin_plan(question), .notes = {}};
   set_stages(imported.plan, stages);
-  set_schedule(imported.plan, schedule_name(question, takes_turns(stages) ? "1f1b" : "pipedream"));
+  set_schedule(imported.plan, schedule_name(question, "pipedream"));
   imported.plan.batch = batch_of(question, question.options.batch, question.options.microbatch);
   take_turns(imported.plan);
   if (conf) set_depths(imported, *conf, stages);

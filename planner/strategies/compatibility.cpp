@@ -53,7 +53,7 @@ void set_recompute(Plan& plan, const Problem& problem) {
 bool runs_better(const Candidate& a, const Candidate& b) {
   if (!a.prediction || !b.prediction) return a.prediction.has_value();
   if (a.prediction->fits != b.prediction->fits) return a.prediction->fits;
-  return a.prediction->step < b.prediction->step;
+  return pace(*a.prediction) < pace(*b.prediction);
 }
 
 Candidate adopt(const Problem& problem, std::string_view name,

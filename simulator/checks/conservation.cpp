@@ -1,6 +1,7 @@
 // Conservation: each stage does each row of each microbatch forward once and (in training) backward
 // once, recomputes it at most once, and each chunk updates its weights once for each batch, unless
-// it has none and only passes on.
+// it has none and only passes on. Where there are several batches all replicas have as many
+// microbatches in each: their gradients weigh the same.
 
 #include <algorithm>
 #include <tuple>
@@ -31,6 +32,7 @@ class Conservation {
         none_twice(chunk, op);
       }
       each_backward(chunk);
+      each_part(chunk);
       each_update(chunk);
     }
     for (int stage = 0; stage < program.stages; ++stage) partition(stage);
@@ -107,12 +109,12 @@ class Conservation {
   // Each batch is applied once, and nothing else is.
   void each_update(int chunk) {
     const Chunk& it = facts_.program.chunks[static_cast<std::size_t>(chunk)];
-    const int interval = facts_.update_interval();
-    for (int update = 0; update < facts_.updates(); ++update) {
+    const int interval = facts_.update_interval(it.stage), updates = facts_.updates(it.stage);
+    for (int update = 0; update < updates; ++update) {
       const int last = (update + 1) * interval - 1;
       const auto works = facts_.works(chunk, Op::update, last);
       if (works.size() == (it.passes_on ? 0U : 1U)) continue;
-      const std::string batch = facts_.updates() == 1 ? "" : concat(" after microbatch ", last);
+      const std::string batch = updates == 1 ? "" : concat(" after microbatch ", last);
       if (works.empty()) {
         verdict_.found(concat("the weights of ", place(chunk), " are never updated", batch),
                        it.device, {Op::update, it.stage, last});
@@ -128,6 +130,30 @@ class Conservation {
       if (facts_.program.trains && microbatch(work) % interval == interval - 1) continue;
       verdict_.found(name(work) + " stands where no update is due", facts_, work);
     }
+  }
+
+  /// The chunk's microbatches in each update of its stage.
+  std::vector<int> parts(int chunk) const {
+    const int stage = facts_.program.chunks[static_cast<std::size_t>(chunk)].stage;
+    std::vector<int> parts(static_cast<std::size_t>(facts_.updates(stage)), 0);
+    for (const int forward : facts_.works(chunk, Op::forward)) {
+      ++parts[static_cast<std::size_t>(facts_.update_of(forward))];
+    }
+    return parts;
+  }
+
+  void each_part(int chunk) {
+    if (facts_.program.weights == WeightPolicy::flush) return;
+    const Chunk& it = facts_.program.chunks[static_cast<std::size_t>(chunk)];
+    const int first = facts_.chunks_of_stage[static_cast<std::size_t>(it.stage)].front();
+    const std::vector<int> own = parts(chunk), others = parts(first);
+    const auto [differs, other] = std::ranges::mismatch(own, others);
+    if (differs == own.end()) return;
+    const int update = static_cast<int>(differs - own.begin());
+    const int last = (update + 1) * facts_.update_interval(it.stage) - 1;
+    verdict_.found(concat("the update of ", place(chunk), " after microbatch ", last, " sums ",
+                          *differs, " of its own microbatches, and ", *other, " of ", place(first)),
+                   it.device, {Op::update, it.stage, last});
   }
 
   void partition(int stage) {

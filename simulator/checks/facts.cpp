@@ -193,12 +193,18 @@ std::span<const int> Facts::dependents(int work) const {
   return std::span(dependents_).subspan(first, at(first_dependent_[at(work) + 1]) - first);
 }
 
-int Facts::update_interval() const {
-  return program.weights == WeightPolicy::flush ? program.microbatches : program.update_every;
+int Facts::update_interval(int stage) const {
+  return program.weights == WeightPolicy::flush ? program.microbatches
+                                                : program.update_every[at(stage)];
 }
 
-int Facts::updates() const {
-  return program.trains ? program.microbatches / update_interval() : 0;
+int Facts::updates(int stage) const {
+  return program.trains ? program.microbatches / update_interval(stage) : 0;
+}
+
+int Facts::update_of(int work) const {
+  const Instruction& instruction = program.work[at(work)].instruction;
+  return instruction.microbatch / update_interval(instruction.stage);
 }
 
 IndexRange first_gap(IndexRange whole, std::vector<IndexRange> pieces) {

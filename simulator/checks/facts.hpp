@@ -48,10 +48,13 @@ struct Facts {
            !program.chunks[static_cast<std::size_t>(chunks_of_copies(stage).front())].passes_on;
   }
 
-  /// Microbatches whose gradients one update applies: all of them when weights are flushed.
-  int update_interval() const;
-  /// Updates of each chunk; none without training.
-  int updates() const;
+  /// Microbatches whose gradients one update of the stage applies: all of them when weights are
+  /// flushed.
+  int update_interval(int stage) const;
+  /// Updates of each of the stage's chunks; none without training.
+  int updates(int stage) const;
+  /// Which update of its chunk the work belongs to, from 0.
+  int update_of(int work) const;
 
   std::vector<int> position;  ///< of each work in its lane
   std::vector<Meeting> meetings;

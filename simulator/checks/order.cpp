@@ -158,20 +158,20 @@ class Order {
   // The version that a forward reads is there: the n-th is made by the n-th update.
   void after_version(int work) {
     const std::int64_t version = at(work).weight_version;
-    if (version < 1 || version > facts_.updates()) return;
+    if (version < 1 || version > facts_.updates(at(work).instruction.stage)) return;
     after_update_of(work, static_cast<int>(version) - 1,
                     concat("version ", version, " of its weights is made"));
   }
 
   // Gradients of an earlier batch are applied before this one's are added.
   void after_earlier_update(int work) {
-    const int batch = at(work).instruction.microbatch / facts_.update_interval();
+    const int batch = facts_.update_of(work);
     if (batch < 1) return;
     after_update_of(work, batch - 1, "the gradients of the batch before are applied");
   }
 
   void after_update_of(int work, int batch, const std::string& what) {
-    const int last = (batch + 1) * facts_.update_interval() - 1;
+    const int last = (batch + 1) * facts_.update_interval(at(work).instruction.stage) - 1;
     for (const int update : facts_.works(at(work).chunk, Op::update, last)) {
       need(work, update, what);
     }
@@ -251,11 +251,9 @@ class Order {
   /// Works of the same chunk that belong to the same update.
   std::span<const int> of_update(int work, Op op) const {
     const auto all = facts_.works(at(work).chunk, op);
-    const auto update_of = [&](int it) {
-      return at(it).instruction.microbatch / facts_.update_interval();
-    };
-    const auto [first, end] = std::equal_range(
-        all.begin(), all.end(), work, [&](int a, int b) { return update_of(a) < update_of(b); });
+    const auto [first, end] = std::equal_range(all.begin(), all.end(), work, [&](int a, int b) {
+      return facts_.update_of(a) < facts_.update_of(b);
+    });
     return {first, end};
   }
 

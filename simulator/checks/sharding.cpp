@@ -37,9 +37,8 @@ class Shards {
  private:
   const Work& work_at(int work) const { return program_.work[at(work)]; }
   std::string name(int work) const { return describe(program_, work); }
-  int update_of(int work) const {
-    return work_at(work).instruction.microbatch / facts_.update_interval();
-  }
+  int update_of(int work) const { return facts_.update_of(work); }
+  int updates_of(int chunk) const { return facts_.updates(program_.chunks[at(chunk)].stage); }
 
   /// Owners of the shards are those that hold the layers, all of them.
   void judge_group(int work) {
@@ -79,7 +78,7 @@ class Shards {
   }
 
   void judge_chunk(int chunk) {
-    std::vector<int> gathers(at(facts_.updates()), none);
+    std::vector<int> gathers(at(updates_of(chunk)), none);
     for (const int work : facts_.works(chunk, Op::gather_parameters)) {
       int& gather = gathers[at(update_of(work))];
       if (gather != none) verdict_.found(name(work) + " collects a second time", facts_, work);
@@ -102,7 +101,7 @@ class Shards {
   void judge_use(int work, const std::vector<int>& gathers) {
     const bool update = work_at(work).instruction.op == Op::update;
     const int version = work_at(work).weight_version - (update ? 1 : 0);
-    if (version < 1 || version > facts_.updates()) return;
+    if (version < 1 || version > updates_of(work_at(work).chunk)) return;
     const int gather = gathers[at(version - 1)];
     if (gather == none || before_.ended(gather, work)) return;
     verdict_.found(concat(name(work), " may start before all shards of its parameters are there: ",

@@ -82,13 +82,19 @@ class Inspection {
 
   void policies() {
     const bool flush = program_.weights == WeightPolicy::flush;
-    const int every = program_.update_every;
+    const std::vector<int>& every = program_.update_every;
+    const auto fits = [&](int interval) {
+      return interval >= 1 && program_.microbatches % interval == 0;
+    };
     if (program_.feedback < 0 || (program_.trains && program_.feedback > 0)) {
       fault(concat("the program feeds its output back after ", program_.feedback, " microbatches"));
     } else if (!program_.trains && !flush) {
       fault("the program has a policy for updates, but makes none");
-    } else if (flush ? every != 0 : every < 1 || program_.microbatches % every != 0) {
-      fault(concat("the program cannot update its weights every ", every, " of ",
+    } else if (every.size() != (flush ? 0 : static_cast<std::size_t>(program_.stages))) {
+      fault(concat("the program says of ", every.size(), " stages how often they update, but ",
+                   flush ? "updates once" : concat("has ", program_.stages)));
+    } else if (const auto odd = std::ranges::find_if_not(every, fits); odd != every.end()) {
+      fault(concat("stage ", odd - every.begin(), " cannot update its weights every ", *odd, " of ",
                    program_.microbatches, " microbatches"));
     }
   }
@@ -114,10 +120,11 @@ class Inspection {
       const Channel& channel = program_.channels[i];
       const bool ends =
           within(program_.chunks, channel.from) && within(program_.chunks, channel.to);
-      if (!ends)
+      if (!ends) {
         fault(concat("channel ", i, " joins chunks that do not exist"));
-      else if (channel.bytes < 0)
+      } else if (channel.bytes < 0) {
         fault(concat("channel ", i, " carries ", channel.bytes, " bytes"));
+      }
     }
   }
 

@@ -52,6 +52,7 @@ class Versions {
  private:
   const Work& work_at(int work) const { return program_.work[at(work)]; }
   Op op_of(int work) const { return work_at(work).instruction.op; }
+  int updates_of(int chunk) const { return facts_.updates(program_.chunks[at(chunk)].stage); }
   const std::vector<int>& lane_of(int chunk) const {
     return facts_.lane(program_.chunks[at(chunk)].device, Lane::compute);
   }
@@ -86,8 +87,7 @@ class Versions {
                      facts_, work);
     }
     if (is_backward(op_of(work)) && !facts_.chunk_of(work).passes_on) {
-      const int applied = work_at(work).instruction.microbatch / facts_.update_interval();
-      oldest_ = std::max(oldest_, applied - version);
+      oldest_ = std::max(oldest_, facts_.update_of(work) - version);
     }
   }
 
@@ -97,7 +97,7 @@ class Versions {
     if (facts_.chunk_of(work).passes_on) return 0;
     if (program_.weights == WeightPolicy::flush) return 0;
     if (program_.weights == WeightPolicy::double_buffered) {
-      return std::max(k / program_.update_every - 1, 0);
+      return std::max(facts_.update_of(work) - 1, 0);
     }
     const int chunk = program_.weights == WeightPolicy::vertical_sync
                           ? facts_.chunks_of_stage.front().front()
@@ -133,7 +133,7 @@ class Versions {
 
   /// Walks the chunk's compute with the set of versions that something will still read.
   Kept most_kept(int chunk) const {
-    std::vector<int> last_reader(at(facts_.updates()) + 1, none);
+    std::vector<int> last_reader(at(updates_of(chunk)) + 1, none);
     for (const int work : lane_of(chunk)) {
       if (reads(work, chunk)) last_reader[at(work_at(work).weight_version)] = work;
     }
@@ -148,7 +148,7 @@ class Versions {
       if (op_of(work) != Op::update || work_at(work).chunk != chunk) continue;
       const bool needed = ended[at(newest)] == 0 && last_reader[at(newest)] != none;
       old += needed ? 1 : 0;
-      newest = std::min(newest + 1, facts_.updates());
+      newest = std::min(newest + 1, updates_of(chunk));
       if (old + 1 > most.versions) most = {old + 1, work_at(work).instruction};
     }
     return most;
@@ -157,7 +157,7 @@ class Versions {
   bool reads(int work, int chunk) const {
     const int version = work_at(work).weight_version;
     return work_at(work).chunk == chunk && op_of(work) != Op::update && version >= 0 &&
-           version <= facts_.updates();
+           version <= updates_of(chunk);
   }
 
   std::string sentence() const {

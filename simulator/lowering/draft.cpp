@@ -1,5 +1,7 @@
 #include "simulator/lowering/passes.hpp"
 
+#include <algorithm>
+
 namespace stagecraft::lowering {
 
 int add_work(Draft& draft, Instruction instruction, int chunk) {
@@ -96,12 +98,22 @@ bool is_message(const Draft& draft, const Wait& wait) {
          receive.channel == send.channel;
 }
 
-int updates(const Program& program) {
-  return program.trains ? program.microbatches / update_interval(program) : 0;
+int updates(const Program& program, int stage) {
+  return program.trains ? program.microbatches / update_interval(program, stage) : 0;
 }
 
-int update_interval(const Program& program) {
-  return program.weights == WeightPolicy::flush ? program.microbatches : program.update_every;
+int update_interval(const Program& program, int stage) {
+  return program.weights == WeightPolicy::flush ? program.microbatches
+                                                : program.update_every[index(stage)];
+}
+
+int most_updates(const Program& program) {
+  if (program.weights == WeightPolicy::flush) return program.trains ? 1 : 0;
+  return program.microbatches / *std::ranges::min_element(program.update_every);
+}
+
+std::size_t place_of_update(const Draft& draft, int chunk, int update) {
+  return index(chunk) * index(most_updates(draft.program)) + index(update);
 }
 
 bool same_device(const Schedule& schedule, int stage, int other) {

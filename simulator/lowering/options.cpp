@@ -5,6 +5,7 @@
 
 #include "profiles/error.hpp"
 #include "simulator/lowering/passes.hpp"
+#include "simulator/turns.hpp"
 
 namespace stagecraft::lowering {
 
@@ -115,12 +116,17 @@ void require_flush(const Schedule& schedule, const LowerOptions& options) {
          " share weights, but ", schedule.name,
          " updates them at different times; use a schedule that flushes");
   }
+}
+
+/// Where updates come on the way, each replica that takes turns has its part in all of them.
+void require_turns(const Schedule& schedule, const LowerOptions& options) {
   if (options.replica_policy == ReplicaPolicy::split) return;
+  std::vector<int> replicas;
   for (int stage = 0; stage < schedule.stages; ++stage) {
-    const int replicas = replica_count(options, stage);
-    if (replicas == 1) continue;
-    fail("lower: the ", replicas, " replicas of stage ", stage, " take turns at microbatches, but ",
-         schedule.name, " needs the gradients of all of them for each update; use \"split\"");
+    replicas.push_back(replica_count(options, stage));
+  }
+  if (const auto fault = find_turns_fault(schedule, replicas)) {
+    fail("lower: ", fault->what, "; ", fault->remedy);
   }
 }
 
@@ -181,6 +187,7 @@ void require_fitting(const Schedule& schedule, const LowerOptions& options) {
   require_memory(schedule, options);
   require_ties(schedule, options);
   require_flush(schedule, options);
+  require_turns(schedule, options);
   require_shards_in_line(schedule, options);
   require_partners(schedule, options);
   require_columns(options);

@@ -47,8 +47,8 @@ struct Draft {
   std::vector<std::vector<int>> compute;             ///< per device: compute work in order
   std::vector<Passage> passages;                     ///< see `passage`
   std::vector<Wait> waits;                           ///< in any order
-  std::vector<std::vector<int>> gradients_complete;  ///< [chunk × updates + update]: what the
-                                                     ///< chunk's update waits for
+  std::vector<std::vector<int>> gradients_complete;  ///< [place_of_update]: what the chunk's
+                                                     ///< update waits for
   std::vector<int> versions_held;  ///< per chunk: versions of its weights it needs at once, at most
   std::vector<KeyedValue> begins;  ///< (buffer, work): its life begins with the first of these
   std::vector<KeyedValue> ends;    ///< (buffer, work): and ends with the last of these
@@ -137,10 +137,15 @@ bool takes_part(const Draft& draft, const Chunk& chunk, int microbatch);
 /// Whether this is a receive's wait for its own send.
 bool is_message(const Draft& draft, const Wait& wait);
 
-/// Updates of each chunk, and the microbatches of each: one of all of them when weights are
-/// flushed.
-int updates(const Program& program);
-int update_interval(const Program& program);
+/// Updates of each of the stage's chunks, and the microbatches of each: one of all of them when
+/// weights are flushed.
+int updates(const Program& program, int stage);
+int update_interval(const Program& program, int stage);
+/// Of any stage.
+int most_updates(const Program& program);
+
+/// Where tables of all chunks' updates have this one: `most_updates` entries for each chunk.
+std::size_t place_of_update(const Draft& draft, int chunk, int update);
 
 /// Whether stage + 1 takes over from this one: the last stage of a copy hands on to nobody.
 inline bool hands_on(const Program& program, int stage) {

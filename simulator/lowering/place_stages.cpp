@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "simulator/lowering/passes.hpp"
+#include "simulator/turns.hpp"
 
 namespace stagecraft::lowering {
 
@@ -43,6 +44,17 @@ void add_chunks(Draft& draft, const std::vector<std::vector<int>>& devices) {
                                       .passes_on = !passes_on.empty() && passes_on[index(stage)]});
     }
   }
+}
+
+/// Per stage: the schedule's, or rounds where replicas take turns.
+std::vector<int> update_intervals(const Draft& draft) {
+  std::vector<int> intervals;
+  if (draft.schedule.weights == WeightPolicy::flush) return intervals;
+  for (const std::vector<int>& replicas : draft.chunks_of_stage) {
+    intervals.push_back(update_interval(draft.schedule, draft.options.replica_policy,
+                                        static_cast<int>(replicas.size())));
+  }
+  return intervals;
 }
 
 void note(Passage& passage, Op op, int work) {
@@ -90,11 +102,11 @@ Draft place_stages(const Schedule& schedule, const LowerOptions& options) {
   program.trains = schedule.trains;
   program.feedback = schedule.feedback;
   program.weights = schedule.weights;
-  program.update_every = schedule.update_every;
   if (program.trains) program.sharding = options.sharding;
   program.columns = options.columns;
   if (program.trains) program.norm = options.norm;
   add_chunks(draft, devices_of_stages(schedule, options));
+  program.update_every = update_intervals(draft);
   program.devices = static_cast<int>(schedule.devices.size());
   if (!options.replicas.empty()) program.devices = 0;
   for (const Chunk& chunk : program.chunks) {

@@ -16,19 +16,16 @@ namespace {
 /// far.
 using Completion = std::vector<std::vector<int>>;
 
-std::size_t place_of(const Draft& draft, int chunk, int update) {
-  return index(chunk) * index(updates(draft.program)) + index(update);
-}
-
 /// The last B or W for each update in its device's order; none for a replica that never had a turn.
 Completion last_backwards(const Draft& draft) {
-  Completion last(draft.program.chunks.size() * index(updates(draft.program)));
+  Completion last(draft.program.chunks.size() * index(most_updates(draft.program)));
   for (const auto& order : draft.compute) {
     for (const int item : order) {
       const Work& work = draft.program.work[index(item)];
       if (!is_backward(work.instruction.op)) continue;
-      const int update = work.instruction.microbatch / update_interval(draft.program);
-      last[place_of(draft, work.chunk, update)] = {item};
+      const Instruction& it = work.instruction;
+      const int update = it.microbatch / update_interval(draft.program, it.stage);
+      last[place_of_update(draft, work.chunk, update)] = {item};
     }
   }
   return last;
@@ -39,11 +36,12 @@ Completion last_backwards(const Draft& draft) {
 void add_collective(Draft& draft, Op op, const std::vector<int>& chunks, Bytes bytes,
                     Completion& completion) {
   const int group = add_group(draft, op, chunks, bytes);
-  for (int update = 0; update < updates(draft.program); ++update) {
-    const int microbatch = (update + 1) * update_interval(draft.program) - 1;
+  const int stage = draft.program.chunks[index(chunks.front())].stage;
+  for (int update = 0; update < updates(draft.program, stage); ++update) {
+    const int microbatch = (update + 1) * update_interval(draft.program, stage) - 1;
     for (const int chunk : chunks) {
       const int work = add_member(draft, group, chunk, microbatch);
-      std::vector<int>& complete = completion[place_of(draft, chunk, update)];
+      std::vector<int>& complete = completion[place_of_update(draft, chunk, update)];
       for (const int on : complete) add_wait(draft, work, on);
       complete = {work};
     }

@@ -34,11 +34,12 @@ std::vector<std::vector<int>> chunks_by_completion(const Draft& draft) {
 
 /// The chunk's n-th update, once its gradient is complete.
 int add_update(Draft& draft, int chunk, int n) {
-  const int microbatch = (n + 1) * update_interval(draft.program) - 1;
   const int stage = draft.program.chunks[index(chunk)].stage;
+  const int microbatch = (n + 1) * update_interval(draft.program, stage) - 1;
   const int update = add_work(draft, {Op::update, stage, microbatch}, chunk);
-  const std::size_t place = index(chunk) * index(updates(draft.program)) + index(n);
-  for (const int on : draft.gradients_complete[place]) add_wait(draft, update, on);
+  for (const int on : draft.gradients_complete[place_of_update(draft, chunk, n)]) {
+    add_wait(draft, update, on);
+  }
   return update;
 }
 
@@ -50,6 +51,12 @@ void update_at_the_end(Draft& draft) {
       draft.compute[index(device)].push_back(add_update(draft, chunk, 0));
     }
   }
+}
+
+/// Of each update, the chunk's own microbatches: its turns, or all of them.
+int turns_per_update(const Draft& draft, const Chunk& chunk) {
+  const bool in_turn = draft.options.replica_policy == ReplicaPolicy::round_robin;
+  return update_interval(draft.program, chunk.stage) / (in_turn ? chunk.replicas : 1);
 }
 
 void update_on_the_way(Draft& draft) {
@@ -64,8 +71,8 @@ void update_on_the_way(Draft& draft) {
       const int chunk = work.chunk;
       if (draft.program.chunks[index(chunk)].passes_on) continue;
       const int done = ++backwards[index(chunk)];
-      if (done % update_interval(draft.program) != 0) continue;
-      extended.push_back(add_update(draft, chunk, done / update_interval(draft.program) - 1));
+      const int turns = turns_per_update(draft, draft.program.chunks[index(chunk)]);
+      if (done % turns == 0) extended.push_back(add_update(draft, chunk, done / turns - 1));
     }
     order = std::move(extended);
   }

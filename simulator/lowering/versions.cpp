@@ -48,7 +48,7 @@ int version_of(const Draft& draft, const std::vector<int>& newest, int chunk, in
     case WeightPolicy::stashing: return newest_of(chunk);
     case WeightPolicy::vertical_sync: return newest_of(draft.chunks_of_stage.front().front());
     case WeightPolicy::double_buffered:
-      return std::max(microbatch / draft.program.update_every - 1, 0);
+      return std::max(microbatch / draft.schedule.update_every - 1, 0);
   }
   return 0;
 }
@@ -56,7 +56,7 @@ int version_of(const Draft& draft, const std::vector<int>& newest, int chunk, in
 /// Per chunk, the most versions after any of its updates.
 std::vector<int> most_versions(const Draft& draft) {
   const std::size_t chunks = draft.program.chunks.size();
-  const std::size_t versions = index(updates(draft.program)) + 1;
+  const std::size_t versions = index(most_updates(draft.program)) + 1;
   std::vector<int> last(chunks * versions, 0);  // update up to which each version is kept
   each_with_updates(draft, [&](int item, int made) {
     const Work& work = draft.program.work[index(item)];

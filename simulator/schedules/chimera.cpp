@@ -25,6 +25,7 @@
 #include <utility>
 
 #include "profiles/error.hpp"
+#include "profiles/text.hpp"
 #include "simulator/schedules.hpp"
 #include "simulator/schedules/pipes.hpp"
 #include "simulator/schedules/shape.hpp"

@@ -14,6 +14,7 @@
 // The report's bubble, (p / 2 - 1)(F&B + b - 3w), is the same where f = i >= w.
 
 #include "profiles/error.hpp"
+#include "profiles/text.hpp"
 #include "simulator/schedules.hpp"
 #include "simulator/schedules/overlapped.hpp"
 #include "simulator/schedules/pipes.hpp"

@@ -17,28 +17,12 @@
 
 #include <algorithm>
 
-#include "profiles/error.hpp"
 #include "simulator/schedules.hpp"
 #include "simulator/schedules/shape.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-void validate_warm_up(const std::vector<int>& warm_up, int devices) {
-  if (warm_up.size() != static_cast<std::size_t>(devices)) {
-    fail_usage("1f1b: the warm-up lists ", warm_up.size(), " devices; expected ", devices);
-  }
-  for (std::size_t r = 0; r < warm_up.size(); ++r) {
-    if (warm_up[r] < 1) {
-      fail_usage("1f1b: the warm-up of device ", r, " must be at least 1, not ", warm_up[r]);
-    }
-    if (r > 0 && warm_up[r] > warm_up[r - 1]) {
-      fail_usage("1f1b: the warm-up must not grow along the pipeline, but device ", r, " has ",
-                 warm_up[r], " after ", warm_up[r - 1], "; nearest legal value: ", warm_up[r - 1]);
-    }
-  }
-}
 
 std::vector<Instruction> device_order(int stage, int microbatches, int warm_up) {
   std::vector<Instruction> order;
@@ -58,7 +42,7 @@ Schedule one_f_one_b(const ScheduleShape& shape) {
   refuse_virtual_stages("1f1b", shape);
   refuse_group("1f1b", shape);
   refuse_in_flight("1f1b", shape);
-  if (!shape.warm_up.empty()) validate_warm_up(shape.warm_up, shape.devices);
+  require_warm_up("1f1b", shape);
 
   Schedule schedule = empty_schedule("1f1b", shape);
   for (int r = 0; r < shape.devices; ++r) {

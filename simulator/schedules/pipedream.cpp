@@ -13,11 +13,15 @@
 //   vertical sync   every microbatch         max(0, k - p + 1)        p
 //   2BW             each n microbatches      max(0, floor(k/n) - 1)   2
 //
+// With K(r) forwards before its first backward (the warm-up; p - r by default) device r meets
+// max(0, k - K(r) + 1) under stashing, and keeps K(r) versions. Replicas that take turns need such
+// windows: see simulator/turns.hpp.
+//
 // Nothing but the first and the last microbatches ever wait: f + b per microbatch.
 //
 // Of 2BW the paper asks for n >= p; n >= p - 1 is enough. When device 0 starts batch t with F of
 // tn, its latest backward was that of tn - p. Version t - 1 takes the backwards of batches 0..t -
-// 2, the last of which is that of (t - 1)n - 1 <= tn - p.
+// 2, the last of which is that of (t - 1)n - 1 <= tn - p. With a warm-up K(0) stands for p.
 
 #include <algorithm>
 
@@ -33,10 +37,11 @@ Schedule without_flush(std::string_view name, const ScheduleShape& shape, Weight
                        int update_every) {
   require_counts(name, shape);
   refuse_virtual_stages(name, shape);
-  refuse_warm_up(name, shape);
+  require_warm_up(name, shape);
   refuse_in_flight(name, shape);
 
-  Schedule schedule = one_f_one_b({.devices = shape.devices, .microbatches = shape.microbatches});
+  Schedule schedule = one_f_one_b(
+      {.devices = shape.devices, .microbatches = shape.microbatches, .warm_up = shape.warm_up});
   schedule.name = name;
   schedule.weights = weights;
   schedule.update_every = update_every;
@@ -45,11 +50,13 @@ Schedule without_flush(std::string_view name, const ScheduleShape& shape, Weight
 
 /// Microbatches of each update. Throws Error (usage) for what 2BW cannot do.
 int require_group(const ScheduleShape& shape) {
-  const int least = std::max(shape.devices - 1, 1);
-  const int group = shape.group.value_or(shape.devices);
+  const int window = shape.warm_up.empty() ? shape.devices : shape.warm_up.front();
+  const int least = std::max(window - 1, 1);
+  const int group = shape.group.value_or(window);
   if (group < least) {
-    fail_usage("pipedream-2bw: two versions of the weights last for groups of at least p - 1 = ",
-               least, " microbatches, not ", group, "; nearest legal group: ", least);
+    fail_usage("pipedream-2bw: two versions of the weights last for groups of at least ",
+               shape.warm_up.empty() ? "p" : "K(0)", " - 1 = ", least, " microbatches, not ", group,
+               "; nearest legal group: ", least);
   }
   if (shape.microbatches % group == 0) return group;
   const int below = shape.microbatches / group * group;
@@ -68,11 +75,13 @@ Schedule pipedream(const ScheduleShape& shape) {
 
 Schedule pipedream_vertical_sync(const ScheduleShape& shape) {
   refuse_group("pipedream-vertical-sync", shape);
+  refuse_warm_up("pipedream-vertical-sync", shape);
   return without_flush("pipedream-vertical-sync", shape, WeightPolicy::vertical_sync, 1);
 }
 
 Schedule pipedream_2bw(const ScheduleShape& shape) {
   require_counts("pipedream-2bw", shape);
+  require_warm_up("pipedream-2bw", shape);
   return without_flush("pipedream-2bw", shape, WeightPolicy::double_buffered, require_group(shape));
 }
 

@@ -41,6 +41,25 @@ void refuse_warm_up(std::string_view schedule, const ScheduleShape& shape) {
   fail_usage(schedule, ": has no warm-up to choose; leave it away, or use 1f1b");
 }
 
+void require_warm_up(std::string_view schedule, const ScheduleShape& shape) {
+  const std::vector<int>& warm_up = shape.warm_up;
+  if (warm_up.empty()) return;
+  if (warm_up.size() != static_cast<std::size_t>(shape.devices)) {
+    fail_usage(schedule, ": the warm-up lists ", warm_up.size(), " devices; expected ",
+               shape.devices);
+  }
+  for (std::size_t r = 0; r < warm_up.size(); ++r) {
+    if (warm_up[r] < 1) {
+      fail_usage(schedule, ": the warm-up of device ", r, " must be at least 1, not ", warm_up[r]);
+    }
+    if (r > 0 && warm_up[r] > warm_up[r - 1]) {
+      fail_usage(schedule, ": the warm-up must not grow along the pipeline, but device ", r,
+                 " has ", warm_up[r], " after ", warm_up[r - 1],
+                 "; nearest legal value: ", warm_up[r - 1]);
+    }
+  }
+}
+
 void refuse_pipes(std::string_view schedule, const ScheduleShape& shape) {
   if (!shape.pipes) return;
   fail_usage(schedule, ": has no copies of the model to choose; leave the pipes away, or use ",
@@ -85,11 +104,6 @@ void require_two_virtual_stages(std::string_view schedule, const ScheduleShape& 
   if (shape.virtual_stages == 2) return;
   fail_usage(schedule, ": each device holds a stage of the way down and one of the way up, so ",
              "virtual stages must be 2, not ", shape.virtual_stages);
-}
-
-std::string nearest_multiples(int number, int factor) {
-  const int below = number / factor * factor;
-  return below == 0 ? std::to_string(factor) : concat(below, " or ", below + factor);
 }
 
 Schedule empty_schedule(std::string_view name, const ScheduleShape& shape,

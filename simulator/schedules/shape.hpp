@@ -22,6 +22,10 @@ void refuse_virtual_stages(std::string_view schedule, const ScheduleShape& shape
                            std::string_view instead = "interleaved");
 void refuse_group(std::string_view schedule, const ScheduleShape& shape);
 void refuse_warm_up(std::string_view schedule, const ScheduleShape& shape);
+/// Throws Error (usage) unless the warm-up, if there is one, lists each device, and does not grow
+/// along the pipeline: device r + 1 asks for K(r + 1) forwards before its first backward, and
+/// device r has sent only K(r) when it starts to wait for that backward.
+void require_warm_up(std::string_view schedule, const ScheduleShape& shape);
 void refuse_pipes(std::string_view schedule, const ScheduleShape& shape);
 void refuse_sequence_chunks(std::string_view schedule, const ScheduleShape& shape);
 
@@ -33,9 +37,6 @@ int require_in_flight(std::string_view schedule, const ScheduleShape& shape);
 /// Throws Error (usage) for negative times or memory.
 void require_hints(std::string_view schedule, const ScheduleShape& shape);
 void require_two_virtual_stages(std::string_view schedule, const ScheduleShape& shape);
-
-/// "8 or 12": the multiples of `factor` next to a number that is none; one, below the first.
-std::string nearest_multiples(int number, int factor);
 
 /// A schedule without instructions yet.
 Schedule empty_schedule(std::string_view name, const ScheduleShape& shape,

@@ -68,6 +68,11 @@ std::vector<Setting> settings() {
       {.schedule = "pipedream-2bw", .devices = 2, .microbatches = 6, .tied = false, .group = 2},
       {.schedule = "pipedream",
        .devices = 2,
+       .replicas = {2, 1},
+       .policy = ReplicaPolicy::round_robin,
+       .tied = false},
+      {.schedule = "pipedream",
+       .devices = 2,
        .replicas = {2, 2},
        .optimizer = OptimizerKind::sgd,
        .tied = false,
@@ -238,6 +243,32 @@ TEST_CASE("a checkpoint says how far training has come, and with what") {
   CHECK(read.seed == 3);
   CHECK(read.adamw.learning_rate == 1e-2);
   CHECK(read.data_source == "synthetic text of 2000 tokens, seed 7");
+}
+
+TEST_CASE("a checkpoint of stages that update at different rates says how often each weight did") {
+  const Prepared prepared = prepare({.schedule = "pipedream",
+                                     .devices = 2,
+                                     .microbatches = 6,
+                                     .replicas = {2, 1},
+                                     .policy = ReplicaPolicy::round_robin,
+                                     .tied = false});
+  const TemporaryFolder folder;
+  run(prepared, writing(2, folder.path()));
+  const Checkpoint read = read_checkpoint(folder.path());
+  CHECK(read.position.updates == 12);
+  // Three rounds of two microbatches in each of two steps, and six updates behind them.
+  CHECK(updates_of(read, "embedding.token.weight") == 6);
+  CHECK(updates_of(read, "head.projection.weight") == 12);
+  // Adam goes on from there on any devices, weight by weight.
+  const Setting other{.devices = 3, .microbatches = 6, .tied = false};
+  const Prepared elsewhere = prepare(other);
+  const RunOptions more = resuming(2, folder.path());
+  check_against_reference(other, elsewhere, more, run(elsewhere, more));
+  RunOptions forgetful = resuming(2, folder.path());
+  auto checkpoint = std::make_shared<Checkpoint>(*forgetful.resume);
+  for (StoredState& state : checkpoint->states) state.updates = checkpoint->position.updates;
+  forgetful.resume = checkpoint;
+  CHECK(first_difference(run(elsewhere, forgetful), run(elsewhere, more)) != "");
 }
 
 TEST_CASE("a checkpoint without further steps gives its weights") {

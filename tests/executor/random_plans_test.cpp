@@ -62,7 +62,6 @@ Setting random_setting(unsigned seed) {
     if (kind.placement == StagePlacement::loop) setting.virtual_stages = 2;
     if (kind.weights != WeightPolicy::flush) {  // what else is refused with a reason
       setting.tied = false;
-      setting.policy = ReplicaPolicy::split;
     }
     if (setting.recompute == Recompute::none && generator() % 2 == 0) {
       for (int layer = 0; layer < 8; ++layer) {

@@ -83,6 +83,54 @@ TEST_CASE("so they do with replicas, recomputation, sharded optimizers and sever
   }
 }
 
+TEST_CASE("so they do where replicas take turns, each stage in rounds of its own", "[turns]") {
+  const std::vector<std::vector<int>> counts{{2, 1}, {3, 1}, {1, 2}, {2, 3}, {2, 1, 2}, {3, 1, 1}};
+  for (const std::vector<int>& replicas : counts) {
+    for (const OptimizerKind optimizer : {OptimizerKind::sgd, OptimizerKind::adamw}) {
+      Setting setting{.schedule = "pipedream",
+                      .devices = static_cast<int>(replicas.size()),
+                      .microbatches = 24,
+                      .rows = 2,
+                      .replicas = replicas,
+                      .policy = ReplicaPolicy::round_robin,
+                      .optimizer = optimizer,
+                      .tied = false};
+      INFO(describe(setting));
+      CHECK(difference(setting, lively) == "");
+      setting.sharding = Sharding::zero1;
+      setting.recompute = Recompute::full;
+      setting.microbatches = 12;
+      CHECK(difference(setting, {.steps = 3}) == "");
+      setting.schedule = "pipedream-2bw";
+      setting.group = 6;
+      if (is_legal(setting)) CHECK(difference(setting, {.steps = 2}) == "");
+    }
+  }
+}
+
+TEST_CASE("a round steps by the mean of its gradients, as one replica does with all its samples",
+          "[turns]") {
+  // In the first round nothing has been updated: two microbatches of one replica each are the mean
+  // that a single one of twice the size is.
+  const Setting turns{.schedule = "pipedream",
+                      .devices = 1,
+                      .microbatches = 2,
+                      .rows = 2,
+                      .replicas = {2},
+                      .policy = ReplicaPolicy::round_robin,
+                      .optimizer = OptimizerKind::sgd,
+                      .precision = Precision::float64,
+                      .tied = false};
+  Setting whole = turns;
+  whole.schedule = "1f1b";
+  whole.microbatches = 1;
+  whole.rows = 4;
+  whole.replicas = {};
+  const Distance apart = distance(run(prepare(turns), lively), run(prepare(whole), lively));
+  CHECK(apart.losses < 1e-12);
+  CHECK(apart.weights < 1e-12);
+}
+
 TEST_CASE("reading the newest weights in backward is found, by the check and by the bits") {
   for (const std::string schedule : {"pipedream", "pipedream-vertical-sync", "pipedream-2bw"}) {
     Prepared prepared = prepare(twenty_updates(schedule, 3, OptimizerKind::sgd));
@@ -116,6 +164,22 @@ TEST_CASE(
   CHECK(versions("pipedream") == std::vector{4, 3, 2, 1});
   CHECK(versions("pipedream-vertical-sync") == std::vector{4, 4, 4, 4});
   CHECK(versions("pipedream-2bw") == std::vector{2, 2, 2, 2});
+}
+
+TEST_CASE("replicas that take turns keep as many versions as have microbatches in flight",
+          "[turns]") {
+  const Prepared prepared = prepare({.schedule = "pipedream",
+                                     .devices = 2,
+                                     .microbatches = 12,
+                                     .replicas = {3, 1},
+                                     .policy = ReplicaPolicy::round_robin,
+                                     .tied = false});
+  // Four in flight over three replicas: two on each; a straight pipeline of four devices has four.
+  for (const auto& [chunk, versions] : {std::pair(0, 2), {1, 2}, {2, 2}, {3, 1}}) {
+    const std::vector<int> slots =
+        slots_of_versions(updates_before_last_reader(prepared.compiled.program, chunk));
+    CHECK(*std::max_element(slots.begin(), slots.end()) + 1 == versions);
+  }
 }
 
 TEST_CASE("a version is made in its predecessor's place if nobody reads that any more") {

@@ -3,9 +3,11 @@
 #include "planner/objective.hpp"
 
 #include <map>
+#include <numeric>
 
 #include "planner/answers.hpp"
 #include "planner/strategies.hpp"
+#include "planner/walk.hpp"
 #include "profiles/error.hpp"
 #include "simulator/schedules.hpp"
 #include "simulator/steady.hpp"
@@ -76,6 +78,54 @@ TEST_CASE("asynchronous plans are searched as well as by trying everything", "[o
   }
 }
 
+TEST_CASE("plans whose replicas take turns are searched as well as by trying everything",
+          "[objective][turns]") {
+  const std::string schedule = GENERATE("pipedream", "pipedream-2bw");
+  int in_turn = 0;
+  for (std::uint32_t seed = 0; seed < 40; ++seed) {
+    CAPTURE(schedule, seed);
+    Problem problem = random_case(seed, schedule, ObjectiveKind::throughput);
+    const int microbatches = seed % 2 == 0 ? 6 : 12;
+    problem.global_batch = problem.microbatches.front() * microbatches;
+    problem.straight = false;
+    require_best(problem);
+    const SearchResult exact = search_exact(problem, {.explain = false});
+    if (exact.plans.empty()) continue;
+    in_turn += exact.plans.front().plan.replicas == ReplicaPolicy::round_robin ? 1 : 0;
+  }
+  CHECK(in_turn >= 4);
+}
+
+TEST_CASE("no bound is above the steady time of plans whose replicas take turns",
+          "[objective][turns]") {
+  int compared = 0;
+  for (std::uint32_t seed = 100; seed < 130; ++seed) {
+    CAPTURE(seed);
+    Problem problem = random_case(seed, "pipedream", ObjectiveKind::throughput);
+    problem.global_batch = problem.microbatches.front() * 12;
+    problem.straight = false;
+    const Space space(problem);
+    const auto turns =
+        std::ranges::find(space.settings(), ReplicaPolicy::round_robin, &Setting::replicas);
+    if (turns == space.settings().end()) continue;
+    const Time least = LoopedWalk(space, *turns).least();
+    for (const Candidate& plan : all_plans(problem)) {
+      if (plan.plan.replicas != ReplicaPolicy::round_robin) continue;
+      REQUIRE(plan.prediction->steady);
+      CHECK(least <= plan.prediction->steady->count());
+      // Nor is the work of any replica.
+      const Compiled compiled = compile(plan.plan, problem.profile, problem.cluster);
+      for (std::size_t chunk = 0; chunk < compiled.program.chunks.size(); ++chunk) {
+        const ChunkCosts& costs = compiled.costs.chunks[chunk];
+        const int turn = 12 / compiled.program.chunks[chunk].replicas;
+        CHECK(turn * (costs.forward + costs.backward) <= *plan.prediction->steady);
+      }
+      ++compared;
+    }
+  }
+  CHECK(compared > 30);
+}
+
 TEST_CASE("inference is searched as well as by trying everything", "[objective]") {
   for (std::uint32_t seed = 0; seed < 60; ++seed) {
     CAPTURE(seed);
@@ -114,6 +164,40 @@ TEST_CASE("an asynchronous iteration holds as much memory as its steady state", 
       };
       CHECK(peaks(2 * p) == peaks(6 * p));
     }
+  }
+}
+
+TEST_CASE("so does one whose replicas take turns, of less than a straight pipeline of as many",
+          "[objective][turns]") {
+  LayerCost cost = layer_cost(1ms, 2ms);
+  cost.parameters = cost.gradients = 1000;
+  cost.saved = 100;
+  cost.output = 10;
+  const std::vector<std::vector<int>> all{{2, 1}, {3, 1}, {2, 2}, {1, 3}, {2, 1, 1}};
+  for (const std::vector<int>& replicas : all) {
+    const int devices = std::accumulate(replicas.begin(), replicas.end(), 0);
+    CAPTURE(replicas);
+    const auto peaks = [&](int microbatches) {
+      Problem problem = problem_of(profile_of(std::vector<LayerCost>(replicas.size(), cost)),
+                                   cluster_of({{devices, {}}}), microbatches, {1}, {"pipedream"});
+      problem.objective = ObjectiveKind::throughput;
+      const Space space(problem);
+      const auto turns =
+          std::ranges::find(space.settings(), ReplicaPolicy::round_robin, &Setting::replicas);
+      Layout layout{.replicas = replicas, .cuts = {}, .recompute = {}};
+      layout.cuts.resize(replicas.size() + 1);
+      std::iota(layout.cuts.begin(), layout.cuts.end(), 0);
+      layout.recompute.assign(replicas.size(), Recompute::none);
+      REQUIRE(space.schedule(*turns, replicas));
+      const Candidate candidate = space.evaluate("turns", space.plan(*turns, layout));
+      REQUIRE(candidate.prediction);
+      return device_peaks(candidate.plan, *candidate.prediction);
+    };
+    CHECK(peaks(12) == peaks(48));
+    // Parameters, gradients, and for each round in flight a version and what a microbatch saves.
+    const int rounds = (devices + replicas.front() - 1) / replicas.front();
+    CHECK(peaks(48).front() >= 1000 * (1 + rounds) + 100 * rounds);
+    CHECK(peaks(48).front() <= 1000 * (1 + rounds) + 100 * rounds + 40 * (rounds + 1));
   }
 }
 

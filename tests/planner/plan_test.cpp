@@ -159,6 +159,44 @@ TEST_CASE("every replica must have work", "[plan]") {
              ContainsSubstring("the 2 replicas of stage 1 cannot take turns at 1 microbatches"));
 }
 
+TEST_CASE("turns must fit the updates between them", "[plan][turns]") {
+  const auto stashing = [](Plan& plan) {
+    plan.schedule.name = "pipedream";
+    plan.weights = WeightPolicy::stashing;
+    plan.replicas = ReplicaPolicy::round_robin;
+    plan.batch = {8, 1, 8, 0};
+  };
+  CHECK(complaint_after(stashing).empty());
+  Plan plan = good_plan();
+  stashing(plan);
+  CHECK(shape_of(plan).warm_up == std::vector{4, 3, 1});  // devices from there to the end
+  CHECK_THAT(complaint_after([&](Plan& ragged) {
+               stashing(ragged);
+               ragged.batch = {9, 1, 9, 0};
+             }),
+             ContainsSubstring("the 2 replicas of stage 1 take turns and update after rounds of 2, "
+                               "but 9 microbatches are no whole number of them"));
+  CHECK_THAT(complaint_after([&](Plan& narrow) {
+               stashing(narrow);
+               narrow.schedule.warm_up = {3, 2, 2};
+             }),
+             ContainsSubstring("the 2 replicas of stage 1 may wait for each other's gradients in a "
+                               "circle: stage 2 asks for up to 3"));
+  CHECK_THAT(complaint_after([&](Plan& synchronised) {
+               stashing(synchronised);
+               synchronised.schedule.name = "pipedream-vertical-sync";
+               synchronised.weights = WeightPolicy::vertical_sync;
+             }),
+             ContainsSubstring("names one version for all stages"));
+  CHECK_THAT(complaint_after([&](Plan& buffered) {
+               stashing(buffered);
+               buffered.schedule = {.name = "pipedream-2bw", .group = 3};
+               buffered.weights = WeightPolicy::double_buffered;
+               buffered.batch = {9, 1, 9, 0};
+             }),
+             ContainsSubstring("cannot take equally many turns in groups of 3 microbatches"));
+}
+
 TEST_CASE("virtual stages must fit the stages, the schedule and the devices", "[plan]") {
   CHECK_THAT(complaint_after([](Plan& plan) { plan.schedule.virtual_stages = 0; }),
              ContainsSubstring("expected at least 1 stage per device"));

@@ -254,12 +254,6 @@ TEST_CASE("what updates on the way cannot do is refused with the reason") {
   LowerOptions tied;
   tied.ties = {{.owner = 0, .user = 1, .bytes = 8}};
   CHECK_THAT(refused(pipedream(plain(2, 2)), tied), ContainsSubstring("at different times"));
-  LowerOptions turns;
-  turns.replica_policy = ReplicaPolicy::round_robin;
-  turns.replicas = {{0, 1}, {2}};
-  CHECK_THAT(refused(pipedream(plain(2, 2)), turns), ContainsSubstring("use \"split\""));
-  turns.replicas = {{0}, {1}};
-  CHECK(refused(pipedream(plain(2, 2)), turns).empty());
 
   Schedule ragged = pipedream(plain(2, 3));
   ragged.update_every = 2;
@@ -353,10 +347,14 @@ TEST_CASE("check: an update that comes late mixes the gradients of two batches")
 
 TEST_CASE("check: a policy that does not fit the program's microbatches is no program") {
   Program program = lower(pipedream(plain(2, 4)));
-  program.update_every = 0;
-  CHECK_THAT(first_finding(program), ContainsSubstring("structure: "));
-  program.update_every = 3;
-  CHECK_THAT(first_finding(program), ContainsSubstring("structure: "));
+  program.update_every = {1, 0};
+  CHECK_THAT(first_finding(program),
+             ContainsSubstring("stage 1 cannot update its weights every 0"));
+  program.update_every = {3, 1};
+  CHECK_THAT(first_finding(program),
+             ContainsSubstring("stage 0 cannot update its weights every 3"));
+  program.update_every = {1};
+  CHECK_THAT(first_finding(program), ContainsSubstring("structure: the program says of 1 stages"));
 }
 
 TEST_CASE("check: what updates on the way promise is said in words") {

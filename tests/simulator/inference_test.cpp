@@ -156,7 +156,7 @@ TEST_CASE("check: nothing goes back, and nothing is updated, without training") 
   CHECK_THAT(first_finding(back), ContainsSubstring("the program does not train"));
   Program policy = program;
   policy.weights = WeightPolicy::stashing;
-  policy.update_every = 1;
+  policy.update_every = {1};
   CHECK_THAT(first_finding(policy), ContainsSubstring("structure: "));
 }
 

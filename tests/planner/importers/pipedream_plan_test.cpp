@@ -4,9 +4,12 @@
 #include <nlohmann/json.hpp>
 
 #include "planner/predict.hpp"
+#include "planner/space.hpp"
 #include "profiles/importers.hpp"
 #include "profiles/json.hpp"
 #include "profiles/text.hpp"
+#include "simulator/check.hpp"
+#include "simulator/turns.hpp"
 #include "tests/catch.hpp"
 #include "tests/planner/importers/questions.hpp"
 #include "tests/profiles/expect_error.hpp"
@@ -52,14 +55,19 @@ Plan from_conf(const std::string& conf, const std::string& model = annotated,
 }  // namespace
 
 TEST_CASE("PipeDream's conf.json: modules by the graph that they were generated from") {
-  const Plan plan = from_conf(
-      R"({"module_to_stage_map": [0, 1, 1, 1], "stage_to_rank_map": {"0": [0, 1, 2], "1": [3]}})");
+  const std::string conf =
+      R"({"module_to_stage_map": [0, 1, 1, 1], "stage_to_rank_map": {"0": [0, 1, 2], "1": [3]}})";
+  const Plan plan = from_conf(conf, annotated, {.batch = 9});
   CHECK(sizes_of(plan) == std::vector{2, 2});
   CHECK(plan.stages[0].devices == std::vector<std::vector<int>>{{0}, {1}, {2}});
   CHECK(plan.replicas == ReplicaPolicy::round_robin);
-  // Replicas that take turns need more ahead than p - r, which `pipedream` has.
-  CHECK(plan.schedule == ScheduleChoice{.name = "1f1b", .warm_up = {4, 1}});
-  CHECK(plan.batch.microbatches == 8);
+  CHECK(plan.schedule == ScheduleChoice{.name = "pipedream", .warm_up = {4, 1}});
+  CHECK(plan.weights == WeightPolicy::stashing);
+  CHECK(plan.batch.microbatches == 9);
+  CHECK_THAT(message_of([&] { from_conf(conf); }),
+             ContainsSubstring("update after rounds of 3, but 8 microbatches are no whole number"));
+  const Plan flushing = from_conf(conf, annotated, {.batch = 8, .schedule = "1f1b"});
+  CHECK(flushing.schedule == ScheduleChoice{.name = "1f1b", .warm_up = {4, 1}});
 }
 
 TEST_CASE("PipeDream's conf.json: a module per layer where the graph has no stages") {
@@ -77,7 +85,12 @@ TEST_CASE("PipeDream's conf.json: depths are minibatches ahead on each replica")
   const std::string depths =
       R"({"module_to_stage_map": [0, 0, 1], "stage_to_rank_map": {"0": [0, 1], "1": [2]},
           "stage_to_depth_map": {"0": 2, "1": 0}})";
-  CHECK(from_conf(depths).schedule.warm_up == std::vector{6, 1});
+  CHECK(from_conf(depths).schedule == ScheduleChoice{.name = "pipedream", .warm_up = {6, 1}});
+  const std::string usual =
+      R"({"module_to_stage_map": [0, 0, 1], "stage_to_rank_map": {"0": [0, 1], "1": [2]},
+          "stage_to_depth_map": {"0": 0, "1": 0}})";
+  CHECK_THAT(message_of([&] { from_conf(usual, annotated, {.batch = 12}); }),
+             !ContainsSubstring("circle"));
 }
 
 TEST_CASE("the graph that PipeDream's optimizer wrote is a plan once replicas are known") {
@@ -128,7 +141,7 @@ TEST_CASE("the graph that PipeDream's optimizer would write for VGG-16 is the pl
   const std::string file = shared_folder + "/data/pipedream/vgg16/graph.txt";
   if (!std::filesystem::exists(file)) SKIP("no data at " STAGECRAFT_SHARED);
   const LoadedProfile loaded = load_profile(file);
-  Problem problem = problem_of(loaded.profile, parse_cluster("4xgeneric@1GB/s"), 16, {1});
+  Problem problem = problem_of(loaded.profile, parse_cluster("4xgeneric@1GB/s"), 24, {1});
   problem.source = {.path = loaded.path, .content = loaded.content};
   const Plan found = search_pipedream_released(problem, {}).plans.front().plan;
   std::string written;
@@ -144,12 +157,30 @@ TEST_CASE("the graph that PipeDream's optimizer would write for VGG-16 is the pl
     }
     written += "\n";
   }
-  PlanOptions options{.batch = 16};
+  PlanOptions options{.batch = 24};
   for (const Stage& stage : found.stages)
     options.replicas.push_back(static_cast<int>(stage.devices.size()));
   CHECK(options.replicas == std::vector{3, 1});  // as published
   const PlanQuestion question = question_about(written, "4xgeneric@1GB/s", options);
-  CHECK(imported("pipedream", written, question).stages == found.stages);
+  const Plan plan = imported("pipedream", written, question);
+  CHECK(plan.stages == found.stages);
+  CHECK(plan.schedule == ScheduleChoice{.name = "pipedream", .warm_up = {4, 1}});
+
+  // As its runtime executes it: three replicas in turn, checked, and its steady state; the search
+  // finds a plan that is at least as good.
+  CHECK(check(compile(plan, question.profile, question.cluster).program).safe());
+  problem.schedules = {{.name = "pipedream"}};
+  problem.objective = ObjectiveKind::throughput;
+  const Candidate own = Space(problem).evaluate("imported", plan);
+  REQUIRE(own.prediction);
+  REQUIRE(own.prediction->steady);
+  SearchControl control;
+  control.explain = false;
+  const SearchResult result = search_exact(problem, control);
+  REQUIRE(!result.plans.empty());
+  CHECK(result.plans.front().plan.replicas == ReplicaPolicy::round_robin);
+  CHECK(*result.plans.front().prediction->steady <= *own.prediction->steady);
+  CHECK(result.lower_bound <= *result.plans.front().prediction->steady);
 }
 
 TEST_CASE("PipeDream's published executed plans are taken for models of as many modules") {
@@ -171,7 +202,8 @@ TEST_CASE("PipeDream's published executed plans are taken for models of as many 
     }
     const std::string map = row["module_to_stage_map"].raw().dump();
     const std::size_t modules = row["module_to_stage_map"].elements().size() - 1;
-    PlanQuestion question = question_of(1, concat(devices, "xgeneric@1GB/s"), {.batch = 32});
+    PlanQuestion question =
+        question_of(1, concat(devices, "xgeneric@1GB/s"), {.batch = 3 * common_multiple(replicas)});
     question.profile =
         profile_of(std::vector<LayerCost>(modules, layer_cost(Duration{1000}, Duration{2000})));
     const Plan plan = imported(
