@@ -55,6 +55,11 @@ constexpr std::int64_t effort_in_all = 1'300'000'000;
 /// Orders of a branching model's layers beside its own; each gets a part of the effort.
 constexpr std::size_t most_other_orders = 3;
 
+/// What a bound on plans of every kind rests on.
+constexpr const char* work_of_any_plan =
+    "plans of every kind: the layers' work alone, spread over all devices, without waits, messages "
+    "or memory";
+
 /// Bisection stops within this part of the distance.
 constexpr Time narrow_steps = 256;
 
@@ -64,7 +69,8 @@ struct Branch {
   std::unique_ptr<ChainBounds> chain;  ///< with one stage per device
   std::unique_ptr<LoopedWalk> looped;  ///< otherwise, and for a first bound
   std::unique_ptr<FastClock> clock;    ///< unless there are too many devices to try any
-  Time least = 0;        ///< no plan of this setting is faster, but for those already judged
+  Time least = 0;  ///< no plan of this setting is faster, but for those already judged
+  std::string_view rests_on = relaxation::formula;  ///< `least`
   bool gave_up = false;  ///< its walk was too long; `least` will not rise any more
 };
 
@@ -101,6 +107,9 @@ class Exact {
         columns_(space_, control, judge_) {
     judge_.effort().left = effort;
     for (const Setting& setting : space_.settings()) {
+      // Bounds take costs of all layers in every setting, which stopped searches have no time for.
+      is_complete_ = is_complete_ && !control.stop.stop_requested();
+      if (!is_complete_) break;
       // Columns know steps of training, not steady states.
       if (is_wide(space_, setting) && setting.trains && setting.drains) {
         add_wide(setting);
@@ -128,13 +137,16 @@ class Exact {
     }
     while (Branch* branch = most_promising()) deepen(*branch);
     add_copies_of_best();
-    result.lower_bound = std::min(result.lower_bound, Duration{lower_bound()});
-    if (least_of_all_ < never) {
+    if (Duration{lower_bound()} < result.lower_bound) {
+      result.lower_bound = Duration{lower_bound()};
+      result.rests_on = rests_on();
+    }
+    if (is_complete_ && least_of_all_ < never) {
       result.scope.add({.equal_replicas = true, .least_of_others = Duration{least_of_all_}});
     }
     result.candidates += judge_.simulated();
     result.pruned += judge_.pruned();
-    result.interrupted = judge_.stopped();
+    result.interrupted = judge_.stopped() || !is_complete_;
     board = std::move(judge_.board());
   }
 
@@ -233,6 +245,7 @@ class Exact {
 
   void narrow(Branch& branch) {
     if (!branch.chain || is_done(branch) || stops()) return;
+    branch.rests_on = relaxation::neighbours;
     Time high = judge_.limit();
     if (high >= never) high = never - 1;
     if (!probe(branch, high)) {
@@ -289,6 +302,7 @@ class Exact {
       // A walk that had nothing to rule out has seen everything.
       const bool saw_all = branch.chain == nullptr && judge_.pruned() == pruned;
       branch.least = saw_all ? never : limit + 1;
+      branch.rests_on = relaxation::walk;
     }
     report();
   }
@@ -311,10 +325,23 @@ class Exact {
   // --- The answer ---
 
   Time lower_bound() const {
+    if (!is_complete_) return 0;
     Time least = never;
     for (const Branch& branch : branches_) least = std::min(least, branch.least);
     least = std::min(least, columns_.least());
     return least;
+  }
+
+  /// What the bound rests on where it is lowest.
+  std::string rests_on() const {
+    if (!is_complete_) return {};
+    const auto lowest =
+        std::ranges::min_element(branches_, {}, [](const Branch& branch) { return branch.least; });
+    if (lowest == branches_.end() || lowest->least > columns_.least()) return columns_.rests_on();
+    const Setting& setting = *lowest->setting;
+    if (!setting.drains || !setting.trains)
+      return to_words(setting) + ": the load of the busiest device, without waits";
+    return concat(to_words(setting), ": ", lowest->rests_on);
   }
 
   double gap() const {
@@ -343,6 +370,7 @@ class Exact {
   std::deque<Setting> copies_;  ///< see Space::copies
   std::vector<Branch> branches_;
   Time least_of_all_ = never;  ///< with any replicas, of settings searched by columns
+  bool is_complete_ = true;    ///< all settings were looked at
 };
 
 /// The same question with the cluster's kinds of device in other orders; whatever is faster.
@@ -395,12 +423,16 @@ SearchResult search_at_once(const Problem& problem, const SearchControl& control
   Exact(problem, control, effort).search(starts, board, result);
   const std::optional<Duration> own_best = board.best();
   const Duration own_bound = result.lower_bound;
+  const std::string own_rest = result.rests_on;
   for (const std::vector<int>& order : other_orders(problem, starts, most_other_orders)) {
     if (result.interrupted) break;
     const Problem ordered = in_order(problem, order);
     Exact(ordered, control, effort / 4).search(starts, board, result);
   }
-  if (board.best() == own_best) result.lower_bound = own_bound;
+  if (board.best() == own_best) {
+    result.lower_bound = own_bound;
+    result.rests_on = own_rest;
+  }
   search_device_orders(problem, space, control, effort / 4, board, result);
   result.question = question_of(problem);
   result.searched_bound = std::min(result.lower_bound, board.best().value_or(Duration::max()));
@@ -408,8 +440,10 @@ SearchResult search_at_once(const Problem& problem, const SearchControl& control
   const bool has_own_links = has_links_of_their_own(problem);
   if (has_own_links) {
     result.lower_bound =
-        std::min(result.lower_bound, Duration{ColumnBounds(space).least_of_any_kind()});
+        std::min(result.lower_bound,
+                 Duration{result.interrupted ? 0 : ColumnBounds(space).least_of_any_kind()});
   }
+  if (result.lower_bound < result.searched_bound) result.rests_on = work_of_any_plan;
   result = finish(board, std::move(result));
   if (has_own_links && !result.plans.empty() && !result.proved_optimal) {
     result.plans.front().prediction->notes.emplace_back(
@@ -428,7 +462,8 @@ SearchResult search_given(const Problem& problem, const SearchControl& control) 
   const std::optional<Candidate> first = first_plan(space, control);
   if (first && control.progress) control.progress({.best = pace(*first->prediction)});
   // However early the search ends, its answer is no worse than these.
-  std::vector<Candidate> starts = starting_plans(space, control);
+  std::vector<Candidate> starts;
+  if (!first || !control.stop.stop_requested()) starts = starting_plans(space, control);
   if (first) add_unless_there(starts, *first);
   return search_at_once(problem, control, std::move(starts));
 }
