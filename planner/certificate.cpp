@@ -1,6 +1,7 @@
 #include "planner/certificate.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "planner/column_search.hpp"
@@ -231,6 +232,53 @@ std::string fault_of(const Space& space, const Plan& plan, const Prediction& aga
   return {};
 }
 
+/// The largest of these numbers that differ, as the plan says it and as it is.
+std::string other_peak(const std::vector<Bytes>& said, const std::vector<Bytes>& found) {
+  if (said.size() != found.size()) {
+    return concat("the plan says what ", said.size(), " devices need at their peak, but it uses ",
+                  found.size());
+  }
+  const auto differs = std::ranges::mismatch(said, found);
+  if (differs.in1 == said.end()) return {};
+  return concat("the plan says that device ", differs.in1 - said.begin(),
+                " of those it uses needs up to ", exact_bytes(*differs.in1),
+                ", but simulated again it needs ", exact_bytes(*differs.in2));
+}
+
+/// Why the plan's peaks are not what it needs, what its devices reserve included; empty if they
+/// are.
+std::string fault_of_memory(const Problem& asked, const Plan& plan, const Cluster& cluster) {
+  if (!plan.predicted || plan.predicted->peak_memory.empty()) return {};
+  Problem problem = asked;
+  problem.cluster = cluster;  // the question's knows no reserve
+  const Candidate again = Space(problem).evaluate("again", plan);
+  if (!again.prediction) return {};
+  return other_peak(plan.predicted->peak_memory, device_peaks(plan, *again.prediction));
+}
+
+/// Why the gap is not between this bound and this step; empty if it is. Files hold all its digits.
+std::string fault_of_gap(double gap, Duration bound, Duration step) {
+  constexpr double rounding = 1e-9;
+  const double again = step.count() > 0 ? seconds(step - bound) / seconds(step) : 0;
+  if (std::abs(gap - again) <= rounding) return {};
+  return concat("the plan says that its gap is ", gap, ", but between its bound of ",
+                format_duration(bound), " and its step of ", format_duration(step), " it is ",
+                again);
+}
+
+/// Why the claim contradicts itself; empty if it does not.
+std::string fault_of_claim(const SearchFigures& claim, Duration step) {
+  if (claim.lower_bound > step) {
+    return concat("the bound does not hold: the plan itself takes ", format_duration(step),
+                  ", less than the bound");
+  }
+  if (claim.proved_optimal && claim.lower_bound != step) {
+    return concat("the bound does not hold: the plan takes ", format_duration(step),
+                  " and is called optimal, but the bound is ", format_duration(claim.lower_bound));
+  }
+  return fault_of_gap(claim.gap, claim.lower_bound, step);
+}
+
 }  // namespace
 
 Verification verify_bound(const Plan& plan, const Profile& profile, const Cluster& cluster) {
@@ -249,17 +297,9 @@ Verification verify_bound(const Plan& plan, const Profile& profile, const Cluste
   verification.scope = plan.search->scope;
   verification.fault = fault_of(space, plan, *again.prediction);
   if (!verification.holds()) return verification;
-  if (verification.bound > verification.step) {
-    verification.fault = concat("the bound does not hold: the plan itself takes ",
-                                format_duration(verification.step), ", less than the bound");
-    return verification;
-  }
-  if (plan.search->proved_optimal && verification.bound != verification.step) {
-    verification.fault =
-        concat("the bound does not hold: the plan takes ", format_duration(verification.step),
-               " and is called optimal, but the bound is ", format_duration(verification.bound));
-    return verification;
-  }
+  verification.fault = fault_of_claim(*plan.search, verification.step);
+  if (verification.holds()) verification.fault = fault_of_memory(problem, plan, cluster);
+  if (!verification.holds()) return verification;
   const bool layers_choose = !problem.recompute_layers.empty();
   Problem bounded = layers_choose ? without_memory_limits(problem) : problem;
   if (needs_placement(bounded)) bounded = with_best_links(bounded);

@@ -1,5 +1,6 @@
 // Verifies the bound of a plan: that no plan its question allows takes less than the bound, that
-// the plan is one of these, and that it takes what it says.
+// the plan is one of these, that it takes the time and the memory it says, and that its gap is
+// that between its bound and its step.
 //
 // The question stands in the plan (`Question`). For every setting it allows (schedule, microbatch,
 // tensor-parallel degree, how replicas share), the first of these that works; of a plan whose

@@ -73,6 +73,15 @@ bool is_wide(const Space& space, const Setting& setting) {
          BlockPacking::applies(space, deepest);
 }
 
+std::string to_words(const Setting& setting) {
+  const int per_device = setting.schedule.virtual_stages;
+  return concat(
+      setting.schedule.name,
+      per_device > 1 ? concat(" with ", per_device, " stages per device") : std::string(),
+      setting.peers > 1 ? concat(", ", setting.peers, " peers per replica") : std::string(),
+      ", microbatches of ", setting.microbatch);
+}
+
 ColumnSearch::ColumnSearch(const Space& space, const SearchControl& control, Judge& judge)
     : space_(space),
       control_(control),
@@ -98,6 +107,16 @@ Time ColumnSearch::least() const {
   Time least = closed_least_;
   for (const ColumnBranch& branch : branches_) least = std::min(least, branch.least);
   return least;
+}
+
+std::string ColumnSearch::rests_on() const {
+  const auto lowest = std::ranges::min_element(
+      branches_, {}, [](const ColumnBranch& branch) { return branch.least; });
+  if (lowest == branches_.end() || lowest->least > least()) return {};
+  const Setting& setting = lowest->setting;
+  return concat(to_words(setting), " in ", setting.columns,
+                setting.columns == 1 ? " pipeline" : " equal pipelines", " of ", *setting.depth,
+                *setting.depth == 1 ? " device" : " devices", ": ", lowest->rests_on);
 }
 
 std::size_t ColumnSearch::done() const {
@@ -242,8 +261,12 @@ void ColumnSearch::narrow(ColumnBranch& branch) {
     return true;
   };
   Time high = std::min(judge_.limit(), never - 1);
+  const auto raise_to = [&](Time bound) {
+    branch.least = bound;
+    branch.rests_on = relaxation::neighbours;
+  };
   if (!probe(high)) {
-    branch.least = high + 1;
+    raise_to(high + 1);
     return;
   }
   while (!stops() && is_open(branch)) {
@@ -253,7 +276,7 @@ void ColumnSearch::narrow(ColumnBranch& branch) {
     if (probe(middle)) {
       high = middle;
     } else {
-      branch.least = middle + 1;
+      raise_to(middle + 1);
     }
   }
 }

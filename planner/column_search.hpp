@@ -28,6 +28,7 @@
 #include <memory>
 #include <optional>
 #include <stop_token>
+#include <string>
 #include <vector>
 
 #include "planner/column_bounds.hpp"
@@ -35,6 +36,9 @@
 #include "planner/workers.hpp"
 
 namespace stagecraft {
+
+/// "1f1b, tensor-parallel 4, microbatches of 2": what a setting is, of each copy.
+std::string to_words(const Setting& setting);
 
 /// Whether one stage per device follows another, under GPipe or 1F1B: what `ChainBounds` knows.
 bool is_chain(const Setting& setting);
@@ -75,6 +79,8 @@ class ColumnSearch {
   Time least_of_all(const Setting& setting) { return bounds_.least_of_all(setting); }
   /// No plan of columns is faster, but for those already judged.
   Time least() const;
+  /// What that bound rests on, and of which plans it is; empty if they are done with.
+  std::string rests_on() const;
   /// Branches, and those that are done.
   std::size_t branches() const { return branches_.size() + closed_; }
   std::size_t done() const;

@@ -52,7 +52,7 @@ bool ColumnWork::consider(const Layout& layout) {
 std::optional<BlockPacking> ColumnWork::pack() {
   if (!BlockPacking::applies(space_, branch_.setting)) return {};
   BlockPacking packing(space_, branch_.setting, *order_, std::min(limit_, never - 1));
-  raise_to(packing.bound());
+  raise_to(packing.bound(), relaxation::blocks);
   if (packing.layout()) consider(*packing.layout());
   return packing;
 }
@@ -113,7 +113,7 @@ bool ColumnWork::bound_blocks(const BlockPacking& packing,
   raise(bound);
   branch_.paths = bound.useful_paths();
   findings_.spent += bound.spent();
-  raise_to(bound.bound());
+  raise_to(bound.bound(), relaxation::paths_of_blocks);
   return true;
 }
 
@@ -123,7 +123,7 @@ void ColumnWork::raise_paths(int rounds, const std::optional<BlockPacking>& pack
   if (branch_.step < never) bound.start_from(branch_.layout);
   const int taken = bound.raise(rounds, limit, [&](const Layout& layout) { consider(layout); });
   findings_.spent += taken * bound.steps_per_round();
-  raise_to(bound.bound());
+  raise_to(bound.bound(), relaxation::paths);
 }
 
 void ColumnWork::probe(std::int64_t share, int times) {
@@ -151,7 +151,7 @@ void ColumnWork::probe_below(Time limit, std::int64_t share) {
   constexpr int rounds = 300;
   const std::int64_t last = findings_.spent + share;
   const BlockPacking packing(space_, branch_.setting, *order_, limit);
-  raise_to(packing.bound());
+  raise_to(packing.bound(), relaxation::blocks);
   if (branch_.least <= limit) {
     bound_blocks(packing, [&](BlockBound& bound) {
       bound.raise(rounds);

@@ -8,6 +8,7 @@
 #include <functional>
 #include <optional>
 #include <stop_token>
+#include <string_view>
 #include <vector>
 
 #include "planner/block_bound.hpp"
@@ -15,12 +16,29 @@
 
 namespace stagecraft {
 
+/// What a branch's bound rests on.
+namespace relaxation {
+inline constexpr std::string_view formula =
+    "work, memory on average and the ramps of the pipeline, as if layers could be divided";
+inline constexpr std::string_view blocks =
+    "how many whole blocks each device has room and time for, as if none waited for another";
+inline constexpr std::string_view paths =
+    "weighted critical paths of the schedule, which see a mean over layouts";
+inline constexpr std::string_view paths_of_blocks =
+    "weighted critical paths over whole blocks, which see a mean of uneven stages";
+inline constexpr std::string_view neighbours =
+    "what a few neighbouring stages make each other wait";
+inline constexpr std::string_view walk =
+    "the layouts that were walked through before the effort was spent";
+}  // namespace relaxation
+
 /// A depth, and a number of columns, under one schedule and microbatch.
 struct ColumnBranch {
   Setting setting;
   Time least = 0;     ///< no plan of it that fits is faster, but for those already judged
   Time step = never;  ///< of its best layout so far, by the fast clock
   Layout layout;
+  std::string_view rests_on = relaxation::formula;  ///< `least`
   std::vector<PassCounts> paths;  ///< that raised its bound (planner/block_bound.hpp)
 };
 
@@ -65,7 +83,11 @@ class ColumnWork {
   void raise_paths(int rounds, const std::optional<BlockPacking>& packing);
   bool bound_blocks(const BlockPacking& packing,
                     const std::function<void(BlockBound& bound)>& raise);
-  void raise_to(Time bound) { branch_.least = std::max(branch_.least, bound); }
+  void raise_to(Time bound, std::string_view by) {
+    if (bound <= branch_.least) return;
+    branch_.least = bound;
+    branch_.rests_on = by;
+  }
 
   const Space& space_;
   std::stop_token stop_;

@@ -2,13 +2,24 @@
 
 #pragma once
 
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "profiles/cluster.hpp"
 #include "profiles/profile.hpp"
 
 namespace stagecraft {
 
-/// What the profile was measured in, else bf16 where the devices are faster with it, else fp32.
-Precision usual_precision(const Profile& profile, const Cluster& cluster);
+/// Kinds that the cluster's first `most` devices are of, but for those excluded: each once, in the
+/// order of the devices.
+std::vector<DeviceKind> kinds_in_use(const Cluster& cluster, std::optional<int> most = {},
+                                     const std::vector<int>& excluded = {});
+/// What the profile was measured in, else bf16 where devices of all kinds are faster with it, else
+/// fp32. At least one kind.
+Precision usual_precision(const Profile& profile, const std::vector<DeviceKind>& kinds);
+/// Why that is not what some of the kinds would have by themselves; empty if it is.
+std::string why_usual_precision(const Profile& profile, const std::vector<DeviceKind>& kinds);
 /// What the profile was measured with, else the model's own; 0 where samples are not sequences.
 std::int64_t usual_sequence(const Profile& profile);
 /// The largest measured one, or 1.

@@ -63,7 +63,10 @@ void expect_more_than(const Leaderboard& board, SearchControl& control) {
 /// One half.
 void add(SearchResult& result, Leaderboard& board, const SearchResult& part) {
   for (const Candidate& plan : part.plans) board.add(plan);
-  result.lower_bound = std::min(result.lower_bound, part.searched_bound);
+  if (part.searched_bound < result.lower_bound) {
+    result.lower_bound = part.searched_bound;
+    result.rests_on = part.rests_on;
+  }
   result.candidates += part.candidates;
   result.pruned += part.pruned;
   result.interrupted = result.interrupted || part.interrupted;
@@ -104,7 +107,10 @@ SearchResult search_degrees(const Problem& problem, const SearchControl& control
     if (!outside || pace(*best.prediction) < pace(*outside->prediction)) outside = best;
   };
   if (has_given_degrees(space)) take(search_given(given_degrees(problem), half_of(control, 0)));
-  if (has_other_degrees(space)) {
+  if (has_other_degrees(space) && board.best() && control.stop.stop_requested()) {
+    result.interrupted = true;
+    result.lower_bound = Duration{0};  // nothing is known of the others
+  } else if (has_other_degrees(space)) {
     SearchControl second = half_of(control, 1);
     expect_more_than(board, second);
     take(search_others(problem, second, board.best().has_value()));

@@ -291,6 +291,8 @@ SearchResult search_layers(const Problem& problem, const SearchControl& control)
     result.interrupted = other.interrupted;
   }
   if (result.question) result.question = question_of(problem);
+  if (result.lower_bound < board.best().value_or(Duration::max()))
+    result.rests_on = "plans without limits of memory: what recomputation costs is not counted";
   result = finish(board, std::move(result));
   if (!result.plans.empty()) result.infeasible.reset();
   return result;

@@ -165,6 +165,17 @@ void try_shorter_sequence(Remedies& remedies, const Problem& problem) {
   }
 }
 
+/// Adds the same devices again, those excluded among them.
+void double_cluster(Problem& problem) {
+  std::vector<int>& devices = problem.cluster.devices;
+  const std::vector<int> again = devices;
+  const int count = device_count(problem.cluster);
+  devices.insert(devices.end(), again.begin(), again.end());
+  problem.cluster.levels.front().count *= 2;
+  const std::vector<int> excluded = problem.excluded;
+  for (const int device : excluded) problem.excluded.push_back(count + device);
+}
+
 /// The cluster with its outermost level twice, four times … as large.
 void try_larger_cluster(Remedies& remedies, const Problem& problem) {
   constexpr int most = 32;  // devices: each try takes a while
@@ -172,13 +183,12 @@ void try_larger_cluster(Remedies& remedies, const Problem& problem) {
   if (problem.devices.value_or(now) < now || problem.cluster.levels.empty()) return;
   Problem larger = problem;
   larger.devices.reset();
-  while (device_count(larger.cluster) <= most / 2) {
-    std::vector<int>& devices = larger.cluster.devices;
-    const std::vector<int> again = devices;
-    devices.insert(devices.end(), again.begin(), again.end());
-    larger.cluster.levels.front().count *= 2;
+  while (available_devices(larger) <= most / 2) {
+    double_cluster(larger);
     if (!find_plan(larger)) continue;
-    remedies.push_back(concat(available_devices(larger), " such devices (now ", now, ")"));
+    remedies.push_back(concat(available_devices(larger), " such devices",
+                              problem.excluded.empty() ? "" : " that may be used", " (now ", now,
+                              ")"));
     return;
   }
 }

@@ -118,6 +118,8 @@ struct SearchResult {
   /// On what was searched, also where a plan of another kind is better and there is no bound on
   /// all.
   Duration searched_bound{0};
+  /// What the bound rests on where it is lowest, of which kind of plans: what a gap is due to.
+  std::string rests_on;
   std::optional<double> cost_bound;  ///< of the objective cost, in its unit: no plan costs less
   double gap = 0;
   bool proved_optimal = false;

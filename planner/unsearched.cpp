@@ -20,6 +20,7 @@ std::optional<Candidate> best_outside(const Space& space, const std::vector<Cand
                                       const std::optional<Duration>& known,
                                       const SearchControl& control) {
   Effort effort{.left = std::min(effort_nearby, control.effort.value_or(INT64_MAX) / 4)};
+  if (control.stop.stop_requested()) effort.left = 0;
   std::optional<Candidate> best;
   const auto wanted = [&](const Plan& plan) { return is_wanted(space, plan); };
   for (const Candidate& plan : plans) {
@@ -116,9 +117,11 @@ void add_unsearched(const Space& space, const SearchControl& control, std::vecto
   add_best(space, control, board, starts);
   const std::optional<Duration> searched = board.best();
   add_outside(space, control, starts, board);
-  result.least_of_mixed = has_several_degrees(space)
-                              ? search_mixed_degrees(space, control, board, result)
-                              : Duration::max();
+  // Bounds on plans of every kind take costs of all layers in every setting.
+  const bool has_time = !control.stop.stop_requested();
+  result.least_of_mixed = !has_several_degrees(space) ? Duration::max()
+                          : has_time ? search_mixed_degrees(space, control, board, result)
+                                     : Duration{0};
   result.interrupted = result.interrupted || control.stop.stop_requested();
   const Candidate* best = board.front();
   // A search by columns may also begin with a plan of another kind, and find none that is better.
@@ -127,8 +130,9 @@ void add_unsearched(const Space& space, const SearchControl& control, std::vecto
                           (result.scope.equal_replicas && lies_in_space(space, best->plan)));
   if (may_be_beyond && !is_searched(space, best->plan)) {
     // Its bound speaks of all kinds, those beyond the scope included.
-    result.lower_bound = std::min({result.lower_bound, result.scope.least_of_others,
-                                   least_of_its_kind(space, best->plan, result.least_of_mixed)});
+    const Duration least =
+        has_time ? least_of_its_kind(space, best->plan, result.least_of_mixed) : Duration{0};
+    result.lower_bound = std::min({result.lower_bound, result.scope.least_of_others, least});
     result.bounds_any_kind = true;
     if (!is_mixed_chain(space, best->plan)) result.question.reset();
   }

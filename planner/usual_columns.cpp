@@ -110,7 +110,9 @@ std::vector<Candidate> usual_columns(const Space& space, const std::stop_token& 
     return true;
   });
   std::vector<Candidate> candidates;
+  if (stop.stop_requested()) std::ranges::stable_sort(best, is_preferred);
   for (const Choice& choice : best) {
+    if (stop.stop_requested() && !candidates.empty()) break;
     candidates.push_back(space.evaluate(choice.name, space.plan(choice.setting, choice.layout)));
   }
   return candidates;

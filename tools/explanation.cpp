@@ -131,6 +131,19 @@ void add_explanation(ordered_json& result, const Explanation& explanation) {
   result["attribution"] = std::move(devices);
 }
 
+std::string shares_sentence(const std::vector<Attribution>& devices) {
+  Duration all{0};
+  for (const Attribution& device : devices) all += total(device);
+  std::string text;
+  for (const Part& part : parts) {
+    const Duration time = sum(devices, part);
+    if (time == Duration{0}) continue;
+    text += fmt::format("{}{} {}", text.empty() ? "where the time goes: " : ", ", part.name,
+                        percent(ratio(time, all)));
+  }
+  return text.empty() ? text : text + "\n";
+}
+
 void add_what_if(ordered_json& result, const WhatIf& what_if) {
   ordered_json effects = ordered_json::array();
   for (const Effect& effect : what_if.effects) {

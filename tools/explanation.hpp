@@ -55,4 +55,8 @@ std::string one_more_sentence(const WhatIf& what_if);
 /// Device by part; parts that are nowhere are left out.
 std::string attribution_table(const std::vector<Attribution>& devices, bool unicode);
 
+/// "where the time goes: compute 77.8 %, …": of all devices together; parts that are nowhere are
+/// left out.
+std::string shares_sentence(const std::vector<Attribution>& devices);
+
 }  // namespace stagecraft

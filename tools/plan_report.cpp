@@ -6,10 +6,14 @@
 #include <nlohmann/json.hpp>
 
 #include "planner/objective.hpp"
+#include "planner/risk.hpp"
+#include "planner/shown_choices.hpp"
 #include "planner/space.hpp"
 #include "planner/starts.hpp"
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
+#include "simulator/attribution.hpp"
+#include "tools/explanation.hpp"
 #include "tools/plan_ranking.hpp"
 #include "tools/results.hpp"
 #include "tools/risk_options.hpp"
@@ -75,6 +79,7 @@ ordered_json candidate_json(const Problem& problem, const Candidate& candidate,
   json["objective"] = objective_json(objective);
   json["lower_bound"] = objective.lower_bound;
   json["gap"] = gap;
+  if (gap > 0 && !search.rests_on.empty()) json["bound_rests_on"] = search.rests_on;
   if (has_scope(search)) {
     json["scope"] = to_string(search.scope);
     json["least_of_others_ns"] = search.scope.least_of_others.count();
@@ -105,12 +110,14 @@ ordered_json alternatives_json(const std::vector<Candidate>& alternatives, Durat
 
 std::string alternatives_text(const Problem& problem, const std::vector<Candidate>& alternatives,
                               const Candidate& best) {
+  if (alternatives.empty()) return "";
   std::string text =
       problem.objective == ObjectiveKind::cost ? "compared with (cost)\n" : "compared with\n";
   for (const Candidate& candidate : alternatives) {
     const std::string answer =
         !candidate.prediction
-            ? "not possible: " + candidate.rejected
+            ? (candidate.rejected.starts_with(not_tried) ? "" : "not possible: ") +
+                  candidate.rejected
             : fmt::format("{:>9}  {:>8}{}", format_duration(pace(*candidate.prediction)),
                           signed_percent(worse_by(problem, candidate, best)),
                           candidate.prediction->fits ? "" : "   does not fit");
@@ -149,6 +156,12 @@ std::string certificate_sentence(const SearchResult& search, bool is_front) {
   return fmt::format("{} ({} simulated, {} discarded{}){}", distance_sentence(search),
                      search.candidates, search.pruned, search.interrupted ? ", stopped early" : "",
                      among);
+}
+
+/// What a gap is due to: the bound that is lowest, and what it leaves out.
+std::string looseness_sentence(const SearchResult& search) {
+  if (search.gap <= 0 || search.lower_bound <= Duration{0} || search.rests_on.empty()) return "";
+  return "the bound is lowest for " + search.rests_on + "\n";
 }
 
 std::string objective_sentence(const SearchResult& search, const Objective& objective) {
@@ -220,9 +233,36 @@ void print_limits(Console& console, const std::vector<Binding>& limits) {
   }
 }
 
+/// What a plan is shown with, as far as there is time.
+struct Beside {
+  std::vector<Candidate> alternatives;
+  std::vector<Binding> limits;
+  std::string time;  ///< where it goes
+};
+
+std::string time_sentence(const Problem& problem, const Plan& plan) {
+  const Compiled compiled = compile_for(problem, plan);
+  return shares_sentence(attribution(compiled.program, compiled.costs));
+}
+
+Beside look_beside(Console& console, const Problem& problem, const Candidate& best,
+                   const PlanReport& report) {
+  const bool for_people = !console.json() && !console.options().quiet;
+  const bool wants_limits = console.json() || for_people;
+  Beside beside;
+  if (!report.stop.stop_requested()) {
+    beside.alternatives = shown_choices(problem, report.stop);
+    if (for_people) beside.time = time_sentence(problem, best.plan);
+  }
+  if (wants_limits && !report.stop.stop_requested())
+    beside.limits = binding(problem, best, report.stop, console.options().threads);
+  if (report.stop.stop_requested())
+    console.note("stopped early: usual choices, and what limits the plan, may be missing");
+  return beside;
+}
+
 void print_for_people(Console& console, const Problem& problem, const SearchResult& search,
-                      const std::vector<Candidate>& alternatives,
-                      const std::vector<Binding>& limits, const PlanReport& report) {
+                      const Beside& beside, const PlanReport& report) {
   const Candidate& best = search.plans.front();
   const int available = device_count(problem.cluster);
   const int used = static_cast<int>(used_devices(best.plan).size());
@@ -237,6 +277,7 @@ void print_for_people(Console& console, const Problem& problem, const SearchResu
   console.print(plan_sentence(best.plan) + "\n" + prediction_sentence(*best.prediction) + "\n");
   const Model model = in_plan_order(problem.profile, best.plan).model;
   console.print(plan_table(best.plan, model, *best.prediction, console.unicode()));
+  console.print(beside.time);
   console.print(best.objective ? objective_sentence(search, *best.objective)
                                : own_objective_sentence(problem, search));
   if (report.is_front) {
@@ -244,9 +285,11 @@ void print_for_people(Console& console, const Problem& problem, const SearchResu
   } else if (search.plans.size() > 1) {
     console.print(ranking_table(problem, search, console.unicode()));
   }
-  console.print(alternatives_text(problem, alternatives, best));
-  print_limits(console, limits);
-  if (!best.objective) console.print(certificate_sentence(search, report.is_front) + "\n");
+  console.print(alternatives_text(problem, beside.alternatives, best));
+  print_limits(console, beside.limits);
+  if (best.objective) return;
+  console.print(certificate_sentence(search, report.is_front) + "\n");
+  if (!report.is_front) console.print(looseness_sentence(search));
 }
 
 ordered_json binding_json(const std::vector<Binding>& limits) {
@@ -276,23 +319,15 @@ void report_plans(Console& console, const Problem& problem, const SearchResult& 
   const Candidate& best = search.plans.front();
   const bool written = console.artefact(write_plan(best.plan));
   const bool plan_only = !written && !console.person_reads_output() && !console.json();
-  std::vector<Candidate> alternatives;
-  std::vector<Binding> limits;
-  if (best.prediction && !plan_only) {
-    alternatives = usual_choices(problem, report.stop);
-    if (console.json() || !console.options().quiet)
-      limits = binding(problem, best, report.stop, console.options().threads);
-    if (report.stop.stop_requested()) {
-      console.note("stopped early: usual choices, and what limits the plan, may be missing");
-    }
-  }
+  const Beside beside =
+      best.prediction && !plan_only ? look_beside(console, problem, best, report) : Beside{};
   if (best.prediction) {
     for (const std::string& note : best.prediction->notes) console.note(note);
   }
   if (plan_only) {
     console.print(write_plan(best.plan));
   } else if (best.prediction) {
-    print_for_people(console, problem, search, alternatives, limits, report);
+    print_for_people(console, problem, search, beside, report);
   } else {
     print_unscored(console, search);
   }
@@ -303,15 +338,15 @@ void report_plans(Console& console, const Problem& problem, const SearchResult& 
     add_risk(plans.back(), report.risk, problem.profile, compile_for(problem, candidate.plan),
              device_peaks(candidate.plan, *candidate.prediction));
   }
-  ordered_json result{
-      {"plans", std::move(plans)},
-      {"alternatives", best.prediction ? alternatives_json(alternatives, pace(*best.prediction))
-                                       : ordered_json::array()},
-      {"binding", binding_json(limits)},
-      {"search",
-       {{"strategy", search.strategy},
-        {"candidates", search.candidates},
-        {"pruned", search.pruned}}}};
+  ordered_json result{{"plans", std::move(plans)},
+                      {"alternatives", best.prediction ? alternatives_json(beside.alternatives,
+                                                                           pace(*best.prediction))
+                                                       : ordered_json::array()},
+                      {"binding", binding_json(beside.limits)},
+                      {"search",
+                       {{"strategy", search.strategy},
+                        {"candidates", search.candidates},
+                        {"pruned", search.pruned}}}};
   if (report.is_front) {
     result["front"] = {{"axes", {"memory", "throughput"}}, {"proved", search.proved_optimal}};
   }

@@ -161,7 +161,41 @@ std::int64_t batch_for(const PlanningOptions& options, const Profile& profile) {
          (has_own ? profile.devices->microbatches : default_microbatches);
 }
 
+double read_memory_limit(const std::string& text) {
+  const double fraction = read_percent("--mem-limit", text);
+  if (fraction <= 0) {
+    fail_usage("--mem-limit: expected more than 0% of the memory, found \"", text, "\"");
+  }
+  return fraction;
+}
+
+std::vector<DeviceKind> kinds_of(const Problem& problem) {
+  return kinds_in_use(problem.cluster, problem.devices, problem.excluded);
+}
+
+/// A part of memory without limits is asked for.
+std::string why_no_memory_limit(const Problem& problem) {
+  if (problem.memory_fraction >= 1) return "";
+  for (const DeviceKind& kind : kinds_of(problem)) {
+    if (!kind.memory_unlimited) continue;
+    return concat("--mem-limit: the memory of ", kind.name,
+                  " devices is unlimited, and so is every part of it; --memory says how much there "
+                  "is");
+  }
+  return "";
+}
+
 }  // namespace
+
+std::vector<std::string> notes_on(const PlanningOptions& options, const Problem& problem) {
+  std::vector<std::string> notes;
+  if (options.precision.empty()) {
+    notes.push_back(why_usual_precision(problem.profile, kinds_of(problem)));
+  }
+  notes.push_back(why_no_memory_limit(problem));
+  std::erase(notes, "");
+  return notes;
+}
 
 Problem planning_problem(const PlanningOptions& options, const LoadedProfile& loaded) {
   const ChosenDevices devices = choose_devices(options.devices, loaded.profile);
@@ -171,7 +205,13 @@ Problem planning_problem(const PlanningOptions& options, const LoadedProfile& lo
                   .profile = loaded.profile,
                   .source = {.path = loaded.path, .content = loaded.content},
                   .cluster = devices.cluster};
-  problem.precision = options.precision.empty() ? usual_precision(loaded.profile, problem.cluster)
+  problem.devices = devices.first;
+  if (problem.devices && *problem.devices > device_count(problem.cluster)) {
+    fail_usage("--devices: the cluster has no more than ", device_count(problem.cluster),
+               ", found ", *problem.devices);
+  }
+  if (!options.exclude.empty()) problem.excluded = read_excluded(options.exclude, devices.cluster);
+  problem.precision = options.precision.empty() ? usual_precision(loaded.profile, kinds_of(problem))
                                                 : read_precision(options.precision);
   problem.sequence = options.sequence > 0 ? options.sequence : usual_sequence(loaded.profile);
   problem.global_batch = batch_for(options, loaded.profile);
@@ -191,12 +231,6 @@ Problem planning_problem(const PlanningOptions& options, const LoadedProfile& lo
   // Nothing is kept for a backward that never comes.
   const bool trains = problem.schedules.front().name != "inference";
   if (!trains) set_recompute(problem, "none");
-  problem.devices = devices.first;
-  if (problem.devices && *problem.devices > device_count(problem.cluster)) {
-    fail_usage("--devices: the cluster has no more than ", device_count(problem.cluster),
-               ", found ", *problem.devices);
-  }
-  if (!options.exclude.empty()) problem.excluded = read_excluded(options.exclude, devices.cluster);
   // A CLUSTER has no CPUs beside its devices.
   if (!devices.own && problem.profile.devices) problem.profile.devices->processors = 0;
   if (options.max_stages > 0) problem.max_stages = options.max_stages;
@@ -204,7 +238,7 @@ Problem planning_problem(const PlanningOptions& options, const LoadedProfile& lo
   problem.straight = options.straight;
   problem.fixed =
       read_fixed_stages(options.fix, static_cast<int>(problem.profile.model.layers.size()));
-  problem.memory_fraction = read_percent("--mem-limit", options.memory_limit);
+  problem.memory_fraction = read_memory_limit(options.memory_limit);
   set_parallelism(problem, options);
   return problem;
 }

@@ -41,4 +41,7 @@ void declare_planning(CLI::App& app, PlanningOptions& options);
 /// The question. Throws Error (usage) for flags that do not read or do not go together.
 Problem planning_problem(const PlanningOptions& options, const LoadedProfile& loaded);
 
+/// What of it may surprise: sentences about defaults, and about flags without effect.
+std::vector<std::string> notes_on(const PlanningOptions& options, const Problem& problem);
+
 }  // namespace stagecraft

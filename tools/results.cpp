@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "planner/stage_recompute.hpp"
@@ -49,6 +50,51 @@ void add_memory(ordered_json& result, const std::vector<MemoryPeak>& peaks) {
   }
   result["peak_memory_bytes"] = std::move(bytes);
   result["memory"] = std::move(memory);
+}
+
+namespace {
+
+/// For each device of the cluster that the plan uses, ascending, which of its program does its
+/// work: peers have a device in common.
+std::map<int, std::size_t> program_devices(const Plan& plan) {
+  const std::vector<int> leads = lead_devices(plan);
+  std::map<int, std::size_t> places;
+  for (const Stage& stage : plan.stages) {
+    for (const auto& peers : stage.devices) {
+      const auto lead = std::lower_bound(leads.begin(), leads.end(), peers.front());
+      for (const int peer : peers) places[peer] = static_cast<std::size_t>(lead - leads.begin());
+    }
+  }
+  return places;
+}
+
+void rename(ordered_json& run, const char* field, const std::vector<int>& leads) {
+  if (run.contains(field)) run[field] = leads.at(run[field].get<std::size_t>());
+}
+
+}  // namespace
+
+void name_cluster_devices(ordered_json& result, const Plan& plan) {
+  const std::map<int, std::size_t> places = program_devices(plan);
+  const std::vector<int> leads = lead_devices(plan);
+  for (const char* field :
+       {"span_ns", "busy_ns", "peak_in_flight", "peak_in_flight_weight", "sends_forward",
+        "sends_backward", "peak_memory_bytes", "memory", "attribution"}) {
+    if (!result.contains(field)) continue;
+    ordered_json list = ordered_json::array();
+    for (const auto& [device, place] : places) {
+      list.push_back(result[field].at(place));
+      if (list.back().is_object() && list.back().contains("device")) list.back()["device"] = device;
+    }
+    result[field] = std::move(list);
+  }
+  if (result.contains("critical_path")) {
+    for (ordered_json& run : result["critical_path"]) {
+      rename(run, "device", leads);
+      rename(run, "peer", leads);
+    }
+  }
+  result["devices"] = used_devices(plan);
 }
 
 std::string layer_names(const Model& model, LayerRange layers) {

@@ -23,6 +23,11 @@ bool takes_memory(const Timeline& timeline);
 /// peak_memory_bytes[] and memory[] by category at the peak.
 void add_memory(nlohmann::ordered_json& result, const std::vector<MemoryPeak>& peaks);
 
+/// Of a plan's simulation: lists of the program's devices become lists of the cluster's devices
+/// that the plan uses, ascending, whose numbers are devices[]; "device" and "peer" become such
+/// numbers. Tensor-parallel peers do the same at the same time.
+void name_cluster_devices(nlohmann::ordered_json& result, const Plan& plan);
+
 /// Device, layers, forward, backward, peak, idle: the table people read of a plan.
 std::string plan_table(const Plan& plan, const Model& model, const Prediction& prediction,
                        bool unicode);

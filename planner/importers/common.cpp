@@ -17,7 +17,8 @@ Plan begin_plan(const PlanQuestion& question) {
   plan.model = question.model_name;
   plan.cluster = question.cluster_name;
   plan.profile = question.profile_hash;
-  plan.precision = options.precision.value_or(usual_precision(question.profile, question.cluster));
+  plan.precision =
+      options.precision.value_or(usual_precision(question.profile, kinds_in_use(question.cluster)));
   plan.optimizer.kind = options.optimizer.value_or(OptimizerKind::adamw);
   plan.optimizer.sharding = options.sharding.value_or(Sharding::none);
   plan.optimizer.gradient_bucket = options.gradient_bucket.value_or(0);

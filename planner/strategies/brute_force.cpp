@@ -6,8 +6,10 @@
 
 #include "planner/device_orders.hpp"
 #include "planner/leaderboard.hpp"
+#include "planner/orders.hpp"
 #include "planner/space.hpp"
 #include "planner/strategies.hpp"
+#include "profiles/error.hpp"
 
 namespace stagecraft {
 
@@ -128,6 +130,20 @@ class BruteForce {
   bool interrupted_ = false;
 };
 
+/// Of a model that branches: the layers could be cut in other orders, too (planner/orders.hpp).
+void say_one_order(SearchResult& result) {
+  constexpr std::string_view which = "the model's own order of layers";
+  if (result.infeasible) {
+    result.infeasible->reason += concat(", in ", which, "; brute-force tries no other");
+    result.infeasible->remedies.emplace_back("--strategy exact, which tries other orders, too");
+  }
+  for (Candidate& candidate : result.plans) {
+    if (!candidate.prediction) continue;
+    candidate.prediction->notes.push_back(
+        concat("brute-force searched ", which, " only; --strategy exact tries others, too"));
+  }
+}
+
 }  // namespace
 
 SearchResult search_brute_force(const Problem& problem, const SearchControl& control) {
@@ -154,6 +170,7 @@ SearchResult search_brute_force(const Problem& problem, const SearchControl& con
   if (result.plans.empty() && complete) {
     result.infeasible = explain_infeasible(problem, own.space());
   }
+  if (!other_orders(problem, {}, 1).empty()) say_one_order(result);
   return result;
 }
 

@@ -58,6 +58,11 @@ constexpr std::int64_t effort_in_all = 1'300'000'000;
 /// Orders of a branching model's layers beside its own; each gets a part of the effort.
 constexpr std::size_t most_other_orders = 3;
 
+/// What a bound on plans of every kind rests on.
+constexpr const char* work_of_any_plan =
+    "plans of every kind: the layers' work alone, spread over all devices, without waits, messages "
+    "or memory";
+
 /// Bisection stops within this part of the distance.
 constexpr Time narrow_steps = 256;
 
@@ -67,7 +72,8 @@ struct Branch {
   std::unique_ptr<ChainBounds> chain;  ///< with one stage per device
   std::unique_ptr<LoopedWalk> looped;  ///< otherwise, and for a first bound
   std::unique_ptr<FastClock> clock;    ///< unless there are too many devices to try any
-  Time least = 0;        ///< no plan of this setting is faster, but for those already judged
+  Time least = 0;  ///< no plan of this setting is faster, but for those already judged
+  std::string_view rests_on = relaxation::formula;  ///< `least`
   bool gave_up = false;  ///< its walk was too long; `least` will not rise any more
 };
 
@@ -104,6 +110,9 @@ class Exact {
         columns_(space_, control, judge_) {
     judge_.effort().left = effort;
     for (const Setting& setting : space_.settings()) {
+      // Bounds take costs of all layers in every setting, which stopped searches have no time for.
+      is_complete_ = is_complete_ && !control.stop.stop_requested();
+      if (!is_complete_) break;
       // Columns know steps of training, not steady states.
       if (is_wide(space_, setting) && setting.trains && setting.drains) {
         add_wide(setting);
@@ -132,16 +141,19 @@ class Exact {
     }
     while (Branch* branch = most_promising()) deepen(*branch);
     add_copies_of_best();
-    result.lower_bound = std::min(result.lower_bound, Duration{lower_bound()});
+    if (Duration{lower_bound()} < result.lower_bound) {
+      result.lower_bound = Duration{lower_bound()};
+      result.rests_on = rests_on();
+    }
     const bool is_part = least_of_all_ < never;
-    if (is_part || least_of_empty_ < never) {
+    if (is_complete_ && (is_part || least_of_empty_ < never)) {
       result.scope.add({.equal_replicas = is_part,
                         .no_empty = least_of_empty_ < never,
                         .least_of_others = Duration{std::min(least_of_all_, least_of_empty_)}});
     }
     result.candidates += judge_.simulated();
     result.pruned += judge_.pruned();
-    result.interrupted = judge_.stopped();
+    result.interrupted = judge_.stopped() || !is_complete_;
     board = std::move(judge_.board());
   }
 
@@ -257,6 +269,7 @@ class Exact {
 
   void narrow(Branch& branch) {
     if (!branch.chain || is_done(branch) || stops()) return;
+    branch.rests_on = relaxation::neighbours;
     Time high = judge_.limit();
     if (high >= never) high = never - 1;
     if (!probe(branch, high)) {
@@ -313,6 +326,7 @@ class Exact {
       // A walk that had nothing to rule out has seen everything.
       const bool saw_all = branch.chain == nullptr && judge_.pruned() == pruned;
       branch.least = saw_all ? never : limit + 1;
+      branch.rests_on = relaxation::walk;
     }
     report();
   }
@@ -335,10 +349,23 @@ class Exact {
   // --- The answer ---
 
   Time lower_bound() const {
+    if (!is_complete_) return 0;
     Time least = never;
     for (const Branch& branch : branches_) least = std::min(least, branch.least);
     least = std::min(least, columns_.least());
     return least;
+  }
+
+  /// What the bound rests on where it is lowest.
+  std::string rests_on() const {
+    if (!is_complete_) return {};
+    const auto lowest =
+        std::ranges::min_element(branches_, {}, [](const Branch& branch) { return branch.least; });
+    if (lowest == branches_.end() || lowest->least > columns_.least()) return columns_.rests_on();
+    const Setting& setting = *lowest->setting;
+    if (!setting.drains || !setting.trains)
+      return to_words(setting) + ": the load of the busiest device, without waits";
+    return concat(to_words(setting), ": ", lowest->rests_on);
   }
 
   double gap() const {
@@ -369,6 +396,7 @@ class Exact {
   std::vector<const Setting*> uneven_;  ///< see planner/uneven_chains.hpp
   Time least_of_all_ = never;           ///< with any replicas, of settings searched by columns
   Time least_of_empty_ = never;         ///< with empty stages, of which columns have none
+  bool is_complete_ = true;             ///< all settings were looked at
 };
 
 /// The same question with the cluster's devices in another order; whatever is faster.
@@ -438,12 +466,17 @@ SearchResult search_placed(const Problem& problem, const Space& space, const Sea
   return *std::move(best_links);
 }
 
+/// A bound by work for plans of every kind; none for a search that was stopped, which has no time
+/// for it.
+Duration least_of_any_kind(const Space& space, const SearchResult& result) {
+  return Duration{result.interrupted ? 0 : ColumnBounds(space).least_of_any_kind()};
+}
+
 /// Of plans on devices in every order; where the best plan is of no kind that was searched, of any
 /// kind.
 void take_bound(const SearchResult& best_links, const Space& space, SearchResult& result) {
-  const Duration least_of_any{ColumnBounds(space).least_of_any_kind()};
   if (result.bounds_any_kind) {
-    result.lower_bound = least_of_any;
+    result.lower_bound = least_of_any_kind(space, result);
     return;
   }
   result.lower_bound = best_links.lower_bound;
@@ -452,6 +485,7 @@ void take_bound(const SearchResult& best_links, const Space& space, SearchResult
   result.bounds_any_kind = best_links.bounds_any_kind;
   result.least_of_mixed = best_links.least_of_mixed;
   result.question = best_links.question;
+  result.rests_on = best_links.rests_on;
 }
 
 /// Just beyond as many devices as chains are walked on, a plan that leaves some out may be better
@@ -509,16 +543,20 @@ SearchResult search_at_once(const Problem& problem, const SearchControl& control
   search_fewer_devices(problem, space, control, effort / 8, board, result);
   const std::optional<Duration> own_best = board.best();
   const Duration own_bound = result.lower_bound;
+  const std::string own_rest = result.rests_on;
   const auto orders = other_orders(problem, starts, most_other_orders);
   for (const std::vector<int>& order : orders) {
     if (result.interrupted) break;
     const Problem ordered = in_order(problem, order);
     Exact(ordered, control, effort / 4).search(starts, board, result);
   }
-  if (board.best() == own_best) result.lower_bound = own_bound;
+  if (board.best() == own_best) {
+    result.lower_bound = own_bound;
+    result.rests_on = own_rest;
+  }
   if (problem.fixed.empty() && has_more_orders(problem.profile.model, orders.size() + 1)) {
     result.scope.add({.orders = static_cast<int>(orders.size()) + 1,
-                      .least_of_others = Duration{ColumnBounds(space).least_of_any_kind()}});
+                      .least_of_others = least_of_any_kind(space, result)});
   }
   search_device_orders(problem, space, control, effort, board, result);
   std::optional<SearchResult> best_links;
@@ -530,8 +568,9 @@ SearchResult search_at_once(const Problem& problem, const SearchControl& control
   if (best_links) {
     take_bound(*best_links, space, result);
   } else if (needs_placement(problem)) {
-    result.lower_bound = Duration{ColumnBounds(space).least_of_any_kind()};
+    result.lower_bound = least_of_any_kind(space, result);
   }
+  if (result.lower_bound < result.searched_bound) result.rests_on = work_of_any_plan;
   result = finish(board, std::move(result));
   if (needs_placement(problem) && !result.plans.empty() && !result.proved_optimal) {
     result.plans.front().prediction->notes.emplace_back(
@@ -550,7 +589,8 @@ SearchResult search_given(const Problem& problem, const SearchControl& control) 
   const std::optional<Candidate> first = first_plan(space, control);
   if (first && control.progress) control.progress({.best = pace(*first->prediction)});
   // However early the search ends, its answer is no worse than these.
-  std::vector<Candidate> starts = starting_plans(space, control);
+  std::vector<Candidate> starts;
+  if (!first || !control.stop.stop_requested()) starts = starting_plans(space, control);
   if (first) add_unless_there(starts, *first);
   return search_at_once(problem, control, std::move(starts));
 }

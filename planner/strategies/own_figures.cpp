@@ -3,9 +3,16 @@
 #include <algorithm>
 #include <numeric>
 
+#include "profiles/error.hpp"
 #include "profiles/peer_messages.hpp"
 
 namespace stagecraft {
+
+namespace {
+
+constexpr double most_bytes = 1e18;  // as many as `Bytes` hold, about
+
+}  // namespace
 
 int usable_devices(const Problem& problem) {
   const int available = device_count(problem.cluster);
@@ -14,8 +21,19 @@ int usable_devices(const Problem& problem) {
 
 double usable_memory(const Problem& problem) {
   const DeviceKind& kind = kind_of(problem.cluster, 0);
-  if (kind.memory_unlimited) return 1e30;
+  if (kind.memory_unlimited) return unlimited_memory;
   return static_cast<double>(usable_memory(kind)) * problem.memory_fraction;
+}
+
+SearchResult no_stages(const NoStages& why) {
+  SearchResult result{.plans = {}, .infeasible = {}, .strategy = std::string(why.strategy)};
+  const std::string reason =
+      why.otherwise.empty()
+          ? concat(why.none, " ", why.counts, ", into ",
+                   format_bytes(static_cast<Bytes>(std::min(why.memory, most_bytes))), " each")
+          : concat(why.none, ", whatever their memory: ", why.otherwise);
+  result.infeasible = Infeasible{.reason = reason, .short_by = 0, .remedies = {}};
+  return result;
 }
 
 Link slowest_link(const Problem& problem) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "planner/defaults.hpp"
 #include "planner/objective.hpp"
 #include "planner/schedule_choices.hpp"
 #include "planner/space.hpp"
@@ -288,4 +289,64 @@ TEST_CASE("remedies that need other devices or lengths are tried, too", "[answer
   CHECK(std::find(remedies.begin(), remedies.end(), "4 such devices (now 2)") != remedies.end());
   problem.cluster = cluster_of({{4, {}}}, Bytes{3} << 20);
   CHECK(search_exact(problem, {}).plans.size() == 1);
+}
+
+TEST_CASE("a larger cluster has as many excluded devices in each part", "[answers]") {
+  LayerCost cost = layer_cost(1ms, 2ms);
+  cost.parameters = cost.gradients = 1 << 20;
+  Problem problem = problem_of(profile_of(std::vector<LayerCost>(4, cost)),
+                               cluster_of({{4, {}}}, Bytes{3} << 20), 4, {1});
+  problem.excluded = {1, 2, 3};
+  const SearchResult result = search_exact(problem, {});
+  REQUIRE(result.infeasible);
+  const auto& remedies = result.infeasible->remedies;
+  const std::string_view four = "4 such devices that may be used (now 1)";
+  CHECK(std::find(remedies.begin(), remedies.end(), four) != remedies.end());
+}
+
+TEST_CASE("devices of several kinds are planned for in what all of them have", "[answers]") {
+  DeviceKind old;
+  old.name = "old";
+  old.flops_fp32 = 1e13;
+  old.flops_fp16 = 1e14;
+  DeviceKind fast = old;
+  fast.name = "fast";
+  fast.flops_bf16 = 1e14;
+  Cluster cluster;
+  cluster.kinds = {fast, old};
+  cluster.devices = {0, 0, 1, 1};
+  const auto precision = [&](std::optional<int> most, const std::vector<int>& excluded) {
+    return usual_precision({}, kinds_in_use(cluster, most, excluded));
+  };
+  CHECK(precision({}, {}) == Precision::float32);
+  CHECK(precision(2, {}) == Precision::bfloat16);
+  CHECK(precision({}, {2, 3}) == Precision::bfloat16);
+  CHECK(precision(1, {0, 1}) == Precision::float32);
+  CHECK_THAT(
+      why_usual_precision({}, kinds_in_use(cluster)),
+      ContainsSubstring("old has no bf16, which fast") && ContainsSubstring("--precision fp16"));
+  CHECK(why_usual_precision({}, kinds_in_use(cluster, 2)).empty());
+}
+
+TEST_CASE("brute force says that it tries one order of a branching model's layers", "[answers]") {
+  // in -> left, right -> out
+  Profile profile = profile_of(std::vector<LayerCost>(4, layer_cost(1ms, 2ms)));
+  profile.model.edges = {{0, 1}, {0, 2}, {1, 3}, {2, 3}};
+  const std::string_view one_order = "the model's own order of layers";
+  Problem problem = problem_of(profile, cluster_of({{2, {}}}), 2, {1});
+  const auto said = [&](const SearchResult& result) {
+    const auto& notes = result.plans.front().prediction->notes;
+    return std::ranges::any_of(
+        notes, [&](const std::string& note) { return note.find(one_order) != std::string::npos; });
+  };
+  CHECK(said(search_brute_force(problem, {})));
+  for (LayerCost& cost : problem.profile.entries.front().layers) cost.parameters = 1 << 20;
+  problem.cluster = cluster_of({{2, {}}}, 1 << 10);
+  const SearchResult none = search_brute_force(problem, {});
+  REQUIRE(none.infeasible);
+  CHECK_THAT(none.infeasible->reason, ContainsSubstring(std::string(one_order)));
+  problem.profile.model.edges = {{0, 1}, {1, 2}, {2, 3}};
+  const SearchResult chain = search_brute_force(problem, {});
+  REQUIRE(chain.infeasible);
+  CHECK(chain.infeasible->reason.find(one_order) == std::string::npos);
 }

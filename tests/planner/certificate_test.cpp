@@ -30,6 +30,10 @@ Problem small_problem() {
   return problem_of(profile_of(costs), cluster_of({{2, link_of(1us, 1'000'000'000)}}), 4, {1});
 }
 
+double gap_between(Duration bound, Duration step) {
+  return seconds(step - bound) / seconds(step);
+}
+
 /// With everything recomputing, which takes longer; nothing where that was not asked for, or is no
 /// longer than the bound.
 std::optional<Plan> recomputing(Plan plan, const Problem& problem) {
@@ -39,7 +43,9 @@ std::optional<Plan> recomputing(Plan plan, const Problem& problem) {
   const Prediction prediction = predict(plan, problem.profile, problem.cluster);
   if (!prediction.fits || prediction.step <= plan.search->lower_bound) return {};
   plan.predicted->step = prediction.step;
+  plan.predicted->peak_memory = device_peaks(plan, prediction);
   plan.search->proved_optimal = false;
+  plan.search->gap = gap_between(plan.search->lower_bound, prediction.step);
   return plan;
 }
 
@@ -133,6 +139,33 @@ TEST_CASE("a claim that contradicts itself is refused", "[certificate]") {
   plan->search->lower_bound = 1ns;
   plan->search->proved_optimal = true;
   CHECK_THAT(verified(*plan, problem).fault, ContainsSubstring("is called optimal"));
+}
+
+TEST_CASE("a gap or a peak that is not the plan's own is refused", "[certificate]") {
+  Problem problem = small_problem();
+  for (LayerCost& cost : problem.profile.entries.front().layers) cost.parameters = 1000;
+  problem.cluster.kinds.front().memory_unlimited = false;
+  problem.cluster.kinds.front().memory = 1 << 20;
+  problem.cluster.kinds.front().reserve = 1 << 10;
+  const auto plan = best_plan(problem);
+  REQUIRE(plan);
+  REQUIRE(verified(*plan, problem).holds());
+  Plan changed = *plan;
+  changed.search->gap = 0.001;
+  CHECK_THAT(verified(changed, problem).fault, ContainsSubstring("says that its gap is 0.001"));
+  // A lower bound than could be proved holds, with the gap that it has.
+  changed.search->proved_optimal = false;
+  changed.search->lower_bound = plan->predicted->step / 2;
+  changed.search->gap = 0.5;
+  CHECK(verified(changed, problem).fault.empty());
+  changed.search->gap = 0;
+  CHECK_THAT(verified(changed, problem).fault, ContainsSubstring("it is 0.5"));
+  changed = *plan;
+  --changed.predicted->peak_memory.back();
+  CHECK_THAT(verified(changed, problem).fault, ContainsSubstring("but simulated again it needs"));
+  changed = *plan;
+  changed.predicted->peak_memory.pop_back();
+  CHECK_THAT(verified(changed, problem).fault, ContainsSubstring("devices need at their peak"));
 }
 
 TEST_CASE("a plan that is no answer to its own question is refused", "[certificate]") {

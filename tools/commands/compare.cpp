@@ -3,9 +3,12 @@
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
+#include <array>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "planner/predict.hpp"
+#include "profiles/error.hpp"
 #include "profiles/json.hpp"
 #include "simulator/comparison.hpp"
 #include "simulator/measured_steps.hpp"
@@ -166,6 +169,7 @@ int compare_with_trace(Console& console, const CompareArguments& arguments) {
 struct PlanRow {
   std::string path;
   Plan plan;
+  Model model;
   Prediction prediction;
   Bytes peak = 0;  ///< of the device that needs most
   bool fits = true;
@@ -183,8 +187,10 @@ PlanRow predict_row(Console& console, const ConditionOptions& conditions, const 
   console.input(loaded.path, loaded.hash);
   const Compiled compiled = compile(loaded.plan, loaded.profile, loaded.cluster);
   const Timeline timeline = predicted_timeline(conditions, loaded, compiled);
-  PlanRow row{
-      .path = path, .plan = loaded.plan, .prediction = predict(loaded.plan, compiled, timeline)};
+  PlanRow row{.path = path,
+              .plan = loaded.plan,
+              .model = loaded.profile.model,
+              .prediction = predict(loaded.plan, compiled, timeline)};
   for (const MemoryPeak& peak : row.prediction.peaks) row.peak = std::max(row.peak, peak.bytes);
   row.fits = limit ? row.peak <= *limit : row.prediction.fits;
   return row;
@@ -200,11 +206,78 @@ ordered_json row_json(const PlanRow& row) {
           {"fits", row.fits}};
 }
 
+/// Layers by name with their parameters: the same for all profiles and orders of a model.
+std::map<std::string, std::int64_t> parameters_by_layer(const Model& model) {
+  std::map<std::string, std::int64_t> result;
+  for (const Layer& layer : model.layers) result[layer.name] = layer.parameters;
+  return result;
+}
+
+std::string model_words(const PlanRow& row) {
+  return fmt::format("{} is a plan of {} ({} layers, {} parameters)", row.path, row.model.name,
+                     row.model.layers.size(), grouped(parameters(row.model)));
+}
+
+/// A sample of one model is no sample of another.
+void require_one_model(const std::vector<PlanRow>& rows) {
+  const PlanRow& first = rows.front();
+  for (const PlanRow& row : rows) {
+    if (parameters_by_layer(row.model) == parameters_by_layer(first.model)) continue;
+    throw Error(ErrorKind::input,
+                fmt::format("compare takes plans of one model: {}, {}", model_words(first),
+                            model_words(row)),
+                SourcePlace{row.path, 0, 0});
+  }
+}
+
+/// What plans may differ in, so that their steps say nothing by themselves.
+struct Difference {
+  const char* words;
+  bool (*differ)(const PlanRow&, const PlanRow&);
+  const char* advice;
+};
+
+constexpr std::array differences{
+    Difference{"different batches",
+               [](const PlanRow& a, const PlanRow& b) {
+                 return a.plan.batch.global != b.plan.batch.global;
+               },
+               "compare samples/s"},
+    Difference{"different numbers of microbatches",
+               [](const PlanRow& a, const PlanRow& b) {
+                 return a.plan.batch.global == b.plan.batch.global &&
+                        a.plan.batch.microbatches != b.plan.batch.microbatches;
+               },
+               "compare samples/s"},
+    Difference{"samples of different lengths",
+               [](const PlanRow& a, const PlanRow& b) {
+                 return a.plan.batch.sequence != b.plan.batch.sequence;
+               },
+               "a sample of one is no sample of the other"},
+    Difference{"different clusters",
+               [](const PlanRow& a, const PlanRow& b) { return a.plan.cluster != b.plan.cluster; },
+               "the faster one may have more devices, or faster ones"},
+    Difference{
+        "different precisions",
+        [](const PlanRow& a, const PlanRow& b) { return a.plan.precision != b.plan.precision; },
+        "the faster one may compute less exactly"},
+    Difference{"different tasks",
+               [](const PlanRow& a, const PlanRow& b) {
+                 const auto infers = [](const PlanRow& row) {
+                   return row.plan.schedule.name == "inference";
+                 };
+                 return infers(a) != infers(b);
+               },
+               "some train, some only infer"}};
+
 void note_unequal(Console& console, const std::vector<PlanRow>& rows) {
-  const bool unequal = std::any_of(rows.begin(), rows.end(), [&](const PlanRow& row) {
-    return row.plan.batch.microbatches != rows.front().plan.batch.microbatches;
-  });
-  if (unequal) console.note("the plans have different numbers of microbatches; compare samples/s");
+  for (const Difference& difference : differences) {
+    const bool unequal = std::any_of(rows.begin(), rows.end(), [&](const PlanRow& row) {
+      return difference.differ(row, rows.front());
+    });
+    if (unequal)
+      console.note(fmt::format("the plans have {}; {}", difference.words, difference.advice));
+  }
 }
 
 /// What fits before what does not, and the fastest first.
@@ -216,6 +289,7 @@ int compare_plans(Console& console, const CompareArguments& arguments) {
   for (const std::string& path : arguments.files) {
     rows.push_back(predict_row(console, arguments.conditions, path, limit));
   }
+  require_one_model(rows);
   const auto rank = [](const PlanRow& row) {
     return std::pair(!row.fits, -row.prediction.samples_per_second);
   };

@@ -83,6 +83,7 @@ int make_plan(Console& console, const PlanArguments& arguments) {
   console.input(loaded.path, loaded.hash);
   for (const std::string& warning : loaded.profile.warnings) console.note(warning);
   Problem problem = planning_problem(arguments.planning, loaded);
+  for (const std::string& note : notes_on(arguments.planning, problem)) console.note(note);
   // Other planners know no such degrees, and schedules only that every framework has.
   const bool searches_degrees =
       (choose_strategy(arguments.strategy).strategy->obeys & wish::parallelism) != 0;

@@ -216,6 +216,7 @@ int show_plan(Console& console, const SimulateArguments& arguments) {
   add_jitter(result, steps);
   add_goodput(result, failing);
   if (console.json()) add_explanation(result, explain(program, costs, environment));
+  name_cluster_devices(result, loaded.plan);
   console.result(result);
   return 0;
 }

@@ -47,16 +47,34 @@ AcesoQuestion question_of(const Problem& problem) {
   return question;
 }
 
-SearchResult infeasible(const AcesoQuestion& question) {
-  SearchResult result{.plans = {}, .infeasible = {}, .strategy = "aceso"};
-  result.infeasible =
-      Infeasible{.reason = concat(
-                     "no stages over all ", question.machine.devices,
-                     " devices fit, as Aceso counts their memory, into ",
-                     format_bytes(static_cast<Bytes>(question.machine.memory * mebibyte)), " each"),
-                 .short_by = 0,
-                 .remedies = {}};
-  return result;
+/// "1, 2 and 4".
+std::string list(const std::vector<int>& values) {
+  std::string text;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const bool is_last = i + 1 == values.size();
+    text += concat(i == 0 ? "" : is_last ? " and " : ", ", values[i]);
+  }
+  return text;
+}
+
+SearchResult infeasible(const AcesoDatabase& database, AcesoQuestion question,
+                        const std::stop_token& stop) {
+  NoStages why{.strategy = "aceso",
+               .none = concat("no stages over all ", question.machine.devices, " devices"),
+               .counts = "fit, as Aceso counts their memory",
+               .memory = question.machine.memory * mebibyte,
+               .otherwise = {}};
+  question.machine.memory = unlimited_memory / mebibyte;
+  if (!search_by_aceso(database, question, stop).plan) {
+    why.otherwise = concat("Aceso gives each stage 1, 2, 4 … devices, which share a microbatch of ",
+                           list(question.microbatches),
+                           question.microbatches == std::vector{1} ? " sample" : " samples",
+                           " in parts there are figures for, at tensor-parallel degrees ",
+                           list(question.degrees),
+                           question.may_replicate ? "" : " without replicas", ", over up to ",
+                           question.most_stages, question.most_stages == 1 ? " stage" : " stages");
+  }
+  return no_stages(why);
 }
 
 /// Our stages recompute as a whole. One of which Aceso recomputes a part does so, or not at all.
@@ -83,7 +101,7 @@ SearchResult search_aceso(const Problem& problem, const SearchControl& control) 
   const AcesoQuestion question = question_of(problem);
   const AcesoAnswer answer = search_by_aceso(database, question, control.stop);
   if (!answer.plan) {
-    SearchResult result = infeasible(question);
+    SearchResult result = infeasible(database, question, control.stop);
     result.interrupted = control.stop.stop_requested();
     if (result.interrupted) result.infeasible.reset();
     return result;

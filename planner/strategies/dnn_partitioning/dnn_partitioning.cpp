@@ -5,21 +5,19 @@
 #include "planner/strategies/compatibility.hpp"
 #include "planner/strategies/dnn_partitioning/dnn_question.hpp"
 #include "planner/strategies/dnn_partitioning/max_load.hpp"
+#include "planner/strategies/own_figures.hpp"
 #include "profiles/error.hpp"
 
 namespace stagecraft {
 
 namespace {
 
-SearchResult infeasible(const MaxLoadProblem& problem) {
-  SearchResult result{.plans = {}, .infeasible = {}, .strategy = "dnn-partitioning"};
-  result.infeasible = Infeasible{
-      .reason = concat("no contiguous split over ", problem.accelerators,
-                       " devices fits the layers' sizes, as dnn-partitioning counts them, into ",
-                       format_bytes(static_cast<Bytes>(problem.memory)), " each"),
-      .short_by = 0,
-      .remedies = {}};
-  return result;
+SearchResult infeasible(const Problem& problem, const MaxLoadProblem& question) {
+  return no_stages({.strategy = "dnn-partitioning",
+                    .none = concat("no contiguous split over ", question.accelerators, " devices"),
+                    .counts = "fits the layers' sizes, as dnn-partitioning counts them",
+                    .memory = question.memory,
+                    .otherwise = runs_nowhere(problem, question)});
 }
 
 /// Our evaluator has no CPUs beside the cluster's devices.
@@ -41,7 +39,7 @@ SearchResult search_dnn_partitioning(const Problem& problem, const SearchControl
   const MaxLoadProblem question = max_load_problem(problem);
   const std::optional<MaxLoadSplit> split =
       split_by_max_load(question, most_downsets_of_max_load, control.stop);
-  if (!split) return infeasible(question);
+  if (!split) return infeasible(problem, question);
   std::vector<ForeignStage> stages;
   for (const MaxLoadPart& part : split->parts) stages.push_back({.layers = part.members});
   SearchResult result = foreign_result(

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "planner/strategies/own_figures.hpp"
+#include "profiles/error.hpp"
 #include "profiles/importers.hpp"
 
 namespace stagecraft {
@@ -99,6 +100,17 @@ MaxLoadProblem question_of(const DnnGraph& graph, const DnnLayers& layers) {
 MaxLoadProblem max_load_problem(const Problem& problem) {
   const bool has_own_file = looks_like_dnn_partitioning(problem.source.content);
   return has_own_file ? problem_of_file(problem) : problem_of_profile(problem);
+}
+
+std::string runs_nowhere(const Problem& problem, const MaxLoadProblem& question) {
+  if (question.processors > 0) return "";
+  for (const MaxLoadNode& node : question.nodes) {
+    if (node.accelerated || node.members.empty()) continue;
+    const auto& layers = problem.profile.model.layers;
+    return concat("layer ", layers[at(node.members.front())].name,
+                  " runs on CPUs only, and there are none; leave CLUSTER out to have the file's");
+  }
+  return "";
 }
 
 }  // namespace stagecraft

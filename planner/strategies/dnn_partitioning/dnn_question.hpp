@@ -6,6 +6,8 @@
 
 #pragma once
 
+#include <string>
+
 #include "planner/search.hpp"
 #include "planner/strategies/dnn_partitioning/max_load.hpp"
 #include "profiles/importers/dnn_partitioning_graph.hpp"
@@ -21,5 +23,8 @@ MaxLoadProblem question_of(const DnnGraph& graph, const DnnLayers& layers);
 /// The same with the problem's devices: of the file that it names, with that file's figures, or of
 /// its profile.
 MaxLoadProblem max_load_problem(const Problem& problem);
+
+/// What keeps all splits from the devices, however large they are; empty if nothing does.
+std::string runs_nowhere(const Problem& problem, const MaxLoadProblem& question);
 
 }  // namespace stagecraft

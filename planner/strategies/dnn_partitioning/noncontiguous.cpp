@@ -13,6 +13,7 @@
 #include "planner/strategies/dnn_partitioning/device_visits.hpp"
 #include "planner/strategies/dnn_partitioning/dnn_question.hpp"
 #include "planner/strategies/dnn_partitioning/scattered_split.hpp"
+#include "planner/strategies/own_figures.hpp"
 #include "profiles/error.hpp"
 
 namespace stagecraft {
@@ -25,16 +26,13 @@ constexpr int most_visits = 64;
 
 using Parts = std::vector<std::vector<int>>;
 
-SearchResult nothing_fits(const MaxLoadProblem& problem, bool is_proved) {
-  SearchResult result{.plans = {}, .infeasible = {}, .strategy = std::string(name)};
-  result.infeasible = Infeasible{
-      .reason = concat(is_proved ? "no split over " : "no split was found that over ",
-                       problem.accelerators,
-                       " devices fits the layers' sizes, as dnn-partitioning counts them, into ",
-                       format_bytes(static_cast<Bytes>(problem.memory)), " each"),
-      .short_by = 0,
-      .remedies = {}};
-  return result;
+SearchResult nothing_fits(const Problem& problem, const MaxLoadProblem& question, bool is_proved) {
+  return no_stages({.strategy = name,
+                    .none = concat(is_proved ? "no split over " : "no split was found that over ",
+                                   question.accelerators, " devices"),
+                    .counts = "fits the layers' sizes, as dnn-partitioning counts them",
+                    .memory = question.memory,
+                    .otherwise = runs_nowhere(problem, question)});
 }
 
 Dag dag_of(const Problem& problem) {
@@ -141,7 +139,7 @@ SearchResult search_dnn_partitioning_noncontiguous(const Problem& problem,
   ScatteredEffort effort{.most_downsets = most_downsets_of_max_load, .threads = control.threads};
   if (control.effort) effort.steps = effort.proof_steps = *control.effort;
   const ScatteredAnswer answer = split_without_contiguity(question, effort, control.stop);
-  if (!answer.split) return nothing_fits(question, answer.complete);
+  if (!answer.split) return nothing_fits(problem, question, answer.complete);
   const MaxLoadSplit& split = *answer.split;
   SearchResult result = foreign_result(
       candidate_of(problem, split),

@@ -6,14 +6,15 @@
 #include "planner/leaderboard.hpp"
 #include "planner/space.hpp"
 #include "planner/strategies/compatibility.hpp"
+#include "profiles/error.hpp"
 
 namespace stagecraft {
-
-namespace {
 
 bool has_empty_stage(const std::vector<int>& cuts) {
   return std::adjacent_find(cuts.begin(), cuts.end(), std::greater_equal<>()) != cuts.end();
 }
+
+namespace {
 
 std::vector<ForeignStage> stages_of(const std::vector<int>& cuts, int replicas) {
   std::vector<ForeignStage> stages;
@@ -44,6 +45,64 @@ bool is_better(const Candidate& a, const Candidate& b) {
   return a.prediction->step < b.prediction->step;
 }
 
+bool has_cuts(const CutRule& cuts, int stages) {
+  const auto all = cuts(stages);
+  return !std::all_of(all.begin(), all.end(), has_empty_stage);
+}
+
+/// The most stages below `below` that the planner can make, and the fewest above `above`; 0: none.
+std::pair<int, int> nearest_counts(const CutRule& cuts, int below, int above, int layers) {
+  std::pair<int, int> nearest{0, 0};
+  for (int fewer = std::min(below - 1, layers); fewer >= 1 && nearest.first == 0; --fewer) {
+    if (has_cuts(cuts, fewer)) nearest.first = fewer;
+  }
+  for (int more = above + 1; more <= layers && nearest.second == 0; ++more) {
+    if (has_cuts(cuts, more)) nearest.second = more;
+  }
+  return nearest;
+}
+
+/// A remedy is named if the planner has a plan then that runs and fits.
+void try_remedy(std::vector<std::string>& remedies, const Problem& changed, const CutRule& cuts,
+                const CutQuality& quality, std::string words) {
+  const SearchResult result = search_grid(changed, {}, "", cuts, quality);
+  const bool fits = !result.plans.empty() && result.plans.front().prediction &&
+                    result.plans.front().prediction->fits;
+  if (fits) remedies.push_back(std::move(words));
+}
+
+Infeasible no_cuts(const Problem& problem, int devices, std::string_view name, const CutRule& cuts,
+                   const CutQuality& quality) {
+  const auto layers = static_cast<int>(problem.profile.model.layers.size());
+  Infeasible infeasible;
+  if (!problem.straight) {
+    infeasible.reason = concat(name, " cannot cut this model into stages for these devices");
+    return infeasible;
+  }
+  const int below = std::min(devices, problem.max_stages.value_or(devices) + 1);
+  const auto [fewer, more] = nearest_counts(cuts, below, devices, layers);
+  infeasible.reason = concat(name, " cannot cut this model into ", devices,
+                             " stages, as --straight asks for on ", devices, " devices");
+  if (devices > problem.max_stages.value_or(devices)) {
+    infeasible.reason += concat(", and --max-stages allows ", *problem.max_stages);
+  }
+  if (fewer > 0 || more > 0) {
+    infeasible.reason +=
+        concat("; it can into ", fewer > 0 ? std::to_string(fewer) : "",
+               fewer > 0 && more > 0 ? " or " : "", more > 0 ? std::to_string(more) : "");
+  }
+  Problem changed = problem;
+  changed.devices = fewer;
+  if (fewer > 0) {
+    try_remedy(infeasible.remedies, changed, cuts, quality,
+               concat("--devices ", fewer, " (now ", devices, ")"));
+  }
+  changed = problem;
+  changed.straight = false;
+  try_remedy(infeasible.remedies, changed, cuts, quality, "without --straight");
+  return infeasible;
+}
+
 }  // namespace
 
 SearchResult search_grid(const Problem& problem, const SearchControl& control,
@@ -68,11 +127,7 @@ SearchResult search_grid(const Problem& problem, const SearchControl& control,
   }
   if (!best) {
     if (!result.interrupted) {
-      result.infeasible = {.reason = std::string(name) + " cannot cut this model into " +
-                                     (problem.straight ? std::to_string(devices) + " stages"
-                                                       : "stages for these devices"),
-                           .short_by = 0,
-                           .remedies = {}};
+      result.infeasible = no_cuts(problem, devices, name, cuts, quality);
     }
     return result;
   }

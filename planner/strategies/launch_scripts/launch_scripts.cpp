@@ -71,14 +71,13 @@ bool matches(const Layer& layer, const std::regex& pattern) {
 // --- Megatron-LM ---
 
 /// The settings of the flags worth trying: even, with embedding or loss as a layer, and the first
-/// or last stage a few layers shorter or longer than the others.
-std::vector<MegatronSplit> megatron_splits(int layers, int stages) {
+/// or last stage up to `reach` layers shorter or longer than the others.
+std::vector<MegatronSplit> megatron_splits(int layers, int stages, int reach) {
   std::vector<MegatronSplit> splits;
   for (const bool embedding : {false, true}) {
     for (const bool loss : {false, true}) splits.push_back({embedding, loss, {}, {}});
   }
   if (stages < 2) return splits;
-  constexpr int reach = 3;
   const int even = layers / stages;
   for (int first = std::max(even - reach, 1); first <= even + reach; ++first) {
     splits.push_back({false, false, first, {}});
@@ -90,10 +89,10 @@ std::vector<MegatronSplit> megatron_splits(int layers, int stages) {
   return splits;
 }
 
-std::vector<std::vector<int>> megatron_cuts(const Model& model, int stages) {
+std::vector<std::vector<int>> megatron_cuts(const Model& model, int stages, int reach) {
   const LayerRange counted = transformer_layers(model);
   std::vector<std::vector<int>> all;
-  for (const MegatronSplit& split : megatron_splits(counted.size(), stages)) {
+  for (const MegatronSplit& split : megatron_splits(counted.size(), stages, reach)) {
     const auto counts = megatron_layers(counted.size(), stages, split);
     if (!counts) continue;
     std::vector<int> cuts{0};
@@ -103,6 +102,19 @@ std::vector<std::vector<int>> megatron_cuts(const Model& model, int stages) {
     if (std::find(all.begin(), all.end(), cuts) == all.end()) all.push_back(std::move(cuts));
   }
   return all;
+}
+
+/// A few layers more or less at the ends; where that leaves no equal stages between, as many as it
+/// takes: 42 layers on 16 stages are 7, fourteen times 2, and 7.
+std::vector<std::vector<int>> megatron_cuts(const Model& model, int stages) {
+  constexpr int usual_reach = 3;
+  const int most = transformer_layers(model).size() - stages + 1;
+  for (int reach = usual_reach; reach <= std::max(most, usual_reach); ++reach) {
+    auto cuts = megatron_cuts(model, stages, reach);
+    std::erase_if(cuts, has_empty_stage);
+    if (!cuts.empty()) return cuts;
+  }
+  return {};
 }
 
 }  // namespace

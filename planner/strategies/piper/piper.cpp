@@ -117,14 +117,30 @@ PiperGraph graph_of_profile(const Problem& problem) {
   return graph;
 }
 
-SearchResult infeasible(const PiperGraph& graph) {
-  SearchResult result{.plans = {}, .infeasible = {}, .strategy = "piper"};
-  result.infeasible =
-      Infeasible{.reason = concat("no split over ", graph.devices,
-                                  " devices fits the stages' memory, as Piper counts it, into ",
-                                  format_bytes(static_cast<Bytes>(graph.memory)), " each"),
-                 .short_by = 0,
-                 .remedies = {}};
+/// "1, 2": the degrees that layers have figures for; "none".
+std::string known_degrees(const PiperGraph& graph) {
+  std::string text;
+  for (const auto& [degree, choices] : graph.nodes.front().choices) {
+    text += concat(text.empty() ? "" : ", ", degree);
+  }
+  return text.empty() ? "none" : text;
+}
+
+SearchResult infeasible(PiperGraph graph, const std::stop_token& stop) {
+  NoStages why{.strategy = "piper",
+               .none = concat("no split over ", graph.devices, " devices"),
+               .counts = "fits the stages' memory, as Piper counts it",
+               .memory = graph.memory,
+               .otherwise = {}};
+  graph.memory = unlimited_memory;
+  if (!split_by_piper(graph, most_downsets, stop)) {
+    why.otherwise =
+        concat("stages with replicas at the tensor-parallel degrees that are asked for and known (",
+               known_degrees(graph), ") cannot take all of them");
+  }
+  SearchResult result = no_stages(why);
+  result.interrupted = stop.stop_requested();
+  if (result.interrupted) result.infeasible.reset();
   return result;
 }
 
@@ -138,7 +154,7 @@ SearchResult search_piper(const Problem& problem, const SearchControl& control) 
   }
   set_devices(graph, problem);
   const std::optional<PiperSplit> split = split_by_piper(graph, most_downsets, control.stop);
-  if (!split) return infeasible(graph);
+  if (!split) return infeasible(graph, control.stop);
   SearchResult result = foreign_result(problem, "piper", piper_stages(graph, split->stages),
                                        {.name = "time per microbatch",
                                         .value = split->time,

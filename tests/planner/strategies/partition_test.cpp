@@ -119,3 +119,31 @@ TEST_CASE("launch scripts never cost less than the exact search", "[partition]")
     }
   }
 }
+
+TEST_CASE("Megatron-LM's ends take as many layers as leave equal stages between", "[partition]") {
+  const std::vector<LayerCost> costs(42, layer_cost(1ms, 2ms));
+  Problem problem = problem_of(profile_of(costs), cluster_of({{16, {}}}), 8, {1});
+  problem.straight = true;
+  // Fourteen stages of two layers leave 14 to the ends, which are five at most otherwise.
+  const SearchResult result = search_megatron(problem, {});
+  REQUIRE(result.plans.size() == 1);
+  const std::vector<Stage>& stages = result.plans.front().plan.stages;
+  REQUIRE(stages.size() == 16);
+  for (std::size_t s = 2; s + 1 < stages.size(); ++s) {
+    CHECK(stages[s].layers.size() == stages[1].layers.size());
+  }
+}
+
+TEST_CASE("a planner that cannot cut a model into so many stages says into how many it can",
+          "[partition]") {
+  Problem problem = problem_of(profile_of(std::vector<LayerCost>(9, layer_cost(1ms, 2ms))),
+                               cluster_of({{6, {}}}), 8, {1});
+  problem.straight = true;
+  const SearchResult result = find_strategy("galvatron").search(problem, {});
+  REQUIRE(result.infeasible);
+  CHECK(result.infeasible->reason ==
+        "galvatron cannot cut this model into 6 stages, as --straight asks for on 6 devices; it "
+        "can into 4 or 8");
+  CHECK(result.infeasible->remedies ==
+        std::vector<std::string>{"--devices 4 (now 6)", "without --straight"});
+}
