@@ -17,7 +17,7 @@ namespace stagecraft {
 /// Of a problem with other degrees.
 SearchResult search_degrees(const Problem& problem, const SearchControl& control);
 
-/// One question, all its degrees at once, beside these plans (planner/strategies/exact.cpp).
+/// One question, all its degrees at once, beside these plans (planner/strategies/exact/exact.cpp).
 SearchResult search_at_once(const Problem& problem, const SearchControl& control,
                             std::vector<Candidate> starts);
 

@@ -1,49 +1,13 @@
-// The exact search: a plan, and the proof that no other plan of the space has a shorter simulated
-// step.
-//
-// Settings with too many devices, or too many layouts, to walk through are searched by columns only
-// (planner/column_search.hpp); what else they allow is bounded by its work. Plans of other kinds
-// that turn out faster come last (planner/unsearched.hpp).
-//
-//   0. A plan to show, in no time: what people choose (first_columns).
-//   1. Good plans first: those of other planners (planner/starts.hpp), and even and balanced splits
-//   of every setting, improved cut by cut with the fast clock.
-//   2. Narrow: for each setting, the least step its bound allows, by bisection
-//   (planner/bounds.hpp), while every chain the
-//      bisection comes across is tried. Settings whose bound reaches the best plan are done.
-//   3. Deepen: take the setting with the smallest bound, walk through every layout whose bound is
-//   at most a little above
-//      that, put survivors on the fast clock, and simulate what that cannot rule out. Then nothing
-//      below that limit is left, and the bound of the setting rises to it. Again, until all bounds
-//      have reached the best plan: proved.
-//
-// A branching model is searched along its own order, then along a few others (planner/orders.hpp).
-// Where devices differ in kind, or have links of their own, their other orders are searched, too
-// (planner/device_orders.hpp), or the best ones are looked for (planner/placement.hpp).
-// Where layers choose for themselves what they do again, see planner/layers_again.hpp; where
-// degrees of context and expert parallelism are to be found, planner/degree_search.hpp.
-//
-// The lower bound reported is the smallest over settings, over orders of devices, and over orders
-// of layers where another one than the model's own has won; each round of 3 raises it, so stopping
-// at any time leaves an honest gap. Effort is counted in steps, not seconds: equal input gives an
-// equal answer, gap included.
+#include "planner/strategies/exact/one_order.hpp"
 
 #include <algorithm>
 #include <deque>
 #include <memory>
 
-#include "planner/certificate.hpp"
 #include "planner/column_search.hpp"
-#include "planner/degree_search.hpp"
-#include "planner/device_orders.hpp"
-#include "planner/layers_again.hpp"
 #include "planner/layouts.hpp"
-#include "planner/orders.hpp"
-#include "planner/placement.hpp"
 #include "planner/starts.hpp"
-#include "planner/strategies.hpp"
 #include "planner/uneven_chains.hpp"
-#include "planner/unsearched.hpp"
 #include "planner/walk.hpp"
 #include "profiles/error.hpp"
 #include "simulator/schedules.hpp"
@@ -51,17 +15,6 @@
 namespace stagecraft {
 
 namespace {
-
-/// Enough for some ten seconds, in all and for one setting.
-constexpr std::int64_t effort_in_all = 1'300'000'000;
-
-/// Orders of a branching model's layers beside its own; each gets a part of the effort.
-constexpr std::size_t most_other_orders = 3;
-
-/// What a bound on plans of every kind rests on.
-constexpr const char* work_of_any_plan =
-    "plans of every kind: the layers' work alone, spread over all devices, without waits, messages "
-    "or memory";
 
 /// Bisection stops within this part of the distance.
 constexpr Time narrow_steps = 256;
@@ -101,9 +54,9 @@ std::optional<Plan> as_copies(const Space& space, Plan plan) {
   return plan;
 }
 
-class Exact {
+class OneOrder {
  public:
-  Exact(const Problem& problem, const SearchControl& control, std::int64_t effort)
+  OneOrder(const Problem& problem, const SearchControl& control, std::int64_t effort)
       : space_(problem),
         control_(control),
         judge_(space_, control),
@@ -399,205 +352,11 @@ class Exact {
   bool is_complete_ = true;             ///< all settings were looked at
 };
 
-/// The same question with the cluster's devices in another order; whatever is faster.
-void search_in(const std::vector<int>& order, const Problem& problem, const Space& space,
-               const SearchControl& control, std::int64_t effort, Leaderboard& board,
-               SearchResult& result) {
-  const Problem ordered = in_device_order(problem, order);
-  SearchControl own = control;
-  if (const auto threshold = board.threshold())
-    own.worth = std::min(control.worth.value_or(Duration::max()), *threshold);
-  Leaderboard found(control.top);
-  std::vector<Candidate> none;
-  Exact(ordered, own, effort).search(none, found, result);
-  for (const Candidate& candidate : found.take())
-    board.add(space.evaluate(candidate.name, renumbered(candidate.plan, order)));
-}
-
-void search_device_orders(const Problem& problem, const Space& space, const SearchControl& control,
-                          std::int64_t effort, Leaderboard& board, SearchResult& result) {
-  const std::vector<std::vector<int>> orders = asked_device_orders(problem);
-  const auto parts = static_cast<std::int64_t>(std::max<std::size_t>(orders.size(), 4));
-  for (const std::vector<int>& order : orders) {
-    if (result.interrupted) break;
-    search_in(order, problem, space, control, effort / parts, board, result);
-  }
-}
-
-/// The plan of the question's answer that is the fastest where it had best stand; all go on the
-/// board.
-std::optional<Placed> best_placed(const SearchResult& answer, const Space& space,
-                                  std::int64_t effort, Leaderboard& board) {
-  Effort placing{.left = effort};
-  std::optional<Placed> best;
-  for (const Candidate& plan : answer.plans) {
-    Placed placed = place(space, plan, placing);
-    if (!placed.candidate.prediction) continue;
-    board.add(placed.candidate);
-    if (!best || pace(*placed.candidate.prediction) < pace(*best->candidate.prediction))
-      best = std::move(placed);
-  }
-  return best;
-}
-
-/// Where devices have links of their own, and too many orders to search each: as
-/// planner/placement.hpp says. Gives the answer for the cluster with its best links, which bounds
-/// all plans.
-SearchResult search_placed(const Problem& problem, const Space& space, const SearchControl& control,
-                           std::int64_t effort, Leaderboard& board, SearchResult& result) {
-  constexpr int most_placed = 4;
-  SearchControl alike = control;
-  alike.explain = false;
-  alike.worth.reset();
-  alike.top = std::max(control.top, most_placed);
-  std::optional<SearchResult> best_links;
-  for (const Problem& question : questions_to_place(problem)) {
-    // The first one bounds the answer, the others are ways to find it.
-    alike.effort = best_links ? effort / 8 : effort / 2;
-    const SearchResult answer = search_at_once(question, alike, {});
-    result.interrupted = result.interrupted || answer.interrupted;
-    const auto best = best_placed(answer, space, effort / 16, board);
-    if (!best_links) best_links = answer;
-    const bool may_gain = best && best_links->lower_bound < board.best();
-    if (result.interrupted || !may_gain) break;
-    if (has_many_devices(space, space.settings().front())) continue;
-    search_in(best->order, problem, space, control, effort / 16, board, result);
-  }
-  return *std::move(best_links);
-}
-
-/// A bound by work for plans of every kind; none for a search that was stopped, which has no time
-/// for it.
-Duration least_of_any_kind(const Space& space, const SearchResult& result) {
-  return Duration{result.interrupted ? 0 : ColumnBounds(space).least_of_any_kind()};
-}
-
-/// Of plans on devices in every order; where the best plan is of no kind that was searched, of any
-/// kind.
-void take_bound(const SearchResult& best_links, const Space& space, SearchResult& result) {
-  if (result.bounds_any_kind) {
-    result.lower_bound = least_of_any_kind(space, result);
-    return;
-  }
-  result.lower_bound = best_links.lower_bound;
-  result.searched_bound = best_links.searched_bound;
-  result.scope = best_links.scope;
-  result.bounds_any_kind = best_links.bounds_any_kind;
-  result.least_of_mixed = best_links.least_of_mixed;
-  result.question = best_links.question;
-  result.rests_on = best_links.rests_on;
-}
-
-/// Just beyond as many devices as chains are walked on, a plan that leaves some out may be better
-/// than what is found on all of them.
-void search_fewer_devices(const Problem& problem, const Space& space, const SearchControl& control,
-                          std::int64_t effort, Leaderboard& board, SearchResult& result) {
-  constexpr int most_left_out = 3;
-  const int devices = available_devices(problem);
-  const bool is_just_beyond =
-      devices > most_devices_walked && devices <= most_devices_walked + most_left_out;
-  if (!is_just_beyond || problem.devices || !problem.use_fewer_devices || result.interrupted)
-    return;
-  Problem fewer = problem;
-  fewer.devices = most_devices_walked;
-  SearchControl own = control;
-  if (const auto threshold = board.threshold())
-    own.worth = std::min(control.worth.value_or(Duration::max()), *threshold);
-  Leaderboard found(control.top);
-  std::vector<Candidate> none;
-  SearchResult of_fewer;
-  Exact(fewer, own, effort).search(none, found, of_fewer);
-  result.interrupted = of_fewer.interrupted;
-  for (const Candidate& candidate : found.take())
-    board.add(space.evaluate(candidate.name, candidate.plan));
-}
-
-/// Not for small searches, which are one of many.
-std::optional<Candidate> first_plan(const Space& space, const SearchControl& control) {
-  if (control.effort) return {};
-  std::optional<Candidate> first = first_columns(space);
-  if (first && !is_wanted(space, first->plan)) return {};
-  return first;
-}
-
-/// The plan that was shown is among those the answer is no worse than.
-void add_unless_there(std::vector<Candidate>& starts, const Candidate& first) {
-  const bool is_there = std::any_of(starts.begin(), starts.end(), [&](const Candidate& start) {
-    return start.plan == first.plan;
-  });
-  if (!is_there) starts.push_back(first);
-}
-
 }  // namespace
 
-SearchResult search_at_once(const Problem& problem, const SearchControl& control,
-                            std::vector<Candidate> starts) {
-  const Space space(problem);
-  SearchResult result{.plans = {}, .infeasible = {}, .strategy = "exact"};
-  result.lower_bound = Duration::max();
-  Leaderboard board(control.top);
-  const std::int64_t effort = control.effort.value_or(effort_in_all);
-  // Of one order among many, the bound says nothing.
-  const std::int64_t own_effort = needs_placement(problem) ? effort / 4 : effort;
-  Exact(problem, control, own_effort).search(starts, board, result);
-  search_fewer_devices(problem, space, control, effort / 8, board, result);
-  const std::optional<Duration> own_best = board.best();
-  const Duration own_bound = result.lower_bound;
-  const std::string own_rest = result.rests_on;
-  const auto orders = other_orders(problem, starts, most_other_orders);
-  for (const std::vector<int>& order : orders) {
-    if (result.interrupted) break;
-    const Problem ordered = in_order(problem, order);
-    Exact(ordered, control, effort / 4).search(starts, board, result);
-  }
-  if (board.best() == own_best) {
-    result.lower_bound = own_bound;
-    result.rests_on = own_rest;
-  }
-  if (problem.fixed.empty() && has_more_orders(problem.profile.model, orders.size() + 1)) {
-    result.scope.add({.orders = static_cast<int>(orders.size()) + 1,
-                      .least_of_others = least_of_any_kind(space, result)});
-  }
-  search_device_orders(problem, space, control, effort, board, result);
-  std::optional<SearchResult> best_links;
-  if (needs_placement(problem) && !result.interrupted)
-    best_links = search_placed(problem, space, control, effort, board, result);
-  result.question = question_of(problem);
-  result.searched_bound = std::min(result.lower_bound, board.best().value_or(Duration::max()));
-  add_unsearched(space, control, std::move(starts), board, result);
-  if (best_links) {
-    take_bound(*best_links, space, result);
-  } else if (needs_placement(problem)) {
-    result.lower_bound = least_of_any_kind(space, result);
-  }
-  if (result.lower_bound < result.searched_bound) result.rests_on = work_of_any_plan;
-  result = finish(board, std::move(result));
-  if (needs_placement(problem) && !result.plans.empty() && !result.proved_optimal) {
-    result.plans.front().prediction->notes.emplace_back(
-        "some devices have links of their own, in more orders than were searched: the bound is "
-        "that of links as fast as the fastest of each level");
-  }
-  if (result.plans.empty() && !result.interrupted && control.explain) {
-    result.infeasible = explain_infeasible(problem, space);
-  }
-  return result;
-}
-
-SearchResult search_given(const Problem& problem, const SearchControl& control) {
-  if (!problem.recompute_layers.empty()) return search_layers(problem, control);
-  const Space space(problem);
-  const std::optional<Candidate> first = first_plan(space, control);
-  if (first && control.progress) control.progress({.best = pace(*first->prediction)});
-  // However early the search ends, its answer is no worse than these.
-  std::vector<Candidate> starts;
-  if (!first || !control.stop.stop_requested()) starts = starting_plans(space, control);
-  if (first) add_unless_there(starts, *first);
-  return search_at_once(problem, control, std::move(starts));
-}
-
-SearchResult search_exact(const Problem& problem, const SearchControl& control) {
-  if (!problem.other_parallelism.empty()) return search_degrees(problem, control);
-  return search_given(problem, control);
+void search_one_order(const Problem& problem, const SearchControl& control, std::int64_t effort,
+                      std::vector<Candidate>& starts, Leaderboard& board, SearchResult& result) {
+  OneOrder(problem, control, effort).search(starts, board, result);
 }
 
 }  // namespace stagecraft
