@@ -136,6 +136,14 @@ std::string distance_sentence(const SearchResult& search) {
          format_duration(search.searched_bound) + " or more";
 }
 
+/// Where the plan is of another kind, what is known of those that were searched.
+std::string of_searched(const SearchResult& search) {
+  const bool is_beyond = search.bounds_any_kind && !search.scope.is_all();
+  if (!is_beyond || search.searched_bound <= search.lower_bound) return "";
+  return fmt::format("; {} take {} or more", to_string(search.scope),
+                     format_duration(search.searched_bound));
+}
+
 std::string certificate_sentence(const SearchResult& search, bool is_front) {
   if (is_front) {
     return fmt::format("{} ({} simulated, {} discarded{})",
@@ -153,9 +161,9 @@ std::string certificate_sentence(const SearchResult& search, bool is_front) {
     return fmt::format("optimal: proved over {} simulated and {} discarded candidates{}",
                        search.candidates, search.pruned, among);
   }
-  return fmt::format("{} ({} simulated, {} discarded{}){}", distance_sentence(search),
+  return fmt::format("{} ({} simulated, {} discarded{}){}{}", distance_sentence(search),
                      search.candidates, search.pruned, search.interrupted ? ", stopped early" : "",
-                     among);
+                     among, of_searched(search));
 }
 
 /// What a gap is due to: the bound that is lowest, and what it leaves out.
