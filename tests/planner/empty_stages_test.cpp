@@ -13,6 +13,7 @@
 #include "simulator/simulate.hpp"
 #include "tests/planner/compared.hpp"
 #include "tests/planner/mixed_cases.hpp"
+#include "tests/planner/random_layouts.hpp"
 
 using namespace stagecraft;
 using namespace stagecraft::tests;
@@ -209,12 +210,7 @@ TEST_CASE("with empty stages, too, a bound never exceeds the step of a plan it c
     if (best.plans.empty()) continue;
     const Time step = best.plans.front().prediction->step.count();
     const Space space(problem);
-    bool open = false;
-    Time least = never;
-    for (const Setting& setting : space.settings()) {
-      least = std::min(least, LoopedWalk(space, setting).least());
-      open = ChainBounds(space, setting).probe(step) || open;
-    }
+    const auto [open, least] = bounded(space, step);
     INFO(name << ", seed " << seed);
     CHECK(least <= step);
     // Orders of devices have settings of their own.
@@ -232,13 +228,7 @@ TEST_CASE("with empty stages, too, the fast clock says what the simulator does")
     const Space space(problem);
     for (const Setting& setting : space.settings()) {
       Layout layout{.replicas = {}, .cuts = {0, space.layers()}, .recompute = {}};
-      int left = space.devices(setting);
-      const int most = std::min(space.most_pipeline_devices(setting), left);
-      for (int p = most == 0 ? 0 : random.between(1, most); p > 0; --p) {
-        const int count = std::min(random.between(1, space.most_replicas(setting)), left - (p - 1));
-        layout.replicas.push_back(count);
-        left -= count;
-      }
+      layout.replicas = random_replicas(random, space, setting);
       FastClock clock(space, setting);
       if (layout.replicas.empty() || clock.order_for(layout.replicas) == nullptr) continue;
       const int stages = layout.pipeline_devices() * setting.schedule.virtual_stages;

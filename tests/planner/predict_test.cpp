@@ -6,6 +6,7 @@
 #include "simulator/check.hpp"
 #include "tests/catch.hpp"
 #include "tests/planner/cases.hpp"
+#include "tests/planner/random_layouts.hpp"
 
 using namespace stagecraft;
 using namespace stagecraft::tests;
@@ -251,13 +252,7 @@ TEST_CASE("the fast clock agrees with the simulator, and all programs are safe",
     const Space space(problem);
     for (const Setting& setting : space.settings()) {
       Layout layout;
-      int left = space.devices(setting);
-      const int most = std::min(space.most_pipeline_devices(setting), left);
-      for (int p = most == 0 ? 0 : random.between(1, most); p > 0; --p) {
-        const int count = std::min(random.between(1, space.most_replicas(setting)), left - (p - 1));
-        layout.replicas.push_back(count);
-        left -= count;
-      }
+      layout.replicas = random_replicas(random, space, setting);
       FastClock clock(space, setting);
       if (layout.replicas.empty() || clock.order_for(layout.replicas) == nullptr) continue;
       const int stages = layout.pipeline_devices() * setting.schedule.virtual_stages;
