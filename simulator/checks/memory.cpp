@@ -1,6 +1,7 @@
 // Memory: what each device holds at most, walking its work in issue order, and whether that fits.
 
 #include <algorithm>
+#include <limits>
 
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
@@ -134,9 +135,10 @@ Verdict memory(const Facts& facts, const std::vector<Bytes>& limits) {
   for (std::size_t device = 1; device < peaks.size(); ++device) {
     if (room(device) < room(tightest)) tightest = device;
   }
+  const bool is_limited = !limits.empty() && limits[tightest] != std::numeric_limits<Bytes>::max();
   verdict.proved(concat("peak memory ", format_bytes(peaks[tightest].bytes),
-                        limits.empty() ? "" : " of " + format_bytes(limits[tightest]),
-                        " on device ", tightest));
+                        is_limited ? " of " + format_bytes(limits[tightest]) : "", " on device ",
+                        tightest));
   return verdict;
 }
 

@@ -28,6 +28,10 @@ TEST_CASE("check: a limit below the peak is short by exactly the difference") {
              ContainsSubstring("16KiB of optimizer, 8KiB of parameters"));
   CHECK(report.findings[0].device == 0);
   CHECK_THROWS_AS(check(program, {.memory_limits = {1, 2}}), Error);
+  // What is unlimited is not shown as a number.
+  CHECK_THAT(enough.proved.back(), ContainsSubstring(" of 1MiB on device 0"));
+  const CheckReport free = check(program, {.memory_limits = {std::numeric_limits<Bytes>::max()}});
+  CHECK_THAT(free.proved.back(), !ContainsSubstring(" of "));
 }
 
 TEST_CASE("check: a buffer shifted onto another is a race") {
