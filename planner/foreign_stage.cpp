@@ -12,7 +12,7 @@ std::vector<std::vector<int>> replicas_of(const ForeignStage& stage,
                                           const std::vector<int>& devices) {
   std::vector<std::vector<int>> replicas;
   for (int replica = 0; replica < stage.replicas; ++replica) {
-    const auto first = devices.begin() + replica * stage.tensor_parallel;
+    const auto first = devices.begin() + std::ptrdiff_t{replica} * stage.tensor_parallel;
     replicas.emplace_back(first, first + stage.tensor_parallel);
   }
   return replicas;
@@ -39,7 +39,8 @@ void set_stages(Plan& plan, const std::vector<ForeignStage>& stages) {
   for (const ForeignStage& stage : stages) {
     std::vector<int> devices = stage.devices;
     if (devices.empty()) {
-      devices.resize(static_cast<std::size_t>(stage.replicas * stage.tensor_parallel));
+      devices.resize(static_cast<std::size_t>(stage.replicas) *
+                     static_cast<std::size_t>(stage.tensor_parallel));
       std::iota(devices.begin(), devices.end(), next);
       next += static_cast<int>(devices.size());
     }

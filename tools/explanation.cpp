@@ -189,9 +189,10 @@ std::string one_more_sentence(const WhatIf& what_if) {
   if (all.empty()) return "no setting of this schedule trades memory for time\n";
   const auto best = std::min_element(
       all.begin(), all.end(), [](const OneMore& a, const OneMore& b) { return a.step < b.step; });
-  if (best->step >= what_if.step)
+  if (best->step >= what_if.step) {
     return best->device ? "no device gains from memory for one more microbatch in flight\n"
                         : fmt::format("nothing is gained with {}\n", best->with);
+  }
   const std::string where =
       best->device ? fmt::format("memory for one more microbatch on device {}", *best->device)
                    : fmt::format("with {}", best->with);

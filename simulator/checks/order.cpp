@@ -201,10 +201,11 @@ class Order {
     std::vector<IndexRange> pieces;
     int late = none;
     const auto take = [&](int source, IndexRange rows) {
-      if (before_.ended(source, work))
+      if (before_.ended(source, work)) {
         pieces.push_back(rows);
-      else
+      } else {
         late = source;
+      }
     };
     const Op receive = gradient ? Op::receive_gradient : Op::receive_activation;
     for (const int source : facts_.works(at(work).chunk, receive, k)) {
