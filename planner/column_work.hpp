@@ -13,24 +13,9 @@
 
 #include "planner/block_bound.hpp"
 #include "planner/judge.hpp"
+#include "planner/relaxations.hpp"
 
 namespace stagecraft {
-
-/// What a branch's bound rests on.
-namespace relaxation {
-inline constexpr std::string_view formula =
-    "work, memory on average and the ramps of the pipeline, as if layers could be divided";
-inline constexpr std::string_view blocks =
-    "how many whole blocks each device has room and time for, as if none waited for another";
-inline constexpr std::string_view paths =
-    "weighted critical paths of the schedule, which see a mean over layouts";
-inline constexpr std::string_view paths_of_blocks =
-    "weighted critical paths over whole blocks, which see a mean of uneven stages";
-inline constexpr std::string_view neighbours =
-    "what a few neighbouring stages make each other wait";
-inline constexpr std::string_view walk =
-    "the layouts that were walked through before the effort was spent";
-}  // namespace relaxation
 
 /// A depth, and a number of columns, under one schedule and microbatch.
 struct ColumnBranch {

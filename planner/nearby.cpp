@@ -8,12 +8,6 @@ namespace stagecraft {
 
 namespace {
 
-std::vector<int> replica_counts(const Plan& plan) {
-  std::vector<int> counts;
-  for (const Stage& stage : plan.stages) counts.push_back(static_cast<int>(stage.devices.size()));
-  return counts;
-}
-
 const Setting* setting_of(const Space& space, const Plan& plan) {
   const auto& settings = space.settings();
   const auto found = std::find_if(settings.begin(), settings.end(), [&](const Setting& setting) {
@@ -75,7 +69,7 @@ class Nearby {
   bool try_out(const Plan& plan) {
     if (effort_.is_spent() || !is_wanted_(plan)) return false;
     std::int64_t chunks = 0;
-    for (const int count : replica_counts(plan)) chunks += count;
+    for (const int count : replicas_of_stages(plan)) chunks += count;
     effort_.spend(2 * steps_per_simulated_instruction * plan.batch.microbatches * chunks);
     Candidate candidate = space_.evaluate(best_.name, plan);
     const bool better = candidate.prediction && candidate.prediction->fits &&
@@ -103,7 +97,7 @@ class Nearby {
         for (const int behind : {0, -1, 1}) {
           Plan plan = best_.plan;
           plan.stages[stage].devices = *grouped;
-          plan.schedule = space_.choice_for(setting_, replica_counts(plan));
+          plan.schedule = space_.choice_for(setting_, replicas_of_stages(plan));
           if (shift(plan, stage, before) && shift(plan, stage + 1, behind))
             better = try_out(plan) || better;
         }
@@ -138,7 +132,7 @@ class Nearby {
       Replicas& here = plan.stages[stage].devices;
       Replicas& next = plan.stages[stage + 1].devices;
       if (!move(here, next)) return false;
-      plan.schedule = space_.choice_for(setting_, replica_counts(plan));
+      plan.schedule = space_.choice_for(setting_, replicas_of_stages(plan));
       return try_out(plan);
     };
     const bool on =

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "planner/column_search.hpp"
 #include "planner/portfolio.hpp"
 #include "planner/schedule_choices.hpp"
 #include "planner/starts.hpp"
@@ -63,9 +64,9 @@ Candidate by_pipedream(const Problem& problem) {
 
 std::vector<Candidate> shown_choices(const Problem& problem, const std::stop_token& stop) {
   std::vector<Candidate> choices = usual_choices(problem, stop);
-  constexpr int few_devices = 16;  // then these are among them, as far as there are any
+  // On few devices these are among them, as far as there are any.
   const bool has_schedules = problem.schedules.front().name != "inference";
-  if (device_count(problem.cluster) <= few_devices || !has_schedules) return choices;
+  if (device_count(problem.cluster) <= most_devices_walked || !has_schedules) return choices;
   if (!has(choices, alone) && !stop.stop_requested()) {
     if (auto choice = on_one_device(problem, stop)) choices.push_back(*std::move(choice));
   }

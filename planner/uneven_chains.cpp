@@ -183,7 +183,7 @@ void UnevenSearch::add(const Setting& setting) {
   const int devices = space_.devices(setting);
   for (int used = devices; used >= std::max(devices - most_left_over, 1); --used) {
     if (!space_.may_end_at(setting, used)) continue;
-    for (const Layout& layout : chains_on(bounds, setting, used)) {
+    for (const Layout& layout : chains_on(bounds, setting, clock, used)) {
       const auto is_same = [&](const Found& other) {
         return other.setting == &setting && other.layout.cuts == layout.cuts &&
                other.layout.replicas == layout.replicas;
@@ -197,7 +197,7 @@ void UnevenSearch::add(const Setting& setting) {
 
 /// What bisection comes across, without what the setting does not allow.
 std::vector<Layout> UnevenSearch::chains_on(const ChainBounds& bounds, const Setting& setting,
-                                            int devices) {
+                                            FastClock& clock, int devices) {
   constexpr Time parts = 32;
   Effort& effort = judge_.effort();
   UnevenChains chains(bounds, space_.layers(), devices, effort);
@@ -209,8 +209,7 @@ std::vector<Layout> UnevenSearch::chains_on(const ChainBounds& bounds, const Set
   }
   std::vector<Layout> layouts = chains.found();
   std::erase_if(layouts, [&](const Layout& layout) {
-    return !is_allowed(space_, setting, layout) ||
-           clocks_.back().order_for(layout.replicas) == nullptr;
+    return !is_allowed(space_, setting, layout) || clock.order_for(layout.replicas) == nullptr;
   });
   return layouts;
 }

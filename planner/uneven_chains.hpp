@@ -46,7 +46,8 @@ class UnevenSearch {
     Time step = never;
   };
 
-  std::vector<Layout> chains_on(const ChainBounds& bounds, const Setting& setting, int devices);
+  std::vector<Layout> chains_on(const ChainBounds& bounds, const Setting& setting, FastClock& clock,
+                                int devices);
 
   const Space& space_;
   Judge& judge_;

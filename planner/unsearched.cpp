@@ -124,10 +124,14 @@ void add_unsearched(const Space& space, const SearchControl& control, std::vecto
                                      : Duration{0};
   result.interrupted = result.interrupted || control.stop.stop_requested();
   const Candidate* best = board.front();
-  // A search by columns may also begin with a plan of another kind, and find none that is better.
+  // A search by columns may also begin with a plan of another kind and find none that is better, or
+  // come across uneven chains, in any order of layers or devices.
+  const auto is_no_column = [&](const Plan& plan) {
+    return lies_in_space(space, plan) || copies_of(plan) == 0;
+  };
   const bool may_be_beyond =
-      best != nullptr && (board.best() != searched ||
-                          (result.scope.equal_replicas && lies_in_space(space, best->plan)));
+      best != nullptr &&
+      (board.best() != searched || (result.scope.equal_replicas && is_no_column(best->plan)));
   if (may_be_beyond && !is_searched(space, best->plan)) {
     // Its bound speaks of all kinds, those beyond the scope included.
     const Duration least =

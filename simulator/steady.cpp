@@ -123,6 +123,11 @@ std::vector<int> replica_counts(const Schedule& schedule, const LowerOptions& op
   return counts;
 }
 
+/// Microbatches in flight on the first device.
+int window_of(const ScheduleShape& shape) {
+  return shape.warm_up.empty() ? shape.devices : shape.warm_up.front();
+}
+
 /// Microbatches from one update of all stages to the next, and the schedule's own for one.
 struct Intervals {
   int common = 1;
@@ -131,8 +136,7 @@ struct Intervals {
 
 Intervals intervals_of(const ScheduleKind& kind, ScheduleShape shape, const LowerOptions& options) {
   if (kind.weights == WeightPolicy::flush) return {};
-  const int window = shape.warm_up.empty() ? shape.devices : shape.warm_up.front();
-  shape.microbatches = shape.group.value_or(window);
+  shape.microbatches = shape.group.value_or(window_of(shape));
   const Schedule schedule = kind.generate(shape);
   return {common_interval(schedule, options.replica_policy, replica_counts(schedule, options)),
           schedule.update_every};
@@ -191,9 +195,8 @@ std::optional<SteadyMicrobatches> steady_microbatches(const ScheduleKind& kind,
                                                       const LowerOptions& options, int most) {
   const auto [unit, own] = intervals_of(kind, shape, options);
   if (unit > most) return {};
-  const int window = shape.warm_up.empty() ? shape.devices : shape.warm_up.front();
   ScheduleShape longer = shape;
-  for (longer.microbatches = (8 * window * own + unit - 1) / unit * unit;
+  for (longer.microbatches = (8 * window_of(shape) * own + unit - 1) / unit * unit;
        longer.microbatches <= most; longer.microbatches *= 2) {
     const Schedule schedule = kind.generate(longer);
     const Program program = lower(schedule, options);

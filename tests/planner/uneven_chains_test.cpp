@@ -10,12 +10,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-std::vector<int> replicas_of(const Plan& plan) {
-  std::vector<int> counts;
-  for (const Stage& stage : plan.stages) counts.push_back(static_cast<int>(stage.devices.size()));
-  return counts;
-}
-
 /// What the search of uneven chains finds by itself in all settings that it knows.
 std::optional<Duration> best_chain(const Problem& problem, int& tried) {
   const Space space(problem);
@@ -43,12 +37,36 @@ TEST_CASE("a layer that takes sixteen times as long has sixteen of seventeen dev
   const SearchResult found = search_exact(problem, {});
   REQUIRE_FALSE(found.plans.empty());
   const Candidate& best = found.plans.front();
-  CHECK(replicas_of(best.plan) == std::vector<int>{16, 1});
+  CHECK(replicas_of_stages(best.plan) == std::vector<int>{16, 1});
   CHECK(best.plan.replicas == ReplicaPolicy::round_robin);
   // Ten rounds of the heavy layer, or all of the light one, and one of the other.
   CHECK(best.prediction->step >= 480ms + 3ms);
   CHECK(best.prediction->step <= 480ms + 48ms);
   CHECK(found.lower_bound <= best.prediction->step);
+}
+
+TEST_CASE("the bound of equal replicas is none of uneven ones in another order of devices",
+          "[uneven]") {
+  // The first device has no room for what the heavy layer saves, which comes first.
+  LayerCost heavy = layer_cost(16ms, 32ms), light = layer_cost(1ms, 2ms);
+  heavy.saved = 5'000'000'000;
+  light.parameters = light.gradients = 1'000'000'000;
+  Problem problem =
+      problem_of(profile_of({heavy, light}),
+                 cluster_of({{17, link_of(0ns, 100'000'000)}}, 1'000'000'000'000), 160, {1});
+  problem.recompute = {Recompute::none};
+  problem.cluster.kinds.push_back(problem.cluster.kinds.front());
+  problem.cluster.kinds.back().memory = 3'000'000'000;
+  problem.cluster.devices.front() = 1;
+  const SearchResult found = search_exact(problem, {});
+  REQUIRE_FALSE(found.plans.empty());
+  const Candidate& best = found.plans.front();
+  CHECK(replicas_of_stages(best.plan) == std::vector<int>{16, 1});
+  CHECK(best.plan.stages.back().devices == std::vector<std::vector<int>>{{0}});
+  // Nobody searched all of these: what is known is the work of both layers on all devices.
+  CHECK(found.bounds_any_kind);
+  CHECK_FALSE(found.proved_optimal);
+  CHECK(found.lower_bound <= 160 * (48ms + 3ms) / 17);
 }
 
 TEST_CASE("one device more never makes a plan slower where replicas are uneven", "[uneven]") {

@@ -10,6 +10,7 @@
 #include "planner/strategies/compatibility.hpp"
 #include "planner/strategies/own_figures.hpp"
 #include "profiles/error.hpp"
+#include "profiles/text.hpp"
 #include "profiles/importers.hpp"
 
 namespace stagecraft {
@@ -49,12 +50,9 @@ AcesoQuestion question_of(const Problem& problem) {
 
 /// "1, 2 and 4".
 std::string list(const std::vector<int>& values) {
-  std::string text;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const bool is_last = i + 1 == values.size();
-    text += concat(i == 0 ? "" : is_last ? " and " : ", ", values[i]);
-  }
-  return text;
+  std::vector<std::string> words;
+  for (const int value : values) words.push_back(std::to_string(value));
+  return join_words(words);
 }
 
 SearchResult infeasible(const AcesoDatabase& database, AcesoQuestion question,

@@ -52,23 +52,25 @@ constexpr std::int64_t effort_in_all = 1'300'000'000;
 /// Orders of a branching model's layers beside its own; each gets a part of the effort.
 constexpr std::size_t most_other_orders = 3;
 
-/// What a bound on plans of every kind rests on.
-constexpr const char* work_of_any_plan =
-    "plans of every kind: the layers' work alone, spread over all devices, without waits, messages "
-    "or memory";
+/// Plans of a question like the one before that are better than what is on the board.
+std::vector<Candidate> find_better(const Problem& problem, const SearchControl& control,
+                                   std::int64_t effort, const Leaderboard& board,
+                                   SearchResult& result) {
+  SearchControl own = control;
+  if (const auto threshold = board.threshold())
+    own.worth = std::min(control.worth.value_or(Duration::max()), *threshold);
+  Leaderboard found(control.top);
+  std::vector<Candidate> none;
+  search_one_order(problem, own, effort, none, found, result);
+  return found.take();
+}
 
 /// The same question with the cluster's devices in another order; whatever is faster.
 void search_in(const std::vector<int>& order, const Problem& problem, const Space& space,
                const SearchControl& control, std::int64_t effort, Leaderboard& board,
                SearchResult& result) {
   const Problem ordered = in_device_order(problem, order);
-  SearchControl own = control;
-  if (const auto threshold = board.threshold())
-    own.worth = std::min(control.worth.value_or(Duration::max()), *threshold);
-  Leaderboard found(control.top);
-  std::vector<Candidate> none;
-  search_one_order(ordered, own, effort, none, found, result);
-  for (const Candidate& candidate : found.take())
+  for (const Candidate& candidate : find_better(ordered, control, effort, board, result))
     board.add(space.evaluate(candidate.name, renumbered(candidate.plan, order)));
 }
 
@@ -158,15 +160,12 @@ void search_fewer_devices(const Problem& problem, const Space& space, const Sear
     return;
   Problem fewer = problem;
   fewer.devices = most_devices_walked;
-  SearchControl own = control;
-  if (const auto threshold = board.threshold())
-    own.worth = std::min(control.worth.value_or(Duration::max()), *threshold);
-  Leaderboard found(control.top);
-  std::vector<Candidate> none;
   SearchResult of_fewer;
-  search_one_order(fewer, own, effort, none, found, of_fewer);
+  const std::vector<Candidate> found = find_better(fewer, control, effort, board, of_fewer);
   result.interrupted = of_fewer.interrupted;
-  for (const Candidate& candidate : found.take())
+  result.candidates += of_fewer.candidates;
+  result.pruned += of_fewer.pruned;
+  for (const Candidate& candidate : found)
     board.add(space.evaluate(candidate.name, candidate.plan));
 }
 
@@ -228,7 +227,7 @@ SearchResult search_at_once(const Problem& problem, const SearchControl& control
   } else if (needs_placement(problem)) {
     result.lower_bound = least_of_any_kind(space, result);
   }
-  if (result.lower_bound < result.searched_bound) result.rests_on = work_of_any_plan;
+  if (result.lower_bound < result.searched_bound) result.rests_on = relaxation::work_of_any_plan;
   result = finish(board, std::move(result));
   if (needs_placement(problem) && !result.plans.empty() && !result.proved_optimal) {
     result.plans.front().prediction->notes.emplace_back(
