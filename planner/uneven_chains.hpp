@@ -1,5 +1,5 @@
 // Chains whose stages have replicas of their own, on more devices than all of them can be walked
-// through (planner/walk.hpp).
+// through (planner/walk.hpp), or where a walk ends before it has come to the best.
 //
 // Stages from the end of the model on, for a limit T:
 //

@@ -59,6 +59,7 @@ class OneOrder {
   OneOrder(const Problem& problem, const SearchControl& control, std::int64_t effort)
       : space_(problem),
         control_(control),
+        effort_(effort),
         judge_(space_, control),
         columns_(space_, control, judge_) {
     judge_.effort().left = effort;
@@ -93,6 +94,7 @@ class OneOrder {
       if (!branch.chain) seed(branch);
     }
     while (Branch* branch = most_promising()) deepen(*branch);
+    search_uneven_of_open();
     add_copies_of_best();
     if (Duration{lower_bound()} < result.lower_bound) {
       result.lower_bound = Duration{lower_bound()};
@@ -200,13 +202,30 @@ class OneOrder {
     constexpr std::int64_t parts = 4;
     const std::int64_t reserve = judge_.effort().left * (parts - 1) / parts;
     judge_.effort().left -= reserve;
+    search_uneven_of(uneven_);
+    judge_.effort().left = std::max<std::int64_t>(judge_.effort().left, 0) + reserve;
+  }
+
+  /// Where walks have used up the effort, chains that they have not come to, with some more.
+  void search_uneven_of_open() {
+    constexpr std::int64_t parts = 16;
+    std::vector<const Setting*> open;
+    for (const Branch& branch : branches_) {
+      const bool is_open = branch.chain && !is_done(branch);
+      if (is_open && has_uneven_chains(space_, *branch.setting)) open.push_back(branch.setting);
+    }
+    if (open.empty() || gap() <= control_.gap) return;
+    judge_.effort().left = std::max<std::int64_t>(judge_.effort().left, 0) + effort_ / parts;
+    search_uneven_of(open);
+  }
+
+  void search_uneven_of(const std::vector<const Setting*>& settings) {
     UnevenSearch search(space_, judge_);
-    for (const Setting* setting : uneven_) {
+    for (const Setting* setting : settings) {
       if (stops()) break;
       if (columns_.least_of_all(*setting) <= judge_.limit()) search.add(*setting);
     }
     search.improve([this] { return stops(); });
-    judge_.effort().left = std::max<std::int64_t>(judge_.effort().left, 0) + reserve;
   }
 
   // --- 2. Narrow ---
@@ -342,6 +361,7 @@ class OneOrder {
 
   Space space_;
   const SearchControl& control_;
+  std::int64_t effort_ = 0;  ///< that was given
   Judge judge_;
   ColumnSearch columns_;
   std::deque<Setting> copies_;  ///< see Space::copies
