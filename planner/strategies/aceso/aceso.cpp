@@ -10,8 +10,8 @@
 #include "planner/strategies/compatibility.hpp"
 #include "planner/strategies/own_figures.hpp"
 #include "profiles/error.hpp"
-#include "profiles/text.hpp"
 #include "profiles/importers.hpp"
+#include "profiles/text.hpp"
 
 namespace stagecraft {
 
