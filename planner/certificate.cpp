@@ -4,13 +4,13 @@
 #include <cmath>
 #include <map>
 
-#include "planner/column_search.hpp"
-#include "planner/device_orders.hpp"
-#include "planner/layers_again.hpp"
-#include "planner/listing.hpp"
-#include "planner/mixed_search.hpp"
-#include "planner/placement.hpp"
-#include "planner/starts.hpp"
+#include "planner/layouts/listing.hpp"
+#include "planner/searches/column_search.hpp"
+#include "planner/searches/layers_again.hpp"
+#include "planner/searches/mixed_search.hpp"
+#include "planner/searches/placement.hpp"
+#include "planner/searches/starts.hpp"
+#include "planner/space/device_orders.hpp"
 #include "planner/strategies.hpp"
 #include "profiles/error.hpp"
 #include "profiles/units.hpp"

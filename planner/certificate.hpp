@@ -7,7 +7,7 @@
 // stages have degrees of their own, the third for all such plans, too:
 //
 //   work     the layers' own time, on the devices where each takes least, spread over all devices
-//   listing  every plan that could be faster is listed and simulated (planner/listing.hpp)
+//   listing  every plan that could be faster is listed and simulated (planner/layouts/listing.hpp)
 //   search   the exact search is asked for anything below the bound, and finds nothing
 //
 // The first two share nothing with the search but what a plan costs: sums over layers and the

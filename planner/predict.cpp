@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "planner/compile.hpp"
+#include "planner/costs/compile.hpp"
 
 namespace stagecraft {
 

@@ -7,12 +7,12 @@
 #include <cmath>
 #include <numeric>
 
-#include "planner/column_search.hpp"
-#include "planner/fast_clock.hpp"
-#include "planner/layouts.hpp"
-#include "planner/schedule_choices.hpp"
-#include "planner/space.hpp"
-#include "planner/starts.hpp"
+#include "planner/layouts/fast_clock.hpp"
+#include "planner/layouts/layouts.hpp"
+#include "planner/searches/column_search.hpp"
+#include "planner/searches/starts.hpp"
+#include "planner/space/schedule_choices.hpp"
+#include "planner/space/space.hpp"
 #include "planner/strategies/pipedream/pipedream_problem.hpp"
 #include "profiles/error.hpp"
 #include "simulator/schedules.hpp"

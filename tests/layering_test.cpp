@@ -84,6 +84,27 @@ TEST_CASE("a file includes only from its own folder and the folders before it") 
   CHECK(violations == Lines{});
 }
 
+// What a plan costs, all plans, their stages, bounds, searches, and what people ask besides. What
+// lies in planner/ itself and other planners' strategies may be asked by all.
+TEST_CASE("a folder of the planner includes only from itself and the folders before it") {
+  constexpr std::array<std::string_view, 6> parts{"costs",  "space",    "layouts",
+                                                  "bounds", "searches", "answers"};
+  const auto part_of = [&](const fs::path& path) {
+    return std::ranges::find(parts, (++path.begin())->string()) - parts.begin();
+  };
+  Lines violations;
+  for (const std::string_view part : parts) {
+    const std::string folder = "planner/" + std::string(part);
+    for (const fs::path& file : sources(folder)) {
+      for (const std::string& include : own_includes(file)) {
+        if (!include.starts_with("planner/") || part_of(include) == std::ssize(parts)) continue;
+        if (part_of(include) > part_of(file)) violations.push_back(file.string() + ": " + include);
+      }
+    }
+  }
+  CHECK(violations == Lines{});
+}
+
 TEST_CASE("the tests of a folder use only that folder and the folders before it") {
   Lines violations;
   for (const fs::path& file : sources("tests")) {

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "planner/shared_links.hpp"
+#include "planner/costs/shared_links.hpp"
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
 #include "tools/arguments.hpp"

@@ -1,6 +1,6 @@
 #include "tools/degree_choices.hpp"
 
-#include "planner/space.hpp"
+#include "planner/space/space.hpp"
 #include "profiles/error.hpp"
 #include "tools/arguments.hpp"
 

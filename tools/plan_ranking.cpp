@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "planner/answers.hpp"
+#include "planner/costs/stage_recompute.hpp"
 #include "planner/objective.hpp"
-#include "planner/stage_recompute.hpp"
 #include "tools/results.hpp"
 #include "tools/table.hpp"
 

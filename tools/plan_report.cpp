@@ -5,11 +5,11 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "planner/answers/risk.hpp"
+#include "planner/answers/shown_choices.hpp"
 #include "planner/objective.hpp"
-#include "planner/risk.hpp"
-#include "planner/shown_choices.hpp"
-#include "planner/space.hpp"
-#include "planner/starts.hpp"
+#include "planner/searches/starts.hpp"
+#include "planner/space/space.hpp"
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
 #include "simulator/attribution.hpp"

@@ -4,7 +4,7 @@
 
 #include <stop_token>
 
-#include "planner/risk.hpp"
+#include "planner/answers/risk.hpp"
 #include "planner/search.hpp"
 #include "tools/console.hpp"
 

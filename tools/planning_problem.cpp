@@ -7,7 +7,7 @@
 
 #include "planner/defaults.hpp"
 #include "planner/objective.hpp"
-#include "planner/schedule_choices.hpp"
+#include "planner/space/schedule_choices.hpp"
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
 #include "tools/arguments.hpp"

@@ -6,7 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "planner/stage_recompute.hpp"
+#include "planner/costs/stage_recompute.hpp"
 #include "tools/table.hpp"
 
 namespace stagecraft {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/risk.hpp"
+#include "planner/answers/risk.hpp"
 
 namespace CLI {
 class App;

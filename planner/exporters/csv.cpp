@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "planner/costs/stage_recompute.hpp"
 #include "planner/exporters.hpp"
-#include "planner/stage_recompute.hpp"
 
 namespace stagecraft {
 

@@ -1,7 +1,7 @@
 #include "planner/exporters/even_ranks.hpp"
 
+#include "planner/costs/stage_recompute.hpp"
 #include "planner/plan_fault.hpp"
-#include "planner/stage_recompute.hpp"
 
 namespace stagecraft {
 

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <numeric>
 
+#include "planner/costs/stage_recompute.hpp"
 #include "planner/exporters.hpp"
 #include "planner/exporters/even_ranks.hpp"
 #include "planner/importers/megatron_layout.hpp"
 #include "planner/layer_names.hpp"
-#include "planner/stage_recompute.hpp"
 
 namespace stagecraft {
 

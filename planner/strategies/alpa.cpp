@@ -20,7 +20,7 @@
 #include <limits>
 #include <numeric>
 
-#include "planner/space.hpp"
+#include "planner/space/space.hpp"
 #include "planner/strategies.hpp"
 #include "planner/strategies/compatibility.hpp"
 #include "profiles/error.hpp"

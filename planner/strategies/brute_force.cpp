@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <limits>
 
-#include "planner/device_orders.hpp"
-#include "planner/leaderboard.hpp"
-#include "planner/orders.hpp"
-#include "planner/space.hpp"
+#include "planner/searches/leaderboard.hpp"
+#include "planner/space/device_orders.hpp"
+#include "planner/space/orders.hpp"
+#include "planner/space/space.hpp"
 #include "planner/strategies.hpp"
 #include "profiles/error.hpp"
 
@@ -130,7 +130,8 @@ class BruteForce {
   bool interrupted_ = false;
 };
 
-/// Of a model that branches: the layers could be cut in other orders, too (planner/orders.hpp).
+/// Of a model that branches: the layers could be cut in other orders, too
+/// (planner/space/orders.hpp).
 void say_one_order(SearchResult& result) {
   constexpr std::string_view which = "the model's own order of layers";
   if (result.infeasible) {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "planner/leaderboard.hpp"
-#include "planner/space.hpp"
+#include "planner/searches/leaderboard.hpp"
+#include "planner/space/space.hpp"
 #include "profiles/error.hpp"
 
 namespace stagecraft {

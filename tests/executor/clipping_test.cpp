@@ -2,7 +2,7 @@
 
 #include "executor/clipping.hpp"
 
-#include "planner/compile_with_norm.hpp"
+#include "planner/costs/compile_with_norm.hpp"
 #include "profiles/error.hpp"
 #include "tests/catch.hpp"
 #include "tests/executor/tiny_training.hpp"

@@ -7,7 +7,7 @@
 #include "executor/measure.hpp"
 #include "executor/measurement/measured_layer.hpp"
 #include "executor/peers.hpp"
-#include "planner/cost_book.hpp"
+#include "planner/costs/cost_book.hpp"
 #include "profiles/error.hpp"
 #include "profiles/estimate.hpp"
 #include "tests/catch.hpp"

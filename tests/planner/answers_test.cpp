@@ -6,8 +6,8 @@
 
 #include "planner/defaults.hpp"
 #include "planner/objective.hpp"
-#include "planner/schedule_choices.hpp"
-#include "planner/space.hpp"
+#include "planner/space/schedule_choices.hpp"
+#include "planner/space/space.hpp"
 #include "planner/strategies.hpp"
 #include "profiles/error.hpp"
 #include "tests/catch.hpp"

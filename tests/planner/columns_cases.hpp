@@ -4,8 +4,8 @@
 
 #include <functional>
 
-#include "planner/fast_clock.hpp"
-#include "planner/space.hpp"
+#include "planner/layouts/fast_clock.hpp"
+#include "planner/space/space.hpp"
 #include "tests/planner/cases.hpp"
 
 namespace stagecraft::tests {

@@ -2,10 +2,10 @@
 
 #pragma once
 
-#include "planner/device_orders.hpp"
-#include "planner/mixed_search.hpp"
-#include "planner/portfolio.hpp"
-#include "planner/starts.hpp"
+#include "planner/searches/mixed_search.hpp"
+#include "planner/searches/portfolio.hpp"
+#include "planner/searches/starts.hpp"
+#include "planner/space/device_orders.hpp"
 #include "profiles/error.hpp"
 #include "tests/catch.hpp"
 #include "tests/planner/cases.hpp"

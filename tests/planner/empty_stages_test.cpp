@@ -3,11 +3,11 @@
 
 #include <algorithm>
 
-#include "planner/bounds.hpp"
+#include "planner/bounds/bounds.hpp"
 #include "planner/certificate.hpp"
-#include "planner/compile.hpp"
-#include "planner/layouts.hpp"
-#include "planner/walk.hpp"
+#include "planner/costs/compile.hpp"
+#include "planner/layouts/layouts.hpp"
+#include "planner/searches/walk.hpp"
 #include "profiles/json.hpp"
 #include "simulator/check.hpp"
 #include "simulator/simulate.hpp"

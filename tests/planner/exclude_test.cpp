@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "planner/certificate.hpp"
-#include "planner/space.hpp"
+#include "planner/space/space.hpp"
 #include "planner/strategies.hpp"
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"

@@ -1,7 +1,7 @@
 // DualPipe hides messages between experts behind the other direction's computing; tokens that go to
 // few nodes cross between them less often (DeepSeek-V3 technical report, sections 3.2 and 2.1.2).
 
-#include "planner/compile.hpp"
+#include "planner/costs/compile.hpp"
 #include "planner/objective.hpp"
 #include "planner/predict.hpp"
 #include "profiles/collectives.hpp"

@@ -6,9 +6,9 @@
 #include <numeric>
 #include <set>
 
-#include "planner/mixed_search.hpp"
 #include "planner/objective.hpp"
-#include "planner/starts.hpp"
+#include "planner/searches/mixed_search.hpp"
+#include "planner/searches/starts.hpp"
 #include "tests/catch.hpp"
 #include "tests/planner/cases.hpp"
 

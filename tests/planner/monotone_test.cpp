@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-#include "planner/orders.hpp"
+#include "planner/space/orders.hpp"
 #include "tests/planner/compared.hpp"
 
 using namespace stagecraft;

@@ -6,8 +6,8 @@
 #include <numeric>
 
 #include "planner/answers.hpp"
+#include "planner/searches/walk.hpp"
 #include "planner/strategies.hpp"
-#include "planner/walk.hpp"
 #include "profiles/error.hpp"
 #include "simulator/schedules.hpp"
 #include "simulator/steady.hpp"

@@ -1,7 +1,7 @@
 #include "planner/predict.hpp"
 #include "profiles/peer_messages.hpp"
 
-#include "planner/bounds.hpp"
+#include "planner/bounds/bounds.hpp"
 #include "profiles/error.hpp"
 #include "simulator/check.hpp"
 #include "tests/catch.hpp"

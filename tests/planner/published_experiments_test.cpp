@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <numeric>
 
+#include "planner/costs/shared_links.hpp"
 #include "planner/predict.hpp"
-#include "planner/shared_links.hpp"
 #include "profiles/estimate.hpp"
 #include "simulator/events.hpp"
 #include "tests/catch.hpp"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "planner/walk.hpp"
+#include "planner/searches/walk.hpp"
 #include "tests/planner/cases.hpp"
 
 namespace stagecraft::tests {

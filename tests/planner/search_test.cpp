@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <stop_token>
 
-#include "planner/starts.hpp"
+#include "planner/searches/starts.hpp"
 #include "planner/strategies.hpp"
 #include "profiles/error.hpp"
 #include "tests/catch.hpp"

@@ -6,7 +6,7 @@
 
 #include <filesystem>
 
-#include "planner/downsets.hpp"
+#include "planner/space/downsets.hpp"
 #include "profiles/importers/pipedream_graph.hpp"
 #include "profiles/json.hpp"
 

@@ -6,7 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 
-#include "planner/compile.hpp"
+#include "planner/costs/compile.hpp"
 #include "profiles/json.hpp"
 #include "profiles/text.hpp"
 #include "tools/check_report.hpp"

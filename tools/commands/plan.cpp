@@ -6,7 +6,7 @@
 #include <CLI/CLI.hpp>
 
 #include "planner/answers.hpp"
-#include "planner/schedule_choices.hpp"
+#include "planner/space/schedule_choices.hpp"
 #include "planner/strategies.hpp"
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"

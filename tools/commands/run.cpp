@@ -11,7 +11,7 @@
 #include "executor/processes.hpp"
 #include "executor/rank_map.hpp"
 #include "executor/weights.hpp"
-#include "planner/compile_with_norm.hpp"
+#include "planner/costs/compile_with_norm.hpp"
 #include "profiles/json.hpp"
 #include "tools/build_info.hpp"
 #include "tools/checkpoint_options.hpp"

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "planner/compile.hpp"
+#include "planner/costs/compile.hpp"
 #include "profiles/json.hpp"
 #include "simulator/check.hpp"
 #include "simulator/compiled.hpp"

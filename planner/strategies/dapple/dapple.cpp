@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <iomanip>
 
-#include "planner/space.hpp"
+#include "planner/space/space.hpp"
 #include "planner/strategies.hpp"
 #include "planner/strategies/pipedream/pipedream_problem.hpp"
 #include "profiles/error.hpp"

@@ -8,7 +8,7 @@
 #include <boost/graph/adjacency_list.hpp>
 #include <boost/graph/strong_components.hpp>
 
-#include "planner/downsets.hpp"
+#include "planner/space/downsets.hpp"
 
 namespace stagecraft {
 

@@ -22,7 +22,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "planner/downsets.hpp"
+#include "planner/space/downsets.hpp"
 
 namespace stagecraft {
 

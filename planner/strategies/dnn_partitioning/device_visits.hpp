@@ -5,8 +5,8 @@
 
 #include <vector>
 
-#include "planner/downsets.hpp"
 #include "planner/foreign_stage.hpp"
+#include "planner/space/downsets.hpp"
 #include "simulator/schedules.hpp"
 
 namespace stagecraft {

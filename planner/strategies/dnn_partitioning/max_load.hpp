@@ -13,7 +13,7 @@
 #include <stop_token>
 #include <vector>
 
-#include "planner/downsets.hpp"
+#include "planner/space/downsets.hpp"
 
 namespace stagecraft {
 

@@ -5,12 +5,12 @@
 #include <map>
 #include <numeric>
 
+#include "planner/searches/workers.hpp"
 #include "planner/strategies/dnn_partitioning/max_load_annealing.hpp"
 #include "planner/strategies/dnn_partitioning/max_load_joined.hpp"
 #include "planner/strategies/dnn_partitioning/max_load_packing.hpp"
 #include "planner/strategies/dnn_partitioning/max_load_surroundings.hpp"
 #include "planner/strategies/dnn_partitioning/max_load_work.hpp"
-#include "planner/workers.hpp"
 
 namespace stagecraft {
 

@@ -2,14 +2,14 @@
 // step.
 //
 // Settings with too many devices, or too many layouts, to walk through are searched by columns only
-// (planner/column_search.hpp); what else they allow is bounded by its work. Plans of other kinds
-// that turn out faster come last (planner/unsearched.hpp).
+// (planner/searches/column_search.hpp); what else they allow is bounded by its work. Plans of other
+// kinds that turn out faster come last (planner/searches/unsearched.hpp).
 //
 //   0. A plan to show, in no time: what people choose (first_columns).
-//   1. Good plans first: those of other planners (planner/starts.hpp), and even and balanced splits
-//   of every setting, improved cut by cut with the fast clock.
+//   1. Good plans first: those of other planners (planner/searches/starts.hpp), and even and
+//   balanced splits of every setting, improved cut by cut with the fast clock.
 //   2. Narrow: for each setting, the least step its bound allows, by bisection
-//   (planner/bounds.hpp), while every chain the
+//   (planner/bounds/bounds.hpp), while every chain the
 //      bisection comes across is tried. Settings whose bound reaches the best plan are done.
 //   3. Deepen: take the setting with the smallest bound, walk through every layout whose bound is
 //   at most a little above
@@ -17,11 +17,12 @@
 //      below that limit is left, and the bound of the setting rises to it. Again, until all bounds
 //      have reached the best plan: proved.
 //
-// A branching model is searched along its own order, then along a few others (planner/orders.hpp).
-// Where devices differ in kind, or have links of their own, their other orders are searched, too
-// (planner/device_orders.hpp), or the best ones are looked for (planner/placement.hpp).
-// Where layers choose for themselves what they do again, see planner/layers_again.hpp; where
-// degrees of context and expert parallelism are to be found, planner/degree_search.hpp.
+// A branching model is searched along its own order, then along a few others
+// (planner/space/orders.hpp). Where devices differ in kind, or have links of their own, their other
+// orders are searched, too (planner/space/device_orders.hpp), or the best ones are looked for
+// (planner/searches/placement.hpp). Where layers choose for themselves what they do again, see
+// planner/searches/layers_again.hpp; where degrees of context and expert parallelism are to be
+// found, planner/searches/degree_search.hpp.
 //
 // The lower bound reported is the smallest over settings, over orders of devices, and over orders
 // of layers where another one than the model's own has won; each round of 3 raises it, so stopping
@@ -31,16 +32,16 @@
 #include <algorithm>
 
 #include "planner/certificate.hpp"
-#include "planner/column_search.hpp"
-#include "planner/degree_search.hpp"
-#include "planner/device_orders.hpp"
-#include "planner/layers_again.hpp"
-#include "planner/orders.hpp"
-#include "planner/placement.hpp"
-#include "planner/starts.hpp"
+#include "planner/searches/column_search.hpp"
+#include "planner/searches/degree_search.hpp"
+#include "planner/searches/layers_again.hpp"
+#include "planner/searches/placement.hpp"
+#include "planner/searches/starts.hpp"
+#include "planner/searches/unsearched.hpp"
+#include "planner/space/device_orders.hpp"
+#include "planner/space/orders.hpp"
 #include "planner/strategies.hpp"
 #include "planner/strategies/exact/one_order.hpp"
-#include "planner/unsearched.hpp"
 
 namespace stagecraft {
 
@@ -101,8 +102,8 @@ std::optional<Placed> best_placed(const SearchResult& answer, const Space& space
 }
 
 /// Where devices have links of their own, and too many orders to search each: as
-/// planner/placement.hpp says. Gives the answer for the cluster with its best links, which bounds
-/// all plans.
+/// planner/searches/placement.hpp says. Gives the answer for the cluster with its best links, which
+/// bounds all plans.
 SearchResult search_placed(const Problem& problem, const Space& space, const SearchControl& control,
                            std::int64_t effort, Leaderboard& board, SearchResult& result) {
   constexpr int most_placed = 4;

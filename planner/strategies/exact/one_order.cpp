@@ -4,11 +4,11 @@
 #include <deque>
 #include <memory>
 
-#include "planner/column_search.hpp"
-#include "planner/layouts.hpp"
-#include "planner/starts.hpp"
-#include "planner/uneven_chains.hpp"
-#include "planner/walk.hpp"
+#include "planner/layouts/layouts.hpp"
+#include "planner/searches/column_search.hpp"
+#include "planner/searches/starts.hpp"
+#include "planner/searches/uneven_chains.hpp"
+#include "planner/searches/walk.hpp"
 #include "profiles/error.hpp"
 #include "simulator/schedules.hpp"
 
@@ -366,7 +366,7 @@ class OneOrder {
   ColumnSearch columns_;
   std::deque<Setting> copies_;  ///< see Space::copies
   std::vector<Branch> branches_;
-  std::vector<const Setting*> uneven_;  ///< see planner/uneven_chains.hpp
+  std::vector<const Setting*> uneven_;  ///< see planner/searches/uneven_chains.hpp
   Time least_of_all_ = never;           ///< with any replicas, of settings searched by columns
   Time least_of_empty_ = never;         ///< with empty stages, of which columns have none
   bool is_complete_ = true;             ///< all settings were looked at

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "planner/leaderboard.hpp"
+#include "planner/searches/leaderboard.hpp"
 
 namespace stagecraft {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "planner/leaderboard.hpp"
-#include "planner/space.hpp"
+#include "planner/searches/leaderboard.hpp"
+#include "planner/space/space.hpp"
 #include "planner/strategies/compatibility.hpp"
 #include "profiles/error.hpp"
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "planner/space.hpp"
+#include "planner/space/space.hpp"
 #include "planner/strategies/pipedream/pipedream.hpp"
 
 namespace stagecraft {

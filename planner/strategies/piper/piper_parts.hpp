@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "planner/downsets.hpp"
+#include "planner/space/downsets.hpp"
 #include "planner/strategies/piper/cover_knapsack.hpp"
 #include "planner/strategies/piper/piper_split.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <numeric>
 
-#include "planner/timeline_costs.hpp"
+#include "planner/measured/timeline_costs.hpp"
 #include "profiles/json.hpp"
 #include "simulator/comparison.hpp"
 #include "simulator/simulate.hpp"

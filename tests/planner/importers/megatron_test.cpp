@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "planner/costs/stage_recompute.hpp"
 #include "planner/importers/megatron_layout.hpp"
-#include "planner/stage_recompute.hpp"
 #include "profiles/json.hpp"
 #include "tests/catch.hpp"
 #include "tests/planner/importers/questions.hpp"

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "planner/predict.hpp"
-#include "planner/space.hpp"
+#include "planner/space/space.hpp"
 #include "profiles/importers.hpp"
 #include "profiles/json.hpp"
 #include "profiles/text.hpp"

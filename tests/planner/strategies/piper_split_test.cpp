@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <numeric>
 
-#include "planner/downsets.hpp"
+#include "planner/space/downsets.hpp"
 #include "planner/strategies.hpp"
 #include "profiles/json.hpp"
 #include "tests/catch.hpp"

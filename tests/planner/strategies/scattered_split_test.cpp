@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <numeric>
 
-#include "planner/orders.hpp"
+#include "planner/space/orders.hpp"
 #include "planner/strategies.hpp"
 #include "planner/strategies/dnn_partitioning/device_visits.hpp"
 #include "planner/strategies/dnn_partitioning/dnn_question.hpp"

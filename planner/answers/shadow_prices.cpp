@@ -1,0 +1,362 @@
+#include "planner/answers/shadow_prices.hpp"
+
+#include <algorithm>
+#include <array>
+#include <iomanip>
+
+#include "planner/searches/workers.hpp"
+#include "planner/space/schedule_choices.hpp"
+#include "planner/space/space.hpp"
+#include "planner/strategies.hpp"
+#include "profiles/error.hpp"
+
+namespace stagecraft {
+
+std::string percent_of(double part) {
+  return concat(std::fixed, std::setprecision(1), 100 * part, " %");
+}
+
+Duration scaled(Duration time, double factor) {
+  return Duration{static_cast<std::int64_t>(static_cast<double>(time.count()) * factor)};
+}
+
+namespace {
+
+/// Enough for a fraction of a second each; the plan itself under the changed conditions is always
+/// looked at.
+constexpr std::int64_t small_effort = 5'000'000;
+/// Where all plans are new ones.
+constexpr std::int64_t larger_effort = 25'000'000;
+
+/// More settings, times devices, take too long to be prepared for a search.
+constexpr std::size_t most_prepared = 512;
+
+bool is_large(const Problem& problem) {
+  const Space space(problem);
+  std::size_t count = 0;
+  for (const Setting& setting : space.settings()) {
+    count += static_cast<std::size_t>(space.devices(setting));
+  }
+  return count > most_prepared;
+}
+
+/// The microbatch size asked for that is the plan's, or that of each of its copies of a pipeline.
+std::int64_t asked_microbatch(const Problem& problem, const Plan& plan) {
+  const auto& sizes = problem.microbatches;
+  const std::int64_t whole = plan.batch.microbatch;
+  if (!problem.microbatch_per_copy || std::ranges::find(sizes, whole) != sizes.end()) return whole;
+  return whole / static_cast<std::int64_t>(plan.stages.front().devices.size());
+}
+
+/// The question about plans with the schedule, the microbatch and the tensor-parallel degree of
+/// this one, where they are still asked for.
+Problem near(Problem problem, const Plan& plan) {
+  const auto keep = [](auto& choices, const auto& is_own) {
+    if (std::any_of(choices.begin(), choices.end(), is_own)) {
+      std::erase_if(choices, [&](const auto& choice) { return !is_own(choice); });
+    }
+  };
+  const int degree = tensor_degree(plan.parallelism, plan.stages.front().devices.front().size());
+  keep(problem.schedules, [&](const ScheduleChoice& choice) {
+    return choice.name == plan.schedule.name &&
+           choice.virtual_stages == plan.schedule.virtual_stages;
+  });
+  const std::int64_t microbatch = asked_microbatch(problem, plan);
+  keep(problem.microbatches, [&](std::int64_t size) { return size == microbatch; });
+  keep(problem.tensor_parallel, [&](int choice) { return choice == degree; });
+  return with_parallelism_of(std::move(problem), plan);
+}
+
+/// What a changed question would save, at the least.
+struct Saving {
+  Duration time{0};
+  bool is_all = false;      ///< proved: no plan saves more
+  ScheduleChoice schedule;  ///< of the plan that was found
+};
+
+/// Time for as many samples as the plan's batch, with the question changed.
+class Again {
+ public:
+  Again(const Problem& problem, const Candidate& best, const std::stop_token& stop)
+      : problem_(problem), best_(best), stop_(stop), is_large_(is_large(problem)) {}
+
+  /// How much shorter an iteration of as many samples would be; never negative. Where devices cost,
+  /// on as many of them.
+  Saving saved_by(Problem changed, std::int64_t effort = small_effort) const {
+    if (changed.objective == ObjectiveKind::cost) {
+      changed.devices = static_cast<int>(used_devices(best_.plan).size());
+      changed.use_fewer_devices = false;
+    }
+    const Duration now = pace(*best_.prediction);
+    Duration least = std::min(now, with_same_plan(changed));
+    SearchControl control;
+    control.stop = stop_;
+    control.effort = effort;
+    if (changed.global_batch == problem_.global_batch) control.worth = now;
+    control.explain = false;
+    const SearchResult found =
+        search_exact(is_large_ ? near(changed, best_.plan) : changed, control);
+    if (!found.plans.empty()) {
+      least =
+          std::min(least, for_as_many(pace(*found.plans.front().prediction), changed.global_batch));
+    }
+    const bool is_of_all = (found.bounds_any_kind || found.scope.is_all()) && !is_large_;
+    Saving saving{.time = now - least, .is_all = found.proved_optimal && is_of_all, .schedule = {}};
+    if (!found.plans.empty()) saving.schedule = found.plans.front().plan.schedule;
+    return saving;
+  }
+
+  const Problem& problem() const { return problem_; }
+  const Candidate& best() const { return best_; }
+  std::string shorter(const Saving& saved) const {
+    return concat("step ", saved.is_all ? "" : "at least ",
+                  percent_of(seconds(saved.time) / seconds(pace(*best_.prediction))),
+                  " shorter (searched again", is_large_ ? " near the plan)" : ")");
+  }
+
+ private:
+  Duration with_same_plan(const Problem& changed) const {
+    if (changed.global_batch != problem_.global_batch || !best_.plan.order.empty()) {
+      return Duration::max();
+    }
+    const Candidate again = Space(changed).evaluate("same plan", best_.plan);
+    return again.prediction ? pace(*again.prediction) : Duration::max();
+  }
+
+  Duration for_as_many(Duration time, std::int64_t batch) const {
+    return scaled(time, static_cast<double>(problem_.global_batch) / static_cast<double>(batch));
+  }
+
+  const Problem& problem_;
+  const Candidate& best_;
+  std::stop_token stop_;
+  bool is_large_ = false;
+};
+
+using Found = std::optional<Binding>;
+
+/// The device with the least room left, and how many stages recompute.
+std::string fullest_device(const Candidate& best) {
+  const Prediction& prediction = *best.prediction;
+  double fullest = 0;
+  std::size_t device = 0;
+  for (std::size_t d = 0; d < prediction.peaks.size(); ++d) {
+    const double used = static_cast<double>(prediction.peaks[d].bytes) /
+                        static_cast<double>(std::max<Bytes>(prediction.memory_limits[d], 1));
+    if (used <= fullest) continue;
+    fullest = used;
+    device = d;
+  }
+  return concat("device ", lead_devices(best.plan)[device]);
+}
+
+Problem with_memory(Problem problem, std::optional<Bytes> more) {
+  for (DeviceKind& kind : problem.cluster.kinds) {
+    if (kind.memory_unlimited) continue;
+    if (!more) kind.memory_unlimited = true;
+    kind.memory += more.value_or(0);
+  }
+  if (problem.memory_cap) *problem.memory_cap += more.value_or(*problem.memory_cap);
+  return problem;
+}
+
+Found memory_binding(const Again& again) {
+  const auto& kinds = again.problem().cluster.kinds;
+  const bool unlimited = std::all_of(kinds.begin(), kinds.end(),
+                                     [](const DeviceKind& kind) { return kind.memory_unlimited; });
+  if (unlimited && !again.problem().memory_cap) return {};
+  if (again.best().prediction->peaks.empty()) return {};  // nothing is known to take memory
+  const std::string where = fullest_device(again.best());
+  const Saving saved = again.saved_by(with_memory(again.problem(), Bytes{1} << 30));
+  if (saved.time > Duration{0}) {
+    return Binding{"memory", where, concat("1GiB more per device: ", again.shorter(saved)),
+                   saved.time};
+  }
+  const Saving most = again.saved_by(with_memory(again.problem(), {}));
+  if (most.time <= Duration{0}) return {};
+  return Binding{"memory", where,
+                 concat(saved.is_all ? "1GiB more per device brings nothing, unlimited memory: "
+                                     : "nothing faster was found with 1GiB more per device, "
+                                       "unlimited memory: ",
+                        again.shorter(most)),
+                 most.time};
+}
+
+Problem with_bandwidth(Problem problem, std::size_t level) {
+  Link& link = problem.cluster.levels[level].link;
+  link.point_to_point.bytes_per_second *= 2;
+  link.collective.bytes_per_second *= 2;
+  return problem;
+}
+
+std::string level_name(std::size_t level, std::size_t levels) {
+  if (levels == 1) return "links";
+  if (level + 1 == levels) return "innermost links";
+  return level == 0 ? "outermost links" : concat("links of level ", level);
+}
+
+/// The level whose bandwidth matters most.
+Found transfer_binding(const Again& again) {
+  const std::vector<Level>& levels = again.problem().cluster.levels;
+  Found most;
+  for (std::size_t level = 0; level < levels.size(); ++level) {
+    const Link& link = levels[level].link;
+    constexpr std::int64_t fast = INT64_MAX / 4;  // unlimited is more
+    if (link.point_to_point.bytes_per_second > fast || link.collective.bytes_per_second > fast) {
+      continue;
+    }
+    const Saving saved = again.saved_by(with_bandwidth(again.problem(), level));
+    if (saved.time <= (most ? most->saved : Duration{0})) continue;
+    most = Binding{"transfer", level_name(level, levels.size()),
+                   concat("twice the bandwidth: ", again.shorter(saved)), saved.time};
+  }
+  return most;
+}
+
+/// One more at the end of the outermost level, a device or a whole node.
+Problem with_more_devices(Problem problem) {
+  Cluster& cluster = problem.cluster;
+  const auto part = cluster.devices.size() / static_cast<std::size_t>(cluster.levels.front().count);
+  const std::vector<int> last(cluster.devices.end() - static_cast<std::ptrdiff_t>(part),
+                              cluster.devices.end());
+  cluster.devices.insert(cluster.devices.end(), last.begin(), last.end());
+  ++cluster.levels.front().count;
+  return problem;
+}
+
+Found device_binding(const Again& again) {
+  const Problem& problem = again.problem();
+  if (problem.objective == ObjectiveKind::cost) return {};
+  const int available = available_devices(problem);
+  const bool all_in_use = static_cast<int>(used_devices(again.best().plan).size()) ==
+                          std::min(problem.devices.value_or(available), available);
+  if (!all_in_use || problem.cluster.levels.empty() || available >= most_devices) return {};
+  Problem more = problem;
+  std::string words = "one device more: ";
+  if (problem.devices.value_or(available) < available) {
+    more.devices = *problem.devices + 1;
+  } else {
+    more = with_more_devices(problem);
+    const int added = available_devices(more) - available;
+    if (added > 1) words = concat(added, " devices more: ");
+  }
+  const Saving saved = again.saved_by(more);
+  if (saved.time <= Duration{0}) return {};
+  return Binding{"devices", concat("all ", used_devices(again.best().plan).size()),
+                 concat(words, again.shorter(saved)), saved.time};
+}
+
+/// The same plan with one microbatch more: fill and drain are shared by more samples.
+Found microbatch_binding(const Again& again) {
+  Plan longer = again.best().plan;
+  if (longer.weights != WeightPolicy::flush || !longer.order.empty()) return {};
+  longer.batch.global += longer.batch.microbatch;
+  ++longer.batch.microbatches;
+  Problem problem = again.problem();
+  problem.global_batch = longer.batch.global;
+  problem.microbatches = {asked_microbatch(problem, longer)};
+  const Candidate more = Space(problem).evaluate("one more", longer);
+  if (!more.prediction) return {};
+  const Duration now = pace(*again.best().prediction);
+  const Duration then =
+      scaled(pace(*more.prediction), static_cast<double>(again.best().plan.batch.global) /
+                                         static_cast<double>(longer.batch.global));
+  if (then >= now) return {};
+  return Binding{"microbatches", concat(again.best().plan.batch.microbatches, " per step"),
+                 concat("one more: ", percent_of(seconds(now - then) / seconds(now)),
+                        " less time per sample (same plan)"),
+                 now - then};
+}
+
+/// Microbatches of half the size, if they were not among those tried.
+Found size_binding(const Again& again) {
+  const Problem& problem = again.problem();
+  const std::int64_t size = again.best().plan.batch.microbatch;
+  const auto& tried = problem.microbatches;
+  if (size % 2 != 0 || std::find(tried.begin(), tried.end(), size / 2) != tried.end()) return {};
+  Problem halves = problem;
+  halves.microbatches = {size / 2};
+  try {
+    const Saving saved = again.saved_by(halves);
+    if (saved.time <= Duration{0}) return {};
+    return Binding{"microbatches", concat("of ", size, " samples"),
+                   concat("half as large: ", again.shorter(saved)), saved.time};
+  } catch (const Error&) {
+    return {};  // no costs of that size
+  }
+}
+
+std::string in_words(const ScheduleChoice& schedule) {
+  if (schedule.virtual_stages == 1) return schedule.name;
+  return concat(schedule.name, ", ", schedule.virtual_stages, " stages per device");
+}
+
+/// The plan's own stages under another schedule: the fastest that fits.
+Found same_stages(const Again& again, const std::vector<ScheduleChoice>& schedules) {
+  const Candidate& best = again.best();
+  const Space space(again.problem());
+  const Duration now = pace(*best.prediction);
+  Found fastest;
+  for (const ScheduleChoice& schedule : schedules) {
+    if (schedule.virtual_stages != best.plan.schedule.virtual_stages) continue;
+    Plan plan = best.plan;
+    plan.schedule = schedule;
+    const Candidate other = space.evaluate("same stages", plan);
+    if (!other.prediction || !other.prediction->fits) continue;
+    const Duration saved = now - pace(*other.prediction);
+    if (saved <= (fastest ? fastest->saved : Duration{0})) continue;
+    fastest = Binding{"schedule", best.plan.schedule.name,
+                      concat(in_words(schedule), ": step at least ",
+                             percent_of(seconds(saved) / seconds(now)), " shorter (same stages)"),
+                      saved};
+  }
+  return fastest;
+}
+
+/// Schedules that were not tried, with smaller bubbles or more in flight.
+Found schedule_binding(const Again& again) {
+  const Problem& problem = again.problem();
+  const Plan& plan = again.best().plan;
+  if (problem.objective == ObjectiveKind::latency || plan.weights != WeightPolicy::flush) return {};
+  Problem others = problem;
+  others.schedules = all_schedule_choices();
+  std::erase_if(others.schedules, [&](const ScheduleChoice& choice) {
+    return std::find(problem.schedules.begin(), problem.schedules.end(), choice) !=
+           problem.schedules.end();
+  });
+  if (others.schedules.empty() || !plan.order.empty()) return {};
+  try {
+    Found most = same_stages(again, others.schedules);
+    for (const Problem& question : {near(others, plan), others}) {
+      const Saving saved = again.saved_by(question, larger_effort);
+      if (saved.time <= (most ? most->saved : Duration{0})) continue;
+      most = Binding{"schedule", plan.schedule.name,
+                     concat(in_words(saved.schedule), ": ", again.shorter(saved)), saved.time};
+    }
+    return most;
+  } catch (const Error&) {
+    return {};  // no costs of what they do apart
+  }
+}
+
+constexpr std::array questions{memory_binding,     transfer_binding, device_binding,
+                               microbatch_binding, size_binding,     schedule_binding};
+
+}  // namespace
+
+std::vector<Binding> shadow_prices(const Problem& problem, const Candidate& best,
+                                   const std::stop_token& stop, int threads) {
+  const Again again(problem, best, stop);
+  std::array<Found, questions.size()> found;
+  Workers(threads).run(static_cast<int>(questions.size()), [&](int, int i) {
+    const auto question = static_cast<std::size_t>(i);
+    if (!stop.stop_requested()) found[question] = questions[question](again);
+  });
+  std::vector<Binding> prices;
+  for (const Found& price : found) {
+    if (price) prices.push_back(*price);
+  }
+  return prices;
+}
+
+}  // namespace stagecraft

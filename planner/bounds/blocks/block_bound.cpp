@@ -1,0 +1,427 @@
+#include "planner/bounds/blocks/block_bound.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "planner/layouts/layouts.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+/// Rounding of the sums must not lift the bound.
+constexpr double safe = 1 - 1e-9;
+
+std::size_t index(int i) {
+  return static_cast<std::size_t>(i);
+}
+
+}  // namespace
+
+BlockBound::BlockBound(const Space& space, const Setting& setting, const TimedOrder& order,
+                       const BlockPacking& packing, Visit visit)
+    : space_(space),
+      setting_(setting),
+      order_(order),
+      packing_(packing),
+      visit_(std::move(visit)),
+      costs_(space, setting, packing.limit()),
+      passes_(costs_, order, setting.microbatches),
+      limit_(static_cast<double>(packing.limit())),
+      all_choices_(packing.all_choices()) {
+  if (all_choices_) list_choices();
+}
+
+void BlockBound::list_choices() {
+  turns_ = packing_.stages_of(0).size();
+  for (int device = 0; device < costs_.depth(); ++device) {
+    const std::vector<int>& stages = packing_.stages_of(device);
+    Choices& domain = domains_.emplace_back();
+    for (const BlockChoice& choice : (*all_choices_)[index(device)]) {
+      domain.push_back(static_cast<int>(choices_.size()));
+      choices_.push_back({&choice, device, choice.all_blocks()});
+      for (std::size_t t = 0; t < turns_; ++t) {
+        const bool again = choice.recompute[t] == Recompute::full && !order_.places_recompute;
+        choice_cells_.push_back(cell_of(stages[t], choice.blocks[t], again));
+      }
+    }
+  }
+  items_.resize(domains_.size());
+  sums_.resize(choices_.size());
+}
+
+std::span<const int> BlockBound::cells_of(int choice) const {
+  return std::span(choice_cells_).subspan(index(choice) * turns_, turns_);
+}
+
+int BlockBound::cell_of(int stage, int blocks, bool again) {
+  const auto [known, is_new] = cell_numbers_.try_emplace(
+      std::vector<int>{stage, blocks, again ? 1 : 0}, static_cast<int>(cells_.size()));
+  if (is_new) {
+    const LayerRange layers = packing_.range(stage, blocks);
+    const StageCosts& costs = costs_.stage(stage, layers.first, layers.end);
+    cells_.push_back({stage, &costs, again ? costs.forward : 0});
+  }
+  return known->second;
+}
+
+void BlockBound::add_row(PassCounts path) {
+  auto row = std::make_shared<Row>();
+  row->constant = path.ties * costs_.tie();
+  // Where blocks are alike, so are the messages between them.
+  for (int s = 0; s + 1 < costs_.stages(); ++s)
+    row->constant += time_of(path.stages[index(s)], costs_.cut(s, 1));
+  row->constant /= limit_;
+  for (const Cell& cell : cells_) {
+    const Passes& passes = path.stages[index(cell.stage)];
+    row->lengths.push_back(time_of(passes, *cell.costs, cell.again) / limit_);
+  }
+  row->path = std::move(path);
+  row->used = games_;
+  const std::size_t place = rows_.size();
+  rows_.push_back(std::move(row));
+  if (place < most_rows_) {
+    for (std::size_t c = 0; c < cells_.size(); ++c)
+      lengths_[c * most_rows_ + place] = rows_.back()->lengths[c];
+  } else {
+    list_lengths(std::max<std::size_t>(2 * place, 64));
+  }
+  spent_ += static_cast<std::int64_t>(cells_.size());
+}
+
+/// Cell by cell, with room for so many rows: `longest_in_mixture` goes over few cells of all rows.
+void BlockBound::list_lengths(std::size_t most_rows) {
+  most_rows_ = most_rows;
+  lengths_.assign(cells_.size() * most_rows_, 0);
+  for (std::size_t c = 0; c < cells_.size(); ++c) {
+    for (std::size_t r = 0; r < rows_.size(); ++r)
+      lengths_[c * most_rows_ + r] = rows_[r]->lengths[c];
+  }
+}
+
+void BlockBound::know(const std::vector<PassCounts>& paths) {
+  if (rows_.empty()) begin();
+  for (const PassCounts& path : paths) add_row(path);
+}
+
+std::vector<PassCounts> BlockBound::useful_paths() const {
+  constexpr std::size_t most = 64;
+  std::vector<RowRef> rows;
+  std::ranges::copy_if(rows_, std::back_inserter(rows),
+                       [](const RowRef& row) { return row->used > 0; });
+  std::ranges::stable_sort(rows, std::greater<>(), &Row::used);
+  rows.resize(std::min(rows.size(), most));
+  std::vector<PassCounts> paths;
+  for (const RowRef& row : rows) paths.push_back(row->path);
+  return paths;
+}
+
+/// Those that had no part for longest.
+void BlockBound::drop_idle_rows() {
+  constexpr std::size_t most = 256, kept = 128;
+  if (rows_.size() <= most) return;
+  std::ranges::stable_sort(rows_, std::greater<>(), &Row::used);
+  rows_.resize(kept);
+  list_lengths(most_rows_);
+}
+
+/// Paths to begin with: those through each device in a good layout, and those that pass all that a
+/// stage or a device does.
+void BlockBound::begin() {
+  if (start_.cuts.empty())
+    start_ = balanced(space_, setting_, std::vector<int>(index(costs_.depth()), 1));
+  // A good layout may have stages that are too long for the limit.
+  const PipelineCosts unlimited(space_, setting_, never - 1);
+  CriticalPasses passes(unlimited, order_, setting_.microbatches);
+  for (int device = 0; device < costs_.depth(); ++device) add_row(passes.through(device, start_));
+  device_rows_ = rows_;
+  for (const RowRef& row : device_rows_) weights_.push_back({row, 1.0 / costs_.depth()});
+  if (setting_.placement != StagePlacement::bidirectional) {
+    for (const PassCounts& path : backward_paths(costs_, order_)) {
+      add_row(path);
+      stage_rows_.push_back(rows_.back());
+    }
+  }
+  for (const PassCounts& path : device_paths(costs_, order_)) add_row(path);
+  spent_ += (costs_.depth() + 2) * static_cast<std::int64_t>(order_.order.size()) / 2;
+}
+
+double BlockBound::length(const Row& row, const Chosen& layout) const {
+  double sum = row.constant;
+  for (const int choice : layout) {
+    for (const int cell : cells_of(choice)) sum += row.lengths[index(cell)];
+  }
+  return sum;
+}
+
+double BlockBound::worth() const {
+  return std::min(best_ - 1, limit_);
+}
+
+bool BlockBound::is_above(double sum) const {
+  return safe * sum > worth() / limit_;
+}
+
+/// Finds the least weighted sum, and leaves out what is above the limit by it. False if nothing is
+/// left.
+bool BlockBound::weigh(const Weights& weights) {
+  cell_sums_.assign(cells_.size(), 0);
+  double constant = 0;
+  for (const auto& [row, weight] : weights) {
+    constant += weight * row->constant;
+    for (std::size_t c = 0; c < cell_sums_.size(); ++c) cell_sums_[c] += weight * row->lengths[c];
+  }
+  spent_ += static_cast<std::int64_t>(cells_.size() * weights.size()) / 32;
+  for (const Choices& domain : domains_) {
+    for (const int c : domain) {
+      double& sum = sums_[index(c)];
+      sum = 0;
+      for (const int cell : cells_of(c)) sum += cell_sums_[index(cell)];
+    }
+    spent_ += 10 + static_cast<std::int64_t>(domain.size() * turns_) / 8;
+  }
+  return in_step_ ? cover_in_step(constant) : cover(constant);
+}
+
+/// Any choices beside each other.
+bool BlockBound::cover(double constant) {
+  for (std::size_t d = 0; d < domains_.size(); ++d) {
+    items_[d].clear();
+    for (const int c : domains_[d])
+      items_[d].push_back({choices_[index(c)].blocks, sums_[index(c)]});
+    spent_ += 30 + static_cast<std::int64_t>(domains_[d].size() * 3) / 8;
+  }
+  if (!cover_.solve(items_, costs_.layers() - 2)) return false;
+  value_ = constant + cover_.value();
+  if (is_above(value_)) return false;
+  chosen_.clear();
+  for (std::size_t d = 0; d < domains_.size(); ++d)
+    chosen_.push_back(domains_[d][index(cover_.chosen()[d])]);
+  leave_out(constant);
+  return true;
+}
+
+/// Those that the walk has left.
+bool BlockBound::cover_in_step(double constant) {
+  BlockWalk::Costs costs;
+  for (std::size_t c = 0; c < choices_.size(); ++c) {
+    if (choices_[c].device == static_cast<int>(costs.size())) costs.emplace_back();
+    costs.back().push_back(sums_[c]);
+  }
+  const std::int64_t before = walk_->spent();
+  const auto row = walk_->weigh(costs, worth() / limit_ / safe - constant);
+  spent_ += walk_->spent() - before;
+  if (!row) return false;
+  take_what_is_left();
+  value_ = constant + row->sum;
+  chosen_ = from_walk(row->items);
+  return true;
+}
+
+/// Choices whose least sum, of all layouts with them, is above the limit.
+void BlockBound::leave_out(double constant) {
+  for (std::size_t d = 0; d < domains_.size(); ++d) {
+    std::erase_if(domains_[d], [&](int c) {
+      const int blocks = choices_[index(c)].blocks;
+      const double others = constant + cover_.others(static_cast<int>(d), blocks);
+      return is_above(others + sums_[index(c)]);
+    });
+  }
+}
+
+/// Times the layout: whether it takes longer than the limit, or than the best. Its critical path is
+/// the latest row then.
+bool BlockBound::is_too_long(const Chosen& layout) {
+  std::vector<const BlockChoice*> choices;
+  for (const int c : layout) choices.push_back(choices_[index(c)].what);
+  const Layout whole = packing_.layout_of(choices);
+  double step = 0;
+  add_row(passes_.of(whole, step));
+  timed_[layout] = rows_.back();
+  spent_ += static_cast<std::int64_t>(order_.order.size()) / 2;
+  const bool is_too_long = step > worth();
+  if (step < least_step_) {
+    least_step_ = step;
+    if (visit_(whole) && !is_too_long) best_ = step;
+  }
+  return is_too_long;
+}
+
+bool BlockBound::has_part(const Seen& seen, const RowRef& row) {
+  return std::ranges::find(seen.rows, row) != seen.rows.end();
+}
+
+void BlockBound::take_part(Seen& seen, const RowRef& row) const {
+  if (has_part(seen, row)) return;
+  seen.rows.push_back(row);
+  std::vector<double> lengths;
+  for (const Chosen& layout : seen.layouts) lengths.push_back(length(*row, layout));
+  seen.game.add_row(std::move(lengths));
+}
+
+template <class Keeps>
+void BlockBound::keep_if(Seen& seen, const Keeps& keeps) {
+  std::vector<char> stays;
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < seen.layouts.size(); ++i) {
+    stays.push_back(keeps(i) ? 1 : 0);
+    if (stays.back() == 0) continue;
+    if (kept < i) {
+      seen.layouts[kept] = std::move(seen.layouts[i]);
+      seen.used[kept] = seen.used[i];
+    }
+    ++kept;
+  }
+  if (kept == stays.size()) return;
+  seen.layouts.resize(kept);
+  seen.used.resize(kept);
+  seen.game.keep_columns(stays);
+}
+
+/// One more layout; those with a choice that is left out do not count any more.
+void BlockBound::add(Seen& seen, const Chosen& layout) const {
+  keep_if(seen, [&](std::size_t i) {
+    if (in_step_) return walk_->allows(to_walk(seen.layouts[i]));
+    for (std::size_t d = 0; d < domains_.size(); ++d) {
+      if (!std::ranges::binary_search(domains_[d], seen.layouts[i][d])) return false;
+    }
+    return true;
+  });
+  drop_idle(seen);
+  std::vector<double> lengths;
+  for (const RowRef& row : seen.rows) lengths.push_back(length(*row, layout));
+  seen.game.add_column(lengths);
+  seen.layouts.push_back(layout);
+  seen.used.push_back(games_);
+}
+
+/// Layouts that had no weight for longest.
+void BlockBound::drop_idle(Seen& seen) const {
+  constexpr std::size_t most = 64, kept = 40;
+  if (seen.layouts.size() < most) return;
+  std::vector<std::int64_t> used = seen.used;
+  std::ranges::sort(used);
+  const std::int64_t oldest = used[used.size() - kept];
+  keep_if(seen, [&](std::size_t i) { return seen.used[i] >= oldest; });
+}
+
+/// The best weights for the layouts seen, and what they get from them.
+double BlockBound::play(Seen& seen, Weights& weights) {
+  const GameSolution game = seen.game.solve();
+  ++games_;
+  spent_ += seen.game.take_steps();
+  for (std::size_t i = 0; i < seen.layouts.size(); ++i) {
+    if (game.columns[i] > 0) seen.used[i] = games_;
+  }
+  weights.clear();
+  for (std::size_t r = 0; r < seen.rows.size(); ++r) {
+    if (game.rows[r] == 0) continue;
+    weights.push_back({seen.rows[r], game.rows[r]});
+    seen.rows[r]->used = games_;
+  }
+  seen.mixture = game.columns;
+  return game.value;
+}
+
+/// Of the rows that have no part the longest, in the mean of the latest game's layouts; null if
+/// none is longer than the game's value.
+BlockBound::RowRef BlockBound::longest_in_mixture(const Seen& seen, double value) {
+  constexpr double tiny = 1e-7;
+  std::vector<double> parts(cells_.size());
+  std::vector<int> in_use;
+  for (std::size_t i = 0; i < seen.layouts.size(); ++i) {
+    if (seen.mixture[i] == 0) continue;
+    for (const int c : seen.layouts[i]) {
+      for (const int cell : cells_of(c)) {
+        if (parts[index(cell)] == 0) in_use.push_back(cell);
+        parts[index(cell)] += seen.mixture[i];
+      }
+    }
+  }
+  std::vector<double> means;
+  for (const RowRef& row : rows_) means.push_back(row->constant);
+  for (const int cell : in_use) {
+    const double part = parts[index(cell)];
+    const double* lengths = lengths_.data() + index(cell) * most_rows_;
+    for (std::size_t r = 0; r < means.size(); ++r) means[r] += part * lengths[r];
+  }
+  RowRef best;
+  double most = value + tiny;
+  for (std::size_t r = 0; r < means.size(); ++r) {
+    // Rounding must not let one that has part look longer than the game says.
+    if (means[r] <= most || has_part(seen, rows_[r])) continue;
+    most = means[r];
+    best = rows_[r];
+  }
+  spent_ += static_cast<std::int64_t>(rows_.size() * in_use.size()) / 25;
+  if (best) best->used = games_;
+  return best;
+}
+
+/// Plays with all rows that are of use.
+double BlockBound::play_with_longest(Seen& seen, Weights& weights) {
+  for (;;) {
+    const double value = play(seen, weights);
+    const RowRef row = longest_in_mixture(seen, value);
+    if (row == nullptr) return value;
+    take_part(seen, row);
+  }
+}
+
+/// Best weights of few layouts are too sure of themselves.
+BlockBound::Weights BlockBound::half_way(const Weights& from, const Weights& to) {
+  Weights middle = from;
+  for (Weight& own : middle) own.weight /= 2;
+  for (const auto& [row, weight] : to) {
+    const auto same = std::ranges::find(middle, row, &Weight::row);
+    if (same != middle.end()) {
+      same->weight += weight / 2;
+    } else {
+      middle.push_back({row, weight / 2});
+    }
+  }
+  constexpr double tiny = 1e-6;  // not worth the time
+  std::erase_if(middle, [](const Weight& own) { return own.weight < tiny; });
+  double all = 0;
+  for (const Weight& own : middle) all += own.weight;
+  for (Weight& own : middle) own.weight /= all;
+  return middle;
+}
+
+void BlockBound::raise(int rounds) {
+  raise(rounds, std::numeric_limits<std::int64_t>::max());
+}
+
+void BlockBound::raise(int rounds, std::int64_t last) {
+  if (rows_.empty()) begin();
+  constexpr double close = 1e-3;
+  Seen seen;
+  for (const Weight& own : weights_) take_part(seen, own.row);
+  Weights weights = weights_, best;
+  for (int round = 0; round < rounds && spent_ <= last; ++round) {
+    if (!weigh(weights)) {
+      is_proved_ = true;
+      return;
+    }
+    if (value_ > bound_) {
+      bound_ = value_;
+      weights_ = weights;
+    }
+    add(seen, chosen_);
+    if (!timed_.contains(chosen_)) {
+      is_too_long(chosen_);
+      take_part(seen, rows_.back());
+    }
+    if (play_with_longest(seen, best) < bound_ + close) return;
+    weights = half_way(weights_, best);
+  }
+}
+
+Time BlockBound::bound() const {
+  if (is_proved_ && least_step_ <= limit_) return static_cast<Time>(std::floor(least_step_));
+  if (is_proved_ || safe * bound_ > 1) return packing_.limit() + 1;
+  return static_cast<Time>(std::floor(safe * bound_ * limit_));
+}
+
+}  // namespace stagecraft

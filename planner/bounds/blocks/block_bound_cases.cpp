@@ -1,0 +1,275 @@
+// What is left out by trial, and the cases of the proof.
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "planner/bounds/blocks/block_bound.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+/// Rounds of a trial, and layouts that are timed in it.
+constexpr int rounds_of_trial = 24, timings_of_trial = 2;
+
+/// Of the effort that is left, one such part is kept for what follows a walk.
+constexpr std::int64_t kept = 4;
+
+std::size_t index(int i) {
+  return static_cast<std::size_t>(i);
+}
+
+}  // namespace
+
+/// The critical path of the layout with the most weight whose path has no part yet; null if there
+/// is none, or it is within the limit, or has not been timed and nothing more may be.
+BlockBound::RowRef BlockBound::path_of_mixture(const Seen& seen, int& timings) {
+  const Chosen* heaviest = nullptr;
+  RowRef path;
+  double most = 0;
+  for (std::size_t i = 0; i < seen.layouts.size(); ++i) {
+    if (seen.mixture[i] <= most) continue;
+    const auto timed = timed_.find(seen.layouts[i]);
+    const RowRef known = timed == timed_.end() ? nullptr : timed->second.lock();
+    if (known && has_part(seen, known)) continue;
+    most = seen.mixture[i];
+    heaviest = &seen.layouts[i];
+    path = known;
+  }
+  if (heaviest == nullptr || path != nullptr) return path;
+  if (timings-- <= 0) return nullptr;
+  return is_too_long(*heaviest) ? rows_.back() : nullptr;
+}
+
+/// The best weights for the layouts seen, with all rows that are of use. False if no weights rule
+/// these layouts out.
+bool BlockBound::play_fully(Seen& seen, int& timings, Weights& weights) {
+  while (play_with_longest(seen, weights) <= worth() / limit_) {
+    const RowRef row = path_of_mixture(seen, timings);
+    if (row == nullptr) return false;
+    take_part(seen, row);
+  }
+  return true;
+}
+
+/// Whether weights show that nothing is left of the domains. They start from these; the row, if
+/// any, has part.
+bool BlockBound::is_out(const Weights& start, const RowRef& row) {
+  seen_ = {};
+  for (const Weight& own : start) take_part(seen_, own.row);
+  if (row != nullptr) take_part(seen_, row);
+  double best = -1;
+  int timings = timings_of_trial;
+  Weights weights = start;
+  for (int round = 0; round < rounds_of_trial; ++round) {
+    if (!weigh(weights)) return true;
+    if (value_ > best) {
+      best = value_;
+      best_weights_ = weights;
+    }
+    add(seen_, chosen_);
+    if (!play_fully(seen_, timings, weights)) return false;
+    weights = half_way(best_weights_, weights);
+  }
+  return false;
+}
+
+/// A trial: with nothing but these choices on their device.
+bool BlockBound::leave_out_set(const Choices& set, const Weights& start, const RowRef& row) {
+  drop_idle_rows();
+  const std::size_t device = index(choices_[index(set.front())].device);
+  Domains before = domains_;
+  domains_[device] = set;
+  const bool is_out = this->is_out(start, row);
+  domains_ = std::move(before);
+  if (is_out) {
+    std::erase_if(domains_[device], [&](int c) { return std::ranges::binary_search(set, c); });
+  } else {
+    weigh(best_weights_);  // which may rule out others
+  }
+  return is_out;
+}
+
+int BlockBound::blocks_of(int choice, int turn) const {
+  const Choice& own = choices_[index(choice)];
+  return turn == all_turns ? own.blocks : own.what->blocks[index(turn)];
+}
+
+/// Of the device's choices those with the most blocks in the turn, as long as that goes on; whether
+/// it did.
+bool BlockBound::leave_out_most(int device, int turn, const Weights& start, const RowRef& row) {
+  for (bool any = false;; any = true) {
+    const Choices& domain = domains_[index(device)];
+    int most = 0, least = std::numeric_limits<int>::max();
+    for (const int c : domain) {
+      most = std::max(most, blocks_of(c, turn));
+      least = std::min(least, blocks_of(c, turn));
+    }
+    if (domain.empty() || most == least || stops()) return any;
+    Choices set;
+    std::ranges::copy_if(domain, std::back_inserter(set),
+                         [&](int c) { return blocks_of(c, turn) == most; });
+    if (!leave_out_set(set, start, row)) return any;
+  }
+}
+
+bool BlockBound::leave_out_most(const Weights& start) {
+  bool any = false;
+  for (int device = 0; device < costs_.depth(); ++device) {
+    const std::vector<int>& stages = packing_.stages_of(device);
+    const RowRef& through = device_rows_[index(device)];
+    for (int turn = 0; turn < static_cast<int>(stages.size()); ++turn) {
+      const bool has_own = !stage_rows_.empty();
+      const RowRef& row = has_own ? stage_rows_[index(stages[index(turn)])] : through;
+      any = leave_out_most(device, turn, start, row) || any;
+    }
+    any = leave_out_most(device, all_turns, start, through) || any;
+  }
+  return any;
+}
+
+/// All choices of devices that have several, those of the largest sums in front.
+BlockBound::Choices BlockBound::by_sum() {
+  std::vector<std::pair<double, int>> sums;
+  for (int device = 0; device < costs_.depth(); ++device) {
+    if (domains_[index(device)].size() < 2) continue;
+    for (const int c : domains_[index(device)])
+      sums.emplace_back(-sums_[index(c)] - cover_.others(device, choices_[index(c)].blocks), c);
+  }
+  std::ranges::sort(sums);
+  Choices choices;
+  for (const auto& [sum, choice] : sums) choices.push_back(choice);
+  return choices;
+}
+
+/// Single choices, until it fails too often in a row; whether any is out.
+bool BlockBound::leave_out_each(const Weights& start) {
+  constexpr int most_failures = 30;
+  bool any = false;
+  int failures = 0;
+  for (const int c : by_sum()) {
+    if (failures == most_failures || stops()) break;
+    const int device = choices_[index(c)].device;
+    const Choices& domain = domains_[index(device)];
+    if (domain.size() < 2 || !std::ranges::binary_search(domain, c)) continue;
+    const bool is_out = leave_out_set({c}, start, device_rows_[index(device)]);
+    any = any || is_out;
+    failures = is_out ? 0 : failures + 1;
+  }
+  return any;
+}
+
+/// Trials as long as they succeed. Whether nothing is left; else the weights are the best for what
+/// is, and `seen_` its layouts.
+bool BlockBound::thin_out(Weights& weights) {
+  for (;;) {
+    if (is_out(weights, nullptr)) return true;
+    weights = best_weights_;
+    if (stops()) return false;
+    if (leave_out_most(weights)) continue;
+    if (stops()) return false;
+    if (!weigh(weights)) return true;
+    if (!leave_out_each(weights)) break;
+  }
+  return is_out(weights, nullptr);
+}
+
+/// Devices some of whose choices have so many blocks, and some fewer.
+std::vector<int> BlockBound::undecided(const Split& split) const {
+  std::vector<int> devices;
+  for (int device = 0; device < costs_.depth(); ++device) {
+    const Choices& domain = domains_[index(device)];
+    const auto has = [&](int c) { return blocks_of(c, split.turn) >= split.blocks; };
+    if (std::ranges::any_of(domain, has) && !std::ranges::all_of(domain, has))
+      devices.push_back(device);
+  }
+  return devices;
+}
+
+/// About which devices agree least in the latest layouts; nothing if all is decided.
+std::optional<BlockBound::Split> BlockBound::best_split() const {
+  std::optional<Split> best;
+  double most = -1;
+  const auto turns = static_cast<int>(packing_.stages_of(0).size());
+  for (int turn = all_turns; turn < turns; ++turn) {
+    std::set<int> counts;
+    for (const Choices& domain : domains_) {
+      for (const int c : domain) counts.insert(blocks_of(c, turn));
+    }
+    for (const int blocks : counts) {
+      const std::vector<int> devices = undecided({turn, blocks});
+      if (devices.empty()) continue;
+      double have = 0;
+      for (std::size_t i = 0; i < seen_.layouts.size(); ++i) {
+        for (const int device : devices) {
+          if (blocks_of(seen_.layouts[i][index(device)], turn) >= blocks) have += seen_.mixture[i];
+        }
+      }
+      const double doubt = std::min(have, static_cast<double>(devices.size()) - have);
+      if (doubt <= most) continue;
+      most = doubt;
+      best = Split{turn, blocks};
+    }
+  }
+  return best;
+}
+
+bool BlockBound::is_case_out(Domains domains, const Weights& weights) {
+  Domains before = std::exchange(domains_, std::move(domains));
+  ++cases_;
+  const bool is_out = is_part_out(weights);
+  --cases_;
+  domains_ = std::move(before);
+  return is_out;
+}
+
+/// Of the undecided devices none has so many blocks, or this one is the first.
+bool BlockBound::are_cases_out(const Split& split, const Weights& weights) {
+  const std::vector<int> devices = undecided(split);
+  for (std::size_t first = 0; first <= devices.size(); ++first) {
+    Domains domains = domains_;
+    for (std::size_t i = 0; i < devices.size() && i <= first; ++i) {
+      std::erase_if(domains[index(devices[i])], [&](int c) {
+        return (blocks_of(c, split.turn) >= split.blocks) != (i == first);
+      });
+    }
+    if (!is_case_out(std::move(domains), weights)) return false;
+  }
+  return true;
+}
+
+/// Each of the device's choices by itself.
+bool BlockBound::are_choices_out(int device, const Weights& weights) {
+  const Choices choices = domains_[index(device)];
+  return std::ranges::all_of(choices, [&](int c) {
+    Domains domains = domains_;
+    domains[index(device)] = {c};
+    return is_case_out(std::move(domains), weights);
+  });
+}
+
+/// Whether nothing of the domains is of interest; starts from these weights.
+bool BlockBound::is_part_out(Weights weights) {
+  const auto is_walked_out = [&] {
+    return this->is_walked_out((last_ - spent_) / kept * (kept - 1));
+  };
+  // With one stage per device weights see all but that blocks are whole.
+  const bool walks_first = turns_ > 1;
+  if (walks_first && is_walked_out()) return true;
+  if (stops()) return false;
+  if (thin_out(weights)) return true;
+  if (stops()) return false;
+  if (!walks_first && is_walked_out()) return true;
+  if (stops()) return false;
+  if (const auto split = best_split()) return are_cases_out(*split, weights);
+  for (int device = 0; device < costs_.depth(); ++device) {
+    if (domains_[index(device)].size() > 1) return are_choices_out(device, weights);
+  }
+  Chosen layout;
+  for (const Choices& domain : domains_) layout.push_back(domain.front());
+  is_too_long(layout);
+  return true;
+}
+
+}  // namespace stagecraft

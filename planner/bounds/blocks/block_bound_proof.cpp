@@ -1,0 +1,129 @@
+// Proofs: choices in step with their neighbours, weighed and walked through.
+
+#include <utility>
+
+#include "planner/bounds/blocks/block_bound.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+std::size_t index(int i) {
+  return static_cast<std::size_t>(i);
+}
+
+}  // namespace
+
+/// Unless there are too many pairs of choices.
+void BlockBound::prepare_walk() {
+  constexpr std::size_t most_pairs = 10'000'000;
+  std::size_t pairs = 0;
+  for (std::size_t d = 0; d + 1 < all_choices_->size(); ++d)
+    pairs += (*all_choices_)[d].size() * (*all_choices_)[d + 1].size();
+  if (pairs > most_pairs) return;
+  clock_ = std::make_unique<StageClock>(costs_, order_, setting_.microbatches);
+  std::vector<BlockWalk::Device> devices;
+  first_choices_.clear();
+  for (std::size_t c = 0; c < choices_.size(); ++c) {
+    const Choice& choice = choices_[c];
+    if (choice.device == static_cast<int>(devices.size())) {
+      devices.push_back({.stages = packing_.stages_of(choice.device), .items = {}});
+      first_choices_.push_back(static_cast<int>(c));
+    }
+    WalkItem& item = devices.back().items.emplace_back();
+    item.blocks = choice.blocks;
+    for (const int cell : cells_of(static_cast<int>(c)))
+      item.stages.push_back(StageTimes::of(*cells_[index(cell)].costs, cells_[index(cell)].again));
+  }
+  walk_ = std::make_unique<BlockWalk>(*clock_, std::move(devices), costs_.layers() - 2);
+  whole_ = walk_->state();
+}
+
+BlockBound::Chosen BlockBound::from_walk(const std::vector<int>& items) const {
+  Chosen layout = items;
+  for (std::size_t d = 0; d < layout.size(); ++d) layout[d] += first_choices_[d];
+  return layout;
+}
+
+std::vector<int> BlockBound::to_walk(const Chosen& layout) const {
+  std::vector<int> items = layout;
+  for (std::size_t d = 0; d < items.size(); ++d) items[d] -= first_choices_[d];
+  return items;
+}
+
+void BlockBound::take_what_is_left() {
+  domains_ = walk_->left();
+  for (std::size_t d = 0; d < domains_.size(); ++d) {
+    for (int& choice : domains_[d]) choice += first_choices_[d];
+  }
+}
+
+/// By the clock, then by weights, as long as that goes on. False if nothing of interest is left.
+bool BlockBound::fall_in_step(std::int64_t last) {
+  constexpr int most_rounds = 4, rounds_of_weights = 60;
+  constexpr std::size_t part = 16;
+  const auto all_left = [&] {
+    std::size_t all = 0;
+    for (const Choices& domain : domains_) all += domain.size();
+    return all;
+  };
+  for (int round = 0; round < most_rounds; ++round) {
+    const std::size_t before = all_left();
+    const std::int64_t spent = walk_->spent();
+    const bool is_left = walk_->thin_out(worth(), last - spent_, stop_);
+    spent_ += walk_->spent() - spent;
+    if (!is_left) return false;
+    take_what_is_left();
+    if (spent_ >= last || stop_.stop_requested()) break;
+    in_step_ = true;
+    raise(rounds_of_weights, last);
+    in_step_ = false;
+    if (std::exchange(is_proved_, false)) return false;
+    if (before - all_left() < before / part) break;
+  }
+  return true;
+}
+
+/// Whether it got through all that is left.
+bool BlockBound::walk_through(std::int64_t last) {
+  const std::int64_t before = walk_->spent();
+  const bool is_done = walk_->walk(
+      worth(), last - spent_,
+      [&](const std::vector<int>& items, double) { is_too_long(from_walk(items)); }, stop_);
+  spent_ += walk_->spent() - before;
+  return is_done;
+}
+
+/// With so much effort at most; choices may be left out on the way. Whether nothing of interest is
+/// left.
+bool BlockBound::is_walked_out(std::int64_t effort) {
+  if (walk_ == nullptr || effort <= 0) return false;
+  walk_->restore(whole_);
+  BlockWalk::Items items = domains_;
+  for (std::size_t d = 0; d < items.size(); ++d) {
+    for (int& item : items[d]) item -= first_choices_[d];
+  }
+  walk_->keep(std::move(items));
+  if (!walk_->can_look_at_pairs(effort)) return false;
+  const std::int64_t last = spent_ + effort;
+  const double bound = bound_;
+  Weights weights = weights_;
+  const bool is_left = fall_in_step(last);
+  if (cases_ > 1) {  // that bound is the case's
+    bound_ = bound;
+    weights_ = std::move(weights);
+  }
+  return !is_left || walk_through(last);
+}
+
+bool BlockBound::prove(std::int64_t effort, const std::stop_token& stop) {
+  if (rows_.empty()) begin();
+  if (is_proved_) return true;
+  stop_ = stop;
+  last_ = spent_ + effort;
+  prepare_walk();
+  is_proved_ = is_case_out(domains_, weights_);
+  return is_proved_;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,128 @@
+// A lower bound for pipelines under any schedule, from paths through their programs.
+//
+// A layout x (cuts, recomputation) takes as long as its longest path, and at every moment every
+// device must hold what is in flight. So for any weights l of paths that sum to one, and any prices
+// m >= 0 of memory,
+//
+//   step(x)  >=  sum of l_i length_i(x)  +  sum of m_j (bytes_j(x) - limit_j)         if x fits
+//
+// Lengths and bytes are sums over stages: a path passes a stage and its cut so many times, whatever
+// the layout (planner/bounds/critical_passes.hpp), and what is in flight follows from the schedule.
+// So the least of the right side over all layouts is a shortest path over (stage, layer), and
+// bounds every layout that fits (Lagrangian relaxation; Geoffrion 1974).
+//
+// The weights are raised by subgradient steps (Polyak 1969): the layout that attains the least is
+// timed; its critical path is one more path to weigh, and moments at which a device holds too much
+// gain a price. Those layouts are good plans, too, and are handed to the caller.
+//
+// Where layers are alike blocks there is a better one: planner/bounds/blocks/block_bound.hpp.
+
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "planner/bounds/blocks/block_packing.hpp"
+#include "planner/bounds/critical_passes.hpp"
+
+namespace stagecraft {
+
+class PathBound {
+ public:
+  /// The order is the setting's, for its depth. Only layouts of at most `limit` are bounded;
+  /// `packing`, if any, is of the same limit, and outlives the bound.
+  PathBound(const Space& space, const Setting& setting, const TimedOrder& order, Time limit,
+            const BlockPacking* packing = nullptr);
+
+  /// The bound will start from the critical paths of this layout, if it can; else from those of a
+  /// balanced one.
+  void start_from(const Layout& layout) { layout_ = layout; }
+
+  /// Raises the bound in so many rounds, or until it exceeds `enough`. Layouts that come up go to
+  /// `visit`. Gives the rounds it took.
+  int raise(int rounds, Time enough, const std::function<void(const Layout&)>& visit);
+
+  /// No layout that fits takes less than this, unless more than `limit`.
+  Time bound() const;
+  /// Steps of about ten nanoseconds that a round takes.
+  std::int64_t steps_per_round() const;
+
+ private:
+  using Path = std::shared_ptr<const PassCounts>;
+  struct Row {
+    Path path;
+    double weight = 0, best_weight = 0;
+    double length = 0;  ///< in the latest layout
+  };
+  /// Of something a device has only so much of.
+  struct Price {
+    double now = 0, best = 0;  ///< of all of it
+    double excess = 0;         ///< of the latest layout, as a part of it
+  };
+  /// Memory, at a moment of `TimedOrder::moments`.
+  struct Moment {
+    int device = 0, which = 0;
+    Price price;
+  };
+  /// Layers: no more than a device can have.
+  struct Room {
+    int layers = 0;
+    Price price;
+  };
+  /// Weights of a stage: per nanosecond of each part, per byte of each kind.
+  struct Weights {
+    Passes passes;
+    double fixed = 0, in_flight = 0, waiting = 0, turn = 0, split_turn = 0;
+    double per_layer = 0;
+  };
+
+  double safe_bound() const;
+  /// No layout that fits takes so many nanoseconds or less.
+  bool exceeds(double time) const { return safe_bound() > time; }
+  void add_prices();
+  void begin();
+  void begin_with(const std::vector<Path>& paths);
+  void add_row(Path path) { rows_.push_back({.path = std::move(path)}); }
+  bool has_costs(const Layout& layout) const;
+  void combine();
+  void weigh(const Moment& moment);
+  void weigh(int device, const Room& room);
+  template <class Visit>
+  void for_each_price(const Visit& visit);
+  double solve();
+  double cost(int stage, int first, int end, Recompute recompute) const;
+  void measure();
+  double excess_of(const Moment& moment) const;
+  void move(double value, double goal);
+  void take_note(double& value);
+  void drop_idle_rows();
+
+  const Space& space_;
+  const Setting& setting_;
+  const TimedOrder& order_;
+  PipelineCosts costs_;
+  CriticalPasses passes_;
+  const BlockPacking* packing_ = nullptr;
+  double limit_ = 0;
+  std::vector<Recompute> choices_;
+  std::vector<char> may_take_no_time_;  ///< per stage
+
+  std::vector<Row> rows_;
+  std::vector<Moment> moments_;
+  std::vector<Room> rooms_;       ///< per device, or none
+  std::vector<Weights> weights_;  ///< per stage
+  double constant_ = 0;
+
+  struct Step {
+    double value = 0;
+    int end = 0;
+    Recompute recompute = Recompute::none;
+  };
+  std::vector<Step> steps_;  ///< [stage, first]
+  Layout layout_;
+  double bound_ = 0;
+  double pace_ = 1;   ///< of `move`
+  int failures_ = 0;  ///< of it, to find a better bound
+};
+
+}  // namespace stagecraft

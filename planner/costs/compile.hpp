@@ -1,0 +1,21 @@
+// Compiling with a cost book of one's own: what `predict.hpp` offers, for callers with many plans.
+
+#pragma once
+
+#include "planner/costs/cost_book.hpp"
+#include "planner/predict.hpp"
+
+namespace stagecraft {
+
+/// As `compile`, for a plan known to be valid (the schedule's constraints apart, which throw).
+Compiled compile_valid(const Plan& plan, CostBook& book);
+
+/// The same to simulate only: without offsets of buffers, and of one column, if all are alike
+/// (columns.hpp). The step and each device's peak are those of the whole.
+Compiled compile_column(const Plan& plan, CostBook& book);
+
+/// As `compile`; of one column, buffers and all, if the plan has alike ones and more instructions
+/// than anybody reads, which a note then says.
+Compiled compile_to_read(const Plan& plan, const Profile& profile, const Cluster& cluster);
+
+}  // namespace stagecraft

@@ -1,0 +1,60 @@
+#include "planner/costs/exposed_sums.hpp"
+
+#include <algorithm>
+
+#include "simulator/schedules.hpp"
+
+namespace stagecraft {
+
+ExposedSums::ExposedSums(const OptimizerChoice& optimizer, const ScheduleChoice& schedule)
+    : optimizer_(optimizer),
+      splits_backward_(find_schedule(schedule.name).splits_backward),
+      pieces_(schedule.sequence_chunks) {}
+
+Duration ExposedSums::exposed(const CostTable& table, const LayerRange& layers,
+                              const StageGroups& groups) {
+  if (groups.all.members < 2 && groups.experts.members < 2) return Duration{0};
+  if (optimizer_.gradient_bucket == 0 || shards_gradients(optimizer_.sharding)) {
+    return sum_time(groups, optimizer_.sharding, table.gradients(layers));
+  }
+  auto& to_end = known(table, groups).to_end;
+  const auto end = static_cast<std::size_t>(layers.end);
+  if (to_end.size() <= end) to_end.resize(end + 1);
+  if (to_end[end].empty()) to_end[end] = overlapped(table, layers.end, groups);
+  return to_end[end][static_cast<std::size_t>(layers.first)];
+}
+
+ExposedSums::Known& ExposedSums::known(const CostTable& table, const StageGroups& groups) {
+  const auto found = std::find_if(known_.begin(), known_.end(), [&](const Known& one) {
+    return one.table == &table && one.groups == groups;
+  });
+  if (found != known_.end()) return *found;
+  return known_.emplace_back(Known{&table, groups, {}});
+}
+
+/// Of the layers up to `end`, by the first of them.
+std::vector<Duration> ExposedSums::overlapped(const CostTable& table, int end,
+                                              const StageGroups& groups) const {
+  std::vector<Duration> left(static_cast<std::size_t>(end));
+  Duration backward{0};  // when that of layer `first` ends
+  Duration closed{0};    // when all closed buckets are through
+  WithExperts<Bytes> open;
+  for (int first = end - 1; first >= 0; --first) {
+    const LayerRange layer{first, first + 1};
+    backward += (splits_backward_ ? table.backward_weight(layer) : table.backward(layer)) / pieces_;
+    const WithExperts<Bytes> gradients = table.gradients(layer);
+    open.all += gradients.all;
+    open.experts += gradients.experts;
+    Duration through = closed;
+    if (open.all > 0) {
+      through = std::max(closed, backward) + sum_time(groups, optimizer_.sharding, open);
+    }
+    left[static_cast<std::size_t>(first)] = std::max(through - backward, Duration{0});
+    if (open.all < optimizer_.gradient_bucket) continue;
+    closed = through;
+    open = {};
+  }
+  return left;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,21 @@
+// What searches count in: nanoseconds of a step, and steps of their own work.
+
+#pragma once
+
+#include <cstdint>
+
+namespace stagecraft {
+
+using Time = std::int64_t;  // nanoseconds
+inline constexpr Time never = INT64_MAX / 8;
+inline constexpr Time long_ago = -never;
+
+/// What a search may still spend. Counted in steps of about ten nanoseconds instead of time, so
+/// that equal inputs give equal results.
+struct Effort {
+  std::int64_t left = 0;
+  void spend(std::int64_t steps) { left -= steps; }
+  bool is_spent() const { return left <= 0; }
+};
+
+}  // namespace stagecraft

@@ -1,0 +1,285 @@
+#include "planner/searches/column_search.hpp"
+
+#include <algorithm>
+
+#include "planner/layouts/layouts.hpp"
+#include "simulator/schedules.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+std::vector<ColumnBranch*> by_least(std::vector<ColumnBranch*> branches) {
+  std::stable_sort(
+      branches.begin(), branches.end(),
+      [](const ColumnBranch* a, const ColumnBranch* b) { return a->least < b->least; });
+  return branches;
+}
+
+/// Bisection of a branch's bound stops within this part of the best step.
+constexpr Time narrow_parts = 1000;
+
+double count_choices(int from, int of) {
+  double count = 1;
+  for (int i = 0; i < of; ++i) count *= static_cast<double>(from - i) / (i + 1);
+  return std::max(count, 0.0);
+}
+
+/// All replicas of all stages, and all cuts.
+double count_layouts(const Space& space, const Setting& setting) {
+  const int devices = space.devices(setting);
+  double all = 0;
+  for (int depth = 1; depth <= space.most_pipeline_devices(setting); ++depth) {
+    const double replicas = space.most_replicas(setting) == 1 ? 1 : count_choices(devices, depth);
+    const int stages = depth * setting.schedule.virtual_stages;
+    // Cuts between layers; where stages may be empty, several of them in one place.
+    const int places = space.layers() - 1 + (space.has_empty_stages() ? stages - 2 : 0);
+    all += replicas * count_choices(places, stages - 1);
+  }
+  return all;
+}
+
+}  // namespace
+
+bool is_wide(const Space& space, const Setting& setting) {
+  if (has_many_devices(space, setting)) return true;
+  if (has_chain_bounds(setting)) return false;
+  constexpr double most_layouts = 5e6, most_of_blocks = 2000;
+  const double layouts = count_layouts(space, setting);
+  if (layouts > most_layouts) return true;
+  if (space.has_empty_stages()) return false;  // columns have none
+  Setting deepest = setting;
+  deepest.depth = space.most_pipeline_devices(setting);
+  return layouts > most_of_blocks && has_only_columns(space, setting) &&
+         BlockPacking::applies(space, deepest);
+}
+
+ColumnSearch::ColumnSearch(const Space& space, const SearchControl& control, Judge& judge)
+    : space_(space),
+      control_(control),
+      judge_(judge),
+      bounds_(space),
+      workers_(control.threads),
+      spaces_(static_cast<std::size_t>(workers_.count())) {}
+
+void ColumnSearch::add(const Setting& setting) {
+  for (Setting& column : space_.columns(setting)) {
+    const Time least = bounds_.bound(column);
+    if (least >= never) continue;  // it cannot hold its parameters
+    branches_.push_back(
+        {.setting = std::move(column), .least = least, .step = never, .layout = {}});
+  }
+}
+
+bool ColumnSearch::is_open(const ColumnBranch& branch) const {
+  return branch.least <= std::min(judge_.limit(), never - 1);
+}
+
+Time ColumnSearch::least() const {
+  Time least = closed_least_;
+  for (const ColumnBranch& branch : branches_) least = std::min(least, branch.least);
+  return least;
+}
+
+std::string ColumnSearch::rests_on() const {
+  const auto lowest = std::ranges::min_element(
+      branches_, {}, [](const ColumnBranch& branch) { return branch.least; });
+  if (lowest == branches_.end() || lowest->least > least()) return {};
+  const Setting& setting = lowest->setting;
+  return concat(to_words(setting), " in ", setting.columns,
+                setting.columns == 1 ? " pipeline" : " equal pipelines", " of ", *setting.depth,
+                *setting.depth == 1 ? " device" : " devices", ": ", lowest->rests_on);
+}
+
+std::size_t ColumnSearch::done() const {
+  const auto here = std::count_if(branches_.begin(), branches_.end(),
+                                  [&](const ColumnBranch& branch) { return !is_open(branch); });
+  return closed_ + static_cast<std::size_t>(here);
+}
+
+/// There may be a hundred times more of them than others.
+void ColumnSearch::let_go_of_closed() {
+  closed_ += std::erase_if(branches_, [&](const ColumnBranch& branch) {
+    if (is_open(branch)) return false;
+    closed_least_ = std::min(closed_least_, branch.least);
+    return true;
+  });
+}
+
+double ColumnSearch::gap() const {
+  const auto best = judge_.board().best();
+  if (!best || best->count() == 0) return 1;
+  const Time least = std::min(this->least(), best->count());
+  return static_cast<double>(best->count() - least) / static_cast<double>(best->count());
+}
+
+void ColumnSearch::judge(ColumnBranch& branch, const ColumnFindings& findings) {
+  judge_.effort().spend(findings.spent);
+  if (findings.layouts.empty()) return;
+  FastClock clock(space_, branch.setting);
+  for (const Layout& layout : findings.layouts) judge_.consider_once(clock, branch.setting, layout);
+}
+
+std::vector<ColumnBranch*> ColumnSearch::next_batch(const std::vector<ColumnBranch*>& branches,
+                                                    std::size_t& next, std::size_t size) const {
+  std::vector<ColumnBranch*> batch;
+  for (; next < branches.size() && batch.size() < size; ++next) {
+    if (is_open(*branches[next])) batch.push_back(branches[next]);
+  }
+  return batch;
+}
+
+/// Side by side; those that are open no more by their turn are left out.
+void ColumnSearch::work_on(const std::vector<ColumnBranch*>& batch, const Task& task) {
+  const Time limit = judge_.limit();
+  std::vector<ColumnFindings> findings(batch.size());
+  workers_.run(static_cast<int>(batch.size()), [&](int worker, int i) {
+    auto& own = spaces_[static_cast<std::size_t>(worker)];
+    if (worker > 0 && own == nullptr) own = std::make_unique<Space>(space_.problem());
+    ColumnBranch& branch = *batch[static_cast<std::size_t>(i)];
+    ColumnWork work(worker > 0 ? *own : space_, control_.stop, branch, limit);
+    task(work);
+    findings[static_cast<std::size_t>(i)] = work.take_findings();
+  });
+  for (std::size_t i = 0; i < batch.size(); ++i) judge(*batch[i], findings[i]);
+}
+
+/// By the lowest bounds first; small batches until there is a plan, and with it a limit.
+void ColumnSearch::propose_all(const std::function<void()>& report) {
+  std::stable_sort(branches_.begin(), branches_.end(),
+                   [](const ColumnBranch& a, const ColumnBranch& b) { return a.least < b.least; });
+  std::vector<ColumnBranch*> branches;
+  for (ColumnBranch& branch : branches_) branches.push_back(&branch);
+  constexpr std::size_t most = 16;
+  std::size_t size = 1;
+  for (std::size_t next = 0; next < branches.size() && !stops();) {
+    const auto batch = next_batch(branches, next, size);
+    work_on(batch, [](ColumnWork& work) { work.propose(); });
+    if (judge_.board().best()) size = std::min(2 * size, most);
+    report();
+  }
+}
+
+void ColumnSearch::raise_all(int rounds, const std::function<void()>& report) {
+  constexpr std::size_t size = 8;
+  const std::vector<ColumnBranch*> branches = open_branches();
+  for (std::size_t next = 0; next < branches.size() && !is_enough();) {
+    const auto batch = next_batch(branches, next, size);
+    work_on(batch, [&](ColumnWork& work) { work.raise(rounds); });
+    report();
+  }
+}
+
+/// Those of the lowest bounds first: they are how far the answer may be off.
+void ColumnSearch::probe_all(const std::function<void()>& report) {
+  constexpr std::size_t size = 4;
+  constexpr std::int64_t others = 1;  // a share that is kept for later
+  const std::vector<ColumnBranch*> branches = by_least(open_branches());
+  for (std::size_t next = 0; next < branches.size() && !is_enough();) {
+    const auto left = static_cast<std::int64_t>(branches.size() - next);
+    const std::int64_t share = judge_.effort().left / (left + others);
+    const auto batch = next_batch(branches, next, size);
+    work_on(batch, [&](ColumnWork& work) { work.probe(share, all_probes); });
+    report();
+  }
+}
+
+/// Again and again those of the lowest bounds, a bit higher each time, as long as that works.
+void ColumnSearch::probe_lowest(const std::function<void()>& report) {
+  constexpr std::size_t size = 2;
+  while (!is_enough()) {
+    const std::vector<ColumnBranch*> branches = by_least(open_branches());
+    std::size_t next = 0;
+    const auto batch = next_batch(branches, next, size);
+    if (batch.empty()) return;
+    const Time before = least(), limit = judge_.limit();
+    const std::int64_t share = judge_.effort().left / static_cast<std::int64_t>(batch.size());
+    work_on(batch, [&](ColumnWork& work) { work.probe(share, 1); });
+    report();
+    if (least() == before && judge_.limit() == limit) return;
+  }
+}
+
+/// Each with so much of the effort that is left. Those of one stage per device then raise their
+/// bound by bisection.
+void ColumnSearch::improve_all(const std::vector<ColumnBranch*>& branches, std::int64_t share,
+                               const std::function<void()>& report) {
+  constexpr std::size_t size = 4;
+  for (std::size_t next = 0; next < branches.size() && !is_enough();) {
+    const auto batch = next_batch(branches, next, size);
+    const std::int64_t most = judge_.effort().left / share;
+    work_on(batch, [&](ColumnWork& work) { work.improve(most); });
+    for (ColumnBranch* branch : batch) {
+      if (has_chain_bounds(branch->setting) && is_open(*branch) && !stops()) narrow(*branch);
+    }
+    report();
+  }
+}
+
+/// Raises the bound until it meets the best plan, or until what is left is a plan to try.
+void ColumnSearch::narrow(ColumnBranch& branch) {
+  FastClock clock(space_, branch.setting);
+  ChainBounds bounds(space_, branch.setting);
+  const int depth = *branch.setting.depth;
+  const auto probe = [&](Time limit) {
+    judge_.effort().spend(std::int64_t{4} * depth * space_.layers() * space_.layers() / depth *
+                          space_.layers() / 4);
+    if (!bounds.probe(limit)) return false;
+    // What it does not know of is where fixed stages are.
+    const Layout chain = bounds.best_chain(depth);
+    if (is_allowed(space_, branch.setting, chain)) {
+      judge_.consider_once(clock, branch.setting, chain);
+    }
+    return true;
+  };
+  Time high = std::min(judge_.limit(), never - 1);
+  const auto raise_to = [&](Time bound) {
+    branch.least = bound;
+    branch.rests_on = relaxation::neighbours;
+  };
+  if (!probe(high)) {
+    raise_to(high + 1);
+    return;
+  }
+  while (!stops() && is_open(branch)) {
+    high = std::min(high, judge_.limit());
+    if (high - branch.least <= high / narrow_parts) break;
+    const Time middle = branch.least + (high - branch.least) / 2;
+    if (probe(middle)) {
+      high = middle;
+    } else {
+      raise_to(middle + 1);
+    }
+  }
+}
+
+void ColumnSearch::search(const std::function<void()>& report) {
+  propose_all(report);
+  let_go_of_closed();
+  // The best few first: what they reach rules others out.
+  constexpr std::size_t most_early = 8;
+  std::vector<ColumnBranch*> early = open_branches();
+  early.resize(std::min(early.size(), most_early));
+  improve_all(early, 32, report);
+  for (const int rounds : {3, 30}) raise_all(rounds, report);
+  probe_all(report);
+  for (const int rounds : {120, 1000}) {
+    if (rounds == 120 || control_.thorough) raise_all(rounds, report);
+  }
+  improve_all(open_branches(), 4, report);
+  // For the best plan there is by now.
+  probe_lowest(report);
+}
+
+/// By what they promise; the bound decides between equals.
+std::vector<ColumnBranch*> ColumnSearch::open_branches() {
+  std::vector<ColumnBranch*> open;
+  for (ColumnBranch& branch : branches_) {
+    if (is_open(branch)) open.push_back(&branch);
+  }
+  std::stable_sort(open.begin(), open.end(),
+                   [](const ColumnBranch* a, const ColumnBranch* b) { return a->step < b->step; });
+  return open;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,109 @@
+// The search among plans of equal columns: for clusters with too many devices to try every number
+// of replicas of every stage.
+//
+// A plan of columns is a pipeline of some depth, copied until the devices are used up. Every pair
+// of columns and depth, with every schedule and microbatch, is a branch of its own, and has a bound
+// that takes no time (planner/bounds/column_bounds.hpp).
+//
+// 1. Every branch whose bound is below the best plan raises it by whole blocks
+//    (planner/bounds/blocks/block_packing.hpp), and if it is still below, proposes balanced
+//    pipelines that fit.
+// 2. The best few are improved, cut by cut.
+// 3. Those still below the best plan raise their bound by paths (planner/bounds/path_bound.hpp, and
+//    planner/bounds/blocks/block_bound.hpp where layers are blocks), three rounds, then thirty,
+//    then more. What they come across is tried.
+// 4. Those still below it, of blocks, prove that nothing is within a part of the best plan's time:
+//    a small part, then larger ones, in the end all of it.
+// 5. Those still below it are improved; those with one stage per device also raise their bound by
+//    bisection (planner/bounds/bounds.hpp).
+// 6. Proofs again, of the lowest bound, with what effort is left: it is how far the answer may be
+//    off.
+//
+// Branches are worked on in batches, side by side: each for the limit there was before its batch,
+// and what is found is judged after it, in order. So the answer does not depend on the number of
+// threads.
+
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "planner/bounds/column_bounds.hpp"
+#include "planner/searches/column_work.hpp"
+#include "planner/searches/workers.hpp"
+#include "planner/space/setting_kinds.hpp"
+
+namespace stagecraft {
+
+/// Whether there are too many layouts of the setting to walk through them, or quite some of which
+/// columns know more.
+bool is_wide(const Space& space, const Setting& setting);
+
+/// What people choose for large clusters, each as good as it gets: data parallelism, and even
+/// splits of the layers, copied until all devices are used, with one to four samples per microbatch
+/// and replica. Those that do not fit are left out, unless nothing of their name fits. Once a stop
+/// is requested, those looked at by then, and at least one that fits if there is any.
+std::vector<Candidate> usual_columns(const Space& space, const std::stop_token& stop);
+
+/// The first to show: the best of what people choose among plans that take next to no time to
+/// simulate, as they have few instructions; where none of them fits, of those that have a few more.
+std::optional<Candidate> first_columns(const Space& space);
+
+class ColumnSearch {
+ public:
+  ColumnSearch(const Space& space, const SearchControl& control, Judge& judge);
+
+  /// Columns of this setting are to be searched.
+  void add(const Setting& setting);
+  /// `report` is called now and then.
+  void search(const std::function<void()>& report);
+
+  /// See `ColumnBounds`.
+  Time least_of_all(const Setting& setting) { return bounds_.least_of_all(setting); }
+  /// No plan of columns is faster, but for those already judged.
+  Time least() const;
+  /// What that bound rests on, and of which plans it is; empty if they are done with.
+  std::string rests_on() const;
+  /// Branches, and those that are done.
+  std::size_t branches() const { return branches_.size() + closed_; }
+  std::size_t done() const;
+
+ private:
+  /// Does something to one branch.
+  using Task = std::function<void(ColumnWork& work)>;
+
+  bool is_open(const ColumnBranch& branch) const;
+  bool stops() const { return judge_.stopped() || judge_.is_spent(); }
+  bool is_enough() const { return stops() || gap() <= control_.gap; }
+  double gap() const;
+  std::vector<ColumnBranch*> open_branches();
+  /// The next so many that are open, from `next` on.
+  std::vector<ColumnBranch*> next_batch(const std::vector<ColumnBranch*>& branches,
+                                        std::size_t& next, std::size_t size) const;
+  void work_on(const std::vector<ColumnBranch*>& batch, const Task& task);
+  void judge(ColumnBranch& branch, const ColumnFindings& findings);
+  void let_go_of_closed();
+  void propose_all(const std::function<void()>& report);
+  void raise_all(int rounds, const std::function<void()>& report);
+  void probe_all(const std::function<void()>& report);
+  void probe_lowest(const std::function<void()>& report);
+  void improve_all(const std::vector<ColumnBranch*>& branches, std::int64_t share,
+                   const std::function<void()>& report);
+  void narrow(ColumnBranch& branch);
+
+  const Space& space_;
+  const SearchControl& control_;
+  Judge& judge_;
+  ColumnBounds bounds_;
+  Workers workers_;
+  std::vector<std::unique_ptr<Space>> spaces_;  ///< of each worker but the first
+  std::vector<ColumnBranch> branches_;
+  std::size_t closed_ = 0;     ///< that were done with and let go
+  Time closed_least_ = never;  ///< of them
+};
+
+}  // namespace stagecraft

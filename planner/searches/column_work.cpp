@@ -1,0 +1,164 @@
+#include "planner/searches/column_work.hpp"
+
+#include <array>
+
+#include "planner/bounds/path_bound.hpp"
+#include "planner/layouts/layouts.hpp"
+
+namespace stagecraft {
+
+ColumnWork::ColumnWork(const Space& space, const std::stop_token& stop, ColumnBranch& branch,
+                       Time limit)
+    : space_(space),
+      stop_(stop),
+      branch_(branch),
+      limit_(limit),
+      replicas_(static_cast<std::size_t>(*branch.setting.depth), 1),
+      clock_(space, branch.setting),
+      order_(clock_.order_for(replicas_)) {
+  if (order_ != nullptr)
+    findings_.spent = 4000 + 2 * static_cast<std::int64_t>(order_->order.size());
+}
+
+/// Balanced pipelines, by stages and by devices.
+std::vector<Layout> ColumnWork::proposals() const {
+  const Setting& setting = branch_.setting;
+  std::vector<Layout> layouts{balanced(space_, setting, replicas_)};
+  if (setting.schedule.virtual_stages == 1) return layouts;
+  // Of what is in flight, a device's first stages have most: later ones had better be larger.
+  for (const double tilt : {0.0, 0.1, 0.3, 0.6}) {
+    layouts.push_back(balanced_devices(space_, setting, replicas_, tilt));
+  }
+  return layouts;
+}
+
+/// Whether a layout is allowed, may fit, and is the branch's best so far.
+bool ColumnWork::take_if_better(const Layout& layout) {
+  if (!may_fit(clock_, layout) || !is_allowed(space_, branch_.setting, layout)) return false;
+  const Time step = clock_.step(layout);
+  if (step >= branch_.step) return false;
+  branch_.step = step;
+  branch_.layout = layout;
+  return true;
+}
+
+/// Whether it is a plan as good as the branch's best.
+bool ColumnWork::consider(const Layout& layout) {
+  if (take_if_better(layout) && branch_.step <= limit_) findings_.layouts.push_back(layout);
+  return branch_.step <= clock_.step(layout);
+}
+
+/// Raises the bound to what whole blocks allow, where the layers are blocks.
+std::optional<BlockPacking> ColumnWork::pack() {
+  if (!BlockPacking::applies(space_, branch_.setting)) return {};
+  BlockPacking packing(space_, branch_.setting, *order_, std::min(limit_, never - 1));
+  raise_to(packing.bound(), relaxation::blocks);
+  if (packing.layout()) consider(*packing.layout());
+  return packing;
+}
+
+void ColumnWork::charge(const std::optional<BlockPacking>& packing) {
+  if (packing) findings_.spent += packing->spent();
+}
+
+void ColumnWork::propose() {
+  if (order_ == nullptr) {
+    branch_.least = never;  // there are no such plans
+    return;
+  }
+  const Setting& setting = branch_.setting;
+  if (limit_ < never) charge(pack());
+  if (!is_open()) return;
+  findings_.spent +=
+      std::int64_t{40} * *setting.depth * setting.microbatches * setting.schedule.virtual_stages;
+  bool is_better = false;
+  for (const Layout& layout : proposals()) {
+    for (const auto& fitting : {made_to_fit(clock_, setting, layout),
+                                recomputed_to_fit(clock_, space_, setting, layout)}) {
+      if (fitting) is_better = take_if_better(*fitting) || is_better;
+    }
+  }
+  if (is_better && branch_.step < limit_) findings_.layouts.push_back(branch_.layout);
+}
+
+void ColumnWork::improve(std::int64_t most) {
+  if (branch_.step >= never) return;
+  Effort part{.left = most};
+  branch_.layout =
+      stagecraft::improve(clock_, space_, branch_.setting, std::move(branch_.layout), part);
+  branch_.step = clock_.step(branch_.layout);
+  findings_.spent += most - part.left;
+  findings_.layouts.push_back(branch_.layout);
+}
+
+void ColumnWork::raise(int rounds) {
+  if (order_ == nullptr) return;
+  const std::optional<BlockPacking> packing = pack();
+  if (is_open() && !(packing && raise_blocks(rounds, *packing))) raise_paths(rounds, packing);
+  charge(packing);
+}
+
+/// False if there are too many choices.
+bool ColumnWork::raise_blocks(int rounds, const BlockPacking& packing) {
+  return bound_blocks(packing, [&](BlockBound& bound) { bound.raise(rounds); });
+}
+
+bool ColumnWork::bound_blocks(const BlockPacking& packing,
+                              const std::function<void(BlockBound& bound)>& raise) {
+  BlockBound bound(space_, branch_.setting, *order_, packing,
+                   [&](const Layout& layout) { return consider(layout); });
+  if (!bound.knows_choices()) return false;
+  if (branch_.step < never) bound.start_from(branch_.layout);
+  bound.know(branch_.paths);
+  raise(bound);
+  branch_.paths = bound.useful_paths();
+  findings_.spent += bound.spent();
+  raise_to(bound.bound(), relaxation::paths_of_blocks);
+  return true;
+}
+
+void ColumnWork::raise_paths(int rounds, const std::optional<BlockPacking>& packing) {
+  const Time limit = packing ? packing->limit() : std::min(limit_, never - 1);
+  PathBound bound(space_, branch_.setting, *order_, limit, packing ? &*packing : nullptr);
+  if (branch_.step < never) bound.start_from(branch_.layout);
+  const int taken = bound.raise(rounds, limit, [&](const Layout& layout) { consider(layout); });
+  findings_.spent += taken * bound.steps_per_round();
+  raise_to(bound.bound(), relaxation::paths);
+}
+
+void ColumnWork::probe(std::int64_t share, int times) {
+  constexpr std::array parts{0.9, 0.95, 0.97, 0.985, 1.0};
+  if (order_ == nullptr || !BlockPacking::applies(space_, branch_.setting)) return;
+  const Time best = std::min(limit_, never / 2);
+  for (std::size_t p = 0; p < parts.size(); ++p) {
+    const Time limit = static_cast<Time>(parts[p] * static_cast<double>(best));
+    if (limit <= branch_.least) continue;
+    const std::int64_t before = findings_.spent;
+    probe_below(limit, share);
+    const std::int64_t spent = findings_.spent - before;
+    share -= spent;
+    const bool has_best = branch_.step <= limit && branch_.step <= branch_.least;
+    if (has_best || branch_.least <= limit || share <= 0 || --times == 0 || stop_.stop_requested())
+      return;
+    // The next one is some two times as much work, that after it four times: as many are passed
+    // over as half of the share allows.
+    for (std::int64_t next = 4 * spent; p + 2 < parts.size() && next < share / 2; next *= 2) ++p;
+  }
+}
+
+/// Whether there is anything of at most this limit.
+void ColumnWork::probe_below(Time limit, std::int64_t share) {
+  constexpr int rounds = 300;
+  const std::int64_t last = findings_.spent + share;
+  const BlockPacking packing(space_, branch_.setting, *order_, limit);
+  raise_to(packing.bound(), relaxation::blocks);
+  if (branch_.least <= limit) {
+    bound_blocks(packing, [&](BlockBound& bound) {
+      bound.raise(rounds);
+      bound.prove(last - findings_.spent - packing.spent() - bound.spent(), stop_);
+    });
+  }
+  findings_.spent += packing.spent();
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,87 @@
+// What is done to one branch of the search among plans of equal columns
+// (planner/searches/column_search.hpp). It sees nothing of other branches, so several may be worked
+// on side by side.
+
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <stop_token>
+#include <string_view>
+#include <vector>
+
+#include "planner/bounds/blocks/block_bound.hpp"
+#include "planner/bounds/relaxations.hpp"
+#include "planner/searches/judge.hpp"
+
+namespace stagecraft {
+
+/// A depth, and a number of columns, under one schedule and microbatch.
+struct ColumnBranch {
+  Setting setting;
+  Time least = 0;     ///< no plan of it that fits is faster, but for those already judged
+  Time step = never;  ///< of its best layout so far, by the fast clock
+  Layout layout;
+  std::string_view rests_on = relaxation::formula;  ///< `least`
+  std::vector<PassCounts> paths;  ///< that raised its bound (planner/bounds/blocks/block_bound.hpp)
+};
+
+/// What working on a branch found out, for the judge.
+struct ColumnFindings {
+  std::int64_t spent = 0;       ///< of the effort
+  std::vector<Layout> layouts;  ///< to be judged, in this order
+};
+
+/// As often as `ColumnWork::probe` can.
+inline constexpr int all_probes = 100;
+
+/// The space and the branch outlive it. Only plans of at most `limit` matter.
+class ColumnWork {
+ public:
+  ColumnWork(const Space& space, const std::stop_token& stop, ColumnBranch& branch, Time limit);
+
+  /// A balanced pipeline that fits, unless whole blocks show that none is of use.
+  void propose();
+  /// Improves its layout, cut by cut, with so much of the effort at most.
+  void improve(std::int64_t most);
+  /// Raises the bound by whole blocks, where the layers are blocks, and by paths, in so many
+  /// rounds; the layouts they come across are tried.
+  void raise(int rounds);
+  /// Raises the bound where the layers are blocks, by proofs: to a little below the limit, then
+  /// closer to it, so many times, as long as that works and takes no more than this share of the
+  /// effort.
+  void probe(std::int64_t share, int times);
+
+  ColumnFindings take_findings() { return std::move(findings_); }
+
+ private:
+  bool is_open() const { return branch_.least <= std::min(limit_, never - 1); }
+  std::vector<Layout> proposals() const;
+  bool take_if_better(const Layout& layout);
+  bool consider(const Layout& layout);
+  std::optional<BlockPacking> pack();
+  /// Once it is done with.
+  void charge(const std::optional<BlockPacking>& packing);
+  bool raise_blocks(int rounds, const BlockPacking& packing);
+  void probe_below(Time limit, std::int64_t share);
+  void raise_paths(int rounds, const std::optional<BlockPacking>& packing);
+  bool bound_blocks(const BlockPacking& packing,
+                    const std::function<void(BlockBound& bound)>& raise);
+  void raise_to(Time bound, std::string_view by) {
+    if (bound <= branch_.least) return;
+    branch_.least = bound;
+    branch_.rests_on = by;
+  }
+
+  const Space& space_;
+  std::stop_token stop_;
+  ColumnBranch& branch_;
+  Time limit_;
+  std::vector<int> replicas_;
+  FastClock clock_;
+  const TimedOrder* order_ = nullptr;  ///< null: the schedule refuses the shape
+  ColumnFindings findings_;
+};
+
+}  // namespace stagecraft

@@ -1,0 +1,132 @@
+#include "planner/searches/judge.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "planner/objective.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+std::size_t index(int i) {
+  return static_cast<std::size_t>(i);
+}
+
+/// Recomputing says nothing where there are no layers.
+bool is_empty(const Layout& layout, int stage) {
+  return layout.cuts[index(stage)] == layout.cuts[index(stage) + 1];
+}
+
+/// More than this many ways to recompute one partition are not worth it.
+constexpr std::size_t most_cases = 256;
+
+std::int64_t instructions_of(const Setting& setting, const Layout& layout) {
+  const bool split = setting.replicas == ReplicaPolicy::split;
+  const int chunks = std::accumulate(layout.replicas.begin(), layout.replicas.end(), 0) *
+                     setting.schedule.virtual_stages;
+  return std::int64_t{2} * setting.microbatches * (split ? chunks : layout.stages());
+}
+
+}  // namespace
+
+struct Judge::Case {
+  FastClock& clock;
+  const Setting& setting;
+  Layout layout;
+  Time limit;
+  std::set<std::vector<Recompute>> seen;
+  bool once = false;
+};
+
+Time Judge::limit() const {
+  const auto threshold = board_.threshold();
+  const Time worth = control_.worth ? control_.worth->count() : never;
+  return std::min(worth, threshold ? threshold->count() - 1 : never);
+}
+
+void Judge::add(const Candidate& candidate) {
+  if (!candidate.prediction) return;
+  ++simulated_;
+  board_.add(candidate);
+}
+
+bool Judge::consider(FastClock& clock, const Setting& setting, Layout layout, Time limit) {
+  if (clock.order_for(layout.replicas) == nullptr) return true;
+  Case what{clock, setting, std::move(layout), limit, {}};
+  return choose_for_device(what, 0);
+}
+
+void Judge::consider_once(FastClock& clock, const Setting& setting, Layout layout) {
+  if (clock.order_for(layout.replicas) == nullptr) return;
+  Case what{clock, setting, std::move(layout), never, {}, true};
+  choose_for_device(what, 0);
+}
+
+/// Recomputation only adds time, so of the ways that may fit, only those matter that cannot
+/// recompute less.
+bool Judge::choose_for_device(Case& what, int pipeline_device) {
+  Layout& layout = what.layout;
+  if (pipeline_device == layout.pipeline_devices()) return simulate(what);
+  const bool may_keep = space_.allows(Recompute::none);
+  const std::vector<Recompute> before = layout.recompute;
+  std::vector<int> stages;
+  for (int s = 0; s < layout.stages(); ++s) {
+    if (what.setting.device_of(s, layout.pipeline_devices()) != pipeline_device) continue;
+    if (is_empty(layout, s)) {
+      layout.recompute[index(s)] = may_keep ? Recompute::none : Recompute::full;
+    } else {
+      stages.push_back(s);
+    }
+  }
+  const bool may_recompute = space_.allows(Recompute::full);
+  const unsigned all = (1u << stages.size()) - 1;
+  std::vector<unsigned> fitting;
+  bool complete = true;
+  for (unsigned choice = may_keep ? 0 : all; choice <= (may_recompute ? all : 0); ++choice) {
+    // In counting order every set comes after its subsets.
+    const auto contains = [&](unsigned other) { return (choice & other) == other; };
+    if (std::any_of(fitting.begin(), fitting.end(), contains)) continue;
+    for (std::size_t i = 0; i < stages.size(); ++i) {
+      const bool again = ((choice >> i) & 1u) != 0;
+      layout.recompute[index(stages[i])] = again ? Recompute::full : Recompute::none;
+    }
+    if (!what.clock.may_fit(layout, pipeline_device)) continue;
+    fitting.push_back(choice);
+    complete = choose_for_device(what, pipeline_device + 1) && complete;
+    if (what.once) break;
+  }
+  layout.recompute = before;
+  return complete;
+}
+
+bool Judge::simulate(Case& what) {
+  if (what.seen.size() >= most_cases) return false;
+  if (!what.seen.insert(what.layout.recompute).second) return true;
+  const std::int64_t instructions = instructions_of(what.setting, what.layout);
+  effort_.spend(3 * instructions);
+  // The clock knows steps; a steady state may be faster.
+  if (what.setting.drains && what.clock.step(what.layout) > std::min(what.limit, limit())) {
+    ++pruned_;
+    return true;
+  }
+  effort_.spend(steps_per_simulated_instruction * instructions);
+  const Candidate candidate =
+      space_.evaluate(std::string(name_of_searched), space_.plan(what.setting, what.layout));
+  if (is_undecided(candidate)) return false;
+  add(candidate);
+  if (!candidate.prediction || candidate.prediction->fits) return true;
+  if (what.once || !space_.allows(Recompute::full)) return true;
+  // The estimate was too kind: anything that recomputes more might still fit.
+  bool complete = true;
+  for (int s = 0; s < what.layout.stages(); ++s) {
+    Recompute& choice = what.layout.recompute[index(s)];
+    if (choice == Recompute::full || is_empty(what.layout, s)) continue;
+    choice = Recompute::full;
+    complete = simulate(what) && complete;
+    choice = Recompute::none;
+  }
+  return complete;
+}
+
+}  // namespace stagecraft

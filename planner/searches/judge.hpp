@@ -1,0 +1,56 @@
+// The last word on a layout of the search: which stages must recompute, is the fast clock good
+// enough, what does the simulator say.
+
+#pragma once
+
+#include <set>
+
+#include "planner/bounds/bounds.hpp"
+#include "planner/searches/leaderboard.hpp"
+
+namespace stagecraft {
+
+/// What plans of the search itself are called.
+inline constexpr std::string_view name_of_searched = "exact";
+
+/// What simulating an instruction costs beside timing it (lowering, memory).
+inline constexpr std::int64_t steps_per_simulated_instruction = 300;
+
+class Judge {
+ public:
+  Judge(const Space& space, const SearchControl& control)
+      : space_(space), control_(control), board_(control.top) {}
+
+  /// Plans must be at most this good to matter; `never` while any plan does.
+  Time limit() const;
+  /// Simulates the layout's least recomputations that may fit and that the fast clock does not
+  /// rule out; the layout's own choice of recomputation is where it starts. False if it had to
+  /// give up on some.
+  bool consider(FastClock& clock, const Setting& setting, Layout layout, Time limit);
+  /// Simulates one such way only: on each device, the first that may fit.
+  void consider_once(FastClock& clock, const Setting& setting, Layout layout);
+  void add(const Candidate& candidate);
+
+  Leaderboard& board() { return board_; }
+  std::int64_t simulated() const { return simulated_; }
+  std::int64_t pruned() const { return pruned_; }
+  void count_pruned() { ++pruned_; }
+  Effort& effort() { return effort_; }
+  const Leaderboard& board() const { return board_; }
+  bool is_spent() const { return effort_.is_spent(); }
+  bool stopped() const { return control_.stop.stop_requested(); }
+
+ private:
+  struct Case;
+  bool choose_for_device(Case& what, int pipeline_device);
+  bool simulate(Case& what);
+
+  const Space& space_;
+  const SearchControl& control_;
+  Leaderboard board_;
+  std::int64_t simulated_ = 0;
+  std::int64_t pruned_ = 0;
+  Effort effort_;
+};
+
+}  // namespace stagecraft

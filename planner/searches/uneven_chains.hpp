@@ -1,0 +1,59 @@
+// Chains whose stages have replicas of their own, on more devices than all of them can be walked
+// through (planner/searches/walk.hpp), or where a walk ends before it has come to the best.
+//
+// Stages from the end of the model on, for a limit T:
+//
+//   devices(q, i) = least over j > i of devices(q - 1, j) + r
+//
+// where layers [i, end) make q stages, and r are the fewest replicas that bring the first of them,
+// [i, j), within T: its load, what it idles for the round trip of the stages behind it, and its sum
+// of gradients (planner/bounds/bounds.hpp). Bisection finds the least T for which that is as many
+// devices as there are. The fill is not counted, so this is a good plan's beginning and no bound:
+// layers and replicas then change places between neighbours as long as the fast clock likes it
+// better.
+
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <vector>
+
+#include "planner/searches/judge.hpp"
+
+namespace stagecraft {
+
+/// Whether such chains are looked for: one stage per device under schedules that `ChainBounds`
+/// knows, and not too many devices and layers.
+bool has_uneven_chains(const Space& space, const Setting& setting);
+
+class UnevenSearch {
+ public:
+  UnevenSearch(const Space& space, Judge& judge) : space_(space), judge_(judge) {}
+
+  /// Finds chains of the setting that may be faster than the judge's limit, on all devices and on a
+  /// few less: for every number of stages what bisection comes across. With half of the effort that
+  /// is left at most.
+  void add(const Setting& setting);
+  /// Moves layers and replicas of all that were found, those first which the clock likes best, and
+  /// has the judge simulate what gets better than his limit. Until the effort is spent or it
+  /// `stops`.
+  void improve(const std::function<bool()>& stops);
+
+ private:
+  struct Found {
+    FastClock* clock = nullptr;
+    const Setting* setting = nullptr;
+    Layout layout;
+    Time step = never;
+  };
+
+  std::vector<Layout> chains_on(const ChainBounds& bounds, const Setting& setting, FastClock& clock,
+                                int devices);
+
+  const Space& space_;
+  Judge& judge_;
+  std::deque<FastClock> clocks_;
+  std::vector<Found> found_;
+};
+
+}  // namespace stagecraft

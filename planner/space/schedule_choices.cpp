@@ -1,0 +1,57 @@
+#include "planner/space/schedule_choices.hpp"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+
+#include "simulator/schedules.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+constexpr std::array plain{"1f1b", "gpipe"};
+constexpr std::array smaller_bubbles{"interleaved", "zb-h1", "zb-h2", "interleaved-zb", "zb-v"};
+
+std::vector<int> virtual_stages(const ScheduleKind& kind) {
+  switch (kind.placement) {
+    case StagePlacement::loop: return {2, 3, 4};
+    case StagePlacement::wave: return {2, 4};
+    default: return {fewest_virtual_stages(kind.placement)};
+  }
+}
+
+template <class Names>
+void add(std::vector<ScheduleChoice>& choices, const Names& names) {
+  for (const std::string_view name : names) {
+    for (const ScheduleChoice& choice : schedule_choices(name)) choices.push_back(choice);
+  }
+}
+
+}  // namespace
+
+std::vector<ScheduleChoice> schedule_choices(std::string_view name) {
+  const ScheduleKind& kind = find_schedule(name);
+  std::vector<ScheduleChoice> choices;
+  for (const int v : virtual_stages(kind)) {
+    choices.push_back({.name = std::string(kind.name), .virtual_stages = v});
+  }
+  return choices;
+}
+
+std::vector<ScheduleChoice> all_schedule_choices() {
+  std::vector<ScheduleChoice> choices;
+  add(choices, plain);
+  add(choices, smaller_bubbles);
+  return choices;
+}
+
+std::vector<ScheduleChoice> plain_choices(std::vector<ScheduleChoice> choices) {
+  const auto is_plain = [](const ScheduleChoice& choice) {
+    return std::ranges::find(plain, choice.name) != plain.end();
+  };
+  if (std::ranges::any_of(choices, is_plain)) std::erase_if(choices, std::not_fn(is_plain));
+  return choices;
+}
+
+}  // namespace stagecraft

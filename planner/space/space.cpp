@@ -1,0 +1,336 @@
+#include "planner/space/space.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "planner/objective.hpp"
+#include "planner/parallelism_fault.hpp"
+#include "planner/plan_fault.hpp"
+#include "profiles/error.hpp"
+#include "simulator/schedules.hpp"
+#include "simulator/turns.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+/// At least as many microbatches as devices that every stage's replicas share evenly.
+int least_group_of_turns(const std::vector<int>& replicas) {
+  const int round = common_multiple(replicas);
+  const int devices = std::accumulate(replicas.begin(), replicas.end(), 0);
+  return (devices + round - 1) / round * round;
+}
+
+Cluster with_usable_memory(const Problem& problem) {
+  Cluster cluster = problem.cluster;
+  for (DeviceKind& kind : cluster.kinds) {
+    if (kind.memory_unlimited) kind.reserve = 0;
+    Bytes usable = usable_memory(kind);
+    if (!kind.memory_unlimited && problem.memory_fraction < 1) {
+      usable = static_cast<Bytes>(static_cast<double>(usable) * problem.memory_fraction);
+    }
+    if (problem.memory_cap) {
+      const Bytes most = *problem.memory_cap - kind.reserve;
+      usable = kind.memory_unlimited ? most : std::min(usable, most);
+      kind.memory_unlimited = false;
+    }
+    kind.memory = usable + kind.reserve;
+  }
+  return cluster;
+}
+
+/// Microbatches in flight at once in the steady state of a schedule without drains: as many as
+/// there are pipeline devices, or devices where replicas take turns, or what the warm-up says.
+int window_of(const ScheduleChoice& choice, ReplicaPolicy policy,
+              const std::vector<int>& replicas) {
+  const bool in_turn = policy == ReplicaPolicy::round_robin;
+  const int devices = in_turn ? std::accumulate(replicas.begin(), replicas.end(), 0)
+                              : static_cast<int>(replicas.size());
+  return choice.warm_up.empty() ? devices : std::max(devices, choice.warm_up.front());
+}
+
+/// Why a plan without drains has too few microbatches for an iteration to hold as much memory as
+/// its steady state; empty if it has enough.
+std::string too_short(const ScheduleChoice& choice, int devices, int microbatches) {
+  if (microbatches >= 2 * devices) return "";
+  return concat(choice.name, " on ", devices, devices == 1 ? " device" : " devices",
+                " has a steady state from ", 2 * devices, " microbatches on, not with ",
+                microbatches);
+}
+
+/// Samples of a microbatch in all columns.
+std::int64_t whole(const Setting& setting) {
+  return setting.microbatch * setting.columns;
+}
+
+bool is_one_f_one_b(const ScheduleChoice& choice) {
+  return find_schedule(choice.name).generate == one_f_one_b;
+}
+
+}  // namespace
+
+Space::Space(const Problem& problem)
+    : problem_(problem),
+      cluster_(with_usable_memory(problem)),
+      parallelism_(parallelism_choices(problem)) {
+  choose_devices();
+  require_searchable(problem);
+  for (const Parallelism& parallelism : parallelism_) {
+    books_.push_back(
+        std::make_unique<CostBook>(problem.profile, cluster_,
+                                   CostBookSetting{.precision = problem.precision,
+                                                   .sequence = problem.sequence,
+                                                   .parallelism = parallelism,
+                                                   .sharding = problem.optimizer.sharding}));
+  }
+  std::optional<Error> missing;
+  const auto choices = static_cast<int>(parallelism_.size());
+  for (int choice = 0; choices > 1 && choice < choices; ++choice) {
+    add_settings(choice, true, missing);
+  }
+  // What was asked for alone is refused plan by plan, with the reason.
+  if (settings_.empty()) add_settings(0, false, missing);
+  if (settings_.empty() && missing) throw Error(*missing);
+  if (settings_.empty()) {
+    const int context = problem.parallelism.context;
+    fail_usage(
+        "--tensor-parallel: no degree asked for",
+        context > 1 ? concat(", times ", context, " context-parallel peers,") : std::string(),
+        " divides the devices that the innermost links join into groups of one kind");
+  }
+}
+
+int Space::most_filled_devices(const Setting& setting) const {
+  if (setting.depth) return *setting.depth;
+  const int per_device = std::max(setting.schedule.virtual_stages, 1);
+  const int stages = std::min(layers() / std::max(problem_.min_layers_per_stage, 1),
+                              problem_.max_stages.value_or(layers()));
+  return std::min(devices(setting), stages / per_device);
+}
+
+int Space::most_pipeline_devices(const Setting& setting) const {
+  if (setting.depth || !has_empty_stages()) return most_filled_devices(setting);
+  const int per_device = std::max(setting.schedule.virtual_stages, 1);
+  const int stages = problem_.max_stages.value_or(std::numeric_limits<int>::max());
+  // Of one layer there is one stage.
+  if (layers() == 1) return most_filled_devices(setting);
+  return std::min(devices(setting), stages / per_device);
+}
+
+int Space::most_replicas(const Setting& setting) const {
+  if (problem_.straight || setting.depth || setting.columns > 1) return 1;
+  const bool split = setting.replicas == ReplicaPolicy::split;
+  const std::int64_t shares = split ? setting.microbatch : setting.microbatches;
+  return static_cast<int>(std::min<std::int64_t>(shares, devices(setting)));
+}
+
+const CostTable& Space::table(const Setting& setting, int device, std::int64_t rows) const {
+  return books_[static_cast<std::size_t>(setting.choice)]->table(
+      kind_on(setting, device), whole(setting), rows, setting.peers);
+}
+
+int Space::kind_on(const Setting& setting, int device) const {
+  const bool is_mixed = kinds_.size() > 1;
+  return is_mixed ? cluster_.devices[static_cast<std::size_t>(lead(setting, device))]
+                  : kinds_.front();
+}
+
+Bytes Space::boundary(const Setting& setting, int device, int cut) const {
+  CostBook& book = *books_[static_cast<std::size_t>(setting.choice)];
+  const std::int64_t all = whole(setting);
+  return book.crossing(kind_on(setting, device), all, all, setting.peers, cut) / setting.columns;
+}
+
+bool Space::may_end_at(const Setting& setting, int used_devices) const {
+  const int all = groups(setting.peers), used = used_devices * setting.columns;
+  return problem_.use_fewer_devices ? used <= all : used == all;
+}
+
+bool Space::uses_enough(const Plan& plan) const {
+  const auto degree = static_cast<int>(plan.stages.front().devices.front().size());
+  const auto used = static_cast<int>(used_devices(plan).size());
+  return problem_.use_fewer_devices || used / degree == groups(degree);
+}
+
+/// The degrees asked for that these are, but for sequence parallelism; the first where they are
+/// none of them.
+int Space::choice_of(const Parallelism& parallelism) const {
+  Parallelism wanted = parallelism;
+  wanted.sequence = problem_.parallelism.sequence;
+  const auto found = std::ranges::find(parallelism_, wanted);
+  return found == parallelism_.end() ? 0 : static_cast<int>(found - parallelism_.begin());
+}
+
+CostBook& Space::book(const Plan& plan) const {
+  return *books_[static_cast<std::size_t>(choice_of(plan.parallelism))];
+}
+
+bool Space::allows_stages(int stages) const {
+  if (stages > problem_.max_stages.value_or(stages)) return false;
+  return std::all_of(problem_.fixed.begin(), problem_.fixed.end(),
+                     [&](const FixedStage& fixed) { return fixed.stage < stages; });
+}
+
+bool Space::allows(int stage, const LayerRange& layers) const {
+  if (layers.size() < problem_.min_layers_per_stage) return false;
+  const bool is_inside = layers.first > 0 && layers.end < this->layers();
+  if (layers.size() < 1 && !(layers.size() == 0 && is_inside)) return false;
+  return std::all_of(problem_.fixed.begin(), problem_.fixed.end(), [&](const FixedStage& fixed) {
+    return fixed.stage != stage || fixed.layers == layers;
+  });
+}
+
+std::optional<LayerRange> Space::fixed_layers(int stage) const {
+  for (const FixedStage& fixed : problem_.fixed) {
+    if (fixed.stage == stage) return fixed.layers;
+  }
+  return {};
+}
+
+bool Space::allows(Recompute recompute) const {
+  const auto& allowed = problem_.recompute;
+  return std::find(allowed.begin(), allowed.end(), recompute) != allowed.end();
+}
+
+bool Space::layers_choose() const {
+  return !problem_.recompute_layers.empty();
+}
+
+bool Space::wants(const Setting& setting, const std::vector<int>& replicas) const {
+  const int whole_sets = replicas_of_experts(parallelism(setting), setting.peers);
+  const auto has_experts = [&](int count) { return count * setting.columns % whole_sets == 0; };
+  if (!std::all_of(replicas.begin(), replicas.end(), has_experts)) return false;
+  if (needs_equal_shares(parallelism(setting), problem_.optimizer.sharding)) {
+    const auto divides = [&](int count) { return setting.microbatch % count == 0; };
+    if (!std::all_of(replicas.begin(), replicas.end(), divides)) return false;
+  }
+  // Without replicas the two policies are the same plan; `split` is the one to name.
+  if (setting.replicas == ReplicaPolicy::split || setting.columns > 1) return true;
+  return std::any_of(replicas.begin(), replicas.end(), [](int count) { return count > 1; });
+}
+
+/// Replicas that take turns hold 1/r of the microbatches in flight each, so 1F1B's window must
+/// count devices, not stages: as many microbatches as there are devices from here on (PipeDream's
+/// rule). 2BW's groups hold as many, in whole rounds of every stage.
+ScheduleChoice Space::choice_for(const Setting& setting, const std::vector<int>& replicas) const {
+  ScheduleChoice choice = setting.schedule;
+  const bool takes_turns =
+      setting.replicas == ReplicaPolicy::round_robin &&
+      std::any_of(replicas.begin(), replicas.end(), [](int r) { return r > 1; });
+  if (!takes_turns || !choice.warm_up.empty()) return choice;
+  if (setting.drains && !is_one_f_one_b(choice)) return choice;
+  choice.warm_up = round_robin_warm_up(replicas, setting.microbatches);
+  if (find_schedule(choice.name).weights == WeightPolicy::double_buffered && !choice.group) {
+    choice.group = least_group_of_turns(replicas);
+  }
+  return choice;
+}
+
+Plan Space::plan(const Setting& setting, const Layout& layout) const {
+  Plan plan;
+  plan.model = problem_.model_name;
+  plan.cluster = problem_.cluster_name;
+  plan.profile = problem_.profile_hash;
+  plan.precision = problem_.precision;
+  plan.batch = {problem_.global_batch, whole(setting), setting.microbatches, problem_.sequence};
+  plan.schedule = choice_for(setting, layout.replicas);
+  plan.weights = find_schedule(plan.schedule.name).weights;
+  plan.replicas = setting.replicas;
+  plan.optimizer = problem_.optimizer;
+  plan.parallelism = parallelism(setting);
+  if (tensor_degree(plan.parallelism, static_cast<std::size_t>(setting.peers)) == 1) {
+    plan.parallelism.sequence = false;
+  }
+  plan.order = problem_.order;
+  std::vector<std::vector<std::vector<int>>> devices;
+  int next = 0;
+  for (const int count : layout.replicas) {
+    devices.push_back(place(setting, next, count));
+    next += count;
+  }
+  for (int stage = 0; stage < layout.stages(); ++stage) {
+    const auto s = static_cast<std::size_t>(stage);
+    const int device = setting.device_of(stage, layout.pipeline_devices());
+    plan.stages.push_back({{layout.cuts[s], layout.cuts[s + 1]},
+                           devices[static_cast<std::size_t>(device)],
+                           layout.recompute[s],
+                           layout.again_of(stage)});
+  }
+  return plan;
+}
+
+std::optional<Schedule> Space::schedule(const Setting& setting,
+                                        const std::vector<int>& replicas) const {
+  const ScheduleChoice choice = choice_for(setting, replicas);
+  const ScheduleKind& kind = find_schedule(choice.name);
+  if (kind.placement == StagePlacement::linear && choice.virtual_stages != 1) {
+    refusal_ = concat(choice.name, " has one stage per device");
+    return {};
+  }
+  if (!setting.drains) {
+    refusal_ =
+        too_short(choice, window_of(choice, setting.replicas, replicas), setting.microbatches);
+    if (!refusal_.empty()) return {};
+  }
+  try {
+    Schedule schedule = kind.generate({.devices = static_cast<int>(replicas.size()),
+                                       .microbatches = setting.microbatches,
+                                       .virtual_stages = choice.virtual_stages,
+                                       .group = choice.group,
+                                       .warm_up = choice.warm_up});
+    if (setting.replicas == ReplicaPolicy::split) return schedule;
+    const auto fault = find_turns_fault(schedule, replicas);
+    if (!fault) return schedule;
+    refusal_ = concat(fault->what, "; ", fault->remedy);
+    return {};
+  } catch (const Error& error) {
+    refusal_ = error.message();
+    return {};
+  }
+}
+
+Candidate Space::evaluate(const std::string& name, const Plan& plan) const {
+  Candidate candidate{
+      .name = name, .plan = plan, .prediction = {}, .objective = {}, .rejected = {}};
+  // Other planners' stages bring tensor-parallel degrees of their own.
+  candidate.plan.parallelism = parallelism_[static_cast<std::size_t>(choice_of(plan.parallelism))];
+  candidate.plan.parallelism.sequence =
+      problem_.parallelism.sequence && tensor_degree(candidate.plan) > 1;
+  if (const auto fault = find_structural_fault(candidate.plan, problem_.profile.model, cluster_)) {
+    candidate.rejected = fault->message;
+    return candidate;
+  }
+  if (plan.weights != WeightPolicy::flush) {
+    const int window = window_of(plan.schedule, plan.replicas, replicas_of_stages(plan));
+    candidate.rejected = too_short(plan.schedule, window, plan.batch.microbatches);
+    if (!candidate.rejected.empty()) return candidate;
+  }
+  try {
+    const Compiled compiled = compile_column(candidate.plan, book(candidate.plan));
+    candidate.prediction = predict(candidate.plan, compiled);
+    add_steady_state(*candidate.prediction, plan, compiled);
+  } catch (const Error& error) {
+    candidate.rejected = error.message();
+  }
+  return candidate;
+}
+
+int available_devices(const Problem& problem) {
+  return device_count(problem.cluster) - static_cast<int>(problem.excluded.size());
+}
+
+const std::vector<Recomputed>& Layout::again_of(int stage) const {
+  static const std::vector<Recomputed> nothing;
+  return again.empty() ? nothing : again[static_cast<std::size_t>(stage)];
+}
+
+Bytes shortfall(const Prediction& prediction) {
+  Bytes most = std::numeric_limits<Bytes>::min();
+  for (std::size_t d = 0; d < prediction.peaks.size(); ++d) {
+    most = std::max(most, prediction.peaks[d].bytes - prediction.memory_limits[d]);
+  }
+  return most;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,167 @@
+#include "planner/bounds/blocks/block_bound.hpp"
+
+#include "planner/bounds/path_bound.hpp"
+#include "planner/layouts/layouts.hpp"
+#include "tests/catch.hpp"
+#include "tests/planner/columns_cases.hpp"
+
+using namespace stagecraft;
+using namespace stagecraft::tests;
+
+namespace {
+
+constexpr std::int64_t much = 100'000'000;
+
+/// Of all layouts that fit.
+Time least_step(const Space& space, const Setting& setting, FastClock& clock) {
+  Time best = never;
+  for_each_layout(space, setting, [&](const Layout& layout) {
+    if (may_fit(clock, layout)) best = std::min(best, clock.step(layout));
+  });
+  return best;
+}
+
+/// As many devices as it has, each with two or three stages, and enough blocks to choose from.
+Problem in_turns(std::uint32_t seed) {
+  Random random(seed);
+  const auto cost = [&](int most) {
+    const Duration forward{random.between(1, most)}, backward{random.between(1, 2 * most)};
+    return layer_cost(forward, backward);
+  };
+  const int devices = random.between(2, 4), turns = random.between(2, 3);
+  const std::int64_t rounds = random.between(1, 3);
+  const auto blocks = static_cast<std::size_t>(random.between(devices * turns, 12));
+  std::vector<LayerCost> costs(blocks + 2, cost(20));
+  costs.front() = cost(20);
+  costs.back() = cost(40);
+  const char* schedule = random.between(0, 1) == 0 ? "interleaved-zb" : "interleaved";
+  Problem problem =
+      problem_of(profile_of(costs), cluster_of({{devices, {}}}), devices * rounds, {1}, {schedule});
+  problem.schedules.front().virtual_stages = turns;
+  problem.recompute = {Recompute::none};
+  problem.straight = true;
+  problem.use_fewer_devices = false;
+  return problem;
+}
+
+template <class Visit>
+void for_each_case(const Visit& visit) {
+  for (std::uint32_t seed = 0; seed < 120; ++seed) {
+    INFO("seed " << seed);
+    const Problem problem = with_blocks(seed, 9);
+    const Space space(problem);
+    for_each_columns(space, [&](const Setting& setting, FastClock& clock, const TimedOrder& order) {
+      const Time best = least_step(space, setting, clock);
+      if (best < never) visit(space, setting, clock, order, best);
+    });
+  }
+}
+
+}  // namespace
+
+TEST_CASE("no layout that fits is faster than the bound by whole blocks", "[block_bound]") {
+  int cases = 0, higher = 0, lower = 0, closed = 0;
+  for_each_case([&](const Space& space, const Setting& setting, FastClock& clock,
+                    const TimedOrder& order, Time best) {
+    const Time limit = best + best / 4;
+    const BlockPacking packing(space, setting, order, limit);
+    BlockBound whole(space, setting, order, packing, [&](const Layout& layout) {
+      CHECK(may_fit(clock, layout));
+      return true;
+    });
+    if (!whole.knows_choices()) return;
+    whole.raise(40);
+    CHECK(whole.bound() <= best);
+    PathBound parts(space, setting, order, limit);
+    parts.raise(40, best, [](const Layout&) { return true; });
+    ++cases;
+    closed += whole.bound() >= best - best / 100 ? 1 : 0;
+    higher += whole.bound() > parts.bound() + best / 100 ? 1 : 0;
+    lower += whole.bound() < parts.bound() - best / 100 ? 1 : 0;
+  });
+  CHECK(cases > 200);
+  CHECK(closed > cases / 2);
+  CHECK(higher > 2 * lower);
+}
+
+TEST_CASE("of blocks the best is found, and it is proved that nothing is below it",
+          "[block_bound]") {
+  int cases = 0, hard = 0, found = 0;
+  for_each_case([&](const Space& space, const Setting& setting, FastClock& clock,
+                    const TimedOrder& order, Time best) {
+    ++cases;
+    for (const Time limit : {best, best + best / 10}) {
+      const BlockPacking packing(space, setting, order, limit);
+      Time least = never;
+      BlockBound there(space, setting, order, packing, [&](const Layout& layout) {
+        least = std::min(least, clock.step(layout));
+        return true;
+      });
+      REQUIRE(there.knows_choices());
+      CHECK(there.prove(much));
+      CHECK(there.bound() == best);
+      found += least == best ? 1 : 0;
+    }
+    const BlockPacking less(space, setting, order, best - 1);
+    if (less.bound() >= best) return;
+    BlockBound out(space, setting, order, less, [](const Layout&) { return true; });
+    REQUIRE(out.knows_choices());
+    out.raise(40);
+    if (out.bound() >= best) return;
+    ++hard;
+    CHECK(out.prove(much));
+    CHECK(out.bound() == best);
+  });
+  CHECK(cases > 200);
+  CHECK(hard > 10);
+  CHECK(found == 2 * cases);
+}
+
+TEST_CASE("where devices have their blocks in several turns it takes cases to prove the best",
+          "[block_bound]") {
+  int cases = 0;
+  for (std::uint32_t seed = 0; seed < 150; ++seed) {
+    INFO("seed " << seed);
+    const Problem problem = in_turns(seed);
+    const Space space(problem);
+    for_each_columns(space, [&](const Setting& setting, FastClock& clock, const TimedOrder& order) {
+      if (*setting.depth != problem.cluster.levels.front().count) return;
+      const Time best = least_step(space, setting, clock);
+      const BlockPacking just(space, setting, order, best);
+      Time least = never;
+      BlockBound there(space, setting, order, just, [&](const Layout& layout) {
+        least = std::min(least, clock.step(layout));
+        return true;
+      });
+      CHECK(there.prove(much));
+      CHECK(least == best);
+      ++cases;
+      const BlockPacking less(space, setting, order, best - 1);
+      if (less.bound() >= best) return;
+      BlockBound out(space, setting, order, less, [](const Layout&) { return true; });
+      CHECK(out.prove(much));
+    });
+  }
+  CHECK(cases > 140);
+}
+
+TEST_CASE("a proof ends when its effort is spent, or a stop is requested", "[block_bound]") {
+  int ended = 0;
+  for_each_case([&](const Space& space, const Setting& setting, FastClock&, const TimedOrder& order,
+                    Time best) {
+    const BlockPacking less(space, setting, order, best - 1);
+    if (less.bound() >= best) return;
+    BlockBound bound(space, setting, order, less, [](const Layout&) { return true; });
+    bound.raise(1);
+    const bool is_proved = bound.prove(-1);
+    CHECK(bound.bound() <= best);
+    ended += is_proved ? 0 : 1;
+    std::stop_source stop;
+    stop.request_stop();
+    BlockBound stopped(space, setting, order, less, [](const Layout&) { return true; });
+    stopped.raise(1);
+    CHECK(stopped.prove(much, stop.get_token()) == is_proved);
+    CHECK(stopped.bound() <= best);
+  });
+  CHECK(ended > 5);
+}

@@ -1,0 +1,122 @@
+#include "planner/bounds/path_bound.hpp"
+
+#include "planner/layouts/layouts.hpp"
+#include "tests/catch.hpp"
+#include "tests/planner/columns_cases.hpp"
+#include "tests/planner/shared_cases.hpp"
+
+using namespace stagecraft;
+using namespace stagecraft::tests;
+
+namespace {
+
+/// A layout that fits, and what the simulator says.
+struct Known {
+  Layout layout;
+  Time step = 0;
+};
+
+std::vector<Known> fitting_layouts(const Space& space, const Setting& setting) {
+  std::vector<Known> known;
+  for_each_layout(space, setting, [&](const Layout& layout) {
+    const Candidate candidate = space.evaluate("all", space.plan(setting, layout));
+    if (!candidate.prediction || !candidate.prediction->fits) return;
+    known.push_back({layout, candidate.prediction->step.count()});
+  });
+  return known;
+}
+
+/// So many problems, and a tenth as many with degrees to share layers.
+template <class Visit>
+void for_each_case(std::uint32_t cases, const Visit& visit) {
+  for (std::uint32_t seed = 0; seed < cases + cases / 10; ++seed) {
+    INFO("seed " << seed);
+    const Problem problem = seed < cases ? problem_with_columns(seed) : shared_problem(seed);
+    const Space space(problem);
+    for_each_columns(space, [&](const Setting& setting, FastClock& clock, const TimedOrder& order) {
+      const std::vector<Known> known = fitting_layouts(space, setting);
+      if (!known.empty()) visit(space, setting, clock, order, known);
+    });
+  }
+}
+
+Time least_of(const std::vector<Known>& known) {
+  Time least = never;
+  for (const Known& one : known) least = std::min(least, one.step);
+  return least;
+}
+
+}  // namespace
+
+TEST_CASE("no layout takes less than a path of another one", "[path_bound]") {
+  int paths = 0, exact = 0;
+  for_each_case(100, [&](const Space& space, const Setting& setting, FastClock& clock,
+                         const TimedOrder& order, const std::vector<Known>& known) {
+    const PipelineCosts costs(space, setting, never - 1);
+    CriticalPasses passes(costs, order, setting.microbatches);
+    for (std::size_t i = 0; i < known.size(); i += 1 + known.size() / 8) {
+      double step = 0;
+      const PassCounts path = passes.of(known[i].layout, step);
+      CHECK(length(path, costs, order, known[i].layout) == step);
+      CHECK(step <= static_cast<double>(known[i].step));
+      exact += step == static_cast<double>(clock.step(known[i].layout)) ? 1 : 0;
+      ++paths;
+      for (std::size_t j = 0; j < known.size(); j += 1 + known.size() / 16) {
+        CHECK(length(path, costs, order, known[j].layout) <= static_cast<double>(known[j].step));
+      }
+    }
+    std::vector<PassCounts> paths_of_all = device_paths(costs, order);
+    for (PassCounts& path : backward_paths(costs, order)) paths_of_all.push_back(std::move(path));
+    for (const PassCounts& path : paths_of_all) {
+      for (const Known& other : known) {
+        CHECK(length(path, costs, order, other.layout) <= static_cast<double>(other.step));
+      }
+    }
+  });
+  CHECK(paths > 500);
+  CHECK(exact > paths * 9 / 10);
+}
+
+TEST_CASE("no layout that fits is faster than the bound by paths", "[path_bound]") {
+  int cases = 0, closed = 0;
+  for_each_case(150, [&](const Space& space, const Setting& setting, FastClock& clock,
+                         const TimedOrder& order, const std::vector<Known>& known) {
+    const Time best = least_of(known);
+    PathBound bound(space, setting, order, best + best / 4);
+    bound.raise(60, best, [&](const Layout& layout) {
+      if (may_fit(clock, layout)) CHECK(clock.step(layout) <= never);
+    });
+    CHECK(bound.bound() <= best);
+    ++cases;
+    closed += bound.bound() >= best - best / 50 ? 1 : 0;
+    // Nothing of a time at which there is nothing.
+    PathBound below(space, setting, order, best - 1);
+    below.raise(10, best - 1, [](const Layout&) {});
+    CHECK(below.bound() <= best);
+  });
+  CHECK(cases > 200);
+  CHECK(closed > cases / 2);
+}
+
+TEST_CASE("for equal layers without limits the bound by paths is the step", "[path_bound]") {
+  const auto name = GENERATE("1f1b", "gpipe", "zb-h1");
+  const int p = GENERATE(1, 2, 4), m = GENERATE(4, 8);
+  using namespace std::chrono_literals;
+  Problem problem = problem_of(
+      profile_of(std::vector<LayerCost>(static_cast<std::size_t>(p), layer_cost(10ns, 20ns))),
+      cluster_of({{p, {}}}), m, {1}, {name});
+  problem.straight = true;
+  problem.use_fewer_devices = false;
+  const Space space(problem);
+  for (const Setting& setting : space.columns(space.settings().front())) {
+    if (*setting.depth != p) continue;
+    FastClock clock(space, setting);
+    const std::vector<int> replicas(static_cast<std::size_t>(p), 1);
+    const Time step = clock.step(balanced(space, setting, replicas));
+    PathBound bound(space, setting, *clock.order_for(replicas), 2 * step);
+    bound.raise(40, step, [](const Layout&) {});
+    // A single layout: the bound is its longest path, up to rounding.
+    CHECK(bound.bound() >= step - 1);
+    CHECK(bound.bound() <= step);
+  }
+}

@@ -1,0 +1,172 @@
+// Layers that choose for themselves what they do again: against all choices there are.
+
+#include "planner/searches/layers_again.hpp"
+
+#include "planner/certificate.hpp"
+#include "planner/costs/stage_recompute.hpp"
+#include "planner/plan_fault.hpp"
+#include "tests/catch.hpp"
+#include "tests/planner/cases.hpp"
+
+using namespace stagecraft;
+using namespace stagecraft::tests;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr std::uint32_t some_seeds = 60;
+
+Problem layered_problem(std::uint32_t seed, CaseSize size) {
+  Problem problem = random_problem(seed, size);
+  Random random(seed);
+  problem.recompute_layers = {Recomputed::selective, Recomputed::full};
+  if (random.chance(20)) problem.recompute_layers = {Recomputed::selective};
+  if (random.chance(20)) problem.recompute_layers = {Recomputed::full};
+  return problem;
+}
+
+/// Every device has so much of what the fullest one holds now.
+void limit_memory(Problem& problem, const Prediction& prediction, int percent) {
+  Bytes most = 0;
+  for (const MemoryPeak& peak : prediction.peaks) most = std::max(most, peak.bytes);
+  for (DeviceKind& kind : problem.cluster.kinds) {
+    kind.memory_unlimited = false;
+    kind.memory = most * percent / 100;
+  }
+}
+
+/// The fastest of all ways to recompute in these stages that fit; nothing if none does.
+class AllWays {
+ public:
+  AllWays(const Space& space, Plan plan) : space_(space), plan_(std::move(plan)) {
+    may_ = space.problem().recompute_layers;
+    may_.push_back(Recomputed::none);
+  }
+
+  std::optional<Duration> fastest() {
+    choose_stage(0);
+    return fastest_;
+  }
+
+ private:
+  void choose_stage(std::size_t s) {
+    if (s == plan_.stages.size()) return evaluate();
+    Stage& stage = plan_.stages[s];
+    if (space_.allows(Recompute::full)) {
+      stage.again.clear();
+      stage.recompute = Recompute::full;
+      choose_stage(s + 1);
+    }
+    stage.recompute = Recompute::none;
+    stage.again.assign(static_cast<std::size_t>(stage.layers.size()), Recomputed::none);
+    choose_layer(s, 0);
+  }
+
+  void choose_layer(std::size_t s, std::size_t layer) {
+    if (layer == plan_.stages[s].again.size()) return choose_stage(s + 1);
+    for (const Recomputed what : may_) {
+      plan_.stages[s].again[layer] = what;
+      choose_layer(s, layer + 1);
+    }
+  }
+
+  void evaluate() {
+    const Candidate candidate = space_.evaluate("", plan_);
+    REQUIRE(candidate.prediction);
+    if (!candidate.prediction->fits) return;
+    const Duration step = candidate.prediction->step;
+    fastest_ = std::min(step, fastest_.value_or(step));
+  }
+
+  const Space& space_;
+  Plan plan_;
+  std::vector<Recomputed> may_;
+  std::optional<Duration> fastest_;
+};
+
+/// Equal layers on `stages` devices; one microbatch saves `saved` of a layer.
+Problem equal_problem(int stages, int layers_each, Bytes memory) {
+  LayerCost cost = layer_cost(4ms, 8ms);
+  cost.saved = 100;
+  cost.output = 10;
+  cost.selective = {.again = 1ms, .saved = 60};
+  Problem problem = problem_of(
+      profile_of(std::vector<LayerCost>(static_cast<std::size_t>(stages * layers_each), cost)),
+      cluster_of({{stages, {}}}, memory), 8, {1});
+  problem.straight = true;
+  problem.use_fewer_devices = false;
+  problem.recompute_layers = {Recomputed::selective, Recomputed::full};
+  return problem;
+}
+
+}  // namespace
+
+TEST_CASE("of given stages the layers that recompute are the best of all choices", "[layers]") {
+  int chosen = 0;
+  for (std::uint32_t seed = 0; seed < some_seeds; ++seed) {
+    Problem problem = layered_problem(seed + 50'000, {4, 2});
+    const SearchResult found = search_exact(without_memory_limits(problem), {.explain = false});
+    if (found.plans.empty()) continue;
+    limit_memory(problem, *found.plans.front().prediction, Random(seed).between(40, 100));
+    const Space space(problem);
+    INFO("seed " << seed << "\n" << write_plan(found.plans.front().plan));
+    const auto ours = with_layers_again(space, found.plans.front());
+    const auto best = AllWays(space, found.plans.front().plan).fastest();
+    REQUIRE(ours.has_value() == best.has_value());
+    if (!ours) continue;
+    REQUIRE(ours->prediction->fits);
+    // Of several stages on a device the sum is least, which says little about the step.
+    const bool one_each = ours->plan.schedule.virtual_stages == 1;
+    REQUIRE((one_each ? ours->prediction->step == *best : ours->prediction->step >= *best));
+    for (const Stage& stage : ours->plan.stages) chosen += recompute_in_words(stage) != "none";
+  }
+  CHECK(chosen > static_cast<int>(some_seeds) / 4);
+}
+
+TEST_CASE("a search with layers that choose is bounded from below, and no worse than without",
+          "[layers]") {
+  int better = 0;
+  for (std::uint32_t seed = 0; seed < some_seeds / 5; ++seed) {
+    const Problem problem = layered_problem(seed + 70'000, {4, 2});
+    INFO("seed " << seed);
+    const SearchResult found = search_exact(problem, {.explain = false});
+    Problem whole = problem;
+    whole.recompute_layers.clear();
+    const SearchResult stages = search_exact(whole, {.explain = false});
+    const SearchResult every = search_brute_force(problem, {});
+    REQUIRE((found.plans.empty() || !every.plans.empty()));
+    if (every.plans.empty()) continue;
+    REQUIRE(found.lower_bound <= pace(*every.plans.front().prediction));
+    if (found.plans.empty()) continue;
+    const Candidate& best = found.plans.front();
+    if (!best.plan.search->question) continue;  // another planner's, which nobody else looks at
+    REQUIRE(pace(*best.prediction) >= pace(*every.plans.front().prediction));
+    if (found.proved_optimal) {
+      REQUIRE(pace(*best.prediction) == pace(*every.plans.front().prediction));
+    }
+    if (!stages.plans.empty()) {
+      REQUIRE(pace(*best.prediction) <= pace(*stages.plans.front().prediction));
+    }
+    better +=
+        stages.plans.empty() || pace(*best.prediction) < pace(*stages.plans.front().prediction);
+    REQUIRE(verify_bound(best.plan, problem.profile, problem.cluster).fault.empty());
+  }
+  CHECK(better > 0);
+}
+
+TEST_CASE("just as many layers recompute as it takes", "[layers]") {
+  // Stage 0 holds two microbatches: each 3 x 100 and the two inner inputs of 10; with them live the
+  // gradient of its output, and the next.
+  const auto words = [](Bytes memory) {
+    const SearchResult found = search_exact(equal_problem(2, 3, memory), {.explain = false});
+    return found.plans.empty() ? "" : recompute_in_words(found.plans.front().plan.stages.front());
+  };
+  CHECK(words(2 * 320 + 20) == "none");
+  // One layer's attention again leaves 260, and 40 to rebuild.
+  CHECK(words(2 * 280 + 40 + 20) == "1 of 3 layers selective");
+  CHECK(words(2 * 240 + 40 + 20) == "2 of 3 layers selective");
+  CHECK(words(2 * 200 + 40 + 20) == "selective");
+  // Nothing of a layer is kept, and one is rebuilt at a time.
+  CHECK(words(2 * 20 + 100 + 20) == "3 of 3 layers");
+  CHECK(words(2 * 20 + 100 + 9) == "");
+}

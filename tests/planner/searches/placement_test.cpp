@@ -1,0 +1,133 @@
+#include "planner/searches/placement.hpp"
+
+#include "planner/certificate.hpp"
+#include "planner/space/device_orders.hpp"
+#include "planner/strategies.hpp"
+#include "tests/catch.hpp"
+#include "tests/planner/cases.hpp"
+
+using namespace stagecraft;
+using namespace stagecraft::tests;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr std::int64_t usual_rate = 1'000'000'000;
+
+/// A layer for each of so many devices, which hand on a megabyte: a millisecond.
+Problem straight_problem(int devices) {
+  LayerCost cost = layer_cost(10ms, 20ms);
+  cost.output = 1'000'000;
+  Problem problem =
+      problem_of(profile_of(std::vector<LayerCost>(static_cast<std::size_t>(devices), cost)),
+                 cluster_of({{devices, link_of(0ns, usual_rate)}}), 2 * devices, {1});
+  problem.straight = true;
+  problem.use_fewer_devices = false;
+  return problem;
+}
+
+Duration step_of(const SearchResult& result) {
+  REQUIRE_FALSE(result.plans.empty());
+  return result.plans.front().prediction->step;
+}
+
+Verification verified(const SearchResult& result, const Problem& problem) {
+  return verify_bound(result.plans.front().plan, problem.profile, problem.cluster);
+}
+
+}  // namespace
+
+TEST_CASE("stages stay clear of a slow link, whichever it is", "[placement]") {
+  // Four devices have few orders, seven have many.
+  for (const int devices : {4, 7}) {
+    Problem problem = straight_problem(devices);
+    const Duration alike = step_of(search_exact(problem, {}));
+    for (int from = 0; from + 1 < devices; ++from) {
+      CAPTURE(devices, from);
+      // Under 1F1B activations go on, gradients come back: both ways are slow.
+      problem.cluster.overrides = {{from, from + 1, link_of(0ns, usual_rate / 100)},
+                                   {from + 1, from, link_of(0ns, usual_rate / 100)}};
+      CHECK(needs_placement(problem) == (devices == 7));
+      const SearchResult found = search_exact(problem, {});
+      CHECK(step_of(found) == alike);
+      CHECK(found.proved_optimal);
+      CHECK(verified(found, problem).holds());
+    }
+  }
+}
+
+TEST_CASE("stages use fast links, and the bound says how fast it could be at best", "[placement]") {
+  Problem problem = straight_problem(7);
+  const Duration alike = step_of(search_exact(problem, {}));
+  const Link fast = link_of(0ns, usual_rate * 100);
+  Problem fastest = problem;
+  fastest.cluster.levels.front().link = fast;
+  const Duration least = step_of(search_exact(fastest, {}));
+  // A chain of fast links along every second device, and on to the rest.
+  const std::vector<int> chain{0, 2, 4, 6, 1, 3, 5};
+  for (std::size_t i = 0; i + 1 < chain.size(); ++i) {
+    problem.cluster.overrides.push_back({chain[i], chain[i + 1], fast});
+    problem.cluster.overrides.push_back({chain[i + 1], chain[i], fast});
+  }
+  const SearchResult found = search_exact(problem, {});
+  CHECK(step_of(found) == least);
+  CHECK(found.proved_optimal);
+  // With some of them only, it is somewhere in between.
+  problem.cluster.overrides.resize(6);
+  const SearchResult some = search_exact(problem, {});
+  CHECK(step_of(some) < alike);
+  CHECK(step_of(some) > least);
+  CHECK(some.lower_bound <= least);
+  CHECK_FALSE(some.proved_optimal);
+  CHECK(verified(some, problem).holds());
+}
+
+TEST_CASE("a cluster with its best links has the best of each level", "[placement]") {
+  Cluster cluster = cluster_of({{2, link_of(5us, 1'000)}, {2, link_of(1us, 9'000)}});
+  cluster.overrides = {
+      {0, 1, link_of(2us, 10'000)}, {0, 2, link_of(4us, 500)}, {1, 3, link_of(6us, 2'000)}};
+  const Cluster best = with_best_links(cluster);
+  CHECK(best.overrides.empty());
+  CHECK(best.levels[0].link == link_of(4us, 2'000));
+  CHECK(best.levels[1].link == link_of(1us, 10'000));
+  for (int from = 0; from < 4; ++from) {
+    for (int to = 0; to < 4; ++to) {
+      if (from == to) continue;
+      const Link own = link_between(cluster, from, to);
+      CHECK(slower(own, link_between(best, from, to)) == own);
+    }
+  }
+}
+
+TEST_CASE("questions to place leave out what slow links begin or end at", "[placement]") {
+  Problem problem = straight_problem(7);
+  problem.straight = false;
+  const Link slow = link_of(0ns, usual_rate / 10);
+  problem.cluster.overrides = {{1, 2, slow}, {3, 1, slow}, {1, 4, slow}, {5, 6, slow}};
+  const std::vector<Problem> questions = questions_to_place(problem);
+  REQUIRE(questions.size() == 3);
+  CHECK_FALSE(questions[0].straight);
+  CHECK(questions[1].straight);
+  CHECK(questions[2].excluded == std::vector<int>{1, 5});
+  for (const Problem& question : questions) CHECK(question.cluster.overrides.empty());
+  // Where half of the devices would have to go, none is left out.
+  Problem pairs = straight_problem(6);
+  pairs.cluster.overrides = {{0, 1, slow}, {2, 3, slow}, {4, 5, slow}};
+  CHECK(questions_to_place(pairs).size() == 1);
+}
+
+TEST_CASE("on many devices with a slow link, plans of columns are found and placed",
+          "[placement]") {
+  LayerCost cost = layer_cost(10ms, 20ms);
+  cost.output = 1'000'000;
+  cost.parameters = cost.gradients = 1'000'000;
+  Problem problem = problem_of(profile_of(std::vector<LayerCost>(16, cost)),
+                               cluster_of({{4, link_of(0ns, usual_rate)}, {8, {}}}), 64, {1, 2, 4});
+  const Duration alike = step_of(search_exact(problem, {}));
+  problem.cluster.overrides = {{3, 4, link_of(0ns, usual_rate / 1000)}};
+  const SearchResult found = search_exact(problem, {});
+  // At worst as on the other three boxes.
+  CHECK(step_of(found) >= alike);
+  CHECK(step_of(found) <= 2 * alike);
+  CHECK(found.lower_bound <= alike);
+}

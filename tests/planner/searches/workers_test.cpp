@@ -1,0 +1,68 @@
+#include "planner/searches/workers.hpp"
+
+#include <atomic>
+#include <set>
+
+#include "planner/strategies.hpp"
+#include "profiles/error.hpp"
+#include "tests/catch.hpp"
+#include "tests/planner/cases.hpp"
+#include "tests/profiles/expect_error.hpp"
+
+using namespace stagecraft;
+using namespace stagecraft::tests;
+using namespace std::chrono_literals;
+
+TEST_CASE("every task is done once, and no worker does two at a time") {
+  for (const int threads : {1, 2, 5}) {
+    const Workers workers(threads);
+    REQUIRE(workers.count() == threads);
+    std::vector<std::atomic<int>> times(100);
+    std::vector<std::atomic<int>> busy(static_cast<std::size_t>(threads));
+    std::atomic<int> faults = 0;
+    workers.run(100, [&](int worker, int task) {
+      auto& own = busy[static_cast<std::size_t>(worker)];
+      if (++own != 1) ++faults;
+      ++times[static_cast<std::size_t>(task)];
+      --own;
+    });
+    CHECK(faults == 0);
+    for (const std::atomic<int>& each : times) CHECK(each == 1);
+  }
+  CHECK(Workers(0).count() >= 1);
+}
+
+TEST_CASE("of what tasks throw, the first task's is thrown") {
+  const auto run = [] {
+    Workers(3).run(20, [](int, int task) {
+      if (task % 7 == 3) fail("task ", task);
+    });
+  };
+  CHECK(message_of(run).find("task 3") != std::string::npos);
+}
+
+TEST_CASE("the answer for a large cluster does not depend on the number of threads", "[columns]") {
+  std::vector<LayerCost> costs;
+  for (int layer = 0; layer < 14; ++layer) {
+    costs.push_back(layer_cost(40us + 1us * (layer % 3), 85us));
+    costs.back().saved = 1000;
+    costs.back().output = 100;
+  }
+  Problem problem =
+      problem_of(profile_of(costs, 32), cluster_of({{8, {}}, {4, {}}}, 60'000), 512, {32});
+  problem.schedules = {{.name = "1f1b"}, {.name = "zb-v", .virtual_stages = 2}, {.name = "gpipe"}};
+  std::set<std::string> plans;
+  std::set<std::pair<std::int64_t, std::int64_t>> figures;
+  for (const int threads : {1, 2, 3, 8}) {
+    SearchControl control;
+    control.threads = threads;
+    control.effort = 20'000'000;
+    const SearchResult result = search_exact(problem, control);
+    REQUIRE_FALSE(result.plans.empty());
+    CHECK_FALSE(result.scope.is_all());
+    plans.insert(write_plan(result.plans.front().plan));
+    figures.emplace(result.lower_bound.count(), result.candidates);
+  }
+  CHECK(plans.size() == 1);
+  CHECK(figures.size() == 1);
+}

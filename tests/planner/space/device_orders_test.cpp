@@ -1,0 +1,102 @@
+#include "planner/space/device_orders.hpp"
+
+#include "planner/strategies.hpp"
+#include "tests/catch.hpp"
+#include "tests/planner/cases.hpp"
+
+using namespace stagecraft;
+using namespace stagecraft::tests;
+using namespace std::chrono_literals;
+
+namespace {
+
+using Orders = std::vector<std::vector<int>>;
+
+/// Devices of these kinds behind these levels.
+Cluster mixed(std::vector<Level> levels, std::vector<int> kinds) {
+  Cluster cluster = cluster_of(std::move(levels));
+  cluster.kinds.push_back(cluster.kinds.front());
+  cluster.kinds.push_back(cluster.kinds.front());
+  cluster.devices = std::move(kinds);
+  return cluster;
+}
+
+}  // namespace
+
+TEST_CASE("kinds of device change places as parts of the outermost level") {
+  CHECK(other_device_orders(mixed({{4, {}}}, {0, 0, 0, 0}), 9).empty());
+  CHECK(other_device_orders(mixed({{4, {}}}, {0, 0, 1, 1}), 9) == Orders{{2, 3, 0, 1}});
+  CHECK(other_device_orders(mixed({{4, {}}}, {0, 1, 0, 1}), 9) ==
+        Orders{{0, 2, 1, 3}, {1, 3, 0, 2}});
+  // Nodes stay whole: the two first are alike.
+  CHECK(other_device_orders(mixed({{3, {}}, {2, {}}}, {0, 1, 0, 1, 1, 0}), 9) ==
+        Orders{{4, 5, 0, 1, 2, 3}});
+  const Cluster three = mixed({{3, {}}}, {0, 1, 2});
+  CHECK(other_device_orders(three, 9).size() == 5);
+  CHECK(other_device_orders(three, 2) == Orders{{0, 2, 1}, {1, 0, 2}});
+}
+
+TEST_CASE("an order of devices keeps every link and kind") {
+  Cluster cluster = mixed({{3, link_of(5us, 1'000'000'000)}, {2, link_of(1us, 9'000'000'000)}},
+                          {0, 1, 0, 1, 2, 0});
+  cluster.overrides = {{1, 4, link_of(7us, 3'000'000'000)}};
+  for (const std::vector<int>& order : other_device_orders(cluster, 9)) {
+    const Cluster other = in_device_order(cluster, order);
+    for (int a = 0; a < 6; ++a) {
+      const int own = order[static_cast<std::size_t>(a)];
+      CHECK(kind_of(other, a) == kind_of(cluster, own));
+      for (int b = 0; b < 6; ++b) {
+        if (a == b) continue;
+        CHECK(link_between(other, a, b) ==
+              link_between(cluster, own, order[static_cast<std::size_t>(b)]));
+      }
+    }
+  }
+}
+
+TEST_CASE("all orders of devices are those that links of their own tell apart") {
+  Cluster cluster = mixed({{3, link_of(5us, 1'000'000'000)}}, {0, 0, 0});
+  CHECK(all_other_device_orders(cluster, 0) == Orders{});
+  cluster.overrides = {{0, 1, link_of(7us, 3'000'000'000)}};
+  // The link leads from one of three devices to one of two.
+  const auto orders = all_other_device_orders(cluster, 5);
+  REQUIRE(orders);
+  CHECK(*orders == Orders{{0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}});
+  CHECK_FALSE(all_other_device_orders(cluster, 4));
+  // The same both ways: two orders less one of each pair.
+  cluster.overrides.push_back({1, 0, link_of(7us, 3'000'000'000)});
+  CHECK(all_other_device_orders(cluster, 5)->size() == 2);
+  cluster.overrides.back().link.latency = 8us;
+  CHECK(all_other_device_orders(cluster, 5)->size() == 5);
+  // Nodes stay whole: which of two, and which of its two devices.
+  Cluster nodes = mixed({{2, link_of(5us, 1'000'000'000)}, {2, {}}}, {0, 0, 0, 0});
+  nodes.overrides = {{0, 2, link_of(7us, 3'000'000'000)}};
+  CHECK(all_other_device_orders(nodes, 9)->size() == 7);
+  // More than anybody goes through.
+  Cluster wide = mixed({{10, {}}}, std::vector<int>(10, 0));
+  CHECK_FALSE(all_other_device_orders(wide, 1000));
+}
+
+TEST_CASE("the search puts kinds of device in the better order, and proves it") {
+  // The first stage holds two microbatches, and so wants the larger memory, which comes second.
+  LayerCost cost = layer_cost(10us, 20us);
+  cost.saved = 1000;
+  Problem problem =
+      problem_of(profile_of(std::vector<LayerCost>(4, cost)), cluster_of({{2, {}}}, 2500), 8, {1});
+  problem.cluster.kinds.push_back(problem.cluster.kinds.front());
+  problem.cluster.kinds.back().memory = 4500;
+  problem.cluster.devices = {0, 1};
+  problem.recompute = {Recompute::none};
+  const SearchResult result = search_exact(problem, {});
+  REQUIRE(result.plans.size() == 1);
+  const Plan& plan = result.plans.front().plan;
+  CHECK(plan.stages.front().devices == std::vector<std::vector<int>>{{1}});
+  CHECK(plan.stages.back().devices == std::vector<std::vector<int>>{{0}});
+  CHECK(result.plans.front().prediction->step == (8 + 2 - 1) * 60us);
+  CHECK(result.proved_optimal);
+  // Asked for the first so many devices, it takes them as they come.
+  problem.devices = 2;
+  const SearchResult as_they_come = search_exact(problem, {});
+  REQUIRE(as_they_come.plans.size() == 1);
+  CHECK(as_they_come.plans.front().prediction->step > (8 + 2 - 1) * 60us);
+}
