@@ -273,44 +273,117 @@ std::vector<int> FastClock::by_completion() const {
   return stages;
 }
 
-/// When each chunk's gradient is complete.
-std::vector<std::int64_t> FastClock::reduced(const Layout& layout) {
-  std::vector<Time> complete;
-  for (const Chunk& chunk : chunks_) complete.push_back(chunk.last_backward);
-  for (const int stage : by_completion()) {
-    const Replicas replicas = replicas_of(stage);
-    const Holders holders = space_.holders(setting_, replicas.count());
-    const LayerRange layers{layout.cuts[index(stage)], layout.cuts[index(stage) + 1]};
-    if (holders.all < 2 || layers.size() == 0) continue;
-    const std::int64_t rows = share_of_rows(setting_, 0, replicas.count());
-    const CostTable& table = table_of(replicas.first, rows);
-    const std::vector<int> members = replicas.list();
-    meet_in_turn(members, sums_.exposed(table, layers, groups_of(members)), complete);
-  }
-  for (const Tie& tie : space_.problem().profile.model.ties) sum_tied(layout, tie, complete);
-  return complete;
+/// Whether the stage's replicas sum its gradients.
+bool FastClock::is_summed(const Layout& layout, int stage) const {
+  const bool is_empty = layout.cuts[index(stage)] == layout.cuts[index(stage) + 1];
+  return space_.holders(setting_, replicas_of(stage).count()).all >= 2 && !is_empty;
 }
 
-/// The sums of stages that hold the same weights.
-void FastClock::sum_tied(const Layout& layout, const Tie& tie, std::vector<Time>& complete) const {
+/// Where backwards are whole, the last one of the first stage is the last of all, so its tie comes
+/// after all other sums. Else their order is told from the nominal run.
+bool FastClock::knows_turns_of_ties(const Layout& layout) const {
+  return in_turn_ && setting_.splits_backward && layout.again.empty();
+}
+
+/// When each stage's last backward ends in the run by which lowering orders communication
+/// (simulator/lowering/order.cpp): a forward takes 100, and so does each half of a backward and
+/// recomputing right before it; a message takes 1.
+std::vector<std::int64_t> FastClock::nominal_ends(const Layout& layout) const {
+  const TimedOrder& timed = *orders_.at(std::vector<int>(layout.replicas.size(), 1));
+  const int devices = layout.pipeline_devices(), stages = layout.stages();
+  const std::size_t microbatches = index(setting_.microbatches);
+  std::vector<std::int64_t> free(index(devices)), ends(index(stages));
+  std::vector<std::int64_t> forward(index(stages) * microbatches), backward(forward.size());
+  for (const auto& [op, stage, microbatch] : timed.order) {
+    const int device = setting_.device_of(stage, devices);
+    const bool goes_back = op == Op::backward || op == Op::backward_input;
+    const int from = goes_back ? stage + 1 : stage - 1;
+    std::int64_t& end = free[index(device)];
+    if ((op == Op::forward || goes_back) && from >= 0 && from < stages) {
+      const auto& ready = goes_back ? backward : forward;
+      const std::int64_t message = setting_.device_of(from, devices) == device ? 0 : 1;
+      end = std::max(end, ready[index(from) * microbatches + index(microbatch)] + message);
+    }
+    const bool again = goes_back && !timed.places_recompute &&
+                       layout.cuts[index(stage)] < layout.cuts[index(stage) + 1] &&
+                       layout.recompute[index(stage)] == Recompute::full;
+    end += (op == Op::backward ? 200 : 100) + (again ? 100 : 0);
+    const std::size_t pass = index(stage) * microbatches + index(microbatch);
+    if (op == Op::forward) forward[pass] = end;
+    if (goes_back) backward[pass] = end;
+    if (is_backward(op)) ends[index(stage)] = end;
+  }
+  return ends;
+}
+
+/// In the order in which devices come to them, as far as that is known.
+std::vector<FastClock::Sum> FastClock::sums_in_turn(const Layout& layout) const {
+  std::vector<Sum> sums;
+  for (const int stage : by_completion()) {
+    if (is_summed(layout, stage)) sums.push_back({.stage = stage});
+  }
   const auto stage_of = [&](int layer) {
     const auto& cuts = layout.cuts;
     return static_cast<int>(std::upper_bound(cuts.begin(), cuts.end(), layer) - cuts.begin()) - 1;
   };
-  const int devices = layout.pipeline_devices();
-  const int owner = stage_of(tie.owner), user = stage_of(tie.user);
+  const auto first_tie = std::ssize(sums);
+  for (const Tie& tie : space_.problem().profile.model.ties)
+    sums.push_back({.tie = &tie, .stage = stage_of(tie.owner), .user = stage_of(tie.user)});
+  if (first_tie == std::ssize(sums) || !knows_turns_of_ties(layout)) return sums;
+  std::vector<std::int64_t> ends = nominal_ends(layout);
+  for (Sum& sum : sums) {
+    if (sum.tie == nullptr) {
+      sum.start = ends[index(sum.stage)]++;
+    } else {
+      sum.start = std::max(ends[index(sum.stage)], ends[index(sum.user)]);
+      ends[index(sum.stage)] = ends[index(sum.user)] = sum.start + 1;
+    }
+  }
+  // Of equal ones, those of single stages were there first, in the order of stages.
+  std::sort(sums.begin(), sums.begin() + first_tie,
+            [](const Sum& a, const Sum& b) { return a.stage < b.stage; });
+  std::ranges::stable_sort(sums, {}, &Sum::start);
+  return sums;
+}
+
+/// When each chunk's gradient is complete.
+std::vector<std::int64_t> FastClock::reduced(const Layout& layout) {
+  std::vector<Time> complete;
+  for (const Chunk& chunk : chunks_) complete.push_back(chunk.last_backward);
+  for (const Sum& sum : sums_in_turn(layout)) {
+    if (sum.tie == nullptr) {
+      sum_stage(layout, sum.stage, complete);
+    } else {
+      sum_tied(layout, sum, complete);
+    }
+  }
+  return complete;
+}
+
+void FastClock::sum_stage(const Layout& layout, int stage, std::vector<Time>& complete) {
+  const Replicas replicas = replicas_of(stage);
+  const LayerRange layers{layout.cuts[index(stage)], layout.cuts[index(stage) + 1]};
+  const std::int64_t rows = share_of_rows(setting_, 0, replicas.count());
+  const CostTable& table = table_of(replicas.first, rows);
+  const std::vector<int> members = replicas.list();
+  meet_in_turn(members, sums_.exposed(table, layers, groups_of(members)), complete);
+}
+
+/// The sums of stages that hold the same weights.
+void FastClock::sum_tied(const Layout& layout, const Sum& sum, std::vector<Time>& complete) {
+  const int devices = layout.pipeline_devices(), owner = sum.stage, user = sum.user;
   if (setting_.device_of(owner, devices) == setting_.device_of(user, devices))
     return join(owner, user, complete);
   std::vector<int> members = replicas_of(owner).list();
   const std::vector<int> users = replicas_of(user).list();
   members.insert(members.end(), users.begin(), users.end());
-  // Where backwards are whole, the last one of the first stage is the last of all. So its tie comes
-  // after all other sums.
-  if (owner == 0 && !setting_.splits_backward) wait_in_turn(members, complete);
   const CostTable& table = table_of(members.front(), setting_.microbatch);
-  const Bytes bytes = tie_bytes(tie, table, space_.problem().precision);
+  const Bytes bytes = tie_bytes(*sum.tie, table, space_.problem().precision);
   const DeviceGroup group = space_.group(setting_, devices_of(members));
-  meet(members, collective_time(Collective::all_reduce, group, bytes), complete);
+  const Duration time = collective_time(Collective::all_reduce, group, bytes);
+  if (knows_turns_of_ties(layout)) return meet_in_turn(members, time, complete);
+  if (owner == 0 && !setting_.splits_backward) wait_in_turn(members, complete);
+  meet(members, time, complete);
 }
 
 /// Tied stages on one device: both are complete when both gradients are.
@@ -395,10 +468,12 @@ bool FastClock::may_fit(const Layout& layout, const TimedOrder& timed, int pipel
     // What takes no time never shows: it ends at the instant it begins.
     computes.push_back(table.times(layers, layout.again_of(stage)).backward_input > Duration{0});
   }
+  const Bytes kept_free = kept_free_.empty() ? 0 : kept_free_[index(pipeline_device)];
+  const Bytes usable = usable_memory(kind) - kept_free;
   const auto& moments = timed.moments[index(pipeline_device)];
   return std::all_of(moments.begin(), moments.end(), [&](const FullMoment& moment) {
     const bool shows = computes[index(moment.turn)] != 0;
-    return bytes_at(moment, stages, recompute, shows) <= usable_memory(kind);
+    return bytes_at(moment, stages, recompute, shows) <= usable;
   });
 }
 

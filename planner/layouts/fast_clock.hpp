@@ -2,13 +2,14 @@
 // over prefix sums.
 //
 // It leaves out what it cannot know the order of (replicas or copies that take turns; where
-// backwards are split, ties among a device's other collectives), so it is never above `simulate`
-// and almost always equal to it; the search simulates only what this clock cannot rule out. Costs
-// O(devices x microbatches), a few microseconds.
+// backwards are split and layers recompute by themselves, ties among a device's other collectives),
+// so it is never above `simulate` and almost always equal to it; the search simulates only what
+// this clock cannot rule out. Costs O(devices x microbatches), a few microseconds.
 
 #pragma once
 
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "planner/costs/exposed_sums.hpp"
@@ -31,6 +32,10 @@ class FastClock {
   /// Whether the device's memory could suffice: false only if the simulated peak is above the
   /// limit.
   bool may_fit(const Layout& layout, int pipeline_device);
+  /// So many bytes of each pipeline device are taken by what `may_fit` does not count (messages
+  /// that wait for their turn): for searches that have simulated a layout. Bounds know nothing of
+  /// it.
+  void keep_free(std::vector<Bytes> bytes) { kept_free_ = std::move(bytes); }
 
  private:
   struct Chunk {
@@ -63,7 +68,18 @@ class FastClock {
   void hand_on(std::vector<Channel>& channels, const Instruction& instruction, Time when);
   Time finish(const Layout& layout);
   std::vector<Time> reduced(const Layout& layout);
-  void sum_tied(const Layout& layout, const Tie& tie, std::vector<Time>& complete) const;
+  /// A sum over the replicas of a stage, or over those of two stages that are tied.
+  struct Sum {
+    std::int64_t start = 0;    ///< in lowering's nominal run
+    const Tie* tie = nullptr;  ///< else of one stage
+    int stage = 0, user = 0;
+  };
+  std::vector<Sum> sums_in_turn(const Layout& layout) const;
+  std::vector<std::int64_t> nominal_ends(const Layout& layout) const;
+  bool knows_turns_of_ties(const Layout& layout) const;
+  bool is_summed(const Layout& layout, int stage) const;
+  void sum_stage(const Layout& layout, int stage, std::vector<Time>& complete);
+  void sum_tied(const Layout& layout, const Sum& sum, std::vector<Time>& complete);
   void join(int owner, int user, std::vector<Time>& complete) const;
   std::vector<int> by_completion() const;
   std::vector<int> devices_of(const std::vector<int>& members) const;
@@ -82,6 +98,7 @@ class FastClock {
   bool in_turn_ = true;
   ExposedSums sums_;
   std::map<std::vector<int>, std::optional<TimedOrder>> orders_;
+  std::vector<Bytes> kept_free_;  ///< per pipeline device; empty: nothing
 
   std::vector<Chunk> chunks_;
   std::vector<int> first_chunk_;                ///< per stage, and the end

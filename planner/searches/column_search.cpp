@@ -117,7 +117,28 @@ void ColumnSearch::judge(ColumnBranch& branch, const ColumnFindings& findings) {
   judge_.effort().spend(findings.spent);
   if (findings.layouts.empty()) return;
   FastClock clock(space_, branch.setting);
-  for (const Layout& layout : findings.layouts) judge_.consider_once(clock, branch.setting, layout);
+  clock.keep_free(branch.kept_free);
+  for (const Layout& layout : findings.layouts) judge(branch, clock, layout);
+}
+
+/// Where simulation shows that a layout does not fit, something recomputes until one does.
+void ColumnSearch::judge(ColumnBranch& branch, FastClock& clock, Layout layout) {
+  constexpr int most_repairs = 4;
+  for (int repair = 0; repair < most_repairs; ++repair) {
+    const std::vector<Bytes> over = judge_.consider_once(clock, branch.setting, layout);
+    if (over.empty()) return;
+    branch.kept_free.resize(over.size());
+    for (std::size_t d = 0; d < over.size(); ++d)
+      branch.kept_free[d] += std::max<Bytes>(over[d], 0);
+    clock.keep_free(branch.kept_free);
+    const auto fitting = recomputed_to_fit(clock, space_, branch.setting, layout);
+    if (!may_fit(clock, branch.layout)) {
+      branch.step = fitting ? clock.step(*fitting) : never;
+      branch.layout = fitting.value_or(Layout{});
+    }
+    if (!fitting) return;
+    layout = *fitting;
+  }
 }
 
 std::vector<ColumnBranch*> ColumnSearch::next_batch(const std::vector<ColumnBranch*>& branches,
@@ -166,6 +187,20 @@ void ColumnSearch::raise_all(int rounds, const std::function<void()>& report) {
   for (std::size_t next = 0; next < branches.size() && !is_enough();) {
     const auto batch = next_batch(branches, next, size);
     work_on(batch, [&](ColumnWork& work) { work.raise(rounds); });
+    report();
+  }
+}
+
+/// Those of the lowest bounds: there is most to gain.
+void ColumnSearch::anneal_all(const std::function<void()>& report) {
+  constexpr std::size_t size = 2, most = 12;
+  constexpr std::int64_t share = 40;
+  std::vector<ColumnBranch*> branches = by_least(open_branches());
+  branches.resize(std::min(branches.size(), most));
+  const std::int64_t effort = judge_.effort().left / share;
+  for (std::size_t next = 0; next < branches.size() && !is_enough();) {
+    const auto batch = next_batch(branches, next, size);
+    work_on(batch, [&](ColumnWork& work) { work.anneal(effort); });
     report();
   }
 }
@@ -219,6 +254,7 @@ void ColumnSearch::improve_all(const std::vector<ColumnBranch*>& branches, std::
 /// Raises the bound until it meets the best plan, or until what is left is a plan to try.
 void ColumnSearch::narrow(ColumnBranch& branch) {
   FastClock clock(space_, branch.setting);
+  clock.keep_free(branch.kept_free);
   ChainBounds bounds(space_, branch.setting);
   const int depth = *branch.setting.depth;
   const auto probe = [&](Time limit) {
@@ -228,7 +264,7 @@ void ColumnSearch::narrow(ColumnBranch& branch) {
     // What it does not know of is where fixed stages are.
     const Layout chain = bounds.best_chain(depth);
     if (is_allowed(space_, branch.setting, chain)) {
-      judge_.consider_once(clock, branch.setting, chain);
+      judge(branch, clock, chain);
     }
     return true;
   };
@@ -262,6 +298,7 @@ void ColumnSearch::search(const std::function<void()>& report) {
   early.resize(std::min(early.size(), most_early));
   improve_all(early, 32, report);
   for (const int rounds : {3, 30}) raise_all(rounds, report);
+  anneal_all(report);
   probe_all(report);
   for (const int rounds : {120, 1000}) {
     if (rounds == 120 || control_.thorough) raise_all(rounds, report);

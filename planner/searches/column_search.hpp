@@ -86,9 +86,11 @@ class ColumnSearch {
                                         std::size_t& next, std::size_t size) const;
   void work_on(const std::vector<ColumnBranch*>& batch, const Task& task);
   void judge(ColumnBranch& branch, const ColumnFindings& findings);
+  void judge(ColumnBranch& branch, FastClock& clock, Layout layout);
   void let_go_of_closed();
   void propose_all(const std::function<void()>& report);
   void raise_all(int rounds, const std::function<void()>& report);
+  void anneal_all(const std::function<void()>& report);
   void probe_all(const std::function<void()>& report);
   void probe_lowest(const std::function<void()>& report);
   void improve_all(const std::vector<ColumnBranch*>& branches, std::int64_t share,

@@ -3,7 +3,7 @@
 #include <array>
 
 #include "planner/bounds/path_bound.hpp"
-#include "planner/layouts/layouts.hpp"
+#include "planner/layouts/annealing.hpp"
 
 namespace stagecraft {
 
@@ -16,6 +16,7 @@ ColumnWork::ColumnWork(const Space& space, const std::stop_token& stop, ColumnBr
       replicas_(static_cast<std::size_t>(*branch.setting.depth), 1),
       clock_(space, branch.setting),
       order_(clock_.order_for(replicas_)) {
+  clock_.keep_free(branch_.kept_free);
   if (order_ != nullptr)
     findings_.spent = 4000 + 2 * static_cast<std::int64_t>(order_->order.size());
 }
@@ -91,6 +92,14 @@ void ColumnWork::improve(std::int64_t most) {
   findings_.layouts.push_back(branch_.layout);
 }
 
+void ColumnWork::anneal(std::int64_t most) {
+  if (branch_.step >= never || has_chain_bounds(branch_.setting)) return;
+  Effort part{.left = most};
+  Layout layout = stagecraft::anneal(clock_, space_, branch_.setting, branch_.layout, part);
+  findings_.spent += most - part.left;
+  consider(layout);
+}
+
 void ColumnWork::raise(int rounds) {
   if (order_ == nullptr) return;
   const std::optional<BlockPacking> packing = pack();
@@ -111,6 +120,10 @@ bool ColumnWork::bound_blocks(const BlockPacking& packing,
   if (branch_.step < never) bound.start_from(branch_.layout);
   bound.know(branch_.paths);
   raise(bound);
+  if (const auto mean = bound.mean_layout()) {
+    const auto fitting = recomputed_to_fit(clock_, space_, branch_.setting, *mean);
+    if (fitting) consider(*fitting);
+  }
   branch_.paths = bound.useful_paths();
   findings_.spent += bound.spent();
   raise_to(bound.bound(), relaxation::paths_of_blocks);

@@ -23,6 +23,7 @@ struct ColumnBranch {
   Time least = 0;     ///< no plan of it that fits is faster, but for those already judged
   Time step = never;  ///< of its best layout so far, by the fast clock
   Layout layout;
+  std::vector<Bytes> kept_free;                     ///< see FastClock; what simulations have shown
   std::string_view rests_on = relaxation::formula;  ///< `least`
   std::vector<PassCounts> paths;  ///< that raised its bound (planner/bounds/blocks/block_bound.hpp)
 };
@@ -45,6 +46,8 @@ class ColumnWork {
   void propose();
   /// Improves its layout, cut by cut, with so much of the effort at most.
   void improve(std::int64_t most);
+  /// The same by annealing, where its stages may have any shape.
+  void anneal(std::int64_t most);
   /// Raises the bound by whole blocks, where the layers are blocks, and by paths, in so many
   /// rounds; the layouts they come across are tried.
   void raise(int rounds);

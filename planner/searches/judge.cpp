@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
+#include "planner/layouts/layouts.hpp"
 #include "planner/objective.hpp"
 
 namespace stagecraft {
@@ -26,6 +28,24 @@ std::int64_t instructions_of(const Setting& setting, const Layout& layout) {
   const int chunks = std::accumulate(layout.replicas.begin(), layout.replicas.end(), 0) *
                      setting.schedule.virtual_stages;
   return std::int64_t{2} * setting.microbatches * (split ? chunks : layout.stages());
+}
+
+/// By how much the fullest replica of each pipeline device is over its limit.
+std::vector<Bytes> bytes_over(const Setting& setting, const Candidate& candidate) {
+  const std::vector<Stage>& stages = candidate.plan.stages;
+  std::vector<int> leads = lead_devices(candidate.plan);
+  const auto depth = static_cast<int>(stages.size()) / std::max(setting.schedule.virtual_stages, 1);
+  std::vector<Bytes> over(index(depth));
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    Bytes& most = over[index(setting.device_of(static_cast<int>(s), depth))];
+    for (const std::vector<int>& replica : stages[s].devices) {
+      const auto place = std::ranges::lower_bound(leads, replica.front()) - leads.begin();
+      most =
+          std::max(most, candidate.prediction->peaks[index(static_cast<int>(place))].bytes -
+                             candidate.prediction->memory_limits[index(static_cast<int>(place))]);
+    }
+  }
+  return over;
 }
 
 }  // namespace
@@ -57,10 +77,17 @@ bool Judge::consider(FastClock& clock, const Setting& setting, Layout layout, Ti
   return choose_for_device(what, 0);
 }
 
-void Judge::consider_once(FastClock& clock, const Setting& setting, Layout layout) {
-  if (clock.order_for(layout.replicas) == nullptr) return;
+std::vector<Bytes> Judge::consider_once(FastClock& clock, const Setting& setting, Layout layout) {
+  over_.clear();
+  if (clock.order_for(layout.replicas) == nullptr) return {};
   Case what{clock, setting, std::move(layout), never, {}, true};
-  choose_for_device(what, 0);
+  const auto is_allowed = [&](Recompute recompute) { return space_.allows(recompute); };
+  if (std::ranges::all_of(what.layout.recompute, is_allowed) && may_fit(clock, what.layout)) {
+    simulate(what);
+  } else {
+    choose_for_device(what, 0);
+  }
+  return std::exchange(over_, {});
 }
 
 /// Recomputation only adds time, so of the ways that may fit, only those matter that cannot
@@ -116,6 +143,7 @@ bool Judge::simulate(Case& what) {
   if (is_undecided(candidate)) return false;
   add(candidate);
   if (!candidate.prediction || candidate.prediction->fits) return true;
+  if (what.once) over_ = bytes_over(what.setting, candidate);
   if (what.once || !space_.allows(Recompute::full)) return true;
   // The estimate was too kind: anything that recomputes more might still fit.
   bool complete = true;

@@ -27,8 +27,10 @@ class Judge {
   /// rule out; the layout's own choice of recomputation is where it starts. False if it had to
   /// give up on some.
   bool consider(FastClock& clock, const Setting& setting, Layout layout, Time limit);
-  /// Simulates one such way only: on each device, the first that may fit.
-  void consider_once(FastClock& clock, const Setting& setting, Layout layout);
+  /// Simulates one such way only: the layout's own if that may fit, else on each device the first
+  /// that may. Where the clock was too kind to it: by how many bytes each pipeline device is over
+  /// its limit; else empty.
+  std::vector<Bytes> consider_once(FastClock& clock, const Setting& setting, Layout layout);
   void add(const Candidate& candidate);
 
   Leaderboard& board() { return board_; }
@@ -50,6 +52,7 @@ class Judge {
   Leaderboard board_;
   std::int64_t simulated_ = 0;
   std::int64_t pruned_ = 0;
+  std::vector<Bytes> over_;  ///< the limit: of the latest layout that did not fit
   Effort effort_;
 };
 

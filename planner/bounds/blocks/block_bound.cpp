@@ -413,9 +413,39 @@ void BlockBound::raise(int rounds, std::int64_t last) {
       is_too_long(chosen_);
       take_part(seen, rows_.back());
     }
-    if (play_with_longest(seen, best) < bound_ + close) return;
+    const double value = play_with_longest(seen, best);
+    take_mean(seen);
+    if (value < bound_ + close) return;
     weights = half_way(weights_, best);
   }
+}
+
+void BlockBound::take_mean(const Seen& seen) {
+  mean_blocks_.assign(index(costs_.stages()), 0);
+  for (std::size_t i = 0; i < seen.layouts.size(); ++i) {
+    for (const int c : seen.layouts[i]) {
+      const std::vector<int>& stages = packing_.stages_of(choices_[index(c)].device);
+      for (std::size_t turn = 0; turn < turns_; ++turn)
+        mean_blocks_[index(stages[turn])] +=
+            seen.mixture[i] * choices_[index(c)].what->blocks[turn];
+    }
+  }
+}
+
+std::optional<Layout> BlockBound::mean_layout() const {
+  if (mean_blocks_.empty()) return {};
+  const int stages = costs_.stages();
+  Layout layout{
+      .replicas = std::vector<int>(index(costs_.depth()), 1), .cuts = {0}, .recompute = {}};
+  double sum = 1;  // the layer before the blocks
+  for (int s = 0; s < stages; ++s) {
+    sum += mean_blocks_[index(s)];
+    const int first = layout.cuts.back() + 1, last = costs_.layers() - (stages - s - 1);
+    layout.cuts.push_back(std::clamp(static_cast<int>(std::lround(sum)), first, last));
+  }
+  layout.cuts.back() = costs_.layers();
+  layout.recompute.assign(index(stages), Recompute::none);
+  return layout;
 }
 
 Time BlockBound::bound() const {

@@ -73,6 +73,11 @@ class BlockBound {
   /// Raises the bound by weights, in so many rounds at most.
   void raise(int rounds);
 
+  /// What the weights of the latest rounds balance, in whole blocks: the mean of the layouts that
+  /// they found, rounded from the first stage on; nothing before such a round. It need not fit, and
+  /// recomputes nothing.
+  std::optional<Layout> mean_layout() const;
+
   /// Whether it is proved that no layout within the limit is left, but those that were visited;
   /// then the bound is the step of the fastest of these, or above the limit. Else it stays as it
   /// was. Gives up after so much effort, or if a stop is requested.
@@ -156,6 +161,7 @@ class BlockBound {
   void drop_idle(Seen& seen) const;
   double play(Seen& seen, Weights& weights);
   void raise(int rounds, std::int64_t last);
+  void take_mean(const Seen& seen);
   RowRef longest_in_mixture(const Seen& seen, double value);
   double play_with_longest(Seen& seen, Weights& weights);
   static Weights half_way(const Weights& from, const Weights& to);
@@ -221,6 +227,8 @@ class BlockBound {
   std::vector<double> sums_;                   ///< per choice that is left
   double value_ = 0;                           ///< the least sum
   Chosen chosen_;                              ///< which has it
+
+  std::vector<double> mean_blocks_;  ///< per stage: of the latest layouts, by their weights
 
   Weights weights_;  ///< those of the bound
   double bound_ = 0;

@@ -1,0 +1,104 @@
+#include "planner/layouts/annealing.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+namespace stagecraft {
+
+namespace {
+
+std::size_t index(int i) {
+  return static_cast<std::size_t>(i);
+}
+
+class Annealing {
+ public:
+  Annealing(FastClock& clock, const Space& space, const Setting& setting, Layout layout,
+            Effort& effort)
+      : clock_(clock),
+        space_(space),
+        setting_(setting),
+        effort_(effort),
+        layout_(std::move(layout)),
+        step_(static_cast<double>(clock.step(layout_))),
+        best_(layout_),
+        best_step_(step_) {}
+
+  Layout run() {
+    // What steps may get longer by, as parts of the step: at first, and in the end.
+    constexpr double hot = 0.02, cold = 2e-5;
+    const std::int64_t all = std::max(effort_.left, std::int64_t{1});
+    while (!effort_.is_spent()) {
+      const double rest = static_cast<double>(effort_.left) / static_cast<double>(all);
+      try_move(best_step_ * cold * std::pow(hot / cold, rest));
+    }
+    return std::move(best_);
+  }
+
+ private:
+  static constexpr std::int64_t steps_per_try = 20, steps_per_repair = 200;
+
+  int below(int count) { return static_cast<int>(random_() % static_cast<unsigned>(count)); }
+
+  void try_move(double temperature) {
+    const int stages = layout_.stages();
+    const int from = below(stages);
+    // Neighbours are alike to the clock; far ones make another shape.
+    const bool is_near = below(3) > 0;
+    const int to = is_near ? from + (below(2) == 0 ? 1 : -1) : below(stages);
+    effort_.spend(steps_per_try);
+    const double chance = static_cast<double>(random_()) / 4294967296.0;
+    if (to == from || to < 0 || to >= stages) return;
+    Layout next = layout_;
+    const int first = std::min(from, to), last = std::max(from, to), shift = from < to ? -1 : 1;
+    for (int cut = first + 1; cut <= last; ++cut) next.cuts[index(cut)] += shift;
+    if (!is_allowed(next, first, last)) return;
+    effort_.spend(steps_per_repair << std::min(setting_.schedule.virtual_stages, 6));
+    if (!fits(next, first, last)) return;
+    effort_.spend(std::int64_t{4} * stages * setting_.microbatches);
+    const auto step = static_cast<double>(clock_.step(next));
+    if (step > step_ && chance > std::exp((step_ - step) / temperature)) return;
+    layout_ = std::move(next);
+    step_ = step;
+    if (step_ >= best_step_ || !may_fit(clock_, layout_)) return;
+    best_ = layout_;
+    best_step_ = step_;
+  }
+
+  bool is_allowed(const Layout& layout, int first, int last) const {
+    for (int stage = first; stage <= last; ++stage) {
+      const LayerRange layers{layout.cuts[index(stage)], layout.cuts[index(stage) + 1]};
+      if (layers.size() < 1 || !space_.allows(stage, layers)) return false;
+    }
+    return true;
+  }
+
+  /// Both stages' devices, recomputing as little as it takes.
+  bool fits(Layout& layout, int first, int last) {
+    for (const int stage : {first, last}) {
+      const int device = setting_.device_of(stage, layout.pipeline_devices());
+      if (!recompute_to_fit(clock_, space_, setting_, device, layout)) return false;
+    }
+    return true;
+  }
+
+  FastClock& clock_;
+  const Space& space_;
+  const Setting& setting_;
+  Effort& effort_;
+  Layout layout_;
+  double step_ = 0;
+  Layout best_;
+  double best_step_ = 0;
+  std::mt19937 random_{1};
+};
+
+}  // namespace
+
+Layout anneal(FastClock& clock, const Space& space, const Setting& setting, Layout layout,
+              Effort& effort) {
+  return Annealing(clock, space, setting, std::move(layout), effort).run();
+}
+
+}  // namespace stagecraft
