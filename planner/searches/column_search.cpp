@@ -193,9 +193,15 @@ void ColumnSearch::raise_all(int rounds, const std::function<void()>& report) {
 
 /// Those of the lowest bounds: there is most to gain.
 void ColumnSearch::anneal_all(const std::function<void()>& report) {
-  constexpr std::size_t size = 2, most = 12;
+  constexpr std::size_t size = 2, most = 4;
   constexpr std::int64_t share = 40;
   std::vector<ColumnBranch*> branches = by_least(open_branches());
+  // Near the best plan proofs are a better use of the effort.
+  constexpr double far = 0.85;
+  const double limit = far * static_cast<double>(judge_.limit());
+  std::erase_if(branches, [&](const ColumnBranch* branch) {
+    return static_cast<double>(branch->least) > limit;
+  });
   branches.resize(std::min(branches.size(), most));
   const std::int64_t effort = judge_.effort().left / share;
   for (std::size_t next = 0; next < branches.size() && !is_enough();) {
