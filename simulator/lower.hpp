@@ -118,4 +118,8 @@ struct LowerOptions {
 /// Work is numbered in the global order, so that waits look back and every issue order ascends.
 Program lower(const Schedule& schedule, const LowerOptions& options = {});
 
+/// What an instruction takes in the run by which the global order of communication is made
+/// (simulator/lowering/order.cpp).
+std::int64_t nominal_time(Op op);
+
 }  // namespace stagecraft

@@ -33,7 +33,7 @@ std::int64_t instructions_of(const Setting& setting, const Layout& layout) {
 /// By how much the fullest replica of each pipeline device is over its limit.
 std::vector<Bytes> bytes_over(const Setting& setting, const Candidate& candidate) {
   const std::vector<Stage>& stages = candidate.plan.stages;
-  std::vector<int> leads = lead_devices(candidate.plan);
+  const std::vector<int> leads = lead_devices(candidate.plan);
   const auto depth = static_cast<int>(stages.size()) / std::max(setting.schedule.virtual_stages, 1);
   std::vector<Bytes> over(index(depth));
   for (std::size_t s = 0; s < stages.size(); ++s) {
@@ -57,6 +57,7 @@ struct Judge::Case {
   Time limit;
   std::set<std::vector<Recompute>> seen;
   bool once = false;
+  std::vector<Bytes> over = {};  ///< its limit each pipeline device was, where it did not fit
 };
 
 Time Judge::limit() const {
@@ -78,16 +79,18 @@ bool Judge::consider(FastClock& clock, const Setting& setting, Layout layout, Ti
 }
 
 std::vector<Bytes> Judge::consider_once(FastClock& clock, const Setting& setting, Layout layout) {
-  over_.clear();
   if (clock.order_for(layout.replicas) == nullptr) return {};
   Case what{clock, setting, std::move(layout), never, {}, true};
   const auto is_allowed = [&](Recompute recompute) { return space_.allows(recompute); };
-  if (std::ranges::all_of(what.layout.recompute, is_allowed) && may_fit(clock, what.layout)) {
+  const bool is_way = std::ranges::all_of(what.layout.recompute, is_allowed);
+  if (is_way && may_fit(clock, what.layout)) {
     simulate(what);
-  } else {
+    std::vector<Bytes> over = std::exchange(what.over, {});
     choose_for_device(what, 0);
+    return over;
   }
-  return std::exchange(over_, {});
+  choose_for_device(what, 0);
+  return std::move(what.over);
 }
 
 /// Recomputation only adds time, so of the ways that may fit, only those matter that cannot
@@ -143,7 +146,7 @@ bool Judge::simulate(Case& what) {
   if (is_undecided(candidate)) return false;
   add(candidate);
   if (!candidate.prediction || candidate.prediction->fits) return true;
-  if (what.once) over_ = bytes_over(what.setting, candidate);
+  if (what.once) what.over = bytes_over(what.setting, candidate);
   if (what.once || !space_.allows(Recompute::full)) return true;
   // The estimate was too kind: anything that recomputes more might still fit.
   bool complete = true;

@@ -27,9 +27,10 @@ class Judge {
   /// rule out; the layout's own choice of recomputation is where it starts. False if it had to
   /// give up on some.
   bool consider(FastClock& clock, const Setting& setting, Layout layout, Time limit);
-  /// Simulates one such way only: the layout's own if that may fit, else on each device the first
-  /// that may. Where the clock was too kind to it: by how many bytes each pipeline device is over
-  /// its limit; else empty.
+  /// Simulates two such ways at most: the layout's own if that may fit, and on each device the
+  /// first that may, if that is faster by the clock. Where the clock was too kind to its own way
+  /// (or to the other one, if there is no own): by how many bytes each pipeline device is over its
+  /// limit.
   std::vector<Bytes> consider_once(FastClock& clock, const Setting& setting, Layout layout);
   void add(const Candidate& candidate);
 
@@ -52,7 +53,6 @@ class Judge {
   Leaderboard board_;
   std::int64_t simulated_ = 0;
   std::int64_t pruned_ = 0;
-  std::vector<Bytes> over_;  ///< the limit: of the latest layout that did not fit
   Effort effort_;
 };
 

@@ -32,14 +32,16 @@
 
 #include "simulator/lowering/passes.hpp"
 
-namespace stagecraft::lowering {
-
-namespace {
+namespace stagecraft {
 
 std::int64_t nominal_time(Op op) {
   if (!is_compute(op) || op == Op::update) return 1;
   return op == Op::backward ? 200 : 100;
 }
+
+namespace lowering {
+
+namespace {
 
 /// Of an operation, named by its first work.
 std::int64_t nominal_time(const Draft& draft, int operation) {
@@ -209,4 +211,6 @@ void order_communication(Draft& draft) {
   }
 }
 
-}  // namespace stagecraft::lowering
+}  // namespace lowering
+
+}  // namespace stagecraft

@@ -413,11 +413,10 @@ void BlockBound::raise(int rounds, std::int64_t last) {
       is_too_long(chosen_);
       take_part(seen, rows_.back());
     }
-    const double value = play_with_longest(seen, best);
-    take_mean(seen);
-    if (value < bound_ + close) return;
+    if (play_with_longest(seen, best) < bound_ + close) break;
     weights = half_way(weights_, best);
   }
+  take_mean(seen);
 }
 
 void BlockBound::take_mean(const Seen& seen) {

@@ -1,0 +1,81 @@
+#include "planner/searches/judge.hpp"
+
+#include "planner/layouts/layouts.hpp"
+#include "tests/catch.hpp"
+#include "tests/planner/random_layouts.hpp"
+
+namespace stagecraft {
+namespace {
+
+using namespace tests;
+using namespace std::chrono_literals;
+
+/// Two stages on each of two devices. The later ones save more, and take less time to do again.
+Problem two_stages_per_device(Bytes memory) {
+  LayerCost early = layer_cost(5ms, 10ms), late = layer_cost(1ms, 2ms);
+  early.saved = 1000;
+  late.saved = 3000;
+  Problem problem = problem_of(profile_of({early, early, late, late}),
+                               cluster_of({{2, {}}}, memory), 4, {1}, {"interleaved"});
+  problem.schedules.front().virtual_stages = 2;
+  return problem;
+}
+
+TEST_CASE("a layout is judged with its own recomputation if that may fit", "[judge]") {
+  using enum Recompute;
+  Layout nothing{
+      .replicas = {1, 1}, .cuts = {0, 1, 2, 3, 4}, .recompute = {none, none, none, none}};
+  Layout first = nothing, own = nothing;
+  first.recompute = {full, full, none, none};
+  own.recompute = {none, none, full, full};
+  int judged = 0;
+  for (Bytes memory = 1000; memory < 20'000; memory += 100) {
+    const Problem problem = two_stages_per_device(memory);
+    const Space space(problem);
+    const Setting& setting = space.settings().front();
+    FastClock clock(space, setting);
+    if (may_fit(clock, nothing) || !may_fit(clock, first) || !may_fit(clock, own)) continue;
+    CHECK(clock.step(own) < clock.step(first));
+    const SearchControl control;
+    Judge judge(space, control);
+    const std::vector<Bytes> over = judge.consider_once(clock, setting, own);
+    if (!over.empty()) continue;
+    ++judged;
+    CHECK(judge.board().best()->count() == clock.step(own));
+  }
+  CHECK(judged > 0);
+}
+
+TEST_CASE("where the clock was too kind, the judge says by how much, and then it is not",
+          "[judge]") {
+  int kind = 0;
+  for (std::uint32_t seed = 0; seed < 2400; ++seed) {
+    Random random(seed);
+    const Problem problem = random_problem(seed, {6, 3});
+    const Space space(problem);
+    for (const Setting& setting : space.settings()) {
+      FastClock clock(space, setting);
+      const std::vector<int> replicas = random_replicas(random, space, setting);
+      if (replicas.empty() || clock.order_for(replicas) == nullptr) continue;
+      const Layout layout = balanced(space, setting, replicas);
+      const Candidate candidate = space.evaluate("", space.plan(setting, layout));
+      if (!space.allows(Recompute::none) || !may_fit(clock, layout)) continue;
+      REQUIRE(candidate.prediction);
+      const SearchControl control;
+      Judge judge(space, control);
+      const std::vector<Bytes> over = judge.consider_once(clock, setting, layout);
+      INFO("seed " << seed);
+      REQUIRE(over.empty() == candidate.prediction->fits);
+      if (over.empty()) continue;
+      ++kind;
+      CHECK(std::ranges::max(over) == shortfall(*candidate.prediction));
+      // Nothing fits where all is kept free.
+      clock.keep_free(std::vector<Bytes>(over.size(), candidate.prediction->memory_limits.front()));
+      CHECK_FALSE(may_fit(clock, layout));
+    }
+  }
+  CHECK(kind > 10);
+}
+
+}  // namespace
+}  // namespace stagecraft
