@@ -194,7 +194,7 @@ void ColumnSearch::raise_all(int rounds, const std::function<void()>& report) {
 /// Those of the lowest bounds: there is most to gain.
 void ColumnSearch::anneal_all(const std::function<void()>& report) {
   constexpr std::size_t size = 2, most = 4;
-  constexpr std::int64_t share = 40;
+  constexpr std::int64_t share = 36;
   std::vector<ColumnBranch*> branches = by_least(open_branches());
   // Near the best plan proofs are a better use of the effort.
   constexpr double far = 0.85;
