@@ -34,6 +34,9 @@ class Verifier {
       const bool wide = is_wide(space_, setting) && setting.trains && setting.drains;
       // The bound of large clusters speaks of columns.
       if (!wide) count(setting, true);
+      // A claim without a scope speaks of all others, too.
+      if (wide && verification_.scope.empty() && !has_only_columns(space_, setting))
+        count(setting, false);
       for (const Setting& each : wide ? space_.columns(setting) : space_.copies(setting)) {
         count(each, !wide);
       }
@@ -57,8 +60,13 @@ class Verifier {
       }
       // A bound with a scope says nothing of plans beyond it, which the search may have come
       // across.
-      const bool speaks_of_all = verification_.scope.empty();
-      proved = std::max(proved, speaks_of_all ? result.lower_bound : result.searched_bound);
+      if (!verification_.scope.empty()) {
+        proved = std::max(proved, result.searched_bound);
+      } else if (speaks_of_all_plans(result)) {
+        proved = std::max(proved, result.lower_bound);
+      } else {
+        proved = std::max(proved, std::min(result.lower_bound, result.scope.least_of_others));
+      }
       if (proved >= bound_) return;
     }
     confirm_only(proved);
@@ -211,6 +219,12 @@ Problem problem_of(const Question& question, const Plan& plan, const Profile& pr
 
 namespace {
 
+/// Files hold all digits.
+bool is_same(double a, double b) {
+  constexpr double rounding = 1e-9;
+  return std::abs(a - b) <= rounding;
+}
+
 /// Why the plan is no answer to its question, or not what it says; empty if it is.
 std::string fault_of(const Space& space, const Plan& plan, const Prediction& again) {
   const bool has_schedule =
@@ -229,6 +243,10 @@ std::string fault_of(const Space& space, const Plan& plan, const Prediction& aga
     return concat("the plan says that it takes ", format_duration(plan.predicted->step),
                   ", but simulated again it takes ", format_duration(again.step));
   }
+  if (plan.predicted && !is_same(plan.predicted->bubble, again.bubble)) {
+    return concat("the plan says that its bubble is ", plan.predicted->bubble,
+                  ", but simulated again it is ", again.bubble);
+  }
   return {};
 }
 
@@ -245,22 +263,25 @@ std::string other_peak(const std::vector<Bytes>& said, const std::vector<Bytes>&
                 ", but simulated again it needs ", exact_bytes(*differs.in2));
 }
 
-/// Why the plan's peaks are not what it needs, what its devices reserve included; empty if they
-/// are.
+/// Why the plan's peaks are not what it needs, what its devices reserve included, or without that
+/// where a limit was given of which all may be used; empty if they are.
 std::string fault_of_memory(const Problem& asked, const Plan& plan, const Cluster& cluster) {
   if (!plan.predicted || plan.predicted->peak_memory.empty()) return {};
-  Problem problem = asked;
-  problem.cluster = cluster;  // the question's knows no reserve
-  const Candidate again = Space(problem).evaluate("again", plan);
-  if (!again.prediction) return {};
-  return other_peak(plan.predicted->peak_memory, device_peaks(plan, *again.prediction));
+  const std::vector<Bytes>& said = plan.predicted->peak_memory;
+  Problem problem = asked;  // which knows no reserve
+  const auto fault = [&] {
+    const Candidate again = Space(problem).evaluate("again", plan);
+    return again.prediction ? other_peak(said, device_peaks(plan, *again.prediction)) : "";
+  };
+  if (fault().empty()) return {};
+  problem.cluster = cluster;
+  return fault();
 }
 
-/// Why the gap is not between this bound and this step; empty if it is. Files hold all its digits.
+/// Why the gap is not between this bound and this step; empty if it is.
 std::string fault_of_gap(double gap, Duration bound, Duration step) {
-  constexpr double rounding = 1e-9;
   const double again = step.count() > 0 ? seconds(step - bound) / seconds(step) : 0;
-  if (std::abs(gap - again) <= rounding) return {};
+  if (is_same(gap, again)) return {};
   return concat("the plan says that its gap is ", gap, ", but between its bound of ",
                 format_duration(bound), " and its step of ", format_duration(step), " it is ",
                 again);
@@ -308,7 +329,7 @@ Verification verify_bound(const Plan& plan, const Profile& profile, const Cluste
   if (!layers_choose) {
     for (const std::vector<int>& order : asked_device_orders(bounded)) {
       const Problem ordered = in_device_order(bounded, order);
-      needs_search = Verifier(ordered, verification.bound, verification).run();
+      needs_search = Verifier(ordered, verification.bound, verification).run() || needs_search;
     }
   }
   // It knows all orders itself.

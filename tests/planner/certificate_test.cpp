@@ -1,6 +1,7 @@
 #include "planner/certificate.hpp"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 
 #include "planner/strategies.hpp"
@@ -43,6 +44,7 @@ std::optional<Plan> recomputing(Plan plan, const Problem& problem) {
   const Prediction prediction = predict(plan, problem.profile, problem.cluster);
   if (!prediction.fits || prediction.step <= plan.search->lower_bound) return {};
   plan.predicted->step = prediction.step;
+  plan.predicted->bubble = prediction.bubble;
   plan.predicted->peak_memory = device_peaks(plan, prediction);
   plan.search->proved_optimal = false;
   plan.search->gap = gap_between(plan.search->lower_bound, prediction.step);
@@ -164,6 +166,9 @@ TEST_CASE("a gap or a peak that is not the plan's own is refused", "[certificate
   --changed.predicted->peak_memory.back();
   CHECK_THAT(verified(changed, problem).fault, ContainsSubstring("but simulated again it needs"));
   changed = *plan;
+  changed.predicted->bubble += 0.001;
+  CHECK_THAT(verified(changed, problem).fault, ContainsSubstring("says that its bubble is"));
+  changed = *plan;
   changed.predicted->peak_memory.pop_back();
   CHECK_THAT(verified(changed, problem).fault, ContainsSubstring("devices need at their peak"));
 }
@@ -212,4 +217,45 @@ TEST_CASE("a plan of a kind that was not searched is not called optimal", "[cert
   REQUIRE_FALSE(are_equal);
   CHECK_FALSE(plan.search->proved_optimal);
   CHECK(plan.search->lower_bound <= result.scope.least_of_others);
+}
+
+TEST_CASE("a bound of some plans is not taken for one of all", "[certificate]") {
+  // More devices than are walked through: what is proved are equal replicas in lockstep.
+  std::vector<LayerCost> costs(4, layer_cost(40us, 80us));
+  const std::array<Bytes, 4> outputs{4'000, 200'000, 4'000, 0};
+  for (std::size_t layer = 0; layer < costs.size(); ++layer) costs[layer].output = outputs[layer];
+  Problem problem =
+      problem_of(profile_of(costs, 4), cluster_of({{18, link_of(0us, 1'000'000'000)}}), 4, {4});
+  problem.schedules = {{.name = "zb-h1"}, {.name = "1f1b"}};
+  auto plan = best_plan(problem);
+  REQUIRE(plan);
+  REQUIRE(plan->search->question);
+  REQUIRE_FALSE(plan->search->scope.empty());
+  REQUIRE(verified(*plan, problem).holds());
+  plan->search->scope.clear();
+  CHECK_THAT(verified(*plan, problem).fault, ContainsSubstring("could be proved again"));
+}
+
+TEST_CASE("peaks are the plan's own with what devices reserve, or without where all may be used",
+          "[certificate]") {
+  Problem problem = small_problem();
+  for (LayerCost& cost : problem.profile.entries.front().layers) cost.parameters = 1000;
+  const Cluster reserving = [&] {
+    Cluster cluster = problem.cluster;
+    for (DeviceKind& kind : cluster.kinds) {
+      kind.memory_unlimited = false;
+      kind.memory = 1'000'000;
+      kind.reserve = 100'000;
+    }
+    return cluster;
+  }();
+  Problem given = problem;
+  given.cluster = reserving;
+  for (DeviceKind& kind : given.cluster.kinds) kind.reserve = 0;  // as --memory does
+  problem.cluster = reserving;
+  for (const Problem& asked : {problem, given}) {
+    const auto plan = best_plan(asked);
+    REQUIRE(plan);
+    CHECK(verify_bound(*plan, asked.profile, reserving).fault.empty());
+  }
 }
