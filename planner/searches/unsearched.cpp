@@ -108,7 +108,13 @@ void add_outside(const Space& space, const SearchControl& control,
 Duration least_of_its_kind(const Space& space, const Plan& plan, Duration least_of_mixed) {
   if (is_mixed_chain(space, plan)) return least_of_mixed;
   const auto& sizes = space.problem().microbatches;
-  const bool is_asked = std::find(sizes.begin(), sizes.end(), plan.batch.microbatch) != sizes.end();
+  const auto is_listed = [&](std::int64_t size) {
+    return std::find(sizes.begin(), sizes.end(), size) != sizes.end();
+  };
+  const int copies = space.problem().microbatch_per_copy ? copies_of(plan) : 0;
+  const bool is_asked =
+      is_listed(plan.batch.microbatch) || (copies > 0 && plan.batch.microbatch % copies == 0 &&
+                                           is_listed(plan.batch.microbatch / copies));
   return Duration{is_asked ? ColumnBounds(space).least_of_any_kind() : 0};
 }
 

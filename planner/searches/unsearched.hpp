@@ -15,7 +15,7 @@ namespace stagecraft {
 
 /// What no plan of this one's kind is faster than: one of several degrees on consecutive devices,
 /// of which no one takes less than `least_of_mixed`, or any plan that has one of the problem's
-/// microbatches. 0 if it has another.
+/// microbatches, or whose copies have. 0 if it has another.
 Duration least_of_its_kind(const Space& space, const Plan& plan, Duration least_of_mixed);
 
 /// Puts the best of such plans on the board if it is faster than what is there, found near the

@@ -189,3 +189,17 @@ TEST_CASE("no plan takes less than its work whatever degrees its stages have", "
   CHECK(plans > 500);
   CHECK(bounds > 20);
 }
+
+TEST_CASE("copies of a microbatch that was asked for are bounded by their work", "[unsearched]") {
+  Problem problem = problem_of(profile_of({layer_cost(8ms, 16ms), layer_cost(8ms, 16ms)}),
+                               cluster_of({{6, link_of(0ns, 1'000'000'000)}}), 8, {1});
+  Plan plan;
+  plan.batch = {.global = 8, .microbatch = 4, .microbatches = 2};
+  plan.stages = {{{0, 2}, {{0}, {1}, {2}, {3}}}};
+  CHECK(least_of_its_kind(Space(problem), plan, Duration::max()) == 0ns);
+  problem.microbatch_per_copy = true;
+  // All layers of 8 samples, on 6 devices.
+  CHECK(least_of_its_kind(Space(problem), plan, Duration::max()) == 8 * 48ms / 6);
+  plan.stages.front().devices.pop_back();
+  CHECK(least_of_its_kind(Space(problem), plan, Duration::max()) == 0ns);
+}
