@@ -424,9 +424,10 @@ void BlockBound::take_mean(const Seen& seen) {
   for (std::size_t i = 0; i < seen.layouts.size(); ++i) {
     for (const int c : seen.layouts[i]) {
       const std::vector<int>& stages = packing_.stages_of(choices_[index(c)].device);
-      for (std::size_t turn = 0; turn < turns_; ++turn)
-        mean_blocks_[index(stages[turn])] +=
-            seen.mixture[i] * choices_[index(c)].what->blocks[turn];
+      for (std::size_t turn = 0; turn < turns_; ++turn) {
+        const int blocks = choices_[index(c)].what->blocks[turn];
+        mean_blocks_[index(stages[turn])] += seen.mixture[i] * blocks;
+      }
     }
   }
 }
