@@ -44,6 +44,14 @@ class Verifier {
     return verification_.holds() && verification_.by_search > 0;
   }
 
+  /// Whether the layers' time alone bounds plans of every kind so; then it does all settings.
+  bool is_by_work() {
+    if (ColumnBounds(space_).least_of_any_kind() < bound_.count()) return false;
+    verification_.settings += static_cast<int>(space_.settings().size());
+    verification_.by_work += static_cast<int>(space_.settings().size());
+    return true;
+  }
+
   /// Asks for anything below the bound, which is quick; where relaxations stop short of it, for
   /// anything better than the plan, as the search that found it did.
   void search() {
@@ -325,15 +333,19 @@ Verification verify_bound(const Plan& plan, const Profile& profile, const Cluste
   Problem bounded = layers_choose ? without_memory_limits(problem) : problem;
   if (needs_placement(bounded)) bounded = with_best_links(bounded);
   Verifier own(bounded, verification.bound, verification);
+  if (verification.scope.empty() && own.is_by_work()) return verification;
   bool needs_search = own.run();
-  if (!layers_choose) {
-    for (const std::vector<int>& order : asked_device_orders(bounded)) {
+  const DeviceOrders asked = asked_device_orders(bounded);
+  if (!asked.is_every || !is_of_consecutive_devices(verification.scope)) {
+    for (const std::vector<int>& order : asked.orders) {
       const Problem ordered = in_device_order(bounded, order);
       needs_search = Verifier(ordered, verification.bound, verification).run() || needs_search;
     }
   }
+  // A claim without a scope speaks of stages on any devices, which were not listed.
+  needs_search = needs_search || (verification.scope.empty() && !asked.is_every);
   // It knows all orders itself.
-  if (needs_search) own.search();
+  if (needs_search && verification.holds()) own.search();
   if (verification.holds() && is_mixed_chain(space, plan)) own.search_mixed();
   return verification;
 }

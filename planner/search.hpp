@@ -98,17 +98,24 @@ struct Scope {
   bool equal_replicas = false;  ///< of all stages
   bool one_degree = false;      ///< of tensor parallelism, for all stages
   bool no_empty = false;        ///< every stage has layers
+  /// Stages stand on consecutive devices, in the cluster's order or one of those that were tried
+  /// (planner/space/device_orders.hpp).
+  bool consecutive_devices = false;
   /// Stages are of consecutive layers along one of so many orders of a model that branches and has
   /// more of them; 0: of all orders there are.
   int orders = 0;
   /// No plan beyond it is faster.
   Duration least_of_others = Duration::max();
-  bool is_all() const { return !equal_replicas && !one_degree && !no_empty && orders == 0; }
+  bool is_all() const {
+    return !equal_replicas && !one_degree && !no_empty && !consecutive_devices && orders == 0;
+  }
   /// Of both.
   void add(const Scope& other);
 };
 /// "plans along one of 4 orders of the layers whose stages all have …"
 std::string to_string(const Scope& scope);
+/// Whether such words, in a plan's file, leave out stages on other than consecutive devices.
+bool is_of_consecutive_devices(std::string_view scope);
 
 struct SearchResult {
   std::vector<Candidate> plans;  ///< best first; empty if infeasible

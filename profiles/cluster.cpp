@@ -156,9 +156,17 @@ const DeviceKind& kind_of(const Cluster& cluster, int device) {
   return cluster.kinds.at(static_cast<std::size_t>(kind));
 }
 
-Link link_between(const Cluster& cluster, int from, int to) {
-  assert(from != to && from >= 0 && to >= 0);
-  assert(from < device_count(cluster) && to < device_count(cluster));
+int position_of(const Cluster& cluster, int device) {
+  return cluster.positions.empty() ? device
+                                   : cluster.positions[static_cast<std::size_t>(device)];
+}
+
+std::vector<int> positions_of(const Cluster& cluster, std::vector<int> devices) {
+  for (int& device : devices) device = position_of(cluster, device);
+  return devices;
+}
+
+Link link_of_positions(const Cluster& cluster, int from, int to) {
   for (const LinkOverride& entry : cluster.overrides) {
     if (entry.from == from && entry.to == to) return entry.link;
   }
@@ -171,6 +179,12 @@ Link link_between(const Cluster& cluster, int from, int to) {
   return {};
 }
 
+Link link_between(const Cluster& cluster, int from, int to) {
+  assert(from != to && from >= 0 && to >= 0);
+  assert(from < device_count(cluster) && to < device_count(cluster));
+  return link_of_positions(cluster, position_of(cluster, from), position_of(cluster, to));
+}
+
 Link slower(const Link& a, const Link& b) {
   return {.latency = std::max(a.latency, b.latency),
           .point_to_point = std::min(a.point_to_point, b.point_to_point),
@@ -180,13 +194,13 @@ Link slower(const Link& a, const Link& b) {
 Link group_link(const Cluster& cluster, const std::vector<int>& devices) {
   // Between two devices of a sorted group lie only devices that share their common levels: the
   // neighbours along the ring meet every level that any pair of the group meets.
-  std::vector<int> ring = devices;
+  std::vector<int> ring = positions_of(cluster, devices);
   std::sort(ring.begin(), ring.end());
   ring.erase(std::unique(ring.begin(), ring.end()), ring.end());
   Link slowest;
   if (ring.size() < 2) return slowest;
   for (std::size_t i = 0; i < ring.size(); ++i) {
-    slowest = slower(slowest, link_between(cluster, ring[i], ring[(i + 1) % ring.size()]));
+    slowest = slower(slowest, link_of_positions(cluster, ring[i], ring[(i + 1) % ring.size()]));
   }
   return slowest;
 }

@@ -85,6 +85,9 @@ struct Cluster {
   std::vector<Level>
       levels;  ///< outermost first; the product of the counts is the number of devices
   std::vector<LinkOverride> overrides;
+  /// Where each device stands, in positions that levels and overrides speak of; empty: at its own
+  /// number. Files have none: it is for searches that take the devices in another order.
+  std::vector<int> positions = {};
   bool operator==(const Cluster&) const = default;
 };
 
@@ -96,8 +99,13 @@ void validate(const Cluster& cluster);
 
 int device_count(const Cluster& cluster);
 const DeviceKind& kind_of(const Cluster& cluster, int device);
+/// See `Cluster::positions`.
+int position_of(const Cluster& cluster, int device);
+std::vector<int> positions_of(const Cluster& cluster, std::vector<int> devices);
 /// The link from one device to another (different) one.
 Link link_between(const Cluster& cluster, int from, int to);
+/// The same from one position to another.
+Link link_of_positions(const Cluster& cluster, int from, int to);
 /// What is slower of each: latency and bandwidths.
 Link slower(const Link& a, const Link& b);
 /// The slowest link among the devices: what a ring over them runs at.

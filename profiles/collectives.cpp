@@ -62,7 +62,7 @@ int most_parts(const std::vector<int>& sorted, int outside, int inside) {
   return most;
 }
 
-/// The level's link, or where links of the ring over the members differ from it the slowest.
+/// The level's link, or where links of the ring over these positions differ from it the slowest.
 Link ring_link(const Cluster& cluster, const std::vector<int>& sorted, const Level& level,
                int outside, int inside) {
   if (cluster.overrides.empty()) return level.link;
@@ -70,7 +70,7 @@ Link ring_link(const Cluster& cluster, const std::vector<int>& sorted, const Lev
   for (std::size_t i = 0; i < sorted.size(); ++i) {
     const int from = sorted[i], to = sorted[(i + 1) % sorted.size()];
     if (from / outside != to / outside || from / inside == to / inside) continue;
-    const Link link = link_between(cluster, from, to);
+    const Link link = link_of_positions(cluster, from, to);
     slowest = slowest ? slower(*slowest, link) : link;
   }
   return slowest.value_or(level.link);
@@ -203,6 +203,7 @@ std::string_view to_string(CollectiveAlgorithm algorithm) {
 }
 
 DeviceGroup device_group(const Cluster& cluster, std::vector<int> devices) {
+  devices = positions_of(cluster, std::move(devices));
   std::sort(devices.begin(), devices.end());
   devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
   DeviceGroup group{.members = std::max(1, static_cast<int>(devices.size()))};

@@ -100,7 +100,7 @@ class Again {
       least =
           std::min(least, for_as_many(pace(*found.plans.front().prediction), changed.global_batch));
     }
-    const bool is_of_all = (found.bounds_any_kind || found.scope.is_all()) && !is_large_;
+    const bool is_of_all = speaks_of_all_plans(found) && !is_large_;
     Saving saving{.time = now - least, .is_all = found.proved_optimal && is_of_all, .schedule = {}};
     if (!found.plans.empty()) saving.schedule = found.plans.front().plan.schedule;
     return saving;

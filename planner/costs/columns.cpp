@@ -135,7 +135,7 @@ std::vector<int> stand_ins(const Plan& plan, int columns, const std::vector<int>
 /// Blocks and the parts of each level nest: every part is several blocks, or every block several
 /// parts.
 bool has_alike_blocks(const Cluster& cluster, int devices) {
-  if (!cluster.overrides.empty()) return false;
+  if (!cluster.overrides.empty() || !cluster.positions.empty()) return false;
   int part = 1;
   for (auto level = cluster.levels.rbegin(); level != cluster.levels.rend(); ++level) {
     // Of the outermost level some parts may be left over.

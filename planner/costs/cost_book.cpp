@@ -361,7 +361,7 @@ namespace {
 /// Devices that only the innermost level joins.
 bool are_neighbours(const Cluster& cluster, int from, int to) {
   const int width = cluster.levels.empty() ? 1 : cluster.levels.back().count;
-  return from / width == to / width;
+  return position_of(cluster, from) / width == position_of(cluster, to) / width;
 }
 
 bool was_measured_on(const Profile& profile, const std::string& device) {

@@ -19,9 +19,9 @@ class Links {
   Links(const Cluster& cluster, std::optional<int> devices_per_link)
       : cluster_(cluster), devices_per_link_(devices_per_link) {}
 
-  /// What a message from one device to another crosses.
+  /// What a message from one position to another crosses.
   std::vector<int> between(int from, int to) {
-    const Link link = link_between(cluster_, from, to);
+    const Link link = link_of_positions(cluster_, from, to);
     if (link.point_to_point.is_unlimited()) return {};
     for (const LinkOverride& entry : cluster_.overrides) {
       if (entry.from == from && entry.to == to) {
@@ -102,21 +102,21 @@ Network shared_network(const Program& program, const Costs& costs, const std::ve
   }
   Links links(cluster, sharing.devices_per_link);
   Network network{.links = {}, .sharing = sharing.sharing, .channels = {}, .groups = {}};
-  const auto device_of = [&](int chunk) {
+  const auto position = [&](int chunk) {
     const int device = program.chunks[static_cast<std::size_t>(chunk)].device;
-    return devices.at(static_cast<std::size_t>(device));
+    return position_of(cluster, devices.at(static_cast<std::size_t>(device)));
   };
   for (std::size_t i = 0; i < program.channels.size(); ++i) {
     const Channel& channel = program.channels[i];
     Route& route = network.channels.emplace_back();
-    const int from = device_of(channel.from), to = device_of(channel.to);
-    const Bandwidth bandwidth = link_between(cluster, from, to).point_to_point;
+    const int from = position(channel.from), to = position(channel.to);
+    const Bandwidth bandwidth = link_of_positions(cluster, from, to).point_to_point;
     if (transfer_time(channel.bytes, bandwidth) != costs.channels[i].occupancy) continue;
     route = {.links = links.between(from, to), .bytes = channel.bytes};
   }
   for (std::size_t i = 0; i < program.groups.size(); ++i) {
     std::vector<int> ring;
-    for (const int chunk : program.groups[i].chunks) ring.push_back(device_of(chunk));
+    for (const int chunk : program.groups[i].chunks) ring.push_back(position(chunk));
     network.groups.push_back(ring_route(links, std::move(ring), costs.groups[i]));
   }
   network.links = links.bandwidths();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "planner/layouts/layouts.hpp"
+#include "planner/searches/walk.hpp"
 #include "simulator/schedules.hpp"
 
 namespace stagecraft {
@@ -19,33 +20,15 @@ std::vector<ColumnBranch*> by_least(std::vector<ColumnBranch*> branches) {
 /// Bisection of a branch's bound stops within this part of the best step.
 constexpr Time narrow_parts = 1000;
 
-double count_choices(int from, int of) {
-  double count = 1;
-  for (int i = 0; i < of; ++i) count *= static_cast<double>(from - i) / (i + 1);
-  return std::max(count, 0.0);
-}
-
-/// All replicas of all stages, and all cuts.
-double count_layouts(const Space& space, const Setting& setting) {
-  const int devices = space.devices(setting);
-  double all = 0;
-  for (int depth = 1; depth <= space.most_pipeline_devices(setting); ++depth) {
-    const double replicas = space.most_replicas(setting) == 1 ? 1 : count_choices(devices, depth);
-    const int stages = depth * setting.schedule.virtual_stages;
-    // Cuts between layers; where stages may be empty, several of them in one place.
-    const int places = space.layers() - 1 + (space.has_empty_stages() ? stages - 2 : 0);
-    all += replicas * count_choices(places, stages - 1);
-  }
-  return all;
-}
-
 }  // namespace
 
 bool is_wide(const Space& space, const Setting& setting) {
   if (has_many_devices(space, setting)) return true;
   if (has_chain_bounds(setting)) return false;
   constexpr double most_layouts = 5e6, most_of_blocks = 2000;
-  const double layouts = count_layouts(space, setting);
+  double layouts = 0;
+  for (int depth = 1; depth <= space.most_pipeline_devices(setting); ++depth)
+    layouts += count_layouts(space, setting, depth);
   if (layouts > most_layouts) return true;
   if (space.has_empty_stages()) return false;  // columns have none
   Setting deepest = setting;
@@ -191,6 +174,32 @@ void ColumnSearch::raise_all(int rounds, const std::function<void()>& report) {
   }
 }
 
+/// Through all layouts of those that have few, with a part of the effort: where memory is tight,
+/// balanced ones may all be too large.
+void ColumnSearch::walk_few(const std::function<void()>& report) {
+  constexpr std::int64_t parts = 8;
+  std::vector<ColumnBranch*> branches = by_least(open_branches());
+  std::erase_if(branches, [&](const ColumnBranch* branch) {
+    const Setting& setting = branch->setting;
+    return count_layouts(space_, setting, *setting.depth) > most_layouts_walked;
+  });
+  const std::int64_t reserve = judge_.effort().left * (parts - 1) / parts;
+  judge_.effort().left -= reserve;
+  for (ColumnBranch* branch : branches) {
+    if (is_enough()) break;
+    if (!is_open(*branch)) continue;
+    FastClock clock(space_, branch->setting);
+    const LoopedWalk walk(space_, branch->setting);
+    const Time limit = std::min(judge_.limit(), never - 1);
+    if (walk.walk(clock, judge_, limit) == WalkEnd::complete) {
+      branch->least = limit + 1;
+      branch->rests_on = relaxation::walk;
+    }
+    report();
+  }
+  judge_.effort().left = std::max<std::int64_t>(judge_.effort().left, 0) + reserve;
+}
+
 /// Those of the lowest bounds: there is most to gain.
 void ColumnSearch::anneal_all(const std::function<void()>& report) {
   constexpr std::size_t size = 2, most = 4;
@@ -304,6 +313,7 @@ void ColumnSearch::search(const std::function<void()>& report) {
   early.resize(std::min(early.size(), most_early));
   improve_all(early, 32, report);
   for (const int rounds : {3, 30}) raise_all(rounds, report);
+  walk_few(report);
   anneal_all(report);
   probe_all(report);
   for (const int rounds : {120, 1000}) {

@@ -12,6 +12,7 @@
 // 3. Those still below the best plan raise their bound by paths (planner/bounds/path_bound.hpp, and
 //    planner/bounds/blocks/block_bound.hpp where layers are blocks), three rounds, then thirty,
 //    then more. What they come across is tried.
+//    Those with few layouts are walked through (planner/searches/walk.hpp).
 // 4. Those still below it, of blocks, prove that nothing is within a part of the best plan's time:
 //    a small part, then larger ones, in the end all of it.
 // 5. Those still below it are improved; those with one stage per device also raise their bound by
@@ -90,6 +91,7 @@ class ColumnSearch {
   void let_go_of_closed();
   void propose_all(const std::function<void()>& report);
   void raise_all(int rounds, const std::function<void()>& report);
+  void walk_few(const std::function<void()>& report);
   void anneal_all(const std::function<void()>& report);
   void probe_all(const std::function<void()>& report);
   void probe_lowest(const std::function<void()>& report);

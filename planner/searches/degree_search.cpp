@@ -120,7 +120,7 @@ SearchResult search_degrees(const Problem& problem, const SearchControl& control
     result.lower_bound = std::min({result.lower_bound, result.scope.least_of_others,
                                    least_of_its_kind(space, outside->plan, result.least_of_mixed)});
     result.bounds_any_kind = true;
-    if (!is_mixed_chain(space, outside->plan)) result.question.reset();
+    if (result.lower_bound <= Duration{0}) result.question.reset();  // nothing to prove
   }
   if (result.scope.least_of_others >= board.best().value_or(Duration::max())) result.scope = {};
   result = finish(board, std::move(result));

@@ -86,7 +86,14 @@ void Scope::add(const Scope& other) {
   // Of fewer orders it speaks of less.
   if (orders == 0 || (other.orders != 0 && other.orders < orders)) orders = other.orders;
   no_empty = no_empty || other.no_empty;
+  consecutive_devices = consecutive_devices || other.consecutive_devices;
   least_of_others = std::min(least_of_others, other.least_of_others);
+}
+
+constexpr std::string_view on_consecutive_devices = " on consecutive devices";
+
+bool is_of_consecutive_devices(std::string_view scope) {
+  return scope.find(on_consecutive_devices) != std::string_view::npos;
 }
 
 std::string to_string(const Scope& scope) {
@@ -98,7 +105,8 @@ std::string to_string(const Scope& scope) {
   if (scope.orders == 1) along = " along the model's own order of layers";
   if (scope.orders > 1) along = concat(" along ", scope.orders, " of the model's orders of layers");
   const std::string whose = fmt::format(" whose stages all have {}", fmt::join(all, " and "));
-  return concat("plans", along, all.empty() ? "" : whose);
+  const std::string_view on = scope.consecutive_devices ? on_consecutive_devices : "";
+  return concat("plans", on, along, all.empty() ? "" : whose);
 }
 
 }  // namespace stagecraft

@@ -144,7 +144,7 @@ void add_unsearched(const Space& space, const SearchControl& control, std::vecto
         has_time ? least_of_its_kind(space, best->plan, result.least_of_mixed) : Duration{0};
     result.lower_bound = std::min({result.lower_bound, result.scope.least_of_others, least});
     result.bounds_any_kind = true;
-    if (!is_mixed_chain(space, best->plan)) result.question.reset();
+    if (result.lower_bound <= Duration{0}) result.question.reset();  // nothing to prove
   }
   if (result.least_of_mixed < board.best().value_or(Duration::max()))
     result.scope.add({.one_degree = true, .least_of_others = result.least_of_mixed});

@@ -4,6 +4,8 @@
 #include <limits>
 #include <numeric>
 
+#include "planner/space/setting_kinds.hpp"
+
 namespace stagecraft {
 
 namespace {
@@ -211,8 +213,17 @@ void LoopedWalk::find_heavy(const std::vector<Time>& works) {
 
 WalkEnd LoopedWalk::walk(FastClock& clock, Judge& judge, Time limit) const {
   Path path{clock, judge, limit, {}, {}, {}, true};
-  for (int p = 1; p <= space_.most_pipeline_devices(setting_); ++p) choose_replicas(path, p, 0);
+  const int most = space_.most_pipeline_devices(setting_);
+  for (int p = setting_.depth.value_or(1); p <= most; ++p) choose_replicas(path, p, 0);
   return path.complete ? WalkEnd::complete : WalkEnd::gave_up;
+}
+
+void LoopedWalk::walk_shallow(FastClock& clock, Judge& judge, Time limit) const {
+  Path path{clock, judge, limit, {}, {}, {}, true};
+  for (int p = 1; p <= space_.most_pipeline_devices(setting_); ++p) {
+    if (count_layouts(space_, setting_, p) > most_layouts_walked) return;
+    choose_replicas(path, p, 0);
+  }
 }
 
 bool LoopedWalk::gives_up(Path& path) {

@@ -24,6 +24,8 @@ class LoopedWalk {
   /// No plan of the setting takes less.
   Time least() const { return least_; }
   WalkEnd walk(FastClock& clock, Judge& judge, Time limit) const;
+  /// Only on so few pipeline devices that there are not too many layouts.
+  void walk_shallow(FastClock& clock, Judge& judge, Time limit) const;
 
  private:
   struct Path;

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <set>
-#include <tuple>
 #include <utility>
 
 namespace stagecraft {
@@ -63,27 +63,126 @@ std::vector<std::vector<int>> renumberings(const std::vector<Level>& levels,
   return all;
 }
 
-/// What tells two numberings of a cluster apart: kinds, and links that are not the levels'.
-using Look = std::pair<std::vector<int>, std::vector<std::tuple<int, int, std::size_t>>>;
+/// How one device is joined to another: the level at which their positions differ, and which link
+/// of its own, from 1 on.
+using Joint = std::pair<int, std::size_t>;
 
-/// Equal links by one number.
-std::vector<std::size_t> link_names(const Cluster& cluster) {
-  std::vector<Link> known;
-  std::vector<std::size_t> names;
-  for (const LinkOverride& entry : cluster.overrides) {
-    const auto found = std::find(known.begin(), known.end(), entry.link);
-    names.push_back(static_cast<std::size_t>(found - known.begin()));
-    if (found == known.end()) known.push_back(entry.link);
+/// What tells orders of a cluster apart.
+class Looks {
+ public:
+  explicit Looks(const Cluster& cluster) : cluster_(cluster) {
+    for (const LinkOverride& entry : cluster.overrides) {
+      const auto found = std::find(known_.begin(), known_.end(), entry.link);
+      own_[{entry.from, entry.to}] = static_cast<std::size_t>(found - known_.begin()) + 1;
+      if (found == known_.end()) known_.push_back(entry.link);
+    }
   }
-  return names;
-}
 
-Look look_of(const Cluster& cluster, const std::vector<std::size_t>& names) {
-  Look look{cluster.devices, {}};
-  for (std::size_t i = 0; i < names.size(); ++i)
-    look.second.emplace_back(cluster.overrides[i].from, cluster.overrides[i].to, names[i]);
-  std::sort(look.second.begin(), look.second.end());
-  return look;
+  int kind(int device) const { return cluster_.devices[static_cast<std::size_t>(device)]; }
+
+  Joint joint(int from, int to) const {
+    const int a = position_of(cluster_, from), b = position_of(cluster_, to);
+    const auto own = own_.find({a, b});
+    return {level_between(a, b), own == own_.end() ? 0 : own->second};
+  }
+
+  /// Kinds in this order, and how each device is joined to those before it, to and fro.
+  std::vector<int> look(const std::vector<int>& order) const {
+    std::vector<int> look;
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      look.push_back(kind(order[i]));
+      for (std::size_t j = 0; j < i; ++j) {
+        const auto [level, to] = joint(order[i], order[j]);
+        const std::size_t fro = joint(order[j], order[i]).second;
+        look.insert(look.end(), {level, static_cast<int>(to), static_cast<int>(fro)});
+      }
+    }
+    return look;
+  }
+
+  /// Whether the two can change places without anything looking different to these.
+  bool are_alike(int a, int b, const std::vector<int>& devices) const {
+    if (kind(a) != kind(b) || joint(a, b) != joint(b, a)) return false;
+    return std::ranges::all_of(devices, [&](int other) {
+      return other == a || other == b ||
+             (joint(a, other) == joint(b, other) && joint(other, a) == joint(other, b));
+    });
+  }
+
+ private:
+  int level_between(int from, int to) const {
+    int inside = device_count(cluster_), at = 0;
+    for (const Level& level : cluster_.levels) {
+      inside /= level.count;
+      if (from / inside != to / inside) return at;
+      ++at;
+    }
+    return at;
+  }
+
+  const Cluster& cluster_;
+  std::vector<Link> known_;
+  std::map<std::pair<int, int>, std::size_t> own_;
+};
+
+/// Orders of these devices, one of each look; stops beyond so many.
+class EveryOrder {
+ public:
+  EveryOrder(const Cluster& cluster, std::vector<int> devices, std::size_t most)
+      : looks_(cluster), devices_(std::move(devices)), most_(most), used_(devices_.size()) {}
+
+  /// The first is that of the devices' numbers; nothing where they are too many.
+  std::optional<std::vector<std::vector<int>>> find() {
+    extend();
+    if (orders_.size() > most_) return {};
+    return std::move(orders_);
+  }
+
+ private:
+  void extend() {
+    if (order_.size() == devices_.size()) {
+      if (known_.insert(looks_.look(order_)).second) orders_.push_back(order_);
+      return;
+    }
+    for (std::size_t next = 0; next < devices_.size(); ++next) {
+      if (orders_.size() > most_) return;
+      if (used_[next] || has_stand_in(next)) continue;
+      used_[next] = true;
+      order_.push_back(devices_[next]);
+      extend();
+      order_.pop_back();
+      used_[next] = false;
+    }
+  }
+
+  /// Another one that is left, and comes first, does as well.
+  bool has_stand_in(std::size_t next) const {
+    for (std::size_t other = 0; other < next; ++other) {
+      if (!used_[other] && looks_.are_alike(devices_[other], devices_[next], devices_)) return true;
+    }
+    return false;
+  }
+
+  Looks looks_;
+  std::vector<int> devices_;
+  std::size_t most_;
+  std::vector<bool> used_;
+  std::vector<int> order_;
+  std::set<std::vector<int>> known_;
+  std::vector<std::vector<int>> orders_;
+};
+
+/// All devices of these are joined alike, and of one kind.
+bool are_interchangeable(const Cluster& cluster, const std::vector<int>& devices) {
+  if (!cluster.overrides.empty()) return false;
+  const Looks looks(cluster);
+  // Positions count up: between two of them lie only levels that neighbours meet, too.
+  std::set<int> levels;
+  for (std::size_t i = 1; i < devices.size(); ++i) {
+    if (looks.kind(devices[i]) != looks.kind(devices[0])) return false;
+    levels.insert(looks.joint(devices[i - 1], devices[i]).first);
+  }
+  return levels.size() <= 1;
 }
 
 std::vector<int> devices_of(const std::vector<std::size_t>& parts, std::size_t size) {
@@ -94,12 +193,28 @@ std::vector<int> devices_of(const std::vector<std::size_t>& parts, std::size_t s
   return devices;
 }
 
-/// Where each device is.
-std::vector<int> places_in(const std::vector<int>& order) {
-  std::vector<int> places(order.size());
-  for (std::size_t place = 0; place < order.size(); ++place)
-    places[static_cast<std::size_t>(order[place])] = static_cast<int>(place);
-  return places;
+/// Whether parts of every level stay together: then all links are what they were.
+bool keeps_parts(const std::vector<Level>& levels, const std::vector<int>& order) {
+  auto inside = static_cast<int>(order.size());
+  for (const Level& level : levels) {
+    inside /= level.count;
+    for (std::size_t place = 1; place < order.size(); ++place) {
+      const bool begins = static_cast<int>(place) % inside == 0;
+      if (!begins && order[place] / inside != order[place - 1] / inside) return false;
+    }
+  }
+  return true;
+}
+
+/// Those that are not excluded; at most so many.
+std::vector<int> devices_in_use(const Problem& problem) {
+  std::vector<int> devices;
+  const int most = problem.devices.value_or(device_count(problem.cluster));
+  for (int device = 0; device < device_count(problem.cluster); ++device) {
+    const bool is_excluded = std::ranges::find(problem.excluded, device) != problem.excluded.end();
+    if (!is_excluded && std::ssize(devices) < most) devices.push_back(device);
+  }
+  return devices;
 }
 
 }  // namespace
@@ -133,54 +248,88 @@ std::vector<std::vector<int>> other_device_orders(const Cluster& cluster, std::s
 std::optional<std::vector<std::vector<int>>> all_other_device_orders(const Cluster& cluster,
                                                                      std::size_t most) {
   if (count_renumberings(cluster) > most_renumberings) return {};
-  const std::vector<std::size_t> names = link_names(cluster);
-  std::set<Look> known{look_of(cluster, names)};
-  std::vector<std::vector<int>> orders;
-  for (std::vector<int>& order : renumberings(cluster.levels, 0)) {
-    if (!known.insert(look_of(in_device_order(cluster, order), names)).second) continue;
-    if (orders.size() == most) return {};
-    orders.push_back(std::move(order));
+  const Looks looks(cluster);
+  std::vector<std::vector<int>> orders = renumberings(cluster.levels, 0);
+  std::set<std::vector<int>> known{looks.look(orders.front())};
+  std::vector<std::vector<int>> others;
+  for (std::vector<int>& order : orders) {
+    if (!known.insert(looks.look(order)).second) continue;
+    if (others.size() == most) return {};
+    others.push_back(std::move(order));
   }
+  return others;
+}
+
+std::optional<std::vector<std::vector<int>>> every_other_device_order(
+    const Cluster& cluster, const std::vector<int>& excluded, std::size_t most) {
+  constexpr int most_devices_ordered = 8;
+  std::vector<int> devices(cluster.devices.size()), last = excluded;
+  std::iota(devices.begin(), devices.end(), 0);
+  std::sort(last.begin(), last.end());
+  last.erase(std::unique(last.begin(), last.end()), last.end());
+  std::erase_if(devices, [&](int device) { return std::ranges::binary_search(last, device); });
+  if (std::ssize(devices) > most_devices_ordered) return {};
+  auto orders = EveryOrder(cluster, std::move(devices), most + 1).find();
+  if (!orders) return {};
+  orders->erase(orders->begin());  // their own
+  for (std::vector<int>& order : *orders) order.insert(order.end(), last.begin(), last.end());
   return orders;
 }
 
 namespace {
 
-/// All of them, where links of their own tell devices apart; nothing where they are too many.
+/// All that keep parts together, where links of their own tell devices apart; nothing where they
+/// are too many.
 std::optional<std::vector<std::vector<int>>> orders_of_links(const Problem& problem) {
   constexpr std::size_t most = 11;
   if (problem.devices || !problem.excluded.empty()) return {};
   return all_other_device_orders(problem.cluster, most);
 }
 
+/// Every replica is one device: in an order that does not keep nodes together, several would be
+/// torn apart.
+bool has_single_devices(const Problem& problem) {
+  return problem.parallelism == Parallelism{} && problem.other_parallelism.empty() &&
+         std::ranges::all_of(problem.tensor_parallel, [](int degree) { return degree == 1; });
+}
+
+std::optional<std::vector<std::vector<int>>> every_order(const Problem& problem) {
+  constexpr std::size_t most = 23;  // all of any four devices
+  if (problem.devices || !has_single_devices(problem)) return {};
+  return every_other_device_order(problem.cluster, problem.excluded, most);
+}
+
 }  // namespace
 
-std::vector<std::vector<int>> asked_device_orders(const Problem& problem) {
+DeviceOrders asked_device_orders(const Problem& problem) {
   constexpr std::size_t most = 5;
+  if (are_interchangeable(problem.cluster, devices_in_use(problem))) return {{}, true};
   if (problem.devices) return {};
-  if (problem.cluster.overrides.empty()) return other_device_orders(problem.cluster, most);
-  return orders_of_links(problem).value_or(std::vector<std::vector<int>>{});
+  if (auto every = every_order(problem)) return {*std::move(every), true};
+  if (problem.cluster.overrides.empty()) return {other_device_orders(problem.cluster, most), false};
+  return {orders_of_links(problem).value_or(std::vector<std::vector<int>>{}), false};
 }
 
 bool needs_placement(const Problem& problem) {
-  return !problem.cluster.overrides.empty() && !orders_of_links(problem);
+  return !problem.cluster.overrides.empty() && !every_order(problem) && !orders_of_links(problem);
 }
 
 Cluster in_device_order(const Cluster& cluster, const std::vector<int>& order) {
   Cluster ordered = cluster;
   for (std::size_t place = 0; place < order.size(); ++place)
     ordered.devices[place] = cluster.devices[static_cast<std::size_t>(order[place])];
-  const std::vector<int> places = places_in(order);
-  for (LinkOverride& entry : ordered.overrides) {
-    entry.from = places[static_cast<std::size_t>(entry.from)];
-    entry.to = places[static_cast<std::size_t>(entry.to)];
-  }
+  ordered.positions = positions_of(cluster, order);
+  // The same cluster with other numbers.
+  if (cluster.overrides.empty() && keeps_parts(cluster.levels, ordered.positions))
+    ordered.positions.clear();
   return ordered;
 }
 
 Problem in_device_order(Problem problem, const std::vector<int>& order) {
   problem.cluster = in_device_order(problem.cluster, order);
-  const std::vector<int> places = places_in(order);
+  std::vector<int> places(order.size());
+  for (std::size_t place = 0; place < order.size(); ++place)
+    places[static_cast<std::size_t>(order[place])] = static_cast<int>(place);
   for (int& device : problem.excluded) device = places[static_cast<std::size_t>(device)];
   std::sort(problem.excluded.begin(), problem.excluded.end());
   return problem;

@@ -1,9 +1,12 @@
 // Other orders of a cluster's devices. A search takes devices in the cluster's order, so that stage
-// 0 stands on the first ones; where kinds differ, or some devices have links of their own, it
-// matters which come first.
+// 0 stands on the first ones, and every stage on consecutive ones. Where devices are not all joined
+// alike, or differ in kind, it matters which come first, and which are neighbours: replicas within
+// a node sum gradients over its links, but a stage that spans nodes may leave better places to
+// others.
 //
-// What the links of one level join (nodes, or single devices of a flat cluster) can change places
-// without changing any link, so each order is the same cluster with other numbers.
+// Parts of one level (nodes, or single devices of a flat cluster) can change places without
+// changing any link, so such an order is the same cluster with other numbers. In any other order
+// neighbours are no longer joined as they were.
 
 #pragma once
 
@@ -20,16 +23,29 @@ namespace stagecraft {
 /// first appear. None where all parts are alike.
 std::vector<std::vector<int>> other_device_orders(const Cluster& cluster, std::size_t most);
 
-/// Every order but the cluster's own that tells kinds or links of their own apart, in
-/// lexicographical order of the first of each; nothing where they are more than `most`, or too many
-/// to go through.
+/// Every order that keeps parts of levels together, but the cluster's own, that tells kinds or
+/// links of their own apart, in lexicographical order of the first of each; nothing where they are
+/// more than `most`, or too many to go through.
 std::optional<std::vector<std::vector<int>>> all_other_device_orders(const Cluster& cluster,
                                                                      std::size_t most);
 
-/// Those that the exact search tries: five orders of kinds at most, or all orders where devices
-/// have links of their own and these are at most twelve. None where the question is about the first
-/// so many devices.
-std::vector<std::vector<int>> asked_device_orders(const Problem& problem);
+/// Every order of the devices that are not excluded, which come last, but the cluster's own: one of
+/// each that differ in what kind a device is of or how it is joined to those before it. Nothing
+/// where they are more than `most`, or the devices more than eight.
+std::optional<std::vector<std::vector<int>>> every_other_device_order(
+    const Cluster& cluster, const std::vector<int>& excluded, std::size_t most);
+
+/// Orders beside the cluster's own.
+struct DeviceOrders {
+  std::vector<std::vector<int>> orders;
+  bool is_every = false;  ///< stages on any devices are consecutive in one of them, or the own
+};
+
+/// Those that the exact search tries. Every order if they are at most 24, and no replica has
+/// several devices; else all that keep nodes together if some links are of their own and the
+/// orders at most twelve; else, where there are no such links, five orders of kinds at most. None
+/// where the question is about the first so many devices.
+DeviceOrders asked_device_orders(const Problem& problem);
 
 /// Whether devices have links of their own, and not all orders are tried
 /// (planner/searches/placement.hpp).

@@ -1,5 +1,7 @@
 #include "planner/space/setting_kinds.hpp"
 
+#include <algorithm>
+
 #include "profiles/text.hpp"
 #include "simulator/schedules.hpp"
 
@@ -16,6 +18,25 @@ bool has_many_devices(const Space& space, const Setting& setting) {
   const double devices = space.devices(setting), layers = space.layers();
   const double entries = devices * devices * devices * layers * layers / 4;
   return space.devices(setting) > most_devices_walked || entries > most;
+}
+
+namespace {
+
+double count_choices(int from, int of) {
+  double count = 1;
+  for (int i = 0; i < of; ++i) count *= static_cast<double>(from - i) / (i + 1);
+  return std::max(count, 0.0);
+}
+
+}  // namespace
+
+double count_layouts(const Space& space, const Setting& setting, int depth) {
+  const int devices = space.devices(setting);
+  const double replicas = space.most_replicas(setting) == 1 ? 1 : count_choices(devices, depth);
+  const int stages = depth * setting.schedule.virtual_stages;
+  // Cuts between layers; where stages may be empty, several of them in one place.
+  const int places = space.layers() - 1 + (space.has_empty_stages() ? stages - 2 : 0);
+  return replicas * count_choices(places, stages - 1);
 }
 
 bool has_only_columns(const Space& space, const Setting& setting) {

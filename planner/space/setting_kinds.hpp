@@ -20,6 +20,12 @@ inline constexpr int most_devices_walked = 16;
 /// Whether there are too many devices and layers for the tables of `ChainBounds`.
 bool has_many_devices(const Space& space, const Setting& setting);
 
+/// So many can be gone through where no bound rules out many of them.
+inline constexpr double most_layouts_walked = 1e6;
+
+/// How many ways there are to give stages on so many pipeline devices their replicas and layers.
+double count_layouts(const Space& space, const Setting& setting, int depth);
+
 /// Whether all plans of the setting are columns: on two devices, or without replicas.
 bool has_only_columns(const Space& space, const Setting& setting);
 

@@ -155,7 +155,7 @@ SearchResult search_brute_force(const Problem& problem, const SearchControl& con
   SearchResult result{.plans = {}, .infeasible = {}, .strategy = "brute-force"};
   result.candidates = own.candidates();
   result.interrupted = !own.is_complete();
-  for (const std::vector<int>& order : asked_device_orders(problem)) {
+  for (const std::vector<int>& order : asked_device_orders(problem).orders) {
     const Problem ordered = in_device_order(problem, order);
     BruteForce other(ordered, control);
     other.search();

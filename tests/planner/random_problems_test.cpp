@@ -67,11 +67,26 @@ Duration best_of_all_orders(const Problem& problem) {
   for (const std::vector<int>& order : orders) {
     const SearchResult every = search_brute_force(in_device_order(problem, order), {});
     if (every.plans.empty()) continue;
-    // Rings go along the cluster's own numbers.
     const Plan plan = renumbered(every.plans.front().plan, order);
     const Candidate candidate = space.evaluate("", plan);
     if (candidate.prediction->fits) best = std::min(best, pace(*candidate.prediction));
   }
+  return best;
+}
+
+/// Whichever devices each stage stands on: brute force in every order there is, alike or not.
+std::optional<Duration> best_anywhere(Problem problem) {
+  const int devices = device_count(problem.cluster);
+  problem.devices = devices;  // as they come
+  std::vector<int> order(static_cast<std::size_t>(devices));
+  std::iota(order.begin(), order.end(), 0);
+  std::optional<Duration> best;
+  do {
+    const SearchResult found = search_brute_force(in_device_order(problem, order), {});
+    if (found.plans.empty()) continue;
+    const Duration step = pace(*found.plans.front().prediction);
+    best = std::min(best.value_or(step), step);
+  } while (std::next_permutation(order.begin(), order.end()));
   return best;
 }
 
@@ -105,7 +120,7 @@ TEST_CASE("random problems: exact is as good as trying everything, over degrees 
 
 TEST_CASE("random problems: exact is as good as trying everything, with a link of its own") {
   const std::uint32_t count = all ? 1000 : 20;
-  std::uint32_t proved = 0, tried = 0;
+  std::uint32_t every_order = 0, tried = 0;
   for (std::uint32_t seed = 14'000'000; seed < 14'000'000 + count; ++seed) {
     INFO("seed " << seed);
     const Problem problem = with_own_links(seed, 1);
@@ -119,12 +134,38 @@ TEST_CASE("random problems: exact is as good as trying everything, with a link o
     REQUIRE(pace(*exact.plans.front().prediction) <= best);
     if (is_searched(problem, exact.plans.front().plan))
       REQUIRE(pace(*exact.plans.front().prediction) == best);
-    proved += exact.proved_optimal ? 1 : 0;
+    if (!asked_device_orders(problem).is_every) continue;
+    ++every_order;
+    REQUIRE(exact.proved_optimal);
   }
-  // A ring over three and more replicas goes along their numbers; in another order of the devices
-  // it may be a faster one, and the bound that of the faster.
-  INFO(proved << " of " << tried << " are proved");
-  CHECK(proved * 10 > tried * (all ? 9 : 8));
+  INFO(every_order << " of " << tried << " were searched in every order");
+  CHECK(every_order * 10 > tried * 9);
+}
+
+TEST_CASE("random problems: exact is as good as trying everything, on devices anywhere") {
+  const std::uint32_t count = all ? 1000 : 30;
+  int scattered = 0, tried = 0;
+  for (std::uint32_t seed = 16'000'000; seed < 16'000'000 + count; ++seed) {
+    INFO("seed " << seed);
+    Problem problem = seed % 2 == 0 ? random_problem(seed, {5, 4}) : random_mixed(seed, {5, 4});
+    problem.tensor_parallel = {1};
+    const std::optional<Duration> best = best_anywhere(problem);
+    const SearchResult exact = search_exact(problem, {.explain = false});
+    REQUIRE(exact.plans.empty() == !best.has_value());
+    if (!best) continue;
+    ++tried;
+    REQUIRE(exact.lower_bound <= *best);
+    REQUIRE(pace(*exact.plans.front().prediction) == *best);
+    REQUIRE(exact.proved_optimal);
+    REQUIRE(speaks_of_all_plans(exact));
+    problem.devices = device_count(problem.cluster);
+    const SearchResult as_they_come = search_brute_force(problem, {});
+    const bool is_faster = as_they_come.plans.empty() ||
+                           *best < pace(*as_they_come.plans.front().prediction);
+    scattered += is_faster ? 1 : 0;
+  }
+  INFO(scattered << " of " << tried << " best plans stand elsewhere than on devices as they come");
+  CHECK(scattered * 20 > tried);
 }
 
 TEST_CASE("random problems: exact bounds devices with links of their own in every order") {

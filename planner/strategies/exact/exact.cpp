@@ -75,14 +75,71 @@ void search_in(const std::vector<int>& order, const Problem& problem, const Spac
     board.add(space.evaluate(candidate.name, renumbered(candidate.plan, order)));
 }
 
-void search_device_orders(const Problem& problem, const Space& space, const SearchControl& control,
-                          std::int64_t effort, Leaderboard& board, SearchResult& result) {
-  const std::vector<std::vector<int>> orders = asked_device_orders(problem);
+/// A bound by work for plans of every kind; none for a search that was stopped, which has no time
+/// for it.
+Duration least_of_any_kind(const Space& space, const SearchResult& result) {
+  return Duration{result.interrupted ? 0 : ColumnBounds(space).least_of_any_kind()};
+}
+
+/// Orders that keep nodes together: stages on devices here and there remain beyond the scope.
+void search_some_device_orders(const std::vector<std::vector<int>>& orders, const Problem& problem,
+                               const Space& space, const SearchControl& control,
+                               std::int64_t effort, Leaderboard& board, SearchResult& result) {
   const auto parts = static_cast<std::int64_t>(std::max<std::size_t>(orders.size(), 4));
   for (const std::vector<int>& order : orders) {
     if (result.interrupted) break;
     search_in(order, problem, space, control, effort / parts, board, result);
   }
+  result.scope.add(
+      {.consecutive_devices = true, .least_of_others = least_of_any_kind(space, result)});
+}
+
+/// Every order, along each of these orders of the layers: the bound is that of all plans, or of
+/// those on consecutive devices, with what the others take at least.
+void search_every_device_order(const std::vector<std::vector<int>>& orders,
+                               const std::vector<Problem>& along, const SearchControl& control,
+                               std::int64_t effort, Leaderboard& board, SearchResult& result) {
+  const auto parts =
+      static_cast<std::int64_t>(std::max<std::size_t>(orders.size() * along.size(), 4));
+  const std::optional<Duration> before = board.best();
+  SearchResult others;
+  others.lower_bound = Duration::max();
+  for (const Problem& problem : along) {
+    const Space space(problem);
+    for (const std::vector<int>& order : orders) {
+      if (others.interrupted) break;
+      search_in(order, problem, space, control, effort / parts, board, others);
+    }
+  }
+  result.candidates += others.candidates;
+  result.pruned += others.pruned;
+  result.interrupted = result.interrupted || others.interrupted;
+  if (others.interrupted) others.lower_bound = Duration{0};
+  result.scope.add(others.scope);
+  if (others.lower_bound >= result.lower_bound) return;
+  if (board.best() != before) {
+    result.lower_bound = others.lower_bound;
+    result.rests_on = others.rests_on;
+  } else {
+    result.scope.add({.consecutive_devices = true, .least_of_others = others.lower_bound});
+  }
+}
+
+/// Along the model's own order of layers and these others, if every order of devices is tried.
+void search_device_orders(const Problem& problem, const std::vector<std::vector<int>>& layer_orders,
+                          const Space& space, const SearchControl& control, std::int64_t effort,
+                          Leaderboard& board, SearchResult& result) {
+  const DeviceOrders asked = asked_device_orders(problem);
+  if (!asked.is_every) {
+    return search_some_device_orders(asked.orders, problem, space, control, effort, board, result);
+  }
+  if (asked.orders.empty()) return;
+  if (result.interrupted) {  // nothing is known of the others
+    return result.scope.add({.consecutive_devices = true, .least_of_others = Duration{0}});
+  }
+  std::vector<Problem> along{problem};
+  for (const std::vector<int>& order : layer_orders) along.push_back(in_order(problem, order));
+  search_every_device_order(asked.orders, along, control, effort, board, result);
 }
 
 /// The plan of the question's answer that is the fastest where it had best stand; all go on the
@@ -127,12 +184,6 @@ SearchResult search_placed(const Problem& problem, const Space& space, const Sea
   return *std::move(best_links);
 }
 
-/// A bound by work for plans of every kind; none for a search that was stopped, which has no time
-/// for it.
-Duration least_of_any_kind(const Space& space, const SearchResult& result) {
-  return Duration{result.interrupted ? 0 : ColumnBounds(space).least_of_any_kind()};
-}
-
 /// Of plans on devices in every order; where the best plan is of no kind that was searched, of any
 /// kind.
 void take_bound(const SearchResult& best_links, const Space& space, SearchResult& result) {
@@ -149,25 +200,53 @@ void take_bound(const SearchResult& best_links, const Space& space, SearchResult
   result.rests_on = best_links.rests_on;
 }
 
-/// Just beyond as many devices as chains are walked on, a plan that leaves some out may be better
-/// than what is found on all of them.
+/// The same question about the first so many devices.
+Problem on_fewer(Problem problem, int devices) {
+  problem.devices = devices;
+  return problem;
+}
+
+/// Where the best plan is far from its bound, one that leaves some devices out may be better than
+/// what was found on all of them: on fewer there are fewer layouts, and more of them are looked at.
+/// Just beyond as many devices as chains are walked on, as many as that.
+std::vector<int> fewer_devices(const Problem& problem, const Leaderboard& board) {
+  constexpr int most_left_out_beyond = 3;
+  const int all = available_devices(problem);
+  if (problem.devices || !problem.use_fewer_devices ||
+      all > most_devices_walked + most_left_out_beyond) {
+    return {};
+  }
+  if (all > most_devices_walked) return {most_devices_walked};
+  const Duration best = board.best().value_or(Duration::max());
+  std::vector<int> counts;
+  for (int devices = all - 1; devices >= 1; --devices) {
+    const Problem fewer = on_fewer(problem, devices);
+    const Space space(fewer);
+    // Of fewer still there is even more to do for each.
+    if (Duration{ColumnBounds(space).least_of_any_kind()} >= best) break;
+    counts.push_back(devices);
+  }
+  return counts;
+}
+
 void search_fewer_devices(const Problem& problem, const Space& space, const SearchControl& control,
                           std::int64_t effort, Leaderboard& board, SearchResult& result) {
-  constexpr int most_left_out = 3;
-  const int devices = available_devices(problem);
-  const bool is_just_beyond =
-      devices > most_devices_walked && devices <= most_devices_walked + most_left_out;
-  if (!is_just_beyond || problem.devices || !problem.use_fewer_devices || result.interrupted)
-    return;
-  Problem fewer = problem;
-  fewer.devices = most_devices_walked;
-  SearchResult of_fewer;
-  const std::vector<Candidate> found = find_better(fewer, control, effort, board, of_fewer);
-  result.interrupted = of_fewer.interrupted;
-  result.candidates += of_fewer.candidates;
-  result.pruned += of_fewer.pruned;
-  for (const Candidate& candidate : found)
-    board.add(space.evaluate(candidate.name, candidate.plan));
+  const Duration bound = std::min(result.lower_bound, result.scope.least_of_others);
+  if (result.interrupted || bound >= board.best().value_or(Duration::max())) return;
+  const std::vector<int> counts = fewer_devices(problem, board);
+  const auto parts = static_cast<std::int64_t>(std::max<std::size_t>(counts.size(), 2));
+  for (const int devices : counts) {
+    if (result.interrupted) break;
+    const Problem fewer = on_fewer(problem, devices);
+    SearchResult of_fewer;
+    const std::vector<Candidate> found =
+        find_better(fewer, control, effort / parts, board, of_fewer);
+    result.interrupted = of_fewer.interrupted;
+    result.candidates += of_fewer.candidates;
+    result.pruned += of_fewer.pruned;
+    for (const Candidate& candidate : found)
+      board.add(space.evaluate(candidate.name, candidate.plan));
+  }
 }
 
 /// Not for small searches, which are one of many.
@@ -198,7 +277,7 @@ SearchResult search_at_once(const Problem& problem, const SearchControl& control
   // Of one order among many, the bound says nothing.
   const std::int64_t own_effort = needs_placement(problem) ? effort / 4 : effort;
   search_one_order(problem, control, own_effort, starts, board, result);
-  search_fewer_devices(problem, space, control, effort / 8, board, result);
+  search_fewer_devices(problem, space, control, effort / 4, board, result);
   const std::optional<Duration> own_best = board.best();
   const Duration own_bound = result.lower_bound;
   const std::string own_rest = result.rests_on;
@@ -216,7 +295,7 @@ SearchResult search_at_once(const Problem& problem, const SearchControl& control
     result.scope.add({.orders = static_cast<int>(orders.size()) + 1,
                       .least_of_others = least_of_any_kind(space, result)});
   }
-  search_device_orders(problem, space, control, effort, board, result);
+  search_device_orders(problem, orders, space, control, effort, board, result);
   std::optional<SearchResult> best_links;
   if (needs_placement(problem) && !result.interrupted)
     best_links = search_placed(problem, space, control, effort, board, result);

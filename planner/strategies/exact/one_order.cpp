@@ -89,6 +89,7 @@ class OneOrder {
     }
     for (Branch* branch : by_bound()) narrow(*branch);
     search_columns();
+    search_shallow();
     search_uneven();
     for (Branch& branch : branches_) {
       if (!branch.chain) seed(branch);
@@ -194,6 +195,23 @@ class OneOrder {
     const std::int64_t reserve = leaves_some ? judge_.effort().left / 2 : 0;
     judge_.effort().left -= reserve;
     columns_.search([this] { report(); });
+    judge_.effort().left = std::max<std::int64_t>(judge_.effort().left, 0) + reserve;
+  }
+
+  /// Of settings that are searched by columns, pipelines of few devices whose replicas take turns
+  /// or are not equally many: with several stages on a device that recompute or do not, they may
+  /// need the least memory. With a part of the effort.
+  void search_shallow() {
+    constexpr std::int64_t parts = 8;
+    const std::int64_t reserve = judge_.effort().left * (parts - 1) / parts;
+    judge_.effort().left -= reserve;
+    for (Branch& branch : branches_) {
+      const Setting& setting = *branch.setting;
+      const bool is_column = !branch.looped && branch.clock != nullptr;
+      if (!is_column || has_only_columns(space_, setting) || is_chain(setting)) continue;
+      if (stops() || columns_.least_of_all(setting) > judge_.limit()) continue;
+      LoopedWalk(space_, setting).walk_shallow(*branch.clock, judge_, judge_.limit());
+    }
     judge_.effort().left = std::max<std::int64_t>(judge_.effort().left, 0) + reserve;
   }
 

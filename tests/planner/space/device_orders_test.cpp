@@ -1,6 +1,10 @@
 #include "planner/space/device_orders.hpp"
 
+#include <algorithm>
+
+#include "planner/certificate.hpp"
 #include "planner/strategies.hpp"
+#include "profiles/collectives.hpp"
 #include "tests/catch.hpp"
 #include "tests/planner/cases.hpp"
 
@@ -75,6 +79,82 @@ TEST_CASE("all orders of devices are those that links of their own tell apart") 
   // More than anybody goes through.
   Cluster wide = mixed({{10, {}}}, std::vector<int>(10, 0));
   CHECK_FALSE(all_other_device_orders(wide, 1000));
+}
+
+TEST_CASE("every order is one of each that are not joined alike") {
+  const Link slow = link_of(5us, 1'000'000'000), fast = link_of(1us, 9'000'000'000);
+  const auto count = [](const Cluster& cluster) {
+    const auto orders = every_other_device_order(cluster, {}, 1000);
+    return orders ? static_cast<int>(orders->size()) + 1 : 0;
+  };
+  // n! by the symmetries of the nodes: n! / (nodes! (devices of a node)!^nodes).
+  CHECK(count(mixed({{6, slow}}, std::vector<int>(6, 0))) == 1);
+  CHECK(count(mixed({{2, slow}, {2, fast}}, std::vector<int>(4, 0))) == 3);
+  CHECK(count(mixed({{2, slow}, {3, fast}}, std::vector<int>(6, 0))) == 10);
+  CHECK(count(mixed({{3, slow}, {2, fast}}, std::vector<int>(6, 0))) == 15);
+  CHECK(count(mixed({{2, slow}, {4, fast}}, std::vector<int>(8, 0))) == 35);
+  CHECK(count(mixed({{2, slow}, {2, slow}, {2, fast}}, std::vector<int>(8, 0))) == 315);
+  // Where kinds stand among the others.
+  CHECK(count(mixed({{5, slow}}, {0, 0, 0, 1, 1})) == 10);
+  CHECK(count(mixed({{2, slow}, {2, fast}}, {0, 0, 1, 1})) == 6);
+  CHECK(count(mixed({{9, slow}}, std::vector<int>(9, 0))) == 0);
+  CHECK_FALSE(every_other_device_order(mixed({{5, slow}}, {0, 0, 0, 1, 1}), {}, 8));
+  // One that is left out stays so.
+  CHECK(every_other_device_order(mixed({{2, slow}, {2, fast}}, {0, 0, 0, 0}), {1}, 9) ==
+        Orders{{2, 0, 3, 1}, {2, 3, 0, 1}});
+}
+
+TEST_CASE("in any order links and groups are those of the devices themselves") {
+  Cluster cluster =
+      mixed({{2, link_of(5us, 1'000'000'000)}, {3, link_of(1us, 9'000'000'000)}}, {0, 1, 0, 1, 1, 0});
+  for (const bool has_own : {false, true}) {
+    if (has_own) cluster.overrides = {{1, 4, link_of(7us, 3'000'000'000)}};
+    std::vector<int> order{0, 1, 2, 3, 4, 5};
+    while (std::next_permutation(order.begin(), order.end())) {
+      const Cluster other = in_device_order(cluster, order);
+      for (int a = 0; a < 6; ++a) {
+        const int own = order[static_cast<std::size_t>(a)];
+        REQUIRE(kind_of(other, a) == kind_of(cluster, own));
+        for (int b = 0; b < 6; ++b) {
+          if (a == b) continue;
+          REQUIRE(link_between(other, a, b) ==
+                  link_between(cluster, own, order[static_cast<std::size_t>(b)]));
+        }
+      }
+      const std::vector<int> first{order[0], order[1], order[2], order[3]};
+      REQUIRE(group_link(other, {0, 1, 2, 3}) == group_link(cluster, first));
+      REQUIRE(collective_time(Collective::all_reduce, device_group(other, {0, 1, 2, 3}), 1'000'000) ==
+              collective_time(Collective::all_reduce, device_group(cluster, first), 1'000'000));
+    }
+  }
+}
+
+TEST_CASE("a node's links are left to replicas, wherever the stages before them stand") {
+  // Of three stages the second has twice the work, and gradients too many for the slow link.
+  std::vector<LayerCost> costs(3, layer_cost(100us, 200us));
+  costs[1] = layer_cost(200us, 400us);
+  costs[1].parameters = costs[1].gradients = 4'000'000;
+  Problem problem = problem_of(profile_of(costs),
+                               cluster_of({{2, link_of(0ns, 1'000'000'000)},
+                                           {2, link_of(0ns, 100'000'000'000)}}),
+                               4, {1});
+  problem.recompute = {Recompute::none};
+  const SearchResult result = search_exact(problem, {});
+  REQUIRE(result.plans.size() == 1);
+  CHECK(result.proved_optimal);
+  CHECK(speaks_of_all_plans(result));
+  const Plan& plan = result.plans.front().plan;
+  REQUIRE(plan.stages.size() == 3);
+  REQUIRE(plan.stages[1].devices.size() == 2);
+  CHECK(plan.stages[1].devices[0][0] / 2 == plan.stages[1].devices[1][0] / 2);
+  CHECK(verify_bound(plan, problem.profile, problem.cluster).holds());
+  // With more nodes there are too many orders: what was searched is said.
+  problem.cluster = cluster_of({{4, link_of(0ns, 1'000'000'000)}, {4, link_of(0ns, 100'000'000'000)}});
+  problem.max_stages = 3;
+  const SearchResult wide = search_exact(problem, {});
+  CHECK(wide.scope.consecutive_devices);
+  CHECK_THAT(to_string(wide.scope), ContainsSubstring("plans on consecutive devices"));
+  CHECK(wide.scope.least_of_others > Duration{0});
 }
 
 TEST_CASE("the search puts kinds of device in the better order, and proves it") {
