@@ -157,8 +157,7 @@ const DeviceKind& kind_of(const Cluster& cluster, int device) {
 }
 
 int position_of(const Cluster& cluster, int device) {
-  return cluster.positions.empty() ? device
-                                   : cluster.positions[static_cast<std::size_t>(device)];
+  return cluster.positions.empty() ? device : cluster.positions[static_cast<std::size_t>(device)];
 }
 
 std::vector<int> positions_of(const Cluster& cluster, std::vector<int> devices) {

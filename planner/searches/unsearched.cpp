@@ -85,6 +85,13 @@ bool is_searched(const Space& space, const Plan& plan) {
   });
 }
 
+/// Of all of these, and of nothing else.
+bool is_of_consecutive_devices(const Scope& scope) {
+  const bool has_more =
+      scope.equal_replicas || scope.one_degree || scope.no_empty || scope.orders > 0;
+  return scope.consecutive_devices && !has_more;
+}
+
 /// A plan that was not searched for says who found it.
 void add_outside(const Space& space, const SearchControl& control,
                  const std::vector<Candidate>& plans, Leaderboard& board) {
@@ -138,7 +145,12 @@ void add_unsearched(const Space& space, const SearchControl& control, std::vecto
   const bool may_be_beyond =
       best != nullptr &&
       (board.best() != searched || (result.scope.equal_replicas && is_no_column(best->plan)));
-  if (may_be_beyond && !is_searched(space, best->plan)) {
+  const bool is_beyond = may_be_beyond && !is_searched(space, best->plan);
+  if (is_beyond && is_mixed_chain(space, best->plan) && is_of_consecutive_devices(result.scope)) {
+    result.lower_bound = std::min(result.lower_bound, result.least_of_mixed);
+    return;  // these stand on consecutive devices, too
+  }
+  if (is_beyond) {
     // Its bound speaks of all kinds, those beyond the scope included.
     const Duration least =
         has_time ? least_of_its_kind(space, best->plan, result.least_of_mixed) : Duration{0};

@@ -307,7 +307,13 @@ DeviceOrders asked_device_orders(const Problem& problem) {
   if (problem.devices) return {};
   if (auto every = every_order(problem)) return {*std::move(every), true};
   if (problem.cluster.overrides.empty()) return {other_device_orders(problem.cluster, most), false};
-  return {orders_of_links(problem).value_or(std::vector<std::vector<int>>{}), false};
+  auto orders = orders_of_links(problem);
+  if (!orders) return {};
+  // Where there are no parts to keep together, these are all.
+  const bool is_flat = std::ranges::count_if(problem.cluster.levels, [](const Level& level) {
+                         return level.count > 1;
+                       }) <= 1;
+  return {*std::move(orders), is_flat};
 }
 
 bool needs_placement(const Problem& problem) {

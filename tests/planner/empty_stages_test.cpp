@@ -206,6 +206,7 @@ TEST_CASE("with empty stages, too, a bound never exceeds the step of a plan it c
     Problem problem = problem_with_empty(seed + 16'000'000);
     for (ScheduleChoice& choice : problem.schedules) choice = {.name = name};
     problem.use_fewer_devices = false;
+    problem.devices = device_count(problem.cluster);  // as they come
     const SearchResult best = search_brute_force(problem, {});
     if (best.plans.empty()) continue;
     const Time step = best.plans.front().prediction->step.count();

@@ -160,8 +160,8 @@ TEST_CASE("random problems: exact is as good as trying everything, on devices an
     REQUIRE(speaks_of_all_plans(exact));
     problem.devices = device_count(problem.cluster);
     const SearchResult as_they_come = search_brute_force(problem, {});
-    const bool is_faster = as_they_come.plans.empty() ||
-                           *best < pace(*as_they_come.plans.front().prediction);
+    const bool is_faster =
+        as_they_come.plans.empty() || *best < pace(*as_they_come.plans.front().prediction);
     scattered += is_faster ? 1 : 0;
   }
   INFO(scattered << " of " << tried << " best plans stand elsewhere than on devices as they come");

@@ -42,6 +42,7 @@
 #include "planner/space/orders.hpp"
 #include "planner/strategies.hpp"
 #include "planner/strategies/exact/one_order.hpp"
+#include "profiles/error.hpp"
 
 namespace stagecraft {
 
@@ -219,12 +220,16 @@ std::vector<int> fewer_devices(const Problem& problem, const Leaderboard& board)
   if (all > most_devices_walked) return {most_devices_walked};
   const Duration best = board.best().value_or(Duration::max());
   std::vector<int> counts;
-  for (int devices = all - 1; devices >= 1; --devices) {
-    const Problem fewer = on_fewer(problem, devices);
-    const Space space(fewer);
-    // Of fewer still there is even more to do for each.
-    if (Duration{ColumnBounds(space).least_of_any_kind()} >= best) break;
-    counts.push_back(devices);
+  try {
+    for (int devices = all - 1; devices >= 1; --devices) {
+      const Problem fewer = on_fewer(problem, devices);
+      const Space space(fewer);
+      // Of fewer still there is even more to do for each.
+      if (Duration{ColumnBounds(space).least_of_any_kind()} >= best) break;
+      counts.push_back(devices);
+    }
+  } catch (const Error&) {
+    // So few do not hold the peers of a replica.
   }
   return counts;
 }

@@ -75,6 +75,7 @@ TEST_CASE("a bound never exceeds the step of any plan it covers", "[bounds]") {
   for (std::uint32_t seed = 0; seed < 150; ++seed) {
     Problem problem = random_problem(seed + 300, {5, 4});
     for (ScheduleChoice& choice : problem.schedules) choice = {.name = name};
+    problem.devices = device_count(problem.cluster);  // as they come
     const SearchResult best = search_brute_force(problem, {});
     if (best.plans.empty()) continue;
     const Time step = best.plans.front().prediction->step.count();

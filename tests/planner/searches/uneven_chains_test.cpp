@@ -127,6 +127,7 @@ TEST_CASE("chains found by their longest stage are mostly the best, and never be
     std::erase_if(problem.schedules,
                   [](const ScheduleChoice& choice) { return choice.virtual_stages > 1; });
     if (problem.schedules.empty()) continue;
+    problem.devices = device_count(problem.cluster);  // as they come
     const int before = tried;
     const auto chain = best_chain(problem, tried);
     if (tried == before) continue;
