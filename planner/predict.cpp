@@ -1,9 +1,12 @@
 #include "planner/predict.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <map>
+#include <type_traits>
 
 #include "planner/costs/compile.hpp"
+#include "planner/device_limits.hpp"
 
 namespace stagecraft {
 
@@ -65,23 +68,41 @@ void spread(std::vector<Figure>& figures, const std::vector<int>& stand_ins) {
   figures = std::move(all);
 }
 
-}  // namespace
-
-std::vector<Bytes> device_peaks(const Plan& plan, const Prediction& prediction) {
-  if (prediction.peaks.empty()) return {};
+/// A figure of each lead device for it and its peers, in device order.
+template <class Function>
+auto of_devices(const Plan& plan, const Function& figure) {
+  using Figure = std::invoke_result_t<Function, std::size_t>;
   const std::vector<int> leads = lead_devices(plan);
-  std::map<int, Bytes> peaks;
+  std::map<int, Figure> figures;
   for (const Stage& stage : plan.stages) {
     for (const auto& peers : stage.devices) {
       const auto lead = std::lower_bound(leads.begin(), leads.end(), peers.front());
       for (const int peer : peers) {
-        peaks[peer] = prediction.peaks[static_cast<std::size_t>(lead - leads.begin())].bytes;
+        figures[peer] = figure(static_cast<std::size_t>(lead - leads.begin()));
       }
     }
   }
-  std::vector<Bytes> list;
-  for (const auto& [device, bytes] : peaks) list.push_back(bytes);
+  std::vector<Figure> list;
+  for (const auto& [device, of_device] : figures) list.push_back(of_device);
   return list;
+}
+
+}  // namespace
+
+std::vector<Bytes> device_peaks(const Plan& plan, const Prediction& prediction) {
+  if (prediction.peaks.empty()) return {};
+  return of_devices(plan, [&](std::size_t lead) { return prediction.peaks[lead].bytes; });
+}
+
+std::optional<Bytes> limit_of(const Prediction& prediction, std::size_t lead) {
+  const Bytes limit = prediction.memory_limits.at(lead);
+  if (limit == std::numeric_limits<Bytes>::max()) return {};
+  return limit;
+}
+
+std::vector<std::optional<Bytes>> device_limits(const Plan& plan, const Prediction& prediction) {
+  if (prediction.memory_limits.empty()) return {};
+  return of_devices(plan, [&](std::size_t lead) { return limit_of(prediction, lead); });
 }
 
 Prediction predict(const Plan& plan, const Compiled& compiled) {

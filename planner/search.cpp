@@ -176,7 +176,8 @@ Problem with_parallelism_of(Problem problem, const Plan& plan) {
   return problem;
 }
 
-std::vector<Candidate> usual_choices(const Problem& problem, const std::stop_token& stop) {
+std::vector<Candidate> usual_choices(const Problem& problem, const std::stop_token& stop,
+                                     std::optional<Duration> worth) {
   // Whether they would be allowed is not the question: they are what to compare with.
   Problem free = problem;
   free.straight = false;
@@ -201,7 +202,8 @@ std::vector<Candidate> usual_choices(const Problem& problem, const std::stop_tok
   }
   sort_by_name(candidates);
   if (wide) {
-    for (Candidate& choice : usual_columns(space, stop)) compare(candidates, std::move(choice));
+    for (Candidate& choice : usual_columns(space, stop, worth))
+      compare(candidates, std::move(choice));
   } else if (!stops() && problem.excluded.empty()) {
     // It would take the first devices, whichever they are.
     if (auto choice = pipedream_choice(free)) candidates.push_back(*std::move(choice));

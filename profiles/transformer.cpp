@@ -231,6 +231,15 @@ double attention_flops(const Transformer& transformer, double tokens) {
          static_cast<double>(transformer.heads * (transformer.head_width + values));
 }
 
+/// Queries, keys and values from their latents.
+double projection_flops(const Transformer& transformer, double tokens) {
+  const LatentAttention& latent = *transformer.latent;
+  const std::int64_t inputs = latent.query_rank > 0 ? latent.query_rank : transformer.hidden;
+  const std::int64_t outputs = transformer.heads * (latent.plain_width + latent.value_width);
+  return 2 * tokens *
+         static_cast<double>(query_width(transformer) * inputs + outputs * latent.key_value_rank);
+}
+
 double head_flops(const Transformer& transformer, double tokens) {
   const auto hidden = static_cast<double>(transformer.hidden);
   if (transformer.patches) return 2 * hidden * static_cast<double>(transformer.patches->classes);
@@ -254,8 +263,10 @@ TransformerFlops layer_flops(const Transformer& transformer, LayerKind kind,
                              std::int64_t sequence) {
   const auto tokens = static_cast<double>(sequence);
   const auto block = [&](LayerKind of) -> TransformerFlops {
+    const double attention = attention_flops(transformer, tokens);
     return {.linear = 2 * tokens * static_cast<double>(block_products(transformer, of)),
-            .attention = attention_flops(transformer, tokens)};
+            .attention = attention,
+            .selective = transformer.latent ? projection_flops(transformer, tokens) : attention};
   };
   switch (kind) {
     case LayerKind::embedding: return {.linear = embedding_flops(transformer, tokens)};

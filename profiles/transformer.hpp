@@ -25,6 +25,7 @@ LayerKind block_kind(const Transformer& transformer, int block);
 struct TransformerFlops {
   double linear = 0;
   double attention = 0;
+  double selective = 0;  ///< of both, what selective recomputation does again (SelectiveCost)
 };
 TransformerFlops layer_flops(const Transformer& transformer, LayerKind kind, std::int64_t sequence);
 

@@ -7,6 +7,7 @@
 
 #include "planner/answers/risk.hpp"
 #include "planner/answers/shown_choices.hpp"
+#include "planner/answers/utilisation.hpp"
 #include "planner/objective.hpp"
 #include "planner/searches/starts.hpp"
 #include "planner/space/space.hpp"
@@ -52,14 +53,21 @@ bool has_scope(const SearchResult& search) {
   return !speaks_of_all_plans(search);
 }
 
-void add_prediction(ordered_json& json, const Candidate& candidate) {
+std::optional<Utilisation> utilisation_of(const Problem& problem, const Candidate& candidate) {
+  const Model model = in_plan_order(problem.profile, candidate.plan).model;
+  return utilisation_of(candidate.plan, model, problem.cluster, *candidate.prediction);
+}
+
+void add_prediction(ordered_json& json, const Problem& problem, const Candidate& candidate) {
   const Prediction& prediction = *candidate.prediction;
   json["step_ns"] = prediction.step.count();
   if (prediction.steady) json["steady_step_ns"] = prediction.steady->count();
   json["samples_per_second"] = prediction.samples_per_second;
   json["tokens_per_second"] = prediction.tokens_per_second;
   json["bubble"] = prediction.bubble;
+  add_utilisation(json, utilisation_of(problem, candidate));
   json["peak_memory_bytes"] = device_peaks(candidate.plan, prediction);
+  add_memory_limits(json, candidate.plan, prediction);
   json["fits"] = prediction.fits;
 }
 
@@ -70,7 +78,7 @@ ordered_json candidate_json(const Problem& problem, const Candidate& candidate,
       objective_of(problem, candidate, search_for(candidate, search, is_front));
   ordered_json json{{"plan", plan_json(candidate.plan)}};
   if (candidate.prediction) {
-    add_prediction(json, candidate);
+    add_prediction(json, problem, candidate);
   } else {
     json["rejected"] = candidate.rejected;
   }
@@ -234,6 +242,12 @@ std::string sentence_at_risk(const Problem& problem, const Plan& plan, const Ris
   return risk_sentence(interval_of(compiled, spreads, risk.level), spreads, risk.level);
 }
 
+/// How far off the rate may be, where nobody planned for that.
+std::string likely_range(const Problem& problem, const Candidate& best, const Compiled& compiled) {
+  const Spreads spreads = spreads_for(problem.profile, compiled.provenance);
+  return range_sentence(*best.prediction, interval_of(compiled, spreads, risk_level("p90")));
+}
+
 void print_limits(Console& console, const std::vector<Binding>& limits) {
   if (!limits.empty()) console.print("what limits it\n");
   for (const Binding& limit : limits) {
@@ -245,13 +259,9 @@ void print_limits(Console& console, const std::vector<Binding>& limits) {
 struct Beside {
   std::vector<Candidate> alternatives;
   std::vector<Binding> limits;
-  std::string time;  ///< where it goes
+  std::string range;  ///< of the rate
+  std::string time;   ///< where it goes
 };
-
-std::string time_sentence(const Problem& problem, const Plan& plan) {
-  const Compiled compiled = compile_for(problem, plan);
-  return shares_sentence(attribution(compiled.program, compiled.costs));
-}
 
 Beside look_beside(Console& console, const Problem& problem, const Candidate& best,
                    const PlanReport& report) {
@@ -260,7 +270,11 @@ Beside look_beside(Console& console, const Problem& problem, const Candidate& be
   Beside beside;
   if (!report.stop.stop_requested()) {
     beside.alternatives = shown_choices(problem, report.stop);
-    if (for_people) beside.time = time_sentence(problem, best.plan);
+  }
+  if (for_people && !report.stop.stop_requested()) {
+    const Compiled compiled = compile_for(problem, best.plan);
+    beside.time = shares_sentence(attribution(compiled.program, compiled.costs));
+    if (!report.risk) beside.range = likely_range(problem, best, compiled);
   }
   if (wants_limits && !report.stop.stop_requested())
     beside.limits = binding(problem, best, report.stop, console.options().threads);
@@ -283,6 +297,7 @@ void print_for_people(Console& console, const Problem& problem, const SearchResu
   if (!best.prediction->fits) console.print("does not fit in memory\n");
   if (report.risk) console.print(sentence_at_risk(problem, best.plan, *report.risk));
   console.print(plan_sentence(best.plan) + "\n" + prediction_sentence(*best.prediction) + "\n");
+  console.print(beside.range + utilisation_sentence(best.plan, utilisation_of(problem, best)));
   const Model model = in_plan_order(problem.profile, best.plan).model;
   console.print(plan_table(best.plan, model, *best.prediction, console.unicode()));
   console.print(beside.time);
@@ -344,6 +359,7 @@ void report_plans(Console& console, const Problem& problem, const SearchResult& 
     plans.push_back(candidate_json(problem, candidate, search, report.is_front));
     if (!candidate.prediction || !console.json()) continue;
     add_risk(plans.back(), report.risk, problem.profile, compile_for(problem, candidate.plan),
+             candidate.prediction->samples_per_second,
              device_peaks(candidate.plan, *candidate.prediction));
   }
   ordered_json result{{"plans", std::move(plans)},

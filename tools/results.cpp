@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "planner/costs/stage_recompute.hpp"
+#include "planner/device_limits.hpp"
 #include "tools/table.hpp"
 
 namespace stagecraft {
@@ -108,7 +109,8 @@ std::string layer_names(const Model& model, LayerRange layers) {
 
 namespace {
 
-/// Replicas, peers joined: "0 1", "0-7 8-15", and of many "0-7 .. 120-127".
+/// Replicas, peers joined: "0 1", "0-7 8-15", and of more than a column has room for
+/// "0-7 .. 120-127".
 std::string device_list(const Stage& stage) {
   std::vector<std::string> replicas;
   for (const auto& peers : stage.devices) {
@@ -118,39 +120,109 @@ std::string device_list(const Stage& stage) {
     replicas.push_back(run ? fmt::format("{}-{}", peers.front(), peers.back())
                            : fmt::format("{}", fmt::join(peers, "+")));
   }
-  constexpr std::size_t many = 16;
-  if (replicas.size() > many) return replicas.front() + " .. " + replicas.back();
-  return fmt::format("{}", fmt::join(replicas, " "));
+  std::string all = fmt::format("{}", fmt::join(replicas, " "));
+  constexpr std::size_t widest = 15;
+  return all.size() <= widest ? all : replicas.front() + " .. " + replicas.back();
 }
 
-/// The highest peak among the devices of a stage.
-Bytes stage_peak(const Plan& plan, const Prediction& prediction, const Stage& stage) {
-  const std::vector<int> leads = lead_devices(plan);
-  Bytes highest = 0;
+/// The peak of a stage's fullest device, and what that may hold.
+struct StagePeak {
+  Bytes bytes = 0;
+  std::optional<Bytes> limit;
+};
+
+/// Without limits the higher peak counts.
+double used_part(const StagePeak& peak) {
+  return static_cast<double>(peak.bytes) /
+         static_cast<double>(std::max<Bytes>(peak.limit.value_or(INT64_MAX), 1));
+}
+
+StagePeak stage_peak(const std::vector<int>& leads, const Prediction& prediction,
+                     const Stage& stage) {
+  StagePeak fullest;
   for (const auto& replica : stage.devices) {
-    const auto place =
-        std::lower_bound(leads.begin(), leads.end(), replica.front()) - leads.begin();
-    highest = std::max(highest, prediction.peaks.at(static_cast<std::size_t>(place)).bytes);
+    const auto place = static_cast<std::size_t>(
+        std::lower_bound(leads.begin(), leads.end(), replica.front()) - leads.begin());
+    const StagePeak peak{.bytes = prediction.peaks.at(place).bytes,
+                         .limit = limit_of(prediction, place)};
+    if (used_part(peak) >= used_part(fullest)) fullest = peak;
   }
-  return highest;
+  return fullest;
+}
+
+/// "71.2 of 78GiB", or both with their units where these differ; without a limit "71.2GiB".
+std::string peak_words(const StagePeak& peak) {
+  std::string bytes = format_bytes(peak.bytes);
+  if (!peak.limit) return bytes;
+  const std::string limit = format_bytes(*peak.limit);
+  const auto unit = [](const std::string& text) {
+    return text.substr(text.find_first_not_of("0123456789."));
+  };
+  if (unit(bytes) == unit(limit)) bytes.resize(bytes.size() - unit(bytes).size());
+  return bytes + " of " + limit;
+}
+
+/// At most so many columns of it: "Paralle…ayer.10".
+std::string shortened(const std::string& name, std::size_t most, bool unicode) {
+  if (name.size() <= most || columns(name) < name.size()) return name;
+  const std::size_t behind = (most - 1) / 2, before = most - 1 - behind;
+  return name.substr(0, before) + (unicode ? "…" : "~") + name.substr(name.size() - behind);
+}
+
+Model with_short_names(Model model, bool unicode) {
+  constexpr std::size_t most = 15;
+  for (Layer& layer : model.layers) layer.name = shortened(layer.name, most, unicode);
+  return model;
+}
+
+Model with_numbers(Model model) {
+  for (std::size_t i = 0; i < model.layers.size(); ++i) model.layers[i].name = std::to_string(i);
+  return model;
+}
+
+/// Stages that recompute nothing have no column that says so.
+std::string table_of_stages(const Plan& plan, const Model& model, const Prediction& prediction,
+                            bool unicode) {
+  const bool repeats = std::ranges::any_of(
+      plan.stages, [](const Stage& stage) { return recompute_in_words(stage) != "none"; });
+  std::vector<std::string> headings{">stage",    "layers", "devices", ">forward",
+                                    ">backward", ">send",  ">peak",   ">idle"};
+  if (repeats) headings.insert(headings.end() - 1, "recompute");
+  Table table(headings);
+  const std::vector<int> leads = lead_devices(plan);
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    const Stage& stage = plan.stages[s];
+    const StagePrediction& figures = prediction.stages.at(s);
+    std::vector<std::string> cells{std::to_string(s),
+                                   layer_names(model, stage.layers),
+                                   device_list(stage),
+                                   format_duration(figures.forward),
+                                   format_duration(figures.backward),
+                                   figures.send.count() > 0 ? format_duration(figures.send) : "-",
+                                   peak_words(stage_peak(leads, prediction, stage)),
+                                   percent(figures.idle)};
+    if (repeats) cells.insert(cells.end() - 1, recompute_in_words(stage));
+    table.row(std::move(cells));
+  }
+  return table.text(unicode);
+}
+
+std::size_t width(const std::string& table) {
+  const std::size_t rule = table.find('\n') + 1;
+  return columns(table.substr(rule, table.find('\n', rule) - rule));
 }
 
 }  // namespace
 
 std::string plan_table(const Plan& plan, const Model& model, const Prediction& prediction,
                        bool unicode) {
-  Table table({">stage", "layers", "devices", ">forward", ">backward", ">send", ">peak",
-               "recompute", ">idle"});
-  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
-    const Stage& stage = plan.stages[s];
-    const StagePrediction& figures = prediction.stages.at(s);
-    table.row({std::to_string(s), layer_names(model, stage.layers), device_list(stage),
-               format_duration(figures.forward), format_duration(figures.backward),
-               figures.send.count() > 0 ? format_duration(figures.send) : "-",
-               format_bytes(stage_peak(plan, prediction, stage)), recompute_in_words(stage),
-               percent(figures.idle)});
+  constexpr std::size_t widest = 100;
+  std::string table;
+  for (const Model& named : {model, with_short_names(model, unicode), with_numbers(model)}) {
+    table = table_of_stages(plan, named, prediction, unicode);
+    if (width(table) <= widest) break;
   }
-  return table.text(unicode);
+  return table;
 }
 
 std::string tensor_degrees(const Plan& plan) {
@@ -203,6 +275,31 @@ std::string prediction_sentence(const Prediction& prediction) {
     text += fmt::format(", {:.4g} tokens/s", prediction.tokens_per_second);
   return text + fmt::format(", bubble {} ({} costs)", percent(prediction.bubble),
                             to_string(prediction.provenance));
+}
+
+std::string utilisation_sentence(const Plan& plan, const std::optional<Utilisation>& utilisation) {
+  if (!utilisation) return "";
+  const bool repeats = utilisation->hardware > utilisation->model;
+  const auto devices = static_cast<double>(used_devices(plan).size());
+  return fmt::format(
+      "MFU {}{} of {:.4g} TFLOP/s a device, dense {}\n", percent(utilisation->model),
+      repeats ? fmt::format(" (HFU {} with recomputation)", percent(utilisation->hardware)) : "",
+      utilisation->peak / devices / 1e12, to_string(plan.precision));
+}
+
+void add_utilisation(ordered_json& result, const std::optional<Utilisation>& utilisation) {
+  if (!utilisation) return;
+  result["mfu"] = utilisation->model;
+  result["hfu"] = utilisation->hardware;
+  result["peak_flops"] = utilisation->peak;
+}
+
+void add_memory_limits(ordered_json& result, const Plan& plan, const Prediction& prediction) {
+  ordered_json limits = ordered_json::array();
+  for (const std::optional<Bytes> limit : device_limits(plan, prediction)) {
+    limits.push_back(limit ? ordered_json(*limit) : ordered_json());
+  }
+  result["memory_limit_bytes"] = std::move(limits);
 }
 
 std::string device_ranges(const std::vector<int>& devices) {

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "planner/answers/utilisation.hpp"
 #include "planner/predict.hpp"
 #include "planner/search.hpp"
 #include "simulator/timeline.hpp"
@@ -28,7 +30,8 @@ void add_memory(nlohmann::ordered_json& result, const std::vector<MemoryPeak>& p
 /// numbers. Tensor-parallel peers do the same at the same time.
 void name_cluster_devices(nlohmann::ordered_json& result, const Plan& plan);
 
-/// Device, layers, forward, backward, peak, idle: the table people read of a plan.
+/// Device, layers, forward, backward, peak and its limit, idle: the table people read of a plan.
+/// Where it would be wider than 100 columns names of layers are shortened, or left to numbers.
 std::string plan_table(const Plan& plan, const Model& model, const Prediction& prediction,
                        bool unicode);
 /// "4", or that of each stage: "4-2-2-2".
@@ -37,6 +40,15 @@ std::string tensor_degrees(const Plan& plan);
 std::string plan_sentence(const Plan& plan);
 /// "step 4.75 s, 27.6k tokens/s, bubble 27.3 %": the prediction in a line.
 std::string prediction_sentence(const Prediction& prediction);
+
+/// "MFU 45.2 % (HFU 58.1 % with recomputation) of 312 TFLOP/s a device, dense bf16"; nothing where
+/// it is not known.
+std::string utilisation_sentence(const Plan& plan, const std::optional<Utilisation>& utilisation);
+/// mfu, hfu, peak_flops; nothing where they are not known.
+void add_utilisation(nlohmann::ordered_json& result, const std::optional<Utilisation>& utilisation);
+/// memory_limit_bytes[] of the cluster's devices that the plan uses; null where it is unlimited.
+void add_memory_limits(nlohmann::ordered_json& result, const Plan& plan,
+                       const Prediction& prediction);
 
 /// Layers by name: "embedding, block.0 – block.3".
 std::string layer_names(const Model& model, LayerRange layers);

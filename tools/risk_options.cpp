@@ -67,11 +67,22 @@ std::string risk_sentence(const StepInterval& interval, const Spreads& spreads,
       percent(spreads.communication), percent(spreads.memory));
 }
 
+std::string range_sentence(const Prediction& prediction, const StepInterval& interval) {
+  const bool has_tokens = prediction.tokens_per_second > 0;
+  const RateRange range =
+      range_of(has_tokens ? prediction.tokens_per_second : prediction.samples_per_second, interval);
+  return fmt::format(
+      "in eight of ten cases {:.4g} to {:.4g} {}, as predictions from {} costs err\n", range.low,
+      range.high, has_tokens ? "tokens/s" : "samples/s", to_string(prediction.provenance));
+}
+
 void add_risk(nlohmann::ordered_json& json, const std::optional<Risk>& risk, const Profile& profile,
-              const Compiled& compiled, const std::vector<Bytes>& peaks) {
+              const Compiled& compiled, double samples_per_second,
+              const std::vector<Bytes>& peaks) {
   const Risk used = risk.value_or(Risk{.level = risk_level("p90")});
   const Spreads spreads = spreads_of(used, profile, compiled);
   const StepInterval interval = interval_of(compiled, spreads, used.level);
+  const RateRange range = range_of(samples_per_second, interval);
   std::vector<Bytes> at_level;
   for (const Bytes bytes : peaks)
     at_level.push_back(memory_at(bytes, spreads, used.level.deviations));
@@ -80,6 +91,8 @@ void add_risk(nlohmann::ordered_json& json, const std::optional<Risk>& risk, con
                   {"step_p50_ns", interval.p50.count()},
                   {"step_p90_ns", interval.p90.count()},
                   {"step_at_level_ns", interval.level.count()},
+                  {"samples_per_second_p10", range.low},
+                  {"samples_per_second_p90", range.high},
                   {"peak_memory_bytes", at_level},
                   {"spreads",
                    {{"compute", spreads.compute},

@@ -28,9 +28,12 @@ std::optional<Risk> read_risk(const RiskOptions& options);
 std::string risk_sentence(const StepInterval& interval, const Spreads& spreads,
                           const RiskLevel& level);
 
-/// risk {level, step_p10_ns, step_p50_ns, step_p90_ns, step_at_level_ns, peak_memory_bytes[],
-/// spreads}: of the risk, else of p90.
+/// "in eight of ten cases 20.12 to 42.75 samples/s, as predictions from datasheet costs err".
+std::string range_sentence(const Prediction& prediction, const StepInterval& interval);
+
+/// risk {level, step_p10_ns, step_p50_ns, step_p90_ns, step_at_level_ns, samples_per_second_p10,
+/// samples_per_second_p90, peak_memory_bytes[], spreads}: of the risk, else of p90.
 void add_risk(nlohmann::ordered_json& json, const std::optional<Risk>& risk, const Profile& profile,
-              const Compiled& compiled, const std::vector<Bytes>& peaks);
+              const Compiled& compiled, double samples_per_second, const std::vector<Bytes>& peaks);
 
 }  // namespace stagecraft

@@ -5,6 +5,7 @@
 
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
+#include "simulator/compiled.hpp"
 
 namespace stagecraft {
 
@@ -57,10 +58,6 @@ Problem with_slower_links(Problem problem, double factor) {
   return problem;
 }
 
-CostBook book_of(const Problem& problem, const Plan& plan) {
-  return CostBook(problem.profile, problem.cluster, book_setting(plan));
-}
-
 /// A candidate with its step at the level.
 struct Judged {
   Candidate candidate;
@@ -76,8 +73,7 @@ void judge(std::vector<Judged>& judged, const std::vector<Candidate>& plans, con
     candidate.plan.predicted.reset();
     const auto same = [&](const Judged& other) { return other.candidate.plan == candidate.plan; };
     if (std::ranges::any_of(judged, same)) continue;
-    CostBook book = book_of(problem, candidate.plan);
-    const Compiled compiled = compile_column(candidate.plan, book);
+    const Compiled compiled = compile_for(problem, candidate.plan);
     const bool fits = candidate.prediction->fits;
     candidate.prediction = predict(candidate.plan, compiled);
     candidate.prediction->fits = fits;
@@ -121,17 +117,27 @@ const RiskLevel& risk_level(std::string_view name) {
   fail_unknown("risk", name, known);
 }
 
+std::vector<Duration> steps_at(const Compiled& compiled, const Spreads& spreads,
+                               const std::vector<double>& deviations) {
+  std::vector<Costs> tables{compiled.costs};
+  for (const double each : deviations) {
+    tables.push_back(slower_compute(compiled.costs, std::exp(spreads.compute * each)));
+    tables.push_back(slower_messages(compiled.costs, std::exp(spreads.communication * each)));
+  }
+  const std::vector<Duration> steps = CompiledProgram(compiled.program).steps(tables);
+  const Duration median = steps.front();
+  if (median.count() == 0) return std::vector(deviations.size(), median);
+  const auto growth = [&](std::size_t i) { return std::log(ratio(steps[i], median)); };
+  std::vector<Duration> result;
+  for (std::size_t i = 0; i < deviations.size(); ++i) {
+    const double together = std::hypot(growth(2 * i + 1), growth(2 * i + 2));
+    result.push_back(scaled(median, std::exp(std::copysign(together, deviations[i]))));
+  }
+  return result;
+}
+
 Duration step_at(const Compiled& compiled, const Spreads& spreads, double deviations) {
-  const Duration median = step_time(simulate(compiled.program, compiled.costs));
-  if (deviations == 0 || median.count() == 0) return median;
-  const double compute = std::exp(spreads.compute * deviations);
-  const double messages = std::exp(spreads.communication * deviations);
-  const auto growth = [&](const Costs& costs) {
-    return std::log(ratio(step_time(simulate(compiled.program, costs)), median));
-  };
-  const double together = std::hypot(growth(slower_compute(compiled.costs, compute)),
-                                     growth(slower_messages(compiled.costs, messages)));
-  return scaled(median, std::exp(std::copysign(together, deviations)));
+  return steps_at(compiled, spreads, {deviations}).front();
 }
 
 Bytes memory_at(Bytes bytes, const Spreads& spreads, double deviations) {
@@ -140,12 +146,14 @@ Bytes memory_at(Bytes bytes, const Spreads& spreads, double deviations) {
 
 StepInterval interval_of(const Compiled& compiled, const Spreads& spreads, const RiskLevel& level) {
   const double ninety = risk_level("p90").deviations;
-  StepInterval interval{.p10 = step_at(compiled, spreads, -ninety),
-                        .p50 = step_at(compiled, spreads, 0),
-                        .p90 = step_at(compiled, spreads, ninety)};
-  interval.level =
-      level.deviations == ninety ? interval.p90 : step_at(compiled, spreads, level.deviations);
-  return interval;
+  const std::vector<Duration> steps =
+      steps_at(compiled, spreads, {-ninety, 0, ninety, level.deviations});
+  return {.p10 = steps[0], .p50 = steps[1], .p90 = steps[2], .level = steps[3]};
+}
+
+RateRange range_of(double rate, const StepInterval& interval) {
+  return {.low = rate * ratio(interval.p50, interval.p90),
+          .high = rate * ratio(interval.p50, interval.p10)};
 }
 
 Spreads spreads_of(const Risk& risk, const Profile& profile, const Compiled& compiled) {
@@ -156,7 +164,8 @@ Spreads spreads_of(const Risk& risk, const Profile& profile, const Compiled& com
 }
 
 Compiled compile_for(const Problem& problem, const Plan& plan) {
-  CostBook book = book_of(problem, plan);
+  const Profile profile = in_plan_order(problem.profile, plan);
+  CostBook book(profile, problem.cluster, book_setting(plan));
   return compile_column(plan, book);
 }
 

@@ -18,6 +18,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "planner/answers.hpp"
 #include "planner/costs/compile.hpp"
@@ -74,6 +75,9 @@ const RiskLevel& risk_level(std::string_view name);
 /// The step at so many standard deviations (negative: below the median). Grows with them; at 0 it
 /// is the simulated step.
 Duration step_at(const Compiled& compiled, const Spreads& spreads, double deviations);
+/// At each of several.
+std::vector<Duration> steps_at(const Compiled& compiled, const Spreads& spreads,
+                               const std::vector<double>& deviations);
 /// Bytes that are predicted as `bytes`.
 Bytes memory_at(Bytes bytes, const Spreads& spreads, double deviations);
 
@@ -83,6 +87,12 @@ struct StepInterval {
   Duration level{0};  ///< at the level that was asked for
 };
 StepInterval interval_of(const Compiled& compiled, const Spreads& spreads, const RiskLevel& level);
+
+/// A rate that is predicted: what it reaches in nine of ten cases, and in one of ten.
+struct RateRange {
+  double low = 0, high = 0;
+};
+RateRange range_of(double rate, const StepInterval& interval);
 
 /// What is planned for. Spreads that are not said are usual for what the plan rests on.
 struct Risk {

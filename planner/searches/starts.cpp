@@ -71,7 +71,8 @@ bool lies_in_space(const Space& space, const Plan& plan) {
 }
 
 std::vector<Candidate> starting_plans(const Space& space, const SearchControl& control) {
-  std::vector<Candidate> plans = usual_choices(space.problem(), control.stop);
+  std::vector<Candidate> plans =
+      usual_choices(space.problem(), control.stop, control.worth.value_or(Duration::max()));
   for (Candidate& plan : portfolio(space.problem(), control)) plans.push_back(std::move(plan));
   const bool is_small = control.effort && *control.effort < small_effort;
   std::erase_if(plans, [&](const Candidate& candidate) {

@@ -91,7 +91,8 @@ std::optional<Candidate> first_columns(const Space& space) {
   return candidate;
 }
 
-std::vector<Candidate> usual_columns(const Space& space, const std::stop_token& stop) {
+std::vector<Candidate> usual_columns(const Space& space, const std::stop_token& stop,
+                                     std::optional<Duration> worth) {
   std::vector<Choice> best;
   const auto stops = [&] {
     return stop.stop_requested() && std::ranges::any_of(best, &Choice::fits);
@@ -113,6 +114,7 @@ std::vector<Candidate> usual_columns(const Space& space, const std::stop_token& 
   if (stop.stop_requested()) std::ranges::stable_sort(best, is_preferred);
   for (const Choice& choice : best) {
     if (stop.stop_requested() && !candidates.empty()) break;
+    if (worth && (!choice.fits || choice.step > worth->count())) continue;
     candidates.push_back(space.evaluate(choice.name, space.plan(choice.setting, choice.layout)));
   }
   return candidates;

@@ -94,7 +94,7 @@ Works& list_of(Messages& messages, Op op) {
 
 class BufferMaker {
  public:
-  explicit BufferMaker(Draft& draft) : draft_(draft), messages_(draft.passages.size()) {
+  explicit BufferMaker(Draft& draft) : draft_(draft), places_(draft.passages.size(), 0) {
     const std::vector<Work>& work = draft.program.work;
     for (std::size_t i = 0; i < work.size(); ++i) note(work[i], static_cast<int>(i));
   }
@@ -113,12 +113,19 @@ class BufferMaker {
  private:
   void note(const Work& work, int i) {
     if (!work.channel || is_about_norm(work.instruction.op)) return;
-    Messages& messages = messages_of(work.chunk, work.instruction.microbatch);
-    list_of(messages, work.instruction.op).push_back(i);
+    int& place = places_[place_of(work.chunk, work.instruction.microbatch)];
+    if (place == 0) {
+      place = static_cast<int>(messages_.size());
+      messages_.emplace_back();
+    }
+    list_of(messages_[index(place)], work.instruction.op).push_back(i);
   }
 
-  Messages& messages_of(int chunk, int microbatch) {
-    return messages_[index(chunk) * index(draft_.program.microbatches) + index(microbatch)];
+  std::size_t place_of(int chunk, int microbatch) const {
+    return index(chunk) * index(draft_.program.microbatches) + index(microbatch);
+  }
+  const Messages& messages_of(int chunk, int microbatch) const {
+    return messages_[index(places_[place_of(chunk, microbatch)])];
   }
 
   const ChunkMemory& memory_of(int chunk) const {
@@ -276,7 +283,9 @@ class BufferMaker {
   }
 
   Draft& draft_;
-  std::vector<Messages> messages_;  ///< parallel to Draft::passages
+  std::vector<int> places_;  ///< parallel to Draft::passages: in `messages_`
+  /// Of those that have any; the first has none. With many replicas that take turns most have none.
+  std::vector<Messages> messages_{Messages{}};
 };
 
 /// For each work its buffers as a range of one flat table; `range` says which member holds the

@@ -63,6 +63,28 @@ bool takes_part(const Draft& draft, const Chunk& chunk, int microbatch) {
          microbatch / draft.program.sequence_chunks % chunk.replicas == chunk.replica;
 }
 
+std::span<const int> working_chunks(const Draft& draft, int stage, int microbatch) {
+  const std::span<const int> chunks = draft.chunks_of_stage[index(stage)];
+  if (draft.options.replica_policy == ReplicaPolicy::split) return chunks;
+  return chunks.subspan(index(microbatch / draft.program.sequence_chunks) % chunks.size(), 1);
+}
+
+std::vector<int> common_microbatches(const Draft& draft, const Chunk& one, const Chunk& other) {
+  std::vector<int> common;
+  const bool all = draft.options.replica_policy == ReplicaPolicy::split;
+  // The one whose turn comes more rarely says which to look at.
+  const Chunk& rarer = one.replicas >= other.replicas ? one : other;
+  const Chunk& often = one.replicas >= other.replicas ? other : one;
+  const int pieces = draft.program.sequence_chunks;
+  const int first = all ? 0 : rarer.replica * pieces;
+  const int step = all ? pieces : rarer.replicas * pieces;
+  for (int turn = first; turn < draft.program.microbatches; turn += step) {
+    if (!takes_part(draft, often, turn)) continue;
+    for (int piece = 0; piece < pieces; ++piece) common.push_back(turn + piece);
+  }
+  return common;
+}
+
 std::vector<int> chunks_of_copies(const Draft& draft, int stage) {
   const int stages = draft.program.stages / draft.program.pipes;
   std::vector<int> chunks;

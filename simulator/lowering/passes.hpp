@@ -134,6 +134,12 @@ inline void add_wait(Draft& draft, int work, int on) {
 /// `round_robin` (with all pieces of a sequence).
 bool takes_part(const Draft& draft, const Chunk& chunk, int microbatch);
 
+/// The replicas of the stage that take part in the microbatch.
+std::span<const int> working_chunks(const Draft& draft, int stage, int microbatch);
+
+/// The microbatches that both take part in, ascending.
+std::vector<int> common_microbatches(const Draft& draft, const Chunk& one, const Chunk& other);
+
 /// Whether this is a receive's wait for its own send.
 bool is_message(const Draft& draft, const Wait& wait);
 

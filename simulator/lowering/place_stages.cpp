@@ -66,9 +66,8 @@ void note(Passage& passage, Op op, int work) {
 
 void add_compute(Draft& draft, const Instruction& instruction) {
   if (!is_compute(instruction.op)) return;
-  for (const int chunk : draft.chunks_of_stage[index(instruction.stage)]) {
+  for (const int chunk : working_chunks(draft, instruction.stage, instruction.microbatch)) {
     const Chunk& place = draft.program.chunks[index(chunk)];
-    if (!takes_part(draft, place, instruction.microbatch)) continue;
     const int work = add_work(draft, instruction, chunk);
     draft.compute[index(place.device)].push_back(work);
     note(passage(draft, chunk, instruction.microbatch), instruction.op, work);

@@ -31,13 +31,12 @@ IndexRange common_rows(const Chunk& a, const Chunk& b) {
   return {std::max(a.rows.first, b.rows.first), std::min(a.rows.end, b.rows.end)};
 }
 
-/// Whether the two replicas of neighbouring stages ever work on the same samples.
-bool meet(const Draft& draft, const Chunk& a, const Chunk& b) {
-  if (draft.options.replica_policy == ReplicaPolicy::split) return common_rows(a, b).size() > 0;
-  for (int m = 0; m < draft.program.microbatches; ++m) {
-    if (takes_part(draft, a, m) && takes_part(draft, b, m)) return true;
-  }
-  return false;
+/// When the two replicas of neighbouring stages work on the same samples, if ever.
+std::vector<int> meetings(const Draft& draft, int one, int other) {
+  const Chunk& a = draft.program.chunks[index(one)];
+  const Chunk& b = draft.program.chunks[index(other)];
+  if (common_rows(a, b).size() <= 0) return {};
+  return common_microbatches(draft, a, b);
 }
 
 int add_channel(Draft& draft, int from, int to, Cargo cargo) {
@@ -66,12 +65,9 @@ int add_message(Draft& draft, int channel, int microbatch, int producer) {
   return add_message(draft, channel, microbatch, std::span(&producer, 1));
 }
 
-void add_messages(Draft& draft, int channel_index) {
+void add_messages(Draft& draft, int channel_index, const std::vector<int>& microbatches) {
   const Channel channel = draft.program.channels[index(channel_index)];
-  const Chunk& sender = draft.program.chunks[index(channel.from)];
-  const Chunk& receiver = draft.program.chunks[index(channel.to)];
-  for (int m = 0; m < draft.program.microbatches; ++m) {
-    if (!takes_part(draft, sender, m) || !takes_part(draft, receiver, m)) continue;
+  for (const int m : microbatches) {
     const Passage& source = passage(draft, channel.from, m);
     const Passage& target = passage(draft, channel.to, m);
     if (channel.cargo == Cargo::gradient) {
@@ -87,11 +83,11 @@ void connect_devices(Draft& draft, int stage) {
     if (cargo == Cargo::gradient && !draft.program.trains) break;
     for (const int before : draft.chunks_of_stage[index(stage)]) {
       for (const int after : draft.chunks_of_stage[index(stage + 1)]) {
-        if (!meet(draft, draft.program.chunks[index(before)], draft.program.chunks[index(after)])) {
-          continue;
-        }
-        add_messages(draft, cargo == Cargo::gradient ? add_channel(draft, after, before, cargo)
-                                                     : add_channel(draft, before, after, cargo));
+        const std::vector<int> microbatches = meetings(draft, before, after);
+        if (microbatches.empty()) continue;
+        const bool back = cargo == Cargo::gradient;
+        add_messages(draft, add_channel(draft, back ? after : before, back ? before : after, cargo),
+                     microbatches);
       }
     }
   }

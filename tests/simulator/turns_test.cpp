@@ -3,7 +3,9 @@
 
 #include "simulator/turns.hpp"
 
+#include <map>
 #include <numeric>
+#include <set>
 
 #include "profiles/error.hpp"
 #include "simulator/check.hpp"
@@ -152,6 +154,32 @@ TEST_CASE("a round meets the version of the closed form, and replicas keep NOAM 
       CHECK(work.weight_version == (update ? of_round + 1 : std::max(0, version)));
     }
   }
+}
+
+TEST_CASE("replicas that take turns hand on what both work on, all pieces of it", "[turns]") {
+  const int pieces = GENERATE(1, 2);
+  const Program program = lower(
+      seq1f1b({.devices = 3, .microbatches = 25, .sequence_chunks = pieces}), in_turn({6, 4, 3}));
+  using Ends = std::pair<int, int>;
+  std::map<Ends, std::set<int>> sent, common;
+  for (const Work& work : program.work) {
+    if (work.instruction.op != Op::send_activation) continue;
+    const Channel& channel = program.channels[at(*work.channel)];
+    sent[{channel.from, channel.to}].insert(work.instruction.microbatch);
+  }
+  const int chunks = static_cast<int>(program.chunks.size());
+  for (int from = 0; from < chunks; ++from) {
+    for (int to = 0; to < chunks; ++to) {
+      const Chunk &a = program.chunks[at(from)], &b = program.chunks[at(to)];
+      if (b.stage != a.stage + 1) continue;
+      for (int m = 0; m < program.microbatches; ++m) {
+        const int turn = m / pieces;
+        const bool both = turn % a.replicas == a.replica && turn % b.replicas == b.replica;
+        if (both) common[{from, to}].insert(m);
+      }
+    }
+  }
+  CHECK(sent == common);
 }
 
 TEST_CASE("windows that the rule allows never make replicas wait in a circle", "[turns]") {

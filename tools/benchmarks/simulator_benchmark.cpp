@@ -7,6 +7,7 @@
 //   batched      CompiledProgram::steps, 16 tables          1360 to 1600    goal 400
 //   jittered     a draw per computation and sample          180
 //
+//   lower_turns  12 stages of up to 480 replicas that take turns, 1,920 microbatches
 //   what_if      1T parameters on 3,072 devices, folded     0.15 ms         goal 1 ms
 //   growth       10^4, 10^5, 10^6, 10^7 instructions        0.010, 0.080, 1.2, 11.5 ms
 //   long_steps   10^8 instructions, by what repeats         230 ms, 50 MiB
@@ -154,6 +155,22 @@ void unfolded_16384_devices(benchmark::State& state) {
   state.counters["size"] = static_cast<double>(program.work.size());
 }
 BENCHMARK(unfolded_16384_devices)->Unit(benchmark::kMillisecond);
+
+/// Lowering a plan as Piper's for 2,048 devices: replicas that take turns, other numbers of them at
+/// each stage.
+void lower_turns(benchmark::State& state) {
+  LowerOptions options;
+  options.replica_policy = ReplicaPolicy::round_robin;
+  int device = 0;
+  for (const int count : {6, 480, 192, 120, 120, 120, 120, 120, 160, 160, 160, 160}) {
+    auto& replicas = options.replicas.emplace_back();
+    for (int r = 0; r < count; ++r) replicas.push_back(device++);
+    options.memory.emplace_back(static_cast<std::size_t>(count), ChunkMemory{.saved = 1});
+  }
+  const Schedule schedule = one_f_one_b({.devices = 12, .microbatches = 1920});
+  for (auto _ : state) benchmark::DoNotOptimize(lower(schedule, options));
+}
+BENCHMARK(lower_turns)->Unit(benchmark::kMillisecond);
 
 /// 1F1B with so many devices and microbatches, by what repeats: exact, and equal to `growth` where
 /// that has the same size. Of each microbatch it has 2 p computations and 4 (p - 1) sends and

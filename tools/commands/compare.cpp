@@ -160,7 +160,8 @@ int compare_with_trace(Console& console, const CompareArguments& arguments) {
   ordered_json result = comparison_json(comparison);
   const std::optional<Risk> risk = read_risk(arguments.risk);
   if (risk) console.print(verdict_at_risk(*risk, loaded, compiled, comparison.measured));
-  if (console.json()) add_risk(result, risk, loaded.profile, compiled, {});
+  const double rate = static_cast<double>(loaded.plan.batch.global) / seconds(comparison.predicted);
+  if (console.json()) add_risk(result, risk, loaded.profile, compiled, rate, {});
   console.result(result);
   return 0;
 }

@@ -192,7 +192,10 @@ int show_plan(Console& console, const SimulateArguments& arguments) {
                        {{"kind", "predicted"}, {"plan", loaded.hash}}, drawing.critical);
   console.print(draw(run.timeline, drawing));
   console.print(plan_table(loaded.plan, loaded.profile.model, prediction, console.unicode()));
-  console.print(prediction_sentence(prediction) + "\n" + remarks_on(run));
+  const auto utilisation =
+      utilisation_of(loaded.plan, loaded.profile.model, loaded.cluster, prediction);
+  console.print(utilisation_sentence(loaded.plan, utilisation) + prediction_sentence(prediction) +
+                "\n" + remarks_on(run));
   const std::optional<Risk> risk = read_risk(arguments.risk);
   if (risk && environment)
     fail_usage("--risk is of the plain clock; leave the other conditions out");
@@ -202,7 +205,8 @@ int show_plan(Console& console, const SimulateArguments& arguments) {
   }
   ordered_json result = timeline_json(run.timeline);
   if (console.json() && !environment)
-    add_risk(result, risk, loaded.profile, compiled, device_peaks(loaded.plan, prediction));
+    add_risk(result, risk, loaded.profile, compiled, prediction.samples_per_second,
+             device_peaks(loaded.plan, prediction));
   if (arguments.conditions.policy != "async") result["link_policy"] = arguments.conditions.policy;
   add_memory(result, memory_peaks(run.timeline));
   result["fits"] = prediction.fits;
@@ -216,6 +220,8 @@ int show_plan(Console& console, const SimulateArguments& arguments) {
   add_jitter(result, steps);
   add_goodput(result, failing);
   if (console.json()) add_explanation(result, explain(program, costs, environment));
+  add_utilisation(result, utilisation);
+  add_memory_limits(result, loaded.plan, prediction);
   name_cluster_devices(result, loaded.plan);
   console.result(result);
   return 0;

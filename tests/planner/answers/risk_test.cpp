@@ -139,3 +139,29 @@ TEST_CASE("measured layers are as uncertain as they varied, and levels have name
   problem.objective = ObjectiveKind::latency;
   CHECK(exit_code_of([&] { planned(problem, "p90", {}); }) == 2);
 }
+
+TEST_CASE("a plan along another order of the layers is compiled in that order") {
+  Problem problem = two_layers();
+  problem.profile = profile_of(
+      {layer_cost(6ms, 12ms), layer_cost(9ms, 18ms), layer_cost(4ms, 8ms), layer_cost(1ms, 2ms)});
+  problem.profile.model.edges = {{0, 1}, {0, 2}, {1, 3}, {2, 3}};
+  const SearchResult found = search_exact(problem, {});
+  const Candidate& best = found.plans.at(0);
+  REQUIRE(best.plan.order == std::vector{0, 2, 1, 3});
+  const Compiled program = compile_for(problem, best.plan);
+  CHECK(step_at(program, {}, 0) == best.prediction->step);
+}
+
+TEST_CASE("rates fall as steps grow, and several levels at once are as one by one") {
+  const StepInterval interval{.p10 = 80ms, .p50 = 100ms, .p90 = 125ms};
+  const RateRange range = range_of(1000, interval);
+  CHECK(range.low == Approx(800));
+  CHECK(range.high == Approx(1250));
+  const Problem problem = two_layers();
+  const Spreads spreads{.compute = 0.1, .communication = 0.3};
+  const Compiled program = compiled(problem, planned(problem, "p50", spreads).plans[0].plan);
+  const std::vector<double> levels{-1.0, 0.0, 2.0};
+  std::vector<Duration> one_by_one;
+  for (const double level : levels) one_by_one.push_back(step_at(program, spreads, level));
+  CHECK(steps_at(program, spreads, levels) == one_by_one);
+}

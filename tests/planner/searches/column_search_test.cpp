@@ -304,3 +304,28 @@ TEST_CASE("a layout is made to fit by handing layers on", "[columns]") {
   FastClock other(smaller, setting);
   CHECK_FALSE(made_to_fit(other, setting, even));
 }
+
+TEST_CASE("usual columns to start from fit and take no longer than is worth it", "[columns]") {
+  Problem problem;
+  problem.profile.model = builtin_model("gpt2-124m");
+  problem.cluster = parse_cluster("8x8xv100");
+  problem.precision = Precision::float16;
+  problem.sequence = problem.profile.model.sequence;
+  problem.global_batch = 512;
+  problem.microbatches = {1, 2, 4, 8};
+  problem.microbatch_per_copy = true;
+  problem.schedules = {{.name = "1f1b"}};
+  const Space space(problem);
+  const std::vector<Candidate> all = usual_columns(space, {}, {});
+  REQUIRE(all.size() == 2);
+  const auto [fast, slow] = std::ranges::minmax({all[0].prediction->step, all[1].prediction->step});
+  REQUIRE(fast < slow);
+  CHECK(usual_columns(space, {}, Duration::max()).size() == 2);
+  const std::vector<Candidate> one = usual_columns(space, {}, slow - Duration{1});
+  REQUIRE(one.size() == 1);
+  CHECK(one.front().prediction->step == fast);
+  CHECK(usual_columns(space, {}, fast / 2).empty());
+  for (DeviceKind& kind : problem.cluster.kinds) kind.memory = kind.reserve + 1'000'000;
+  CHECK(usual_columns(Space(problem), {}, {}).size() == 2);  // to show that they do not fit
+  CHECK(usual_columns(Space(problem), {}, Duration::max()).empty());
+}
