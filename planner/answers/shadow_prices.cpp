@@ -31,7 +31,7 @@ constexpr std::int64_t larger_effort = 25'000'000;
 /// More settings, times devices, take too long to be prepared for a search.
 constexpr std::size_t most_prepared = 512;
 
-bool is_large(const Problem& problem) {
+bool has_many_settings(const Problem& problem) {
   const Space space(problem);
   std::size_t count = 0;
   for (const Setting& setting : space.settings()) {
@@ -78,7 +78,7 @@ struct Saving {
 class Again {
  public:
   Again(const Problem& problem, const Candidate& best, const std::stop_token& stop)
-      : problem_(problem), best_(best), stop_(stop), is_large_(is_large(problem)) {}
+      : problem_(problem), best_(best), stop_(stop), is_large_(has_many_settings(problem)) {}
 
   /// How much shorter an iteration of as many samples would be; never negative. Where devices cost,
   /// on as many of them.
@@ -108,6 +108,7 @@ class Again {
 
   const Problem& problem() const { return problem_; }
   const Candidate& best() const { return best_; }
+  bool is_large() const { return is_large_; }
   std::string shorter(const Saving& saved) const {
     return concat("step ", saved.is_all ? "" : "at least ",
                   percent_of(seconds(saved.time) / seconds(pace(*best_.prediction))),
@@ -313,27 +314,54 @@ Found same_stages(const Again& again, const std::vector<ScheduleChoice>& schedul
   return fastest;
 }
 
-/// Schedules that were not tried, with smaller bubbles or more in flight.
+/// Those that were not tried.
+std::vector<ScheduleChoice> untried(const Problem& problem, std::vector<ScheduleChoice> schedules) {
+  std::erase_if(schedules, [&](const ScheduleChoice& choice) {
+    return std::ranges::find(problem.schedules, choice) != problem.schedules.end();
+  });
+  return schedules;
+}
+
+Problem with_schedules(Problem problem, const std::vector<ScheduleChoice>& schedules) {
+  problem.schedules = schedules;
+  return problem;
+}
+
+/// The better of what is known and the plan's own stages under one of these schedules, or a plan
+/// that the questions' searches find.
+Found with_others(const Again& again, Found most, const std::vector<Problem>& asked) {
+  const auto least = [&] { return most ? most->saved : Duration{0}; };
+  const std::string& own = again.best().plan.schedule.name;
+  const Found same = same_stages(again, asked.front().schedules);
+  if (same && same->saved > least()) most = same;
+  for (const Problem& question : asked) {
+    const Saving saved = again.saved_by(question, larger_effort);
+    if (saved.time <= least()) continue;
+    most = Binding{"schedule", own, concat(in_words(saved.schedule), ": ", again.shorter(saved)),
+                   saved.time};
+  }
+  return most;
+}
+
+/// Schedules that were not tried, with smaller bubbles or more in flight; where settings are few
+/// also those that are rarely the best.
 Found schedule_binding(const Again& again) {
   const Problem& problem = again.problem();
   const Plan& plan = again.best().plan;
-  if (problem.objective == ObjectiveKind::latency || plan.weights != WeightPolicy::flush) return {};
-  Problem others = problem;
-  others.schedules = all_schedule_choices();
-  std::erase_if(others.schedules, [&](const ScheduleChoice& choice) {
-    return std::find(problem.schedules.begin(), problem.schedules.end(), choice) !=
-           problem.schedules.end();
-  });
-  if (others.schedules.empty() || !plan.order.empty()) return {};
+  const bool may_differ = problem.objective != ObjectiveKind::latency &&
+                          plan.weights == WeightPolicy::flush && plan.order.empty();
+  if (!may_differ) return {};
+  const auto usual = untried(problem, all_schedule_choices());
+  const auto rarer =
+      again.is_large() ? std::vector<ScheduleChoice>{} : untried(problem, rarer_schedule_choices());
   try {
-    Found most = same_stages(again, others.schedules);
-    for (const Problem& question : {near(others, plan), others}) {
-      const Saving saved = again.saved_by(question, larger_effort);
-      if (saved.time <= (most ? most->saved : Duration{0})) continue;
-      most = Binding{"schedule", plan.schedule.name,
-                     concat(in_words(saved.schedule), ": ", again.shorter(saved)), saved.time};
+    Found most;
+    if (!usual.empty()) {
+      const Problem others = with_schedules(problem, usual);
+      most = with_others(again, most, {near(others, plan), others});
     }
-    return most;
+    if (rarer.empty()) return most;
+    return with_others(again, most, {with_schedules(problem, rarer)});
   } catch (const Error&) {
     return {};  // no costs of what they do apart
   }

@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::array plain{"1f1b", "gpipe"};
 constexpr std::array smaller_bubbles{"interleaved", "zb-h1", "zb-h2", "interleaved-zb", "zb-v"};
+constexpr std::array rarer{"looped-bfs"};
 
 std::vector<int> virtual_stages(const ScheduleKind& kind) {
   switch (kind.placement) {
@@ -43,6 +44,12 @@ std::vector<ScheduleChoice> all_schedule_choices() {
   std::vector<ScheduleChoice> choices;
   add(choices, plain);
   add(choices, smaller_bubbles);
+  return choices;
+}
+
+std::vector<ScheduleChoice> rarer_schedule_choices() {
+  std::vector<ScheduleChoice> choices;
+  add(choices, rarer);
   return choices;
 }
 

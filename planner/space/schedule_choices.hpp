@@ -13,6 +13,8 @@ namespace stagecraft {
 std::vector<ScheduleChoice> schedule_choices(std::string_view name);
 /// Those of training with a flush that keep one copy of the weights: where nobody says.
 std::vector<ScheduleChoice> all_schedule_choices();
+/// And those of this kind that are too rarely the best for what it takes to search them, too.
+std::vector<ScheduleChoice> rarer_schedule_choices();
 /// Of these the ones that every framework has, GPipe and 1F1B: what other planners plan for, and
 /// what people choose. All, where there is none of them.
 std::vector<ScheduleChoice> plain_choices(std::vector<ScheduleChoice> choices);

@@ -133,6 +133,7 @@ TEST_CASE("schedules that were not tried have a price where one of them is faste
     problem.schedules = {{.name = "1f1b"}, {.name = "gpipe"}};
     Problem all = problem;
     all.schedules = all_schedule_choices();
+    for (const ScheduleChoice& choice : rarer_schedule_choices()) all.schedules.push_back(choice);
     const auto plans = search_exact(problem, {}).plans;
     if (plans.empty() || plans.front().plan.weights != WeightPolicy::flush) continue;
     const SearchResult best = search_exact(all, {});
