@@ -25,10 +25,15 @@ AnyGraph graph_of(const Model& model) {
   return graph;
 }
 
+[[noreturn]] void refuse(const LayerPlace& place, int layer, std::string message) {
+  throw Error(ErrorKind::input, std::move(message), place ? place(layer) : std::nullopt);
+}
+
 /// Follows the search's tree; an edge back to a layer that is still open closes a cycle.
 class CycleFinder : public boost::dfs_visitor<> {
  public:
-  explicit CycleFinder(const Model& model) : model_(&model), parent_(model.layers.size()) {}
+  CycleFinder(const Model& model, const LayerPlace& place)
+      : model_(&model), place_(&place), parent_(model.layers.size()) {}
 
   void tree_edge(boost::graph_traits<Graph>::edge_descriptor edge, const Graph& graph) {
     parent_[boost::target(edge, graph)] = boost::source(edge, graph);
@@ -46,13 +51,18 @@ class CycleFinder : public boost::dfs_visitor<> {
       names += names.empty() ? "" : " -> ";
       names += name(*layer);
     }
-    fail("model ", model_->name, ": the layers form a cycle: ", names);
+    refuse(
+        *place_, static_cast<int>(first),
+        concat("model ", model_->name, ": the layers form a cycle: ", names,
+               "; expected an order in which each comes behind all it reads: remove one of these "
+               "edges, or turn it around"));
   }
 
  private:
   std::string name(Vertex layer) const { return "\"" + model_->layers[layer].name + "\""; }
 
   const Model* model_;
+  const LayerPlace* place_;
   std::vector<Vertex> parent_;
 };
 
@@ -79,20 +89,31 @@ std::vector<int> stable_order(const Graph& graph) {
 
 }  // namespace
 
-void refuse_cycle(const Model& model) {
+void refuse_cycle(const Model& model, const LayerPlace& place) {
   const Graph graph = graph_of<Graph>(model);
-  boost::depth_first_search(graph, boost::visitor(CycleFinder(model)));
+  boost::depth_first_search(graph, boost::visitor(CycleFinder(model, place)));
 }
 
-void refuse_parts(const Model& model) {
+void refuse_parts(const Model& model, const LayerPlace& place) {
   const auto graph = graph_of<Undirected>(model);
   std::vector<std::size_t> part(model.layers.size());
-  if (boost::connected_components(graph, part.data()) <= 1) return;
-  for (std::size_t layer = 0; layer < part.size(); ++layer) {
-    if (part[layer] == part[0]) continue;
-    fail("model ", model.name, ": no edges connect the layers \"", model.layers[0].name,
-         "\" and \"", model.layers[layer].name, "\"");
-  }
+  const std::size_t parts = boost::connected_components(graph, part.data());
+  if (parts <= 1) return;
+  std::vector<std::size_t> sizes(parts);
+  for (const std::size_t of_layer : part) ++sizes[of_layer];
+  const auto first_of = [&](auto which) {
+    const auto one = static_cast<std::size_t>(which - sizes.begin());
+    return static_cast<std::size_t>(std::ranges::find(part, one) - part.begin());
+  };
+  // The last of the smallest: what was forgotten is rarely the beginning.
+  const std::size_t largest = first_of(std::ranges::max_element(sizes));
+  const std::size_t smallest =
+      first_of(std::ranges::min_element(sizes.rbegin(), sizes.rend()).base() - 1);
+  refuse(place, static_cast<int>(smallest),
+         concat("model ", model.name, ": no edges connect the layers \"",
+                model.layers[largest].name, "\" and \"", model.layers[smallest].name,
+                "\"; expected one graph: add the edge between them that is missing, or plan each "
+                "part by itself"));
 }
 
 Model reordered(Model model, const std::vector<int>& order) {

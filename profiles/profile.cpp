@@ -4,6 +4,7 @@
 #include <array>
 #include <cassert>
 #include <cmath>
+#include <numeric>
 
 #include "profiles/error.hpp"
 #include "profiles/model_graph.hpp"
@@ -209,11 +210,23 @@ std::vector<LayerCost> layer_costs(const Profile& profile, const DeviceKind& dev
       {}, std::move(help));
 }
 
-Bytes crossing_bytes(const Model& model, const std::vector<LayerCost>& costs, int cut) {
+std::vector<Bytes> crossing_bytes(const Model& model, const std::vector<LayerCost>& costs) {
   assert(costs.size() == model.layers.size());
-  Bytes sum = 0;
-  for (const int layer : crossing(model, cut)) sum += costs[static_cast<std::size_t>(layer)].output;
-  return sum;
+  // An output crosses all cuts from behind its layer up to its last reader.
+  std::vector<int> last_reader(costs.size());
+  for (const Edge& edge : model.edges) {
+    int& last = last_reader[static_cast<std::size_t>(edge.from)];
+    last = std::max(last, edge.to);
+  }
+  std::vector<Bytes> bytes(costs.size() + 1);
+  for (std::size_t layer = 0; layer < costs.size(); ++layer) {
+    const auto last = static_cast<std::size_t>(last_reader[layer]);
+    if (last <= layer) continue;
+    bytes[layer + 1] += costs[layer].output;
+    bytes[last + 1] -= costs[layer].output;
+  }
+  std::partial_sum(bytes.begin(), bytes.end(), bytes.begin());
+  return bytes;
 }
 
 }  // namespace stagecraft

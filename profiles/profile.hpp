@@ -153,8 +153,9 @@ std::vector<LayerCost> layer_costs(const Profile& profile, const DeviceKind& dev
 std::vector<LayerCost> estimate_costs(const Model& model, const DeviceKind& device,
                                       const CostSetting& setting);
 
-/// Bytes that cross the cut for one microbatch: the outputs of `crossing(model, cut)`.
-Bytes crossing_bytes(const Model& model, const std::vector<LayerCost>& costs, int cut);
+/// Bytes that cross each cut, from 0 to the number of layers, for one microbatch: the outputs of
+/// `crossing(model, cut)`; none at both ends.
+std::vector<Bytes> crossing_bytes(const Model& model, const std::vector<LayerCost>& costs);
 
 // stagecraft-profile/1; the annotated example opens profile_json.cpp.
 Profile read_profile(const class Json& json);

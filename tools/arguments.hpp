@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "profiles/error.hpp"
 #include "profiles/units.hpp"
 
 namespace stagecraft {
@@ -28,6 +29,15 @@ Bytes read_bytes(std::string_view flag, std::string_view text);
 Bandwidth read_bandwidth(std::string_view flag, std::string_view text);
 /// "90%" as 0.9, from 0% to `most` (in per cent).
 double read_percent(std::string_view flag, const std::string& text, double most = 100);
+/// The value that a name stands for, by its reader; `flag` names the option in errors (kind usage).
+template <class Value>
+Value read_named(std::string_view flag, const std::string& name, Value (*read)(std::string_view)) {
+  try {
+    return read(name);
+  } catch (const Error& error) {
+    fail_usage(flag, ": ", error.message());
+  }
+}
 /// Comma-separated words.
 std::vector<std::string> read_words(std::string_view flag, std::string_view text);
 

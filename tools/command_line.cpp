@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -45,6 +46,7 @@ void declare_common(CLI::App& app, CommonOptions& common) {
   app.add_flag("--ascii", common.ascii, "Draw with plain letters")->group("Common");
   app.add_option("--seed", common.seed, "For everything random (1)")
       ->type_name("N")
+      ->check(CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()))
       ->group("Common");
   app.add_option("--threads", common.threads, "At most so many threads")
       ->type_name("N")

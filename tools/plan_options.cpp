@@ -21,9 +21,10 @@ std::optional<Value> given(Value value) {
 
 /// The value of a flag that names something, by its reader.
 template <class Value>
-std::optional<Value> read_flag(const std::string& text, Value (*read)(std::string_view)) {
+std::optional<Value> read_flag(std::string_view flag, const std::string& text,
+                               Value (*read)(std::string_view)) {
   if (text.empty()) return {};
-  return read(text);
+  return read_named(flag, text, read);
 }
 
 PlanOptions options_from(const PlanFlags& flags) {
@@ -31,9 +32,9 @@ PlanOptions options_from(const PlanFlags& flags) {
       .batch = given(flags.batch),
       .microbatch = given(flags.microbatch),
       .sequence = given(flags.sequence),
-      .precision = read_flag(flags.precision, read_precision),
-      .optimizer = read_flag(flags.optimizer, read_optimizer_kind),
-      .sharding = read_flag(flags.sharding, read_sharding),
+      .precision = read_flag("--precision", flags.precision, read_precision),
+      .optimizer = read_flag("--optimizer", flags.optimizer, read_optimizer_kind),
+      .sharding = read_flag("--sharding", flags.sharding, read_sharding),
       .gradient_bucket = {},
       .schedule = flags.schedule.empty() ? "" : std::string(find_schedule(flags.schedule).name),
       .replicas = {}};

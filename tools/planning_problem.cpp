@@ -211,20 +211,21 @@ Problem planning_problem(const PlanningOptions& options, const LoadedProfile& lo
                ", found ", *problem.devices);
   }
   if (!options.exclude.empty()) problem.excluded = read_excluded(options.exclude, devices.cluster);
-  problem.precision = options.precision.empty() ? usual_precision(loaded.profile, kinds_of(problem))
-                                                : read_precision(options.precision);
+  problem.precision = options.precision.empty()
+                          ? usual_precision(loaded.profile, kinds_of(problem))
+                          : read_named("--precision", options.precision, read_precision);
   problem.sequence = options.sequence > 0 ? options.sequence : usual_sequence(loaded.profile);
   problem.global_batch = batch_for(options, loaded.profile);
   problem.microbatches = microbatch_choices(options, loaded.profile, problem.global_batch);
   problem.microbatch_per_copy = options.microbatch == "auto";
   problem.tensor_parallel = tensor_parallel_choices(options, loaded.profile, problem.cluster);
   problem.optimizer = {
-      .kind = read_optimizer_kind(options.optimizer),
-      .sharding = read_sharding(options.sharding),
+      .kind = read_named("--optimizer", options.optimizer, read_optimizer_kind),
+      .sharding = read_named("--sharding", options.sharding, read_sharding),
       .gradient_bucket = options.gradient_bucket.empty()
                              ? Bytes{0}
                              : read_bytes("--gradient-bucket", options.gradient_bucket)};
-  problem.objective = read_objective_kind(options.objective);
+  problem.objective = read_named("--objective", options.objective, read_objective_kind);
   for (const std::string& text : options.prices) set_price(problem.cluster, text);
   problem.schedules = read_schedules(options.schedule, problem.objective);
   set_recompute(problem, options.recompute);

@@ -115,7 +115,7 @@ class Cheapest {
   SearchResult result() {
     if (result_.plans.empty()) {
       if (!result_.interrupted && control_.explain) {
-        result_.infeasible = explain_infeasible(problem_, space_);
+        result_.infeasible = explain_infeasible(problem_, space_, control_.stop);
       }
       return std::move(result_);
     }

@@ -1,118 +1,15 @@
-// Why nothing fits, and what would. Nothing is guessed: the closest plan is found by adding memory
-// to every device until some plan fits, and a remedy is named only if a plan that fits was found
-// with it.
+// Why nothing fits, and what would. Nothing is guessed: the closest plan is the one that needs
+// least memory, and a remedy is named only if a plan that fits was found with it.
 
 #include <algorithm>
-#include <functional>
-#include <limits>
 
 #include "planner/answers/remedies.hpp"
-#include "planner/layouts/layouts.hpp"
-#include "planner/searches/column_search.hpp"
+#include "planner/searches/tightest_plan.hpp"
 #include "profiles/error.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-Problem with_more_memory(Problem problem, Bytes more) {
-  for (DeviceKind& kind : problem.cluster.kinds) {
-    if (kind.memory_unlimited) continue;
-    // The fraction that may be used applies to all of it.
-    kind.memory += static_cast<Bytes>(static_cast<double>(more) / problem.memory_fraction) + 1;
-  }
-  return problem;
-}
-
-/// The same of columns, among the deepest pipelines, which hold least per device.
-std::optional<Candidate> look_for_columns(const Space& space, const Setting& setting,
-                                          Judge& judge) {
-  constexpr std::size_t most_tried = 2;
-  std::vector<Setting> columns = space.columns(setting);
-  std::stable_sort(columns.begin(), columns.end(),
-                   [](const Setting& a, const Setting& b) { return *a.depth > *b.depth; });
-  columns.resize(std::min(columns.size(), most_tried));
-  for (const Setting& column : columns) {
-    FastClock clock(space, column);
-    const std::vector<int> replicas(static_cast<std::size_t>(*column.depth), 1);
-    if (clock.order_for(replicas) == nullptr) continue;
-    const Layout layout = balanced(space, column, replicas);
-    const auto fitting = recomputed_to_fit(clock, space, column, layout);
-    if (!is_allowed(space, column, layout)) continue;
-    judge.consider_once(clock, column, fitting.value_or(layout));
-    if (judge.board().best()) return judge.board().take().front();
-  }
-  return {};
-}
-
-/// A plan of this setting that fits, if a short look finds one.
-std::optional<Candidate> look_for_plan(const Space& space, const Setting& setting, Judge& judge) {
-  if (has_many_devices(space, setting)) return look_for_columns(space, setting, judge);
-  FastClock clock(space, setting);
-  std::vector<Layout> layouts = usual_layouts(space, setting, clock);
-  if (has_chain_bounds(setting)) {
-    ChainBounds bounds(space, setting);
-    bounds.probe(never - 1);
-    for (int stages = 1; stages <= bounds.most_stages(); ++stages) {
-      if (bounds.is_open(stages)) layouts.push_back(bounds.best_chain(stages));
-    }
-  }
-  for (const Layout& layout : layouts) {
-    if (!is_allowed(space, setting, layout)) continue;
-    judge.consider(clock, setting, layout, never);
-    if (judge.board().best()) return judge.board().take().front();
-  }
-  return {};
-}
-
-}  // namespace
-
-std::optional<Candidate> find_plan(const Problem& problem) {
-  try {
-    const Space space(problem);
-    const SearchControl control;
-    Judge judge(space, control);
-    judge.effort().left = std::numeric_limits<std::int64_t>::max() / 2;
-    for (const Setting& setting : space.settings()) {
-      if (auto candidate = look_for_plan(space, setting, judge)) return candidate;
-    }
-  } catch (const Error&) {
-    // No costs for this problem: then it has no plan either.
-  }
-  return {};
-}
-
-Problem smallest(Problem problem) {
-  if (problem.microbatches.empty()) return problem;
-  const auto least = *std::min_element(problem.microbatches.begin(), problem.microbatches.end());
-  problem.microbatches = {least};
-  return problem;
-}
-
-namespace {
-
-/// The plan that fits with the least additional memory, within a percent.
-std::optional<Candidate> closest_plan(const Problem& asked) {
-  const Problem problem = smallest(asked);
-  Bytes too_little = 0;
-  Bytes enough = Bytes{1} << 20;
-  std::optional<Candidate> closest;
-  while (!(closest = find_plan(with_more_memory(problem, enough)))) {
-    too_little = enough;
-    enough *= 2;
-    if (enough > (Bytes{1} << 48)) return {};
-  }
-  while (enough - too_little > std::max<Bytes>(enough / 128, 1)) {
-    const Bytes middle = too_little + (enough - too_little) / 2;
-    if (auto candidate = find_plan(with_more_memory(problem, middle))) {
-      closest = std::move(candidate);
-      enough = middle;
-    } else {
-      too_little = middle;
-    }
-  }
-  return closest;
-}
 
 /// The program device that exceeds its limit the most.
 std::size_t fullest_device(const Prediction& prediction) {
@@ -179,19 +76,17 @@ std::string shape_reason(const Space& space) {
 
 }  // namespace
 
-Infeasible explain_infeasible(const Problem& problem, const Space& space) {
+Infeasible explain_infeasible(const Problem& problem, const Space& space,
+                              const std::stop_token& stop) {
   Infeasible infeasible;
-  std::optional<Candidate> closest = closest_plan(problem);
-  if (!closest) {
-    infeasible.reason = shape_reason(space);
-    infeasible.remedies = verified_remedies(problem, {});
+  const std::optional<Candidate> closest = tightest_plan(space, stop);
+  if (!closest && stop.stop_requested()) {
+    infeasible.reason = "nothing fits; there was no time to find out why";
     return infeasible;
   }
-  // The same plan against the memory there is.
-  closest = space.evaluate("closest", closest->plan);
-  infeasible.reason = memory_reason(*closest);
-  infeasible.short_by = std::max<Bytes>(shortfall(*closest->prediction), 0);
-  infeasible.remedies = verified_remedies(problem, closest);
+  infeasible.reason = closest ? memory_reason(*closest) : shape_reason(space);
+  if (closest) infeasible.short_by = std::max<Bytes>(shortfall(*closest->prediction), 0);
+  infeasible.remedies = verified_remedies(problem, closest, stop);
   return infeasible;
 }
 

@@ -1,56 +1,90 @@
 #include "planner/answers/remedies.hpp"
 
 #include <algorithm>
+#include <cmath>
 
+#include "planner/searches/tightest_plan.hpp"
 #include "planner/space/schedule_choices.hpp"
-#include "planner/space/space.hpp"
 #include "profiles/error.hpp"
 
 namespace stagecraft {
 
 namespace {
 
-using Remedies = std::vector<std::string>;
+/// What helped so far.
+class Remedies {
+ public:
+  Remedies(const Problem& problem, const std::stop_token& stop) : problem_(problem), stop_(stop) {}
 
-void try_remedy(Remedies& remedies, const Problem& changed, const std::string& words) {
-  if (find_plan(changed)) remedies.push_back(words);
+  const Problem& problem() const { return problem_; }
+  /// Whether a plan that fits is found, for a question that the search would answer so, too.
+  bool helps(const Problem& changed, std::int64_t effort = tight_effort / 2) const {
+    if (stop_.stop_requested()) return false;
+    try {
+      return tight_plan_that_fits(Space(changed), {effort, stop_}).has_value();
+    } catch (const Error&) {
+      return false;  // no costs for this problem: then it has no plan either
+    }
+  }
+  void add(std::string words) { words_.push_back(std::move(words)); }
+  void try_out(const Problem& changed, std::string words) {
+    if (helps(changed)) add(std::move(words));
+  }
+  std::vector<std::string> take() { return std::move(words_); }
+
+ private:
+  const Problem& problem_;
+  std::stop_token stop_;
+  std::vector<std::string> words_;
+};
+
+std::int64_t least_microbatch(const Problem& problem) {
+  return *std::ranges::min_element(problem.microbatches);
 }
 
-void try_smaller_microbatch(Remedies& remedies, const Problem& problem) {
-  const std::int64_t now = smallest(problem).microbatches.front();
+void try_smaller_microbatch(Remedies& remedies) {
+  const Problem& problem = remedies.problem();
+  const std::int64_t now = least_microbatch(problem);
   for (std::int64_t size = now / 2; size >= 1; size /= 2) {
     if (problem.global_batch % size != 0) continue;
     Problem changed = problem;
     changed.microbatches = {size};
-    if (!find_plan(changed)) continue;
-    remedies.push_back(concat("--microbatch ", size, " (now ", now, ")"));
+    if (!remedies.helps(changed)) continue;
+    remedies.add(concat("--microbatch ", size, " (now ", now, ")"));
     return;
   }
 }
 
-void try_recomputation(Remedies& remedies, const Problem& problem) {
+void try_recomputation(Remedies& remedies) {
+  const Problem& problem = remedies.problem();
   const auto& allowed = problem.recompute;
   Problem changed = problem;
   changed.recompute = {Recompute::none, Recompute::full};
   if (std::find(allowed.begin(), allowed.end(), Recompute::full) == allowed.end()) {
-    try_remedy(remedies, changed, "--recompute auto");
+    remedies.try_out(changed, "--recompute auto");
   }
   changed.recompute_layers = {Recomputed::selective, Recomputed::full};
   if (problem.recompute_layers != changed.recompute_layers) {
-    try_remedy(remedies, changed, "--recompute layers");
+    remedies.try_out(changed, "--recompute layers");
   }
 }
 
-void try_more_devices(Remedies& remedies, const Problem& problem) {
+void try_more_devices(Remedies& remedies) {
+  const Problem& problem = remedies.problem();
   const int available = available_devices(problem);
   const int now = std::min(problem.devices.value_or(available), available);
-  for (int count = now + 1; count <= available; ++count) {
+  const auto do_help = [&](int count) {
     Problem changed = problem;
     changed.devices = count;
-    if (!find_plan(changed)) continue;
-    remedies.push_back(concat("--devices ", count, " (now ", now, ")"));
-    return;
+    return remedies.helps(changed);
+  };
+  if (now == available || !do_help(available)) return;
+  int too_few = now, enough = available;
+  while (enough - too_few > 1) {
+    const int middle = too_few + (enough - too_few) / 2;
+    (do_help(middle) ? enough : too_few) = middle;
   }
+  remedies.add(concat("--devices ", enough, " (now ", now, ")"));
 }
 
 /// Whether all of these were tried.
@@ -62,7 +96,8 @@ bool are_tried(const std::vector<ScheduleChoice>& schedules, const Problem& prob
 
 /// The first of these that helps: with less in flight than others, with finer stages, with less in
 /// flight at the price of a bubble (controllable memory, Qi et al. 2024).
-void try_other_schedule(Remedies& remedies, const Problem& problem) {
+void try_other_schedule(Remedies& remedies) {
+  const Problem& problem = remedies.problem();
   const bool infers =
       std::any_of(problem.schedules.begin(), problem.schedules.end(),
                   [](const ScheduleChoice& choice) { return choice.name == "inference"; });
@@ -70,75 +105,87 @@ void try_other_schedule(Remedies& remedies, const Problem& problem) {
   for (const std::string_view name : {"1f1b", "auto", "v-half", "v-min"}) {
     Problem changed = problem;
     changed.schedules = name == "auto" ? all_schedule_choices() : schedule_choices(name);
-    if (are_tried(changed.schedules, problem) || !find_plan(changed)) continue;
-    remedies.push_back(concat("--schedule ", name));
+    if (are_tried(changed.schedules, problem) || !remedies.helps(changed)) continue;
+    remedies.add(concat("--schedule ", name));
     return;
   }
 }
 
-void try_sharding(Remedies& remedies, const Problem& problem) {
+void try_sharding(Remedies& remedies) {
+  const Problem& problem = remedies.problem();
   if (problem.optimizer.sharding != Sharding::none) return;
   Problem changed = problem;
   changed.optimizer.sharding = Sharding::zero1;
-  try_remedy(remedies, changed, "--sharding zero1");
+  remedies.try_out(changed, "--sharding zero1");
 }
 
-void try_sgd(Remedies& remedies, const Problem& problem) {
+void try_sgd(Remedies& remedies) {
+  const Problem& problem = remedies.problem();
   if (problem.optimizer.kind == OptimizerKind::sgd) return;
   Problem changed = problem;
   changed.optimizer.kind = OptimizerKind::sgd;
-  try_remedy(remedies, changed, "--optimizer sgd");
+  remedies.try_out(changed, "--optimizer sgd");
 }
 
-void try_fewer_demands(Remedies& remedies, const Problem& problem) {
+void try_fewer_demands(Remedies& remedies) {
+  const Problem& problem = remedies.problem();
   Problem changed = problem;
   changed.max_stages.reset();
-  if (problem.max_stages) try_remedy(remedies, changed, "without --max-stages");
+  if (problem.max_stages) remedies.try_out(changed, "without --max-stages");
   changed = problem;
   changed.straight = false;
-  if (problem.straight) try_remedy(remedies, changed, "without --straight");
+  if (problem.straight) remedies.try_out(changed, "without --straight");
   changed = problem;
   changed.fixed.clear();
-  if (!problem.fixed.empty()) try_remedy(remedies, changed, "without --fix");
+  if (!problem.fixed.empty()) remedies.try_out(changed, "without --fix");
   changed = problem;
   changed.excluded.clear();
-  if (!problem.excluded.empty()) try_remedy(remedies, changed, "without --exclude");
+  if (!problem.excluded.empty()) remedies.try_out(changed, "without --exclude");
   changed = problem;
   changed.min_layers_per_stage = 1;
   if (problem.min_layers_per_stage > 1) {
-    try_remedy(remedies, changed, "without --min-layers-per-stage");
+    remedies.try_out(changed, "without --min-layers-per-stage");
   }
 }
 
-void try_all_memory(Remedies& remedies, const Problem& problem) {
+void try_all_memory(Remedies& remedies) {
+  const Problem& problem = remedies.problem();
   if (problem.memory_fraction >= 1) return;
   Problem changed = problem;
   changed.memory_fraction = 1;
-  try_remedy(remedies, changed, "--mem-limit 100%");
+  remedies.try_out(changed, "--mem-limit 100%");
+}
+
+/// Small beside so much, and a number that can be read.
+Bytes unit_for(Bytes bytes) {
+  constexpr Bytes kibibyte = Bytes{1} << 10, mebibyte = Bytes{1} << 20, few = 16;
+  return bytes >= few * mebibyte ? mebibyte : bytes >= few * kibibyte ? kibibyte : 1;
 }
 
 /// As much as the closest plan needs, in whole units.
-void try_more_memory(Remedies& remedies, const Problem& problem, const Candidate& closest) {
+std::optional<std::string> more_memory(const Remedies& remedies, const Candidate& closest) {
+  const Problem& problem = remedies.problem();
   Bytes most = 0;
   // What is given may be used: none of it is the framework's.
   for (const MemoryPeak& peak : closest.prediction->peaks) {
     most = std::max(most, peak.bytes - peak.use[static_cast<std::size_t>(MemoryCategory::reserve)]);
   }
-  const Bytes gibibyte = Bytes{1} << 30;
-  const Bytes unit = most >= 8 * gibibyte ? gibibyte : gibibyte >> 10;
-  const Bytes whole =
-      (static_cast<Bytes>(static_cast<double>(most) / problem.memory_fraction) + unit) / unit *
-      unit;
+  const double part = problem.memory_fraction;
+  const auto needed = static_cast<Bytes>(std::ceil(static_cast<double>(most) / part));
+  const Bytes unit = unit_for(needed);
+  const Bytes whole = (needed + unit - 1) / unit * unit;
   Problem changed = problem;
   for (DeviceKind& kind : changed.cluster.kinds) {
     kind.memory = std::max(usable_memory(kind), whole);
     kind.reserve = 0;
   }
-  try_remedy(remedies, changed, concat("--memory ", exact_bytes(whole)));
+  if (!remedies.helps(changed, tight_effort)) return {};
+  return concat("--memory ", exact_bytes(whole));
 }
 
 /// Degrees beyond those tried, as far as the innermost links reach.
-void try_tensor_parallelism(Remedies& remedies, const Problem& problem) {
+void try_tensor_parallelism(Remedies& remedies) {
+  const Problem& problem = remedies.problem();
   if (problem.tensor_parallel.empty() || problem.cluster.levels.empty()) return;
   const auto& tried = problem.tensor_parallel;
   const int width = problem.cluster.levels.back().count;
@@ -146,21 +193,22 @@ void try_tensor_parallelism(Remedies& remedies, const Problem& problem) {
     if (std::find(tried.begin(), tried.end(), degree) != tried.end()) continue;
     Problem changed = problem;
     changed.tensor_parallel = {degree};
-    if (!find_plan(changed)) continue;
-    remedies.push_back(concat("--tensor-parallel ", degree));
+    if (!remedies.helps(changed)) continue;
+    remedies.add(concat("--tensor-parallel ", degree));
     return;
   }
 }
 
 /// Costs of other lengths are only known where they are estimated.
-void try_shorter_sequence(Remedies& remedies, const Problem& problem) {
+void try_shorter_sequence(Remedies& remedies) {
+  const Problem& problem = remedies.problem();
   if (!problem.profile.entries.empty()) return;
   for (std::int64_t length = problem.sequence / 2; length >= problem.sequence / 8 && length > 0;
        length /= 2) {
     Problem changed = problem;
     changed.sequence = length;
-    if (!find_plan(changed)) continue;
-    remedies.push_back(concat("--sequence ", length, " (now ", problem.sequence, ")"));
+    if (!remedies.helps(changed)) continue;
+    remedies.add(concat("--sequence ", length, " (now ", problem.sequence, ")"));
     return;
   }
 }
@@ -177,7 +225,8 @@ void double_cluster(Problem& problem) {
 }
 
 /// The cluster with its outermost level twice, four times … as large.
-void try_larger_cluster(Remedies& remedies, const Problem& problem) {
+void try_larger_cluster(Remedies& remedies) {
+  const Problem& problem = remedies.problem();
   constexpr int most = 32;  // devices: each try takes a while
   const int now = available_devices(problem);
   if (problem.devices.value_or(now) < now || problem.cluster.levels.empty()) return;
@@ -185,31 +234,30 @@ void try_larger_cluster(Remedies& remedies, const Problem& problem) {
   larger.devices.reset();
   while (available_devices(larger) <= most / 2) {
     double_cluster(larger);
-    if (!find_plan(larger)) continue;
-    remedies.push_back(concat(available_devices(larger), " such devices",
-                              problem.excluded.empty() ? "" : " that may be used", " (now ", now,
-                              ")"));
+    if (!remedies.helps(larger)) continue;
+    remedies.add(concat(available_devices(larger), " such devices",
+                        problem.excluded.empty() ? "" : " that may be used", " (now ", now, ")"));
     return;
   }
 }
 
 }  // namespace
 
-Remedies verified_remedies(const Problem& problem, const std::optional<Candidate>& closest) {
-  Remedies remedies;
-  if (!problem.microbatches.empty()) try_smaller_microbatch(remedies, problem);
-  try_recomputation(remedies, problem);
-  try_more_devices(remedies, problem);
-  try_larger_cluster(remedies, problem);
-  try_other_schedule(remedies, problem);
-  try_tensor_parallelism(remedies, problem);
-  try_shorter_sequence(remedies, problem);
-  try_fewer_demands(remedies, problem);
-  try_all_memory(remedies, problem);
-  try_sharding(remedies, problem);
-  try_sgd(remedies, problem);
-  if (closest) try_more_memory(remedies, problem, *closest);
-  return remedies;
+std::vector<std::string> verified_remedies(const Problem& problem,
+                                           const std::optional<Candidate>& closest,
+                                           const std::stop_token& stop) {
+  Remedies remedies(problem, stop);
+  // First, for there may be little time.
+  const std::optional<std::string> memory =
+      closest ? more_memory(remedies, *closest) : std::nullopt;
+  if (!problem.microbatches.empty()) try_smaller_microbatch(remedies);
+  for (const auto& try_one : {try_recomputation, try_more_devices, try_larger_cluster,
+                              try_other_schedule, try_tensor_parallelism, try_shorter_sequence,
+                              try_fewer_demands, try_all_memory, try_sharding, try_sgd}) {
+    try_one(remedies);
+  }
+  if (memory) remedies.add(*memory);
+  return remedies.take();
 }
 
 }  // namespace stagecraft

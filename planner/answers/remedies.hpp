@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -10,16 +11,11 @@
 
 namespace stagecraft {
 
-/// A plan that fits, if a short look finds one.
-std::optional<Candidate> find_plan(const Problem& problem);
-
-/// The question with the least memory per device: the smallest microbatch only.
-Problem smallest(Problem problem);
-
 /// Changes of the question with which a plan was found that fits, in words, as flags: smaller
 /// microbatches, recomputation, more devices, and so on. `closest` needs the least additional
-/// memory.
+/// memory. Those that are known when a stop is requested.
 std::vector<std::string> verified_remedies(const Problem& problem,
-                                           const std::optional<Candidate>& closest);
+                                           const std::optional<Candidate>& closest,
+                                           const std::stop_token& stop);
 
 }  // namespace stagecraft

@@ -215,13 +215,27 @@ int ChainBounds::most_left(int device, int replicas, int microbatches) const {
   return std::min((split ? lag : lag / replicas) + 1, microbatches);
 }
 
+ChunkMemory ChainBounds::memory_of(const Share& share, const LayerRange& layers,
+                                   int replicas) const {
+  const OptimizerChoice& optimizer = space_.problem().optimizer;
+  return memory_share(share.table->memory(layers, optimizer.kind), optimizer.sharding,
+                      space_.holders(setting_, replicas));
+}
+
+/// Whatever recomputes or not, the first replica holds what one microbatch saves.
+bool ChainBounds::is_too_large(const LayerRange& layers, int device, int replicas) const {
+  const Share& first = shares(device, replicas).front();
+  const ChunkMemory memory = memory_of(first, layers, replicas);
+  const bool computes = first.table->backward_input(layers) > Duration{0};
+  return memory.parameters + memory.gradients + memory.optimizer + (computes ? memory.saved : 0) >
+         first.limit;
+}
+
 bool ChainBounds::may_fit(const Share& share, const LayerRange& layers, int device, int replicas,
                           Recompute recompute, int in_flight) const {
   if (share.limit == std::numeric_limits<Bytes>::max()) return true;
   const bool computes = share.table->backward_input(layers) > Duration{0};
-  const OptimizerChoice& optimizer = space_.problem().optimizer;
-  const ChunkMemory memory = memory_share(share.table->memory(layers, optimizer.kind),
-                                          optimizer.sharding, space_.holders(setting_, replicas));
+  const ChunkMemory memory = memory_of(share, layers, replicas);
   // Once all have gone forward, weight gradients wait for those that have come back.
   const bool split = setting_.replicas == ReplicaPolicy::split;
   const int waiting = splits_ && split ? std::min(least_left(device, replicas) - 1,
@@ -366,6 +380,7 @@ void ChainBounds::leave(int layer, int device, int replicas, Time limit) {
     const LayerRange layers{layer, end};
     if (is_too_long(head, layers, device, replicas, limit)) break;
     const auto choice = choose(layers, device, replicas, stages_left);
+    if (!choice && is_too_large(layers, device, replicas)) break;
     if (!choice) continue;
     if (bound(head, *choice, layers, device, replicas, stages_left, {0, 0}) > limit) continue;
     Head& leaving = leaving_[at(end, device + replicas, replicas)];
@@ -378,7 +393,7 @@ void ChainBounds::leave(int layer, int device, int replicas, Time limit) {
   }
 }
 
-void ChainBounds::fill_prefix(Time limit) {
+void ChainBounds::fill_prefix(Time limit, const std::stop_token& stop) {
   prefix_.assign(at(layers_, devices_, most_replicas_) + 1, {});
   leaving_ = prefix_;
   for (int replicas = 1; replicas <= most_replicas_; ++replicas) {
@@ -386,6 +401,7 @@ void ChainBounds::fill_prefix(Time limit) {
   }
   for (int device = 0; device < devices_; ++device) {
     for (int layer = device == 0 ? 0 : 1; layer < layers_; ++layer) {
+      if (stop.stop_requested()) return;
       if (device > 0) arrive(layer, device);
       for (int replicas = 1; replicas <= std::min(most_replicas_, devices_ - device); ++replicas) {
         leave(layer, device, replicas, limit);
@@ -441,6 +457,7 @@ void ChainBounds::fill_state(int stages, int layer, int device, int replicas, Ti
     const Beyond behind = beyond(stages - 1, end, device + replicas, replicas);
     if (behind.round_trip >= never) continue;
     const auto choice = choose(layers, device, replicas, stages);
+    if (!choice && is_too_large(layers, device, replicas)) return;
     if (!choice) continue;
     if (bound(head, *choice, layers, device, replicas, stages, behind) > limit) continue;
     best.tie = std::min(best.tie, behind.tie);
@@ -449,9 +466,9 @@ void ChainBounds::fill_state(int stages, int layer, int device, int replicas, Ti
   }
 }
 
-void ChainBounds::fill_suffix(int stages, Time limit) {
+void ChainBounds::fill_suffix(int stages, Time limit, const std::stop_token& stop) {
   suffix_[index(stages)].assign(prefix_.size(), {});
-  for (int layer = 0; layer < layers_; ++layer) {
+  for (int layer = 0; layer < layers_ && !stop.stop_requested(); ++layer) {
     for (int device = 0; device < devices_; ++device) {
       if ((layer == 0) != (device == 0) || !may_have_left(device, stages)) continue;
       for (int replicas = 1; replicas <= std::min(most_replicas_, devices_ - device); ++replicas) {
@@ -461,21 +478,24 @@ void ChainBounds::fill_suffix(int stages, Time limit) {
   }
 }
 
-bool ChainBounds::probe(Time limit) {
-  fill_prefix(limit);
+bool ChainBounds::probe(Time limit, const std::stop_token& stop) {
+  fill_prefix(limit, stop);
   suffix_.assign(index(most_stages_ + 1), {});
   behind_.assign(index(most_stages_ + 1), {});
   bool open = false;
-  for (int stages = 1; stages <= most_stages_; ++stages) {
-    fill_suffix(stages, limit);
+  for (int stages = 1; stages <= most_stages_ && !stop.stop_requested(); ++stages) {
+    fill_suffix(stages, limit, stop);
     fill_behind(stages);
     open = open || is_open(stages);
   }
-  return open;
+  if (!stop.stop_requested()) return open;
+  suffix_.assign(index(most_stages_ + 1), {});
+  return true;
 }
 
 bool ChainBounds::is_open(int stages) const {
   if (!space_.allows_stages(stages) || !may_have_left(0, stages)) return false;
+  if (suffix_[index(stages)].empty()) return false;
   if (!warm_up_.empty() && warm_up_.size() != index(stages)) return false;
   for (int replicas = 1; replicas <= most_replicas_; ++replicas) {
     if (suffix_[index(stages)][at(0, 0, replicas)].round_trip < never) return true;

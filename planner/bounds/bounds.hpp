@@ -63,6 +63,7 @@
 
 #include <map>
 #include <optional>
+#include <stop_token>
 #include <utility>
 #include <vector>
 
@@ -107,8 +108,9 @@ class ChainBounds {
   /// (planner/bounds/mixed_bounds.hpp).
   ChainBounds(const Space& space, const Setting& setting, int finest = 1);
 
-  /// Fills the tables for plans of at most this time. False if there are none.
-  bool probe(Time limit);
+  /// Fills the tables for plans of at most this time. False if there are none. Once a stop is
+  /// requested it is not known, and nothing is open.
+  bool probe(Time limit, const std::stop_token& stop = {});
   /// After probe: whether p stages could do.
   bool is_open(int stages) const;
   /// After probe: the chain of stages with the shortest round trip; a promising plan.
@@ -131,6 +133,9 @@ class ChainBounds {
   /// alone.
   bool is_too_long(const Head& head, const LayerRange& layers, int device, int replicas,
                    Time limit) const;
+  /// Whether the stage, of which `choose` knows nothing, and any longer one from the same layer are
+  /// beyond their devices' memory.
+  bool is_too_large(const LayerRange& layers, int device, int replicas) const;
   /// After probe: what so many stages from this layer and device on could do best, behind a stage
   /// of so many replicas.
   Beyond beyond(int stages, int layer, int device, int replicas) const;
@@ -167,6 +172,7 @@ class ChainBounds {
   Pass pass(const CostTable& table, const LayerRange& layers, Recompute recompute) const;
   int least_left(int device, int replicas) const;
   int most_left(int device, int replicas, int microbatches) const;
+  ChunkMemory memory_of(const Share& share, const LayerRange& layers, int replicas) const;
   bool may_fit(const Share& share, const LayerRange& layers, int device, int replicas,
                Recompute recompute, int in_flight) const;
   Time post(const LayerRange& layers, int device, int replicas) const;
@@ -174,10 +180,10 @@ class ChainBounds {
   Time end_tie(int device, int replicas) const;
   void time_ties();
   Time tie_with(int other, int device, int replicas, Bytes bytes) const;
-  void fill_prefix(Time limit);
+  void fill_prefix(Time limit, const std::stop_token& stop);
   void arrive(int layer, int device);
   void leave(int layer, int device, int replicas, Time limit);
-  void fill_suffix(int stages, Time limit);
+  void fill_suffix(int stages, Time limit, const std::stop_token& stop);
   void fill_behind(int stages);
   void fill_state(int stages, int layer, int device, int replicas, Time limit);
 

@@ -190,6 +190,7 @@ void MixedBounds::leave(int layer, int device, int kind, Time limit) {
     if (chain.is_too_long(head, layers, own, stage.replicas, limit)) break;
     if (!has_room(end, next, limit)) continue;
     const auto choice = chain.choose(layers, own, stage.replicas, stages_left);
+    if (!choice && chain.is_too_large(layers, own, stage.replicas)) break;
     if (!choice) continue;
     if (chain.bound(head, *choice, layers, own, stage.replicas, stages_left, {0, 0}) > limit)
       continue;
@@ -202,7 +203,7 @@ void MixedBounds::leave(int layer, int device, int kind, Time limit) {
   }
 }
 
-void MixedBounds::fill_prefix(Time limit) {
+void MixedBounds::fill_prefix(Time limit, const std::stop_token& stop) {
   const Head nobody{never, never, never};
   prefix_.assign(of_kind(layers_, devices_, 0) + kinds_.size(), nobody);
   leaving_.assign(of_replicas(layers_, devices_, most_replicas_) + 1, nobody);
@@ -210,6 +211,7 @@ void MixedBounds::fill_prefix(Time limit) {
     prefix_[kind] = chain(kinds_[kind]).start();
   for (int device = 0; device < devices_; ++device) {
     for (int layer = device == 0 ? 0 : 1; layer < layers_; ++layer) {
+      if (stop.stop_requested()) return;
       if (has_room(layer, device, limit)) {
         if (device > 0) arrive(layer, device);
         for (std::size_t kind = 0; kind < kinds_.size(); ++kind) {
@@ -249,6 +251,7 @@ void MixedBounds::fill_state(int stages, int layer, int device, int kind, Time l
     const Beyond behind = beyond(stages - 1, end, next, stage.replicas);
     if (behind.round_trip >= never) continue;
     const auto choice = chain.choose(layers, own, stage.replicas, stages);
+    if (!choice && chain.is_too_large(layers, own, stage.replicas)) return;
     if (!choice) continue;
     if (chain.bound(head, *choice, layers, own, stage.replicas, stages, behind) > limit) continue;
     const Time whole = choice->fill + behind.round_trip + choice->drain;
@@ -256,9 +259,9 @@ void MixedBounds::fill_state(int stages, int layer, int device, int kind, Time l
   }
 }
 
-void MixedBounds::fill_suffix(int stages, Time limit) {
+void MixedBounds::fill_suffix(int stages, Time limit, const std::stop_token& stop) {
   suffix_[index(stages)].assign(prefix_.size(), {});
-  for (int layer = 0; layer < layers_; ++layer) {
+  for (int layer = 0; layer < layers_ && !stop.stop_requested(); ++layer) {
     for (int device = 0; device < devices_; ++device) {
       if ((layer == 0) != (device == 0) || !has_room(layer, device, limit)) continue;
       for (std::size_t kind = 0; kind < kinds_.size(); ++kind) {
@@ -290,22 +293,24 @@ void MixedBounds::fill_behind(int stages) {
   }
 }
 
-bool MixedBounds::probe(Time limit) {
-  fill_prefix(limit);
+bool MixedBounds::probe(Time limit, const std::stop_token& stop) {
+  fill_prefix(limit, stop);
   suffix_.assign(index(most_stages_ + 1), {});
   behind_.assign(index(most_stages_ + 1), {});
   bool open = false;
-  for (int stages = 1; stages <= most_stages_; ++stages) {
-    fill_suffix(stages, limit);
+  for (int stages = 1; stages <= most_stages_ && !stop.stop_requested(); ++stages) {
+    fill_suffix(stages, limit, stop);
     fill_behind(stages);
     open = open || is_open(stages);
   }
-  return open;
+  if (!stop.stop_requested()) return open;
+  suffix_.assign(index(most_stages_ + 1), {});
+  return true;
 }
 
 bool MixedBounds::is_open(int stages) const {
   const std::vector<int>& warm_up = finest().schedule.warm_up;
-  if (!space_.allows_stages(stages)) return false;
+  if (!space_.allows_stages(stages) || suffix_[index(stages)].empty()) return false;
   if (!warm_up.empty() && warm_up.size() != index(stages)) return false;
   const auto& first = suffix_[index(stages)];
   return std::any_of(first.begin(), first.begin() + std::ssize(kinds_),

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <memory>
+#include <stop_token>
 #include <vector>
 
 #include "planner/bounds/bounds.hpp"
@@ -39,8 +40,9 @@ class MixedBounds {
 
   /// No plan takes less: its work, spread over all devices.
   Time least() const;
-  /// Fills the tables for plans of at most this time. False if there are none.
-  bool probe(Time limit);
+  /// Fills the tables for plans of at most this time. False if there are none. Once a stop is
+  /// requested it is not known, and nothing is open.
+  bool probe(Time limit, const std::stop_token& stop = {});
   /// Entries of the tables looked at so far.
   std::int64_t looked_at() const { return looked_at_; }
 
@@ -103,10 +105,10 @@ class MixedBounds {
   std::vector<Link> links_across(int device) const;
   void time_transfers();
   bool has_room(int layer, int device, Time limit) const;
-  void fill_prefix(Time limit);
+  void fill_prefix(Time limit, const std::stop_token& stop);
   void arrive(int layer, int device);
   void leave(int layer, int device, int kind, Time limit);
-  void fill_suffix(int stages, Time limit);
+  void fill_suffix(int stages, Time limit, const std::stop_token& stop);
   void fill_state(int stages, int layer, int device, int kind, Time limit);
   void fill_behind(int stages);
 

@@ -79,6 +79,11 @@ void PathBound::add_prices() {
   for (const int layers : packing_->most_layers()) rooms_.push_back({std::max(layers, 1), {}});
 }
 
+bool PathBound::applies(const Space& space) {
+  constexpr int most_layers = 1000;
+  return space.layers() <= most_layers;
+}
+
 std::int64_t PathBound::steps_per_round() const {
   const std::int64_t timing = 2 * static_cast<std::int64_t>(order_.order.size());
   std::int64_t ranges = 0;
@@ -333,10 +338,12 @@ bool PathBound::has_costs(const Layout& layout) const {
   return true;
 }
 
-int PathBound::raise(int rounds, Time enough, const std::function<void(const Layout&)>& visit) {
+int PathBound::raise(int rounds, Time enough, const std::function<void(const Layout&)>& visit,
+                     const std::stop_token& stop) {
   if (rows_.empty()) begin();
   const auto goal = static_cast<double>(enough);
   for (int round = 0; round < rounds; ++round) {
+    if (stop.stop_requested()) return round;
     combine();
     double value = solve();
     take_note(value);

@@ -21,6 +21,7 @@
 
 #include <functional>
 #include <memory>
+#include <stop_token>
 
 #include "planner/bounds/blocks/block_packing.hpp"
 #include "planner/bounds/critical_passes.hpp"
@@ -38,9 +39,13 @@ class PathBound {
   /// balanced one.
   void start_from(const Layout& layout) { layout_ = layout; }
 
-  /// Raises the bound in so many rounds, or until it exceeds `enough`. Layouts that come up go to
-  /// `visit`. Gives the rounds it took.
-  int raise(int rounds, Time enough, const std::function<void(const Layout&)>& visit);
+  /// Whether there are few enough ranges of layers to keep the costs of each.
+  static bool applies(const Space& space);
+
+  /// Raises the bound in so many rounds, until it exceeds `enough`, or until a stop is requested.
+  /// Layouts that come up go to `visit`. Gives the rounds it took.
+  int raise(int rounds, Time enough, const std::function<void(const Layout&)>& visit,
+            const std::stop_token& stop = {});
 
   /// No layout that fits takes less than this, unless more than `limit`.
   Time bound() const;

@@ -117,12 +117,8 @@ CostTable::CostTable(const Model& model, const std::vector<LayerCost>& costs)
           costs, [](const auto& c) { return expert_part(c, c.gradients).experts; })),
       expert_optimizer_(prefix_sums<Bytes>(
           costs, [](const auto& c) { return expert_part(c, c.optimizer).experts; })),
+      crossing_(crossing_bytes(model, costs)),
       workspace_(range_maxima(costs)) {
-  const int layers = static_cast<int>(costs.size());
-  crossing_.assign(costs.size() + 1, 0);
-  for (int cut = 1; cut < layers; ++cut) {
-    crossing_[static_cast<std::size_t>(cut)] = crossing_bytes(model, costs, cut);
-  }
   for (const LayerCost& cost : costs) {
     layer_output_.push_back(cost.output);
     provenance_ = std::max(provenance_, cost.provenance);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <stop_token>
 
 namespace stagecraft {
 
@@ -11,11 +12,12 @@ inline constexpr Time never = INT64_MAX / 8;
 inline constexpr Time long_ago = -never;
 
 /// What a search may still spend. Counted in steps of about ten nanoseconds instead of time, so
-/// that equal inputs give equal results.
+/// that equal inputs give equal results; nothing once a stop is requested.
 struct Effort {
   std::int64_t left = 0;
+  std::stop_token stop = {};
   void spend(std::int64_t steps) { left -= steps; }
-  bool is_spent() const { return left <= 0; }
+  bool is_spent() const { return left <= 0 || stop.stop_requested(); }
 };
 
 }  // namespace stagecraft

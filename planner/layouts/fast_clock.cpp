@@ -235,34 +235,45 @@ std::int64_t FastClock::step(const Layout& layout) {
   return finish(layout);
 }
 
-bool FastClock::may_fit(const Layout& layout, const TimedOrder& timed, int pipeline_device,
-                        int replica) const {
+FastClock::Held FastClock::held_by(const Layout& layout, const TimedOrder& timed,
+                                   int pipeline_device, int replica) const {
   const int first =
       std::accumulate(layout.replicas.begin(), layout.replicas.begin() + pipeline_device, 0);
   const DeviceKind& kind = space_.kind(setting_, first + replica);
-  if (kind.memory_unlimited) return true;
+  Held held;
+  if (kind.memory_unlimited) {
+    held.usable = std::numeric_limits<Bytes>::max();
+    return held;
+  }
+  held.usable = usable_memory(kind) - (kept_free_.empty() ? 0 : kept_free_[index(pipeline_device)]);
   const int replicas = layout.replicas[index(pipeline_device)];
   const CostTable& table =
       space_.table(setting_, first + replica, share_of_rows(setting_, replica, replicas));
-  std::vector<ChunkMemory> stages;
-  std::vector<Recompute> recompute;
-  std::vector<char> computes;
   for (int stage = 0; stage < layout.stages(); ++stage) {
     if (setting_.device_of(stage, layout.pipeline_devices()) != pipeline_device) continue;
     const LayerRange layers{layout.cuts[index(stage)], layout.cuts[index(stage) + 1]};
     const OptimizerChoice& optimizer = space_.problem().optimizer;
-    stages.push_back(memory_share(table.memory(layers, optimizer.kind, layout.again_of(stage)),
-                                  optimizer.sharding, space_.holders(setting_, replicas)));
-    recompute.push_back(timed.places_recompute ? Recompute::full : layout.recompute[index(stage)]);
+    held.stages.push_back(memory_share(table.memory(layers, optimizer.kind, layout.again_of(stage)),
+                                       optimizer.sharding, space_.holders(setting_, replicas)));
+    held.recompute.push_back(timed.places_recompute ? Recompute::full
+                                                    : layout.recompute[index(stage)]);
     // What takes no time never shows: it ends at the instant it begins.
-    computes.push_back(table.times(layers, layout.again_of(stage)).backward_input > Duration{0});
+    held.computes.push_back(table.times(layers, layout.again_of(stage)).backward_input >
+                            Duration{0});
   }
-  const Bytes kept_free = kept_free_.empty() ? 0 : kept_free_[index(pipeline_device)];
-  const Bytes usable = usable_memory(kind) - kept_free;
-  const auto& moments = timed.moments[index(pipeline_device)];
-  return std::all_of(moments.begin(), moments.end(), [&](const FullMoment& moment) {
-    const bool shows = computes[index(moment.turn)] != 0;
-    return bytes_at(moment, stages, recompute, shows) <= usable;
+  return held;
+}
+
+Bytes FastClock::Held::at(const FullMoment& moment) const {
+  return bytes_at(moment, stages, recompute, computes[index(moment.turn)] != 0);
+}
+
+bool FastClock::may_fit(const Layout& layout, const TimedOrder& timed, int pipeline_device,
+                        int replica) const {
+  const Held held = held_by(layout, timed, pipeline_device, replica);
+  if (held.stages.empty()) return true;
+  return std::ranges::all_of(timed.moments[index(pipeline_device)], [&](const FullMoment& moment) {
+    return held.at(moment) <= held.usable;
   });
 }
 
@@ -275,6 +286,21 @@ bool FastClock::may_fit(const Layout& layout, int pipeline_device) {
     if (!may_fit(layout, *timed, pipeline_device, replica)) return false;
   }
   return true;
+}
+
+Bytes FastClock::bytes_over(const Layout& layout, int pipeline_device) {
+  const TimedOrder* timed = order_for(layout.replicas);
+  if (timed == nullptr) return std::numeric_limits<Bytes>::max();
+  const int replicas = split_ ? layout.replicas[index(pipeline_device)] : 1;
+  Bytes over = std::numeric_limits<Bytes>::min();
+  for (int replica = 0; replica < replicas; ++replica) {
+    const Held held = held_by(layout, *timed, pipeline_device, replica);
+    if (held.stages.empty()) continue;
+    for (const FullMoment& moment : timed->moments[index(pipeline_device)]) {
+      over = std::max(over, held.at(moment) - held.usable);
+    }
+  }
+  return over;
 }
 
 }  // namespace stagecraft

@@ -32,6 +32,8 @@ class FastClock {
   /// Whether the device's memory could suffice: false only if the simulated peak is above the
   /// limit.
   bool may_fit(const Layout& layout, int pipeline_device);
+  /// By how many bytes the device exceeds its memory, at least; below zero where some may be left.
+  Bytes bytes_over(const Layout& layout, int pipeline_device);
   /// So many bytes of each pipeline device are taken by what `may_fit` does not count (messages
   /// that wait for their turn): for searches that have simulated a layout. Bounds know nothing of
   /// it.
@@ -88,6 +90,16 @@ class FastClock {
   void wait_in_turn(const std::vector<int>& members, std::vector<Time>& come) const;
   void meet_in_turn(const std::vector<int>& members, Duration time, std::vector<Time>& come);
   void collect(const Layout& layout, std::vector<Time>& updated);
+  /// What a replica of a pipeline device keeps.
+  struct Held {
+    Bytes usable = 0;
+    std::vector<ChunkMemory> stages;
+    std::vector<Recompute> recompute;
+    std::vector<char> computes;
+    Bytes at(const FullMoment& moment) const;
+  };
+  Held held_by(const Layout& layout, const TimedOrder& timed, int pipeline_device,
+               int replica) const;
   bool may_fit(const Layout& layout, const TimedOrder& timed, int pipeline_device,
                int replica) const;
 

@@ -172,13 +172,20 @@ bool may_fit(FastClock& clock, const Layout& layout) {
   return true;
 }
 
+namespace {
+
+/// A stage hands on this part of its layers at once, if that is more than one.
+constexpr int parts_handed_on = 64;
+
+}  // namespace
+
 std::optional<Layout> made_to_fit(FastClock& clock, const Setting& setting, Layout layout) {
   for (int device = 0; device < layout.pipeline_devices();) {
     if (clock.may_fit(layout, device)) {
       ++device;
       continue;
     }
-    // Its largest stage hands a layer on to the next one.
+    // Its largest stage hands a layer on to the next one; some of very many.
     int largest = -1, layers = 1;
     for (int stage = 0; stage + 1 < layout.stages(); ++stage) {
       const int size = layout.cuts[index(stage) + 1] - layout.cuts[index(stage)];
@@ -188,7 +195,7 @@ std::optional<Layout> made_to_fit(FastClock& clock, const Setting& setting, Layo
       layers = size;
     }
     if (largest < 0) return {};
-    --layout.cuts[index(largest) + 1];
+    layout.cuts[index(largest) + 1] -= std::max(layers / parts_handed_on, 1);
     // Whoever takes the layer must fit, too, be it before or after this device.
     device = std::min(device, setting.device_of(largest + 1, layout.pipeline_devices()));
   }
@@ -211,15 +218,21 @@ class Improvement {
         fits_(may_fit(clock, layout_)),
         steps_(std::int64_t{4} * layout_.stages() * setting.microbatches) {}
 
+  /// By many layers at once first, where stages have very many.
   Layout run() {
-    for (bool better = true; better && !effort_.is_spent();) {
-      better = move_cuts();
-      if (!better && setting_.schedule.virtual_stages > 1) better = move_loads();
-    }
+    const int layers = space_.layers() / layout_.stages();
+    for (count_ = std::max(layers / parts_handed_on, 1); count_ > 0; count_ /= 2) improve();
     return std::move(layout_);
   }
 
  private:
+  void improve() {
+    for (bool better = true; better && !effort_.is_spent();) {
+      better = move_cuts();
+      if (!better && setting_.schedule.virtual_stages > 1) better = move_loads();
+    }
+  }
+
   bool move_cuts() {
     bool better = false;
     for (int stage = 0; stage + 1 < layout_.stages() && !effort_.is_spent(); ++stage) {
@@ -252,9 +265,10 @@ class Improvement {
     return false;
   }
 
-  /// One layer, by moving every cut between the two stages.
+  /// One layer, or as many as it is the turn of, by moving every cut between the two stages.
   bool hand_over(int from, int to) {
-    const int first = std::min(from, to), last = std::max(from, to), move = from < to ? -1 : 1;
+    const int first = std::min(from, to), last = std::max(from, to);
+    const int move = from < to ? -count_ : count_;
     for (int cut = first + 1; cut <= last; ++cut) layout_.cuts[index(cut)] += move;
     effort_.spend(steps_per_check);
     if (is_allowed(first, last)) {
@@ -297,6 +311,7 @@ class Improvement {
   Time best_ = 0;
   bool fits_ = false;
   std::int64_t steps_ = 0;
+  int count_ = 1;  ///< of layers that are moved at once
 };
 
 }  // namespace
@@ -346,11 +361,10 @@ Layout improve(FastClock& clock, const Space& space, const Setting& setting, Lay
   return Improvement(clock, space, setting, std::move(layout), effort).run();
 }
 
-/// p stages with equally many replicas each; devices left over go to the first ones.
-std::vector<int> even_replicas(int p, int devices, int most) {
+std::vector<int> even_replicas(int stages, int devices, int most) {
   std::vector<int> replicas;
-  for (int i = 0; i < p; ++i) {
-    replicas.push_back(std::min(devices / p + (i < devices % p ? 1 : 0), most));
+  for (int i = 0; i < stages; ++i) {
+    replicas.push_back(std::min(devices / stages + (i < devices % stages ? 1 : 0), most));
   }
   return replicas;
 }

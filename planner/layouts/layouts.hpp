@@ -46,6 +46,10 @@ Layout balanced_devices(const Space& space, const Setting& setting,
 /// allowed.
 std::vector<Layout> usual_layouts(const Space& space, const Setting& setting, FastClock& clock);
 
+/// So many stages with equally many replicas each, at most so many; devices left over go to the
+/// first ones.
+std::vector<int> even_replicas(int stages, int devices, int most);
+
 /// Whether the layout is part of the space.
 bool is_allowed(const Space& space, const Setting& setting, const Layout& layout);
 

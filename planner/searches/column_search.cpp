@@ -19,6 +19,8 @@ std::vector<ColumnBranch*> by_least(std::vector<ColumnBranch*> branches) {
 
 /// Bisection of a branch's bound stops within this part of the best step.
 constexpr Time narrow_parts = 1000;
+/// Steps of the bisection for each range of layers, at most.
+constexpr std::int64_t most_per_range = 100;
 
 }  // namespace
 
@@ -140,6 +142,7 @@ void ColumnSearch::work_on(const std::vector<ColumnBranch*>& batch, const Task& 
   workers_.run(static_cast<int>(batch.size()), [&](int worker, int i) {
     auto& own = spaces_[static_cast<std::size_t>(worker)];
     if (worker > 0 && own == nullptr) own = std::make_unique<Space>(space_.problem());
+    if (judge_.stopped()) return;
     ColumnBranch& branch = *batch[static_cast<std::size_t>(i)];
     ColumnWork work(worker > 0 ? *own : space_, control_.stop, branch, limit);
     task(work);
@@ -266,16 +269,20 @@ void ColumnSearch::improve_all(const std::vector<ColumnBranch*>& branches, std::
   }
 }
 
-/// Raises the bound until it meets the best plan, or until what is left is a plan to try.
+/// Raises the bound until it meets the best plan, or until what is left is a plan to try. Not where
+/// there are too many layers for a single look.
 void ColumnSearch::narrow(ColumnBranch& branch) {
+  const std::int64_t layers = space_.layers();
+  const std::int64_t steps = layers * layers * std::min<std::int64_t>(layers, most_per_range);
+  if (steps > judge_.effort().left) return;
   FastClock clock(space_, branch.setting);
   clock.keep_free(branch.kept_free);
   ChainBounds bounds(space_, branch.setting);
   const int depth = *branch.setting.depth;
   const auto probe = [&](Time limit) {
-    judge_.effort().spend(std::int64_t{4} * depth * space_.layers() * space_.layers() / depth *
-                          space_.layers() / 4);
-    if (!bounds.probe(limit)) return false;
+    judge_.effort().spend(steps);
+    if (!bounds.probe(limit, control_.stop)) return false;
+    if (!bounds.is_open(depth)) return true;  // stopped
     // What it does not know of is where fixed stages are.
     const Layout chain = bounds.best_chain(depth);
     if (is_allowed(space_, branch.setting, chain)) {

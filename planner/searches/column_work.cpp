@@ -4,6 +4,7 @@
 
 #include "planner/bounds/path_bound.hpp"
 #include "planner/layouts/annealing.hpp"
+#include "planner/layouts/tightest.hpp"
 
 namespace stagecraft {
 
@@ -79,12 +80,22 @@ void ColumnWork::propose() {
       if (fitting) is_better = take_if_better(*fitting) || is_better;
     }
   }
+  if (branch_.step == never && limit_ >= never) is_better = propose_tightest() || is_better;
   if (is_better && branch_.step < limit_) findings_.layouts.push_back(branch_.layout);
+}
+
+/// Where no balanced pipeline fits, and no other plan does so far.
+bool ColumnWork::propose_tightest() {
+  constexpr std::int64_t most = 500'000;
+  Effort effort{.left = most, .stop = stop_};
+  const auto found = tightest(clock_, space_, branch_.setting, replicas_, 1, effort);
+  findings_.spent += most - effort.left;
+  return found && take_if_better(found->layout);
 }
 
 void ColumnWork::improve(std::int64_t most) {
   if (branch_.step >= never) return;
-  Effort part{.left = most};
+  Effort part{.left = most, .stop = stop_};
   branch_.layout =
       stagecraft::improve(clock_, space_, branch_.setting, std::move(branch_.layout), part);
   branch_.step = clock_.step(branch_.layout);
@@ -94,7 +105,7 @@ void ColumnWork::improve(std::int64_t most) {
 
 void ColumnWork::anneal(std::int64_t most) {
   if (branch_.step >= never || has_chain_bounds(branch_.setting)) return;
-  Effort part{.left = most};
+  Effort part{.left = most, .stop = stop_};
   Layout layout = stagecraft::anneal(clock_, space_, branch_.setting, branch_.layout, part);
   findings_.spent += most - part.left;
   consider(layout);
@@ -109,7 +120,7 @@ void ColumnWork::raise(int rounds) {
 
 /// False if there are too many choices.
 bool ColumnWork::raise_blocks(int rounds, const BlockPacking& packing) {
-  return bound_blocks(packing, [&](BlockBound& bound) { bound.raise(rounds); });
+  return bound_blocks(packing, [&](BlockBound& bound) { bound.raise(rounds, stop_); });
 }
 
 bool ColumnWork::bound_blocks(const BlockPacking& packing,
@@ -131,10 +142,12 @@ bool ColumnWork::bound_blocks(const BlockPacking& packing,
 }
 
 void ColumnWork::raise_paths(int rounds, const std::optional<BlockPacking>& packing) {
+  if (!PathBound::applies(space_)) return;
   const Time limit = packing ? packing->limit() : std::min(limit_, never - 1);
   PathBound bound(space_, branch_.setting, *order_, limit, packing ? &*packing : nullptr);
   if (branch_.step < never) bound.start_from(branch_.layout);
-  const int taken = bound.raise(rounds, limit, [&](const Layout& layout) { consider(layout); });
+  const int taken = bound.raise(
+      rounds, limit, [&](const Layout& layout) { consider(layout); }, stop_);
   findings_.spent += taken * bound.steps_per_round();
   raise_to(bound.bound(), relaxation::paths);
 }
@@ -167,7 +180,7 @@ void ColumnWork::probe_below(Time limit, std::int64_t share) {
   raise_to(packing.bound(), relaxation::blocks);
   if (branch_.least <= limit) {
     bound_blocks(packing, [&](BlockBound& bound) {
-      bound.raise(rounds);
+      bound.raise(rounds, stop_);
       bound.prove(last - findings_.spent - packing.spent() - bound.spent(), stop_);
     });
   }

@@ -61,6 +61,7 @@ class ColumnWork {
  private:
   bool is_open() const { return branch_.least <= std::min(limit_, never - 1); }
   std::vector<Layout> proposals() const;
+  bool propose_tightest();
   bool take_if_better(const Layout& layout);
   bool consider(const Layout& layout);
   std::optional<BlockPacking> pack();

@@ -125,7 +125,7 @@ SearchResult search_degrees(const Problem& problem, const SearchControl& control
   if (result.scope.least_of_others >= board.best().value_or(Duration::max())) result.scope = {};
   result = finish(board, std::move(result));
   if (result.plans.empty() && !result.interrupted && control.explain) {
-    result.infeasible = explain_infeasible(problem, space);
+    result.infeasible = explain_infeasible(problem, space, control.stop);
   }
   return result;
 }

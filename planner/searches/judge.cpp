@@ -23,6 +23,8 @@ bool is_empty(const Layout& layout, int stage) {
 /// More than this many ways to recompute one partition are not worth it.
 constexpr std::size_t most_cases = 256;
 
+}  // namespace
+
 std::int64_t instructions_of(const Setting& setting, const Layout& layout) {
   const bool split = setting.replicas == ReplicaPolicy::split;
   const int chunks = std::accumulate(layout.replicas.begin(), layout.replicas.end(), 0) *
@@ -30,7 +32,6 @@ std::int64_t instructions_of(const Setting& setting, const Layout& layout) {
   return std::int64_t{2} * setting.microbatches * (split ? chunks : layout.stages());
 }
 
-/// By how much the fullest replica of each pipeline device is over its limit.
 std::vector<Bytes> bytes_over(const Setting& setting, const Candidate& candidate) {
   const std::vector<Stage>& stages = candidate.plan.stages;
   const std::vector<int> leads = lead_devices(candidate.plan);
@@ -47,8 +48,6 @@ std::vector<Bytes> bytes_over(const Setting& setting, const Candidate& candidate
   }
   return over;
 }
-
-}  // namespace
 
 struct Judge::Case {
   FastClock& clock;

@@ -90,7 +90,7 @@ class MixedWalk {
 
   /// Whether it has seen all that is within the limit.
   bool walk() {
-    complete_ = true;
+    complete_ = !effort_.is_spent();
     for (stages_ = 2; stages_ <= bounds_.most_stages(); ++stages_) {
       if (bounds_.is_open(stages_)) choose_kind({0, long_ago, 0}, 0, 0);
     }
@@ -110,9 +110,8 @@ class MixedWalk {
   const StageKind& kind_of(const Place& place) const { return bounds_.kinds()[index(place.kind)]; }
   Time limit() const { return limit(control_, board_); }
   bool gives_up() {
-    const bool gives_up = effort_.is_spent() || control_.stop.stop_requested();
-    if (gives_up) complete_ = false;
-    return gives_up;
+    if (effort_.is_spent()) complete_ = false;
+    return effort_.is_spent();
   }
 
   void choose_kind(const Head& head, int layer, int device) {
@@ -149,6 +148,7 @@ class MixedWalk {
       const Beyond beyond = bounds_.beyond(left - 1, end, next, kind.replicas);
       if (beyond.round_trip >= never) continue;
       const auto choice = chain.choose(place.layers, own, kind.replicas, left);
+      if (!choice && chain.is_too_large(place.layers, own, kind.replicas)) return;
       if (!choice) continue;
       if (chain.bound(place.head, *choice, place.layers, own, kind.replicas, left, beyond) >
           limit()) {
@@ -281,7 +281,7 @@ Time search_group(const Space& space, const SearchControl& control, const Settin
   if (bounds.least() > limit()) return bounds.least();
   const auto probe = [&](Time at) {
     const std::int64_t before = bounds.looked_at();
-    const bool is_open = bounds.probe(at);
+    const bool is_open = bounds.probe(at, control.stop);
     effort.spend(steps_per_entry * (bounds.looked_at() - before));
     return is_open;
   };
@@ -296,7 +296,7 @@ Time search_group(const Space& space, const SearchControl& control, const Settin
   if (is_complete) return limit() + 1;
   Time least = bounds.least(), high = limit();
   const Time enough = (high - least) / narrow_steps;
-  while (high - least > enough && !effort.is_spent() && !control.stop.stop_requested()) {
+  while (high - least > enough && !effort.is_spent()) {
     const Time middle = least + (high - least) / 2;
     if (probe(middle)) {
       high = middle;
@@ -312,11 +312,11 @@ Time search_group(const Space& space, const SearchControl& control, const Settin
 Duration search_mixed_degrees(const Space& space, const SearchControl& control, Leaderboard& board,
                               SearchResult& result) {
   const Duration by_work{ColumnBounds(space).least_of_any_kind()};
-  Effort effort{.left = std::min(effort_in_all, control.effort.value_or(INT64_MAX) / 4)};
+  Effort effort{.left = std::min(effort_in_all, control.effort.value_or(INT64_MAX) / 4),
+                .stop = control.stop};
   Time least = never;
   for (const Settings& settings : groups_of(space)) {
-    const bool is_known = MixedBounds::applies(space, settings) && !effort.is_spent() &&
-                          !control.stop.stop_requested();
+    const bool is_known = MixedBounds::applies(space, settings) && !effort.is_spent();
     const Time of_group =
         is_known ? search_group(space, control, settings, board, result, effort) : by_work.count();
     least = std::min(least, of_group);

@@ -19,8 +19,8 @@ constexpr std::int64_t effort_nearby = 100'000'000;
 std::optional<Candidate> best_outside(const Space& space, const std::vector<Candidate>& plans,
                                       const std::optional<Duration>& known,
                                       const SearchControl& control) {
-  Effort effort{.left = std::min(effort_nearby, control.effort.value_or(INT64_MAX) / 4)};
-  if (control.stop.stop_requested()) effort.left = 0;
+  Effort effort{.left = std::min(effort_nearby, control.effort.value_or(INT64_MAX) / 4),
+                .stop = control.stop};
   std::optional<Candidate> best;
   const auto wanted = [&](const Plan& plan) { return is_wanted(space, plan); };
   for (const Candidate& plan : plans) {

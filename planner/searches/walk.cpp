@@ -61,6 +61,7 @@ class ChainWalk {
       const Beyond beyond = bounds_.beyond(left - 1, end, device + replicas, replicas);
       if (beyond.round_trip >= never) continue;
       const auto choice = bounds_.choose(layers, device, replicas, left);
+      if (!choice && bounds_.is_too_large(layers, device, replicas)) break;
       if (!choice) continue;
       if (bounds_.bound(head, *choice, layers, device, replicas, left, beyond) > limit()) {
         judge_.count_pruned();
@@ -108,7 +109,8 @@ WalkEnd walk_chain(const Space& space, const Setting& setting, const ChainBounds
   for (int stages = 1; stages <= bounds.most_stages(); ++stages) {
     if (bounds.is_open(stages) && !walk.walk(stages)) return WalkEnd::gave_up;
   }
-  return WalkEnd::complete;
+  // Bounds of a search that was stopped know of nothing.
+  return judge.stopped() ? WalkEnd::gave_up : WalkEnd::complete;
 }
 
 // --- Several stages per device

@@ -169,7 +169,7 @@ SearchResult search_brute_force(const Problem& problem, const SearchControl& con
   result.lower_bound = Duration{complete ? std::numeric_limits<std::int64_t>::max() : 0};
   result = finish(board, std::move(result));
   if (result.plans.empty() && complete) {
-    result.infeasible = explain_infeasible(problem, own.space());
+    result.infeasible = explain_infeasible(problem, own.space(), control.stop);
   }
   if (!other_orders(problem, {}, 1).empty()) say_one_order(result);
   return result;

@@ -110,7 +110,11 @@ Model model_of(const Graph& graph, const std::string& file) {
 Profile profile_of(const Graph& graph, const std::string& file) {
   Profile profile;
   profile.model = model_of(graph, file);
-  refuse_cycle(profile.model);
+  const auto place = [&](int layer) {
+    return SourcePlace{file, graph.nodes[static_cast<std::size_t>(layer)].line, 1};
+  };
+  refuse_cycle(profile.model, place);
+  refuse_parts(profile.model, place);
   std::vector<Bytes> outputs;
   for (const Node& node : graph.nodes) outputs.push_back(node.activation);
   const std::vector<int> order = linear_order(profile.model, outputs);

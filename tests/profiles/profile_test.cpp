@@ -131,8 +131,25 @@ TEST_CASE("a cut is crossed by the outputs that are read behind it") {
   Profile profile = measured(3);
   profile.model.edges.push_back({0, 2});
   const auto& costs = profile.entries[0].layers;
-  CHECK(crossing_bytes(profile.model, costs, 1) == 100);
-  CHECK(crossing_bytes(profile.model, costs, 2) == 100 + 200);
+  CHECK(crossing_bytes(profile.model, costs) == std::vector<Bytes>{0, 100, 100 + 200, 0});
+}
+
+TEST_CASE("what crosses every cut at once is what crosses each") {
+  for (int shape = 0; shape < 200; ++shape) {
+    Profile profile = measured(6);
+    std::vector<LayerCost>& costs = profile.entries[0].layers;
+    for (int from = 0; from < 6; ++from) {
+      costs[static_cast<std::size_t>(from)].output = Bytes{1} << from;
+      const int to = from + 2 + (shape >> from) % 4;
+      if (to < 6) profile.model.edges.push_back({from, to});
+    }
+    const std::vector<Bytes> bytes = crossing_bytes(profile.model, costs);
+    for (int cut = 1; cut < 6; ++cut) {
+      Bytes sum = 0;
+      for (const int layer : crossing(profile.model, cut)) sum += Bytes{1} << layer;
+      CHECK(bytes[static_cast<std::size_t>(cut)] == sum);
+    }
+  }
 }
 
 TEST_CASE("a GPT block keeps 34 bytes a token and hidden element, less dropout's masks of 2") {

@@ -131,7 +131,7 @@ int measure(Console& console, const ProfileArguments& arguments) {
   }
   require_layers(arguments.links);
   const MeasuredDevice device = measured_device(arguments.device);
-  const Precision precision = read_precision(arguments.precision);
+  const Precision precision = read_named("--precision", arguments.precision, read_precision);
   if (precision == (device.is_cpu() ? Precision::bfloat16 : Precision::float64)) {
     fail_usage("--precision ", arguments.precision, ": --device ", arguments.device.device,
                " computes in ", device.is_cpu() ? "fp32 and fp64" : "fp32 and bf16");

@@ -389,7 +389,8 @@ BlockBound::Weights BlockBound::half_way(const Weights& from, const Weights& to)
   return middle;
 }
 
-void BlockBound::raise(int rounds) {
+void BlockBound::raise(int rounds, const std::stop_token& stop) {
+  stop_ = stop;
   raise(rounds, std::numeric_limits<std::int64_t>::max());
 }
 
@@ -399,7 +400,7 @@ void BlockBound::raise(int rounds, std::int64_t last) {
   Seen seen;
   for (const Weight& own : weights_) take_part(seen, own.row);
   Weights weights = weights_, best;
-  for (int round = 0; round < rounds && spent_ <= last; ++round) {
+  for (int round = 0; round < rounds && spent_ <= last && !stop_.stop_requested(); ++round) {
     if (!weigh(weights)) {
       is_proved_ = true;
       return;

@@ -70,8 +70,8 @@ class BlockBound {
   /// Those that were of use most recently, for another limit.
   std::vector<PassCounts> useful_paths() const;
 
-  /// Raises the bound by weights, in so many rounds at most.
-  void raise(int rounds);
+  /// Raises the bound by weights, in so many rounds at most, until a stop is requested.
+  void raise(int rounds, const std::stop_token& stop = {});
 
   /// What the weights of the latest rounds balance, in whole blocks: the mean of the layouts that
   /// they found, rounded from the first stage on; nothing before such a round. It need not fit, and

@@ -29,8 +29,9 @@ std::vector<AcesoOperator> operators_of(const Model& model, const std::vector<La
                          .activations = mebibytes(cost.saved + cost.output),
                          .backward_reserved = mebibytes(cost.workspace)});
   }
+  const std::vector<Bytes> crossing = crossing_bytes(model, costs);
   for (std::size_t cut = 1; cut < costs.size(); ++cut) {
-    const double size = mebibytes(crossing_bytes(model, costs, static_cast<int>(cut)));
+    const double size = mebibytes(crossing[cut]);
     operators[cut - 1].output = size;
     operators[cut].input = size;
   }

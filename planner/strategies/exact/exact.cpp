@@ -145,9 +145,8 @@ void search_device_orders(const Problem& problem, const std::vector<std::vector<
 
 /// The plan of the question's answer that is the fastest where it had best stand; all go on the
 /// board.
-std::optional<Placed> best_placed(const SearchResult& answer, const Space& space,
-                                  std::int64_t effort, Leaderboard& board) {
-  Effort placing{.left = effort};
+std::optional<Placed> best_placed(const SearchResult& answer, const Space& space, Effort placing,
+                                  Leaderboard& board) {
   std::optional<Placed> best;
   for (const Candidate& plan : answer.plans) {
     Placed placed = place(space, plan, placing);
@@ -175,7 +174,8 @@ SearchResult search_placed(const Problem& problem, const Space& space, const Sea
     alike.effort = best_links ? effort / 8 : effort / 2;
     const SearchResult answer = search_at_once(question, alike, {});
     result.interrupted = result.interrupted || answer.interrupted;
-    const auto best = best_placed(answer, space, effort / 16, board);
+    const auto best =
+        best_placed(answer, space, {.left = effort / 16, .stop = control.stop}, board);
     if (!best_links) best_links = answer;
     const bool may_gain = best && best_links->lower_bound < board.best();
     if (result.interrupted || !may_gain) break;
@@ -320,7 +320,7 @@ SearchResult search_at_once(const Problem& problem, const SearchControl& control
         "that of links as fast as the fastest of each level");
   }
   if (result.plans.empty() && !result.interrupted && control.explain) {
-    result.infeasible = explain_infeasible(problem, space);
+    result.infeasible = explain_infeasible(problem, space, control.stop);
   }
   return result;
 }

@@ -7,6 +7,7 @@
 #include "planner/layouts/layouts.hpp"
 #include "planner/searches/column_search.hpp"
 #include "planner/searches/starts.hpp"
+#include "planner/searches/tightest_plan.hpp"
 #include "planner/searches/uneven_chains.hpp"
 #include "planner/searches/walk.hpp"
 #include "profiles/error.hpp"
@@ -87,6 +88,7 @@ class OneOrder {
     for (Branch& branch : branches_) {
       if (branch.chain) seed(branch);
     }
+    fall_back();
     for (Branch* branch : by_bound()) narrow(*branch);
     search_columns();
     search_shallow();
@@ -177,6 +179,12 @@ class OneOrder {
     }
   }
 
+  /// Where nothing that is usual fits, the plan that needs least memory.
+  void fall_back() {
+    if (judge_.board().best() || stops()) return;
+    if (const auto plan = tight_plan_that_fits(space_, {tight_effort, control_.stop})) judge_.add(*plan);
+  }
+
   /// Where the best plan's replicas take turns, and copies of its pipeline do the same: as these,
   /// which other systems know, too.
   void add_copies_of_best() {
@@ -250,7 +258,7 @@ class OneOrder {
 
   bool probe(Branch& branch, Time limit) {
     judge_.effort().spend(std::int64_t{20} * space_.layers() * space_.layers());
-    if (!branch.chain->probe(limit)) return false;
+    if (!branch.chain->probe(limit, control_.stop)) return false;
     for (int stages = 1; stages <= branch.chain->most_stages(); ++stages) {
       if (branch.chain->is_open(stages)) consider(branch, branch.chain->best_chain(stages));
     }

@@ -87,3 +87,20 @@ TEST_CASE("a bound never exceeds the step of any plan it covers", "[bounds]") {
     CHECK(open);
   }
 }
+
+TEST_CASE("a probe that is to stop tells nothing: not even that there is no plan", "[bounds]") {
+  std::stop_source stop;
+  stop.request_stop();
+  for (std::uint32_t seed = 0; seed < 20; ++seed) {
+    Problem problem = random_problem(seed, {5, 4});
+    for (ScheduleChoice& choice : problem.schedules) choice = {.name = "1f1b"};
+    const Space space(problem);
+    for (const Setting& setting : space.settings()) {
+      ChainBounds bounds(space, setting);
+      CHECK(bounds.probe(0, stop.get_token()));
+      for (int stages = 1; stages <= bounds.most_stages(); ++stages) {
+        CHECK_FALSE(bounds.is_open(stages));
+      }
+    }
+  }
+}

@@ -120,3 +120,16 @@ TEST_CASE("for equal layers without limits the bound by paths is the step", "[pa
     CHECK(bound.bound() <= step);
   }
 }
+
+TEST_CASE("a bound by paths that is to stop takes no more rounds", "[path_bound]") {
+  std::stop_source stop;
+  stop.request_stop();
+  for_each_case(5, [&](const Space& space, const Setting& setting, FastClock&,
+                       const TimedOrder& order, const std::vector<Known>& known) {
+    const Time best = least_of(known);
+    PathBound bound(space, setting, order, best + best / 4);
+    const auto visit = [](const Layout&) {};
+    CHECK(bound.raise(60, best, visit, stop.get_token()) == 0);
+    CHECK(bound.bound() <= best);
+  });
+}

@@ -129,3 +129,15 @@ TEST_CASE("no chain of several degrees is sought where devices are not alike", "
   const Space smaller(problem);
   CHECK_FALSE(MixedBounds::applies(smaller, all_of(smaller)));
 }
+
+TEST_CASE("a probe of several degrees that is to stop tells nothing", "[mixed]") {
+  std::stop_source stop;
+  stop.request_stop();
+  const Problem problem = with_degrees(0);
+  const Space space(problem);
+  MixedBounds bounds(space, all_of(space));
+  CHECK(bounds.probe(0, stop.get_token()));
+  for (int stages = 1; stages <= bounds.most_stages(); ++stages) {
+    CHECK_FALSE(bounds.is_open(stages));
+  }
+}

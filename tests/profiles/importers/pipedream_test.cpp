@@ -109,8 +109,14 @@ TEST_CASE("a line that cannot be understood is named with the reason") {
              ContainsSubstring("net/graph.txt: the graph has no layers"));
   CHECK_THAT(complaint(good + node("node2", "ReLU", 1, 1, "4", 0) +
                        "\tnode1 -- node2\n\tnode2 -- node1\n"),
-             ContainsSubstring("net/graph.txt: model net: the layers form a cycle") &&
-                 ContainsSubstring("node1.Linear"));
+             ContainsSubstring("net/graph.txt:1:1: model net: the layers form a cycle") &&
+                 ContainsSubstring("node1.Linear") &&
+                 ContainsSubstring("remove one of these edges"));
+  CHECK_THAT(complaint(good + node("node2", "ReLU", 1, 1, "4", 0) +
+                       node("node3", "ReLU", 1, 1, "4", 0) + "\tnode1 -- node3\n"),
+             ContainsSubstring("net/graph.txt:2:1: model net: no edges connect the layers "
+                               "\"node1.Linear\" and \"node2.ReLU\"") &&
+                 ContainsSubstring("add the edge between them"));
 }
 
 TEST_CASE("one branch is followed to its end before the next begins") {
