@@ -156,10 +156,11 @@ void try_all_memory(Remedies& remedies) {
   remedies.try_out(changed, "--mem-limit 100%");
 }
 
-/// Small beside so much, and a number that can be read.
+/// A thousandth of so much, or less.
 Bytes unit_for(Bytes bytes) {
-  constexpr Bytes kibibyte = Bytes{1} << 10, mebibyte = Bytes{1} << 20, few = 16;
-  return bytes >= few * mebibyte ? mebibyte : bytes >= few * kibibyte ? kibibyte : 1;
+  Bytes unit = Bytes{1} << 30;
+  while (unit > 1 && bytes < unit << 10) unit >>= 10;
+  return unit;
 }
 
 /// As much as the closest plan needs, in whole units.

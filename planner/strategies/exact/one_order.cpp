@@ -179,10 +179,12 @@ class OneOrder {
     }
   }
 
-  /// Where nothing that is usual fits, the plan that needs least memory.
+  /// Where nothing that is usual fits, and no plan is known from elsewhere, the one that needs
+  /// least memory.
   void fall_back() {
-    if (judge_.board().best() || stops()) return;
-    if (const auto plan = tight_plan_that_fits(space_, {tight_effort, control_.stop})) judge_.add(*plan);
+    if (judge_.board().best() || control_.worth || stops()) return;
+    const Effort effort{std::min(tight_effort, effort_ / 4), control_.stop};
+    if (const auto plan = tight_plan_that_fits(space_, effort)) judge_.add(*plan);
   }
 
   /// Where the best plan's replicas take turns, and copies of its pipeline do the same: as these,
