@@ -178,13 +178,14 @@ void ColumnSearch::raise_all(int rounds, const std::function<void()>& report) {
 }
 
 /// Through all layouts of those that have few, with a part of the effort: where memory is tight,
-/// balanced ones may all be too large.
+/// balanced ones may all be too large. Of alike blocks more is known without that.
 void ColumnSearch::walk_few(const std::function<void()>& report) {
   constexpr std::int64_t parts = 8;
   std::vector<ColumnBranch*> branches = by_least(open_branches());
   std::erase_if(branches, [&](const ColumnBranch* branch) {
     const Setting& setting = branch->setting;
-    return count_layouts(space_, setting, *setting.depth) > most_layouts_walked;
+    return count_layouts(space_, setting, *setting.depth) > most_layouts_walked ||
+           BlockPacking::applies(space_, setting);
   });
   const std::int64_t reserve = judge_.effort().left * (parts - 1) / parts;
   judge_.effort().left -= reserve;

@@ -12,7 +12,8 @@
 // 3. Those still below the best plan raise their bound by paths (planner/bounds/path_bound.hpp, and
 //    planner/bounds/blocks/block_bound.hpp where layers are blocks), three rounds, then thirty,
 //    then more. What they come across is tried.
-//    Those with few layouts are walked through (planner/searches/walk.hpp).
+//    Those with few layouts, and layers that are not blocks, are walked through
+//    (planner/searches/walk.hpp).
 // 4. Those still below it, of blocks, prove that nothing is within a part of the best plan's time:
 //    a small part, then larger ones, in the end all of it.
 // 5. Those still below it are improved; those with one stage per device also raise their bound by

@@ -2,6 +2,7 @@
 // finds. And every published profile: exact is never worse than another planner. Where the compiler
 // does not optimize or a sanitizer watches, it is a few of them.
 
+#include "planner/space/schedule_choices.hpp"
 #include "tests/planner/compared.hpp"
 #include "tests/planner/mixed_cases.hpp"
 #include "tests/planner/published.hpp"
@@ -262,4 +263,25 @@ TEST_CASE("random problems: exact is never worse than any quick strategy on publ
   }
   CHECK(loaded >= (all ? 60 : 3));
   CHECK(compared >= 4 * loaded);
+}
+
+TEST_CASE("more devices are never slower, though memory is tight") {
+  const auto file = shared_data() / "pipedream" / "vgg16" / "graph.txt";
+  if (!std::filesystem::exists(file)) SKIP("no published profiles at " STAGECRAFT_SHARED);
+  if (!all) SKIP("searches take long without optimization");
+  std::vector<Duration> steps;
+  for (int devices = 2; devices <= 5; ++devices) {
+    Problem problem = published_problem(file, concat(devices, "xgeneric@1.25GB/s"), 8);
+    problem.schedules = all_schedule_choices();
+    problem.microbatch_per_copy = true;
+    problem.cluster.kinds.front().memory_unlimited = false;
+    problem.cluster.kinds.front().memory = Bytes{8} << 30;
+    const SearchResult found = search_exact(problem, {.explain = false});
+    REQUIRE_FALSE(found.plans.empty());
+    steps.push_back(pace(*found.plans.front().prediction));
+    CAPTURE(devices, steps.back().count());
+    CHECK(steps.back() <= steps[steps.size() < 2 ? 0 : steps.size() - 2]);
+  }
+  // Four devices take turns with what fits on each by recomputing a part of its stages.
+  CHECK(steps[2] * 10 <= steps[0] * 6);
 }
