@@ -132,7 +132,7 @@ std::optional<CollectiveTerms> tree(Collective collective, const DeviceGroup& gr
     const int hops = level.is_box ? level.parts - 1 : ceil_log2(level.parts);
     // 25/23 for 92 % of the bandwidth.
     terms.levels[index(i)] = {
-        .hops = passes * hops, .share = 25 * passes, .of = 23, .on_rings = true};
+        .hops = passes * hops, .share = std::int64_t{25} * passes, .of = 23, .on_rings = true};
   }
   return terms;
 }
@@ -316,7 +316,7 @@ Duration least_all_reduce_time(const Cluster& cluster, const std::vector<int>& d
       for (std::size_t l = index(known.level) + 1; l + 1 < cluster.levels.size(); ++l)
         ports *= cluster.levels[l].count;
     }
-    const Term term{.share = 2 * (known.parts - 1), .of = known.parts};
+    const Term term{.share = std::int64_t{2} * (known.parts - 1), .of = known.parts};
     const Duration here =
         transfer_time(share_of(term, bytes), scaled(level.link.collective, ports));
     sending = std::max(sending, here);

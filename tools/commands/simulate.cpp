@@ -204,9 +204,10 @@ int show_plan(Console& console, const SimulateArguments& arguments) {
     console.print(risk_sentence(interval_of(compiled, spreads, risk->level), spreads, risk->level));
   }
   ordered_json result = timeline_json(run.timeline);
-  if (console.json() && !environment)
+  if (console.json() && !environment) {
     add_risk(result, risk, loaded.profile, compiled, prediction.samples_per_second,
              device_peaks(loaded.plan, prediction));
+  }
   if (arguments.conditions.policy != "async") result["link_policy"] = arguments.conditions.policy;
   add_memory(result, memory_peaks(run.timeline));
   result["fits"] = prediction.fits;

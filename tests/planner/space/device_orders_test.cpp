@@ -151,6 +151,13 @@ TEST_CASE("on few devices the bound speaks of stages anywhere, on more of consec
   CHECK(wide.scope.consecutive_devices);
   CHECK_THAT(to_string(wide.scope), ContainsSubstring("plans on consecutive devices"));
   CHECK(wide.scope.least_of_others > Duration{0});
+  // A claim that leaves the scope out is of more than what was proved.
+  REQUIRE_FALSE(wide.plans.empty());
+  Plan claimed = wide.plans.front().plan;
+  CHECK(claimed.search->lower_bound > wide.scope.least_of_others);
+  CHECK(verify_bound(claimed, problem.profile, problem.cluster).holds());
+  claimed.search->scope.clear();
+  CHECK_FALSE(verify_bound(claimed, problem.profile, problem.cluster).holds());
 }
 
 TEST_CASE("the search puts kinds of device in the better order, and proves it") {
