@@ -88,7 +88,7 @@ class Tightening {
     weigh_layers();
     if (!has_room(0)) return {};
     if (is_allowed(space_, setting_, layout_)) hand_on();
-    if (setting_.schedule.virtual_stages == 1) bisect();
+    if (setting_.schedule.virtual_stages == 1 && !is_done()) bisect();
     if (space_.layers() <= most_layers) choose_all();
     if (!found_) return {};
     return Tightest{*std::move(found_), best_};
@@ -109,6 +109,9 @@ class Tightening {
   int first_device(int device) const {
     return std::accumulate(layout_.replicas.begin(), layout_.replicas.begin() + device, 0);
   }
+
+  /// Or devices hold nothing at any moment, which nothing is less than.
+  bool is_done() const { return effort_.is_spent() || best_ == nothing; }
 
   void take_if_better(Bytes over) {
     if (over < best_ && measure_) over = measure_(layout_);
@@ -183,7 +186,7 @@ class Tightening {
     Bytes& own = overs_[index(device_of(stage))];
     const Bytes before = own;
     for (const int end : ends_of(stage)) {
-      if (effort_.is_spent()) break;
+      if (is_done()) break;
       if (end < first || !space_.allows(stage, {first, end})) continue;
       std::fill(layout_.cuts.begin() + stage + 1, layout_.cuts.end(), end);
       own = settle(device_of(stage));
