@@ -73,12 +73,13 @@ std::vector<int> read_excluded(const std::string& text, const Cluster& cluster) 
 }
 
 /// "auto", also among names, where it is "all" as well: every one that is worth trying.
-std::vector<ScheduleChoice> read_schedules(const std::string& text, ObjectiveKind objective) {
-  if (text == "auto" && objective == ObjectiveKind::latency) return {{.name = "inference"}};
+std::vector<ScheduleChoice> read_schedules(const std::string& text, const Problem& problem) {
+  if (text == "auto" && problem.objective == ObjectiveKind::latency) return {{.name = "inference"}};
   std::vector<ScheduleChoice> choices;
   for (const std::string& word : read_words("--schedule", text)) {
-    for (const ScheduleChoice& choice :
-         word == "auto" || word == "all" ? all_schedule_choices() : schedule_choices(word)) {
+    for (const ScheduleChoice& choice : word == "auto" || word == "all"
+                                            ? usual_schedule_choices(problem)
+                                            : schedule_choices(word)) {
       if (std::find(choices.begin(), choices.end(), choice) == choices.end())
         choices.push_back(choice);
     }
@@ -227,7 +228,7 @@ Problem planning_problem(const PlanningOptions& options, const LoadedProfile& lo
                              : read_bytes("--gradient-bucket", options.gradient_bucket)};
   problem.objective = read_named("--objective", options.objective, read_objective_kind);
   for (const std::string& text : options.prices) set_price(problem.cluster, text);
-  problem.schedules = read_schedules(options.schedule, problem.objective);
+  problem.schedules = read_schedules(options.schedule, problem);
   set_recompute(problem, options.recompute);
   // Nothing is kept for a backward that never comes.
   const bool trains = problem.schedules.front().name != "inference";

@@ -104,7 +104,7 @@ void try_other_schedule(Remedies& remedies) {
   if (infers) return;
   for (const std::string_view name : {"1f1b", "auto", "v-half", "v-min"}) {
     Problem changed = problem;
-    changed.schedules = name == "auto" ? all_schedule_choices() : schedule_choices(name);
+    changed.schedules = name == "auto" ? usual_schedule_choices(problem) : schedule_choices(name);
     if (are_tried(changed.schedules, problem) || !remedies.helps(changed)) continue;
     remedies.add(concat("--schedule ", name));
     return;

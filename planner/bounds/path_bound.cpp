@@ -64,8 +64,8 @@ PathBound::PathBound(const Space& space, const Setting& setting, const TimedOrde
     may_take_no_time_.push_back(costs_.may_take_no_time(s) ? 1 : 0);
   }
   add_prices();
-  weights_.resize(index(costs_.stages()));
-  steps_.resize(index(costs_.stages() + 1) * index(costs_.layers() + 1));
+  // Without a limit nothing recomputes that need not.
+  if (moments_.empty()) choices_.resize(1);
 }
 
 /// What a shortest path does not know of itself: memory, and how much a device can have.
@@ -85,12 +85,11 @@ bool PathBound::applies(const Space& space) {
 }
 
 std::int64_t PathBound::steps_per_round() const {
-  const std::int64_t timing = 2 * static_cast<std::int64_t>(order_.order.size());
   std::int64_t ranges = 0;
   for (int first = 0; first < costs_.layers(); ++first) {
     ranges += costs_.last_end(0, first) - first;
   }
-  return 4 * ranges * costs_.stages() + timing + std::int64_t{200} * costs_.stages();
+  return 4 * ranges * costs_.stages() + steps_to_time() + std::int64_t{200} * costs_.stages();
 }
 
 template <class Visit>
@@ -100,27 +99,30 @@ void PathBound::for_each_price(const Visit& visit) {
 }
 
 /// Rows and prices as one weight per part of each stage.
-void PathBound::combine() {
-  weights_.assign(weights_.size(), {});
-  constant_ = 0;
+PathBound::Weighting PathBound::combined(double Row::*weight, double Price::*price) const {
+  Weighting sum{.stages = std::vector<Weights>(index(costs_.stages()))};
   for (const Row& row : rows_) {
-    if (row.weight == 0) continue;
-    for (std::size_t s = 0; s < weights_.size(); ++s) {
-      add(weights_[s].passes, row.path->stages[s], row.weight);
-    }
-    constant_ += row.weight * row.path->ties * costs_.tie();
+    if (row.*weight != 0) weigh(*row.path, row.*weight, sum);
   }
   for (const Moment& moment : moments_) {
-    if (moment.price.now > 0) weigh(moment);
+    if (moment.price.*price > 0) weigh(moment, moment.price.*price, sum);
   }
   for (std::size_t device = 0; device < rooms_.size(); ++device) {
-    weigh(static_cast<int>(device), rooms_[device]);
+    weigh(static_cast<int>(device), rooms_[device], rooms_[device].price.*price, sum);
   }
+  return sum;
 }
 
-void PathBound::weigh(const Moment& moment) {
-  const double per_byte = moment.price.now / costs_.limit(moment.device);
-  constant_ -= moment.price.now;
+void PathBound::weigh(const PassCounts& path, double weight, Weighting& sum) const {
+  for (std::size_t s = 0; s < sum.stages.size(); ++s) {
+    add(sum.stages[s].passes, path.stages[s], weight);
+  }
+  sum.constant += weight * path.ties * costs_.tie();
+}
+
+void PathBound::weigh(const Moment& moment, double price, Weighting& sum) const {
+  const double per_byte = price / costs_.limit(moment.device);
+  sum.constant -= price;
   const FullMoment& full = order_.moments[index(moment.device)][index(moment.which)];
   int turn_stage = 0;
   for (int s = 0; s < costs_.stages(); ++s) {
@@ -128,7 +130,7 @@ void PathBound::weigh(const Moment& moment) {
   }
   for (int s = 0; s < costs_.stages(); ++s) {
     if (costs_.device_of(s) != moment.device) continue;
-    Weights& weights = weights_[index(s)];
+    Weights& weights = sum.stages[index(s)];
     weights.fixed += per_byte;
     // Where the stage whose turn it is may take no time, others may hold nothing then.
     if (may_take_no_time_[index(turn_stage)] != 0 && s != turn_stage) continue;
@@ -139,16 +141,56 @@ void PathBound::weigh(const Moment& moment) {
   }
 }
 
-void PathBound::weigh(int device, const Room& room) {
-  constant_ -= room.price.now;
+void PathBound::weigh(int device, const Room& room, double price, Weighting& sum) const {
+  sum.constant -= price;
   for (int s = 0; s < costs_.stages(); ++s) {
-    if (costs_.device_of(s) == device) weights_[index(s)].per_layer = room.price.now / room.layers;
+    if (costs_.device_of(s) == device) sum.stages[index(s)].per_layer = price / room.layers;
   }
 }
 
-double PathBound::cost(int stage, int first, int end, Recompute recompute) const {
+std::vector<PathBound::Weighting> PathBound::weighted_paths() const {
+  constexpr std::size_t most_alone = 8;
+  std::vector<Weighting> sums{combined(&Row::best_weight, &Price::best)};
+  std::vector<const Row*> rows;
+  for (const Row& row : rows_) {
+    if (row.best_weight > 0) rows.push_back(&row);
+  }
+  std::ranges::stable_sort(rows, std::greater<>(), &Row::best_weight);
+  rows.resize(std::min(rows.size(), most_alone));
+  for (const Row* row : rows) sums.push_back(alone(*row->path));
+  return sums;
+}
+
+PathBound::Weighting PathBound::alone(const PassCounts& path) const {
+  Weighting sum{.stages = std::vector<Weights>(index(costs_.stages()))};
+  weigh(path, 1, sum);
+  return sum;
+}
+
+std::vector<PathBound::Weighting> PathBound::full_moments() const {
+  constexpr std::size_t most = 16;
+  std::vector<const Moment*> moments;
+  for (const Moment& moment : moments_) moments.push_back(&moment);
+  std::ranges::stable_sort(moments, std::greater<>(),
+                           [](const Moment* moment) { return moment->price.best; });
+  moments.resize(std::min(moments.size(), most));
+  std::vector<Weighting> sums;
+  for (const Moment* moment : moments) {
+    sums.push_back({.stages = std::vector<Weights>(index(costs_.stages()))});
+    weigh(*moment, 1, sums.back());
+  }
+  return sums;
+}
+
+double PathBound::cut_cost(const Weighting& sum, int stage, int end) const {
+  if (stage + 1 == costs_.stages()) return 0;
+  return time_of(sum.stages[index(stage)].passes, costs_.cut(stage, end));
+}
+
+double PathBound::cost(const Weighting& sum, int stage, int first, int end,
+                       Recompute recompute) const {
   const StageCosts& costs = costs_.stage(stage, first, end);
-  const Weights& weights = weights_[index(stage)];
+  const Weights& weights = sum.stages[index(stage)];
   const ChunkMemory& memory = costs.memory;
   const bool full = recompute == Recompute::full;
   const auto bytes = [](Bytes count) { return static_cast<double>(count); };
@@ -165,11 +207,11 @@ double PathBound::cost(int stage, int first, int end, Recompute recompute) const
          weights.turn * bytes(rebuilt + memory.workspace + memory.output + memory.input);
 }
 
-/// The layout with the least weighted sum; infinite if there is none.
-double PathBound::solve() {
+std::vector<PathBound::Step> PathBound::least_onward(const Weighting& sum) const {
   const int stages = costs_.stages(), layers = costs_.layers();
+  std::vector<Step> steps(index(stages + 1) * index(layers + 1));
   const auto at = [&](int stage, int first) -> Step& {
-    return steps_[index(stage) * index(layers + 1) + index(first)];
+    return steps[index(stage) * index(layers + 1) + index(first)];
   };
   for (int first = 0; first <= layers; ++first) at(stages, first).value = infinite;
   at(stages, layers).value = 0;
@@ -183,25 +225,32 @@ double PathBound::solve() {
       for (int end = last ? layers : first + 1; end <= last_end; ++end) {
         const double behind = at(s + 1, end).value;
         if (behind == infinite || !space_.allows(s, {first, end})) continue;
-        const double onward =
-            behind + (last ? 0 : time_of(weights_[index(s)].passes, costs_.cut(s, end)));
+        const double onward = behind + cut_cost(sum, s, end);
         for (const Recompute recompute : choices_) {
-          const double value = onward + cost(s, first, end, recompute);
+          const double value = onward + cost(sum, s, first, end, recompute);
           if (value < best.value) best = {value, end, recompute};
         }
       }
     }
   }
-  if (at(0, 0).value == infinite) return infinite;
+  return steps;
+}
+
+/// Finds the layout with the least weighted sum, and gives that; infinite if there is none.
+double PathBound::solve() {
+  const Weighting sum = combined(&Row::weight, &Price::now);
+  const std::vector<Step> steps = least_onward(sum);
+  const double value = at(steps, 0, 0).value;
+  if (value == infinite) return infinite;
   layout_ = {};
   layout_.replicas.assign(index(costs_.depth()), 1);
   layout_.cuts = {0};
-  for (int s = 0; s < stages; ++s) {
-    const Step& step = at(s, layout_.cuts.back());
+  for (int s = 0; s < costs_.stages(); ++s) {
+    const Step& step = at(steps, s, layout_.cuts.back());
     layout_.cuts.push_back(step.end);
     layout_.recompute.push_back(step.recompute);
   }
-  return at(0, 0).value + constant_;
+  return value + sum.constant;
 }
 
 double PathBound::excess_of(const Moment& moment) const {
@@ -276,7 +325,6 @@ void PathBound::take_note(double& value) {
   failures_ = 0;
   for (Row& row : rows_) row.weight = row.best_weight;
   for_each_price([](Price& price) { price.now = price.best; });
-  combine();
   value = solve();
 }
 
@@ -314,7 +362,6 @@ void PathBound::begin() {
   double value = 0;
   for (const auto* paths : {&device_rows, &stage_rows}) {
     if (paths != &device_rows) begin_with(*paths);
-    combine();
     value = solve();
     take_note(value);
   }
@@ -344,7 +391,6 @@ int PathBound::raise(int rounds, Time enough, const std::function<void(const Lay
   const auto goal = static_cast<double>(enough);
   for (int round = 0; round < rounds; ++round) {
     if (stop.stop_requested()) return round;
-    combine();
     double value = solve();
     take_note(value);
     if (exceeds(goal)) return round;

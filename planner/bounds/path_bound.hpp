@@ -49,8 +49,50 @@ class PathBound {
 
   /// No layout that fits takes less than this, unless more than `limit`.
   Time bound() const;
+
+  /// Weights of a stage: per nanosecond of each part, per byte of each kind.
+  struct Weights {
+    Passes passes;
+    double fixed = 0, in_flight = 0, waiting = 0, turn = 0, split_turn = 0;
+    double per_layer = 0;
+  };
+  /// A sum over the stages of a layout and the cuts behind them, and a constant.
+  struct Weighting {
+    std::vector<Weights> stages;
+    double constant = 0;
+  };
+  /// Sums that say of a layout what it takes at least, in nanoseconds: the one that the bound rests
+  /// on, which speaks of layouts that fit, and the heaviest of its paths, alone.
+  std::vector<Weighting> weighted_paths() const;
+  /// Sums that are above zero only for layouts that do not fit: for moments at which a device is
+  /// full, those with a price first.
+  std::vector<Weighting> full_moments() const;
+  /// Of a single path.
+  Weighting alone(const PassCounts& path) const;
+  double cost(const Weighting& sum, int stage, int first, int end, Recompute recompute) const;
+  double cut_cost(const Weighting& sum, int stage, int end) const;
+
+  /// How a sum goes on from a stage and its first layer at the least, and with which choice;
+  /// infinite if it cannot.
+  struct Step {
+    double value = 0;
+    int end = 0;
+    Recompute recompute = Recompute::none;
+  };
+  /// [stage, first layer], without the constant.
+  std::vector<Step> least_onward(const Weighting& sum) const;
+  const Step& at(const std::vector<Step>& steps, int stage, int first) const {
+    return steps[static_cast<std::size_t>(stage * (costs_.layers() + 1) + first)];
+  }
+  const PipelineCosts& costs() const { return costs_; }
+  /// The layout's critical path; what it takes, in nanoseconds, goes to `step`.
+  PassCounts critical_path(const Layout& layout, double& step) { return passes_.of(layout, step); }
+  /// What a stage may do again.
+  const std::vector<Recompute>& choices() const { return choices_; }
   /// Steps of about ten nanoseconds that a round takes.
   std::int64_t steps_per_round() const;
+  /// And to time a layout.
+  std::int64_t steps_to_time() const { return 2 * static_cast<std::int64_t>(order_.order.size()); }
 
  private:
   using Path = std::shared_ptr<const PassCounts>;
@@ -74,12 +116,6 @@ class PathBound {
     int layers = 0;
     Price price;
   };
-  /// Weights of a stage: per nanosecond of each part, per byte of each kind.
-  struct Weights {
-    Passes passes;
-    double fixed = 0, in_flight = 0, waiting = 0, turn = 0, split_turn = 0;
-    double per_layer = 0;
-  };
 
   double safe_bound() const;
   /// No layout that fits takes so many nanoseconds or less.
@@ -89,13 +125,13 @@ class PathBound {
   void begin_with(const std::vector<Path>& paths);
   void add_row(Path path) { rows_.push_back({.path = std::move(path)}); }
   bool has_costs(const Layout& layout) const;
-  void combine();
-  void weigh(const Moment& moment);
-  void weigh(int device, const Room& room);
+  Weighting combined(double Row::*weight, double Price::*price) const;
+  void weigh(const Moment& moment, double price, Weighting& sum) const;
+  void weigh(int device, const Room& room, double price, Weighting& sum) const;
+  void weigh(const PassCounts& path, double weight, Weighting& sum) const;
   template <class Visit>
   void for_each_price(const Visit& visit);
   double solve();
-  double cost(int stage, int first, int end, Recompute recompute) const;
   void measure();
   double excess_of(const Moment& moment) const;
   void move(double value, double goal);
@@ -114,16 +150,7 @@ class PathBound {
 
   std::vector<Row> rows_;
   std::vector<Moment> moments_;
-  std::vector<Room> rooms_;       ///< per device, or none
-  std::vector<Weights> weights_;  ///< per stage
-  double constant_ = 0;
-
-  struct Step {
-    double value = 0;
-    int end = 0;
-    Recompute recompute = Recompute::none;
-  };
-  std::vector<Step> steps_;  ///< [stage, first]
+  std::vector<Room> rooms_;  ///< per device, or none
   Layout layout_;
   double bound_ = 0;
   double pace_ = 1;   ///< of `move`

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "planner/bounds/path_walk.hpp"
 #include "planner/layouts/layouts.hpp"
 #include "planner/searches/walk.hpp"
 #include "simulator/schedules.hpp"
@@ -27,16 +28,13 @@ constexpr std::int64_t most_per_range = 100;
 bool is_wide(const Space& space, const Setting& setting) {
   if (has_many_devices(space, setting)) return true;
   if (has_chain_bounds(setting)) return false;
-  constexpr double most_layouts = 5e6, most_of_blocks = 2000;
+  constexpr double most_layouts = 5e6, most_known = 2000;
   double layouts = 0;
   for (int depth = 1; depth <= space.most_pipeline_devices(setting); ++depth)
     layouts += count_layouts(space, setting, depth);
   if (layouts > most_layouts) return true;
   if (space.has_empty_stages()) return false;  // columns have none
-  Setting deepest = setting;
-  deepest.depth = space.most_pipeline_devices(setting);
-  return layouts > most_of_blocks && has_only_columns(space, setting) &&
-         BlockPacking::applies(space, deepest);
+  return layouts > most_known && has_only_columns(space, setting) && PathBound::applies(space);
 }
 
 ColumnSearch::ColumnSearch(const Space& space, const SearchControl& control, Judge& judge)
@@ -177,31 +175,70 @@ void ColumnSearch::raise_all(int rounds, const std::function<void()>& report) {
   }
 }
 
-/// Through all layouts of those that have few, with a part of the effort: where memory is tight,
-/// balanced ones may all be too large. Of alike blocks more is known without that.
-void ColumnSearch::walk_few(const std::function<void()>& report) {
-  constexpr std::int64_t parts = 8;
+/// Where layers are not blocks, through all layouts that paths do not rule out: where memory is
+/// tight, balanced ones may all be too large, and no weights close the gap. Each may use a part of
+/// what effort is left.
+void ColumnSearch::walk_all(int rounds, std::int64_t parts, const std::function<void()>& report) {
   std::vector<ColumnBranch*> branches = by_least(open_branches());
   std::erase_if(branches, [&](const ColumnBranch* branch) {
-    const Setting& setting = branch->setting;
-    return count_layouts(space_, setting, *setting.depth) > most_layouts_walked ||
-           BlockPacking::applies(space_, setting);
+    return BlockPacking::applies(space_, branch->setting);
   });
-  const std::int64_t reserve = judge_.effort().left * (parts - 1) / parts;
-  judge_.effort().left -= reserve;
   for (ColumnBranch* branch : branches) {
     if (is_enough()) break;
     if (!is_open(*branch)) continue;
-    FastClock clock(space_, branch->setting);
-    const LoopedWalk walk(space_, branch->setting);
-    const Time limit = std::min(judge_.limit(), never - 1);
-    if (walk.walk(clock, judge_, limit) == WalkEnd::complete) {
-      branch->least = limit + 1;
-      branch->rests_on = relaxation::walk;
+    Effort& effort = judge_.effort();
+    const std::int64_t kept = effort.left - effort.left / parts;
+    effort.left -= kept;
+    if (PathBound::applies(space_)) {
+      walk(*branch, rounds);
+    } else {
+      walk_few(*branch);
     }
+    effort.left = std::max<std::int64_t>(effort.left, 0) + kept;
     report();
   }
-  judge_.effort().left = std::max<std::int64_t>(judge_.effort().left, 0) + reserve;
+}
+
+/// One that has few layouts, where there are too many layers for paths.
+void ColumnSearch::walk_few(ColumnBranch& branch) {
+  const Setting& setting = branch.setting;
+  if (count_layouts(space_, setting, *setting.depth) > most_layouts_walked) return;
+  FastClock clock(space_, setting);
+  const Time limit = std::min(judge_.limit(), never - 1);
+  if (LoopedWalk(space_, setting).walk(clock, judge_, limit) != WalkEnd::complete) return;
+  branch.raise_to(limit + 1, relaxation::walk);
+}
+
+/// Up to a part of the way from its bound to the best plan, then up to all of it.
+void ColumnSearch::walk(ColumnBranch& branch, int rounds) {
+  const Setting& setting = branch.setting;
+  FastClock clock(space_, setting);
+  const std::vector<int> replicas(static_cast<std::size_t>(*setting.depth), 1);
+  const TimedOrder* order = clock.order_for(replicas);
+  if (order == nullptr || order->places_recompute) return;
+  const Time highest = std::min(judge_.limit(), never - 1);
+  PathBound bound(space_, setting, *order, highest);
+  if (branch.step < never) bound.start_from(branch.layout);
+  const auto pass_over = [](const Layout&) {};
+  const std::int64_t most = judge_.effort().left / 2 / bound.steps_per_round();
+  rounds = static_cast<int>(std::clamp<std::int64_t>(most, 1, rounds));
+  const int taken = bound.raise(rounds, highest, pass_over, control_.stop);
+  judge_.effort().spend(taken * bound.steps_per_round());
+  branch.raise_to(bound.bound(), relaxation::paths);
+  PathWalk walk(space_, bound);
+  for (const Time part : {8, 4, 2, 1}) {
+    if (!is_open(branch) || stops()) return;
+    const Time limit = std::min(highest, judge_.limit());
+    const Time reach = branch.least + (limit - branch.least) / part;
+    bool is_known = true;
+    const bool saw_all = walk.walk(reach, judge_.effort(), [&](const Layout& layout) {
+      if (is_allowed(space_, setting, layout))
+        is_known = judge_.consider_as_it_is(clock, setting, layout, reach) && is_known;
+      return std::min(reach, judge_.limit());
+    });
+    if (!saw_all || !is_known) return;
+    branch.raise_to(reach + 1, relaxation::walk);
+  }
 }
 
 /// Those of the lowest bounds: there is most to gain.
@@ -292,12 +329,8 @@ void ColumnSearch::narrow(ColumnBranch& branch) {
     return true;
   };
   Time high = std::min(judge_.limit(), never - 1);
-  const auto raise_to = [&](Time bound) {
-    branch.least = bound;
-    branch.rests_on = relaxation::neighbours;
-  };
   if (!probe(high)) {
-    raise_to(high + 1);
+    branch.raise_to(high + 1, relaxation::neighbours);
     return;
   }
   while (!stops() && is_open(branch)) {
@@ -307,7 +340,7 @@ void ColumnSearch::narrow(ColumnBranch& branch) {
     if (probe(middle)) {
       high = middle;
     } else {
-      raise_to(middle + 1);
+      branch.raise_to(middle + 1, relaxation::neighbours);
     }
   }
 }
@@ -320,8 +353,10 @@ void ColumnSearch::search(const std::function<void()>& report) {
   std::vector<ColumnBranch*> early = open_branches();
   early.resize(std::min(early.size(), most_early));
   improve_all(early, 32, report);
-  for (const int rounds : {3, 30}) raise_all(rounds, report);
-  walk_few(report);
+  raise_all(3, report);
+  walk_all(10, 16, report);
+  raise_all(30, report);
+  walk_all(60, 8, report);
   anneal_all(report);
   probe_all(report);
   for (const int rounds : {120, 1000}) {
@@ -329,6 +364,7 @@ void ColumnSearch::search(const std::function<void()>& report) {
   }
   improve_all(open_branches(), 4, report);
   // For the best plan there is by now.
+  walk_all(60, 2, report);
   probe_lowest(report);
 }
 

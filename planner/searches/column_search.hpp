@@ -12,8 +12,8 @@
 // 3. Those still below the best plan raise their bound by paths (planner/bounds/path_bound.hpp, and
 //    planner/bounds/blocks/block_bound.hpp where layers are blocks), three rounds, then thirty,
 //    then more. What they come across is tried.
-//    Those with few layouts, and layers that are not blocks, are walked through
-//    (planner/searches/walk.hpp).
+//    Where layers are not blocks, what paths leave is walked through
+//    (planner/bounds/path_walk.hpp).
 // 4. Those still below it, of blocks, prove that nothing is within a part of the best plan's time:
 //    a small part, then larger ones, in the end all of it.
 // 5. Those still below it are improved; those with one stage per device also raise their bound by
@@ -94,7 +94,9 @@ class ColumnSearch {
   void let_go_of_closed();
   void propose_all(const std::function<void()>& report);
   void raise_all(int rounds, const std::function<void()>& report);
-  void walk_few(const std::function<void()>& report);
+  void walk_all(int rounds, std::int64_t parts, const std::function<void()>& report);
+  void walk(ColumnBranch& branch, int rounds);
+  void walk_few(ColumnBranch& branch);
   void anneal_all(const std::function<void()>& report);
   void probe_all(const std::function<void()>& report);
   void probe_lowest(const std::function<void()>& report);

@@ -54,7 +54,7 @@ bool ColumnWork::consider(const Layout& layout) {
 std::optional<BlockPacking> ColumnWork::pack() {
   if (!BlockPacking::applies(space_, branch_.setting)) return {};
   BlockPacking packing(space_, branch_.setting, *order_, std::min(limit_, never - 1));
-  raise_to(packing.bound(), relaxation::blocks);
+  branch_.raise_to(packing.bound(), relaxation::blocks);
   if (packing.layout()) consider(*packing.layout());
   return packing;
 }
@@ -137,7 +137,7 @@ bool ColumnWork::bound_blocks(const BlockPacking& packing,
   }
   branch_.paths = bound.useful_paths();
   findings_.spent += bound.spent();
-  raise_to(bound.bound(), relaxation::paths_of_blocks);
+  branch_.raise_to(bound.bound(), relaxation::paths_of_blocks);
   return true;
 }
 
@@ -149,7 +149,7 @@ void ColumnWork::raise_paths(int rounds, const std::optional<BlockPacking>& pack
   const int taken = bound.raise(
       rounds, limit, [&](const Layout& layout) { consider(layout); }, stop_);
   findings_.spent += taken * bound.steps_per_round();
-  raise_to(bound.bound(), relaxation::paths);
+  branch_.raise_to(bound.bound(), relaxation::paths);
 }
 
 void ColumnWork::probe(std::int64_t share, int times) {
@@ -177,7 +177,7 @@ void ColumnWork::probe_below(Time limit, std::int64_t share) {
   constexpr int rounds = 300;
   const std::int64_t last = findings_.spent + share;
   const BlockPacking packing(space_, branch_.setting, *order_, limit);
-  raise_to(packing.bound(), relaxation::blocks);
+  branch_.raise_to(packing.bound(), relaxation::blocks);
   if (branch_.least <= limit) {
     bound_blocks(packing, [&](BlockBound& bound) {
       bound.raise(rounds, stop_);

@@ -26,6 +26,12 @@ struct ColumnBranch {
   std::vector<Bytes> kept_free;                     ///< see FastClock; what simulations have shown
   std::string_view rests_on = relaxation::formula;  ///< `least`
   std::vector<PassCounts> paths;  ///< that raised its bound (planner/bounds/blocks/block_bound.hpp)
+
+  void raise_to(Time bound, std::string_view by) {
+    if (bound <= least) return;
+    least = bound;
+    rests_on = by;
+  }
 };
 
 /// What working on a branch found out, for the judge.
@@ -72,12 +78,6 @@ class ColumnWork {
   void raise_paths(int rounds, const std::optional<BlockPacking>& packing);
   bool bound_blocks(const BlockPacking& packing,
                     const std::function<void(BlockBound& bound)>& raise);
-  void raise_to(Time bound, std::string_view by) {
-    if (bound <= branch_.least) return;
-    branch_.least = bound;
-    branch_.rests_on = by;
-  }
-
   const Space& space_;
   std::stop_token stop_;
   ColumnBranch& branch_;

@@ -77,6 +77,15 @@ bool Judge::consider(FastClock& clock, const Setting& setting, Layout layout, Ti
   return choose_for_device(what, 0);
 }
 
+bool Judge::consider_as_it_is(FastClock& clock, const Setting& setting, const Layout& layout,
+                              Time limit) {
+  constexpr std::int64_t steps_per_stage = 20;
+  effort_.spend(steps_per_stage * layout.stages());
+  if (!may_fit(clock, layout)) return true;
+  Case what{clock, setting, layout, limit, {}, true};
+  return simulate(what);
+}
+
 std::vector<Bytes> Judge::consider_once(FastClock& clock, const Setting& setting, Layout layout) {
   if (clock.order_for(layout.replicas) == nullptr) return {};
   Case what{clock, setting, std::move(layout), never, {}, true};

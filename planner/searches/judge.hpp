@@ -34,6 +34,10 @@ class Judge {
   /// rule out; the layout's own choice of recomputation is where it starts. False if it had to
   /// give up on some.
   bool consider(FastClock& clock, const Setting& setting, Layout layout, Time limit);
+  /// Simulates the layout with its own recomputation, if that may fit and the fast clock does not
+  /// rule it out. False if it is not known whether it fits.
+  bool consider_as_it_is(FastClock& clock, const Setting& setting, const Layout& layout,
+                         Time limit);
   /// Simulates two such ways at most: the layout's own if that may fit, and on each device the
   /// first that may, if that is faster by the clock. Where the clock was too kind to its own way
   /// (or to the other one, if there is no own): by how many bytes each pipeline device is over its

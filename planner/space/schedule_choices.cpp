@@ -53,6 +53,15 @@ std::vector<ScheduleChoice> rarer_schedule_choices() {
   return choices;
 }
 
+std::vector<ScheduleChoice> usual_schedule_choices(const Problem& problem) {
+  constexpr int most_devices_of_rarer = 64;
+  const int devices = problem.devices.value_or(device_count(problem.cluster)) -
+                      static_cast<int>(problem.excluded.size());
+  std::vector<ScheduleChoice> choices = all_schedule_choices();
+  if (devices <= most_devices_of_rarer) add(choices, rarer);
+  return choices;
+}
+
 std::vector<ScheduleChoice> plain_choices(std::vector<ScheduleChoice> choices) {
   const auto is_plain = [](const ScheduleChoice& choice) {
     return std::ranges::find(plain, choice.name) != plain.end();

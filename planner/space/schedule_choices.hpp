@@ -5,16 +5,18 @@
 #include <string_view>
 #include <vector>
 
-#include "planner/plan.hpp"
+#include "planner/search.hpp"
 
 namespace stagecraft {
 
 /// Throws Error (usage) for a name that no schedule has.
 std::vector<ScheduleChoice> schedule_choices(std::string_view name);
-/// Those of training with a flush that keep one copy of the weights: where nobody says.
+/// Those of training with a flush that keep one copy of the weights.
 std::vector<ScheduleChoice> all_schedule_choices();
-/// And those of this kind that are too rarely the best for what it takes to search them, too.
+/// And those of this kind that take long to search on many devices, where they are rarely the best.
 std::vector<ScheduleChoice> rarer_schedule_choices();
+/// Where nobody says: all of the first kind, and on up to 64 devices those of the second.
+std::vector<ScheduleChoice> usual_schedule_choices(const Problem& problem);
 /// Of these the ones that every framework has, GPipe and 1F1B: what other planners plan for, and
 /// what people choose. All, where there is none of them.
 std::vector<ScheduleChoice> plain_choices(std::vector<ScheduleChoice> choices);

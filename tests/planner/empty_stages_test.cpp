@@ -12,7 +12,7 @@
 #include "simulator/check.hpp"
 #include "simulator/simulate.hpp"
 #include "tests/planner/compared.hpp"
-#include "tests/planner/mixed_cases.hpp"
+#include "tests/planner/empty_cases.hpp"
 #include "tests/planner/random_layouts.hpp"
 
 using namespace stagecraft;
@@ -20,19 +20,6 @@ using namespace stagecraft::tests;
 using namespace std::chrono_literals;
 
 namespace {
-
-bool has_empty_stage(const Plan& plan) {
-  return std::ranges::any_of(plan.stages,
-                             [](const Stage& stage) { return stage.layers.size() == 0; });
-}
-
-/// A problem that brute force can still go through, of few layers.
-Problem problem_with_empty(std::uint32_t seed) {
-  Problem problem = seed % 2 == 0 ? random_problem(seed, {4, 4}) : random_mixed(seed, {4, 4});
-  problem.min_layers_per_stage = 0;
-  problem.tensor_parallel = {1};
-  return problem;
-}
 
 /// Five alike layers of a kilobyte each, over one device after the other.
 Problem chain_of_five(int devices, const std::string& schedule = "1f1b") {
@@ -156,48 +143,6 @@ TEST_CASE("with few layers schedules of several stages per device need empty one
     CHECK(exact.plans.front().prediction->step == every.plans.front().prediction->step);
     CHECK(exact.proved_optimal);
   }
-}
-
-TEST_CASE("random problems: exact is as good as trying everything, over empty stages") {
-  int best_has_some = 0, faster = 0;
-  for (std::uint32_t seed = 15'000'000; seed < 15'000'200; ++seed) {
-    INFO("seed " << seed);
-    Problem problem = problem_with_empty(seed);
-    require_as_good_as_brute_force(problem);
-    const SearchResult with = search_exact(problem, {.explain = false});
-    problem.min_layers_per_stage = 1;
-    const SearchResult without = search_exact(problem, {.explain = false});
-    if (with.plans.empty()) {
-      CHECK(without.plans.empty());
-      continue;
-    }
-    const Plan& plan = with.plans.front().plan;
-    best_has_some += has_empty_stage(plan) ? 1 : 0;
-    const Profile profile = in_plan_order(problem.profile, plan);
-    if (plan.search->question) CHECK(verify_bound(plan, profile, problem.cluster).holds());
-    if (without.plans.empty()) {
-      ++faster;
-      continue;
-    }
-    CHECK(with.plans.front().prediction->step <= without.plans.front().prediction->step);
-    faster += with.plans.front().prediction->step < without.plans.front().prediction->step ? 1 : 0;
-  }
-  INFO(best_has_some << " of the best plans have empty stages, " << faster
-                     << " are faster by them");
-  CHECK(best_has_some >= 5);
-  CHECK(faster >= 5);
-}
-
-TEST_CASE("random problems: exact is as good as trying everything, over empty stages and degrees") {
-  int mixed = 0, tried = 0;
-  for (std::uint32_t seed = 18'000'000; seed < 18'000'030; ++seed) {
-    INFO("seed " << seed);
-    Problem problem = with_degrees(seed);
-    problem.min_layers_per_stage = 0;
-    mixed += require_as_good_as_every_degree(problem, tried) ? 1 : 0;
-  }
-  CHECK(mixed >= 1);
-  CHECK(tried > 1000);
 }
 
 TEST_CASE("with empty stages, too, a bound never exceeds the step of a plan it covers") {

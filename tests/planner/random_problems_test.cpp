@@ -2,8 +2,10 @@
 // finds. And every published profile: exact is never worse than another planner. Where the compiler
 // does not optimize or a sanitizer watches, it is a few of them.
 
+#include "planner/certificate.hpp"
 #include "planner/space/schedule_choices.hpp"
 #include "tests/planner/compared.hpp"
+#include "tests/planner/empty_cases.hpp"
 #include "tests/planner/mixed_cases.hpp"
 #include "tests/planner/published.hpp"
 #include "tests/planner/shared_cases.hpp"
@@ -289,4 +291,48 @@ TEST_CASE("more devices are never slower, though memory is tight") {
   }
   // Four devices take turns with what fits on each by recomputing a part of its stages.
   CHECK(steps[2] * 10 <= steps[0] * 6);
+}
+
+TEST_CASE("random problems: exact is as good as trying everything, over empty stages") {
+  constexpr std::uint32_t first = 15'000'000, count = all ? 200 : 30;
+  int best_has_some = 0, faster = 0;
+  for (std::uint32_t seed = first; seed < first + count; ++seed) {
+    INFO("seed " << seed);
+    Problem problem = problem_with_empty(seed);
+    require_as_good_as_brute_force(problem);
+    const SearchResult with = search_exact(problem, {.explain = false});
+    problem.min_layers_per_stage = 1;
+    const SearchResult without = search_exact(problem, {.explain = false});
+    if (with.plans.empty()) {
+      CHECK(without.plans.empty());
+      continue;
+    }
+    const Plan& plan = with.plans.front().plan;
+    best_has_some += has_empty_stage(plan) ? 1 : 0;
+    const Profile profile = in_plan_order(problem.profile, plan);
+    if (plan.search->question) CHECK(verify_bound(plan, profile, problem.cluster).holds());
+    if (without.plans.empty()) {
+      ++faster;
+      continue;
+    }
+    CHECK(with.plans.front().prediction->step <= without.plans.front().prediction->step);
+    faster += with.plans.front().prediction->step < without.plans.front().prediction->step ? 1 : 0;
+  }
+  INFO(best_has_some << " of the best plans have empty stages, " << faster
+                     << " are faster by them");
+  CHECK(best_has_some >= (all ? 5 : 1));
+  CHECK(faster >= (all ? 5 : 1));
+}
+
+TEST_CASE("random problems: exact is as good as trying everything, over empty stages and degrees") {
+  int mixed = 0, tried = 0;
+  constexpr std::uint32_t first = 18'000'000, count = all ? 30 : 10;
+  for (std::uint32_t seed = first; seed < first + count; ++seed) {
+    INFO("seed " << seed);
+    Problem problem = with_degrees(seed);
+    problem.min_layers_per_stage = 0;
+    mixed += require_as_good_as_every_degree(problem, tried) ? 1 : 0;
+  }
+  CHECK(tried > (all ? 1000 : 100));
+  if (all) CHECK(mixed >= 1);
 }

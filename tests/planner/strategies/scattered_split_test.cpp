@@ -243,7 +243,7 @@ TEST_CASE("the least load with a node is that of its cheapest surroundings") {
 
 TEST_CASE("a split without contiguity is the same for any number of threads") {
   Random random(31);
-  for (int round = 0; round < 40; ++round) {
+  for (int round = 0; round < 12; ++round) {
     const MaxLoadProblem problem = random_split(random, 30);
     ScatteredEffort effort = least_effort;
     const ScatteredAnswer one = split_without_contiguity(problem, effort, {});
