@@ -8,6 +8,7 @@
 
 #include "planner/costs/compile.hpp"
 #include "profiles/json.hpp"
+#include "profiles/missing_file.hpp"
 #include "profiles/text.hpp"
 #include "tools/check_report.hpp"
 #include "tools/commands.hpp"
@@ -79,6 +80,8 @@ bool is_file(const std::string& subject) {
 
 Checked check_file(Console& console, const CheckArguments& arguments, const CheckOptions& options) {
   const std::string& path = arguments.subject;
+  require_file(path, {"`stagecraft plan MODEL CLUSTER -o FILE` makes a plan, and "
+                      "`stagecraft schedule list` names schedules"});
   const std::string text = read_file(path);
   if (path.ends_with(".csv") || looks_like_torch_csv(text)) {
     const TorchReading reading{.pipes = arguments.shape.pipes.value_or(1),

@@ -11,6 +11,7 @@
 #include "planner/predict.hpp"
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"
+#include "profiles/missing_file.hpp"
 #include "simulator/comparison.hpp"
 #include "simulator/measured_steps.hpp"
 #include "simulator/trace.hpp"
@@ -307,6 +308,8 @@ int compare_plans(Console& console, const CompareArguments& arguments) {
 int compare_files(Console& console, const CompareArguments& arguments) {
   const std::vector<std::string>& files = arguments.files;
   if (files.size() < 2) fail_usage("compare needs a plan and a trace, or several plans");
+  require_file(files[1], {"`stagecraft run PLAN --trace FILE` writes a trace to compare with, "
+                          "`stagecraft plan MODEL CLUSTER -o FILE` another plan"});
   const bool second_is_plan = is_plan(Json::read(files[1]));
   if (second_is_plan) return compare_plans(console, arguments);
   if (files.size() > 2) fail_usage("compare takes one plan and one trace, or several plans");
