@@ -50,6 +50,7 @@
 #include "planner/question_json.hpp"
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"
+#include "profiles/missing_file.hpp"
 #include "profiles/parallelism_json.hpp"
 
 namespace stagecraft {
@@ -311,8 +312,12 @@ auto load_named(const Json& json, std::string_view plan_path, Load load) {
   try {
     return load(beside(plan_path, json.string()));
   } catch (const Error& error) {
-    if (error.place()) throw;
-    json.fail(error.message(), error.help());
+    if (!error.place()) json.fail(error.message(), error.help());
+    std::error_code ignored;
+    const bool is_there = std::filesystem::exists(error.place()->file, ignored);
+    if (is_there || error.place()->line > 0) throw;
+    json.fail(concat("there is no file \"", json.string(), "\", neither here nor beside the plan"),
+              {"restore it, or make the plan again with `stagecraft plan`"});
   }
 }
 
@@ -380,6 +385,7 @@ std::string write_plan(const Plan& plan) {
 }
 
 LoadedPlan load_plan(std::string_view path) {
+  require_file(path, {"`stagecraft plan MODEL CLUSTER -o FILE` makes a plan"});
   return load_plan_text(read_file(path), path);
 }
 

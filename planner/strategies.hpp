@@ -71,6 +71,7 @@ double work_of_pipedream(const ProblemSize& size);
 double work_of_pipedream_2bw(const ProblemSize& size);
 double work_of_dapple(const ProblemSize& size);
 double work_of_one_cut(const ProblemSize& size);
+double work_of_balanced_cut(const ProblemSize& size);
 double work_of_megatron(const ProblemSize& size);
 double work_of_alpa(const ProblemSize& size);
 double work_of_dnn_partitioning(const ProblemSize& size);
@@ -104,7 +105,7 @@ inline constexpr std::array strategies{
              "DeepSpeed's equal numbers of layers per stage", false, work_of_one_cut,
              wish::straight | wish::most_stages | wish::recompute},
     Strategy{"deepspeed-parameters", search_deepspeed_parameters,
-             "DeepSpeed's balance of parameters", false, work_of_one_cut,
+             "DeepSpeed's balance of parameters", false, work_of_balanced_cut,
              wish::straight | wish::most_stages | wish::recompute},
     Strategy{"deepspeed-type", search_deepspeed_type,
              "DeepSpeed's balance of layers whose kind or name matches, deepspeed-type:REGEX", true,

@@ -3,12 +3,14 @@
 
 #include <array>
 #include <charconv>
+#include <filesystem>
 #include <optional>
 
 #include "profiles/cluster.hpp"
 #include "profiles/devices.hpp"
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"
+#include "profiles/missing_file.hpp"
 #include "profiles/text.hpp"
 
 namespace stagecraft {
@@ -34,6 +36,13 @@ const Box* find_box(std::string_view name) {
     if (box.name == name) return &box;
   }
   return nullptr;
+}
+
+/// Names of devices and clusters that stand for themselves.
+std::vector<std::string> known_names() {
+  std::vector<std::string> known = builtin_device_kinds();
+  for (const std::string& cluster : builtin_clusters()) known.push_back(cluster);
+  return known;
 }
 
 /// Reads the expression from left to right and remembers how far it came.
@@ -105,8 +114,7 @@ class Expression {
   }
 
   [[noreturn]] void refuse_device(std::string_view name) const {
-    std::vector<std::string> known = builtin_device_kinds();
-    for (const std::string& cluster : builtin_clusters()) known.push_back(cluster);
+    const std::vector<std::string> known = known_names();
     const std::string suggestion = closest(name, known);
     std::string message = concat("unknown device \"", name, "\"; known devices and clusters:");
     for (const std::string& word : known) message += " " + word;
@@ -197,7 +205,26 @@ bool names_a_file(std::string_view argument) {
           argument.find('@') == std::string_view::npos);
 }
 
+/// Of a file that is not there: the devices or the cluster that are called so, or nearly so, or
+/// what may be.
+std::vector<std::string> instead_of(std::string_view file) {
+  const std::string stem = std::filesystem::path(file).stem().string();
+  std::vector<std::string> known = known_names();
+  try {
+    parse_cluster(stem);
+    known.push_back(stem);
+  } catch (const Error&) {
+    // It names no devices.
+  }
+  const std::string near = nearest_name(file, known);
+  if (!near.empty()) return {near};
+  return {
+      "name devices, such as 4x8xh100@400Gb/s, or write their file with "
+      "`stagecraft cluster show 4x8xh100@400Gb/s -o FILE`"};
+}
+
 Cluster read_cluster_file(std::string_view argument) {
+  require_file(argument, instead_of(argument));
   const Json json = Json::read(std::filesystem::path(argument));
   Cluster cluster = read_cluster(json);
   try {

@@ -16,6 +16,7 @@
 
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"
+#include "profiles/missing_file.hpp"
 
 namespace stagecraft {
 
@@ -207,6 +208,7 @@ std::string read_file(const std::filesystem::path& path) {
   const std::string name = standard_input ? "standard input" : path.string();
   const Descriptor file(standard_input ? ::dup(STDIN_FILENO)
                                        : ::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.number() < 0 && errno == ENOENT) fail_missing(path);
   if (file.number() < 0) fail_file(name, "read", errno);
   std::string content;
   std::array<char, 65536> buffer;

@@ -3,6 +3,7 @@
 #include "profiles/error.hpp"
 #include "profiles/importers.hpp"
 #include "profiles/json.hpp"
+#include "profiles/missing_file.hpp"
 #include "profiles/text.hpp"
 
 namespace stagecraft {
@@ -22,18 +23,26 @@ bool names_a_file(std::string_view argument) {
          argument.ends_with(".json") || argument.ends_with(".txt") || argument.ends_with(".csv");
 }
 
+/// What MODEL may be.
+std::vector<std::string> known_models() {
+  std::string list = "built in:";
+  for (const std::string& name : builtin_models()) list += " " + name;
+  return {list,
+          "or give a file: a Hugging Face config.json, a PipeDream graph.txt, an input of Piper or "
+          "dnn-partitioning, a table of Aceso's profiles, a model or profile"};
+}
+
 [[noreturn]] void fail_no_model(std::string_view argument) {
-  const std::vector<std::string> known = builtin_models();
-  const std::string suggestion = closest(argument, known);
+  const std::string suggestion = closest(argument, builtin_models());
   std::string message = concat("no model is named \"", argument, "\" and there is no such file");
   if (!suggestion.empty()) message += concat("; did you mean \"", suggestion, "\"?");
-  std::string list = "built in:";
-  for (const std::string& name : known) list += " " + name;
-  fail_with_help(
-      ErrorKind::usage, message,
-      {list,
-       "or give a file: a Hugging Face config.json, a PipeDream graph.txt, an input of Piper or "
-       "dnn-partitioning, a table of Aceso's profiles, a model or profile"});
+  fail_with_help(ErrorKind::usage, message, known_models());
+}
+
+/// Of a file that is not there: the built-in model that is called nearly so, or all that may be.
+std::vector<std::string> instead_of(std::string_view file) {
+  const std::string near = nearest_name(file, builtin_models());
+  return near.empty() ? known_models() : std::vector{near};
 }
 
 [[noreturn]] void fail_unrecognised(const std::string& file) {
@@ -94,6 +103,7 @@ LoadedProfile load_profile(std::string_view argument) {
   std::error_code ignored;
   if (!names_a_file(argument) && !std::filesystem::exists(loaded.path, ignored))
     fail_no_model(argument);
+  require_file(loaded.path, instead_of(argument));
   const std::string content = read_file(loaded.path);
   const std::string file = argument == "-" ? "standard input" : loaded.path;
   loaded.profile = read_any(content, file);

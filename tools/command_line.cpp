@@ -32,6 +32,9 @@ std::string indented(std::string_view lines) {
   return text;
 }
 
+/// The largest integer of 64 bits is what CLI11 takes all that are larger for.
+constexpr std::int64_t most_seed = std::numeric_limits<std::int64_t>::max() - 1;
+
 void declare_common(CLI::App& app, CommonOptions& common) {
   app.add_option("-o,--output", common.output, "Write what the verb makes to FILE")
       ->type_name("FILE")
@@ -46,7 +49,7 @@ void declare_common(CLI::App& app, CommonOptions& common) {
   app.add_flag("--ascii", common.ascii, "Draw with plain letters")->group("Common");
   app.add_option("--seed", common.seed, "For everything random (1)")
       ->type_name("N")
-      ->check(CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()))
+      ->check(CLI::Range(std::int64_t{0}, most_seed))
       ->group("Common");
   app.add_option("--threads", common.threads, "At most so many threads")
       ->type_name("N")

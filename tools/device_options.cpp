@@ -2,20 +2,13 @@
 
 #include <CLI/CLI.hpp>
 
+#include "planner/device_memory.hpp"
 #include "profiles/error.hpp"
 #include "tools/arguments.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-void limit_memory(Cluster& cluster, Bytes memory) {
-  for (DeviceKind& kind : cluster.kinds) {
-    kind.memory = memory;
-    kind.memory_unlimited = false;
-    kind.reserve = 0;  // what is given may be used
-  }
-}
 
 void set_bandwidth(Cluster& cluster, Bandwidth bandwidth) {
   for (Level& level : cluster.levels) {
@@ -48,7 +41,7 @@ ChosenDevices own_devices(const DeviceOptions& options, const Profile& profile) 
   if (!options.bandwidth.empty()) own.bandwidth = read_bandwidth("--bandwidth", options.bandwidth);
   ChosenDevices chosen{.name = cluster_expression(own), .cluster = {}, .first = {}, .own = own};
   chosen.cluster = load_cluster(chosen.name);
-  limit_memory(chosen.cluster, own.memory);
+  give_memory(chosen.cluster, own.memory);
   return chosen;
 }
 
@@ -60,7 +53,7 @@ void declare_devices(CLI::App& app, DeviceOptions& options) {
                  "MODEL's file names devices (Piper, dnn-partitioning)")
       ->type_name("CLUSTER");
   app.add_option("--memory", options.memory, "Of each device, instead of its own")
-      ->type_name("BYTES");
+      ->type_name("SIZE");
   app.add_option("--bandwidth", options.bandwidth, "Of every link, instead of its own")
       ->type_name("RATE");
   app.add_option("--devices", options.devices,
@@ -72,7 +65,7 @@ void declare_devices(CLI::App& app, DeviceOptions& options) {
 ChosenDevices choose_devices(const DeviceOptions& options, const Profile& profile) {
   ChosenDevices chosen =
       options.cluster.empty() ? own_devices(options, profile) : named_devices(options);
-  if (!options.memory.empty()) limit_memory(chosen.cluster, read_bytes("--memory", options.memory));
+  if (!options.memory.empty()) give_memory(chosen.cluster, read_bytes("--memory", options.memory));
   return chosen;
 }
 

@@ -160,11 +160,11 @@ std::string certificate_sentence(const SearchResult& search, bool is_front) {
                        search.candidates, search.pruned,
                        search.interrupted ? ", stopped early" : "");
   }
-  const std::string among =
-      has_scope(search)
-          ? fmt::format(" among {}; with others {} is the least", to_string(search.scope),
-                        format_duration(search.scope.least_of_others))
-          : "";
+  std::string among = has_scope(search) ? " among " + to_string(search.scope) : "";
+  if (has_scope(search) && search.scope.least_of_others > Duration{0}) {
+    among +=
+        fmt::format("; with others {} is the least", format_duration(search.scope.least_of_others));
+  }
   if (search.proved_optimal) {
     return fmt::format("optimal: proved over {} simulated and {} discarded candidates{}",
                        search.candidates, search.pruned, among);

@@ -13,6 +13,7 @@
 #include "tools/arguments.hpp"
 #include "tools/degree_choices.hpp"
 #include "tools/fixed_stages.hpp"
+#include "tools/memory_options.hpp"
 
 namespace stagecraft {
 
@@ -162,28 +163,8 @@ std::int64_t batch_for(const PlanningOptions& options, const Profile& profile) {
          (has_own ? profile.devices->microbatches : default_microbatches);
 }
 
-double read_memory_limit(const std::string& text) {
-  const double fraction = read_percent("--mem-limit", text);
-  if (fraction <= 0) {
-    fail_usage("--mem-limit: expected more than 0% of the memory, found \"", text, "\"");
-  }
-  return fraction;
-}
-
 std::vector<DeviceKind> kinds_of(const Problem& problem) {
   return kinds_in_use(problem.cluster, problem.devices, problem.excluded);
-}
-
-/// A part of memory without limits is asked for.
-std::string why_no_memory_limit(const Problem& problem) {
-  if (problem.memory_fraction >= 1) return "";
-  for (const DeviceKind& kind : kinds_of(problem)) {
-    if (!kind.memory_unlimited) continue;
-    return concat("--mem-limit: the memory of ", kind.name,
-                  " devices is unlimited, and so is every part of it; --memory says how much there "
-                  "is");
-  }
-  return "";
 }
 
 }  // namespace
@@ -193,7 +174,7 @@ std::vector<std::string> notes_on(const PlanningOptions& options, const Problem&
   if (options.precision.empty()) {
     notes.push_back(why_usual_precision(problem.profile, kinds_of(problem)));
   }
-  notes.push_back(why_no_memory_limit(problem));
+  notes.push_back(why_no_memory_limit(kinds_of(problem), problem.memory_fraction));
   std::erase(notes, "");
   return notes;
 }
@@ -240,7 +221,7 @@ Problem planning_problem(const PlanningOptions& options, const LoadedProfile& lo
   problem.straight = options.straight;
   problem.fixed =
       read_fixed_stages(options.fix, static_cast<int>(problem.profile.model.layers.size()));
-  problem.memory_fraction = read_memory_limit(options.memory_limit);
+  problem.memory_fraction = read_memory_part(options.memory_limit);
   set_parallelism(problem, options);
   return problem;
 }

@@ -225,6 +225,16 @@ std::string plan_table(const Plan& plan, const Model& model, const Prediction& p
   return table;
 }
 
+std::string highest_peak(const Prediction& prediction) {
+  StagePeak fullest;
+  for (std::size_t device = 0; device < prediction.peaks.size(); ++device) {
+    fullest = std::max(
+        fullest, {.bytes = prediction.peaks[device].bytes, .limit = limit_of(prediction, device)},
+        [](const StagePeak& a, const StagePeak& b) { return used_part(a) < used_part(b); });
+  }
+  return peak_words(fullest);
+}
+
 std::string tensor_degrees(const Plan& plan) {
   std::vector<int> degrees;
   for (const Stage& stage : plan.stages)

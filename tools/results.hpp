@@ -34,6 +34,8 @@ void name_cluster_devices(nlohmann::ordered_json& result, const Plan& plan);
 /// Where it would be wider than 100 columns names of layers are shortened, or left to numbers.
 std::string plan_table(const Plan& plan, const Model& model, const Prediction& prediction,
                        bool unicode);
+/// Of the plan's fullest device: "7.79 of 8GiB"; "7.79GiB" without a limit.
+std::string highest_peak(const Prediction& prediction);
 /// "4", or that of each stage: "4-2-2-2".
 std::string tensor_degrees(const Plan& plan);
 /// "4 stages × 2 replicas, 1f1b, 16 microbatches of 1": the plan in a line.

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "profiles/json.hpp"
+#include "profiles/missing_file.hpp"
 
 namespace stagecraft {
 
@@ -15,6 +16,7 @@ bool is_schedule_file(const std::string& word) {
 
 TorchSchedule read_schedule_file(Console& console, const std::string& path,
                                  const TorchReading& reading) {
+  require_file(path, {"`stagecraft schedule show NAME --format torch -o FILE` writes a schedule"});
   return read_schedule_text(console, read_file(path), path, reading);
 }
 

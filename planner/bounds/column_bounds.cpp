@@ -205,7 +205,8 @@ std::vector<Time> ColumnBounds::least_by_layer(const Setting& setting) const {
       for (int layer = 0; layer < space_.layers(); ++layer) {
         const LayerRange one{layer, layer + 1};
         Time& time = least[static_cast<std::size_t>(layer)];
-        time = std::min(time, count * (table.forward(one) + table.backward(one)).count());
+        const Duration back = setting.trains ? table.backward(one) : Duration{0};
+        time = std::min(time, count * (table.forward(one) + back).count());
       }
     }
   }
@@ -224,7 +225,7 @@ Time ColumnBounds::least_of_any_kind() {
   std::map<std::int64_t, std::pair<int, std::vector<Time>>> least;
   std::set<std::tuple<std::int64_t, int, int, ReplicaPolicy>> known;
   for (const Setting& setting : space_.settings()) {
-    if (!setting.trains || !setting.drains) return 0;
+    if (!setting.drains) return 0;
     if (!known.emplace(setting.microbatch, setting.peers, setting.choice, setting.replicas).second)
       continue;
     auto& [microbatches, times] = least[setting.microbatch];

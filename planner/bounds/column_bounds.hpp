@@ -46,7 +46,7 @@ class ColumnBounds {
   Time least_of_all(const Setting& setting);
   /// No plan of the problem's microbatches and degrees is faster, whatever layers its stages hold
   /// on whatever devices, each stage with a degree of its own: the work, where every layer has the
-  /// degree and the replicas that make it least. 0 for plans without a flush, and for inference.
+  /// degree and the replicas that make it least. 0 for plans without a flush.
   Time least_of_any_kind();
   /// What each layer occupies devices for at least, for one microbatch: of all its replicas.
   std::vector<Time> least_by_layer(const Setting& setting) const;

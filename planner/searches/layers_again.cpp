@@ -75,8 +75,9 @@ std::vector<Way> with_layer(const std::vector<Way>& ways, const LayerCost& cost,
 
 class Fitting {
  public:
-  Fitting(const Space& space, const Plan& plan)
+  Fitting(const Space& space, const Plan& plan, const std::stop_token& stop)
       : space_(space),
+        stop_(stop),
         plan_(plan),
         schedule_(find_schedule(plan.schedule.name).generate(shape_of(plan))),
         chosen_(index(pipeline_devices(plan))),
@@ -96,7 +97,7 @@ class Fitting {
     // Copies of the model in several pipes, and parts of microbatches, have moments of their own.
     const bool is_plain = stages_per_pipe(schedule_) == schedule_.stages && schedule_.parts == 1;
     if (!is_plain || !timed_ || timed_->places_recompute) return {};
-    for (int round = 0; round < most_rounds; ++round) {
+    for (int round = 0; round < most_rounds && !stop_.stop_requested(); ++round) {
       for (int device = 0; device < pipeline_devices(plan_); ++device) {
         if (!choose(device)) return {};
       }
@@ -137,7 +138,7 @@ class Fitting {
     for (const Recomputed what : space_.problem().recompute_layers) may.push_back(what);
     std::vector<Way> ways{{.again = std::vector(index(stage.layers.size()), Recomputed::none)}};
     // Backwards, so that of alike layers the first ones do most again.
-    for (int i = stage.layers.size(); i-- > 0;) {
+    for (int i = stage.layers.size(); i-- > 0 && !stop_.stop_requested();) {
       const LayerCost& cost = costs.layer(stage.layers.first + i);
       ways = without_worse(with_layer(ways, cost, index(i), may));
     }
@@ -183,7 +184,7 @@ class Fitting {
     return true;
   }
 
-  /// The least extra time on the device; false if nothing fits.
+  /// The least extra time on the device; false if nothing fits, or a stop is requested.
   bool choose(int device) {
     const std::vector<int> stages = stages_on(device);
     const auto ways = [&](std::size_t i) -> const std::vector<Way>& {
@@ -201,6 +202,7 @@ class Fitting {
         return;
       }
       for (std::size_t w = 0; w < ways(i).size() && trials < most_trials; ++w) {
+        if (stop_.stop_requested()) return;
         if (longer + ways(i)[w].longer >= least) return;
         take(stages[i], ways(i)[w]);
         chosen[i] = w;
@@ -208,7 +210,7 @@ class Fitting {
       }
     };
     descend(descend, 0, Duration{0});
-    if (best.empty()) return false;
+    if (best.empty() || stop_.stop_requested()) return false;
     chosen_[index(device)] = best;
     for (std::size_t i = 0; i < stages.size(); ++i) take(stages[i], ways(i)[best[i]]);
     return true;
@@ -238,6 +240,7 @@ class Fitting {
   }
 
   const Space& space_;
+  const std::stop_token& stop_;
   Plan plan_;
   Schedule schedule_;
   std::optional<TimedOrder> timed_;
@@ -251,8 +254,9 @@ class Fitting {
 
 }  // namespace
 
-std::optional<Candidate> with_layers_again(const Space& space, const Candidate& candidate) {
-  return Fitting(space, candidate.plan).run(candidate.name);
+std::optional<Candidate> with_layers_again(const Space& space, const Candidate& candidate,
+                                           const std::stop_token& stop) {
+  return Fitting(space, candidate.plan, stop).run(candidate.name);
 }
 
 Problem without_memory_limits(const Problem& problem) {
@@ -275,12 +279,14 @@ SearchResult search_layers(const Problem& problem, const SearchControl& control)
     for (const Candidate& plan : plans) {
       const Candidate again = space.evaluate(plan.name, plan.plan);
       if (again.prediction && again.prediction->fits) board.add(again);
-      if (const auto chosen = with_layers_again(space, plan)) board.add(*chosen);
+      if (const auto chosen = with_layers_again(space, plan, control.stop)) board.add(*chosen);
     }
   };
   const std::vector<Candidate> unlimited = std::move(result.plans);
   consider(unlimited);
-  if (board.best() != result.lower_bound && !result.interrupted) {
+  result.interrupted = result.interrupted || control.stop.stop_requested();
+  // A search that was stopped still has its first plan of whole stages, where nothing else fits.
+  if (board.best() != result.lower_bound && (!result.interrupted || !board.best())) {
     Problem whole = problem;
     whole.recompute_layers.clear();
     const SearchResult other = search_exact(whole, several);
@@ -288,7 +294,7 @@ SearchResult search_layers(const Problem& problem, const SearchControl& control)
     result.infeasible = other.infeasible;
     result.candidates += other.candidates;
     result.pruned += other.pruned;
-    result.interrupted = other.interrupted;
+    result.interrupted = result.interrupted || other.interrupted;
   }
   if (result.question) result.question = question_of(problem);
   if (result.lower_bound < board.best().value_or(Duration::max()))

@@ -16,14 +16,17 @@
 #pragma once
 
 #include <optional>
+#include <stop_token>
 
 #include "planner/space/space.hpp"
 
 namespace stagecraft {
 
 /// The same plan with its layers' choices made anew, within `recompute_layers` of the problem and,
-/// where that may be, whole stages. Nothing if no choice fits. The candidate's name stays.
-std::optional<Candidate> with_layers_again(const Space& space, const Candidate& candidate);
+/// where that may be, whole stages. Nothing if no choice fits, or a stop is requested before one is
+/// found. The candidate's name stays.
+std::optional<Candidate> with_layers_again(const Space& space, const Candidate& candidate,
+                                           const std::stop_token& stop = {});
 
 /// The same question where memory is no limit, and nothing recomputes.
 Problem without_memory_limits(const Problem& problem);

@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 
+#include "planner/device_memory.hpp"
 #include "planner/objective.hpp"
 #include "planner/parallelism_fault.hpp"
 #include "planner/plan_fault.hpp"
@@ -26,10 +27,8 @@ Cluster with_usable_memory(const Problem& problem) {
   Cluster cluster = problem.cluster;
   for (DeviceKind& kind : cluster.kinds) {
     if (kind.memory_unlimited) kind.reserve = 0;
+    take_part_of_memory(kind, problem.memory_fraction);
     Bytes usable = usable_memory(kind);
-    if (!kind.memory_unlimited && problem.memory_fraction < 1) {
-      usable = static_cast<Bytes>(static_cast<double>(usable) * problem.memory_fraction);
-    }
     if (problem.memory_cap) {
       const Bytes most = *problem.memory_cap - kind.reserve;
       usable = kind.memory_unlimited ? most : std::min(usable, most);

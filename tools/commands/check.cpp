@@ -8,9 +8,11 @@
 
 #include "planner/costs/compile.hpp"
 #include "profiles/json.hpp"
+#include "profiles/missing_file.hpp"
 #include "profiles/text.hpp"
 #include "tools/check_report.hpp"
 #include "tools/commands.hpp"
+#include "tools/memory_options.hpp"
 #include "tools/schedule_argument.hpp"
 #include "tools/shape_options.hpp"
 
@@ -20,6 +22,7 @@ namespace {
 struct CheckArguments {
   std::string subject;
   ShapeOptions shape;
+  MemoryOptions memory;
   int microbatches = 8;
   int messages_in_flight = 0;
   bool certificate = false;
@@ -31,10 +34,12 @@ struct Checked {
   std::optional<Verification> bound;  ///< of a plan, if asked for
 };
 
-Checked check_plan(Console& console, const LoadedPlan& loaded, CheckOptions options,
-                   bool certificate) {
+Checked check_plan(Console& console, const LoadedPlan& loaded, const CheckArguments& arguments,
+                   CheckOptions options) {
   console.input(loaded.path, loaded.hash);
-  const Compiled compiled = compile_to_read(loaded.plan, loaded.profile, loaded.cluster);
+  LoadedPlan judged = loaded;
+  set_memory(arguments.memory, judged, console);
+  const Compiled compiled = compile_to_read(judged.plan, judged.profile, judged.cluster);
   if (!compiled.stand_ins.empty()) console.note(compiled.notes.back());
   options.memory_limits = compiled.memory_limits;
   CheckReport report = check(compiled.program, options);
@@ -42,15 +47,25 @@ Checked check_plan(Console& console, const LoadedPlan& loaded, CheckOptions opti
   report.proved.insert(report.proved.begin(),
                        concat(layers, " of ", layers, " layers placed, each once"));
   Checked checked{std::move(report), {}};
-  if (certificate) checked.bound = verify_bound(loaded.plan, loaded.profile, loaded.cluster);
+  // A bound is verified for what was asked when the plan was made.
+  if (arguments.certificate)
+    checked.bound = verify_bound(loaded.plan, loaded.profile, loaded.cluster);
   return checked;
+}
+
+/// What is said of plans goes with no schedule.
+void require_of_schedule(const CheckArguments& arguments) {
+  if (arguments.certificate) {
+    fail_usage("--certificate verifies the bound of a plan; ", arguments.subject, " is a schedule");
+  }
+  if (is_given(arguments.memory)) {
+    fail_usage("--memory and --mem-limit judge a plan; ", arguments.subject, " is a schedule");
+  }
 }
 
 Checked check_schedule(Console& console, const CheckArguments& arguments,
                        const CheckOptions& options) {
-  if (arguments.certificate) {
-    fail_usage("--certificate verifies the bound of a plan; ", arguments.subject, " is a schedule");
-  }
+  require_of_schedule(arguments);
   return {check(lower(find_schedule(console, arguments.subject, arguments.shape,
                                     arguments.microbatches)),
                 options),
@@ -65,13 +80,13 @@ bool is_file(const std::string& subject) {
 
 Checked check_file(Console& console, const CheckArguments& arguments, const CheckOptions& options) {
   const std::string& path = arguments.subject;
+  require_file(path, {"`stagecraft plan MODEL CLUSTER -o FILE` makes a plan, and "
+                      "`stagecraft schedule list` names schedules"});
   const std::string text = read_file(path);
   if (path.ends_with(".csv") || looks_like_torch_csv(text)) {
     const TorchReading reading{.pipes = arguments.shape.pipes.value_or(1),
                                .sequence_chunks = arguments.shape.sequence_chunks};
-    if (arguments.certificate) {
-      fail_usage("--certificate verifies the bound of a plan; ", path, " is a schedule");
-    }
+    require_of_schedule(arguments);
     return {check(lower(read_schedule_text(console, text, path, reading)), options), {}};
   }
   const bool is_json = path.ends_with(".json") || trim(text).starts_with('{');
@@ -79,7 +94,7 @@ Checked check_file(Console& console, const CheckArguments& arguments, const Chec
     fail(path == "-" ? "standard input" : path,
          ": expected a plan (JSON) or a schedule (the CSV of torch.distributed.pipelining)");
   }
-  return check_plan(console, load_plan_text(text, path), options, arguments.certificate);
+  return check_plan(console, load_plan_text(text, path), arguments, options);
 }
 
 }  // namespace
@@ -100,6 +115,7 @@ Action declare_check(CLI::App& app) {
       ->check(CLI::Range(0, 10'000'000));
   app.add_flag("--certificate", arguments->certificate,
                "Of a plan: verify that no plan it was chosen from is faster than its bound says");
+  declare_memory(app, arguments->memory, "Of a plan");
   return [arguments](Console& console) {
     const CheckOptions options{.memory_limits = {},
                                .messages_in_flight = arguments->messages_in_flight};

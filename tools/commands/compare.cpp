@@ -7,15 +7,18 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "planner/device_memory.hpp"
 #include "planner/predict.hpp"
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"
+#include "profiles/missing_file.hpp"
 #include "simulator/comparison.hpp"
 #include "simulator/measured_steps.hpp"
 #include "simulator/trace.hpp"
 #include "tools/arguments.hpp"
 #include "tools/commands.hpp"
 #include "tools/equal_memory.hpp"
+#include "tools/memory_options.hpp"
 #include "tools/results.hpp"
 #include "tools/risk_options.hpp"
 #include "tools/table.hpp"
@@ -31,7 +34,7 @@ struct CompareArguments {
   ConditionOptions conditions;
   RiskOptions risk;
   std::optional<int> microbatches_in_flight;
-  std::string memory;
+  MemoryOptions memory;
 };
 
 double ratio(Duration predicted, Duration measured) {
@@ -145,7 +148,8 @@ std::string verdict_at_risk(const Risk& risk, const LoadedPlan& loaded, const Co
 
 int compare_with_trace(Console& console, const CompareArguments& arguments) {
   const std::string& trace_path = arguments.files[1];
-  const LoadedPlan loaded = load_plan(arguments.files[0]);
+  LoadedPlan loaded = load_plan(arguments.files[0]);
+  take_memory_of_question(loaded.cluster, loaded.plan);
   const std::string content = read_file(trace_path);
   console.input(loaded.path, loaded.hash);
   console.input(trace_path, content_hash(content));
@@ -172,39 +176,30 @@ struct PlanRow {
   Plan plan;
   Model model;
   Prediction prediction;
-  Bytes peak = 0;  ///< of the device that needs most
-  bool fits = true;
 };
 
-std::optional<Bytes> limit_of(const std::string& memory) {
-  if (memory.empty()) return {};
-  return read_bytes("--memory", memory);
-}
-
-/// With a limit, the same for all devices of all plans, or else with those of its cluster.
-PlanRow predict_row(Console& console, const ConditionOptions& conditions, const std::string& path,
-                    std::optional<Bytes> limit) {
+PlanRow predict_row(Console& console, const CompareArguments& arguments, const std::string& path) {
   LoadedPlan loaded = load_plan(path);
   console.input(loaded.path, loaded.hash);
+  set_memory(arguments.memory, loaded, console);
   const Compiled compiled = compile(loaded.plan, loaded.profile, loaded.cluster);
-  const Timeline timeline = predicted_timeline(conditions, loaded, compiled);
-  PlanRow row{.path = path,
-              .plan = loaded.plan,
-              .model = loaded.profile.model,
-              .prediction = predict(loaded.plan, compiled, timeline)};
-  for (const MemoryPeak& peak : row.prediction.peaks) row.peak = std::max(row.peak, peak.bytes);
-  row.fits = limit ? row.peak <= *limit : row.prediction.fits;
-  return row;
+  const Timeline timeline = predicted_timeline(arguments.conditions, loaded, compiled);
+  return {.path = path,
+          .plan = loaded.plan,
+          .model = loaded.profile.model,
+          .prediction = predict(loaded.plan, compiled, timeline)};
 }
 
 ordered_json row_json(const PlanRow& row) {
-  return {{"plan", row.path},
-          {"microbatches", row.plan.batch.microbatches},
-          {"step_ns", row.prediction.step.count()},
-          {"samples_per_second", row.prediction.samples_per_second},
-          {"bubble", row.prediction.bubble},
-          {"peak_memory_bytes", device_peaks(row.plan, row.prediction)},
-          {"fits", row.fits}};
+  ordered_json json{{"plan", row.path},
+                    {"microbatches", row.plan.batch.microbatches},
+                    {"step_ns", row.prediction.step.count()},
+                    {"samples_per_second", row.prediction.samples_per_second},
+                    {"bubble", row.prediction.bubble},
+                    {"peak_memory_bytes", device_peaks(row.plan, row.prediction)},
+                    {"fits", row.prediction.fits}};
+  add_memory_limits(json, row.plan, row.prediction);
+  return json;
 }
 
 /// Layers by name with their parameters: the same for all profiles and orders of a model.
@@ -283,16 +278,15 @@ void note_unequal(Console& console, const std::vector<PlanRow>& rows) {
 
 /// What fits before what does not, and the fastest first.
 int compare_plans(Console& console, const CompareArguments& arguments) {
-  const std::optional<Bytes> limit = limit_of(arguments.memory);
   if (read_risk(arguments.risk))
     fail_usage("--risk goes with a plan and a trace; of a plan alone stagecraft simulate tells it");
   std::vector<PlanRow> rows;
   for (const std::string& path : arguments.files) {
-    rows.push_back(predict_row(console, arguments.conditions, path, limit));
+    rows.push_back(predict_row(console, arguments, path));
   }
   require_one_model(rows);
   const auto rank = [](const PlanRow& row) {
-    return std::pair(!row.fits, -row.prediction.samples_per_second);
+    return std::pair(!row.prediction.fits, -row.prediction.samples_per_second);
   };
   std::stable_sort(rows.begin(), rows.end(),
                    [&](const PlanRow& a, const PlanRow& b) { return rank(a) < rank(b); });
@@ -302,7 +296,8 @@ int compare_plans(Console& console, const CompareArguments& arguments) {
   for (const PlanRow& row : rows) {
     table.row({row.path, plan_sentence(row.plan), format_duration(row.prediction.step),
                fmt::format("{:.4g}", row.prediction.samples_per_second),
-               percent(row.prediction.bubble), format_bytes(row.peak), row.fits ? "yes" : "no"});
+               percent(row.prediction.bubble), highest_peak(row.prediction),
+               row.prediction.fits ? "yes" : "no"});
     list.push_back(row_json(row));
   }
   console.print(table.text(console.unicode()));
@@ -313,9 +308,15 @@ int compare_plans(Console& console, const CompareArguments& arguments) {
 int compare_files(Console& console, const CompareArguments& arguments) {
   const std::vector<std::string>& files = arguments.files;
   if (files.size() < 2) fail_usage("compare needs a plan and a trace, or several plans");
+  require_file(files[1], {"`stagecraft run PLAN --trace FILE` writes a trace to compare with, "
+                          "`stagecraft plan MODEL CLUSTER -o FILE` another plan"});
   const bool second_is_plan = is_plan(Json::read(files[1]));
   if (second_is_plan) return compare_plans(console, arguments);
   if (files.size() > 2) fail_usage("compare takes one plan and one trace, or several plans");
+  if (is_given(arguments.memory)) {
+    fail_usage("--memory and --mem-limit judge several plans; a plan and a trace are compared by ",
+               "their times; stagecraft simulate ", files[0], " takes these flags");
+  }
   return compare_with_trace(console, arguments);
 }
 
@@ -333,9 +334,7 @@ Action declare_compare(CLI::App& app) {
                  "Of schedules: microbatches each device has memory for (P)")
       ->type_name("K")
       ->check(CLI::Range(1, 10'000'000));
-  app.add_option("--memory", arguments->memory,
-                 "Of plans: the same memory for every device (the cluster's)")
-      ->type_name("SIZE");
+  declare_memory(app, arguments->memory, "Of several plans");
   declare_risk(app, arguments->risk,
                "Of a plan and a trace: this percentile, and whether what was measured was to be "
                "expected");
@@ -345,6 +344,10 @@ Action declare_compare(CLI::App& app) {
                  "stagecraft compare --help");
     }
     if (arguments->files.empty()) {
+      if (is_given(arguments->memory)) {
+        fail_usage("--memory and --mem-limit judge plans; of schedules --memory-in-flight K says ",
+                   "how many microbatches a device has memory for");
+      }
       return compare_schedules(console, arguments->scenario, arguments->conditions,
                                arguments->microbatches_in_flight);
     }

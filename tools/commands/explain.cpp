@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "planner/device_memory.hpp"
 #include "planner/predict.hpp"
 #include "simulator/check.hpp"
 #include "tools/commands.hpp"
@@ -74,8 +75,9 @@ int show(Console& console, const Subject& subject) {
 }
 
 int explain_plan(Console& console, const ExplainArguments& arguments) {
-  const LoadedPlan loaded = load_plan(arguments.plan);
+  LoadedPlan loaded = load_plan(arguments.plan);
   console.input(loaded.path, loaded.hash);
+  take_memory_of_question(loaded.cluster, loaded.plan);
   const Compiled compiled = compile(loaded.plan, loaded.profile, loaded.cluster);
   require_safe(compiled.program);
   for (const std::string& note : compiled.notes) console.note(note);

@@ -16,6 +16,7 @@
 #include "tools/arguments.hpp"
 #include "tools/commands.hpp"
 #include "tools/failure_options.hpp"
+#include "tools/memory_options.hpp"
 #include "tools/outcome.hpp"
 #include "tools/results.hpp"
 #include "tools/risk_options.hpp"
@@ -34,6 +35,7 @@ struct SimulateArguments {
   FailureFlags failures;
   ServingOptions serving;
   RiskOptions risk;
+  MemoryOptions memory;
   TimelineFiles files;
   std::string barrier = "on", jitter;
   int iterations = 1;
@@ -174,8 +176,9 @@ int show_schedules(Console& console, const SimulateArguments& arguments) {
 }
 
 int show_plan(Console& console, const SimulateArguments& arguments) {
-  const LoadedPlan loaded = load_plan(arguments.plan);
+  LoadedPlan loaded = load_plan(arguments.plan);
   console.input(loaded.path, loaded.hash);
+  set_memory(arguments.memory, loaded, console);
   const Compiled compiled = compile_to_read(loaded.plan, loaded.profile, loaded.cluster);
   const Program& program = compiled.program;
   const Costs& costs = compiled.costs;
@@ -191,6 +194,7 @@ int show_plan(Console& console, const SimulateArguments& arguments) {
   write_timeline_files(arguments.files, run.timeline,
                        {{"kind", "predicted"}, {"plan", loaded.hash}}, drawing.critical);
   console.print(draw(run.timeline, drawing));
+  if (!prediction.fits) console.print("does not fit in memory\n");
   console.print(plan_table(loaded.plan, loaded.profile.model, prediction, console.unicode()));
   const auto utilisation =
       utilisation_of(loaded.plan, loaded.profile.model, loaded.cluster, prediction);
@@ -248,6 +252,7 @@ void declare_options(CLI::App& app, SimulateArguments& arguments) {
       ->check(CLI::Range(1, 10'000'000));
   declare_failures(app, arguments.failures);
   declare_serving(app, arguments.serving);
+  declare_memory(app, arguments.memory, "Of a plan");
   declare_risk(app, arguments.risk, "Of a plan: tell this percentile of the step");
   declare_timeline_files(app, arguments.files);
   app.add_flag("--draw", arguments.draw, "Draw the timeline (always done for people)");
@@ -262,6 +267,10 @@ Action declare_simulate(CLI::App& app) {
     require_valid(arguments->files);
     if (arguments->plan.empty() == arguments->scenario.schedule.empty()) {
       fail_usage("simulate needs either a PLAN or --schedule NAME; see stagecraft simulate --help");
+    }
+    if (arguments->plan.empty() && is_given(arguments->memory)) {
+      fail_usage("--memory and --mem-limit judge a PLAN; of a schedule, forwards wait for memory ",
+                 "with --memory-limit SIZE");
     }
     return arguments->plan.empty() ? show_schedules(console, *arguments)
                                    : show_plan(console, *arguments);

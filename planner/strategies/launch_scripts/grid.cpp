@@ -113,7 +113,10 @@ SearchResult search_grid(const Problem& problem, const SearchControl& control,
   result.strategy = std::string(name);
   std::optional<Candidate> best;
   for (const int stages : stage_counts(problem)) {
-    for (const std::vector<int>& cut : cuts(stages)) {
+    if (result.interrupted) break;
+    const std::vector<std::vector<int>> all = cuts(stages);
+    result.interrupted = control.stop.stop_requested();
+    for (const std::vector<int>& cut : all) {
       if (has_empty_stage(cut)) continue;
       if (control.stop.stop_requested()) {
         result.interrupted = true;

@@ -56,7 +56,9 @@ SearchResult search_balanced(const Problem& problem, const SearchControl& contro
                              std::string_view name, const std::vector<double>& weights,
                              const std::string& unit) {
   const CutRule cuts = [&](int stages) {
-    return std::vector<std::vector<int>>{partition_balanced(weights, stages)};
+    std::vector<std::vector<int>> one{partition_balanced(weights, stages, control.stop)};
+    if (control.stop.stop_requested()) one.clear();
+    return one;
   };
   return search_grid(problem, control, name, cuts, spread_of(weights, unit));
 }

@@ -1,7 +1,6 @@
 #include "planner/strategies/launch_scripts/partition.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 
 namespace stagecraft {
@@ -19,40 +18,125 @@ std::vector<int> partition_uniform(int items, int parts) {
   return bounds;
 }
 
-std::vector<int> partition_balanced(const std::vector<double>& weights, int parts) {
-  const int items = static_cast<int>(weights.size());
-  if (items <= parts) return partition_uniform(items, parts);
+// A prefix of the items in some parts is a shorter prefix in one part fewer, and the part behind
+// it; of all shorter ones DeepSpeed takes the last of those with the least difference. Most need no
+// look. Parts of the shorter prefix weigh `mean` on average, so its heaviest weighs that at least,
+// its lightest that at most, and no difference is less than that between the last part and `mean`:
+//
+//     sums   0 ─────────── before ─────── prefix          |(prefix - before) - before / (count -
+//     1)|
+//            │  mean  mean  │   last part  │
+//
+// From right to left the last part grows and the mean shrinks, so that those whose bound is below
+// the least difference found stand together: alike layers have two or three of them. Where a few
+// items weigh more than all others in a part, many remain.
 
-  constexpr double infinite = std::numeric_limits<double>::infinity();
-  struct State {
-    double heaviest = infinite, lightest = infinite, difference = infinite;
-    int before = 0;  ///< where the last part begins
-  };
-  const auto width = static_cast<std::size_t>(parts) + 1;
-  std::vector<State> states((weights.size() + 1) * width);
-  const auto at = [&](int prefix, int count) -> State& {
-    return states[static_cast<std::size_t>(prefix) * width + static_cast<std::size_t>(count)];
-  };
-  std::vector<double> sums{0};
-  for (const double weight : weights) sums.push_back(sums.back() + weight);
+namespace {
 
-  at(0, 0).heaviest = at(0, 0).difference = 0;
-  for (int prefix = 1; prefix <= items; ++prefix) {
-    for (int count = 1; count <= std::min(prefix, parts); ++count) {
-      State& state = at(prefix, count);
-      for (int before = 0; before < prefix; ++before) {
-        const State& rest = at(before, count - 1);
-        const double weight =
-            sums[static_cast<std::size_t>(prefix)] - sums[static_cast<std::size_t>(before)];
-        const double heaviest = std::max(rest.heaviest, weight);
-        const double lightest = std::min(rest.lightest, weight);
-        if (state.difference < heaviest - lightest) continue;
-        state = {heaviest, lightest, heaviest - lightest, before};
+/// DeepSpeed's state of a prefix in so many parts.
+struct Balance {
+  double heaviest = 0, lightest = 0, difference = 0;
+  int before = 0;  ///< where the last part begins
+};
+
+class Balancing {
+ public:
+  explicit Balancing(const std::vector<double>& weights) {
+    for (const double weight : weights) sums_.push_back(sums_.back() + weight);
+    rounding_ = 1e-9 * sums_.back();
+    for (const double sum : sums_) {
+      // The first part is the lightest as well as the heaviest.
+      shorter_.push_back({.heaviest = sum, .lightest = sum, .difference = 0, .before = 0});
+    }
+    longer_ = shorter_;
+  }
+
+  /// Prefixes in one part more than so far, where their last parts begin.
+  std::vector<int> next(const std::stop_token& stop) {
+    ++count_;
+    const int items = static_cast<int>(sums_.size()) - 1;
+    std::vector<int> before(sums_.size(), 0);
+    for (int prefix = count_; prefix <= items && !stop.stop_requested(); ++prefix) {
+      at(longer_, prefix) = best(prefix);
+      at(before, prefix) = at(longer_, prefix).before;
+    }
+    std::swap(shorter_, longer_);
+    return before;
+  }
+
+ private:
+  template <class Value>
+  static Value& at(std::vector<Value>& values, int prefix) {
+    return values[static_cast<std::size_t>(prefix)];
+  }
+
+  /// How much heavier the last part is than the mean of those before.
+  double excess(int prefix, int before) {
+    return at(sums_, prefix) - at(sums_, before) - at(sums_, before) / (count_ - 1);
+  }
+
+  /// The first prefix from which on the last part is not heavier than the mean by more than this.
+  int first_within(int prefix, double most) {
+    int low = count_ - 1, high = prefix - 1;
+    while (low < high) {
+      const int middle = low + (high - low) / 2;
+      if (excess(prefix, middle) <= most) {
+        high = middle;
+      } else {
+        low = middle + 1;
       }
     }
+    return low;
   }
+
+  /// Around the prefix whose last part weighs as much as the mean, to the right as far as may be
+  /// better, then to the left.
+  Balance best(int prefix) {
+    const int even = first_within(prefix, 0);
+    Balance best = state(prefix, even);
+    for (int before = even + 1; before < prefix; ++before) {
+      if (-excess(prefix, before) > best.difference + rounding_) break;
+      const Balance other = state(prefix, before);
+      if (other.difference <= best.difference) best = other;
+    }
+    for (int before = even - 1; before >= count_ - 1; --before) {
+      if (excess(prefix, before) > best.difference + rounding_) break;
+      const Balance other = state(prefix, before);
+      if (other.difference < best.difference) best = other;
+    }
+    return best;
+  }
+
+  Balance state(int prefix, int before) {
+    const Balance& rest = at(shorter_, before);
+    const double weight = at(sums_, prefix) - at(sums_, before);
+    const double heaviest = std::max(rest.heaviest, weight);
+    const double lightest = std::min(rest.lightest, weight);
+    return {heaviest, lightest, heaviest - lightest, before};
+  }
+
+  std::vector<double> sums_{0};
+  double rounding_ = 0;
+  int count_ = 1;  ///< parts of the shorter prefixes
+  std::vector<Balance> shorter_, longer_;
+};
+
+}  // namespace
+
+std::vector<int> partition_balanced(const std::vector<double>& weights, int parts,
+                                    const std::stop_token& stop) {
+  const int items = static_cast<int>(weights.size());
+  if (items <= parts) return partition_uniform(items, parts);
+  Balancing balancing(weights);
+  std::vector<std::vector<int>> before{{}, std::vector<int>(weights.size() + 1, 0)};
+  while (std::ssize(before) <= parts && !stop.stop_requested())
+    before.push_back(balancing.next(stop));
+  if (stop.stop_requested()) return {};
   std::vector<int> bounds{items};
-  for (int count = parts; count > 0; --count) bounds.push_back(at(bounds.back(), count).before);
+  for (int count = parts; count > 0; --count) {
+    bounds.push_back(
+        before[static_cast<std::size_t>(count)][static_cast<std::size_t>(bounds.back())]);
+  }
   std::reverse(bounds.begin(), bounds.end());
   return bounds;
 }

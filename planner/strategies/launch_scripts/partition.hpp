@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <stop_token>
 #include <vector>
 
 namespace stagecraft {
@@ -15,8 +16,10 @@ std::vector<int> partition_uniform(int items, int parts);
 
 /// DeepSpeed's `partition_balanced` of today: a dynamic program for the least difference between
 /// the heaviest and the lightest part, of equal ones the last found. It keeps one state per prefix,
-/// so it may miss the least. Fewer items than parts are partitioned uniformly.
-std::vector<int> partition_balanced(const std::vector<double>& weights, int parts);
+/// so it may miss the least. Fewer items than parts are partitioned uniformly. Weights are not
+/// negative. Empty if a stop is requested.
+std::vector<int> partition_balanced(const std::vector<double>& weights, int parts,
+                                    const std::stop_token& stop = {});
 
 /// Galvatron's `pp_division_even`: every stage has floor(items / parts), and the last one the rest.
 std::vector<int> partition_rest_last(int items, int parts);

@@ -154,6 +154,23 @@ TEST_CASE("a search with layers that choose is bounded from below, and no worse 
   CHECK(better > 0);
 }
 
+TEST_CASE("a search that is stopped fits no layers, and has its first plan of whole stages",
+          "[layers]") {
+  const Problem problem = equal_problem(2, 3, 2 * 280 + 40 + 20);
+  std::stop_source stop;
+  stop.request_stop();
+  const SearchResult unlimited = search_exact(without_memory_limits(problem), {.explain = false});
+  REQUIRE_FALSE(unlimited.plans.empty());
+  const Space space(problem);
+  CHECK(with_layers_again(space, unlimited.plans.front()));
+  CHECK_FALSE(with_layers_again(space, unlimited.plans.front(), stop.get_token()));
+  const SearchResult found = search_exact(problem, {.stop = stop.get_token(), .explain = false});
+  CHECK(found.interrupted);
+  REQUIRE_FALSE(found.plans.empty());
+  CHECK(found.plans.front().prediction->fits);
+  for (const Stage& stage : found.plans.front().plan.stages) CHECK(stage.again.empty());
+}
+
 TEST_CASE("just as many layers recompute as it takes", "[layers]") {
   // Stage 0 holds two microbatches: each 3 x 100 and the two inner inputs of 10; with them live the
   // gradient of its output, and the next.

@@ -4,6 +4,8 @@
 #include "planner/strategies/launch_scripts/partition.hpp"
 
 #include <algorithm>
+#include <limits>
+#include <stop_token>
 
 #include "profiles/error.hpp"
 #include "tests/catch.hpp"
@@ -33,6 +35,93 @@ TEST_CASE("of equally balanced partitions the last found is taken, and none leav
   CHECK(partition_balanced({1, 1, 1, 1, 1}, 4) == Bounds{0, 2, 3, 4, 5});
   CHECK(partition_balanced({1, 1, 1, 1, 1, 1, 1}, 3) == Bounds{0, 3, 5, 7});
   CHECK(partition_balanced({1, 1, 1, 1, 1, 1, 1}, 5) == Bounds{0, 2, 4, 5, 6, 7});
+}
+
+namespace {
+
+// DeepSpeed's dynamic program as it stands there, over every place where the last part may begin.
+Bounds balanced_as_written(const std::vector<double>& weights, int parts) {
+  constexpr double infinite = std::numeric_limits<double>::infinity();
+  struct State {
+    double heaviest = infinite, lightest = infinite, difference = infinite;
+    int before = 0;
+  };
+  const int items = static_cast<int>(weights.size());
+  std::vector<double> sums{0};
+  for (const double weight : weights) sums.push_back(sums.back() + weight);
+  const auto sum = [&](int prefix) { return sums[static_cast<std::size_t>(prefix)]; };
+  std::vector<std::vector<State>> states(weights.size() + 1,
+                                         std::vector<State>(static_cast<std::size_t>(parts) + 1));
+  const auto at = [&](int prefix, int count) -> State& {
+    return states[static_cast<std::size_t>(prefix)][static_cast<std::size_t>(count)];
+  };
+  at(0, 0).heaviest = at(0, 0).difference = 0;
+  for (int prefix = 1; prefix <= items; ++prefix) {
+    for (int count = 1; count <= std::min(prefix, parts); ++count) {
+      State& state = at(prefix, count);
+      for (int before = 0; before < prefix; ++before) {
+        const State& rest = at(before, count - 1);
+        const double weight = sum(prefix) - sum(before);
+        const double heaviest = std::max(rest.heaviest, weight);
+        const double lightest = std::min(rest.lightest, weight);
+        if (state.difference < heaviest - lightest) continue;
+        state = {heaviest, lightest, heaviest - lightest, before};
+      }
+    }
+  }
+  Bounds bounds{items};
+  for (int count = parts; count > 0; --count) bounds.push_back(at(bounds.back(), count).before);
+  std::reverse(bounds.begin(), bounds.end());
+  return bounds;
+}
+
+// Items of a few weights, of any, with fractions, or most without weight; sometimes one or two that
+// weigh as much as many others.
+std::vector<double> random_weights(Random& random, int items) {
+  const int kind = random.between(0, 3);
+  std::vector<double> weights(static_cast<std::size_t>(items));
+  for (double& weight : weights) {
+    if (kind == 0) weight = random.between(0, 3);
+    if (kind == 1) weight = random.between(0, 1'000'000);
+    if (kind == 2) weight = random.between(1, 1000) / 7.0;
+    if (kind == 3) weight = random.between(0, 9) == 0 ? 1 : 0;
+  }
+  if (random.between(0, 3) == 0) weights.front() *= 50;
+  if (random.between(0, 3) == 0) weights.back() *= 50;
+  return weights;
+}
+
+}  // namespace
+
+TEST_CASE("a balanced partition is that of the dynamic program over every place", "[partition]") {
+  Random random(11);
+  for (int round = 0; round < 2000; ++round) {
+    const int items = random.between(2, 60);
+    const int parts = random.between(1, items - 1);
+    const std::vector<double> weights = random_weights(random, items);
+    REQUIRE(partition_balanced(weights, parts) == balanced_as_written(weights, parts));
+  }
+}
+
+TEST_CASE("ten thousand layers are balanced at once, and none if a stop is requested",
+          "[partition]") {
+  const std::vector<double> alike(10'000, 12.0);
+  const Bounds bounds = partition_balanced(alike, 100);
+  for (std::size_t part = 0; part < 100; ++part) CHECK(bounds[part + 1] - bounds[part] == 100);
+  std::stop_source stop;
+  stop.request_stop();
+  CHECK(partition_balanced(alike, 100, stop.get_token()).empty());
+}
+
+TEST_CASE("a launch script that is stopped while it cuts has no plan", "[partition]") {
+  Problem problem = problem_of(profile_of(std::vector<LayerCost>(9, layer_cost(1ms, 2ms))),
+                               cluster_of({{4, {}}}), 8, {1});
+  std::stop_source stop;
+  stop.request_stop();
+  const SearchResult result = search_deepspeed_parameters(problem, {.stop = stop.get_token()});
+  CHECK(result.interrupted);
+  CHECK(result.plans.empty());
+  CHECK_FALSE(result.infeasible);
 }
 
 TEST_CASE("every partition holds every item once", "[partition]") {

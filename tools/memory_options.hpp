@@ -1,0 +1,41 @@
+// How much memory devices are taken to have: --memory and --mem-limit, which mean the same to every
+// verb.
+
+#pragma once
+
+#include <string>
+
+#include "planner/plan.hpp"
+#include "tools/console.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace stagecraft {
+
+/// Flags as they were given.
+struct MemoryOptions {
+  std::string memory;         ///< empty: their own
+  std::string part = "100%";  ///< of that, may be used
+  bool operator==(const MemoryOptions&) const = default;
+};
+
+/// --memory and --mem-limit, of a plan's devices; `of` says which plans.
+void declare_memory(CLI::App& app, MemoryOptions& options, const std::string& of);
+
+/// Whether either flag says anything.
+bool is_given(const MemoryOptions& options);
+
+/// "90%" as 0.9. Throws Error (usage) unless some of the memory may be used.
+double read_memory_part(const std::string& text);
+
+/// Why --mem-limit changes nothing: it is a part of unlimited memory; empty where it does not.
+std::string why_no_memory_limit(const std::vector<DeviceKind>& kinds, double part);
+
+/// Judges the plan by the memory that the flags give its devices, in place of their own. Without
+/// --memory, devices whose memory is unlimited have what the plan was made for. Notes say what may
+/// surprise.
+void set_memory(const MemoryOptions& options, LoadedPlan& loaded, Console& console);
+
+}  // namespace stagecraft
