@@ -115,8 +115,8 @@ class Verifier {
   /// Whether the layers' time alone, spread over the devices, reaches the bound.
   bool has_work(const Setting& setting) {
     const int devices = setting.depth.value_or(space_.devices(setting));
-    const auto key = std::tuple(setting.choice, setting.peers, setting.microbatch, setting.columns,
-                                setting.replicas, setting.trains);
+    const auto key = std::tuple(setting.choice, setting.peers, setting.microbatch, setting.whole(),
+                                setting.columns, setting.replicas, setting.trains);
     const auto [known, fresh] = works_.try_emplace(key, 0);
     if (fresh) {
       for (int layer = 0; layer < space_.layers(); ++layer) {
@@ -143,7 +143,7 @@ class Verifier {
   Space space_;
   Duration bound_;
   Verification& verification_;
-  std::map<std::tuple<int, int, std::int64_t, int, ReplicaPolicy, bool>, Time> works_;
+  std::map<std::tuple<int, int, std::int64_t, std::int64_t, int, ReplicaPolicy, bool>, Time> works_;
 };
 
 }  // namespace

@@ -41,8 +41,7 @@ void ColumnBounds::add_memory(Work& work, const std::vector<const CostTable*>& t
 }
 
 const ColumnBounds::Work& ColumnBounds::work(const Setting& setting) {
-  const auto key = std::tuple(setting.choice, setting.peers, setting.microbatch,
-                              setting.microbatch * setting.columns);
+  const auto key = std::tuple(setting.choice, setting.peers, setting.microbatch, setting.whole());
   const auto known = works_.find(key);
   if (known != works_.end()) return known->second;
   // The fastest kind of device for each layer.

@@ -71,7 +71,8 @@ std::string ColumnSearch::rests_on() const {
   const Setting& setting = lowest->setting;
   return concat(to_words(setting), " in ", setting.columns,
                 setting.columns == 1 ? " pipeline" : " equal pipelines", " of ", *setting.depth,
-                *setting.depth == 1 ? " device" : " devices", ": ", lowest->rests_on);
+                *setting.depth == 1 ? " device" : " devices",
+                setting.in_turns ? " that take turns" : "", ": ", lowest->rests_on);
 }
 
 std::size_t ColumnSearch::done() const {

@@ -49,20 +49,26 @@ bool has_several_degrees(const Space& space) {
   });
 }
 
-/// How many replicas each stage has; 0 where they are not equally many, or take turns.
-int copies_of(const Plan& plan) {
+/// How many replicas each stage has; 0 where they are not equally many.
+int equal_replicas(const Plan& plan) {
   const std::size_t count = plan.stages.front().devices.size();
   const bool is_equal = std::ranges::all_of(
       plan.stages, [&](const Stage& stage) { return stage.devices.size() == count; });
-  const bool share = count == 1 || plan.replicas == ReplicaPolicy::split;
-  return is_equal && share ? static_cast<int>(count) : 0;
+  return is_equal ? static_cast<int>(count) : 0;
+}
+
+/// And 0 where they take turns.
+int copies_of(const Plan& plan) {
+  const int count = equal_replicas(plan);
+  return count == 1 || plan.replicas == ReplicaPolicy::split ? count : 0;
 }
 
 /// Whether this setting of columns has the plan.
 bool is_column_of(const Setting& column, const Plan& plan) {
-  return column.columns == copies_of(plan) &&
+  const bool in_turns = column.columns > 1 && plan.replicas == ReplicaPolicy::round_robin;
+  return column.in_turns == in_turns && column.columns == equal_replicas(plan) &&
          column.depth.value_or(pipeline_devices(plan)) == pipeline_devices(plan) &&
-         column.microbatch * column.columns == plan.batch.microbatch;
+         column.whole() == plan.batch.microbatch;
 }
 
 /// Whether the plan is one of those that the search's bound speaks of.

@@ -40,8 +40,11 @@ double count_layouts(const Space& space, const Setting& setting, int depth) {
 }
 
 bool has_only_columns(const Space& space, const Setting& setting) {
-  if (setting.replicas != ReplicaPolicy::split) return false;
   const int devices = space.devices(setting);
+  if (setting.replicas != ReplicaPolicy::split) {
+    // The columns of all are there but for those that would not have equally many microbatches.
+    return devices <= 2 && !space.columns(setting).empty();
+  }
   return space.most_replicas(setting) == 1 || (devices <= 2 && setting.microbatch % devices == 0);
 }
 

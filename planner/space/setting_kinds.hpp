@@ -26,7 +26,7 @@ inline constexpr double most_layouts_walked = 1e6;
 /// How many ways there are to give stages on so many pipeline devices their replicas and layers.
 double count_layouts(const Space& space, const Setting& setting, int depth);
 
-/// Whether all plans of the setting are columns: on two devices, or without replicas.
+/// Whether all plans of the setting are columns: on two alike devices, or without replicas.
 bool has_only_columns(const Space& space, const Setting& setting);
 
 }  // namespace stagecraft

@@ -58,11 +58,6 @@ std::string too_short(const ScheduleChoice& choice, int devices, int microbatche
                 microbatches);
 }
 
-/// Samples of a microbatch in all columns.
-std::int64_t whole(const Setting& setting) {
-  return setting.microbatch * setting.columns;
-}
-
 bool is_one_f_one_b(const ScheduleChoice& choice) {
   return find_schedule(choice.name).generate == one_f_one_b;
 }
@@ -126,7 +121,7 @@ int Space::most_replicas(const Setting& setting) const {
 
 const CostTable& Space::table(const Setting& setting, int device, std::int64_t rows) const {
   return books_[static_cast<std::size_t>(setting.choice)]->table(
-      kind_on(setting, device), whole(setting), rows, setting.peers);
+      kind_on(setting, device), setting.whole(), rows, setting.peers);
 }
 
 int Space::kind_on(const Setting& setting, int device) const {
@@ -137,8 +132,9 @@ int Space::kind_on(const Setting& setting, int device) const {
 
 Bytes Space::boundary(const Setting& setting, int device, int cut) const {
   CostBook& book = *books_[static_cast<std::size_t>(setting.choice)];
-  const std::int64_t all = whole(setting);
-  return book.crossing(kind_on(setting, device), all, all, setting.peers, cut) / setting.columns;
+  const std::int64_t all = setting.whole();
+  const Bytes crossing = book.crossing(kind_on(setting, device), all, all, setting.peers, cut);
+  return setting.in_turns ? crossing : crossing / setting.columns;
 }
 
 bool Space::may_end_at(const Setting& setting, int used_devices) const {
@@ -232,10 +228,11 @@ Plan Space::plan(const Setting& setting, const Layout& layout) const {
   plan.cluster = problem_.cluster_name;
   plan.profile = problem_.profile_hash;
   plan.precision = problem_.precision;
-  plan.batch = {problem_.global_batch, whole(setting), setting.microbatches, problem_.sequence};
+  plan.batch = {problem_.global_batch, setting.whole(), setting.all_microbatches(),
+                problem_.sequence};
   plan.schedule = choice_for(setting, layout.replicas);
   plan.weights = find_schedule(plan.schedule.name).weights;
-  plan.replicas = setting.replicas;
+  plan.replicas = setting.in_turns ? ReplicaPolicy::round_robin : setting.replicas;
   plan.optimizer = problem_.optimizer;
   plan.parallelism = parallelism(setting);
   if (tensor_degree(plan.parallelism, static_cast<std::size_t>(setting.peers)) == 1) {
@@ -259,8 +256,33 @@ Plan Space::plan(const Setting& setting, const Layout& layout) const {
   return plan;
 }
 
+/// What the first column computes of the schedule of all.
+std::optional<Schedule> Space::schedule_in_turns(const Setting& setting, int depth) const {
+  const int columns = setting.columns;
+  Setting all = setting;
+  all.in_turns = false;
+  all.columns = 1;
+  all.replicas = ReplicaPolicy::round_robin;
+  all.microbatches *= columns;
+  auto found = schedule(all, std::vector<int>(static_cast<std::size_t>(depth), columns));
+  if (!found) return {};
+  if (!found->fused.empty()) {
+    refusal_ = concat(found->name, " runs passes of different microbatches as one");
+    return {};
+  }
+  found->microbatches /= columns;
+  for (std::vector<Instruction>& device : found->devices) {
+    std::erase_if(device, [&](const Instruction& instruction) {
+      return instruction.microbatch % columns != 0;
+    });
+    for (Instruction& instruction : device) instruction.microbatch /= columns;
+  }
+  return found;
+}
+
 std::optional<Schedule> Space::schedule(const Setting& setting,
                                         const std::vector<int>& replicas) const {
+  if (setting.in_turns) return schedule_in_turns(setting, static_cast<int>(replicas.size()));
   const ScheduleChoice choice = choice_for(setting, replicas);
   const ScheduleKind& kind = find_schedule(choice.name);
   if (kind.placement == StagePlacement::linear && choice.virtual_stages != 1) {

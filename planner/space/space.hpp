@@ -43,6 +43,10 @@ struct Setting {
   int choice = 0;  ///< of `parallelism_choices`
   /// Copies of the pipeline that a layout describes; microbatch and microbatches are those of one.
   int columns = 1;
+  /// The columns take turns at the microbatches of all. Each has its own in the order in which they
+  /// are in the schedule of all, with fewer in flight than if they were its only ones; a layout is
+  /// timed as the first column, which has most.
+  bool in_turns = false;
   /// Pipeline devices, of one replica (in each column); nothing: any, with any replicas.
   std::optional<int> depth;
   StagePlacement placement = StagePlacement::linear;  ///< of the schedule
@@ -50,6 +54,10 @@ struct Setting {
   bool trains = true;                                 ///< else there are forwards only
   bool drains = true;                                 ///< else its steady state is what counts
 
+  /// Samples of a plan's microbatch: of all columns, unless they take turns.
+  std::int64_t whole() const { return in_turns ? microbatch : microbatch * columns; }
+  /// A plan's microbatches.
+  int all_microbatches() const { return in_turns ? microbatches * columns : microbatches; }
   /// Where stage s stands among p pipeline devices.
   int device_of(int stage, int devices) const { return device_of_stage(placement, stage, devices); }
 };
@@ -90,8 +98,9 @@ class Space {
   /// (`Problem::microbatch_per_copy`), where the plan's own, that of all of them, is not asked for.
   std::vector<Setting> copies(const Setting& setting) const;
   /// Settings of columns that the devices allow beside this one, which has none: every number of
-  /// columns that divides the microbatch, and copies, of every depth. None where replicas take
-  /// turns: under GPipe and 1F1B columns do the same, under others they do better.
+  /// columns that divides the microbatch, and copies, of every depth. Where replicas take turns,
+  /// columns that do, on few devices of limited memory; not under GPipe and 1F1B, where copies do
+  /// the same.
   std::vector<Setting> columns(const Setting& setting) const;
   /// Whether replicas may also take turns at the setting's microbatches.
   bool may_take_turns(const Setting& setting) const;
@@ -192,6 +201,9 @@ class Space {
   int kind_on(const Setting& setting, int device) const;
   bool has_columns(const Setting& setting, int columns) const;
   bool has_asked_microbatch(const Setting& setting) const;
+  std::vector<Setting> columns_in_turns(const Setting& setting) const;
+  std::vector<Setting> of_every_depth(std::vector<Setting> columns) const;
+  std::optional<Schedule> schedule_in_turns(const Setting& setting, int depth) const;
   std::vector<std::vector<int>> place(const Setting& setting, int first, int count) const;
 
   const Problem& problem_;

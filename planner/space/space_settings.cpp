@@ -4,6 +4,7 @@
 
 #include "planner/costs/columns.hpp"
 #include "planner/parallelism_fault.hpp"
+#include "planner/space/setting_kinds.hpp"
 #include "planner/space/space.hpp"
 #include "profiles/error.hpp"
 #include "simulator/schedules.hpp"
@@ -151,7 +152,7 @@ bool Space::has_columns(const Setting& setting, int columns) const {
 
 bool Space::has_asked_microbatch(const Setting& setting) const {
   const auto& sizes = problem_.microbatches;
-  return std::ranges::find(sizes, setting.microbatch * setting.columns) != sizes.end();
+  return std::ranges::find(sizes, setting.whole()) != sizes.end();
 }
 
 std::vector<Setting> Space::copies(const Setting& setting) const {
@@ -169,8 +170,29 @@ std::vector<Setting> Space::copies(const Setting& setting) const {
   return settings;
 }
 
+std::vector<Setting> Space::columns_in_turns(const Setting& setting) const {
+  const int most = groups(setting.peers);
+  const auto is_unlimited = [&](int kind) {
+    return cluster_.kinds[static_cast<std::size_t>(kind)].memory_unlimited;
+  };
+  // What they are better at is memory.
+  const bool has_limits = !std::ranges::all_of(kinds_, is_unlimited);
+  if (!has_limits || most > most_devices_walked || is_chain(setting)) return {};
+  if (!setting.trains || !setting.drains) return {};
+  std::vector<Setting> settings;
+  for (int columns = 2; columns <= most; ++columns) {
+    if (setting.microbatches % columns != 0 || !has_columns(setting, columns)) continue;
+    settings.push_back(setting);
+    settings.back().replicas = ReplicaPolicy::split;
+    settings.back().in_turns = true;
+    settings.back().columns = columns;
+    settings.back().microbatches /= columns;
+  }
+  return settings;
+}
+
 std::vector<Setting> Space::columns(const Setting& setting) const {
-  if (setting.replicas != ReplicaPolicy::split) return {};
+  if (setting.replicas != ReplicaPolicy::split) return of_every_depth(columns_in_turns(setting));
   std::vector<Setting> all = copies(setting);
   const int most = problem_.straight ? 1 : groups(setting.peers);
   for (int columns = 1; columns <= most; ++columns) {
@@ -179,11 +201,15 @@ std::vector<Setting> Space::columns(const Setting& setting) const {
     all.back().columns = columns;
     all.back().microbatch /= columns;
   }
+  return of_every_depth(std::move(all));
+}
+
+std::vector<Setting> Space::of_every_depth(std::vector<Setting> columns) const {
   std::vector<Setting> settings;
-  for (Setting& column : all) {
+  for (Setting& column : columns) {
     const int deepest = most_filled_devices(column);
     for (int depth = 1; depth <= deepest; ++depth) {
-      if (!may_end_at(column, depth) || !allows_stages(depth * setting.schedule.virtual_stages)) {
+      if (!may_end_at(column, depth) || !allows_stages(depth * column.schedule.virtual_stages)) {
         continue;
       }
       column.depth = depth;

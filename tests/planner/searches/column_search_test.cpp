@@ -150,6 +150,49 @@ FixedStage any_fixed(std::uint32_t seed, const Problem& problem) {
   return fixed;
 }
 
+/// Columns that take turns, against all plans whose replicas are equally many and do so.
+struct ComparedInTurns {
+  int found = 0, best_found = 0, of_columns = 0;
+
+  void compare(const Problem& problem) {
+    const Space space(problem);
+    const bool has_limits =
+        !std::ranges::all_of(space.cluster().kinds, &DeviceKind::memory_unlimited);
+    for (const Setting& base : space.settings()) {
+      if (base.replicas == ReplicaPolicy::split || is_chain(base)) continue;
+      if (has_limits) {
+        compare(space, base);
+      } else {
+        CHECK(space.columns(base).empty());
+      }
+    }
+  }
+
+  void compare(const Space& space, const Setting& base) {
+    const SearchControl control;
+    Judge judge(space, control);
+    judge.effort().left = 100'000'000;
+    ColumnSearch search(space, control, judge);
+    search.add(base);
+    of_columns += static_cast<int>(search.branches());
+    search.search([] {});
+    Time best = never;
+    for (int replicas = 2; replicas <= space.devices(base); ++replicas) {
+      if (base.microbatches % replicas != 0) continue;
+      if (!has_alike_blocks(space.cluster(), replicas * base.peers)) continue;
+      best = std::min(best, ComparedWithReplicas::best_of(space, base, replicas));
+    }
+    const auto answer = judge.board().best();
+    const Time least = std::min(search.least(), answer ? answer->count() : never);
+    CHECK(least <= best);
+    if (!answer) return;
+    CHECK(judge.board().front()->plan.replicas == ReplicaPolicy::round_robin);
+    CHECK(answer->count() >= best);
+    ++found;
+    best_found += answer->count() == best && least == best ? 1 : 0;
+  }
+};
+
 }  // namespace
 
 TEST_CASE("no plan of columns is faster than the search among them says", "[columns]") {
@@ -328,4 +371,21 @@ TEST_CASE("usual columns to start from fit and take no longer than is worth it",
   for (DeviceKind& kind : problem.cluster.kinds) kind.memory = kind.reserve + 1'000'000;
   CHECK(usual_columns(Space(problem), {}, {}).size() == 2);  // to show that they do not fit
   CHECK(usual_columns(Space(problem), {}, Duration::max()).empty());
+}
+
+TEST_CASE("replicas that are equally many and take turns are columns where memory is limited",
+          "[columns]") {
+  ComparedInTurns compared;
+  for (std::uint32_t seed = 0; seed < 400; ++seed) {
+    INFO("seed " << seed);
+    Problem problem = problem_with_columns(seed);
+    if (problem.schedules.front().name == "1f1b" || problem.schedules.front().name == "gpipe")
+      continue;
+    problem.global_batch = seed % 2 == 0 ? 8 : 16;
+    compared.compare(problem);
+  }
+  CHECK(compared.of_columns > 100);
+  CHECK(compared.found > 50);
+  INFO(compared.best_found << " of " << compared.found);
+  CHECK(compared.best_found > compared.found * 9 / 10);
 }
