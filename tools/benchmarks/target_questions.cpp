@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "planner/space/schedule_choices.hpp"
 #include "planner/strategies.hpp"
 #include "planner/strategies/aceso/aceso_search.hpp"
 #include "planner/strategies/dapple/dapple.hpp"
@@ -33,11 +34,12 @@ Problem problem_of(const std::string& path, const std::string& cluster, std::int
   return problem;
 }
 
-/// Any strategy on a PipeDream profile, on a cluster of 4 x 4, stopped after ten seconds.
-Solve by_strategy(const Target& target, const std::string& path, const std::string& strategy,
-                  const std::string& cluster) {
+/// Any strategy on a problem, stopped after ten seconds, or when a gap that was asked for is
+/// reached.
+Solve by_strategy(const Target& target, const std::string& strategy, const Problem& problem) {
   constexpr int longest = 100;  // tenths of a second
-  return [=, problem = problem_of(path, cluster, static_cast<std::int64_t>(target.arguments[0]))] {
+  const double gap = target.gap < 1 ? target.gap : 0;
+  return [=] {
     std::stop_source stop;
     const std::jthread timer([&stop](const std::stop_token& done) {
       for (int i = 0; i < longest && !done.stop_requested(); ++i) {
@@ -45,11 +47,20 @@ Solve by_strategy(const Target& target, const std::string& path, const std::stri
       }
       stop.request_stop();
     });
-    const SearchResult result = find_strategy(strategy).search(problem, {.stop = stop.get_token()});
+    const SearchResult result =
+        find_strategy(strategy).search(problem, {.stop = stop.get_token(), .gap = gap});
     const Candidate& best = result.plans.front();
     if (best.objective) return Answer{best.objective->value, best.objective->lower_bound};
     return Answer{seconds(best.prediction->step), seconds(result.lower_bound)};
   };
+}
+
+/// What is asked where nobody says more than a batch.
+Solve by_exact(const Target& target, const std::string& path, const std::string& cluster) {
+  Problem problem = problem_of(path, cluster, static_cast<std::int64_t>(target.arguments[0]));
+  problem.schedules = usual_schedule_choices(problem);
+  problem.microbatch_per_copy = true;
+  return by_strategy(target, "exact", problem);
 }
 
 MaxLoadProblem question_of_file(const Target& target, const std::string& path) {
@@ -102,13 +113,14 @@ Solve by_load_noncontiguous(const Target& target, const std::string& path) {
 }
 
 Solve by_load_of_profile(const Target& target, const std::string& path) {
-  return by_strategy(target, path, "dnn-partitioning", "4xgeneric@1.25GB/s");
+  const auto batch = static_cast<std::int64_t>(target.arguments[0]);
+  return by_strategy(target, "dnn-partitioning", problem_of(path, "4xgeneric@1.25GB/s", batch));
 }
 Solve by_exact_flat(const Target& target, const std::string& path) {
-  return by_strategy(target, path, "exact", "4xgeneric@1.25GB/s");
+  return by_exact(target, path, "4xgeneric@1.25GB/s");
 }
 Solve by_exact_nested(const Target& target, const std::string& path) {
-  return by_strategy(target, path, "exact", "4x4xgeneric@1.25GB/s,10GB/s");
+  return by_exact(target, path, "4x4xgeneric@1.25GB/s,10GB/s");
 }
 
 Solve as_piper(const Target& target, const std::string& path) {
