@@ -56,7 +56,7 @@ Solve by_strategy(const Target& target, const std::string& strategy, const Probl
 }
 
 /// What is asked where nobody says more than a batch.
-Solve by_exact(const Target& target, const std::string& path, const std::string& cluster) {
+Solve by_usual(const Target& target, const std::string& path, const std::string& cluster) {
   Problem problem = problem_of(path, cluster, static_cast<std::int64_t>(target.arguments[0]));
   problem.schedules = usual_schedule_choices(problem);
   problem.microbatch_per_copy = true;
@@ -116,11 +116,15 @@ Solve by_load_of_profile(const Target& target, const std::string& path) {
   const auto batch = static_cast<std::int64_t>(target.arguments[0]);
   return by_strategy(target, "dnn-partitioning", problem_of(path, "4xgeneric@1.25GB/s", batch));
 }
-Solve by_exact_flat(const Target& target, const std::string& path) {
-  return by_exact(target, path, "4xgeneric@1.25GB/s");
-}
 Solve by_exact_nested(const Target& target, const std::string& path) {
-  return by_exact(target, path, "4x4xgeneric@1.25GB/s,10GB/s");
+  const auto batch = static_cast<std::int64_t>(target.arguments[0]);
+  return by_strategy(target, "exact", problem_of(path, "4x4xgeneric@1.25GB/s,10GB/s", batch));
+}
+Solve by_usual_flat(const Target& target, const std::string& path) {
+  return by_usual(target, path, "4xgeneric@1.25GB/s");
+}
+Solve by_usual_nested(const Target& target, const std::string& path) {
+  return by_usual(target, path, "4x4xgeneric@1.25GB/s,10GB/s");
 }
 
 Solve as_piper(const Target& target, const std::string& path) {

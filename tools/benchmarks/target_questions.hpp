@@ -38,9 +38,11 @@ Solve by_load(const Target& target, const std::string& path);
 Solve by_load_noncontiguous(const Target& target, const std::string& path);
 /// Of PipeDream's profiles on four devices, ten seconds long. Arguments: the batch.
 Solve by_load_of_profile(const Target& target, const std::string& path);
-/// Our own search on the same.
-Solve by_exact_flat(const Target& target, const std::string& path);
-/// Our own search on four nodes of four.
+/// Our own search on the same, over what is taken where nobody names schedules.
+Solve by_usual_flat(const Target& target, const std::string& path);
+/// And on four nodes of four.
+Solve by_usual_nested(const Target& target, const std::string& path);
+/// Under 1F1B alone.
 Solve by_exact_nested(const Target& target, const std::string& path);
 /// Arguments: devices, microbatches, GiB on each.
 Solve as_piper(const Target& target, const std::string& path);

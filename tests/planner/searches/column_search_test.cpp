@@ -361,7 +361,7 @@ TEST_CASE("usual columns to start from fit and take no longer than is worth it",
   const Space space(problem);
   const std::vector<Candidate> all = usual_columns(space, {}, {});
   REQUIRE(all.size() == 2);
-  const auto [fast, slow] = std::ranges::minmax({all[0].prediction->step, all[1].prediction->step});
+  const auto [fast, slow] = std::minmax({all[0].prediction->step, all[1].prediction->step});
   REQUIRE(fast < slow);
   CHECK(usual_columns(space, {}, Duration::max()).size() == 2);
   const std::vector<Candidate> one = usual_columns(space, {}, slow - Duration{1});
