@@ -175,11 +175,22 @@ std::vector<PathBound::Weighting> PathBound::full_moments() const {
                            [](const Moment* moment) { return moment->price.best; });
   moments.resize(std::min(moments.size(), most));
   std::vector<Weighting> sums;
-  for (const Moment* moment : moments) {
-    sums.push_back({.stages = std::vector<Weights>(index(costs_.stages()))});
-    weigh(*moment, 1, sums.back());
-  }
+  for (const Moment* moment : moments) sums.push_back(alone(*moment));
   return sums;
+}
+
+PathBound::Weighting PathBound::alone(const Moment& moment) const {
+  Weighting sum{.stages = std::vector<Weights>(index(costs_.stages()))};
+  weigh(moment, 1, sum);
+  return sum;
+}
+
+bool PathBound::is_always_full() const {
+  constexpr double rounding = 1e-9;
+  return std::ranges::any_of(moments_, [&](const Moment& moment) {
+    const Weighting sum = alone(moment);
+    return at(least_onward(sum), 0, 0).value + sum.constant > rounding;
+  });
 }
 
 double PathBound::cut_cost(const Weighting& sum, int stage, int end) const {

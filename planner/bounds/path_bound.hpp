@@ -42,6 +42,9 @@ class PathBound {
   /// Whether there are few enough ranges of layers to keep the costs of each.
   static bool applies(const Space& space);
 
+  /// Whether at some moment every layout holds more than a device can.
+  bool is_always_full() const;
+
   /// Raises the bound in so many rounds, until it exceeds `enough`, or until a stop is requested.
   /// Layouts that come up go to `visit`. Gives the rounds it took.
   int raise(int rounds, Time enough, const std::function<void(const Layout&)>& visit,
@@ -92,6 +95,10 @@ class PathBound {
   const std::vector<Recompute>& choices() const { return choices_; }
   /// Steps of about ten nanoseconds that a round takes.
   std::int64_t steps_per_round() const;
+  /// And `is_always_full`, at most.
+  std::int64_t steps_to_ask_moments() const {
+    return static_cast<std::int64_t>(moments_.size()) * steps_per_round();
+  }
   /// And to time a layout.
   std::int64_t steps_to_time() const { return 2 * static_cast<std::int64_t>(order_.order.size()); }
 
@@ -128,6 +135,7 @@ class PathBound {
   bool has_costs(const Layout& layout) const;
   Weighting combined(double Row::*weight, double Price::*price) const;
   void weigh(const Moment& moment, double price, Weighting& sum) const;
+  Weighting alone(const Moment& moment) const;
   void weigh(int device, const Room& room, double price, Weighting& sum) const;
   void weigh(const PassCounts& path, double weight, Weighting& sum) const;
   template <class Visit>

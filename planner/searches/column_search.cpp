@@ -227,7 +227,9 @@ void ColumnSearch::walk(ColumnBranch& branch, int rounds) {
   judge_.effort().spend(taken * bound.steps_per_round());
   branch.raise_to(bound.bound(), relaxation::paths);
   PathWalk walk(space_, bound);
-  for (const Time part : {8, 4, 2, 1}) {
+  // As long as nothing fits, memory alone rules layouts out.
+  const bool has_best = highest < never - 1;
+  for (Time part = has_best ? 8 : 1; part >= 1; part /= 2) {
     if (!is_open(branch) || stops()) return;
     const Time limit = std::min(highest, judge_.limit());
     const Time reach = branch.least + (limit - branch.least) / part;
@@ -357,7 +359,8 @@ void ColumnSearch::search(const std::function<void()>& report) {
   raise_all(3, report);
   walk_all(10, 16, report);
   raise_all(30, report);
-  walk_all(60, 8, report);
+  // As long as nothing fits, one look at each is enough.
+  if (judge_.limit() < never) walk_all(60, 8, report);
   anneal_all(report);
   probe_all(report);
   for (const int rounds : {120, 1000}) {
@@ -365,7 +368,7 @@ void ColumnSearch::search(const std::function<void()>& report) {
   }
   improve_all(open_branches(), 4, report);
   // For the best plan there is by now.
-  walk_all(60, 2, report);
+  if (judge_.limit() < never) walk_all(60, 2, report);
   probe_lowest(report);
 }
 

@@ -146,6 +146,11 @@ void ColumnWork::raise_paths(int rounds, const std::optional<BlockPacking>& pack
   const Time limit = packing ? packing->limit() : std::min(limit_, never - 1);
   PathBound bound(space_, branch_.setting, *order_, limit, packing ? &*packing : nullptr);
   if (branch_.step < never) bound.start_from(branch_.layout);
+  // As long as nothing fits, that is what to ask first.
+  if (limit_ >= never) {
+    findings_.spent += bound.steps_to_ask_moments();
+    if (bound.is_always_full()) return branch_.raise_to(never, relaxation::paths);
+  }
   const int taken = bound.raise(
       rounds, limit, [&](const Layout& layout) { consider(layout); }, stop_);
   findings_.spent += taken * bound.steps_per_round();

@@ -92,3 +92,23 @@ TEST_CASE("a bound by paths that is to stop takes no more rounds", "[path_bound]
     CHECK(bound.bound() <= best);
   });
 }
+
+TEST_CASE("where every layout holds too much at some moment, none fits", "[path_bound]") {
+  int always = 0, fitting = 0;
+  for (std::uint32_t seed = 0; seed < 150; ++seed) {
+    INFO("seed " << seed);
+    const Problem problem = problem_with_columns(seed);
+    const Space space(problem);
+    for_each_columns(space, [&](const Setting& setting, FastClock&, const TimedOrder& order) {
+      const PathBound bound(space, setting, order, never - 1);
+      const bool fits = !fitting_layouts(space, setting).empty();
+      if (bound.is_always_full()) {
+        CHECK_FALSE(fits);
+        ++always;
+      }
+      fitting += fits ? 1 : 0;
+    });
+  }
+  CHECK(always > 20);
+  CHECK(fitting > 100);
+}
