@@ -85,7 +85,7 @@ class PathBound {
   /// [stage, first layer], without the constant.
   std::vector<Step> least_onward(const Weighting& sum) const;
   const Step& at(const std::vector<Step>& steps, int stage, int first) const {
-    const auto places = static_cast<std::size_t>(costs_.layers() + 1);
+    const auto places = static_cast<std::size_t>(costs_.layers()) + 1;
     return steps[static_cast<std::size_t>(stage) * places + static_cast<std::size_t>(first)];
   }
   const PipelineCosts& costs() const { return costs_; }
