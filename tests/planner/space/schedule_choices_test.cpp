@@ -8,12 +8,12 @@ using namespace stagecraft::tests;
 using namespace std::chrono_literals;
 
 TEST_CASE("breadth-first pipelines are usual on up to 64 devices that may be used", "[schedules]") {
-  Problem problem = problem_of(profile_of({layer_cost(10us, 20us)}), cluster_of({{128, {}}}), 4,
-                               {1}, {"1f1b"});
+  Problem problem =
+      problem_of(profile_of({layer_cost(10us, 20us)}), cluster_of({{128, {}}}), 4, {1}, {"1f1b"});
   const auto has_some = [&] {
-    return std::ranges::any_of(
-        usual_schedule_choices(problem),
-        [](const ScheduleChoice& choice) { return choice.name == "looped-bfs"; });
+    return std::ranges::any_of(usual_schedule_choices(problem), [](const ScheduleChoice& choice) {
+      return choice.name == "looped-bfs";
+    });
   };
   CHECK_FALSE(has_some());
   CHECK(usual_schedule_choices(problem) == all_schedule_choices());
