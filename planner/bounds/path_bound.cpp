@@ -65,7 +65,7 @@ PathBound::PathBound(const Space& space, const Setting& setting, const TimedOrde
   }
   add_prices();
   // Without a limit nothing recomputes that need not.
-  if (moments_.empty()) choices_.resize(1);
+  if (moments_.empty() && choices_.size() > 1) choices_.resize(1);
 }
 
 /// What a shortest path does not know of itself: memory, and how much a device can have.

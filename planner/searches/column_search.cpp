@@ -227,9 +227,9 @@ void ColumnSearch::walk(ColumnBranch& branch, int rounds) {
   judge_.effort().spend(taken * bound.steps_per_round());
   branch.raise_to(bound.bound(), relaxation::paths);
   PathWalk walk(space_, bound);
-  // As long as nothing fits, memory alone rules layouts out.
-  const bool has_best = highest < never - 1;
-  for (Time part = has_best ? 8 : 1; part >= 1; part /= 2) {
+  // As long as nothing fits, there is no way to go a part of.
+  const bool has_limit = highest < never - 1;
+  for (Time part = has_limit ? 8 : 1; part >= 1; part /= 2) {
     if (!is_open(branch) || stops()) return;
     const Time limit = std::min(highest, judge_.limit());
     const Time reach = branch.least + (limit - branch.least) / part;

@@ -18,8 +18,8 @@
 //    a small part, then larger ones, in the end all of it.
 // 5. Those still below it are improved; those with one stage per device also raise their bound by
 //    bisection (planner/bounds/bounds.hpp).
-// 6. Proofs again, of the lowest bound, with what effort is left: it is how far the answer may be
-//    off.
+// 6. Walks and proofs again, of the lowest bound, with what effort is left: it is how far the
+//    answer may be off.
 //
 // Branches are worked on in batches, side by side: each for the limit there was before its batch,
 // and what is found is judged after it, in order. So the answer does not depend on the number of

@@ -23,9 +23,8 @@ std::vector<int> partition_uniform(int items, int parts) {
 // look. Parts of the shorter prefix weigh `mean` on average, so its heaviest weighs that at least,
 // its lightest that at most, and no difference is less than that between the last part and `mean`:
 //
-//     sums   0 ─────────── before ─────── prefix          |(prefix - before) - before / (count -
-//     1)|
-//            │  mean  mean  │   last part  │
+//   sums   0 ------------- before --------- prefix
+//            mean    mean         last part
 //
 // From right to left the last part grows and the mean shrinks, so that those whose bound is below
 // the least difference found stand together: alike layers have two or three of them. Where a few
