@@ -120,16 +120,15 @@ void StageClock::list_completion() {
 }
 
 void StageClock::put(int lane, int stage, const StageTimes& times) {
-  const std::size_t l = index(lane);
   Lanes* own = &times_[index(stage) * kinds];
-  own[forward].of[l] = times.forward;
-  own[backward].of[l] = times.backward;
-  own[backward_input].of[l] = times.backward_input;
-  own[backward_weight].of[l] = times.backward_weight;
+  own[forward].set(lane, times.forward);
+  own[backward].set(lane, times.backward);
+  own[backward_input].set(lane, times.backward_input);
+  own[backward_weight].set(lane, times.backward_weight);
   Tail& tail = tails_[index(stage)];
-  tail.sum.of[l] = times.sum;
-  tail.update.of[l] = times.update;
-  tail.collect.of[l] = times.collect;
+  tail.sum.set(lane, times.sum);
+  tail.update.set(lane, times.update);
+  tail.collect.set(lane, times.collect);
 }
 
 void StageClock::time_instructions() {
@@ -193,7 +192,7 @@ void StageClock::time_updates() {
     if (costs_.sums_take_turns()) lane_end_[device] = own;
     last.raise_to(own);
   }
-  result_ = last.of;
+  for (int l = 0; l < lanes; ++l) result_[index(l)] = last.get(l);
 }
 
 const std::array<double, StageClock::lanes>& StageClock::run() {

@@ -41,18 +41,23 @@ class StageClock {
   std::int64_t steps_per_run() const { return static_cast<std::int64_t>(steps_.size()) * 5 / 9; }
 
  private:
-  /// A value of each lane. Its loops are what the compiler makes vector instructions of.
+  /// A value of each lane. Pairs are what all processors have vector instructions for.
   struct Lanes {
-    std::array<double, lanes> of{};
+    typedef double Pair __attribute__((vector_size(2 * sizeof(double))));
+    std::array<Pair, lanes / 2> of{};
     void raise_to(const Lanes& other) {
-      for (std::size_t l = 0; l < lanes; ++l) of[l] = of[l] > other.of[l] ? of[l] : other.of[l];
+      for (std::size_t p = 0; p < of.size(); ++p)
+        of[p] = of[p] > other.of[p] ? of[p] : other.of[p];
     }
     void add(const Lanes& other) {
-      for (std::size_t l = 0; l < lanes; ++l) of[l] += other.of[l];
+      for (std::size_t p = 0; p < of.size(); ++p) of[p] += other.of[p];
     }
     void add(double time) {
-      for (std::size_t l = 0; l < lanes; ++l) of[l] += time;
+      for (Pair& pair : of) pair += time;
     }
+    void set(int lane, double time) { of[at(lane / 2)][lane % 2] = time; }
+    double get(int lane) const { return of[at(lane / 2)][lane % 2]; }
+    static std::size_t at(int i) { return static_cast<std::size_t>(i); }
   };
   /// What an instruction takes, waits for and hands on, by their places.
   struct Step {

@@ -20,6 +20,20 @@ bool is_empty(const Layout& layout, int stage) {
   return layout.cuts[index(stage)] == layout.cuts[index(stage) + 1];
 }
 
+/// The plan for fewer microbatches, if they are many: what is in flight is the same soon, and so
+/// are peaks. Empty if they are few.
+std::optional<Plan> shorter(const Setting& setting, Plan plan, int pipeline_devices) {
+  constexpr int fills = 4;  // of the pipeline
+  int microbatches = setting.microbatches;
+  while (microbatches % 2 == 0 && microbatches / 2 >= fills * pipeline_devices) microbatches /= 2;
+  const int times = setting.microbatches / microbatches;
+  constexpr int worth = 4;
+  if (times < worth || !setting.drains) return {};
+  plan.batch.microbatches /= times;
+  plan.batch.global /= times;
+  return plan;
+}
+
 /// More than this many ways to recompute one partition are not worth it.
 constexpr std::size_t most_cases = 256;
 
@@ -138,6 +152,19 @@ bool Judge::choose_for_device(Case& what, int pipeline_device) {
   return complete;
 }
 
+/// In a short run, where simulating all of it takes long.
+bool Judge::is_seen_not_to_fit(Case& what, const Plan& plan) {
+  const auto run = shorter(what.setting, plan, what.layout.pipeline_devices());
+  if (!run) return false;
+  const int times = plan.batch.microbatches / run->batch.microbatches;
+  effort_.spend(steps_per_simulated_instruction * instructions_of(what.setting, what.layout) /
+                times);
+  const Candidate candidate = space_.evaluate(std::string(name_of_searched), *run);
+  if (!candidate.prediction || candidate.prediction->fits) return false;
+  what.over = bytes_over(what.setting, candidate);
+  return true;
+}
+
 bool Judge::simulate(Case& what) {
   if (what.seen.size() >= most_cases) return false;
   if (!what.seen.insert(what.layout.recompute).second) return true;
@@ -148,9 +175,10 @@ bool Judge::simulate(Case& what) {
     ++pruned_;
     return true;
   }
+  const Plan plan = space_.plan(what.setting, what.layout);
+  if (what.once && is_seen_not_to_fit(what, plan)) return true;
   effort_.spend(steps_per_simulated_instruction * instructions);
-  const Candidate candidate =
-      space_.evaluate(std::string(name_of_searched), space_.plan(what.setting, what.layout));
+  const Candidate candidate = space_.evaluate(std::string(name_of_searched), plan);
   if (is_undecided(candidate)) return false;
   add(candidate);
   if (!candidate.prediction || candidate.prediction->fits) return true;

@@ -57,6 +57,7 @@ class Judge {
  private:
   struct Case;
   bool choose_for_device(Case& what, int pipeline_device);
+  bool is_seen_not_to_fit(Case& what, const Plan& plan);
   bool simulate(Case& what);
 
   const Space& space_;
