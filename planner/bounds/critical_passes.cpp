@@ -156,28 +156,34 @@ void CriticalPasses::list_steps() {
 }
 
 void CriticalPasses::place(const Layout& layout) {
-  const std::size_t stages = index(costs_.stages());
   stages_.clear();
-  times_.clear();
-  channels_.assign(2 * stages, {});
+  channels_.assign(2 * index(costs_.stages()), {});
   for (int s = 0; s < costs_.stages(); ++s) {
     const int first = layout.cuts[index(s)], end = layout.cuts[index(s) + 1];
     const StageCosts& own = costs_.stage(s, first, end);
-    stages_.push_back(&own);
-    const double again = recomputes(order_, layout, s) ? own.forward : 0;
-    const double slower = slower_[index(s)];
-    for (const double time : {own.forward, own.forward, again + own.backward,
-                              again + own.backward_input, own.backward_weight})
-      times_.push_back(slower * time);
-    const CutCosts& cut = costs_.cut(s, end);
-    Channel &there = channels_[index(s)], &back = channels_[stages + index(s)];
-    there.occupancy = cut.there_occupancy;
-    there.latency = cut.there_latency;
-    back.occupancy = cut.back_occupancy;
-    back.latency = cut.back_latency;
+    stages_.push_back(StageTimes::of(own, recomputes(order_, layout, s) ? own.forward : 0));
+    place_message(s, costs_.cut(s, end));
+  }
+}
+
+void CriticalPasses::place_message(int stage, const CutCosts& cut) {
+  Channel &there = channels_[index(stage)], &back = channels_[index(costs_.stages() + stage)];
+  there.occupancy = cut.there_occupancy;
+  there.latency = cut.there_latency;
+  back.occupancy = cut.back_occupancy;
+  back.latency = cut.back_latency;
+}
+
+void CriticalPasses::begin() {
+  times_.clear();
+  for (std::size_t s = 0; s < stages_.size(); ++s) {
+    const StageTimes& own = stages_[s];
+    for (const double time : {own.forward, own.forward, own.backward, own.backward_input,
+                              own.backward_weight})
+      times_.push_back(slower_[s] * time);
   }
   device_.assign(index(costs_.depth()), {});
-  last_backward_.assign(stages, {});
+  last_backward_.assign(stages_.size(), {});
 }
 
 /// A message leaves when it is ready and those before it have left.
@@ -195,6 +201,7 @@ void CriticalPasses::hand_on(int instruction, const Step& step, double when) {
 }
 
 void CriticalPasses::run() {
+  begin();
   for (int i = 0; i < static_cast<int>(steps_.size()); ++i) {
     const Step& step = steps_[index(i)];
     Last& device = device_[index(step.device)];
@@ -252,7 +259,7 @@ void CriticalPasses::sum_in_turn(const std::vector<int>& stages, std::vector<Tai
     if (costs_.sums_take_turns() && lane >= 0 && tails[index(lane)].end > sum.end) {
       sum = {.end = tails[index(lane)].end, .before = lane};
     }
-    sum.end += stages_[index(s)]->sum;
+    sum.end += stages_[index(s)].sum;
     lane = static_cast<int>(sum_of(s));
   }
   const int end = costs_.stages() - 1;
@@ -286,15 +293,15 @@ void CriticalPasses::update_in_turn(const std::vector<int>& stages,
         (costs_.tie() > 0 || costs_.joins_ends()) && (s == 0 || s + 1 == costs_.stages());
     if (costs_.sums_take_turns()) wait_for(update, updates[index(device)]);
     wait_for(update, static_cast<int>(tied ? tie_tail : sum_of(s)));
-    update.end += stages_[index(s)]->update;
+    update.end += stages_[index(s)].update;
     updates[index(device)] = static_cast<int>(update_of(s));
     tails[update_of(s)] = update;
     Tail collect{.end = update.end, .before = static_cast<int>(update_of(s))};
-    if (costs_.sums_take_turns() && stages_[index(s)]->collect > 0) {
+    if (costs_.sums_take_turns() && stages_[index(s)].collect > 0) {
       wait_for(collect, latest[index(device)]);
       latest[index(device)] = static_cast<int>(collect_of(s));
     }
-    collect.end += stages_[index(s)]->collect;
+    collect.end += stages_[index(s)].collect;
     tails[collect_of(s)] = collect;
   }
 }
@@ -363,6 +370,15 @@ PassCounts CriticalPasses::through(int device, const Layout& layout) {
 PassCounts CriticalPasses::of(const Layout& layout, double& step) {
   slower_.assign(index(costs_.stages()), 1);
   place(layout);
+  run();
+  return finish(step);
+}
+
+PassCounts CriticalPasses::of(const std::vector<StageTimes>& stages, double& step) {
+  slower_.assign(stages.size(), 1);
+  stages_ = stages;
+  channels_.assign(2 * stages.size(), {});
+  for (int s = 0; s + 1 < costs_.stages(); ++s) place_message(s, costs_.cut(s, 1));
   run();
   return finish(step);
 }

@@ -57,6 +57,9 @@ class CriticalPasses {
   CriticalPasses(const PipelineCosts& costs, const TimedOrder& order, int microbatches);
   /// The critical path; its length, in nanoseconds, goes to `step`.
   PassCounts of(const Layout& layout, double& step);
+  /// Of stages that take this much, be they a layout's or not; where blocks are alike, so are the
+  /// messages between them.
+  PassCounts of(const std::vector<StageTimes>& stages, double& step);
   /// The one of them that this device has most part in: critical if the device were a little
   /// slower.
   PassCounts through(int device, const Layout& layout);
@@ -97,6 +100,8 @@ class CriticalPasses {
   };
   void list_steps();
   void place(const Layout& layout);
+  void place_message(int stage, const CutCosts& cut);
+  void begin();
   void run();
   void hand_on(int instruction, const Step& step, double when);
   PassCounts finish(double& step) const;
@@ -109,7 +114,7 @@ class CriticalPasses {
   const PipelineCosts& costs_;
   const TimedOrder& order_;
   int microbatches_ = 0;
-  std::vector<const StageCosts*> stages_;
+  std::vector<StageTimes> stages_;
   std::vector<double> slower_;     ///< factor per stage
   std::vector<Step> steps_;        ///< per instruction
   std::vector<double> times_;      ///< [stage, kind of instruction]

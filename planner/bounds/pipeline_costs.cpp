@@ -17,6 +17,26 @@ double in_double(Duration time) {
 
 }  // namespace
 
+StageTimes StageTimes::of(const StageCosts& costs, double again) {
+  return {.forward = costs.forward,
+          .backward = again + costs.backward,
+          .backward_input = again + costs.backward_input,
+          .backward_weight = costs.backward_weight,
+          .sum = costs.sum,
+          .update = costs.update,
+          .collect = costs.collect};
+}
+
+void StageTimes::lower_to(const StageTimes& other) {
+  forward = std::min(forward, other.forward);
+  backward = std::min(backward, other.backward);
+  backward_input = std::min(backward_input, other.backward_input);
+  backward_weight = std::min(backward_weight, other.backward_weight);
+  sum = std::min(sum, other.sum);
+  update = std::min(update, other.update);
+  collect = std::min(collect, other.collect);
+}
+
 PipelineCosts::PipelineCosts(const Space& space, const Setting& setting, Time limit)
     : space_(space),
       setting_(setting),

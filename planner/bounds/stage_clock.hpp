@@ -15,17 +15,6 @@
 
 namespace stagecraft {
 
-/// What a stage takes, in nanoseconds: for one microbatch, and behind its last backward.
-struct StageTimes {
-  double forward = 0, backward = 0, backward_input = 0, backward_weight = 0;
-  double sum = 0, update = 0, collect = 0;
-
-  /// Of such a stage, where every backward does this much again before.
-  static StageTimes of(const StageCosts& costs, double again);
-  /// The less of each.
-  void lower_to(const StageTimes& other);
-};
-
 class StageClock {
  public:
   /// Pipelines that are timed at once.

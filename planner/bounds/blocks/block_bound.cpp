@@ -10,8 +10,6 @@ namespace stagecraft {
 
 namespace {
 
-/// Rounding of the sums must not lift the bound.
-constexpr double safe = 1 - 1e-9;
 
 std::size_t index(int i) {
   return static_cast<std::size_t>(i);
@@ -204,13 +202,8 @@ bool BlockBound::cover(double constant) {
 
 /// Those that the walk has left.
 bool BlockBound::cover_in_step(double constant) {
-  BlockWalk::Costs costs;
-  for (std::size_t c = 0; c < choices_.size(); ++c) {
-    if (choices_[c].device == static_cast<int>(costs.size())) costs.emplace_back();
-    costs.back().push_back(sums_[c]);
-  }
   const std::int64_t before = walk_->spent();
-  const auto row = walk_->weigh(costs, worth() / limit_ / safe - constant);
+  const auto row = walk_->weigh(costs_in_walk(), worth() / limit_ / safe - constant);
   spent_ += walk_->spent() - before;
   if (!row) return false;
   take_what_is_left();

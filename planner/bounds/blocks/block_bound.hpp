@@ -89,6 +89,9 @@ class BlockBound {
   std::int64_t spent() const { return spent_; }
 
  private:
+  /// Rounding of the sums must not lift the bound.
+  static constexpr double safe = 1 - 1e-9;
+
   /// A path, and its length in parts of the limit: a sum over what stages have.
   struct Row {
     PassCounts path;
@@ -172,6 +175,8 @@ class BlockBound {
   std::vector<int> to_walk(const Chosen& layout) const;
   void take_what_is_left();
   bool fall_in_step(std::int64_t last);
+  BlockWalk::Costs costs_in_walk() const;
+  BlockWalk::Lesson learn(const std::vector<StageTimes>& stages);
   bool walk_through(std::int64_t last);
   bool is_walked_out(std::int64_t effort);
 

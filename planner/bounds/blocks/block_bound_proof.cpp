@@ -36,6 +36,7 @@ void BlockBound::prepare_walk() {
       item.stages.push_back(StageTimes::of(*cells_[index(cell)].costs, cells_[index(cell)].again));
   }
   walk_ = std::make_unique<BlockWalk>(*clock_, std::move(devices), costs_.layers() - 2);
+  walk_->learn_by([this](const std::vector<StageTimes>& stages) { return learn(stages); });
   whole_ = walk_->state();
 }
 
@@ -49,6 +50,30 @@ std::vector<int> BlockBound::to_walk(const Chosen& layout) const {
   std::vector<int> items = layout;
   for (std::size_t d = 0; d < items.size(); ++d) items[d] -= first_choices_[d];
   return items;
+}
+
+/// The sums of choices.
+BlockWalk::Costs BlockBound::costs_in_walk() const {
+  BlockWalk::Costs costs;
+  for (std::size_t c = 0; c < choices_.size(); ++c) {
+    if (choices_[c].device == static_cast<int>(costs.size())) costs.emplace_back();
+    costs.back().push_back(sums_[c]);
+  }
+  return costs;
+}
+
+/// The critical path of a pipeline that is too long.
+BlockWalk::Lesson BlockBound::learn(const std::vector<StageTimes>& stages) {
+  double step = 0;
+  add_row(passes_.of(stages, step));
+  const Row& row = *rows_.back();
+  for (std::size_t c = 0; c < choices_.size(); ++c) {
+    sums_[c] = 0;
+    for (const int cell : cells_of(static_cast<int>(c))) sums_[c] += row.lengths[index(cell)];
+  }
+  return {.costs = costs_in_walk(),
+          .most = worth() / limit_ / safe - row.constant,
+          .spent = static_cast<std::int64_t>(order_.order.size()) / 2};
 }
 
 void BlockBound::take_what_is_left() {

@@ -279,7 +279,7 @@ void BlockWalk::list_next(const std::vector<int>& chosen, int have, std::vector<
 
 /// What can follow each of the open items is timed at once, so that few lanes stay empty.
 std::vector<BlockWalk::Opens> BlockWalk::open_next(std::vector<int>& chosen, int have,
-                                                   const Opens& opens) {
+                                                   const Opens& opens, double limit) {
   const int device = static_cast<int>(chosen.size());
   std::vector<std::vector<int>> next(opens.size());
   std::vector<std::pair<std::size_t, int>> all;  // which of the open ones, what follows it
@@ -289,16 +289,31 @@ std::vector<BlockWalk::Opens> BlockWalk::open_next(std::vector<int>& chosen, int
     chosen.pop_back();
     for (const int i : next[n]) all.emplace_back(n, i);
   }
-  const std::vector<double> steps = time(all.size(), [&](std::size_t pipeline, Times& times) {
+  const auto put_all = [&](std::size_t pipeline, Times& times) {
     const auto [n, i] = all[pipeline];
     for (int d = 0; d < device; ++d) put(d, chosen[at(d)], times);
     put(device, opens[n].item, times);
     put(device + 1, i, times);
     copy(devices_, device + 2, size(), least_after_[at(device) + 1][at(i)], times);
-  });
+  };
+  const std::int64_t before = spent_;
+  const std::vector<double> steps = time(all.size(), put_all);
   std::vector<Opens> result(opens.size());
-  for (std::size_t p = 0; p < all.size(); ++p)
+  std::size_t too_long = 0, shortest = all.size();
+  for (std::size_t p = 0; p < all.size(); ++p) {
     result[all[p].first].push_back({steps[p], all[p].second});
+    if (steps[p] <= limit) continue;
+    ++too_long;
+    if (shortest == all.size() || steps[p] < steps[shortest]) shortest = p;
+  }
+  if (too_long > 0) {
+    lost_ += (spent_ - before) * static_cast<std::int64_t>(too_long) /
+             static_cast<std::int64_t>(all.size());
+    if (learn_ && lost_ >= lesson_) {
+      put_all(shortest, times_);
+      learn(times_);
+    }
+  }
   return result;
 }
 
@@ -317,7 +332,7 @@ bool BlockWalk::extend(std::vector<int>& chosen, int have, Opens opens, double& 
     return true;
   }
   if (is_spent()) return false;
-  std::vector<Opens> next = open_next(chosen, have, opens);
+  std::vector<Opens> next = open_next(chosen, have, opens, limit);
   for (std::size_t n = 0; n < opens.size() && opens[n].step <= limit; ++n) {
     chosen.push_back(opens[n].item);
     const int all = have + item(device, opens[n].item).blocks;

@@ -47,6 +47,15 @@ class BlockWalk {
     std::vector<WalkItem> items;
   };
 
+  /// Costs of items, as `weigh` takes them, such that a pipeline of these stages costs more than
+  /// `most`: those of its critical path. The effort that took goes with them.
+  struct Lesson {
+    std::vector<std::vector<double>> costs;  ///< [device][item]
+    double most = 0;
+    std::int64_t spent = 0;
+  };
+  using Learn = std::function<Lesson(const std::vector<StageTimes>& stages)>;
+
   /// Devices have so many blocks together. The clock outlives it.
   BlockWalk(StageClock& clock, std::vector<Device> devices, int blocks);
 
@@ -87,6 +96,9 @@ class BlockWalk {
   /// if it was not done by the end of the effort, or when a stop was requested.
   bool walk(double limit, std::int64_t effort, const Visit& visit,
             const std::stop_token& stop = {});
+
+  /// The walk will learn from what it finds to be too long.
+  void learn_by(Learn learn) { learn_ = std::move(learn); }
 
   /// What it has spent so far, in steps of about ten nanoseconds.
   std::int64_t spent() const { return spent_; }
@@ -154,10 +166,12 @@ class BlockWalk {
   Row best_row(const Weighed& weighed) const;
   void leave_out_above(const Weighed& weighed, const Sums& before);
   bool is_above(const std::vector<int>& chosen, int i, int rest) const;
+  void learn(const Times& times);
 
   // --- The walk ---
   void list_next(const std::vector<int>& chosen, int have, std::vector<int>& items);
-  std::vector<Opens> open_next(std::vector<int>& chosen, int have, const Opens& opens);
+  std::vector<Opens> open_next(std::vector<int>& chosen, int have, const Opens& opens,
+                               double limit);
   bool extend(std::vector<int>& chosen, int have, Opens opens, double& limit, const Visit& visit);
 
   StageClock& clock_;
@@ -170,6 +184,9 @@ class BlockWalk {
   std::vector<std::vector<Counts>> before_, after_;  ///< [device][item]: without its own blocks
   Times times_;                                      ///< of one pipeline
   std::deque<Weighed> weighed_;                      ///< the latest
+  Learn learn_;
+  std::int64_t lost_ = 0;    ///< to timing what was too long, since it last learned
+  std::int64_t lesson_ = 0;  ///< what that took
   std::int64_t spent_ = 0, last_ = 0;
   std::stop_token stop_;
 };

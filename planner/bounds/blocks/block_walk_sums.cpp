@@ -167,6 +167,21 @@ std::optional<BlockWalk::Row> BlockWalk::weigh(const Costs& costs, double most) 
   return row;
 }
 
+/// One more sum, which rules out such a pipeline.
+void BlockWalk::learn(const Times& times) {
+  constexpr std::size_t most_weighed = 40;
+  const std::int64_t before = spent_;
+  Lesson lesson = learn_(times);
+  spent_ += lesson.spent;
+  Weighed weighed{
+      .costs = std::move(lesson.costs), .after = {}, .ranges = ranges_after(), .most = lesson.most};
+  sum_after(weighed);
+  weighed_.push_front(std::move(weighed));
+  if (weighed_.size() > most_weighed) weighed_.pop_back();
+  lesson_ = spent_ - before;
+  lost_ = 0;
+}
+
 bool BlockWalk::allows(const std::vector<int>& row) const {
   for (int d = 0; d < size(); ++d) {
     if (!std::ranges::binary_search(left_[at(d)], row[at(d)])) return false;
