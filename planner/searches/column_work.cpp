@@ -158,7 +158,7 @@ void ColumnWork::raise_paths(int rounds, const std::optional<BlockPacking>& pack
 }
 
 void ColumnWork::probe(std::int64_t share, int times) {
-  constexpr std::array parts{0.9, 0.95, 0.97, 0.985, 1.0};
+  constexpr std::array parts{0.9, 0.95, 0.97, 0.985, 0.9925, 1.0};
   if (order_ == nullptr || !BlockPacking::applies(space_, branch_.setting)) return;
   const Time best = std::min(limit_, never / 2);
   for (std::size_t p = 0; p < parts.size(); ++p) {

@@ -173,11 +173,12 @@ class BlockBound {
   void prepare_walk();
   Chosen from_walk(const std::vector<int>& items) const;
   std::vector<int> to_walk(const Chosen& layout) const;
+  BlockWalk::Items to_walk(const Domains& domains) const;
   void take_what_is_left();
   bool fall_in_step(std::int64_t last);
   BlockWalk::Costs costs_in_walk() const;
   BlockWalk::Lesson learn(const std::vector<StageTimes>& stages);
-  bool walk_through(std::int64_t last);
+  bool is_out_of_step(std::int64_t effort);
   bool is_walked_out(std::int64_t effort);
 
   // --- Trials and cases ---
@@ -241,6 +242,7 @@ class BlockBound {
   std::unique_ptr<StageClock> clock_;
   std::unique_ptr<BlockWalk> walk_;  ///< in a proof, unless there are too many choices
   BlockWalk::State whole_;           ///< of the walk, with all choices
+  bool is_in_walk_ = false;          ///< the case's choices are what is left of the walk
   bool in_step_ = false;             ///< sums are of choices that go with each other in the walk
   std::vector<int> first_choices_;   ///< of each device
   Seen seen_;                        ///< of the latest `is_out`

@@ -16,6 +16,9 @@ constexpr int rounds_of_trial = 24, timings_of_trial = 2;
 /// Of the effort that is left, one such part is kept for what follows a walk.
 constexpr std::int64_t kept = 4;
 
+/// A walk may take so many times the effort of what comes before it.
+constexpr std::int64_t walks = 2;
+
 std::size_t index(int i) {
   return static_cast<std::size_t>(i);
 }
@@ -251,16 +254,18 @@ bool BlockBound::are_choices_out(int device, const Weights& weights) {
 
 /// Whether nothing of the domains is of interest; starts from these weights.
 bool BlockBound::is_part_out(Weights weights) {
-  const auto is_walked_out = [&] {
-    return this->is_walked_out((last_ - spent_) / kept * (kept - 1));
-  };
   // With one stage per device weights see all but that blocks are whole.
-  const bool walks_first = turns_ > 1;
-  if (walks_first && is_walked_out()) return true;
+  const bool falls_first = turns_ > 1;
+  const std::int64_t begin = spent_;
+  if (falls_first && is_out_of_step((last_ - begin) / kept * (kept - 1))) return true;
   if (stops()) return false;
   if (thin_out(weights)) return true;
   if (stops()) return false;
-  if (!walks_first && is_walked_out()) return true;
+  if (!falls_first && is_out_of_step((last_ - spent_) / kept * (kept - 1))) return true;
+  if (stops()) return false;
+  // What takes much longer than that is quicker in cases.
+  const std::int64_t effort = walks * (spent_ - begin);
+  if (is_walked_out(std::min(effort, (last_ - spent_) / kept * (kept - 1)))) return true;
   if (stops()) return false;
   if (const auto split = best_split()) return are_cases_out(*split, weights);
   for (int device = 0; device < costs_.depth(); ++device) {

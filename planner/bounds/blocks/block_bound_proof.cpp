@@ -46,6 +46,14 @@ BlockBound::Chosen BlockBound::from_walk(const std::vector<int>& items) const {
   return layout;
 }
 
+BlockWalk::Items BlockBound::to_walk(const Domains& domains) const {
+  BlockWalk::Items items = domains;
+  for (std::size_t d = 0; d < items.size(); ++d) {
+    for (int& item : items[d]) item -= first_choices_[d];
+  }
+  return items;
+}
+
 std::vector<int> BlockBound::to_walk(const Chosen& layout) const {
   std::vector<int> items = layout;
   for (std::size_t d = 0; d < items.size(); ++d) items[d] -= first_choices_[d];
@@ -109,36 +117,35 @@ bool BlockBound::fall_in_step(std::int64_t last) {
   return true;
 }
 
-/// Whether it got through all that is left.
-bool BlockBound::walk_through(std::int64_t last) {
-  const std::int64_t before = walk_->spent();
-  const bool is_done = walk_->walk(
-      worth(), last - spent_,
-      [&](const std::vector<int>& items, double) { is_too_long(from_walk(items)); }, stop_);
-  spent_ += walk_->spent() - before;
-  return is_done;
-}
-
-/// With so much effort at most; choices may be left out on the way. Whether nothing of interest is
+/// Thinned out by the walk's means, with so much effort at most: whether nothing of interest is
 /// left.
-bool BlockBound::is_walked_out(std::int64_t effort) {
+bool BlockBound::is_out_of_step(std::int64_t effort) {
+  is_in_walk_ = false;
   if (walk_ == nullptr || effort <= 0) return false;
   walk_->restore(whole_);
-  BlockWalk::Items items = domains_;
-  for (std::size_t d = 0; d < items.size(); ++d) {
-    for (int& item : items[d]) item -= first_choices_[d];
-  }
-  walk_->keep(std::move(items));
+  walk_->keep(to_walk(domains_));
   if (!walk_->can_look_at_pairs(effort)) return false;
-  const std::int64_t last = spent_ + effort;
   const double bound = bound_;
   Weights weights = weights_;
-  const bool is_left = fall_in_step(last);
+  const bool is_left = fall_in_step(spent_ + effort);
   if (cases_ > 1) {  // that bound is the case's
     bound_ = bound;
     weights_ = std::move(weights);
   }
-  return !is_left || walk_through(last);
+  is_in_walk_ = true;
+  return !is_left;
+}
+
+/// Whether a walk gets through all that is left, with so much effort.
+bool BlockBound::is_walked_out(std::int64_t effort) {
+  if (!is_in_walk_ || effort <= 0) return false;
+  walk_->narrow(to_walk(domains_));
+  const std::int64_t before = walk_->spent();
+  const bool is_done = walk_->walk(
+      worth(), effort,
+      [&](const std::vector<int>& items, double) { is_too_long(from_walk(items)); }, stop_);
+  spent_ += walk_->spent() - before;
+  return is_done;
 }
 
 bool BlockBound::prove(std::int64_t effort, const std::stop_token& stop) {

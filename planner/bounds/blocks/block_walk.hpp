@@ -63,6 +63,8 @@ class BlockWalk {
   const Items& left() const { return left_; }
   /// Leaves out all but these.
   void keep(Items items);
+  /// The same, of some of what is left; sums that are known stay so.
+  void narrow(Items items) { left_ = std::move(items); }
 
   /// What is left, and which go with which.
   struct State {
