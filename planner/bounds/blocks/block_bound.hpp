@@ -195,6 +195,8 @@ class BlockBound {
   int blocks_of(int choice, int turn) const;
   std::vector<int> undecided(const Split& split) const;
   std::optional<Split> best_split() const;
+  std::size_t choices_left() const;
+  bool thin_out_by_turns(Weights& weights);
   bool is_part_out(Weights weights);
   bool is_case_out(Domains domains, const Weights& weights);
   bool are_cases_out(const Split& split, const Weights& weights);

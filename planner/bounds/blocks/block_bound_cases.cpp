@@ -252,16 +252,32 @@ bool BlockBound::are_choices_out(int device, const Weights& weights) {
   });
 }
 
+std::size_t BlockBound::choices_left() const {
+  std::size_t all = 0;
+  for (const Choices& domain : domains_) all += domain.size();
+  return all;
+}
+
+/// By the walk's means and by trials, one after the other, as long as much is left out. Whether
+/// nothing is left; else as `thin_out`.
+bool BlockBound::thin_out_by_turns(Weights& weights) {
+  is_in_walk_ = false;
+  // With one stage per device weights see all but that blocks are whole.
+  bool is_trial = turns_ == 1;
+  for (int turn = 0;; ++turn, is_trial = !is_trial) {
+    const std::size_t before = choices_left();
+    const std::int64_t part = (last_ - spent_) / kept * (kept - 1);
+    if (is_trial ? thin_out(weights) : is_out_of_step(part)) return true;
+    if (stops()) return false;
+    const bool is_much = before - choices_left() > before / 4;
+    if (turn > 0 && !is_much) return false;
+  }
+}
+
 /// Whether nothing of the domains is of interest; starts from these weights.
 bool BlockBound::is_part_out(Weights weights) {
-  // With one stage per device weights see all but that blocks are whole.
-  const bool falls_first = turns_ > 1;
   const std::int64_t begin = spent_;
-  if (falls_first && is_out_of_step((last_ - begin) / kept * (kept - 1))) return true;
-  if (stops()) return false;
-  if (thin_out(weights)) return true;
-  if (stops()) return false;
-  if (!falls_first && is_out_of_step((last_ - spent_) / kept * (kept - 1))) return true;
+  if (thin_out_by_turns(weights)) return true;
   if (stops()) return false;
   // What takes much longer than that is quicker in cases.
   const std::int64_t effort = walks * (spent_ - begin);

@@ -95,13 +95,8 @@ void BlockBound::take_what_is_left() {
 bool BlockBound::fall_in_step(std::int64_t last) {
   constexpr int most_rounds = 4, rounds_of_weights = 60;
   constexpr std::size_t part = 16;
-  const auto all_left = [&] {
-    std::size_t all = 0;
-    for (const Choices& domain : domains_) all += domain.size();
-    return all;
-  };
   for (int round = 0; round < most_rounds; ++round) {
-    const std::size_t before = all_left();
+    const std::size_t before = choices_left();
     const std::int64_t spent = walk_->spent();
     const bool is_left = walk_->thin_out(worth(), last - spent_, stop_);
     spent_ += walk_->spent() - spent;
@@ -112,7 +107,7 @@ bool BlockBound::fall_in_step(std::int64_t last) {
     raise(rounds_of_weights, last);
     in_step_ = false;
     if (std::exchange(is_proved_, false)) return false;
-    if (before - all_left() < before / part) break;
+    if (before - choices_left() < before / part) break;
   }
   return true;
 }
@@ -120,10 +115,13 @@ bool BlockBound::fall_in_step(std::int64_t last) {
 /// Thinned out by the walk's means, with so much effort at most: whether nothing of interest is
 /// left.
 bool BlockBound::is_out_of_step(std::int64_t effort) {
-  is_in_walk_ = false;
   if (walk_ == nullptr || effort <= 0) return false;
-  walk_->restore(whole_);
-  walk_->keep(to_walk(domains_));
+  if (is_in_walk_) {
+    walk_->narrow(to_walk(domains_));
+  } else {
+    walk_->restore(whole_);
+    walk_->keep(to_walk(domains_));
+  }
   if (!walk_->can_look_at_pairs(effort)) return false;
   const double bound = bound_;
   Weights weights = weights_;
