@@ -178,8 +178,8 @@ void CriticalPasses::begin() {
   times_.clear();
   for (std::size_t s = 0; s < stages_.size(); ++s) {
     const StageTimes& own = stages_[s];
-    for (const double time : {own.forward, own.forward, own.backward, own.backward_input,
-                              own.backward_weight})
+    for (const double time :
+         {own.forward, own.forward, own.backward, own.backward_input, own.backward_weight})
       times_.push_back(slower_[s] * time);
   }
   device_.assign(index(costs_.depth()), {});

@@ -27,7 +27,7 @@ class StageClock {
   /// What each lane takes, in nanoseconds.
   const std::array<double, lanes>& run();
   /// Effort of a run, in steps of about ten nanoseconds.
-  std::int64_t steps_per_run() const { return static_cast<std::int64_t>(steps_.size()) * 5 / 9; }
+  std::int64_t steps_per_run() const { return static_cast<std::int64_t>(steps_.size()) * 2 / 5; }
 
  private:
   /// A value of each lane. Pairs are what all processors have vector instructions for.
@@ -35,8 +35,7 @@ class StageClock {
     typedef double Pair __attribute__((vector_size(2 * sizeof(double))));
     std::array<Pair, lanes / 2> of{};
     void raise_to(const Lanes& other) {
-      for (std::size_t p = 0; p < of.size(); ++p)
-        of[p] = of[p] > other.of[p] ? of[p] : other.of[p];
+      for (std::size_t p = 0; p < of.size(); ++p) of[p] = of[p] > other.of[p] ? of[p] : other.of[p];
     }
     void add(const Lanes& other) {
       for (std::size_t p = 0; p < of.size(); ++p) of[p] += other.of[p];

@@ -10,7 +10,6 @@ namespace stagecraft {
 
 namespace {
 
-
 std::size_t index(int i) {
   return static_cast<std::size_t>(i);
 }
@@ -170,7 +169,7 @@ bool BlockBound::weigh(const Weights& weights) {
     constant += weight * row->constant;
     for (std::size_t c = 0; c < cell_sums_.size(); ++c) cell_sums_[c] += weight * row->lengths[c];
   }
-  spent_ += static_cast<std::int64_t>(cells_.size() * weights.size()) / 32;
+  spent_ += static_cast<std::int64_t>(cells_.size() * weights.size()) / 16;
   for (const Choices& domain : domains_) {
     for (const int c : domain) {
       double& sum = sums_[index(c)];
@@ -347,7 +346,7 @@ BlockBound::RowRef BlockBound::longest_in_mixture(const Seen& seen, double value
     most = means[r];
     best = rows_[r];
   }
-  spent_ += static_cast<std::int64_t>(rows_.size() * in_use.size()) / 25;
+  spent_ += static_cast<std::int64_t>(rows_.size() * in_use.size()) / 12;
   if (best) best->used = games_;
   return best;
 }

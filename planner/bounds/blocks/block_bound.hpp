@@ -19,10 +19,10 @@
 //   by trial   with nothing but some choices on their device, weights are found that rule out all
 //              layouts; meanwhile sums leave out choices of others
 //
-// A walk (planner/bounds/blocks/block_walk.hpp) sees what weights do not, and comes first: it
-// leaves out choices by what neighbours wait for each other, and mostly gets through what is left.
-// Where it does not, there are sums and trials until these fail; then cases are made, each with
-// walks, sums and trials of its own: of the devices that may have so many blocks in their stage of
+// A walk (planner/bounds/blocks/block_walk.hpp) sees what weights do not. Its means, which leave
+// out choices by what neighbours wait for each other, and trials take turns, as long as much is
+// left out; then it goes through what is left. Where that takes longer than what came before, cases
+// are made, each with all of this: of the devices that may have so many blocks in their stage of
 // this turn, or fewer, either none has them, or this one is the first. In the end nothing is left
 // that is faster than the best layout found, or if none was, nothing within the limit.
 
@@ -196,6 +196,7 @@ class BlockBound {
   std::vector<int> undecided(const Split& split) const;
   std::optional<Split> best_split() const;
   std::size_t choices_left() const;
+  bool is_out_by_trials(Weights& weights, std::int64_t effort);
   bool thin_out_by_turns(Weights& weights);
   bool is_part_out(Weights weights);
   bool is_case_out(Domains domains, const Weights& weights);

@@ -13,11 +13,8 @@ namespace {
 /// Rounds of a trial, and layouts that are timed in it.
 constexpr int rounds_of_trial = 24, timings_of_trial = 2;
 
-/// Of the effort that is left, one such part is kept for what follows a walk.
+/// Of the effort that is left, one such part is kept for what follows.
 constexpr std::int64_t kept = 4;
-
-/// A walk may take so many times the effort of what comes before it.
-constexpr std::int64_t walks = 2;
 
 std::size_t index(int i) {
   return static_cast<std::size_t>(i);
@@ -258,19 +255,34 @@ std::size_t BlockBound::choices_left() const {
   return all;
 }
 
+/// Trials with so much effort. Whether nothing is left; else as `thin_out`.
+bool BlockBound::is_out_by_trials(Weights& weights, std::int64_t effort) {
+  const std::int64_t last = std::exchange(last_, std::min(last_, spent_ + effort));
+  const bool is_out = thin_out(weights);
+  const bool was_cut_short = stops();
+  last_ = last;
+  return is_out || (was_cut_short && !stops() && this->is_out(weights, nullptr));
+}
+
 /// By the walk's means and by trials, one after the other, as long as much is left out. Whether
 /// nothing is left; else as `thin_out`.
 bool BlockBound::thin_out_by_turns(Weights& weights) {
+  constexpr std::size_t much = 4;
+  constexpr std::int64_t trials = 16;
   is_in_walk_ = false;
+  const std::int64_t begin = spent_;
   // With one stage per device weights see all but that blocks are whole.
-  bool is_trial = turns_ == 1;
-  for (int turn = 0;; ++turn, is_trial = !is_trial) {
+  bool by_trials = turns_ == 1;
+  for (int turn = 0;; ++turn, by_trials = !by_trials) {
     const std::size_t before = choices_left();
-    const std::int64_t part = (last_ - spent_) / kept * (kept - 1);
-    if (is_trial ? thin_out(weights) : is_out_of_step(part)) return true;
+    if (by_trials) {
+      const std::int64_t effort = std::max((last_ - begin) / trials, spent_ - begin);
+      if (is_out_by_trials(weights, effort)) return true;
+    } else if (is_out_of_step((last_ - spent_) / kept * (kept - 1))) {
+      return true;
+    }
     if (stops()) return false;
-    const bool is_much = before - choices_left() > before / 4;
-    if (turn > 0 && !is_much) return false;
+    if (turn > 0 && before - choices_left() < before / much) return false;
   }
 }
 
@@ -279,9 +291,9 @@ bool BlockBound::is_part_out(Weights weights) {
   const std::int64_t begin = spent_;
   if (thin_out_by_turns(weights)) return true;
   if (stops()) return false;
-  // What takes much longer than that is quicker in cases.
-  const std::int64_t effort = walks * (spent_ - begin);
-  if (is_walked_out(std::min(effort, (last_ - spent_) / kept * (kept - 1)))) return true;
+  // What takes longer than that is quicker in cases.
+  const std::int64_t most = (last_ - spent_) / kept * (kept - 1);
+  if (is_walked_out(std::min(spent_ - begin, most))) return true;
   if (stops()) return false;
   if (const auto split = best_split()) return are_cases_out(*split, weights);
   for (int device = 0; device < costs_.depth(); ++device) {

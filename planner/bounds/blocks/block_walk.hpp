@@ -11,11 +11,12 @@
 //      blocks. Again, as long as that goes on: the fewer there are, the more the others take at the
 //      least.
 //   2. Weighted sums of paths (planner/bounds/blocks/block_bound.hpp) leave out choices and pairs,
-//   too: of rows
-//      in which all go with the next, the least sum is a dynamic program over (device, item,
-//      blocks).
+//      too: of rows in which all go with the next, the least sum is a dynamic program over (device,
+//      item, blocks).
 //   3. Depth first, device by device: all choices that go with the one before, unless the clock or
-//      the sums rule them out.
+//      the sums rule them out. Where the clock finds too long what no sum does, the critical path
+//      is one more sum, now and then: it rules out others in no time, and knows how many blocks
+//      there are.
 
 #pragma once
 
