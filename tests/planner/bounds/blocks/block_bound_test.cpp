@@ -22,7 +22,7 @@ Time least_step(const Space& space, const Setting& setting, FastClock& clock) {
 }
 
 /// As many devices as it has, each with two or three stages, and enough blocks to choose from.
-Problem in_turns(std::uint32_t seed) {
+Problem in_turns(std::uint32_t seed, int most_blocks = 12) {
   Random random(seed);
   const auto cost = [&](int most) {
     const Duration forward{random.between(1, most)}, backward{random.between(1, 2 * most)};
@@ -30,7 +30,7 @@ Problem in_turns(std::uint32_t seed) {
   };
   const int devices = random.between(2, 4), turns = random.between(2, 3);
   const std::int64_t rounds = random.between(1, 3);
-  const auto blocks = static_cast<std::size_t>(random.between(devices * turns, 12));
+  const auto blocks = static_cast<std::size_t>(random.between(devices * turns, most_blocks));
   std::vector<LayerCost> costs(blocks + 2, cost(20));
   costs.front() = cost(20);
   costs.back() = cost(40);
@@ -143,6 +143,31 @@ TEST_CASE("where devices have their blocks in several turns it takes cases to pr
     });
   }
   CHECK(cases > 140);
+}
+
+TEST_CASE("what walks learn on the way leaves the best", "[block_bound]") {
+  constexpr int most_blocks = 19;
+  int cases = 0;
+  for (std::uint32_t seed = 0; cases < 10; ++seed) {
+    INFO("seed " << seed);
+    const Problem problem = in_turns(seed, most_blocks);
+    if (problem.profile.model.layers.size() < most_blocks) continue;
+    const Space space(problem);
+    for_each_columns(space, [&](const Setting& setting, FastClock& clock, const TimedOrder& order) {
+      if (*setting.depth < 4 || setting.schedule.virtual_stages < 3) return;
+      ++cases;
+      const Time best = least_step(space, setting, clock);
+      const BlockPacking packing(space, setting, order, best + best / 5);
+      Time least = never;
+      BlockBound bound(space, setting, order, packing, [&](const Layout& layout) {
+        least = std::min(least, clock.step(layout));
+        return true;
+      });
+      CHECK(bound.prove(much));
+      CHECK(least == best);
+      CHECK(bound.bound() == best);
+    });
+  }
 }
 
 TEST_CASE("a proof ends when its effort is spent, or a stop is requested", "[block_bound]") {

@@ -121,6 +121,40 @@ double least_step(const Case& given, const std::vector<std::vector<int>>& rows) 
   return least;
 }
 
+double sum_of(const Passes& passes, const StageTimes& stage) {
+  return passes.forward * stage.forward + passes.backward * stage.backward +
+         passes.backward_input * stage.backward_input +
+         passes.backward_weight * stage.backward_weight + passes.sum * stage.sum +
+         passes.update * stage.update + passes.collect * stage.collect;
+}
+
+/// What a path passes of stages, without messages.
+double sum_of(const PassCounts& path, const std::vector<StageTimes>& stages) {
+  double sum = 0;
+  for (std::size_t s = 0; s < stages.size(); ++s) sum += sum_of(path.stages[s], stages[s]);
+  return sum;
+}
+
+double sum_of(const BlockWalk::Costs& costs, const std::vector<int>& row) {
+  double sum = 0;
+  for (std::size_t d = 0; d < row.size(); ++d) sum += costs[d][static_cast<std::size_t>(row[d])];
+  return sum;
+}
+
+/// Of each item: what the path passes of its stages.
+BlockWalk::Costs costs_of(const Case& given, const PassCounts& path) {
+  BlockWalk::Costs costs;
+  for (const BlockWalk::Device& device : given.devices) {
+    std::vector<double>& own = costs.emplace_back();
+    for (const WalkItem& item : device.items) {
+      double& cost = own.emplace_back();
+      for (std::size_t t = 0; t < device.stages.size(); ++t)
+        cost += sum_of(path.stages[static_cast<std::size_t>(device.stages[t])], item.stages[t]);
+    }
+  }
+  return costs;
+}
+
 }  // namespace
 
 TEST_CASE("the clock of stages says of each lane's layout what the other clocks say",
@@ -208,29 +242,23 @@ TEST_CASE("what a walk leaves out by neighbours or by sums is above the limit", 
       std::vector<double>& own = costs.emplace_back();
       for (std::size_t i = 0; i < device.items.size(); ++i) own.push_back(random.between(0, 20));
     }
-    const auto sum_of = [&](const std::vector<int>& row) {
-      double sum = 0;
-      for (std::size_t d = 0; d < row.size(); ++d)
-        sum += costs[d][static_cast<std::size_t>(row[d])];
-      return sum;
-    };
     double least = std::numeric_limits<double>::infinity();
-    for (const auto& row : kept) least = std::min(least, sum_of(row));
+    for (const auto& row : kept) least = std::min(least, sum_of(costs, row));
     CHECK_FALSE(walk.weigh(costs, least - 1));
     const auto row = walk.weigh(costs, least + 3);
     REQUIRE(row);
     ++weighed;
     CHECK(row->sum == least);
-    CHECK(sum_of(row->items) == least);
+    CHECK(sum_of(costs, row->items) == least);
     CHECK(walk.allows(row->items));
     for (const auto& other : kept) {
-      if (sum_of(other) <= least + 3) CHECK(walk.allows(other));
+      if (sum_of(costs, other) <= least + 3) CHECK(walk.allows(other));
       left_out += walk.allows(other) ? 0 : 1;
     }
     // The walk keeps to both.
     double best = std::numeric_limits<double>::infinity();
     for (const auto& other : kept) {
-      if (sum_of(other) <= least + 3) best = std::min(best, given.step(other));
+      if (sum_of(costs, other) <= least + 3) best = std::min(best, given.step(other));
     }
     double found = std::numeric_limits<double>::infinity();
     CHECK(walk.walk(limit, much, [&](const auto&, double step) { found = step; }));
@@ -238,6 +266,35 @@ TEST_CASE("what a walk leaves out by neighbours or by sums is above the limit", 
   });
   CHECK(weighed > 200);
   CHECK(left_out > 200);
+}
+
+TEST_CASE("the critical path of stages is as long as their step, and no row is faster than its sum",
+          "[block_walk]") {
+  int lessons = 0;
+  for_each_case([&](const Case& given) {
+    const auto rows = all_rows(given);
+    if (rows.empty()) return;
+    const double best = least_step(given, rows);
+    for (const double limit : {best - 1, best}) {
+      BlockWalk walk(given.clock, given.devices, given.blocks);
+      walk.learn_by([&](const std::vector<StageTimes>& stages) {
+        ++lessons;
+        double step = 0;
+        const PassCounts path = given.passes.of(stages, step);
+        CHECK(step > limit);
+        const double of_messages = step - sum_of(path, stages);
+        BlockWalk::Lesson lesson{.costs = costs_of(given, path), .most = limit - of_messages};
+        for (const auto& row : rows)
+          CHECK(of_messages + sum_of(lesson.costs, row) <= given.step(row));
+        return lesson;
+      });
+      double found = std::numeric_limits<double>::infinity();
+      // Nothing was left out before, so that there is much to learn.
+      CHECK(walk.walk(limit, much, [&](const auto&, double step) { found = step; }));
+      CHECK(found == (limit < best ? std::numeric_limits<double>::infinity() : best));
+    }
+  });
+  CHECK(lessons > 200);
 }
 
 TEST_CASE("a walk ends when its effort is spent, or a stop is requested", "[block_walk]") {
