@@ -152,7 +152,18 @@ std::string of_searched(const SearchResult& search) {
                      format_duration(search.searched_bound));
 }
 
-std::string certificate_sentence(const SearchResult& search, bool is_front) {
+/// What plans beyond the scope take or cost at least.
+std::string least_of_others(const Problem& problem, const SearchResult& search) {
+  const Duration least = search.scope.least_of_others;
+  if (problem.objective != ObjectiveKind::cost) return format_duration(least);
+  const Candidate& best = search.plans.front();
+  const Objective objective = objective_of(problem, best, search);
+  const double times = seconds(least) / seconds(pace(*best.prediction));
+  return fmt::format("{:.6g} {}", times * objective.value, objective.unit);
+}
+
+std::string certificate_sentence(const Problem& problem, const SearchResult& search,
+                                 bool is_front) {
   if (is_front) {
     return fmt::format("{} ({} simulated, {} discarded{})",
                        search.proved_optimal ? "proved: no other plan is better in both"
@@ -162,8 +173,7 @@ std::string certificate_sentence(const SearchResult& search, bool is_front) {
   }
   std::string among = has_scope(search) ? " among " + to_string(search.scope) : "";
   if (has_scope(search) && search.scope.least_of_others > Duration{0}) {
-    among +=
-        fmt::format("; with others {} is the least", format_duration(search.scope.least_of_others));
+    among += fmt::format("; with others {} is the least", least_of_others(problem, search));
   }
   if (search.proved_optimal) {
     return fmt::format("optimal: proved over {} simulated and {} discarded candidates{}",
@@ -311,7 +321,7 @@ void print_for_people(Console& console, const Problem& problem, const SearchResu
   console.print(alternatives_text(problem, beside.alternatives, best));
   print_limits(console, beside.limits);
   if (best.objective) return;
-  console.print(certificate_sentence(search, report.is_front) + "\n");
+  console.print(certificate_sentence(problem, search, report.is_front) + "\n");
   if (!report.is_front) console.print(looseness_sentence(search));
 }
 
