@@ -11,6 +11,7 @@
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
 #include "tools/arguments.hpp"
+#include "tools/console.hpp"
 #include "tools/degree_choices.hpp"
 #include "tools/fixed_stages.hpp"
 #include "tools/memory_options.hpp"
@@ -179,8 +180,10 @@ std::vector<std::string> notes_on(const PlanningOptions& options, const Problem&
   return notes;
 }
 
-Problem planning_problem(const PlanningOptions& options, const LoadedProfile& loaded) {
+Problem planning_problem(Console& console, const PlanningOptions& options,
+                         const LoadedProfile& loaded) {
   const ChosenDevices devices = choose_devices(options.devices, loaded.profile);
+  if (!devices.hash.empty()) console.input(devices.name, devices.hash);
   Problem problem{.model_name = options.model,
                   .cluster_name = devices.name,
                   .profile_hash = loaded.hash,

@@ -13,6 +13,7 @@
 #include "tools/check_report.hpp"
 #include "tools/commands.hpp"
 #include "tools/memory_options.hpp"
+#include "tools/results.hpp"
 #include "tools/schedule_argument.hpp"
 #include "tools/shape_options.hpp"
 
@@ -41,6 +42,7 @@ Checked check_plan(Console& console, const LoadedPlan& loaded, const CheckArgume
   set_memory(arguments.memory, judged, console);
   const Compiled compiled = compile_to_read(judged.plan, judged.profile, judged.cluster);
   if (!compiled.stand_ins.empty()) console.note(compiled.notes.back());
+  note_device_numbers(console, loaded.plan);
   options.memory_limits = compiled.memory_limits;
   CheckReport report = check(compiled.program, options);
   const int layers = static_cast<int>(loaded.profile.model.layers.size());
