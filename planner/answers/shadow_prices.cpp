@@ -81,10 +81,11 @@ class Again {
       : problem_(problem), best_(best), stop_(stop), is_large_(has_many_settings(problem)) {}
 
   /// How much shorter an iteration of as many samples would be; never negative. Where devices cost,
-  /// on as many of them.
+  /// on the same ones.
   Saving saved_by(Problem changed, std::int64_t effort = small_effort) const {
     if (changed.objective == ObjectiveKind::cost) {
-      changed.devices = static_cast<int>(used_devices(best_.plan).size());
+      changed.devices.reset();
+      changed.excluded = unused_devices();
       changed.use_fewer_devices = false;
     }
     const Duration now = pace(*best_.prediction);
@@ -116,6 +117,15 @@ class Again {
   }
 
  private:
+  std::vector<int> unused_devices() const {
+    const std::vector<int> used = used_devices(best_.plan);
+    std::vector<int> unused;
+    for (int device = 0; device < device_count(problem_.cluster); ++device) {
+      if (!std::ranges::binary_search(used, device)) unused.push_back(device);
+    }
+    return unused;
+  }
+
   Duration with_same_plan(const Problem& changed) const {
     if (changed.global_batch != problem_.global_batch || !best_.plan.order.empty()) {
       return Duration::max();
@@ -241,10 +251,14 @@ Found device_binding(const Again& again) {
     const int added = available_devices(more) - available;
     if (added > 1) words = concat(added, " devices more: ");
   }
-  const Saving saved = again.saved_by(more);
-  if (saved.time <= Duration{0}) return {};
-  return Binding{"devices", concat("all ", used_devices(again.best().plan).size()),
-                 concat(words, again.shorter(saved)), saved.time};
+  try {
+    const Saving saved = again.saved_by(more);
+    if (saved.time <= Duration{0}) return {};
+    return Binding{"devices", concat("all ", used_devices(again.best().plan).size()),
+                   concat(words, again.shorter(saved)), saved.time};
+  } catch (const Error&) {
+    return {};  // it is of a kind that was left out, and has no costs
+  }
 }
 
 /// The same plan with one microbatch more: fill and drain are shared by more samples.

@@ -206,7 +206,8 @@ bool keeps_parts(const std::vector<Level>& levels, const std::vector<int>& order
   return true;
 }
 
-/// Those that are not excluded; at most so many.
+}  // namespace
+
 std::vector<int> devices_in_use(const Problem& problem) {
   std::vector<int> devices;
   const int most = problem.devices.value_or(device_count(problem.cluster));
@@ -216,8 +217,6 @@ std::vector<int> devices_in_use(const Problem& problem) {
   }
   return devices;
 }
-
-}  // namespace
 
 std::vector<std::vector<int>> other_device_orders(const Cluster& cluster, std::size_t most) {
   constexpr std::size_t most_makes = 6;

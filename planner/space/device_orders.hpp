@@ -18,6 +18,9 @@
 
 namespace stagecraft {
 
+/// Those that are not excluded, ascending; at most as many as the question is about.
+std::vector<int> devices_in_use(const Problem& problem);
+
 /// Orders in which parts of one make follow each other: for each new number the device's own, the
 /// cluster's own order left out. At most so many, in lexicographical order of the makes as they
 /// first appear. None where all parts are alike.

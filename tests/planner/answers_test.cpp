@@ -157,6 +157,48 @@ TEST_CASE("schedules that were not tried have a price where one of them is faste
   CHECK(equal > 0);
 }
 
+/// Two devices joined by a link; what the second one takes is so many times as long.
+Problem on_two_kinds(int times) {
+  Problem problem = problem_of(profile_of(std::vector<LayerCost>(4, layer_cost(1ms, 2ms))),
+                               cluster_of({{2, link_of(5us, 1'000'000'000)}}), 4, {1});
+  problem.cluster.kinds.front().generic = false;
+  problem.cluster.kinds.push_back(problem.cluster.kinds.front());
+  problem.cluster.kinds.back().name = "other";
+  problem.cluster.devices.back() = 1;
+  ProfileEntry other = problem.profile.entries.front();
+  other.setting.device = "other";
+  for (LayerCost& cost : other.layers) cost = layer_cost(1ms * times, 2ms * times);
+  problem.profile.entries.push_back(std::move(other));
+  return problem;
+}
+
+TEST_CASE("where devices cost, prices are those of the plan's own devices", "[answers]") {
+  Problem problem = on_two_kinds(3);
+  problem.objective = ObjectiveKind::cost;
+  problem.cluster.kinds.front().price_per_hour = 9;
+  problem.cluster.kinds.back().price_per_hour = 1;
+  const SearchResult found = search_for_objective(search_exact, problem, {});
+  REQUIRE(used_devices(found.plans.front().plan) == std::vector{1});
+  // Alone, it waits for no link and has all the memory there is.
+  const auto names = names_of(binding(problem, found.plans.front()));
+  CHECK(std::ranges::find(names, "transfer") == names.end());
+  CHECK(std::ranges::find(names, "compute") != names.end());
+}
+
+TEST_CASE("devices that nothing is known of can be left out", "[answers]") {
+  Problem problem = on_two_kinds(1);
+  problem.profile.entries.pop_back();  // what the other one takes
+  const bool excludes = GENERATE(true, false);
+  if (excludes) {
+    problem.excluded = {1};
+  } else {
+    problem.devices = 1;
+  }
+  const auto names = names_of(limits_of(problem));
+  CHECK(std::ranges::find(names, "devices") == names.end());
+  CHECK(std::ranges::find(names, "compute") != names.end());
+}
+
 TEST_CASE("memory that makes stages recompute has a price", "[answers]") {
   Problem problem = problem_of(profile_of(std::vector<LayerCost>(4, heavy_layer())),
                                cluster_of({{2, {}}}, Bytes{5} << 29), 8, {1});
