@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "planner/answers/risk.hpp"
 #include "planner/answers/shown_choices.hpp"
@@ -97,14 +98,32 @@ ordered_json candidate_json(const Problem& problem, const Candidate& candidate,
   return json;
 }
 
-/// The usual choices beside the best plan: name, step, does it fit, slower by.
-ordered_json alternatives_json(const std::vector<Candidate>& alternatives, Duration best) {
+/// Usual choices are told whatever was asked for: those that do not keep to it, by name.
+std::set<std::string> not_as_asked(const Problem& problem,
+                                   const std::vector<Candidate>& alternatives) {
+  const bool asks = problem.straight || problem.max_stages || !problem.fixed.empty() ||
+                    problem.min_layers_per_stage > 1 || problem.recompute.size() < 2 ||
+                    !problem.use_fewer_devices;
+  if (!asks) return {};
+  const Space space(problem);
+  std::set<std::string> names;
+  for (const Candidate& candidate : alternatives) {
+    if (candidate.prediction && !is_wanted(space, candidate.plan)) names.insert(candidate.name);
+  }
+  return names;
+}
+
+/// The usual choices beside the best plan: name, step, does it fit, is it as asked, slower by.
+ordered_json alternatives_json(const Problem& problem, const std::vector<Candidate>& alternatives,
+                               Duration best) {
   ordered_json rows = ordered_json::array();
+  const std::set<std::string> others = not_as_asked(problem, alternatives);
   for (const Candidate& candidate : alternatives) {
     ordered_json row{{"name", candidate.name}};
     if (candidate.prediction) {
       row["step_ns"] = candidate.prediction->step.count();
       row["fits"] = candidate.prediction->fits;
+      row["as_asked"] = !others.contains(candidate.name);
       if (best > Duration{0})
         row["slower_by"] = seconds(pace(*candidate.prediction)) / seconds(best) - 1;
     } else {
@@ -121,14 +140,19 @@ std::string alternatives_text(const Problem& problem, const std::vector<Candidat
   if (alternatives.empty()) return "";
   std::string text =
       problem.objective == ObjectiveKind::cost ? "compared with (cost)\n" : "compared with\n";
+  const std::set<std::string> others = not_as_asked(problem, alternatives);
+  const auto faults = [&](const Candidate& candidate) -> std::string_view {
+    const bool is_other = others.contains(candidate.name);
+    if (candidate.prediction->fits) return is_other ? "   not as asked" : "";
+    return is_other ? "   does not fit, not as asked" : "   does not fit";
+  };
   for (const Candidate& candidate : alternatives) {
     const std::string answer =
         !candidate.prediction
             ? (candidate.rejected.starts_with(not_tried) ? "" : "not possible: ") +
                   candidate.rejected
             : fmt::format("{:>9}  {:>8}{}", format_duration(pace(*candidate.prediction)),
-                          signed_percent(worse_by(problem, candidate, best)),
-                          candidate.prediction->fits ? "" : "   does not fit");
+                          signed_percent(worse_by(problem, candidate, best)), faults(candidate));
     text += fmt::format("  {:<28} {}\n", candidate.name, answer);
   }
   return text;
@@ -372,15 +396,16 @@ void report_plans(Console& console, const Problem& problem, const SearchResult& 
              candidate.prediction->samples_per_second,
              device_peaks(candidate.plan, *candidate.prediction));
   }
-  ordered_json result{{"plans", std::move(plans)},
-                      {"alternatives", best.prediction ? alternatives_json(beside.alternatives,
-                                                                           pace(*best.prediction))
-                                                       : ordered_json::array()},
-                      {"binding", binding_json(beside.limits)},
-                      {"search",
-                       {{"strategy", search.strategy},
-                        {"candidates", search.candidates},
-                        {"pruned", search.pruned}}}};
+  ordered_json result{
+      {"plans", std::move(plans)},
+      {"alternatives", best.prediction
+                           ? alternatives_json(problem, beside.alternatives, pace(*best.prediction))
+                           : ordered_json::array()},
+      {"binding", binding_json(beside.limits)},
+      {"search",
+       {{"strategy", search.strategy},
+        {"candidates", search.candidates},
+        {"pruned", search.pruned}}}};
   if (report.is_front) {
     result["front"] = {{"axes", {"memory", "throughput"}}, {"proved", search.proved_optimal}};
   }

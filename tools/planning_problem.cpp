@@ -299,7 +299,7 @@ void declare_planning(CLI::App& app, PlanningOptions& options) {
                  "(attention only) or layers")
       ->type_name("R")
       ->check(CLI::IsMember({"auto", "none", "selective", "full", "layers"}));
-  app.add_option("--fix", options.fix, "Fix a stage's layers: stage0.layers=0..4")
+  app.add_option("--fix", options.fix, "Fix a stage's layers: stage0.layers=0..4, the first four")
       ->type_name("STAGE");
   app.add_flag("--straight", options.straight, "No replication");
   app.add_option("--max-stages", options.max_stages, "At most so many")

@@ -193,10 +193,25 @@ Found memory_binding(const Again& again) {
                  most.time};
 }
 
+/// More is as good as unlimited.
+constexpr std::int64_t fast = INT64_MAX / 4;
+
+void double_bandwidth(Link& link) {
+  for (Bandwidth* each : {&link.point_to_point, &link.collective})
+    each->bytes_per_second = std::min(each->bytes_per_second, fast) * 2;
+}
+
+/// Links of their own that lead from part to part of the level among them.
 Problem with_bandwidth(Problem problem, std::size_t level) {
-  Link& link = problem.cluster.levels[level].link;
-  link.point_to_point.bytes_per_second *= 2;
-  link.collective.bytes_per_second *= 2;
+  Cluster& cluster = problem.cluster;
+  double_bandwidth(cluster.levels[level].link);
+  int outside = device_count(cluster);
+  for (std::size_t i = 0; i < level; ++i) outside /= cluster.levels[i].count;
+  const int inside = outside / cluster.levels[level].count;
+  for (LinkOverride& entry : cluster.overrides) {
+    if (entry.from / outside == entry.to / outside && entry.from / inside != entry.to / inside)
+      double_bandwidth(entry.link);
+  }
   return problem;
 }
 
@@ -212,7 +227,6 @@ Found transfer_binding(const Again& again) {
   Found most;
   for (std::size_t level = 0; level < levels.size(); ++level) {
     const Link& link = levels[level].link;
-    constexpr std::int64_t fast = INT64_MAX / 4;  // unlimited is more
     if (link.point_to_point.bytes_per_second > fast || link.collective.bytes_per_second > fast) {
       continue;
     }

@@ -185,6 +185,26 @@ TEST_CASE("where devices cost, prices are those of the plan's own devices", "[an
   CHECK(std::ranges::find(names, "compute") != names.end());
 }
 
+TEST_CASE("twice the bandwidth is that of links of their own, too", "[answers]") {
+  LayerCost cost = layer_cost(10ms, 20ms);
+  cost.output = 1'000'000;
+  cost.parameters = cost.gradients = 1'000'000'000;
+  Problem problem =
+      problem_of(profile_of({cost, cost}), cluster_of({{2, link_of(0ns, 1'000'000'000)}}), 4, {1});
+  const Link slow = link_of(0ns, 100'000'000);
+  problem.cluster.overrides = {{0, 1, slow}, {1, 0, slow}};
+  const std::vector<Binding> limits = limits_of(problem);
+  const auto transfer = std::ranges::find(limits, "transfer", &Binding::what);
+  REQUIRE(transfer != limits.end());
+  // As with all of them twice as fast from the beginning.
+  for (LinkOverride& entry : problem.cluster.overrides) {
+    entry.link = link_of(0ns, 200'000'000);
+  }
+  const Duration slower = transfer->saved + pace(*search_exact(problem, {}).plans[0].prediction);
+  problem.cluster.overrides = {{0, 1, slow}, {1, 0, slow}};
+  CHECK(slower == pace(*search_exact(problem, {}).plans[0].prediction));
+}
+
 TEST_CASE("devices that nothing is known of can be left out", "[answers]") {
   Problem problem = on_two_kinds(1);
   problem.profile.entries.pop_back();  // what the other one takes
