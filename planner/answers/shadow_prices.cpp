@@ -130,8 +130,10 @@ class Again {
     if (changed.global_batch != problem_.global_batch || !best_.plan.order.empty()) {
       return Duration::max();
     }
+    // Faster links may bring more at once than there is room for.
     const Candidate again = Space(changed).evaluate("same plan", best_.plan);
-    return again.prediction ? pace(*again.prediction) : Duration::max();
+    const bool counts = again.prediction && again.prediction->fits;
+    return counts ? pace(*again.prediction) : Duration::max();
   }
 
   Duration for_as_many(Duration time, std::int64_t batch) const {

@@ -205,6 +205,36 @@ TEST_CASE("twice the bandwidth is that of links of their own, too", "[answers]")
   CHECK(slower == pace(*search_exact(problem, {}).plans[0].prediction));
 }
 
+TEST_CASE("links that bring more than there is room for have no price", "[answers]") {
+  for (std::uint32_t seed = 50; seed < 80; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    std::vector<LayerCost> costs;
+    for (int layer = 0; layer < 3; ++layer) costs.push_back(random_cost(random));
+    Problem problem = problem_of(profile_of(costs), cluster_of({{3, random_link(random)}}), 8, {1});
+    problem.straight = true;
+    problem.use_fewer_devices = false;
+    problem.recompute = {Recompute::none};
+    const SearchResult roomy = search_exact(problem, {.explain = false});
+    // As much as it takes: what comes earlier may find no room.
+    DeviceKind& kind = problem.cluster.kinds.front();
+    kind.memory_unlimited = false;
+    kind.memory = largest_peak(roomy.plans.front());
+    const SearchResult found = search_exact(problem, {.explain = false});
+    Problem faster = problem;
+    Link& link = faster.cluster.levels.front().link;
+    link.point_to_point.bytes_per_second *= 2;
+    link.collective.bytes_per_second *= 2;
+    const SearchResult then = search_exact(faster, {.explain = false});
+    const Candidate& best = found.plans.front();
+    const Duration least =
+        then.plans.empty() ? Duration::max() : pace(*then.plans.front().prediction);
+    for (const Binding& limit : binding(problem, best)) {
+      if (limit.what == "transfer") CHECK(pace(*best.prediction) - limit.saved >= least);
+    }
+  }
+}
+
 TEST_CASE("devices that nothing is known of can be left out", "[answers]") {
   Problem problem = on_two_kinds(1);
   problem.profile.entries.pop_back();  // what the other one takes
