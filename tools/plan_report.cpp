@@ -265,7 +265,8 @@ std::string own_objective_sentence(const Problem& problem, const SearchResult& s
   };
   const std::string sentence = fmt::format("{} {}", objective.name, words(objective.value));
   if (search.lower_bound <= Duration{0}) return text + sentence + "\n";  // nothing is proved
-  return text + fmt::format("{} (no plan has {} than {})\n", sentence, most ? "more" : "less",
+  const std::string_view none = has_scope(search) ? "none that was searched has" : "no plan has";
+  return text + fmt::format("{} ({} {} than {})\n", sentence, none, most ? "more" : "less",
                             words(objective.lower_bound));
 }
 

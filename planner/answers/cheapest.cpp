@@ -25,7 +25,6 @@ constexpr std::size_t most_sets = 24;
 /// Plans on a set of groups of peers, all of them in use.
 struct Part {
   Problem problem;
-  std::vector<int> left_out;  ///< all other devices of the cluster
   int devices = 0;
   double price = 0;  ///< of its devices, per hour
 };
@@ -34,14 +33,6 @@ struct Parts {
   std::vector<Part> parts;
   bool are_all = true;  ///< other devices are the same to a plan as those of a part
 };
-
-/// The part's problem with all other devices excluded.
-Problem on_devices_of(const Part& part) {
-  Problem problem = part.problem;
-  problem.devices.reset();
-  problem.excluded = part.left_out;
-  return problem;
-}
 
 /// Sets of groups of peers, by number, small ones first.
 struct Sets {
@@ -106,15 +97,17 @@ Part part_of(const Problem& problem, const Space& space, const Setting& setting,
       ++part.devices;
     }
   }
-  for (std::size_t device = 0; device < is_chosen.size(); ++device) {
-    if (!is_chosen[device]) part.left_out.push_back(static_cast<int>(device));
-  }
   // The first ones are what other planners take, too; but then no other orders are tried.
   const bool are_first = groups.back() + 1 == static_cast<int>(groups.size());
   if (are_first) part.problem.devices = space.devices_up_to(setting, groups.back() + 1);
   const bool are_many = groups.size() > most_groups_of_sets && has_one_kind(space);
-  if (!are_first || !(are_many || asked_device_orders(part.problem).is_every))
-    part.problem = on_devices_of(part);
+  if (!are_first || !(are_many || asked_device_orders(part.problem).is_every)) {
+    part.problem.devices.reset();
+    part.problem.excluded.clear();
+    for (std::size_t device = 0; device < is_chosen.size(); ++device) {
+      if (!is_chosen[device]) part.problem.excluded.push_back(static_cast<int>(device));
+    }
+  }
   return part;
 }
 
@@ -164,10 +157,13 @@ class Cheapest {
         std::max(control_.effort.value_or(effort_in_all) / std::max<std::int64_t>(count, 1),
                  std::min(least_effort, control_.effort.value_or(least_effort)));
     for (const Part& part : parts) look_at(part);
+    const double least = least_by_work();
+    bound_ = std::max(bound_, least);
     if (!are_all) {
       result_.scope.consecutive_devices = true;
-      others_ = std::min(others_, least_elsewhere(parts));
+      others_ = least;
     }
+    others_ = std::max(others_, least);
     return result();
   }
 
@@ -194,19 +190,14 @@ class Cheapest {
     keep_the_best();
   }
 
-  /// What plans on other devices cost at least, by their work: as many of one kind do the same;
-  /// of several, all work as fast as they may, at the price of the cheapest.
-  double least_elsewhere(const std::vector<Part>& parts) const {
+  /// What any plan costs at least: somebody does the work, at the lowest price of all.
+  double least_by_work() const {
     if (result_.interrupted) return 0;
-    double least = std::numeric_limits<double>::infinity(), cheapest = least;
-    for (const Part& part : parts) cheapest = std::min(cheapest, part.price);
-    const auto time = [](const Problem& problem) {
-      const Space space(problem);
-      return static_cast<double>(ColumnBounds(space).least_of_any_kind());
-    };
-    if (!has_one_kind(space_)) return cheapest * time(problem_);
-    for (const Part& part : parts) least = std::min(least, part.price * time(on_devices_of(part)));
-    return least;
+    double cheapest = std::numeric_limits<double>::infinity();
+    for (const int device : devices_in_use(problem_))
+      cheapest = std::min(cheapest, kind_of(problem_.cluster, device).price_per_hour.value_or(0));
+    const auto time = static_cast<double>(ColumnBounds(space_).least_of_any_kind());
+    return cheapest * time * available_devices(problem_);
   }
 
   /// A plan at this price that takes longer is not among the cheapest.

@@ -157,6 +157,19 @@ TEST_CASE("schedules that were not tried have a price where one of them is faste
   CHECK(equal > 0);
 }
 
+TEST_CASE("what would bring less than is told has no price", "[answers]") {
+  LayerCost cost = layer_cost(10ms, 20ms);
+  cost.output = 1;
+  Problem problem =
+      problem_of(profile_of({cost, cost}), cluster_of({{2, link_of(0ns, 100'000'000)}}), 4, {1});
+  problem.straight = true;
+  const auto names = names_of(limits_of(problem));
+  CHECK(std::ranges::find(names, "transfer") == names.end());
+  problem.profile.entries.front().layers.front().output = 100'000;
+  const auto more = names_of(limits_of(problem));
+  CHECK(std::ranges::find(more, "transfer") != more.end());
+}
+
 /// Two devices joined by a link; what the second one takes is so many times as long.
 Problem on_two_kinds(int times) {
   Problem problem = problem_of(profile_of(std::vector<LayerCost>(4, layer_cost(1ms, 2ms))),

@@ -200,8 +200,10 @@ TEST_CASE("of more devices than can be tried in every set, the cheap ones are tr
   const SearchResult found = search_for_objective(search_exact, problem, {.explain = false});
   REQUIRE(!found.plans.empty());
   CHECK(price_per_hour(problem, found.plans.front().plan) == 1);
-  // What sets that were left out cost has a bound of its own.
+  // Sets that were left out have work to do, too, at no lower price.
   CHECK(found.scope.consecutive_devices);
+  CHECK(speaks_of_all_plans(found));
+  CHECK(found.proved_optimal);
 }
 
 TEST_CASE("an asynchronous iteration holds as much memory as its steady state", "[objective]") {
