@@ -36,6 +36,9 @@ bool do_the_same(const Candidate& a, const Candidate& b) {
   if (a.plan.stages.size() != b.plan.stages.size()) return false;
   Plan other = b.plan;
   other.order = a.plan.order;
+  // Another search may have found it before.
+  other.predicted = a.plan.predicted;
+  other.search = a.plan.search;
   for (std::size_t s = 0; s < other.stages.size(); ++s) {
     Stage& stage = other.stages[s];
     const Stage& own = a.plan.stages[s];
