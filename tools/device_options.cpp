@@ -4,6 +4,7 @@
 
 #include "planner/device_memory.hpp"
 #include "profiles/error.hpp"
+#include "profiles/json.hpp"
 #include "tools/arguments.hpp"
 
 namespace stagecraft {
@@ -23,6 +24,7 @@ void set_bandwidth(Cluster& cluster, Bandwidth bandwidth) {
 
 ChosenDevices named_devices(const DeviceOptions& options) {
   ChosenDevices chosen{.name = options.cluster, .cluster = load_cluster(options.cluster)};
+  chosen.hash = content_hash(write_cluster(chosen.cluster));
   if (options.devices > 0) chosen.first = options.devices;
   if (!options.bandwidth.empty())
     set_bandwidth(chosen.cluster, read_bandwidth("--bandwidth", options.bandwidth));
@@ -39,7 +41,8 @@ ChosenDevices own_devices(const DeviceOptions& options, const Profile& profile) 
   OwnDevices own = *profile.devices;
   if (options.devices > 0) own.count = options.devices;
   if (!options.bandwidth.empty()) own.bandwidth = read_bandwidth("--bandwidth", options.bandwidth);
-  ChosenDevices chosen{.name = cluster_expression(own), .cluster = {}, .first = {}, .own = own};
+  ChosenDevices chosen{
+      .name = cluster_expression(own), .cluster = {}, .hash = {}, .first = {}, .own = own};
   chosen.cluster = load_cluster(chosen.name);
   give_memory(chosen.cluster, own.memory);
   return chosen;

@@ -26,6 +26,7 @@ void declare_devices(CLI::App& app, DeviceOptions& options);
 struct ChosenDevices {
   std::string name;  ///< CLUSTER as a plan's file names it
   Cluster cluster;
+  std::string hash;               ///< of CLUSTER, before the flags change it; empty without one
   std::optional<int> first;       ///< only the first so many of it
   std::optional<OwnDevices> own;  ///< as changed by the flags, where there is no CLUSTER
 };

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "planner/answers/risk.hpp"
 #include "planner/answers/shown_choices.hpp"
@@ -97,14 +98,32 @@ ordered_json candidate_json(const Problem& problem, const Candidate& candidate,
   return json;
 }
 
-/// The usual choices beside the best plan: name, step, does it fit, slower by.
-ordered_json alternatives_json(const std::vector<Candidate>& alternatives, Duration best) {
+/// Usual choices are told whatever was asked for: those that do not keep to it, by name.
+std::set<std::string> not_as_asked(const Problem& problem,
+                                   const std::vector<Candidate>& alternatives) {
+  const bool asks = problem.straight || problem.max_stages || !problem.fixed.empty() ||
+                    problem.min_layers_per_stage > 1 || problem.recompute.size() < 2 ||
+                    !problem.use_fewer_devices;
+  if (!asks) return {};
+  const Space space(problem);
+  std::set<std::string> names;
+  for (const Candidate& candidate : alternatives) {
+    if (candidate.prediction && !is_wanted(space, candidate.plan)) names.insert(candidate.name);
+  }
+  return names;
+}
+
+/// The usual choices beside the best plan: name, step, does it fit, is it as asked, slower by.
+ordered_json alternatives_json(const Problem& problem, const std::vector<Candidate>& alternatives,
+                               Duration best) {
   ordered_json rows = ordered_json::array();
+  const std::set<std::string> others = not_as_asked(problem, alternatives);
   for (const Candidate& candidate : alternatives) {
     ordered_json row{{"name", candidate.name}};
     if (candidate.prediction) {
       row["step_ns"] = candidate.prediction->step.count();
       row["fits"] = candidate.prediction->fits;
+      row["as_asked"] = !others.contains(candidate.name);
       if (best > Duration{0})
         row["slower_by"] = seconds(pace(*candidate.prediction)) / seconds(best) - 1;
     } else {
@@ -121,14 +140,19 @@ std::string alternatives_text(const Problem& problem, const std::vector<Candidat
   if (alternatives.empty()) return "";
   std::string text =
       problem.objective == ObjectiveKind::cost ? "compared with (cost)\n" : "compared with\n";
+  const std::set<std::string> others = not_as_asked(problem, alternatives);
+  const auto faults = [&](const Candidate& candidate) -> std::string_view {
+    const bool is_other = others.contains(candidate.name);
+    if (candidate.prediction->fits) return is_other ? "   not as asked" : "";
+    return is_other ? "   does not fit, not as asked" : "   does not fit";
+  };
   for (const Candidate& candidate : alternatives) {
     const std::string answer =
         !candidate.prediction
             ? (candidate.rejected.starts_with(not_tried) ? "" : "not possible: ") +
                   candidate.rejected
             : fmt::format("{:>9}  {:>8}{}", format_duration(pace(*candidate.prediction)),
-                          signed_percent(worse_by(problem, candidate, best)),
-                          candidate.prediction->fits ? "" : "   does not fit");
+                          signed_percent(worse_by(problem, candidate, best)), faults(candidate));
     text += fmt::format("  {:<28} {}\n", candidate.name, answer);
   }
   return text;
@@ -152,7 +176,18 @@ std::string of_searched(const SearchResult& search) {
                      format_duration(search.searched_bound));
 }
 
-std::string certificate_sentence(const SearchResult& search, bool is_front) {
+/// What plans beyond the scope take or cost at least.
+std::string least_of_others(const Problem& problem, const SearchResult& search) {
+  const Duration least = search.scope.least_of_others;
+  if (problem.objective != ObjectiveKind::cost) return format_duration(least);
+  const Candidate& best = search.plans.front();
+  const Objective objective = objective_of(problem, best, search);
+  const double times = seconds(least) / seconds(pace(*best.prediction));
+  return fmt::format("{:.6g} {}", times * objective.value, objective.unit);
+}
+
+std::string certificate_sentence(const Problem& problem, const SearchResult& search,
+                                 bool is_front) {
   if (is_front) {
     return fmt::format("{} ({} simulated, {} discarded{})",
                        search.proved_optimal ? "proved: no other plan is better in both"
@@ -162,8 +197,7 @@ std::string certificate_sentence(const SearchResult& search, bool is_front) {
   }
   std::string among = has_scope(search) ? " among " + to_string(search.scope) : "";
   if (has_scope(search) && search.scope.least_of_others > Duration{0}) {
-    among +=
-        fmt::format("; with others {} is the least", format_duration(search.scope.least_of_others));
+    among += fmt::format("; with others {} is the least", least_of_others(problem, search));
   }
   if (search.proved_optimal) {
     return fmt::format("optimal: proved over {} simulated and {} discarded candidates{}",
@@ -231,7 +265,8 @@ std::string own_objective_sentence(const Problem& problem, const SearchResult& s
   };
   const std::string sentence = fmt::format("{} {}", objective.name, words(objective.value));
   if (search.lower_bound <= Duration{0}) return text + sentence + "\n";  // nothing is proved
-  return text + fmt::format("{} (no plan has {} than {})\n", sentence, most ? "more" : "less",
+  const std::string_view none = has_scope(search) ? "none that was searched has" : "no plan has";
+  return text + fmt::format("{} ({} {} than {})\n", sentence, none, most ? "more" : "less",
                             words(objective.lower_bound));
 }
 
@@ -311,7 +346,7 @@ void print_for_people(Console& console, const Problem& problem, const SearchResu
   console.print(alternatives_text(problem, beside.alternatives, best));
   print_limits(console, beside.limits);
   if (best.objective) return;
-  console.print(certificate_sentence(search, report.is_front) + "\n");
+  console.print(certificate_sentence(problem, search, report.is_front) + "\n");
   if (!report.is_front) console.print(looseness_sentence(search));
 }
 
@@ -362,15 +397,16 @@ void report_plans(Console& console, const Problem& problem, const SearchResult& 
              candidate.prediction->samples_per_second,
              device_peaks(candidate.plan, *candidate.prediction));
   }
-  ordered_json result{{"plans", std::move(plans)},
-                      {"alternatives", best.prediction ? alternatives_json(beside.alternatives,
-                                                                           pace(*best.prediction))
-                                                       : ordered_json::array()},
-                      {"binding", binding_json(beside.limits)},
-                      {"search",
-                       {{"strategy", search.strategy},
-                        {"candidates", search.candidates},
-                        {"pruned", search.pruned}}}};
+  ordered_json result{
+      {"plans", std::move(plans)},
+      {"alternatives", best.prediction
+                           ? alternatives_json(problem, beside.alternatives, pace(*best.prediction))
+                           : ordered_json::array()},
+      {"binding", binding_json(beside.limits)},
+      {"search",
+       {{"strategy", search.strategy},
+        {"candidates", search.candidates},
+        {"pruned", search.pruned}}}};
   if (report.is_front) {
     result["front"] = {{"axes", {"memory", "throughput"}}, {"proved", search.proved_optimal}};
   }

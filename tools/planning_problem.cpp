@@ -7,10 +7,13 @@
 
 #include "planner/defaults.hpp"
 #include "planner/objective.hpp"
+#include "planner/space/device_orders.hpp"
 #include "planner/space/schedule_choices.hpp"
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
+#include "simulator/schedules.hpp"
 #include "tools/arguments.hpp"
+#include "tools/console.hpp"
 #include "tools/degree_choices.hpp"
 #include "tools/fixed_stages.hpp"
 #include "tools/memory_options.hpp"
@@ -167,6 +170,23 @@ std::vector<DeviceKind> kinds_of(const Problem& problem) {
   return kinds_in_use(problem.cluster, problem.devices, problem.excluded);
 }
 
+/// Where a schedule that never drains has too few microbatches for all devices.
+std::string why_few_devices(const Problem& problem) {
+  auto devices = static_cast<std::int64_t>(devices_in_use(problem).size());
+  if (problem.straight && problem.max_stages)
+    devices = std::min<std::int64_t>(devices, *problem.max_stages);
+  const std::int64_t size = *std::ranges::min_element(problem.microbatches);
+  const std::int64_t microbatches = problem.global_batch / size;
+  for (const ScheduleChoice& choice : problem.schedules) {
+    if (find_schedule(choice.name).weights == WeightPolicy::flush) continue;
+    if (microbatches >= 2 * devices) return "";
+    return concat(choice.name, " takes twice as many microbatches as devices to show its steady ",
+                  "state: ", microbatches, " are enough for ", microbatches / 2, ", --batch ",
+                  2 * devices * size, " for all ", devices);
+  }
+  return "";
+}
+
 }  // namespace
 
 std::vector<std::string> notes_on(const PlanningOptions& options, const Problem& problem) {
@@ -175,12 +195,15 @@ std::vector<std::string> notes_on(const PlanningOptions& options, const Problem&
     notes.push_back(why_usual_precision(problem.profile, kinds_of(problem)));
   }
   notes.push_back(why_no_memory_limit(kinds_of(problem), problem.memory_fraction));
+  notes.push_back(why_few_devices(problem));
   std::erase(notes, "");
   return notes;
 }
 
-Problem planning_problem(const PlanningOptions& options, const LoadedProfile& loaded) {
+Problem planning_problem(Console& console, const PlanningOptions& options,
+                         const LoadedProfile& loaded) {
   const ChosenDevices devices = choose_devices(options.devices, loaded.profile);
+  if (!devices.hash.empty()) console.input(devices.name, devices.hash);
   Problem problem{.model_name = options.model,
                   .cluster_name = devices.name,
                   .profile_hash = loaded.hash,
@@ -296,7 +319,7 @@ void declare_planning(CLI::App& app, PlanningOptions& options) {
                  "(attention only) or layers")
       ->type_name("R")
       ->check(CLI::IsMember({"auto", "none", "selective", "full", "layers"}));
-  app.add_option("--fix", options.fix, "Fix a stage's layers: stage0.layers=0..4")
+  app.add_option("--fix", options.fix, "Fix a stage's layers: stage0.layers=0..4, the first four")
       ->type_name("STAGE");
   app.add_flag("--straight", options.straight, "No replication");
   app.add_option("--max-stages", options.max_stages, "At most so many")

@@ -16,6 +16,8 @@ class App;
 
 namespace stagecraft {
 
+class Console;
+
 /// Flags as they were given.
 struct PlanningOptions {
   std::string model, microbatch = "auto", tensor_parallel = "auto", precision, optimizer = "adamw",
@@ -38,8 +40,10 @@ struct PlanningOptions {
 /// MODEL, CLUSTER and everything that a plan must keep to.
 void declare_planning(CLI::App& app, PlanningOptions& options);
 
-/// The question. Throws Error (usage) for flags that do not read or do not go together.
-Problem planning_problem(const PlanningOptions& options, const LoadedProfile& loaded);
+/// The question; CLUSTER becomes one of the verb's inputs. Throws Error (usage) for flags that do
+/// not read or do not go together.
+Problem planning_problem(Console& console, const PlanningOptions& options,
+                         const LoadedProfile& loaded);
 
 /// What of it may surprise: sentences about defaults, and about flags without effect.
 std::vector<std::string> notes_on(const PlanningOptions& options, const Problem& problem);

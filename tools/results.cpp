@@ -98,6 +98,15 @@ void name_cluster_devices(ordered_json& result, const Plan& plan) {
   result["devices"] = used_devices(plan);
 }
 
+void note_device_numbers(Console& console, const Plan& plan) {
+  const std::vector<int> leads = lead_devices(plan);
+  const auto last = static_cast<int>(leads.size()) - 1;
+  if (leads.back() == last || leads.size() < used_devices(plan).size()) return;
+  console.note(concat("devices are counted among those that the plan uses: ",
+                      last == 0 ? std::string("0 is") : concat("0-", last, " are"),
+                      " the cluster's ", device_ranges(leads)));
+}
+
 std::string layer_names(const Model& model, LayerRange layers) {
   const auto name = [&](int layer) {
     return model.layers.at(static_cast<std::size_t>(layer)).name;

@@ -30,6 +30,10 @@ void add_memory(nlohmann::ordered_json& result, const std::vector<MemoryPeak>& p
 /// numbers. Tensor-parallel peers do the same at the same time.
 void name_cluster_devices(nlohmann::ordered_json& result, const Plan& plan);
 
+/// Notes that a program's devices are those that the plan uses, counted from 0, where the cluster
+/// has other numbers for them: "0-1 are the cluster's 1 3". Nothing where peers share a number.
+void note_device_numbers(Console& console, const Plan& plan);
+
 /// Device, layers, forward, backward, peak and its limit, idle: the table people read of a plan.
 /// Where it would be wider than 100 columns names of layers are shortened, or left to numbers.
 std::string plan_table(const Plan& plan, const Model& model, const Prediction& prediction,

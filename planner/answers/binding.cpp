@@ -151,6 +151,11 @@ std::vector<Binding> binding(const Problem& problem, const Candidate& best,
                                           ? limits_of_plan(best, what_if)
                                           : shadow_prices(problem, best, stop, threads);
   bindings.insert(bindings.end(), others.begin(), others.end());
+  // A price that is told as nothing is none.
+  constexpr double least_told = 0.0005;
+  const double all = seconds(pace(*best.prediction));
+  std::erase_if(bindings,
+                [&](const Binding& limit) { return seconds(limit.saved) < least_told * all; });
   std::stable_sort(bindings.begin(), bindings.end(),
                    [](const Binding& a, const Binding& b) { return a.saved > b.saved; });
   return bindings;

@@ -4,8 +4,10 @@
 #include <cmath>
 
 #include "planner/searches/tightest_plan.hpp"
+#include "planner/space/device_orders.hpp"
 #include "planner/space/schedule_choices.hpp"
 #include "profiles/error.hpp"
+#include "simulator/schedules.hpp"
 
 namespace stagecraft {
 
@@ -53,6 +55,22 @@ void try_smaller_microbatch(Remedies& remedies) {
     remedies.add(concat("--microbatch ", size, " (now ", now, ")"));
     return;
   }
+}
+
+/// What never drains is only planned where an iteration holds as much memory as the steady state:
+/// with twice as many microbatches as devices.
+void try_larger_batch(Remedies& remedies) {
+  const Problem& problem = remedies.problem();
+  const bool drains = std::ranges::all_of(problem.schedules, [](const ScheduleChoice& choice) {
+    return find_schedule(choice.name).weights == WeightPolicy::flush;
+  });
+  Problem changed = problem;
+  const auto devices = static_cast<std::int64_t>(devices_in_use(problem).size());
+  changed.global_batch = 2 * devices * least_microbatch(problem);
+  if (drains || changed.global_batch <= problem.global_batch) return;
+  changed.microbatches = {least_microbatch(problem)};
+  remedies.try_out(changed,
+                   concat("--batch ", changed.global_batch, " (now ", problem.global_batch, ")"));
 }
 
 void try_recomputation(Remedies& remedies) {
@@ -251,7 +269,10 @@ std::vector<std::string> verified_remedies(const Problem& problem,
   // First, for there may be little time.
   const std::optional<std::string> memory =
       closest ? more_memory(remedies, *closest) : std::nullopt;
-  if (!problem.microbatches.empty()) try_smaller_microbatch(remedies);
+  if (!problem.microbatches.empty()) {
+    try_smaller_microbatch(remedies);
+    try_larger_batch(remedies);
+  }
   for (const auto& try_one : {try_recomputation, try_more_devices, try_larger_cluster,
                               try_other_schedule, try_tensor_parallelism, try_shorter_sequence,
                               try_fewer_demands, try_all_memory, try_sharding, try_sgd}) {

@@ -81,10 +81,11 @@ class Again {
       : problem_(problem), best_(best), stop_(stop), is_large_(has_many_settings(problem)) {}
 
   /// How much shorter an iteration of as many samples would be; never negative. Where devices cost,
-  /// on as many of them.
+  /// on the same ones.
   Saving saved_by(Problem changed, std::int64_t effort = small_effort) const {
     if (changed.objective == ObjectiveKind::cost) {
-      changed.devices = static_cast<int>(used_devices(best_.plan).size());
+      changed.devices.reset();
+      changed.excluded = unused_devices();
       changed.use_fewer_devices = false;
     }
     const Duration now = pace(*best_.prediction);
@@ -116,12 +117,23 @@ class Again {
   }
 
  private:
+  std::vector<int> unused_devices() const {
+    const std::vector<int> used = used_devices(best_.plan);
+    std::vector<int> unused;
+    for (int device = 0; device < device_count(problem_.cluster); ++device) {
+      if (!std::ranges::binary_search(used, device)) unused.push_back(device);
+    }
+    return unused;
+  }
+
   Duration with_same_plan(const Problem& changed) const {
     if (changed.global_batch != problem_.global_batch || !best_.plan.order.empty()) {
       return Duration::max();
     }
+    // Faster links may bring more at once than there is room for.
     const Candidate again = Space(changed).evaluate("same plan", best_.plan);
-    return again.prediction ? pace(*again.prediction) : Duration::max();
+    const bool counts = again.prediction && again.prediction->fits;
+    return counts ? pace(*again.prediction) : Duration::max();
   }
 
   Duration for_as_many(Duration time, std::int64_t batch) const {
@@ -183,10 +195,25 @@ Found memory_binding(const Again& again) {
                  most.time};
 }
 
+/// More is as good as unlimited.
+constexpr std::int64_t fast = INT64_MAX / 4;
+
+void double_bandwidth(Link& link) {
+  for (Bandwidth* each : {&link.point_to_point, &link.collective})
+    each->bytes_per_second = std::min(each->bytes_per_second, fast) * 2;
+}
+
+/// Links of their own that lead from part to part of the level among them.
 Problem with_bandwidth(Problem problem, std::size_t level) {
-  Link& link = problem.cluster.levels[level].link;
-  link.point_to_point.bytes_per_second *= 2;
-  link.collective.bytes_per_second *= 2;
+  Cluster& cluster = problem.cluster;
+  double_bandwidth(cluster.levels[level].link);
+  int outside = device_count(cluster);
+  for (std::size_t i = 0; i < level; ++i) outside /= cluster.levels[i].count;
+  const int inside = outside / cluster.levels[level].count;
+  for (LinkOverride& entry : cluster.overrides) {
+    if (entry.from / outside == entry.to / outside && entry.from / inside != entry.to / inside)
+      double_bandwidth(entry.link);
+  }
   return problem;
 }
 
@@ -202,7 +229,6 @@ Found transfer_binding(const Again& again) {
   Found most;
   for (std::size_t level = 0; level < levels.size(); ++level) {
     const Link& link = levels[level].link;
-    constexpr std::int64_t fast = INT64_MAX / 4;  // unlimited is more
     if (link.point_to_point.bytes_per_second > fast || link.collective.bytes_per_second > fast) {
       continue;
     }
@@ -241,10 +267,14 @@ Found device_binding(const Again& again) {
     const int added = available_devices(more) - available;
     if (added > 1) words = concat(added, " devices more: ");
   }
-  const Saving saved = again.saved_by(more);
-  if (saved.time <= Duration{0}) return {};
-  return Binding{"devices", concat("all ", used_devices(again.best().plan).size()),
-                 concat(words, again.shorter(saved)), saved.time};
+  try {
+    const Saving saved = again.saved_by(more);
+    if (saved.time <= Duration{0}) return {};
+    return Binding{"devices", concat("all ", used_devices(again.best().plan).size()),
+                   concat(words, again.shorter(saved)), saved.time};
+  } catch (const Error&) {
+    return {};  // it is of a kind that was left out, and has no costs
+  }
 }
 
 /// The same plan with one microbatch more: fill and drain are shared by more samples.

@@ -169,15 +169,32 @@ class Tightening {
     choose_end(0, nothing);
   }
 
-  /// Where the stage may end, from the first place on.
+  /// Where the stage may end, from the first place on; never before it begins.
   std::vector<int> ends_of(int stage) const {
-    const int stages = layout_.stages(), last = space_.last_end(stages - stage - 1);
+    const int stages = layout_.stages(), first = layout_.cuts[index(stage)];
+    int last = space_.last_end(stages - stage - 1), least = space_.first_end(first);
     if (stage + 1 == stages) return {last};
-    if (const auto fixed = space_.fixed_layers(stage)) return {std::min(fixed->end, last)};
-    std::vector<int> ends(
-        index(std::max(last - space_.first_end(layout_.cuts[index(stage)]) + 1, 0)));
-    std::iota(ends.begin(), ends.end(), space_.first_end(layout_.cuts[index(stage)]));
+    if (const auto fixed = space_.fixed_layers(stage)) {
+      least = std::max(least, fixed->end);
+      last = std::min(last, fixed->end);
+    }
+    if (const auto [next, begins] = next_fixed(stage); next < stages) {
+      const int between = next - stage - 1;
+      last = std::min(last, begins - (space_.has_empty_stages() ? 0 : between));
+      if (between == 0) least = std::max(least, begins);
+    }
+    std::vector<int> ends(index(std::max(last - least + 1, 0)));
+    std::iota(ends.begin(), ends.end(), least);
     return ends;
+  }
+
+  /// The next stage behind this one whose layers are fixed, and where it begins; behind all stages
+  /// if there is none.
+  std::pair<int, int> next_fixed(int stage) const {
+    for (int next = stage + 1; next < layout_.stages(); ++next) {
+      if (const auto fixed = space_.fixed_layers(next)) return {next, fixed->first};
+    }
+    return {layout_.stages(), space_.layers()};
   }
 
   void choose_end(int stage, Bytes over) {

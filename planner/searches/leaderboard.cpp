@@ -21,12 +21,45 @@ bool is_better(const Candidate& a, const Candidate& b) {
   return write_plan(a.plan) < write_plan(b.plan);
 }
 
+/// The stage's layers by their indices in the model, ascending.
+std::vector<int> layers_of(const Plan& plan, const Stage& stage) {
+  std::vector<int> layers;
+  for (int place = stage.layers.first; place < stage.layers.end; ++place)
+    layers.push_back(plan.order.empty() ? place : plan.order[static_cast<std::size_t>(place)]);
+  std::sort(layers.begin(), layers.end());
+  return layers;
+}
+
+/// The same plan for all but the order in which it names a stage's replicas or layers.
+bool do_the_same(const Candidate& a, const Candidate& b) {
+  if (pace(*a.prediction) != pace(*b.prediction)) return false;
+  if (a.plan.stages.size() != b.plan.stages.size()) return false;
+  Plan other = b.plan;
+  other.order = a.plan.order;
+  // Another search may have found it before.
+  other.predicted = a.plan.predicted;
+  other.search = a.plan.search;
+  for (std::size_t s = 0; s < other.stages.size(); ++s) {
+    Stage& stage = other.stages[s];
+    const Stage& own = a.plan.stages[s];
+    if (!std::ranges::is_permutation(stage.devices, own.devices)) return false;
+    if (layers_of(a.plan, own) != layers_of(b.plan, stage)) return false;
+    stage.devices = own.devices;
+    stage.layers = own.layers;
+  }
+  return other == a.plan;
+}
+
 }  // namespace
 
 void Leaderboard::add(const Candidate& candidate) {
   if (!candidate.prediction || !candidate.prediction->fits || is_undecided(candidate)) return;
-  const auto same = [&](const Candidate& other) { return other.plan == candidate.plan; };
-  if (std::any_of(candidates_.begin(), candidates_.end(), same)) return;
+  const auto same = std::ranges::find_if(
+      candidates_, [&](const Candidate& other) { return do_the_same(other, candidate); });
+  if (same != candidates_.end()) {
+    if (!is_better(candidate, *same)) return;
+    candidates_.erase(same);
+  }
   if (candidates_.size() == top_ && !is_better(candidate, candidates_.back())) return;
   const auto place = std::upper_bound(candidates_.begin(), candidates_.end(), candidate, is_better);
   candidates_.insert(place, candidate);

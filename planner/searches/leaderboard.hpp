@@ -11,7 +11,8 @@
 namespace stagecraft {
 
 /// The best candidates so far; equal steps are told apart by fewer devices, then by the plan's
-/// text.
+/// text. Of plans that differ only in the order of a stage's replicas, or of its layers, and take
+/// the same, one stays.
 class Leaderboard {
  public:
   explicit Leaderboard(int top) : top_(static_cast<std::size_t>(top < 1 ? 1 : top)) {}

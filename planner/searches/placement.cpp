@@ -75,6 +75,19 @@ std::vector<int> ends_of_slow_links(const Cluster& cluster, const Cluster& alike
   return ends;
 }
 
+/// The same question, of its devices less these.
+Problem without(Problem problem, const std::vector<int>& shunned) {
+  const std::vector<int> asked = devices_in_use(problem);
+  problem.devices.reset();
+  problem.excluded.clear();
+  for (int device = 0; device < device_count(problem.cluster); ++device) {
+    const bool is_left = std::ranges::binary_search(asked, device) &&
+                         std::ranges::find(shunned, device) == shunned.end();
+    if (!is_left) problem.excluded.push_back(device);
+  }
+  return problem;
+}
+
 class Placement {
  public:
   Placement(const Space& space, const Candidate& candidate, Effort& effort)
@@ -162,13 +175,8 @@ std::vector<Problem> questions_to_place(const Problem& problem) {
   const Problem& alike = questions.front();
   std::optional<Problem> clear;
   const std::vector<int> shunned = ends_of_slow_links(problem.cluster, alike.cluster);
-  if (!shunned.empty() && std::ssize(shunned) * 2 < device_count(problem.cluster)) {
-    clear = alike;
-    clear->excluded.insert(clear->excluded.end(), shunned.begin(), shunned.end());
-    std::sort(clear->excluded.begin(), clear->excluded.end());
-    const auto twice = std::unique(clear->excluded.begin(), clear->excluded.end());
-    clear->excluded.erase(twice, clear->excluded.end());
-  }
+  if (!shunned.empty() && std::ssize(shunned) * 2 < device_count(problem.cluster))
+    clear = without(alike, shunned);
   if (!problem.straight) {
     Problem straight = alike;
     straight.straight = true;

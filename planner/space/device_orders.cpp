@@ -206,7 +206,8 @@ bool keeps_parts(const std::vector<Level>& levels, const std::vector<int>& order
   return true;
 }
 
-/// Those that are not excluded; at most so many.
+}  // namespace
+
 std::vector<int> devices_in_use(const Problem& problem) {
   std::vector<int> devices;
   const int most = problem.devices.value_or(device_count(problem.cluster));
@@ -216,8 +217,6 @@ std::vector<int> devices_in_use(const Problem& problem) {
   }
   return devices;
 }
-
-}  // namespace
 
 std::vector<std::vector<int>> other_device_orders(const Cluster& cluster, std::size_t most) {
   constexpr std::size_t most_makes = 6;
@@ -274,6 +273,28 @@ std::optional<std::vector<std::vector<int>>> every_other_device_order(
   orders->erase(orders->begin());  // their own
   for (std::vector<int>& order : *orders) order.insert(order.end(), last.begin(), last.end());
   return orders;
+}
+
+std::optional<std::vector<std::vector<int>>> every_set_of(
+    const Cluster& cluster, const std::vector<std::vector<int>>& groups, std::size_t most) {
+  if (groups.size() > most_groups_of_sets) return {};
+  const Looks looks(cluster);
+  std::set<std::vector<int>> known;
+  std::vector<std::vector<int>> sets;
+  for (unsigned chosen = 1; chosen < 1U << groups.size(); ++chosen) {
+    std::vector<int> set, devices;
+    for (std::size_t group = 0; group < groups.size(); ++group) {
+      if ((chosen >> group & 1U) == 0) continue;
+      set.push_back(static_cast<int>(group));
+      devices.insert(devices.end(), groups[group].begin(), groups[group].end());
+    }
+    if (!known.insert(looks.look(devices)).second) continue;
+    if (sets.size() == most) return {};
+    sets.push_back(std::move(set));
+  }
+  std::stable_sort(sets.begin(), sets.end(),
+                   [](const auto& a, const auto& b) { return a.size() < b.size(); });
+  return sets;
 }
 
 namespace {

@@ -18,6 +18,9 @@
 
 namespace stagecraft {
 
+/// Those that are not excluded, ascending; at most as many as the question is about.
+std::vector<int> devices_in_use(const Problem& problem);
+
 /// Orders in which parts of one make follow each other: for each new number the device's own, the
 /// cluster's own order left out. At most so many, in lexicographical order of the makes as they
 /// first appear. None where all parts are alike.
@@ -34,6 +37,14 @@ std::optional<std::vector<std::vector<int>>> all_other_device_orders(const Clust
 /// where they are more than `most`, or the devices more than eight.
 std::optional<std::vector<std::vector<int>>> every_other_device_order(
     const Cluster& cluster, const std::vector<int>& excluded, std::size_t most);
+
+inline constexpr std::size_t most_groups_of_sets = 8;
+
+/// Every set of these groups of devices, by number: one of each that differ in what kinds their
+/// devices are of or how they are joined, small ones first. Nothing where they are more than
+/// `most`, or the groups more than `most_groups_of_sets`.
+std::optional<std::vector<std::vector<int>>> every_set_of(
+    const Cluster& cluster, const std::vector<std::vector<int>>& groups, std::size_t most);
 
 /// Orders beside the cluster's own.
 struct DeviceOrders {

@@ -157,6 +157,111 @@ TEST_CASE("schedules that were not tried have a price where one of them is faste
   CHECK(equal > 0);
 }
 
+TEST_CASE("what would bring less than is told has no price", "[answers]") {
+  LayerCost cost = layer_cost(10ms, 20ms);
+  cost.output = 1;
+  Problem problem =
+      problem_of(profile_of({cost, cost}), cluster_of({{2, link_of(0ns, 100'000'000)}}), 4, {1});
+  problem.straight = true;
+  const auto names = names_of(limits_of(problem));
+  CHECK(std::ranges::find(names, "transfer") == names.end());
+  problem.profile.entries.front().layers.front().output = 100'000;
+  const auto more = names_of(limits_of(problem));
+  CHECK(std::ranges::find(more, "transfer") != more.end());
+}
+
+/// Two devices joined by a link; what the second one takes is so many times as long.
+Problem on_two_kinds(int times) {
+  Problem problem = problem_of(profile_of(std::vector<LayerCost>(4, layer_cost(1ms, 2ms))),
+                               cluster_of({{2, link_of(5us, 1'000'000'000)}}), 4, {1});
+  problem.cluster.kinds.front().generic = false;
+  problem.cluster.kinds.push_back(problem.cluster.kinds.front());
+  problem.cluster.kinds.back().name = "other";
+  problem.cluster.devices.back() = 1;
+  ProfileEntry other = problem.profile.entries.front();
+  other.setting.device = "other";
+  for (LayerCost& cost : other.layers) cost = layer_cost(1ms * times, 2ms * times);
+  problem.profile.entries.push_back(std::move(other));
+  return problem;
+}
+
+TEST_CASE("where devices cost, prices are those of the plan's own devices", "[answers]") {
+  Problem problem = on_two_kinds(3);
+  problem.objective = ObjectiveKind::cost;
+  problem.cluster.kinds.front().price_per_hour = 9;
+  problem.cluster.kinds.back().price_per_hour = 1;
+  const SearchResult found = search_for_objective(search_exact, problem, {});
+  REQUIRE(used_devices(found.plans.front().plan) == std::vector{1});
+  // Alone, it waits for no link and has all the memory there is.
+  const auto names = names_of(binding(problem, found.plans.front()));
+  CHECK(std::ranges::find(names, "transfer") == names.end());
+  CHECK(std::ranges::find(names, "compute") != names.end());
+}
+
+TEST_CASE("twice the bandwidth is that of links of their own, too", "[answers]") {
+  LayerCost cost = layer_cost(10ms, 20ms);
+  cost.output = 1'000'000;
+  cost.parameters = cost.gradients = 1'000'000'000;
+  Problem problem =
+      problem_of(profile_of({cost, cost}), cluster_of({{2, link_of(0ns, 1'000'000'000)}}), 4, {1});
+  const Link slow = link_of(0ns, 100'000'000);
+  problem.cluster.overrides = {{0, 1, slow}, {1, 0, slow}};
+  const std::vector<Binding> limits = limits_of(problem);
+  const auto transfer = std::ranges::find(limits, "transfer", &Binding::what);
+  REQUIRE(transfer != limits.end());
+  // As with all of them twice as fast from the beginning.
+  for (LinkOverride& entry : problem.cluster.overrides) {
+    entry.link = link_of(0ns, 200'000'000);
+  }
+  const Duration slower = transfer->saved + pace(*search_exact(problem, {}).plans[0].prediction);
+  problem.cluster.overrides = {{0, 1, slow}, {1, 0, slow}};
+  CHECK(slower == pace(*search_exact(problem, {}).plans[0].prediction));
+}
+
+TEST_CASE("links that bring more than there is room for have no price", "[answers]") {
+  for (std::uint32_t seed = 50; seed < 80; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    std::vector<LayerCost> costs;
+    for (int layer = 0; layer < 3; ++layer) costs.push_back(random_cost(random));
+    Problem problem = problem_of(profile_of(costs), cluster_of({{3, random_link(random)}}), 8, {1});
+    problem.straight = true;
+    problem.use_fewer_devices = false;
+    problem.recompute = {Recompute::none};
+    const SearchResult roomy = search_exact(problem, {.explain = false});
+    // As much as it takes: what comes earlier may find no room.
+    DeviceKind& kind = problem.cluster.kinds.front();
+    kind.memory_unlimited = false;
+    kind.memory = largest_peak(roomy.plans.front());
+    const SearchResult found = search_exact(problem, {.explain = false});
+    Problem faster = problem;
+    Link& link = faster.cluster.levels.front().link;
+    link.point_to_point.bytes_per_second *= 2;
+    link.collective.bytes_per_second *= 2;
+    const SearchResult then = search_exact(faster, {.explain = false});
+    const Candidate& best = found.plans.front();
+    const Duration least =
+        then.plans.empty() ? Duration::max() : pace(*then.plans.front().prediction);
+    for (const Binding& limit : binding(problem, best)) {
+      if (limit.what == "transfer") CHECK(pace(*best.prediction) - limit.saved >= least);
+    }
+  }
+}
+
+TEST_CASE("devices that nothing is known of can be left out", "[answers]") {
+  Problem problem = on_two_kinds(1);
+  problem.profile.entries.pop_back();  // what the other one takes
+  const bool excludes = GENERATE(true, false);
+  if (excludes) {
+    problem.excluded = {1};
+  } else {
+    problem.devices = 1;
+  }
+  const auto names = names_of(limits_of(problem));
+  CHECK(std::ranges::find(names, "devices") == names.end());
+  CHECK(std::ranges::find(names, "compute") != names.end());
+}
+
 TEST_CASE("memory that makes stages recompute has a price", "[answers]") {
   Problem problem = problem_of(profile_of(std::vector<LayerCost>(4, heavy_layer())),
                                cluster_of({{2, {}}}, Bytes{5} << 29), 8, {1});

@@ -2,11 +2,15 @@
 
 #include "planner/objective.hpp"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
 #include <map>
 #include <numeric>
 
 #include "planner/answers.hpp"
 #include "planner/searches/walk.hpp"
+#include "planner/space/device_orders.hpp"
 #include "planner/strategies.hpp"
 #include "profiles/error.hpp"
 #include "simulator/schedules.hpp"
@@ -140,6 +144,66 @@ TEST_CASE("the cheapest plan is the cheapest of all", "[objective]") {
     CAPTURE(seed);
     require_best(random_case(seed, seed % 3 == 0 ? "gpipe" : "1f1b", ObjectiveKind::cost));
   }
+}
+
+/// The least cost of plans on consecutive devices, in whatever order these are.
+double least_cost_in_any_order(const Problem& problem) {
+  std::vector<int> order(problem.cluster.devices.size());
+  std::iota(order.begin(), order.end(), 0);
+  double least = std::numeric_limits<double>::infinity();
+  do {
+    const Problem ordered = in_device_order(problem, order);
+    for (const Candidate& plan : all_plans(ordered))
+      least = std::min(least, value_of(ordered, plan));
+  } while (std::next_permutation(order.begin(), order.end()));
+  return least;
+}
+
+TEST_CASE("the cheapest plan may stand on any devices", "[objective]") {
+  int on_others = 0;
+  for (std::uint32_t seed = 0; seed < 60; ++seed) {
+    CAPTURE(seed);
+    Problem problem = random_mixed(seed, {4, 3});
+    Random random(seed + 77);
+    problem.objective = ObjectiveKind::cost;
+    for (DeviceKind& kind : problem.cluster.kinds) kind.price_per_hour = random.between(1, 9);
+    problem.use_fewer_devices = true;
+    problem.tensor_parallel = {1};
+    problem.schedules = {{.name = "1f1b"}};
+    const SearchResult found = search_for_objective(search_exact, problem, {.explain = false});
+    const double least = least_cost_in_any_order(problem);
+    REQUIRE(found.plans.empty() == std::isinf(least));
+    if (found.plans.empty()) continue;
+    CHECK(value_of(problem, found.plans.front()) <= least);
+    CHECK(objective_of(problem, found.plans.front(), found).lower_bound <= least);
+    CHECK(found.scope.is_all());
+    const std::vector<int> used = used_devices(found.plans.front().plan);
+    on_others += used.back() >= static_cast<int>(used.size()) ? 1 : 0;
+  }
+  CHECK(on_others >= 10);
+}
+
+TEST_CASE("of more devices than can be tried in every set, the cheap ones are tried alone",
+          "[objective]") {
+  Problem problem = problem_of(
+      profile_of(std::vector<LayerCost>(2, layer_cost(1ms, 2ms))),
+      cluster_of({{3, link_of(5us, 100'000'000)}, {4, link_of(1us, 1'000'000'000)}}), 8, {1});
+  problem.objective = ObjectiveKind::cost;
+  std::vector<DeviceKind>& kinds = problem.cluster.kinds;
+  kinds.push_back(kinds.front());
+  kinds.back().name = "cheap";
+  kinds.front().price_per_hour = 9;
+  kinds.back().price_per_hour = 1;
+  problem.profile.entries.push_back(problem.profile.entries.front());
+  problem.profile.entries.back().setting.device = "cheap";
+  for (std::size_t device = 8; device < 12; ++device) problem.cluster.devices[device] = 1;
+  const SearchResult found = search_for_objective(search_exact, problem, {.explain = false});
+  REQUIRE(!found.plans.empty());
+  CHECK(price_per_hour(problem, found.plans.front().plan) == 1);
+  // Sets that were left out have work to do, too, at no lower price.
+  CHECK(found.scope.consecutive_devices);
+  CHECK(speaks_of_all_plans(found));
+  CHECK(found.proved_optimal);
 }
 
 TEST_CASE("an asynchronous iteration holds as much memory as its steady state", "[objective]") {

@@ -116,8 +116,10 @@ TEST_CASE("what limits a plan is named with what it would bring", "[search]") {
 
 TEST_CASE("stopped early, there is a usual choice that fits, and no search for prices",
           "[search]") {
+  LayerCost cost = layer_cost(1ms, 2ms);
+  cost.parameters = cost.gradients = 1000;
   Problem problem =
-      problem_of(profile_of(std::vector<LayerCost>(6, layer_cost(1ms, 2ms))),
+      problem_of(profile_of(std::vector<LayerCost>(6, cost)),
                  cluster_of({{4, link_of(1us, 1'000'000)}}), 8, {1}, {"1f1b", "gpipe"});
   std::stop_source source;
   const auto all = usual_choices(problem, source.get_token());

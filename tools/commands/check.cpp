@@ -13,6 +13,7 @@
 #include "tools/check_report.hpp"
 #include "tools/commands.hpp"
 #include "tools/memory_options.hpp"
+#include "tools/results.hpp"
 #include "tools/schedule_argument.hpp"
 #include "tools/shape_options.hpp"
 
@@ -41,6 +42,7 @@ Checked check_plan(Console& console, const LoadedPlan& loaded, const CheckArgume
   set_memory(arguments.memory, judged, console);
   const Compiled compiled = compile_to_read(judged.plan, judged.profile, judged.cluster);
   if (!compiled.stand_ins.empty()) console.note(compiled.notes.back());
+  note_device_numbers(console, loaded.plan);
   options.memory_limits = compiled.memory_limits;
   CheckReport report = check(compiled.program, options);
   const int layers = static_cast<int>(loaded.profile.model.layers.size());
@@ -48,8 +50,10 @@ Checked check_plan(Console& console, const LoadedPlan& loaded, const CheckArgume
                        concat(layers, " of ", layers, " layers placed, each once"));
   Checked checked{std::move(report), {}};
   // A bound is verified for what was asked when the plan was made.
-  if (arguments.certificate)
-    checked.bound = verify_bound(loaded.plan, loaded.profile, loaded.cluster);
+  if (!arguments.certificate) return checked;
+  checked.bound = verify_bound(loaded.plan, loaded.profile, loaded.cluster);
+  if (loaded.plan.search->question->objective == ObjectiveKind::cost)
+    console.note("the certificate speaks of plans on all of these devices; `plan` compared others");
   return checked;
 }
 

@@ -81,6 +81,7 @@ int explain_plan(Console& console, const ExplainArguments& arguments) {
   const Compiled compiled = compile(loaded.plan, loaded.profile, loaded.cluster);
   require_safe(compiled.program);
   for (const std::string& note : compiled.notes) console.note(note);
+  note_device_numbers(console, loaded.plan);
   return show(console, {.program = compiled.program,
                         .costs = compiled.costs,
                         .environment = environment_of(

@@ -82,7 +82,7 @@ int make_plan(Console& console, const PlanArguments& arguments) {
   const LoadedProfile loaded = load_profile(arguments.planning.model);
   console.input(loaded.path, loaded.hash);
   for (const std::string& warning : loaded.profile.warnings) console.note(warning);
-  Problem problem = planning_problem(arguments.planning, loaded);
+  Problem problem = planning_problem(console, arguments.planning, loaded);
   for (const std::string& note : notes_on(arguments.planning, problem)) console.note(note);
   // Other planners know no such degrees, and schedules only that every framework has.
   const bool searches_degrees =

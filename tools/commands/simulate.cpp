@@ -189,6 +189,8 @@ int show_plan(Console& console, const SimulateArguments& arguments) {
   const EventRun run = run_under(environment, program, costs);
   const Prediction prediction = predict(loaded.plan, compiled, run.timeline);
   for (const std::string& note : prediction.notes) console.note(note);
+  // JSON has the cluster's numbers.
+  if (!console.json()) note_device_numbers(console, loaded.plan);
   DrawOptions drawing = console.drawing();
   drawing.critical = longest_chain(program, costs, environment, run.timeline);
   write_timeline_files(arguments.files, run.timeline,

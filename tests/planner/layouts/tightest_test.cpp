@@ -59,7 +59,9 @@ Bytes least_by_listing(FastClock& clock, const Space& space, const Setting& sett
 TEST_CASE("no layout needs less memory than the tightest", "[tightest]") {
   int cases = 0, several = 0;
   for (std::uint32_t seed = 0; seed < 60; ++seed) {
-    const Problem problem = with_limits(seed, {8, 3});
+    Problem problem = with_limits(seed, {8, 3});
+    const auto layers = static_cast<int>(problem.profile.model.layers.size());
+    if (seed % 4 == 3 && layers > 3) problem.fixed = {{1, {layers - 3, layers - 1}}};
     const Space space(problem);
     for (const Setting& setting : space.settings()) {
       FastClock clock(space, setting);
@@ -87,6 +89,24 @@ TEST_CASE("no layout needs less memory than the tightest", "[tightest]") {
   }
   CHECK(cases > 300);
   CHECK(several > 50);
+}
+
+TEST_CASE("stages before a fixed one end where it begins", "[tightest]") {
+  // More layers than can be chosen one by one, and more memory for the first stage than it may use.
+  constexpr int layers = 600;
+  LayerCost cost = layer_cost(Duration{10}, Duration{20});
+  cost.parameters = 1000;
+  Problem problem = problem_of(profile_of(std::vector<LayerCost>(layers, cost)),
+                               cluster_of({{4, {}}}, 1), 8, {1});
+  problem.fixed = {{1, {3, 5}}};
+  problem.recompute = {Recompute::full};
+  const Space space(problem);
+  const Setting& setting = space.settings().front();
+  FastClock clock(space, setting);
+  Effort effort{.left = 10'000'000};
+  const auto found = tightest(clock, space, setting, {1, 1, 1, 1}, any, effort);
+  REQUIRE(found);
+  CHECK(found->layout.cuts == std::vector<int>{0, 3, 5, 303, 600});
 }
 
 TEST_CASE("stages of very many alike layers are as long as each other where that is tightest",

@@ -116,6 +116,17 @@ TEST_CASE("questions to place leave out what slow links begin or end at", "[plac
   CHECK(questions_to_place(pairs).size() == 1);
 }
 
+TEST_CASE("questions to place keep to the first devices where these are asked for", "[placement]") {
+  Problem problem = straight_problem(6);
+  problem.straight = false;
+  problem.devices = 3;
+  problem.cluster.overrides = {{0, 4, link_of(0ns, usual_rate / 100)}};
+  const std::vector<Problem> questions = questions_to_place(problem);
+  REQUIRE(questions.size() == 3);
+  CHECK(devices_in_use(questions[0]) == std::vector{0, 1, 2});
+  CHECK(devices_in_use(questions[2]) == std::vector{1, 2});
+}
+
 TEST_CASE("on many devices with a slow link, plans of columns are found and placed",
           "[placement]") {
   LayerCost cost = layer_cost(10ms, 20ms);

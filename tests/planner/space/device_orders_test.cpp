@@ -104,6 +104,22 @@ TEST_CASE("every order is one of each that are not joined alike") {
         Orders{{2, 0, 3, 1}, {2, 3, 0, 1}});
 }
 
+TEST_CASE("every set is one of each that are not joined alike") {
+  const Link slow = link_of(5us, 1'000'000'000), fast = link_of(1us, 9'000'000'000);
+  const std::vector<std::vector<int>> single{{0}, {1}, {2}, {3}};
+  const Cluster flat = mixed({{4, slow}}, {0, 0, 0, 0});
+  CHECK(every_set_of(flat, single, 9) == Orders{{0}, {0, 1}, {0, 1, 2}, {0, 1, 2, 3}});
+  // Two of one kind, and any of the other: 3 x 3 numbers of each, but none of both.
+  CHECK(every_set_of(mixed({{4, slow}}, {0, 1, 0, 1}), single, 99)->size() >= 8);
+  CHECK_FALSE(every_set_of(mixed({{4, slow}}, {0, 1, 0, 1}), single, 7));
+  // Two neighbours or not.
+  const auto nested = every_set_of(mixed({{2, slow}, {2, fast}}, {0, 0, 0, 0}), single, 99);
+  CHECK(std::ranges::count(*nested, 2U, &std::vector<int>::size) == 2);
+  // Of peers there are fewer.
+  CHECK(every_set_of(flat, {{0, 1}, {2, 3}}, 9) == Orders{{0}, {0, 1}});
+  CHECK_FALSE(every_set_of(flat, Orders(9, {0}), 99));
+}
+
 TEST_CASE("in any order links and groups are those of the devices themselves") {
   Cluster cluster = mixed({{2, link_of(5us, 1'000'000'000)}, {3, link_of(1us, 9'000'000'000)}},
                           {0, 1, 0, 1, 1, 0});

@@ -1,4 +1,5 @@
 #include <numeric>
+#include <set>
 
 #include "planner/strategies.hpp"
 #include "profiles/error.hpp"
@@ -8,6 +9,7 @@
 #include "tests/planner/cases.hpp"
 #include "tests/planner/compared.hpp"
 
+#include <algorithm>
 #include <filesystem>
 
 using namespace stagecraft;
@@ -113,6 +115,35 @@ TEST_CASE("as many plans as asked for, best first, all different", "[exact]") {
     if (i > 0) CHECK(exact.plans[i - 1].prediction->step <= exact.plans[i].prediction->step);
   }
   CHECK(exact.plans[0].prediction->step == every.plans[0].prediction->step);
+}
+
+TEST_CASE("no two of the plans differ only in the order of replicas or layers", "[exact]") {
+  // Layers by index and devices of every stage, ascending, and all else that a plan says.
+  const auto said = [](Plan plan) {
+    std::vector<std::set<int>> layers;
+    for (Stage& stage : plan.stages) {
+      std::sort(stage.devices.begin(), stage.devices.end());
+      for (int place = stage.layers.first; place < stage.layers.end; ++place) {
+        layers.resize(static_cast<std::size_t>(&stage - plan.stages.data()) + 1);
+        layers.back().insert(plan.order.empty() ? place
+                                                : plan.order[static_cast<std::size_t>(place)]);
+      }
+    }
+    plan.order.clear();
+    plan.search.reset();
+    return std::pair(write_plan(plan), layers);
+  };
+  int several = 0;
+  for (std::uint32_t seed = 0; seed < 40; ++seed) {
+    CAPTURE(seed);
+    Problem problem = seed % 2 == 0 ? random_mixed(seed, {4, 3}) : random_branching(seed, {5, 3});
+    if (seed % 4 == 2) problem.recompute_layers = {Recomputed::full};
+    const SearchResult found = search_exact(problem, {.top = 6, .explain = false});
+    std::set<std::pair<std::string, std::vector<std::set<int>>>> known;
+    for (const Candidate& plan : found.plans) CHECK(known.insert(said(plan.plan)).second);
+    several += found.plans.size() > 1 ? 1 : 0;
+  }
+  CHECK(several >= 15);
 }
 
 TEST_CASE("a search that is stopped gives what it has, and an honest gap", "[exact]") {
