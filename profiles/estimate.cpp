@@ -5,6 +5,7 @@
 #include "profiles/estimate.hpp"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "profiles/error.hpp"
@@ -135,17 +136,16 @@ LayerCost plain_cost(const Model& model, int index, const DeviceKind& device,
 LayerCost transformer_cost(const Transformer& transformer, LayerKind kind, const DeviceKind& device,
                            const CostSetting& setting) {
   const KernelSetting kernels = kernel_setting(device, setting.precision);
-  LayerCost cost =
-      held_by(transformer_work(transformer, kind, setting), kernels, setting.precision);
+  const LayerWork work = transformer_work(transformer, kind, setting);
+  LayerCost cost = held_by(work, kernels, setting.precision);
   const LayerOperations layer = layer_operations(transformer, kind, work_setting(setting));
   const LayerSeconds seconds = layer_seconds(layer, Recomputed::none, kernels);
   cost.forward = from_seconds(seconds.forward);
   cost.backward_input = from_seconds(seconds.backward_input);
   cost.backward_weight = from_seconds(seconds.backward_weight);
-  const Bytes rebuilt = transformer_work(transformer, kind, setting).rebuilt;
-  if (rebuilt > 0) {
+  if (work.rebuilt > 0) {
     cost.selective = {.again = from_seconds(rebuild_seconds(layer, kernels)),
-                      .saved = cost.saved - rebuilt};
+                      .saved = cost.saved - work.rebuilt};
   }
   // Words have no gradient: what comes back goes to the table.
   if (kind == LayerKind::embedding) {
@@ -153,15 +153,6 @@ LayerCost transformer_cost(const Transformer& transformer, LayerKind kind, const
   }
   if (device.constants) cost.provenance = Provenance::fitted;
   return cost;
-}
-
-LayerCost cost_of(const Model& model, int index, const DeviceKind& device,
-                  const CostSetting& setting) {
-  const LayerKind kind = model.layers[static_cast<std::size_t>(index)].kind;
-  if (!is_of_transformer(kind) || !model.transformer) {
-    return plain_cost(model, index, device, setting);
-  }
-  return transformer_cost(*model.transformer, kind, device, setting);
 }
 
 }  // namespace
@@ -179,8 +170,16 @@ std::vector<LayerCost> estimate_costs(const Model& model, const DeviceKind& devi
   if (full.sequence != model.sequence)
     return estimate_costs(with_sequence(model, full.sequence), device, full);
   std::vector<LayerCost> costs;
+  std::map<LayerKind, LayerCost> of_transformer;  // all of a kind cost the same
   for (int layer = 0; layer < static_cast<int>(model.layers.size()); ++layer) {
-    costs.push_back(cost_of(model, layer, device, full));
+    const LayerKind kind = model.layers[static_cast<std::size_t>(layer)].kind;
+    if (!is_of_transformer(kind) || !model.transformer) {
+      costs.push_back(plain_cost(model, layer, device, full));
+      continue;
+    }
+    const auto [known, is_new] = of_transformer.try_emplace(kind);
+    if (is_new) known->second = transformer_cost(*model.transformer, kind, device, full);
+    costs.push_back(known->second);
   }
   return costs;
 }

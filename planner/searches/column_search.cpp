@@ -178,17 +178,22 @@ void ColumnSearch::raise_all(int rounds, const std::function<void()>& report) {
 
 /// Where layers are not blocks, through all layouts that paths do not rule out: where memory is
 /// tight, balanced ones may all be too large, and no weights close the gap. Each may use a part of
-/// what effort is left.
-void ColumnSearch::walk_all(int rounds, std::int64_t parts, const std::function<void()>& report) {
+/// what effort is left; where several come to no end, so will most others.
+void ColumnSearch::walk_all(int rounds, std::int64_t parts, int most_stages,
+                            const std::function<void()>& report) {
   std::vector<ColumnBranch*> branches = by_least(open_branches());
   std::erase_if(branches, [&](const ColumnBranch* branch) {
-    return BlockPacking::applies(space_, branch->setting);
+    const Setting& setting = branch->setting;
+    return BlockPacking::applies(space_, setting) ||
+           *setting.depth * setting.schedule.virtual_stages > most_stages;
   });
+  Effort& effort = judge_.effort();
+  constexpr std::int64_t most_lost = 8;  // such a part of the effort
+  std::int64_t may_lose = effort.left / most_lost;
   for (ColumnBranch* branch : branches) {
-    if (is_enough()) break;
+    if (is_enough() || may_lose < 0) break;
     if (!is_open(*branch)) continue;
-    Effort& effort = judge_.effort();
-    const std::int64_t kept = effort.left - effort.left / parts;
+    const std::int64_t kept = effort.left - effort.left / parts, before = effort.left;
     effort.left -= kept;
     if (PathBound::applies(space_)) {
       walk(*branch, rounds);
@@ -196,6 +201,7 @@ void ColumnSearch::walk_all(int rounds, std::int64_t parts, const std::function<
       walk_few(*branch);
     }
     effort.left = std::max<std::int64_t>(effort.left, 0) + kept;
+    if (is_open(*branch)) may_lose -= before - effort.left;
     report();
   }
 }
@@ -356,11 +362,13 @@ void ColumnSearch::search(const std::function<void()>& report) {
   std::vector<ColumnBranch*> early = open_branches();
   early.resize(std::min(early.size(), most_early));
   improve_all(early, 32, report);
+  // Walks over many stages seldom come to an end.
+  constexpr int few = 24;
   raise_all(3, report);
-  walk_all(10, 16, report);
+  walk_all(10, 16, few, report);
   raise_all(30, report);
   // As long as nothing fits, one look at each is enough.
-  if (judge_.limit() < never) walk_all(60, 8, report);
+  if (judge_.limit() < never) walk_all(60, 8, few, report);
   anneal_all(report);
   probe_all(report);
   for (const int rounds : {120, 1000}) {
@@ -368,7 +376,7 @@ void ColumnSearch::search(const std::function<void()>& report) {
   }
   improve_all(open_branches(), 4, report);
   // For the best plan there is by now.
-  if (judge_.limit() < never) walk_all(60, 2, report);
+  if (judge_.limit() < never) walk_all(60, 2, space_.layers(), report);
   probe_lowest(report);
 }
 

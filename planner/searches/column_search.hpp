@@ -94,7 +94,8 @@ class ColumnSearch {
   void let_go_of_closed();
   void propose_all(const std::function<void()>& report);
   void raise_all(int rounds, const std::function<void()>& report);
-  void walk_all(int rounds, std::int64_t parts, const std::function<void()>& report);
+  void walk_all(int rounds, std::int64_t parts, int most_stages,
+                const std::function<void()>& report);
   void walk(ColumnBranch& branch, int rounds);
   void walk_few(ColumnBranch& branch);
   void anneal_all(const std::function<void()>& report);
