@@ -178,7 +178,7 @@ void ColumnSearch::raise_all(int rounds, const std::function<void()>& report) {
 
 /// Where layers are not blocks, through all layouts that paths do not rule out: where memory is
 /// tight, balanced ones may all be too large, and no weights close the gap. Each may use a part of
-/// what effort is left; where several come to no end, so will most others.
+/// what effort is left.
 void ColumnSearch::walk_all(int rounds, std::int64_t parts, int most_stages,
                             const std::function<void()>& report) {
   std::vector<ColumnBranch*> branches = by_least(open_branches());
@@ -188,12 +188,10 @@ void ColumnSearch::walk_all(int rounds, std::int64_t parts, int most_stages,
            *setting.depth * setting.schedule.virtual_stages > most_stages;
   });
   Effort& effort = judge_.effort();
-  constexpr std::int64_t most_lost = 8;  // such a part of the effort
-  std::int64_t may_lose = effort.left / most_lost;
   for (ColumnBranch* branch : branches) {
-    if (is_enough() || may_lose < 0) break;
+    if (is_enough()) break;
     if (!is_open(*branch)) continue;
-    const std::int64_t kept = effort.left - effort.left / parts, before = effort.left;
+    const std::int64_t kept = effort.left - effort.left / parts;
     effort.left -= kept;
     if (PathBound::applies(space_)) {
       walk(*branch, rounds);
@@ -201,7 +199,6 @@ void ColumnSearch::walk_all(int rounds, std::int64_t parts, int most_stages,
       walk_few(*branch);
     }
     effort.left = std::max<std::int64_t>(effort.left, 0) + kept;
-    if (is_open(*branch)) may_lose -= before - effort.left;
     report();
   }
 }
