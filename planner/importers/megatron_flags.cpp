@@ -17,6 +17,7 @@ namespace {
 }
 
 const std::string& text_of(const FlagWord& word) {
+  if (word.is_list) fail_at(word, "write the list on one line, for example [[embedding], [loss]]");
   if (!word.value) fail_at(word, "the value is missing");
   if (word.value->find('$') != std::string::npos)
     fail_at(word, concat("\"", *word.value, "\" is a shell variable; write its value"));

@@ -76,6 +76,22 @@ TEST_CASE("Megatron-LM's flags are the same in a shell, YAML and JSON") {
   }
 }
 
+TEST_CASE("YAML: switches are yes and no, too, and a list is on one line, or refused") {
+  const std::string yaml =
+      "num_layers: 8\nmicro_batch_size: 2\nbf16: yes\nfp16: off\nseq_length: ~\n"
+      "pipeline_model_parallel_size: 2\npipeline_model_parallel_layout:";
+  const MegatronFlags flags =
+      read_megatron_flags(yaml + " [[embedding, decoder], ['decoder', \"loss\"]]  # two\n", "f");
+  CHECK(flags.bf16);
+  CHECK_FALSE(flags.fp16);
+  CHECK(read_megatron_layout(flags.layout) == read_megatron_layout("Et|tL"));
+  CHECK(message_of([&] {
+          read_megatron_flags(yaml + "\n  # two\n  - [embedding, decoder]\n  - [loss]\n", "f");
+        }) ==
+        "f:7:33: --pipeline-model-parallel-layout: write the list on one line, for example "
+        "[[embedding], [loss]]");
+}
+
 TEST_CASE("the arguments that Megatron-LM dumps into its log are its flags") {
   const std::string log =
       "[default0]:------------------------ arguments ------------------------\n"
