@@ -131,8 +131,7 @@ constexpr std::array known_flags{
     KnownFlag{"use-torch-fsdp2",
               [](Flags& f, const Word& w) {
                 require_switch(w);
-                f.fully_sharded = true;
-                f.shards = "optim_grads_params";
+                f.torch_shards = true;
               }},
     KnownFlag{"use-megatron-fsdp",
               [](Flags& f, const Word& w) {

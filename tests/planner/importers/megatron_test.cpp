@@ -349,6 +349,13 @@ TEST_CASE("flags that contradict each other, or that plans have no words for, ar
   CHECK(mentions("--recompute-granularity full --recompute-method uniform --recompute-num-layers 2",
                  "or 4 or more, the most layers of a stage; found uniform with 2"));
   CHECK(mentions("--recompute-granularity full", "found no method with 1"));
+  CHECK(mentions("--recompute-granularity selective --recompute-method block",
+                 "refuses --recompute-method beside --recompute-granularity selective"));
+  CHECK(mentions("--use-torch-fsdp2", "beside --pipeline-model-parallel-size 2"));
+  const std::string fully_sharded = "--use-torch-fsdp2 --pipeline-model-parallel-size 1 ";
+  CHECK(complaint(fully_sharded).empty());
+  CHECK(mentions(fully_sharded + "--use-distributed-optimizer", "--use-distributed-optimizer"));
+  CHECK(mentions(fully_sharded + "--fp16", "beside --fp16"));
   CHECK(mentions("--fp16 --bf16", "at once"));
   CHECK(mentions("--num-layers eight", "plan.txt:1:47: --num-layers: expected an integer >= 1"));
   CHECK(mentions("--num-layers $LAYERS", "is a shell variable"));
@@ -464,7 +471,9 @@ TEST_CASE("Megatron-LM's other degrees become the plan's", "[parallelism]") {
   const Plan ring = plan_for("--tensor-model-parallel-size 2 --context-parallel-size 2", "8xh100");
   CHECK(ring.parallelism.context == 2);
   CHECK(ring.stages.front().devices == std::vector<std::vector<int>>{{0, 1, 2, 3}});
-  CHECK(plan_for("--use-torch-fsdp2", "8xh100").optimizer.sharding == Sharding::zero3);
+  CHECK(
+      plan_for("--pipeline-model-parallel-size 1 --use-torch-fsdp2", "8xh100").optimizer.sharding ==
+      Sharding::zero3);
   CHECK(plan_for("--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads", "8xh100")
             .optimizer.sharding == Sharding::zero2);
   CHECK(plan_for("--use-megatron-fsdp --use-distributed-optimizer", "8xh100").optimizer.sharding ==
