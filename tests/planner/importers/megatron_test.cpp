@@ -92,6 +92,14 @@ TEST_CASE("YAML: switches are yes and no, too, and a list is on one line, or ref
         "[[embedding], [loss]]");
 }
 
+TEST_CASE("tensor-parallel peers divide the attention heads, whatever else they share") {
+  const std::string flags = "--pipeline-model-parallel-size 2 --tensor-model-parallel-size ";
+  CHECK_THAT(
+      refusal(flags + "3", 8, "6xh100"),
+      ContainsSubstring("3 tensor-parallel peers of stage 0 cannot share 4 attention heads"));
+  CHECK(refusal(flags + "4", 8, "8xh100").empty());
+}
+
 TEST_CASE("the arguments that Megatron-LM dumps into its log are its flags") {
   const std::string log =
       "[default0]:------------------------ arguments ------------------------\n"
