@@ -233,6 +233,11 @@ std::optional<std::int64_t> shape_in(const Transformer& transformer, std::string
   if (flag == "ffn-hidden-size") return transformer.feed_forward;
   if (flag == "num-query-groups") return transformer.key_value_heads;
   if (flag == "kv-channels") return transformer.head_width;
+  if (flag == "num-experts") return transformer.experts ? transformer.experts->count : 0;
+  // A log has the others of any model.
+  if (transformer.experts && flag == "moe-router-topk") return transformer.experts->active;
+  if (transformer.experts && flag == "moe-ffn-hidden-size")
+    return transformer.experts->feed_forward;
   return flag == "vocab-size" ? std::optional(transformer.vocabulary) : std::nullopt;
 }
 

@@ -190,7 +190,8 @@ const KnownFlag* find_flag(std::string_view name) {
 }
 
 constexpr std::array shape_flags{"hidden-size",      "num-attention-heads", "ffn-hidden-size",
-                                 "num-query-groups", "kv-channels",         "vocab-size"};
+                                 "num-query-groups", "kv-channels",         "vocab-size",
+                                 "num-experts",      "moe-router-topk",     "moe-ffn-hidden-size"};
 
 /// A shell variable, or the "None" of a log, says nothing.
 void keep_shape(const FlagWord& word, MegatronFlags& flags) {

@@ -516,3 +516,21 @@ TEST_CASE("flags of another shape than the model are told, and only those") {
   CHECK_THAT(told.front(),
              ContainsSubstring(concat("--hidden-size ", 2 * hidden, " (the model has ", hidden)));
 }
+
+TEST_CASE("flags of other experts than the model's are told") {
+  const auto notes = [](const std::string& model, const std::string& flags) {
+    PlanQuestion question = question_of(1, "2xh100");
+    question.profile.model = builtin_model(model);
+    return import_megatron("--pipeline-model-parallel-size 2 " + flags + batch, "f", question)
+        .notes;
+  };
+  CHECK(notes("mixtral-8x7b", "--num-experts 8 --moe-router-topk 2").empty());
+  REQUIRE(notes("mixtral-8x7b", "--num-experts 16 --moe-router-topk 4").size() == 1);
+  CHECK_THAT(notes("mixtral-8x7b", "--num-experts 16 --moe-router-topk 4").front(),
+             ContainsSubstring("--num-experts 16 (the model has 8), --moe-router-topk 4 (the model "
+                               "has 2)"));
+  CHECK_THAT(notes("tiny-gpt", "--num-experts 4").front(),
+             ContainsSubstring("--num-experts 4 (the model has 0)"));
+  // What a log has of a model without experts.
+  CHECK(notes("tiny-gpt", "--moe-router-topk 2").empty());
+}
