@@ -192,7 +192,7 @@ std::optional<Sharding> sharding_of(const MegatronFlags& flags) {
     if (strategy.name == flags.shards) return strategy.sharding;
     known.emplace_back(strategy.name);
   }
-  fail_unknown("--data-parallel-sharding-strategy", flags.shards, known);
+  fail_choice("--data-parallel-sharding-strategy", flags.shards, known);
 }
 
 /// A token's experts are on as many nodes as it chooses groups at most, where each group has room

@@ -351,7 +351,11 @@ TEST_CASE("flags that contradict each other, or that plans have no words for, ar
   CHECK(mentions("--hierarchical-context-parallel-sizes 2", "in several levels"));
   CHECK(mentions("--expert-model-parallel-size 2", "has no experts"));
   CHECK(mentions("--use-megatron-fsdp --data-parallel-sharding-strategy some",
-                 "no_shard optim optim_grads"));
+                 "expected no_shard, optim, optim_grads and optim_grads_params"));
+  CHECK(exit_code_of([&] {
+          from_flags(two + "--use-megatron-fsdp --data-parallel-sharding-strategy some", 8,
+                     "2xh100");
+        }) == 3);
   CHECK(mentions("--bf16=4", "takes no value such as \"4\""));
   CHECK(mentions("--recompute-granularity some", "expected full or selective"));
   CHECK(mentions("--recompute-granularity full --recompute-method uniform --recompute-num-layers 2",
