@@ -81,7 +81,7 @@ std::vector<std::variant<std::string, int>> at_devices(std::size_t stage) {
 /// Peers are tensor x context, and divide heads and tokens.
 Fault check_peers(const Subject& subject) {
   const Parallelism& degrees = subject.degrees();
-  if (degrees == Parallelism{}) return {};
+  if (!subject.model.transformer) return {};
   const Transformer& transformer = *subject.model.transformer;
   for (std::size_t s = 0; s < subject.plan.stages.size(); ++s) {
     for (const auto& peers : subject.plan.stages[s].devices) {
@@ -98,7 +98,7 @@ Fault check_peers(const Subject& subject) {
         return PlanFault{at_devices(s),
                          concat(tensor, " tensor-parallel peers of stage ", s, " cannot share ",
                                 transformer.heads, " attention heads evenly"),
-                         {}};
+                         {concat("use a tensor-parallel degree that divides ", transformer.heads)}};
       }
       const std::int64_t parts = std::int64_t{degrees.context} * (degrees.sequence ? tensor : 1);
       if (subject.tokens() % parts != 0) {

@@ -38,7 +38,7 @@ std::string_view find_torch_schedule(std::string_view name) {
     known.emplace_back(row.torch);
   }
   if (is_ours(name)) return find_schedule(name).name;
-  fail_unknown("schedule of torch.distributed.pipelining", name, known);
+  fail_unknown("torch schedule", name, known);
 }
 
 std::optional<std::string_view> torch_class_of(std::string_view ours) {

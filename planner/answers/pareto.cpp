@@ -14,6 +14,13 @@ bool dominates(const Candidate& a, const Candidate& b) {
   return peak_a <= peak_b && time_a <= time_b && (peak_a < peak_b || time_a < time_b);
 }
 
+/// Other planners answer with plans that do not fit, or that nobody can simulate, too.
+bool may_follow(const SearchResult& result) {
+  if (result.plans.empty()) return false;
+  const std::optional<Prediction>& prediction = result.plans.front().prediction;
+  return prediction && prediction->fits;
+}
+
 /// Equally fast plans come one after the other, each with less memory: the last one stays.
 void remove_dominated(std::vector<Candidate>& plans) {
   const std::vector<Candidate> all = plans;
@@ -36,10 +43,14 @@ SearchResult pareto_front(Search search, const Problem& problem, const SearchCon
   SearchControl own = control;
   own.top = 1;
   SearchResult front = search_for_objective(search, problem, own);
+  if (!may_follow(front)) {
+    front.proved_optimal = false;
+    return front;
+  }
   own.explain = false;
   Problem smaller = problem;
   bool is_complete = false;
-  while (!front.plans.empty() && static_cast<int>(front.plans.size()) < most) {
+  while (static_cast<int>(front.plans.size()) < most) {
     const Bytes peak = largest_peak(front.plans.back());
     is_complete = peak == 0;
     if (is_complete || control.stop.stop_requested()) break;
@@ -50,11 +61,14 @@ SearchResult pareto_front(Search search, const Problem& problem, const SearchCon
     front.pruned += next.pruned;
     front.interrupted = front.interrupted || next.interrupted;
     is_complete = next.plans.empty() && !next.interrupted;
-    if (next.plans.empty()) break;
+    if (!may_follow(next)) break;
     front.proved_optimal = front.proved_optimal && next.proved_optimal;
     front.plans.push_back(std::move(next.plans.front()));
   }
-  front.proved_optimal = front.proved_optimal && is_complete;
+  // What another planner proves, it proves in its own cost model.
+  const bool is_own = std::ranges::none_of(
+      front.plans, [](const Candidate& plan) { return plan.objective.has_value(); });
+  front.proved_optimal = front.proved_optimal && is_complete && is_own;
   remove_dominated(front.plans);
   return front;
 }

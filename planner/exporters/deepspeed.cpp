@@ -1,8 +1,10 @@
 // DeepSpeed's PipelineModule for a plan: its parts, and what a ds_config says; see
 // importers/deepspeed.cpp.
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "planner/costs/stage_recompute.hpp"
 #include "planner/exporters.hpp"
 #include "planner/exporters/even_ranks.hpp"
 #include "profiles/json.hpp"
@@ -39,6 +41,22 @@ Value config_value(const Plan& plan, std::int64_t samples) {
   return config;
 }
 
+/// Whether every layer does all of itself again, which is an interval of 1.
+bool recomputes_each_layer(const Plan& plan) {
+  return std::ranges::all_of(plan.stages, [](const Stage& stage) {
+    return std::ssize(stage.again) == stage.layers.size() &&
+           layers_again(stage, Recomputed::full) == stage.layers.size();
+  });
+}
+
+/// Layers between two activation checkpoints; 0: none.
+int checkpoint_interval(const Plan& plan) {
+  int most = 0;
+  for (const Stage& stage : plan.stages) most = std::max(most, stage.layers.size());
+  if (most > 1 && recomputes_each_layer(plan)) return 1;
+  return same_recompute(system_name, plan) == Recompute::full ? most : 0;
+}
+
 }  // namespace
 
 std::string export_deepspeed(const LoadedPlan& loaded) {
@@ -57,18 +75,13 @@ std::string export_deepspeed(const LoadedPlan& loaded) {
     fail(system_name, " has the schedule 1f1b, not ", plan.schedule.name);
   }
   const Degrees degrees = even_degrees(system_name, plan);
-  const bool recomputes = same_recompute(system_name, plan) == Recompute::full;
   Value parts{0};
-  int most = 0;
-  for (const Stage& stage : plan.stages) {
-    parts.push_back(stage.layers.end);
-    most = std::max(most, stage.layers.size());
-  }
+  for (const Stage& stage : plan.stages) parts.push_back(stage.layers.end);
   Value value{
       {"parts", std::move(parts)},
       {"world_size", used_devices(plan).size()},
       {"model_parallel_size", degrees.tensor},
-      {"activation_checkpoint_interval", recomputes ? most : 0},
+      {"activation_checkpoint_interval", checkpoint_interval(plan)},
       {"ds_config", config_value(plan, samples_per_replica(system_name, plan, degrees.data))}};
   if (plan.parallelism.sequence) value["sequence_parallel"] = true;
   return to_text(value);

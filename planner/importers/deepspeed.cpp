@@ -12,7 +12,9 @@
 // pipe, data, model, the last one fastest (`deepspeed/runtime/pipe/topology.py`); the schedule is
 // 1F1B with a flush
 // (`TrainSchedule`). A microbatch is train_micro_batch_size_per_gpu samples on each replica. What
-// else a ds_config has is passed over; its members may also stand beside "parts".
+// else a ds_config has is passed over; its members may also stand beside "parts". An interval of
+// activation checkpoints of 1 keeps the input of each layer, one of a whole stage that of the
+// stage.
 
 #include <algorithm>
 #include <cctype>
@@ -79,6 +81,9 @@ bool is_enabled(const Json& json, std::string_view name) {
 }
 
 std::optional<Precision> precision_of(const Json& json) {
+  if (is_enabled(json, "bf16") && is_enabled(json, "fp16")) {
+    fail("DeepSpeed refuses fp16 and bf16 at once");
+  }
   if (is_enabled(json, "bf16")) return Precision::bfloat16;
   if (is_enabled(json, "fp16")) return Precision::float16;
   return {};
@@ -142,19 +147,31 @@ Batch read_batch(const Json& json, const PlanQuestion& question, int replicas) {
   return batch;
 }
 
-/// Either none, or the whole of each stage.
-Recompute read_recompute(const Json& json, const std::vector<int>& parts) {
+/// What stages do again: as a whole, or each of their layers by itself.
+struct Checkpoints {
+  Recompute stages = Recompute::none;
+  Recomputed layers = Recomputed::none;
+};
+
+Checkpoints read_checkpoints(const Json& json, const std::vector<int>& parts) {
   const auto interval = find(json, "activation_checkpoint_interval");
-  if (!interval) return Recompute::none;
+  if (!interval) return {};
   const std::int64_t layers = interval->integer(0, INT32_MAX);
   int most = 0;
   for (std::size_t s = 0; s + 1 < parts.size(); ++s) {
     most = std::max(most, parts[s + 1] - parts[s]);
   }
-  if (layers == 0) return Recompute::none;
-  if (layers >= most) return Recompute::full;
-  interval->fail(concat("plans keep only the input of a stage that recomputes: expected 0, or ",
-                        most, " or more, the most layers of a stage; found ", layers));
+  if (layers == 0) return {};
+  if (layers >= most) return {.stages = Recompute::full};
+  if (layers == 1) return {.layers = Recomputed::full};
+  interval->fail(concat("plans recompute single layers or whole stages: expected 0, 1, or ", most,
+                        " or more, the most layers of a stage; found ", layers));
+}
+
+void set_layers_again(Plan& plan, Recomputed what) {
+  if (what == Recomputed::none) return;
+  for (Stage& stage : plan.stages)
+    stage.again.assign(static_cast<std::size_t>(stage.layers.size()), what);
 }
 
 }  // namespace
@@ -176,17 +193,18 @@ ImportedPlan import_deepspeed(std::string_view content, const std::string& file,
   const Degrees degrees =
       degrees_of("DeepSpeed", find_devices(json, "world_size", device_count(question.cluster)),
                  static_cast<int>(parts.size()) - 1, find_devices(json, "model_parallel_size", 1));
-  const Recompute recompute = read_recompute(json, parts);
+  const Checkpoints checkpoints = read_checkpoints(json, parts);
   std::vector<ForeignStage> stages;
   for (int s = 0; s < degrees.pipeline; ++s) {
     const auto at = static_cast<std::size_t>(s);
     stages.push_back({.layers = layers_between(parts[at], parts[at + 1]),
                       .replicas = degrees.data,
                       .tensor_parallel = degrees.tensor,
-                      .recompute = recompute,
+                      .recompute = checkpoints.stages,
                       .devices = ranks_of(degrees, s)});
   }
   set_stages(imported.plan, stages);
+  set_layers_again(imported.plan, checkpoints.layers);
   const auto sequence = find(json, "sequence_parallel");
   imported.plan.parallelism.sequence = sequence && sequence->boolean() && degrees.tensor > 1;
   set_schedule(imported.plan, schedule_name(question, "1f1b"));

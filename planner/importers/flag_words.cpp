@@ -1,6 +1,7 @@
 #include "planner/importers/flag_words.hpp"
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "profiles/json.hpp"
@@ -54,6 +55,23 @@ void read_members(const Json& json, const std::string& file, std::vector<FlagWor
 
 // --- YAML, as far as lists of flags go ---
 
+/// As YAML 1.1 has them, which Python's reader does: "on" is true, "no" is false.
+std::string plain_switch(const std::string& value) {
+  constexpr std::array on{"yes", "Yes", "YES", "on", "On", "ON", "TRUE"};
+  constexpr std::array off{"no", "No", "NO", "off", "Off", "OFF", "FALSE"};
+  if (std::ranges::count(on, value) > 0) return "true";
+  return std::ranges::count(off, value) > 0 ? "false" : value;
+}
+
+/// Whether what follows a name without a value is a list, an element a line.
+bool begins_list(const std::vector<std::string>& lines, std::size_t number) {
+  while (++number < lines.size()) {
+    const std::string line = trim(lines[number]);
+    if (!line.empty() && !line.starts_with('#')) return line == "-" || line.starts_with("- ");
+  }
+  return false;
+}
+
 /// Where the colon behind a name is, if the line is `NAME: …`.
 std::size_t name_end(std::string_view line) {
   const std::size_t start = line.find_first_not_of(" \t");
@@ -85,10 +103,12 @@ std::vector<FlagWord> read_yaml(const std::vector<std::string>& lines, const std
     if (end == std::string::npos) continue;
     const std::size_t start = line.find_first_not_of(" \t");
     const std::string value = plain_value(line.substr(end + 1));
-    if (value.empty() || value == "null") continue;
-    add_word(words, {.name = plain_name(std::string_view(line).substr(start, end - start)),
-                     .value = value,
-                     .place = {file, static_cast<int>(number) + 1, static_cast<int>(end) + 3}});
+    FlagWord word{.name = plain_name(std::string_view(line).substr(start, end - start)),
+                  .value = plain_switch(value),
+                  .place = {file, static_cast<int>(number) + 1, static_cast<int>(end) + 3}};
+    word.is_list = value.empty() && begins_list(lines, number);
+    if ((value.empty() && !word.is_list) || value == "null" || value == "~") continue;
+    add_word(words, std::move(word));
   }
   return words;
 }

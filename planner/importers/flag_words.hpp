@@ -16,6 +16,7 @@ struct FlagWord {
   std::string name;                  ///< "num-layers"
   std::optional<std::string> value;  ///< none for a switch that is on
   bool is_next_word = false;         ///< the value is the word behind, which may belong to nobody
+  bool is_list = false;              ///< of YAML, an element a line, which is not read
   SourcePlace place;
 };
 

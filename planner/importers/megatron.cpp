@@ -81,8 +81,12 @@ MegatronRecompute recompute_of(const MegatronFlags& flags,
   int most = 0;
   for (const MegatronStage& stage : stages) most = std::max(most, stage.layers);
   if (flags.recompute.empty()) return {};
-  if (flags.recompute == "selective")
+  if (flags.recompute == "selective") {
+    if (!flags.recompute_method.empty()) {
+      fail("Megatron-LM refuses --recompute-method beside --recompute-granularity selective");
+    }
     return {.layers = Recomputed::selective, .first_layers = most};
+  }
   if (flags.recompute != "full") {
     fail("--recompute-granularity ", flags.recompute, ": expected full or selective");
   }
@@ -157,6 +161,15 @@ void set_batch(Plan& plan, const PlanQuestion& question, const MegatronFlags& fl
   plan.batch = batch_of(question, global, microbatch);
 }
 
+/// What its arguments assert of torch's FSDP.
+void require_alone(const MegatronFlags& flags) {
+  constexpr std::string_view refuses = "Megatron-LM refuses --use-torch-fsdp2 beside ";
+  if (flags.pipeline > 1) fail(refuses, "--pipeline-model-parallel-size ", flags.pipeline);
+  if (flags.expert > 1) fail(refuses, "--expert-model-parallel-size ", flags.expert);
+  if (flags.shards_optimizer) fail(refuses, "--use-distributed-optimizer");
+  if (flags.fp16) fail(refuses, "--fp16");
+}
+
 /// Megatron's FSDP shards as its strategy says, nothing by default; otherwise the flag of the
 /// distributed optimizer decides.
 std::optional<Sharding> sharding_of(const MegatronFlags& flags) {
@@ -169,13 +182,17 @@ std::optional<Sharding> sharding_of(const MegatronFlags& flags) {
       Strategy{"optim_grads", Sharding::zero2}, Strategy{"optim_grads_params", Sharding::zero3}};
   const std::optional<Sharding> own =
       flags.shards_optimizer ? std::optional(Sharding::zero1) : std::nullopt;
+  if (flags.torch_shards) {
+    require_alone(flags);
+    return Sharding::zero3;
+  }
   if (!flags.fully_sharded || flags.shards.empty()) return own;
   std::vector<std::string> known;
   for (const Strategy& strategy : strategies) {
     if (strategy.name == flags.shards) return strategy.sharding;
     known.emplace_back(strategy.name);
   }
-  fail_unknown("--data-parallel-sharding-strategy", flags.shards, known);
+  fail_choice("--data-parallel-sharding-strategy", flags.shards, known);
 }
 
 /// A token's experts are on as many nodes as it chooses groups at most, where each group has room
@@ -216,6 +233,11 @@ std::optional<std::int64_t> shape_in(const Transformer& transformer, std::string
   if (flag == "ffn-hidden-size") return transformer.feed_forward;
   if (flag == "num-query-groups") return transformer.key_value_heads;
   if (flag == "kv-channels") return transformer.head_width;
+  if (flag == "num-experts") return transformer.experts ? transformer.experts->count : 0;
+  // A log has the others of any model.
+  if (transformer.experts && flag == "moe-router-topk") return transformer.experts->active;
+  if (transformer.experts && flag == "moe-ffn-hidden-size")
+    return transformer.experts->feed_forward;
   return flag == "vocab-size" ? std::optional(transformer.vocabulary) : std::nullopt;
 }
 

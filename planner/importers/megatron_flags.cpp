@@ -17,6 +17,7 @@ namespace {
 }
 
 const std::string& text_of(const FlagWord& word) {
+  if (word.is_list) fail_at(word, "write the list on one line, for example [[embedding], [loss]]");
   if (!word.value) fail_at(word, "the value is missing");
   if (word.value->find('$') != std::string::npos)
     fail_at(word, concat("\"", *word.value, "\" is a shell variable; write its value"));
@@ -130,8 +131,7 @@ constexpr std::array known_flags{
     KnownFlag{"use-torch-fsdp2",
               [](Flags& f, const Word& w) {
                 require_switch(w);
-                f.fully_sharded = true;
-                f.shards = "optim_grads_params";
+                f.torch_shards = true;
               }},
     KnownFlag{"use-megatron-fsdp",
               [](Flags& f, const Word& w) {
@@ -190,7 +190,8 @@ const KnownFlag* find_flag(std::string_view name) {
 }
 
 constexpr std::array shape_flags{"hidden-size",      "num-attention-heads", "ffn-hidden-size",
-                                 "num-query-groups", "kv-channels",         "vocab-size"};
+                                 "num-query-groups", "kv-channels",         "vocab-size",
+                                 "num-experts",      "moe-router-topk",     "moe-ffn-hidden-size"};
 
 /// A shell variable, or the "None" of a log, says nothing.
 void keep_shape(const FlagWord& word, MegatronFlags& flags) {

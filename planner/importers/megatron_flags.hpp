@@ -41,7 +41,8 @@ struct MegatronFlags {
   std::string recompute_method;
   std::optional<int> recompute_layers;
   bool shards_optimizer = false;
-  bool fully_sharded = false;  ///< one of its FSDPs
+  bool fully_sharded = false;  ///< its own FSDP
+  bool torch_shards = false;   ///< torch's FSDP
   bool overlaps_gradients = false;
   std::optional<std::int64_t> bucket_parameters;  ///< --ddp-bucket-size
   std::string shards;     ///< --data-parallel-sharding-strategy; empty: not said

@@ -64,14 +64,26 @@ std::string unroll_letters(std::string_view text) {
   return unrolled;
 }
 
+/// Every word in double quotes, as JSON has it, whatever quotes it has: YAML asks for none.
+std::string with_quotes(std::string_view list) {
+  std::string text;
+  bool inside = false;
+  for (const char c : list) {
+    if (c == '\'' || c == '"') continue;
+    const bool is_word = c != '[' && c != ']' && c != ',' && c != ' ';
+    if (is_word != inside) text += '"';
+    inside = is_word;
+    text += c;
+  }
+  return text;
+}
+
 /// The same of a list, [["embedding", "decoder"], ["decoder", "loss"]]: "Et|tL".
 std::string letters_of_list(std::string_view list) {
   constexpr std::array<std::pair<std::string_view, char>, 4> names{
       {{"embedding", 'E'}, {"decoder", 't'}, {"mtp", 'm'}, {"loss", 'L'}}};
-  std::string text(list);
-  std::replace(text.begin(), text.end(), '\'', '"');
   std::string letters;
-  for (const Json& stage : Json::parse(text, "the layout").elements()) {
+  for (const Json& stage : Json::parse(with_quotes(list), "the layout").elements()) {
     for (const Json& layer : stage.elements()) {
       const std::string name = layer.string();
       const auto known = std::find_if(names.begin(), names.end(),

@@ -124,6 +124,31 @@ TEST_CASE("a front has no more plans than asked for, and then claims nothing", "
   CHECK_FALSE(front.proved_optimal);
 }
 
+TEST_CASE("another planner's front has its plans that fit, each once, and proves nothing",
+          "[answers]") {
+  const Problem problem = problem_of(profile_of(std::vector<LayerCost>(2, heavy_layer())),
+                                     cluster_of({{2, {}}}), 4, {1});
+  for (const Strategy& strategy : strategies) {
+    if (strategy.takes_argument || strategy.name == "exact" || strategy.name == "brute-force")
+      continue;
+    CAPTURE(strategy.name);
+    const SearchResult front = pareto_front(strategy.search, problem, {}, 100, 0);
+    std::vector<Point> found;
+    for (const Candidate& plan : front.plans) {
+      CHECK(plan.prediction->fits);
+      found.push_back(point_of(plan));
+    }
+    CHECK(found == front_of(front.plans));
+    CHECK_FALSE(front.proved_optimal);
+  }
+  // A schedule of two stages on each device, which Alpa's plans do not have.
+  Problem unscored = problem;
+  unscored.schedules = {{.name = "zb-v", .virtual_stages = 2}};
+  const SearchResult front = pareto_front(search_alpa, unscored, {}, 100, 0);
+  REQUIRE(front.plans.size() == 1);
+  CHECK_FALSE(front.plans.front().prediction);
+}
+
 TEST_CASE("schedules that were not tried have a price where one of them is faster", "[answers]") {
   int faster = 0, equal = 0;
   for (std::uint32_t seed = 0; seed < 12; ++seed) {

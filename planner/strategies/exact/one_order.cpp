@@ -303,7 +303,7 @@ class OneOrder {
   // --- 3. Deepen ---
 
   Branch* most_promising() {
-    if (stops() || gap() <= control_.gap) return nullptr;
+    if (stops() || is_settled()) return nullptr;
     Branch* best = nullptr;
     for (Branch& branch : branches_) {
       if (branch.gave_up || is_done(branch)) continue;
@@ -368,13 +368,18 @@ class OneOrder {
     return concat(to_words(setting), ": ", lowest->rests_on);
   }
 
-  double gap() const {
-    const auto best = judge_.board().best();
-    if (!best) return 1;
-    const Time least = std::min(lower_bound(), best->count());
-    return best->count() == 0
+  double gap() const { return gap_of(judge_.board().best()); }
+
+  /// Of as many plans as are asked for, the last one is near enough to the bound.
+  bool is_settled() const { return gap_of(judge_.board().threshold()) <= control_.gap; }
+
+  /// From a plan that takes so long to the bound; of none it is everything.
+  double gap_of(const std::optional<Duration>& time) const {
+    if (!time) return 1;
+    const Time least = std::min(lower_bound(), time->count());
+    return time->count() == 0
                ? 0
-               : static_cast<double>(best->count() - least) / static_cast<double>(best->count());
+               : static_cast<double>(time->count() - least) / static_cast<double>(time->count());
   }
 
   void report() {

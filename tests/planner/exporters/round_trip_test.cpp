@@ -90,6 +90,15 @@ void set_layers_again(Random& random, Plan& plan) {
   }
 }
 
+/// What DeepSpeed has words for: all layers of all stages, some of which have several.
+void set_all_layers_again(Random& random, Plan& plan) {
+  const bool one_each =
+      std::ranges::all_of(plan.stages, [](const Stage& stage) { return stage.layers.size() <= 1; });
+  if (one_each || plan.stages.front().recompute == Recompute::full || random.chance(50)) return;
+  for (Stage& stage : plan.stages)
+    stage.again.assign(static_cast<std::size_t>(stage.layers.size()), Recomputed::full);
+}
+
 /// What the format leaves open, as the plan has it.
 PlanOptions left_open(const std::string& format, const Plan& plan) {
   PlanOptions options;
@@ -141,6 +150,7 @@ TEST_CASE("plans that are exported and imported again are the same") {
       Plan plan =
           random_plan(random, shape, may_interleave ? "interleaved" : "1f1b", question, some_empty);
       if (format == "megatron") set_layers_again(random, plan);
+      if (format == "deepspeed") set_all_layers_again(random, plan);
       if (format == "megatron" && random.chance(40)) {
         plan.optimizer.sharding = random.chance(50) ? Sharding::zero2 : Sharding::zero3;
       }

@@ -1,3 +1,5 @@
+#include "planner/costs/stage_recompute.hpp"
+#include "profiles/error.hpp"
 #include "tests/catch.hpp"
 #include "tests/planner/importers/questions.hpp"
 #include "tests/profiles/expect_error.hpp"
@@ -37,6 +39,20 @@ TEST_CASE("DeepSpeed: parts with a ds_config") {
   CHECK(plan.precision == Precision::bfloat16);
 }
 
+TEST_CASE("DeepSpeed: checkpoints of every layer, of whole stages, or none") {
+  const auto again = [](int interval) {
+    const Plan plan = imported(
+        "deepspeed",
+        concat(R"({"parts": [0, 2, 5], "activation_checkpoint_interval": )", interval, "}"),
+        question_of(3, "2xh100", {.batch = 8}));
+    return std::vector{recompute_in_words(plan.stages[0]), recompute_in_words(plan.stages[1])};
+  };
+  using Words = std::vector<std::string>;
+  CHECK(again(0) == Words{"none", "none"});
+  CHECK(again(1) == Words{"2 of 2 layers", "3 of 3 layers"});
+  CHECK(again(3) == Words{"full", "full"});
+}
+
 TEST_CASE("DeepSpeed: its balanced partition of five equal layers is taken, the old one refused") {
   const auto of_five = [](const std::string& parts) {
     return imported("deepspeed", parts, question_of(3, "4xh100", {.batch = 8, .microbatch = 1}));
@@ -60,7 +76,9 @@ TEST_CASE("DeepSpeed: what is wrong is said at its place") {
   CHECK(complaint(R"({"parts": [0, 5], "zero_optimization": {"stage": 3}})")
             .find("DeepSpeed refuses ZeRO-3 with pipelines") != std::string::npos);
   CHECK(complaint(R"({"parts": [0, 5], "activation_checkpoint_interval": 2})")
-            .find("expected 0, or 5 or more") != std::string::npos);
+            .find("expected 0, 1, or 5 or more") != std::string::npos);
+  CHECK(complaint(R"({"parts": [0, 5], "fp16": {"enabled": true}, "bf16": {"enabled": true}})")
+            .find("DeepSpeed refuses fp16 and bf16 at once") != std::string::npos);
   CHECK(complaint(R"({"parts": [0, 5], "gradient_accumulation_steps": 3,
                       "train_micro_batch_size_per_gpu": 1})")
             .find("DeepSpeed refuses: a batch of 8 is not 3 steps") != std::string::npos);

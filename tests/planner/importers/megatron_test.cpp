@@ -76,6 +76,30 @@ TEST_CASE("Megatron-LM's flags are the same in a shell, YAML and JSON") {
   }
 }
 
+TEST_CASE("YAML: switches are yes and no, too, and a list is on one line, or refused") {
+  const std::string yaml =
+      "num_layers: 8\nmicro_batch_size: 2\nbf16: yes\nfp16: off\nseq_length: ~\n"
+      "pipeline_model_parallel_size: 2\npipeline_model_parallel_layout:";
+  const MegatronFlags flags =
+      read_megatron_flags(yaml + " [[embedding, decoder], ['decoder', \"loss\"]]  # two\n", "f");
+  CHECK(flags.bf16);
+  CHECK_FALSE(flags.fp16);
+  CHECK(read_megatron_layout(flags.layout) == read_megatron_layout("Et|tL"));
+  CHECK(message_of([&] {
+          read_megatron_flags(yaml + "\n  # two\n  - [embedding, decoder]\n  - [loss]\n", "f");
+        }) ==
+        "f:7:33: --pipeline-model-parallel-layout: write the list on one line, for example "
+        "[[embedding], [loss]]");
+}
+
+TEST_CASE("tensor-parallel peers divide the attention heads, whatever else they share") {
+  const std::string flags = "--pipeline-model-parallel-size 2 --tensor-model-parallel-size ";
+  CHECK_THAT(
+      refusal(flags + "3", 8, "6xh100"),
+      ContainsSubstring("3 tensor-parallel peers of stage 0 cannot share 4 attention heads"));
+  CHECK(refusal(flags + "4", 8, "8xh100").empty());
+}
+
 TEST_CASE("the arguments that Megatron-LM dumps into its log are its flags") {
   const std::string log =
       "[default0]:------------------------ arguments ------------------------\n"
@@ -327,12 +351,23 @@ TEST_CASE("flags that contradict each other, or that plans have no words for, ar
   CHECK(mentions("--hierarchical-context-parallel-sizes 2", "in several levels"));
   CHECK(mentions("--expert-model-parallel-size 2", "has no experts"));
   CHECK(mentions("--use-megatron-fsdp --data-parallel-sharding-strategy some",
-                 "no_shard optim optim_grads"));
+                 "expected no_shard, optim, optim_grads and optim_grads_params"));
+  CHECK(exit_code_of([&] {
+          from_flags(two + "--use-megatron-fsdp --data-parallel-sharding-strategy some", 8,
+                     "2xh100");
+        }) == 3);
   CHECK(mentions("--bf16=4", "takes no value such as \"4\""));
   CHECK(mentions("--recompute-granularity some", "expected full or selective"));
   CHECK(mentions("--recompute-granularity full --recompute-method uniform --recompute-num-layers 2",
                  "or 4 or more, the most layers of a stage; found uniform with 2"));
   CHECK(mentions("--recompute-granularity full", "found no method with 1"));
+  CHECK(mentions("--recompute-granularity selective --recompute-method block",
+                 "refuses --recompute-method beside --recompute-granularity selective"));
+  CHECK(mentions("--use-torch-fsdp2", "beside --pipeline-model-parallel-size 2"));
+  const std::string fully_sharded = "--use-torch-fsdp2 --pipeline-model-parallel-size 1 ";
+  CHECK(complaint(fully_sharded).empty());
+  CHECK(mentions(fully_sharded + "--use-distributed-optimizer", "--use-distributed-optimizer"));
+  CHECK(mentions(fully_sharded + "--fp16", "beside --fp16"));
   CHECK(mentions("--fp16 --bf16", "at once"));
   CHECK(mentions("--num-layers eight", "plan.txt:1:47: --num-layers: expected an integer >= 1"));
   CHECK(mentions("--num-layers $LAYERS", "is a shell variable"));
@@ -448,7 +483,9 @@ TEST_CASE("Megatron-LM's other degrees become the plan's", "[parallelism]") {
   const Plan ring = plan_for("--tensor-model-parallel-size 2 --context-parallel-size 2", "8xh100");
   CHECK(ring.parallelism.context == 2);
   CHECK(ring.stages.front().devices == std::vector<std::vector<int>>{{0, 1, 2, 3}});
-  CHECK(plan_for("--use-torch-fsdp2", "8xh100").optimizer.sharding == Sharding::zero3);
+  CHECK(
+      plan_for("--pipeline-model-parallel-size 1 --use-torch-fsdp2", "8xh100").optimizer.sharding ==
+      Sharding::zero3);
   CHECK(plan_for("--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads", "8xh100")
             .optimizer.sharding == Sharding::zero2);
   CHECK(plan_for("--use-megatron-fsdp --use-distributed-optimizer", "8xh100").optimizer.sharding ==
@@ -482,4 +519,22 @@ TEST_CASE("flags of another shape than the model are told, and only those") {
   REQUIRE(told.size() == 1);
   CHECK_THAT(told.front(),
              ContainsSubstring(concat("--hidden-size ", 2 * hidden, " (the model has ", hidden)));
+}
+
+TEST_CASE("flags of other experts than the model's are told") {
+  const auto notes = [](const std::string& model, const std::string& flags) {
+    PlanQuestion question = question_of(1, "2xh100");
+    question.profile.model = builtin_model(model);
+    return import_megatron("--pipeline-model-parallel-size 2 " + flags + batch, "f", question)
+        .notes;
+  };
+  CHECK(notes("mixtral-8x7b", "--num-experts 8 --moe-router-topk 2").empty());
+  REQUIRE(notes("mixtral-8x7b", "--num-experts 16 --moe-router-topk 4").size() == 1);
+  CHECK_THAT(notes("mixtral-8x7b", "--num-experts 16 --moe-router-topk 4").front(),
+             ContainsSubstring("--num-experts 16 (the model has 8), --moe-router-topk 4 (the model "
+                               "has 2)"));
+  CHECK_THAT(notes("tiny-gpt", "--num-experts 4").front(),
+             ContainsSubstring("--num-experts 4 (the model has 0)"));
+  // What a log has of a model without experts.
+  CHECK(notes("tiny-gpt", "--moe-router-topk 2").empty());
 }

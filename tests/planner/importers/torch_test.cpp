@@ -37,6 +37,13 @@ TEST_CASE("torch: modules per stage, by the names of torchtitan, GPT-2 or Llama,
   }
 }
 
+TEST_CASE("torch: an unknown schedule is named beside those of torch") {
+  const std::string text = R"({"split_points": ["layers.2"], "schedule": "Schedule1F2B"})";
+  const std::string words =
+      "unknown torch schedule \"Schedule1F2B\"; known torch schedules: ScheduleGPipe Schedule1F1B ";
+  CHECK(complaint(text).find(words) != std::string::npos);
+}
+
 TEST_CASE("torch: split points are where stages begin") {
   const Plan plan = from_text(
       R"({"split_points": ["layers.1", "layers.2", "output"], "schedule": "ScheduleInterleaved1F1B",
