@@ -13,7 +13,7 @@
 //    planner/bounds/blocks/block_bound.hpp where layers are blocks), three rounds, then thirty,
 //    then more. What they come across is tried.
 //    Where layers are not blocks, what paths leave is walked through
-//    (planner/bounds/path_walk.hpp).
+//    (planner/bounds/path_walk.hpp), first where stages are few.
 // 4. Those still below it, of blocks, prove that nothing is within a part of the best plan's time:
 //    a small part, then larger ones, in the end all of it.
 // 5. Those still below it are improved; those with one stage per device also raise their bound by

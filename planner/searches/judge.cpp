@@ -21,7 +21,7 @@ bool is_empty(const Layout& layout, int stage) {
 }
 
 /// The plan for fewer microbatches, if they are many: what is in flight is the same soon, and so
-/// are peaks. Empty if they are few.
+/// are peaks, in all that tests have tried. Empty if they are few.
 std::optional<Plan> shorter(const Setting& setting, Plan plan, int pipeline_devices) {
   constexpr int fills = 4;  // of the pipeline
   int microbatches = setting.microbatches;
@@ -70,6 +70,7 @@ struct Judge::Case {
   Time limit;
   std::set<std::vector<Recompute>> seen;
   bool once = false;
+  bool proves = false;           ///< whether it fits must be certain
   std::vector<Bytes> over = {};  ///< its limit each pipeline device was, where it did not fit
 };
 
@@ -96,7 +97,7 @@ bool Judge::consider_as_it_is(FastClock& clock, const Setting& setting, const La
   constexpr std::int64_t steps_per_stage = 20;
   effort_.spend(steps_per_stage * layout.stages());
   if (!may_fit(clock, layout)) return true;
-  Case what{clock, setting, layout, limit, {}, true};
+  Case what{clock, setting, layout, limit, {}, true, true};
   return simulate(what);
 }
 
@@ -176,7 +177,7 @@ bool Judge::simulate(Case& what) {
     return true;
   }
   const Plan plan = space_.plan(what.setting, what.layout);
-  if (what.once && is_seen_not_to_fit(what, plan)) return true;
+  if (what.once && !what.proves && is_seen_not_to_fit(what, plan)) return true;
   effort_.spend(steps_per_simulated_instruction * instructions);
   const Candidate candidate = space_.evaluate(std::string(name_of_searched), plan);
   if (is_undecided(candidate)) return false;
