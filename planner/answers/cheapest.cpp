@@ -194,10 +194,11 @@ class Cheapest {
   double least_by_work() const {
     if (result_.interrupted) return 0;
     double cheapest = std::numeric_limits<double>::infinity();
-    for (const int device : devices_in_use(problem_))
+    const std::vector<int> devices = devices_in_use(problem_);
+    for (const int device : devices)
       cheapest = std::min(cheapest, kind_of(problem_.cluster, device).price_per_hour.value_or(0));
     const auto time = static_cast<double>(ColumnBounds(space_).least_of_any_kind());
-    return cheapest * time * available_devices(problem_);
+    return cheapest * time * static_cast<double>(devices.size());
   }
 
   /// A plan at this price that takes longer is not among the cheapest.

@@ -6,6 +6,8 @@
 #include <numeric>
 #include <set>
 
+#include "planner/space/device_orders.hpp"
+
 namespace stagecraft {
 
 namespace {
@@ -233,11 +235,12 @@ Time ColumnBounds::least_of_any_kind() {
     const std::vector<Time> own = least_by_layer(setting);
     for (std::size_t l = 0; l < layers; ++l) times[l] = std::min(times[l], setting.peers * own[l]);
   }
+  const auto devices = std::ssize(devices_in_use(space_.problem()));
   Time bound = never;
   for (const auto& [microbatch, of] : least) {
     const auto& [microbatches, times] = of;
     const Time work = std::accumulate(times.begin(), times.end(), Time{0});
-    bound = std::min(bound, microbatches * work / available_devices(space_.problem()));
+    bound = std::min(bound, microbatches * work / devices);
   }
   return bound == never ? 0 : bound;
 }

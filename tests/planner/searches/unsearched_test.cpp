@@ -196,6 +196,20 @@ TEST_CASE("no plan takes less than its work whatever degrees its stages have", "
   CHECK(of_inference > 20);
 }
 
+TEST_CASE("work is shared by the devices that may be used", "[unsearched]") {
+  Problem problem = problem_of(profile_of({layer_cost(8ms, 16ms), layer_cost(8ms, 16ms)}),
+                               cluster_of({{6, link_of(0ns, 1'000'000'000)}}), 8, {1});
+  const auto least = [&] {
+    const Space space(problem);
+    return Duration{ColumnBounds(space).least_of_any_kind()};
+  };
+  CHECK(least() == 8 * 48ms / 6);
+  problem.devices = 4;
+  CHECK(least() == 8 * 48ms / 4);
+  problem.excluded = {0, 1, 2};
+  CHECK(least() == 8 * 48ms / 3);
+}
+
 TEST_CASE("copies of a microbatch that was asked for are bounded by their work", "[unsearched]") {
   Problem problem = problem_of(profile_of({layer_cost(8ms, 16ms), layer_cost(8ms, 16ms)}),
                                cluster_of({{6, link_of(0ns, 1'000'000'000)}}), 8, {1});
