@@ -16,6 +16,9 @@ constexpr int rounds_of_trial = 24, timings_of_trial = 2;
 /// Of the effort that is left, one such part is kept for what follows.
 constexpr std::int64_t kept = 4;
 
+/// Trials, and a walk, may take one such part of it, or as much as what came before them.
+constexpr std::int64_t parts = 16;
+
 std::size_t index(int i) {
   return static_cast<std::size_t>(i);
 }
@@ -268,7 +271,6 @@ bool BlockBound::is_out_by_trials(Weights& weights, std::int64_t effort) {
 /// nothing is left; else as `thin_out`.
 bool BlockBound::thin_out_by_turns(Weights& weights) {
   constexpr std::size_t much = 4;
-  constexpr std::int64_t trials = 16;
   is_in_walk_ = false;
   const std::int64_t begin = spent_;
   // With one stage per device weights see all but that blocks are whole.
@@ -276,13 +278,13 @@ bool BlockBound::thin_out_by_turns(Weights& weights) {
   for (int turn = 0;; ++turn, by_trials = !by_trials) {
     const std::size_t before = choices_left();
     if (by_trials) {
-      const std::int64_t effort = std::max((last_ - begin) / trials, spent_ - begin);
+      const std::int64_t effort = std::max((last_ - begin) / parts, spent_ - begin);
       if (is_out_by_trials(weights, effort)) return true;
     } else if (is_out_of_step((last_ - spent_) / kept * (kept - 1))) {
       return true;
     }
     if (stops()) return false;
-    if (turn > 0 && before - choices_left() < before / much) return false;
+    if (turn > 0 && before - choices_left() <= before / much) return false;
   }
 }
 
@@ -291,9 +293,10 @@ bool BlockBound::is_part_out(Weights weights) {
   const std::int64_t begin = spent_;
   if (thin_out_by_turns(weights)) return true;
   if (stops()) return false;
-  // What takes longer than that is quicker in cases.
+  // What takes much longer than what came before is quicker in cases.
+  const std::int64_t effort = std::max((last_ - begin) / parts, spent_ - begin);
   const std::int64_t most = (last_ - spent_) / kept * (kept - 1);
-  if (is_walked_out(std::min(spent_ - begin, most))) return true;
+  if (is_walked_out(std::min(effort, most))) return true;
   if (stops()) return false;
   if (const auto split = best_split()) return are_cases_out(*split, weights);
   for (int device = 0; device < costs_.depth(); ++device) {
