@@ -170,6 +170,21 @@ TEST_CASE("what walks learn on the way leaves the best", "[block_bound]") {
   }
 }
 
+TEST_CASE("a small proof is done with soon, whether or not layouts count", "[block_bound]") {
+  int cases = 0;
+  for_each_case([&](const Space& space, const Setting& setting, FastClock&, const TimedOrder& order,
+                    Time best) {
+    const BlockPacking packing(space, setting, order, best + best / 10);
+    for (const bool counts : {true, false}) {
+      BlockBound bound(space, setting, order, packing, [&](const Layout&) { return counts; });
+      CHECK(bound.prove(much));
+      CHECK(bound.spent() < much / 10);
+    }
+    ++cases;
+  });
+  CHECK(cases > 200);
+}
+
 TEST_CASE("a proof ends when its effort is spent, or a stop is requested", "[block_bound]") {
   int ended = 0;
   for_each_case([&](const Space& space, const Setting& setting, FastClock&, const TimedOrder& order,
