@@ -12,6 +12,7 @@
 #include "planner/objective.hpp"
 #include "planner/searches/starts.hpp"
 #include "planner/space/space.hpp"
+#include "planner/wishes.hpp"
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
 #include "simulator/attribution.hpp"
@@ -101,10 +102,9 @@ ordered_json candidate_json(const Problem& problem, const Candidate& candidate,
 /// Usual choices are told whatever was asked for: those that do not keep to it, by name.
 std::set<std::string> not_as_asked(const Problem& problem,
                                    const std::vector<Candidate>& alternatives) {
-  const bool asks = problem.straight || problem.max_stages || !problem.fixed.empty() ||
-                    problem.min_layers_per_stage > 1 || problem.recompute.size() < 2 ||
-                    !problem.use_fewer_devices;
-  if (!asks) return {};
+  const bool asks =
+      std::ranges::any_of(wishes, [&](const Wish& wish) { return wish.is_asked(problem); });
+  if (!asks && problem.use_fewer_devices) return {};
   const Space space(problem);
   std::set<std::string> names;
   for (const Candidate& candidate : alternatives) {

@@ -97,13 +97,24 @@ bool Judge::consider_as_it_is(FastClock& clock, const Setting& setting, const La
   constexpr std::int64_t steps_per_stage = 20;
   effort_.spend(steps_per_stage * layout.stages());
   if (!may_fit(clock, layout)) return true;
-  Case what{clock, setting, layout, limit, {}, true, true};
+  Case what{.clock = clock,
+            .setting = setting,
+            .layout = layout,
+            .limit = limit,
+            .seen = {},
+            .once = true,
+            .proves = true};
   return simulate(what);
 }
 
 std::vector<Bytes> Judge::consider_once(FastClock& clock, const Setting& setting, Layout layout) {
   if (clock.order_for(layout.replicas) == nullptr) return {};
-  Case what{clock, setting, std::move(layout), never, {}, true};
+  Case what{.clock = clock,
+            .setting = setting,
+            .layout = std::move(layout),
+            .limit = never,
+            .seen = {},
+            .once = true};
   const auto is_allowed = [&](Recompute recompute) { return space_.allows(recompute); };
   const bool is_way = std::ranges::all_of(what.layout.recompute, is_allowed);
   if (is_way && may_fit(clock, what.layout)) {

@@ -144,11 +144,15 @@ void BlockBound::begin() {
   spent_ += (costs_.depth() + 2) * static_cast<std::int64_t>(order_.order.size()) / 2;
 }
 
+double BlockBound::sum_over_cells(int choice, const std::vector<double>& of_cells) const {
+  double sum = 0;
+  for (const int cell : cells_of(choice)) sum += of_cells[index(cell)];
+  return sum;
+}
+
 double BlockBound::length(const Row& row, const Chosen& layout) const {
   double sum = row.constant;
-  for (const int choice : layout) {
-    for (const int cell : cells_of(choice)) sum += row.lengths[index(cell)];
-  }
+  for (const int choice : layout) sum += sum_over_cells(choice, row.lengths);
   return sum;
 }
 
@@ -172,9 +176,7 @@ bool BlockBound::weigh(const Weights& weights) {
   spent_ += static_cast<std::int64_t>(cells_.size() * weights.size()) / 16;
   for (const Choices& domain : domains_) {
     for (const int c : domain) {
-      double& sum = sums_[index(c)];
-      sum = 0;
-      for (const int cell : cells_of(c)) sum += cell_sums_[index(cell)];
+      sums_[index(c)] = sum_over_cells(c, cell_sums_);
     }
     spent_ += 10 + static_cast<std::int64_t>(domain.size() * turns_) / 8;
   }
@@ -202,7 +204,7 @@ bool BlockBound::cover(double constant) {
 /// Those that the walk has left.
 bool BlockBound::cover_in_step(double constant) {
   const std::int64_t before = walk_->spent();
-  const auto row = walk_->weigh(costs_in_walk(), worth() / limit_ / safe - constant);
+  const auto row = walk_->weigh(in_walk(sums_), worth() / limit_ / safe - constant);
   spent_ += walk_->spent() - before;
   if (!row) return false;
   take_what_is_left();

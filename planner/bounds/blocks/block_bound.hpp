@@ -154,6 +154,7 @@ class BlockBound {
   bool cover(double constant);
   bool cover_in_step(double constant);
   void leave_out(double constant);
+  double sum_over_cells(int choice, const std::vector<double>& of_cells) const;
   double length(const Row& row, const Chosen& layout) const;
   bool is_too_long(const Chosen& layout);
   static bool has_part(const Seen& seen, const RowRef& row);
@@ -176,7 +177,7 @@ class BlockBound {
   BlockWalk::Items to_walk(const Domains& domains) const;
   void take_what_is_left();
   bool fall_in_step(std::int64_t last);
-  BlockWalk::Costs costs_in_walk() const;
+  BlockWalk::Costs in_walk(const std::vector<double>& of_choices) const;
   BlockWalk::Lesson learn(const std::vector<StageTimes>& stages);
   bool is_out_of_step(std::int64_t effort);
   bool is_walked_out(std::int64_t effort);

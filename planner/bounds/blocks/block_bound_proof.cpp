@@ -60,12 +60,12 @@ std::vector<int> BlockBound::to_walk(const Chosen& layout) const {
   return items;
 }
 
-/// The sums of choices.
-BlockWalk::Costs BlockBound::costs_in_walk() const {
+/// A figure of each choice, by devices.
+BlockWalk::Costs BlockBound::in_walk(const std::vector<double>& of_choices) const {
   BlockWalk::Costs costs;
   for (std::size_t c = 0; c < choices_.size(); ++c) {
     if (choices_[c].device == static_cast<int>(costs.size())) costs.emplace_back();
-    costs.back().push_back(sums_[c]);
+    costs.back().push_back(of_choices[c]);
   }
   return costs;
 }
@@ -75,11 +75,10 @@ BlockWalk::Lesson BlockBound::learn(const std::vector<StageTimes>& stages) {
   double step = 0;
   add_row(passes_.of(stages, step));
   const Row& row = *rows_.back();
-  for (std::size_t c = 0; c < choices_.size(); ++c) {
-    sums_[c] = 0;
-    for (const int cell : cells_of(static_cast<int>(c))) sums_[c] += row.lengths[index(cell)];
-  }
-  return {.costs = costs_in_walk(),
+  std::vector<double> lengths;
+  for (std::size_t c = 0; c < choices_.size(); ++c)
+    lengths.push_back(sum_over_cells(static_cast<int>(c), row.lengths));
+  return {.costs = in_walk(lengths),
           .most = worth() / limit_ / safe - row.constant,
           .spent = static_cast<std::int64_t>(order_.order.size()) / 2};
 }

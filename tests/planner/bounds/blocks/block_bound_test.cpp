@@ -21,6 +21,26 @@ Time least_step(const Space& space, const Setting& setting, FastClock& clock) {
   return best;
 }
 
+struct Proof {
+  bool is_done = false;
+  Time bound = 0;
+  Time found = never;  ///< the fastest layout that came up
+};
+
+Proof prove_within(const Space& space, const Setting& setting, FastClock& clock,
+                   const TimedOrder& order, Time limit) {
+  const BlockPacking packing(space, setting, order, limit);
+  Proof proof;
+  BlockBound bound(space, setting, order, packing, [&](const Layout& layout) {
+    proof.found = std::min(proof.found, clock.step(layout));
+    return true;
+  });
+  REQUIRE(bound.knows_choices());
+  proof.is_done = bound.prove(much);
+  proof.bound = bound.bound();
+  return proof;
+}
+
 /// As many devices as it has, each with two or three stages, and enough blocks to choose from.
 Problem in_turns(std::uint32_t seed, int most_blocks = 12) {
   Random random(seed);
@@ -91,16 +111,10 @@ TEST_CASE("of blocks the best is found, and it is proved that nothing is below i
                     const TimedOrder& order, Time best) {
     ++cases;
     for (const Time limit : {best, best + best / 10}) {
-      const BlockPacking packing(space, setting, order, limit);
-      Time least = never;
-      BlockBound there(space, setting, order, packing, [&](const Layout& layout) {
-        least = std::min(least, clock.step(layout));
-        return true;
-      });
-      REQUIRE(there.knows_choices());
-      CHECK(there.prove(much));
-      CHECK(there.bound() == best);
-      found += least == best ? 1 : 0;
+      const Proof proof = prove_within(space, setting, clock, order, limit);
+      CHECK(proof.is_done);
+      CHECK(proof.bound == best);
+      found += proof.found == best ? 1 : 0;
     }
     const BlockPacking less(space, setting, order, best - 1);
     if (less.bound() >= best) return;
@@ -127,14 +141,9 @@ TEST_CASE("where devices have their blocks in several turns it takes cases to pr
     for_each_columns(space, [&](const Setting& setting, FastClock& clock, const TimedOrder& order) {
       if (*setting.depth != problem.cluster.levels.front().count) return;
       const Time best = least_step(space, setting, clock);
-      const BlockPacking just(space, setting, order, best);
-      Time least = never;
-      BlockBound there(space, setting, order, just, [&](const Layout& layout) {
-        least = std::min(least, clock.step(layout));
-        return true;
-      });
-      CHECK(there.prove(much));
-      CHECK(least == best);
+      const Proof proof = prove_within(space, setting, clock, order, best);
+      CHECK(proof.is_done);
+      CHECK(proof.found == best);
       ++cases;
       const BlockPacking less(space, setting, order, best - 1);
       if (less.bound() >= best) return;
@@ -157,15 +166,10 @@ TEST_CASE("what walks learn on the way leaves the best", "[block_bound]") {
       if (*setting.depth < 4 || setting.schedule.virtual_stages < 3) return;
       ++cases;
       const Time best = least_step(space, setting, clock);
-      const BlockPacking packing(space, setting, order, best + best / 5);
-      Time least = never;
-      BlockBound bound(space, setting, order, packing, [&](const Layout& layout) {
-        least = std::min(least, clock.step(layout));
-        return true;
-      });
-      CHECK(bound.prove(much));
-      CHECK(least == best);
-      CHECK(bound.bound() == best);
+      const Proof proof = prove_within(space, setting, clock, order, best + best / 5);
+      CHECK(proof.is_done);
+      CHECK(proof.found == best);
+      CHECK(proof.bound == best);
     });
   }
 }
