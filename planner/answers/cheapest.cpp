@@ -89,24 +89,21 @@ Part part_of(const Problem& problem, const Space& space, const Setting& setting,
   part.problem.other_parallelism.clear();
   part.problem.tensor_parallel = {setting.peers / part.problem.parallelism.context};
   part.problem.use_fewer_devices = false;
-  std::vector<bool> is_chosen(problem.cluster.devices.size());
+  std::vector<int> devices;
   for (const int group : groups) {
     for (const int device : space.peers(setting, group)) {
-      is_chosen[static_cast<std::size_t>(device)] = true;
+      devices.push_back(device);
       part.price += kind_of(problem.cluster, device).price_per_hour.value_or(0);
-      ++part.devices;
     }
   }
+  part.devices = static_cast<int>(devices.size());
   // The first ones are what other planners take, too; but then no other orders are tried.
   const bool are_first = groups.back() + 1 == static_cast<int>(groups.size());
   if (are_first) part.problem.devices = space.devices_up_to(setting, groups.back() + 1);
   const bool are_many = groups.size() > most_groups_of_sets && has_one_kind(space);
   if (!are_first || !(are_many || asked_device_orders(part.problem).is_every)) {
     part.problem.devices.reset();
-    part.problem.excluded.clear();
-    for (std::size_t device = 0; device < is_chosen.size(); ++device) {
-      if (!is_chosen[device]) part.problem.excluded.push_back(static_cast<int>(device));
-    }
+    part.problem.excluded = devices_other_than(devices, problem.cluster);
   }
   return part;
 }

@@ -5,6 +5,7 @@
 #include <iomanip>
 
 #include "planner/searches/workers.hpp"
+#include "planner/space/device_orders.hpp"
 #include "planner/space/schedule_choices.hpp"
 #include "planner/space/space.hpp"
 #include "planner/strategies.hpp"
@@ -85,7 +86,7 @@ class Again {
   Saving saved_by(Problem changed, std::int64_t effort = small_effort) const {
     if (changed.objective == ObjectiveKind::cost) {
       changed.devices.reset();
-      changed.excluded = unused_devices();
+      changed.excluded = devices_other_than(used_devices(best_.plan), problem_.cluster);
       changed.use_fewer_devices = false;
     }
     const Duration now = pace(*best_.prediction);
@@ -117,15 +118,6 @@ class Again {
   }
 
  private:
-  std::vector<int> unused_devices() const {
-    const std::vector<int> used = used_devices(best_.plan);
-    std::vector<int> unused;
-    for (int device = 0; device < device_count(problem_.cluster); ++device) {
-      if (!std::ranges::binary_search(used, device)) unused.push_back(device);
-    }
-    return unused;
-  }
-
   Duration with_same_plan(const Problem& changed) const {
     if (changed.global_batch != problem_.global_batch || !best_.plan.order.empty()) {
       return Duration::max();

@@ -77,14 +77,10 @@ std::vector<int> ends_of_slow_links(const Cluster& cluster, const Cluster& alike
 
 /// The same question, of its devices less these.
 Problem without(Problem problem, const std::vector<int>& shunned) {
-  const std::vector<int> asked = devices_in_use(problem);
+  std::vector<int> left = devices_in_use(problem);
+  std::erase_if(left, [&](int device) { return std::ranges::count(shunned, device) > 0; });
   problem.devices.reset();
-  problem.excluded.clear();
-  for (int device = 0; device < device_count(problem.cluster); ++device) {
-    const bool is_left = std::ranges::binary_search(asked, device) &&
-                         std::ranges::find(shunned, device) == shunned.end();
-    if (!is_left) problem.excluded.push_back(device);
-  }
+  problem.excluded = devices_other_than(left, problem.cluster);
   return problem;
 }
 

@@ -218,6 +218,14 @@ std::vector<int> devices_in_use(const Problem& problem) {
   return devices;
 }
 
+std::vector<int> devices_other_than(const std::vector<int>& these, const Cluster& cluster) {
+  std::vector<int> others;
+  for (int device = 0; device < device_count(cluster); ++device) {
+    if (std::ranges::find(these, device) == these.end()) others.push_back(device);
+  }
+  return others;
+}
+
 std::vector<std::vector<int>> other_device_orders(const Cluster& cluster, std::size_t most) {
   constexpr std::size_t most_makes = 6;
   if (cluster.levels.empty()) return {};

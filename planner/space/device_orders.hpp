@@ -21,6 +21,9 @@ namespace stagecraft {
 /// Those that are not excluded, ascending; at most as many as the question is about.
 std::vector<int> devices_in_use(const Problem& problem);
 
+/// All others of the cluster, ascending: to be excluded from a question about just these.
+std::vector<int> devices_other_than(const std::vector<int>& these, const Cluster& cluster);
+
 /// Orders in which parts of one make follow each other: for each new number the device's own, the
 /// cluster's own order left out. At most so many, in lexicographical order of the makes as they
 /// first appear. None where all parts are alike.
