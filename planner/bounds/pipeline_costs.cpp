@@ -37,6 +37,16 @@ void StageTimes::lower_to(const StageTimes& other) {
   collect = std::min(collect, other.collect);
 }
 
+void StageTimes::add(const StageTimes& other, double weight) {
+  forward += weight * other.forward;
+  backward += weight * other.backward;
+  backward_input += weight * other.backward_input;
+  backward_weight += weight * other.backward_weight;
+  sum += weight * other.sum;
+  update += weight * other.update;
+  collect += weight * other.collect;
+}
+
 PipelineCosts::PipelineCosts(const Space& space, const Setting& setting, Time limit)
     : space_(space),
       setting_(setting),

@@ -27,6 +27,7 @@ struct StageTimes {
   static StageTimes of(const StageCosts& costs, double again);
   /// The less of each.
   void lower_to(const StageTimes& other);
+  void add(const StageTimes& other, double weight);
 };
 
 /// A message of one microbatch, both ways.

@@ -253,7 +253,7 @@ void ColumnSearch::anneal_all(const std::function<void()>& report) {
   constexpr std::int64_t share = 36;
   std::vector<ColumnBranch*> branches = by_least(open_branches());
   // Near the best plan proofs are a better use of the effort.
-  constexpr double far = 0.85;
+  constexpr double far = 0.98;
   const double limit = far * static_cast<double>(judge_.limit());
   std::erase_if(branches, [&](const ColumnBranch* branch) {
     return static_cast<double>(branch->least) > limit;

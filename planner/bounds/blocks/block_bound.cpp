@@ -224,22 +224,18 @@ void BlockBound::leave_out(double constant) {
   }
 }
 
-/// Times the layout: whether it takes longer than the limit, or than the best. Its critical path is
-/// the latest row then.
-bool BlockBound::is_too_long(const Chosen& layout) {
+/// Times the layout, which may be the best so far. Its critical path is the latest row then.
+void BlockBound::try_out(const Chosen& layout) {
   std::vector<const BlockChoice*> choices;
   for (const int c : layout) choices.push_back(choices_[index(c)].what);
   const Layout whole = packing_.layout_of(choices);
   double step = 0;
   add_row(passes_.of(whole, step));
-  timed_[layout] = rows_.back();
+  timed_.insert(layout);
   spent_ += static_cast<std::int64_t>(order_.order.size()) / 2;
-  const bool is_too_long = step > worth();
-  if (step < least_step_) {
-    least_step_ = step;
-    if (visit_(whole) && !is_too_long) best_ = step;
-  }
-  return is_too_long;
+  if (step >= least_step_) return;
+  least_step_ = step;
+  if (visit_(whole) && step <= worth()) best_ = step;
 }
 
 bool BlockBound::has_part(const Seen& seen, const RowRef& row) {
@@ -252,6 +248,20 @@ void BlockBound::take_part(Seen& seen, const RowRef& row) const {
   std::vector<double> lengths;
   for (const Chosen& layout : seen.layouts) lengths.push_back(length(*row, layout));
   seen.game.add_row(std::move(lengths));
+}
+
+/// Rows that had no weight for longest.
+void BlockBound::let_go_of_idle(Seen& seen) const {
+  constexpr std::int64_t few_games = 20;
+  if (seen.layouts.empty() || seen.rows.size() < seen.layouts.size() + 40) return;
+  std::vector<char> keeps;
+  for (const RowRef& row : seen.rows) keeps.push_back(row->used + few_games > games_ ? 1 : 0);
+  seen.game.keep_rows(keeps);
+  std::size_t kept = 0;
+  for (std::size_t r = 0; r < keeps.size(); ++r) {
+    if (keeps[r] != 0) seen.rows[kept++] = std::move(seen.rows[r]);
+  }
+  seen.rows.resize(kept);
 }
 
 template <class Keeps>
@@ -276,13 +286,14 @@ void BlockBound::keep_if(Seen& seen, const Keeps& keeps) {
 /// One more layout; those with a choice that is left out do not count any more.
 void BlockBound::add(Seen& seen, const Chosen& layout) const {
   keep_if(seen, [&](std::size_t i) {
-    if (in_step_) return walk_->allows(to_walk(seen.layouts[i]));
+    if (in_step_) return is_in_walk(seen.layouts[i]);
     for (std::size_t d = 0; d < domains_.size(); ++d) {
       if (!std::ranges::binary_search(domains_[d], seen.layouts[i][d])) return false;
     }
     return true;
   });
   drop_idle(seen);
+  let_go_of_idle(seen);
   std::vector<double> lengths;
   for (const RowRef& row : seen.rows) lengths.push_back(length(*row, layout));
   seen.game.add_column(lengths);
@@ -353,7 +364,26 @@ BlockBound::RowRef BlockBound::longest_in_mixture(const Seen& seen, double value
   return best;
 }
 
-/// Plays with all rows that are of use.
+/// The critical path of the mean of the latest game's layouts: no path is longer there. What it
+/// takes there goes to `step`.
+BlockBound::RowRef BlockBound::path_of_mean(const Seen& seen, double& step) {
+  std::vector<StageTimes> mean(index(costs_.stages()));
+  for (std::size_t i = 0; i < seen.layouts.size(); ++i) {
+    if (seen.mixture[i] == 0) continue;
+    for (const int c : seen.layouts[i]) {
+      for (const int cell : cells_of(c)) {
+        const Cell& own = cells_[index(cell)];
+        mean[index(own.stage)].add(StageTimes::of(*own.costs, own.again), seen.mixture[i]);
+      }
+    }
+  }
+  add_row(passes_.of(mean, step));
+  step /= limit_;
+  spent_ += static_cast<std::int64_t>(order_.order.size()) / 2;
+  return rows_.back();
+}
+
+/// Plays with all known rows that are of use.
 double BlockBound::play_with_longest(Seen& seen, Weights& weights) {
   for (;;) {
     const double value = play(seen, weights);
@@ -361,6 +391,21 @@ double BlockBound::play_with_longest(Seen& seen, Weights& weights) {
     if (row == nullptr) return value;
     take_part(seen, row);
   }
+}
+
+/// And with critical paths, until the value is as close to the best weights of all paths as it is
+/// to the bound, or closer.
+double BlockBound::play_with_paths(Seen& seen, Weights& weights) {
+  constexpr double tiny = 1e-5, part = 4;
+  double value = play_with_longest(seen, weights);
+  for (int paths = 0; paths < most_paths; ++paths) {
+    double step = 0;
+    const RowRef row = path_of_mean(seen, step);
+    if (step < value + std::max((value - bound_) / part, tiny)) break;
+    take_part(seen, row);
+    value = play_with_longest(seen, weights);
+  }
+  return value;
 }
 
 /// Best weights of few layouts are too sure of themselves.
@@ -404,11 +449,12 @@ void BlockBound::raise(int rounds, std::int64_t last) {
       weights_ = weights;
     }
     add(seen, chosen_);
+    drop_idle_rows();
     if (!timed_.contains(chosen_)) {
-      is_too_long(chosen_);
+      try_out(chosen_);
       take_part(seen, rows_.back());
     }
-    if (play_with_longest(seen, best) < bound_ + close) break;
+    if (play_with_paths(seen, best) < bound_ + close) break;
     weights = half_way(weights_, best);
   }
   take_mean(seen);

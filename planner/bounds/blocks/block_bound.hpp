@@ -6,7 +6,8 @@
 // it has: a layout is a choice for each device, of those that fit, and the least weighted sum is a
 // knapsack over devices (planner/bounds/blocks/block_cover.hpp). Paths and layouts found so far are
 // a matrix game (planner/bounds/blocks/matrix_game.hpp); the next weights lie half way to its best
-// ones (Wentges 1997).
+// ones (Wentges 1997). In the mean of layouts that the game balances no path is longer than the
+// critical one: as long as that is longer than the game knows, it is one more path (Kelley 1960).
 //
 // Weights see the mean of choices, which is less than any of them: while the first stages of all
 // devices have 4 blocks and the second ones 1, or the other way round, devices work in step; where
@@ -19,8 +20,8 @@
 //   by trial   with nothing but some choices on their device, weights are found that rule out all
 //              layouts; meanwhile sums leave out choices of others
 //
-// A walk (planner/bounds/blocks/block_walk.hpp) sees what weights do not. Its means, which leave
-// out choices by what neighbours wait for each other, and trials take turns, as long as much is
+// A walk (planner/bounds/blocks/block_walk.hpp) sees what weights do not. Trials and its means,
+// which leave out choices by what neighbours wait for each other, take turns, as long as much is
 // left out; then it goes through what is left. Where that takes longer than what came before, cases
 // are made, each with all of this: of the devices that may have so many blocks in their stage of
 // this turn, or fewer, either none has them, or this one is the first. In the end nothing is left
@@ -33,6 +34,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <stop_token>
 #include <vector>
@@ -91,6 +93,8 @@ class BlockBound {
  private:
   /// Rounding of the sums must not lift the bound.
   static constexpr double safe = 1 - 1e-9;
+  /// Of means, in one game: where many are equally long, thousands would get it no further.
+  static constexpr int most_paths = 20;
 
   /// A path, and its length in parts of the limit: a sum over what stages have.
   struct Row {
@@ -156,10 +160,11 @@ class BlockBound {
   void leave_out(double constant);
   double sum_over_cells(int choice, const std::vector<double>& of_cells) const;
   double length(const Row& row, const Chosen& layout) const;
-  bool is_too_long(const Chosen& layout);
+  void try_out(const Chosen& layout);
   static bool has_part(const Seen& seen, const RowRef& row);
   void take_part(Seen& seen, const RowRef& row) const;
   void add(Seen& seen, const Chosen& layout) const;
+  void let_go_of_idle(Seen& seen) const;
   template <class Keeps>
   static void keep_if(Seen& seen, const Keeps& keeps);
   void drop_idle(Seen& seen) const;
@@ -167,14 +172,18 @@ class BlockBound {
   void raise(int rounds, std::int64_t last);
   void take_mean(const Seen& seen);
   RowRef longest_in_mixture(const Seen& seen, double value);
+  RowRef path_of_mean(const Seen& seen, double& step);
   double play_with_longest(Seen& seen, Weights& weights);
+  double play_with_paths(Seen& seen, Weights& weights);
   static Weights half_way(const Weights& from, const Weights& to);
 
   // --- In step ---
   void prepare_walk();
+  int from_walk(std::size_t device, int item) const;
   Chosen from_walk(const std::vector<int>& items) const;
-  std::vector<int> to_walk(const Chosen& layout) const;
+  std::vector<int> to_walk(std::size_t device, const Choices& choices) const;
   BlockWalk::Items to_walk(const Domains& domains) const;
+  bool is_in_walk(const Chosen& layout) const;
   void take_what_is_left();
   bool fall_in_step(std::int64_t last);
   BlockWalk::Costs in_walk(const std::vector<double>& of_choices) const;
@@ -184,8 +193,7 @@ class BlockBound {
 
   // --- Trials and cases ---
   bool stops() const { return spent_ > last_ || stop_.stop_requested(); }
-  RowRef path_of_mixture(const Seen& seen, int& timings);
-  bool play_fully(Seen& seen, int& timings, Weights& weights);
+  bool play_fully(Seen& seen, Weights& weights);
   bool is_out(const Weights& start, const RowRef& row);
   bool leave_out_set(const Choices& set, const Weights& start, const RowRef& row);
   bool leave_out_most(int device, int turn, const Weights& start, const RowRef& row);
@@ -223,9 +231,9 @@ class BlockBound {
   std::vector<RowRef> rows_;     ///< that may have part in games
   std::vector<double> lengths_;  ///< of all of them: [cell][row], `most_rows_` apart
   std::size_t most_rows_ = 0;
-  std::vector<RowRef> device_rows_;             ///< for each device a path through it
-  std::vector<RowRef> stage_rows_;              ///< and for each stage, under most schedules
-  std::map<Chosen, std::weak_ptr<Row>> timed_;  ///< critical paths of layouts
+  std::vector<RowRef> device_rows_;  ///< for each device a path through it
+  std::vector<RowRef> stage_rows_;   ///< and for each stage, under most schedules
+  std::set<Chosen> timed_;           ///< layouts that were
   double least_step_ = std::numeric_limits<double>::infinity();  ///< of layouts that were timed
   double best_ = std::numeric_limits<double>::infinity();        ///< of those that count
   std::int64_t games_ = 0, spent_ = 0;
@@ -244,11 +252,11 @@ class BlockBound {
   double bound_ = 0;
 
   std::unique_ptr<StageClock> clock_;
-  std::unique_ptr<BlockWalk> walk_;  ///< in a proof, unless there are too many choices
-  BlockWalk::State whole_;           ///< of the walk, with all choices
+  std::unique_ptr<BlockWalk> walk_;  ///< in a proof, once there are few enough choices
+  BlockWalk::State whole_;           ///< of the walk, with all it has
   bool is_in_walk_ = false;          ///< the case's choices are what is left of the walk
   bool in_step_ = false;             ///< sums are of choices that go with each other in the walk
-  std::vector<int> first_choices_;   ///< of each device
+  Domains walk_choices_;             ///< that the walk has, by their places in its lists
   Seen seen_;                        ///< of the latest `is_out`
   Weights best_weights_;             ///< that it found
   int cases_ = 0;                    ///< one inside the other; the first is the whole

@@ -10,13 +10,13 @@ namespace stagecraft {
 
 namespace {
 
-/// Rounds of a trial, and layouts that are timed in it.
-constexpr int rounds_of_trial = 24, timings_of_trial = 2;
+constexpr int rounds_of_trial = 24;
 
-/// Of the effort that is left, one such part is kept for what follows.
+/// Of the effort that is left, one such part is kept for what follows; trials may take as much, or
+/// what came before them.
 constexpr std::int64_t kept = 4;
 
-/// Trials, and a walk, may take one such part of it, or as much as what came before them.
+/// A walk may take one such part of it, or as much as what came before.
 constexpr std::int64_t parts = 16;
 
 std::size_t index(int i) {
@@ -25,32 +25,14 @@ std::size_t index(int i) {
 
 }  // namespace
 
-/// The critical path of the layout with the most weight whose path has no part yet; null if there
-/// is none, or it is within the limit, or has not been timed and nothing more may be.
-BlockBound::RowRef BlockBound::path_of_mixture(const Seen& seen, int& timings) {
-  const Chosen* heaviest = nullptr;
-  RowRef path;
-  double most = 0;
-  for (std::size_t i = 0; i < seen.layouts.size(); ++i) {
-    if (seen.mixture[i] <= most) continue;
-    const auto timed = timed_.find(seen.layouts[i]);
-    const RowRef known = timed == timed_.end() ? nullptr : timed->second.lock();
-    if (known && has_part(seen, known)) continue;
-    most = seen.mixture[i];
-    heaviest = &seen.layouts[i];
-    path = known;
-  }
-  if (heaviest == nullptr || path != nullptr) return path;
-  if (timings-- <= 0) return nullptr;
-  return is_too_long(*heaviest) ? rows_.back() : nullptr;
-}
-
-/// The best weights for the layouts seen, with all rows that are of use. False if no weights rule
-/// these layouts out.
-bool BlockBound::play_fully(Seen& seen, int& timings, Weights& weights) {
-  while (play_with_longest(seen, weights) <= worth() / limit_) {
-    const RowRef row = path_of_mixture(seen, timings);
-    if (row == nullptr) return false;
+/// Weights of paths that are above the limit for the layouts seen; false if none are, since their
+/// mean is within it, or it takes too long to find them.
+bool BlockBound::play_fully(Seen& seen, Weights& weights) {
+  const double limit = worth() / limit_;
+  for (int paths = 0; play_with_longest(seen, weights) <= limit; ++paths) {
+    double step = 0;
+    const RowRef row = path_of_mean(seen, step);
+    if (step <= limit || paths == most_paths) return false;
     take_part(seen, row);
   }
   return true;
@@ -63,7 +45,6 @@ bool BlockBound::is_out(const Weights& start, const RowRef& row) {
   for (const Weight& own : start) take_part(seen_, own.row);
   if (row != nullptr) take_part(seen_, row);
   double best = -1;
-  int timings = timings_of_trial;
   Weights weights = start;
   for (int round = 0; round < rounds_of_trial; ++round) {
     if (!weigh(weights)) return true;
@@ -72,7 +53,7 @@ bool BlockBound::is_out(const Weights& start, const RowRef& row) {
       best_weights_ = weights;
     }
     add(seen_, chosen_);
-    if (!play_fully(seen_, timings, weights)) return false;
+    if (!play_fully(seen_, weights)) return false;
     weights = half_way(best_weights_, weights);
   }
   return false;
@@ -267,18 +248,16 @@ bool BlockBound::is_out_by_trials(Weights& weights, std::int64_t effort) {
   return is_out || (was_cut_short && !stops() && this->is_out(weights, nullptr));
 }
 
-/// By the walk's means and by trials, one after the other, as long as much is left out. Whether
+/// By trials and by the walk's means, one after the other, as long as much is left out. Whether
 /// nothing is left; else as `thin_out`.
 bool BlockBound::thin_out_by_turns(Weights& weights) {
   constexpr std::size_t much = 4;
   is_in_walk_ = false;
   const std::int64_t begin = spent_;
-  // With one stage per device weights see all but that blocks are whole.
-  bool by_trials = turns_ == 1;
-  for (int turn = 0;; ++turn, by_trials = !by_trials) {
+  for (int turn = 0;; ++turn) {
     const std::size_t before = choices_left();
-    if (by_trials) {
-      const std::int64_t effort = std::max((last_ - begin) / parts, spent_ - begin);
+    if (turn % 2 == 0) {
+      const std::int64_t effort = std::max((last_ - begin) / kept, spent_ - begin);
       if (is_out_by_trials(weights, effort)) return true;
     } else if (is_out_of_step((last_ - spent_) / kept * (kept - 1))) {
       return true;
@@ -304,7 +283,7 @@ bool BlockBound::is_part_out(Weights weights) {
   }
   Chosen layout;
   for (const Choices& domain : domains_) layout.push_back(domain.front());
-  is_too_long(layout);
+  try_out(layout);
   return true;
 }
 

@@ -14,58 +14,77 @@ std::size_t index(int i) {
 
 }  // namespace
 
-/// Unless there are too many pairs of choices.
+/// Of what the domains have. Not where that is too many pairs of choices.
 void BlockBound::prepare_walk() {
   constexpr std::size_t most_pairs = 10'000'000;
   std::size_t pairs = 0;
-  for (std::size_t d = 0; d + 1 < all_choices_->size(); ++d)
-    pairs += (*all_choices_)[d].size() * (*all_choices_)[d + 1].size();
+  for (std::size_t d = 0; d + 1 < domains_.size(); ++d)
+    pairs += domains_[d].size() * domains_[d + 1].size();
   if (pairs > most_pairs) return;
   clock_ = std::make_unique<StageClock>(costs_, order_, setting_.microbatches);
+  walk_choices_ = domains_;
   std::vector<BlockWalk::Device> devices;
-  first_choices_.clear();
-  for (std::size_t c = 0; c < choices_.size(); ++c) {
-    const Choice& choice = choices_[c];
-    if (choice.device == static_cast<int>(devices.size())) {
-      devices.push_back({.stages = packing_.stages_of(choice.device), .items = {}});
-      first_choices_.push_back(static_cast<int>(c));
+  for (std::size_t d = 0; d < domains_.size(); ++d) {
+    BlockWalk::Device& device = devices.emplace_back();
+    device.stages = packing_.stages_of(static_cast<int>(d));
+    for (const int c : domains_[d]) {
+      WalkItem& item = device.items.emplace_back();
+      item.blocks = choices_[index(c)].blocks;
+      for (const int cell : cells_of(c))
+        item.stages.push_back(
+            StageTimes::of(*cells_[index(cell)].costs, cells_[index(cell)].again));
     }
-    WalkItem& item = devices.back().items.emplace_back();
-    item.blocks = choice.blocks;
-    for (const int cell : cells_of(static_cast<int>(c)))
-      item.stages.push_back(StageTimes::of(*cells_[index(cell)].costs, cells_[index(cell)].again));
   }
   walk_ = std::make_unique<BlockWalk>(*clock_, std::move(devices), costs_.layers() - 2);
   walk_->learn_by([this](const std::vector<StageTimes>& stages) { return learn(stages); });
   whole_ = walk_->state();
 }
 
-BlockBound::Chosen BlockBound::from_walk(const std::vector<int>& items) const {
-  Chosen layout = items;
-  for (std::size_t d = 0; d < layout.size(); ++d) layout[d] += first_choices_[d];
-  return layout;
+int BlockBound::from_walk(std::size_t device, int item) const {
+  return walk_choices_[device][index(item)];
 }
 
-BlockWalk::Items BlockBound::to_walk(const Domains& domains) const {
-  BlockWalk::Items items = domains;
-  for (std::size_t d = 0; d < items.size(); ++d) {
-    for (int& item : items[d]) item -= first_choices_[d];
+/// What the walk does not have is left out.
+std::vector<int> BlockBound::to_walk(std::size_t device, const Choices& choices) const {
+  const Choices& own = walk_choices_[device];
+  std::vector<int> items;
+  std::size_t item = 0;
+  for (const int choice : choices) {
+    while (item < own.size() && own[item] < choice) ++item;
+    if (item < own.size() && own[item] == choice) items.push_back(static_cast<int>(item));
   }
   return items;
 }
 
-std::vector<int> BlockBound::to_walk(const Chosen& layout) const {
-  std::vector<int> items = layout;
-  for (std::size_t d = 0; d < items.size(); ++d) items[d] -= first_choices_[d];
+BlockBound::Chosen BlockBound::from_walk(const std::vector<int>& items) const {
+  Chosen layout;
+  for (std::size_t d = 0; d < items.size(); ++d) layout.push_back(from_walk(d, items[d]));
+  return layout;
+}
+
+BlockWalk::Items BlockBound::to_walk(const Domains& domains) const {
+  BlockWalk::Items items;
+  for (std::size_t d = 0; d < domains.size(); ++d) items.push_back(to_walk(d, domains[d]));
   return items;
+}
+
+/// Whether the walk has all of these left.
+bool BlockBound::is_in_walk(const Chosen& layout) const {
+  std::vector<int> items;
+  for (std::size_t d = 0; d < layout.size(); ++d) {
+    const std::vector<int> item = to_walk(d, {layout[d]});
+    if (item.empty()) return false;
+    items.push_back(item.front());
+  }
+  return walk_->allows(items);
 }
 
 /// A figure of each choice, by devices.
 BlockWalk::Costs BlockBound::in_walk(const std::vector<double>& of_choices) const {
   BlockWalk::Costs costs;
-  for (std::size_t c = 0; c < choices_.size(); ++c) {
-    if (choices_[c].device == static_cast<int>(costs.size())) costs.emplace_back();
-    costs.back().push_back(of_choices[c]);
+  for (const Choices& choices : walk_choices_) {
+    std::vector<double>& own = costs.emplace_back();
+    for (const int c : choices) own.push_back(of_choices[index(c)]);
   }
   return costs;
 }
@@ -86,7 +105,7 @@ BlockWalk::Lesson BlockBound::learn(const std::vector<StageTimes>& stages) {
 void BlockBound::take_what_is_left() {
   domains_ = walk_->left();
   for (std::size_t d = 0; d < domains_.size(); ++d) {
-    for (int& choice : domains_[d]) choice += first_choices_[d];
+    for (int& choice : domains_[d]) choice = from_walk(d, choice);
   }
 }
 
@@ -114,6 +133,8 @@ bool BlockBound::fall_in_step(std::int64_t last) {
 /// Thinned out by the walk's means, with so much effort at most: whether nothing of interest is
 /// left.
 bool BlockBound::is_out_of_step(std::int64_t effort) {
+  // Trials may leave few enough choices.
+  if (walk_ == nullptr && cases_ == 1) prepare_walk();
   if (walk_ == nullptr || effort <= 0) return false;
   if (is_in_walk_) {
     walk_->narrow(to_walk(domains_));
@@ -139,8 +160,8 @@ bool BlockBound::is_walked_out(std::int64_t effort) {
   walk_->narrow(to_walk(domains_));
   const std::int64_t before = walk_->spent();
   const bool is_done = walk_->walk(
-      worth(), effort,
-      [&](const std::vector<int>& items, double) { is_too_long(from_walk(items)); }, stop_);
+      worth(), effort, [&](const std::vector<int>& items, double) { try_out(from_walk(items)); },
+      stop_);
   spent_ += walk_->spent() - before;
   return is_done;
 }
@@ -150,7 +171,6 @@ bool BlockBound::prove(std::int64_t effort, const std::stop_token& stop) {
   if (is_proved_) return true;
   stop_ = stop;
   last_ = spent_ + effort;
-  prepare_walk();
   is_proved_ = is_case_out(domains_, weights_);
   return is_proved_;
 }

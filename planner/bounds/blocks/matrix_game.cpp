@@ -15,7 +15,7 @@ constexpr double tiny = 1e-11;
 constexpr std::int64_t cells_per_step = 16;
 
 /// By then rounding may have come together.
-constexpr int most_pivots = 400;
+constexpr int most_pivots = 2000;
 
 /// Gives what the sum was; equal weights where it was nothing.
 double normalize(std::vector<double>& weights) {
@@ -104,6 +104,39 @@ void MatrixGame::keep_columns(const std::vector<char>& keeps) {
     }
   }
   has_new_rows_ = true;
+}
+
+void MatrixGame::keep_rows(std::vector<char>& keeps) {
+  settle();
+  for (const Variable& variable : nonbasic_) {
+    if (variable.is_slack) keeps[variable.number] = 1;
+  }
+  const auto goes = [&](const Variable& variable) {
+    return variable.is_slack && keeps[variable.number] == 0;
+  };
+  // A slack that is no part of others: nothing depends on its row.
+  std::size_t kept = 0;
+  for (std::size_t r = 0; r < basic_.size(); ++r) {
+    if (goes(basic_[r])) continue;
+    if (kept < r) {
+      basic_[kept] = basic_[r];
+      tableau_[kept] = std::move(tableau_[r]);
+      right_[kept] = right_[r];
+    }
+    ++kept;
+  }
+  basic_.resize(kept);
+  tableau_.resize(kept);
+  right_.resize(kept);
+  std::vector<std::size_t> numbers(keeps.size());
+  std::exclusive_scan(keeps.begin(), keeps.end(), numbers.begin(), std::size_t{0});
+  for (auto* variables : {&basic_, &nonbasic_}) {
+    for (Variable& variable : *variables) {
+      if (variable.is_slack) variable.number = numbers[variable.number];
+    }
+  }
+  std::size_t row = 0;
+  std::erase_if(given_, [&](const Cells&) { return keeps[row++] == 0; });
 }
 
 /// A basic column is to be nothing: something else takes its place, chosen as in `mend`. False

@@ -24,6 +24,9 @@ class MatrixGame {
   /// Leaves out the others.
   void keep_columns(const std::vector<char>& keeps);
 
+  /// Leaves out the others of those that have no weight; the rest is kept, and marked so.
+  void keep_rows(std::vector<char>& keeps);
+
   /// There has to be a row and a column.
   GameSolution solve();
   /// Takes what it has spent since it was last asked, in steps of about ten nanoseconds.
