@@ -80,7 +80,7 @@ void name_cluster_devices(ordered_json& result, const Plan& plan) {
   const std::vector<int> leads = lead_devices(plan);
   for (const char* field :
        {"span_ns", "busy_ns", "peak_in_flight", "peak_in_flight_weight", "sends_forward",
-        "sends_backward", "peak_memory_bytes", "memory", "attribution"}) {
+        "sends_backward", "peak_memory_bytes", "memory", "waiting_for_memory_ns", "attribution"}) {
     if (!result.contains(field)) continue;
     ordered_json list = ordered_json::array();
     for (const auto& [device, place] : places) {

@@ -42,8 +42,8 @@ Checked check_plan(Console& console, const LoadedPlan& loaded, const CheckArgume
   set_memory(arguments.memory, judged, console);
   const Compiled compiled = compile_to_read(judged.plan, judged.profile, judged.cluster);
   if (!compiled.stand_ins.empty()) console.note(compiled.notes.back());
-  note_device_numbers(console, loaded.plan);
   options.memory_limits = compiled.memory_limits;
+  options.device_names = compiled.devices;
   CheckReport report = check(compiled.program, options);
   const int layers = static_cast<int>(loaded.profile.model.layers.size());
   report.proved.insert(report.proved.begin(),

@@ -182,7 +182,7 @@ int show_plan(Console& console, const SimulateArguments& arguments) {
   const Compiled compiled = compile_to_read(loaded.plan, loaded.profile, loaded.cluster);
   const Program& program = compiled.program;
   const Costs& costs = compiled.costs;
-  require_safe(program);
+  require_safe(program, {.device_names = compiled.devices});
   const auto environment =
       environment_of(arguments.conditions, program, costs,
                      {loaded.cluster, compiled.devices, compiled.memory_limits});
