@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "planner/costs/compile.hpp"
+#include "planner/other_files.hpp"
 #include "profiles/json.hpp"
 #include "profiles/missing_file.hpp"
 #include "profiles/text.hpp"
@@ -95,8 +96,9 @@ Checked check_file(Console& console, const CheckArguments& arguments, const Chec
   }
   const bool is_json = path.ends_with(".json") || trim(text).starts_with('{');
   if (!is_json) {
-    fail(path == "-" ? "standard input" : path,
-         ": expected a plan (JSON) or a schedule (the CSV of torch.distributed.pipelining)");
+    const std::string file = path == "-" ? "standard input" : path;
+    refuse_all_but_plans(text, file);
+    fail(file, ": expected a plan (JSON) or a schedule (the CSV of torch.distributed.pipelining)");
   }
   return check_plan(console, load_plan_text(text, path), arguments, options);
 }
