@@ -31,6 +31,7 @@ struct Subject {
   std::optional<Environment> environment;
   ordered_json result;                           ///< says what it is about
   const Plan* plan = nullptr;                    ///< whose program it is, if it is one's
+  const Compiled* compiled = nullptr;            ///< of the plan
   std::vector<int> device_names;                 ///< as of an Explanation
   std::optional<std::vector<OneMore>> one_more;  ///< see WhatIf
 };
@@ -44,8 +45,8 @@ void show_chain(Console& console, const Subject& subject, const Explanation& exp
   console.print("\nwhere each device's step goes:\n" + attribution_table(explanation, unicode));
   const WhatIf what_if{.step = explanation.step,
                        .effects = renamed(sensitivities(subject.program, subject.costs),
-                                          subject.plan != nullptr ? lead_devices(*subject.plan)
-                                                                  : std::vector<int>{}),
+                                          subject.compiled != nullptr ? subject.compiled->devices
+                                                                      : std::vector<int>{}),
                        .one_more = subject.one_more};
   console.print("\nwhat would change it:\n" + effects_table(what_if, unicode));
   console.print(one_more_sentence(what_if));
@@ -75,7 +76,7 @@ int show(Console& console, const Subject& subject) {
         "what shares, waits or stops has no longest chain; without such flags it is shown");
     add_explanation(result, explanation);
   }
-  if (subject.plan != nullptr) name_cluster_devices(result, *subject.plan);
+  if (subject.plan != nullptr) name_cluster_devices(result, *subject.plan, *subject.compiled);
   console.result(result);
   return 0;
 }
@@ -99,6 +100,7 @@ int explain_plan(Console& console, const ExplainArguments& arguments) {
                         .environment = std::move(environment),
                         .result = ordered_json::object(),
                         .plan = &loaded.plan,
+                        .compiled = &compiled,
                         .device_names = counts_own ? std::vector<int>{} : compiled.devices,
                         .one_more = {}});
 }
@@ -120,6 +122,7 @@ int explain_schedule(Console& console, const ExplainArguments& arguments) {
                         .environment = environment_of(arguments.conditions, scenario),
                         .result = setting_json(setting),
                         .plan = nullptr,
+                        .compiled = nullptr,
                         .device_names = {},
                         .one_more = std::move(one_more)});
 }

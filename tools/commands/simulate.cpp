@@ -229,7 +229,7 @@ int show_plan(Console& console, const SimulateArguments& arguments) {
   if (console.json()) add_explanation(result, explain(program, costs, environment));
   add_utilisation(result, utilisation);
   add_memory_limits(result, loaded.plan, prediction);
-  name_cluster_devices(result, loaded.plan);
+  name_cluster_devices(result, loaded.plan, compiled);
   console.result(result);
   return 0;
 }
