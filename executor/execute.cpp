@@ -144,7 +144,9 @@ RunResult execute(const Plan& plan, const Profile& profile, const Compiled& comp
   if (options.clip_norm > 0 && compiled.program.norm != GradientNorm::global) {
     throw Error(ErrorKind::bug, "gradients are to be clipped, and the program has no norm of them");
   }
-  if (!machinery.trusts_program) require_safe(compiled.program);
+  if (!machinery.trusts_program) {
+    require_safe(compiled.program, {.device_names = compiled.devices});
+  }
   switch (options.backend) {
     case BackendKind::cpu:
     case BackendKind::cuda: {

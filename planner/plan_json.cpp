@@ -45,6 +45,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "planner/other_files.hpp"
 #include "planner/plan.hpp"
 #include "planner/plan_fault.hpp"
 #include "planner/question_json.hpp"
@@ -390,7 +391,9 @@ LoadedPlan load_plan(std::string_view path) {
 }
 
 LoadedPlan load_plan_text(const std::string& text, std::string_view path) {
-  const Json json = Json::parse(text, path == "-" ? "standard input" : std::string(path));
+  const std::string file = path == "-" ? "standard input" : std::string(path);
+  refuse_all_but_plans(text, file);
+  const Json json = Json::parse(text, file);
   LoadedPlan loaded;
   loaded.plan = read_plan(json);
   loaded.path = path;

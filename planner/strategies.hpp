@@ -33,6 +33,9 @@ struct Strategy {
   /// to equal questions). Without, its plans are no starts of our own search.
   double (*work)(const ProblemSize& size) = nullptr;
   unsigned obeys = wish::all;  ///< of `wishes`; the others it must not be asked for
+  /// `pareto_front` at one go, of a search that looks at all plans.
+  SearchResult (*front)(const Problem& problem, const SearchControl& control, int most,
+                        double spacing) = nullptr;
 };
 
 /// Throws Error (usage) if the problem has wishes that the strategy does not obey. Searches do not
@@ -46,7 +49,10 @@ struct StrategyChoice {
 };
 
 SearchResult search_exact(const Problem& problem, const SearchControl& control);
+/// Throws Error (usage) where there are too many plans.
 SearchResult search_brute_force(const Problem& problem, const SearchControl& control);
+SearchResult brute_force_front(const Problem& problem, const SearchControl& control, int most,
+                               double spacing);
 SearchResult search_pipedream_released(const Problem& problem, const SearchControl& control);
 SearchResult search_pipedream_released_no_activations(const Problem& problem,
                                                       const SearchControl& control);
@@ -83,7 +89,8 @@ inline constexpr std::array strategies{
         "exact", search_exact,
         "dynamic programming on a lower bound, then simulation of every plan that could still win"},
     Strategy{"brute-force", search_brute_force,
-             "simulates every plan; for small cases and as the other strategies' test"},
+             "simulates every plan; for small cases and as the other strategies' test", false,
+             nullptr, wish::all, brute_force_front},
     Strategy{"pipedream-released", search_pipedream_released,
              "PipeDream's optimizer as released, charging transfers between stages", false,
              work_of_pipedream, wish::straight | wish::recompute},

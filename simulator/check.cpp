@@ -18,9 +18,12 @@ CheckReport check(const Program& program, const CheckOptions& options) {
     fail("check: ", options.memory_limits.size(), " memory limits for ", program.order.size(),
          " devices");
   }
+  if (!options.device_names.empty() && options.device_names.size() != program.order.size()) {
+    fail("check: ", options.device_names.size(), " names for ", program.order.size(), " devices");
+  }
   if (options.messages_in_flight < 0)
     fail("check: expected 0 or more messages in flight, not ", options.messages_in_flight);
-  const checks::Facts facts(program);
+  const checks::Facts facts(program, options.device_names);
   checks::conservation(facts).add_to(report);
   const checks::Verdict matching = checks::matching(facts);
   matching.add_to(report);
@@ -37,6 +40,7 @@ CheckReport check(const Program& program, const CheckOptions& options) {
   }
   checks::version(facts).add_to(report);
   checks::memory(facts, options.memory_limits).add_to(report);
+  for (Finding& finding : report.findings) finding.device = facts.name_of(finding.device);
   return report;
 }
 

@@ -15,6 +15,9 @@ struct CheckOptions {
   /// Messages a channel buffers before a send blocks until one of them is received. None: it blocks
   /// until its own receive is reached.
   int messages_in_flight = 0;
+  /// What findings call the program's devices: a plan's stand for devices of a cluster. Empty:
+  /// their own numbers.
+  std::vector<int> device_names = {};
 };
 
 /// One broken promise.
@@ -22,7 +25,7 @@ struct Finding {
   std::string rule;     ///< "structure", "conservation", "order", "matching", "deadlock", "race",
                         ///< "sharding", "norm", "version", "memory"
   std::string message;  ///< one sentence
-  int device = 0;
+  int device = 0;       ///< by its name, as in the message
   Instruction instruction;
   std::vector<std::string> cycle;  ///< deadlock: who waits for whom, around and back to the first
   std::string fix = {};  ///< deadlock: the shortest change that was found to cure it, as a sentence

@@ -274,8 +274,12 @@ class Picture {
     for (const Span& span : timeline.spans) {
       if (in_compute(span)) append_block(blocks_[at(span.device)], span);
     }
-    for (int device = 0; device < timeline.devices; ++device) left_.push_back(concat(" d", device));
-    for (auto& text : left_) text = padded(text, columns(left_.back())) + " ";
+    int widest = 0;
+    for (int device = 0; device < timeline.devices; ++device) {
+      left_.push_back(concat(" d", name_of(device)));
+      widest = std::max(widest, columns(left_.back()));
+    }
+    for (auto& text : left_) text = padded(text, widest) + " ";
     note_busy();
     if (options.memory) note_memory();
   }
@@ -296,6 +300,10 @@ class Picture {
   }
 
  private:
+  int name_of(int device) const {
+    return options_.device_names.empty() ? device : options_.device_names[at(device)];
+  }
+
   void note_busy() {
     const Wide step = scale_of(timeline_, 1).length.count();
     for (std::size_t device = 0; device < blocks_.size(); ++device) {
@@ -340,7 +348,7 @@ class Picture {
     for (std::size_t i = 0; i < timeline_.spans.size(); ++i) {
       const Span& span = timeline_.spans[i];
       if (options_.critical[i] == 0 || !in_compute(span)) continue;
-      blocks.push_back({.start = span.start, .end = span.end, .microbatch = span.device});
+      blocks.push_back({.start = span.start, .end = span.end, .microbatch = name_of(span.device)});
     }
     std::string text;
     for (const Block* block : BarMaker(scale).make(blocks).cells) {

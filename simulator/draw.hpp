@@ -19,6 +19,8 @@ struct DrawOptions {
   /// By span (see `on_path`): on the longest chain. A line below the devices says on which of them
   /// it is, in each column. Empty: no such line.
   std::vector<char> critical = {};
+  /// What a timeline's devices are called; empty: their own numbers.
+  std::vector<int> device_names = {};
 };
 
 /// Device × time. Ends with a legend line.

@@ -104,11 +104,14 @@ Bytes total(const MemoryUse& use) {
   return sum;
 }
 
-std::string describe(const Program& program, int work) {
+std::string describe(const Program& program, int work, const std::vector<int>& device_names) {
   const Work& item = program.work[static_cast<std::size_t>(work)];
   const Chunk& chunk = program.chunks[static_cast<std::size_t>(item.chunk)];
+  const auto name_of = [&](int device) {
+    return device_names.empty() ? device : device_names[static_cast<std::size_t>(device)];
+  };
   std::string text = to_string(item.instruction);
-  text += concat(" on device ", chunk.device, " (stage ", chunk.stage);
+  text += concat(" on device ", name_of(chunk.device), " (stage ", chunk.stage);
   if (chunk.replicas > 1) text += concat(", replica ", chunk.replica);
   return text + ")";
 }

@@ -231,6 +231,6 @@ inline const int* end_of(const std::vector<int>& table, IndexRange range) {
 
 /// "SF0.3 on device 1 (stage 0, replica 1)": for messages. The replica is left out where the stage
 /// has one.
-std::string describe(const Program& program, int work);
+std::string describe(const Program& program, int work, const std::vector<int>& device_names = {});
 
 }  // namespace stagecraft

@@ -53,10 +53,15 @@ ordered_json run_json(const CriticalRun& run) {
   return json;
 }
 
+int name_of(int device, const std::vector<int>& names) {
+  return names.empty() ? device : names.at(static_cast<std::size_t>(device));
+}
+
 /// "device 3", "link 0→1".
-std::string place_of(const CriticalRun& run, bool unicode) {
-  if (!run.peer) return fmt::format("device {}", run.device);
-  return fmt::format("link {}{}{}", run.device, unicode ? "→" : "->", *run.peer);
+std::string place_of(const CriticalRun& run, const std::vector<int>& names, bool unicode) {
+  const int device = name_of(run.device, names);
+  if (!run.peer) return fmt::format("device {}", device);
+  return fmt::format("link {}{}{}", device, unicode ? "→" : "->", name_of(*run.peer, names));
 }
 
 /// Where the path stays longest.
@@ -64,7 +69,9 @@ std::string longest_stay(const Explanation& explanation) {
   if (!explanation.path) return fmt::format("step {}", format_duration(explanation.step));
   std::map<std::string, Duration> stays;
   for (const CriticalRun& run : explanation.path->runs) {
-    const std::string place = run.peer ? "messages" : fmt::format("device {}", run.device);
+    const std::string place =
+        run.peer ? "messages"
+                 : fmt::format("device {}", name_of(run.device, explanation.device_names));
     stays[place] += run.time;
   }
   const auto longest = std::max_element(
@@ -144,6 +151,15 @@ std::string shares_sentence(const std::vector<Attribution>& devices) {
   return text.empty() ? text : text + "\n";
 }
 
+std::vector<Effect> renamed(std::vector<Effect> effects, const std::vector<int>& device_names) {
+  for (Effect& effect : effects) {
+    const bool is_of_device = effect.lever == Lever::device || effect.lever == Lever::link;
+    if (is_of_device) effect.index = name_of(effect.index, device_names);
+    if (effect.lever == Lever::link) effect.to = name_of(effect.to, device_names);
+  }
+  return effects;
+}
+
 void add_what_if(ordered_json& result, const WhatIf& what_if) {
   ordered_json effects = ordered_json::array();
   for (const Effect& effect : what_if.effects) {
@@ -204,21 +220,22 @@ std::string limits_sentence(const Explanation& explanation) {
   return longest_stay(explanation) + "; " + idle_sentence(explanation) + "\n";
 }
 
-std::string critical_path_table(const CriticalPath& path, bool unicode) {
+std::string critical_path_table(const Explanation& explanation, bool unicode) {
   Table table({">round", "where", "what", "microbatches", ">times", ">time"});
-  for (const CriticalRun& run : path.runs) {
+  for (const CriticalRun& run : explanation.path->runs) {
     const std::string microbatches =
         run.first_microbatch == run.last_microbatch
             ? std::to_string(run.first_microbatch)
             : fmt::format("{}..{}", run.first_microbatch, run.last_microbatch);
-    table.row({std::to_string(run.round), place_of(run, unicode),
+    table.row({std::to_string(run.round), place_of(run, explanation.device_names, unicode),
                fmt::format("{} of stage {}", to_string(run.op), run.stage), microbatches,
                std::to_string(run.count), format_duration(run.time)});
   }
   return table.text(unicode);
 }
 
-std::string attribution_table(const std::vector<Attribution>& devices, bool unicode) {
+std::string attribution_table(const Explanation& explanation, bool unicode) {
+  const std::vector<Attribution>& devices = explanation.devices;
   std::vector<Part> shown;
   std::vector<std::string> headings{">device"};
   for (const Part& part : parts) {
@@ -228,7 +245,8 @@ std::string attribution_table(const std::vector<Attribution>& devices, bool unic
   }
   Table table(headings);
   for (std::size_t i = 0; i < devices.size(); ++i) {
-    std::vector<std::string> cells{std::to_string(i)};
+    std::vector<std::string> cells{
+        std::to_string(name_of(static_cast<int>(i), explanation.device_names))};
     for (const Part& part : shown) {
       const Duration time = devices[i].*part.time;
       cells.push_back(

@@ -18,6 +18,9 @@ struct Explanation {
   Duration step{0};
   std::optional<CriticalPath> path;  ///< of the clock; the event engine knows none
   std::vector<Attribution> devices;
+  /// What sentences and tables call the program's devices; empty: their own numbers. JSON has the
+  /// program's (see `name_cluster_devices`).
+  std::vector<int> device_names = {};
 };
 
 /// On the fast clock without an environment.
@@ -41,19 +44,22 @@ struct WhatIf {
   std::optional<std::vector<OneMore>> one_more;
 };
 
+/// Effects of the program's devices as effects of those that these names say.
+std::vector<Effect> renamed(std::vector<Effect> effects, const std::vector<int>& device_names);
+
 /// sensitivities[], one_more_in_flight[] and one_more_in_flight_step_ns[] (per device).
 void add_what_if(nlohmann::ordered_json& result, const WhatIf& what_if);
 
 /// "device 3 limits the step: …": who the critical path stays with, and why devices are idle.
 std::string limits_sentence(const Explanation& explanation);
-/// The critical path, one row per run.
-std::string critical_path_table(const CriticalPath& path, bool unicode);
+/// The critical path, which there is, one row per run.
+std::string critical_path_table(const Explanation& explanation, bool unicode);
 /// What 1 % more time of stages, kinds of work and links does, where it does anything.
 std::string effects_table(const WhatIf& what_if, bool unicode);
 /// Who gains most from room for one more microbatch; empty where nobody asked.
 std::string one_more_sentence(const WhatIf& what_if);
 /// Device by part; parts that are nowhere are left out.
-std::string attribution_table(const std::vector<Attribution>& devices, bool unicode);
+std::string attribution_table(const Explanation& explanation, bool unicode);
 
 /// "where the time goes: compute 77.8 %, …": of all devices together; parts that are nowhere are
 /// left out.

@@ -57,30 +57,32 @@ namespace {
 
 /// For each device of the cluster that the plan uses, ascending, which of its program does its
 /// work: peers have a device in common.
-std::map<int, std::size_t> program_devices(const Plan& plan) {
+std::map<int, std::size_t> program_devices(const Plan& plan, const Compiled& compiled) {
+  const std::vector<int>& stand_ins = compiled.stand_ins;
   const std::vector<int> leads = lead_devices(plan);
   std::map<int, std::size_t> places;
   for (const Stage& stage : plan.stages) {
     for (const auto& peers : stage.devices) {
       const auto lead = std::lower_bound(leads.begin(), leads.end(), peers.front());
-      for (const int peer : peers) places[peer] = static_cast<std::size_t>(lead - leads.begin());
+      const auto place = static_cast<std::size_t>(lead - leads.begin());
+      for (const int peer : peers)
+        places[peer] = stand_ins.empty() ? place : static_cast<std::size_t>(stand_ins[place]);
     }
   }
   return places;
 }
 
-void rename(ordered_json& run, const char* field, const std::vector<int>& leads) {
-  if (run.contains(field)) run[field] = leads.at(run[field].get<std::size_t>());
+void rename(ordered_json& run, const char* field, const std::vector<int>& devices) {
+  if (run.contains(field)) run[field] = devices.at(run[field].get<std::size_t>());
 }
 
 }  // namespace
 
-void name_cluster_devices(ordered_json& result, const Plan& plan) {
-  const std::map<int, std::size_t> places = program_devices(plan);
-  const std::vector<int> leads = lead_devices(plan);
+void name_cluster_devices(ordered_json& result, const Plan& plan, const Compiled& compiled) {
+  const std::map<int, std::size_t> places = program_devices(plan, compiled);
   for (const char* field :
        {"span_ns", "busy_ns", "peak_in_flight", "peak_in_flight_weight", "sends_forward",
-        "sends_backward", "peak_memory_bytes", "memory", "attribution"}) {
+        "sends_backward", "peak_memory_bytes", "memory", "waiting_for_memory_ns", "attribution"}) {
     if (!result.contains(field)) continue;
     ordered_json list = ordered_json::array();
     for (const auto& [device, place] : places) {
@@ -91,8 +93,8 @@ void name_cluster_devices(ordered_json& result, const Plan& plan) {
   }
   if (result.contains("critical_path")) {
     for (ordered_json& run : result["critical_path"]) {
-      rename(run, "device", leads);
-      rename(run, "peer", leads);
+      rename(run, "device", compiled.devices);
+      rename(run, "peer", compiled.devices);
     }
   }
   result["devices"] = used_devices(plan);

@@ -27,8 +27,10 @@ void add_memory(nlohmann::ordered_json& result, const std::vector<MemoryPeak>& p
 
 /// Of a plan's simulation: lists of the program's devices become lists of the cluster's devices
 /// that the plan uses, ascending, whose numbers are devices[]; "device" and "peer" become such
-/// numbers. Tensor-parallel peers do the same at the same time.
-void name_cluster_devices(nlohmann::ordered_json& result, const Plan& plan);
+/// numbers. Tensor-parallel peers do the same at the same time, and so do the columns that a
+/// program of one of them stands for.
+void name_cluster_devices(nlohmann::ordered_json& result, const Plan& plan,
+                          const Compiled& compiled);
 
 /// Notes that a program's devices are those that the plan uses, counted from 0, where the cluster
 /// has other numbers for them: "0-1 are the cluster's 1 3". Nothing where peers share a number.

@@ -38,6 +38,11 @@ Bytes largest_peak(const Candidate& candidate) {
   return most;
 }
 
+Bytes smaller_peak(Bytes peak, double spacing) {
+  const auto less = static_cast<Bytes>(static_cast<double>(peak) * spacing);
+  return peak - std::max<Bytes>(less, 1);
+}
+
 SearchResult pareto_front(Search search, const Problem& problem, const SearchControl& control,
                           int most, double spacing) {
   SearchControl own = control;
@@ -54,8 +59,7 @@ SearchResult pareto_front(Search search, const Problem& problem, const SearchCon
     const Bytes peak = largest_peak(front.plans.back());
     is_complete = peak == 0;
     if (is_complete || control.stop.stop_requested()) break;
-    const auto less = static_cast<Bytes>(static_cast<double>(peak) * spacing);
-    smaller.memory_cap = peak - std::max<Bytes>(less, 1);
+    smaller.memory_cap = smaller_peak(peak, spacing);
     SearchResult next = search_for_objective(search, smaller, own);
     front.candidates += next.candidates;
     front.pruned += next.pruned;

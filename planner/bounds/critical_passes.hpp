@@ -18,6 +18,7 @@ struct Passes {
   double recompute = 0;  ///< instructions of the schedule; else a backward brings its own
   double sum = 0, update = 0, collect = 0;
   double there_latency = 0, there_occupancy = 0, back_latency = 0, back_occupancy = 0;
+  bool operator==(const Passes&) const = default;
 };
 
 /// What they take, in nanoseconds; `again` is the recomputation that a backward brings along.

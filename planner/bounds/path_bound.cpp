@@ -226,8 +226,23 @@ std::vector<PathBound::Step> PathBound::least_onward(const Weighting& sum) const
   };
   for (int first = 0; first <= layers; ++first) at(stages, first).value = infinite;
   at(stages, layers).value = 0;
+  const bool allows_all =
+      space_.problem().fixed.empty() && space_.problem().min_layers_per_stage <= 1;
   for (int s = stages - 1; s >= 0; --s) {
     const bool last = s + 1 == stages;
+    // Of a moment only the stages of its device weigh anything.
+    const bool is_free = sum.stages[index(s)] == Weights{};
+    if (is_free && !last && allows_all && costs_.last_end(s, 0) >= layers) {
+      Step best{.value = infinite};
+      for (int first = layers; first >= 0; --first) {
+        const int end = first + 1;
+        const double behind = end <= layers - (stages - 1 - s) ? at(s + 1, end).value : infinite;
+        if (behind < infinite && behind <= best.value) best = {behind, end, choices_.front()};
+        const bool is_place = first >= s && first < layers && (s > 0 || first == 0);
+        at(s, first) = is_place ? best : Step{.value = infinite};
+      }
+      continue;
+    }
     for (int first = 0; first <= layers; ++first) {
       Step& best = at(s, first);
       best.value = infinite;
@@ -236,6 +251,10 @@ std::vector<PathBound::Step> PathBound::least_onward(const Weighting& sum) const
       for (int end = last ? layers : first + 1; end <= last_end; ++end) {
         const double behind = at(s + 1, end).value;
         if (behind == infinite || !space_.allows(s, {first, end})) continue;
+        if (is_free) {
+          if (behind < best.value) best = {behind, end, choices_.front()};
+          continue;
+        }
         const double onward = behind + cut_cost(sum, s, end);
         for (const Recompute recompute : choices_) {
           const double value = onward + cost(sum, s, first, end, recompute);

@@ -58,6 +58,7 @@ class PathBound {
     Passes passes;
     double fixed = 0, in_flight = 0, waiting = 0, turn = 0, split_turn = 0;
     double per_layer = 0;
+    bool operator==(const Weights&) const = default;
   };
   /// A sum over the stages of a layout and the cuts behind them, and a constant.
   struct Weighting {

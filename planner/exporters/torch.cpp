@@ -1,11 +1,14 @@
 // Modules per stage and the schedule's class for torch.distributed.pipelining; see
 // importers/torch.cpp. Modules of transformers have torchtitan's names.
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "planner/costs/stage_recompute.hpp"
 #include "planner/exporters.hpp"
 #include "planner/exporters/even_ranks.hpp"
 #include "planner/layer_names.hpp"
+#include "planner/torch_checkpoints.hpp"
 #include "planner/torch_names.hpp"
 #include "profiles/json.hpp"
 
@@ -32,6 +35,50 @@ std::string_view class_of(const Plan& plan) {
          "plan says others");
   }
   return *name;
+}
+
+bool wraps_alike(const Plan& plan, const Plan& other) {
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    if (recompute_in_words(plan.stages[s]) == "none" &&
+        recompute_in_words(other.stages[s]) == "none")
+      continue;
+    if (plan.stages[s].again != other.stages[s].again) return false;
+  }
+  return true;
+}
+
+/// Every how many blocks of a rank are wrapped, each by itself; nothing where it is not that.
+std::optional<int> wrapped_blocks(const Plan& plan, const Model& model) {
+  Plan wrapped = plan;
+  wrapped.order.clear();  // the model is in it already
+  for (int every = 1; every <= static_cast<int>(model.layers.size()); ++every) {
+    wrap_blocks(wrapped, model, every);
+    if (wraps_alike(plan, wrapped)) return every;
+  }
+  return {};
+}
+
+/// See importers/torch.cpp.
+void add_checkpoints(Value& value, const Plan& plan, const Model& model) {
+  const auto apart = std::ranges::find_if(plan.stages, [](const Stage& stage) {
+    return !stage.again.empty() && recompute_in_words(stage) != "none";
+  });
+  const auto whole = [](const Stage& stage) { return stage.recompute == Recompute::full; };
+  if (apart == plan.stages.end()) {
+    const bool recomputes = same_recompute(system_name, plan) == Recompute::full;
+    value["activation_checkpoint"] = recomputes ? "stage" : "none";
+    return;
+  }
+  const std::optional<int> every =
+      std::ranges::any_of(plan.stages, whole) ? std::nullopt : wrapped_blocks(plan, model);
+  if (!every) {
+    fail(
+        "torchtitan recomputes every transformer block by itself, or every second, third … of a "
+        "rank; of stage ",
+        apart - plan.stages.begin(), " the plan recomputes ", recompute_in_words(*apart));
+  }
+  value["activation_checkpoint"] = *every == 1 ? "full" : "selective";
+  if (*every > 1) value["selective_ac_option"] = std::to_string(*every);
 }
 
 }  // namespace
@@ -63,8 +110,8 @@ std::string export_torch(const LoadedPlan& loaded) {
               {"data_parallel_degree", degrees.data},
               {"tensor_parallel_degree", degrees.tensor},
               {"global_batch_size", plan.batch.global},
-              {"microbatches", plan.batch.microbatches},
-              {"activation_checkpoint", to_string(same_recompute(system_name, plan))}};
+              {"microbatches", plan.batch.microbatches}};
+  add_checkpoints(value, plan, loaded.profile.model);
   const Parallelism& parallelism = plan.parallelism;
   if (parallelism.sequence) value["sequence_parallel"] = true;
   if (parallelism.context > 1) value["context_parallel_degree"] = parallelism.context;

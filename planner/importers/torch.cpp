@@ -9,15 +9,21 @@
 //
 // Also "context_parallel_degree", "expert_parallel_degree", "expert_tensor_parallel_degree",
 // "sequence_parallel", "tensor_parallel_degree", "data_parallel_degree" (what devices are left
-// over, if not said), "activation_checkpoint" ("none", "full"), "global_batch_size". Stage s is on
-// rank s mod p, or there and back again for schedules that fold into a V, as torch places them;
-// meshes count pipeline ranks slowest. `microbatches` is torch's n_microbatches.
+// over, if not said), "global_batch_size". Stage s is on rank s mod p, or there and back again for
+// schedules that fold into a V, as torch places them; meshes count pipeline ranks slowest.
+// `microbatches` is torch's n_microbatches.
+//
+// "activation_checkpoint" is torchtitan's mode: "none"; "full", every transformer block in a
+// wrapper of its own; "selective" with "selective_ac_option": "2", every second block of a rank.
+// What it calls "op", results of chosen operators, plans have no words for. And "stage", which is
+// not torchtitan's: each stage's module in one wrapper.
 
 #include <algorithm>
 
 #include "planner/importers.hpp"
 #include "planner/importers/common.hpp"
 #include "planner/layer_names.hpp"
+#include "planner/torch_checkpoints.hpp"
 #include "planner/torch_names.hpp"
 #include "profiles/json.hpp"
 #include "profiles/text.hpp"
@@ -92,8 +98,9 @@ std::vector<std::vector<int>> read_split_points(const Json& json, const Model& m
 std::vector<std::vector<int>> read_layers(const Json& json, const Model& model) {
   json.allow_only({"stages", "split_points", "schedule", "microbatches", "pipeline_parallel_degree",
                    "tensor_parallel_degree", "data_parallel_degree", "activation_checkpoint",
-                   "global_batch_size", "sequence_parallel", "context_parallel_degree",
-                   "expert_parallel_degree", "expert_tensor_parallel_degree"});
+                   "selective_ac_option", "global_batch_size", "sequence_parallel",
+                   "context_parallel_degree", "expert_parallel_degree",
+                   "expert_tensor_parallel_degree"});
   if (json.contains("stages") && json.contains("split_points")) {
     json["split_points"].fail("expected either stages or split_points, found both");
   }
@@ -151,10 +158,42 @@ Parallelism read_torch_parallelism(const Json& json, const Degrees& degrees) {
                                : 0};
 }
 
-Recompute read_checkpoints(const Json& json) {
-  if (!json.contains("activation_checkpoint")) return Recompute::none;
-  return at_place(json["activation_checkpoint"],
-                  [](const std::string& name) { return read_recompute(name); });
+/// What is wrapped: each stage's module, or every so many-th block.
+struct Checkpoints {
+  Recompute stages = Recompute::none;
+  std::optional<int> every;
+};
+
+/// A number of blocks, as a number or as torchtitan has it, a word.
+int read_frequency(const Json& json) {
+  constexpr std::string_view member = "selective_ac_option";
+  constexpr std::string_view expected =
+      "plans recompute whole blocks: expected every how many of them, as in "
+      "\"selective_ac_option\": \"2\"";
+  if (!json.contains(member)) json["activation_checkpoint"].fail(std::string(expected));
+  const Json option = json[member];
+  if (!option.is_string()) return option.small_integer(1, INT32_MAX);
+  const std::string word = option.string();
+  constexpr std::size_t most_digits = 9;
+  const bool is_number = !word.empty() && word.size() <= most_digits &&
+                         word.find_first_not_of("0123456789") == std::string::npos;
+  if (!is_number || std::stoi(word) < 1) option.fail(concat(expected, ", found \"", word, '"'));
+  return std::stoi(word);
+}
+
+Checkpoints read_checkpoints(const Json& json) {
+  const bool has_mode = json.contains("activation_checkpoint");
+  const std::string mode = has_mode ? json["activation_checkpoint"].string() : "none";
+  if (mode != "selective" && json.contains("selective_ac_option")) {
+    json["selective_ac_option"].fail(
+        concat("says something of \"activation_checkpoint\": \"selective\", not of \"", mode, '"'));
+  }
+  if (mode == "none") return {};
+  if (mode == "full") return {.every = 1};
+  if (mode == "stage") return {.stages = Recompute::full};
+  if (mode == "selective") return {.every = read_frequency(json)};
+  json["activation_checkpoint"].fail(
+      concat("expected none, full, selective or stage, found \"", mode, '"'));
 }
 
 /// n_microbatches of the batch.
@@ -195,7 +234,7 @@ ImportedPlan import_torch(std::string_view content, const std::string& file,
   const ScheduleKind& schedule = find_schedule(read_schedule(json, question));
   const int ranks = read_ranks(json, schedule, static_cast<int>(layers.size()));
   const Degrees degrees = read_degrees(json, question, ranks);
-  const Recompute recompute = read_checkpoints(json);
+  const Checkpoints checkpoints = read_checkpoints(json);
   ImportedPlan imported{.plan = begin_plan(question), .notes = {}};
   std::vector<ForeignStage> stages;
   for (std::size_t s = 0; s < layers.size(); ++s) {
@@ -203,12 +242,15 @@ ImportedPlan import_torch(std::string_view content, const std::string& file,
     stages.push_back({.layers = layers[s],
                       .replicas = degrees.data,
                       .tensor_parallel = degrees.peers(),
-                      .recompute = recompute,
+                      .recompute = checkpoints.stages,
                       .devices = ranks_of(degrees, rank)});
   }
   set_stages(imported.plan, stages);
   imported.plan.parallelism = read_torch_parallelism(json, degrees);
   set_schedule(imported.plan, schedule.name, static_cast<int>(layers.size()) / ranks);
+  if (checkpoints.every) {
+    wrap_blocks(imported.plan, question.profile.model, *checkpoints.every);
+  }
   imported.plan.batch = read_batch(json, question, degrees.data);
   return imported;
 }

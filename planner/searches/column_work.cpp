@@ -147,9 +147,10 @@ void ColumnWork::raise_paths(int rounds, const std::optional<BlockPacking>& pack
   PathBound bound(space_, branch_.setting, *order_, limit, packing ? &*packing : nullptr);
   if (branch_.step < never) bound.start_from(branch_.layout);
   // As long as nothing fits, that is what to ask first.
-  if (limit_ >= never) {
+  if (limit_ >= never && !branch_.has_asked_moments) {
     findings_.spent += bound.steps_to_ask_moments();
     if (bound.is_always_full()) return branch_.raise_to(never, relaxation::paths);
+    branch_.has_asked_moments = true;
   }
   const int taken = bound.raise(
       rounds, limit, [&](const Layout& layout) { consider(layout); }, stop_);

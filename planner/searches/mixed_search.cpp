@@ -50,26 +50,30 @@ std::vector<Settings> groups_of(const Space& space) {
   return groups;
 }
 
+/// Plans must be at most this good to matter: to beat the best one, or to get onto the board at
+/// all.
+enum class Wanted { best, shown };
+
+Time limit_of(Wanted wanted, const SearchControl& control, const Leaderboard& board) {
+  const auto bar = wanted == Wanted::best ? board.best() : board.threshold();
+  const Time worth = control.worth ? control.worth->count() : never;
+  return std::min({worth, bar ? bar->count() - 1 : never, never - 1});
+}
+
 /// A walk over the chains of one group of settings, first stage first.
 class MixedWalk {
  public:
   MixedWalk(const Space& space, const SearchControl& control, const MixedBounds& bounds,
-            Leaderboard& board, SearchResult& result, Effort& effort)
+            Leaderboard& board, SearchResult& result, Effort& effort, Wanted wanted)
       : space_(space),
         control_(control),
         bounds_(bounds),
         board_(board),
         result_(result),
-        effort_(effort) {
+        effort_(effort),
+        wanted_(wanted) {
     for (const Setting* setting : bounds.settings())
       clocks_.push_back(std::make_unique<FastClock>(space, *setting));
-  }
-
-  /// Plans must be at most this good to matter.
-  static Time limit(const SearchControl& control, const Leaderboard& board) {
-    const auto best = board.best();
-    const Time worth = control.worth ? control.worth->count() : never;
-    return std::min({worth, best ? best->count() - 1 : never, never - 1});
   }
 
   /// The chains that the tables find most promising.
@@ -108,7 +112,7 @@ class MixedWalk {
   };
 
   const StageKind& kind_of(const Place& place) const { return bounds_.kinds()[index(place.kind)]; }
-  Time limit() const { return limit(control_, board_); }
+  Time limit() const { return limit_of(wanted_, control_, board_); }
   bool gives_up() {
     if (effort_.is_spent()) complete_ = false;
     return effort_.is_spent();
@@ -267,44 +271,63 @@ class MixedWalk {
   Leaderboard& board_;
   SearchResult& result_;
   Effort& effort_;
+  Wanted wanted_;
   std::vector<std::unique_ptr<FastClock>> clocks_;  ///< per setting
   int stages_ = 0;
   std::vector<Place> path_;
   bool complete_ = true;
 };
 
-/// One group: what no plan of it takes less than, but for those on the board.
-Time search_group(const Space& space, const SearchControl& control, const Settings& settings,
-                  Leaderboard& board, SearchResult& result, Effort& effort) {
-  MixedBounds bounds(space, settings);
-  const auto limit = [&] { return MixedWalk::limit(control, board); };
-  if (bounds.least() > limit()) return bounds.least();
-  const auto probe = [&](Time at) {
-    const std::int64_t before = bounds.looked_at();
-    const bool is_open = bounds.probe(at, control.stop);
-    effort.spend(steps_per_entry * (bounds.looked_at() - before));
-    return is_open;
-  };
-  if (!probe(limit())) return limit() + 1;
-  MixedWalk walk(space, control, bounds, board, result, effort);
+/// Fills the tables for plans of at most this time, at the cost of effort. False if there are none.
+bool probe(MixedBounds& bounds, Time at, const SearchControl& control, Effort& effort) {
+  const std::int64_t before = bounds.looked_at();
+  const bool is_open = bounds.probe(at, control.stop);
+  effort.spend(steps_per_entry * (bounds.looked_at() - before));
+  return is_open;
+}
+
+/// Whether it has seen all that is wanted; not with all of the effort.
+bool walk_group(MixedWalk& walk, Effort& effort) {
   walk.try_best();
-  // Not all of it for one group, nor for its walk.
   const std::int64_t reserve = effort.left / 2;
   effort.left -= reserve;
   const bool is_complete = walk.walk();
   effort.left = std::max<std::int64_t>(effort.left, 0) + reserve;
-  if (is_complete) return limit() + 1;
+  return is_complete;
+}
+
+/// One group: what no plan of it takes less than, but for those on the board.
+Time search_group(const Space& space, const SearchControl& control, const Settings& settings,
+                  Leaderboard& board, SearchResult& result, Effort& effort) {
+  MixedBounds bounds(space, settings);
+  const auto limit = [&] { return limit_of(Wanted::best, control, board); };
+  if (bounds.least() > limit()) return bounds.least();
+  if (!probe(bounds, limit(), control, effort)) return limit() + 1;
+  MixedWalk walk(space, control, bounds, board, result, effort, Wanted::best);
+  if (walk_group(walk, effort)) return limit() + 1;
   Time least = bounds.least(), high = limit();
   const Time enough = (high - least) / narrow_steps;
   while (high - least > enough && !effort.is_spent()) {
     const Time middle = least + (high - least) / 2;
-    if (probe(middle)) {
+    if (probe(bounds, middle, control, effort)) {
       high = middle;
     } else {
       least = middle + 1;
     }
   }
   return least;
+}
+
+/// Where the board shows several plans: those behind the best one.
+void fill_board(const Space& space, const SearchControl& control, const Settings& settings,
+                Leaderboard& board, SearchResult& result, Effort& effort) {
+  const Time limit = limit_of(Wanted::shown, control, board);
+  const bool has_seen_them = limit <= limit_of(Wanted::best, control, board);
+  if (has_seen_them || effort.is_spent()) return;
+  MixedBounds bounds(space, settings);
+  if (bounds.least() > limit || !probe(bounds, limit, control, effort)) return;
+  MixedWalk walk(space, control, bounds, board, result, effort, Wanted::shown);
+  walk_group(walk, effort);
 }
 
 }  // namespace
@@ -315,14 +338,20 @@ Duration search_mixed_degrees(const Space& space, const SearchControl& control, 
   Effort effort{.left = std::min(effort_in_all, control.effort.value_or(INT64_MAX) / 4),
                 .stop = control.stop};
   Time least = never;
+  std::vector<Settings> known;
   for (const Settings& settings : groups_of(space)) {
-    const bool is_known = MixedBounds::applies(space, settings) && !effort.is_spent();
-    const Time of_group =
-        is_known ? search_group(space, control, settings, board, result, effort) : by_work.count();
-    least = std::min(least, of_group);
+    if (!MixedBounds::applies(space, settings) || effort.is_spent()) {
+      least = std::min<Time>(least, by_work.count());
+      continue;
+    }
+    least = std::min(least, search_group(space, control, settings, board, result, effort));
+    known.push_back(settings);
   }
+  // The proof comes first, then what else is shown.
+  for (const Settings& settings : known)
+    fill_board(space, control, settings, board, result, effort);
   // With no plan at all there is nothing that one could be faster than.
-  least = std::min(least, MixedWalk::limit(control, board) + 1);
+  least = std::min(least, limit_of(Wanted::best, control, board) + 1);
   return least == never ? Duration::max() : std::max(by_work, Duration{least});
 }
 

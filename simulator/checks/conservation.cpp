@@ -45,13 +45,14 @@ class Conservation {
   }
 
  private:
-  std::string name(int work) const { return describe(facts_.program, work); }
+  std::string name(int work) const { return facts_.describe(work); }
   int microbatch(int work) const {
     return facts_.program.work[static_cast<std::size_t>(work)].instruction.microbatch;
   }
   std::string place(int chunk) const {
     const Chunk& it = facts_.program.chunks[static_cast<std::size_t>(chunk)];
-    return concat("stage ", it.stage, " (replica ", it.replica, " on device ", it.device, ")");
+    return concat("stage ", it.stage, " (replica ", it.replica, " on device ",
+                  facts_.name_of(it.device), ")");
   }
 
   void none_twice(int chunk, Op op) {

@@ -52,6 +52,7 @@ class Deadlock {
   }
 
  private:
+  int name_of(int device) const { return facts_.name_of(device); }
   std::string name(int work) const { return to_string(facts_.program.work[at(work)].instruction); }
 
   // --- Who waits for whom -----------------------------------------------------------------------
@@ -105,14 +106,15 @@ class Deadlock {
 
   std::string sentence(const Wait& wait) const {
     const int device = facts_.device_of(wait.waiting);
-    std::string text = concat("device ", device, " waits at ", name(wait.waiting), " for ");
+    std::string text =
+        concat("device ", name_of(device), " waits at ", name(wait.waiting), " for ");
     if (wait.counterpart && is_behind(wait)) {
-      return concat("device ", device, " waits at ", name(wait.waiting),
+      return concat("device ", name_of(device), " waits at ", name(wait.waiting),
                     ", but the next message in its channel is for ", name(wait.awaited));
     }
     if (wait.counterpart) {
-      return text +
-             concat("device ", facts_.device_of(wait.awaited), " to reach ", name(wait.awaited));
+      return text + concat("device ", name_of(facts_.device_of(wait.awaited)), " to reach ",
+                           name(wait.awaited));
     }
     text += name(wait.awaited) + " to end";
     const int head = *state_.head(state_.place_of(wait.awaited));
@@ -215,9 +217,9 @@ class Deadlock {
     const int before = state_.at_distance(place, state_.distance(move.work) - move.steps);
     if (move.steps > 1)
       return concat("moving ", name(move.work), " before ", name(before), " on device ",
-                    place.device, " cures it");
-    return concat("swapping ", name(before), " and ", name(move.work), " on device ", place.device,
-                  " cures it");
+                    name_of(place.device), " cures it");
+    return concat("swapping ", name(before), " and ", name(move.work), " on device ",
+                  name_of(place.device), " cures it");
   }
 
   const Facts& facts_;

@@ -16,7 +16,8 @@ std::size_t at(int index) {
 
 }  // namespace
 
-Facts::Facts(const Program& the_program) : program(the_program) {
+Facts::Facts(const Program& the_program, std::vector<int> names)
+    : program(the_program), device_names(std::move(names)) {
   stages_per_pipe = program.stages / program.pipes;
   chunks_of_stage.resize(at(program.stages));
   for (std::size_t chunk = 0; chunk < program.chunks.size(); ++chunk) {

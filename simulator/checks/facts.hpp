@@ -18,9 +18,17 @@ inline constexpr int none = -1;
 using Meeting = std::vector<int>;
 
 struct Facts {
-  explicit Facts(const Program& program);
+  /// `device_names` as in `CheckOptions`.
+  explicit Facts(const Program& program, std::vector<int> device_names = {});
 
   const Program& program;
+  std::vector<int> device_names;
+
+  /// What sentences call a device.
+  int name_of(int device) const {
+    return device_names.empty() ? device : device_names[static_cast<std::size_t>(device)];
+  }
+  std::string describe(int work) const { return stagecraft::describe(program, work, device_names); }
 
   int device_of(int work) const;
   const Chunk& chunk_of(int work) const;

@@ -43,7 +43,7 @@ class Matching {
   const Channel& channel_of(int work) const {
     return program_.channels[static_cast<std::size_t>(*at(work).channel)];
   }
-  std::string name(int work) const { return describe(program_, work); }
+  std::string name(int work) const { return facts_.describe(work); }
 
   static Cargo cargo_of(Op op) {
     if (op == Op::send_gradient || op == Op::receive_gradient) return Cargo::gradient;
@@ -89,7 +89,8 @@ class Matching {
     const Chunk& from = chunk(channel.from);
     const Chunk& to = chunk(channel.to);
     const std::string title = concat("channel ", index, " from stage ", from.stage, " on device ",
-                                     from.device, " to stage ", to.stage, " on device ", to.device);
+                                     facts_.name_of(from.device), " to stage ", to.stage,
+                                     " on device ", facts_.name_of(to.device));
     const auto fault = [&](const std::string& what) {
       verdict_.found(title + what, from.device, {send_of(channel.cargo), from.stage, 0});
     };
@@ -124,11 +125,15 @@ class Matching {
                  channel.cargo == Cargo::evicted
                      ? std::string(" are evicted")
                      : concat(" cross the boundary after stage ", std::get<0>(entry->first)),
-                 " with ", exact_bytes(first.bytes), " from device ", chunk(first.from).device,
-                 " to device ", chunk(first.to).device, ", but with ", exact_bytes(channel.bytes),
-                 " from device ", from.device, " to device ", chunk(channel.to).device),
+                 " with ", exact_bytes(first.bytes), devices_of(first), ", but with ",
+                 exact_bytes(channel.bytes), devices_of(channel)),
           from.device, {send_of(channel.cargo), from.stage, 0});
     }
+  }
+
+  std::string devices_of(const Channel& channel) const {
+    return concat(" from device ", facts_.name_of(chunk(channel.from).device), " to device ",
+                  facts_.name_of(chunk(channel.to).device));
   }
 
   /// The boundary that a message crosses, known by the stage before it; of what is evicted the two
@@ -159,7 +164,7 @@ class Matching {
     const int home = is_send(op) ? channel.from : channel.to;
     if (at(work).chunk != home) {
       verdict_.found(concat(name(work), " uses a channel ", is_send(op) ? "from" : "to", " stage ",
-                            chunk(home).stage, " on device ", chunk(home).device),
+                            chunk(home).stage, " on device ", facts_.name_of(chunk(home).device)),
                      facts_, work);
     }
   }
@@ -190,13 +195,14 @@ class Matching {
   void judge_message(const std::vector<int>& sends, const std::vector<int>& receives) {
     if (sends.empty()) {
       const Chunk& from = chunk(channel_of(receives[0]).from);
-      verdict_.found(concat(name(receives[0]), " waits for a message that device ", from.device,
-                            " never sends"),
+      verdict_.found(concat(name(receives[0]), " waits for a message that device ",
+                            facts_.name_of(from.device), " never sends"),
                      facts_, receives[0]);
     } else if (receives.empty()) {
       const Chunk& to = chunk(channel_of(sends[0]).to);
-      verdict_.found(concat(name(sends[0]), " is never received by device ", to.device), facts_,
-                     sends[0]);
+      verdict_.found(
+          concat(name(sends[0]), " is never received by device ", facts_.name_of(to.device)),
+          facts_, sends[0]);
     } else if (sends.size() > 1) {
       verdict_.found(concat(name(sends[1]), " sends the same message a second time"), facts_,
                      sends[1]);
@@ -227,7 +233,7 @@ class Matching {
     for (const int member : group.chunks) {
       if (times(*at(work).group, member) >= own) continue;
       text += concat(text.empty() ? "" : ", ", "stage ", chunk(member).stage, " on device ",
-                     chunk(member).device);
+                     facts_.name_of(chunk(member).device));
     }
     return text;
   }

@@ -86,7 +86,8 @@ std::string breakdown(const MemoryUse& use) {
   return join_words(words);
 }
 
-void judge_arena(const Program& program, Verdict& verdict) {
+void judge_arena(const Facts& facts, Verdict& verdict) {
+  const Program& program = facts.program;
   for (std::size_t i = 0; i < program.buffers.size(); ++i) {
     const Buffer& buffer = program.buffers[i];
     const Bytes arena = program.arena[static_cast<std::size_t>(buffer.device)];
@@ -94,24 +95,24 @@ void judge_arena(const Program& program, Verdict& verdict) {
     const Instruction nothing;
     verdict.found(
         concat("buffer ", i, " (", to_string(buffer.category), ", ", exact_bytes(buffer.bytes),
-               " at offset ", buffer.offset, ") reaches beyond the arena of device ", buffer.device,
-               ", ", exact_bytes(arena)),
+               " at offset ", buffer.offset, ") reaches beyond the arena of device ",
+               facts.name_of(buffer.device), ", ", exact_bytes(arena)),
         buffer.device, nothing);
   }
 }
 
-void judge_limit(const Program& program, int device, const Peak& peak, Bytes limit,
-                 Verdict& verdict) {
+void judge_limit(const Facts& facts, int device, const Peak& peak, Bytes limit, Verdict& verdict) {
+  const Program& program = facts.program;
   if (peak.bytes <= limit) return;
   const Instruction instruction =
       peak.work == none ? Instruction{}
                         : program.work[static_cast<std::size_t>(peak.work)].instruction;
   const std::string when =
-      peak.work == none ? "from the start" : concat("at ", describe(program, peak.work));
+      peak.work == none ? "from the start" : concat("at ", facts.describe(peak.work));
   verdict.found(
-      concat("device ", device, " needs ", format_bytes(peak.bytes), " ", when, " and has ",
-             format_bytes(limit), ", short by ", format_bytes(peak.bytes - limit), " (",
-             peak.bytes - limit, " bytes): ", breakdown(peak.use)),
+      concat("device ", facts.name_of(device), " needs ", format_bytes(peak.bytes), " ", when,
+             " and has ", format_bytes(limit), ", short by ", format_bytes(peak.bytes - limit),
+             " (", peak.bytes - limit, " bytes): ", breakdown(peak.use)),
       device, instruction);
 }
 
@@ -120,12 +121,12 @@ void judge_limit(const Program& program, int device, const Peak& peak, Bytes lim
 Verdict memory(const Facts& facts, const std::vector<Bytes>& limits) {
   Verdict verdict("memory");
   const Program& program = facts.program;
-  judge_arena(program, verdict);
+  judge_arena(facts, verdict);
   std::vector<Peak> peaks;
   for (int device = 0; device < program.devices; ++device) {
     peaks.push_back(Walk(program, device).peak());
     if (!limits.empty())
-      judge_limit(program, device, peaks.back(), limits[static_cast<std::size_t>(device)], verdict);
+      judge_limit(facts, device, peaks.back(), limits[static_cast<std::size_t>(device)], verdict);
   }
   // Named is the device with the least room to spare; without limits, the one that needs most.
   const auto room = [&](std::size_t device) {
@@ -138,7 +139,7 @@ Verdict memory(const Facts& facts, const std::vector<Bytes>& limits) {
   const bool is_limited = !limits.empty() && limits[tightest] != std::numeric_limits<Bytes>::max();
   verdict.proved(concat("peak memory ", format_bytes(peaks[tightest].bytes),
                         is_limited ? " of " + format_bytes(limits[tightest]) : "", " on device ",
-                        tightest));
+                        facts.name_of(static_cast<int>(tightest))));
   return verdict;
 }
 

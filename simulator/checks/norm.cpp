@@ -73,14 +73,14 @@ class Norm {
 
   const Work& work_at(int work) const { return program_.work[at(work)]; }
   Op op_of(int work) const { return work_at(work).instruction.op; }
-  std::string name(int work) const { return describe(program_, work); }
+  std::string name(int work) const { return facts_.describe(work); }
   std::size_t unit_of(int chunk) const {
     return shards_ ? at(chunk) : at(program_.chunks[at(chunk)].stage % facts_.stages_per_pipe);
   }
   std::string unit_text(std::size_t unit) const {
     if (!shards_) return concat("stage ", unit);
     const Chunk& chunk = program_.chunks[unit];
-    return concat("the shard of stage ", chunk.stage, " on device ", chunk.device);
+    return concat("the shard of stage ", chunk.stage, " on device ", facts_.name_of(chunk.device));
   }
 
   /// All gradients of this chunk are computed and summed when the work starts.

@@ -29,7 +29,7 @@ class Order {
  private:
   const Work& at(int work) const { return program_.work[static_cast<std::size_t>(work)]; }
   const Chunk& chunk(int index) const { return program_.chunks[static_cast<std::size_t>(index)]; }
-  std::string name(int work) const { return describe(program_, work); }
+  std::string name(int work) const { return facts_.describe(work); }
 
   void judge(int work) {
     const Op op = at(work).instruction.op;

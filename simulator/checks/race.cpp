@@ -74,7 +74,8 @@ class Race {
  private:
   const Work& work(int index) const { return program_.work[at(index)]; }
   const Buffer& buffer(int index) const { return program_.buffers[at(index)]; }
-  std::string name(int index) const { return describe(program_, index); }
+  int name_of_device(int index) const { return facts_.name_of(buffer(index).device); }
+  std::string name(int index) const { return facts_.describe(index); }
   std::string title(int index) const {
     return concat("buffer ", index, " (", to_string(buffer(index).role), ", ",
                   format_bytes(buffer(index).bytes), ")");
@@ -102,7 +103,7 @@ class Race {
     Life& life = lives_[at(index)];
     if (buffer(index).device != facts_.device_of(by)) {
       verdict_.found(
-          concat(name(by), " allocates ", title(index), " of device ", buffer(index).device),
+          concat(name(by), " allocates ", title(index), " of device ", name_of_device(index)),
           facts_, by);
     } else if (life.resident) {
       verdict_.found(
@@ -130,8 +131,9 @@ class Race {
           concat(name(by), " frees ", title(index), " a second time, after ", name(life.freed_by)),
           facts_, by);
     } else if (buffer(index).device != facts_.device_of(by)) {
-      verdict_.found(concat(name(by), " frees ", title(index), " of device ", buffer(index).device),
-                     facts_, by);
+      verdict_.found(
+          concat(name(by), " frees ", title(index), " of device ", name_of_device(index)), facts_,
+          by);
     } else if (life.allocated_by != by && !before_.ended(life.allocated_by, by)) {
       verdict_.found(concat(name(by), " may free ", title(index), " before ",
                             name(life.allocated_by), " has allocated it"),
@@ -256,7 +258,7 @@ class Race {
     const int end = lives_[at(earlier)].freed_by;
     if (end != none && starting != none && before_.ended(end, starting)) return;
     const std::string both = concat(title(earlier), " and ", title(later),
-                                    " share addresses of device ", buffer(later).device);
+                                    " share addresses of device ", name_of_device(later));
     if (starting == none) {
       const Instruction nothing;
       return verdict_.found(both + ", and both live as long as the program", buffer(later).device,

@@ -36,7 +36,7 @@ class Shards {
 
  private:
   const Work& work_at(int work) const { return program_.work[at(work)]; }
-  std::string name(int work) const { return describe(program_, work); }
+  std::string name(int work) const { return facts_.describe(work); }
   int update_of(int work) const { return facts_.update_of(work); }
   int updates_of(int chunk) const { return facts_.updates(program_.chunks[at(chunk)].stage); }
 

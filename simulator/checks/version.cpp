@@ -77,11 +77,11 @@ class Versions {
     updates_ += update ? 1 : 0;
     if (version != promised) {
       verdict_.found(
-          concat(describe(program_, work), update ? " makes" : " reads", " weight version ",
-                 version, "; ", in_words(program_.weights), " promises version ", promised),
+          concat(facts_.describe(work), update ? " makes" : " reads", " weight version ", version,
+                 "; ", in_words(program_.weights), " promises version ", promised),
           facts_, work);
     } else if (!update && version > made_[at(work)]) {
-      verdict_.found(concat(describe(program_, work), " reads weight version ", version,
+      verdict_.found(concat(facts_.describe(work), " reads weight version ", version,
                             ", but its device has made only ", count(at(made_[at(work)]), "update"),
                             " by then"),
                      facts_, work);
@@ -119,8 +119,8 @@ class Versions {
     const Bytes needed = (kept.versions - 1) * newest;
     if (older == needed) return;
     const Chunk& place = program_.chunks[at(chunk)];
-    verdict_.found(concat("stage ", place.stage, " on device ", place.device, " has ",
-                          exact_bytes(older), " for old versions of its weights, but ",
+    verdict_.found(concat("stage ", place.stage, " on device ", facts_.name_of(place.device),
+                          " has ", exact_bytes(older), " for old versions of its weights, but ",
                           older < needed ? "must keep " : "never keeps more than ",
                           kept.versions - 1, " of ", exact_bytes(newest)),
                    place.device, kept.where);

@@ -115,6 +115,26 @@ TEST_CASE("plans of a front with spacing are the best that need so much less mem
   CHECK(left_out > 5);
 }
 
+TEST_CASE("all plans are looked at once for a front", "[answers]") {
+  int larger_fronts = 0;
+  for (std::uint32_t seed = 0; seed < 25; ++seed) {
+    CAPTURE(seed);
+    const Problem problem = random_problem(seed, {4, 3});
+    SearchControl control;
+    control.explain = false;
+    const SearchResult all = brute_force_front(problem, control, 1000, 0);
+    const SearchResult again = pareto_front(search_brute_force, problem, control, 1000, 0);
+    std::vector<Point> found, expected;
+    for (const Candidate& plan : all.plans) found.push_back(point_of(plan));
+    for (const Candidate& plan : again.plans) expected.push_back(point_of(plan));
+    REQUIRE(found == expected);
+    CHECK(all.proved_optimal == again.proved_optimal);
+    CHECK(all.candidates == search_brute_force(problem, control).candidates);
+    if (found.size() > 1) ++larger_fronts;
+  }
+  CHECK(larger_fronts > 5);
+}
+
 TEST_CASE("a front has no more plans than asked for, and then claims nothing", "[answers]") {
   const Problem problem = problem_of(profile_of(std::vector<LayerCost>(4, heavy_layer())),
                                      cluster_of({{2, {}}}), 4, {1});

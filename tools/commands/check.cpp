@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "planner/costs/compile.hpp"
+#include "planner/other_files.hpp"
 #include "profiles/json.hpp"
 #include "profiles/missing_file.hpp"
 #include "profiles/text.hpp"
@@ -42,8 +43,8 @@ Checked check_plan(Console& console, const LoadedPlan& loaded, const CheckArgume
   set_memory(arguments.memory, judged, console);
   const Compiled compiled = compile_to_read(judged.plan, judged.profile, judged.cluster);
   if (!compiled.stand_ins.empty()) console.note(compiled.notes.back());
-  note_device_numbers(console, loaded.plan);
   options.memory_limits = compiled.memory_limits;
+  options.device_names = compiled.devices;
   CheckReport report = check(compiled.program, options);
   const int layers = static_cast<int>(loaded.profile.model.layers.size());
   report.proved.insert(report.proved.begin(),
@@ -95,8 +96,9 @@ Checked check_file(Console& console, const CheckArguments& arguments, const Chec
   }
   const bool is_json = path.ends_with(".json") || trim(text).starts_with('{');
   if (!is_json) {
-    fail(path == "-" ? "standard input" : path,
-         ": expected a plan (JSON) or a schedule (the CSV of torch.distributed.pipelining)");
+    const std::string file = path == "-" ? "standard input" : path;
+    refuse_all_but_plans(text, file);
+    fail(file, ": expected a plan (JSON) or a schedule (the CSV of torch.distributed.pipelining)");
   }
   return check_plan(console, load_plan_text(text, path), arguments, options);
 }

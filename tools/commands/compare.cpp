@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "planner/device_memory.hpp"
+#include "planner/other_files.hpp"
 #include "planner/predict.hpp"
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"
@@ -310,7 +311,9 @@ int compare_files(Console& console, const CompareArguments& arguments) {
   if (files.size() < 2) fail_usage("compare needs a plan and a trace, or several plans");
   require_file(files[1], {"`stagecraft run PLAN --trace FILE` writes a trace to compare with, "
                           "`stagecraft plan MODEL CLUSTER -o FILE` another plan"});
-  const bool second_is_plan = is_plan(Json::read(files[1]));
+  const std::string second = read_file(files[1]);
+  refuse_foreign_plan(second, files[1]);
+  const bool second_is_plan = is_plan(Json::parse(second, files[1]));
   if (second_is_plan) return compare_plans(console, arguments);
   if (files.size() > 2) fail_usage("compare takes one plan and one trace, or several plans");
   if (is_given(arguments.memory)) {

@@ -30,6 +30,9 @@ struct Subject {
   const Costs& costs;
   std::optional<Environment> environment;
   ordered_json result;                           ///< says what it is about
+  const Plan* plan = nullptr;                    ///< whose program it is, if it is one's
+  const Compiled* compiled = nullptr;            ///< of the plan
+  std::vector<int> device_names;                 ///< as of an Explanation
   std::optional<std::vector<OneMore>> one_more;  ///< see WhatIf
 };
 
@@ -38,11 +41,12 @@ void show_chain(Console& console, const Subject& subject, const Explanation& exp
                 ordered_json& result) {
   const bool unicode = console.unicode();
   console.print("\nthe longest chain (rows of one round take turns):\n" +
-                critical_path_table(*explanation.path, unicode));
-  console.print("\nwhere each device's step goes:\n" +
-                attribution_table(explanation.devices, unicode));
+                critical_path_table(explanation, unicode));
+  console.print("\nwhere each device's step goes:\n" + attribution_table(explanation, unicode));
   const WhatIf what_if{.step = explanation.step,
-                       .effects = sensitivities(subject.program, subject.costs),
+                       .effects = renamed(sensitivities(subject.program, subject.costs),
+                                          subject.compiled != nullptr ? subject.compiled->devices
+                                                                      : std::vector<int>{}),
                        .one_more = subject.one_more};
   console.print("\nwhat would change it:\n" + effects_table(what_if, unicode));
   console.print(one_more_sentence(what_if));
@@ -52,8 +56,10 @@ void show_chain(Console& console, const Subject& subject, const Explanation& exp
 
 int show(Console& console, const Subject& subject) {
   const EventRun run = run_under(subject.environment, subject.program, subject.costs);
-  const Explanation explanation = explain(subject.program, subject.costs, subject.environment);
+  Explanation explanation = explain(subject.program, subject.costs, subject.environment);
+  explanation.device_names = subject.device_names;
   DrawOptions drawing = console.drawing();
+  drawing.device_names = subject.device_names;
   if (explanation.path)
     drawing.critical = on_path(*explanation.path, subject.program, run.timeline);
   console.print(draw(run.timeline, drawing));
@@ -65,11 +71,12 @@ int show(Console& console, const Subject& subject) {
     show_chain(console, subject, explanation, result);
   } else {
     console.print("\nwhere each device's step goes:\n" +
-                  attribution_table(explanation.devices, console.unicode()));
+                  attribution_table(explanation, console.unicode()));
     console.note(
         "what shares, waits or stops has no longest chain; without such flags it is shown");
     add_explanation(result, explanation);
   }
+  if (subject.plan != nullptr) name_cluster_devices(result, *subject.plan, *subject.compiled);
   console.result(result);
   return 0;
 }
@@ -79,15 +86,22 @@ int explain_plan(Console& console, const ExplainArguments& arguments) {
   console.input(loaded.path, loaded.hash);
   take_memory_of_question(loaded.cluster, loaded.plan);
   const Compiled compiled = compile(loaded.plan, loaded.profile, loaded.cluster);
-  require_safe(compiled.program);
+  require_safe(compiled.program, {.device_names = compiled.devices});
   for (const std::string& note : compiled.notes) console.note(note);
-  note_device_numbers(console, loaded.plan);
+  std::optional<Environment> environment =
+      environment_of(arguments.conditions, compiled.program, compiled.costs,
+                     {loaded.cluster, compiled.devices, compiled.memory_limits});
+  // Conditions are of the program's devices, and so is what is told of them. JSON has the cluster's
+  // numbers.
+  const bool counts_own = environment.has_value();
+  if (counts_own && !console.json()) note_device_numbers(console, loaded.plan);
   return show(console, {.program = compiled.program,
                         .costs = compiled.costs,
-                        .environment = environment_of(
-                            arguments.conditions, compiled.program, compiled.costs,
-                            {loaded.cluster, compiled.devices, compiled.memory_limits}),
+                        .environment = std::move(environment),
                         .result = ordered_json::object(),
+                        .plan = &loaded.plan,
+                        .compiled = &compiled,
+                        .device_names = counts_own ? std::vector<int>{} : compiled.devices,
                         .one_more = {}});
 }
 
@@ -107,6 +121,9 @@ int explain_schedule(Console& console, const ExplainArguments& arguments) {
                         .costs = scenario.costs,
                         .environment = environment_of(arguments.conditions, scenario),
                         .result = setting_json(setting),
+                        .plan = nullptr,
+                        .compiled = nullptr,
+                        .device_names = {},
                         .one_more = std::move(one_more)});
 }
 

@@ -73,9 +73,10 @@ SearchResult search_for(Console& console, const PlanArguments& arguments, const 
   require_obeyed(*choice.strategy, problem);
   const auto search = choice.strategy->search;
   if (risk) return search_at_risk(search, problem, control, *risk);
-  return wants_front(arguments, problem)
-             ? pareto_front(search, problem, control, most_on_front, spacing_on_front)
-             : search_for_objective(search, problem, control);
+  if (!wants_front(arguments, problem)) return search_for_objective(search, problem, control);
+  const auto front = choice.strategy->front;
+  return front != nullptr ? front(problem, control, most_on_front, spacing_on_front)
+                          : pareto_front(search, problem, control, most_on_front, spacing_on_front);
 }
 
 int make_plan(Console& console, const PlanArguments& arguments) {

@@ -182,7 +182,7 @@ int show_plan(Console& console, const SimulateArguments& arguments) {
   const Compiled compiled = compile_to_read(loaded.plan, loaded.profile, loaded.cluster);
   const Program& program = compiled.program;
   const Costs& costs = compiled.costs;
-  require_safe(program);
+  require_safe(program, {.device_names = compiled.devices});
   const auto environment =
       environment_of(arguments.conditions, program, costs,
                      {loaded.cluster, compiled.devices, compiled.memory_limits});
@@ -229,7 +229,7 @@ int show_plan(Console& console, const SimulateArguments& arguments) {
   if (console.json()) add_explanation(result, explain(program, costs, environment));
   add_utilisation(result, utilisation);
   add_memory_limits(result, loaded.plan, prediction);
-  name_cluster_devices(result, loaded.plan);
+  name_cluster_devices(result, loaded.plan, compiled);
   console.result(result);
   return 0;
 }

@@ -99,6 +99,22 @@ void set_all_layers_again(Random& random, Plan& plan) {
     stage.again.assign(static_cast<std::size_t>(stage.layers.size()), Recomputed::full);
 }
 
+/// What torch has words for: the second, or the third, … block of each rank, or all blocks.
+void set_some_blocks_again(Random& random, Plan& plan) {
+  if (plan.stages.front().recompute == Recompute::full || random.chance(30)) return;
+  const int every = random.between(1, 3);
+  std::vector<int> counted(static_cast<std::size_t>(pipeline_devices(plan)), 0);
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    Stage& stage = plan.stages[s];
+    for (int layer = stage.layers.first; layer < stage.layers.end; ++layer) {
+      const bool is_block = 0 < layer && layer < plan.stages.back().layers.end - 1;
+      if (!is_block || ++counted[s % counted.size()] % every != 0) continue;
+      stage.again.resize(static_cast<std::size_t>(stage.layers.size()), Recomputed::none);
+      stage.again[static_cast<std::size_t>(layer - stage.layers.first)] = Recomputed::full;
+    }
+  }
+}
+
 /// What the format leaves open, as the plan has it.
 PlanOptions left_open(const std::string& format, const Plan& plan) {
   PlanOptions options;
@@ -151,6 +167,7 @@ TEST_CASE("plans that are exported and imported again are the same") {
           random_plan(random, shape, may_interleave ? "interleaved" : "1f1b", question, some_empty);
       if (format == "megatron") set_layers_again(random, plan);
       if (format == "deepspeed") set_all_layers_again(random, plan);
+      if (format == "torch") set_some_blocks_again(random, plan);
       if (format == "megatron" && random.chance(40)) {
         plan.optimizer.sharding = random.chance(50) ? Sharding::zero2 : Sharding::zero3;
       }
@@ -281,14 +298,22 @@ TEST_CASE("plans that a format has no words for are refused") {
   });
   CHECK(refusal("megatron", some, question).find("the first 1 layers of every stage; of stage 0") !=
         std::string::npos);
-  CHECK(refusal("torch", some, question).find("of stage 1 the plan recomputes 1 of ") !=
-        std::string::npos);
+  CHECK_THAT(refusal("torch", some, question),
+             ContainsSubstring("recomputes every transformer block by itself, or every second") &&
+                 ContainsSubstring("of stage 1 the plan recomputes 1 of 3 layers"));
   const Plan head = changed([](Plan& plan) {
     plan.stages[1].again.assign(static_cast<std::size_t>(plan.stages[1].layers.size()),
                                 Recomputed::full);
   });
   CHECK(refusal("megatron", head, question).find("recomputes transformer layers only") !=
         std::string::npos);
+  CHECK_THAT(refusal("torch", head, question), ContainsSubstring("of stage 1 the plan recomputes"));
+  const Plan attention = changed([](Plan& plan) {
+    for (Stage& stage : plan.stages)
+      stage.again.assign(static_cast<std::size_t>(stage.layers.size()), Recomputed::selective);
+  });
+  CHECK_THAT(refusal("torch", attention, question),
+             ContainsSubstring("of stage 0 the plan recomputes selective"));
   const Plan zero_bubble = changed([](Plan& plan) { plan.schedule.name = "zb-h1"; });
   CHECK(refusal("megatron", zero_bubble, question).find("not zb-h1") != std::string::npos);
   CHECK(refusal("deepspeed", zero_bubble, question).find("not zb-h1") != std::string::npos);

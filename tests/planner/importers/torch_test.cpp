@@ -1,3 +1,4 @@
+#include "planner/costs/stage_recompute.hpp"
 #include "planner/layer_names.hpp"
 #include "planner/torch_names.hpp"
 #include "simulator/schedules.hpp"
@@ -61,6 +62,46 @@ TEST_CASE("torch: a V comes back to where it began") {
   CHECK(plan.schedule == ScheduleChoice{.name = "zb-v", .virtual_stages = 2});
   CHECK(plan.stages[3].devices == plan.stages[0].devices);
   CHECK(plan.stages[2].devices == plan.stages[1].devices);
+}
+
+// torchtitan/distributed/activation_checkpoint.py wraps the children of `layers`; of a rank's model
+// parts it counts them one after another.
+TEST_CASE("torch: checkpoints are around each block, or every second one of a rank") {
+  const auto again = [](const std::string& words) {
+    const Plan plan = from_text(
+        R"({"split_points": ["layers.1", "layers.2", "output"], "microbatches": 4,
+            "schedule": "ScheduleInterleaved1F1B", "pipeline_parallel_degree": 2, )" +
+        words + "}");
+    std::vector<std::string> stages;
+    for (const Stage& stage : plan.stages) stages.push_back(recompute_in_words(stage));
+    return stages;
+  };
+  using Words = std::vector<std::string>;
+  // embedding and block 0, block 1, blocks 2 and 3, head
+  CHECK(again(R"("activation_checkpoint": "none")") == Words(4, "none"));
+  CHECK(again(R"("activation_checkpoint": "full")") ==
+        Words{"1 of 2 layers", "1 of 1 layers", "2 of 2 layers", "none"});
+  CHECK(again(R"("activation_checkpoint": "stage")") == Words(4, "full"));
+  for (const std::string second : {"2", "\"2\""}) {
+    // The first rank has blocks 0, 2 and 3, the second one block 1.
+    CHECK(again(R"("activation_checkpoint": "selective", "selective_ac_option": )" + second) ==
+          Words{"none", "none", "1 of 2 layers", "none"});
+  }
+  const Plan plan = from_text(R"({"split_points": ["layers.2"], "activation_checkpoint": "full"})");
+  CHECK(plan.stages[0].recompute == Recompute::none);
+  CHECK(plan.stages[0].again == std::vector{Recomputed::none, Recomputed::full, Recomputed::full});
+  const auto refused = [](const std::string& words) {
+    return complaint(R"({"split_points": ["layers.2"], )" + words + "}");
+  };
+  CHECK_THAT(refused(R"("activation_checkpoint": "selective")"),
+             ContainsSubstring("expected every how many of them"));
+  CHECK_THAT(refused(R"("activation_checkpoint": "selective", "selective_ac_option": "op")"),
+             ContainsSubstring("selective_ac_option: plans recompute whole blocks") &&
+                 ContainsSubstring("found \"op\""));
+  CHECK_THAT(refused(R"("activation_checkpoint": "full", "selective_ac_option": "2")"),
+             ContainsSubstring("not of \"full\""));
+  CHECK_THAT(refused(R"("activation_checkpoint": "memory_budget")"),
+             ContainsSubstring("expected none, full, selective or stage"));
 }
 
 TEST_CASE("torch: every class is a schedule of ours, in any spelling") {

@@ -53,6 +53,41 @@ Time bound_along(const MixedBounds& bounds, const Plan& plan) {
   return least;
 }
 
+/// Of all chains of several degrees that fit, the times of those that recompute no more than it
+/// takes; the least ones first.
+std::vector<Duration> all_times(const Space& space) {
+  struct Fitting {
+    Plan plan;
+    Duration time;
+  };
+  std::vector<Fitting> fitting;
+  Everything everything(space);
+  everything.on_plan = [&](const Candidate& candidate) {
+    if (candidate.prediction->fits)
+      fitting.push_back({candidate.plan, pace(*candidate.prediction)});
+  };
+  everything.best();
+  const auto recomputes_less = [](const Plan& a, const Plan& b) {
+    Plan other = b;
+    bool is_less = false;
+    for (std::size_t s = 0; s < a.stages.size() && s < b.stages.size(); ++s) {
+      if (a.stages[s].recompute == b.stages[s].recompute) continue;
+      if (a.stages[s].recompute == Recompute::full) return false;
+      other.stages[s].recompute = Recompute::none;
+      is_less = true;
+    }
+    return is_less && other == a;
+  };
+  std::vector<Duration> times;
+  for (const Fitting& one : fitting) {
+    const bool is_needless = std::ranges::any_of(
+        fitting, [&](const Fitting& other) { return recomputes_less(other.plan, one.plan); });
+    if (!is_needless) times.push_back(one.time);
+  }
+  std::ranges::sort(times);
+  return times;
+}
+
 }  // namespace
 
 TEST_CASE("stages with degrees of their own are as good as trying everything", "[mixed]") {
@@ -63,6 +98,30 @@ TEST_CASE("stages with degrees of their own are as good as trying everything", "
   }
   CHECK(faster > 3);
   CHECK(tried > 2000);
+}
+
+TEST_CASE("the best of several degrees are all found, not only the first", "[mixed][top]") {
+  constexpr std::size_t top = 6;
+  int full = 0;
+  for (std::uint32_t seed = 0; seed < 60; ++seed) {
+    INFO("seed " << seed);
+    const Problem problem = with_degrees(seed);
+    const Space space(problem);
+    std::vector<Duration> expected = all_times(space);
+    expected.resize(std::min(expected.size(), top));
+    Leaderboard board(static_cast<int>(top));
+    SearchResult result;
+    const Duration least =
+        search_mixed_degrees(space, {.top = static_cast<int>(top)}, board, result);
+    std::vector<Duration> found;
+    for (const Candidate& plan : board.take()) found.push_back(pace(*plan.prediction));
+    // It may have seen more of those that recompute needlessly.
+    REQUIRE(found.size() >= expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i) REQUIRE(found[i] <= expected[i]);
+    CHECK(least == (expected.empty() ? Duration::max() : expected.front()));
+    full += expected.size() == top ? 1 : 0;
+  }
+  CHECK(full > 10);
 }
 
 TEST_CASE("no bound on chains of several degrees is above the best of them", "[mixed]") {
