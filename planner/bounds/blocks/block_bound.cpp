@@ -286,11 +286,7 @@ void BlockBound::keep_if(Seen& seen, const Keeps& keeps) {
 /// One more layout; those with a choice that is left out do not count any more.
 void BlockBound::add(Seen& seen, const Chosen& layout) const {
   keep_if(seen, [&](std::size_t i) {
-    if (in_step_) return is_in_walk(seen.layouts[i]);
-    for (std::size_t d = 0; d < domains_.size(); ++d) {
-      if (!std::ranges::binary_search(domains_[d], seen.layouts[i][d])) return false;
-    }
-    return true;
+    return in_step_ ? is_in_walk(seen.layouts[i]) : is_left(seen.layouts[i]);
   });
   drop_idle(seen);
   let_go_of_idle(seen);

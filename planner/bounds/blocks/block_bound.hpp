@@ -29,6 +29,7 @@
 
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <limits>
 #include <map>
@@ -178,6 +179,7 @@ class BlockBound {
   static Weights half_way(const Weights& from, const Weights& to);
 
   // --- In step ---
+  std::int64_t steps_to_look_at_pairs() const;
   void prepare_walk();
   int from_walk(std::size_t device, int item) const;
   Chosen from_walk(const std::vector<int>& items) const;
@@ -194,7 +196,11 @@ class BlockBound {
   // --- Trials and cases ---
   bool stops() const { return spent_ > last_ || stop_.stop_requested(); }
   bool play_fully(Seen& seen, Weights& weights);
-  bool is_out(const Weights& start, const RowRef& row);
+  bool is_left(const Chosen& layout) const;
+  void remember_mixture();
+  void begin_game(const Weights& start);
+  bool is_out(const Weights& start);
+  bool is_played_out(const Weights& start);
   bool leave_out_set(const Choices& set, const Weights& start, const RowRef& row);
   bool leave_out_most(int device, int turn, const Weights& start, const RowRef& row);
   bool leave_out_most(const Weights& start);
@@ -258,6 +264,7 @@ class BlockBound {
   bool in_step_ = false;             ///< sums are of choices that go with each other in the walk
   Domains walk_choices_;             ///< that the walk has, by their places in its lists
   Seen seen_;                        ///< of the latest `is_out`
+  std::deque<Chosen> remembered_;    ///< layouts, of means that are within the limit
   Weights best_weights_;             ///< that it found
   int cases_ = 0;                    ///< one inside the other; the first is the whole
   bool is_proved_ = false;           ///< nothing of interest is left

@@ -38,12 +38,38 @@ bool BlockBound::play_fully(Seen& seen, Weights& weights) {
   return true;
 }
 
-/// Whether weights show that nothing is left of the domains. They start from these; the row, if
-/// any, has part.
-bool BlockBound::is_out(const Weights& start, const RowRef& row) {
+bool BlockBound::is_left(const Chosen& layout) const {
+  for (std::size_t d = 0; d < domains_.size(); ++d) {
+    if (!std::ranges::binary_search(domains_[d], layout[d])) return false;
+  }
+  return true;
+}
+
+/// Layouts that trials could not rule out: where they are left, others will not either.
+void BlockBound::remember_mixture() {
+  constexpr std::size_t most = 96;
+  for (std::size_t i = 0; i < seen_.layouts.size(); ++i) {
+    const Chosen& layout = seen_.layouts[i];
+    if (seen_.mixture[i] > 0 && std::ranges::find(remembered_, layout) == remembered_.end())
+      remembered_.push_back(layout);
+  }
+  while (remembered_.size() > most) remembered_.pop_front();
+}
+
+/// With the rows of these weights.
+void BlockBound::begin_game(const Weights& start) {
   seen_ = {};
   for (const Weight& own : start) take_part(seen_, own.row);
-  if (row != nullptr) take_part(seen_, row);
+}
+
+/// Whether weights, which start from these, show that nothing is left of the domains.
+bool BlockBound::is_out(const Weights& start) {
+  begin_game(start);
+  return is_played_out(start);
+}
+
+/// The same with the rows and layouts of `seen_`, and more.
+bool BlockBound::is_played_out(const Weights& start) {
   double best = -1;
   Weights weights = start;
   for (int round = 0; round < rounds_of_trial; ++round) {
@@ -65,11 +91,19 @@ bool BlockBound::leave_out_set(const Choices& set, const Weights& start, const R
   const std::size_t device = index(choices_[index(set.front())].device);
   Domains before = domains_;
   domains_[device] = set;
-  const bool is_out = this->is_out(start, row);
+  begin_game(start);
+  take_part(seen_, row);
+  for (const Chosen& layout : remembered_) {
+    if (is_left(layout)) add(seen_, layout);
+  }
+  Weights weights = start;
+  const bool is_known = !seen_.layouts.empty() && !play_fully(seen_, weights);
+  const bool is_out = !is_known && is_played_out(weights);
+  if (!is_known && !is_out) remember_mixture();
   domains_ = std::move(before);
   if (is_out) {
     std::erase_if(domains_[device], [&](int c) { return std::ranges::binary_search(set, c); });
-  } else {
+  } else if (!is_known) {
     weigh(best_weights_);  // which may rule out others
   }
   return is_out;
@@ -148,7 +182,7 @@ bool BlockBound::leave_out_each(const Weights& start) {
 /// is, and `seen_` its layouts.
 bool BlockBound::thin_out(Weights& weights) {
   for (;;) {
-    if (is_out(weights, nullptr)) return true;
+    if (is_out(weights)) return true;
     weights = best_weights_;
     if (stops()) return false;
     if (leave_out_most(weights)) continue;
@@ -156,7 +190,7 @@ bool BlockBound::thin_out(Weights& weights) {
     if (!weigh(weights)) return true;
     if (!leave_out_each(weights)) break;
   }
-  return is_out(weights, nullptr);
+  return is_out(weights);
 }
 
 /// Devices some of whose choices have so many blocks, and some fewer.
@@ -245,7 +279,7 @@ bool BlockBound::is_out_by_trials(Weights& weights, std::int64_t effort) {
   const bool is_out = thin_out(weights);
   const bool was_cut_short = stops();
   last_ = last;
-  return is_out || (was_cut_short && !stops() && this->is_out(weights, nullptr));
+  return is_out || (was_cut_short && !stops() && this->is_out(weights));
 }
 
 /// By trials and by the walk's means, one after the other, as long as much is left out. Whether
@@ -254,9 +288,11 @@ bool BlockBound::thin_out_by_turns(Weights& weights) {
   constexpr std::size_t much = 4;
   is_in_walk_ = false;
   const std::int64_t begin = spent_;
-  for (int turn = 0;; ++turn) {
+  // With one stage per device weights see all but that blocks are whole.
+  bool by_trials = turns_ == 1 || steps_to_look_at_pairs() > (last_ - begin) / (2 * parts);
+  for (int turn = 0;; ++turn, by_trials = !by_trials) {
     const std::size_t before = choices_left();
-    if (turn % 2 == 0) {
+    if (by_trials) {
       const std::int64_t effort = std::max((last_ - begin) / kept, spent_ - begin);
       if (is_out_by_trials(weights, effort)) return true;
     } else if (is_out_of_step((last_ - spent_) / kept * (kept - 1))) {

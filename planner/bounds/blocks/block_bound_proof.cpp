@@ -14,6 +14,15 @@ std::size_t index(int i) {
 
 }  // namespace
 
+/// Effort that the walk's first look at what is left takes.
+std::int64_t BlockBound::steps_to_look_at_pairs() const {
+  double pairs = 0;
+  for (std::size_t d = 0; d + 1 < domains_.size(); ++d)
+    pairs += static_cast<double>(domains_[d].size() * domains_[d + 1].size());
+  return static_cast<std::int64_t>(pairs / StageClock::lanes *
+                                   static_cast<double>(order_.order.size()) * 2 / 5);
+}
+
 /// Of what the domains have. Not where that is too many pairs of choices.
 void BlockBound::prepare_walk() {
   constexpr std::size_t most_pairs = 10'000'000;

@@ -96,7 +96,7 @@ TEST_CASE("a game that has grown and shrunk is the game that is left") {
     game.add_column({matrix[0][0]});
     for (int change = 0; change < 60; ++change) {
       const std::size_t columns = matrix.front().size();
-      switch (random() % 4) {
+      switch (random() % 5) {
         case 0:
         case 1:
           matrix.push_back(cells(columns));
@@ -106,6 +106,17 @@ TEST_CASE("a game that has grown and shrunk is the game that is left") {
           const std::vector<double> column = cells(matrix.size());
           game.add_column(column);
           for (std::size_t row = 0; row < matrix.size(); ++row) matrix[row].push_back(column[row]);
+          break;
+        }
+        case 3: {
+          std::vector<char> keeps(matrix.size());
+          for (char& keep : keeps) keep = static_cast<char>(random() % 2);
+          const double value = game.solve().value;
+          game.keep_rows(keeps);
+          std::size_t row = 0;
+          std::erase_if(matrix, [&](const auto&) { return keeps[row++] == 0; });
+          // What had no weight is not missed.
+          REQUIRE_THAT(value_of(matrix), WithinRel(value, 1e-9));
           break;
         }
         default: {
