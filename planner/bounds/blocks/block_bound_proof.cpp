@@ -39,9 +39,10 @@ void BlockBound::prepare_walk() {
     for (const int c : domains_[d]) {
       WalkItem& item = device.items.emplace_back();
       item.blocks = choices_[index(c)].blocks;
-      for (const int cell : cells_of(c))
-        item.stages.push_back(
-            StageTimes::of(*cells_[index(cell)].costs, cells_[index(cell)].again));
+      for (const int cell : cells_of(c)) {
+        const Cell& own = cells_[index(cell)];
+        item.stages.push_back(StageTimes::of(*own.costs, own.again));
+      }
     }
   }
   walk_ = std::make_unique<BlockWalk>(*clock_, std::move(devices), costs_.layers() - 2);
