@@ -218,49 +218,53 @@ double PathBound::cost(const Weighting& sum, int stage, int first, int end,
          weights.turn * bytes(rebuilt + memory.workspace + memory.output + memory.input);
 }
 
+/// Of a stage that weighs nothing, and may end anywhere: the best of all that can follow.
+void PathBound::step_over(int stage, std::vector<Step>& steps) const {
+  const int layers = costs_.layers(), last_end = layers - (costs_.stages() - 1 - stage);
+  Step best{.value = infinite};
+  for (int first = layers - 1; first >= 0; --first) {
+    const int end = first + 1;
+    const double behind = end <= last_end ? at(steps, stage + 1, end).value : infinite;
+    if (behind < infinite && behind <= best.value) best = {behind, end, choices_.front()};
+    const bool is_place = first >= stage && (stage > 0 || first == 0);
+    if (is_place) steps[place_of(stage, first)] = best;
+  }
+}
+
+/// Over all ends of a stage and all it may do again.
+void PathBound::step_through(const Weighting& sum, int stage, std::vector<Step>& steps) const {
+  const int layers = costs_.layers();
+  const bool last = stage + 1 == costs_.stages();
+  const int last_first = stage == 0 ? 0 : layers - 1;
+  for (int first = stage; first <= last_first; ++first) {
+    Step& best = steps[place_of(stage, first)];
+    const int last_end =
+        std::min(costs_.last_end(stage, first), layers - (costs_.stages() - 1 - stage));
+    for (int end = last ? layers : first + 1; end <= last_end; ++end) {
+      const double behind = at(steps, stage + 1, end).value;
+      if (behind == infinite || !space_.allows(stage, {first, end})) continue;
+      const double onward = behind + cut_cost(sum, stage, end);
+      for (const Recompute recompute : choices_) {
+        const double value = onward + cost(sum, stage, first, end, recompute);
+        if (value < best.value) best = {value, end, recompute};
+      }
+    }
+  }
+}
+
 std::vector<PathBound::Step> PathBound::least_onward(const Weighting& sum) const {
   const int stages = costs_.stages(), layers = costs_.layers();
-  std::vector<Step> steps(index(stages + 1) * index(layers + 1));
-  const auto at = [&](int stage, int first) -> Step& {
-    return steps[index(stage) * index(layers + 1) + index(first)];
-  };
-  for (int first = 0; first <= layers; ++first) at(stages, first).value = infinite;
-  at(stages, layers).value = 0;
-  const bool allows_all =
-      space_.problem().fixed.empty() && space_.problem().min_layers_per_stage <= 1;
+  std::vector<Step> steps(index(stages + 1) * index(layers + 1), Step{.value = infinite});
+  steps[place_of(stages, layers)].value = 0;
+  const Problem& problem = space_.problem();
+  const bool allows_all = problem.fixed.empty() && problem.min_layers_per_stage <= 1;
   for (int s = stages - 1; s >= 0; --s) {
-    const bool last = s + 1 == stages;
     // Of a moment only the stages of its device weigh anything.
-    const bool is_free = sum.stages[index(s)] == Weights{};
-    if (is_free && !last && allows_all && costs_.last_end(s, 0) >= layers) {
-      Step best{.value = infinite};
-      for (int first = layers; first >= 0; --first) {
-        const int end = first + 1;
-        const double behind = end <= layers - (stages - 1 - s) ? at(s + 1, end).value : infinite;
-        if (behind < infinite && behind <= best.value) best = {behind, end, choices_.front()};
-        const bool is_place = first >= s && first < layers && (s > 0 || first == 0);
-        at(s, first) = is_place ? best : Step{.value = infinite};
-      }
-      continue;
-    }
-    for (int first = 0; first <= layers; ++first) {
-      Step& best = at(s, first);
-      best.value = infinite;
-      if (first < s || first >= layers || (s == 0 && first > 0)) continue;
-      const int last_end = std::min(costs_.last_end(s, first), layers - (stages - 1 - s));
-      for (int end = last ? layers : first + 1; end <= last_end; ++end) {
-        const double behind = at(s + 1, end).value;
-        if (behind == infinite || !space_.allows(s, {first, end})) continue;
-        if (is_free) {
-          if (behind < best.value) best = {behind, end, choices_.front()};
-          continue;
-        }
-        const double onward = behind + cut_cost(sum, s, end);
-        for (const Recompute recompute : choices_) {
-          const double value = onward + cost(sum, s, first, end, recompute);
-          if (value < best.value) best = {value, end, recompute};
-        }
-      }
+    const bool is_free = sum.stages[index(s)] == Weights{} && s + 1 < stages;
+    if (is_free && allows_all && costs_.last_end(s, 0) >= layers) {
+      step_over(s, steps);
+    } else {
+      step_through(sum, s, steps);
     }
   }
   return steps;

@@ -86,8 +86,7 @@ class PathBound {
   /// [stage, first layer], without the constant.
   std::vector<Step> least_onward(const Weighting& sum) const;
   const Step& at(const std::vector<Step>& steps, int stage, int first) const {
-    const auto places = static_cast<std::size_t>(costs_.layers()) + 1;
-    return steps[static_cast<std::size_t>(stage) * places + static_cast<std::size_t>(first)];
+    return steps[place_of(stage, first)];
   }
   const PipelineCosts& costs() const { return costs_; }
   /// The layout's critical path; what it takes, in nanoseconds, goes to `step`.
@@ -126,6 +125,12 @@ class PathBound {
     Price price;
   };
 
+  std::size_t place_of(int stage, int first) const {
+    const auto places = static_cast<std::size_t>(costs_.layers()) + 1;
+    return static_cast<std::size_t>(stage) * places + static_cast<std::size_t>(first);
+  }
+  void step_over(int stage, std::vector<Step>& steps) const;
+  void step_through(const Weighting& sum, int stage, std::vector<Step>& steps) const;
   double safe_bound() const;
   /// No layout that fits takes so many nanoseconds or less.
   bool exceeds(double time) const { return safe_bound() > time; }

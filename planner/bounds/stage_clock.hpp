@@ -27,7 +27,10 @@ class StageClock {
   /// What each lane takes, in nanoseconds.
   const std::array<double, lanes>& run();
   /// Effort of a run, in steps of about ten nanoseconds.
-  std::int64_t steps_per_run() const { return static_cast<std::int64_t>(steps_.size()) * 2 / 5; }
+  std::int64_t steps_per_run() const { return steps_per_run(steps_.size()); }
+  static std::int64_t steps_per_run(std::size_t instructions) {
+    return static_cast<std::int64_t>(instructions) * 2 / 5;
+  }
 
  private:
   /// A value of each lane. Pairs are what all processors have vector instructions for.

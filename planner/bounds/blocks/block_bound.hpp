@@ -179,11 +179,12 @@ class BlockBound {
   static Weights half_way(const Weights& from, const Weights& to);
 
   // --- In step ---
-  std::int64_t steps_to_look_at_pairs() const;
+  double pairs_left() const;
+  double steps_to_look_at_pairs() const;
   void prepare_walk();
   int from_walk(std::size_t device, int item) const;
   Chosen from_walk(const std::vector<int>& items) const;
-  std::vector<int> to_walk(std::size_t device, const Choices& choices) const;
+  int to_walk(std::size_t device, int choice) const;
   BlockWalk::Items to_walk(const Domains& domains) const;
   bool is_in_walk(const Chosen& layout) const;
   void take_what_is_left();

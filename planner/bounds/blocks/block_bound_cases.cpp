@@ -289,7 +289,8 @@ bool BlockBound::thin_out_by_turns(Weights& weights) {
   is_in_walk_ = false;
   const std::int64_t begin = spent_;
   // With one stage per device weights see all but that blocks are whole.
-  bool by_trials = turns_ == 1 || steps_to_look_at_pairs() > (last_ - begin) / (2 * parts);
+  const auto little = static_cast<double>((last_ - begin) / (2 * parts));
+  bool by_trials = turns_ == 1 || steps_to_look_at_pairs() > little;
   for (int turn = 0;; ++turn, by_trials = !by_trials) {
     const std::size_t before = choices_left();
     if (by_trials) {

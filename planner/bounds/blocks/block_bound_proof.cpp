@@ -1,5 +1,6 @@
 // Proofs: choices in step with their neighbours, weighed and walked through.
 
+#include <algorithm>
 #include <utility>
 
 #include "planner/bounds/blocks/block_bound.hpp"
@@ -14,22 +15,24 @@ std::size_t index(int i) {
 
 }  // namespace
 
-/// Effort that the walk's first look at what is left takes.
-std::int64_t BlockBound::steps_to_look_at_pairs() const {
+/// Of choices of neighbours.
+double BlockBound::pairs_left() const {
   double pairs = 0;
   for (std::size_t d = 0; d + 1 < domains_.size(); ++d)
     pairs += static_cast<double>(domains_[d].size() * domains_[d + 1].size());
-  return static_cast<std::int64_t>(pairs / StageClock::lanes *
-                                   static_cast<double>(order_.order.size()) * 2 / 5);
+  return pairs;
+}
+
+/// Effort that the walk's first look at what is left takes.
+double BlockBound::steps_to_look_at_pairs() const {
+  return pairs_left() / StageClock::lanes *
+         static_cast<double>(StageClock::steps_per_run(order_.order.size()));
 }
 
 /// Of what the domains have. Not where that is too many pairs of choices.
 void BlockBound::prepare_walk() {
-  constexpr std::size_t most_pairs = 10'000'000;
-  std::size_t pairs = 0;
-  for (std::size_t d = 0; d + 1 < domains_.size(); ++d)
-    pairs += domains_[d].size() * domains_[d + 1].size();
-  if (pairs > most_pairs) return;
+  constexpr double most_pairs = 1e7;
+  if (pairs_left() > most_pairs) return;
   clock_ = std::make_unique<StageClock>(costs_, order_, setting_.microbatches);
   walk_choices_ = domains_;
   std::vector<BlockWalk::Device> devices;
@@ -54,16 +57,11 @@ int BlockBound::from_walk(std::size_t device, int item) const {
   return walk_choices_[device][index(item)];
 }
 
-/// What the walk does not have is left out.
-std::vector<int> BlockBound::to_walk(std::size_t device, const Choices& choices) const {
+/// -1 if it does not have it.
+int BlockBound::to_walk(std::size_t device, int choice) const {
   const Choices& own = walk_choices_[device];
-  std::vector<int> items;
-  std::size_t item = 0;
-  for (const int choice : choices) {
-    while (item < own.size() && own[item] < choice) ++item;
-    if (item < own.size() && own[item] == choice) items.push_back(static_cast<int>(item));
-  }
-  return items;
+  const auto place = std::ranges::lower_bound(own, choice);
+  return place != own.end() && *place == choice ? static_cast<int>(place - own.begin()) : -1;
 }
 
 BlockBound::Chosen BlockBound::from_walk(const std::vector<int>& items) const {
@@ -72,21 +70,23 @@ BlockBound::Chosen BlockBound::from_walk(const std::vector<int>& items) const {
   return layout;
 }
 
+/// What the walk does not have is left out.
 BlockWalk::Items BlockBound::to_walk(const Domains& domains) const {
-  BlockWalk::Items items;
-  for (std::size_t d = 0; d < domains.size(); ++d) items.push_back(to_walk(d, domains[d]));
+  BlockWalk::Items items(domains.size());
+  for (std::size_t d = 0; d < domains.size(); ++d) {
+    for (const int choice : domains[d]) {
+      const int item = to_walk(d, choice);
+      if (item >= 0) items[d].push_back(item);
+    }
+  }
   return items;
 }
 
 /// Whether the walk has all of these left.
 bool BlockBound::is_in_walk(const Chosen& layout) const {
   std::vector<int> items;
-  for (std::size_t d = 0; d < layout.size(); ++d) {
-    const std::vector<int> item = to_walk(d, {layout[d]});
-    if (item.empty()) return false;
-    items.push_back(item.front());
-  }
-  return walk_->allows(items);
+  for (std::size_t d = 0; d < layout.size(); ++d) items.push_back(to_walk(d, layout[d]));
+  return std::ranges::min(items) >= 0 && walk_->allows(items);
 }
 
 /// A figure of each choice, by devices.

@@ -1,0 +1,184 @@
+// Games of paths against layouts: who has part in them, and the best weights.
+
+#include <algorithm>
+#include <utility>
+
+#include "planner/bounds/blocks/block_bound.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+std::size_t index(int i) {
+  return static_cast<std::size_t>(i);
+}
+
+}  // namespace
+
+bool BlockBound::has_part(const Seen& seen, const RowRef& row) {
+  return std::ranges::find(seen.rows, row) != seen.rows.end();
+}
+
+void BlockBound::take_part(Seen& seen, const RowRef& row) const {
+  if (has_part(seen, row)) return;
+  seen.rows.push_back(row);
+  std::vector<double> lengths;
+  for (const Chosen& layout : seen.layouts) lengths.push_back(length(*row, layout));
+  seen.game.add_row(std::move(lengths));
+}
+
+/// Rows that had no weight for longest.
+void BlockBound::let_go_of_idle(Seen& seen) const {
+  constexpr std::int64_t few_games = 20;
+  if (seen.layouts.empty() || seen.rows.size() < seen.layouts.size() + 40) return;
+  std::vector<char> keeps;
+  for (const RowRef& row : seen.rows) keeps.push_back(row->used + few_games > games_ ? 1 : 0);
+  seen.game.keep_rows(keeps);
+  std::size_t kept = 0;
+  for (std::size_t r = 0; r < keeps.size(); ++r) {
+    if (keeps[r] != 0) seen.rows[kept++] = std::move(seen.rows[r]);
+  }
+  seen.rows.resize(kept);
+}
+
+template <class Keeps>
+void BlockBound::keep_if(Seen& seen, const Keeps& keeps) {
+  std::vector<char> stays;
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < seen.layouts.size(); ++i) {
+    stays.push_back(keeps(i) ? 1 : 0);
+    if (stays.back() == 0) continue;
+    if (kept < i) {
+      seen.layouts[kept] = std::move(seen.layouts[i]);
+      seen.used[kept] = seen.used[i];
+    }
+    ++kept;
+  }
+  if (kept == stays.size()) return;
+  seen.layouts.resize(kept);
+  seen.used.resize(kept);
+  seen.game.keep_columns(stays);
+}
+
+/// One more layout; those with a choice that is left out do not count any more.
+void BlockBound::add(Seen& seen, const Chosen& layout) const {
+  keep_if(seen, [&](std::size_t i) {
+    return in_step_ ? is_in_walk(seen.layouts[i]) : is_left(seen.layouts[i]);
+  });
+  drop_idle(seen);
+  let_go_of_idle(seen);
+  std::vector<double> lengths;
+  for (const RowRef& row : seen.rows) lengths.push_back(length(*row, layout));
+  seen.game.add_column(lengths);
+  seen.layouts.push_back(layout);
+  seen.used.push_back(games_);
+}
+
+/// Layouts that had no weight for longest.
+void BlockBound::drop_idle(Seen& seen) const {
+  constexpr std::size_t most = 64, kept = 40;
+  if (seen.layouts.size() < most) return;
+  std::vector<std::int64_t> used = seen.used;
+  std::ranges::sort(used);
+  const std::int64_t oldest = used[used.size() - kept];
+  keep_if(seen, [&](std::size_t i) { return seen.used[i] >= oldest; });
+}
+
+/// The best weights for the layouts seen, and what they get from them.
+double BlockBound::play(Seen& seen, Weights& weights) {
+  const GameSolution game = seen.game.solve();
+  ++games_;
+  spent_ += seen.game.take_steps();
+  for (std::size_t i = 0; i < seen.layouts.size(); ++i) {
+    if (game.columns[i] > 0) seen.used[i] = games_;
+  }
+  weights.clear();
+  for (std::size_t r = 0; r < seen.rows.size(); ++r) {
+    if (game.rows[r] == 0) continue;
+    weights.push_back({seen.rows[r], game.rows[r]});
+    seen.rows[r]->used = games_;
+  }
+  seen.mixture = game.columns;
+  return game.value;
+}
+
+/// Of the rows that have no part the longest, in the mean of the latest game's layouts; null if
+/// none is longer than the game's value.
+BlockBound::RowRef BlockBound::longest_in_mixture(const Seen& seen, double value) {
+  constexpr double tiny = 1e-7;
+  std::vector<double> parts(cells_.size());
+  std::vector<int> in_use;
+  for (std::size_t i = 0; i < seen.layouts.size(); ++i) {
+    if (seen.mixture[i] == 0) continue;
+    for (const int c : seen.layouts[i]) {
+      for (const int cell : cells_of(c)) {
+        if (parts[index(cell)] == 0) in_use.push_back(cell);
+        parts[index(cell)] += seen.mixture[i];
+      }
+    }
+  }
+  std::vector<double> means;
+  for (const RowRef& row : rows_) means.push_back(row->constant);
+  for (const int cell : in_use) {
+    const double part = parts[index(cell)];
+    const double* lengths = lengths_.data() + index(cell) * most_rows_;
+    for (std::size_t r = 0; r < means.size(); ++r) means[r] += part * lengths[r];
+  }
+  RowRef best;
+  double most = value + tiny;
+  for (std::size_t r = 0; r < means.size(); ++r) {
+    // Rounding must not let one that has part look longer than the game says.
+    if (means[r] <= most || has_part(seen, rows_[r])) continue;
+    most = means[r];
+    best = rows_[r];
+  }
+  spent_ += static_cast<std::int64_t>(rows_.size() * in_use.size()) / 12;
+  if (best) best->used = games_;
+  return best;
+}
+
+/// The critical path of the mean of the latest game's layouts: no path is longer there. What it
+/// takes there goes to `step`.
+BlockBound::RowRef BlockBound::path_of_mean(const Seen& seen, double& step) {
+  std::vector<StageTimes> mean(index(costs_.stages()));
+  for (std::size_t i = 0; i < seen.layouts.size(); ++i) {
+    if (seen.mixture[i] == 0) continue;
+    for (const int c : seen.layouts[i]) {
+      for (const int cell : cells_of(c)) {
+        const Cell& own = cells_[index(cell)];
+        mean[index(own.stage)].add(StageTimes::of(*own.costs, own.again), seen.mixture[i]);
+      }
+    }
+  }
+  add_row(passes_.of(mean, step));
+  step /= limit_;
+  spent_ += static_cast<std::int64_t>(order_.order.size()) / 2;
+  return rows_.back();
+}
+
+/// Plays with all known rows that are of use.
+double BlockBound::play_with_longest(Seen& seen, Weights& weights) {
+  for (;;) {
+    const double value = play(seen, weights);
+    const RowRef row = longest_in_mixture(seen, value);
+    if (row == nullptr) return value;
+    take_part(seen, row);
+  }
+}
+
+/// And with critical paths, until the value is as close to the best weights of all paths as it is
+/// to the bound, or closer.
+double BlockBound::play_with_paths(Seen& seen, Weights& weights) {
+  constexpr double tiny = 1e-5, part = 4;
+  double value = play_with_longest(seen, weights);
+  for (int paths = 0; paths < most_paths; ++paths) {
+    double step = 0;
+    const RowRef row = path_of_mean(seen, step);
+    if (step < value + std::max((value - bound_) / part, tiny)) break;
+    take_part(seen, row);
+    value = play_with_longest(seen, weights);
+  }
+  return value;
+}
+
+}  // namespace stagecraft
