@@ -25,6 +25,13 @@ double time_of(const Passes& passes, const StageCosts& stage, double again) {
          passes.update * stage.update + passes.collect * stage.collect;
 }
 
+double time_of(const Passes& passes, const StageTimes& stage) {
+  return (passes.forward + passes.recompute) * stage.forward + passes.backward * stage.backward +
+         passes.backward_input * stage.backward_input +
+         passes.backward_weight * stage.backward_weight + passes.sum * stage.sum +
+         passes.update * stage.update + passes.collect * stage.collect;
+}
+
 double time_of(const Passes& passes, const CutCosts& cut) {
   return passes.there_latency * cut.there_latency + passes.there_occupancy * cut.there_occupancy +
          passes.back_latency * cut.back_latency + passes.back_occupancy * cut.back_occupancy;
@@ -375,10 +382,17 @@ PassCounts CriticalPasses::of(const Layout& layout, double& step) {
 }
 
 PassCounts CriticalPasses::of(const std::vector<StageTimes>& stages, double& step) {
+  std::vector<CutCosts> cuts;
+  for (int s = 0; s + 1 < costs_.stages(); ++s) cuts.push_back(costs_.cut(s, 1));
+  return of(stages, cuts, step);
+}
+
+PassCounts CriticalPasses::of(const std::vector<StageTimes>& stages,
+                              const std::vector<CutCosts>& cuts, double& step) {
   slower_.assign(stages.size(), 1);
   stages_ = stages;
   channels_.assign(2 * stages.size(), {});
-  for (int s = 0; s + 1 < costs_.stages(); ++s) place_message(s, costs_.cut(s, 1));
+  for (int s = 0; s + 1 < costs_.stages(); ++s) place_message(s, cuts[index(s)]);
   run();
   return finish(step);
 }

@@ -23,6 +23,7 @@ struct Passes {
 
 /// What they take, in nanoseconds; `again` is the recomputation that a backward brings along.
 double time_of(const Passes& passes, const StageCosts& stage, double again);
+double time_of(const Passes& passes, const StageTimes& stage);
 double time_of(const Passes& passes, const CutCosts& cut);
 void add(Passes& to, const Passes& from, double weight);
 
@@ -61,6 +62,9 @@ class CriticalPasses {
   /// Of stages that take this much, be they a layout's or not; where blocks are alike, so are the
   /// messages between them.
   PassCounts of(const std::vector<StageTimes>& stages, double& step);
+  /// And of messages that take this much; the last stage sends none.
+  PassCounts of(const std::vector<StageTimes>& stages, const std::vector<CutCosts>& cuts,
+                double& step);
   /// The one of them that this device has most part in: critical if the device were a little
   /// slower.
   PassCounts through(int device, const Layout& layout);

@@ -1,175 +1,197 @@
 // A lower bound for pipelines under any schedule, from paths through their programs.
 //
 // A layout x (cuts, recomputation) takes as long as its longest path, and at every moment every
-// device must hold what is in flight. So for any weights l of paths that sum to one, and any prices
-// m >= 0 of memory,
+// device must hold what is in flight. So of a layout that fits and takes at most t, no sum of paths
+// and of bytes, with weights l and m that are not negative, is above what these add up to:
 //
-//   step(x)  >=  sum of l_i length_i(x)  +  sum of m_j (bytes_j(x) - limit_j)         if x fits
+//   sum of l_i length_i(x) / t  +  sum of m_j bytes_j(x) / limit_j   <=   sum of l_i + sum of m_j
 //
 // Lengths and bytes are sums over stages: a path passes a stage and its cut so many times, whatever
 // the layout (planner/bounds/critical_passes.hpp), and what is in flight follows from the schedule.
-// So the least of the right side over all layouts is a shortest path over (stage, layer), and
-// bounds every layout that fits (Lagrangian relaxation; Geoffrion 1974).
+// So the least of the left side over all layouts is a shortest path over (stage, layer), which
+// bounds every layout that fits (Lagrangian relaxation; Geoffrion 1974), and says of each choice of
+// a stage (planner/bounds/stage_choices.hpp) whether layouts with it can be within the limit: those
+// that cannot are left out for good, as are stages that alone are too much for their device.
 //
-// The weights are raised by subgradient steps (Polyak 1969): the layout that attains the least is
-// timed; its critical path is one more path to weigh, and moments at which a device holds too much
-// gain a price. Those layouts are good plans, too, and are handed to the caller.
+// The weights are the best ones of a matrix game (planner/bounds/layout_game.hpp) of paths and
+// moments against layouts, those that have had the least sum so far (Dantzig and Wolfe 1960). In
+// the mean of the layouts that the game balances no path is longer than the critical one: as long
+// as that is longer than the game knows, it is one more row (Kelley 1960). Layouts that come up are
+// good plans, too, and are handed to the caller.
 //
 // Where layers are alike blocks there is a better one: planner/bounds/blocks/block_bound.hpp.
 
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <memory>
+#include <set>
 #include <stop_token>
 
 #include "planner/bounds/blocks/block_packing.hpp"
 #include "planner/bounds/critical_passes.hpp"
+#include "planner/bounds/layout_game.hpp"
+#include "planner/bounds/stage_choices.hpp"
 
 namespace stagecraft {
 
+/// A sum of which no layout that fits, and takes at most t nanoseconds, has more than
+/// `per_time` * t + `constant`.
+struct LayoutSum {
+  Weighting weighting;
+  double per_time = 0, constant = 0;
+  double most(double time) const { return per_time * time + constant; }
+};
+
 class PathBound {
  public:
+  using Visit = std::function<void(const Layout&)>;
+  /// What it gives is the limit from then on.
+  using Judging = std::function<Time(const Layout&)>;
+
   /// The order is the setting's, for its depth. Only layouts of at most `limit` are bounded;
-  /// `packing`, if any, is of the same limit, and outlives the bound.
+  /// `packing`, if any, is of the same limit. What is given outlives the bound.
   PathBound(const Space& space, const Setting& setting, const TimedOrder& order, Time limit,
             const BlockPacking* packing = nullptr);
+  PathBound(const PathBound&) = delete;
+  PathBound& operator=(const PathBound&) = delete;
+  ~PathBound() = default;
 
   /// The bound will start from the critical paths of this layout, if it can; else from those of a
   /// balanced one.
-  void start_from(const Layout& layout) { layout_ = layout; }
+  void start_from(const Layout& layout) { start_ = layout; }
+  /// These paths of the setting are known to be of use, from another limit.
+  void know(const std::vector<PassCounts>& paths);
+  /// Those that were of use most recently, for another limit.
+  std::vector<PassCounts> useful_paths() const;
 
   /// Whether there are few enough ranges of layers to keep the costs of each.
   static bool applies(const Space& space);
 
-  /// Whether at some moment every layout holds more than a device can.
-  bool is_always_full() const;
+  /// Whether no layout fits because at some moment a device would hold too much.
+  bool is_always_full();
 
-  /// Raises the bound in so many rounds, until it exceeds `enough`, or until a stop is requested.
-  /// Layouts that come up go to `visit`. Gives the rounds it took.
-  int raise(int rounds, Time enough, const std::function<void(const Layout&)>& visit,
-            const std::stop_token& stop = {});
+  /// Raises the bound in so many rounds at most, or with so much effort, or until a stop is
+  /// requested. Layouts that come up go to `visit`.
+  void raise(int rounds, std::int64_t effort, const Visit& visit, const std::stop_token& stop = {});
+
+  /// Of the layouts that fit and take at most `limit`, which is not above that of the bound, all
+  /// that weights do not rule out go to `visit`, with their own recomputation; it gives the limit
+  /// from then on. False if the effort was spent before all were ruled out or visited; a stop is
+  /// one, too.
+  bool prove(Time limit, Effort& effort, const Judging& visit);
 
   /// No layout that fits takes less than this, unless more than `limit`.
   Time bound() const;
+  /// What it has spent so far, in steps of about ten nanoseconds.
+  std::int64_t spent() const { return spent_; }
 
-  /// Weights of a stage: per nanosecond of each part, per byte of each kind.
-  struct Weights {
-    Passes passes;
-    double fixed = 0, in_flight = 0, waiting = 0, turn = 0, split_turn = 0;
-    double per_layer = 0;
-    bool operator==(const Weights&) const = default;
-  };
-  /// A sum over the stages of a layout and the cuts behind them, and a constant.
-  struct Weighting {
-    std::vector<Weights> stages;
-    double constant = 0;
-  };
-  /// Sums that say of a layout what it takes at least, in nanoseconds: the one that the bound rests
-  /// on, which speaks of layouts that fit, and the heaviest of its paths, alone.
-  std::vector<Weighting> weighted_paths() const;
-  /// Sums that are above zero only for layouts that do not fit: for moments at which a device is
-  /// full, those with a price first.
-  std::vector<Weighting> full_moments() const;
-  /// Of a single path.
-  Weighting alone(const PassCounts& path) const;
-  double cost(const Weighting& sum, int stage, int first, int end, Recompute recompute) const;
-  double cut_cost(const Weighting& sum, int stage, int end) const;
-
-  /// How a sum goes on from a stage and its first layer at the least, and with which choice;
-  /// infinite if it cannot.
-  struct Step {
-    double value = 0;
-    int end = 0;
-    Recompute recompute = Recompute::none;
-  };
-  /// [stage, first layer], without the constant.
-  std::vector<Step> least_onward(const Weighting& sum) const;
-  const Step& at(const std::vector<Step>& steps, int stage, int first) const {
-    return steps[place_of(stage, first)];
-  }
+  /// What each stage may be in layouts within the limit.
+  const StageChoices& choices() const { return choices_; }
+  /// The one that the bound rests on, the heaviest of its paths, alone, and moments at which a
+  /// device is full, those with a weight first.
+  std::vector<LayoutSum> sums() const;
+  LayoutSum alone(const PassCounts& path) const;
   const PipelineCosts& costs() const { return costs_; }
   /// The layout's critical path; what it takes, in nanoseconds, goes to `step`.
   PassCounts critical_path(const Layout& layout, double& step) { return passes_.of(layout, step); }
   /// What a stage may do again.
-  const std::vector<Recompute>& choices() const { return choices_; }
-  /// Steps of about ten nanoseconds that a round takes.
-  std::int64_t steps_per_round() const;
-  /// And `is_always_full`, at most.
-  std::int64_t steps_to_ask_moments() const {
-    return static_cast<std::int64_t>(moments_.size()) * steps_per_round();
-  }
-  /// And to time a layout.
+  const std::vector<Recompute>& recompute_choices() const { return again_; }
+  /// Steps of about ten nanoseconds that it takes to time a layout.
   std::int64_t steps_to_time() const { return 2 * static_cast<std::int64_t>(order_.order.size()); }
 
  private:
-  using Path = std::shared_ptr<const PassCounts>;
+  /// A path, or what a device has at some moment, in parts of the limit.
   struct Row {
-    Path path;
-    double weight = 0, best_weight = 0;
-    double length = 0;  ///< in the latest layout
+    Weighting unit;
+    bool is_time = false;
+    PassCounts path;        ///< if it is
+    std::int64_t used = 0;  ///< in this game it last had weight
   };
-  /// Of something a device has only so much of.
-  struct Price {
-    double now = 0, best = 0;  ///< of all of it
-    double excess = 0;         ///< of the latest layout, as a part of it
+  /// A layout that had the least sum for some weights.
+  struct SeenLayout {
+    std::vector<StageChoices::Choice> choices;
+    Weighting parts;
   };
-  /// Memory, at a moment of `TimedOrder::moments`.
-  struct Moment {
-    int device = 0, which = 0;
-    Price price;
-  };
-  /// Layers: no more than a device can have.
-  struct Room {
-    int layers = 0;
-    Price price;
-  };
+  /// The game of rows against them.
+  using Seen = LayoutGame<Row, SeenLayout>;
+  using RowRef = Seen::RowRef;
+  using Weight = Seen::Weight;
+  using Weights = Seen::Weights;
+  using Chosen = std::vector<StageChoices::Choice>;
 
-  std::size_t place_of(int stage, int first) const {
-    const auto places = static_cast<std::size_t>(costs_.layers()) + 1;
-    return static_cast<std::size_t>(stage) * places + static_cast<std::size_t>(first);
-  }
-  void step_over(int stage, std::vector<Step>& steps) const;
-  void step_through(const Weighting& sum, int stage, std::vector<Step>& steps) const;
-  double safe_bound() const;
-  /// No layout that fits takes so many nanoseconds or less.
-  bool exceeds(double time) const { return safe_bound() > time; }
-  void add_prices();
+  Weighting alone(int device, const FullMoment& moment) const;
+  void add_moments();
+  void add_rooms(const BlockPacking& packing);
+  void add_limit(Weighting unit, int device);
+  void add_row(const PassCounts& path);
   void begin();
-  void begin_with(const std::vector<Path>& paths);
-  void add_row(Path path) { rows_.push_back({.path = std::move(path)}); }
   bool has_costs(const Layout& layout) const;
-  Weighting combined(double Row::*weight, double Price::*price) const;
-  void weigh(const Moment& moment, double price, Weighting& sum) const;
-  Weighting alone(const Moment& moment) const;
-  void weigh(int device, const Room& room, double price, Weighting& sum) const;
-  void weigh(const PassCounts& path, double weight, Weighting& sum) const;
-  template <class Visit>
-  void for_each_price(const Visit& visit);
-  double solve();
-  void measure();
-  double excess_of(const Moment& moment) const;
-  void move(double value, double goal);
-  void take_note(double& value);
+  Layout layout_of(const Chosen& chosen) const;
+  bool weigh(const Weights& weights, Chosen& chosen);
+  double scale(const Row& row) const { return row.is_time ? 1 : room_; }
+  double value(const Row& row, const Weighting& parts) const;
+  auto value_of() const {
+    return [this](const Row& row, const SeenLayout& layout) { return value(row, layout.parts); };
+  }
+  void try_out(const Chosen& chosen, const Visit& visit);
+  bool is_left(const Chosen& chosen) const;
+  void add(Seen& seen, const Chosen& chosen) const;
+  void take_part(Seen& seen, const RowRef& row) const;
+  double play(Seen& seen, Weights& weights);
+  Weighting mean(const Seen& seen) const;
+  PassCounts path_of(const Weighting& mean, double& step);
+  double play_with_paths(Seen& seen, Weights& weights);
+  void visit_mean(const Seen& seen, const Visit& visit) const;
+  bool play_round(Seen& seen, Weights& weights, const Visit& visit);
   void drop_idle_rows();
+
+  // --- Proofs ---
+  /// A stage that recomputes or does not, or that ends at this layer or before it, or later.
+  struct Split {
+    int stage = 0;
+    int last_end = 0;  ///< 0: by recomputation
+    bool is_first(const StageChoices::Choice& choice) const {
+      return last_end > 0 ? choice.end <= last_end : choice.recompute == Recompute::none;
+    }
+  };
+  struct Proof {
+    Effort& effort;
+    const Judging& visit;
+    std::set<std::vector<int>> visited = {};  ///< cuts and recomputation
+  };
+  struct Usage;
+  bool is_out(Proof& proof, Seen seen, const Weights& start);
+  void play_out(Proof& proof, Seen& seen, const Weights& start);
+  void consider(Proof& proof, const Layout& layout);
+  void visit(Proof& proof, const Layout& layout);
+  bool is_walked_out(Proof& proof);
+  Usage usage(int stage, const Seen& seen) const;
+  double distance(const Split& split, const Seen& seen) const;
+  Split best_split(const Seen& seen) const;
+  double part_of_first(const Split& split, const Seen& seen) const;
 
   const Space& space_;
   const Setting& setting_;
   const TimedOrder& order_;
   PipelineCosts costs_;
   CriticalPasses passes_;
-  const BlockPacking* packing_ = nullptr;
   double limit_ = 0;
-  std::vector<Recompute> choices_;
-  std::vector<char> may_take_no_time_;  ///< per stage
+  double unit_ = 0;  ///< nanoseconds: lengths of paths are parts of it
+  std::vector<Recompute> again_;
+  StageChoices choices_;
+  StageChoices::Onward onward_;  ///< kept for its room
+  Layout start_;
 
-  std::vector<Row> rows_;
-  std::vector<Moment> moments_;
-  std::vector<Room> rooms_;  ///< per device, or none
-  Layout layout_;
-  double bound_ = 0;
-  double pace_ = 1;   ///< of `move`
-  int failures_ = 0;  ///< of it, to find a better bound
+  std::vector<RowRef> rows_;     ///< paths
+  std::vector<RowRef> moments_;  ///< and rooms
+  std::vector<PassCounts> known_;
+  Weights weights_;   ///< the best so far
+  double value_ = 0;  ///< theirs
+  double room_ = 1;   ///< weight of a moment's part in the game
+  double bound_ = 0;  ///< in parts of the limit
+  std::int64_t games_ = 0, spent_ = 0;
 };
 
 }  // namespace stagecraft

@@ -20,7 +20,7 @@ namespace stagecraft {
 class PathWalk {
  public:
   /// The bound, once raised, outlives it.
-  PathWalk(const Space& space, PathBound& bound);
+  explicit PathWalk(PathBound& bound);
 
   /// Of the bound's layouts those of at most `limit`, which is not above that of the bound, go to
   /// `visit`, with their own recomputation; it gives the limit from then on. False if the effort
@@ -30,28 +30,26 @@ class PathWalk {
  private:
   /// One of the sums, and what the first stages of a layout have of it.
   struct Sum {
-    PathBound::Weighting weighting;
-    std::vector<PathBound::Step> onward;
-    bool is_time = false;        ///< else at most zero
+    LayoutSum sum;
+    StageChoices::Onward onward;
     std::vector<double> so_far;  ///< [stages]
+    double most = 0;             ///< of a layout within the limit
     std::int64_t ruled_out = 0;
-    std::vector<double> costs;  ///< see `place`; empty: too many to keep
   };
-  void add(PathBound::Weighting weighting, bool is_time);
+  void add(LayoutSum sum);
   void learn(const PassCounts& path, Effort& effort);
-  std::size_t place(int stage, int first, int end, Recompute recompute) const;
-  double cost(const Sum& sum, int stage, int first, int end, Recompute recompute) const;
-  bool is_beyond(const Sum& sum, double least) const;
-  bool goes_on(int stage, int end, Recompute recompute, Effort& effort);
+  void set_limit(Time limit);
+  bool goes_on(int stage, std::size_t place, Effort& effort);
   void choose(int stage, Effort& effort);
   void end(Effort& effort);
 
-  const Space& space_;
   PathBound& bound_;
+  StageChoices choices_;
   Time limit_ = 0;
   std::vector<Sum> sums_;
   std::size_t most_sums_ = 0;
-  std::int64_t too_long_ = 0;  ///< layouts that were timed
+  std::int64_t too_long_ = 0;        ///< layouts that were timed
+  std::vector<std::size_t> chosen_;  ///< places of choices, stage by stage
   Layout layout_;
   const std::function<Time(const Layout&)>* visit_ = nullptr;
   bool complete_ = true;

@@ -47,6 +47,13 @@ void StageTimes::add(const StageTimes& other, double weight) {
   collect += weight * other.collect;
 }
 
+void CutCosts::add(const CutCosts& other, double weight) {
+  there_latency += weight * other.there_latency;
+  there_occupancy += weight * other.there_occupancy;
+  back_latency += weight * other.back_latency;
+  back_occupancy += weight * other.back_occupancy;
+}
+
 PipelineCosts::PipelineCosts(const Space& space, const Setting& setting, Time limit)
     : space_(space),
       setting_(setting),
@@ -76,7 +83,11 @@ int PipelineCosts::kind_of_device(int device, Time limit) {
     if (kinds_[k].table == &table && kinds_[k].group == group) return static_cast<int>(k);
   }
   kinds_.push_back(
-      {.table = &table, .group = group, .last_end = {}, .first_cost = {}, .costs = {}});
+      {.table = &table, .group = group, .last_end = {}, .first_cost = {}, .costs = {}, .begin = 0});
+  if (kinds_.size() > 1) {
+    const Kind& before = kinds_[kinds_.size() - 2];
+    kinds_.back().begin = before.begin + before.costs.size();
+  }
   fill(kinds_.back(), limit);
   return static_cast<int>(kinds_.size()) - 1;
 }
@@ -143,12 +154,7 @@ void PipelineCosts::time_tie() {
 }
 
 int PipelineCosts::last_end(int stage, int first) const {
-  return kinds_[index(kind_of_[index(device_of(stage))])].last_end[index(first)];
-}
-
-const StageCosts& PipelineCosts::stage(int stage, int first, int end) const {
-  const Kind& kind = kinds_[index(kind_of_[index(device_of(stage))])];
-  return kind.costs[kind.first_cost[index(first)] + index(end - first - 1)];
+  return kind_of(stage).last_end[index(first)];
 }
 
 const CutCosts& PipelineCosts::cut(int stage, int layer) const {

@@ -34,6 +34,8 @@ struct StageTimes {
 struct CutCosts {
   double there_latency = 0, there_occupancy = 0;
   double back_latency = 0, back_occupancy = 0;
+
+  void add(const CutCosts& other, double weight);
 };
 
 /// Of a setting of columns, with one replica per stage (`Setting::depth`).
@@ -50,7 +52,16 @@ class PipelineCosts {
   int turn_of(int stage) const { return turn_of_[static_cast<std::size_t>(stage)]; }
   /// A stage may begin at `first` and end at layers in (first, last_end].
   int last_end(int stage, int first) const;
-  const StageCosts& stage(int stage, int first, int end) const;
+  const StageCosts& stage(int stage, int first, int end) const {
+    const Kind& kind = kind_of(stage);
+    return kind.costs[kind.place(first, end)];
+  }
+  /// Of the costs of that stage among those of all stages that cost different: alike ones have one.
+  std::size_t place(int stage, int first, int end) const {
+    const Kind& kind = kind_of(stage);
+    return kind.begin + kind.place(first, end);
+  }
+  std::size_t places() const { return kinds_.back().begin + kinds_.back().costs.size(); }
   const CutCosts& cut(int stage, int layer) const;
   /// Bytes a device may hold; infinite without a limit.
   double limit(int device) const { return limits_[static_cast<std::size_t>(device)]; }
@@ -74,7 +85,16 @@ class PipelineCosts {
     std::vector<int> last_end;            ///< [first]
     std::vector<std::size_t> first_cost;  ///< [first]
     std::vector<StageCosts> costs;
+    std::size_t begin = 0;  ///< of its places
+    std::size_t place(int first, int end) const {
+      return first_cost[static_cast<std::size_t>(first)] +
+             static_cast<std::size_t>(end - first - 1);
+    }
   };
+  const Kind& kind_of(int stage) const {
+    const int kind = kind_of_[static_cast<std::size_t>(device_of(stage))];
+    return kinds_[static_cast<std::size_t>(kind)];
+  }
 
   int kind_of_device(int device, Time limit);
   void fill(Kind& kind, Time limit) const;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "planner/bounds/path_walk.hpp"
+#include "planner/bounds/path_bound.hpp"
 #include "planner/layouts/layouts.hpp"
 #include "planner/searches/walk.hpp"
 #include "simulator/schedules.hpp"
@@ -224,12 +224,11 @@ void ColumnSearch::walk(ColumnBranch& branch, int rounds) {
   PathBound bound(space_, setting, *order, highest);
   if (branch.step < never) bound.start_from(branch.layout);
   const auto pass_over = [](const Layout&) {};
-  const std::int64_t most = judge_.effort().left / 2 / bound.steps_per_round();
-  rounds = static_cast<int>(std::clamp<std::int64_t>(most, 1, rounds));
-  const int taken = bound.raise(rounds, highest, pass_over, control_.stop);
-  judge_.effort().spend(taken * bound.steps_per_round());
+  bound.know(branch.paths);
+  bound.raise(rounds, judge_.effort().left / 2, pass_over, control_.stop);
+  judge_.effort().spend(bound.spent());
+  branch.paths = bound.useful_paths();
   branch.raise_to(bound.bound(), relaxation::paths);
-  PathWalk walk(space_, bound);
   // As long as nothing fits, there is no way to go a part of.
   const bool has_limit = highest < never - 1;
   for (Time part = has_limit ? 8 : 1; part >= 1; part /= 2) {
@@ -237,7 +236,7 @@ void ColumnSearch::walk(ColumnBranch& branch, int rounds) {
     const Time limit = std::min(highest, judge_.limit());
     const Time reach = branch.least + (limit - branch.least) / part;
     bool is_known = true;
-    const bool saw_all = walk.walk(reach, judge_.effort(), [&](const Layout& layout) {
+    const bool saw_all = bound.prove(reach, judge_.effort(), [&](const Layout& layout) {
       if (is_allowed(space_, setting, layout))
         is_known = judge_.consider_as_it_is(clock, setting, layout, reach) && is_known;
       return std::min(reach, judge_.limit());

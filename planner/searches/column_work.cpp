@@ -146,15 +146,20 @@ void ColumnWork::raise_paths(int rounds, const std::optional<BlockPacking>& pack
   const Time limit = packing ? packing->limit() : std::min(limit_, never - 1);
   PathBound bound(space_, branch_.setting, *order_, limit, packing ? &*packing : nullptr);
   if (branch_.step < never) bound.start_from(branch_.layout);
+  bound.know(branch_.paths);
   // As long as nothing fits, that is what to ask first.
   if (limit_ >= never && !branch_.has_asked_moments) {
-    findings_.spent += bound.steps_to_ask_moments();
-    if (bound.is_always_full()) return branch_.raise_to(never, relaxation::paths);
+    const bool is_always_full = bound.is_always_full();
     branch_.has_asked_moments = true;
+    if (is_always_full) {
+      findings_.spent += bound.spent();
+      return branch_.raise_to(never, relaxation::paths);
+    }
   }
-  const int taken = bound.raise(
-      rounds, limit, [&](const Layout& layout) { consider(layout); }, stop_);
-  findings_.spent += taken * bound.steps_per_round();
+  bound.raise(
+      rounds, never, [&](const Layout& layout) { consider(layout); }, stop_);
+  branch_.paths = bound.useful_paths();
+  findings_.spent += bound.spent();
   branch_.raise_to(bound.bound(), relaxation::paths);
 }
 

@@ -238,26 +238,6 @@ void BlockBound::try_out(const Chosen& layout) {
   if (visit_(whole) && step <= worth()) best_ = step;
 }
 
-/// Best weights of few layouts are too sure of themselves.
-BlockBound::Weights BlockBound::half_way(const Weights& from, const Weights& to) {
-  Weights middle = from;
-  for (Weight& own : middle) own.weight /= 2;
-  for (const auto& [row, weight] : to) {
-    const auto same = std::ranges::find(middle, row, &Weight::row);
-    if (same != middle.end()) {
-      same->weight += weight / 2;
-    } else {
-      middle.push_back({row, weight / 2});
-    }
-  }
-  constexpr double tiny = 1e-6;  // not worth the time
-  std::erase_if(middle, [](const Weight& own) { return own.weight < tiny; });
-  double all = 0;
-  for (const Weight& own : middle) all += own.weight;
-  for (Weight& own : middle) own.weight /= all;
-  return middle;
-}
-
 void BlockBound::raise(int rounds, const std::stop_token& stop) {
   stop_ = stop;
   raise(rounds, std::numeric_limits<std::int64_t>::max());
@@ -285,19 +265,19 @@ void BlockBound::raise(int rounds, std::int64_t last) {
       take_part(seen, rows_.back());
     }
     if (play_with_paths(seen, best) < bound_ + close) break;
-    weights = half_way(weights_, best);
+    weights = Seen::half_way(weights_, best);
   }
   take_mean(seen);
 }
 
 void BlockBound::take_mean(const Seen& seen) {
   mean_blocks_.assign(index(costs_.stages()), 0);
-  for (std::size_t i = 0; i < seen.layouts.size(); ++i) {
-    for (const int c : seen.layouts[i]) {
+  for (std::size_t i = 0; i < seen.layouts().size(); ++i) {
+    for (const int c : seen.layouts()[i]) {
       const std::vector<int>& stages = packing_.stages_of(choices_[index(c)].device);
       for (std::size_t turn = 0; turn < turns_; ++turn) {
         const int blocks = choices_[index(c)].what->blocks[turn];
-        mean_blocks_[index(stages[turn])] += seen.mixture[i] * blocks;
+        mean_blocks_[index(stages[turn])] += seen.mixture()[i] * blocks;
       }
     }
   }

@@ -5,7 +5,7 @@
 // layout. Where layers are alike blocks, where a stage begins does not matter but how many blocks
 // it has: a layout is a choice for each device, of those that fit, and the least weighted sum is a
 // knapsack over devices (planner/bounds/blocks/block_cover.hpp). Paths and layouts found so far are
-// a matrix game (planner/bounds/blocks/matrix_game.hpp); the next weights lie half way to its best
+// a matrix game (planner/bounds/layout_game.hpp); the next weights lie half way to its best
 // ones (Wentges 1997). In the mean of layouts that the game balances no path is longer than the
 // critical one: as long as that is longer than the game knows, it is one more path (Kelley 1960).
 //
@@ -43,8 +43,8 @@
 #include "planner/bounds/blocks/block_cover.hpp"
 #include "planner/bounds/blocks/block_packing.hpp"
 #include "planner/bounds/blocks/block_walk.hpp"
-#include "planner/bounds/blocks/matrix_game.hpp"
 #include "planner/bounds/critical_passes.hpp"
+#include "planner/bounds/layout_game.hpp"
 
 namespace stagecraft {
 
@@ -104,13 +104,6 @@ class BlockBound {
     std::vector<double> lengths;  ///< [cell]
     std::int64_t used = 0;        ///< in this game it last had part
   };
-  using RowRef = std::shared_ptr<Row>;
-  /// Weights of rows, with the sum one.
-  struct Weight {
-    RowRef row;
-    double weight = 0;
-  };
-  using Weights = std::vector<Weight>;
 
   /// What many choices have in common: a stage of so many blocks.
   struct Cell {
@@ -126,14 +119,11 @@ class BlockBound {
   using Domains = std::vector<Choices>;  ///< what is left, per device
   using Chosen = std::vector<int>;       ///< a layout: a choice for each device
 
-  /// Layouts that had the least sum for some weights, and the game of rows against them.
-  struct Seen {
-    std::vector<Chosen> layouts;
-    std::vector<std::int64_t> used;  ///< in this game each last had weight
-    std::vector<RowRef> rows;        ///< that have part
-    MatrixGame game;                 ///< lengths of these rows, in these layouts
-    std::vector<double> mixture;     ///< weights of layouts in the latest game
-  };
+  /// The game of rows against layouts that had the least sum for some weights.
+  using Seen = LayoutGame<Row, Chosen>;
+  using RowRef = Seen::RowRef;
+  using Weight = Seen::Weight;
+  using Weights = Seen::Weights;
 
   /// Devices differ in whether their stage of this turn, or all of them, has at least so many.
   struct Split {
@@ -162,13 +152,8 @@ class BlockBound {
   double sum_over_cells(int choice, const std::vector<double>& of_cells) const;
   double length(const Row& row, const Chosen& layout) const;
   void try_out(const Chosen& layout);
-  static bool has_part(const Seen& seen, const RowRef& row);
   void take_part(Seen& seen, const RowRef& row) const;
   void add(Seen& seen, const Chosen& layout) const;
-  void let_go_of_idle(Seen& seen) const;
-  template <class Keeps>
-  static void keep_if(Seen& seen, const Keeps& keeps);
-  void drop_idle(Seen& seen) const;
   double play(Seen& seen, Weights& weights);
   void raise(int rounds, std::int64_t last);
   void take_mean(const Seen& seen);
@@ -176,7 +161,6 @@ class BlockBound {
   RowRef path_of_mean(const Seen& seen, double& step);
   double play_with_longest(Seen& seen, Weights& weights);
   double play_with_paths(Seen& seen, Weights& weights);
-  static Weights half_way(const Weights& from, const Weights& to);
 
   // --- In step ---
   double pairs_left() const;

@@ -48,9 +48,9 @@ bool BlockBound::is_left(const Chosen& layout) const {
 /// Layouts that trials could not rule out: where they are left, others will not either.
 void BlockBound::remember_mixture() {
   constexpr std::size_t most = 96;
-  for (std::size_t i = 0; i < seen_.layouts.size(); ++i) {
-    const Chosen& layout = seen_.layouts[i];
-    if (seen_.mixture[i] > 0 && std::ranges::find(remembered_, layout) == remembered_.end())
+  for (std::size_t i = 0; i < seen_.layouts().size(); ++i) {
+    const Chosen& layout = seen_.layouts()[i];
+    if (seen_.mixture()[i] > 0 && std::ranges::find(remembered_, layout) == remembered_.end())
       remembered_.push_back(layout);
   }
   while (remembered_.size() > most) remembered_.pop_front();
@@ -80,7 +80,7 @@ bool BlockBound::is_played_out(const Weights& start) {
     }
     add(seen_, chosen_);
     if (!play_fully(seen_, weights)) return false;
-    weights = half_way(best_weights_, weights);
+    weights = Seen::half_way(best_weights_, weights);
   }
   return false;
 }
@@ -97,7 +97,7 @@ bool BlockBound::leave_out_set(const Choices& set, const Weights& start, const R
     if (is_left(layout)) add(seen_, layout);
   }
   Weights weights = start;
-  const bool is_known = !seen_.layouts.empty() && !play_fully(seen_, weights);
+  const bool is_known = !seen_.layouts().empty() && !play_fully(seen_, weights);
   const bool is_out = !is_known && is_played_out(weights);
   if (!is_known && !is_out) remember_mixture();
   domains_ = std::move(before);
@@ -219,9 +219,10 @@ std::optional<BlockBound::Split> BlockBound::best_split() const {
       const std::vector<int> devices = undecided({turn, blocks});
       if (devices.empty()) continue;
       double have = 0;
-      for (std::size_t i = 0; i < seen_.layouts.size(); ++i) {
+      for (std::size_t i = 0; i < seen_.layouts().size(); ++i) {
         for (const int device : devices) {
-          if (blocks_of(seen_.layouts[i][index(device)], turn) >= blocks) have += seen_.mixture[i];
+          if (blocks_of(seen_.layouts()[i][index(device)], turn) >= blocks)
+            have += seen_.mixture()[i];
         }
       }
       const double doubt = std::min(have, static_cast<double>(devices.size()) - have);

@@ -15,91 +15,22 @@ std::size_t index(int i) {
 
 }  // namespace
 
-bool BlockBound::has_part(const Seen& seen, const RowRef& row) {
-  return std::ranges::find(seen.rows, row) != seen.rows.end();
-}
-
 void BlockBound::take_part(Seen& seen, const RowRef& row) const {
-  if (has_part(seen, row)) return;
-  seen.rows.push_back(row);
-  std::vector<double> lengths;
-  for (const Chosen& layout : seen.layouts) lengths.push_back(length(*row, layout));
-  seen.game.add_row(std::move(lengths));
-}
-
-/// Rows that had no weight for longest.
-void BlockBound::let_go_of_idle(Seen& seen) const {
-  constexpr std::int64_t few_games = 20;
-  if (seen.layouts.empty() || seen.rows.size() < seen.layouts.size() + 40) return;
-  std::vector<char> keeps;
-  for (const RowRef& row : seen.rows) keeps.push_back(row->used + few_games > games_ ? 1 : 0);
-  seen.game.keep_rows(keeps);
-  std::size_t kept = 0;
-  for (std::size_t r = 0; r < keeps.size(); ++r) {
-    if (keeps[r] != 0) seen.rows[kept++] = std::move(seen.rows[r]);
-  }
-  seen.rows.resize(kept);
-}
-
-template <class Keeps>
-void BlockBound::keep_if(Seen& seen, const Keeps& keeps) {
-  std::vector<char> stays;
-  std::size_t kept = 0;
-  for (std::size_t i = 0; i < seen.layouts.size(); ++i) {
-    stays.push_back(keeps(i) ? 1 : 0);
-    if (stays.back() == 0) continue;
-    if (kept < i) {
-      seen.layouts[kept] = std::move(seen.layouts[i]);
-      seen.used[kept] = seen.used[i];
-    }
-    ++kept;
-  }
-  if (kept == stays.size()) return;
-  seen.layouts.resize(kept);
-  seen.used.resize(kept);
-  seen.game.keep_columns(stays);
+  seen.take_part(row, [&](const Row& own, const Chosen& layout) { return length(own, layout); });
 }
 
 /// One more layout; those with a choice that is left out do not count any more.
 void BlockBound::add(Seen& seen, const Chosen& layout) const {
-  keep_if(seen, [&](std::size_t i) {
-    return in_step_ ? is_in_walk(seen.layouts[i]) : is_left(seen.layouts[i]);
-  });
-  drop_idle(seen);
-  let_go_of_idle(seen);
-  std::vector<double> lengths;
-  for (const RowRef& row : seen.rows) lengths.push_back(length(*row, layout));
-  seen.game.add_column(lengths);
-  seen.layouts.push_back(layout);
-  seen.used.push_back(games_);
-}
-
-/// Layouts that had no weight for longest.
-void BlockBound::drop_idle(Seen& seen) const {
-  constexpr std::size_t most = 64, kept = 40;
-  if (seen.layouts.size() < most) return;
-  std::vector<std::int64_t> used = seen.used;
-  std::ranges::sort(used);
-  const std::int64_t oldest = used[used.size() - kept];
-  keep_if(seen, [&](std::size_t i) { return seen.used[i] >= oldest; });
+  seen.keep_if([&](const Chosen& own) { return in_step_ ? is_in_walk(own) : is_left(own); });
+  seen.let_go_of_idle(games_);
+  seen.add(layout, games_, [&](const Row& row, const Chosen& own) { return length(row, own); });
 }
 
 /// The best weights for the layouts seen, and what they get from them.
 double BlockBound::play(Seen& seen, Weights& weights) {
-  const GameSolution game = seen.game.solve();
-  ++games_;
-  spent_ += seen.game.take_steps();
-  for (std::size_t i = 0; i < seen.layouts.size(); ++i) {
-    if (game.columns[i] > 0) seen.used[i] = games_;
-  }
-  weights.clear();
-  for (std::size_t r = 0; r < seen.rows.size(); ++r) {
-    if (game.rows[r] == 0) continue;
-    weights.push_back({seen.rows[r], game.rows[r]});
-    seen.rows[r]->used = games_;
-  }
-  seen.mixture = game.columns;
-  return game.value;
+  const double value = seen.play(++games_, weights);
+  spent_ += seen.take_steps();
+  return value;
 }
 
 /// Of the rows that have no part the longest, in the mean of the latest game's layouts; null if
@@ -108,12 +39,12 @@ BlockBound::RowRef BlockBound::longest_in_mixture(const Seen& seen, double value
   constexpr double tiny = 1e-7;
   std::vector<double> parts(cells_.size());
   std::vector<int> in_use;
-  for (std::size_t i = 0; i < seen.layouts.size(); ++i) {
-    if (seen.mixture[i] == 0) continue;
-    for (const int c : seen.layouts[i]) {
+  for (std::size_t i = 0; i < seen.layouts().size(); ++i) {
+    if (seen.mixture()[i] == 0) continue;
+    for (const int c : seen.layouts()[i]) {
       for (const int cell : cells_of(c)) {
         if (parts[index(cell)] == 0) in_use.push_back(cell);
-        parts[index(cell)] += seen.mixture[i];
+        parts[index(cell)] += seen.mixture()[i];
       }
     }
   }
@@ -128,7 +59,7 @@ BlockBound::RowRef BlockBound::longest_in_mixture(const Seen& seen, double value
   double most = value + tiny;
   for (std::size_t r = 0; r < means.size(); ++r) {
     // Rounding must not let one that has part look longer than the game says.
-    if (means[r] <= most || has_part(seen, rows_[r])) continue;
+    if (means[r] <= most || seen.has_part(rows_[r])) continue;
     most = means[r];
     best = rows_[r];
   }
@@ -141,12 +72,12 @@ BlockBound::RowRef BlockBound::longest_in_mixture(const Seen& seen, double value
 /// takes there goes to `step`.
 BlockBound::RowRef BlockBound::path_of_mean(const Seen& seen, double& step) {
   std::vector<StageTimes> mean(index(costs_.stages()));
-  for (std::size_t i = 0; i < seen.layouts.size(); ++i) {
-    if (seen.mixture[i] == 0) continue;
-    for (const int c : seen.layouts[i]) {
+  for (std::size_t i = 0; i < seen.layouts().size(); ++i) {
+    if (seen.mixture()[i] == 0) continue;
+    for (const int c : seen.layouts()[i]) {
       for (const int cell : cells_of(c)) {
         const Cell& own = cells_[index(cell)];
-        mean[index(own.stage)].add(StageTimes::of(*own.costs, own.again), seen.mixture[i]);
+        mean[index(own.stage)].add(StageTimes::of(*own.costs, own.again), seen.mixture()[i]);
       }
     }
   }

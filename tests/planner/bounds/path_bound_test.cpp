@@ -1,11 +1,55 @@
 #include "planner/bounds/path_bound.hpp"
 
+#include <functional>
+
 #include "planner/layouts/layouts.hpp"
 #include "tests/catch.hpp"
 #include "tests/planner/known_layouts.hpp"
 
 using namespace stagecraft;
 using namespace stagecraft::tests;
+
+namespace {
+
+constexpr std::int64_t plenty = 1'000'000'000;
+
+bool is_same(const Layout& a, const Layout& b) {
+  return a.cuts == b.cuts && a.recompute == b.recompute;
+}
+
+/// Calls `visit` with all layouts that the bound's choices can be made into.
+void for_each_choice(const PathBound& bound, std::vector<StageChoices::Choice>& layout,
+                     const std::function<void()>& visit) {
+  const int stage = static_cast<int>(layout.size());
+  if (stage == bound.costs().stages()) return visit();
+  const int first = layout.empty() ? 0 : layout.back().end;
+  for (const StageChoices::Choice& choice : bound.choices().of(stage)) {
+    if (choice.first != first) continue;
+    layout.push_back(choice);
+    for_each_choice(bound, layout, visit);
+    layout.pop_back();
+  }
+}
+
+/// Whether a layout is one of the bound's choices: what nobody's memory limits need not recompute.
+bool counts(const PathBound& bound, const Space& space, const Layout& layout) {
+  const auto& again = bound.recompute_choices();
+  const bool may_differ = again.size() < space.problem().recompute.size();
+  return !may_differ ||
+         std::ranges::all_of(layout.recompute, [&](Recompute own) { return own == again[0]; });
+}
+
+bool has_choices(const PathBound& bound, const Layout& layout) {
+  for (int s = 0; s < layout.stages(); ++s) {
+    const auto stage = static_cast<std::size_t>(s);
+    if (!bound.choices().has(s,
+                             {layout.cuts[stage], layout.cuts[stage + 1], layout.recompute[stage]}))
+      return false;
+  }
+  return true;
+}
+
+}  // namespace
 
 TEST_CASE("no layout takes less than a path of another one", "[path_bound]") {
   int paths = 0, exact = 0;
@@ -42,16 +86,20 @@ TEST_CASE("no layout that fits is faster than the bound by paths", "[path_bound]
                          const TimedOrder& order, const std::vector<Known>& known) {
     const Time best = least_of(known);
     PathBound bound(space, setting, order, best + best / 4);
-    bound.raise(60, best, [&](const Layout& layout) {
+    bound.raise(60, plenty, [&](const Layout& layout) {
       if (may_fit(clock, layout)) CHECK(clock.step(layout) <= never);
     });
     CHECK(bound.bound() <= best);
+    CHECK(bound.spent() > 0);
     ++cases;
     closed += bound.bound() >= best - best / 50 ? 1 : 0;
-    // Nothing of a time at which there is nothing.
-    PathBound below(space, setting, order, best - 1);
-    below.raise(10, best - 1, [](const Layout&) {});
-    CHECK(below.bound() <= best);
+    // What is known to be of use for one limit holds for another one.
+    for (const Time limit : {best - 1, best, 3 * best, never - 1}) {
+      PathBound other(space, setting, order, limit);
+      other.know(bound.useful_paths());
+      other.raise(10, plenty, [](const Layout&) {});
+      CHECK(other.bound() <= best);
+    }
   });
   CHECK(cases > 200);
   CHECK(closed > cases / 2);
@@ -73,7 +121,7 @@ TEST_CASE("for equal layers without limits the bound by paths is the step", "[pa
     const std::vector<int> replicas(static_cast<std::size_t>(p), 1);
     const Time step = clock.step(balanced(space, setting, replicas));
     PathBound bound(space, setting, *clock.order_for(replicas), 2 * step);
-    bound.raise(40, step, [](const Layout&) {});
+    bound.raise(40, plenty, [](const Layout&) {});
     // A single layout: the bound is its longest path, up to rounding.
     CHECK(bound.bound() >= step - 1);
     CHECK(bound.bound() <= step);
@@ -88,8 +136,11 @@ TEST_CASE("a bound by paths that is to stop takes no more rounds", "[path_bound]
     const Time best = least_of(known);
     PathBound bound(space, setting, order, best + best / 4);
     const auto visit = [](const Layout&) {};
-    CHECK(bound.raise(60, best, visit, stop.get_token()) == 0);
-    CHECK(bound.bound() <= best);
+    bound.raise(60, plenty, visit, stop.get_token());
+    CHECK(bound.bound() == 0);
+    PathBound other(space, setting, order, best + best / 4);
+    other.raise(60, 0, visit);
+    CHECK(other.bound() <= best);
   });
 }
 
@@ -100,7 +151,7 @@ TEST_CASE("where every layout holds too much at some moment, none fits", "[path_
     const Problem problem = problem_with_columns(seed);
     const Space space(problem);
     for_each_columns(space, [&](const Setting& setting, FastClock&, const TimedOrder& order) {
-      const PathBound bound(space, setting, order, never - 1);
+      PathBound bound(space, setting, order, never - 1);
       const bool fits = !fitting_layouts(space, setting).empty();
       if (bound.is_always_full()) {
         CHECK_FALSE(fits);
@@ -111,4 +162,146 @@ TEST_CASE("where every layout holds too much at some moment, none fits", "[path_
   }
   CHECK(always > 20);
   CHECK(fitting > 100);
+}
+
+TEST_CASE("choices of layouts that fit and are within the limit stay", "[path_bound]") {
+  int within = 0, left = 0, all = 0;
+  for_each_case(100, [&](const Space& space, const Setting& setting, FastClock&,
+                         const TimedOrder& order, const std::vector<Known>& known) {
+    if (order.places_recompute) return;
+    const Time best = least_of(known);
+    for (const Time limit : {best, best + best / 20, 2 * best}) {
+      PathBound bound(space, setting, order, limit);
+      bound.is_always_full();
+      bound.raise(40, plenty, [](const Layout&) {});
+      for (const Known& one : known) {
+        if (!counts(bound, space, one.layout)) continue;
+        ++all;
+        left += has_choices(bound, one.layout) ? 1 : 0;
+        if (one.step > limit) continue;
+        ++within;
+        CHECK(has_choices(bound, one.layout));
+      }
+    }
+  });
+  CHECK(within > 1000);
+  // Most of what is above is left out.
+  CHECK(left < within + (all - within) / 2);
+}
+
+TEST_CASE("the least of a sum is that of all layouts, and choices above its limit go",
+          "[path_bound]") {
+  int cases = 0, left_out = 0;
+  for_each_case(40, [&](const Space& space, const Setting& setting, FastClock&,
+                        const TimedOrder& order, const std::vector<Known>& known) {
+    PathBound bound(space, setting, order, 2 * least_of(known));
+    std::vector<PassCounts> paths = device_paths(bound.costs(), order);
+    for (const PassCounts& path : paths) {
+      const Weighting sum = lengths(path, bound.costs().tie());
+      StageChoices choices = bound.choices();
+      std::vector<std::pair<double, std::vector<StageChoices::Choice>>> values;
+      std::vector<StageChoices::Choice> layout;
+      for_each_choice(bound, layout,
+                      [&] { values.emplace_back(weighed(sum, choices.parts(layout)), layout); });
+      CHECK(choices.layouts() == static_cast<double>(values.size()));
+      const double least =
+          std::ranges::min_element(values, {}, [](const auto& one) { return one.first; })->first;
+      const double most = 1.1 * least;
+      StageChoices::Onward room;
+      const StageChoices::Least found = choices.least(sum, most, room);
+      CHECK(found.value == Approx(least).epsilon(1e-12));
+      CHECK(weighed(sum, choices.parts(found.layout)) == Approx(least).epsilon(1e-12));
+      const std::size_t before = bound.choices().count();
+      for (int s = 0; s < bound.costs().stages(); ++s) {
+        for (const StageChoices::Choice& choice : bound.choices().of(s)) {
+          // Near the limit rounding decides.
+          double own = 1e18;
+          for (const auto& [value, other] : values) {
+            if (other[static_cast<std::size_t>(s)] == choice) own = std::min(own, value);
+          }
+          if (own < most * (1 - 1e-9)) CHECK(choices.has(s, choice));
+          if (own > most * (1 + 1e-9)) CHECK_FALSE(choices.has(s, choice));
+        }
+      }
+      left_out += choices.count() < before ? 1 : 0;
+      ++cases;
+    }
+  });
+  CHECK(cases > 100);
+  CHECK(left_out > cases / 3);
+}
+
+TEST_CASE("a proof comes to every layout that fits within its limit", "[path_bound]") {
+  int cases = 0, within = 0, visited = 0, all = 0;
+  for_each_case(150, [&](const Space& space, const Setting& setting, FastClock&,
+                         const TimedOrder& order, const std::vector<Known>& known) {
+    if (order.places_recompute) return;
+    const Time best = least_of(known);
+    for (const Time limit : {best, best + best / 20, best + best / 2}) {
+      PathBound bound(space, setting, order, best + best / 2);
+      bound.raise(10, plenty, [](const Layout&) {});
+      const Time before = bound.bound();
+      std::vector<Layout> found;
+      Effort effort{.left = plenty};
+      CHECK(bound.prove(limit, effort, [&](const Layout& layout) {
+        found.push_back(layout);
+        return limit;
+      }));
+      CHECK(effort.left < plenty);
+      CHECK(bound.bound() == before);
+      for (const Known& one : known) {
+        if (!counts(bound, space, one.layout)) continue;
+        ++all;
+        if (one.step > limit) continue;
+        ++within;
+        CHECK(std::ranges::any_of(
+            found, [&](const Layout& layout) { return is_same(layout, one.layout); }));
+      }
+      visited += static_cast<int>(found.size());
+    }
+    ++cases;
+  });
+  CHECK(cases > 150);
+  CHECK(within > 2000);
+  CAPTURE(visited, within, all);
+  CHECK(visited < within + (all - within) / 2);
+}
+
+TEST_CASE("a proof goes on with the limit it is given", "[path_bound]") {
+  int cases = 0;
+  for_each_case(100, [&](const Space& space, const Setting& setting, FastClock&,
+                         const TimedOrder& order, const std::vector<Known>& known) {
+    if (order.places_recompute) return;
+    const Time best = least_of(known), limit = 2 * best;
+    PathBound bound(space, setting, order, limit);
+    bound.raise(10, plenty, [](const Layout&) {});
+    const auto least_found = [&](Time most) {
+      Time least = never;
+      Effort effort{.left = plenty};
+      CHECK(bound.prove(most, effort, [&](const Layout& layout) {
+        const Candidate candidate = space.evaluate("proof", space.plan(setting, layout));
+        // The path may be shorter than what the simulator says.
+        const bool fits = candidate.prediction && candidate.prediction->fits;
+        const Time step = fits ? candidate.prediction->step.count() : never;
+        if (step <= most) least = std::min(least, step);
+        return std::min(most, least - 1);
+      }));
+      return least;
+    };
+    CHECK(least_found(limit) == best);
+    CHECK(least_found(best) == best);
+    CHECK(least_found(best - 1) == never);
+    ++cases;
+  });
+  CHECK(cases > 100);
+}
+
+TEST_CASE("a proof without effort knows nothing, and says so", "[path_bound]") {
+  for_each_case(5, [&](const Space& space, const Setting& setting, FastClock&,
+                       const TimedOrder& order, const std::vector<Known>& known) {
+    const Time best = least_of(known);
+    PathBound bound(space, setting, order, 2 * best);
+    Effort effort{.left = 0};
+    CHECK_FALSE(bound.prove(2 * best, effort, [&](const Layout&) { return best; }));
+  });
 }

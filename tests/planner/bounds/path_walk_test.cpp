@@ -27,9 +27,9 @@ TEST_CASE("a walk along paths comes to every layout that fits within its limit",
     for (const int rounds : {1, 40}) {
       for (const Time limit : {best, best + best / 20, best + best / 2}) {
         PathBound bound(space, setting, order, limit);
-        bound.raise(rounds, limit, [](const Layout&) {});
+        bound.raise(rounds, plenty, [](const Layout&) {});
         std::vector<Layout> found;
-        PathWalk walk(space, bound);
+        PathWalk walk(bound);
         Effort effort{.left = plenty};
         CHECK(walk.walk(limit, effort, [&](const Layout& layout) {
           found.push_back(layout);
@@ -38,8 +38,11 @@ TEST_CASE("a walk along paths comes to every layout that fits within its limit",
         CHECK(effort.left < plenty);
         for (const Known& one : known) {
           // What nobody's memory limits need not recompute.
-          const bool may_differ = bound.choices().size() < space.problem().recompute.size();
-          const auto is_choice = [&](Recompute choice) { return choice == bound.choices()[0]; };
+          const bool may_differ =
+              bound.recompute_choices().size() < space.problem().recompute.size();
+          const auto is_choice = [&](Recompute choice) {
+            return choice == bound.recompute_choices()[0];
+          };
           if (may_differ && !std::ranges::all_of(one.layout.recompute, is_choice)) continue;
           ++all;
           if (one.step > limit) continue;
@@ -66,8 +69,8 @@ TEST_CASE("a walk goes on with the limit it is given, and with what it has learn
     if (order.places_recompute) return;
     const Time best = least_of(known), limit = 2 * best;
     PathBound bound(space, setting, order, limit);
-    bound.raise(10, limit, [](const Layout&) {});
-    PathWalk walk(space, bound);
+    bound.raise(10, plenty, [](const Layout&) {});
+    PathWalk walk(bound);
     Effort effort{.left = plenty};
     const auto least_found = [&](Time most) {
       Time least = never;
@@ -95,7 +98,7 @@ TEST_CASE("a walk without effort knows nothing, and says so", "[path_walk]") {
     if (order.places_recompute) return;
     const Time best = least_of(known);
     PathBound bound(space, setting, order, 2 * best);
-    PathWalk walk(space, bound);
+    PathWalk walk(bound);
     Effort effort{.left = 0};
     const auto visit = [&](const Layout&) { return best; };
     CHECK_FALSE(walk.walk(2 * best, effort, visit));

@@ -1,4 +1,4 @@
-#include "planner/bounds/blocks/matrix_game.hpp"
+#include "planner/bounds/matrix_game.hpp"
 
 #include <algorithm>
 #include <limits>
