@@ -7,13 +7,32 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "planner/bounds/critical_passes.hpp"
 #include "planner/bounds/matrix_game.hpp"
 
 namespace stagecraft {
+
+/// So many of the rows at most, those that had weight most recently first.
+template <class Row>
+void keep_latest(std::vector<std::shared_ptr<Row>>& rows, std::size_t most) {
+  std::ranges::stable_sort(rows, std::greater<>(), &Row::used);
+  rows.resize(std::min(rows.size(), most));
+}
+
+/// Paths of the rows that ever had weight, in that order.
+template <class Row>
+std::vector<PassCounts> latest_paths(std::vector<std::shared_ptr<Row>> rows, std::size_t most) {
+  std::erase_if(rows, [](const auto& row) { return row->used == 0; });
+  keep_latest(rows, most);
+  std::vector<PassCounts> paths;
+  for (const auto& row : rows) paths.push_back(row->path);
+  return paths;
+}
 
 /// A row has `std::int64_t used`, the time at which it last had weight. Times are numbers of games,
 /// which several games may share.

@@ -147,14 +147,7 @@ void PathBound::know(const std::vector<PassCounts>& paths) {
 
 std::vector<PassCounts> PathBound::useful_paths() const {
   constexpr std::size_t most = 64;
-  std::vector<RowRef> rows;
-  std::ranges::copy_if(rows_, std::back_inserter(rows),
-                       [](const RowRef& row) { return row->used > 0; });
-  std::ranges::stable_sort(rows, std::greater<>(), &Row::used);
-  rows.resize(std::min(rows.size(), most));
-  std::vector<PassCounts> paths;
-  for (const RowRef& row : rows) paths.push_back(row->path);
-  return paths;
+  return latest_paths(rows_, most);
 }
 
 /// Paths to begin with: those through each device in a good layout, and those that pass all that a
@@ -325,8 +318,7 @@ double PathBound::play_with_paths(Seen& seen, Weights& weights) {
 void PathBound::drop_idle_rows() {
   constexpr std::size_t most = 256, kept = 128;
   if (rows_.size() <= most) return;
-  std::ranges::stable_sort(rows_, std::greater<>(), &Row::used);
-  rows_.resize(kept);
+  keep_latest(rows_, kept);
 }
 
 void PathBound::raise(int rounds, std::int64_t effort, const Visit& visit,

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
+#include <iterator>
 #include <vector>
 
 #include "tests/catch.hpp"
@@ -39,6 +41,42 @@ void for_each_case(std::uint32_t cases, const Visit& visit) {
       if (!known.empty()) visit(space, setting, clock, order, known);
     });
   }
+}
+
+inline bool is_same(const Layout& a, const Layout& b) {
+  return a.cuts == b.cuts && a.recompute == b.recompute;
+}
+
+/// Effort for any of them.
+inline constexpr std::int64_t plenty = 1'000'000'000;
+
+/// What `search(most, visit)` comes to, which gives `visit` layouts of at most so much by their
+/// paths and takes the limit from then on: the least step of them, by simulation.
+template <class Search>
+Time least_found(const Space& space, const Setting& setting, Time most, const Search& search) {
+  Time least = never;
+  search(most, [&](const Layout& layout) {
+    const Candidate candidate = space.evaluate("found", space.plan(setting, layout));
+    // The path may be shorter than what the simulator says.
+    const bool fits = candidate.prediction && candidate.prediction->fits;
+    const Time step = fits ? candidate.prediction->step.count() : never;
+    if (step <= most) least = std::min(least, step);
+    return std::min(most, least - 1);
+  });
+  return least;
+}
+
+/// The known ones of these choices of recomputation (what nobody's memory limits need not
+/// recompute).
+inline std::vector<Known> of_choices(const std::vector<Known>& known, const Space& space,
+                                     const std::vector<Recompute>& again) {
+  if (again.size() >= space.problem().recompute.size()) return known;
+  std::vector<Known> own;
+  std::ranges::copy_if(known, std::back_inserter(own), [&](const Known& one) {
+    return std::ranges::all_of(one.layout.recompute,
+                               [&](Recompute choice) { return choice == again[0]; });
+  });
+  return own;
 }
 
 inline Time least_of(const std::vector<Known>& known) {

@@ -11,12 +11,6 @@ using namespace stagecraft::tests;
 
 namespace {
 
-constexpr std::int64_t plenty = 1'000'000'000;
-
-bool is_same(const Layout& a, const Layout& b) {
-  return a.cuts == b.cuts && a.recompute == b.recompute;
-}
-
 /// Calls `visit` with all layouts that the bound's choices can be made into.
 void for_each_choice(const PathBound& bound, std::vector<StageChoices::Choice>& layout,
                      const std::function<void()>& visit) {
@@ -29,14 +23,6 @@ void for_each_choice(const PathBound& bound, std::vector<StageChoices::Choice>& 
     for_each_choice(bound, layout, visit);
     layout.pop_back();
   }
-}
-
-/// Whether a layout is one of the bound's choices: what nobody's memory limits need not recompute.
-bool counts(const PathBound& bound, const Space& space, const Layout& layout) {
-  const auto& again = bound.recompute_choices();
-  const bool may_differ = again.size() < space.problem().recompute.size();
-  return !may_differ ||
-         std::ranges::all_of(layout.recompute, [&](Recompute own) { return own == again[0]; });
 }
 
 bool has_choices(const PathBound& bound, const Layout& layout) {
@@ -174,8 +160,7 @@ TEST_CASE("choices of layouts that fit and are within the limit stay", "[path_bo
       PathBound bound(space, setting, order, limit);
       bound.is_always_full();
       bound.raise(40, plenty, [](const Layout&) {});
-      for (const Known& one : known) {
-        if (!counts(bound, space, one.layout)) continue;
+      for (const Known& one : of_choices(known, space, bound.recompute_choices())) {
         ++all;
         left += has_choices(bound, one.layout) ? 1 : 0;
         if (one.step > limit) continue;
@@ -249,8 +234,7 @@ TEST_CASE("a proof comes to every layout that fits within its limit", "[path_bou
       }));
       CHECK(effort.left < plenty);
       CHECK(bound.bound() == before);
-      for (const Known& one : known) {
-        if (!counts(bound, space, one.layout)) continue;
+      for (const Known& one : of_choices(known, space, bound.recompute_choices())) {
         ++all;
         if (one.step > limit) continue;
         ++within;
@@ -275,22 +259,15 @@ TEST_CASE("a proof goes on with the limit it is given", "[path_bound]") {
     const Time best = least_of(known), limit = 2 * best;
     PathBound bound(space, setting, order, limit);
     bound.raise(10, plenty, [](const Layout&) {});
-    const auto least_found = [&](Time most) {
-      Time least = never;
-      Effort effort{.left = plenty};
-      CHECK(bound.prove(most, effort, [&](const Layout& layout) {
-        const Candidate candidate = space.evaluate("proof", space.plan(setting, layout));
-        // The path may be shorter than what the simulator says.
-        const bool fits = candidate.prediction && candidate.prediction->fits;
-        const Time step = fits ? candidate.prediction->step.count() : never;
-        if (step <= most) least = std::min(least, step);
-        return std::min(most, least - 1);
-      }));
-      return least;
+    const auto found = [&](Time most) {
+      return least_found(space, setting, most, [&](Time own, const auto& visit) {
+        Effort effort{.left = plenty};
+        CHECK(bound.prove(own, effort, visit));
+      });
     };
-    CHECK(least_found(limit) == best);
-    CHECK(least_found(best) == best);
-    CHECK(least_found(best - 1) == never);
+    CHECK(found(limit) == best);
+    CHECK(found(best) == best);
+    CHECK(found(best - 1) == never);
     ++cases;
   });
   CHECK(cases > 100);

@@ -7,16 +7,6 @@
 using namespace stagecraft;
 using namespace stagecraft::tests;
 
-namespace {
-
-bool is_same(const Layout& a, const Layout& b) {
-  return a.cuts == b.cuts && a.recompute == b.recompute;
-}
-
-constexpr std::int64_t plenty = 1'000'000'000;
-
-}  // namespace
-
 TEST_CASE("a walk along paths comes to every layout that fits within its limit", "[path_walk]") {
   int cases = 0, within = 0, visited = 0, all = 0;
   for_each_case(200, [&](const Space& space, const Setting& setting, FastClock&,
@@ -36,14 +26,7 @@ TEST_CASE("a walk along paths comes to every layout that fits within its limit",
           return limit;
         }));
         CHECK(effort.left < plenty);
-        for (const Known& one : known) {
-          // What nobody's memory limits need not recompute.
-          const bool may_differ =
-              bound.recompute_choices().size() < space.problem().recompute.size();
-          const auto is_choice = [&](Recompute choice) {
-            return choice == bound.recompute_choices()[0];
-          };
-          if (may_differ && !std::ranges::all_of(one.layout.recompute, is_choice)) continue;
+        for (const Known& one : of_choices(known, space, bound.recompute_choices())) {
           ++all;
           if (one.step > limit) continue;
           ++within;
@@ -72,21 +55,14 @@ TEST_CASE("a walk goes on with the limit it is given, and with what it has learn
     bound.raise(10, plenty, [](const Layout&) {});
     PathWalk walk(bound);
     Effort effort{.left = plenty};
-    const auto least_found = [&](Time most) {
-      Time least = never;
-      CHECK(walk.walk(most, effort, [&](const Layout& layout) {
-        const Candidate candidate = space.evaluate("walk", space.plan(setting, layout));
-        // The path may be shorter than what the simulator says.
-        const bool fits = candidate.prediction && candidate.prediction->fits;
-        const Time step = fits ? candidate.prediction->step.count() : never;
-        if (step <= most) least = std::min(least, step);
-        return std::min(most, least - 1);
-      }));
-      return least;
+    const auto found = [&](Time most) {
+      return least_found(space, setting, most, [&](Time own, const auto& visit) {
+        CHECK(walk.walk(own, effort, visit));
+      });
     };
-    CHECK(least_found(limit) == best);
-    CHECK(least_found(best) == best);
-    CHECK(least_found(best - 1) == never);
+    CHECK(found(limit) == best);
+    CHECK(found(best) == best);
+    CHECK(found(best - 1) == never);
     ++cases;
   });
   CHECK(cases > 100);
