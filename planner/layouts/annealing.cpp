@@ -15,7 +15,7 @@ std::size_t index(int i) {
 class Annealing {
  public:
   Annealing(FastClock& clock, const Space& space, const Setting& setting, Layout layout,
-            Effort& effort)
+            unsigned seed, Effort& effort)
       : clock_(clock),
         space_(space),
         setting_(setting),
@@ -23,11 +23,11 @@ class Annealing {
         layout_(std::move(layout)),
         step_(static_cast<double>(clock.step(layout_))),
         best_(layout_),
-        best_step_(step_) {}
+        best_step_(step_),
+        random_(seed) {}
 
-  Layout run() {
-    // What steps may get longer by, as parts of the step: at first, and in the end.
-    constexpr double hot = 0.02, cold = 2e-5;
+  Layout run(double hot) {
+    constexpr double cold = 2e-5;  // a part of the step, as `hot` is
     const std::int64_t all = std::max(effort_.left, std::int64_t{1});
     while (!effort_.is_spent()) {
       const double rest = static_cast<double>(effort_.left) / static_cast<double>(all);
@@ -43,10 +43,7 @@ class Annealing {
 
   void try_move(double temperature) {
     const int stages = layout_.stages();
-    const int from = below(stages);
-    // Neighbours are alike to the clock; far ones make another shape.
-    const bool is_near = below(3) > 0;
-    const int to = is_near ? from + (below(2) == 0 ? 1 : -1) : below(stages);
+    const int from = below(stages), to = other(from);
     effort_.spend(steps_per_try);
     const double chance = static_cast<double>(random_()) / 4294967296.0;
     if (to == from || to < 0 || to >= stages) return;
@@ -64,6 +61,17 @@ class Annealing {
     if (step_ >= best_step_ || !may_fit(clock_, layout_)) return;
     best_ = layout_;
     best_step_ = step_;
+  }
+
+  /// Neighbours are alike to the clock, stages of a device to its memory; far ones make another
+  /// shape.
+  int other(int stage) {
+    const int stages = layout_.stages(), devices = layout_.pipeline_devices();
+    switch (below(3)) {
+      case 0: return stage + (below(2) == 0 ? 1 : -1);
+      case 1: return stage % devices + devices * below(stages / devices);
+      default: return below(stages);
+    }
   }
 
   bool is_allowed(const Layout& layout, int first, int last) const {
@@ -91,14 +99,14 @@ class Annealing {
   double step_ = 0;
   Layout best_;
   double best_step_ = 0;
-  std::mt19937 random_{1};
+  std::mt19937 random_;
 };
 
 }  // namespace
 
 Layout anneal(FastClock& clock, const Space& space, const Setting& setting, Layout layout,
-              Effort& effort) {
-  return Annealing(clock, space, setting, std::move(layout), effort).run();
+              double heat, unsigned seed, Effort& effort) {
+  return Annealing(clock, space, setting, std::move(layout), seed, effort).run(heat);
 }
 
 }  // namespace stagecraft

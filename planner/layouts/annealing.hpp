@@ -10,9 +10,10 @@
 namespace stagecraft {
 
 /// The best layout that a walk of so much effort comes across, or the one it began with: one layer
-/// goes from a stage to another one, and both stages' devices recompute what they then must. Always
-/// the same one for the same input. The layout it begins with may fit.
+/// goes from a stage to another one, often of the same device, and both stages' devices recompute
+/// what they then must. At first steps may get longer by about this part of the step. Always the
+/// same one for the same input and seed. The layout it begins with may fit.
 Layout anneal(FastClock& clock, const Space& space, const Setting& setting, Layout layout,
-              Effort& effort);
+              double heat, unsigned seed, Effort& effort);
 
 }  // namespace stagecraft

@@ -369,6 +369,25 @@ std::vector<int> even_replicas(int stages, int devices, int most) {
   return replicas;
 }
 
+std::vector<Layout> layouts_of_two_sizes(const Space& space, const Setting& setting, int devices) {
+  const int stages = devices * std::max(setting.schedule.virtual_stages, 1);
+  const int alike = space.layers() - 2, fewest = alike / stages, larger = alike % stages;
+  std::vector<Layout> layouts;
+  if (fewest < 1) return layouts;
+  const int last_begin = larger == 0 ? 0 : stages - larger;
+  for (int begin = 0; begin <= last_begin; ++begin) {
+    Layout layout{.replicas = std::vector<int>(index(devices), 1), .cuts = {0}};
+    for (int s = 0; s + 1 < stages; ++s) {
+      const bool is_larger = s >= begin && s < begin + larger;
+      layout.cuts.push_back(layout.cuts.back() + fewest + (is_larger ? 1 : 0) + (s == 0 ? 1 : 0));
+    }
+    layout.cuts.push_back(space.layers());
+    layout.recompute.assign(index(stages), Recompute::none);
+    layouts.push_back(std::move(layout));
+  }
+  return layouts;
+}
+
 std::vector<Layout> usual_layouts(const Space& space, const Setting& setting, FastClock& clock) {
   std::vector<Layout> layouts;
   const int most = space.most_replicas(setting);

@@ -42,6 +42,11 @@ Layout balanced(const Space& space, const Setting& setting, const std::vector<in
 Layout balanced_devices(const Space& space, const Setting& setting,
                         const std::vector<int>& replicas, double tilt);
 
+/// Where all layers but the first and the last are alike: every stage has as many of them as each
+/// can have, and stages that follow each other have one more, from each stage on that leaves none
+/// over. One replica per stage; none if there are fewer of them than stages.
+std::vector<Layout> layouts_of_two_sizes(const Space& space, const Setting& setting, int devices);
+
 /// Balanced layouts on every number of pipeline devices, with and without replicas; some may not be
 /// allowed.
 std::vector<Layout> usual_layouts(const Space& space, const Setting& setting, FastClock& clock);

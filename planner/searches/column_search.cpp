@@ -249,7 +249,7 @@ void ColumnSearch::walk(ColumnBranch& branch, int rounds) {
 /// Those of the lowest bounds: there is most to gain.
 void ColumnSearch::anneal_all(const std::function<void()>& report) {
   constexpr std::size_t size = 2, most = 4;
-  constexpr std::int64_t share = 36;
+  constexpr std::int64_t share = 16;
   std::vector<ColumnBranch*> branches = by_least(open_branches());
   // Near the best plan proofs are a better use of the effort.
   constexpr double far = 0.98;

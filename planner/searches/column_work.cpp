@@ -105,10 +105,42 @@ void ColumnWork::improve(std::int64_t most) {
 
 void ColumnWork::anneal(std::int64_t most) {
   if (branch_.step >= never || has_chain_bounds(branch_.setting)) return;
-  Effort part{.left = most, .stop = stop_};
-  Layout layout = stagecraft::anneal(clock_, space_, branch_.setting, branch_.layout, part);
-  findings_.spent += most - part.left;
-  consider(layout);
+  constexpr double hot = 0.02, warm = 0.003;
+  constexpr int times = 2;
+  std::int64_t left = most;
+  const auto anneal_from = [&](const Layout& start, double heat, unsigned seed, int parts) {
+    Effort part{.left = left / parts, .stop = stop_};
+    left -= part.left;
+    const std::int64_t share = part.left;
+    const Layout layout =
+        stagecraft::anneal(clock_, space_, branch_.setting, start, heat, seed, part);
+    findings_.spent += share - part.left;
+    consider(layout);
+  };
+  const auto flat = best_of_two_sizes();
+  anneal_from(branch_.layout, hot, 1, flat ? times + 1 : 1);
+  // Near one shape already: little heat, but more than once.
+  for (int time = 0; flat && time < times; ++time)
+    anneal_from(*flat, warm, static_cast<unsigned>(time) + 1, times - time);
+}
+
+/// Where layers are blocks, stages of two sizes are near the best shape; nothing if none fits.
+std::optional<Layout> ColumnWork::best_of_two_sizes() {
+  if (!BlockPacking::applies(space_, branch_.setting)) return {};
+  constexpr std::int64_t steps_per_device = 2000;
+  std::optional<Layout> best;
+  Time least = never;
+  for (const Layout& layout :
+       layouts_of_two_sizes(space_, branch_.setting, *branch_.setting.depth)) {
+    findings_.spent += steps_per_device * layout.pipeline_devices();
+    auto fitting = recomputed_to_fit(clock_, space_, branch_.setting, layout);
+    if (!fitting || !is_allowed(space_, branch_.setting, *fitting)) continue;
+    const Time step = clock_.step(*fitting);
+    if (step >= least) continue;
+    least = step;
+    best = std::move(fitting);
+  }
+  return best;
 }
 
 void ColumnWork::raise(int rounds) {
@@ -164,7 +196,7 @@ void ColumnWork::raise_paths(int rounds, const std::optional<BlockPacking>& pack
 }
 
 void ColumnWork::probe(std::int64_t share, int times) {
-  constexpr std::array parts{0.9, 0.95, 0.97, 0.985, 0.9925, 1.0};
+  constexpr std::array parts{0.9, 0.95, 0.975, 0.99, 1.0};
   if (order_ == nullptr || !BlockPacking::applies(space_, branch_.setting)) return;
   const Time best = std::min(limit_, never / 2);
   for (std::size_t p = 0; p < parts.size(); ++p) {

@@ -70,6 +70,7 @@ class ColumnWork {
   std::vector<Layout> proposals() const;
   bool propose_tightest();
   bool take_if_better(const Layout& layout);
+  std::optional<Layout> best_of_two_sizes();
   bool consider(const Layout& layout);
   std::optional<BlockPacking> pack();
   /// Once it is done with.

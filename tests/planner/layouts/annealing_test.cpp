@@ -1,5 +1,8 @@
 #include "planner/layouts/annealing.hpp"
 
+#include <optional>
+#include <string>
+
 #include "profiles/profile.hpp"
 #include "tests/catch.hpp"
 #include "tests/planner/columns_cases.hpp"
@@ -8,6 +11,8 @@ namespace stagecraft {
 namespace {
 
 using namespace tests;
+
+constexpr double hot = 0.02;
 
 Effort some_effort() {
   return {.left = 2'000'000};
@@ -24,13 +29,13 @@ TEST_CASE("annealing ends with a layout that is allowed, fits, and is no slower"
       if (!is_allowed(space, setting, start) || !may_fit(clock, start)) return;
       if (!space.allows(Recompute::none)) return;
       Effort effort = some_effort(), same = some_effort();
-      const Layout layout = anneal(clock, space, setting, start, effort);
+      const Layout layout = anneal(clock, space, setting, start, hot, 1, effort);
       INFO("seed " << seed);
       CHECK(effort.is_spent());
       CHECK(is_allowed(space, setting, layout));
       CHECK(may_fit(clock, layout));
       CHECK(clock.step(layout) <= clock.step(start));
-      const Layout again = anneal(clock, space, setting, start, same);
+      const Layout again = anneal(clock, space, setting, start, hot, 1, same);
       CHECK(again.cuts == layout.cuts);
       CHECK(again.recompute == layout.recompute);
       better += clock.step(layout) < clock.step(start) ? 1 : 0;
@@ -39,21 +44,28 @@ TEST_CASE("annealing ends with a layout that is allowed, fits, and is no slower"
   CHECK(better > 50);
 }
 
+/// So many nodes of eight H100, each one stage of eight peers, with as many microbatches.
+Problem one_pipeline(const std::string& model, int nodes, const ScheduleChoice& schedule) {
+  Problem problem;
+  problem.model_name = model;
+  problem.profile = load_profile(problem.model_name).profile;
+  problem.cluster = parse_cluster(std::to_string(nodes) + "x8xh100@400Gb/s");
+  problem.precision = Precision::bfloat16;
+  problem.sequence = problem.profile.model.sequence;
+  problem.global_batch = nodes;
+  problem.microbatches = {1};
+  problem.tensor_parallel = {8};
+  problem.straight = true;
+  problem.schedules = {schedule};
+  return problem;
+}
+
 TEST_CASE(
     "annealing finds stages that grow towards the middle, where moving one layer at a time "
     "finds nothing",
     "[annealing]") {
-  Problem problem;
-  problem.model_name = "gpt3-175b";
-  problem.profile = load_profile(problem.model_name).profile;
-  problem.cluster = parse_cluster("16x8xh100@400Gb/s");
-  problem.precision = Precision::bfloat16;
-  problem.sequence = problem.profile.model.sequence;
-  problem.global_batch = 16;
-  problem.microbatches = {1};
-  problem.tensor_parallel = {8};
-  problem.straight = true;
-  problem.schedules = {{.name = "interleaved-zb", .virtual_stages = 4}};
+  const Problem problem =
+      one_pipeline("gpt3-175b", 16, {.name = "interleaved-zb", .virtual_stages = 4});
   const Space space(problem);
   const Setting& setting = space.settings().front();
   FastClock clock(space, setting);
@@ -62,8 +74,36 @@ TEST_CASE(
   Effort enough{.left = 200'000'000}, effort{.left = 40'000'000};
   const Layout improved = improve(clock, space, setting, start, enough);
   CHECK_FALSE(enough.is_spent());
-  const Layout annealed = anneal(clock, space, setting, improved, effort);
+  const Layout annealed = anneal(clock, space, setting, improved, hot, 1, effort);
   CHECK(clock.step(annealed) * 100 < clock.step(improved) * 98);
+}
+
+TEST_CASE(
+    "from stages of two sizes annealing comes to shapes that it seldom finds from balanced ones",
+    "[annealing]") {
+  const Problem problem =
+      one_pipeline("gpt3-175b", 16, {.name = "interleaved-zb", .virtual_stages = 3});
+  const Space space(problem);
+  const Setting& setting = space.settings().front();
+  FastClock clock(space, setting);
+  const auto found = [&](const Layout& start, double heat) {
+    Effort effort{.left = 60'000'000};
+    return clock.step(anneal(clock, space, setting, start, heat, 1, effort));
+  };
+  const Layout start = balanced(space, setting, std::vector<int>(16, 1));
+  Time least = never;
+  std::optional<Layout> flat;
+  for (const Layout& layout : layouts_of_two_sizes(space, setting, 16)) {
+    const auto fitting = recomputed_to_fit(clock, space, setting, layout);
+    if (!fitting || clock.step(*fitting) >= least) continue;
+    flat = fitting;
+    least = clock.step(*fitting);
+  }
+  REQUIRE(flat);
+  constexpr double warm = 0.003;
+  const Time from_flat = found(*flat, warm);
+  CHECK(from_flat < least);
+  CHECK(from_flat * 1000 < found(start, hot) * 995);
 }
 
 }  // namespace

@@ -1,5 +1,8 @@
 #include "planner/layouts/layouts.hpp"
 
+#include <algorithm>
+#include <set>
+
 #include "tests/catch.hpp"
 #include "tests/planner/cases.hpp"
 
@@ -38,6 +41,40 @@ TEST_CASE("stages of very many layers are made equal in few steps", "[layouts]")
   const Layout layout = improve(clock, space, setting, even_layout(layers), effort);
   const Time equal = (8 + 1) * (layers / 2 * 90) / 2;
   CHECK(clock.step(layout) <= equal + equal / 100);
+}
+
+TEST_CASE("stages of two sizes have all layers, the larger ones side by side", "[layouts]") {
+  const int layers = GENERATE(6, 9, 14, 18), depth = GENERATE(2, 4), turns = GENERATE(1, 2);
+  Problem problem = long_chain(layers);
+  problem.cluster = cluster_of({{depth, {}}});
+  problem.use_fewer_devices = false;
+  problem.schedules = {{.name = turns > 1 ? "interleaved" : "1f1b", .virtual_stages = turns}};
+  const Space space(problem);
+  for (const Setting& setting : space.columns(space.settings().front())) {
+    if (*setting.depth != depth) continue;
+    const int stages = depth * turns, alike = layers - 2;
+    const std::vector<Layout> layouts = layouts_of_two_sizes(space, setting, depth);
+    const int begins = alike % stages == 0 ? 1 : stages - alike % stages + 1;
+    CHECK(std::ssize(layouts) == (alike < stages ? 0 : begins));
+    std::set<std::vector<int>> all;
+    for (const Layout& layout : layouts) {
+      all.insert(layout.cuts);
+      REQUIRE(layout.stages() == stages);
+      CHECK(layout.cuts.back() == layers);
+      // Without the ends.
+      std::vector<int> sizes;
+      for (int s = 0; s < stages; ++s) {
+        const auto stage = static_cast<std::size_t>(s);
+        const int ends = (s == 0 ? 1 : 0) + (s + 1 == stages ? 1 : 0);
+        sizes.push_back(layout.cuts[stage + 1] - layout.cuts[stage] - ends);
+      }
+      const auto larger = std::ranges::find(sizes, alike / stages + 1);
+      const auto behind = std::find(larger, sizes.end(), alike / stages);
+      CHECK(behind - larger == alike % stages);
+      CHECK(std::ranges::count(sizes, alike / stages) == stages - alike % stages);
+    }
+    CHECK(all.size() == layouts.size());
+  }
 }
 
 TEST_CASE("nothing is improved once a stop is requested", "[layouts]") {
