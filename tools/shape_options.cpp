@@ -1,7 +1,10 @@
 #include "tools/shape_options.hpp"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 
+#include "executor/backends/cpu/memory.hpp"
 #include "profiles/error.hpp"
 #include "tools/arguments.hpp"
 
@@ -68,6 +71,25 @@ void declare_shape(CLI::App& app, ShapeOptions& options) {
       ->check(CLI::Range(1, most_virtual_stages));
 }
 
+namespace {
+
+/// Linux promises more memory than there is, and kills who believes it.
+void require_room(const ScheduleShape& shape) {
+  constexpr double bytes_per_instruction = 500, passes = 2, bytes_per_gibibyte = 1 << 30;
+  const double instructions = passes * shape.devices * shape.virtual_stages * shape.microbatches *
+                              (1 + shape.decode_steps) * shape.sequence_chunks;
+  const double needed = instructions * bytes_per_instruction;
+  const auto there = static_cast<double>(cpu::machine_memory());
+  if (needed <= there) return;
+  fail_usage(
+      fmt::format("--stages {} --microbatches {}: {:.3g} instructions need about {:.3g} GiB of "
+                  "this machine's memory, which is {:.3g} GiB: ask for fewer of either",
+                  shape.devices, shape.microbatches, instructions, needed / bytes_per_gibibyte,
+                  there / bytes_per_gibibyte));
+}
+
+}  // namespace
+
 ScheduleShape shape_from(const ShapeOptions& options, const ScheduleKind& kind, int microbatches) {
   const std::vector<ScheduleShape> shapes = shapes_from(options, kind, {microbatches});
   if (shapes.size() > 1) fail_usage("expected one shape; lists and ranges are for simulate");
@@ -85,6 +107,7 @@ std::vector<ScheduleShape> shapes_from(const ShapeOptions& options, const Schedu
         shape.devices = devices;
         shape.virtual_stages = per_device;
         shape.microbatches = m;
+        require_room(shape);
         shapes.push_back(shape);
       }
     }
