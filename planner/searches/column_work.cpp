@@ -196,17 +196,26 @@ void ColumnWork::raise_paths(int rounds, const std::optional<BlockPacking>& pack
 }
 
 void ColumnWork::probe(std::int64_t share, int times) {
+  const bool is_last = times == 1;
   constexpr std::array parts{0.9, 0.95, 0.975, 0.99, 1.0};
+  constexpr Time narrow_parts = 500;
   if (order_ == nullptr || !BlockPacking::applies(space_, branch_.setting)) return;
   const Time best = std::min(limit_, never / 2);
   for (std::size_t p = 0; p < parts.size(); ++p) {
-    const Time limit = static_cast<Time>(parts[p] * static_cast<double>(best));
+    Time limit = static_cast<Time>(parts[p] * static_cast<double>(best));
     if (limit <= branch_.least) continue;
+    // Where that was too long, half the way.
+    if (limit >= branch_.too_far) {
+      limit = branch_.least + (branch_.too_far - branch_.least) / 2;
+      if (limit - branch_.least < best / narrow_parts) return;
+    }
     const std::int64_t before = findings_.spent;
     probe_below(limit, share);
     const std::int64_t spent = findings_.spent - before;
     share -= spent;
     const bool has_best = branch_.step <= limit && branch_.step <= branch_.least;
+    if (is_last && !has_best && branch_.least <= limit)
+      branch_.too_far = std::min(branch_.too_far, limit);
     if (has_best || branch_.least <= limit || share <= 0 || --times == 0 || stop_.stop_requested())
       return;
     // The next one is some two times as much work, that after it four times: as many are passed

@@ -25,6 +25,7 @@ struct ColumnBranch {
   Layout layout;
   std::vector<Bytes> kept_free;                     ///< see FastClock; what simulations have shown
   std::string_view rests_on = relaxation::formula;  ///< `least`
+  Time too_far = never;            ///< a proof that it has nothing of at most this was too long
   bool has_asked_moments = false;  ///< and it is not so that a device is always full
   std::vector<PassCounts> paths;  ///< that raised its bound (planner/bounds/blocks/block_bound.hpp)
 
