@@ -39,6 +39,22 @@ ScheduleShape common_shape(const ShapeOptions& options) {
   return shape;
 }
 
+/// Linux promises more memory than there is, and kills who believes it.
+void require_room(const ScheduleShape& shape) {
+  constexpr double bytes_per_instruction = 500, passes = 2, bytes_per_gibibyte = 1 << 30;
+  const double instructions = passes * shape.devices * shape.virtual_stages * shape.microbatches *
+                              (1 + shape.decode_steps) * shape.sequence_chunks;
+  const double needed = instructions * bytes_per_instruction;
+  const auto there = static_cast<double>(cpu::machine_memory());
+  if (needed <= there) return;
+  fail_usage(
+      fmt::format("a schedule of {} stages and {} microbatches has {:.3g} instructions, which need "
+                  "about {:.3g} "
+                  "GiB of this machine's {:.3g} GiB of memory: ask for fewer of either",
+                  std::int64_t{shape.devices} * shape.virtual_stages, shape.microbatches,
+                  instructions, needed / bytes_per_gibibyte, there / bytes_per_gibibyte));
+}
+
 }  // namespace
 
 void declare_shape(CLI::App& app, ShapeOptions& options) {
@@ -70,25 +86,6 @@ void declare_shape(CLI::App& app, ShapeOptions& options) {
       ->type_name("K")
       ->check(CLI::Range(1, most_virtual_stages));
 }
-
-namespace {
-
-/// Linux promises more memory than there is, and kills who believes it.
-void require_room(const ScheduleShape& shape) {
-  constexpr double bytes_per_instruction = 500, passes = 2, bytes_per_gibibyte = 1 << 30;
-  const double instructions = passes * shape.devices * shape.virtual_stages * shape.microbatches *
-                              (1 + shape.decode_steps) * shape.sequence_chunks;
-  const double needed = instructions * bytes_per_instruction;
-  const auto there = static_cast<double>(cpu::machine_memory());
-  if (needed <= there) return;
-  fail_usage(
-      fmt::format("--stages {} --microbatches {}: {:.3g} instructions need about {:.3g} GiB of "
-                  "this machine's memory, which is {:.3g} GiB: ask for fewer of either",
-                  shape.devices, shape.microbatches, instructions, needed / bytes_per_gibibyte,
-                  there / bytes_per_gibibyte));
-}
-
-}  // namespace
 
 ScheduleShape shape_from(const ShapeOptions& options, const ScheduleKind& kind, int microbatches) {
   const std::vector<ScheduleShape> shapes = shapes_from(options, kind, {microbatches});

@@ -25,13 +25,6 @@ double time_of(const Passes& passes, const StageCosts& stage, double again) {
          passes.update * stage.update + passes.collect * stage.collect;
 }
 
-double time_of(const Passes& passes, const StageTimes& stage) {
-  return (passes.forward + passes.recompute) * stage.forward + passes.backward * stage.backward +
-         passes.backward_input * stage.backward_input +
-         passes.backward_weight * stage.backward_weight + passes.sum * stage.sum +
-         passes.update * stage.update + passes.collect * stage.collect;
-}
-
 double time_of(const Passes& passes, const CutCosts& cut) {
   return passes.there_latency * cut.there_latency + passes.there_occupancy * cut.there_occupancy +
          passes.back_latency * cut.back_latency + passes.back_occupancy * cut.back_occupancy;
@@ -50,19 +43,6 @@ void add(Passes& to, const Passes& from, double weight) {
   to.there_occupancy += weight * from.there_occupancy;
   to.back_latency += weight * from.back_latency;
   to.back_occupancy += weight * from.back_occupancy;
-}
-
-double length(const PassCounts& path, const PipelineCosts& costs, const TimedOrder& order,
-              const Layout& layout) {
-  double time = path.ties * costs.tie();
-  for (int s = 0; s < costs.stages(); ++s) {
-    const Passes& passes = path.stages[index(s)];
-    const int end = layout.cuts[index(s) + 1];
-    const StageCosts& stage = costs.stage(s, layout.cuts[index(s)], end);
-    time += time_of(passes, stage, recomputes(order, layout, s) ? stage.forward : 0);
-    if (s + 1 < costs.stages()) time += time_of(passes, costs.cut(s, end));
-  }
-  return time;
 }
 
 namespace {

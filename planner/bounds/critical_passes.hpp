@@ -23,7 +23,6 @@ struct Passes {
 
 /// What they take, in nanoseconds; `again` is the recomputation that a backward brings along.
 double time_of(const Passes& passes, const StageCosts& stage, double again);
-double time_of(const Passes& passes, const StageTimes& stage);
 double time_of(const Passes& passes, const CutCosts& cut);
 void add(Passes& to, const Passes& from, double weight);
 
@@ -31,10 +30,6 @@ struct PassCounts {
   std::vector<Passes> stages;
   double ties = 0;  ///< of the first layer and the last
 };
-
-/// What a path takes in this layout, in nanoseconds.
-double length(const PassCounts& path, const PipelineCosts& costs, const TimedOrder& order,
-              const Layout& layout);
 
 /// For each device a path that passes everything the device computes: down to its first
 /// instruction, and from its last one on up to the end.

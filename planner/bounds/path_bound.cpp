@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <optional>
 
 #include "planner/layouts/layouts.hpp"
@@ -124,8 +123,10 @@ void PathBound::add_limit(Weighting unit, int device) {
 }
 
 bool PathBound::is_always_full() {
+  // Of what fits in single devices, too, there may be no layout.
+  choices_.least(Weighting(costs_.stages()), 0, scratch_);
   for (const RowRef& row : moments_) {
-    choices_.least(row->unit, safe, onward_);
+    choices_.least(row->unit, safe, scratch_);
     spent_ += choices_.steps();
     if (choices_.are_none()) return true;
   }
@@ -194,14 +195,14 @@ Layout PathBound::layout_of(const Chosen& chosen) const {
 /// nothing is left.
 bool PathBound::weigh(const Weights& weights, Chosen& chosen) {
   Weighting sum(costs_.stages());
-  double time = 0, rooms = 0;
+  double time = 0, moments = 0;
   for (const auto& [row, weight] : weights) {
     sum.add(row->unit, weight * scale(*row));
-    (row->is_time ? time : rooms) += weight * scale(*row);
+    (row->is_time ? time : moments) += weight * scale(*row);
   }
   spent_ += choices_.steps() + static_cast<std::int64_t>(weights.size()) * costs_.stages();
   StageChoices::Least least =
-      choices_.least(sum, safe * (time * (limit_ / unit_) + rooms), onward_);
+      choices_.least(sum, safe * (time * (limit_ / unit_) + moments), scratch_);
   if (choices_.are_none()) return false;
   chosen = std::move(least.layout);
   if (least.value > value_) {
@@ -209,7 +210,7 @@ bool PathBound::weigh(const Weights& weights, Chosen& chosen) {
     weights_ = weights;
   }
   constexpr double tiny = 1e-6;  // of paths, to divide by
-  if (time > tiny) bound_ = std::max(bound_, (least.value - rooms) / time);
+  if (time > tiny) bound_ = std::max(bound_, (least.value - moments) / time);
   return true;
 }
 
@@ -217,12 +218,12 @@ double PathBound::value(const Row& row, const Weighting& parts) const {
   return scale(row) * weighed(row.unit, parts);
 }
 
-void PathBound::try_out(const Chosen& chosen, const Visit& visit) {
+void PathBound::try_out(const Chosen& chosen, const VisitTimed& visit) {
   const Layout layout = layout_of(chosen);
   double step = 0;
   add_row(passes_.of(layout, step));
   spent_ += static_cast<std::int64_t>(order_.order.size()) / 2;
-  visit(layout);
+  visit(layout, step);
 }
 
 bool PathBound::is_left(const Chosen& chosen) const {
@@ -330,14 +331,15 @@ void PathBound::raise(int rounds, std::int64_t effort, const Visit& visit,
   for (const Weight& own : weights_) take_part(seen, own.row);
   Weights weights = weights_;
   value_ = 0;
+  const auto pass_on = [&](const Layout& layout, double) { visit(layout); };
   for (int round = 0; round < rounds && spent_ <= last && !stop.stop_requested(); ++round) {
-    if (play_round(seen, weights, visit)) continue;
+    if (play_round(seen, weights, pass_on)) continue;
     if (choices_.are_none()) return;
     // The bound is what paths have by these weights, if moments have no more than they may.
-    double rooms = 0;
-    for (const Weight& own : weights_) rooms += own.row->is_time ? 0 : own.weight;
-    if (rooms < close || bound_ > (1 - close) * room_) break;
-    room_ = bound_;
+    double moments = 0;
+    for (const Weight& own : weights_) moments += own.row->is_time ? 0 : own.weight;
+    if (moments < close || bound_ > (1 - close) * moment_scale_) break;
+    moment_scale_ = bound_;
     value_ = 0;
     seen.begin_anew(value_of());
     weights = weights_;
@@ -346,7 +348,7 @@ void PathBound::raise(int rounds, std::int64_t effort, const Visit& visit,
 }
 
 /// False if weights can do no better, or if nothing is left.
-bool PathBound::play_round(Seen& seen, Weights& weights, const Visit& visit) {
+bool PathBound::play_round(Seen& seen, Weights& weights, const VisitTimed& visit) {
   Chosen chosen;
   if (!weigh(weights, chosen)) return false;
   add(seen, chosen);

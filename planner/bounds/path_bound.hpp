@@ -24,7 +24,6 @@
 #pragma once
 
 #include <functional>
-#include <limits>
 #include <memory>
 #include <set>
 #include <stop_token>
@@ -120,6 +119,8 @@ class PathBound {
   using Weight = Seen::Weight;
   using Weights = Seen::Weights;
   using Chosen = std::vector<StageChoices::Choice>;
+  /// And what it takes by its critical path, in nanoseconds.
+  using VisitTimed = std::function<void(const Layout&, double step)>;
 
   Weighting alone(int device, const FullMoment& moment) const;
   void add_moments();
@@ -130,12 +131,12 @@ class PathBound {
   bool has_costs(const Layout& layout) const;
   Layout layout_of(const Chosen& chosen) const;
   bool weigh(const Weights& weights, Chosen& chosen);
-  double scale(const Row& row) const { return row.is_time ? 1 : room_; }
+  double scale(const Row& row) const { return row.is_time ? 1 : moment_scale_; }
   double value(const Row& row, const Weighting& parts) const;
   auto value_of() const {
     return [this](const Row& row, const SeenLayout& layout) { return value(row, layout.parts); };
   }
-  void try_out(const Chosen& chosen, const Visit& visit);
+  void try_out(const Chosen& chosen, const VisitTimed& visit);
   bool is_left(const Chosen& chosen) const;
   void add(Seen& seen, const Chosen& chosen) const;
   void take_part(Seen& seen, const RowRef& row) const;
@@ -144,7 +145,7 @@ class PathBound {
   PassCounts path_of(const Weighting& mean, double& step);
   double play_with_paths(Seen& seen, Weights& weights);
   void visit_mean(const Seen& seen, const Visit& visit) const;
-  bool play_round(Seen& seen, Weights& weights, const Visit& visit);
+  bool play_round(Seen& seen, Weights& weights, const VisitTimed& visit);
   void drop_idle_rows();
 
   // --- Proofs ---
@@ -164,7 +165,6 @@ class PathBound {
   struct Usage;
   bool is_out(Proof& proof, Seen seen, const Weights& start);
   void play_out(Proof& proof, Seen& seen, const Weights& start);
-  void consider(Proof& proof, const Layout& layout);
   void visit(Proof& proof, const Layout& layout);
   bool is_walked_out(Proof& proof);
   Usage usage(int stage, const Seen& seen) const;
@@ -181,16 +181,16 @@ class PathBound {
   double unit_ = 0;  ///< nanoseconds: lengths of paths are parts of it
   std::vector<Recompute> again_;
   StageChoices choices_;
-  StageChoices::Onward onward_;  ///< kept for its room
+  StageChoices::Onward scratch_;
   Layout start_;
 
   std::vector<RowRef> rows_;     ///< paths
   std::vector<RowRef> moments_;  ///< and rooms
   std::vector<PassCounts> known_;
-  Weights weights_;   ///< the best so far
-  double value_ = 0;  ///< theirs
-  double room_ = 1;   ///< weight of a moment's part in the game
-  double bound_ = 0;  ///< in parts of the limit
+  Weights weights_;          ///< the best so far
+  double value_ = 0;         ///< theirs
+  double moment_scale_ = 1;  ///< of moments in the game, beside paths
+  double bound_ = 0;         ///< in parts of the limit
   std::int64_t games_ = 0, spent_ = 0;
 };
 

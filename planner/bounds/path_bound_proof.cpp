@@ -23,9 +23,9 @@ bool PathBound::prove(Time limit, Effort& effort, const Judging& visit) {
   // What is left out, and the weights of that, hold for this limit only.
   const StageChoices all = choices_;
   const Weights weights = weights_;
-  const double value = value_, room = room_, bound = bound_, whole = limit_;
+  const double value = value_, scale = moment_scale_, bound = bound_, whole = limit_;
   limit_ = static_cast<double>(limit);
-  room_ = limit_ / unit_;
+  moment_scale_ = limit_ / unit_;
   Proof proof{.effort = effort, .visit = visit};
   Seen seen;
   for (const Weight& own : weights_) take_part(seen, own.row);
@@ -33,7 +33,7 @@ bool PathBound::prove(Time limit, Effort& effort, const Judging& visit) {
   choices_ = all;
   weights_ = weights;
   value_ = value;
-  room_ = room;
+  moment_scale_ = scale;
   bound_ = bound;
   limit_ = whole;
   return is_proved;
@@ -65,7 +65,10 @@ bool PathBound::is_out(Proof& proof, Seen seen, const Weights& start) {
 /// Leaves out what weights can, which begin with these.
 void PathBound::play_out(Proof& proof, Seen& seen, const Weights& start) {
   constexpr int most_rounds = 12;
-  const auto consider = [&](const Layout& layout) { this->consider(proof, layout); };
+  // One of them may be good enough to lower the limit.
+  const auto consider = [&](const Layout& layout, double step) {
+    if (step <= limit_) visit(proof, layout);
+  };
   weights_ = start;
   value_ = 0;
   Weights weights = start;
@@ -75,13 +78,6 @@ void PathBound::play_out(Proof& proof, Seen& seen, const Weights& start) {
     goes_on = play_round(seen, weights, consider);
     proof.effort.spend(spent_ - before);
   }
-}
-
-/// It may be good enough to lower the limit.
-void PathBound::consider(Proof& proof, const Layout& layout) {
-  double step = 0;
-  passes_.of(layout, step);
-  if (step <= limit_) visit(proof, layout);
 }
 
 /// Once.

@@ -19,7 +19,7 @@ namespace stagecraft {
 
 class PathWalk {
  public:
-  /// The bound, once raised, outlives it.
+  /// The bound, once raised, outlives it, and stays as it is.
   explicit PathWalk(PathBound& bound);
 
   /// Of the bound's layouts those of at most `limit`, which is not above that of the bound, go to
@@ -44,7 +44,7 @@ class PathWalk {
   void end(Effort& effort);
 
   PathBound& bound_;
-  StageChoices choices_;
+  const StageChoices& choices_;
   Time limit_ = 0;
   std::vector<Sum> sums_;
   std::size_t most_sums_ = 0;

@@ -47,13 +47,6 @@ void StageTimes::add(const StageTimes& other, double weight) {
   collect += weight * other.collect;
 }
 
-void CutCosts::add(const CutCosts& other, double weight) {
-  there_latency += weight * other.there_latency;
-  there_occupancy += weight * other.there_occupancy;
-  back_latency += weight * other.back_latency;
-  back_occupancy += weight * other.back_occupancy;
-}
-
 PipelineCosts::PipelineCosts(const Space& space, const Setting& setting, Time limit)
     : space_(space),
       setting_(setting),

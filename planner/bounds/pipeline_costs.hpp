@@ -34,8 +34,6 @@ struct StageTimes {
 struct CutCosts {
   double there_latency = 0, there_occupancy = 0;
   double back_latency = 0, back_occupancy = 0;
-
-  void add(const CutCosts& other, double weight);
 };
 
 /// Of a setting of columns, with one replica per stage (`Setting::depth`).

@@ -115,6 +115,10 @@ void StageChoices::find_places() {
   }
 }
 
+bool StageChoices::are_none() const {
+  return !are_too_many_ && std::ranges::any_of(of_, &std::vector<Choice>::empty);
+}
+
 std::size_t StageChoices::count() const {
   std::size_t count = 0;
   for (const auto& choices : of_) count += choices.size();
@@ -185,13 +189,16 @@ Weighting StageChoices::parts(const std::vector<Choice>& layout) const {
   return parts;
 }
 
-/// Of all ranges of layers, unless they are so many.
+/// Of all ranges of layers, once for stages that cost the same, unless they are so many.
 void StageChoices::list_parts() {
   constexpr std::size_t most = 200'000;
   if (costs_->places() > most) return;
   auto table = std::make_shared<std::vector<StageParts>>(2 * costs_->places());
   for (int s = 0; s < costs_->stages(); ++s) {
-    for (const Choice& choice : of(s)) (*table)[place_of(s, choice)] = parts(s, choice);
+    for (const Choice& choice : of(s)) {
+      StageParts& own = (*table)[place_of(s, choice)];
+      if (own[Part::layers] == 0) own = parts(s, choice);  // else one of its kind has been here
+    }
   }
   table_ = std::move(table);
 }
@@ -263,9 +270,9 @@ StageChoices::Onward StageChoices::onward(const Weighting& sum) const {
   return onward;
 }
 
-StageChoices::Least StageChoices::least(const Weighting& sum, double most, Onward& room) {
-  weigh(sum, room);
-  Least found{.value = sum.constant + room.least.front().front(), .layout = {}};
+StageChoices::Least StageChoices::least(const Weighting& sum, double most, Onward& scratch) {
+  weigh(sum, scratch);
+  Least found{.value = sum.constant + scratch.least.front().front(), .layout = {}};
   // Forth, too: what leads to a first layer at the least.
   std::vector<double> before(index(costs_->layers() + 1), infinite), after;
   before.front() = sum.constant;
@@ -273,8 +280,8 @@ StageChoices::Least StageChoices::least(const Weighting& sum, double most, Onwar
   bool goes = false;
   for (int s = 0; s < costs_->stages(); ++s) {
     const std::vector<Choice>& choices = of(s);
-    const std::vector<double>&costs = room.costs[index(s)], &least = room.least[index(s)],
-          &behind = room.least[index(s + 1)];
+    const std::vector<double>&costs = scratch.costs[index(s)], &least = scratch.least[index(s)],
+          &behind = scratch.least[index(s + 1)];
     after.assign(before.size(), infinite);
     const Choice* taken = nullptr;
     const std::size_t count = choices.size();

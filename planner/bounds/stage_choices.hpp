@@ -96,8 +96,8 @@ class StageChoices {
 
   /// More than one had better keep: then there are none here.
   bool are_too_many() const { return are_too_many_; }
-  /// Nothing is left: there is no layout.
-  bool are_none() const { return !are_too_many_ && count() == 0; }
+  /// A stage has none left: there is no layout.
+  bool are_none() const;
   std::size_t count() const;
   /// That can be made of them.
   double layouts() const;
@@ -132,8 +132,8 @@ class StageChoices {
     std::vector<Choice> layout;
   };
   /// The least of a sum, and a layout that has it. Layouts above `most` do not count, and choices
-  /// that only they have are left out. The room is for what it needs, to be used again.
-  Least least(const Weighting& sum, double most, Onward& room);
+  /// that only they have are left out. `scratch` is room for what it needs, to be used again.
+  Least least(const Weighting& sum, double most, Onward& scratch);
 
   /// Steps of about ten nanoseconds that `least` takes.
   std::int64_t steps() const { return static_cast<std::int64_t>(count()) * 2; }

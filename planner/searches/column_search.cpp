@@ -1,7 +1,6 @@
 #include "planner/searches/column_search.hpp"
 
 #include <algorithm>
-#include <iterator>
 
 #include "planner/bounds/path_bound.hpp"
 #include "planner/layouts/layouts.hpp"
@@ -289,15 +288,16 @@ void ColumnSearch::probe_lowest(const std::function<void()>& report) {
     std::size_t next = 0;
     const auto batch = next_batch(branches, next, size);
     if (batch.empty()) return;
-    const Time before = least(), limit = judge_.limit();
-    const auto is_too_far = [](const ColumnBranch* branch) { return branch->too_far; };
-    std::vector<Time> too_far, now;
-    std::ranges::transform(batch, std::back_inserter(too_far), is_too_far);
+    const auto known = [&] {
+      std::vector<Time> times{least(), judge_.limit()};
+      for (const ColumnBranch* branch : batch) times.push_back(branch->too_far);
+      return times;
+    };
+    const std::vector<Time> before = known();
     const std::int64_t share = judge_.effort().left / static_cast<std::int64_t>(batch.size());
     work_on(batch, [&](ColumnWork& work) { work.probe(share, 1); });
     report();
-    std::ranges::transform(batch, std::back_inserter(now), is_too_far);
-    if (least() == before && judge_.limit() == limit && now == too_far) return;
+    if (known() == before) return;
   }
 }
 
