@@ -1,6 +1,7 @@
 #include "planner/searches/column_search.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "planner/bounds/path_bound.hpp"
 #include "planner/layouts/layouts.hpp"
@@ -248,8 +249,8 @@ void ColumnSearch::walk(ColumnBranch& branch, int rounds) {
 
 /// Those of the lowest bounds: there is most to gain.
 void ColumnSearch::anneal_all(const std::function<void()>& report) {
-  constexpr std::size_t size = 2, most = 4;
-  constexpr std::int64_t share = 16;
+  constexpr std::size_t most = 2;
+  constexpr std::int64_t share = 24;
   std::vector<ColumnBranch*> branches = by_least(open_branches());
   // Near the best plan proofs are a better use of the effort.
   constexpr double far = 0.98;
@@ -259,31 +260,32 @@ void ColumnSearch::anneal_all(const std::function<void()>& report) {
   });
   branches.resize(std::min(branches.size(), most));
   const std::int64_t effort = judge_.effort().left / share;
-  for (std::size_t next = 0; next < branches.size() && !is_enough();) {
-    const auto batch = next_batch(branches, next, size);
-    work_on(batch, [&](ColumnWork& work) { work.anneal(effort); });
-    report();
-  }
+  if (is_enough()) return;
+  work_on(branches, [&](ColumnWork& work) { work.anneal(effort); });
+  report();
 }
 
-/// Those of the lowest bounds first: they are how far the answer may be off.
-void ColumnSearch::probe_all(const std::function<void()>& report) {
+/// Those of the lowest bounds first. What takes long is left for later.
+void ColumnSearch::climb_all(const std::function<void()>& report) {
   constexpr std::size_t size = 4;
-  constexpr std::int64_t others = 1;  // a share that is kept for later
+  constexpr std::int64_t parts = 32;
   const std::vector<ColumnBranch*> branches = by_least(open_branches());
   for (std::size_t next = 0; next < branches.size() && !is_enough();) {
-    const auto left = static_cast<std::int64_t>(branches.size() - next);
-    const std::int64_t share = judge_.effort().left / (left + others);
+    const std::int64_t share = judge_.effort().left / parts;
     const auto batch = next_batch(branches, next, size);
-    work_on(batch, [&](ColumnWork& work) { work.probe(share, all_probes); });
+    work_on(batch, [&](ColumnWork& work) { work.climb(share); });
     report();
   }
 }
 
-/// Again and again those of the lowest bounds, a bit higher each time, as long as that works.
-void ColumnSearch::probe_lowest(const std::function<void()>& report) {
-  constexpr std::size_t size = 2;
-  while (!is_enough()) {
+/// Again and again those of the lowest bounds, a bit higher each time, as long as that works. Some
+/// take most of their share, others little: together they are given more than there is.
+void ColumnSearch::prove_lowest(const std::function<void()>& report) {
+  constexpr std::size_t size = 3;
+  // What is left in the end is not enough for one more.
+  constexpr std::int64_t parts = 16;
+  const std::int64_t kept = judge_.effort().left / parts;
+  while (!is_enough() && judge_.effort().left > kept) {
     const std::vector<ColumnBranch*> branches = by_least(open_branches());
     std::size_t next = 0;
     const auto batch = next_batch(branches, next, size);
@@ -294,10 +296,53 @@ void ColumnSearch::probe_lowest(const std::function<void()>& report) {
       return times;
     };
     const std::vector<Time> before = known();
-    const std::int64_t share = judge_.effort().left / static_cast<std::int64_t>(batch.size());
-    work_on(batch, [&](ColumnWork& work) { work.probe(share, 1); });
+    const std::int64_t share = judge_.effort().left;
+    work_on(batch, [&](ColumnWork& work) { work.begin_proof(share); });
     report();
+    prove_cases(batch, report);
     if (known() == before) return;
+  }
+}
+
+/// Goes through the cases of their proofs, side by side.
+void ColumnSearch::prove_cases(const std::vector<ColumnBranch*>& batch,
+                               const std::function<void()>& report) {
+  constexpr std::size_t size = 4;
+  constexpr std::int64_t parts_of_effort = 2;  // few take much
+  std::vector<ColumnBranch*> cases;            // the branch of each
+  std::vector<std::size_t> numbers;
+  for (ColumnBranch* branch : batch) {
+    const std::size_t count = branch->proof ? branch->proof->cases.domains.size() : 0;
+    cases.insert(cases.end(), count, branch);
+    for (std::size_t number = 0; number < count; ++number) numbers.push_back(number);
+  }
+  std::size_t next = 0;
+  while (next < cases.size() && !stops()) {
+    std::vector<ColumnBranch> parts;
+    std::vector<ColumnBranch*> wholes, pointers;
+    for (; next < cases.size() && parts.size() < size; ++next) {
+      wholes.push_back(cases[next]);
+      parts.push_back(*cases[next]);
+      parts.back().proof->number = numbers[next];
+      // Unless it is gone through.
+      parts.back().proof->is_too_long = true;
+      parts.back().proof->least = 0;
+    }
+    for (ColumnBranch& part : parts) pointers.push_back(&part);
+    const std::int64_t share = judge_.effort().left / parts_of_effort;
+    work_on(pointers, [&](ColumnWork& work) { work.prove_case(share); });
+    for (std::size_t i = 0; i < parts.size(); ++i) wholes[i]->take_part(std::move(parts[i]));
+    report();
+  }
+  for (; next < cases.size(); ++next) {
+    cases[next]->proof->is_too_long = true;
+    cases[next]->proof->least = 0;
+  }
+  for (ColumnBranch* branch : batch) {
+    if (!branch->proof) continue;
+    const ColumnProof proof = *std::exchange(branch->proof, std::nullopt);
+    if (proof.is_too_long) branch->too_far = proof.limit;
+    branch->raise_to(proof.least, relaxation::paths_of_blocks);
   }
 }
 
@@ -371,14 +416,14 @@ void ColumnSearch::search(const std::function<void()>& report) {
   // As long as nothing fits, one look at each is enough.
   if (judge_.limit() < never) walk_all(60, 8, few, report);
   anneal_all(report);
-  probe_all(report);
+  climb_all(report);
   for (const int rounds : {120, 1000}) {
     if (rounds == 120 || control_.thorough) raise_all(rounds, report);
   }
   improve_all(open_branches(), 4, report);
   // For the best plan there is by now.
   if (judge_.limit() < never) walk_all(60, 2, space_.layers(), report);
-  probe_lowest(report);
+  prove_lowest(report);
 }
 
 /// By what they promise; the bound decides between equals.

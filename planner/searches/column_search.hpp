@@ -99,8 +99,9 @@ class ColumnSearch {
   void walk(ColumnBranch& branch, int rounds);
   void walk_few(ColumnBranch& branch);
   void anneal_all(const std::function<void()>& report);
-  void probe_all(const std::function<void()>& report);
-  void probe_lowest(const std::function<void()>& report);
+  void climb_all(const std::function<void()>& report);
+  void prove_lowest(const std::function<void()>& report);
+  void prove_cases(const std::vector<ColumnBranch*>& batch, const std::function<void()>& report);
   void improve_all(const std::vector<ColumnBranch*>& branches, std::int64_t share,
                    const std::function<void()>& report);
   void narrow(ColumnBranch& branch);

@@ -195,37 +195,78 @@ void ColumnWork::raise_paths(int rounds, const std::optional<BlockPacking>& pack
   branch_.raise_to(bound.bound(), relaxation::paths);
 }
 
-void ColumnWork::probe(std::int64_t share, int times) {
-  const bool is_last = times == 1;
+void ColumnWork::climb(std::int64_t share) {
   constexpr std::array parts{0.9, 0.95, 0.975, 0.99, 1.0};
-  constexpr Time narrow_parts = 500;
   if (order_ == nullptr || !BlockPacking::applies(space_, branch_.setting)) return;
-  const Time best = std::min(limit_, never / 2);
+  const auto best = static_cast<double>(std::min(limit_, never / 2));
   for (std::size_t p = 0; p < parts.size(); ++p) {
-    Time limit = static_cast<Time>(parts[p] * static_cast<double>(best));
+    const auto limit = static_cast<Time>(parts[p] * best);
     if (limit <= branch_.least) continue;
-    // Where that was too long, half the way.
-    if (limit >= branch_.too_far) {
-      limit = branch_.least + (branch_.too_far - branch_.least) / 2;
-      if (limit - branch_.least < best / narrow_parts) return;
-    }
     const std::int64_t before = findings_.spent;
-    probe_below(limit, share);
+    const bool is_known = probe_below(limit, share);
     const std::int64_t spent = findings_.spent - before;
     share -= spent;
-    const bool has_best = branch_.step <= limit && branch_.step <= branch_.least;
-    if (is_last && !has_best && branch_.least <= limit)
-      branch_.too_far = std::min(branch_.too_far, limit);
-    if (has_best || branch_.least <= limit || share <= 0 || --times == 0 || stop_.stop_requested())
-      return;
+    if (!is_known || branch_.least <= limit || share <= 0 || stop_.stop_requested()) return;
     // The next one is some two times as much work, that after it four times: as many are passed
     // over as half of the share allows.
     for (std::int64_t next = 4 * spent; p + 2 < parts.size() && next < share / 2; next *= 2) ++p;
   }
 }
 
-/// Whether there is anything of at most this limit.
-void ColumnWork::probe_below(Time limit, std::int64_t share) {
+/// To be proved next; nothing if that is not worth it.
+std::optional<Time> ColumnWork::next_limit() const {
+  constexpr std::array parts{0.99, 1.0};
+  constexpr Time wide_parts = 40, narrow_parts = 500;
+  const Time best = std::min(limit_, never / 2);
+  for (const double part : parts) {
+    const auto aim = static_cast<Time>(part * static_cast<double>(best));
+    const Time limit = std::min(aim, branch_.least + best / wide_parts);
+    if (limit <= branch_.least) continue;
+    if (limit < branch_.too_far) return limit;
+    const Time half = (branch_.too_far - branch_.least) / 2;
+    if (half < best / narrow_parts) return {};
+    return branch_.least + half;
+  }
+  return {};
+}
+
+void ColumnWork::begin_proof(std::int64_t share) {
+  constexpr int rounds = 300;
+  if (order_ == nullptr || !BlockPacking::applies(space_, branch_.setting)) return;
+  const auto limit = next_limit();
+  if (!limit) return;
+  const std::int64_t last = findings_.spent + share;
+  const BlockPacking packing(space_, branch_.setting, *order_, *limit);
+  branch_.raise_to(packing.bound(), relaxation::blocks);
+  if (branch_.least <= *limit) {
+    bool is_begun = false;
+    const bool knows = bound_blocks(packing, [&](BlockBound& bound) {
+      bound.raise(rounds, stop_);
+      const std::int64_t spent = findings_.spent + packing.spent() + bound.spent();
+      auto cases = bound.begin_proof(last - spent, stop_);
+      is_begun = cases.has_value();
+      if (is_begun && !cases->domains.empty())
+        branch_.proof = ColumnProof{.limit = *limit, .cases = *std::move(cases)};
+    });
+    if (!knows || !is_begun) branch_.too_far = *limit;
+  }
+  findings_.spent += packing.spent();
+}
+
+void ColumnWork::prove_case(std::int64_t share) {
+  ColumnProof& proof = *branch_.proof;
+  const BlockPacking packing(space_, branch_.setting, *order_, proof.limit);
+  BlockBound bound(space_, branch_.setting, *order_, packing,
+                   [&](const Layout& layout) { return consider(layout); });
+  bound.start_from(branch_.layout);
+  bound.know(branch_.paths);
+  proof.is_too_long = !bound.prove_case(proof.cases, proof.number, share, stop_);
+  proof.least = bound.bound();
+  findings_.spent += packing.spent() + bound.spent();
+}
+
+/// Whether there is anything of at most this limit: false if it was not found out.
+bool ColumnWork::probe_below(Time limit, std::int64_t share) {
   constexpr int rounds = 300;
   const std::int64_t last = findings_.spent + share;
   const BlockPacking packing(space_, branch_.setting, *order_, limit);
@@ -237,6 +278,7 @@ void ColumnWork::probe_below(Time limit, std::int64_t share) {
     });
   }
   findings_.spent += packing.spent();
+  return branch_.least > limit || branch_.step <= branch_.least;
 }
 
 }  // namespace stagecraft

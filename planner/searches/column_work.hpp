@@ -17,6 +17,15 @@
 
 namespace stagecraft {
 
+/// The proof that a branch has nothing of at most a limit, as far as it has come.
+struct ColumnProof {
+  Time limit = 0;
+  BlockBound::Cases cases;
+  std::size_t number = 0;    ///< of the case that is to be gone through
+  Time least = never;        ///< nothing of those that have been is faster
+  bool is_too_long = false;  ///< to get through one of them
+};
+
 /// A depth, and a number of columns, under one schedule and microbatch.
 struct ColumnBranch {
   Setting setting;
@@ -25,14 +34,24 @@ struct ColumnBranch {
   Layout layout;
   std::vector<Bytes> kept_free;                     ///< see FastClock; what simulations have shown
   std::string_view rests_on = relaxation::formula;  ///< `least`
-  Time too_far = never;            ///< a proof that it has nothing of at most this was too long
-  bool has_asked_moments = false;  ///< and it is not so that a device is always full
+  Time too_far = never;              ///< a proof that it has nothing of at most this was too long
+  std::optional<ColumnProof> proof;  ///< that is under way
+  bool has_asked_moments = false;    ///< and it is not so that a device is always full
   std::vector<PassCounts> paths;  ///< that raised its bound (planner/bounds/blocks/block_bound.hpp)
 
   void raise_to(Time bound, std::string_view by) {
     if (bound <= least) return;
     least = bound;
     rests_on = by;
+  }
+  /// What a copy of it, which went through a case of its proof, has found out.
+  void take_part(ColumnBranch part) {
+    proof->least = std::min(proof->least, part.proof->least);
+    proof->is_too_long = proof->is_too_long || part.proof->is_too_long;
+    if (part.step >= step) return;
+    step = part.step;
+    layout = std::move(part.layout);
+    kept_free = std::move(part.kept_free);
   }
 };
 
@@ -41,9 +60,6 @@ struct ColumnFindings {
   std::int64_t spent = 0;       ///< of the effort
   std::vector<Layout> layouts;  ///< to be judged, in this order
 };
-
-/// As often as `ColumnWork::probe` can.
-inline constexpr int all_probes = 100;
 
 /// The space and the branch outlive it. Only plans of at most `limit` matter.
 class ColumnWork {
@@ -60,9 +76,14 @@ class ColumnWork {
   /// rounds; the layouts they come across are tried.
   void raise(int rounds);
   /// Raises the bound where the layers are blocks, by proofs: to a little below the limit, then
-  /// closer to it, so many times, as long as that works and takes no more than this share of the
-  /// effort.
-  void probe(std::int64_t share, int times);
+  /// closer to it, as long as that works and takes no more than this share of the effort.
+  void climb(std::int64_t share);
+  /// Begins one such proof: to within a hundredth of the limit, unless that is far, or all the way
+  /// if it is there; or half the way to where one took too long. If cases are left, it is the
+  /// branch's from now on.
+  void begin_proof(std::int64_t share);
+  /// Goes through the case whose turn it is.
+  void prove_case(std::int64_t share);
 
   ColumnFindings take_findings() { return std::move(findings_); }
 
@@ -77,10 +98,11 @@ class ColumnWork {
   /// Once it is done with.
   void charge(const std::optional<BlockPacking>& packing);
   bool raise_blocks(int rounds, const BlockPacking& packing);
-  void probe_below(Time limit, std::int64_t share);
+  bool probe_below(Time limit, std::int64_t share);
   void raise_paths(int rounds, const std::optional<BlockPacking>& packing);
   bool bound_blocks(const BlockPacking& packing,
                     const std::function<void(BlockBound& bound)>& raise);
+  std::optional<Time> next_limit() const;
   const Space& space_;
   std::stop_token stop_;
   ColumnBranch& branch_;

@@ -80,7 +80,7 @@ void BlockBound::add_row(PassCounts path) {
   rows_.push_back(std::move(row));
   if (place < most_rows_) {
     for (std::size_t c = 0; c < cells_.size(); ++c)
-      lengths_[c * most_rows_ + place] = rows_.back()->lengths[c];
+      lengths_[c * most_rows_ + place] = static_cast<float>(rows_.back()->lengths[c]);
   } else {
     list_lengths(std::max<std::size_t>(2 * place, 64));
   }
@@ -93,7 +93,7 @@ void BlockBound::list_lengths(std::size_t most_rows) {
   lengths_.assign(cells_.size() * most_rows_, 0);
   for (std::size_t c = 0; c < cells_.size(); ++c) {
     for (std::size_t r = 0; r < rows_.size(); ++r)
-      lengths_[c * most_rows_ + r] = rows_[r]->lengths[c];
+      lengths_[c * most_rows_ + r] = static_cast<float>(rows_[r]->lengths[c]);
   }
 }
 
@@ -103,7 +103,7 @@ void BlockBound::know(const std::vector<PassCounts>& paths) {
 }
 
 std::vector<PassCounts> BlockBound::useful_paths() const {
-  constexpr std::size_t most = 64;
+  constexpr std::size_t most = 128;
   return latest_paths(rows_, most);
 }
 

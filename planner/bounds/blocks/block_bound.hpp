@@ -22,9 +22,9 @@
 //
 // A walk (planner/bounds/blocks/block_walk.hpp) sees what weights do not. Trials and its means,
 // which leave out choices by what neighbours wait for each other, take turns, as long as much is
-// left out; then it goes through what is left. Where that takes longer than what came before, cases
-// are made, each with all of this: of the devices that may have so many blocks in their stage of
-// this turn, or fewer, either none has them, or this one is the first. In the end nothing is left
+// left out; then it goes through what is left. Where that takes long, cases are made, each with all
+// of this: of the devices that may have so many blocks in their stage of this turn, or fewer,
+// either none has them, or this one is the first. In the end nothing is left
 // that is faster than the best layout found, or if none was, nothing within the limit.
 
 #pragma once
@@ -86,6 +86,18 @@ class BlockBound {
   /// was. Gives up after so much effort, or if a stop is requested.
   bool prove(std::int64_t effort, const std::stop_token& stop = {});
 
+  /// What is left of a proof, in cases that others may go through side by side.
+  struct Cases {
+    /// Choices left per device, by their numbers, which bounds of equal packings have in common.
+    std::vector<std::vector<std::vector<int>>> domains;
+    std::int64_t trials = 0;  ///< effort for those in each case
+  };
+  /// Begins with `prove`: all is proved if no case is left. Nothing if it gives up.
+  std::optional<Cases> begin_proof(std::int64_t effort, const std::stop_token& stop = {});
+  /// `prove` of one of the cases, by a bound made for it, which is the case's.
+  bool prove_case(const Cases& cases, std::size_t number, std::int64_t effort,
+                  const std::stop_token& stop = {});
+
   /// No layout that fits takes less than this, unless more than the limit.
   Time bound() const;
   /// What it has spent so far, in steps of about ten nanoseconds.
@@ -131,6 +143,10 @@ class BlockBound {
     int blocks = 0;
   };
   static constexpr int all_turns = -1;
+  struct DoubtfulSplit {
+    Split split;
+    double doubt = 0;  ///< in devices
+  };
 
   // --- Weights ---
   void list_choices();
@@ -187,21 +203,25 @@ class BlockBound {
   bool is_out(const Weights& start);
   bool is_played_out(const Weights& start);
   bool leave_out_set(const Choices& set, const Weights& start, const RowRef& row);
-  bool leave_out_most(int device, int turn, const Weights& start, const RowRef& row);
-  bool leave_out_most(const Weights& start);
+  void leave_out_most(int device, int turn, const Weights& start, const RowRef& row);
+  void leave_out_most(const Weights& start);
   Choices by_sum();
-  bool leave_out_each(const Weights& start);
+  void leave_out_each(const Weights& start);
   bool thin_out(Weights& weights);
   int blocks_of(int choice, int turn) const;
-  std::vector<int> undecided(const Split& split) const;
-  std::optional<Split> best_split() const;
   std::size_t choices_left() const;
   bool is_out_by_trials(Weights& weights, std::int64_t effort);
   bool thin_out_by_turns(Weights& weights);
-  bool is_part_out(Weights weights);
-  bool is_case_out(Domains domains, const Weights& weights);
-  bool are_cases_out(const Split& split, const Weights& weights);
-  bool are_choices_out(int device, const Weights& weights);
+  bool divide(Weights& weights, std::vector<Domains>& cases);
+  bool is_case_out(Domains domains, Weights weights);
+  std::vector<int> undecided(const Split& split) const;
+  std::vector<DoubtfulSplit> splits() const;
+  Domains domains_of_case(const Split& split, const std::vector<int>& devices,
+                          std::size_t first) const;
+  double left_of_middle(const Split& split, Weights weights, std::int64_t effort);
+  std::optional<Split> best_split(const Weights& weights, std::int64_t past);
+  std::vector<Domains> cases_of(const Split& split) const;
+  std::vector<Domains> cases_of_choices(int device) const;
 
   const Space& space_;
   const Setting& setting_;
@@ -219,8 +239,8 @@ class BlockBound {
   std::map<std::vector<int>, int> cell_numbers_;
   Layout start_;
 
-  std::vector<RowRef> rows_;     ///< that may have part in games
-  std::vector<double> lengths_;  ///< of all of them: [cell][row], `most_rows_` apart
+  std::vector<RowRef> rows_;    ///< that may have part in games
+  std::vector<float> lengths_;  ///< of all of them: [cell][row], `most_rows_` apart
   std::size_t most_rows_ = 0;
   std::vector<RowRef> device_rows_;  ///< for each device a path through it
   std::vector<RowRef> stage_rows_;   ///< and for each stage, under most schedules
@@ -254,6 +274,7 @@ class BlockBound {
   int cases_ = 0;                    ///< one inside the other; the first is the whole
   bool is_proved_ = false;           ///< nothing of interest is left
   std::stop_token stop_;
+  std::int64_t trials_in_case_ = 0;
   std::int64_t last_ = 0;  ///< effort may be spent up to here
 };
 

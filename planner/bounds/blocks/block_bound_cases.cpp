@@ -1,8 +1,7 @@
-// What is left out by trial, and the cases of the proof.
+// What is left out by trial, and the proof of a case.
 
 #include <algorithm>
 #include <limits>
-#include <set>
 
 #include "planner/bounds/blocks/block_bound.hpp"
 
@@ -12,12 +11,20 @@ namespace {
 
 constexpr int rounds_of_trial = 24;
 
-/// Of the effort that is left, one such part is kept for what follows; trials may take as much, or
-/// what came before them.
+/// Of the effort that is left, one such part is kept for what follows. Trials with the whole may
+/// take as much, or what came before them.
 constexpr std::int64_t kept = 4;
 
-/// A walk may take one such part of it, or as much as what came before.
-constexpr std::int64_t parts = 16;
+/// Cases are quicker than many trials in one: those in a case may take such a part of what came
+/// before the first.
+constexpr std::int64_t parts_in_case = 8;
+
+/// A look at neighbours may take such a part, where trials are to come.
+constexpr std::int64_t parts_of_look = 32;
+
+/// Most walks that are long come to no end: one may take such a part of the effort that is left, or
+/// of what came before.
+constexpr std::int64_t parts_of_walk = 1000, parts_of_past = 30;
 
 std::size_t index(int i) {
   return static_cast<std::size_t>(i);
@@ -114,37 +121,34 @@ int BlockBound::blocks_of(int choice, int turn) const {
   return turn == all_turns ? own.blocks : own.what->blocks[index(turn)];
 }
 
-/// Of the device's choices those with the most blocks in the turn, as long as that goes on; whether
-/// it did.
-bool BlockBound::leave_out_most(int device, int turn, const Weights& start, const RowRef& row) {
-  for (bool any = false;; any = true) {
+/// Of the device's choices those with the most blocks in the turn, as long as that goes on.
+void BlockBound::leave_out_most(int device, int turn, const Weights& start, const RowRef& row) {
+  for (;;) {
     const Choices& domain = domains_[index(device)];
     int most = 0, least = std::numeric_limits<int>::max();
     for (const int c : domain) {
       most = std::max(most, blocks_of(c, turn));
       least = std::min(least, blocks_of(c, turn));
     }
-    if (domain.empty() || most == least || stops()) return any;
+    if (domain.empty() || most == least || stops()) return;
     Choices set;
     std::ranges::copy_if(domain, std::back_inserter(set),
                          [&](int c) { return blocks_of(c, turn) == most; });
-    if (!leave_out_set(set, start, row)) return any;
+    if (!leave_out_set(set, start, row)) return;
   }
 }
 
-bool BlockBound::leave_out_most(const Weights& start) {
-  bool any = false;
+void BlockBound::leave_out_most(const Weights& start) {
   for (int device = 0; device < costs_.depth(); ++device) {
     const std::vector<int>& stages = packing_.stages_of(device);
     const RowRef& through = device_rows_[index(device)];
     for (int turn = 0; turn < static_cast<int>(stages.size()); ++turn) {
       const bool has_own = !stage_rows_.empty();
       const RowRef& row = has_own ? stage_rows_[index(stages[index(turn)])] : through;
-      any = leave_out_most(device, turn, start, row) || any;
+      leave_out_most(device, turn, start, row);
     }
-    any = leave_out_most(device, all_turns, start, through) || any;
+    leave_out_most(device, all_turns, start, through);
   }
-  return any;
 }
 
 /// All choices of devices that have several, those of the largest sums in front.
@@ -161,111 +165,37 @@ BlockBound::Choices BlockBound::by_sum() {
   return choices;
 }
 
-/// Single choices, until it fails too often in a row; whether any is out.
-bool BlockBound::leave_out_each(const Weights& start) {
-  constexpr int most_failures = 30;
-  bool any = false;
-  int failures = 0;
+/// Single choices, until it fails too often in a row.
+void BlockBound::leave_out_each(const Weights& start) {
+  constexpr int most_failures = 30, most_trials = 60;
+  int failures = 0, trials = 0;
   for (const int c : by_sum()) {
-    if (failures == most_failures || stops()) break;
+    if (failures == most_failures || trials == most_trials || stops()) break;
     const int device = choices_[index(c)].device;
     const Choices& domain = domains_[index(device)];
     if (domain.size() < 2 || !std::ranges::binary_search(domain, c)) continue;
-    const bool is_out = leave_out_set({c}, start, device_rows_[index(device)]);
-    any = any || is_out;
-    failures = is_out ? 0 : failures + 1;
+    ++trials;
+    failures = leave_out_set({c}, start, device_rows_[index(device)]) ? 0 : failures + 1;
   }
-  return any;
 }
 
-/// Trials as long as they succeed. Whether nothing is left; else the weights are the best for what
-/// is, and `seen_` its layouts.
+/// Trials as long as they leave out much. Whether nothing is left; else the weights are the best
+/// for what is, and `seen_` its layouts.
 bool BlockBound::thin_out(Weights& weights) {
-  for (;;) {
+  constexpr std::size_t part_of_most = 32, part = 8;
+  for (bool goes_on = true; goes_on;) {
     if (is_out(weights)) return true;
     weights = best_weights_;
     if (stops()) return false;
-    if (leave_out_most(weights)) continue;
+    const std::size_t before = choices_left();
+    leave_out_most(weights);
+    if (before - choices_left() > before / part_of_most) continue;
     if (stops()) return false;
     if (!weigh(weights)) return true;
-    if (!leave_out_each(weights)) break;
+    leave_out_each(weights);
+    goes_on = before - choices_left() > before / part;
   }
   return is_out(weights);
-}
-
-/// Devices some of whose choices have so many blocks, and some fewer.
-std::vector<int> BlockBound::undecided(const Split& split) const {
-  std::vector<int> devices;
-  for (int device = 0; device < costs_.depth(); ++device) {
-    const Choices& domain = domains_[index(device)];
-    const auto has = [&](int c) { return blocks_of(c, split.turn) >= split.blocks; };
-    if (std::ranges::any_of(domain, has) && !std::ranges::all_of(domain, has))
-      devices.push_back(device);
-  }
-  return devices;
-}
-
-/// About which devices agree least in the latest layouts; nothing if all is decided.
-std::optional<BlockBound::Split> BlockBound::best_split() const {
-  std::optional<Split> best;
-  double most = -1;
-  const auto turns = static_cast<int>(packing_.stages_of(0).size());
-  for (int turn = all_turns; turn < turns; ++turn) {
-    std::set<int> counts;
-    for (const Choices& domain : domains_) {
-      for (const int c : domain) counts.insert(blocks_of(c, turn));
-    }
-    for (const int blocks : counts) {
-      const std::vector<int> devices = undecided({turn, blocks});
-      if (devices.empty()) continue;
-      double have = 0;
-      for (std::size_t i = 0; i < seen_.layouts().size(); ++i) {
-        for (const int device : devices) {
-          if (blocks_of(seen_.layouts()[i][index(device)], turn) >= blocks)
-            have += seen_.mixture()[i];
-        }
-      }
-      const double doubt = std::min(have, static_cast<double>(devices.size()) - have);
-      if (doubt <= most) continue;
-      most = doubt;
-      best = Split{turn, blocks};
-    }
-  }
-  return best;
-}
-
-bool BlockBound::is_case_out(Domains domains, const Weights& weights) {
-  Domains before = std::exchange(domains_, std::move(domains));
-  ++cases_;
-  const bool is_out = is_part_out(weights);
-  --cases_;
-  domains_ = std::move(before);
-  return is_out;
-}
-
-/// Of the undecided devices none has so many blocks, or this one is the first.
-bool BlockBound::are_cases_out(const Split& split, const Weights& weights) {
-  const std::vector<int> devices = undecided(split);
-  for (std::size_t first = 0; first <= devices.size(); ++first) {
-    Domains domains = domains_;
-    for (std::size_t i = 0; i < devices.size() && i <= first; ++i) {
-      std::erase_if(domains[index(devices[i])], [&](int c) {
-        return (blocks_of(c, split.turn) >= split.blocks) != (i == first);
-      });
-    }
-    if (!is_case_out(std::move(domains), weights)) return false;
-  }
-  return true;
-}
-
-/// Each of the device's choices by itself.
-bool BlockBound::are_choices_out(int device, const Weights& weights) {
-  const Choices choices = domains_[index(device)];
-  return std::ranges::all_of(choices, [&](int c) {
-    Domains domains = domains_;
-    domains[index(device)] = {c};
-    return is_case_out(std::move(domains), weights);
-  });
 }
 
 std::size_t BlockBound::choices_left() const {
@@ -290,12 +220,13 @@ bool BlockBound::thin_out_by_turns(Weights& weights) {
   is_in_walk_ = false;
   const std::int64_t begin = spent_;
   // With one stage per device weights see all but that blocks are whole.
-  const auto little = static_cast<double>((last_ - begin) / (2 * parts));
+  const auto little = static_cast<double>((last_ - begin) / parts_of_look);
   bool by_trials = turns_ == 1 || steps_to_look_at_pairs() > little;
   for (int turn = 0;; ++turn, by_trials = !by_trials) {
     const std::size_t before = choices_left();
     if (by_trials) {
-      const std::int64_t effort = std::max((last_ - begin) / kept, spent_ - begin);
+      const std::int64_t effort =
+          cases_ == 1 ? std::max((last_ - begin) / kept, spent_ - begin) : trials_in_case_;
       if (is_out_by_trials(weights, effort)) return true;
     } else if (is_out_of_step((last_ - spent_) / kept * (kept - 1))) {
       return true;
@@ -305,24 +236,90 @@ bool BlockBound::thin_out_by_turns(Weights& weights) {
   }
 }
 
-/// Whether nothing of the domains is of interest; starts from these weights.
-bool BlockBound::is_part_out(Weights weights) {
+/// Whether nothing of the domains is of interest but these cases, for which the weights are good to
+/// start from.
+bool BlockBound::divide(Weights& weights, std::vector<Domains>& cases) {
   const std::int64_t begin = spent_;
   if (thin_out_by_turns(weights)) return true;
   if (stops()) return false;
-  // What takes much longer than what came before is quicker in cases.
-  const std::int64_t effort = std::max((last_ - begin) / parts, spent_ - begin);
-  const std::int64_t most = (last_ - spent_) / kept * (kept - 1);
-  if (is_walked_out(std::min(effort, most))) return true;
+  const std::int64_t past = spent_ - begin;
+  if (cases_ == 1) trials_in_case_ = past / parts_in_case;
+  const std::int64_t effort = std::max((last_ - begin) / parts_of_walk, past / parts_of_past);
+  if (is_walked_out(std::min(effort, last_ - spent_))) return true;
   if (stops()) return false;
-  if (const auto split = best_split()) return are_cases_out(*split, weights);
-  for (int device = 0; device < costs_.depth(); ++device) {
-    if (domains_[index(device)].size() > 1) return are_choices_out(device, weights);
+  const auto split = best_split(weights, past);
+  if (stops()) return false;
+  if (split) {
+    cases = cases_of(*split);
+    return true;
+  }
+  const auto open =
+      std::ranges::find_if(domains_, [](const Choices& domain) { return domain.size() > 1; });
+  if (open != domains_.end()) {
+    cases = cases_of_choices(static_cast<int>(open - domains_.begin()));
+    return true;
   }
   Chosen layout;
   for (const Choices& domain : domains_) layout.push_back(domain.front());
   try_out(layout);
   return true;
+}
+
+bool BlockBound::is_case_out(Domains domains, Weights weights) {
+  Domains before = std::exchange(domains_, std::move(domains));
+  std::vector<Domains> cases;
+  ++cases_;
+  const bool is_out = divide(weights, cases) && std::ranges::all_of(cases, [&](Domains& own) {
+                        return is_case_out(std::move(own), weights);
+                      });
+  --cases_;
+  domains_ = std::move(before);
+  return is_out;
+}
+
+bool BlockBound::prove(std::int64_t effort, const std::stop_token& stop) {
+  if (rows_.empty()) begin();
+  if (is_proved_) return true;
+  stop_ = stop;
+  last_ = spent_ + effort;
+  is_proved_ = is_case_out(domains_, weights_);
+  return is_proved_;
+}
+
+std::optional<BlockBound::Cases> BlockBound::begin_proof(std::int64_t effort,
+                                                         const std::stop_token& stop) {
+  if (rows_.empty()) begin();
+  if (is_proved_) return Cases{};
+  stop_ = stop;
+  last_ = spent_ + effort;
+  const Domains before = domains_;
+  Weights weights = weights_;
+  Cases cases;
+  ++cases_;
+  const bool is_divided = divide(weights, cases.domains);
+  --cases_;
+  domains_ = before;
+  if (!is_divided) return {};
+  is_proved_ = cases.domains.empty();
+  cases.trials = trials_in_case_;
+  return cases;
+}
+
+bool BlockBound::prove_case(const Cases& cases, std::size_t number, std::int64_t effort,
+                            const std::stop_token& stop) {
+  if (rows_.empty()) begin();
+  stop_ = stop;
+  last_ = spent_ + effort;
+  trials_in_case_ = cases.trials;
+  domains_ = cases.domains[number];
+  constexpr int rounds = 30;
+  raise(rounds, last_);
+  if (is_proved_) return true;
+  prepare_walk();
+  ++cases_;
+  is_proved_ = is_case_out(domains_, weights_);
+  --cases_;
+  return is_proved_;
 }
 
 }  // namespace stagecraft

@@ -48,22 +48,28 @@ BlockBound::RowRef BlockBound::longest_in_mixture(const Seen& seen, double value
       }
     }
   }
-  std::vector<double> means;
-  for (const RowRef& row : rows_) means.push_back(row->constant);
+  // Half as many digits tell which may be the longest.
+  std::vector<float> means;
+  for (const RowRef& row : rows_) means.push_back(static_cast<float>(row->constant));
   for (const int cell : in_use) {
-    const double part = parts[index(cell)];
-    const double* lengths = lengths_.data() + index(cell) * most_rows_;
+    const auto part = static_cast<float>(parts[index(cell)]);
+    const float* lengths = lengths_.data() + index(cell) * most_rows_;
     for (std::size_t r = 0; r < means.size(); ++r) means[r] += part * lengths[r];
   }
   RowRef best;
-  double most = value + tiny;
+  float most = 0;
   for (std::size_t r = 0; r < means.size(); ++r) {
     // Rounding must not let one that has part look longer than the game says.
     if (means[r] <= most || seen.has_part(rows_[r])) continue;
     most = means[r];
     best = rows_[r];
   }
-  spent_ += static_cast<std::int64_t>(rows_.size() * in_use.size()) / 12;
+  if (best) {
+    double mean = best->constant;
+    for (const int cell : in_use) mean += parts[index(cell)] * best->lengths[index(cell)];
+    if (mean <= value + tiny) best = nullptr;
+  }
+  spent_ += static_cast<std::int64_t>(rows_.size() * in_use.size()) / 16;
   if (best) best->used = games_;
   return best;
 }

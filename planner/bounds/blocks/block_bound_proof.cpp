@@ -176,13 +176,4 @@ bool BlockBound::is_walked_out(std::int64_t effort) {
   return is_done;
 }
 
-bool BlockBound::prove(std::int64_t effort, const std::stop_token& stop) {
-  if (rows_.empty()) begin();
-  if (is_proved_) return true;
-  stop_ = stop;
-  last_ = spent_ + effort;
-  is_proved_ = is_case_out(domains_, weights_);
-  return is_proved_;
-}
-
 }  // namespace stagecraft

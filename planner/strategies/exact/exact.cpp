@@ -47,7 +47,7 @@ namespace stagecraft {
 namespace {
 
 /// Enough for some ten seconds, in all and for one setting.
-constexpr std::int64_t effort_in_all = 1'450'000'000;
+constexpr std::int64_t effort_in_all = 2'000'000'000;
 
 /// Orders of a branching model's layers beside its own; each gets a part of the effort.
 constexpr std::size_t most_other_orders = 3;
