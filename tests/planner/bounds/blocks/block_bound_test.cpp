@@ -181,6 +181,47 @@ TEST_CASE("where devices have their blocks in several turns it takes cases to pr
   CHECK(cases > 140);
 }
 
+TEST_CASE("cases of a proof, each by a bound of its own, know together what the proof does",
+          "[block_bound]") {
+  constexpr std::int64_t little = 1'000'000;  // so that walks are short
+  int divided = 0, parts = 0;
+  for (std::uint32_t seed = 0; seed < 600; ++seed) {
+    INFO("seed " << seed);
+    const Problem problem = in_turns(seed, 14);
+    const Space space(problem);
+    for_each_columns(space, [&](const Setting& setting, FastClock& clock, const TimedOrder& order) {
+      if (*setting.depth != problem.cluster.levels.front().count) return;
+      const Time best = least_step(space, setting, clock);
+      const BlockPacking packing(space, setting, order, best + best / 10);
+      Time found = never;
+      const auto visit = [&](const Layout& layout) {
+        found = std::min(found, clock.step(layout));
+        return true;
+      };
+      BlockBound whole(space, setting, order, packing, visit);
+      const auto cases = whole.begin_proof(little);
+      if (!cases) return;
+      if (cases->domains.empty()) {
+        CHECK(whole.bound() == best);
+        return;
+      }
+      ++divided;
+      Time least = never;
+      for (std::size_t number = 0; number < cases->domains.size(); ++number) {
+        BlockBound part(space, setting, order, packing, visit);
+        part.know(whole.useful_paths());
+        CHECK(part.prove_case(*cases, number, much));
+        CHECK(part.bound() >= best);
+        least = std::min(least, part.bound());
+        ++parts;
+      }
+      CHECK(std::min(least, found) == best);
+    });
+  }
+  CHECK(divided > 10);
+  CHECK(parts > 3 * divided);
+}
+
 TEST_CASE("what walks learn on the way leaves the best", "[block_bound]") {
   constexpr int most_blocks = 19;
   int cases = 0;
