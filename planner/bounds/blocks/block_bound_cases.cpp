@@ -20,7 +20,7 @@ constexpr std::int64_t kept = 4;
 constexpr std::int64_t parts_in_case = 8;
 
 /// A look at neighbours may take such a part, where trials are to come.
-constexpr std::int64_t parts_of_look = 32;
+constexpr double parts_of_look = 32;
 
 /// Most walks that are long come to no end: one may take such a part of the effort that is left, or
 /// of what came before.
@@ -220,7 +220,7 @@ bool BlockBound::thin_out_by_turns(Weights& weights) {
   is_in_walk_ = false;
   const std::int64_t begin = spent_;
   // With one stage per device weights see all but that blocks are whole.
-  const auto little = static_cast<double>((last_ - begin) / parts_of_look);
+  const auto little = static_cast<double>(last_ - begin) / parts_of_look;
   bool by_trials = turns_ == 1 || steps_to_look_at_pairs() > little;
   for (int turn = 0;; ++turn, by_trials = !by_trials) {
     const std::size_t before = choices_left();
