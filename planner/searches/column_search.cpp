@@ -316,41 +316,44 @@ void ColumnSearch::prove_cases(const std::vector<ColumnBranch*>& batch,
                                const std::function<void()>& report) {
   constexpr std::size_t size = 4;
   constexpr std::int64_t parts_of_effort = 2;  // few take much
-  std::vector<ColumnBranch*> cases;            // the branch of each
-  std::vector<std::size_t> numbers;
-  for (ColumnBranch* branch : batch) {
-    const std::size_t count = branch->proof ? branch->proof->cases.domains.size() : 0;
-    cases.insert(cases.end(), count, branch);
-    for (std::size_t number = 0; number < count; ++number) numbers.push_back(number);
-  }
-  std::size_t next = 0;
-  while (next < cases.size() && !stops()) {
-    std::vector<ColumnBranch> parts;
-    std::vector<ColumnBranch*> wholes, pointers;
-    for (; next < cases.size() && parts.size() < size; ++next) {
-      wholes.push_back(cases[next]);
-      parts.push_back(*cases[next]);
-      parts.back().proof->number = numbers[next];
-      // Unless it is gone through.
-      parts.back().proof->is_too_long = true;
-      parts.back().proof->least = 0;
-    }
+  while (!stops()) {
+    std::vector<ColumnBranch*> wholes;
+    std::vector<ColumnBranch> parts = take_cases(batch, size, wholes);
+    if (parts.empty()) break;
+    std::vector<ColumnBranch*> pointers;
     for (ColumnBranch& part : parts) pointers.push_back(&part);
     const std::int64_t share = judge_.effort().left / parts_of_effort;
     work_on(pointers, [&](ColumnWork& work) { work.prove_case(share); });
     for (std::size_t i = 0; i < parts.size(); ++i) wholes[i]->take_part(std::move(parts[i]));
     report();
   }
-  for (; next < cases.size(); ++next) {
-    cases[next]->proof->is_too_long = true;
-    cases[next]->proof->least = 0;
-  }
   for (ColumnBranch* branch : batch) {
     if (!branch->proof) continue;
     const ColumnProof proof = *std::exchange(branch->proof, std::nullopt);
-    if (proof.is_too_long) branch->too_far = proof.limit;
-    branch->raise_to(proof.least, relaxation::paths_of_blocks);
+    if (proof.is_too_long || !proof.cases.empty()) branch->too_far = proof.limit;
+    if (proof.cases.empty()) branch->raise_to(proof.least, relaxation::paths_of_blocks);
   }
+}
+
+/// Copies of branches, each with one of their next cases; whose they are goes to `wholes`.
+std::vector<ColumnBranch> ColumnSearch::take_cases(const std::vector<ColumnBranch*>& batch,
+                                                   std::size_t most,
+                                                   std::vector<ColumnBranch*>& wholes) {
+  std::vector<ColumnBranch> parts;
+  for (ColumnBranch* branch : batch) {
+    if (!branch->proof) continue;
+    ColumnProof proof = *std::exchange(branch->proof, std::nullopt);
+    const auto count =
+        static_cast<std::ptrdiff_t>(std::min(proof.cases.size(), most - parts.size()));
+    for (auto own = proof.cases.begin(); own != proof.cases.begin() + count; ++own) {
+      parts.push_back(*branch);
+      parts.back().proof = {.limit = proof.limit, .cases = {std::move(*own)}};
+      wholes.push_back(branch);
+    }
+    proof.cases.erase(proof.cases.begin(), proof.cases.begin() + count);
+    branch->proof = std::move(proof);
+  }
+  return parts;
 }
 
 /// Each with so much of the effort that is left. Those of one stage per device then raise their

@@ -102,6 +102,8 @@ class ColumnSearch {
   void climb_all(const std::function<void()>& report);
   void prove_lowest(const std::function<void()>& report);
   void prove_cases(const std::vector<ColumnBranch*>& batch, const std::function<void()>& report);
+  static std::vector<ColumnBranch> take_cases(const std::vector<ColumnBranch*>& batch,
+                                              std::size_t most, std::vector<ColumnBranch*>& wholes);
   void improve_all(const std::vector<ColumnBranch*>& branches, std::int64_t share,
                    const std::function<void()>& report);
   void narrow(ColumnBranch& branch);

@@ -203,10 +203,11 @@ void ColumnWork::climb(std::int64_t share) {
     const auto limit = static_cast<Time>(parts[p] * best);
     if (limit <= branch_.least) continue;
     const std::int64_t before = findings_.spent;
-    const bool is_known = probe_below(limit, share);
+    prove_below(limit, share,
+                [&](BlockBound& bound, std::int64_t effort) { bound.prove(effort, stop_); });
     const std::int64_t spent = findings_.spent - before;
     share -= spent;
-    if (!is_known || branch_.least <= limit || share <= 0 || stop_.stop_requested()) return;
+    if (branch_.least <= limit || share <= 0 || stop_.stop_requested()) return;
     // The next one is some two times as much work, that after it four times: as many are passed
     // over as half of the share allows.
     for (std::int64_t next = 4 * spent; p + 2 < parts.size() && next < share / 2; next *= 2) ++p;
@@ -231,26 +232,17 @@ std::optional<Time> ColumnWork::next_limit() const {
 }
 
 void ColumnWork::begin_proof(std::int64_t share) {
-  constexpr int rounds = 300;
   if (order_ == nullptr || !BlockPacking::applies(space_, branch_.setting)) return;
   const auto limit = next_limit();
   if (!limit) return;
-  const std::int64_t last = findings_.spent + share;
-  const BlockPacking packing(space_, branch_.setting, *order_, *limit);
-  branch_.raise_to(packing.bound(), relaxation::blocks);
-  if (branch_.least <= *limit) {
-    bool is_begun = false;
-    const bool knows = bound_blocks(packing, [&](BlockBound& bound) {
-      bound.raise(rounds, stop_);
-      const std::int64_t spent = findings_.spent + packing.spent() + bound.spent();
-      auto cases = bound.begin_proof(last - spent, stop_);
-      is_begun = cases.has_value();
-      if (is_begun && !cases->domains.empty())
-        branch_.proof = ColumnProof{.limit = *limit, .cases = *std::move(cases)};
-    });
-    if (!knows || !is_begun) branch_.too_far = *limit;
-  }
-  findings_.spent += packing.spent();
+  prove_below(*limit, share, [&](BlockBound& bound, std::int64_t effort) {
+    auto cases = bound.begin_proof(effort, stop_);
+    if (!cases) {
+      branch_.too_far = *limit;
+    } else if (!cases->empty()) {
+      branch_.proof = {.limit = *limit, .cases = *std::move(cases), .least = bound.least_found()};
+    }
+  });
 }
 
 void ColumnWork::prove_case(std::int64_t share) {
@@ -260,25 +252,24 @@ void ColumnWork::prove_case(std::int64_t share) {
                    [&](const Layout& layout) { return consider(layout); });
   bound.start_from(branch_.layout);
   bound.know(branch_.paths);
-  proof.is_too_long = !bound.prove_case(proof.cases, proof.number, share, stop_);
+  proof.is_too_long = !bound.prove_case(proof.cases.front(), share, stop_);
   proof.least = bound.bound();
+  proof.cases.clear();
   findings_.spent += packing.spent() + bound.spent();
 }
 
-/// Whether there is anything of at most this limit: false if it was not found out.
-bool ColumnWork::probe_below(Time limit, std::int64_t share) {
+/// A proof that there is nothing of at most this limit, unless whole blocks tell.
+void ColumnWork::prove_below(Time limit, std::int64_t share, const Prove& prove) {
   constexpr int rounds = 300;
   const std::int64_t last = findings_.spent + share;
   const BlockPacking packing(space_, branch_.setting, *order_, limit);
   branch_.raise_to(packing.bound(), relaxation::blocks);
-  if (branch_.least <= limit) {
-    bound_blocks(packing, [&](BlockBound& bound) {
-      bound.raise(rounds, stop_);
-      bound.prove(last - findings_.spent - packing.spent() - bound.spent(), stop_);
-    });
-  }
+  const auto raise = [&](BlockBound& bound) {
+    bound.raise(rounds, stop_);
+    prove(bound, last - findings_.spent - packing.spent() - bound.spent());
+  };
+  if (branch_.least <= limit && !bound_blocks(packing, raise)) branch_.too_far = limit;
   findings_.spent += packing.spent();
-  return branch_.least > limit || branch_.step <= branch_.least;
 }
 
 }  // namespace stagecraft

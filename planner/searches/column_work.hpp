@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <optional>
 #include <stop_token>
 #include <string_view>
@@ -20,10 +21,9 @@ namespace stagecraft {
 /// The proof that a branch has nothing of at most a limit, as far as it has come.
 struct ColumnProof {
   Time limit = 0;
-  BlockBound::Cases cases;
-  std::size_t number = 0;    ///< of the case that is to be gone through
-  Time least = never;        ///< nothing of those that have been is faster
-  bool is_too_long = false;  ///< to get through one of them
+  std::vector<BlockBound::Case> cases;  ///< that are left
+  Time least = never;                   ///< of what is in none of these nothing is faster
+  bool is_too_long = false;             ///< to get through one that was left
 };
 
 /// A depth, and a number of columns, under one schedule and microbatch.
@@ -44,8 +44,10 @@ struct ColumnBranch {
     least = bound;
     rests_on = by;
   }
-  /// What a copy of it, which went through a case of its proof, has found out.
+  /// What a copy of it, with one of its proof's cases, has found out. It still has the case if it
+  /// did not get to it.
   void take_part(ColumnBranch part) {
+    std::ranges::move(part.proof->cases, std::back_inserter(proof->cases));
     proof->least = std::min(proof->least, part.proof->least);
     proof->is_too_long = proof->is_too_long || part.proof->is_too_long;
     if (part.step >= step) return;
@@ -82,7 +84,7 @@ class ColumnWork {
   /// if it is there; or half the way to where one took too long. If cases are left, it is the
   /// branch's from now on.
   void begin_proof(std::int64_t share);
-  /// Goes through the case whose turn it is.
+  /// Goes through the only case of its proof.
   void prove_case(std::int64_t share);
 
   ColumnFindings take_findings() { return std::move(findings_); }
@@ -98,7 +100,8 @@ class ColumnWork {
   /// Once it is done with.
   void charge(const std::optional<BlockPacking>& packing);
   bool raise_blocks(int rounds, const BlockPacking& packing);
-  bool probe_below(Time limit, std::int64_t share);
+  using Prove = std::function<void(BlockBound& bound, std::int64_t effort)>;
+  void prove_below(Time limit, std::int64_t share, const Prove& prove);
   void raise_paths(int rounds, const std::optional<BlockPacking>& packing);
   bool bound_blocks(const BlockPacking& packing,
                     const std::function<void(BlockBound& bound)>& raise);

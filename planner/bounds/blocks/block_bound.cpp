@@ -291,9 +291,14 @@ std::optional<Layout> BlockBound::mean_layout() const {
   return layout;
 }
 
+Time BlockBound::least_found() const {
+  if (least_step_ > limit_) return packing_.limit() + 1;
+  return static_cast<Time>(std::floor(least_step_));
+}
+
 Time BlockBound::bound() const {
-  if (is_proved_ && least_step_ <= limit_) return static_cast<Time>(std::floor(least_step_));
-  if (is_proved_ || safe * bound_ > 1) return packing_.limit() + 1;
+  if (is_proved_) return least_found();
+  if (safe * bound_ > 1) return packing_.limit() + 1;
   return static_cast<Time>(std::floor(safe * bound_ * limit_));
 }
 

@@ -86,18 +86,21 @@ class BlockBound {
   /// was. Gives up after so much effort, or if a stop is requested.
   bool prove(std::int64_t effort, const std::stop_token& stop = {});
 
-  /// What is left of a proof, in cases that others may go through side by side.
-  struct Cases {
-    /// Choices left per device, by their numbers, which bounds of equal packings have in common.
-    std::vector<std::vector<std::vector<int>>> domains;
-    std::int64_t trials = 0;  ///< effort for those in each case
+  /// A part of what a proof has left, with which others may go on side by side.
+  struct Case {
+    /// Choices per device, by their numbers, which bounds of equal packings have in common.
+    std::vector<std::vector<int>> domains;
+    std::int64_t trials = 0;  ///< effort for those in it
   };
-  /// Begins with `prove`: all is proved if no case is left. Nothing if it gives up.
-  std::optional<Cases> begin_proof(std::int64_t effort, const std::stop_token& stop = {});
+  /// Begins with `prove`: all is proved if no case is left. Nothing if it gives up. Of layouts in
+  /// no case none is faster than `least_found`.
+  std::optional<std::vector<Case>> begin_proof(std::int64_t effort,
+                                               const std::stop_token& stop = {});
   /// `prove` of one of the cases, by a bound made for it, which is the case's.
-  bool prove_case(const Cases& cases, std::size_t number, std::int64_t effort,
-                  const std::stop_token& stop = {});
+  bool prove_case(const Case& part, std::int64_t effort, const std::stop_token& stop = {});
 
+  /// The fastest that was timed, above the limit if none within it was.
+  Time least_found() const;
   /// No layout that fits takes less than this, unless more than the limit.
   Time bound() const;
   /// What it has spent so far, in steps of about ten nanoseconds.

@@ -286,37 +286,37 @@ bool BlockBound::prove(std::int64_t effort, const std::stop_token& stop) {
   return is_proved_;
 }
 
-std::optional<BlockBound::Cases> BlockBound::begin_proof(std::int64_t effort,
-                                                         const std::stop_token& stop) {
+std::optional<std::vector<BlockBound::Case>> BlockBound::begin_proof(std::int64_t effort,
+                                                                     const std::stop_token& stop) {
   if (rows_.empty()) begin();
-  if (is_proved_) return Cases{};
+  if (is_proved_) return std::vector<Case>{};
   stop_ = stop;
   last_ = spent_ + effort;
-  const Domains before = domains_;
+  Domains before = domains_;
   Weights weights = weights_;
-  Cases cases;
+  std::vector<Domains> domains;
   ++cases_;
-  const bool is_divided = divide(weights, cases.domains);
+  const bool is_divided = divide(weights, domains);
   --cases_;
-  domains_ = before;
+  domains_ = std::move(before);
   if (!is_divided) return {};
-  is_proved_ = cases.domains.empty();
-  cases.trials = trials_in_case_;
+  is_proved_ = domains.empty();
+  std::vector<Case> cases;
+  for (Domains& own : domains) cases.push_back({std::move(own), trials_in_case_});
   return cases;
 }
 
-bool BlockBound::prove_case(const Cases& cases, std::size_t number, std::int64_t effort,
-                            const std::stop_token& stop) {
+bool BlockBound::prove_case(const Case& part, std::int64_t effort, const std::stop_token& stop) {
+  constexpr int rounds = 30;
   if (rows_.empty()) begin();
   stop_ = stop;
   last_ = spent_ + effort;
-  trials_in_case_ = cases.trials;
-  domains_ = cases.domains[number];
-  constexpr int rounds = 30;
+  domains_ = part.domains;
+  trials_in_case_ = part.trials;
   raise(rounds, last_);
   if (is_proved_) return true;
   prepare_walk();
-  ++cases_;
+  ++cases_;  // it is one of them, not the whole
   is_proved_ = is_case_out(domains_, weights_);
   --cases_;
   return is_proved_;

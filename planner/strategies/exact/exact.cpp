@@ -70,6 +70,7 @@ void add_unless_there(std::vector<Candidate>& starts, const Candidate& first) {
   if (!is_there) starts.push_back(first);
 }
 
+/// One setting tells whether layers are blocks.
 std::int64_t usual_effort(const Space& space) {
   for (const Setting& setting : space.settings()) {
     const std::vector<Setting> columns = space.columns(setting);
