@@ -219,8 +219,14 @@ void TrainedChunk::leave_out(MicrobatchPass& pass, std::size_t layer) {
   switch (again_[layer]) {
     case Recomputed::none: break;
     case Recomputed::selective: layers_[layer]->drop_attention(pass.saved[layer]); break;
-    case Recomputed::full: pass.saved[layer] = {}; break;
+    case Recomputed::full:
+    case Recomputed::with_next: pass.saved[layer] = {}; break;
   }
+  if (is_rebuilt_with_previous(layer)) pass.inputs[layer] = {};
+}
+
+bool TrainedChunk::is_rebuilt_with_previous(std::size_t layer) const {
+  return layer > 0 && again_[layer - 1] == Recomputed::with_next;
 }
 
 void TrainedChunk::rebuild(int microbatch, std::size_t layer) {
@@ -230,10 +236,20 @@ void TrainedChunk::rebuild(int microbatch, std::size_t layer) {
     case Recomputed::selective:
       layers_[layer]->attend_again(backend_, samples_of(training_, here.block), here.saved[layer]);
       break;
-    case Recomputed::full:
-      join_pieces(microbatch, layer);
-      run_layer(here, layer);
-      break;
+    case Recomputed::full: rebuild_run(microbatch, layer); break;
+    case Recomputed::with_next: break;  // is there since the run's last layer was
+  }
+}
+
+/// The layer, and before it those that recompute together with it.
+void TrainedChunk::rebuild_run(int microbatch, std::size_t last) {
+  MicrobatchPass& here = pass(microbatch);
+  std::size_t layer = last;
+  while (is_rebuilt_with_previous(layer)) --layer;
+  for (; layer <= last; ++layer) {
+    join_pieces(microbatch, layer);
+    Tensor output = run_layer(here, layer);
+    if (layer < last) here.inputs[layer + 1] = std::move(output);
   }
 }
 

@@ -96,7 +96,9 @@ class TrainedChunk {
   void run_layers(MicrobatchPass& pass, bool keep);
   Tensor run_layer(MicrobatchPass& pass, std::size_t layer);
   void leave_out(MicrobatchPass& pass, std::size_t layer);
+  bool is_rebuilt_with_previous(std::size_t layer) const;
   void rebuild(int microbatch, std::size_t layer);
+  void rebuild_run(int microbatch, std::size_t last);
   Tensor input_gradient_of(int microbatch, std::size_t layer, const Tensor& output_gradient);
   void add_weight_gradient_of(MicrobatchPass& pass, std::size_t layer);
 
@@ -106,7 +108,7 @@ class TrainedChunk {
   std::vector<std::unique_ptr<TrainableLayer>> layers_;
   bool trains_;
   bool recomputes_;
-  std::vector<Recomputed> again_;  ///< of each layer by itself
+  std::vector<Recomputed> again_;  ///< of each layer, by itself or with those around it
   Shard shard_;
   std::vector<std::vector<Parameter>> parameters_;  ///< of each layer
   std::vector<OptimizerState> optimizer_;           ///< of each weight

@@ -77,6 +77,9 @@ ImportedPlan import_pipedream_plan(std::string_view content, const std::string& 
 bool looks_like_piper_plan(std::string_view content);
 ImportedPlan import_piper_plan(std::string_view content, const std::string& file,
                                const PlanQuestion& question);
+bool looks_like_aceso_plan(std::string_view content);
+ImportedPlan import_aceso_plan(std::string_view content, const std::string& file,
+                               const PlanQuestion& question);
 
 inline constexpr std::array plan_importers{
     PlanImporter{
@@ -91,6 +94,8 @@ inline constexpr std::array plan_importers{
                  "a plan: conf.json of PipeDream's runtime, or the graph its optimizer wrote"},
     PlanImporter{"piper", looks_like_piper_plan, import_piper_plan,
                  "a plan: Piper's stages for one of its own inputs"},
+    PlanImporter{"aceso", looks_like_aceso_plan, import_aceso_plan,
+                 "a plan: Aceso's stages, operator by operator, for a table of its database"},
 };
 
 /// The imported plan, valid for the question's model and cluster. Throws Error as the importer

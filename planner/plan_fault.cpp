@@ -418,6 +418,24 @@ Fault check_recompute(const Subject& subject) {
                               " layers what they do again, but has ", stage.layers.size()),
                        {}};
     }
+    if (stage.again.back() == Recomputed::with_next) {
+      return PlanFault{at_stage(s, "recompute"),
+                       concat("layer ", stage.layers.end - 1, ", the last of stage ", s,
+                              ", recomputes together with the next layer"),
+                       {"end the run with a layer that recomputes by itself"}};
+    }
+    for (std::size_t i = 0; i + 1 < stage.again.size(); ++i) {
+      const Recomputed next = stage.again[i + 1];
+      if (stage.again[i] != Recomputed::with_next || next == Recomputed::with_next ||
+          next == Recomputed::full) {
+        continue;
+      }
+      const int layer = stage.layers.first + static_cast<int>(i);
+      return PlanFault{at_stage(s, "recompute"),
+                       concat("layer ", layer, " of stage ", s, " recomputes together with layer ",
+                              layer + 1, ", which does not recompute all of itself"),
+                       {"end the run with a layer that recomputes by itself"}};
+    }
     if (stage.recompute == Recompute::none) continue;
     return PlanFault{
         at_stage(s, "recompute"),

@@ -35,7 +35,9 @@
 // "recompute": "full" keeps the stage's input only, and runs the whole stage again before its
 // backward. Layers that an object lists (half open ranges, counted as in "layers") each do so for
 // themselves: a "full" one keeps its own input, a "selective" one has its attention again, and does
-// nothing if it has none. "selective" alone means all layers of the stage.
+// nothing if it has none. "selective" alone means all layers of the stage. Each range of "together"
+// is a run: of its layers only the first one's input is kept, and all run again before the backward
+// of the last.
 //
 // "format", "model", "cluster", "batch" with its first three members, and "stages" with layers and
 // devices must be there; the others have the defaults of plan.hpp.
@@ -79,7 +81,11 @@ std::vector<int> read_counts(const Json& json) {
   return counts;
 }
 
-/// The layers that the ranges list will do this again.
+/// Key of the runs of layers that recompute together.
+constexpr std::string_view together = "together";
+
+/// The layers that the ranges list will do this again; each range of layers that do so together is
+/// a run.
 void read_again(const Json& ranges, Recomputed what, Stage& stage) {
   for (const Json& element : ranges.elements()) {
     const LayerRange range = read_layers(element);
@@ -92,7 +98,8 @@ void read_again(const Json& ranges, Recomputed what, Stage& stage) {
       if (choice != Recomputed::none) {
         element.fail(concat("layer ", layer, " is listed twice; a layer does one thing again"));
       }
-      choice = what;
+      const bool ends_run = what == Recomputed::with_next && layer + 1 == range.end;
+      choice = ends_run ? Recomputed::full : what;
     }
   }
 }
@@ -100,12 +107,13 @@ void read_again(const Json& ranges, Recomputed what, Stage& stage) {
 void read_stage_recompute(const Json& json, Stage& stage) {
   const auto layers = static_cast<std::size_t>(std::max(stage.layers.size(), 0));
   if (json.is_object()) {
-    json.allow_only({"selective", "full"});
+    json.allow_only({"selective", "full", std::string(together)});
     stage.again.assign(layers, Recomputed::none);
     for (const Recomputed what : {Recomputed::selective, Recomputed::full}) {
       const std::string_view name = to_string(what);
       if (json.contains(name)) read_again(json[name], what, stage);
     }
+    if (json.contains(together)) read_again(json[together], Recomputed::with_next, stage);
     if (std::ranges::count(stage.again, Recomputed::none) == std::ssize(stage.again)) {
       stage.again.clear();
     }
@@ -227,20 +235,39 @@ Value schedule_value(const ScheduleChoice& choice) {
 
 namespace {
 
-/// The layers that do this again, as ranges.
+Value range_value(const Stage& stage, int first, int end) {
+  return Value::array({stage.layers.first + first, stage.layers.first + end});
+}
+
+Recomputed does_again(const Stage& stage, int i) {
+  if (i < 0 || i >= static_cast<int>(stage.again.size())) return Recomputed::none;
+  return stage.again[static_cast<std::size_t>(i)];
+}
+
+/// The layers that do this again by themselves, as ranges.
 Value ranges_value(const Stage& stage, Recomputed what) {
   Value ranges = Value::array();
-  const int layers = static_cast<int>(stage.again.size());
   const auto does = [&](int i) {
-    return i < layers && stage.again[static_cast<std::size_t>(i)] == what;
+    return does_again(stage, i) == what && does_again(stage, i - 1) != Recomputed::with_next;
   };
-  for (int i = 0; i < layers; ++i) {
+  for (int i = 0; i < static_cast<int>(stage.again.size()); ++i) {
     if (!does(i)) continue;
     const int first = i;
     while (does(i)) ++i;
-    ranges.push_back(Value::array({stage.layers.first + first, stage.layers.first + i}));
+    ranges.push_back(range_value(stage, first, i));
   }
   return ranges;
+}
+
+/// The runs of layers that do so together.
+Value runs_value(const Stage& stage) {
+  Value runs = Value::array();
+  for (int i = 0; i < static_cast<int>(stage.again.size()); ++i) {
+    const int first = i;
+    while (does_again(stage, i) == Recomputed::with_next) ++i;
+    if (i > first) runs.push_back(range_value(stage, first, i + 1));
+  }
+  return runs;
 }
 
 Value recompute_value(const Stage& stage) {
@@ -252,6 +279,7 @@ Value recompute_value(const Stage& stage) {
     Value ranges = ranges_value(stage, what);
     if (!ranges.empty()) value[std::string(to_string(what))] = std::move(ranges);
   }
+  if (Value runs = runs_value(stage); !runs.empty()) value[std::string(together)] = std::move(runs);
   return value;
 }
 

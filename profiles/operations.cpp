@@ -169,7 +169,7 @@ LayerOperations layer_operations(const Transformer& transformer, LayerKind kind,
 }
 
 Bytes kept_bytes(const LayerOperations& layer, Recomputed recompute) {
-  if (recompute == Recomputed::full) return layer.input;
+  if (recompute == Recomputed::full || recompute == Recomputed::with_next) return layer.input;
   Bytes sum = 0;
   for (const Kept& tensor : layer.kept) {
     if (recompute == Recomputed::selective && tensor.core_attention) continue;
@@ -197,6 +197,7 @@ std::string_view to_string(Recomputed recompute) {
     case Recomputed::none: return "none";
     case Recomputed::selective: return "selective";
     case Recomputed::full: return "full";
+    case Recomputed::with_next: return "with next";
   }
   return "";
 }

@@ -15,9 +15,9 @@ namespace {
 
 void check_cost(const std::string& place, const LayerCost& cost) {
   const std::array times{cost.forward, cost.backward_input, cost.backward_weight, cost.update};
-  const std::array sizes{cost.saved,      cost.saved_for_weight,  cost.output,
-                         cost.parameters, cost.expert_parameters, cost.gradients,
-                         cost.optimizer,  cost.workspace};
+  const std::array sizes{cost.saved,        cost.saved_for_weight, cost.output,
+                         cost.output_freed, cost.parameters,       cost.expert_parameters,
+                         cost.gradients,    cost.optimizer,        cost.workspace};
   if (std::ranges::any_of(times, [](Duration time) { return time < Duration{0}; })) {
     fail(place, ": a time is negative");
   }
@@ -34,6 +34,10 @@ void check_cost(const std::string& place, const LayerCost& cost) {
       fail(place, ": with selective recomputation it saves ", format_bytes(selective.saved),
            "; expected a part of the ", format_bytes(cost.saved), " it saves without");
     }
+  }
+  if (cost.output_freed > cost.output) {
+    fail(place, ": of its output of ", format_bytes(cost.output), ", ",
+         format_bytes(cost.output_freed), " are said to be freed");
   }
   if (cost.expert_parameters > cost.parameters) {
     fail(place, ": of its ", format_bytes(cost.parameters), " of parameters, ",
@@ -136,7 +140,8 @@ LayerCost recomputed(LayerCost cost, Recomputed what) {
     case Recomputed::selective:
       if (cost.selective) rebuilds(cost.selective->saved, cost.selective->again);
       break;
-    case Recomputed::full: rebuilds(0, cost.forward); break;
+    case Recomputed::full:
+    case Recomputed::with_next: rebuilds(0, cost.forward); break;
   }
   return cost;
 }

@@ -44,12 +44,15 @@ struct LayerCost {
   Duration forward_exchange{0}, backward_exchange{0};
 
   /// Kept from forward until the input gradient is done, besides the layer's input and output: a
-  /// stage keeps the tensors between its layers once, and its own input.
+  /// stage keeps the tensors between its layers once (but for `output_freed`), and its own input.
   Bytes saved = 0;
   /// Kept from there until the weight gradient is done, besides the layer's input: the part of
   /// `saved` it needs, and gradients.
   Bytes saved_for_weight = 0;
-  Bytes output = 0;      ///< handed to later layers, and its gradient handed back
+  Bytes output = 0;  ///< handed to later layers, and its gradient handed back
+  /// Of `output`, what no backward needs, so that a stage that has its readers does not keep it: a
+  /// residual that only passes by, or what a softmax read.
+  Bytes output_freed = 0;
   Bytes parameters = 0;  ///< weights, tied copies included where they are used
   /// Of `parameters`, those of experts: their gradients and states are of the same part.
   Bytes expert_parameters = 0;

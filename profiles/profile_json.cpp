@@ -12,6 +12,7 @@
 //       "backward_input_ns": [0, 2600, 950], "backward_weight_ns": [120, 2400, 900],
 //       "update_ns": […], "saved_bytes": […], "saved_for_weight_bytes": […],
 //       "output_bytes": […], "parameters_bytes": […], "gradients_bytes": […],
+//       "output_freed_bytes": […],                // of the output, what no backward needs
 //       "expert_parameters_bytes": […],           // of the parameters, those of experts
 //       "parallelism": {"sequence": true, "context": 2},    // see parallelism_json.hpp; left out
 //                                                           // where only tensors are parallel
@@ -83,6 +84,7 @@ constexpr std::array bytes_columns{
     BytesColumn{"saved_bytes", &LayerCost::saved},
     BytesColumn{"saved_for_weight_bytes", &LayerCost::saved_for_weight},
     BytesColumn{"output_bytes", &LayerCost::output},
+    BytesColumn{"output_freed_bytes", &LayerCost::output_freed},
     BytesColumn{"parameters_bytes", &LayerCost::parameters},
     BytesColumn{"expert_parameters_bytes", &LayerCost::expert_parameters},
     BytesColumn{"gradients_bytes", &LayerCost::gradients},

@@ -52,7 +52,8 @@ double done_again(const LayerFlops& flops, Recomputed what) {
   switch (what) {
     case Recomputed::none: return 0;
     case Recomputed::selective: return flops.selective;
-    case Recomputed::full: return flops.forward;
+    case Recomputed::full:
+    case Recomputed::with_next: return flops.forward;
   }
   return 0;
 }

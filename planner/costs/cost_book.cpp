@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 
 #include "planner/costs/sharded_costs.hpp"
 #include "profiles/error.hpp"
@@ -64,12 +65,24 @@ LayerCost scaled(LayerCost cost, std::int64_t rows, std::int64_t whole) {
   cost.saved = scaled(cost.saved, rows, whole);
   cost.saved_for_weight = scaled(cost.saved_for_weight, rows, whole);
   cost.output = scaled(cost.output, rows, whole);
+  cost.output_freed = std::min(cost.output, scaled(cost.output_freed, rows, whole));
   cost.workspace = scaled(cost.workspace, rows, whole);
   if (cost.selective) {
     cost.selective->again = scaled(cost.selective->again, rows, whole);
     cost.selective->saved = scaled(cost.selective->saved, rows, whole);
   }
   return cost;
+}
+
+/// Of each layer, the last one that reads its output; itself where nobody does.
+std::vector<int> last_readers(const Model& model) {
+  std::vector<int> last(model.layers.size());
+  std::iota(last.begin(), last.end(), 0);
+  for (const Edge& edge : model.edges) {
+    int& reader = last[static_cast<std::size_t>(edge.from)];
+    reader = std::max(reader, edge.to);
+  }
+  return last;
 }
 
 /// Levels of a sparse table: the largest of any range is the larger of two overlapping powers of
@@ -110,7 +123,8 @@ CostTable::CostTable(const Model& model, const std::vector<LayerCost>& costs)
       saved_(prefix_sums<Bytes>(costs, [](const auto& c) { return c.saved; })),
       saved_for_weight_(
           prefix_sums<Bytes>(costs, [](const auto& c) { return c.saved_for_weight; })),
-      output_(prefix_sums<Bytes>(costs, [](const auto& c) { return c.output; })),
+      output_kept_(
+          prefix_sums<Bytes>(costs, [](const auto& c) { return c.output - c.output_freed; })),
       expert_parameters_(
           prefix_sums<Bytes>(costs, [](const auto& c) { return c.expert_parameters; })),
       expert_gradients_(prefix_sums<Bytes>(
@@ -118,11 +132,9 @@ CostTable::CostTable(const Model& model, const std::vector<LayerCost>& costs)
       expert_optimizer_(prefix_sums<Bytes>(
           costs, [](const auto& c) { return expert_part(c, c.optimizer).experts; })),
       crossing_(crossing_bytes(model, costs)),
+      last_reader_(last_readers(model)),
       workspace_(range_maxima(costs)) {
-  for (const LayerCost& cost : costs) {
-    layer_output_.push_back(cost.output);
-    provenance_ = std::max(provenance_, cost.provenance);
-  }
+  for (const LayerCost& cost : costs) provenance_ = std::max(provenance_, cost.provenance);
 }
 
 ChunkCosts CostTable::times(const LayerRange& layers, const std::vector<Recomputed>& again) const {
@@ -151,15 +163,15 @@ Bytes CostTable::largest_workspace(const LayerRange& layers) const {
 }
 
 /// A layer's `saved` does not contain its input. Inside a stage that is the output of the layer
-/// before, which somebody must keep: so all outputs but the last are saved, and the stage's own
-/// input is counted apart. Without layers there is what comes in, until it has gone out.
+/// before, which somebody must keep (but for what is freed): so all outputs but the last are saved,
+/// and the stage's own input is counted apart. Without layers there is what comes in, until it has
+/// gone out.
 ChunkMemory CostTable::memory(const LayerRange& layers, OptimizerKind optimizer,
                               const std::vector<Recomputed>& again) const {
   if (layers.size() == 0) {
     return {.input = crossing(layers.first), .output = crossing(layers.end), .keeps_input = false};
   }
-  const Bytes inner =
-      between(output_, layers) - layer_output_[static_cast<std::size_t>(layers.end - 1)];
+  const Bytes inner = between(output_kept_, {layers.first, layers.end - 1});
   const bool has_states = optimizer == OptimizerKind::adamw;
   ChunkMemory memory{.parameters = between(parameters_, layers),
                      .gradients = between(gradients_, layers),
@@ -172,13 +184,31 @@ ChunkMemory CostTable::memory(const LayerRange& layers, OptimizerKind optimizer,
                      .input = crossing(layers.first),
                      .output = crossing(layers.end),
                      .workspace = largest_workspace(layers)};
+  Bytes rebuilt = 0;  // by the layers of a run so far
   for (std::size_t i = 0; i < again.size(); ++i) {
-    const LayerCost& plain = layer(layers.first + static_cast<int>(i));
+    const int place = layers.first + static_cast<int>(i);
+    const LayerCost& plain = layer(place);
     const LayerCost changed = recomputed(plain, again[i]);
     memory.saved += changed.saved - plain.saved;
-    memory.workspace = std::max(memory.workspace, changed.workspace);
+    memory.workspace = std::max(memory.workspace, changed.workspace + rebuilt);
+    if (again[i] != Recomputed::with_next) {
+      rebuilt = 0;
+      continue;
+    }
+    const Bytes left_out = output_left_out(place, layers.first, again);
+    memory.saved -= left_out;
+    rebuilt += changed.workspace - plain.workspace + left_out;
   }
   return memory;
+}
+
+/// What need not be kept of the layer's output, as all who read it are in its run.
+Bytes CostTable::output_left_out(int which, int first, const std::vector<Recomputed>& again) const {
+  const auto does = [&](int layer) { return again[static_cast<std::size_t>(layer - first)]; };
+  int end = which;
+  while (does(end) == Recomputed::with_next) ++end;
+  const bool is_read_later = last_reader_[static_cast<std::size_t>(which)] > end;
+  return is_read_later ? 0 : between(output_kept_, {which, which + 1});
 }
 
 CostBookSetting book_setting(const Plan& plan) {

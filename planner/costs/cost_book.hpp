@@ -96,13 +96,15 @@ class CostTable {
            sums[static_cast<std::size_t>(layers.first)];
   }
   Bytes largest_workspace(const LayerRange& layers) const;
+  Bytes output_left_out(int which, int first, const std::vector<Recomputed>& again) const;
 
   std::vector<LayerCost> costs_;
   std::vector<Duration> forward_, backward_, backward_input_, backward_weight_, update_,
       expert_update_, forward_exchange_, backward_exchange_;
-  std::vector<Bytes> parameters_, gradients_, optimizer_, saved_, saved_for_weight_, output_;
+  std::vector<Bytes> parameters_, gradients_, optimizer_, saved_, saved_for_weight_, output_kept_;
   std::vector<Bytes> expert_parameters_, expert_gradients_, expert_optimizer_;
-  std::vector<Bytes> layer_output_, crossing_;
+  std::vector<Bytes> crossing_;
+  std::vector<int> last_reader_;
   std::vector<std::vector<Bytes>> workspace_;  ///< [k][i]: largest of the 2^k layers from i on
   Provenance provenance_ = Provenance::measured;
 };

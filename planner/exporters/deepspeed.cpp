@@ -41,19 +41,14 @@ Value config_value(const Plan& plan, std::int64_t samples) {
   return config;
 }
 
-/// Whether every layer does all of itself again, which is an interval of 1.
-bool recomputes_each_layer(const Plan& plan) {
-  return std::ranges::all_of(plan.stages, [](const Stage& stage) {
-    return std::ssize(stage.again) == stage.layers.size() &&
-           layers_again(stage, Recomputed::full) == stage.layers.size();
-  });
-}
-
 /// Layers between two activation checkpoints; 0: none.
 int checkpoint_interval(const Plan& plan) {
   int most = 0;
   for (const Stage& stage : plan.stages) most = std::max(most, stage.layers.size());
-  if (most > 1 && recomputes_each_layer(plan)) return 1;
+  const std::optional<int> run =
+      length_of_runs(plan, [](const Stage& stage) { return stage.layers; });
+  // A run of a whole stage would come back as a stage that recomputes.
+  if (run && *run < most) return *run;
   return same_recompute(system_name, plan) == Recompute::full ? most : 0;
 }
 

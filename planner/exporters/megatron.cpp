@@ -158,7 +158,7 @@ std::vector<Recomputed> blocks_again(const Stage& stage, const LayerRange& block
     const Recomputed what = stage.again[static_cast<std::size_t>(layer - stage.layers.first)];
     if (blocks.first <= layer && layer < blocks.end) {
       again.push_back(what);
-    } else if (what == Recomputed::full) {
+    } else if (what == Recomputed::full || what == Recomputed::with_next) {
       fail(system_name, " recomputes transformer layers only; the plan has layer ", layer,
            " do so by itself");
     }
@@ -168,8 +168,22 @@ std::vector<Recomputed> blocks_again(const Stage& stage, const LayerRange& block
   return again;
 }
 
-/// "block": the first so many layers of each stage; or attention everywhere.
+/// The stage's transformer layers.
+LayerRange blocks_of(const Stage& stage, const LayerRange& blocks) {
+  const int first = std::max(stage.layers.first, blocks.first);
+  return {first, std::max(first, std::min(stage.layers.end, blocks.end))};
+}
+
+/// "block": the first so many layers of each stage; "uniform": all, so many at a time; or attention
+/// everywhere.
 void add_layers_again(Line& line, const Plan& plan, const LayerRange& blocks) {
+  const std::optional<int> run =
+      length_of_runs(plan, [&](const Stage& stage) { return blocks_of(stage, blocks); });
+  if (run && *run > 1) {
+    line.add("recompute-granularity", "full");
+    line.add("recompute-method", "uniform");
+    return line.add("recompute-num-layers", *run);
+  }
   std::ptrdiff_t most = 0, selective = 0, layers = 0;
   for (const Stage& stage : plan.stages) {
     const std::vector<Recomputed> again = blocks_again(stage, blocks);
@@ -184,8 +198,9 @@ void add_layers_again(Line& line, const Plan& plan, const LayerRange& blocks) {
     std::vector<Recomputed> expected(again.size(), Recomputed::none);
     std::fill_n(expected.begin(), std::min(most, std::ssize(again)), Recomputed::full);
     if (again == expected) continue;
-    fail(system_name, " recomputes the attention of all layers, or the first ",
-         std::max(most, std::ptrdiff_t{1}), " layers of every stage; of stage ", s,
+    fail(system_name, " recomputes the attention of all layers, the first ",
+         std::max(most, std::ptrdiff_t{1}),
+         " layers of every stage, or all of them, so many at a time; of stage ", s,
          " the plan recomputes ", recompute_in_words(plan.stages[s]));
   }
   line.add("recompute-granularity", "full");

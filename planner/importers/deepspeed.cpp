@@ -19,6 +19,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "planner/costs/stage_recompute.hpp"
 #include "planner/importers.hpp"
 #include "planner/importers/common.hpp"
 #include "profiles/json.hpp"
@@ -147,31 +148,22 @@ Batch read_batch(const Json& json, const PlanQuestion& question, int replicas) {
   return batch;
 }
 
-/// What stages do again: as a whole, or each of their layers by itself.
+/// What stages do again: as a whole, or so many of their layers at a time.
 struct Checkpoints {
   Recompute stages = Recompute::none;
-  Recomputed layers = Recomputed::none;
+  int run = 0;  ///< layers; 0: none
 };
 
 Checkpoints read_checkpoints(const Json& json, const std::vector<int>& parts) {
   const auto interval = find(json, "activation_checkpoint_interval");
   if (!interval) return {};
-  const std::int64_t layers = interval->integer(0, INT32_MAX);
+  const int layers = interval->small_integer(0, INT32_MAX);
   int most = 0;
   for (std::size_t s = 0; s + 1 < parts.size(); ++s) {
     most = std::max(most, parts[s + 1] - parts[s]);
   }
-  if (layers == 0) return {};
-  if (layers >= most) return {.stages = Recompute::full};
-  if (layers == 1) return {.layers = Recomputed::full};
-  interval->fail(concat("plans recompute single layers or whole stages: expected 0, 1, or ", most,
-                        " or more, the most layers of a stage; found ", layers));
-}
-
-void set_layers_again(Plan& plan, Recomputed what) {
-  if (what == Recomputed::none) return;
-  for (Stage& stage : plan.stages)
-    stage.again.assign(static_cast<std::size_t>(stage.layers.size()), what);
+  if (layers >= most && layers > 0) return {.stages = Recompute::full};
+  return {.run = layers};
 }
 
 }  // namespace
@@ -204,7 +196,9 @@ ImportedPlan import_deepspeed(std::string_view content, const std::string& file,
                       .devices = ranks_of(degrees, s)});
   }
   set_stages(imported.plan, stages);
-  set_layers_again(imported.plan, checkpoints.layers);
+  for (Stage& stage : imported.plan.stages) {
+    if (checkpoints.run > 0) recompute_in_runs(stage, stage.layers, checkpoints.run);
+  }
   const auto sequence = find(json, "sequence_parallel");
   imported.plan.parallelism.sequence = sequence && sequence->boolean() && degrees.tensor > 1;
   set_schedule(imported.plan, schedule_name(question, "1f1b"));

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <array>
 
+#include "planner/costs/stage_recompute.hpp"
 #include "planner/importers.hpp"
 #include "planner/importers/common.hpp"
 #include "planner/importers/megatron_layout.hpp"
@@ -69,11 +70,12 @@ int layers_of(const MegatronFlags& flags, const Model& model) {
 }
 
 /// What stages recompute: each as a whole, or of its transformer layers the first so many by
-/// themselves.
+/// themselves, or all of them, so many at a time.
 struct MegatronRecompute {
   Recompute stages = Recompute::none;
   Recomputed layers = Recomputed::none;
   int first_layers = 0;
+  int run = 1;
 };
 
 MegatronRecompute recompute_of(const MegatronFlags& flags,
@@ -95,14 +97,13 @@ MegatronRecompute recompute_of(const MegatronFlags& flags,
     return {.layers = Recomputed::full, .first_layers = layers};
   }
   if (flags.recompute_method == "uniform" && layers >= most) return {.stages = Recompute::full};
-  if (flags.recompute_method == "uniform" && layers == 1) {
-    return {.layers = Recomputed::full, .first_layers = most};
+  if (flags.recompute_method == "uniform") {
+    return {.layers = Recomputed::full, .first_layers = most, .run = layers};
   }
-  fail(
-      "plans recompute single layers or whole stages: --recompute-method block, or uniform with "
-      "--recompute-num-layers 1, or ",
-      most, " or more, the most layers of a stage; found ",
-      flags.recompute_method.empty() ? "no method" : flags.recompute_method, " with ", layers);
+  if (flags.recompute_method.empty()) {
+    fail("--recompute-granularity full needs --recompute-method uniform or block");
+  }
+  fail("--recompute-method ", flags.recompute_method, ": expected uniform or block");
 }
 
 void set_layers_again(Plan& plan, const MegatronRecompute& recompute, const LayerRange& blocks) {
@@ -111,6 +112,10 @@ void set_layers_again(Plan& plan, const MegatronRecompute& recompute, const Laye
     const int first = std::max(stage.layers.first, blocks.first);
     const int end = std::min({stage.layers.end, blocks.end, first + recompute.first_layers});
     if (first >= end) continue;
+    if (recompute.layers == Recomputed::full) {
+      recompute_in_runs(stage, {first, end}, recompute.run);
+      continue;
+    }
     stage.again.assign(static_cast<std::size_t>(stage.layers.size()), Recomputed::none);
     std::fill(stage.again.begin() + (first - stage.layers.first),
               stage.again.begin() + (end - stage.layers.first), recompute.layers);

@@ -3,9 +3,14 @@
 // the model repeats it. One entry per microbatch size and tensor-parallel degree.
 //
 // What the tables do not say, we assume: half of an operator's backward is for its weights where it
-// has any; gradients are as large as weights, and the optimizer's state is what Aceso counts. An
-// output carries what passes by beside the operator, so part of what an operator keeps may already
-// be there as an output; only the rest, over the operators so far, is `saved`.
+// has any. Aceso's profiler asks PyTorch for the gradients of an operator's inputs only; older
+// versions found those of weights all the same, newer ones do not (Mist's databases: products go
+// back as fast as forward). Where they are missing they take as long as the product alone does: the
+// shorter of forward and backward, since messages are in one of the two.
+//
+// Gradients are as large as weights, and the optimizer's state is what Aceso counts. An output
+// carries what passes by beside the operator, so part of what an operator keeps may already be
+// there as an output; only the rest, over the operators so far, is `saved`.
 
 #include <algorithm>
 
@@ -27,19 +32,60 @@ Precision precision_of(const AcesoDatabase& database) {
   return database.family == "resnet" ? Precision::float32 : Precision::float16;
 }
 
-LayerCost cost_of(const AcesoOperator& figures, double optimizer_ratio) {
+/// An embedding has no gradient but its weights'.
+bool is_embedding(std::string_view name) {
+  return name.ends_with("-embedding");
+}
+
+/// Its backward reads its own output only.
+bool is_softmax(std::string_view name) {
+  return name.find("-softmax") != std::string_view::npos;
+}
+
+/// Whether the products' backward times are of one product each: that for the input's gradient. Two
+/// take twice their forward, give or take what kernels and messages differ by.
+bool lacks_weight_gradients(const AcesoDatabase& database) {
+  double forward = 0, backward = 0;
+  const auto least = std::ranges::min_element(database.tables, {}, &AcesoTable::tensor_parallel);
+  for (std::size_t i = 0; i < database.names.size(); ++i) {
+    const AcesoOperator& figures = least->operators[i];
+    if (figures.weights <= 0 || is_embedding(database.names[i])) continue;
+    forward += figures.forward;
+    backward += figures.backward;
+  }
+  return backward < 1.4 * forward;
+}
+
+/// Backward time that is for the operator's weights, and whether it comes on top of what was
+/// measured.
+struct WeightGradient {
+  Duration time{0};
+  bool is_apart = false;
+};
+
+WeightGradient weight_gradient_of(const AcesoOperator& figures, std::string_view name, bool lacks) {
+  const Duration forward = from_seconds(figures.forward * 1e-6);
+  const Duration backward = from_seconds(figures.backward * 1e-6);
+  if (figures.weights <= 0) return {};
+  if (!lacks || is_embedding(name)) return {.time = backward / 2};
+  // The same product, without the messages that either pass may have.
+  return {.time = std::min(forward, backward), .is_apart = true};
+}
+
+LayerCost cost_of(const AcesoOperator& figures, const WeightGradient& weights,
+                  double optimizer_ratio) {
   LayerCost cost;
   cost.forward = from_seconds(figures.forward * 1e-6);
   const Duration backward = from_seconds(figures.backward * 1e-6);
   cost.parameters = whole_bytes(figures.weights * mebibyte);
-  cost.backward_weight = cost.parameters > 0 ? backward / 2 : Duration{0};
-  cost.backward_input = backward - cost.backward_weight;
+  cost.backward_weight = weights.time;
+  cost.backward_input = weights.is_apart ? backward : backward - weights.time;
   cost.output = whole_bytes(figures.output * mebibyte);
   cost.gradients = cost.parameters;
   cost.optimizer = whole_bytes(optimizer_ratio * figures.weights * mebibyte);
   cost.workspace =
       whole_bytes(std::max(figures.forward_reserved, figures.backward_reserved) * mebibyte);
-  cost.provenance = Provenance::measured;
+  cost.provenance = weights.is_apart ? Provenance::fitted : Provenance::measured;
   return cost;
 }
 
@@ -49,14 +95,18 @@ ProfileEntry entry_of(const AcesoDatabase& database, const AcesoTable& table) {
                    .microbatch = table.microbatch,
                    .tensor_parallel = table.tensor_parallel,
                    .precision = precision_of(database)};
-  Bytes kept = 0;     // as Aceso counts it
-  Bytes counted = 0;  // as outputs and `saved`
-  for (const int row : database.chain) {
+  const bool lacks = lacks_weight_gradients(database);
+  for (std::size_t i = 0; i < database.chain.size(); ++i) {
+    const int row = database.chain[i];
     const AcesoOperator& figures = table.operators[at(row)];
-    LayerCost cost = cost_of(figures, database.optimizer_ratio);
-    kept += whole_bytes(figures.activations * mebibyte);
-    cost.saved = std::max<Bytes>(0, kept - counted - cost.output);
-    counted += cost.output + cost.saved;
+    LayerCost cost = cost_of(figures, weight_gradient_of(figures, database.names[at(row)], lacks),
+                             database.optimizer_ratio);
+    const Bytes made = whole_bytes(figures.activations * mebibyte);
+    const bool is_read_by_softmax =
+        i + 1 < database.chain.size() && is_softmax(database.names[at(database.chain[i + 1])]);
+    const Bytes own = std::min(made, cost.output);
+    cost.saved = made - own;
+    cost.output_freed = is_read_by_softmax ? cost.output : cost.output - own;
     entry.layers.push_back(cost);
   }
   return entry;
@@ -107,6 +157,11 @@ Profile import_aceso(std::string_view content, const std::string& file) {
     profile.model = model_of(database, profile.entries.front());
     profile.source =
         "Aceso's profile database: microseconds and MiB per microbatch on one device, algorithm 0";
+    if (lacks_weight_gradients(database)) {
+      profile.warnings.emplace_back(
+          "its products go back as fast as forward, so their weights' gradients are missing; each "
+          "is taken to take as long as the product itself");
+    }
     return profile;
   });
 }

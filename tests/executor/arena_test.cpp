@@ -52,6 +52,25 @@ void check_memory(const Setting& setting) {
 
 }  // namespace
 
+TEST_CASE("layers that recompute together keep less than each by itself") {
+  using enum Recomputed;
+  constexpr int microbatches = 64;
+  const auto peak = [](std::vector<Recomputed> again) {
+    const Setting setting{
+        .schedule = "gpipe", .devices = 1, .microbatches = microbatches, .again = std::move(again)};
+    return run(prepare(setting), {.steps = 1}).peak_memory.front();
+  };
+  const std::vector<Recomputed> apart(8, full);
+  std::vector<Recomputed> pair = apart, all(8, with_next);
+  pair[1] = with_next;
+  all.back() = full;
+  const Bytes tensor = Bytes{2} * 8 * 16 * element_bytes(Setting{}.precision);
+  // The input of one layer less, of all microbatches; all of both layers while one goes back.
+  CHECK(peak(pair) < peak(apart));
+  CHECK(peak(pair) > peak(apart) - microbatches * aligned(tensor));
+  CHECK(peak(all) < peak(pair) - 4 * microbatches * aligned(tensor));
+}
+
 TEST_CASE("a rank's arena is what the program says, and holds what the simulator says") {
   for (const Recompute recompute : {Recompute::none, Recompute::full}) {
     check_memory({.schedule = "gpipe", .devices = 2, .recompute = recompute});
@@ -63,6 +82,9 @@ TEST_CASE("a rank's arena is what the program says, and holds what the simulator
   check_memory({.devices = 4, .microbatches = 8, .again = every_choice()});
   check_memory({.devices = 2, .degrees = {2, 2}, .again = every_choice()});
   check_memory({.schedule = "zb-h1", .devices = 2, .again = every_choice()});
+  check_memory({.devices = 1, .again = in_runs()});
+  check_memory({.devices = 2, .microbatches = 8, .again = in_runs()});
+  check_memory({.schedule = "zb-h1", .devices = 2, .again = in_runs()});
   check_memory({.schedule = "interleaved",
                 .devices = 2,
                 .virtual_stages = 2,

@@ -59,7 +59,8 @@ inline std::vector<Setting> equality_matrix(const ScheduleKind& kind, int every 
       using Again = std::vector<Recomputed>;
       for (const auto& [recompute, again] : {std::pair(Recompute::none, Again{}),
                                              {Recompute::full, {}},
-                                             {Recompute::none, every_choice()}}) {
+                                             {Recompute::none, every_choice()},
+                                             {Recompute::none, in_runs()}}) {
         for (const auto& [one, other] : {std::pair(1, 1), {2, 2}, {2, 1}, {3, 1}}) {
           for (const ReplicaPolicy policy : {ReplicaPolicy::split, ReplicaPolicy::round_robin}) {
             if (one == 1 && policy == ReplicaPolicy::round_robin) continue;

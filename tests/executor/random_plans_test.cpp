@@ -65,8 +65,9 @@ Setting random_setting(unsigned seed) {
     }
     if (setting.recompute == Recompute::none && generator() % 2 == 0) {
       for (int layer = 0; layer < 8; ++layer) {
-        setting.again.push_back(one_of(
-            generator, std::vector{Recomputed::none, Recomputed::selective, Recomputed::full}));
+        setting.again.push_back(
+            one_of(generator, std::vector{Recomputed::none, Recomputed::selective, Recomputed::full,
+                                          Recomputed::with_next}));
       }
     }
     if (generator() % 2 == 0) {

@@ -57,7 +57,8 @@ TEST_CASE("so do unequal replicas, replicas in turn, sharded optimizers and SGD 
         Setting{.devices = 2, .optimizer = OptimizerKind::sgd, .style = Style::llama},
         Setting{.devices = 3, .microbatches = 1, .tied = false},
         Setting{.devices = 2, .again = every_choice()},
-        Setting{.devices = 2, .style = Style::llama, .again = every_choice()}}) {
+        Setting{.devices = 2, .style = Style::llama, .again = every_choice()},
+        Setting{.devices = 2, .again = in_runs()}}) {
     check_bits(pieces_of(2, setting));
   }
 }

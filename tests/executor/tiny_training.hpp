@@ -72,6 +72,21 @@ inline std::vector<Recomputed> every_choice() {
   return {full, selective, none, full, full, selective, none, full};
 }
 
+/// Runs end with a layer that recomputes by itself, and with their stage.
+inline void end_runs(std::vector<Recomputed>& again) {
+  for (std::size_t i = 0; i < again.size(); ++i) {
+    if (again[i] != Recomputed::with_next) continue;
+    const Recomputed next = i + 1 < again.size() ? again[i + 1] : Recomputed::none;
+    if (next == Recomputed::none || next == Recomputed::selective) again[i] = Recomputed::full;
+  }
+}
+
+/// Runs of layers that recompute together, beside layers that do so by themselves.
+inline std::vector<Recomputed> in_runs() {
+  using enum Recomputed;
+  return {with_next, full, with_next, with_next, full, full, with_next, full};
+}
+
 inline std::string describe(const Setting& setting) {
   std::string text = setting.schedule + ", " + std::to_string(setting.devices) + " devices, " +
                      std::to_string(setting.microbatches) + " microbatches";
@@ -146,6 +161,7 @@ inline Plan plan_of(const Setting& setting) {
     if (!setting.again.empty()) {
       added.again.assign(setting.again.begin() + added.layers.first,
                          setting.again.begin() + added.layers.end);
+      end_runs(added.again);
     }
   }
   return plan;

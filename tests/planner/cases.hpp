@@ -102,6 +102,7 @@ inline LayerCost random_cost(Random& random) {
   cost.update = time(10);
   cost.saved = random.between(0, 4000);
   cost.output = random.between(0, 4000);
+  if (cost.output % 3 == 0) cost.output_freed = cost.output / 2;
   cost.parameters = random.between(0, 3000);
   cost.gradients = cost.parameters;
   cost.optimizer = 2 * cost.parameters;
@@ -113,10 +114,15 @@ inline LayerCost random_cost(Random& random) {
   return cost;
 }
 
-/// What so many layers of a stage do again by themselves.
+/// What so many layers of a stage do again by themselves, or in runs.
 inline std::vector<Recomputed> random_again(Random& random, int layers) {
   std::vector<Recomputed> again;
-  for (int i = 0; i < layers; ++i) again.push_back(static_cast<Recomputed>(random.between(0, 2)));
+  for (int i = 0; i < layers; ++i) {
+    const bool ends_run = !again.empty() && again.back() == Recomputed::with_next;
+    const int fewest = ends_run ? 2 : 0;
+    const int most = i + 1 < layers ? 3 : 2;
+    again.push_back(static_cast<Recomputed>(random.between(fewest, most)));
+  }
   return again;
 }
 

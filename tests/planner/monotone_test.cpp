@@ -46,7 +46,7 @@ Problem with_halved_layer(Problem problem, int halved) {
                        &LayerCost::saved}) {
       halve(bytes);
     }
-    first.output = 0;
+    first.output = first.output_freed = 0;
     entry.layers.insert(entry.layers.begin() + place + 1, second);
   }
   return problem;

@@ -129,6 +129,11 @@ TEST_CASE("layers that recompute by themselves are listed", "[plan]") {
   CHECK(again("\"selective\"") == std::vector(5, selective));
   CHECK(again(R"({"full": [[4, 5], [7, 9]], "selective": [[5, 6]]})") ==
         std::vector{full, selective, none, full, full});
+  CHECK(again(R"({"together": [[4, 6], [6, 9]]})") ==
+        std::vector{with_next, full, with_next, with_next, full});
+  CHECK(again(R"({"together": [[5, 7]], "full": [[7, 8]], "selective": [[4, 5]]})") ==
+        std::vector{selective, with_next, full, full, none});
+  CHECK(again(R"({"together": [[4, 5]]})") == std::vector{full, none, none, none, none});
   CHECK(again(R"({"full": []})").empty());
   const auto complaint = [](const std::string& value) {
     return complaint_of_reading(with("\"full\"", value));
@@ -139,6 +144,8 @@ TEST_CASE("layers that recompute by themselves are listed", "[plan]") {
                                    "which are [4, 9], found [3, 5]"));
   CHECK_THAT(complaint(R"({"full": [[4, 6]], "selective": [[5, 7]]})"),
              ContainsSubstring("recompute.full[0]: layer 5 is listed twice"));
+  CHECK_THAT(complaint(R"({"together": [[4, 7]], "full": [[6, 7]]})"),
+             ContainsSubstring("recompute.together[0]: layer 6 is listed twice"));
   CHECK_THAT(complaint(R"({"full": [4]})"), ContainsSubstring("for example [0, 4]"));
   CHECK_THAT(complaint(R"({"fully": []})"), ContainsSubstring("did you mean \"full\"?"));
   CHECK_THAT(complaint("[4, 5]"), ContainsSubstring("expected \"none\", \"selective\", \"full\""));

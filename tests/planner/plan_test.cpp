@@ -283,6 +283,18 @@ TEST_CASE("a plan says how its schedule updates the weights", "[plan]") {
 TEST_CASE("a stage recomputes as a whole, or its layers do by themselves", "[plan]") {
   using enum Recomputed;
   CHECK(complaint_after([](Plan& plan) { plan.stages[0].again = std::vector(7, full); }) == "");
+  CHECK(complaint_after([](Plan& plan) {
+          plan.stages[0].again = {none, with_next, with_next, full, selective, with_next, full};
+        }) == "");
+  CHECK_THAT(complaint_after([](Plan& plan) {
+               plan.stages[0].again = {none, none, none, none, none, with_next, with_next};
+             }),
+             ContainsSubstring("layer 6, the last of stage 0, recomputes together with the next"));
+  CHECK_THAT(complaint_after([](Plan& plan) {
+               plan.stages[0].again = {none, with_next, selective, none, none, none, none};
+             }),
+             ContainsSubstring("layer 1 of stage 0 recomputes together with layer 2, which does "
+                               "not recompute all of itself"));
   CHECK_THAT(complaint_after([](Plan& plan) { plan.stages[0].again = {full}; }),
              ContainsSubstring("stage 0 says of 1 layers what they do again, but has 7"));
   CHECK_THAT(complaint_after([](Plan& plan) { plan.stages[1].again = std::vector(9, full); }),

@@ -226,6 +226,96 @@ TEST_CASE("a layer that recomputes keeps its input, and has all it saves while i
   CHECK(peak() == 2 * 100 + 10 + 7 + 2 * 10);
 }
 
+namespace {
+
+/// One layer that does all that those do, one after the other.
+LayerCost merged(const std::vector<LayerCost>& layers) {
+  LayerCost sum = layers.front();
+  for (std::size_t i = 1; i < layers.size(); ++i) {
+    const LayerCost& next = layers[i];
+    sum.forward += next.forward;
+    sum.backward_input += next.backward_input;
+    sum.backward_weight += next.backward_weight;
+    sum.update += next.update;
+    sum.saved += sum.output - sum.output_freed + next.saved;
+    sum.saved_for_weight += sum.output - sum.output_freed + next.saved_for_weight;
+    sum.output = next.output;
+    sum.output_freed = next.output_freed;
+    sum.parameters += next.parameters;
+    sum.gradients += next.gradients;
+    sum.optimizer += next.optimizer;
+  }
+  sum.selective.reset();
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("layers that recompute together are as one layer that does", "[predict]") {
+  const std::string schedule = GENERATE(as<std::string>{}, "1f1b", "zb-h1");
+  for (std::uint32_t seed = 0; seed < 200; ++seed) {
+    INFO(schedule << ", seed " << seed);
+    Random random(seed);
+    Plan runs = straight_plan(2, 1, 4), layers = runs;
+    runs.schedule.name = layers.schedule.name = schedule;
+    runs.stages.clear(), layers.stages.clear();
+    std::vector<LayerCost> apart, together;
+    for (int s = 0; s < 2; ++s) {
+      Stage& stage = runs.stages.emplace_back();
+      Stage& as_layers = layers.stages.emplace_back();
+      stage.devices = as_layers.devices = {{s}};
+      stage.layers.first = static_cast<int>(apart.size());
+      as_layers.layers.first = static_cast<int>(together.size());
+      for (int run = random.between(1, 3); run > 0; --run) {
+        std::vector<LayerCost> members;
+        for (int i = random.between(1, 4); i > 0; --i) {
+          members.push_back(random_cost(random));
+          // What is needed besides, while all of the run is there, is needed at its end only.
+          members.back().workspace = 0;
+          members.back().saved_for_weight = members.back().saved;
+        }
+        const bool does = random.chance(70);
+        stage.again.insert(stage.again.end(), members.size(),
+                           does ? Recomputed::with_next : Recomputed::none);
+        if (does) stage.again.back() = Recomputed::full;
+        as_layers.again.push_back(does ? Recomputed::full : Recomputed::none);
+        apart.insert(apart.end(), members.begin(), members.end());
+        together.push_back(merged(members));
+      }
+      stage.layers.end = static_cast<int>(apart.size());
+      as_layers.layers.end = static_cast<int>(together.size());
+    }
+    const Cluster cluster = cluster_of({{2, link_of(3us, 2'000'000'000)}});
+    const Prediction ours = predict(runs, profile_of(apart), cluster);
+    const Prediction expected = predict(layers, profile_of(together), cluster);
+    REQUIRE(ours.step == expected.step);
+    for (std::size_t d = 0; d < 2; ++d) REQUIRE(ours.peaks[d].bytes == expected.peaks[d].bytes);
+  }
+}
+
+TEST_CASE("an output that others read, too, is kept beside a run", "[predict]") {
+  LayerCost cost = layer_cost(1ms, 2ms);
+  cost.saved = 100;
+  cost.output = 10;
+  Profile profile = profile_of(std::vector<LayerCost>(4, cost));
+  Plan plan = straight_plan(1, 4, 1);
+  plan.stages[0].again = {Recomputed::with_next, Recomputed::with_next, Recomputed::full,
+                          Recomputed::none};
+  const auto peak = [&] { return predict(plan, profile, cluster_of({{1, {}}})).peaks[0].bytes; };
+  // Going back through the run: all it has, and nothing else.
+  const Bytes run = 3 * 100 + 2 * 10;
+  const Bytes before = peak();
+  profile.model.edges.push_back({0, 3});
+  CHECK(before >= run);
+  CHECK(peak() == before);  // it is there while the run goes back, kept or not
+  plan.stages[0].layers.end = 4;
+  plan.batch = {.global = 2, .microbatch = 1, .microbatches = 2, .sequence = 0};
+  plan.schedule.name = "gpipe";
+  const Bytes both = peak();
+  profile.model.edges.pop_back();
+  CHECK(both == peak() + 10);  // of the other microbatch
+}
+
 TEST_CASE("sgd keeps no state beside the weights", "[predict]") {
   Plan plan = straight_plan(1, 1, 1);
   plan.optimizer.kind = OptimizerKind::sgd;

@@ -45,8 +45,8 @@ LayerCost random_cost() {
        {&cost.forward, &cost.backward_input, &cost.backward_weight, &cost.update}) {
     *time = Duration(any_figure());
   }
-  for (Bytes* size : {&cost.saved, &cost.saved_for_weight, &cost.output, &cost.parameters,
-                      &cost.gradients, &cost.optimizer, &cost.workspace}) {
+  for (Bytes* size : {&cost.saved, &cost.saved_for_weight, &cost.output, &cost.output_freed,
+                      &cost.parameters, &cost.gradients, &cost.optimizer, &cost.workspace}) {
     *size = any_figure();
   }
   if (*rc::gen::arbitrary<bool>()) {

@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "planner/costs/stage_recompute.hpp"
 #include "profiles/json.hpp"
 #include "simulator/schedules.hpp"
 #include "tests/catch.hpp"
@@ -72,9 +73,28 @@ Plan random_plan(Random& random, const Shape& shape, const std::string& schedule
   return plan;
 }
 
-/// What Megatron-LM has words for: the first layers of each stage, or the attention of all.
+/// So many layers at a time, of all but the first and last `ends` of the model.
+void set_runs(Random& random, Plan& plan, int ends) {
+  const auto range_of = [&](const Stage& stage) {
+    const int first = std::max(stage.layers.first, ends);
+    return LayerRange{
+        first, std::max(first, std::min(stage.layers.end, plan.stages.back().layers.end - ends))};
+  };
+  int most = 0;
+  for (const Stage& stage : plan.stages) most = std::max(most, range_of(stage).size());
+  if (most < 2) return;
+  const int length = random.between(1, most - 1);
+  for (Stage& stage : plan.stages) {
+    const LayerRange range = range_of(stage);
+    if (range.size() > 0) recompute_in_runs(stage, range, length);
+  }
+}
+
+/// What Megatron-LM has words for: the first layers of each stage, all of them, so many at a time,
+/// or the attention of all.
 void set_layers_again(Random& random, Plan& plan) {
   if (plan.stages.front().recompute == Recompute::full || random.chance(30)) return;
+  if (random.chance(30)) return set_runs(random, plan, 1);
   const bool selective = random.chance(30);
   const int layers = plan.stages.back().layers.end;
   const int most = random.between(1, 4);
@@ -90,13 +110,10 @@ void set_layers_again(Random& random, Plan& plan) {
   }
 }
 
-/// What DeepSpeed has words for: all layers of all stages, some of which have several.
+/// What DeepSpeed has words for: all layers of all stages, so many at a time.
 void set_all_layers_again(Random& random, Plan& plan) {
-  const bool one_each =
-      std::ranges::all_of(plan.stages, [](const Stage& stage) { return stage.layers.size() <= 1; });
-  if (one_each || plan.stages.front().recompute == Recompute::full || random.chance(50)) return;
-  for (Stage& stage : plan.stages)
-    stage.again.assign(static_cast<std::size_t>(stage.layers.size()), Recomputed::full);
+  if (plan.stages.front().recompute == Recompute::full || random.chance(50)) return;
+  set_runs(random, plan, 0);
 }
 
 /// What torch has words for: the second, or the third, … block of each rank, or all blocks.
@@ -296,8 +313,11 @@ TEST_CASE("plans that a format has no words for are refused") {
                                 Recomputed::none);
     plan.stages[1].again.front() = Recomputed::full;
   });
-  CHECK(refusal("megatron", some, question).find("the first 1 layers of every stage; of stage 0") !=
-        std::string::npos);
+  CHECK(
+      refusal("megatron", some, question)
+          .find(
+              "the first 1 layers of every stage, or all of them, so many at a time; of stage 0") !=
+      std::string::npos);
   CHECK_THAT(refusal("torch", some, question),
              ContainsSubstring("recomputes every transformer block by itself, or every second") &&
                  ContainsSubstring("of stage 1 the plan recomputes 1 of 3 layers"));

@@ -39,7 +39,7 @@ TEST_CASE("DeepSpeed: parts with a ds_config") {
   CHECK(plan.precision == Precision::bfloat16);
 }
 
-TEST_CASE("DeepSpeed: checkpoints of every layer, of whole stages, or none") {
+TEST_CASE("DeepSpeed: checkpoints of every layer, of so many at a time, of whole stages, or none") {
   const auto again = [](int interval) {
     const Plan plan = imported(
         "deepspeed",
@@ -50,6 +50,7 @@ TEST_CASE("DeepSpeed: checkpoints of every layer, of whole stages, or none") {
   using Words = std::vector<std::string>;
   CHECK(again(0) == Words{"none", "none"});
   CHECK(again(1) == Words{"2 of 2 layers", "3 of 3 layers"});
+  CHECK(again(2) == Words{"2 of 2 layers in 1 run", "3 of 3 layers in 2 runs"});
   CHECK(again(3) == Words{"full", "full"});
 }
 
@@ -75,8 +76,8 @@ TEST_CASE("DeepSpeed: what is wrong is said at its place") {
         "tensor-parallel peer, not 4");
   CHECK(complaint(R"({"parts": [0, 5], "zero_optimization": {"stage": 3}})")
             .find("DeepSpeed refuses ZeRO-3 with pipelines") != std::string::npos);
-  CHECK(complaint(R"({"parts": [0, 5], "activation_checkpoint_interval": 2})")
-            .find("expected 0, 1, or 5 or more") != std::string::npos);
+  CHECK(complaint(R"({"parts": [0, 5], "activation_checkpoint_interval": -1})")
+            .find("expected an integer from 0") != std::string::npos);
   CHECK(complaint(R"({"parts": [0, 5], "fp16": {"enabled": true}, "bf16": {"enabled": true}})")
             .find("DeepSpeed refuses fp16 and bf16 at once") != std::string::npos);
   CHECK(complaint(R"({"parts": [0, 5], "gradient_accumulation_steps": 3,

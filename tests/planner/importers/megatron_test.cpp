@@ -358,9 +358,9 @@ TEST_CASE("flags that contradict each other, or that plans have no words for, ar
         }) == 3);
   CHECK(mentions("--bf16=4", "takes no value such as \"4\""));
   CHECK(mentions("--recompute-granularity some", "expected full or selective"));
-  CHECK(mentions("--recompute-granularity full --recompute-method uniform --recompute-num-layers 2",
-                 "or 4 or more, the most layers of a stage; found uniform with 2"));
-  CHECK(mentions("--recompute-granularity full", "found no method with 1"));
+  CHECK(mentions("--recompute-granularity full --recompute-method some",
+                 "--recompute-method some: expected uniform or block"));
+  CHECK(mentions("--recompute-granularity full", "needs --recompute-method uniform or block"));
   CHECK(mentions("--recompute-granularity selective --recompute-method block",
                  "refuses --recompute-method beside --recompute-granularity selective"));
   CHECK(mentions("--use-torch-fsdp2", "beside --pipeline-model-parallel-size 2"));
@@ -411,6 +411,8 @@ TEST_CASE("layers that recompute by themselves are taken over") {
   CHECK(again(full + "block --recompute-num-layers 3") == Words(2, "3 of 5 layers"));
   CHECK(again(full + "block --recompute-num-layers 9") == Words(2, "4 of 5 layers"));
   CHECK(again(full + "uniform --recompute-num-layers 1") == Words(2, "4 of 5 layers"));
+  CHECK(again(full + "uniform --recompute-num-layers 2") == Words(2, "4 of 5 layers in 2 runs"));
+  CHECK(again(full + "uniform --recompute-num-layers 3") == Words(2, "4 of 5 layers in 2 runs"));
 }
 
 TEST_CASE("what the flags say is not said again, and what they leave out is asked for") {

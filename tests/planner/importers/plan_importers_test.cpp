@@ -29,7 +29,18 @@ const std::string piper_input =
   "memoryUsageA": 50.4, "memoryUsageB": 8, "syncTimeFw": {"0": 0}, "syncTimeBw": {}}]}}],
   "edges": [{"sourceId": 0, "destId": 1, "communicationCost": 30}]})";
 
-/// One file of each format; for a transformer of two blocks but for the last two.
+/// Operators of a resnet, of which any are taken.
+const std::string aceso_table =
+    "op_name,forward-compute,backward-compute,input_size,output_size,weights,activations,"
+    "fwd_reserved,bwd_reserved\n"
+    "conv1,1000,2000,1,2,1,2,0,0\nbn1,100,200,2,2,0.5,2,0,0\nfc,500,1000,2,0,1,1,0,0\n";
+const std::string aceso_plan = R"({"model_name": "resnet", "model_size": "2B",
+  "global_batch_size": 8, "micro_batch_size": 1, "num_stages": 2, "num_gpus": [1, 1],
+  "checkpoint_activations": [true, false], "num_ops_in_each_stage": [2, 1],
+  "model_parallel_size_of_each_op": [[1, 1], [1]], "data_parallel_size_of_each_op": [[1, 1], [1]],
+  "recompute_ops": [[1, 1], [0]], "algo_of_each_op": [[0, 0], [0]]})";
+
+/// One file of each format; for a transformer of two blocks but for the last three.
 const std::map<std::string_view, std::string> samples{
     {"megatron",
      "--num-layers 2 --pipeline-model-parallel-size 2 --tensor-model-parallel-size 1 "
@@ -43,10 +54,17 @@ const std::map<std::string_view, std::string> samples{
                       "stage_to_depth_map": {"0": 1, "1": 0}})"},
     {"piper", R"({"stages": [{"nodes": [0], "dataParallelDegree": 1, "tensorParallelDegree": 1,
                   "TMPCids": {"0": "vanilla"}}, {"nodes": [1], "dataParallelDegree": 1,
-                  "tensorParallelDegree": 1, "TMPCids": {"1": "vanilla"}}]})"}};
+                  "tensorParallelDegree": 1, "TMPCids": {"1": "vanilla"}}]})"},
+    {"aceso", aceso_plan}};
 
 PlanQuestion question_for(std::string_view format) {
   PlanQuestion question = question_of(2, "2xh100");
+  if (format == "aceso") {
+    question.cluster = parse_cluster("2xgeneric@1GB/s");
+    question.model_content = aceso_table;
+    question.profile = import_aceso(aceso_table, "resnet_2B_mbs1_tp1_algo0.csv");
+    return question;
+  }
   if (format != "pipedream" && format != "piper") return question;
   const bool is_piper = format == "piper";
   question.cluster = parse_cluster("2xgeneric@1GB/s");

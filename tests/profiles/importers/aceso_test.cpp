@@ -52,10 +52,35 @@ TEST_CASE("a table of Aceso's becomes layers in order, in bytes and nanoseconds"
   CHECK(costs[0].optimizer == 4 * mebibyte);
   CHECK(costs[0].workspace == 5 * mebibyte);
   CHECK(costs[0].output == 4 * mebibyte);
-  // 3 of 4 MiB are kept after the first; after the second it is 12, of which 6 are outputs.
+  // Of the output of 4 MiB, 3 are its own; the second makes 9, 2 of which are its output.
   CHECK(costs[0].saved == 0);
-  CHECK(costs[1].saved == 6 * mebibyte);
+  CHECK(costs[0].output_freed == 1 * mebibyte);
+  CHECK(costs[1].saved == 7 * mebibyte);
+  CHECK(costs[1].output_freed == 0);
   CHECK(costs[2].saved == 1 * mebibyte);
+  CHECK(profile.warnings.empty());
+}
+
+TEST_CASE("weights' gradients that Aceso's profiler did not ask for are added") {
+  const std::string products = header +
+                               "enc-embedding,10,40,1,1,1,1,0,0\n"
+                               "enc-attention-qkv,100,105,1,3,1,3,0,0\n"
+                               "enc-attention-softmax,50,60,3,3,0,2,0,0\n"
+                               "enc-attention-dense,100,80,3,1,1,1,0,0\n";
+  const Profile profile = import_aceso(products, "resnet_2B_mbs1_tp1_algo0.csv");
+  REQUIRE(profile.warnings.size() == 1);
+  CHECK_THAT(profile.warnings[0], ContainsSubstring("their weights' gradients are missing"));
+  const auto& costs = profile.entries[0].layers;
+  CHECK(costs[0].backward() == 40us);
+  CHECK(costs[0].provenance == Provenance::measured);
+  CHECK(costs[1].backward_input == 105us);
+  CHECK(costs[1].backward_weight == 100us);
+  CHECK(costs[1].provenance == Provenance::fitted);
+  CHECK(costs[2].backward() == 60us);
+  CHECK(costs[3].backward_weight == 80us);
+  // The softmax goes back from its output.
+  CHECK(costs[1].output_freed == costs[1].output);
+  CHECK(costs[2].output_freed == 1 * mebibyte);
 }
 
 TEST_CASE("the model's other tables and the bandwidths beside a table of Aceso's come along") {
