@@ -3,18 +3,24 @@
 #include <algorithm>
 #include <thread>
 
+#include "planner/costs/compile.hpp"
+#include "planner/costs/shared_links.hpp"
+#include "planner/predict.hpp"
 #include "planner/space/schedule_choices.hpp"
 #include "planner/strategies.hpp"
 #include "planner/strategies/aceso/aceso_search.hpp"
+#include "planner/strategies/compatibility.hpp"
 #include "planner/strategies/dapple/dapple.hpp"
 #include "planner/strategies/dnn_partitioning/dnn_question.hpp"
 #include "planner/strategies/dnn_partitioning/max_load.hpp"
 #include "planner/strategies/dnn_partitioning/scattered_split.hpp"
 #include "planner/strategies/pipedream/pipedream_problem.hpp"
 #include "planner/strategies/piper/piper_split.hpp"
+#include "profiles/error.hpp"
 #include "profiles/importers/dnn_partitioning_graph.hpp"
 #include "profiles/importers/pipedream_graph.hpp"
 #include "profiles/json.hpp"
+#include "simulator/events.hpp"
 
 namespace stagecraft {
 
@@ -34,21 +40,25 @@ Problem problem_of(const std::string& path, const std::string& cluster, std::int
   return problem;
 }
 
-/// Any strategy on a problem, stopped after ten seconds, or when a gap that was asked for is
-/// reached.
-Solve by_strategy(const Target& target, const std::string& strategy, const Problem& problem) {
-  constexpr int longest = 100;  // tenths of a second
+/// Any strategy on a problem, stopped when nine tenths of the target's time are over, or when a gap
+/// that was asked for is reached.
+SearchResult search_in_time(const Target& target, const std::string& strategy,
+                            const Problem& problem) {
+  const int longest = static_cast<int>(target.seconds * 0.9 * 100);  // hundredths of a second
+  std::stop_source stop;
+  const std::jthread timer([&stop, longest](const std::stop_token& done) {
+    for (int i = 0; i < longest && !done.stop_requested(); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    stop.request_stop();
+  });
   const double gap = target.gap < 1 ? target.gap : 0;
+  return find_strategy(strategy).search(problem, {.stop = stop.get_token(), .gap = gap});
+}
+
+Solve by_strategy(const Target& target, const std::string& strategy, const Problem& problem) {
   return [=] {
-    std::stop_source stop;
-    const std::jthread timer([&stop](const std::stop_token& done) {
-      for (int i = 0; i < longest && !done.stop_requested(); ++i) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(100));
-      }
-      stop.request_stop();
-    });
-    const SearchResult result =
-        find_strategy(strategy).search(problem, {.stop = stop.get_token(), .gap = gap});
+    const SearchResult result = search_in_time(target, strategy, problem);
     const Candidate& best = result.plans.front();
     if (best.objective) return Answer{best.objective->value, best.objective->lower_bound};
     return Answer{seconds(best.prediction->step), seconds(result.lower_bound)};
@@ -70,6 +80,126 @@ MaxLoadProblem question_of_file(const Target& target, const std::string& path) {
   problem.processors = graph.processors;
   problem.memory = graph.memory;
   return problem;
+}
+
+/// "4x4xgeneric@1.25GB/s,10GB/s": innermost level first in the arguments.
+Problem problem_on_levels(const Target& target, const std::string& path, std::int64_t batch) {
+  const std::vector<double>& levels = target.arguments;
+  return problem_of(path,
+                    concat(levels[2], "x", levels[0], "xgeneric@", levels[3] / 1e9, "GB/s,",
+                           levels[1] / 1e9, "GB/s"),
+                    batch);
+}
+
+/// What an iteration takes.
+using Measure = Duration (*)(const Problem& problem, const Plan& plan);
+
+Duration step_of(const Problem& problem, const Plan& plan) {
+  return predict(plan, in_plan_order(problem.profile, plan), problem.cluster).step;
+}
+
+Duration step_with_shared_links(const Problem& problem, const Plan& plan) {
+  const Compiled compiled = compile(plan, in_plan_order(problem.profile, plan), problem.cluster);
+  Environment environment;
+  environment.network =
+      shared_network(compiled.program, compiled.costs, compiled.devices, problem.cluster, {});
+  return step_time(simulate_events(compiled.program, compiled.costs, environment));
+}
+
+std::map<std::string, double> steps_of_pipedream(const Target& target, const Problem& problem,
+                                                 Measure measure) {
+  const PipedreamLevel inside{static_cast<int>(target.arguments[0]), target.arguments[1]};
+  const PipedreamLevel between{static_cast<int>(target.arguments[2]), target.arguments[3]};
+  const int devices = inside.machines * between.machines;
+  const std::map<std::string, std::vector<PipedreamLevel>> networks{
+      {"nested", {inside, between}},
+      {"flat", {{devices, between.bandwidth / inside.machines}}},
+      {"flat_alone", {{devices, between.bandwidth}}}};
+  const Space space(problem);
+  const PipedreamStates states = states_of(problem, space, 1, {"pipedream", "it", 6000});
+  std::map<std::string, double> steps;
+  for (const auto& [name, levels] : networks) {
+    const auto plan = pipedream_plan(states, {}, levels, space.layers());
+    steps[name] = seconds(measure(problem, adopt(problem, name, plan->stages).plan));
+  }
+  return steps;
+}
+
+Solve beside_pipedream(const Target& target, const std::string& path, Measure measure) {
+  constexpr int batch = 128;
+  const Problem problem = problem_on_levels(target, path, batch);
+  return [=, others = steps_of_pipedream(target, problem, measure)] {
+    const SearchResult result = search_in_time(target, "exact", problem);
+    return Answer{seconds(measure(problem, result.plans.front().plan)), seconds(result.lower_bound),
+                  others};
+  };
+}
+
+PiperGraph piper_question(const Target& target, const std::string& path) {
+  PiperGraph graph = read_piper_graph(read_file(path), target.name);
+  graph.devices = static_cast<int>(target.arguments[0]);
+  graph.microbatches = static_cast<int>(target.arguments[1]);
+  graph.memory = target.arguments[2] * gibibyte;
+  graph.bandwidth = 25 * gibibyte;
+  return graph;
+}
+
+/// One more node like `like` on the edge between two nodes. It reads what the second one reads.
+void insert_between(PiperGraph& graph, int before, int after, int like) {
+  const auto nodes = [&graph](int n) -> PiperNode& {
+    return graph.nodes[static_cast<std::size_t>(n)];
+  };
+  const int added = static_cast<int>(graph.nodes.size());
+  graph.nodes.push_back(nodes(like));
+  nodes(added).name += concat(" ", added);
+  for (auto& [degree, choices] : nodes(added).choices) {
+    for (std::size_t c = 0; c < choices.size(); ++c) {
+      PiperChoice& left = nodes(before).choices.at(degree)[c];
+      PiperChoice& right = nodes(after).choices.at(degree)[c];
+      choices[c].sync_in = right.sync_in;
+      choices[c].sync_out = {{after, left.sync_out.at(after)}};
+      right.sync_in[added] = right.sync_in.at(before);
+      right.sync_in.erase(before);
+    }
+  }
+  const std::vector<PiperEdge> edges = graph.edges;
+  for (std::size_t e = 0; e < edges.size(); ++e) {
+    const PiperEdge& edge = edges[e];
+    if (edge.to != after) continue;
+    graph.edges.push_back({edge.from, added, edge.bytes});
+    if (edge.from == before) graph.edges[e].from = added;
+    for (auto& [degree, choices] : nodes(edge.from).choices) {
+      for (PiperChoice& choice : choices) {
+        choice.sync_out[added] = choice.sync_out.at(after);
+        if (edge.from == before) choice.sync_out.erase(after);
+      }
+    }
+  }
+}
+
+/// The same with so many times its chain of nodes of this name. Further ones go before the last.
+PiperGraph with_layers_repeated(PiperGraph graph, const std::string& name, int times) {
+  std::vector<int> layers;
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    if (graph.nodes[n].name.starts_with(name)) layers.push_back(static_cast<int>(n));
+  }
+  const int last = layers.back();
+  int before = layers[layers.size() - 2];
+  std::rotate(layers.begin(), layers.end() - 1, layers.end());
+  for (int time = 1; time < times; ++time) {
+    for (const int like : layers) {
+      insert_between(graph, before, last, like);
+      before = static_cast<int>(graph.nodes.size()) - 1;
+    }
+  }
+  return graph;
+}
+
+Solve split_by_piper_of(const PiperGraph& graph) {
+  return [graph] {
+    const auto split = split_by_piper(graph, 1500, {});
+    return Answer{split->time, split->lower_bound};
+  };
 }
 
 }  // namespace
@@ -98,6 +228,13 @@ Solve as_dapple(const Target& target, const std::string& path) {
   };
 }
 
+Solve by_exact_beside_pipedream(const Target& target, const std::string& path) {
+  return beside_pipedream(target, path, step_of);
+}
+Solve by_exact_beside_pipedream_shared(const Target& target, const std::string& path) {
+  return beside_pipedream(target, path, step_with_shared_links);
+}
+
 Solve by_load(const Target& target, const std::string& path) {
   return [problem = question_of_file(target, path)] {
     const MaxLoadSplit split = split_by_max_load(problem, most_downsets_of_max_load, {}).value();
@@ -116,6 +253,16 @@ Solve by_load_of_profile(const Target& target, const std::string& path) {
   const auto batch = static_cast<std::int64_t>(target.arguments[0]);
   return by_strategy(target, "dnn-partitioning", problem_of(path, "4xgeneric@1.25GB/s", batch));
 }
+Solve by_load_along_orders(const Target& target, const std::string& path) {
+  const auto batch = static_cast<std::int64_t>(target.arguments[0]);
+  const MaxLoadProblem problem = max_load_problem(problem_of(path, "4xgeneric@1.25GB/s", batch));
+  const double least = split_by_max_load(problem, most_downsets_of_max_load, {})->lower_bound;
+  std::stop_source stop;
+  stop.request_stop();
+  return [problem, least, stop = stop.get_token()] {
+    return Answer{split_by_max_load(problem, 1, stop)->load, least};
+  };
+}
 Solve by_exact_nested(const Target& target, const std::string& path) {
   const auto batch = static_cast<std::int64_t>(target.arguments[0]);
   return by_strategy(target, "exact", problem_of(path, "4x4xgeneric@1.25GB/s,10GB/s", batch));
@@ -128,15 +275,11 @@ Solve by_usual_nested(const Target& target, const std::string& path) {
 }
 
 Solve as_piper(const Target& target, const std::string& path) {
-  PiperGraph graph = read_piper_graph(read_file(path), target.name);
-  graph.devices = static_cast<int>(target.arguments[0]);
-  graph.microbatches = static_cast<int>(target.arguments[1]);
-  graph.memory = target.arguments[2] * gibibyte;
-  graph.bandwidth = 25 * gibibyte;
-  return [graph] {
-    const auto split = split_by_piper(graph, 1500, {});
-    return Answer{split->time, split->lower_bound};
-  };
+  return split_by_piper_of(piper_question(target, path));
+}
+Solve as_piper_bert96(const Target& target, const std::string& path) {
+  return split_by_piper_of(
+      with_layers_repeated(piper_question(target, path), "ParallelTransformerLayer", 3));
 }
 
 Solve as_aceso(const Target& target, const std::string& path) {
