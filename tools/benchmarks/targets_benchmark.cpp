@@ -5,7 +5,8 @@
 //
 // `objective` is in the planner's own unit, `gap` how far it may be from the best there is; what a
 // row must reach stands beside what it took (`cpu_s` of one run), and the label says what it
-// misses. `peak_MB` is the process's largest resident size in that row.
+// misses. Other planners' plans of the same question, where a row asks for them, are counters by
+// their names. `peak_MB` is the process's largest resident size in that row.
 
 #include <benchmark/benchmark.h>
 #include <malloc.h>
