@@ -11,6 +11,7 @@
 #include "planner/searches/placement.hpp"
 #include "planner/searches/starts.hpp"
 #include "planner/space/device_orders.hpp"
+#include "planner/space/schedule_choices.hpp"
 #include "planner/strategies.hpp"
 #include "profiles/error.hpp"
 #include "profiles/units.hpp"
@@ -312,6 +313,10 @@ std::string fault_of_claim(const SearchFigures& claim, Duration step) {
 
 Verification verify_bound(const Plan& plan, const Profile& profile, const Cluster& cluster) {
   if (!plan.search || !plan.search->question) {
+    if (is_only_simulated(plan.schedule)) {
+      fail("the plan carries no proof: plans under ", plan.schedule.name,
+           " are bounded by their work alone, which nobody verifies");
+    }
     fail("the plan carries no proof: ",
          plan.search ? concat("strategy ", plan.search->strategy, " found it and bounds nothing")
                      : std::string("nobody searched for it"),

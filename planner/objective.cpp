@@ -1,7 +1,6 @@
 #include "planner/objective.hpp"
 
 #include <algorithm>
-#include <array>
 
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
@@ -17,14 +16,6 @@ bool trains(const ScheduleKind& kind) {
 }
 
 void require_searchable(const ScheduleKind& kind, ObjectiveKind objective) {
-  constexpr std::array unknown{bpipe, dualpipev, seq1f1b, zb_auto, zbv_auto};
-  const bool known = kind.placement != StagePlacement::bidirectional &&
-                     std::find(unknown.begin(), unknown.end(), kind.generate) == unknown.end();
-  if (!known) {
-    fail_usage(
-        "the search cannot plan for ", kind.name,
-        "; plan for 1f1b, change the plan's schedule, and let `stagecraft simulate` judge it");
-  }
   const bool by_rate = objective == ObjectiveKind::throughput || objective == ObjectiveKind::cost;
   if (kind.weights != WeightPolicy::flush && !by_rate) {
     fail_usage(kind.name, " never drains, so that no ", to_string(objective),

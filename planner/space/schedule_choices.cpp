@@ -31,11 +31,28 @@ void add(std::vector<ScheduleChoice>& choices, const Names& names) {
 
 }  // namespace
 
+bool is_only_simulated(const ScheduleChoice& choice) {
+  constexpr std::array unknown{bpipe, dualpipev, seq1f1b, zb_auto, zbv_auto};
+  const ScheduleKind& kind = find_schedule(choice.name);
+  return kind.placement == StagePlacement::bidirectional ||
+         std::ranges::find(unknown, kind.generate) != unknown.end();
+}
+
+bool cuts_microbatches(const ScheduleChoice& choice) {
+  const auto generate = find_schedule(choice.name).generate;
+  return generate == chimera_halving || generate == seq1f1b;
+}
+
 std::vector<ScheduleChoice> schedule_choices(std::string_view name) {
   const ScheduleKind& kind = find_schedule(name);
   std::vector<ScheduleChoice> choices;
   for (const int v : virtual_stages(kind)) {
-    choices.push_back({.name = std::string(kind.name), .virtual_stages = v});
+    for (const int pieces : kind.generate == seq1f1b ? std::vector{2, 4, 8} : std::vector{1}) {
+      choices.push_back({.name = std::string(kind.name),
+                         .virtual_stages = v,
+                         .group = {},
+                         .sequence_chunks = pieces});
+    }
   }
   return choices;
 }
@@ -67,7 +84,8 @@ std::vector<ScheduleChoice> plain_choices(std::vector<ScheduleChoice> choices) {
     return std::ranges::find(plain, choice.name) != plain.end();
   };
   if (std::ranges::any_of(choices, is_plain)) std::erase_if(choices, std::not_fn(is_plain));
-  return choices;
+  std::erase_if(choices, is_only_simulated);
+  return choices.empty() ? schedule_choices(plain.front()) : choices;
 }
 
 }  // namespace stagecraft

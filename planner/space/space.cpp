@@ -8,6 +8,7 @@
 #include "planner/objective.hpp"
 #include "planner/parallelism_fault.hpp"
 #include "planner/plan_fault.hpp"
+#include "planner/space/schedule_choices.hpp"
 #include "profiles/error.hpp"
 #include "simulator/schedules.hpp"
 #include "simulator/turns.hpp"
@@ -299,7 +300,9 @@ std::optional<Schedule> Space::schedule(const Setting& setting,
                                        .microbatches = setting.microbatches,
                                        .virtual_stages = choice.virtual_stages,
                                        .group = choice.group,
-                                       .warm_up = choice.warm_up});
+                                       .warm_up = choice.warm_up,
+                                       .sequence_chunks = choice.sequence_chunks,
+                                       .pipes = choice.pipes});
     if (setting.replicas == ReplicaPolicy::split) return schedule;
     const auto fault = find_turns_fault(schedule, replicas);
     if (!fault) return schedule;
@@ -318,7 +321,8 @@ Candidate Space::evaluate(const std::string& name, const Plan& plan) const {
   candidate.plan.parallelism = parallelism_[static_cast<std::size_t>(choice_of(plan.parallelism))];
   candidate.plan.parallelism.sequence =
       problem_.parallelism.sequence && tensor_degree(candidate.plan) > 1;
-  if (const auto fault = find_structural_fault(candidate.plan, problem_.profile.model, cluster_)) {
+  const auto find = cuts_microbatches(candidate.plan.schedule) ? find_fault : find_structural_fault;
+  if (const auto fault = find(candidate.plan, problem_.profile.model, cluster_)) {
     candidate.rejected = fault->message;
     return candidate;
   }

@@ -35,6 +35,7 @@
 #include "planner/searches/column_search.hpp"
 #include "planner/searches/degree_search.hpp"
 #include "planner/searches/layers_again.hpp"
+#include "planner/searches/simulated_search.hpp"
 #include "planner/searches/starts.hpp"
 #include "planner/searches/unsearched.hpp"
 #include "planner/space/device_orders.hpp"
@@ -148,6 +149,7 @@ SearchResult search_given(const Problem& problem, const SearchControl& control) 
 }
 
 SearchResult search_exact(const Problem& problem, const SearchControl& control) {
+  if (has_simulated_schedules(problem)) return search_with_simulated(problem, control);
   if (!problem.other_parallelism.empty()) return search_degrees(problem, control);
   return search_given(problem, control);
 }
