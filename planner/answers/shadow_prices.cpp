@@ -10,6 +10,7 @@
 #include "planner/space/space.hpp"
 #include "planner/strategies.hpp"
 #include "profiles/error.hpp"
+#include "simulator/schedules.hpp"
 
 namespace stagecraft {
 
@@ -310,6 +311,9 @@ Found size_binding(const Again& again) {
 }
 
 std::string in_words(const ScheduleChoice& schedule) {
+  if (schedule.sequence_chunks > 1) {
+    return concat(schedule.name, ", sequences in ", schedule.sequence_chunks, " pieces");
+  }
   if (schedule.virtual_stages == 1) return schedule.name;
   return concat(schedule.name, ", ", schedule.virtual_stages, " stages per device");
 }
@@ -365,8 +369,25 @@ Found with_others(const Again& again, Found most, const std::vector<Problem>& as
   return most;
 }
 
+/// Schedules that no search tries unless it is told to, but those that are made for durations;
+/// nothing where a plan takes long to simulate.
+std::vector<ScheduleChoice> quickly_simulated(const Plan& plan) {
+  constexpr std::size_t most_passes = 20'000;
+  std::vector<ScheduleChoice> choices;
+  if (plan.stages.size() * static_cast<std::size_t>(plan.batch.microbatches) > most_passes) {
+    return choices;
+  }
+  for (const ScheduleKind& kind : schedule_kinds) {
+    const bool is_made = kind.generate == zb_auto || kind.generate == zbv_auto;
+    for (const ScheduleChoice& choice : schedule_choices(kind.name)) {
+      if (is_only_simulated(choice) && !is_made) choices.push_back(choice);
+    }
+  }
+  return choices;
+}
+
 /// Schedules that were not tried, with smaller bubbles or more in flight; where settings are few
-/// also those that are rarely the best.
+/// also those that are rarely the best. Of others only what the plan's own stages bring.
 Found schedule_binding(const Again& again) {
   const Problem& problem = again.problem();
   const Plan& plan = again.best().plan;
@@ -374,6 +395,7 @@ Found schedule_binding(const Again& again) {
                           plan.weights == WeightPolicy::flush && plan.order.empty();
   if (!may_differ) return {};
   const auto usual = untried(problem, all_schedule_choices());
+  const auto unsearched = untried(problem, quickly_simulated(plan));
   const auto rarer =
       again.is_large() ? std::vector<ScheduleChoice>{} : untried(problem, rarer_schedule_choices());
   try {
@@ -382,8 +404,9 @@ Found schedule_binding(const Again& again) {
       const Problem others = with_schedules(problem, usual);
       most = with_others(again, most, {near(others, plan), others});
     }
-    if (rarer.empty()) return most;
-    return with_others(again, most, {with_schedules(problem, rarer)});
+    if (!rarer.empty()) most = with_others(again, most, {with_schedules(problem, rarer)});
+    const Found same = same_stages(again, unsearched);
+    return same && (!most || same->saved > most->saved) ? same : most;
   } catch (const Error&) {
     return {};  // no costs of what they do apart
   }

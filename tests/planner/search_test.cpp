@@ -103,7 +103,13 @@ TEST_CASE("what limits a plan is named with what it would bring", "[search]") {
                                cluster_of({{2, {}}}), 8, {1});
   problem.straight = true;
   const SearchResult result = search_exact(problem, {});
-  const std::vector<Binding> bindings = binding(problem, result.plans.front());
+  std::vector<Binding> bindings = binding(problem, result.plans.front());
+  REQUIRE_FALSE(bindings.empty());
+  // Two copies of the model, in opposite directions, share the large stage: 8 of 33 ms in two,
+  // instead of 8 of 30 and 3.
+  CHECK(bindings[0].what == "schedule");
+  CHECK(bindings[0].value == "chimera: step at least 45.7 % shorter (same stages)");
+  std::erase_if(bindings, [](const Binding& own) { return own.what == "schedule"; });
   REQUIRE_FALSE(bindings.empty());
   CHECK(bindings[0].what == "compute");
   CHECK(bindings[0].where == "stage 1");
