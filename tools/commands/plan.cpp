@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 
 #include "planner/answers.hpp"
+#include "planner/answers/shared.hpp"
 #include "planner/space/schedule_choices.hpp"
 #include "planner/strategies.hpp"
 #include "profiles/error.hpp"
@@ -26,6 +27,8 @@ struct PlanArguments {
   PlanningOptions planning;
   std::string time_limit, gap = "0%", strategy = "exact", pareto;
   RiskOptions risk;
+  std::string sharing;
+  std::optional<int> devices_per_link;
   int top = 1;
 };
 
@@ -55,6 +58,18 @@ std::optional<Risk> risk_of(const PlanArguments& arguments) {
   return risk;
 }
 
+/// Who shares links, if plans are chosen by that.
+std::optional<LinkSharing> sharing_of(const PlanArguments& arguments) {
+  if (arguments.sharing.empty()) {
+    if (!arguments.devices_per_link) return {};
+    fail_usage("--devices-per-link says who shares a link; give --sharing fair or fifo, too");
+  }
+  if (!arguments.pareto.empty() || !arguments.risk.level.empty())
+    fail_usage("--sharing goes without --pareto and --risk");
+  return LinkSharing{.sharing = read_sharing(arguments.sharing),
+                     .devices_per_link = arguments.devices_per_link};
+}
+
 SearchResult search_for(Console& console, const PlanArguments& arguments, const Problem& problem,
                         const std::optional<Risk>& risk, const Interrupt& interrupt) {
   Progress progress(console, "searching");
@@ -73,6 +88,8 @@ SearchResult search_for(Console& console, const PlanArguments& arguments, const 
   require_obeyed(*choice.strategy, problem);
   const auto search = choice.strategy->search;
   if (risk) return search_at_risk(search, problem, control, *risk);
+  if (const auto sharing = sharing_of(arguments))
+    return search_with_shared_links(search, problem, control, *sharing);
   if (!wants_front(arguments, problem)) return search_for_objective(search, problem, control);
   const auto front = choice.strategy->front;
   return front != nullptr ? front(problem, control, most_on_front, spacing_on_front)
@@ -135,6 +152,15 @@ void declare_options(CLI::App& app, PlanArguments& arguments) {
   app.add_option("--top", arguments.top, "Show so many plans (1)")
       ->type_name("N")
       ->check(CLI::Range(1, 1000));
+  app.add_option("--sharing", arguments.sharing,
+                 "Choose by the step where messages that cross a link at once share it: fair (each "
+                 "its part) or fifo (one after the other)")
+      ->type_name("S")
+      ->check(CLI::IsMember({"fair", "fifo"}));
+  app.add_option("--devices-per-link", arguments.devices_per_link,
+                 "With --sharing: devices behind one link out of their node (all of the node)")
+      ->type_name("N")
+      ->check(CLI::Range(1, most_devices));
   app.add_option(
          "--pareto", arguments.pareto,
          "memory,throughput: plans that no other beats in both, each with at least a sixteenth "
