@@ -95,9 +95,11 @@ void PathBound::add_moments() {
 }
 
 void PathBound::add_rooms(const BlockPacking& packing) {
+  const std::vector<int> most_layers = packing.most_layers();
+  if (most_layers.empty()) return;  // nothing is known of them
   for (int device = 0; device < costs_.depth(); ++device) {
     Weighting sum(costs_.stages());
-    const int most = std::max(packing.most_layers()[index(device)], 1);
+    const int most = std::max(most_layers[index(device)], 1);
     for (int s = 0; s < costs_.stages(); ++s) {
       if (costs_.device_of(s) == device) sum.stages[index(s)][Part::layers] = 1.0 / most;
     }

@@ -312,6 +312,21 @@ TEST_CASE("with several stages per device and many layers few devices are search
   CHECK_FALSE(is_wide(Space(problem), Space(problem).settings().front()));
 }
 
+TEST_CASE("where a device has too many stages to list their blocks, paths bound them",
+          "[columns]") {
+  const LayerCost cost = layer_cost(1ms, 2ms);
+  Problem problem =
+      problem_of(profile_of(std::vector<LayerCost>(40, cost)),
+                 cluster_of({{2, link_of(1us, 1'000'000'000)}}), 8, {1}, {"interleaved"});
+  problem.schedules.front().virtual_stages = 16;
+  problem.straight = true;
+  problem.use_fewer_devices = false;
+  const SearchResult result = search_exact(problem, {.effort = 50'000'000});
+  REQUIRE_FALSE(result.plans.empty());
+  CHECK(result.lower_bound >= 8 * 20 * 3ms);
+  CHECK(result.lower_bound <= pace(*result.plans.front().prediction));
+}
+
 TEST_CASE("for equal layers the bound of columns is the work of a device", "[columns]") {
   Problem problem = problem_of(profile_of(std::vector<LayerCost>(4, layer_cost(10ns, 20ns)), 4),
                                cluster_of({{8, {}}}), 32, {4}, {"zb-h1"});
