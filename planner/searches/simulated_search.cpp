@@ -10,6 +10,7 @@
 #include "planner/layouts/layouts.hpp"
 #include "planner/searches/judge.hpp"
 #include "planner/searches/workers.hpp"
+#include "planner/space/device_orders.hpp"
 #include "planner/space/schedule_choices.hpp"
 #include "planner/space/setting_kinds.hpp"
 #include "planner/strategies.hpp"
@@ -382,6 +383,29 @@ class SimulatedSearch {
   Account account_;
 };
 
+/// The same on other orders of the devices, as the exact search tries them; how many were
+/// simulated.
+std::int64_t search_device_orders(const Problem& problem, const SearchControl& control,
+                                  Leaderboard& board) {
+  const std::vector<std::vector<int>> orders = asked_device_orders(problem).orders;
+  const Space space(problem);
+  std::int64_t simulated = 0;
+  for (const std::vector<int>& order : orders) {
+    if (control.stop.stop_requested()) break;
+    SearchControl own = control;
+    own.effort = control.effort.value_or(usual_effort) /
+                 static_cast<std::int64_t>(std::max<std::size_t>(orders.size(), 4));
+    const Problem ordered = in_device_order(problem, order);
+    SimulatedSearch search(ordered, own);
+    search.run();
+    simulated += search.account().simulated;
+    for (const Candidate& plan : search.plans()) {
+      board.add(space.evaluate(plan.name, renumbered(plan.plan, order)));
+    }
+  }
+  return simulated;
+}
+
 bool hands_tokens_to_experts(const Space& space, const Setting& setting) {
   const LayerRange all{0, space.layers()};
   const CostTable& table = space.whole_microbatch(setting, 0);
@@ -449,7 +473,7 @@ SearchResult search_with_simulated(const Problem& problem, const SearchControl& 
   SimulatedSearch search(own, control);
   search.run();
   for (const Candidate& plan : search.plans()) board.add(plan);
-  result.candidates += search.account().simulated;
+  result.candidates += search.account().simulated + search_device_orders(own, control, board);
   result.interrupted = result.interrupted || control.stop.stop_requested();
   // Nobody verifies a bound of such plans again.
   result.question.reset();

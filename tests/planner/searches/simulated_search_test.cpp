@@ -50,7 +50,10 @@ TEST_CASE("schedules that are only simulated: plans are in the space, and bounds
   const std::string name = GENERATE(from_range(simulated_names()));
   int compared = 0, equal = 0, unfound = 0;
   double ratio = 0;
-  for (std::uint32_t seed = 0; seed < 40; ++seed) {
+  // Orders made for durations take long to make.
+  const bool is_made = name == "zb-auto" || name == "zbv-auto";
+  const std::uint32_t seeds = is_made ? 6 : 24;
+  for (std::uint32_t seed = 0; seed < seeds; ++seed) {
     INFO(name << ", seed " << seed);
     const Problem problem = problem_under(name, seed);
     const SearchResult all = search_brute_force(problem, {});
@@ -79,10 +82,10 @@ TEST_CASE("schedules that are only simulated: plans are in the space, and bounds
   }
   INFO(name << ": " << compared << " compared, " << equal << " equal, " << unfound << " not found, "
             << ratio / compared << " times the best on average");
-  CHECK(compared >= 14);
-  CHECK(5 * equal >= 2 * compared);
-  CHECK(10 * unfound <= compared);
-  CHECK(ratio / compared < 1.1);
+  CHECK(3 * compared >= static_cast<int>(seeds));
+  CHECK(2 * equal >= compared);
+  CHECK(5 * unfound <= compared);
+  CHECK(ratio / compared < 1.06);
 }
 
 TEST_CASE("schedules that are only simulated: equal layers take what closed forms say",
