@@ -5,6 +5,7 @@
 
 #include "planner/searches/tightest_plan.hpp"
 #include "planner/space/device_orders.hpp"
+#include "planner/space/room.hpp"
 #include "planner/space/schedule_choices.hpp"
 #include "profiles/error.hpp"
 #include "simulator/schedules.hpp"
@@ -23,7 +24,9 @@ class Remedies {
   bool helps(const Problem& changed, std::int64_t effort = tight_effort / 2) const {
     if (stop_.stop_requested()) return false;
     try {
-      return tight_plan_that_fits(Space(changed), {effort, stop_}).has_value();
+      const Space space(changed);
+      if (lacks_room_for_one_copy(space)) return false;
+      return tight_plan_that_fits(space, {effort, stop_}).has_value();
     } catch (const Error&) {
       return false;  // no costs for this problem: then it has no plan either
     }

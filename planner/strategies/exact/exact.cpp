@@ -40,6 +40,7 @@
 #include "planner/searches/unsearched.hpp"
 #include "planner/space/device_orders.hpp"
 #include "planner/space/orders.hpp"
+#include "planner/space/room.hpp"
 #include "planner/strategies.hpp"
 #include "planner/strategies/exact/one_order.hpp"
 #include "planner/strategies/exact/other_devices.hpp"
@@ -136,6 +137,15 @@ SearchResult search_at_once(const Problem& problem, const SearchControl& control
   return result;
 }
 
+/// Without a look at any plan.
+SearchResult nothing_fits(const Problem& problem, const SearchControl& control) {
+  SearchResult result{.plans = {}, .infeasible = {}, .strategy = "exact"};
+  result.question = question_of(problem);
+  if (control.explain)
+    result.infeasible = explain_infeasible(problem, Space(problem), control.stop);
+  return result;
+}
+
 SearchResult search_given(const Problem& problem, const SearchControl& control) {
   if (!problem.recompute_layers.empty()) return search_layers(problem, control);
   const Space space(problem);
@@ -149,6 +159,7 @@ SearchResult search_given(const Problem& problem, const SearchControl& control) 
 }
 
 SearchResult search_exact(const Problem& problem, const SearchControl& control) {
+  if (lacks_room_for_one_copy(problem)) return nothing_fits(problem, control);
   if (has_simulated_schedules(problem)) return search_with_simulated(problem, control);
   if (!problem.other_parallelism.empty()) return search_degrees(problem, control);
   return search_given(problem, control);

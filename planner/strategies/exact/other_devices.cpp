@@ -7,6 +7,7 @@
 #include "planner/searches/placement.hpp"
 #include "planner/space/device_orders.hpp"
 #include "planner/space/orders.hpp"
+#include "planner/space/room.hpp"
 #include "planner/strategies.hpp"
 #include "planner/strategies/exact/one_order.hpp"
 #include "profiles/error.hpp"
@@ -188,6 +189,7 @@ std::vector<int> fewer_devices(const Problem& problem, const Leaderboard& board)
   try {
     for (int devices = all - 1; devices >= 1; --devices) {
       const Problem fewer = on_fewer(problem, devices);
+    if (lacks_room_for_one_copy(fewer)) continue;
       const Space space(fewer);
       // Of fewer still there is even more to do for each.
       if (Duration{ColumnBounds(space).least_of_any_kind()} >= best) break;
