@@ -90,11 +90,9 @@ std::vector<Bytes> read_limits(const std::string& text, const Program& program, 
              limits.size());
 }
 
-Network read_network(const ConditionOptions& options, const Program& program, const Costs& costs,
+Network read_network(const LinkSharing& sharing, const Program& program, const Costs& costs,
                      const Site& site) {
-  const Network network = shared_network(
-      program, costs, site.devices, site.cluster,
-      {.sharing = read_sharing(options.sharing), .devices_per_link = options.devices_per_link});
+  const Network network = shared_network(program, costs, site.devices, site.cluster, sharing);
   if (network.links.empty() && !program.channels.empty()) {
     fail_usage("--sharing: no message takes a link any time; give --message SIZE and --bandwidth ",
                "RATE, or a PLAN on a cluster with links");
@@ -103,7 +101,7 @@ Network read_network(const ConditionOptions& options, const Program& program, co
 }
 
 bool are_usual(const ConditionOptions& options) {
-  return options.policy == "async" && options.protocol.empty() && options.sharing.empty() &&
+  return options.policy == "async" && options.protocol.empty() && options.sharing.sharing.empty() &&
          options.slow_down.empty() && options.slow.empty() && options.stop.empty() &&
          options.memory_limit.empty();
 }
@@ -141,15 +139,9 @@ void declare_conditions(CLI::App& app, ConditionOptions& options) {
                  "prefetch, credit: messages each channel has room for at its receiver (1)")
       ->type_name("N")
       ->check(CLI::Range(1, most_buffers));
-  app.add_option("--sharing", options.sharing,
-                 "Messages that cross a link at once: fair (each its part) or fifo (one after the "
-                 "other); each has the link to itself without")
-      ->type_name("S")
-      ->check(CLI::IsMember({"fair", "fifo"}));
-  app.add_option("--devices-per-link", options.devices_per_link,
-                 "With --sharing: devices behind one link out of their node (all of the node)")
-      ->type_name("N")
-      ->check(CLI::Range(1, most_devices));
+  declare_sharing(app, options.sharing,
+                  "Messages that cross a link at once: fair (each its part) or fifo (one after the "
+                  "other); each has the link to itself without");
   declare_speed(app, options);
   app.add_option("--memory-limit", options.memory_limit,
                  "Forwards wait until there is memory: one size, or one per device, or cluster")
@@ -158,12 +150,11 @@ void declare_conditions(CLI::App& app, ConditionOptions& options) {
 
 std::optional<Environment> environment_of(const ConditionOptions& options, const Program& program,
                                           const Costs& costs, const Site& site) {
-  if (options.devices_per_link && options.sharing.empty())
-    fail_usage("--devices-per-link says who shares a link; give --sharing fair or fifo, too");
+  const std::optional<LinkSharing> sharing = read_link_sharing(options.sharing);
   if (are_usual(options)) return {};
   Environment environment{.policy = read_link_policy(options.policy), .buffers = options.buffers};
   if (!options.protocol.empty()) environment.protocol = read_protocol(options.protocol);
-  if (!options.sharing.empty()) environment.network = read_network(options, program, costs, site);
+  if (sharing) environment.network = read_network(*sharing, program, costs, site);
   if (!options.slow_down.empty()) environment.slow_down = read_slow_down(options.slow_down);
   if (!options.slow.empty()) environment.factors.device = read_slow(options.slow, program);
   if (!options.stop.empty()) environment.stops = read_stops(options.stop, program);

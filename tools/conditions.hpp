@@ -9,6 +9,7 @@
 
 #include "profiles/cluster.hpp"
 #include "simulator/events.hpp"
+#include "tools/sharing_options.hpp"
 
 namespace CLI {
 class App;
@@ -19,8 +20,8 @@ namespace stagecraft {
 /// Flags as they were given; empty is the clock's own condition.
 struct ConditionOptions {
   std::string policy = "async";
-  std::string protocol, sharing, slow_down, slow, stop, memory_limit;
-  std::optional<int> devices_per_link;
+  std::string protocol, slow_down, slow, stop, memory_limit;
+  SharingOptions sharing;
   int buffers = 1;
 };
 

@@ -18,6 +18,7 @@
 #include "tools/planning_problem.hpp"
 #include "tools/progress.hpp"
 #include "tools/risk_options.hpp"
+#include "tools/sharing_options.hpp"
 #include "tools/table.hpp"
 
 namespace stagecraft {
@@ -27,8 +28,7 @@ struct PlanArguments {
   PlanningOptions planning;
   std::string time_limit, gap = "0%", strategy = "exact", pareto;
   RiskOptions risk;
-  std::string sharing;
-  std::optional<int> devices_per_link;
+  SharingOptions sharing;
   int top = 1;
 };
 
@@ -60,14 +60,10 @@ std::optional<Risk> risk_of(const PlanArguments& arguments) {
 
 /// Who shares links, if plans are chosen by that.
 std::optional<LinkSharing> sharing_of(const PlanArguments& arguments) {
-  if (arguments.sharing.empty()) {
-    if (!arguments.devices_per_link) return {};
-    fail_usage("--devices-per-link says who shares a link; give --sharing fair or fifo, too");
-  }
-  if (!arguments.pareto.empty() || !arguments.risk.level.empty())
+  const std::optional<LinkSharing> sharing = read_link_sharing(arguments.sharing);
+  if (sharing && (!arguments.pareto.empty() || !arguments.risk.level.empty()))
     fail_usage("--sharing goes without --pareto and --risk");
-  return LinkSharing{.sharing = read_sharing(arguments.sharing),
-                     .devices_per_link = arguments.devices_per_link};
+  return sharing;
 }
 
 SearchResult search_for(Console& console, const PlanArguments& arguments, const Problem& problem,
@@ -152,15 +148,10 @@ void declare_options(CLI::App& app, PlanArguments& arguments) {
   app.add_option("--top", arguments.top, "Show so many plans (1)")
       ->type_name("N")
       ->check(CLI::Range(1, 1000));
-  app.add_option("--sharing", arguments.sharing,
-                 "Choose by the step where messages that cross a link at once share it: fair (each "
-                 "its part) or fifo (one after the other)")
-      ->type_name("S")
-      ->check(CLI::IsMember({"fair", "fifo"}));
-  app.add_option("--devices-per-link", arguments.devices_per_link,
-                 "With --sharing: devices behind one link out of their node (all of the node)")
-      ->type_name("N")
-      ->check(CLI::Range(1, most_devices));
+  declare_sharing(
+      app, arguments.sharing,
+      "Choose by the step where messages that cross a link at once share it: fair (each "
+      "its part) or fifo (one after the other)");
   app.add_option(
          "--pareto", arguments.pareto,
          "memory,throughput: plans that no other beats in both, each with at least a sixteenth "
