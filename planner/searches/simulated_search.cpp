@@ -62,8 +62,9 @@ Duration step_of(const Found& found) {
 struct Account {
   std::int64_t simulated = 0;
   std::int64_t spent = 0;
-  /// What the plan that came closest to fit, if none does, has too little.
-  std::optional<Bytes> short_by;
+  /// What the plan that came closest to fit, if none does, has too little: of those simulated, and
+  /// of those whose weights and states alone are too much.
+  std::optional<Bytes> short_by, short_by_states;
   /// Why others are none: of those with the most stages.
   std::string rejected;
   int stages_rejected = 0;
@@ -71,7 +72,8 @@ struct Account {
   void add(const Account& other) {
     simulated += other.simulated;
     spent += other.spent;
-    if (other.short_by) fall_short(*other.short_by);
+    fall_short(short_by, other.short_by);
+    fall_short(short_by_states, other.short_by_states);
     reject(other.rejected, other.stages_rejected);
   }
   void reject(const std::string& reason, int stages) {
@@ -79,7 +81,10 @@ struct Account {
     rejected = reason;
     stages_rejected = stages;
   }
-  void fall_short(Bytes missing) { short_by = std::min(short_by.value_or(missing), missing); }
+  static void fall_short(std::optional<Bytes>& least, const std::optional<Bytes>& missing) {
+    if (missing && (!least || *missing < *least)) least = missing;
+  }
+  std::optional<Bytes> lacking() const { return short_by ? short_by : short_by_states; }
 };
 
 /// Plans of one space, simulated one after the other.
@@ -164,7 +169,7 @@ class Trials {
       if (kind.memory_unlimited) continue;
       const Bytes over = held[static_cast<std::size_t>(device)] - usable_memory(kind);
       if (over <= 0) continue;
-      account_.fall_short(over);
+      Account::fall_short(account_.short_by_states, over);
       return false;
     }
     return true;
@@ -195,7 +200,7 @@ class Trials {
     }
     ++account_.simulated;
     if (!is_over_) return candidate;
-    account_.fall_short(shortfall(*candidate.prediction));
+    Account::fall_short(account_.short_by, shortfall(*candidate.prediction));
     return {};
   }
 
@@ -445,10 +450,10 @@ std::vector<std::string> remedies_for(Problem problem, const SearchControl& cont
 
 Infeasible explain(const Problem& problem, const Account& account, const SearchControl& control) {
   Infeasible infeasible{.remedies = remedies_for(problem, control)};
-  if (account.short_by) {
-    infeasible.short_by = *account.short_by;
+  if (const std::optional<Bytes> lacking = account.lacking()) {
+    infeasible.short_by = *lacking;
     infeasible.reason = concat("no balanced plan under ", names_of(problem),
-                               " fits, the closest lacks ", format_bytes(*account.short_by));
+                               " fits, the closest lacks ", format_bytes(*lacking));
   } else {
     infeasible.reason = concat("no number of devices and microbatches allows ", names_of(problem),
                                account.rejected.empty() ? "" : concat(": ", account.rejected));
