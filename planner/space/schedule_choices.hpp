@@ -9,8 +9,8 @@
 
 namespace stagecraft {
 
-/// Whether plans under it are only simulated: no fast clock knows several copies of the model, pairs
-/// of passes, parts of microbatches, what is lent, or orders made for durations.
+/// Whether plans under it are only simulated: no fast clock knows several copies of the model,
+/// pairs of passes, parts of microbatches, what is lent, or orders made for durations.
 bool is_only_simulated(const ScheduleChoice& choice);
 /// Whether its passes are about parts of a microbatch.
 bool cuts_microbatches(const ScheduleChoice& choice);

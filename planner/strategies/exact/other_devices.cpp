@@ -189,7 +189,7 @@ std::vector<int> fewer_devices(const Problem& problem, const Leaderboard& board)
   try {
     for (int devices = all - 1; devices >= 1; --devices) {
       const Problem fewer = on_fewer(problem, devices);
-    if (lacks_room_for_one_copy(fewer)) continue;
+      if (lacks_room_for_one_copy(fewer)) continue;
       const Space space(fewer);
       // Of fewer still there is even more to do for each.
       if (Duration{ColumnBounds(space).least_of_any_kind()} >= best) break;
