@@ -407,6 +407,25 @@ Fault check_schedule(const Subject& subject) {
   }
 }
 
+/// Layers that recompute together with the next one are followed by one that recomputes.
+Fault check_runs(const Stage& stage, int s) {
+  for (std::size_t i = 0; i < stage.again.size(); ++i) {
+    if (stage.again[i] != Recomputed::with_next) continue;
+    const int layer = stage.layers.first + static_cast<int>(i);
+    const bool is_last = i + 1 == stage.again.size();
+    const Recomputed next = is_last ? Recomputed::none : stage.again[i + 1];
+    if (next == Recomputed::with_next || next == Recomputed::full) continue;
+    return PlanFault{
+        at_stage(s, "recompute"),
+        is_last ? concat("layer ", layer, ", the last of stage ", s,
+                         ", recomputes together with the next layer")
+                : concat("layer ", layer, " of stage ", s, " recomputes together with layer ",
+                         layer + 1, ", which does not recompute all of itself"),
+        {"end the run with a layer that recomputes by itself"}};
+  }
+  return {};
+}
+
 /// Layers do something again by themselves, or their stage does as a whole.
 Fault check_recompute(const Subject& subject) {
   for (int s = 0; s < subject.stages(); ++s) {
@@ -418,24 +437,7 @@ Fault check_recompute(const Subject& subject) {
                               " layers what they do again, but has ", stage.layers.size()),
                        {}};
     }
-    if (stage.again.back() == Recomputed::with_next) {
-      return PlanFault{at_stage(s, "recompute"),
-                       concat("layer ", stage.layers.end - 1, ", the last of stage ", s,
-                              ", recomputes together with the next layer"),
-                       {"end the run with a layer that recomputes by itself"}};
-    }
-    for (std::size_t i = 0; i + 1 < stage.again.size(); ++i) {
-      const Recomputed next = stage.again[i + 1];
-      if (stage.again[i] != Recomputed::with_next || next == Recomputed::with_next ||
-          next == Recomputed::full) {
-        continue;
-      }
-      const int layer = stage.layers.first + static_cast<int>(i);
-      return PlanFault{at_stage(s, "recompute"),
-                       concat("layer ", layer, " of stage ", s, " recomputes together with layer ",
-                              layer + 1, ", which does not recompute all of itself"),
-                       {"end the run with a layer that recomputes by itself"}};
-    }
+    if (Fault fault = check_runs(stage, s)) return fault;
     if (stage.recompute == Recompute::none) continue;
     return PlanFault{
         at_stage(s, "recompute"),

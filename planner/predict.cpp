@@ -89,6 +89,12 @@ auto of_devices(const Plan& plan, const Function& figure) {
 
 }  // namespace
 
+PredictedFigures predicted_figures(const Plan& plan, const Prediction& prediction) {
+  return {.step = prediction.step,
+          .bubble = prediction.bubble,
+          .peak_memory = device_peaks(plan, prediction)};
+}
+
 std::vector<Bytes> device_peaks(const Plan& plan, const Prediction& prediction) {
   if (prediction.peaks.empty()) return {};
   return of_devices(plan, [&](std::size_t lead) { return prediction.peaks[lead].bytes; });

@@ -68,6 +68,9 @@ inline Duration pace(const Prediction& prediction) {
 /// where the costs know no bytes.
 std::vector<Bytes> device_peaks(const Plan& plan, const Prediction& prediction);
 
+/// What a plan's file says of its prediction.
+PredictedFigures predicted_figures(const Plan& plan, const Prediction& prediction);
+
 /// Simulates one iteration, of one column where all are alike. A plan that does not fit is
 /// predicted all the same, with `fits` false.
 Prediction predict(const Plan& plan, const Profile& profile, const Cluster& cluster);

@@ -82,12 +82,6 @@ void judge(std::vector<Judged>& judged, const std::vector<Candidate>& plans, con
   }
 }
 
-void write_figures(Plan& plan, const Prediction& prediction) {
-  plan.predicted = PredictedFigures{.step = prediction.step,
-                                    .bubble = prediction.bubble,
-                                    .peak_memory = device_peaks(plan, prediction)};
-}
-
 double ratio(Duration a, Duration b) {
   return b.count() > 0 ? seconds(a) / seconds(b) : 1.0;
 }
@@ -193,7 +187,8 @@ SearchResult search_at_risk(Search search, const Problem& problem, const SearchC
   result.plans.clear();
   for (Judged& each : judged) {
     if (static_cast<int>(result.plans.size()) == control.top) break;
-    write_figures(each.candidate.plan, *each.candidate.prediction);
+    each.candidate.plan.predicted =
+        predicted_figures(each.candidate.plan, *each.candidate.prediction);
     result.plans.push_back(std::move(each.candidate));
   }
   result.candidates += slow.candidates;

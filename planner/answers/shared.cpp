@@ -120,12 +120,6 @@ class Judgement {
   std::vector<Judged> judged_;
 };
 
-void write_figures(Plan& plan, const Prediction& prediction) {
-  plan.predicted = PredictedFigures{.step = prediction.step,
-                                    .bubble = prediction.bubble,
-                                    .peak_memory = device_peaks(plan, prediction)};
-}
-
 }  // namespace
 
 Duration step_with_shared_links(const Problem& problem, const Plan& plan,
@@ -161,7 +155,8 @@ SearchResult search_with_shared_links(Search search, const Problem& problem,
   result.plans.clear();
   for (Judged& each : judged) {
     if (static_cast<int>(result.plans.size()) == control.top) break;
-    write_figures(each.candidate.plan, *each.candidate.prediction);
+    each.candidate.plan.predicted =
+        predicted_figures(each.candidate.plan, *each.candidate.prediction);
     each.candidate.prediction->notes.push_back(concat("where links are shared the step takes ",
                                                       format_duration(each.step),
                                                       "; plans were chosen by that"));

@@ -79,11 +79,7 @@ std::optional<Duration> Leaderboard::best() const {
 void write_figures(Candidate& candidate, const SearchResult& result) {
   if (!candidate.prediction) return;
   const Prediction& prediction = *candidate.prediction;
-  PredictedFigures predicted;
-  predicted.step = prediction.step;
-  predicted.bubble = prediction.bubble;
-  predicted.peak_memory = device_peaks(candidate.plan, prediction);
-  candidate.plan.predicted = predicted;
+  candidate.plan.predicted = predicted_figures(candidate.plan, prediction);
   const double step = seconds(pace(prediction));
   const double bound = seconds(std::min(result.lower_bound, pace(prediction)));
   const bool speaks_of_all = speaks_of_all_plans(result);

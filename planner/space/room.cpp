@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
+#include <set>
+#include <tuple>
+#include <vector>
 
 #include "planner/space/device_orders.hpp"
 
@@ -9,11 +13,11 @@ namespace stagecraft {
 
 namespace {
 
-/// Of all layers, as one device of the setting has its share of them. Peers have parts each, and
-/// those who share experts have parts of these. Without training there are weights alone.
-double bytes_of_one_copy(const Space& space, const Setting& setting, int device) {
+/// Of a layer, as one device of the setting has its share of it. Peers have parts each, and those
+/// who share experts have parts of these. Without training there are weights alone.
+double bytes_of_one_copy(const Space& space, const Setting& setting, int device, int layer) {
   const ChunkMemory share = space.whole_microbatch(setting, device)
-                                .memory({0, space.layers()}, space.problem().optimizer.kind);
+                                .memory({layer, layer + 1}, space.problem().optimizer.kind);
   const Parallelism& parallelism = space.parallelism(setting);
   const int tensor = tensor_degree(parallelism, static_cast<std::size_t>(setting.peers));
   const auto sum = [&](Bytes parameters, Bytes gradients, Bytes optimizer) {
@@ -36,12 +40,22 @@ bool lacks_room_for_one_copy(const Space& space) {
     if (kind.memory_unlimited) return false;
     room += static_cast<double>(usable_memory(kind));
   }
-  double least = std::numeric_limits<double>::infinity();
+  // Stages may have degrees of their own, so each layer takes what it does at the least.
+  std::vector<double> least(static_cast<std::size_t>(space.layers()),
+                            std::numeric_limits<double>::infinity());
+  std::set<std::tuple<std::int64_t, int, int, bool>> known;
   for (const Setting& setting : space.settings()) {
-    for (const int device : space.one_of_each_kind(setting))
-      least = std::min(least, bytes_of_one_copy(space, setting, device));
+    if (!known.emplace(setting.microbatch, setting.peers, setting.choice, setting.trains).second) {
+      continue;
+    }
+    for (const int device : space.one_of_each_kind(setting)) {
+      for (int layer = 0; layer < space.layers(); ++layer) {
+        double& bytes = least[static_cast<std::size_t>(layer)];
+        bytes = std::min(bytes, bytes_of_one_copy(space, setting, device, layer));
+      }
+    }
   }
-  return least > room && !space.settings().empty();
+  return !space.settings().empty() && std::accumulate(least.begin(), least.end(), 0.0) > room;
 }
 
 bool lacks_room_for_one_copy(const Problem& problem) {

@@ -42,6 +42,23 @@ TEST_CASE("one copy has room to the byte", "[space]") {
   CHECK_FALSE(lacks(0));  // unlimited
 }
 
+TEST_CASE("stages of several degrees may have room where no single degree has", "[space]") {
+  LayerCost cost = layer_cost(1ms, 2ms);
+  Problem problem =
+      problem_of(profile_of(std::vector<LayerCost>(2, cost)), cluster_of({{2, {}}}, 1250), 4, {1});
+  problem.tensor_parallel = {1, 2};
+  problem.profile.entries.push_back(problem.profile.entries.front());
+  problem.profile.entries.back().setting.tensor_parallel = 2;
+  // One degree for both takes 5,000 bytes, or 3,000; each layer its own 2,000, of 2,500.
+  std::vector<LayerCost>& alone = problem.profile.entries.front().layers;
+  std::vector<LayerCost>& shared = problem.profile.entries.back().layers;
+  alone[0].parameters = 1000, alone[1].parameters = 4000;
+  shared[0].parameters = 1000, shared[1].parameters = 500;
+  CHECK_FALSE(lacks_room_for_one_copy(problem));
+  problem.cluster.kinds.front().memory = 999;
+  CHECK(lacks_room_for_one_copy(problem));
+}
+
 TEST_CASE("experts and tensor-parallel parts are counted once", "[space]") {
   Problem problem;
   problem.model_name = problem.profile.model.name = "mixtral-8x7b";
