@@ -4,6 +4,8 @@
 #include <cmath>
 #include <random>
 
+#include "planner/layouts/recompute_ways.hpp"
+
 namespace stagecraft {
 
 namespace {
@@ -46,14 +48,22 @@ class Annealing {
     const int from = below(stages), to = other(from);
     effort_.spend(steps_per_try);
     const double chance = static_cast<double>(random_()) / 4294967296.0;
-    if (to == from || to < 0 || to >= stages) return;
+    if (to < 0 || to >= stages) return;
     Layout next = layout_;
+    if (to == from) {
+      if (recomputes_otherwise(next, setting_.device_of(from, next.pipeline_devices())))
+        take_or_leave(std::move(next), temperature, chance);
+      return;
+    }
     const int first = std::min(from, to), last = std::max(from, to), shift = from < to ? -1 : 1;
     for (int cut = first + 1; cut <= last; ++cut) next.cuts[index(cut)] += shift;
     if (!is_allowed(next, first, last)) return;
     effort_.spend(steps_per_repair << std::min(setting_.schedule.virtual_stages, 6));
-    if (!fits(next, first, last)) return;
-    effort_.spend(std::int64_t{4} * stages * setting_.microbatches);
+    if (fits(next, first, last)) take_or_leave(std::move(next), temperature, chance);
+  }
+
+  void take_or_leave(Layout next, double temperature, double chance) {
+    effort_.spend(std::int64_t{4} * next.stages() * setting_.microbatches);
     const auto step = static_cast<double>(clock_.step(next));
     if (step > step_ && chance > std::exp((step_ - step) / temperature)) return;
     layout_ = std::move(next);
@@ -61,6 +71,23 @@ class Annealing {
     if (step_ >= best_step_ || !may_fit(clock_, layout_)) return;
     best_ = layout_;
     best_step_ = step_;
+  }
+
+  /// Whether other stages of the device now recompute than before, where some do.
+  bool recomputes_otherwise(Layout& layout, int device) {
+    bool recomputes = false, differs = false;
+    const std::vector<Recompute> before = layout.recompute;
+    for (int s = 0; s < layout.stages(); ++s) {
+      if (setting_.device_of(s, layout.pipeline_devices()) != device) continue;
+      Recompute& own = layout.recompute[index(s)];
+      recomputes = recomputes || own == Recompute::full;
+      own = below(2) == 0 ? Recompute::none : Recompute::full;
+      differs = differs || own != before[index(s)];
+    }
+    if (!recomputes || !differs) return false;
+    if (!space_.allows(Recompute::none) || !space_.allows(Recompute::full)) return false;
+    effort_.spend(steps_per_repair);
+    return clock_.may_fit(layout, device);
   }
 
   /// Neighbours are alike to the clock, stages of a device to its memory; far ones make another

@@ -316,46 +316,6 @@ class Improvement {
 
 }  // namespace
 
-bool recompute_to_fit(FastClock& clock, const Space& space, const Setting& setting,
-                      int pipeline_device, Layout& layout) {
-  std::vector<int> stages;
-  for (int s = 0; s < layout.stages(); ++s) {
-    if (setting.device_of(s, layout.pipeline_devices()) == pipeline_device) stages.push_back(s);
-  }
-  constexpr unsigned most_choices = 256;
-  const unsigned choices = std::min(1u << std::min<std::size_t>(stages.size(), 30), most_choices);
-  const unsigned first = space.allows(Recompute::none) ? 0 : choices - 1;
-  const unsigned end = space.allows(Recompute::full) ? choices : 1;
-  const std::vector<Recompute> before = layout.recompute;
-  Time least = never;
-  std::vector<Recompute> best = before;
-  for (unsigned choice = first; choice < end; ++choice) {
-    Time again = 0;
-    for (std::size_t i = 0; i < stages.size(); ++i) {
-      const int s = stages[i];
-      const bool full = ((choice >> std::min<std::size_t>(i, 30)) & 1u) != 0;
-      layout.recompute[index(s)] = full ? Recompute::full : Recompute::none;
-      const LayerRange layers{layout.cuts[index(s)], layout.cuts[index(s) + 1]};
-      if (full) again += space.whole_microbatch(setting, 0).forward(layers).count();
-    }
-    if (again >= least || !clock.may_fit(layout, pipeline_device)) continue;
-    least = again;
-    best = layout.recompute;
-    if (least == 0) break;
-  }
-  layout.recompute = std::move(best);
-  return least < never;
-}
-
-std::optional<Layout> recomputed_to_fit(FastClock& clock, const Space& space,
-                                        const Setting& setting, Layout layout) {
-  if (!space.allows(Recompute::full)) return {};
-  for (int device = 0; device < layout.pipeline_devices(); ++device) {
-    if (!recompute_to_fit(clock, space, setting, device, layout)) return {};
-  }
-  return layout;
-}
-
 Layout improve(FastClock& clock, const Space& space, const Setting& setting, Layout layout,
                Effort& effort) {
   return Improvement(clock, space, setting, std::move(layout), effort).run();

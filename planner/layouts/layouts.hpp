@@ -25,15 +25,6 @@ Layout improve(FastClock& clock, const Space& space, const Setting& setting, Lay
 /// The layers in `parts` of equal count; what is left over goes to the first ones.
 std::vector<int> even_cuts(int layers, int parts);
 
-/// The stages of one pipeline device recompute as little time as makes it fit. False if nothing
-/// does; then they are as they were.
-bool recompute_to_fit(FastClock& clock, const Space& space, const Setting& setting,
-                      int pipeline_device, Layout& layout);
-
-/// The layout with the stages recomputing that cost least time and make it fit; nothing if none do.
-std::optional<Layout> recomputed_to_fit(FastClock& clock, const Space& space,
-                                        const Setting& setting, Layout layout);
-
 /// So many stages on so many devices each, with equal time.
 Layout balanced(const Space& space, const Setting& setting, const std::vector<int>& replicas);
 

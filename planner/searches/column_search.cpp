@@ -5,6 +5,7 @@
 
 #include "planner/bounds/path_bound.hpp"
 #include "planner/layouts/layouts.hpp"
+#include "planner/layouts/recompute_ways.hpp"
 #include "planner/searches/walk.hpp"
 #include "simulator/schedules.hpp"
 
@@ -116,7 +117,10 @@ void ColumnSearch::judge(ColumnBranch& branch, FastClock& clock, Layout layout) 
     for (std::size_t d = 0; d < over.size(); ++d)
       branch.kept_free[d] += std::max<Bytes>(over[d], 0);
     clock.keep_free(branch.kept_free);
-    const auto fitting = recomputed_to_fit(clock, space_, branch.setting, layout);
+    auto fitting = recomputed_to_fit(clock, space_, branch.setting, layout);
+    const auto repaired =
+        stagecraft::repaired(clock, space_, branch.setting, layout, judge_.effort());
+    if (repaired && (!fitting || clock.step(*repaired) < clock.step(*fitting))) fitting = repaired;
     if (!may_fit(clock, branch.layout)) {
       branch.step = fitting ? clock.step(*fitting) : never;
       branch.layout = fitting.value_or(Layout{});
@@ -247,9 +251,8 @@ void ColumnSearch::walk(ColumnBranch& branch, int rounds) {
   }
 }
 
-/// Those of the lowest bounds: there is most to gain.
-void ColumnSearch::anneal_all(const std::function<void()>& report) {
-  constexpr std::size_t most = 2;
+/// So many that promise most: by their bound, and by what they have reached already.
+void ColumnSearch::anneal_all(std::size_t most, const std::function<void()>& report) {
   constexpr std::int64_t share = 24;
   std::vector<ColumnBranch*> branches = by_least(open_branches());
   // Near the best plan proofs are a better use of the effort.
@@ -257,6 +260,9 @@ void ColumnSearch::anneal_all(const std::function<void()>& report) {
   const double limit = far * static_cast<double>(judge_.limit());
   std::erase_if(branches, [&](const ColumnBranch* branch) {
     return static_cast<double>(branch->least) > limit;
+  });
+  std::ranges::stable_sort(branches, {}, [](const ColumnBranch* branch) {
+    return std::min(branch->least, never / 4) + std::min(branch->step, never / 4);
   });
   branches.resize(std::min(branches.size(), most));
   const std::int64_t effort = judge_.effort().left / share;
@@ -331,7 +337,9 @@ void ColumnSearch::prove_cases(const std::vector<ColumnBranch*>& batch,
     if (!branch->proof) continue;
     const ColumnProof proof = *std::exchange(branch->proof, std::nullopt);
     if (proof.is_too_long || !proof.cases.empty()) branch->too_far = proof.limit;
-    if (proof.cases.empty()) branch->raise_to(proof.least, relaxation::paths_of_blocks);
+    if (!proof.cases.empty()) continue;
+    branch->raise_to(proof.least, relaxation::paths_of_blocks);
+    if (!proof.is_too_long) branch->proof_cost = proof.spent;
   }
 }
 
@@ -425,8 +433,10 @@ void ColumnSearch::search(const std::function<void()>& report) {
   raise_all(30, report);
   // As long as nothing fits, one look at each is enough.
   if (judge_.limit() < never) walk_all(60, 8, few, report);
-  anneal_all(report);
+  // Before proofs, which it makes easier, and once more where these leave a doubt.
+  anneal_all(2, report);
   climb_all(report);
+  anneal_all(6, report);
   for (const int rounds : {120, 1000}) {
     if (rounds == 120 || control_.thorough) raise_all(rounds, report);
   }

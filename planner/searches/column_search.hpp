@@ -98,7 +98,7 @@ class ColumnSearch {
                 const std::function<void()>& report);
   void walk(ColumnBranch& branch, int rounds);
   void walk_few(ColumnBranch& branch);
-  void anneal_all(const std::function<void()>& report);
+  void anneal_all(std::size_t most, const std::function<void()>& report);
   void climb_all(const std::function<void()>& report);
   void prove_lowest(const std::function<void()>& report);
   void prove_cases(const std::vector<ColumnBranch*>& batch, const std::function<void()>& report);

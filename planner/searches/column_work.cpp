@@ -4,6 +4,7 @@
 
 #include "planner/bounds/path_bound.hpp"
 #include "planner/layouts/annealing.hpp"
+#include "planner/layouts/recompute_ways.hpp"
 #include "planner/layouts/tightest.hpp"
 
 namespace stagecraft {
@@ -46,6 +47,15 @@ bool ColumnWork::take_if_better(const Layout& layout) {
 
 /// Whether it is a plan as good as the branch's best.
 bool ColumnWork::consider(const Layout& layout) {
+  // Simulations have shown that it takes more memory than bounds know of.
+  if (!branch_.kept_free.empty() && !may_fit(clock_, layout)) {
+    constexpr std::int64_t most = 1'000'000;
+    Effort effort{.left = most, .stop = stop_};
+    const auto fitting = repaired(clock_, space_, branch_.setting, layout, effort);
+    findings_.spent += most - effort.left;
+    if (fitting && take_if_better(*fitting) && branch_.step <= limit_)
+      findings_.layouts.push_back(*fitting);
+  }
   if (take_if_better(layout) && branch_.step <= limit_) findings_.layouts.push_back(layout);
   return branch_.step <= clock_.step(layout);
 }
@@ -118,10 +128,11 @@ void ColumnWork::anneal(std::int64_t most) {
     consider(layout);
   };
   const auto flat = best_of_two_sizes();
-  anneal_from(branch_.layout, hot, 1, flat ? times + 1 : 1);
+  unsigned seed = 4 * branch_.annealings + 1;
+  anneal_from(branch_.layout, branch_.annealings == 0 ? hot : warm, seed, flat ? times + 1 : 1);
   // Near one shape already: little heat, but more than once.
-  for (int time = 0; flat && time < times; ++time)
-    anneal_from(*flat, warm, static_cast<unsigned>(time) + 1, times - time);
+  for (int time = 0; flat && time < times; ++time) anneal_from(*flat, warm, seed++, times - time);
+  ++branch_.annealings;
 }
 
 /// Where layers are blocks, stages of two sizes are near the best shape; nothing if none fits.
@@ -214,14 +225,21 @@ void ColumnWork::climb(std::int64_t share) {
   }
 }
 
-/// To be proved next; nothing if that is not worth it.
-std::optional<Time> ColumnWork::next_limit() const {
+/// To be proved next; nothing if that is not worth it. A proof takes about twice as long as one
+/// whose limit is a 300th of the best step lower.
+std::optional<Time> ColumnWork::next_limit(std::int64_t share) const {
   constexpr std::array parts{0.99, 1.0};
-  constexpr Time wide_parts = 40, narrow_parts = 500;
+  constexpr Time wide_parts = 40, narrow_parts = 500, parts_of_twice = 300;
+  constexpr std::int64_t parts_of_share = 4;
   const Time best = std::min(limit_, never / 2);
+  Time way = best / parts_of_twice;
+  for (std::int64_t cost = 2 * branch_.proof_cost; 2 * cost <= share / parts_of_share; cost *= 2) {
+    way += best / parts_of_twice;
+    if (way >= best / wide_parts) break;
+  }
   for (const double part : parts) {
     const auto aim = static_cast<Time>(part * static_cast<double>(best));
-    const Time limit = std::min(aim, branch_.least + best / wide_parts);
+    const Time limit = std::min(aim, branch_.least + std::min(way, best / wide_parts));
     if (limit <= branch_.least) continue;
     if (limit < branch_.too_far) return limit;
     const Time half = (branch_.too_far - branch_.least) / 2;
@@ -233,8 +251,9 @@ std::optional<Time> ColumnWork::next_limit() const {
 
 void ColumnWork::begin_proof(std::int64_t share) {
   if (order_ == nullptr || !BlockPacking::applies(space_, branch_.setting)) return;
-  const auto limit = next_limit();
+  const auto limit = next_limit(share);
   if (!limit) return;
+  const std::int64_t before = findings_.spent;
   prove_below(*limit, share, [&](BlockBound& bound, std::int64_t effort) {
     auto cases = bound.begin_proof(effort, stop_);
     if (!cases) {
@@ -243,6 +262,7 @@ void ColumnWork::begin_proof(std::int64_t share) {
       branch_.proof = {.limit = *limit, .cases = *std::move(cases), .least = bound.least_found()};
     }
   });
+  if (branch_.proof) branch_.proof->spent = findings_.spent - before;
 }
 
 void ColumnWork::prove_case(std::int64_t share) {
@@ -255,13 +275,14 @@ void ColumnWork::prove_case(std::int64_t share) {
   proof.is_too_long = !bound.prove_case(proof.cases.front(), share, stop_);
   proof.least = bound.bound();
   proof.cases.clear();
-  findings_.spent += packing.spent() + bound.spent();
+  proof.spent = packing.spent() + bound.spent();
+  findings_.spent += proof.spent;
 }
 
 /// A proof that there is nothing of at most this limit, unless whole blocks tell.
 void ColumnWork::prove_below(Time limit, std::int64_t share, const Prove& prove) {
   constexpr int rounds = 300;
-  const std::int64_t last = findings_.spent + share;
+  const std::int64_t first = findings_.spent, last = first + share;
   const BlockPacking packing(space_, branch_.setting, *order_, limit);
   branch_.raise_to(packing.bound(), relaxation::blocks);
   const auto raise = [&](BlockBound& bound) {
@@ -270,6 +291,7 @@ void ColumnWork::prove_below(Time limit, std::int64_t share, const Prove& prove)
   };
   if (branch_.least <= limit && !bound_blocks(packing, raise)) branch_.too_far = limit;
   findings_.spent += packing.spent();
+  if (branch_.least > limit) branch_.proof_cost = findings_.spent - first;
 }
 
 }  // namespace stagecraft

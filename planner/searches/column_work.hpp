@@ -23,6 +23,7 @@ struct ColumnProof {
   Time limit = 0;
   std::vector<BlockBound::Case> cases;  ///< that are left
   Time least = never;                   ///< of what is in none of these nothing is faster
+  std::int64_t spent = 0;               ///< so far
   bool is_too_long = false;             ///< to get through one that was left
 };
 
@@ -35,8 +36,10 @@ struct ColumnBranch {
   std::vector<Bytes> kept_free;                     ///< see FastClock; what simulations have shown
   std::string_view rests_on = relaxation::formula;  ///< `least`
   Time too_far = never;              ///< a proof that it has nothing of at most this was too long
+  std::int64_t proof_cost = 0;       ///< of the latest proof that came to its end
   std::optional<ColumnProof> proof;  ///< that is under way
-  bool has_asked_moments = false;    ///< and it is not so that a device is always full
+  unsigned annealings = 0;
+  bool has_asked_moments = false;  ///< and it is not so that a device is always full
   std::vector<PassCounts> paths;  ///< that raised its bound (planner/bounds/blocks/block_bound.hpp)
 
   void raise_to(Time bound, std::string_view by) {
@@ -49,6 +52,7 @@ struct ColumnBranch {
   void take_part(ColumnBranch part) {
     std::ranges::move(part.proof->cases, std::back_inserter(proof->cases));
     proof->least = std::min(proof->least, part.proof->least);
+    proof->spent += part.proof->spent;
     proof->is_too_long = proof->is_too_long || part.proof->is_too_long;
     if (part.step >= step) return;
     step = part.step;
@@ -72,7 +76,7 @@ class ColumnWork {
   void propose();
   /// Improves its layout, cut by cut, with so much of the effort at most.
   void improve(std::int64_t most);
-  /// The same by annealing, where its stages may have any shape.
+  /// The same by annealing, where its stages may have any shape; otherwise each time.
   void anneal(std::int64_t most);
   /// Raises the bound by whole blocks, where the layers are blocks, and by paths, in so many
   /// rounds; the layouts they come across are tried.
@@ -80,9 +84,9 @@ class ColumnWork {
   /// Raises the bound where the layers are blocks, by proofs: to a little below the limit, then
   /// closer to it, as long as that works and takes no more than this share of the effort.
   void climb(std::int64_t share);
-  /// Begins one such proof: to within a hundredth of the limit, unless that is far, or all the way
-  /// if it is there; or half the way to where one took too long. If cases are left, it is the
-  /// branch's from now on.
+  /// Begins one such proof: to within a hundredth of the limit, or as far as seems to be a part of
+  /// the share; all the way if it is there; or half the way to where one took too long. If cases
+  /// are left, it is the branch's from now on.
   void begin_proof(std::int64_t share);
   /// Goes through the only case of its proof.
   void prove_case(std::int64_t share);
@@ -105,7 +109,7 @@ class ColumnWork {
   void raise_paths(int rounds, const std::optional<BlockPacking>& packing);
   bool bound_blocks(const BlockPacking& packing,
                     const std::function<void(BlockBound& bound)>& raise);
-  std::optional<Time> next_limit() const;
+  std::optional<Time> next_limit(std::int64_t share) const;
   const Space& space_;
   std::stop_token stop_;
   ColumnBranch& branch_;

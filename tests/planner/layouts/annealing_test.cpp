@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "planner/layouts/recompute_ways.hpp"
 #include "profiles/profile.hpp"
 #include "tests/catch.hpp"
 #include "tests/planner/columns_cases.hpp"
