@@ -302,18 +302,17 @@ void ColumnSearch::prove_lowest(const std::function<void()>& report) {
       return times;
     };
     const std::vector<Time> before = known();
-    // The last hundredth is worth one more round, with half of what is left.
+    // The last hundredth is worth half of what is left, each time.
     constexpr double near = 0.0101;
-    const bool is_near = gap() <= near;
     Effort& effort = judge_.effort();
-    const std::int64_t reserve = is_near ? effort.left / 2 : 0;
+    const std::int64_t reserve = gap() <= near ? effort.left / 2 : 0;
     effort.left -= reserve;
     const std::int64_t share = effort.left;
     work_on(batch, [&](ColumnWork& work) { work.begin_proof(share); });
     report();
     prove_cases(batch, report);
     effort.left += reserve;
-    if (is_near || known() == before) return;
+    if (known() == before) return;
   }
 }
 
