@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <vector>
 
 #include "planner/layouts/recompute_ways.hpp"
 
@@ -75,17 +76,14 @@ class Annealing {
 
   /// Whether other stages of the device now recompute than before, where some do.
   bool recomputes_otherwise(Layout& layout, int device) {
-    bool recomputes = false, differs = false;
-    const std::vector<Recompute> before = layout.recompute;
+    std::vector<std::size_t> stages;
     for (int s = 0; s < layout.stages(); ++s) {
-      if (setting_.device_of(s, layout.pipeline_devices()) != device) continue;
-      Recompute& own = layout.recompute[index(s)];
-      recomputes = recomputes || own == Recompute::full;
-      own = below(2) == 0 ? Recompute::none : Recompute::full;
-      differs = differs || own != before[index(s)];
+      if (setting_.device_of(s, layout.pipeline_devices()) == device) stages.push_back(index(s));
     }
-    if (!recomputes || !differs) return false;
-    if (!space_.allows(Recompute::none) || !space_.allows(Recompute::full)) return false;
+    const auto recomputes = [&](std::size_t s) { return layout.recompute[s] == Recompute::full; };
+    if (!space_.allows(Recompute::none) || std::ranges::none_of(stages, recomputes)) return false;
+    for (const std::size_t s : stages)
+      layout.recompute[s] = below(2) == 0 ? Recompute::none : Recompute::full;
     effort_.spend(steps_per_repair);
     return clock_.may_fit(layout, device);
   }

@@ -1,6 +1,7 @@
 #include "planner/searches/column_search.hpp"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "planner/bounds/path_bound.hpp"
@@ -256,10 +257,11 @@ void ColumnSearch::anneal_all(std::size_t most, const std::function<void()>& rep
   constexpr std::int64_t share = 24;
   std::vector<ColumnBranch*> branches = by_least(open_branches());
   // Near the best plan proofs are a better use of the effort.
-  constexpr double far = 0.98;
-  const double limit = far * static_cast<double>(judge_.limit());
+  constexpr double far = 0.98, far_again = 0.96;
+  const auto limit = static_cast<double>(judge_.limit());
   std::erase_if(branches, [&](const ColumnBranch* branch) {
-    return static_cast<double>(branch->least) > limit;
+    const double part = branch->annealings == 0 ? far : far_again;
+    return static_cast<double>(branch->least) > part * limit;
   });
   std::ranges::stable_sort(branches, {}, [](const ColumnBranch* branch) {
     return std::min(branch->least, never / 4) + std::min(branch->step, never / 4);
@@ -284,8 +286,9 @@ void ColumnSearch::climb_all(const std::function<void()>& report) {
   }
 }
 
-/// Again and again those of the lowest bounds, a bit higher each time, as long as that works. Some
-/// take most of their share, others little: together they are given more than there is.
+/// Again and again those of the lowest bounds, a bit higher each time, as long as that works: as
+/// high as the lowest of all is to go next, since that is the bound of the whole. Some take most of
+/// their share, others little: together they are given more than there is.
 void ColumnSearch::prove_lowest(const std::function<void()>& report) {
   constexpr std::size_t size = 3;
   // What is left in the end is not enough for one more.
@@ -294,21 +297,21 @@ void ColumnSearch::prove_lowest(const std::function<void()>& report) {
   while (!is_enough() && judge_.effort().left > kept) {
     const std::vector<ColumnBranch*> branches = by_least(open_branches());
     std::size_t next = 0;
-    const auto batch = next_batch(branches, next, size);
+    auto batch = next_batch(branches, next, size);
     if (batch.empty()) return;
-    const auto known = [&] {
-      std::vector<Time> times{least(), judge_.limit()};
-      for (const ColumnBranch* branch : batch) times.push_back(branch->too_far);
-      return times;
-    };
-    const std::vector<Time> before = known();
+    const ColumnBranch& lowest = *batch.front();
+    const auto limit = lowest.next_limit(judge_.limit());
+    if (!limit) return;
+    std::erase_if(batch, [&](const ColumnBranch* branch) { return branch->least > *limit; });
+    const auto known = [&] { return std::array{lowest.least, lowest.too_far, judge_.limit()}; };
+    const auto before = known();
     // The last hundredth is worth half of what is left, each time.
     constexpr double near = 0.0101;
     Effort& effort = judge_.effort();
     const std::int64_t reserve = gap() <= near ? effort.left / 2 : 0;
     effort.left -= reserve;
     const std::int64_t share = effort.left;
-    work_on(batch, [&](ColumnWork& work) { work.begin_proof(share); });
+    work_on(batch, [&](ColumnWork& work) { work.begin_proof(*limit, share); });
     report();
     prove_cases(batch, report);
     effort.left += reserve;
@@ -320,14 +323,13 @@ void ColumnSearch::prove_lowest(const std::function<void()>& report) {
 void ColumnSearch::prove_cases(const std::vector<ColumnBranch*>& batch,
                                const std::function<void()>& report) {
   constexpr std::size_t size = 4;
-  constexpr std::int64_t parts_of_effort = 2;  // few take much
   while (!stops()) {
     std::vector<ColumnBranch*> wholes;
     std::vector<ColumnBranch> parts = take_cases(batch, size, wholes);
     if (parts.empty()) break;
     std::vector<ColumnBranch*> pointers;
     for (ColumnBranch& part : parts) pointers.push_back(&part);
-    const std::int64_t share = judge_.effort().left / parts_of_effort;
+    const std::int64_t share = judge_.effort().left / 3 * 2;  // few take much
     work_on(pointers, [&](ColumnWork& work) { work.prove_case(share); });
     for (std::size_t i = 0; i < parts.size(); ++i) wholes[i]->take_part(std::move(parts[i]));
     report();
@@ -336,9 +338,7 @@ void ColumnSearch::prove_cases(const std::vector<ColumnBranch*>& batch,
     if (!branch->proof) continue;
     const ColumnProof proof = *std::exchange(branch->proof, std::nullopt);
     if (proof.is_too_long || !proof.cases.empty()) branch->too_far = proof.limit;
-    if (!proof.cases.empty()) continue;
-    branch->raise_to(proof.least, relaxation::paths_of_blocks);
-    if (!proof.is_too_long) branch->proof_cost = proof.spent;
+    if (proof.cases.empty()) branch->raise_to(proof.least, relaxation::paths_of_blocks);
   }
 }
 

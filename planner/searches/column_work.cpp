@@ -9,6 +9,22 @@
 
 namespace stagecraft {
 
+std::optional<Time> ColumnBranch::next_limit(Time best) const {
+  constexpr std::array parts{0.99, 1.0};
+  constexpr Time wide_parts = 40, narrow_parts = 500;
+  best = std::min(best, never / 2);
+  for (const double part : parts) {
+    const auto aim = static_cast<Time>(part * static_cast<double>(best));
+    const Time limit = std::min(aim, least + best / wide_parts);
+    if (limit <= least) continue;
+    if (limit < too_far) return limit;
+    const Time half = (too_far - least) / 2;
+    if (half < best / narrow_parts) return {};
+    return least + half;
+  }
+  return {};
+}
+
 ColumnWork::ColumnWork(const Space& space, const std::stop_token& stop, ColumnBranch& branch,
                        Time limit)
     : space_(space),
@@ -225,44 +241,16 @@ void ColumnWork::climb(std::int64_t share) {
   }
 }
 
-/// To be proved next; nothing if that is not worth it. A proof takes about twice as long as one
-/// whose limit is a 300th of the best step lower.
-std::optional<Time> ColumnWork::next_limit(std::int64_t share) const {
-  constexpr std::array parts{0.99, 1.0};
-  constexpr Time wide_parts = 40, narrow_parts = 500, parts_of_twice = 300;
-  constexpr std::int64_t parts_of_share = 4;
-  const Time best = std::min(limit_, never / 2);
-  Time way = best / parts_of_twice;
-  for (std::int64_t cost = 2 * branch_.proof_cost; 2 * cost <= share / parts_of_share; cost *= 2) {
-    way += best / parts_of_twice;
-    if (way >= best / wide_parts) break;
-  }
-  for (const double part : parts) {
-    const auto aim = static_cast<Time>(part * static_cast<double>(best));
-    const Time limit = std::min(aim, branch_.least + std::min(way, best / wide_parts));
-    if (limit <= branch_.least) continue;
-    if (limit < branch_.too_far) return limit;
-    const Time half = (branch_.too_far - branch_.least) / 2;
-    if (half < best / narrow_parts) return {};
-    return branch_.least + half;
-  }
-  return {};
-}
-
-void ColumnWork::begin_proof(std::int64_t share) {
+void ColumnWork::begin_proof(Time limit, std::int64_t share) {
   if (order_ == nullptr || !BlockPacking::applies(space_, branch_.setting)) return;
-  const auto limit = next_limit(share);
-  if (!limit) return;
-  const std::int64_t before = findings_.spent;
-  prove_below(*limit, share, [&](BlockBound& bound, std::int64_t effort) {
+  prove_below(limit, share, [&](BlockBound& bound, std::int64_t effort) {
     auto cases = bound.begin_proof(effort, stop_);
     if (!cases) {
-      branch_.too_far = *limit;
+      branch_.too_far = limit;
     } else if (!cases->empty()) {
-      branch_.proof = {.limit = *limit, .cases = *std::move(cases), .least = bound.least_found()};
+      branch_.proof = {.limit = limit, .cases = *std::move(cases), .least = bound.least_found()};
     }
   });
-  if (branch_.proof) branch_.proof->spent = findings_.spent - before;
 }
 
 void ColumnWork::prove_case(std::int64_t share) {
@@ -275,14 +263,13 @@ void ColumnWork::prove_case(std::int64_t share) {
   proof.is_too_long = !bound.prove_case(proof.cases.front(), share, stop_);
   proof.least = bound.bound();
   proof.cases.clear();
-  proof.spent = packing.spent() + bound.spent();
-  findings_.spent += proof.spent;
+  findings_.spent += packing.spent() + bound.spent();
 }
 
 /// A proof that there is nothing of at most this limit, unless whole blocks tell.
 void ColumnWork::prove_below(Time limit, std::int64_t share, const Prove& prove) {
   constexpr int rounds = 300;
-  const std::int64_t first = findings_.spent, last = first + share;
+  const std::int64_t last = findings_.spent + share;
   const BlockPacking packing(space_, branch_.setting, *order_, limit);
   branch_.raise_to(packing.bound(), relaxation::blocks);
   const auto raise = [&](BlockBound& bound) {
@@ -291,7 +278,6 @@ void ColumnWork::prove_below(Time limit, std::int64_t share, const Prove& prove)
   };
   if (branch_.least <= limit && !bound_blocks(packing, raise)) branch_.too_far = limit;
   findings_.spent += packing.spent();
-  if (branch_.least > limit) branch_.proof_cost = findings_.spent - first;
 }
 
 }  // namespace stagecraft

@@ -23,7 +23,6 @@ struct ColumnProof {
   Time limit = 0;
   std::vector<BlockBound::Case> cases;  ///< that are left
   Time least = never;                   ///< of what is in none of these nothing is faster
-  std::int64_t spent = 0;               ///< so far
   bool is_too_long = false;             ///< to get through one that was left
 };
 
@@ -36,7 +35,6 @@ struct ColumnBranch {
   std::vector<Bytes> kept_free;                     ///< see FastClock; what simulations have shown
   std::string_view rests_on = relaxation::formula;  ///< `least`
   Time too_far = never;              ///< a proof that it has nothing of at most this was too long
-  std::int64_t proof_cost = 0;       ///< of the latest proof that came to its end
   std::optional<ColumnProof> proof;  ///< that is under way
   unsigned annealings = 0;
   bool has_asked_moments = false;  ///< and it is not so that a device is always full
@@ -47,12 +45,15 @@ struct ColumnBranch {
     least = bound;
     rests_on = by;
   }
+  /// To be proved next, where a plan is known that takes so long: to within a hundredth of it,
+  /// unless that is far, or all the way if it is there; or half the way to where a proof took too
+  /// long. Nothing if that is not worth it.
+  std::optional<Time> next_limit(Time best) const;
   /// What a copy of it, with one of its proof's cases, has found out. It still has the case if it
   /// did not get to it.
   void take_part(ColumnBranch part) {
     std::ranges::move(part.proof->cases, std::back_inserter(proof->cases));
     proof->least = std::min(proof->least, part.proof->least);
-    proof->spent += part.proof->spent;
     proof->is_too_long = proof->is_too_long || part.proof->is_too_long;
     if (part.step >= step) return;
     step = part.step;
@@ -84,10 +85,8 @@ class ColumnWork {
   /// Raises the bound where the layers are blocks, by proofs: to a little below the limit, then
   /// closer to it, as long as that works and takes no more than this share of the effort.
   void climb(std::int64_t share);
-  /// Begins one such proof: to within a hundredth of the limit, or as far as seems to be a part of
-  /// the share; all the way if it is there; or half the way to where one took too long. If cases
-  /// are left, it is the branch's from now on.
-  void begin_proof(std::int64_t share);
+  /// Begins one such proof. If cases are left, it is the branch's from now on.
+  void begin_proof(Time limit, std::int64_t share);
   /// Goes through the only case of its proof.
   void prove_case(std::int64_t share);
 
@@ -109,7 +108,6 @@ class ColumnWork {
   void raise_paths(int rounds, const std::optional<BlockPacking>& packing);
   bool bound_blocks(const BlockPacking& packing,
                     const std::function<void(BlockBound& bound)>& raise);
-  std::optional<Time> next_limit(std::int64_t share) const;
   const Space& space_;
   std::stop_token stop_;
   ColumnBranch& branch_;

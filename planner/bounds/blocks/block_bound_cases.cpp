@@ -11,8 +11,8 @@ namespace {
 
 constexpr int rounds_of_trial = 24;
 
-/// Of the effort that is left, one such part is kept for what follows. With the whole, trials may
-/// take as much, or what came before them, and means of the walk as much.
+/// Of the effort that is left, one such part is kept for what follows. Trials with the whole may
+/// take as much, or what came before them.
 constexpr std::int64_t kept = 4;
 
 /// Cases are quicker than many trials in one: those in a case may take such a part of what came
@@ -228,8 +228,7 @@ bool BlockBound::thin_out_by_turns(Weights& weights) {
       const std::int64_t effort =
           cases_ == 1 ? std::max((last_ - begin) / kept, spent_ - begin) : trials_in_case_;
       if (is_out_by_trials(weights, effort)) return true;
-    } else if (is_out_of_step(cases_ == 1 ? std::min((last_ - begin) / kept, last_ - spent_)
-                                          : (last_ - spent_) / kept * (kept - 1))) {
+    } else if (is_out_of_step((last_ - spent_) / kept * (kept - 1))) {
       return true;
     }
     if (stops()) return false;
