@@ -3,6 +3,11 @@
 // (planner/searches/column_search.hpp).
 //
 //   stagecraft_benchmarks --benchmark_filter=plan_large
+//   stagecraft_benchmarks --benchmark_filter=plan_usual
+//
+// `plan_usual` asks what `stagecraft plan` does where only a model, a cluster and a batch are
+// named, of sixty of them: two models, two kinds of device, five sizes of the cluster, three
+// batches.
 //
 // `gap` is how far the plan can be from the best of its kind at most, `first_s` when there was a
 // first plan; `us_per_device` shows how the time grows with the cluster.
@@ -13,6 +18,7 @@
 #include <optional>
 #include <string>
 
+#include "planner/space/schedule_choices.hpp"
 #include "planner/strategies.hpp"
 #include "profiles/profile.hpp"
 
@@ -45,10 +51,24 @@ Problem large_problem(const std::string& model, int nodes) {
   return problem;
 }
 
-void plan_large(benchmark::State& state, const std::string& model) {
+/// As the command line has it where nobody says more.
+Problem usual_problem(const std::string& model, const std::string& device, int nodes,
+                      std::int64_t batch) {
+  Problem problem = large_problem(model, nodes);
+  problem.cluster = parse_cluster(std::to_string(nodes) + "x8x" + device + "@400Gb/s");
+  problem.global_batch = batch;
+  problem.microbatches.clear();
+  for (std::int64_t size = 1; size <= batch; size *= 2) {
+    if (batch % size == 0) problem.microbatches.push_back(size);
+  }
+  problem.microbatch_per_copy = true;
+  problem.parallelism.sequence = true;
+  problem.schedules = usual_schedule_choices(problem);
+  return problem;
+}
+
+void search(benchmark::State& state, const Problem& problem) {
   using Clock = std::chrono::steady_clock;
-  const int nodes = static_cast<int>(state.range(0));
-  const Problem problem = large_problem(model, nodes);
   SearchResult result;
   std::optional<Clock::time_point> first;
   Clock::time_point begin;
@@ -68,7 +88,16 @@ void plan_large(benchmark::State& state, const std::string& model) {
     state.counters["step_s"] = seconds(result.plans.front().prediction->step);
   }
   state.counters["us_per_device"] = benchmark::Counter(
-      8e-6 * nodes, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+      1e-6 * device_count(problem.cluster),
+      benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+}
+
+void plan_large(benchmark::State& state, const std::string& model) {
+  search(state, large_problem(model, static_cast<int>(state.range(0))));
+}
+
+void plan_usual(benchmark::State& state, const std::string& model, const std::string& device) {
+  search(state, usual_problem(model, device, static_cast<int>(state.range(0)), state.range(1)));
 }
 
 void on_clusters(benchmark::internal::Benchmark* benchmark) {
@@ -76,7 +105,23 @@ void on_clusters(benchmark::internal::Benchmark* benchmark) {
   benchmark->Unit(benchmark::kMillisecond)->MeasureProcessCPUTime()->UseRealTime();
 }
 
+void on_more_clusters(benchmark::internal::Benchmark* benchmark) {
+  for (const int nodes : {128, 256, 512, 1024, 2048}) {
+    for (const int batch : {1536, 2048, 4096}) benchmark->Args({nodes, batch});
+  }
+  benchmark->Unit(benchmark::kMillisecond)->MeasureProcessCPUTime()->UseRealTime();
+}
+
 }  // namespace
 
 BENCHMARK_CAPTURE(plan_large, llama3_405b, std::string("llama3-405b"))->Apply(on_clusters);
 BENCHMARK_CAPTURE(plan_large, gpt3_175b, std::string("gpt3-175b"))->Apply(on_clusters);
+BENCHMARK_CAPTURE(plan_usual, gpt3_175b_h100, std::string("gpt3-175b"), std::string("h100"))
+    ->Apply(on_more_clusters);
+BENCHMARK_CAPTURE(plan_usual, llama3_405b_h100, std::string("llama3-405b"), std::string("h100"))
+    ->Apply(on_more_clusters);
+BENCHMARK_CAPTURE(plan_usual, gpt3_175b_a100, std::string("gpt3-175b"), std::string("a100-80gb"))
+    ->Apply(on_more_clusters);
+BENCHMARK_CAPTURE(plan_usual, llama3_405b_a100, std::string("llama3-405b"),
+                  std::string("a100-80gb"))
+    ->Apply(on_more_clusters);
