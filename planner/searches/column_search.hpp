@@ -14,8 +14,9 @@
 //    then more. What they come across is tried.
 //    Where layers are not blocks, what paths leave is walked through
 //    (planner/bounds/path_walk.hpp), first where stages are few.
-// 4. Those still below it, of blocks, prove that nothing is within a part of the best plan's time:
-//    a small part, then larger ones, in the end all of it.
+// 4. Those that promise most are annealed. Then those still below the best plan, of blocks, prove
+//    that nothing is within a part of its time: a small part, then larger ones, in the end all of
+//    it. Of those that are left, those that promise most are annealed.
 // 5. Those still below it are improved; those with one stage per device also raise their bound by
 //    bisection (planner/bounds/bounds.hpp).
 // 6. Walks and proofs again, of the lowest bound, with what effort is left: it is how far the
