@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "planner/layouts/annealing.hpp"
+#include "planner/layouts/layouts.hpp"
+#include "planner/strategies.hpp"
 #include "profiles/profile.hpp"
 #include "tests/catch.hpp"
 #include "tests/planner/columns_cases.hpp"
@@ -88,8 +90,8 @@ TEST_CASE("a repair leaves devices that fit as they are", "[recompute_ways]") {
   CHECK(repairs > 100);
 }
 
-TEST_CASE("which stages make room decides over the step of a large pipeline", "[recompute_ways]") {
-  // 32 groups of eight A100: some of them hold one block of four too many.
+/// 32 groups of eight A100, some of which hold one block of four too many.
+Problem short_of_memory() {
   Problem problem;
   problem.model_name = "llama3-405b";
   problem.profile = load_profile(problem.model_name).profile;
@@ -100,8 +102,12 @@ TEST_CASE("which stages make room decides over the step of a large pipeline", "[
   problem.microbatches = {1};
   problem.tensor_parallel = {8};
   problem.parallelism.sequence = true;
-  problem.straight = true;
   problem.schedules = {{.name = "interleaved-zb", .virtual_stages = 4}};
+  return problem;
+}
+
+TEST_CASE("which stages make room decides over the step of a large pipeline", "[recompute_ways]") {
+  const Problem problem = short_of_memory();
   const Space space(problem);
   const Setting& setting = space.settings().front();
   FastClock clock(space, setting);
@@ -117,6 +123,14 @@ TEST_CASE("which stages make room decides over the step of a large pipeline", "[
   Effort some{.left = 30'000'000};
   const Layout annealed = anneal(clock, space, setting, *shortest, 0.003, 1, some);
   CHECK(clock.step(annealed) * 100 < clock.step(*shortest) * 98);
+}
+
+TEST_CASE("a search finds the plan whose stages make room in the best way", "[recompute_ways]") {
+  const Problem problem = short_of_memory();
+  const SearchResult result = search_exact(problem, {.threads = 1});
+  REQUIRE_FALSE(result.plans.empty());
+  CHECK(result.plans.front().prediction->fits);
+  CHECK(result.gap < 0.005);
 }
 
 }  // namespace
