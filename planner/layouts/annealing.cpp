@@ -76,14 +76,11 @@ class Annealing {
 
   /// Whether other stages of the device now recompute than before, where some do.
   bool recomputes_otherwise(Layout& layout, int device) {
-    std::vector<std::size_t> stages;
-    for (int s = 0; s < layout.stages(); ++s) {
-      if (setting_.device_of(s, layout.pipeline_devices()) == device) stages.push_back(index(s));
-    }
-    const auto recomputes = [&](std::size_t s) { return layout.recompute[s] == Recompute::full; };
+    const std::vector<int> stages = stages_of(setting_, layout, device);
+    const auto recomputes = [&](int s) { return layout.recompute[index(s)] == Recompute::full; };
     if (!space_.allows(Recompute::none) || std::ranges::none_of(stages, recomputes)) return false;
-    for (const std::size_t s : stages)
-      layout.recompute[s] = below(2) == 0 ? Recompute::none : Recompute::full;
+    for (const int s : stages)
+      layout.recompute[index(s)] = below(2) == 0 ? Recompute::none : Recompute::full;
     effort_.spend(steps_per_repair);
     return clock_.may_fit(layout, device);
   }

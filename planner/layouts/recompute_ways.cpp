@@ -12,17 +12,10 @@ std::size_t index(int i) {
   return static_cast<std::size_t>(i);
 }
 
-std::vector<int> stages_of(const Setting& setting, const Layout& layout, int pipeline_device) {
-  std::vector<int> stages;
-  for (int s = 0; s < layout.stages(); ++s) {
-    if (setting.device_of(s, layout.pipeline_devices()) == pipeline_device) stages.push_back(s);
-  }
-  return stages;
-}
-
 /// Chooses among the ways in which the device's stages may recompute: the first of the least cost,
-/// and looks no further once one costs nothing. `cost` gets the layout and the stages that
-/// recompute, and says never if that is no way. False if none is; then the layout is as it was.
+/// and looks no further once one costs nothing. `cost` says what the layout does while these stages
+/// recompute; never, if that is no way or not less than the least so far. False if none is; then
+/// the layout is as it was.
 template <class Cost>
 bool choose_way(const Space& space, const Setting& setting, int pipeline_device, Layout& layout,
                 const Cost& cost) {
@@ -51,6 +44,14 @@ bool choose_way(const Space& space, const Setting& setting, int pipeline_device,
 }
 
 }  // namespace
+
+std::vector<int> stages_of(const Setting& setting, const Layout& layout, int pipeline_device) {
+  std::vector<int> stages;
+  for (int s = 0; s < layout.stages(); ++s) {
+    if (setting.device_of(s, layout.pipeline_devices()) == pipeline_device) stages.push_back(s);
+  }
+  return stages;
+}
 
 bool recompute_to_fit(FastClock& clock, const Space& space, const Setting& setting,
                       int pipeline_device, Layout& layout) {

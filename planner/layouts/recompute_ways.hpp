@@ -6,12 +6,15 @@
 
 #pragma once
 
-#include <functional>
 #include <optional>
+#include <vector>
 
 #include "planner/layouts/fast_clock.hpp"
 
 namespace stagecraft {
+
+/// Those that stand on the pipeline device, in model order.
+std::vector<int> stages_of(const Setting& setting, const Layout& layout, int pipeline_device);
 
 /// The stages of one pipeline device recompute as little time as makes it fit. False if nothing
 /// does; then they are as they were.

@@ -1,7 +1,6 @@
 #include "planner/searches/column_search.hpp"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "planner/bounds/path_bound.hpp"
@@ -13,13 +12,6 @@
 namespace stagecraft {
 
 namespace {
-
-std::vector<ColumnBranch*> by_least(std::vector<ColumnBranch*> branches) {
-  std::stable_sort(
-      branches.begin(), branches.end(),
-      [](const ColumnBranch* a, const ColumnBranch* b) { return a->least < b->least; });
-  return branches;
-}
 
 /// Bisection of a branch's bound stops within this part of the best step.
 constexpr Time narrow_parts = 1000;
@@ -119,9 +111,8 @@ void ColumnSearch::judge(ColumnBranch& branch, FastClock& clock, Layout layout) 
       branch.kept_free[d] += std::max<Bytes>(over[d], 0);
     clock.keep_free(branch.kept_free);
     auto fitting = recomputed_to_fit(clock, space_, branch.setting, layout);
-    const auto repaired =
-        stagecraft::repaired(clock, space_, branch.setting, layout, judge_.effort());
-    if (repaired && (!fitting || clock.step(*repaired) < clock.step(*fitting))) fitting = repaired;
+    const auto nearer = repaired(clock, space_, branch.setting, layout, judge_.effort());
+    if (nearer && (!fitting || clock.step(*nearer) < clock.step(*fitting))) fitting = nearer;
     if (!may_fit(clock, branch.layout)) {
       branch.step = fitting ? clock.step(*fitting) : never;
       branch.layout = fitting.value_or(Layout{});
@@ -187,7 +178,7 @@ void ColumnSearch::raise_all(int rounds, const std::function<void()>& report) {
 /// what effort is left.
 void ColumnSearch::walk_all(int rounds, std::int64_t parts, int most_stages,
                             const std::function<void()>& report) {
-  std::vector<ColumnBranch*> branches = by_least(open_branches());
+  std::vector<ColumnBranch*> branches = open_by_least();
   std::erase_if(branches, [&](const ColumnBranch* branch) {
     const Setting& setting = branch->setting;
     return BlockPacking::applies(space_, setting) ||
@@ -255,7 +246,7 @@ void ColumnSearch::walk(ColumnBranch& branch, int rounds) {
 /// So many that promise most: by their bound, and by what they have reached already.
 void ColumnSearch::anneal_all(std::size_t most, const std::function<void()>& report) {
   constexpr std::int64_t share = 24;
-  std::vector<ColumnBranch*> branches = by_least(open_branches());
+  std::vector<ColumnBranch*> branches = open_by_least();
   // Near the best plan proofs are a better use of the effort.
   constexpr double far = 0.98, far_again = 0.96;
   const auto limit = static_cast<double>(judge_.limit());
@@ -277,90 +268,13 @@ void ColumnSearch::anneal_all(std::size_t most, const std::function<void()>& rep
 void ColumnSearch::climb_all(const std::function<void()>& report) {
   constexpr std::size_t size = 4;
   constexpr std::int64_t parts = 32;
-  const std::vector<ColumnBranch*> branches = by_least(open_branches());
+  const std::vector<ColumnBranch*> branches = open_by_least();
   for (std::size_t next = 0; next < branches.size() && !is_enough();) {
     const std::int64_t share = judge_.effort().left / parts;
     const auto batch = next_batch(branches, next, size);
     work_on(batch, [&](ColumnWork& work) { work.climb(share); });
     report();
   }
-}
-
-/// Again and again those of the lowest bounds, a bit higher each time, as long as that works: as
-/// high as the lowest of all is to go next, since that is the bound of the whole. Some take most of
-/// their share, others little: together they are given more than there is.
-void ColumnSearch::prove_lowest(const std::function<void()>& report) {
-  constexpr std::size_t size = 3;
-  // What is left in the end is not enough for one more.
-  constexpr std::int64_t parts = 16;
-  const std::int64_t kept = judge_.effort().left / parts;
-  while (!is_enough() && judge_.effort().left > kept) {
-    const std::vector<ColumnBranch*> branches = by_least(open_branches());
-    std::size_t next = 0;
-    auto batch = next_batch(branches, next, size);
-    if (batch.empty()) return;
-    const ColumnBranch& lowest = *batch.front();
-    const auto limit = lowest.next_limit(judge_.limit());
-    if (!limit) return;
-    std::erase_if(batch, [&](const ColumnBranch* branch) { return branch->least > *limit; });
-    const auto known = [&] { return std::array{lowest.least, lowest.too_far, judge_.limit()}; };
-    const auto before = known();
-    // The last hundredth is worth half of what is left, each time.
-    constexpr double near = 0.0101;
-    Effort& effort = judge_.effort();
-    const std::int64_t reserve = gap() <= near ? effort.left / 2 : 0;
-    effort.left -= reserve;
-    const std::int64_t share = effort.left;
-    work_on(batch, [&](ColumnWork& work) { work.begin_proof(*limit, share); });
-    report();
-    prove_cases(batch, report);
-    effort.left += reserve;
-    if (known() == before) return;
-  }
-}
-
-/// Goes through the cases of their proofs, side by side.
-void ColumnSearch::prove_cases(const std::vector<ColumnBranch*>& batch,
-                               const std::function<void()>& report) {
-  constexpr std::size_t size = 4;
-  while (!stops()) {
-    std::vector<ColumnBranch*> wholes;
-    std::vector<ColumnBranch> parts = take_cases(batch, size, wholes);
-    if (parts.empty()) break;
-    std::vector<ColumnBranch*> pointers;
-    for (ColumnBranch& part : parts) pointers.push_back(&part);
-    const std::int64_t share = judge_.effort().left / 3 * 2;  // few take much
-    work_on(pointers, [&](ColumnWork& work) { work.prove_case(share); });
-    for (std::size_t i = 0; i < parts.size(); ++i) wholes[i]->take_part(std::move(parts[i]));
-    report();
-  }
-  for (ColumnBranch* branch : batch) {
-    if (!branch->proof) continue;
-    const ColumnProof proof = *std::exchange(branch->proof, std::nullopt);
-    if (proof.is_too_long || !proof.cases.empty()) branch->too_far = proof.limit;
-    if (proof.cases.empty()) branch->raise_to(proof.least, relaxation::paths_of_blocks);
-  }
-}
-
-/// Copies of branches, each with one of their next cases; whose they are goes to `wholes`.
-std::vector<ColumnBranch> ColumnSearch::take_cases(const std::vector<ColumnBranch*>& batch,
-                                                   std::size_t most,
-                                                   std::vector<ColumnBranch*>& wholes) {
-  std::vector<ColumnBranch> parts;
-  for (ColumnBranch* branch : batch) {
-    if (!branch->proof) continue;
-    ColumnProof proof = *std::exchange(branch->proof, std::nullopt);
-    const auto count =
-        static_cast<std::ptrdiff_t>(std::min(proof.cases.size(), most - parts.size()));
-    for (auto own = proof.cases.begin(); own != proof.cases.begin() + count; ++own) {
-      parts.push_back(*branch);
-      parts.back().proof = {.limit = proof.limit, .cases = {std::move(*own)}};
-      wholes.push_back(branch);
-    }
-    proof.cases.erase(proof.cases.begin(), proof.cases.begin() + count);
-    branch->proof = std::move(proof);
-  }
-  return parts;
 }
 
 /// Each with so much of the effort that is left. Those of one stage per device then raise their
@@ -443,6 +357,13 @@ void ColumnSearch::search(const std::function<void()>& report) {
   // For the best plan there is by now.
   if (judge_.limit() < never) walk_all(60, 2, space_.layers(), report);
   prove_lowest(report);
+}
+
+/// Those of the lowest bounds first.
+std::vector<ColumnBranch*> ColumnSearch::open_by_least() {
+  std::vector<ColumnBranch*> branches = open_branches();
+  std::ranges::stable_sort(branches, {}, &ColumnBranch::least);
+  return branches;
 }
 
 /// By what they promise; the bound decides between equals.

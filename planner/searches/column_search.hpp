@@ -86,6 +86,7 @@ class ColumnSearch {
   bool is_enough() const { return stops() || gap() <= control_.gap; }
   double gap() const;
   std::vector<ColumnBranch*> open_branches();
+  std::vector<ColumnBranch*> open_by_least();
   /// The next so many that are open, from `next` on.
   std::vector<ColumnBranch*> next_batch(const std::vector<ColumnBranch*>& branches,
                                         std::size_t& next, std::size_t size) const;
@@ -101,13 +102,15 @@ class ColumnSearch {
   void walk_few(ColumnBranch& branch);
   void anneal_all(std::size_t most, const std::function<void()>& report);
   void climb_all(const std::function<void()>& report);
+  void improve_all(const std::vector<ColumnBranch*>& branches, std::int64_t share,
+                   const std::function<void()>& report);
+  void narrow(ColumnBranch& branch);
+
+  // --- Proofs ---
   void prove_lowest(const std::function<void()>& report);
   void prove_cases(const std::vector<ColumnBranch*>& batch, const std::function<void()>& report);
   static std::vector<ColumnBranch> take_cases(const std::vector<ColumnBranch*>& batch,
                                               std::size_t most, std::vector<ColumnBranch*>& wholes);
-  void improve_all(const std::vector<ColumnBranch*>& branches, std::int64_t share,
-                   const std::function<void()>& report);
-  void narrow(ColumnBranch& branch);
 
   const Space& space_;
   const SearchControl& control_;
