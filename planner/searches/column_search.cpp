@@ -6,7 +6,7 @@
 #include "planner/bounds/path_bound.hpp"
 #include "planner/layouts/layouts.hpp"
 #include "planner/layouts/recompute_ways.hpp"
-#include "planner/searches/walk.hpp"
+#include "planner/searches/column_walk.hpp"
 #include "simulator/schedules.hpp"
 
 namespace stagecraft {
@@ -32,13 +32,9 @@ bool is_wide(const Space& space, const Setting& setting) {
   return layouts > most_known && has_only_columns(space, setting) && PathBound::applies(space);
 }
 
-ColumnSearch::ColumnSearch(const Space& space, const SearchControl& control, Judge& judge)
-    : space_(space),
-      control_(control),
-      judge_(judge),
-      bounds_(space),
-      workers_(control.threads),
-      spaces_(static_cast<std::size_t>(workers_.count())) {}
+ColumnSearch::ColumnSearch(const Space& space, const SearchControl& control, Judge& judge,
+                           SpaceWorkers& workers)
+    : space_(space), control_(control), judge_(judge), bounds_(space), workers_(workers) {}
 
 void ColumnSearch::add(const Setting& setting) {
   for (Setting& column : space_.columns(setting)) {
@@ -135,12 +131,10 @@ std::vector<ColumnBranch*> ColumnSearch::next_batch(const std::vector<ColumnBran
 void ColumnSearch::work_on(const std::vector<ColumnBranch*>& batch, const Task& task) {
   const Time limit = judge_.limit();
   std::vector<ColumnFindings> findings(batch.size());
-  workers_.run(static_cast<int>(batch.size()), [&](int worker, int i) {
-    auto& own = spaces_[static_cast<std::size_t>(worker)];
-    if (worker > 0 && own == nullptr) own = std::make_unique<Space>(space_.problem());
+  workers_.run(static_cast<int>(batch.size()), [&](const Space& space, int i) {
     if (judge_.stopped()) return;
     ColumnBranch& branch = *batch[static_cast<std::size_t>(i)];
-    ColumnWork work(worker > 0 ? *own : space_, control_.stop, branch, limit);
+    ColumnWork work(space, control_.stop, branch, limit);
     task(work);
     findings[static_cast<std::size_t>(i)] = work.take_findings();
   });
@@ -184,62 +178,15 @@ void ColumnSearch::walk_all(int rounds, std::int64_t parts, int most_stages,
     return BlockPacking::applies(space_, setting) ||
            *setting.depth * setting.schedule.virtual_stages > most_stages;
   });
-  Effort& effort = judge_.effort();
-  for (ColumnBranch* branch : branches) {
-    if (is_enough()) break;
-    if (!is_open(*branch)) continue;
-    const std::int64_t kept = effort.left - effort.left / parts;
-    effort.left -= kept;
-    if (PathBound::applies(space_)) {
-      walk(*branch, rounds);
-    } else {
-      walk_few(*branch);
-    }
-    effort.left = std::max<std::int64_t>(effort.left, 0) + kept;
+  constexpr std::size_t size = 4;
+  for (std::size_t next = 0; next < branches.size() && !is_enough();) {
+    const auto batch = next_batch(branches, next, size);
+    const std::int64_t share = judge_.effort().left / parts;
+    judge_side_by_side(workers_, judge_, batch.size(), share,
+                       [&](const Space& space, Judge& judge, std::size_t i) {
+                         ColumnWalk(space, judge, *batch[i]).walk(rounds);
+                       });
     report();
-  }
-}
-
-/// One that has few layouts, where there are too many layers for paths.
-void ColumnSearch::walk_few(ColumnBranch& branch) {
-  const Setting& setting = branch.setting;
-  if (count_layouts(space_, setting, *setting.depth) > most_layouts_walked) return;
-  FastClock clock(space_, setting);
-  const Time limit = std::min(judge_.limit(), never - 1);
-  if (LoopedWalk(space_, setting).walk(clock, judge_, limit) != WalkEnd::complete) return;
-  branch.raise_to(limit + 1, relaxation::walk);
-}
-
-/// Up to a part of the way from its bound to the best plan, then up to all of it.
-void ColumnSearch::walk(ColumnBranch& branch, int rounds) {
-  const Setting& setting = branch.setting;
-  FastClock clock(space_, setting);
-  const std::vector<int> replicas(static_cast<std::size_t>(*setting.depth), 1);
-  const TimedOrder* order = clock.order_for(replicas);
-  if (order == nullptr || order->places_recompute) return;
-  const Time highest = std::min(judge_.limit(), never - 1);
-  PathBound bound(space_, setting, *order, highest);
-  if (branch.step < never) bound.start_from(branch.layout);
-  const auto pass_over = [](const Layout&) {};
-  bound.know(branch.paths);
-  bound.raise(rounds, judge_.effort().left / 2, pass_over, control_.stop);
-  judge_.effort().spend(bound.spent());
-  branch.paths = bound.useful_paths();
-  branch.raise_to(bound.bound(), relaxation::paths);
-  // As long as nothing fits, there is no way to go a part of.
-  const bool has_limit = highest < never - 1;
-  for (Time part = has_limit ? 8 : 1; part >= 1; part /= 2) {
-    if (!is_open(branch) || stops()) return;
-    const Time limit = std::min(highest, judge_.limit());
-    const Time reach = branch.least + (limit - branch.least) / part;
-    bool is_known = true;
-    const bool saw_all = bound.prove(reach, judge_.effort(), [&](const Layout& layout) {
-      if (is_allowed(space_, setting, layout))
-        is_known = judge_.consider_as_it_is(clock, setting, layout, reach) && is_known;
-      return std::min(reach, judge_.limit());
-    });
-    if (!saw_all || !is_known) return;
-    branch.raise_to(reach + 1, relaxation::walk);
   }
 }
 

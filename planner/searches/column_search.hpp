@@ -60,7 +60,8 @@ std::optional<Candidate> first_columns(const Space& space);
 
 class ColumnSearch {
  public:
-  ColumnSearch(const Space& space, const SearchControl& control, Judge& judge);
+  ColumnSearch(const Space& space, const SearchControl& control, Judge& judge,
+               SpaceWorkers& workers);
 
   /// Columns of this setting are to be searched.
   void add(const Setting& setting);
@@ -98,8 +99,6 @@ class ColumnSearch {
   void raise_all(int rounds, const std::function<void()>& report);
   void walk_all(int rounds, std::int64_t parts, int most_stages,
                 const std::function<void()>& report);
-  void walk(ColumnBranch& branch, int rounds);
-  void walk_few(ColumnBranch& branch);
   void anneal_all(std::size_t most, const std::function<void()>& report);
   void climb_all(const std::function<void()>& report);
   void improve_all(const std::vector<ColumnBranch*>& branches, std::int64_t share,
@@ -116,8 +115,7 @@ class ColumnSearch {
   const SearchControl& control_;
   Judge& judge_;
   ColumnBounds bounds_;
-  Workers workers_;
-  std::vector<std::unique_ptr<Space>> spaces_;  ///< of each worker but the first
+  SpaceWorkers& workers_;
   std::vector<ColumnBranch> branches_;
   std::size_t closed_ = 0;     ///< that were done with and let go
   Time closed_least_ = never;  ///< of them

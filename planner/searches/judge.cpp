@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "planner/layouts/layouts.hpp"
@@ -74,6 +75,18 @@ struct Judge::Case {
   std::vector<Bytes> over = {};  ///< its limit each pipeline device was, where it did not fit
 };
 
+/// How a pipeline device may have room: which of its stages recompute.
+struct Judge::Ways {
+  std::vector<int> stages;     ///< those that are not empty
+  std::vector<unsigned> sets;  ///< of their places
+  void recompute(unsigned set, Layout& layout) const {
+    for (std::size_t i = 0; i < stages.size(); ++i) {
+      const bool again = ((set >> i) & 1u) != 0;
+      layout.recompute[index(stages[i])] = again ? Recompute::full : Recompute::none;
+    }
+  }
+};
+
 Time Judge::limit() const {
   const auto threshold = board_.threshold();
   const Time worth = control_.worth ? control_.worth->count() : never;
@@ -86,10 +99,17 @@ void Judge::add(const Candidate& candidate) {
   board_.add(candidate);
 }
 
+void Judge::take(Judge part) {
+  for (const Candidate& candidate : part.board_.take()) board_.add(candidate);
+  simulated_ += part.simulated_;
+  pruned_ += part.pruned_;
+  effort_.spend(part.given_ - part.effort_.left);
+}
+
 bool Judge::consider(FastClock& clock, const Setting& setting, Layout layout, Time limit) {
   if (clock.order_for(layout.replicas) == nullptr) return true;
   Case what{clock, setting, std::move(layout), limit, {}};
-  return choose_for_device(what, 0);
+  return choose_ways(what);
 }
 
 bool Judge::consider_as_it_is(FastClock& clock, const Setting& setting, const Layout& layout,
@@ -120,47 +140,64 @@ std::vector<Bytes> Judge::consider_once(FastClock& clock, const Setting& setting
   if (is_way && may_fit(clock, what.layout)) {
     simulate(what);
     std::vector<Bytes> over = std::exchange(what.over, {});
-    choose_for_device(what, 0);
+    choose_ways(what);
     return over;
   }
-  choose_for_device(what, 0);
+  choose_ways(what);
   return std::move(what.over);
 }
 
 /// Recomputation only adds time, so of the ways that may fit, only those matter that cannot
-/// recompute less.
-bool Judge::choose_for_device(Case& what, int pipeline_device) {
+/// recompute less. In counting order every set of stages comes after its subsets.
+Judge::Ways Judge::ways_of(Case& what, int pipeline_device) {
+  constexpr std::int64_t steps_per_way = 20;
   Layout& layout = what.layout;
-  if (pipeline_device == layout.pipeline_devices()) return simulate(what);
   const bool may_keep = space_.allows(Recompute::none);
-  const std::vector<Recompute> before = layout.recompute;
-  std::vector<int> stages;
+  const bool may_recompute = space_.allows(Recompute::full);
+  Ways ways;
   for (int s = 0; s < layout.stages(); ++s) {
     if (what.setting.device_of(s, layout.pipeline_devices()) != pipeline_device) continue;
     if (is_empty(layout, s)) {
       layout.recompute[index(s)] = may_keep ? Recompute::none : Recompute::full;
     } else {
-      stages.push_back(s);
+      ways.stages.push_back(s);
     }
   }
-  const bool may_recompute = space_.allows(Recompute::full);
-  const unsigned all = (1u << stages.size()) - 1;
-  std::vector<unsigned> fitting;
-  bool complete = true;
+  const unsigned all = (1u << ways.stages.size()) - 1;
   for (unsigned choice = may_keep ? 0 : all; choice <= (may_recompute ? all : 0); ++choice) {
-    // In counting order every set comes after its subsets.
     const auto contains = [&](unsigned other) { return (choice & other) == other; };
-    if (std::any_of(fitting.begin(), fitting.end(), contains)) continue;
-    for (std::size_t i = 0; i < stages.size(); ++i) {
-      const bool again = ((choice >> i) & 1u) != 0;
-      layout.recompute[index(stages[i])] = again ? Recompute::full : Recompute::none;
-    }
+    if (std::ranges::any_of(ways.sets, contains)) continue;
+    ways.recompute(choice, layout);
+    effort_.spend(steps_per_way);
     if (!what.clock.may_fit(layout, pipeline_device)) continue;
-    fitting.push_back(choice);
-    complete = choose_for_device(what, pipeline_device + 1) && complete;
+    ways.sets.push_back(choice);
     if (what.once) break;
   }
-  layout.recompute = before;
+  return ways;
+}
+
+/// All of them, on all devices; on one without any nothing fits, whatever others do.
+bool Judge::choose_ways(Case& what) {
+  const std::vector<Recompute> before = what.layout.recompute;
+  std::vector<Ways> ways;
+  for (int device = 0; device < what.layout.pipeline_devices(); ++device) {
+    ways.push_back(ways_of(what, device));
+    if (ways.back().sets.empty()) break;
+  }
+  const bool complete = ways.back().sets.empty() || choose_for_devices(what, ways);
+  what.layout.recompute = before;
+  return complete;
+}
+
+bool Judge::choose_for_devices(Case& what, std::span<const Ways> ways) {
+  if (ways.empty()) return simulate(what);
+  bool complete = true;
+  for (const unsigned set : ways.front().sets) {
+    // There may be six on each of sixteen devices.
+    if (what.seen.size() >= most_cases) return false;
+    ways.front().recompute(set, what.layout);
+    complete = choose_for_devices(what, ways.subspan(1)) && complete;
+  }
   return complete;
 }
 
@@ -206,6 +243,18 @@ bool Judge::simulate(Case& what) {
     choice = Recompute::none;
   }
   return complete;
+}
+
+void judge_side_by_side(SpaceWorkers& workers, Judge& judge, std::size_t tasks, std::int64_t effort,
+                        const JudgedTask& task) {
+  std::vector<std::optional<Judge>> parts(tasks);
+  workers.run(static_cast<int>(tasks), [&](const Space& space, int i) {
+    const auto own = static_cast<std::size_t>(i);
+    if (!judge.stopped()) task(space, parts[own].emplace(judge, space, effort), own);
+  });
+  for (std::optional<Judge>& part : parts) {
+    if (part) judge.take(*std::move(part));
+  }
 }
 
 }  // namespace stagecraft

@@ -3,10 +3,14 @@
 
 #pragma once
 
+#include <functional>
 #include <set>
+#include <span>
+#include <vector>
 
 #include "planner/bounds/bounds.hpp"
 #include "planner/searches/leaderboard.hpp"
+#include "planner/searches/workers.hpp"
 
 namespace stagecraft {
 
@@ -27,6 +31,16 @@ class Judge {
  public:
   Judge(const Space& space, const SearchControl& control)
       : space_(space), control_(control), board_(control.top), effort_{.stop = control.stop} {}
+  /// One for a part of the work, on a space of its own: it knows what the whole knows by now, and
+  /// has so much effort.
+  Judge(const Judge& whole, const Space& space, std::int64_t effort)
+      : space_(space),
+        control_(whole.control_),
+        board_(whole.board_),
+        effort_{.left = effort, .stop = control_.stop},
+        given_(effort) {}
+  /// What such a one has found and done.
+  void take(Judge part);
 
   /// Plans must be at most this good to matter; `never` while any plan does.
   Time limit() const;
@@ -56,7 +70,10 @@ class Judge {
 
  private:
   struct Case;
-  bool choose_for_device(Case& what, int pipeline_device);
+  struct Ways;
+  Ways ways_of(Case& what, int pipeline_device);
+  bool choose_ways(Case& what);
+  bool choose_for_devices(Case& what, std::span<const Ways> ways);
   bool is_seen_not_to_fit(Case& what, const Plan& plan);
   bool simulate(Case& what);
 
@@ -66,6 +83,13 @@ class Judge {
   std::int64_t simulated_ = 0;
   std::int64_t pruned_ = 0;
   Effort effort_;
+  std::int64_t given_ = 0;  ///< of the effort, for a part
 };
+
+/// task(space, judge, i) for every i in [0, tasks), each with so much effort, and with a judge and
+/// a space to itself; what they find is taken in order, whoever came first.
+using JudgedTask = std::function<void(const Space& space, Judge& judge, std::size_t task)>;
+void judge_side_by_side(SpaceWorkers& workers, Judge& judge, std::size_t tasks, std::int64_t effort,
+                        const JudgedTask& task);
 
 }  // namespace stagecraft

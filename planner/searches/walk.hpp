@@ -21,6 +21,13 @@ WalkEnd walk_chain(const Space& space, const Setting& setting, const ChainBounds
 class LoopedWalk {
  public:
   LoopedWalk(const Space& space, const Setting& setting);
+  /// The same on another space of the problem.
+  LoopedWalk(const LoopedWalk& other, const Space& space)
+      : space_(space),
+        setting_(other.setting_),
+        work_before_(other.work_before_),
+        heavy_(other.heavy_),
+        least_(other.least_) {}
   /// No plan of the setting takes less.
   Time least() const { return least_; }
   WalkEnd walk(FastClock& clock, Judge& judge, Time limit) const;

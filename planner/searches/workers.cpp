@@ -41,4 +41,16 @@ void Workers::run(int tasks, const std::function<void(int worker, int task)>& ta
   }
 }
 
+SpaceWorkers::SpaceWorkers(const Space& space, int threads)
+    : space_(space), workers_(threads), others_(static_cast<std::size_t>(workers_.count() - 1)) {}
+
+void SpaceWorkers::run(int tasks, const std::function<void(const Space& space, int task)>& task) {
+  workers_.run(tasks, [&](int worker, int i) {
+    if (worker == 0) return task(space_, i);
+    auto& own = others_[static_cast<std::size_t>(worker - 1)];
+    if (own == nullptr) own = std::make_unique<Space>(space_.problem());
+    task(*own, i);
+  });
+}
+
 }  // namespace stagecraft

@@ -4,6 +4,10 @@
 #pragma once
 
 #include <functional>
+#include <memory>
+#include <vector>
+
+#include "planner/space/space.hpp"
 
 namespace stagecraft {
 
@@ -21,6 +25,22 @@ class Workers {
 
  private:
   int threads_ = 1;
+};
+
+/// Workers that each have the plans of a problem to themselves: a space makes its tables when they
+/// are asked for.
+class SpaceWorkers {
+ public:
+  /// The space outlives it; the calling thread works with it.
+  SpaceWorkers(const Space& space, int threads);
+
+  /// task(space, i) for every i in [0, tasks), as `Workers::run`.
+  void run(int tasks, const std::function<void(const Space& space, int task)>& task);
+
+ private:
+  const Space& space_;
+  Workers workers_;
+  std::vector<std::unique_ptr<Space>> others_;  ///< of each worker but the first
 };
 
 }  // namespace stagecraft

@@ -2,34 +2,21 @@
 
 #include <algorithm>
 #include <deque>
+#include <functional>
 #include <memory>
+#include <span>
 
-#include "planner/layouts/layouts.hpp"
 #include "planner/searches/column_search.hpp"
 #include "planner/searches/starts.hpp"
 #include "planner/searches/tightest_plan.hpp"
 #include "planner/searches/uneven_chains.hpp"
-#include "planner/searches/walk.hpp"
+#include "planner/strategies/exact/branch_work.hpp"
 #include "profiles/error.hpp"
 #include "simulator/schedules.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-/// Bisection stops within this part of the distance.
-constexpr Time narrow_steps = 256;
-
-/// One setting and what is known about it.
-struct Branch {
-  const Setting* setting = nullptr;
-  std::unique_ptr<ChainBounds> chain;  ///< with one stage per device
-  std::unique_ptr<LoopedWalk> looped;  ///< otherwise, and for a first bound
-  std::unique_ptr<FastClock> clock;    ///< unless there are too many devices to try any
-  Time least = 0;  ///< no plan of this setting is faster, but for those already judged
-  std::string_view rests_on = relaxation::formula;  ///< `least`
-  bool gave_up = false;  ///< its walk was too long; `least` will not rise any more
-};
 
 /// A plan of GPipe or 1F1B of equal replicas that take turns, as one of copies that each have
 /// microbatches of their own; nothing where no such plan was asked for.
@@ -62,7 +49,8 @@ class OneOrder {
         control_(control),
         effort_(effort),
         judge_(space_, control),
-        columns_(space_, control, judge_) {
+        workers_(space_, control.threads),
+        columns_(space_, control, judge_, workers_) {
     judge_.effort().left = effort;
     for (const Setting& setting : space_.settings()) {
       // Bounds take costs of all layers in every setting, which stopped searches have no time for.
@@ -85,18 +73,14 @@ class OneOrder {
   void search(std::vector<Candidate>& starts, Leaderboard& board, SearchResult& result) {
     judge_.board() = std::move(board);
     take_starts(starts);
-    for (Branch& branch : branches_) {
-      if (branch.chain) seed(branch);
-    }
+    seed_chains();
     fall_back();
-    for (Branch* branch : by_bound()) narrow(*branch);
     search_columns();
+    narrow();
     search_shallow();
     search_uneven();
-    for (Branch& branch : branches_) {
-      if (!branch.chain) seed(branch);
-    }
-    while (Branch* branch = most_promising()) deepen(*branch);
+    seed_others();
+    deepen();
     search_uneven_of_open();
     add_copies_of_best();
     if (Duration{lower_bound()} < result.lower_bound) {
@@ -127,17 +111,16 @@ class OneOrder {
       least_of_empty_ = std::min(least_of_empty_, columns_.least_of_all(setting));
     columns_.add(setting);
     if (has_uneven_chains(space_, setting)) uneven_.push_back(&setting);
-    if (!has_many_devices(space_, setting))
-      branch.clock = std::make_unique<FastClock>(space_, setting);
+    branch.is_timed = !has_many_devices(space_, setting);
   }
 
   void add(const Setting& setting) {
     Branch& branch = branches_.emplace_back();
     branch.setting = &setting;
-    branch.clock = std::make_unique<FastClock>(space_, setting);
+    branch.is_timed = true;
+    branch.is_chain = has_chain_bounds(setting);
     branch.looped = std::make_unique<LoopedWalk>(space_, setting);
     branch.least = branch.looped->least();
-    if (has_chain_bounds(setting)) branch.chain = std::make_unique<ChainBounds>(space_, setting);
   }
 
   bool is_done(const Branch& branch) const {
@@ -145,12 +128,37 @@ class OneOrder {
   }
   bool stops() const { return judge_.stopped() || judge_.is_spent(); }
 
-  std::vector<Branch*> by_bound() {
+  /// Those of the lowest bounds first.
+  std::vector<Branch*> by_bound(const std::function<bool(const Branch&)>& which) {
     std::vector<Branch*> order;
-    for (Branch& branch : branches_) order.push_back(&branch);
-    std::stable_sort(order.begin(), order.end(),
-                     [](const Branch* a, const Branch* b) { return a->least < b->least; });
+    for (Branch& branch : branches_) {
+      if (which(branch)) order.push_back(&branch);
+    }
+    std::ranges::stable_sort(order, {}, &Branch::least);
     return order;
+  }
+
+  /// Side by side, each with so much effort.
+  void work_on(std::span<Branch* const> batch, std::int64_t effort,
+               const std::function<void(BranchWork& work)>& task) {
+    judge_side_by_side(workers_, judge_, batch.size(), effort,
+                       [&](const Space& space, Judge& judge, std::size_t i) {
+                         BranchWork work(space, judge, *batch[i]);
+                         task(work);
+                       });
+    report();
+  }
+
+  /// All of them, some at a time: what the first ones find is known to the next ones. Each may use
+  /// a part of what is left.
+  void work_through(std::span<Branch* const> branches, std::int64_t parts,
+                    const std::function<void(BranchWork& work)>& task) {
+    constexpr std::size_t most = 4;
+    while (!branches.empty() && !stops()) {
+      const std::size_t size = std::min(branches.size(), most);
+      work_on(branches.first(size), judge_.effort().left / parts, task);
+      branches = branches.subspan(size);
+    }
   }
 
   // --- 1. Good plans first ---
@@ -164,19 +172,24 @@ class OneOrder {
     });
   }
 
-  void consider(Branch& branch, const Layout& layout) {
-    if (is_allowed(space_, *branch.setting, layout)) {
-      judge_.consider(*branch.clock, *branch.setting, layout, never);
+  void seed_chains() {
+    std::vector<Branch*> chains;
+    for (Branch& branch : branches_) {
+      if (branch.is_chain) chains.push_back(&branch);
     }
+    work_through(chains, 1, [](BranchWork& work) { work.seed(); });
   }
 
-  void seed(Branch& branch) {
-    if (!branch.clock) return;
-    for (const Layout& layout : usual_layouts(space_, *branch.setting, *branch.clock)) {
-      if (stops()) return;
-      consider(branch, layout);
-      consider(branch, improve(*branch.clock, space_, *branch.setting, layout, judge_.effort()));
+  /// Those that are no chains, with a part of the effort: columns know most of them better.
+  void seed_others() {
+    std::vector<Branch*> others;
+    for (Branch& branch : branches_) {
+      const bool is_column = !branch.looped;
+      if (branch.is_chain || !branch.is_timed) continue;
+      if (is_column && columns_.least_of_all(*branch.setting) > judge_.limit()) continue;
+      others.push_back(&branch);
     }
+    with_part_of_effort(4, [&] { work_through(others, 1, [](BranchWork& work) { work.seed(); }); });
   }
 
   /// Where nothing that is usual fits, and no plan is known from elsewhere, the one that needs
@@ -212,26 +225,20 @@ class OneOrder {
   /// or are not equally many: with several stages on a device that recompute or do not, they may
   /// need the least memory. With a part of the effort.
   void search_shallow() {
-    constexpr std::int64_t parts = 8;
-    const std::int64_t reserve = judge_.effort().left * (parts - 1) / parts;
-    judge_.effort().left -= reserve;
-    for (Branch& branch : branches_) {
+    const auto may_gain = [&](const Branch& branch) {
       const Setting& setting = *branch.setting;
-      const bool is_column = !branch.looped && branch.clock != nullptr;
-      if (!is_column || has_only_columns(space_, setting) || is_chain(setting)) continue;
-      if (stops() || columns_.least_of_all(setting) > judge_.limit()) continue;
-      LoopedWalk(space_, setting).walk_shallow(*branch.clock, judge_, judge_.limit());
-    }
-    judge_.effort().left = std::max<std::int64_t>(judge_.effort().left, 0) + reserve;
+      const bool is_column = !branch.looped && branch.is_timed;
+      return is_column && !has_only_columns(space_, setting) && !is_chain(setting) &&
+             columns_.least_of_all(setting) <= judge_.limit();
+    };
+    with_part_of_effort(8, [&] {
+      work_through(by_bound(may_gain), 1, [](BranchWork& work) { work.walk_shallow(); });
+    });
   }
 
   /// Of settings that are searched by columns, with a part of the effort.
   void search_uneven() {
-    constexpr std::int64_t parts = 4;
-    const std::int64_t reserve = judge_.effort().left * (parts - 1) / parts;
-    judge_.effort().left -= reserve;
-    search_uneven_of(uneven_);
-    judge_.effort().left = std::max<std::int64_t>(judge_.effort().left, 0) + reserve;
+    with_part_of_effort(4, [&] { search_uneven_of(uneven_); });
   }
 
   /// Where walks have used up the effort, chains that they have not come to, with some more.
@@ -239,7 +246,7 @@ class OneOrder {
     constexpr std::int64_t parts = 16;
     std::vector<const Setting*> open;
     for (const Branch& branch : branches_) {
-      const bool is_open = branch.chain && !is_done(branch);
+      const bool is_open = branch.is_chain && !is_done(branch);
       if (is_open && has_uneven_chains(space_, *branch.setting)) open.push_back(branch.setting);
     }
     if (open.empty() || gap() <= control_.gap) return;
@@ -256,94 +263,35 @@ class OneOrder {
     search.improve([this] { return stops(); });
   }
 
-  // --- 2. Narrow ---
-
-  bool probe(Branch& branch, Time limit) {
-    judge_.effort().spend(std::int64_t{20} * space_.layers() * space_.layers());
-    if (!branch.chain->probe(limit, control_.stop)) return false;
-    for (int stages = 1; stages <= branch.chain->most_stages(); ++stages) {
-      if (branch.chain->is_open(stages)) consider(branch, branch.chain->best_chain(stages));
-    }
-    return true;
+  /// Does something with one of so many parts of the effort that is left.
+  void with_part_of_effort(std::int64_t parts, const std::function<void()>& task) {
+    const std::int64_t kept = judge_.effort().left - judge_.effort().left / parts;
+    judge_.effort().left -= kept;
+    task();
+    judge_.effort().left = std::max<std::int64_t>(judge_.effort().left, 0) + kept;
   }
 
-  void narrow(Branch& branch) {
-    if (!branch.chain || is_done(branch) || stops()) return;
-    branch.rests_on = relaxation::neighbours;
-    Time high = judge_.limit();
-    if (high >= never) high = never - 1;
-    if (!probe(branch, high)) {
-      branch.least = high + 1;
-      return;
-    }
-    // Without a plan yet, the first step is to find the size of things.
-    Time reach = std::max<Time>(branch.least, 1);
-    while (judge_.limit() >= never && reach < high / 2 && !stops()) {
-      if (probe(branch, reach)) {
-        high = reach;
-        break;
-      }
-      branch.least = reach + 1;
-      reach *= 2;
-    }
-    const Time enough = std::max<Time>((high - branch.least) / narrow_steps, 0);
-    while (!stops()) {
-      high = std::min(high, judge_.limit());
-      if (high - branch.least <= enough) break;
-      const Time middle = branch.least + (high - branch.least) / 2;
-      if (probe(branch, middle)) {
-        high = middle;
-      } else {
-        branch.least = middle + 1;
-      }
-    }
-    report();
+  // --- 2. Narrow ---
+
+  void narrow() {
+    const auto branches =
+        by_bound([&](const Branch& branch) { return branch.is_chain && !is_done(branch); });
+    work_through(branches, 1, [](BranchWork& work) { work.narrow(); });
   }
 
   // --- 3. Deepen ---
 
-  Branch* most_promising() {
-    if (stops() || is_settled()) return nullptr;
-    Branch* best = nullptr;
-    for (Branch& branch : branches_) {
-      if (branch.gave_up || is_done(branch)) continue;
-      if (best == nullptr || branch.least < best->least) best = &branch;
+  /// Those of the lowest bounds, again and again. Each walk may use a part of what is left, so that
+  /// one difficult setting does not starve the others.
+  void deepen() {
+    constexpr std::size_t most = 2;
+    while (!stops() && !is_settled()) {
+      std::vector<Branch*> open =
+          by_bound([&](const Branch& branch) { return !branch.gave_up && !is_done(branch); });
+      if (open.empty()) return;
+      open.resize(std::min(open.size(), most));
+      work_on(open, judge_.effort().left / 2, [](BranchWork& work) { work.deepen(); });
     }
-    return best;
-  }
-
-  void deepen(Branch& branch) {
-    const Time high = std::min(judge_.limit(), never - 1);
-    const Time distance = high - branch.least;
-    Time limit = distance < high / 1000 ? high : branch.least + distance / 4;
-    // Without any plan the distance means nothing; go up in leaps.
-    if (high == never - 1) limit = branch.least < never / 8 ? 4 * branch.least + 1 : high;
-    limit = std::min(limit, high);
-    const std::int64_t pruned = judge_.pruned();
-    if (walk(branch, limit) == WalkEnd::gave_up) {
-      branch.gave_up = true;
-    } else {
-      // A walk that had nothing to rule out has seen everything.
-      const bool saw_all = branch.chain == nullptr && judge_.pruned() == pruned;
-      branch.least = saw_all ? never : limit + 1;
-      branch.rests_on = relaxation::walk;
-    }
-    report();
-  }
-
-  /// Each walk may use a part of what is left, so that one difficult setting does not starve the
-  /// others.
-  WalkEnd walk(Branch& branch, Time limit) {
-    const std::int64_t reserve = judge_.effort().left / 2;
-    judge_.effort().left -= reserve;
-    WalkEnd end = WalkEnd::complete;
-    if (!branch.chain) {
-      end = branch.looped->walk(*branch.clock, judge_, limit);
-    } else if (probe(branch, limit)) {
-      end = walk_chain(space_, *branch.setting, *branch.chain, *branch.clock, judge_, limit);
-    }
-    judge_.effort().left = std::max<std::int64_t>(judge_.effort().left, 0) + reserve;
-    return end;
   }
 
   // --- The answer ---
@@ -396,6 +344,7 @@ class OneOrder {
   const SearchControl& control_;
   std::int64_t effort_ = 0;  ///< that was given
   Judge judge_;
+  SpaceWorkers workers_;
   ColumnSearch columns_;
   std::deque<Setting> copies_;  ///< see Space::copies
   std::vector<Branch> branches_;

@@ -22,7 +22,8 @@ struct Compared {
     const SearchControl control;
     Judge judge(space, control);
     judge.effort().left = 100'000'000;
-    ColumnSearch search(space, control, judge);
+    SpaceWorkers workers(space, control.threads);
+    ColumnSearch search(space, control, judge, workers);
     Time least_of_all = never, best = never;
     for (const Setting& base : space.settings()) {
       search.add(base);
@@ -73,7 +74,8 @@ struct ComparedWithReplicas {
     const SearchControl control;
     Judge judge(space, control);
     judge.effort().left = 100'000'000;
-    ColumnSearch search(space, control, judge);
+    SpaceWorkers workers(space, control.threads);
+    ColumnSearch search(space, control, judge, workers);
     for (const Setting& base : space.settings()) search.add(base);
     search.search([] {});
     const auto answer = judge.board().best();
@@ -172,7 +174,8 @@ struct ComparedInTurns {
     const SearchControl control;
     Judge judge(space, control);
     judge.effort().left = 100'000'000;
-    ColumnSearch search(space, control, judge);
+    SpaceWorkers workers(space, control.threads);
+    ColumnSearch search(space, control, judge, workers);
     search.add(base);
     of_columns += static_cast<int>(search.branches());
     search.search([] {});
@@ -333,7 +336,8 @@ TEST_CASE("for equal layers the bound of columns is the work of a device", "[col
   const Space space(problem);
   const SearchControl control;
   Judge judge(space, control);
-  ColumnSearch search(space, control, judge);
+  SpaceWorkers workers(space, control.threads);
+  ColumnSearch search(space, control, judge, workers);
   search.add(space.settings().front());
   // Two devices with two layers each, in four columns: 8 microbatches of a quarter of the samples.
   CHECK(search.least_of_all(space.settings().front()) == 8 * 4 * 30 / 8);

@@ -1,0 +1,58 @@
+// What is done to one setting of the exact search (planner/strategies/exact/exact.cpp): its usual
+// plans, its bound by bisection, and walks through what that leaves. It sees nothing of other
+// settings, so several may be worked on side by side.
+
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "planner/bounds/bounds.hpp"
+#include "planner/bounds/relaxations.hpp"
+#include "planner/layouts/fast_clock.hpp"
+#include "planner/searches/judge.hpp"
+#include "planner/searches/walk.hpp"
+
+namespace stagecraft {
+
+/// One setting and what is known about it.
+struct Branch {
+  const Setting* setting = nullptr;
+  bool is_chain = false;               ///< with one stage per device, as `ChainBounds` knows them
+  bool is_timed = false;               ///< unless there are too many devices to try any layout
+  std::unique_ptr<LoopedWalk> looped;  ///< for a first bound, and where it is no chain; of columns
+                                       ///< there is none
+  Time least = 0;  ///< no plan of this setting is faster, but for those already judged
+  std::string_view rests_on = relaxation::formula;  ///< `least`
+  bool gave_up = false;  ///< its walk was too long; `least` will not rise any more
+};
+
+/// The space, the judge and the branch outlive it. What it finds goes to the judge.
+class BranchWork {
+ public:
+  BranchWork(const Space& space, Judge& judge, Branch& branch)
+      : space_(space), judge_(judge), branch_(branch), clock_(space, *branch.setting) {}
+
+  /// Usual layouts, as they are and improved cut by cut; of columns those that are no columns.
+  void seed();
+  /// Raises the bound of a chain by bisection, and tries every chain that comes up.
+  void narrow();
+  /// Walks through all that is a bit above the bound; then the bound is there.
+  void deepen();
+  /// The same of few pipeline devices, as long as there are not too many layouts.
+  void walk_shallow();
+
+ private:
+  bool stops() const { return judge_.stopped() || judge_.is_spent(); }
+  bool is_done() const { return branch_.least > std::min(judge_.limit(), never - 1); }
+  void consider(const Layout& layout);
+  bool probe(ChainBounds& chain, Time limit);
+  WalkEnd walk(Time limit);
+
+  const Space& space_;
+  Judge& judge_;
+  Branch& branch_;
+  FastClock clock_;
+};
+
+}  // namespace stagecraft
