@@ -20,4 +20,6 @@ struct Effort {
   bool is_spent() const { return left <= 0 || stop.stop_requested(); }
 };
 
+inline const Effort no_limit{.left = INT64_MAX};
+
 }  // namespace stagecraft

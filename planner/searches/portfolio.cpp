@@ -1,5 +1,6 @@
 #include "planner/searches/portfolio.hpp"
 
+#include "planner/searches/workers.hpp"
 #include "planner/space/downsets.hpp"
 #include "planner/space/space.hpp"
 #include "planner/strategies/compatibility.hpp"
@@ -12,9 +13,10 @@ namespace {
 
 constexpr double most_work = 2.5e8;  // nanoseconds
 
-/// A search with a given effort spends at most a quarter of it on each (a step takes about ten
-/// nanoseconds).
-constexpr double part_of_effort = 10.0 / 4;
+constexpr double nanoseconds_per_step = 10;
+
+/// A search with a given effort spends at most a quarter of it on each.
+constexpr double part_of_effort = nanoseconds_per_step / 4;
 
 /// Without the wishes that other planners refuse.
 Problem without_limits(Problem problem) {
@@ -68,14 +70,25 @@ std::vector<Candidate> portfolio(const Problem& problem, const SearchControl& co
   const double most =
       control.effort ? std::min(most_work, part_of_effort * static_cast<double>(*control.effort))
                      : most_work;
-  std::vector<Candidate> candidates;
+  std::vector<const Strategy*> quick;
   for (const Strategy& strategy : strategies) {
-    if (control.stop.stop_requested()) break;
     if (!is_quick(strategy, size) || strategy.work(size) > most) continue;
     // It would only find what nobody asked for.
     const bool knows_degrees = (strategy.obeys & wish::tensor_parallel) != 0;
     if (!knows_degrees && asks_for_tensor_parallel(free)) continue;
-    auto choice = choice_of([&] { return strategy.search(free, {.stop = control.stop}); });
+    quick.push_back(&strategy);
+  }
+  // What the problem's size does not tell.
+  const auto effort = static_cast<std::int64_t>(most / nanoseconds_per_step);
+  std::vector<std::optional<Candidate>> choices(quick.size());
+  Workers(control.threads).run(static_cast<int>(quick.size()), [&](int, int i) {
+    const auto own = static_cast<std::size_t>(i);
+    if (control.stop.stop_requested()) return;
+    const SearchControl short_one{.stop = control.stop, .effort = effort};
+    choices[own] = choice_of([&] { return quick[own]->search(free, short_one); });
+  });
+  std::vector<Candidate> candidates;
+  for (std::optional<Candidate>& choice : choices) {
     if (choice) candidates.push_back(*std::move(choice));
   }
   return candidates;

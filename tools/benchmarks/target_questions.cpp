@@ -300,7 +300,7 @@ Solve as_aceso(const Target& target, const std::string& path) {
                                .degrees = {1, 2, 4, 8},
                                .most_stages = devices};
   return [database, question] {
-    const AcesoAnswer answer = search_by_aceso(database, question, {});
+    const AcesoAnswer answer = search_by_aceso(database, question);
     return Answer{answer.figures.time, answer.lower_bound};
   };
 }

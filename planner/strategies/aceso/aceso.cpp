@@ -56,14 +56,14 @@ std::string list(const std::vector<int>& values) {
 }
 
 SearchResult infeasible(const AcesoDatabase& database, AcesoQuestion question,
-                        const std::stop_token& stop) {
+                        const Effort& effort) {
   NoStages why{.strategy = "aceso",
                .none = concat("no stages over all ", question.machine.devices, " devices"),
                .counts = "fit, as Aceso counts their memory",
                .memory = question.machine.memory * mebibyte,
                .otherwise = {}};
   question.machine.memory = unlimited_memory / mebibyte;
-  if (!search_by_aceso(database, question, stop).plan) {
+  if (!search_by_aceso(database, question, effort).plan) {
     why.otherwise = concat("Aceso gives each stage 1, 2, 4 … devices, which share a microbatch of ",
                            list(question.microbatches),
                            question.microbatches == std::vector{1} ? " sample" : " samples",
@@ -97,10 +97,11 @@ std::vector<ForeignStage> stages_of(const AcesoPlan& plan, bool rounds_up) {
 SearchResult search_aceso(const Problem& problem, const SearchControl& control) {
   const AcesoDatabase database = database_of(problem);
   const AcesoQuestion question = question_of(problem);
-  const AcesoAnswer answer = search_by_aceso(database, question, control.stop);
+  const Effort effort{.left = control.effort.value_or(no_limit.left), .stop = control.stop};
+  const AcesoAnswer answer = search_by_aceso(database, question, effort);
   if (!answer.plan) {
-    SearchResult result = infeasible(database, question, control.stop);
-    result.interrupted = control.stop.stop_requested();
+    SearchResult result = infeasible(database, question, effort);
+    result.interrupted = !answer.is_complete;
     if (result.interrupted) result.infeasible.reset();
     return result;
   }
@@ -117,7 +118,7 @@ SearchResult search_aceso(const Problem& problem, const SearchControl& control) 
   SearchResult result = adopted(false);
   const std::optional<Prediction>& prediction = result.plans.front().prediction;
   if (prediction && !prediction->fits) result = adopted(true);
-  result.interrupted = control.stop.stop_requested();
+  result.interrupted = !answer.is_complete;
   return result;
 }
 

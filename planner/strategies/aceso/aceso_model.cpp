@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "profiles/error.hpp"
 
@@ -206,6 +208,7 @@ struct Group {
   int count = 0;
   bool may_recompute = false;
   bool is_done = false;
+  double all() const { return size * count; }
 };
 
 }  // namespace
@@ -226,31 +229,52 @@ AcesoRecompute AcesoCosts::recompute(int first, int end, int behind, double limi
     }
     ++groups[at(group)].count;
   }
+  // The largest one is in front, of equals the first: few are taken.
+  using Place = std::pair<double, int>;
+  std::vector<Place> largest_first;
+  for (int g = 0; g < static_cast<int>(groups.size()); ++g) {
+    const Group& group = groups[at(g)];
+    if (group.may_recompute && group.all() > 0) largest_first.emplace_back(-group.all(), g);
+  }
+  std::ranges::make_heap(largest_first, std::greater<>());
   result.operators.assign(at(end - first), 0);
-  while (result.memory > limit) {
-    Group* largest = nullptr;
-    double most = 0;
-    for (Group& group : groups) {
-      if (group.is_done || !group.may_recompute || group.size * group.count <= most) continue;
-      most = group.size * group.count;
-      largest = &group;
-    }
-    if (largest == nullptr) break;
+  double most_saved = 0;  // of one microbatch, whatever stays as a run's peak
+  const auto mark = [&](int i) {
+    char& recomputes = result.operators[at(i - first)];
+    if (recomputes == 0) most_saved += saved_[at(i)];
+    recomputes = 1;
+  };
+  const auto look = [&] {
+    const Saved saved = saved_by(first, end, result.operators);
+    result.memory = without - saved.saved * (behind + 1) + saved.peak;
+  };
+  while (!largest_first.empty()) {
+    Group* largest = &groups[at(largest_first.front().second)];
+    std::ranges::pop_heap(largest_first, std::greater<>());
+    largest_first.pop_back();
+    if (largest->is_done) continue;
     largest->is_done = true;
     if (largest->first + 1 >= end) break;
     groups[at(group_of[at(chain_[at(largest->first + 1)])])].is_done = true;
     // All of them, or as many from the front as would cover the excess.
+    if (largest->count > 1) look();
     const double excess = result.memory - limit;
     double taken = 0;
-    for (int i = largest->first; i < end && (most < excess || taken <= excess); ++i) {
+    int left = largest->count;
+    for (int i = largest->first; left > 0 && (largest->all() < excess || taken <= excess); ++i) {
       if (chain_[at(i)] != largest->row) continue;
       taken += largest->size;
-      result.operators[at(i - first)] = 1;
-      if (i + 1 < end) result.operators[at(i + 1 - first)] = 1;
+      --left;
+      mark(i);
+      if (i + 1 < end) mark(i + 1);
     }
-    const Saved saved = saved_by(first, end, result.operators);
-    result.memory = without - saved.saved * (behind + 1) + saved.peak;
+    // A look takes as long as all the rest, so not while it cannot be enough.
+    constexpr double rounding = 1 + 1e-9;
+    if (without - most_saved * (behind + 1) > limit * rounding) continue;
+    look();
+    if (result.memory <= limit) break;
   }
+  look();
   result.time = recompute_time(first, result.operators);
   return result;
 }

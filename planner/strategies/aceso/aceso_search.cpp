@@ -19,6 +19,9 @@ namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
+/// Of about ten nanoseconds, to compare the time of one with others.
+constexpr std::int64_t steps_per_stage = 4;
+
 std::size_t at(int i) {
   return static_cast<std::size_t>(i);
 }
@@ -48,10 +51,10 @@ struct Extension {
 class Search {
  public:
   Search(const AcesoDatabase& database, const AcesoQuestion& question, int microbatch,
-         const std::stop_token& stop)
+         Effort& effort)
       : costs_(database, question, microbatch),
         bounds_(costs_, question.machine.devices, question.most_stages),
-        stop_(stop),
+        effort_(effort),
         devices_(question.machine.devices),
         most_stages_(question.most_stages),
         others_(static_cast<double>(question.global_batch / microbatch) - 1) {}
@@ -102,7 +105,7 @@ class Search {
 
   /// All plans whose stages take up to `time`, where states keep at most so many pairs.
   bool pass(double time, int most_pairs, double& best) {
-    if (!bounds_.prepare(time, stop_)) return false;
+    if (!bounds_.prepare(time, effort_.stop)) return false;
     time_ = time;
     most_pairs_ = most_pairs;
     bool found = false;
@@ -112,7 +115,7 @@ class Search {
       States next = states_with(behind + 1);
       for (int d = 1; d <= devices_; ++d) {
         const AcesoWindow& window = bounds_.window(behind, d);
-        for (int i = window.first; i < window.end && !stop_.stop_requested(); ++i) {
+        for (int i = window.first; i < window.end && !effort_.is_spent(); ++i) {
           const std::vector<Behind>& pairs = states[at(d)][at(i - window.first)];
           for (int option = 0; option < costs_.options() && !pairs.empty(); ++option) {
             if (costs_.devices(option) <= d)
@@ -168,7 +171,8 @@ class Search {
     const double slowest = std::max({least.slowest, bound, before.slowest});
     if (bound > time_ || cost(slowest, least.sum + bound + before.sum) >= best) return infinite;
     ++judged_;
-    return time + costs_.recompute(first, state.end, state.option, state.behind);
+    effort_.spend(steps_per_stage);
+    return time + costs_.recompute(first, state.end, state.option, state.behind, effort_);
   }
 
   /// Keeps the pair unless another is at least as good.
@@ -190,7 +194,7 @@ class Search {
 
   AcesoStageCosts costs_;
   AcesoBounds bounds_;
-  std::stop_token stop_;
+  Effort& effort_;
   int devices_, most_stages_;
   double others_;  ///< microbatches but one
   double time_ = infinite;
@@ -203,10 +207,10 @@ class Search {
 }  // namespace
 
 AcesoAnswer search_by_aceso(const AcesoDatabase& database, const AcesoQuestion& question,
-                            const std::stop_token& stop) {
+                            Effort effort) {
   std::vector<std::unique_ptr<Search>> searches;
   for (const int microbatch : question.microbatches) {
-    auto search = std::make_unique<Search>(database, question, microbatch, stop);
+    auto search = std::make_unique<Search>(database, question, microbatch, effort);
     if (search->lower_bound() < infinite) searches.push_back(std::move(search));
   }
   std::stable_sort(searches.begin(), searches.end(), [](const auto& a, const auto& b) {
@@ -225,9 +229,10 @@ AcesoAnswer search_by_aceso(const AcesoDatabase& database, const AcesoQuestion& 
   for (const auto& search : searches) {
     if (search->lower_bound() >= best) break;
     if (search->run(best)) take(*search);
-    if (stop.stop_requested()) open = std::min(open, search->lower_bound());
+    if (effort.is_spent()) open = std::min(open, search->lower_bound());
   }
   for (const auto& search : searches) answer.judged += search->judged();
+  answer.is_complete = !effort.is_spent();
   if (!answer.plan) return answer;
   answer.figures = evaluate(database, question.machine, question.global_batch, *answer.plan);
   answer.lower_bound = std::min(answer.figures.time, open * 1e-9);

@@ -5,9 +5,9 @@
 #pragma once
 
 #include <optional>
-#include <stop_token>
 #include <vector>
 
+#include "planner/layouts/effort.hpp"
 #include "planner/strategies/aceso/aceso_model.hpp"
 
 namespace stagecraft {
@@ -22,15 +22,17 @@ struct AcesoQuestion {
 };
 
 struct AcesoAnswer {
-  std::optional<AcesoPlan> plan;  ///< none if nothing fits, or nothing was found before the stop
+  std::optional<AcesoPlan>
+      plan;  ///< none if nothing fits, or nothing was found before the end of the effort
   AcesoFigures figures;
   double lower_bound = 0;   ///< seconds; no plan of the question has less
   std::int64_t judged = 0;  ///< stages whose time was compared
+  bool is_complete = true;  ///< it came to its end
 };
 
-/// Exact, unless stopped. Figures must be in the database's tables; a stage whose microbatch share
-/// and degree are in none is not possible.
+/// Exact, unless stopped, or out of effort. Figures must be in the database's tables; a stage whose
+/// microbatch share and degree are in none is not possible.
 AcesoAnswer search_by_aceso(const AcesoDatabase& database, const AcesoQuestion& question,
-                            const std::stop_token& stop);
+                            Effort effort = no_limit);
 
 }  // namespace stagecraft

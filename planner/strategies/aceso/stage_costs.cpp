@@ -81,7 +81,7 @@ double AcesoStageCosts::time(int first, int end, int option, int devices_before)
          way.send[to_node][at(end - 1)];
 }
 
-double AcesoStageCosts::recompute(int first, int end, int option, int behind) {
+double AcesoStageCosts::recompute(int first, int end, int option, int behind, Effort& effort) {
   const AcesoCosts& costs = options_[at(option)].costs;
   if (costs.memory(first, end, behind) <= limit_) return 0;
   const int start = first_alike(first, end);
@@ -92,6 +92,8 @@ double AcesoStageCosts::recompute(int first, int end, int option, int behind) {
   }
   const auto [place, is_new] = recomputed_.try_emplace(key, 0);
   if (is_new) {
+    constexpr std::int64_t steps_per_operator = 4;
+    effort.spend(steps_per_operator * (end - first));
     const AcesoRecompute found = costs.recompute(start, start + end - first, behind, limit_);
     place->second = found.memory <= limit_ ? found.time : std::numeric_limits<double>::infinity();
   }

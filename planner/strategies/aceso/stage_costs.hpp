@@ -26,7 +26,7 @@ class AcesoStageCosts {
   /// A stage after so many devices, without recomputing.
   double time(int first, int end, int option, int devices_before) const;
   /// What Aceso would recompute there; infinite if the stage does not fit all the same.
-  double recompute(int first, int end, int option, int behind);
+  double recompute(int first, int end, int option, int behind, Effort& effort);
   AcesoStage stage(int first, int end, int option) const;
   std::vector<bool> recomputes(const AcesoStage& stage, int behind) const;
 

@@ -152,7 +152,7 @@ TEST_CASE("no plan is faster in Aceso's model than the one found") {
     const AcesoDatabase database = random_database(random);
     const AcesoQuestion question = random_question(random);
     const double least = BruteForce(database, question).least;
-    const AcesoAnswer answer = search_by_aceso(database, question, {});
+    const AcesoAnswer answer = search_by_aceso(database, question);
     REQUIRE(answer.plan.has_value() == (least >= 0));
     if (!answer.plan) {
       ++infeasible;

@@ -81,7 +81,7 @@ TEST_CASE("no plan that Aceso found for an L4 is faster in its model than ours")
     const auto [place, is_new] = answers.try_emplace(size);
     if (is_new)
       place->second =
-          search_by_aceso(published_database("mist/profiles/l4/gpt_" + size), question, {});
+          search_by_aceso(published_database("mist/profiles/l4/gpt_" + size), question);
     const AcesoAnswer& answer = place->second;
     REQUIRE(answer.plan);
     CHECK(answer.figures.time * 1e3 <= row["aceso_predicted_ms"].number() + 0.0051);
@@ -151,7 +151,7 @@ TEST_CASE("Aceso's published plans are found or beaten, and proved") {
     AcesoQuestion question = published_question(row.devices);
     question.most_stages = row.most_stages;
     const AcesoDatabase database = published_database("aceso/profiled-time-eurosys/" + row.model);
-    const AcesoAnswer answer = search_by_aceso(database, question, {});
+    const AcesoAnswer answer = search_by_aceso(database, question);
     REQUIRE(answer.plan);
     CHECK(answer.figures.time <= row.seconds + row.margin);
     CHECK(answer.lower_bound == answer.figures.time);
