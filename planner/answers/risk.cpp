@@ -1,8 +1,10 @@
 #include "planner/answers/risk.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
+#include "planner/answers/side_by_side.hpp"
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
 #include "simulator/compiled.hpp"
@@ -167,19 +169,25 @@ SearchResult search_at_risk(Search search, const Problem& problem, const SearchC
                             const Risk& risk) {
   if (problem.objective != ObjectiveKind::step)
     fail_usage("--risk chooses by the step; it goes with --objective step alone");
-  SearchControl wide = control;
-  wide.top = std::max(control.top, plans_looked_at);
-  Problem cautious = problem;
-  const SearchResult first = search_for_objective(search, problem, wide);
+  // How sure costs are any plan tells that is near the best.
+  constexpr double near = 0.5;
+  SearchControl rough = control;
+  rough.gap = std::max(control.gap, near);
+  const SearchResult first = search_for_objective(search, problem, rough);
   if (first.plans.empty()) return first;
   const Spreads spreads =
       spreads_of(risk, problem.profile, compile_for(problem, first.plans.front().plan));
-  cautious.memory_fraction /= std::exp(spreads.memory * risk.level.deviations);
-  SearchResult result =
-      risk.level.deviations > 0 ? search_for_objective(search, cautious, wide) : first;
-  if (result.plans.empty()) return result;
+  Problem cautious = problem;
+  if (risk.level.deviations > 0)
+    cautious.memory_fraction /= std::exp(spreads.memory * risk.level.deviations);
   const double factor = std::exp(spreads.communication * risk.level.deviations);
-  const SearchResult slow = search_for_objective(search, with_slower_links(cautious, factor), wide);
+  SearchControl wide = control;
+  wide.top = std::max(control.top, plans_looked_at);
+  const std::array problems{cautious, with_slower_links(cautious, factor)};
+  std::vector<SearchResult> found = search_side_by_side(search, problems, wide);
+  SearchResult result = std::move(found.front());
+  if (result.plans.empty()) return result;
+  const SearchResult& slow = found.back();
   std::vector<Judged> judged;
   judge(judged, result.plans, problem, spreads, risk.level);
   judge(judged, slow.plans, problem, spreads, risk.level);

@@ -1,8 +1,10 @@
 #include "planner/answers/shared.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "planner/answers/risk.hpp"
+#include "planner/answers/side_by_side.hpp"
 #include "planner/space/space.hpp"
 #include "profiles/error.hpp"
 #include "profiles/units.hpp"
@@ -143,10 +145,11 @@ SearchResult search_with_shared_links(Search search, const Problem& problem,
   SearchControl wide = control;
   wide.top =
       std::max(control.top, devices > many_devices ? plans_of_many_devices : plans_looked_at);
-  SearchResult result = search_for_objective(search, problem, wide);
+  const std::array problems{problem, with_parts_of_links(problem, sharing)};
+  std::vector<SearchResult> found = search_side_by_side(search, problems, wide);
+  SearchResult result = std::move(found.front());
   if (result.plans.empty()) return result;
-  const SearchResult slow =
-      search_for_objective(search, with_parts_of_links(problem, sharing), wide);
+  const SearchResult& slow = found.back();
   Judgement judgement(problem, sharing);
   judgement.judge(result.plans, control.stop);
   judgement.judge(slow.plans, control.stop);

@@ -82,6 +82,14 @@ std::int64_t usual_effort(const Space& space) {
   return effort_in_all;
 }
 
+/// Whether the best plan is as near to its bound as is asked for, where less than the best is.
+bool is_near_enough(const SearchControl& control, const Leaderboard& board,
+                    const SearchResult& result) {
+  const auto best = board.best();
+  if (control.gap <= 0 || !best) return false;
+  return seconds(*best - result.lower_bound) <= control.gap * seconds(*best);
+}
+
 }  // namespace
 
 SearchResult search_at_once(const Problem& problem, const SearchControl& control,
@@ -94,11 +102,12 @@ SearchResult search_at_once(const Problem& problem, const SearchControl& control
   // Of one order among many, the bound says nothing.
   const std::int64_t own_effort = needs_placement(problem) ? effort / 4 : effort;
   search_one_order(problem, control, own_effort, starts, board, result);
-  search_fewer_devices(problem, space, control, effort / 4, board, result);
+  const bool is_enough = is_near_enough(control, board, result);
+  if (!is_enough) search_fewer_devices(problem, space, control, effort / 4, board, result);
   const std::optional<Duration> own_best = board.best();
   const Duration own_bound = result.lower_bound;
   const std::string own_rest = result.rests_on;
-  const auto orders = other_orders(problem, starts, most_other_orders);
+  const auto orders = other_orders(problem, starts, is_enough ? 0 : most_other_orders);
   for (const std::vector<int>& order : orders) {
     if (result.interrupted) break;
     const Problem ordered = in_order(problem, order);

@@ -127,6 +127,8 @@ class OneOrder {
     return branch.least > std::min(judge_.limit(), never - 1);
   }
   bool stops() const { return judge_.stopped() || judge_.is_spent(); }
+  /// Where less than the best is good enough, it may be there.
+  bool is_enough() const { return stops() || (control_.gap > 0 && gap() <= control_.gap); }
 
   /// Those of the lowest bounds first.
   std::vector<Branch*> by_bound(const std::function<bool(const Branch&)>& which) {
@@ -154,7 +156,7 @@ class OneOrder {
   void work_through(std::span<Branch* const> branches, std::int64_t parts,
                     const std::function<void(BranchWork& work)>& task) {
     constexpr std::size_t most = 4;
-    while (!branches.empty() && !stops()) {
+    while (!branches.empty() && !is_enough()) {
       const std::size_t size = std::min(branches.size(), most);
       work_on(branches.first(size), judge_.effort().left / parts, task);
       branches = branches.subspan(size);
@@ -255,6 +257,7 @@ class OneOrder {
   }
 
   void search_uneven_of(const std::vector<const Setting*>& settings) {
+    if (is_enough()) return;
     UnevenSearch search(space_, judge_);
     for (const Setting* setting : settings) {
       if (stops()) break;
