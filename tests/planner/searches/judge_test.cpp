@@ -46,6 +46,73 @@ TEST_CASE("a layout is judged with its own recomputation if that may fit", "[jud
   CHECK(judged > 0);
 }
 
+TEST_CASE("of the ways to recompute on many devices a few are looked at, and then it gives up",
+          "[judge]") {
+  // Each of 16 devices makes room by any two of its four stages: 6^16 ways in all.
+  LayerCost layer = layer_cost(5ms, 10ms);
+  layer.saved = 1000;
+  const std::vector<LayerCost> layers(64, layer);
+  Layout layout{.replicas = std::vector<int>(16, 1),
+                .cuts = {},
+                .recompute = std::vector<Recompute>(64, Recompute::none)};
+  for (int cut = 0; cut <= 64; ++cut) layout.cuts.push_back(cut);
+  int judged = 0;
+  for (Bytes memory = 10'000; memory < 60'000 && judged == 0; memory += 1000) {
+    Problem problem =
+        problem_of(profile_of(layers), cluster_of({{16, {}}}, memory), 16, {1}, {"interleaved"});
+    problem.schedules.front().virtual_stages = 4;
+    const Space space(problem);
+    const Setting& setting = space.settings().front();
+    FastClock clock(space, setting);
+    Layout half = layout;
+    for (std::size_t stage = 0; stage < 32; ++stage) half.recompute[stage] = Recompute::full;
+    Layout quarter = layout;
+    for (std::size_t stage = 0; stage < 16; ++stage) quarter.recompute[stage] = Recompute::full;
+    if (!may_fit(clock, half) || may_fit(clock, quarter)) continue;
+    ++judged;
+    const SearchControl control;
+    Judge judge(space, control);
+    judge.effort().left = 10'000'000'000;
+    CHECK_FALSE(judge.consider(clock, setting, layout, never));
+    CHECK(judge.simulated() + judge.pruned() <= 256);
+    // Where one device has no way, nothing is looked at on the others.
+    clock.keep_free({0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, memory});
+    const std::int64_t before = judge.simulated() + judge.pruned();
+    CHECK(judge.consider(clock, setting, layout, never));
+    CHECK(judge.simulated() + judge.pruned() == before);
+  }
+  CHECK(judged == 1);
+}
+
+TEST_CASE("a judge of a part of the work knows the whole's limit, and hands on what it found",
+          "[judge]") {
+  const Problem problem = two_stages_per_device(20'000);
+  const Space space(problem);
+  const Setting& setting = space.settings().front();
+  const Layout layout{.replicas = {1, 1},
+                      .cuts = {0, 1, 2, 3, 4},
+                      .recompute = std::vector<Recompute>(4, Recompute::none)};
+  const SearchControl control;
+  Judge whole(space, control);
+  whole.effort().left = 1'000'000;
+  SpaceWorkers workers(space, 2);
+  judge_side_by_side(workers, whole, 2, 100'000, [&](const Space& own, Judge& judge, std::size_t) {
+    FastClock clock(own, own.settings().front());
+    judge.consider(clock, own.settings().front(), layout, never);
+  });
+  FastClock clock(space, setting);
+  REQUIRE(whole.board().best());
+  CHECK(whole.board().best()->count() == clock.step(layout));
+  CHECK(whole.simulated() == 2);
+  CHECK(whole.effort().left < 1'000'000);
+  Judge part(whole, space, 100'000);
+  CHECK(part.limit() == whole.limit());
+  CHECK(part.simulated() == 0);
+  part.consider(clock, setting, layout, never);
+  CHECK(part.simulated() == 0);
+  CHECK(part.pruned() == 1);
+}
+
 TEST_CASE("where the clock was too kind, the judge says by how much, and then it is not",
           "[judge]") {
   // Of many microbatches a short run tells as much.

@@ -66,3 +66,42 @@ TEST_CASE("the answer for a large cluster does not depend on the number of threa
   CHECK(plans.size() == 1);
   CHECK(figures.size() == 1);
 }
+
+TEST_CASE("the answer for a few devices does not depend on the number of threads", "[search]") {
+  int proved = 0, open = 0;
+  for (std::uint32_t seed = 0; seed < 40; ++seed) {
+    Problem problem = random_problem(seed, {8, 5});
+    problem.schedules.push_back({.name = "interleaved", .virtual_stages = 2});
+    std::set<std::string> plans;
+    std::set<std::tuple<std::int64_t, std::int64_t, std::int64_t>> figures;
+    for (const int threads : {1, 2, 5}) {
+      SearchControl control;
+      control.threads = threads;
+      control.effort = seed % 2 == 0 ? 20'000'000 : 100'000;
+      const SearchResult result = search_exact(problem, control);
+      plans.insert(result.plans.empty() ? "" : write_plan(result.plans.front().plan));
+      figures.emplace(result.lower_bound.count(), result.candidates, result.pruned);
+      (result.proved_optimal ? proved : open) += 1;
+    }
+    INFO("seed " << seed);
+    CHECK(plans.size() == 1);
+    CHECK(figures.size() == 1);
+  }
+  CHECK(proved > 20);
+  CHECK(open > 20);
+}
+
+TEST_CASE("a search ends where its plan is near enough to the bound", "[search]") {
+  std::vector<LayerCost> costs;
+  for (int layer = 0; layer < 12; ++layer)
+    costs.push_back(layer_cost(40us + 7us * (layer % 5), 85us));
+  const Problem problem = problem_of(profile_of(costs), cluster_of({{5, {}}}), 12, {1, 2, 4});
+  const SearchResult best = search_exact(problem, {});
+  const SearchResult near = search_exact(problem, {.gap = 0.3});
+  REQUIRE_FALSE(near.plans.empty());
+  CHECK(best.gap == 0);
+  CHECK(near.gap <= 0.3);
+  CHECK(near.gap > 0);
+  CHECK(near.lower_bound <= pace(*best.plans.front().prediction));
+  CHECK(near.candidates + near.pruned < best.candidates + best.pruned);
+}

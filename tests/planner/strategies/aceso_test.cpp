@@ -169,6 +169,29 @@ TEST_CASE("no plan is faster in Aceso's model than the one found") {
   CHECK(recomputing > 15);
 }
 
+TEST_CASE("with little effort Aceso's search has a plan that is no better, and a bound below it") {
+  Random random(29);
+  int cut_short = 0, found = 0;
+  for (int round = 0; round < 480; ++round) {
+    INFO(round);
+    const AcesoDatabase database = random_database(random);
+    const AcesoQuestion question = random_question(random);
+    const AcesoAnswer whole = search_by_aceso(database, question);
+    CHECK(whole.is_complete);
+    const AcesoAnswer part = search_by_aceso(database, question, {.left = 150});
+    if (part.is_complete) continue;
+    ++cut_short;
+    if (!part.plan) continue;
+    ++found;
+    REQUIRE(whole.plan);
+    check_plan(database, question, part);
+    CHECK(part.figures.time >= whole.figures.time * (1 - 1e-9));
+    CHECK(part.lower_bound <= whole.figures.time * (1 + 1e-9));
+  }
+  CHECK(cut_short > 40);
+  CHECK(found > 10);
+}
+
 namespace {
 
 /// Two equal layers, measured for one sample and for two.
