@@ -178,10 +178,10 @@ void ColumnSearch::walk_all(int rounds, std::int64_t parts, int most_stages,
     return BlockPacking::applies(space_, setting) ||
            *setting.depth * setting.schedule.virtual_stages > most_stages;
   });
-  constexpr std::size_t size = 4;
+  constexpr std::size_t size = 2;
   for (std::size_t next = 0; next < branches.size() && !is_enough();) {
     const auto batch = next_batch(branches, next, size);
-    const std::int64_t share = judge_.effort().left / parts;
+    const std::int64_t share = share_of_each(judge_.effort().left, parts, batch.size());
     judge_side_by_side(workers_, judge_, batch.size(), share,
                        [&](const Space& space, Judge& judge, std::size_t i) {
                          ColumnWalk(space, judge, *batch[i]).walk(rounds);

@@ -245,6 +245,12 @@ bool Judge::simulate(Case& what) {
   return complete;
 }
 
+std::int64_t share_of_each(std::int64_t left, std::int64_t parts, std::size_t tasks) {
+  const std::int64_t together = left - left / 8;
+  return std::min(left / parts,
+                  together / static_cast<std::int64_t>(std::max<std::size_t>(tasks, 1)));
+}
+
 void judge_side_by_side(SpaceWorkers& workers, Judge& judge, std::size_t tasks, std::int64_t effort,
                         const JudgedTask& task) {
   std::vector<std::optional<Judge>> parts(tasks);

@@ -86,6 +86,10 @@ class Judge {
   std::int64_t given_ = 0;  ///< of the effort, for a part
 };
 
+/// For each of so many tasks side by side: one of so many parts of what is left, but so that
+/// together they leave an eighth.
+std::int64_t share_of_each(std::int64_t left, std::int64_t parts, std::size_t tasks);
+
 /// task(space, judge, i) for every i in [0, tasks), each with so much effort, and with a judge and
 /// a space to itself; what they find is taken in order, whoever came first.
 using JudgedTask = std::function<void(const Space& space, Judge& judge, std::size_t task)>;

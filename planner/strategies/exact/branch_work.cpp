@@ -35,6 +35,15 @@ bool BranchWork::probe(ChainBounds& chain, Time limit) {
   return true;
 }
 
+void BranchWork::rule_out() {
+  if (!branch_.is_chain || is_done() || stops()) return;
+  const Time high = std::min(judge_.limit(), never - 1);
+  ChainBounds chain(space_, *branch_.setting);
+  if (probe(chain, high)) return;
+  branch_.least = high + 1;
+  branch_.rests_on = relaxation::neighbours;
+}
+
 void BranchWork::narrow() {
   if (!branch_.is_chain || is_done() || stops()) return;
   ChainBounds chain(space_, *branch_.setting);

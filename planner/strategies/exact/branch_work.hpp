@@ -35,6 +35,8 @@ class BranchWork {
 
   /// Usual layouts, as they are and improved cut by cut; of columns those that are no columns.
   void seed();
+  /// Whether a chain has anything within the limit at all; what comes up is tried.
+  void rule_out();
   /// Raises the bound of a chain by bisection, and tries every chain that comes up.
   void narrow();
   /// Walks through all that is a bit above the bound; then the bound is there.

@@ -75,6 +75,7 @@ class OneOrder {
     take_starts(starts);
     seed_chains();
     fall_back();
+    rule_out();
     search_columns();
     narrow();
     search_shallow();
@@ -140,10 +141,11 @@ class OneOrder {
     return order;
   }
 
-  /// Side by side, each with so much effort.
-  void work_on(std::span<Branch* const> batch, std::int64_t effort,
+  /// Side by side, each with one of so many parts of what is left, or less.
+  void work_on(std::span<Branch* const> batch, std::int64_t parts,
                const std::function<void(BranchWork& work)>& task) {
-    judge_side_by_side(workers_, judge_, batch.size(), effort,
+    const std::int64_t share = share_of_each(judge_.effort().left, parts, batch.size());
+    judge_side_by_side(workers_, judge_, batch.size(), share,
                        [&](const Space& space, Judge& judge, std::size_t i) {
                          BranchWork work(space, judge, *batch[i]);
                          task(work);
@@ -158,7 +160,7 @@ class OneOrder {
     constexpr std::size_t most = 4;
     while (!branches.empty() && !is_enough()) {
       const std::size_t size = std::min(branches.size(), most);
-      work_on(branches.first(size), judge_.effort().left / parts, task);
+      work_on(branches.first(size), parts, task);
       branches = branches.subspan(size);
     }
   }
@@ -276,10 +278,20 @@ class OneOrder {
 
   // --- 2. Narrow ---
 
+  /// Chains that are not done, by a task for each.
+  void work_on_chains(const std::function<void(BranchWork& work)>& task) {
+    work_through(
+        by_bound([&](const Branch& branch) { return branch.is_chain && !is_done(branch); }), 1,
+        task);
+  }
+
+  /// Those that stay out of the way of columns, where a plan is known by now.
+  void rule_out() {
+    if (judge_.limit() < never) work_on_chains([](BranchWork& work) { work.rule_out(); });
+  }
+
   void narrow() {
-    const auto branches =
-        by_bound([&](const Branch& branch) { return branch.is_chain && !is_done(branch); });
-    work_through(branches, 1, [](BranchWork& work) { work.narrow(); });
+    work_on_chains([](BranchWork& work) { work.narrow(); });
   }
 
   // --- 3. Deepen ---
@@ -293,7 +305,7 @@ class OneOrder {
           by_bound([&](const Branch& branch) { return !branch.gave_up && !is_done(branch); });
       if (open.empty()) return;
       open.resize(std::min(open.size(), most));
-      work_on(open, judge_.effort().left / 2, [](BranchWork& work) { work.deepen(); });
+      work_on(open, 2, [](BranchWork& work) { work.deepen(); });
     }
   }
 
