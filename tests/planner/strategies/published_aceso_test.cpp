@@ -80,8 +80,7 @@ TEST_CASE("no plan that Aceso found for an L4 is faster in its model than ours")
     // Plans of several numbers of stages answer the same question.
     const auto [place, is_new] = answers.try_emplace(size);
     if (is_new)
-      place->second =
-          search_by_aceso(published_database("mist/profiles/l4/gpt_" + size), question);
+      place->second = search_by_aceso(published_database("mist/profiles/l4/gpt_" + size), question);
     const AcesoAnswer& answer = place->second;
     REQUIRE(answer.plan);
     CHECK(answer.figures.time * 1e3 <= row["aceso_predicted_ms"].number() + 0.0051);
