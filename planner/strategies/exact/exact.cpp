@@ -8,9 +8,10 @@
 //   0. A plan to show, in no time: what people choose (first_columns).
 //   1. Good plans first: those of other planners (planner/searches/starts.hpp), and even and
 //   balanced splits of every setting, improved cut by cut with the fast clock.
-//   2. Narrow: for each setting, the least step its bound allows, by bisection
-//   (planner/bounds/bounds.hpp), while every chain the
-//      bisection comes across is tried. Settings whose bound reaches the best plan are done.
+//   2. Narrow: for each setting of one stage per device, the least step its bound allows, by
+//      bisection (planner/bounds/bounds.hpp), while every chain the bisection comes across is
+//      tried. Settings whose bound reaches the best plan are done. Columns come before that: their
+//      plans rule most chains out at the first question.
 //   3. Deepen: take the setting with the smallest bound, walk through every layout whose bound is
 //   at most a little above
 //      that, put survivors on the fast clock, and simulate what that cannot rule out. Then nothing
