@@ -41,7 +41,7 @@ void ColumnWalk::walk_by_paths(const TimedOrder& order, int rounds) {
   // As long as nothing fits, there is no way to go a part of.
   const bool has_limit = highest < never - 1;
   for (Time part = has_limit ? 8 : 1; part >= 1; part /= 2) {
-    if (!is_open() || judge_.stopped() || judge_.is_spent()) return;
+    if (!is_open() || judge_.is_spent()) return;
     const Time limit = std::min(highest, judge_.limit());
     const Time reach = branch_.least + (limit - branch_.least) / part;
     bool is_known = true;

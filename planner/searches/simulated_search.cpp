@@ -38,12 +38,9 @@ class SimulatedSearch {
  public:
   SimulatedSearch(const Problem& problem, const SearchControl& control)
       : control_(control),
-        workers_(control.threads),
-        effort_{.left = control.effort.value_or(usual_effort), .stop = control.stop} {
-    for (int worker = 0; worker < workers_.count(); ++worker) {
-      spaces_.push_back(std::make_unique<Space>(problem));
-    }
-  }
+        space_(problem),
+        workers_(space_, control.threads),
+        effort_{.left = control.effort.value_or(usual_effort), .stop = control.stop} {}
 
   void run() {
     const std::int64_t for_improving = effort_.left / 2;
@@ -55,7 +52,7 @@ class SimulatedSearch {
     improve();
   }
 
-  const Space& space() const { return *spaces_.front(); }
+  const Space& space() const { return space_; }
   /// Improved ones, and what they were made of.
   std::vector<Candidate> plans() const {
     std::vector<Candidate> plans = balanced_;
@@ -108,13 +105,12 @@ class SimulatedSearch {
   void look_at(std::span<const TrialStart> starts) {
     std::vector<TrialAccount> accounts(starts.size());
     std::vector<std::optional<SimulatedPlan>> plans(starts.size());
-    workers_.run(static_cast<int>(starts.size()), [&](int worker, int task) {
+    workers_.run(static_cast<int>(starts.size()), [&](const Space& space, int task) {
       const auto i = static_cast<std::size_t>(task);
       const bool may_be_best =
           found_.empty() || starts[i].work < static_cast<double>(step_of(found_.front()).count());
       if (!may_be_best || control_.stop.stop_requested()) return;
-      plans[i] =
-          Trials(*spaces_[static_cast<std::size_t>(worker)], accounts[i]).balanced_plan(starts[i]);
+      plans[i] = Trials(space, accounts[i]).balanced_plan(starts[i]);
     });
     for (std::size_t i = 0; i < starts.size(); ++i) {
       take_account(accounts[i]);
@@ -127,9 +123,9 @@ class SimulatedSearch {
     for (const SimulatedPlan& found : found_) balanced_.push_back(found.candidate);
     const Effort each{.left = effort_.left / std::ssize(found_), .stop = control_.stop};
     std::vector<TrialAccount> accounts(found_.size());
-    workers_.run(static_cast<int>(found_.size()), [&](int worker, int task) {
+    workers_.run(static_cast<int>(found_.size()), [&](const Space& space, int task) {
       const auto i = static_cast<std::size_t>(task);
-      Trials(*spaces_[static_cast<std::size_t>(worker)], accounts[i]).improve(found_[i], each);
+      Trials(space, accounts[i]).improve(found_[i], each);
     });
     for (const TrialAccount& account : accounts) take_account(account);
   }
@@ -151,9 +147,9 @@ class SimulatedSearch {
   }
 
   const SearchControl& control_;
-  Workers workers_;
+  Space space_;
+  SpaceWorkers workers_;
   Effort effort_;
-  std::vector<std::unique_ptr<Space>> spaces_;  ///< of each worker
   std::vector<SimulatedPlan> found_;
   std::vector<Candidate> balanced_;
   TrialAccount account_;

@@ -198,10 +198,8 @@ double AcesoCosts::recompute_time(int first, const std::vector<char>& recomputes
   return time;
 }
 
-namespace {
-
 /// Operators of one name in a stage.
-struct Group {
+struct AcesoCosts::Group {
   int row = 0;
   int first = 0;
   double size = 0;  ///< of one operator, for all microbatches in flight
@@ -211,32 +209,57 @@ struct Group {
   double all() const { return size * count; }
 };
 
-}  // namespace
-
-AcesoRecompute AcesoCosts::recompute(int first, int end, int behind, double limit) const {
-  const double without = memory(first, end, behind);
-  AcesoRecompute result{.time = 0, .memory = without, .operators = {}};
-  if (without <= limit) return result;
+/// In the order of their first operators; which one each operator is of goes to `group_of`.
+std::vector<AcesoCosts::Group> AcesoCosts::groups_in(int first, int end, int behind,
+                                                     std::vector<int>& group_of) const {
   std::vector<Group> groups;
-  std::vector<int> group_of(
-      static_cast<std::size_t>(*std::max_element(chain_.begin(), chain_.end())) + 1, -1);
+  std::vector<int> of_row(at(*std::max_element(chain_.begin(), chain_.end()) + 1), -1);
   for (int i = first; i < end; ++i) {
-    int& group = group_of[at(chain_[at(i)])];
+    int& group = of_row[at(chain_[at(i)])];
     if (group < 0) {
       group = static_cast<int>(groups.size());
       groups.push_back({chain_[at(i)], i, activations_[at(i)] * (behind + 1), 0,
                         may_recompute_[at(i)] != 0, false});
     }
     ++groups[at(group)].count;
+    group_of.push_back(group);
   }
-  // The largest one is in front, of equals the first: few are taken.
-  using Place = std::pair<double, int>;
-  std::vector<Place> largest_first;
+  return groups;
+}
+
+namespace {
+
+/// Hands out places by what they are worth, the most first, of equals the first. Few are taken.
+class MostFirst {
+ public:
+  void add(double worth, int place) { places_.emplace_back(-worth, place); }
+  void begin() { std::ranges::make_heap(places_, std::greater<>()); }
+  bool is_empty() const { return places_.empty(); }
+  int take() {
+    std::ranges::pop_heap(places_, std::greater<>());
+    const int place = places_.back().second;
+    places_.pop_back();
+    return place;
+  }
+
+ private:
+  std::vector<std::pair<double, int>> places_;
+};
+
+}  // namespace
+
+AcesoRecompute AcesoCosts::recompute(int first, int end, int behind, double limit) const {
+  const double without = memory(first, end, behind);
+  AcesoRecompute result{.time = 0, .memory = without, .operators = {}};
+  if (without <= limit) return result;
+  std::vector<int> group_of;
+  std::vector<Group> groups = groups_in(first, end, behind, group_of);
+  MostFirst largest_first;
   for (int g = 0; g < static_cast<int>(groups.size()); ++g) {
     const Group& group = groups[at(g)];
-    if (group.may_recompute && group.all() > 0) largest_first.emplace_back(-group.all(), g);
+    if (group.may_recompute && group.all() > 0) largest_first.add(group.all(), g);
   }
-  std::ranges::make_heap(largest_first, std::greater<>());
+  largest_first.begin();
   result.operators.assign(at(end - first), 0);
   double most_saved = 0;  // of one microbatch, whatever stays as a run's peak
   const auto mark = [&](int i) {
@@ -244,26 +267,21 @@ AcesoRecompute AcesoCosts::recompute(int first, int end, int behind, double limi
     if (recomputes == 0) most_saved += saved_[at(i)];
     recomputes = 1;
   };
-  const auto look = [&] {
-    const Saved saved = saved_by(first, end, result.operators);
-    result.memory = without - saved.saved * (behind + 1) + saved.peak;
-  };
-  while (!largest_first.empty()) {
-    Group* largest = &groups[at(largest_first.front().second)];
-    std::ranges::pop_heap(largest_first, std::greater<>());
-    largest_first.pop_back();
-    if (largest->is_done) continue;
-    largest->is_done = true;
-    if (largest->first + 1 >= end) break;
-    groups[at(group_of[at(chain_[at(largest->first + 1)])])].is_done = true;
+  const auto look = [&] { result.memory = memory(first, end, behind, result.operators); };
+  while (!largest_first.is_empty()) {
+    Group& largest = groups[at(largest_first.take())];
+    if (largest.is_done) continue;
+    largest.is_done = true;
+    if (largest.first + 1 >= end) break;
+    groups[at(group_of[at(largest.first + 1 - first)])].is_done = true;
     // All of them, or as many from the front as would cover the excess.
-    if (largest->count > 1) look();
+    if (largest.count > 1) look();
     const double excess = result.memory - limit;
     double taken = 0;
-    int left = largest->count;
-    for (int i = largest->first; left > 0 && (largest->all() < excess || taken <= excess); ++i) {
-      if (chain_[at(i)] != largest->row) continue;
-      taken += largest->size;
+    int left = largest.count;
+    for (int i = largest.first; left > 0 && (largest.all() < excess || taken <= excess); ++i) {
+      if (chain_[at(i)] != largest.row) continue;
+      taken += largest.size;
       --left;
       mark(i);
       if (i + 1 < end) mark(i + 1);

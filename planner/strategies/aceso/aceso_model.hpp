@@ -99,6 +99,8 @@ class AcesoCosts {
     double saved = 0;
     double peak = 0;
   };
+  struct Group;
+  std::vector<Group> groups_in(int first, int end, int behind, std::vector<int>& group_of) const;
   Saved saved_by(int first, int end, const std::vector<char>& recomputes) const;
   double best_rate_of_saving() const;
   double transfer(double size, bool between_nodes) const;

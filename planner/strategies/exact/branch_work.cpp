@@ -20,7 +20,7 @@ void BranchWork::consider(const Layout& layout) {
 
 void BranchWork::seed() {
   for (const Layout& layout : usual_layouts(space_, *branch_.setting, clock_)) {
-    if (stops()) return;
+    if (judge_.is_spent()) return;
     consider(layout);
     consider(improve(clock_, space_, *branch_.setting, layout, judge_.effort()));
   }
@@ -36,7 +36,7 @@ bool BranchWork::probe(ChainBounds& chain, Time limit) {
 }
 
 void BranchWork::rule_out() {
-  if (!branch_.is_chain || is_done() || stops()) return;
+  if (!is_open_chain() || judge_.is_spent()) return;
   const Time high = std::min(judge_.limit(), never - 1);
   ChainBounds chain(space_, *branch_.setting);
   if (probe(chain, high)) return;
@@ -45,7 +45,7 @@ void BranchWork::rule_out() {
 }
 
 void BranchWork::narrow() {
-  if (!branch_.is_chain || is_done() || stops()) return;
+  if (!is_open_chain() || judge_.is_spent()) return;
   ChainBounds chain(space_, *branch_.setting);
   branch_.rests_on = relaxation::neighbours;
   Time high = std::min(judge_.limit(), never - 1);
@@ -55,7 +55,7 @@ void BranchWork::narrow() {
   }
   // Without a plan yet, the first step is to find the size of things.
   Time reach = std::max<Time>(branch_.least, 1);
-  while (judge_.limit() >= never && reach < high / 2 && !stops()) {
+  while (judge_.limit() >= never && reach < high / 2 && !judge_.is_spent()) {
     if (probe(chain, reach)) {
       high = reach;
       break;
@@ -64,7 +64,7 @@ void BranchWork::narrow() {
     reach *= 2;
   }
   const Time enough = std::max<Time>((high - branch_.least) / narrow_steps, 0);
-  while (!stops()) {
+  while (!judge_.is_spent()) {
     high = std::min(high, judge_.limit());
     if (high - branch_.least <= enough) break;
     const Time middle = branch_.least + (high - branch_.least) / 2;

@@ -20,11 +20,11 @@ struct Branch {
   const Setting* setting = nullptr;
   bool is_chain = false;               ///< with one stage per device, as `ChainBounds` knows them
   bool is_timed = false;               ///< unless there are too many devices to try any layout
-  std::unique_ptr<LoopedWalk> looped;  ///< for a first bound, and where it is no chain; of columns
-                                       ///< there is none
+  std::unique_ptr<LoopedWalk> looped;  ///< unless it is searched by columns
   Time least = 0;  ///< no plan of this setting is faster, but for those already judged
   std::string_view rests_on = relaxation::formula;  ///< `least`
   bool gave_up = false;  ///< its walk was too long; `least` will not rise any more
+  bool is_column() const { return looped == nullptr; }
 };
 
 /// The space, the judge and the branch outlive it. What it finds goes to the judge.
@@ -33,7 +33,7 @@ class BranchWork {
   BranchWork(const Space& space, Judge& judge, Branch& branch)
       : space_(space), judge_(judge), branch_(branch), clock_(space, *branch.setting) {}
 
-  /// Usual layouts, as they are and improved cut by cut; of columns those that are no columns.
+  /// Usual layouts, as they are and improved cut by cut.
   void seed();
   /// Whether a chain has anything within the limit at all; what comes up is tried.
   void rule_out();
@@ -45,8 +45,9 @@ class BranchWork {
   void walk_shallow();
 
  private:
-  bool stops() const { return judge_.stopped() || judge_.is_spent(); }
-  bool is_done() const { return branch_.least > std::min(judge_.limit(), never - 1); }
+  bool is_open_chain() const {
+    return branch_.is_chain && branch_.least <= std::min(judge_.limit(), never - 1);
+  }
   void consider(const Layout& layout);
   bool probe(ChainBounds& chain, Time limit);
   WalkEnd walk(Time limit);

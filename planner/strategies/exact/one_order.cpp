@@ -153,16 +153,23 @@ class OneOrder {
     report();
   }
 
-  /// All of them, some at a time: what the first ones find is known to the next ones. Each may use
-  /// a part of what is left.
-  void work_through(std::span<Branch* const> branches, std::int64_t parts,
+  /// All of them, some at a time: what the first ones find is known to the next ones.
+  void work_through(std::span<Branch* const> branches,
                     const std::function<void(BranchWork& work)>& task) {
     constexpr std::size_t most = 4;
     while (!branches.empty() && !is_enough()) {
       const std::size_t size = std::min(branches.size(), most);
-      work_on(branches.first(size), parts, task);
+      work_on(branches.first(size), 1, task);
       branches = branches.subspan(size);
     }
+  }
+
+  /// Does something with one of so many parts of the effort that is left.
+  void with_part_of_effort(std::int64_t parts, const std::function<void()>& task) {
+    const std::int64_t kept = judge_.effort().left - judge_.effort().left / parts;
+    judge_.effort().left -= kept;
+    task();
+    judge_.effort().left = std::max<std::int64_t>(judge_.effort().left, 0) + kept;
   }
 
   // --- 1. Good plans first ---
@@ -181,19 +188,18 @@ class OneOrder {
     for (Branch& branch : branches_) {
       if (branch.is_chain) chains.push_back(&branch);
     }
-    work_through(chains, 1, [](BranchWork& work) { work.seed(); });
+    work_through(chains, [](BranchWork& work) { work.seed(); });
   }
 
   /// Those that are no chains, with a part of the effort: columns know most of them better.
   void seed_others() {
     std::vector<Branch*> others;
     for (Branch& branch : branches_) {
-      const bool is_column = !branch.looped;
       if (branch.is_chain || !branch.is_timed) continue;
-      if (is_column && columns_.least_of_all(*branch.setting) > judge_.limit()) continue;
+      if (branch.is_column() && columns_.least_of_all(*branch.setting) > judge_.limit()) continue;
       others.push_back(&branch);
     }
-    with_part_of_effort(4, [&] { work_through(others, 1, [](BranchWork& work) { work.seed(); }); });
+    with_part_of_effort(4, [&] { work_through(others, [](BranchWork& work) { work.seed(); }); });
   }
 
   /// Where nothing that is usual fits, and no plan is known from elsewhere, the one that needs
@@ -219,10 +225,7 @@ class OneOrder {
     const bool leaves_some =
         std::any_of(branches_.begin(), branches_.end(),
                     [&](const Branch& branch) { return !branch.gave_up && !is_done(branch); });
-    const std::int64_t reserve = leaves_some ? judge_.effort().left / 2 : 0;
-    judge_.effort().left -= reserve;
-    columns_.search([this] { report(); });
-    judge_.effort().left = std::max<std::int64_t>(judge_.effort().left, 0) + reserve;
+    with_part_of_effort(leaves_some ? 2 : 1, [&] { columns_.search([this] { report(); }); });
   }
 
   /// Of settings that are searched by columns, pipelines of few devices whose replicas take turns
@@ -231,12 +234,11 @@ class OneOrder {
   void search_shallow() {
     const auto may_gain = [&](const Branch& branch) {
       const Setting& setting = *branch.setting;
-      const bool is_column = !branch.looped && branch.is_timed;
-      return is_column && !has_only_columns(space_, setting) && !is_chain(setting) &&
-             columns_.least_of_all(setting) <= judge_.limit();
+      return branch.is_column() && branch.is_timed && !has_only_columns(space_, setting) &&
+             !is_chain(setting) && columns_.least_of_all(setting) <= judge_.limit();
     };
     with_part_of_effort(8, [&] {
-      work_through(by_bound(may_gain), 1, [](BranchWork& work) { work.walk_shallow(); });
+      work_through(by_bound(may_gain), [](BranchWork& work) { work.walk_shallow(); });
     });
   }
 
@@ -268,21 +270,12 @@ class OneOrder {
     search.improve([this] { return stops(); });
   }
 
-  /// Does something with one of so many parts of the effort that is left.
-  void with_part_of_effort(std::int64_t parts, const std::function<void()>& task) {
-    const std::int64_t kept = judge_.effort().left - judge_.effort().left / parts;
-    judge_.effort().left -= kept;
-    task();
-    judge_.effort().left = std::max<std::int64_t>(judge_.effort().left, 0) + kept;
-  }
-
   // --- 2. Narrow ---
 
   /// Chains that are not done, by a task for each.
   void work_on_chains(const std::function<void(BranchWork& work)>& task) {
     work_through(
-        by_bound([&](const Branch& branch) { return branch.is_chain && !is_done(branch); }), 1,
-        task);
+        by_bound([&](const Branch& branch) { return branch.is_chain && !is_done(branch); }), task);
   }
 
   /// Those that stay out of the way of columns, where a plan is known by now.
