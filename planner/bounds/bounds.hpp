@@ -107,6 +107,7 @@ class ChainBounds {
   /// Other stages may be of `finest` replicas where this setting has one
   /// (planner/bounds/mixed_bounds.hpp).
   ChainBounds(const Space& space, const Setting& setting, int finest = 1);
+  const Space& space() const { return space_; }
 
   /// Fills the tables for plans of at most this time. False if there are none. Once a stop is
   /// requested it is not known, and nothing is open.

@@ -22,6 +22,7 @@ namespace stagecraft {
 class FastClock {
  public:
   FastClock(const Space& space, const Setting& setting);
+  const Space& space() const { return space_; }
 
   /// Nothing if the schedule refuses this many pipeline devices (or replicas).
   const TimedOrder* order_for(const std::vector<int>& replicas);

@@ -15,22 +15,22 @@ constexpr Time narrow_steps = 256;
 
 void BranchWork::consider(const Layout& layout) {
   if (is_allowed(space_, *branch_.setting, layout))
-    judge_.consider(clock_, *branch_.setting, layout, never);
+    judge_.consider(clock(), *branch_.setting, layout, never);
 }
 
 void BranchWork::seed() {
-  for (const Layout& layout : usual_layouts(space_, *branch_.setting, clock_)) {
+  for (const Layout& layout : usual_layouts(space_, *branch_.setting, clock())) {
     if (judge_.is_spent()) return;
     consider(layout);
-    consider(improve(clock_, space_, *branch_.setting, layout, judge_.effort()));
+    consider(improve(clock(), space_, *branch_.setting, layout, judge_.effort()));
   }
 }
 
-bool BranchWork::probe(ChainBounds& chain, Time limit) {
+bool BranchWork::probe(Time limit) {
   judge_.effort().spend(std::int64_t{20} * space_.layers() * space_.layers());
-  if (!chain.probe(limit, judge_.effort().stop)) return false;
-  for (int stages = 1; stages <= chain.most_stages(); ++stages) {
-    if (chain.is_open(stages)) consider(chain.best_chain(stages));
+  if (!chain().probe(limit, judge_.effort().stop)) return false;
+  for (int stages = 1; stages <= chain().most_stages(); ++stages) {
+    if (chain().is_open(stages)) consider(chain().best_chain(stages));
   }
   return true;
 }
@@ -38,25 +38,23 @@ bool BranchWork::probe(ChainBounds& chain, Time limit) {
 void BranchWork::rule_out() {
   if (!is_open_chain() || judge_.is_spent()) return;
   const Time high = std::min(judge_.limit(), never - 1);
-  ChainBounds chain(space_, *branch_.setting);
-  if (probe(chain, high)) return;
+  if (probe(high)) return;
   branch_.least = high + 1;
   branch_.rests_on = relaxation::neighbours;
 }
 
 void BranchWork::narrow() {
   if (!is_open_chain() || judge_.is_spent()) return;
-  ChainBounds chain(space_, *branch_.setting);
   branch_.rests_on = relaxation::neighbours;
   Time high = std::min(judge_.limit(), never - 1);
-  if (!probe(chain, high)) {
+  if (!probe(high)) {
     branch_.least = high + 1;
     return;
   }
   // Without a plan yet, the first step is to find the size of things.
   Time reach = std::max<Time>(branch_.least, 1);
   while (judge_.limit() >= never && reach < high / 2 && !judge_.is_spent()) {
-    if (probe(chain, reach)) {
+    if (probe(reach)) {
       high = reach;
       break;
     }
@@ -68,7 +66,7 @@ void BranchWork::narrow() {
     high = std::min(high, judge_.limit());
     if (high - branch_.least <= enough) break;
     const Time middle = branch_.least + (high - branch_.least) / 2;
-    if (probe(chain, middle)) {
+    if (probe(middle)) {
       high = middle;
     } else {
       branch_.least = middle + 1;
@@ -95,14 +93,13 @@ void BranchWork::deepen() {
 }
 
 WalkEnd BranchWork::walk(Time limit) {
-  if (!branch_.is_chain) return LoopedWalk(*branch_.looped, space_).walk(clock_, judge_, limit);
-  ChainBounds chain(space_, *branch_.setting);
-  if (!probe(chain, limit)) return WalkEnd::complete;
-  return walk_chain(space_, *branch_.setting, chain, clock_, judge_, limit);
+  if (!branch_.is_chain) return LoopedWalk(*branch_.looped, space_).walk(clock(), judge_, limit);
+  if (!probe(limit)) return WalkEnd::complete;
+  return walk_chain(space_, *branch_.setting, chain(), clock(), judge_, limit);
 }
 
 void BranchWork::walk_shallow() {
-  LoopedWalk(space_, *branch_.setting).walk_shallow(clock_, judge_, judge_.limit());
+  LoopedWalk(space_, *branch_.setting).walk_shallow(clock(), judge_, judge_.limit());
 }
 
 }  // namespace stagecraft

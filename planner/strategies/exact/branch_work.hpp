@@ -23,7 +23,9 @@ struct Branch {
   std::unique_ptr<LoopedWalk> looped;  ///< unless it is searched by columns
   Time least = 0;  ///< no plan of this setting is faster, but for those already judged
   std::string_view rests_on = relaxation::formula;  ///< `least`
-  bool gave_up = false;  ///< its walk was too long; `least` will not rise any more
+  bool gave_up = false;                ///< its walk was too long; `least` will not rise any more
+  std::unique_ptr<ChainBounds> chain;  ///< of a chain, and
+  std::unique_ptr<FastClock> clock;    ///< both on the space where they were last of use
   bool is_column() const { return looped == nullptr; }
 };
 
@@ -31,7 +33,7 @@ struct Branch {
 class BranchWork {
  public:
   BranchWork(const Space& space, Judge& judge, Branch& branch)
-      : space_(space), judge_(judge), branch_(branch), clock_(space, *branch.setting) {}
+      : space_(space), judge_(judge), branch_(branch) {}
 
   /// Usual layouts, as they are and improved cut by cut.
   void seed();
@@ -45,17 +47,25 @@ class BranchWork {
   void walk_shallow();
 
  private:
+  /// What the branch has, or a new one where that is on another space.
+  template <class Known>
+  Known& on_own_space(std::unique_ptr<Known>& known) {
+    if (known == nullptr || &known->space() != &space_)
+      known = std::make_unique<Known>(space_, *branch_.setting);
+    return *known;
+  }
+  ChainBounds& chain() { return on_own_space(branch_.chain); }
+  FastClock& clock() { return on_own_space(branch_.clock); }
   bool is_open_chain() const {
     return branch_.is_chain && branch_.least <= std::min(judge_.limit(), never - 1);
   }
   void consider(const Layout& layout);
-  bool probe(ChainBounds& chain, Time limit);
+  bool probe(Time limit);
   WalkEnd walk(Time limit);
 
   const Space& space_;
   Judge& judge_;
   Branch& branch_;
-  FastClock clock_;
 };
 
 }  // namespace stagecraft

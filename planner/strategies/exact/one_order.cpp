@@ -278,9 +278,10 @@ class OneOrder {
         by_bound([&](const Branch& branch) { return branch.is_chain && !is_done(branch); }), task);
   }
 
-  /// Those that stay out of the way of columns, where a plan is known by now.
+  /// Those that are out of the way of columns, if there are any and a plan is known by now.
   void rule_out() {
-    if (judge_.limit() < never) work_on_chains([](BranchWork& work) { work.rule_out(); });
+    if (columns_.branches() == 0 || judge_.limit() >= never) return;
+    work_on_chains([](BranchWork& work) { work.rule_out(); });
   }
 
   void narrow() {

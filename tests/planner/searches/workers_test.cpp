@@ -3,6 +3,8 @@
 #include <atomic>
 #include <set>
 
+#include "planner/answers/risk.hpp"
+#include "planner/answers/shared.hpp"
 #include "planner/strategies.hpp"
 #include "profiles/error.hpp"
 #include "tests/catch.hpp"
@@ -89,6 +91,34 @@ TEST_CASE("the answer for a few devices does not depend on the number of threads
   }
   CHECK(proved > 20);
   CHECK(open > 20);
+}
+
+TEST_CASE("searches under other conditions do not depend on the number of threads", "[search]") {
+  std::vector<LayerCost> costs;
+  for (int layer = 0; layer < 9; ++layer) {
+    costs.push_back(layer_cost(40us + 9us * (layer % 4), 85us));
+    costs.back().output = 3'000'000;
+    costs.back().parameters = 100'000;
+  }
+  const Problem problem = problem_of(
+      profile_of(costs),
+      cluster_of({{2, link_of(0us, 1'000'000'000)}, {2, link_of(0us, 10'000'000'000)}}), 8, {1, 2});
+  std::set<std::string> risky, shared;
+  std::set<std::int64_t> steps;
+  for (const int threads : {1, 2, 5}) {
+    const SearchControl control{.top = 2, .threads = threads};
+    const SearchResult at_risk =
+        search_at_risk(search_exact, problem, control, {.level = risk_level("p90")});
+    const SearchResult with_others = search_with_shared_links(search_exact, problem, control, {});
+    REQUIRE(at_risk.plans.size() == 2);
+    REQUIRE(with_others.plans.size() == 2);
+    risky.insert(write_plan(at_risk.plans.front().plan));
+    shared.insert(write_plan(with_others.plans.front().plan));
+    steps.insert(with_others.lower_bound.count());
+  }
+  CHECK(risky.size() == 1);
+  CHECK(shared.size() == 1);
+  CHECK(steps.size() == 1);
 }
 
 TEST_CASE("a search ends where its plan is near enough to the bound", "[search]") {
