@@ -122,16 +122,27 @@ TEST_CASE("searches under other conditions do not depend on the number of thread
 }
 
 TEST_CASE("a search ends where its plan is near enough to the bound", "[search]") {
+  // With three stages on each of eight devices there are too many layouts: columns have a plan
+  // soon, and others are looked at without a proof.
   std::vector<LayerCost> costs;
-  for (int layer = 0; layer < 12; ++layer)
-    costs.push_back(layer_cost(40us + 7us * (layer % 5), 85us));
-  const Problem problem = problem_of(profile_of(costs), cluster_of({{5, {}}}), 12, {1, 2, 4});
-  const SearchResult best = search_exact(problem, {});
-  const SearchResult near = search_exact(problem, {.gap = 0.3});
+  for (int layer = 0; layer < 30; ++layer) {
+    costs.push_back(layer_cost(40us + 61us * (layer * layer % 7), 85us));
+    costs.back().saved = 1000;
+    costs.back().parameters = 1'000'000;
+    costs.back().gradients = 4'000'000;
+    costs.back().output = 100'000;
+  }
+  Problem problem =
+      problem_of(profile_of(costs), cluster_of({{8, link_of(0us, 10'000'000'000)}}), 16, {1});
+  problem.schedules = {{.name = "1f1b"}, {.name = "interleaved", .virtual_stages = 3}};
+  const SearchControl thorough{.effort = 100'000'000};
+  SearchControl early = thorough;
+  early.gap = 0.3;
+  const SearchResult best = search_exact(problem, thorough);
+  const SearchResult near = search_exact(problem, early);
   REQUIRE_FALSE(near.plans.empty());
-  CHECK(best.gap == 0);
   CHECK(near.gap <= 0.3);
   CHECK(near.gap > 0);
   CHECK(near.lower_bound <= pace(*best.plans.front().prediction));
-  CHECK(near.candidates + near.pruned < best.candidates + best.pruned);
+  CHECK(10 * (near.candidates + near.pruned) < best.candidates + best.pruned);
 }
