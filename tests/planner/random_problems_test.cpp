@@ -9,23 +9,18 @@
 #include "tests/planner/mixed_cases.hpp"
 #include "tests/planner/published.hpp"
 #include "tests/planner/shared_cases.hpp"
+#include "tests/watched.hpp"
 
 using namespace stagecraft;
 using namespace stagecraft::tests;
 
 namespace {
 
-#if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-constexpr bool all = true;
-#else
-constexpr bool all = false;
-#endif
-
 using Make = Problem (*)(std::uint32_t, CaseSize);
 
 /// This many of a hundred parts of all problems.
 void hold_for(int percent, Make make, std::uint32_t first, CaseSize size) {
-  const int count = all ? 100 * percent : percent / 3;
+  const int count = is_watched ? percent / 3 : 100 * percent;
   for (std::uint32_t seed = first; seed < first + static_cast<std::uint32_t>(count); ++seed) {
     INFO("seed " << seed);
     require_as_good_as_brute_force(make(seed, size));
@@ -111,7 +106,7 @@ TEST_CASE("random problems: exact is as good as trying everything, up to six dev
 }
 
 TEST_CASE("random problems: exact is as good as trying everything, over degrees of each stage") {
-  const std::uint32_t count = all ? 4000 : 40;
+  const std::uint32_t count = is_watched ? 40 : 4000;
   int faster = 0, tried = 0;
   for (std::uint32_t seed = 9'000'000; seed < 9'000'000 + count; ++seed) {
     INFO("seed " << seed);
@@ -122,7 +117,7 @@ TEST_CASE("random problems: exact is as good as trying everything, over degrees 
 }
 
 TEST_CASE("random problems: exact is as good as trying everything, with a link of its own") {
-  const std::uint32_t count = all ? 1000 : 20;
+  const std::uint32_t count = is_watched ? 20 : 1000;
   std::uint32_t every_order = 0, proved = 0, tried = 0;
   for (std::uint32_t seed = 14'000'000; seed < 14'000'000 + count; ++seed) {
     INFO("seed " << seed);
@@ -144,12 +139,12 @@ TEST_CASE("random problems: exact is as good as trying everything, with a link o
   }
   INFO(every_order << " of " << tried << " were searched in every order, " << proved
                    << " are proved");
-  CHECK(proved * 10 > tried * (all ? 9 : 8));
+  CHECK(proved * 10 > tried * (is_watched ? 8 : 9));
   CHECK(every_order * 2 > tried);
 }
 
 TEST_CASE("random problems: exact is as good as trying everything, on devices anywhere") {
-  const std::uint32_t count = all ? 1000 : 30;
+  const std::uint32_t count = is_watched ? 30 : 1000;
   int scattered = 0, tried = 0;
   for (std::uint32_t seed = 16'000'000; seed < 16'000'000 + count; ++seed) {
     INFO("seed " << seed);
@@ -175,7 +170,7 @@ TEST_CASE("random problems: exact is as good as trying everything, on devices an
 }
 
 TEST_CASE("random problems: exact bounds devices with links of their own in every order") {
-  const std::uint32_t count = all ? 2000 : 60;
+  const std::uint32_t count = is_watched ? 60 : 2000;
   std::uint32_t placed = 0, found = 0;
   for (std::uint32_t seed = 15'000'000; seed < 15'000'000 + count; ++seed) {
     INFO("seed " << seed);
@@ -193,11 +188,11 @@ TEST_CASE("random problems: exact bounds devices with links of their own in ever
   }
   INFO(found << " of " << placed << " plans are the best");
   CHECK(placed >= count / 30);
-  if (all) CHECK(found * 10 >= placed * 9);
+  if (!is_watched) CHECK(found * 10 >= placed * 9);
 }
 
 TEST_CASE("random problems: exact is as good as trying everything, over microbatches per copy") {
-  const std::uint32_t count = all ? 2000 : 60;
+  const std::uint32_t count = is_watched ? 60 : 2000;
   int unlisted = 0;
   for (std::uint32_t seed = 12'000'000; seed < 12'000'000 + count; ++seed) {
     INFO("seed " << seed);
@@ -220,7 +215,7 @@ TEST_CASE("random problems: exact is as good as trying everything, over microbat
 }
 
 TEST_CASE("random problems: exact is as good as trying everything, over degrees to share layers") {
-  const std::uint32_t count = all ? 1500 : 40;
+  const std::uint32_t count = is_watched ? 40 : 1500;
   int shared = 0;
   for (std::uint32_t seed = 7'000'000; seed < 7'000'000 + count; ++seed) {
     INFO("seed " << seed);
@@ -236,7 +231,7 @@ TEST_CASE("random problems: exact is as good as trying everything, over degrees 
 
 TEST_CASE("random problems: exact is never worse than any quick strategy") {
   int compared = 0;
-  const std::uint32_t count = all ? 2000 : 20;
+  const std::uint32_t count = is_watched ? 20 : 2000;
   for (std::uint32_t seed = 0; seed < count; ++seed) {
     INFO("seed " << seed);
     const Make make = seed % 2 == 0 ? random_mixed : random_branching;
@@ -254,7 +249,7 @@ TEST_CASE("random problems: exact is never worse than any quick strategy on publ
   int compared = 0, loaded = 0;
   for (const auto& file : files) {
     const bool small = file.parent_path().filename() == "alexnet";
-    if (!all && !small) continue;
+    if (is_watched && !small) continue;
     for (const char* cluster :
          {"4xgeneric@1GB/s", "2x4xgeneric@2GB/s,20GB/s", "16xgeneric@10GB/s"}) {
       INFO(file << " on " << cluster);
@@ -268,14 +263,14 @@ TEST_CASE("random problems: exact is never worse than any quick strategy on publ
       ++loaded;
     }
   }
-  CHECK(loaded >= (all ? 60 : 3));
+  CHECK(loaded >= (is_watched ? 3 : 60));
   CHECK(compared >= 4 * loaded);
 }
 
 TEST_CASE("more devices are never slower, though memory is tight") {
   const auto file = shared_data() / "pipedream" / "vgg16" / "graph.txt";
   if (!std::filesystem::exists(file)) SKIP("no published profiles at " STAGECRAFT_SHARED);
-  if (!all) SKIP("searches take long without optimization");
+  if (is_watched) SKIP("searches take long without optimization");
   std::vector<Duration> steps;
   for (int devices = 2; devices <= 5; ++devices) {
     Problem problem = published_problem(file, concat(devices, "xgeneric@1.25GB/s"), 8);
@@ -294,7 +289,7 @@ TEST_CASE("more devices are never slower, though memory is tight") {
 }
 
 TEST_CASE("random problems: exact is as good as trying everything, over empty stages") {
-  constexpr std::uint32_t first = 15'000'000, count = all ? 200 : 30;
+  constexpr std::uint32_t first = 15'000'000, count = is_watched ? 30 : 200;
   int best_has_some = 0, faster = 0;
   for (std::uint32_t seed = first; seed < first + count; ++seed) {
     INFO("seed " << seed);
@@ -320,19 +315,19 @@ TEST_CASE("random problems: exact is as good as trying everything, over empty st
   }
   INFO(best_has_some << " of the best plans have empty stages, " << faster
                      << " are faster by them");
-  CHECK(best_has_some >= (all ? 5 : 1));
-  CHECK(faster >= (all ? 5 : 1));
+  CHECK(best_has_some >= (is_watched ? 1 : 5));
+  CHECK(faster >= (is_watched ? 1 : 5));
 }
 
 TEST_CASE("random problems: exact is as good as trying everything, over empty stages and degrees") {
   int mixed = 0, tried = 0;
-  constexpr std::uint32_t first = 18'000'000, count = all ? 30 : 10;
+  constexpr std::uint32_t first = 18'000'000, count = is_watched ? 10 : 30;
   for (std::uint32_t seed = first; seed < first + count; ++seed) {
     INFO("seed " << seed);
     Problem problem = with_degrees(seed);
     problem.min_layers_per_stage = 0;
     mixed += require_as_good_as_every_degree(problem, tried) ? 1 : 0;
   }
-  CHECK(tried > (all ? 1000 : 100));
-  if (all) CHECK(mixed >= 1);
+  CHECK(tried > (is_watched ? 100 : 1000));
+  if (!is_watched) CHECK(mixed >= 1);
 }

@@ -10,17 +10,14 @@
 #include "simulator/events/engine.hpp"
 #include "tests/catch.hpp"
 #include "tests/simulator/support.hpp"
+#include "tests/watched.hpp"
 
 using namespace stagecraft;
 using namespace stagecraft::tests;
 
 namespace {
 
-#if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-constexpr int programs_per_percent = 1'000;
-#else
-constexpr int programs_per_percent = 200;
-#endif
+constexpr int programs_per_percent = is_watched ? 200 : 1'000;
 
 /// What one test makes its programs of. Tests of different kinds have different programs.
 struct Kind {

@@ -16,6 +16,7 @@
 #include "tests/catch.hpp"
 #include "tests/planner/published.hpp"
 #include "tests/planner/strategies/max_load_cases.hpp"
+#include "tests/watched.hpp"
 
 using namespace stagecraft;
 using namespace stagecraft::tests;
@@ -24,13 +25,6 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr double rounding = 1e-9;
-
-/// Where the compiler does not optimize, or sanitizers watch, one published input is enough.
-#if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-constexpr bool takes_all_inputs = true;
-#else
-constexpr bool takes_all_inputs = false;
-#endif
 
 /// The largest load of a device for each node; negative where it does not fit.
 double largest_load(const MaxLoadProblem& problem, const std::vector<int>& device_of) {
@@ -382,7 +376,7 @@ TEST_CASE("published inputs without contiguity: within 1 % of the integer progra
                "LayerGraphs/resnet50_inference", "LayerGraphs/resnet50_training",
                "OperatorGraphs/bert_l-3_inference", "OperatorGraphs/bert_l-3_training");
   INFO(input);
-  if (!takes_all_inputs && input != "OperatorGraphs/bert_l-3_inference") return;
+  if (is_watched && input != "OperatorGraphs/bert_l-3_inference") return;
   std::string file = "dnn_ip_" + input + "_noncontig.json";
   std::replace(file.begin(), file.end(), '/', '_');
   const Json reference = Json::read((shared_data() / "reference" / file).string());
