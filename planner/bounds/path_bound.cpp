@@ -63,21 +63,23 @@ bool PathBound::applies(const Space& space) {
 
 // --- What a shortest path does not know of itself: memory, and how much a device can have. ---
 
-/// Of all that a device may hold.
+int PathBound::stage_in_turn(int device, const FullMoment& moment) const {
+  int stage = 0;
+  for (int s = 0; s < costs_.stages(); ++s) {
+    if (costs_.device_of(s) == device && costs_.turn_of(s) == moment.turn) stage = s;
+  }
+  return stage;
+}
+
+/// What a device has then, if each stage has it, of all that it may hold.
 Weighting PathBound::alone(int device, const FullMoment& moment) const {
   Weighting sum(costs_.stages());
   const double per_byte = 1 / costs_.limit(device);
-  int turn_stage = 0;
-  for (int s = 0; s < costs_.stages(); ++s) {
-    if (costs_.device_of(s) == device && costs_.turn_of(s) == moment.turn) turn_stage = s;
-  }
-  const bool may_take_no_time = costs_.may_take_no_time(turn_stage);
+  const int turn_stage = stage_in_turn(device, moment);
   for (int s = 0; s < costs_.stages(); ++s) {
     if (costs_.device_of(s) != device) continue;
     StageParts& weights = sum.stages[index(s)];
     weights[Part::fixed] = per_byte;
-    // Where the stage whose turn it is may take no time, others may hold nothing then.
-    if (may_take_no_time && s != turn_stage) continue;
     weights[Part::in_flight] = per_byte * moment.in_flight[index(costs_.turn_of(s))];
     weights[Part::waiting] = per_byte * moment.waiting[index(costs_.turn_of(s))];
     if (s == turn_stage) weights[Part::turn] = per_byte;
@@ -86,11 +88,35 @@ Weighting PathBound::alone(int device, const FullMoment& moment) const {
   return sum;
 }
 
+/// Where the stage whose turn it is may be one that takes no time, nothing that others have in
+/// flight shows then: either it is, and they may have all there is, or the device must hold it.
+void PathBound::add_moment(int device, const FullMoment& moment) {
+  Weighting sum = alone(device, moment);
+  const int turn_stage = stage_in_turn(device, moment);
+  if (!costs_.may_take_no_time(turn_stage)) return add_limit(std::move(sum), device);
+  Weighting own = sum;
+  double others = 0;
+  for (int s = 0; s < costs_.stages(); ++s) {
+    if (s == turn_stage) continue;
+    StageParts& weights = own.stages[index(s)];
+    weights[Part::in_flight] = weights[Part::waiting] = 0;
+    StageParts in_flight = sum.stages[index(s)];
+    in_flight[Part::fixed] = 0;
+    if (in_flight != StageParts{}) others += weighed(in_flight, choices_.most(s));
+  }
+  if (others > 0) {
+    sum.stages[index(turn_stage)][Part::busy] = others;
+    Weighting parts(costs_.stages());
+    parts.add(sum, 1 / (1 + others));
+    add_limit(std::move(parts), device);
+  }
+  add_limit(std::move(own), device);
+}
+
 void PathBound::add_moments() {
   for (int device = 0; device < costs_.depth(); ++device) {
     if (!std::isfinite(costs_.limit(device))) continue;
-    for (const FullMoment& moment : order_.moments[index(device)])
-      add_limit(alone(device, moment), device);
+    for (const FullMoment& moment : order_.moments[index(device)]) add_moment(device, moment);
   }
 }
 

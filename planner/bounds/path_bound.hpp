@@ -122,7 +122,9 @@ class PathBound {
   /// And what it takes by its critical path, in nanoseconds.
   using VisitTimed = std::function<void(const Layout&, double step)>;
 
+  int stage_in_turn(int device, const FullMoment& moment) const;
   Weighting alone(int device, const FullMoment& moment) const;
+  void add_moment(int device, const FullMoment& moment);
   void add_moments();
   void add_rooms(const BlockPacking& packing);
   void add_limit(Weighting unit, int device);

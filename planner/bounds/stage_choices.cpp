@@ -160,12 +160,19 @@ StageParts StageChoices::parts(int stage, const Choice& choice) const {
   parts[Part::layers] = choice.end - choice.first;
   // What takes no time never shows: it ends at the instant it begins.
   if (costs.backward_input == 0) return parts;
+  parts[Part::busy] = 1;
   const Bytes kept = full ? 0 : memory.saved, rebuilt = full ? memory.saved : 0;
   parts[Part::in_flight] = in_double(memory.input + kept);
   parts[Part::waiting] = in_double(memory.input + memory.saved_for_weight);
   parts[Part::turn] = in_double(rebuilt + memory.workspace + memory.output + memory.input);
   parts[Part::split_turn] = in_double(memory.saved_for_weight);
   return parts;
+}
+
+StageParts StageChoices::most(int stage) const {
+  StageParts most;
+  for (const Choice& choice : of(stage)) most.raise_to(parts(stage, choice));
+  return most;
 }
 
 CutParts StageChoices::cut(int stage, int end) const {

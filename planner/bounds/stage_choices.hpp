@@ -7,6 +7,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -19,7 +20,7 @@ namespace stagecraft {
 
 /// What a stage has of all that sums may weigh: nanoseconds, bytes, and layers. `in_flight` is
 /// bytes per microbatch, `waiting` those of one whose W is to come, `turn` bytes while its B or I
-/// runs, and `split_turn` more of them if it is an I.
+/// runs, and `split_turn` more of them if it is an I; `busy` is 1 if that takes any time.
 enum class Part {
   forward,
   backward,
@@ -33,6 +34,7 @@ enum class Part {
   waiting,
   turn,
   split_turn,
+  busy,
   layers
 };
 /// And what the cut behind it has: nanoseconds.
@@ -49,6 +51,10 @@ class Parts {
     for (std::size_t i = 0; i < values_.size(); ++i) values_[i] += weight * other.values_[i];
   }
   bool operator==(const Parts&) const = default;
+  void raise_to(const Parts& other) {
+    for (std::size_t i = 0; i < values_.size(); ++i)
+      values_[i] = std::max(values_[i], other.values_[i]);
+  }
   /// Sum of the products of each.
   friend double weighed(const Parts& weights, const Parts& parts) {
     double even = 0, odd = 0;
@@ -109,6 +115,8 @@ class StageChoices {
   }
   bool has(int stage, const Choice& choice) const;
   StageParts parts(int stage, const Choice& choice) const;
+  /// Of each part what any choice of the stage has at the most.
+  StageParts most(int stage) const;
   CutParts cut(int stage, int end) const;
   /// All parts of a layout.
   Weighting parts(const std::vector<Choice>& layout) const;
