@@ -88,29 +88,40 @@ Weighting PathBound::alone(int device, const FullMoment& moment) const {
   return sum;
 }
 
-/// Where the stage whose turn it is may be one that takes no time, nothing that others have in
-/// flight shows then: either it is, and they may have all there is, or the device must hold it.
+/// Where the stage whose turn it is may be one that takes no time, nothing that is in flight shows
+/// then.
 void PathBound::add_moment(int device, const FullMoment& moment) {
   Weighting sum = alone(device, moment);
   const int turn_stage = stage_in_turn(device, moment);
   if (!costs_.may_take_no_time(turn_stage)) return add_limit(std::move(sum), device);
+  // By itself it takes little to let the moment pass; with all the others it is all there is.
   Weighting own = sum;
-  double others = 0;
   for (int s = 0; s < costs_.stages(); ++s) {
-    if (s == turn_stage) continue;
-    StageParts& weights = own.stages[index(s)];
-    weights[Part::in_flight] = weights[Part::waiting] = 0;
-    StageParts in_flight = sum.stages[index(s)];
-    in_flight[Part::fixed] = 0;
-    if (in_flight != StageParts{}) others += weighed(in_flight, choices_.most(s));
+    if (s != turn_stage)
+      own.stages[index(s)][Part::in_flight] = own.stages[index(s)][Part::waiting] = 0;
   }
-  if (others > 0) {
-    sum.stages[index(turn_stage)][Part::busy] = others;
-    Weighting parts(costs_.stages());
-    parts.add(sum, 1 / (1 + others));
-    add_limit(std::move(parts), device);
+  add_limit(unless_idle(turn_stage, own), device);
+  add_limit(unless_idle(turn_stage, sum), device);
+}
+
+/// The same limit for layouts in which the stage takes time, and none for others: either that, or
+/// what is in flight at the most.
+Weighting PathBound::unless_idle(int turn_stage, const Weighting& sum) const {
+  const auto is_idle = [](const StageParts& parts) { return parts[Part::busy] == 0; };
+  const auto is_any = [](const StageParts&) { return true; };
+  double hidden = 0;
+  for (int s = 0; s < costs_.stages(); ++s) {
+    StageParts in_flight;
+    for (const Part part : {Part::in_flight, Part::waiting})
+      in_flight[part] = sum.stages[index(s)][part];
+    if (in_flight == StageParts{}) continue;
+    hidden +=
+        weighed(in_flight, s == turn_stage ? choices_.most(s, is_idle) : choices_.most(s, is_any));
   }
-  add_limit(std::move(own), device);
+  Weighting limited(costs_.stages());
+  limited.add(sum, 1 / (1 + hidden));
+  limited.stages[index(turn_stage)][Part::busy] = hidden / (1 + hidden);
+  return limited;
 }
 
 void PathBound::add_moments() {

@@ -125,6 +125,7 @@ class PathBound {
   int stage_in_turn(int device, const FullMoment& moment) const;
   Weighting alone(int device, const FullMoment& moment) const;
   void add_moment(int device, const FullMoment& moment);
+  Weighting unless_idle(int turn_stage, const Weighting& sum) const;
   void add_moments();
   void add_rooms(const BlockPacking& packing);
   void add_limit(Weighting unit, int device);

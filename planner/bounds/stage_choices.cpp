@@ -158,20 +158,26 @@ StageParts StageChoices::parts(int stage, const Choice& choice) const {
   parts[Part::collect] = costs.collect;
   parts[Part::fixed] = in_double(memory.parameters + memory.gradients + memory.optimizer);
   parts[Part::layers] = choice.end - choice.first;
+  const Bytes kept = full ? 0 : memory.saved, rebuilt = full ? memory.saved : 0;
+  if (memory.keeps_input) {
+    parts[Part::in_flight] = in_double(memory.input + kept);
+    parts[Part::waiting] = in_double(memory.input + memory.saved_for_weight);
+  }
   // What takes no time never shows: it ends at the instant it begins.
   if (costs.backward_input == 0) return parts;
   parts[Part::busy] = 1;
-  const Bytes kept = full ? 0 : memory.saved, rebuilt = full ? memory.saved : 0;
-  parts[Part::in_flight] = in_double(memory.input + kept);
-  parts[Part::waiting] = in_double(memory.input + memory.saved_for_weight);
   parts[Part::turn] = in_double(rebuilt + memory.workspace + memory.output + memory.input);
   parts[Part::split_turn] = in_double(memory.saved_for_weight);
   return parts;
 }
 
-StageParts StageChoices::most(int stage) const {
+StageParts StageChoices::most(int stage,
+                              const std::function<bool(const StageParts&)>& counts) const {
   StageParts most;
-  for (const Choice& choice : of(stage)) most.raise_to(parts(stage, choice));
+  for (const Choice& choice : of(stage)) {
+    const StageParts own = parts(stage, choice);
+    if (counts(own)) most.raise_to(own);
+  }
   return most;
 }
 

@@ -80,3 +80,49 @@ TEST_CASE("a walk without effort knows nothing, and says so", "[path_walk]") {
     CHECK_FALSE(walk.walk(2 * best, effort, visit));
   });
 }
+
+TEST_CASE("a walk leaves out what does not fit, though some stages may take no time",
+          "[path_walk]") {
+  int visited = 0, idle = 0, full = 0;
+  for (std::uint32_t seed = 0; seed < 300; ++seed) {
+    INFO("seed " << seed);
+    Problem problem = problem_with_columns(seed);
+    // As a concatenation may be: what comes back goes on as it is.
+    const auto layers = problem.profile.model.layers.size();
+    for (ProfileEntry& entry : problem.profile.entries) {
+      LayerCost& cost = entry.layers[seed % layers];
+      cost.backward_input = cost.backward_weight = Duration{0};
+    }
+    const Space space(problem);
+    for_each_columns(space, [&](const Setting& setting, FastClock& clock, const TimedOrder& order) {
+      if (order.places_recompute) return;
+      PathBound bound(space, setting, order, never - 1);
+      if (bound.recompute_choices().size() < 2) return;
+      std::vector<Layout> found;
+      PathWalk walk(bound);
+      Effort effort{.left = plenty};
+      CHECK(walk.walk(never - 1, effort, [&](const Layout& layout) {
+        CHECK(may_fit(clock, layout));
+        found.push_back(layout);
+        return never - 1;
+      }));
+      visited += static_cast<int>(found.size());
+      for_each_layout(space, setting, [&](const Layout& layout) {
+        const bool is_found =
+            std::ranges::any_of(found, [&](const Layout& other) { return is_same(layout, other); });
+        const bool fits = may_fit(clock, layout);
+        CHECK(is_found == fits);
+        full += fits ? 0 : 1;
+        for (int s = 0; s < layout.stages(); ++s) {
+          const auto place = static_cast<std::size_t>(s);
+          const LayerRange own{layout.cuts[place], layout.cuts[place + 1]};
+          const CostTable& table = space.whole_microbatch(setting, bound.costs().device_of(s));
+          idle += fits && table.backward_input(own) == Duration{0} ? 1 : 0;
+        }
+      });
+    });
+  }
+  CHECK(visited > 1000);
+  CHECK(idle > 100);
+  CHECK(full > 1000);
+}
