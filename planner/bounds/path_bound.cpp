@@ -88,6 +88,15 @@ Weighting PathBound::alone(int device, const FullMoment& moment) const {
   return sum;
 }
 
+/// What it holds at any time: weights, and what goes with them.
+Weighting PathBound::alone(int device) const {
+  Weighting sum(costs_.stages());
+  for (int s = 0; s < costs_.stages(); ++s) {
+    if (costs_.device_of(s) == device) sum.stages[index(s)][Part::fixed] = 1 / costs_.limit(device);
+  }
+  return sum;
+}
+
 /// Where the stage whose turn it is may be one that takes no time, nothing that is in flight shows
 /// then.
 void PathBound::add_moment(int device, const FullMoment& moment) {
@@ -107,16 +116,12 @@ void PathBound::add_moment(int device, const FullMoment& moment) {
 /// The same limit for layouts in which the stage takes time, and none for others: either that, or
 /// what is in flight at the most.
 Weighting PathBound::unless_idle(int turn_stage, const Weighting& sum) const {
-  const auto is_idle = [](const StageParts& parts) { return parts[Part::busy] == 0; };
-  const auto is_any = [](const StageParts&) { return true; };
   double hidden = 0;
   for (int s = 0; s < costs_.stages(); ++s) {
-    StageParts in_flight;
+    const StageChoices::Most& most = most_[index(s)];
+    const StageParts& parts = s == turn_stage ? most.idle : most.any;
     for (const Part part : {Part::in_flight, Part::waiting})
-      in_flight[part] = sum.stages[index(s)][part];
-    if (in_flight == StageParts{}) continue;
-    hidden +=
-        weighed(in_flight, s == turn_stage ? choices_.most(s, is_idle) : choices_.most(s, is_any));
+      hidden += sum.stages[index(s)][part] * parts[part];
   }
   Weighting limited(costs_.stages());
   limited.add(sum, 1 / (1 + hidden));
@@ -125,8 +130,15 @@ Weighting PathBound::unless_idle(int turn_stage, const Weighting& sum) const {
 }
 
 void PathBound::add_moments() {
+  bool may_be_idle = false;
+  for (int s = 0; s < costs_.stages(); ++s) may_be_idle = may_be_idle || costs_.may_take_no_time(s);
+  for (int s = 0; s < costs_.stages() && may_be_idle; ++s) {
+    most_.push_back(choices_.most(s));
+    spent_ += static_cast<std::int64_t>(choices_.of(s).size());
+  }
   for (int device = 0; device < costs_.depth(); ++device) {
     if (!std::isfinite(costs_.limit(device))) continue;
+    if (may_be_idle) add_limit(alone(device), device);
     for (const FullMoment& moment : order_.moments[index(device)]) add_moment(device, moment);
   }
 }

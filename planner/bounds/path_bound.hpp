@@ -123,6 +123,7 @@ class PathBound {
   using VisitTimed = std::function<void(const Layout&, double step)>;
 
   int stage_in_turn(int device, const FullMoment& moment) const;
+  Weighting alone(int device) const;
   Weighting alone(int device, const FullMoment& moment) const;
   void add_moment(int device, const FullMoment& moment);
   Weighting unless_idle(int turn_stage, const Weighting& sum) const;
@@ -187,8 +188,9 @@ class PathBound {
   StageChoices::Onward scratch_;
   Layout start_;
 
-  std::vector<RowRef> rows_;     ///< paths
-  std::vector<RowRef> moments_;  ///< and rooms
+  std::vector<StageChoices::Most> most_;  ///< per stage, if any may take no time
+  std::vector<RowRef> rows_;              ///< paths
+  std::vector<RowRef> moments_;           ///< and rooms
   std::vector<PassCounts> known_;
   Weights weights_;          ///< the best so far
   double value_ = 0;         ///< theirs

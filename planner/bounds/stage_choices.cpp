@@ -171,12 +171,13 @@ StageParts StageChoices::parts(int stage, const Choice& choice) const {
   return parts;
 }
 
-StageParts StageChoices::most(int stage,
-                              const std::function<bool(const StageParts&)>& counts) const {
-  StageParts most;
+StageChoices::Most StageChoices::most(int stage) const {
+  Most most;
   for (const Choice& choice : of(stage)) {
-    const StageParts own = parts(stage, choice);
-    if (counts(own)) most.raise_to(own);
+    const StageParts own =
+        table_ != nullptr ? (*table_)[place_of(stage, choice)] : parts(stage, choice);
+    most.any.raise_to(own);
+    if (own[Part::busy] == 0) most.idle.raise_to(own);
   }
   return most;
 }

@@ -115,8 +115,11 @@ class StageChoices {
   }
   bool has(int stage, const Choice& choice) const;
   StageParts parts(int stage, const Choice& choice) const;
-  /// Of each part what choices of the stage, those that count, have at the most.
-  StageParts most(int stage, const std::function<bool(const StageParts&)>& counts) const;
+  /// Of each part what any choice of a stage has at the most, and any that takes no time.
+  struct Most {
+    StageParts any, idle;
+  };
+  Most most(int stage) const;
   CutParts cut(int stage, int end) const;
   /// All parts of a layout.
   Weighting parts(const std::vector<Choice>& layout) const;
