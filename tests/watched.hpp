@@ -1,5 +1,5 @@
-// Tests over many cases: all of them where the compiler optimizes, some where a sanitizer watches
-// each access, which takes ten to thirty times as long.
+// Tests over many cases: all of them where the compiler optimizes, a part where it does not, or a
+// sanitizer watches each access, which takes ten to thirty times as long.
 
 #pragma once
 
@@ -10,11 +10,5 @@ inline constexpr bool is_watched = false;
 #else
 inline constexpr bool is_watched = true;
 #endif
-
-/// Of so many cases those that are tried: all, or a third.
-template <typename Count>
-constexpr Count tried_of(Count all) {
-  return is_watched ? all / 3 : all;
-}
 
 }  // namespace stagecraft::tests

@@ -45,6 +45,9 @@ struct LayoutSum {
 
 class PathBound {
  public:
+  /// Rounding of sums must not lift the bound, or rule anything out.
+  static constexpr double safe = 1 + 1e-9;
+
   using Visit = std::function<void(const Layout&)>;
   /// What it gives is the limit from then on.
   using Judging = std::function<Time(const Layout&)>;
@@ -122,14 +125,16 @@ class PathBound {
   /// And what it takes by its critical path, in nanoseconds.
   using VisitTimed = std::function<void(const Layout&, double step)>;
 
-  int stage_in_turn(int device, const FullMoment& moment) const;
-  Weighting alone(int device) const;
-  Weighting alone(int device, const FullMoment& moment) const;
-  void add_moment(int device, const FullMoment& moment);
-  Weighting unless_idle(int turn_stage, const Weighting& sum) const;
+  // --- Memory, and room ---
+  Weighting held_always(int device) const;
+  Weighting held_at(const FullMoment& moment, int device) const;
+  Weighting unless_idle(int stage, const Weighting& sum) const;
+  void add_moment(const FullMoment& moment, int device);
   void add_moments();
   void add_rooms(const BlockPacking& packing);
   void add_limit(Weighting unit, int device);
+
+  // --- Weights ---
   void add_row(const PassCounts& path);
   void begin();
   bool has_costs(const Layout& layout) const;

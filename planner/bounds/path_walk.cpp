@@ -11,9 +11,6 @@ std::size_t index(int i) {
   return static_cast<std::size_t>(i);
 }
 
-/// Rounding must not rule anything out.
-constexpr double safe = 1 + 1e-9;
-
 /// Paths that are learned on the way, at most; then new ones take the place of others, now and
 /// then.
 constexpr std::size_t most_learned = 32;
@@ -31,7 +28,7 @@ void PathWalk::add(LayoutSum sum) {
   own.onward = choices_.onward(sum.weighting);
   own.so_far.resize(index(bound_.costs().stages() + 1));
   own.so_far.front() = sum.weighting.constant;
-  own.most = safe * sum.most(static_cast<double>(limit_));
+  own.most = PathBound::safe * sum.most(static_cast<double>(limit_));
   own.sum = std::move(sum);
 }
 
@@ -53,7 +50,7 @@ void PathWalk::learn(const PassCounts& path, Effort& effort) {
 
 void PathWalk::set_limit(Time limit) {
   limit_ = limit;
-  for (Sum& sum : sums_) sum.most = safe * sum.sum.most(static_cast<double>(limit_));
+  for (Sum& sum : sums_) sum.most = PathBound::safe * sum.sum.most(static_cast<double>(limit_));
 }
 
 /// Whether a layout may go on with this choice.

@@ -146,6 +146,12 @@ void PipelineCosts::time_tie() {
   }
 }
 
+int PipelineCosts::stage_of(int device, int turn) const {
+  int stage = 0;
+  while (device_of(stage) != device || turn_of(stage) != turn) ++stage;
+  return stage;
+}
+
 int PipelineCosts::last_end(int stage, int first) const {
   return kind_of(stage).last_end[index(first)];
 }
