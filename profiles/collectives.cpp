@@ -300,6 +300,16 @@ Duration collective_time(Collective collective, const DeviceGroup& group, Bytes 
   return choose_collective(collective, group, bytes).time;
 }
 
+namespace {
+
+Duration least_latency(const Cluster& cluster) {
+  Duration least = cluster.levels.front().link.latency;
+  for (const Level& level : cluster.levels) least = std::min(least, level.link.latency);
+  return least;
+}
+
+}  // namespace
+
 Duration least_all_reduce_time(const Cluster& cluster, const std::vector<int>& devices,
                                Bytes bytes) {
   const DeviceGroup group = device_group(cluster, devices);
@@ -309,7 +319,10 @@ Duration least_all_reduce_time(const Cluster& cluster, const std::vector<int>& d
   for (int i = 0; i < group.depth; ++i) {
     const GroupLevel& known = group.levels[index(i)];
     const Level& level = cluster.levels[index(known.level)];
-    latency += 2 * ceil_log2(known.parts) * known.latency;
+    const int hops = 2 * ceil_log2(known.parts);
+    latency += hops * known.latency;
+    // Two hops of a ring may go another way instead, by links that need not be slower.
+    if (i + 1 == group.depth) latency -= 2 * (known.latency - least_latency(cluster));
     double ports = 1;
     if (!known.is_box) {
       ports = std::min(level.rails, cluster.levels.back().count);

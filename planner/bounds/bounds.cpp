@@ -20,6 +20,15 @@ int ceil_divide(int a, int b) {
 
 }  // namespace
 
+void OtherPasses::lower_to(const OtherPasses& other) {
+  forward = std::min(forward, other.forward);
+  backward = std::min(backward, other.backward);
+}
+
+OtherPasses most_of(const OtherPasses& a, const OtherPasses& b) {
+  return {std::max(a.forward, b.forward), std::max(a.backward, b.backward)};
+}
+
 Time round_trip_gaps(Time forward, Time backward, Time round_trip, int window, int microbatches) {
   const auto gap = [&](Time meanwhile) { return std::max<Time>(round_trip - meanwhile, 0); };
   if (microbatches <= window) return gap((microbatches - 1) * std::min(forward, backward));
@@ -54,6 +63,17 @@ ChainBounds::ChainBounds(const Space& space, const Setting& setting, int finest)
       sums_(space.problem().optimizer, setting.schedule),
       shares_(index(devices_ + 1) * index(most_replicas_ + 1)) {
   time_ties();
+  if (all_forwards_first_) list_last_forwards();
+}
+
+void ChainBounds::list_last_forwards() {
+  const int last = setting_.microbatches - 1;
+  last_forward_.assign(index(devices_ + 1), last);
+  if (setting_.replicas == ReplicaPolicy::split) return;
+  for (int replicas = 1; replicas <= devices_; ++replicas) {
+    last_forward_[index(replicas)] =
+        std::min(last - last % replicas, last_forward_[index(replicas - 1)]);
+  }
 }
 
 /// What a tie takes at least between these devices and one more: the other stage may have more.
@@ -303,9 +323,24 @@ std::optional<StageChoice> ChainBounds::choose(const LayerRange& layers, int dev
       choice.left = std::min(choice.left, left * pass.weight);
     }
     choice.post = post(layers, device, replicas);
+    choice.others = others(choice, replicas, most_last_replicas(device, replicas, stages_left));
     return choice;
   }
   return {};
+}
+
+int ChainBounds::most_last_replicas(int device, int replicas, int stages_left) const {
+  return stages_left == 1 ? replicas : devices_ - device - replicas;
+}
+
+OtherPasses ChainBounds::others(const StageChoice& choice, int replicas, int last_replicas) const {
+  if (!all_forwards_first_) return {};
+  const bool split = setting_.replicas == ReplicaPolicy::split;
+  // Of stages with other degrees of tensor parallelism there may be more than is known here.
+  if (!split && (finest_ > 1 || last_replicas <= 0)) return {};
+  const int last = last_forward_[index(std::max(last_replicas, 0))];
+  return {last / (split ? 1 : replicas) * choice.fill,
+          (own_microbatches(replicas, 0) - 1) * choice.drain};
 }
 
 Time ChainBounds::bound(const Head& head, const StageChoice& choice, const LayerRange& layers,
@@ -313,7 +348,7 @@ Time ChainBounds::bound(const Head& head, const StageChoice& choice, const Layer
   const int ahead = window(stages_left, device, replicas);
   const bool split = setting_.replicas == ReplicaPolicy::split;
   const Time tied_after = beyond.tie == 0 ? 0 : head.fill_and_return + beyond.tie;
-  Time bound = 0;
+  Time bound = all_forwards_first_ ? bound_of_ways(head, choice, replicas, beyond) : 0;
   for (const Share& share : shares(device, replicas)) {
     const int microbatches = own_microbatches(replicas, share.replica);
     const auto [forward, backward, weight] = pass(*share.table, layers, choice.recompute);
@@ -327,6 +362,20 @@ Time ChainBounds::bound(const Head& head, const StageChoice& choice, const Layer
         bound, load + std::max({head.fill + left + choice.post, head.fill_and_drain, tied_after}));
   }
   return bound;
+}
+
+/// Under GPipe: all ways forward, then all ways back.
+Time ChainBounds::bound_of_ways(const Head& head, const StageChoice& choice, int replicas,
+                                const Beyond& beyond) const {
+  const OtherPasses own =
+      beyond.last_replicas > 0 ? others(choice, replicas, beyond.last_replicas) : choice.others;
+  const OtherPasses from_here = most_of(own, beyond.others);
+  const OtherPasses all = most_of(from_here, head.others);
+  const Time first = choice.fill + beyond.round_trip + choice.drain;
+  const Time tied_after = beyond.tie == 0 ? 0 : head.fill_and_return + beyond.tie;
+  const Time after = std::max({head.fill + choice.post, head.fill_and_drain, tied_after});
+  return first + all.forward +
+         std::max(from_here.backward + after, all.backward + head.fill_and_return);
 }
 
 bool ChainBounds::is_too_long(const Head& head, const LayerRange& layers, int device, int replicas,
@@ -347,7 +396,7 @@ Head ChainBounds::after(const Head& head, const StageChoice& choice, int device,
   const Time fill = head.fill + choice.fill + moved.there;
   const Time drain = choice.fill + moved.there + moved.back + choice.drain;
   return {fill, drain + std::max(head.fill + choice.left + choice.post, head.fill_and_drain),
-          drain + head.fill_and_return};
+          drain + head.fill_and_return, most_of(head.others, choice.others)};
 }
 
 // --- The tables
@@ -365,6 +414,7 @@ void ChainBounds::arrive(int layer, int device) {
       const Time both = moved.there + moved.back;
       head.fill_and_drain = std::min(head.fill_and_drain, leaving.fill_and_drain + both);
       head.fill_and_return = std::min(head.fill_and_return, leaving.fill_and_return + both);
+      head.others.lower_to(leaving.others);
     }
   }
 }
@@ -390,6 +440,7 @@ void ChainBounds::leave(int layer, int device, int replicas, Time limit) {
         std::min(leaving.fill_and_drain,
                  own + std::max(head.fill + choice->left + choice->post, head.fill_and_drain));
     leaving.fill_and_return = std::min(leaving.fill_and_return, own + head.fill_and_return);
+    leaving.others.lower_to(most_of(head.others, choice->others));
   }
 }
 
@@ -426,6 +477,8 @@ void ChainBounds::fill_behind(int stages) {
           const Transfer moved = transfer(device - before, before, next, layer);
           const Time trip = moved.there + step.round_trip + moved.back;
           best.best.tie = std::min(best.best.tie, step.tie);
+          best.best.last_replicas = std::max(best.best.last_replicas, step.last_replicas);
+          best.best.others.lower_to(step.others);
           if (trip >= best.best.round_trip) continue;
           best.best.round_trip = trip;
           best.replicas = next;
@@ -438,7 +491,7 @@ void ChainBounds::fill_behind(int stages) {
 Beyond ChainBounds::beyond(int stages, int layer, int device, int replicas) const {
   if (stages == 0) {
     const bool ends = layer == layers_ && space_.may_end_at(setting_, device);
-    return {ends ? 0 : never, end_tie(device - replicas, replicas)};
+    return {ends ? 0 : never, end_tie(device - replicas, replicas), replicas, {}};
   }
   if (layer >= layers_ || device >= devices_) return {};
   return behind_[index(stages)][at(layer, device, replicas)].best;
@@ -461,8 +514,15 @@ void ChainBounds::fill_state(int stages, int layer, int device, int replicas, Ti
     if (!choice) continue;
     if (bound(head, *choice, layers, device, replicas, stages, behind) > limit) continue;
     best.tie = std::min(best.tie, behind.tie);
+    best.last_replicas = std::max(best.last_replicas, behind.last_replicas);
+    const OtherPasses own = others(*choice, replicas, behind.last_replicas);
+    best.others.lower_to(most_of(own, behind.others));
     const Time whole = choice->fill + behind.round_trip + choice->drain;
-    if (whole < best.round_trip) best = {whole, best.tie, end, choice->recompute};
+    if (whole < best.round_trip) {
+      best.round_trip = whole;
+      best.end = end;
+      best.recompute = choice->recompute;
+    }
   }
 }
 

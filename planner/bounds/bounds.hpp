@@ -25,7 +25,14 @@
 // overlap, so what is idle adds up:
 //
 //   m > K:   max(0, D - (K-1)f) + max(0, D - (K-1)g) + floor((m-1)/K - 1) max(0, D - (K-1)(f+g))
-//   m <= K:  max(0, D - (m-1) min(f, g))                       all forwards first; GPipe has K = m
+//   m <= K:  max(0, D - (m-1) min(f, g))                       all forwards first
+//
+// Under GPipe it idles longer. The last stage goes forward m times before it goes back, and each
+// way is as long as the longest of all stages makes it, of f and of g:
+//
+//   T  >=  H  +  f + D + g  +  (m-1) max f  +  (m-1) max g  +  max(post, A, R + tie)
+//
+// where stages in front of s, which may be the longest on the way back, are seen by R alone.
 //
 // For equal stages the bound is exact, (m + p - 1)(f + g), on every device at once; with transfers
 // it grows by 2c per microbatch, as 1F1B does.
@@ -41,7 +48,9 @@
 // many devices are in front: a stage has at least one.
 //
 // Replicas. Under `split`, f and g are of the replica's rows. Under `round_robin`, a replica has
-// ceil(m/r) microbatches and a window of ceil(K/r); later ones in turn up to one less. Where
+// ceil(m/r) microbatches and a window of ceil(K/r); later ones in turn up to one less. Under GPipe,
+// the first microbatch of all goes back when that replica of the last stage has gone forward with
+// the last of its own, j: which came after floor(j/r) others on each stage. Where
 // replicas differ (rows, device kinds), chains take the least over replicas, transfers the least
 // over receivers of the slowest sender each needs, and a device's own load the most over replicas.
 //
@@ -74,18 +83,31 @@ namespace stagecraft {
 /// Idle time of a device with D behind it; see above.
 Time round_trip_gaps(Time forward, Time backward, Time round_trip, int window, int microbatches);
 
+/// What a stage of GPipe does after the first microbatch, before those that later stages or, on the
+/// way back, earlier ones wait for. Nothing under other schedules.
+struct OtherPasses {
+  Time forward = 0, backward = 0;
+  void lower_to(const OtherPasses& other);
+};
+
+/// Of each way the longer one.
+OtherPasses most_of(const OtherPasses& a, const OtherPasses& b);
+
 /// What is known when a stage begins: time until its first forward can start, the same plus the
 /// drain after it.
 struct Head {
   Time fill = never;
   Time fill_and_drain = never;
-  Time fill_and_return = never;  ///< the same without what follows a last backward
+  Time fill_and_return = never;         ///< the same without what follows a last backward
+  OtherPasses others = {never, never};  ///< the most of these stages
 };
 
 /// The stages behind one, at their best.
 struct Beyond {
   Time round_trip = never;  ///< transfers included; never if nothing is within the limit
   Time tie = 0;             ///< of the first stage and the last one
+  int last_replicas = 0;    ///< of the last stage, at most; 0: not known
+  OtherPasses others;       ///< the most of these stages
 };
 
 /// How a stage would be set up, and what that costs its neighbours.
@@ -95,6 +117,7 @@ struct StageChoice {
   Time drain = 0;  ///< least recomputation and backward, or its input gradient's part
   Time left = 0;   ///< least weight gradients that are left when the last of those has ended
   Time post = 0;
+  OtherPasses others;
 };
 
 /// Whether `ChainBounds` knows plans of this setting: one stage per device, under GPipe, 1F1B,
@@ -120,7 +143,7 @@ class ChainBounds {
   int most_stages() const { return most_stages_; }
   int most_replicas() const { return most_replicas_; }
 
-  Head start() const { return {0, long_ago, 0}; }
+  static Head start() { return {0, long_ago, 0, {}}; }
   /// The head of the next stage, of `next_replicas`, behind this one.
   Head after(const Head& head, const StageChoice& choice, int device, int replicas,
              int next_replicas, int cut) const;
@@ -171,6 +194,10 @@ class ChainBounds {
   int in_flight(int stages_left, int replicas, int replica) const;
   int own_microbatches(int replicas, int replica) const;
   Pass pass(const CostTable& table, const LayerRange& layers, Recompute recompute) const;
+  Time bound_of_ways(const Head& head, const StageChoice& choice, int replicas,
+                     const Beyond& beyond) const;
+  int most_last_replicas(int device, int replicas, int stages_left) const;
+  OtherPasses others(const StageChoice& choice, int replicas, int last_replicas) const;
   int least_left(int device, int replicas) const;
   int most_left(int device, int replicas, int microbatches) const;
   ChunkMemory memory_of(const Share& share, const LayerRange& layers, int replicas) const;
@@ -180,6 +207,7 @@ class ChainBounds {
   Time tied(const LayerRange& layers, int device, int replicas) const;
   Time end_tie(int device, int replicas) const;
   void time_ties();
+  void list_last_forwards();
   Time tie_with(int other, int device, int replicas, Bytes bytes) const;
   void fill_prefix(Time limit, const std::stop_token& stop);
   void arrive(int layer, int device);
@@ -197,6 +225,8 @@ class ChainBounds {
   int lead_ = 1;                        ///< times as far ahead as 1F1B: two of ZB-H2
   bool window_counts_devices_ = false;  ///< see Space::plan: 1F1B whose replicas take turns
   std::vector<int> warm_up_;
+  /// By the most replicas of the last stage: the last microbatch of its first replica, at least.
+  std::vector<int> last_forward_;
 
   mutable ExposedSums sums_;
   mutable std::vector<std::vector<Share>> shares_;  ///< [device, replicas]
@@ -209,11 +239,13 @@ class ChainBounds {
   struct Step {
     Time round_trip = never;
     Time tie = never;
+    int last_replicas = 0;
+    OtherPasses others{never, never};
     int end = 0;
     Recompute recompute = Recompute::none;
   };
   struct Behind {
-    Beyond best{never, never};
+    Beyond best{never, never, 0, {never, never}};
     int replicas = 0;
   };
   std::vector<std::vector<Step>> suffix_;  ///< [stages][layer, device, replicas]

@@ -158,7 +158,7 @@ Head MixedBounds::after(const Head& head, const StageChoice& choice, int replica
   const Time drain = choice.fill + 2 * moved + choice.drain;
   return {head.fill + choice.fill + moved,
           drain + std::max(head.fill + choice.post, head.fill_and_drain),
-          drain + head.fill_and_return};
+          drain + head.fill_and_return, most_of(head.others, choice.others)};
 }
 
 void MixedBounds::arrive(int layer, int device) {
@@ -172,6 +172,7 @@ void MixedBounds::arrive(int layer, int device) {
       head.fill = std::min(head.fill, leaving.fill + moved);
       head.fill_and_drain = std::min(head.fill_and_drain, leaving.fill_and_drain + 2 * moved);
       head.fill_and_return = std::min(head.fill_and_return, leaving.fill_and_return + 2 * moved);
+      head.others.lower_to(leaving.others);
     }
   }
 }
@@ -200,11 +201,12 @@ void MixedBounds::leave(int layer, int device, int kind, Time limit) {
     leaving.fill_and_drain = std::min(
         leaving.fill_and_drain, passing + std::max(head.fill + choice->post, head.fill_and_drain));
     leaving.fill_and_return = std::min(leaving.fill_and_return, passing + head.fill_and_return);
+    leaving.others.lower_to(most_of(head.others, choice->others));
   }
 }
 
 void MixedBounds::fill_prefix(Time limit, const std::stop_token& stop) {
-  const Head nobody{never, never, never};
+  const Head nobody;
   prefix_.assign(of_kind(layers_, devices_, 0) + kinds_.size(), nobody);
   leaving_.assign(of_replicas(layers_, devices_, most_replicas_) + 1, nobody);
   for (std::size_t kind = 0; kind < kinds_.size(); ++kind)
@@ -224,13 +226,15 @@ void MixedBounds::fill_prefix(Time limit, const std::stop_token& stop) {
 }
 
 Beyond MixedBounds::beyond(int stages, int layer, int device, int replicas) const {
+  // How many they are does not matter where each has a part of every microbatch.
+  const int last = finest().replicas == ReplicaPolicy::split ? 1 : 0;
   if (stages == 0) {
     const bool ends =
         layer == layers_ && (space_.problem().use_fewer_devices || device == devices_);
-    return {ends ? 0 : never, 0};
+    return {ends ? 0 : never, 0, last, {}};
   }
   if (layer >= layers_ || device >= devices_) return {};
-  return {behind_[index(stages)][of_replicas(layer, device, replicas)].round_trip, 0};
+  return {behind_[index(stages)][of_replicas(layer, device, replicas)].round_trip, 0, last, {}};
 }
 
 void MixedBounds::fill_state(int stages, int layer, int device, int kind, Time limit) {

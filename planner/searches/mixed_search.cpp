@@ -96,7 +96,7 @@ class MixedWalk {
   bool walk() {
     complete_ = !effort_.is_spent();
     for (stages_ = 2; stages_ <= bounds_.most_stages(); ++stages_) {
-      if (bounds_.is_open(stages_)) choose_kind({0, long_ago, 0}, 0, 0);
+      if (bounds_.is_open(stages_)) choose_kind(ChainBounds::start(), 0, 0);
     }
     return complete_;
   }

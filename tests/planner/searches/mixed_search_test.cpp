@@ -26,7 +26,7 @@ std::vector<const Setting*> all_of(const Space& space,
 /// What is known of a chain when each of its stages begins, and of the last one behind it: the
 /// least that it takes.
 Time bound_along(const MixedBounds& bounds, const Plan& plan) {
-  Head head{0, long_ago, 0};
+  Head head = ChainBounds::start();
   Time least = 0;
   const auto stages = static_cast<int>(plan.stages.size());
   int device = 0;
