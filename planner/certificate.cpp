@@ -62,14 +62,16 @@ class Verifier {
       control.worth = limit - Duration{1};
       control.explain = false;
       control.thorough = true;
+      control.only_scope = !verification_.scope.empty();
       control.effort = effort_again;
       const SearchResult result = search_exact(problem_, control);
-      if (!result.plans.empty() && pace(*result.plans.front().prediction) < bound_) {
-        return refute(result.plans.front());
-      }
       // A bound with a scope says nothing of plans beyond it, which the search may have come
       // across.
-      if (!verification_.scope.empty()) {
+      const bool is_beyond = control.only_scope && result.bounds_any_kind;
+      if (!is_beyond && !result.plans.empty() && pace(*result.plans.front().prediction) < bound_) {
+        return refute(result.plans.front());
+      }
+      if (control.only_scope) {
         proved = std::max(proved, result.searched_bound);
       } else if (speaks_of_all_plans(result)) {
         proved = std::max(proved, result.lower_bound);

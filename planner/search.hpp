@@ -162,6 +162,7 @@ struct SearchControl {
   std::optional<std::int64_t> effort;  ///< steps of the search, instead of as many as it likes
   bool explain = true;                 ///< if nothing fits, look for the reason and remedies
   bool thorough = false;               ///< bounds are raised for longer, which few plans are worth
+  bool only_scope = false;             ///< no plan is looked for that the bound does not speak of
   double gap = 0;                      ///< good enough: stop when the relative gap is at most this
 };
 

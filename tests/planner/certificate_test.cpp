@@ -217,6 +217,16 @@ TEST_CASE("a plan of a kind that was not searched is not called optimal", "[cert
   REQUIRE_FALSE(are_equal);
   CHECK_FALSE(plan.search->proved_optimal);
   CHECK(plan.search->lower_bound <= result.scope.least_of_others);
+  // What is the best of those that were searched holds, though this one is faster.
+  SearchControl control;
+  control.only_scope = true;
+  const SearchResult searched = search_exact(problem, control);
+  REQUIRE_FALSE(searched.plans.empty());
+  const Candidate& best = searched.plans.front();
+  CHECK(pace(*best.prediction) > pace(*result.plans.front().prediction));
+  CHECK(best.plan.search->lower_bound > pace(*result.plans.front().prediction));
+  CHECK_FALSE(best.plan.search->scope.empty());
+  CHECK(verified(best.plan, problem).fault.empty());
 }
 
 TEST_CASE("a bound of some plans is not taken for one of all", "[certificate]") {

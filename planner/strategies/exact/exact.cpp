@@ -104,7 +104,8 @@ SearchResult search_at_once(const Problem& problem, const SearchControl& control
   const std::int64_t own_effort = needs_placement(problem) ? effort / 4 : effort;
   search_one_order(problem, control, own_effort, starts, board, result);
   const bool is_enough = is_near_enough(control, board, result);
-  if (!is_enough) search_fewer_devices(problem, space, control, effort / 4, board, result);
+  if (!is_enough && !control.only_scope)
+    search_fewer_devices(problem, space, control, effort / 4, board, result);
   const std::optional<Duration> own_best = board.best();
   const Duration own_bound = result.lower_bound;
   const std::string own_rest = result.rests_on;
@@ -159,6 +160,7 @@ SearchResult nothing_fits(const Problem& problem, const SearchControl& control) 
 SearchResult search_given(const Problem& problem, const SearchControl& control) {
   if (!problem.recompute_layers.empty()) return search_layers(problem, control);
   const Space space(problem);
+  if (control.only_scope) return search_at_once(problem, control, {});
   const std::optional<Candidate> first = first_plan(space, control);
   if (first && control.progress) control.progress({.best = pace(*first->prediction)});
   // However early the search ends, its answer is no worse than these.

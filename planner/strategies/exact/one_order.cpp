@@ -232,6 +232,7 @@ class OneOrder {
   /// or are not equally many: with several stages on a device that recompute or do not, they may
   /// need the least memory. With a part of the effort.
   void search_shallow() {
+    if (control_.only_scope) return;
     const auto may_gain = [&](const Branch& branch) {
       const Setting& setting = *branch.setting;
       return branch.is_column() && branch.is_timed && !has_only_columns(space_, setting) &&
@@ -261,7 +262,7 @@ class OneOrder {
   }
 
   void search_uneven_of(const std::vector<const Setting*>& settings) {
-    if (is_enough()) return;
+    if (control_.only_scope || is_enough()) return;
     UnevenSearch search(space_, judge_);
     for (const Setting* setting : settings) {
       if (stops()) break;
