@@ -31,6 +31,12 @@ int ceil_log2(int count) {
   return steps;
 }
 
+Duration least_latency(const Cluster& cluster) {
+  Duration least = cluster.levels.front().link.latency;
+  for (const Level& level : cluster.levels) least = std::min(least, level.link.latency);
+  return least;
+}
+
 /// Members in each part of one level that has any.
 struct Parts {
   int count = 0;
@@ -299,16 +305,6 @@ CollectiveChoice choose_collective(Collective collective, const DeviceGroup& gro
 Duration collective_time(Collective collective, const DeviceGroup& group, Bytes bytes) {
   return choose_collective(collective, group, bytes).time;
 }
-
-namespace {
-
-Duration least_latency(const Cluster& cluster) {
-  Duration least = cluster.levels.front().link.latency;
-  for (const Level& level : cluster.levels) least = std::min(least, level.link.latency);
-  return least;
-}
-
-}  // namespace
 
 Duration least_all_reduce_time(const Cluster& cluster, const std::vector<int>& devices,
                                Bytes bytes) {

@@ -209,6 +209,8 @@ class ChainBounds {
   void time_ties();
   void list_last_forwards();
   Time tie_with(int other, int device, int replicas, Bytes bytes) const;
+
+  // --- The tables ---
   void fill_prefix(Time limit, const std::stop_token& stop);
   void arrive(int layer, int device);
   void leave(int layer, int device, int replicas, Time limit);

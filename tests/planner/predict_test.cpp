@@ -346,11 +346,7 @@ TEST_CASE("the fast clock agrees with the simulator, and all programs are safe",
       FastClock clock(space, setting);
       if (layout.replicas.empty() || clock.order_for(layout.replicas) == nullptr) continue;
       const int stages = layout.pipeline_devices() * setting.schedule.virtual_stages;
-      layout.cuts = {0};
-      for (int s = 1; s < stages; ++s) {
-        layout.cuts.push_back(random.between(layout.cuts.back() + 1, space.layers() - stages + s));
-      }
-      layout.cuts.push_back(space.layers());
+      layout.cuts = random_cuts(random, space.layers(), stages);
       for (int s = 0; s < stages; ++s) {
         layout.recompute.push_back(random.chance(50) ? Recompute::none : Recompute::full);
         const bool apart = layout.recompute.back() == Recompute::none && random.chance(70);

@@ -25,6 +25,15 @@ inline std::vector<int> random_replicas(Random& random, const Space& space,
   return replicas;
 }
 
+/// Of so many stages, each of at least one layer.
+inline std::vector<int> random_cuts(Random& random, int layers, int stages) {
+  std::vector<int> cuts{0};
+  for (int s = 1; s < stages; ++s)
+    cuts.push_back(random.between(cuts.back() + 1, layers - stages + s));
+  cuts.push_back(layers);
+  return cuts;
+}
+
 /// What bounds leave of all settings.
 struct Bounded {
   bool open = false;   ///< some tables hold a plan of at most the step that was asked for

@@ -104,8 +104,7 @@ SearchResult search_at_once(const Problem& problem, const SearchControl& control
   const std::int64_t own_effort = needs_placement(problem) ? effort / 4 : effort;
   search_one_order(problem, control, own_effort, starts, board, result);
   const bool is_enough = is_near_enough(control, board, result);
-  if (!is_enough && !control.only_scope)
-    search_fewer_devices(problem, space, control, effort / 4, board, result);
+  if (!is_enough) search_fewer_devices(problem, space, control, effort / 4, board, result);
   const std::optional<Duration> own_best = board.best();
   const Duration own_bound = result.lower_bound;
   const std::string own_rest = result.rests_on;

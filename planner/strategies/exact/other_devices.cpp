@@ -206,7 +206,8 @@ std::vector<int> fewer_devices(const Problem& problem, const Leaderboard& board)
 void search_fewer_devices(const Problem& problem, const Space& space, const SearchControl& control,
                           std::int64_t effort, Leaderboard& board, SearchResult& result) {
   const Duration bound = std::min(result.lower_bound, result.scope.least_of_others);
-  if (result.interrupted || bound >= board.best().value_or(Duration::max())) return;
+  if (control.only_scope || result.interrupted || bound >= board.best().value_or(Duration::max()))
+    return;
   const std::vector<int> counts = fewer_devices(problem, board);
   const auto parts = static_cast<std::int64_t>(std::max<std::size_t>(counts.size(), 2));
   for (const int devices : counts) {

@@ -14,11 +14,9 @@ using namespace tests;
 /// Whole stages only: which of them recompute is any.
 Layout random_whole_stages(Random& random, const Space& space, const Setting& setting,
                            const std::vector<int>& replicas) {
-  Layout layout{.replicas = replicas, .cuts = {0}, .recompute = {}};
+  Layout layout{.replicas = replicas, .cuts = {}, .recompute = {}};
   const int stages = layout.pipeline_devices() * setting.schedule.virtual_stages;
-  for (int s = 1; s < stages; ++s)
-    layout.cuts.push_back(random.between(layout.cuts.back() + 1, space.layers() - stages + s));
-  layout.cuts.push_back(space.layers());
+  layout.cuts = random_cuts(random, space.layers(), stages);
   for (int s = 0; s < stages; ++s)
     layout.recompute.push_back(random.chance(60) ? Recompute::none : Recompute::full);
   return layout;
