@@ -9,7 +9,7 @@
 #include "planner/searches/column_search.hpp"
 #include "planner/searches/starts.hpp"
 #include "planner/searches/tightest_plan.hpp"
-#include "planner/searches/uneven_chains.hpp"
+#include "planner/searches/uneven_search.hpp"
 #include "planner/strategies/exact/branch_work.hpp"
 #include "profiles/error.hpp"
 #include "simulator/schedules.hpp"
@@ -79,6 +79,7 @@ class OneOrder {
     search_columns();
     narrow();
     search_shallow();
+    search_balanced();
     search_uneven();
     seed_others();
     deepen();
@@ -233,13 +234,31 @@ class OneOrder {
   /// need the least memory. With a part of the effort.
   void search_shallow() {
     if (control_.only_scope) return;
-    const auto may_gain = [&](const Branch& branch) {
-      const Setting& setting = *branch.setting;
-      return branch.is_column() && branch.is_timed && !has_only_columns(space_, setting) &&
-             !is_chain(setting) && columns_.least_of_all(setting) <= judge_.limit();
-    };
     with_part_of_effort(8, [&] {
-      work_through(by_bound(may_gain), [](BranchWork& work) { work.walk_shallow(); });
+      work_through(others_than_columns(), [](BranchWork& work) { work.walk_shallow(); });
+    });
+  }
+
+  /// The same of as many devices as there are, where replicas change places.
+  void search_balanced() {
+    if (control_.only_scope || is_enough()) return;
+    constexpr std::size_t most = 32;
+    with_part_of_effort(8, [&] {
+      UnevenSearch search(space_, judge_);
+      for (const Branch* branch : others_than_columns()) {
+        if (stops()) break;
+        search.add_balanced(*branch->setting);
+      }
+      search.keep_best(most);
+      search.improve([this] { return stops(); });
+    });
+  }
+
+  /// Settings that are searched by columns and may have better plans of other kinds.
+  std::vector<Branch*> others_than_columns() {
+    return by_bound([&](const Branch& branch) {
+      return branch.is_column() && has_uneven_layouts(space_, *branch.setting) &&
+             columns_.least_of_all(*branch.setting) <= judge_.limit();
     });
   }
 
@@ -358,7 +377,7 @@ class OneOrder {
   ColumnSearch columns_;
   std::deque<Setting> copies_;  ///< see Space::copies
   std::vector<Branch> branches_;
-  std::vector<const Setting*> uneven_;  ///< see planner/searches/uneven_chains.hpp
+  std::vector<const Setting*> uneven_;  ///< see planner/searches/uneven_search.hpp
   Time least_of_all_ = never;           ///< with any replicas, of settings searched by columns
   Time least_of_empty_ = never;         ///< with empty stages, of which columns have none
   bool is_complete_ = true;             ///< all settings were looked at

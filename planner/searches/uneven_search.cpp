@@ -1,10 +1,15 @@
-#include "planner/searches/uneven_chains.hpp"
+#include "planner/searches/uneven_search.hpp"
 
 #include <algorithm>
 #include <climits>
+#include <functional>
 #include <numeric>
+#include <optional>
 
+#include "planner/layouts/annealing.hpp"
 #include "planner/layouts/layouts.hpp"
+#include "planner/layouts/recompute_ways.hpp"
+#include "planner/space/setting_kinds.hpp"
 
 namespace stagecraft {
 
@@ -124,8 +129,10 @@ class Exchange {
   Layout run() {
     for (bool better = true; better && !effort_.is_spent();) {
       better = false;
-      for (int from = -1; from < best_.stages(); ++from) {
-        for (int to = -1; to < best_.stages(); ++to) better = move(from, to) || better;
+      for (int from = -1; from < best_.pipeline_devices(); ++from) {
+        for (int to = -1; to < best_.pipeline_devices(); ++to) {
+          better = move(from, to) || better;
+        }
       }
     }
     return std::move(best_);
@@ -140,6 +147,7 @@ class Exchange {
     if (to >= 0 && ++layout.replicas[index(to)] > space_.most_replicas(setting_)) return false;
     const int used = std::accumulate(layout.replicas.begin(), layout.replicas.end(), 0);
     if (used > space_.devices(setting_) || !space_.wants(setting_, layout.replicas)) return false;
+    if (clock_.order_for(layout.replicas) == nullptr) return false;
     // Cuts that were right for other replicas.
     layout = improve(clock_, space_, setting_, std::move(layout), effort_);
     const Time step = step_of(layout);
@@ -150,7 +158,6 @@ class Exchange {
   }
 
   Time step_of(const Layout& layout) {
-    if (clock_.order_for(layout.replicas) == nullptr) return never;
     const int chunks = std::accumulate(layout.replicas.begin(), layout.replicas.end(), 0);
     effort_.spend(std::int64_t{4} * chunks * setting_.microbatches);
     return may_fit(clock_, layout) ? clock_.step(layout) : never;
@@ -164,7 +171,21 @@ class Exchange {
   Time step_ = never;
 };
 
+/// Such layouts are columns, which are searched elsewhere.
+bool has_equal_replicas(const Layout& layout) {
+  return std::ranges::adjacent_find(layout.replicas, std::ranges::not_equal_to()) ==
+         layout.replicas.end();
+}
+
+/// What it takes to order the passes of a microbatch on a device.
+constexpr std::int64_t steps_per_order = 500;
+
 }  // namespace
+
+bool has_uneven_layouts(const Space& space, const Setting& setting) {
+  return !is_chain(setting) && !has_many_devices(space, setting) &&
+         !has_only_columns(space, setting);
+}
 
 bool has_uneven_chains(const Space& space, const Setting& setting) {
   constexpr int most = 64;
@@ -184,16 +205,43 @@ void UnevenSearch::add(const Setting& setting) {
   const int devices = space_.devices(setting);
   for (int used = devices; used >= std::max(devices - most_left_over, 1); --used) {
     if (!space_.may_end_at(setting, used)) continue;
-    for (const Layout& layout : chains_on(bounds, setting, clock, used)) {
-      const auto is_same = [&](const Found& other) {
-        return other.setting == &setting && other.layout.cuts == layout.cuts &&
-               other.layout.replicas == layout.replicas;
-      };
-      if (std::any_of(found_.begin(), found_.end(), is_same)) continue;
-      found_.push_back({&clock, &setting, layout, clock.step(layout)});
-    }
+    for (Layout& layout : chains_on(bounds, setting, clock, used))
+      keep(setting, clock, std::move(layout));
   }
   effort.left = std::max<std::int64_t>(effort.left, 0) + reserve;
+}
+
+void UnevenSearch::add_balanced(const Setting& setting) {
+  constexpr double most_gained = 1.5;
+  FastClock& clock = clocks_.emplace_back(space_, setting);
+  const int most = std::min(space_.most_filled_devices(setting), most_stages);
+  for (int depth = 2; depth <= most && !judge_.is_spent(); ++depth) {
+    const std::vector<int> replicas =
+        even_replicas(depth, space_.devices(setting), space_.most_replicas(setting));
+    if (clock.order_for(replicas) == nullptr) continue;
+    judge_.effort().spend(steps_per_order * setting.microbatches * depth);
+    const Layout layout = balanced_devices(space_, setting, replicas, 0);
+    const auto step = static_cast<double>(clock.step(layout));
+    if (step > most_gained * static_cast<double>(judge_.limit())) continue;
+    auto fitting = recomputed_to_fit(clock, space_, setting, layout);
+    if (!fitting) fitting = made_to_fit(clock, setting, layout);
+    if (fitting) keep(setting, clock, *std::move(fitting));
+  }
+}
+
+void UnevenSearch::keep_best(std::size_t most) {
+  sort();
+  found_.resize(std::min(found_.size(), most));
+}
+
+void UnevenSearch::keep(const Setting& setting, FastClock& clock, Layout layout) {
+  const auto is_same = [&](const Found& other) {
+    return other.setting == &setting && other.layout.cuts == layout.cuts &&
+           other.layout.replicas == layout.replicas;
+  };
+  if (std::any_of(found_.begin(), found_.end(), is_same)) return;
+  const Time step = clock.step(layout);
+  found_.push_back({&clock, &setting, std::move(layout), step});
 }
 
 /// What bisection comes across, without what the setting does not allow.
@@ -216,10 +264,6 @@ std::vector<Layout> UnevenSearch::chains_on(const ChainBounds& bounds, const Set
 }
 
 void UnevenSearch::improve(const std::function<bool()>& stops) {
-  const auto sort = [&] {
-    std::stable_sort(found_.begin(), found_.end(),
-                     [](const Found& a, const Found& b) { return a.step < b.step; });
-  };
   sort();
   for (Found& found : found_) {
     if (stops()) return;
@@ -231,13 +275,39 @@ void UnevenSearch::improve(const std::function<bool()>& stops) {
   constexpr double most_gained = 1.25;
   for (Found& found : found_) {
     const auto step = static_cast<double>(found.step);
-    if (stops() || step > most_gained * static_cast<double>(judge_.limit())) return;
+    if (stops() || step > most_gained * static_cast<double>(judge_.limit())) break;
     Exchange exchange(*found.clock, space_, *found.setting, std::move(found.layout),
                       judge_.effort());
-    found.layout = exchange.run();
-    if (is_allowed(space_, *found.setting, found.layout))
-      judge_.consider_once(*found.clock, *found.setting, found.layout);
+    change(found, exchange.run());
   }
+  sort();
+  anneal_best(stops);
+}
+
+/// Of layouts with several stages per device, where moving one layer at a time ends too soon.
+void UnevenSearch::anneal_best(const std::function<bool()>& stops) {
+  constexpr double most_gained = 1.05, hot = 0.02;
+  std::int64_t left = 2;
+  for (Found& found : found_) {
+    const auto step = static_cast<double>(found.step);
+    if (left == 0 || stops() || step > most_gained * static_cast<double>(judge_.limit())) return;
+    if (found.setting->schedule.virtual_stages == 1 || has_equal_replicas(found.layout)) continue;
+    const std::int64_t given = judge_.effort().left / left--;
+    Effort part{.left = given, .stop = judge_.effort().stop};
+    change(found, anneal(*found.clock, space_, *found.setting, found.layout, hot, 1, part));
+    judge_.effort().spend(given - part.left);
+  }
+}
+
+void UnevenSearch::change(Found& found, Layout layout) {
+  found.layout = std::move(layout);
+  found.step = found.clock->step(found.layout);
+  if (is_allowed(space_, *found.setting, found.layout))
+    judge_.consider_once(*found.clock, *found.setting, found.layout);
+}
+
+void UnevenSearch::sort() {
+  std::ranges::stable_sort(found_, {}, &Found::step);
 }
 
 }  // namespace stagecraft

@@ -1,7 +1,7 @@
-// Chains whose stages have replicas of their own, on more devices than all of them can be walked
+// Layouts whose stages have replicas of their own, on more devices than all of them can be walked
 // through (planner/searches/walk.hpp), or where a walk ends before it has come to the best.
 //
-// Stages from the end of the model on, for a limit T:
+// Of chains, stages from the end of the model on, for a limit T:
 //
 //   devices(q, i) = least over j > i of devices(q - 1, j) + r
 //
@@ -11,6 +11,9 @@
 // devices as there are. The fill is not counted, so this is a good plan's beginning and no bound:
 // layers and replicas then change places between neighbours as long as the fast clock likes it
 // better.
+//
+// Under schedules that `ChainBounds` does not know, with several stages per device or with
+// backwards that are split, the beginnings are balanced layouts of replicas as equal as may be.
 
 #pragma once
 
@@ -26,6 +29,10 @@ namespace stagecraft {
 /// knows, and not too many devices and layers.
 bool has_uneven_chains(const Space& space, const Setting& setting);
 
+/// Whether such layouts are looked for that begin with balanced ones: under the other schedules, on
+/// not too many devices either.
+bool has_uneven_layouts(const Space& space, const Setting& setting);
+
 class UnevenSearch {
  public:
   UnevenSearch(const Space& space, Judge& judge) : space_(space), judge_(judge) {}
@@ -34,6 +41,10 @@ class UnevenSearch {
   /// few less: for every number of stages what bisection comes across. With half of the effort that
   /// is left at most.
   void add(const Setting& setting);
+  /// Begins with balanced layouts of the setting, on every number of pipeline devices.
+  void add_balanced(const Setting& setting);
+  /// Forgets all but the best of what was found.
+  void keep_best(std::size_t most);
   /// Moves layers and replicas of all that were found, those first which the clock likes best, and
   /// has the judge simulate what gets better than his limit. Until the effort is spent or it
   /// `stops`.
@@ -49,6 +60,10 @@ class UnevenSearch {
 
   std::vector<Layout> chains_on(const ChainBounds& bounds, const Setting& setting, FastClock& clock,
                                 int devices);
+  void keep(const Setting& setting, FastClock& clock, Layout layout);
+  void anneal_best(const std::function<bool()>& stops);
+  void change(Found& found, Layout layout);
+  void sort();
 
   const Space& space_;
   Judge& judge_;
