@@ -19,6 +19,8 @@ inline constexpr std::string_view neighbours =
     "what a few neighbouring stages make each other wait";
 inline constexpr std::string_view walk =
     "the layouts that were walked through before the effort was spent";
+inline constexpr std::string_view fastest_links =
+    "stages on any devices, as if all links were the fastest and had no latency";
 inline constexpr std::string_view work_of_any_plan =
     "plans of every kind: the layers' work alone, spread over all devices, without waits, messages "
     "or memory";

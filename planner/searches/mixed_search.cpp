@@ -355,6 +355,13 @@ Duration search_mixed_degrees(const Space& space, const SearchControl& control, 
   return least == never ? Duration::max() : std::max(by_work, Duration{least});
 }
 
+bool has_several_degrees(const Space& space) {
+  const auto& settings = space.settings();
+  return std::any_of(settings.begin(), settings.end(), [&](const Setting& setting) {
+    return setting.peers != settings.front().peers;
+  });
+}
+
 bool is_mixed_chain(const Space& space, const Plan& plan) {
   const auto& settings = space.settings();
   const bool is_asked = std::any_of(settings.begin(), settings.end(), [&](const Setting& setting) {

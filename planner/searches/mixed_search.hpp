@@ -15,6 +15,9 @@ namespace stagecraft {
 Duration search_mixed_degrees(const Space& space, const SearchControl& control, Leaderboard& board,
                               SearchResult& result);
 
+/// Whether stages could have degrees of their own at all.
+bool has_several_degrees(const Space& space);
+
 /// Whether the plan is one of these, under a setting of the space: on consecutive devices from the
 /// first.
 bool is_mixed_chain(const Space& space, const Plan& plan);

@@ -161,6 +161,18 @@ Cluster with_best_links(const Cluster& cluster) {
   return best;
 }
 
+Cluster with_fastest_links(const Cluster& cluster) {
+  Link fastest = cluster.levels.front().link;
+  for (const Level& level : cluster.levels) fastest = faster(fastest, level.link);
+  for (const LinkOverride& entry : cluster.overrides) fastest = faster(fastest, entry.link);
+  fastest.latency = Duration{0};
+  Cluster flat = cluster;
+  flat.levels = {{.count = device_count(cluster), .link = fastest}};
+  flat.overrides.clear();
+  flat.positions.clear();
+  return flat;
+}
+
 Problem with_best_links(Problem problem) {
   problem.cluster = with_best_links(problem.cluster);
   return problem;

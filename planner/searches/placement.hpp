@@ -19,6 +19,10 @@ namespace stagecraft {
 Cluster with_best_links(const Cluster& cluster);
 Problem with_best_links(Problem problem);
 
+/// The same devices, each joined to all others by the fastest link of the cluster, without latency,
+/// since rings have more hops than trees: nothing takes longer there, wherever it is.
+Cluster with_fastest_links(const Cluster& cluster);
+
 /// Questions about that cluster whose answers are worth placing: the problem itself first; then
 /// without replicas, which need no rings over all their devices; and without the fewest devices
 /// found that all slow links of their own begin or end at, if those are less than half.

@@ -7,6 +7,7 @@
 #include "planner/searches/mixed_search.hpp"
 #include "planner/searches/nearby.hpp"
 #include "planner/searches/starts.hpp"
+#include "planner/space/device_orders.hpp"
 
 namespace stagecraft {
 
@@ -40,13 +41,6 @@ void add_best(const Space& space, const SearchControl& control, Leaderboard& boa
   std::vector<Candidate> found = board.take();
   if (!found.empty()) plans.push_back(found.front());
   for (const Candidate& candidate : found) board.add(candidate);
-}
-
-bool has_several_degrees(const Space& space) {
-  const auto& settings = space.settings();
-  return std::any_of(settings.begin(), settings.end(), [&](const Setting& setting) {
-    return setting.peers != settings.front().peers;
-  });
 }
 
 /// How many replicas each stage has; 0 where they are not equally many.
@@ -89,6 +83,24 @@ bool is_searched(const Space& space, const Plan& plan) {
     return std::ranges::any_of(columns,
                                [&](const Setting& column) { return is_column_of(column, plan); });
   });
+}
+
+/// Whether the plan is one of those that the bound speaks of, but for the devices its stages are
+/// on.
+bool is_searched_elsewhere(const Space& space, const Plan& plan) {
+  std::vector<int> numbers(static_cast<std::size_t>(device_count(space.cluster())), -1);
+  const std::vector<int> devices = devices_in_use(space.problem());
+  std::size_t used = 0;
+  for (const Stage& stage : plan.stages) {
+    for (const std::vector<int>& replica : stage.devices) {
+      for (const int device : replica) {
+        int& number = numbers[static_cast<std::size_t>(device)];
+        if (number < 0) number = devices[used++];
+      }
+    }
+  }
+  const Plan in_a_row = renumbered(plan, numbers);
+  return is_searched(space, in_a_row) || is_mixed_chain(space, in_a_row);
 }
 
 /// Of all of these, and of nothing else.
@@ -158,8 +170,12 @@ void add_unsearched(const Space& space, const SearchControl& control, std::vecto
   }
   if (is_beyond) {
     // Its bound speaks of all kinds, those beyond the scope included.
-    const Duration least =
-        has_time ? least_of_its_kind(space, best->plan, result.least_of_mixed) : Duration{0};
+    // Where they are on other devices, the scope says what they take at least.
+    const bool is_elsewhere = is_searched_elsewhere(space, best->plan);
+    const Duration least = !has_time ? Duration{0}
+                           : is_elsewhere
+                               ? result.least_of_mixed
+                               : least_of_its_kind(space, best->plan, result.least_of_mixed);
     result.lower_bound = std::min({result.lower_bound, result.scope.least_of_others, least});
     result.bounds_any_kind = true;
     if (result.lower_bound <= Duration{0}) result.question.reset();  // nothing to prove

@@ -134,7 +134,10 @@ SearchResult search_at_once(const Problem& problem, const SearchControl& control
   } else if (needs_placement(problem)) {
     result.lower_bound = least_of_any_kind(space, result);
   }
-  if (result.lower_bound < result.searched_bound) result.rests_on = relaxation::work_of_any_plan;
+  if (result.lower_bound < result.searched_bound) {
+    const bool is_by_work = result.lower_bound <= least_of_any_kind(space, result);
+    result.rests_on = is_by_work ? relaxation::work_of_any_plan : relaxation::fastest_links;
+  }
   result = finish(board, std::move(result));
   if (needs_placement(problem) && !result.plans.empty() && !result.proved_optimal) {
     result.plans.front().prediction->notes.emplace_back(

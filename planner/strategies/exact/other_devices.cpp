@@ -4,6 +4,7 @@
 
 #include "planner/searches/column_search.hpp"
 #include "planner/searches/degree_search.hpp"
+#include "planner/searches/mixed_search.hpp"
 #include "planner/searches/placement.hpp"
 #include "planner/space/device_orders.hpp"
 #include "planner/space/orders.hpp"
@@ -46,7 +47,46 @@ Duration least_of_any_kind(const Space& space, const SearchResult& result) {
 
 namespace {
 
-/// Orders that keep nodes together: stages on devices here and there remain beyond the scope.
+/// Whether all devices are of one kind and costs do not ask where they are. Not for small searches,
+/// which are one of many.
+bool may_have_fastest_links(const Problem& problem, const SearchControl& control,
+                            const SearchResult& result) {
+  const bool is_small = control.effort && !control.thorough;
+  const Parallelism& parallelism = problem.parallelism;
+  return !is_small && result.scope.is_all() && problem.cluster.kinds.size() == 1 &&
+         !needs_placement(problem) && parallelism.context == 1 && parallelism.expert == 1;
+}
+
+/// No plan whose stages stand on any devices takes less. Where all links are the fastest, they may
+/// as well stand on consecutive ones.
+Duration least_on_any_devices(const Problem& problem, const Space& space,
+                              const SearchControl& control, std::int64_t effort,
+                              const Leaderboard& board, SearchResult& result) {
+  const Duration by_work = least_of_any_kind(space, result);
+  if (result.interrupted || !may_have_fastest_links(problem, control, result)) return by_work;
+  Problem fastest = problem;
+  fastest.cluster = with_fastest_links(problem.cluster);
+  SearchResult found;
+  found.lower_bound = Duration::max();
+  SearchControl own = control;
+  own.progress = {};
+  if (const auto threshold = board.threshold())
+    own.worth = std::min(control.worth.value_or(Duration::max()), *threshold);
+  Leaderboard faster(1);
+  std::vector<Candidate> none;
+  search_one_order(fastest, own, effort, none, faster, found);
+  Duration least = std::min(found.lower_bound, found.scope.least_of_others);
+  const Space on_fastest(fastest);
+  if (!found.interrupted && has_several_degrees(on_fastest))
+    least = std::min(least, search_mixed_degrees(on_fastest, own, faster, found));
+  result.candidates += found.candidates;
+  result.pruned += found.pruned;
+  result.interrupted = found.interrupted;
+  return found.interrupted ? by_work : std::max(by_work, least);
+}
+
+/// Orders that keep nodes together: stages on devices here and there remain beyond the scope,
+/// unless they are known to be no faster.
 void search_some_device_orders(const std::vector<std::vector<int>>& orders, const Problem& problem,
                                const Space& space, const SearchControl& control,
                                std::int64_t effort, Leaderboard& board, SearchResult& result) {
@@ -55,8 +95,9 @@ void search_some_device_orders(const std::vector<std::vector<int>>& orders, cons
     if (result.interrupted) break;
     search_in(order, problem, space, control, effort / parts, board, result);
   }
-  result.scope.add(
-      {.consecutive_devices = true, .least_of_others = least_of_any_kind(space, result)});
+  const Duration least = least_on_any_devices(problem, space, control, effort / 4, board, result);
+  if (least >= std::min(result.lower_bound, board.best().value_or(Duration::max()))) return;
+  result.scope.add({.consecutive_devices = true, .least_of_others = least});
 }
 
 /// Every order, along each of these orders of the layers: the bound is that of all plans, or of

@@ -1,6 +1,9 @@
 #include "planner/searches/placement.hpp"
 
+#include <numeric>
+
 #include "planner/certificate.hpp"
+#include "planner/predict.hpp"
 #include "planner/space/device_orders.hpp"
 #include "planner/strategies.hpp"
 #include "tests/catch.hpp"
@@ -141,4 +144,73 @@ TEST_CASE("on many devices with a slow link, plans of columns are found and plac
   CHECK(step_of(found) >= alike);
   CHECK(step_of(found) <= 2 * alike);
   CHECK(found.lower_bound <= alike);
+}
+
+namespace {
+
+/// Stages of some layers each, on any devices that are left.
+Plan random_plan(Random& random, const Problem& problem, std::vector<int> devices) {
+  Plan plan;
+  plan.batch = {.global = problem.global_batch,
+                .microbatch = problem.microbatches.front(),
+                .microbatches = static_cast<int>(problem.global_batch)};
+  plan.schedule = {.name = random.chance(50) ? "1f1b" : "gpipe"};
+  plan.replicas = ReplicaPolicy::round_robin;
+  plan.optimizer.sharding = random.chance(30) ? Sharding::zero1 : Sharding::none;
+  const int layers = static_cast<int>(problem.profile.model.layers.size());
+  for (int first = 0; first < layers && !devices.empty();) {
+    const auto left = static_cast<int>(devices.size());
+    const int end = left == 1 ? layers : random.between(first + 1, layers);
+    const int most = end == layers ? left : left - 1;
+    Stage stage{.layers = {first, end}};
+    for (int replicas = random.between(1, std::min(most, plan.batch.microbatches)); replicas > 0;
+         --replicas) {
+      const auto place = devices.begin() + random.between(0, static_cast<int>(devices.size()) - 1);
+      stage.devices.push_back({*place});
+      devices.erase(place);
+    }
+    plan.stages.push_back(std::move(stage));
+    first = end;
+  }
+  return plan;
+}
+
+}  // namespace
+
+TEST_CASE("on the fastest links any plan takes no longer, on whichever devices", "[placement]") {
+  int compared = 0, faster = 0;
+  for (std::uint32_t seed = 20'000'000; seed < 20'002'000; ++seed) {
+    INFO("seed " << seed);
+    Random random(seed);
+    std::vector<LayerCost> costs;
+    for (int layer = random.between(2, 6); layer > 0; --layer) {
+      costs.push_back(random_cost(random));
+      if (random.chance(30)) costs.back().parameters = costs.back().gradients = 10'000'000;
+    }
+    std::vector<Level> levels;
+    for (int level = random.between(1, 3); level > 0; --level)
+      levels.push_back({random.between(1, 4), random_link(random)});
+    Problem problem = problem_of(profile_of(costs), cluster_of(levels), random.between(1, 6), {1});
+    if (random.chance(40)) {
+      problem.profile.model.ties.push_back(
+          {.owner = 0, .user = static_cast<int>(costs.size()) - 1, .parameters = 100'000});
+    }
+    std::vector<int> devices(static_cast<std::size_t>(device_count(problem.cluster)));
+    std::iota(devices.begin(), devices.end(), 0);
+    const Plan plan = random_plan(random, problem, devices);
+    const Prediction own = predict(plan, problem.profile, problem.cluster);
+    std::vector<int> numbers(devices.size());
+    int next = 0;
+    for (const Stage& stage : plan.stages) {
+      for (const auto& replica : stage.devices)
+        numbers[static_cast<std::size_t>(replica[0])] = next++;
+    }
+    const Prediction fastest =
+        predict(renumbered(plan, numbers), problem.profile, with_fastest_links(problem.cluster));
+    REQUIRE(fastest.step <= own.step);
+    ++compared;
+    faster += fastest.step < own.step ? 1 : 0;
+  }
+  CHECK(compared == 2000);
+  CHECK(faster > 500);
 }
