@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 
 namespace {
 
@@ -19,7 +20,7 @@ namespace fs = std::filesystem;
 
 using Lines = std::vector<std::string>;
 
-const fs::path root = STAGECRAFT_SOURCE;
+const fs::path root = stagecraft::tests::source_folder();
 
 // Each folder may use itself and those to its left.
 constexpr std::array<std::string_view, 5> folders{"profiles", "simulator", "planner", "executor",

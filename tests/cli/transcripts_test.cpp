@@ -23,12 +23,13 @@
 #include <vector>
 
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 
 namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path root = STAGECRAFT_SOURCE;
+const fs::path root = stagecraft::tests::source_folder();
 const fs::path program = STAGECRAFT_PROGRAM;
 
 struct Transcript {

@@ -12,6 +12,7 @@
 #include "profiles/importers.hpp"
 #include "profiles/json.hpp"
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 #include "tests/planner/importers/questions.hpp"
 
 using namespace stagecraft;
@@ -19,7 +20,7 @@ using namespace stagecraft::tests;
 
 namespace {
 
-const std::string shared_data = std::string(STAGECRAFT_SHARED) + "/data/";
+const std::string shared_data = shared_folder() + "/data/";
 const std::string reference = shared_data + "reference/groundtruth_mist_aceso_measured_plans.json";
 
 /// A measured run, and by how much predictions miss it, relative to what was measured.

@@ -8,12 +8,13 @@
 #include <vector>
 
 #include "planner/search.hpp"
+#include "tests/paths.hpp"
 #include "tests/planner/cases.hpp"
 
 namespace stagecraft::tests {
 
 inline std::filesystem::path shared_data() {
-  return std::filesystem::path(STAGECRAFT_SHARED) / "data";
+  return std::filesystem::path(shared_folder()) / "data";
 }
 
 /// Model files of PipeDream, Piper and dnn-partitioning, by name; none where they are not there.

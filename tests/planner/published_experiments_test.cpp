@@ -11,6 +11,7 @@
 #include "profiles/estimate.hpp"
 #include "simulator/events.hpp"
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 #include "tests/planner/cases.hpp"
 
 using namespace stagecraft;
@@ -104,7 +105,7 @@ namespace {
 /// model, that sum at 0.33 GB/s.
 double fifteen_to_one_speedup(const std::string& model, int cut) {
   const LoadedProfile loaded =
-      load_profile(std::string(STAGECRAFT_SHARED) + "/data/pipedream/" + model + "/graph.txt");
+      load_profile(shared_folder() + "/data/pipedream/" + model + "/graph.txt");
   Problem problem = problem_of(
       loaded.profile, parse_cluster("16xgeneric@0.5GB/s:0ms:collective=0.33GB/s"), 16, {1});
   Plan everywhere = equal_stages(problem, 1, 16);
@@ -141,8 +142,8 @@ double fifteen_to_one_speedup(const std::string& model, int cut) {
 
 TEST_CASE("PipeDream's 15-1 over data parallelism is 5.28x for VGG-16 and 4.92x for AlexNet") {
   // Narayanan et al. 2019, table 1, cluster A. One bandwidth of sums explains both rows.
-  if (!std::filesystem::exists(STAGECRAFT_SHARED "/data/pipedream")) {
-    SKIP("no reference data at " STAGECRAFT_SHARED);
+  if (!std::filesystem::exists(shared_folder() + "/data/pipedream")) {
+    SKIP("no reference data at " + shared_folder());
   }
   CHECK(fifteen_to_one_speedup("vgg16", 31) == Approx(5.28).epsilon(0.1));
   CHECK(fifteen_to_one_speedup("alexnet", 13) == Approx(4.92).epsilon(0.1));

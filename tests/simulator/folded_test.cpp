@@ -6,6 +6,7 @@
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 #include "tests/simulator/support.hpp"
 
 using namespace stagecraft;
@@ -72,8 +73,8 @@ TEST_CASE("V-Min: at most (4p - 5) / 2 forwards of bubble, with 2 ceil((p + 2) /
 
 TEST_CASE("our V-Half, V-Min, zb-auto and zbv-auto are no worse than the published ones") {
   const auto file =
-      std::filesystem::path(STAGECRAFT_SHARED) / "oracles/schedules/upstream_oracles.json";
-  if (!std::filesystem::exists(file)) SKIP("no reference data at " STAGECRAFT_SHARED);
+      std::filesystem::path(shared_folder()) / "oracles/schedules/upstream_oracles.json";
+  if (!std::filesystem::exists(file)) SKIP("no reference data at " + shared_folder());
   const Json oracles = Json::read(file);
   struct Rival {
     const char* name;

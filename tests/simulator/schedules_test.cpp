@@ -8,6 +8,7 @@
 #include "profiles/json.hpp"
 #include "profiles/text.hpp"
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 #include "tests/simulator/support.hpp"
 
 using namespace stagecraft;
@@ -56,7 +57,7 @@ std::vector<Oracle> oracles() {
 }
 
 std::filesystem::path oracle_folder() {
-  return std::filesystem::path(STAGECRAFT_SHARED) / "oracles" / "schedules";
+  return std::filesystem::path(shared_folder()) / "oracles" / "schedules";
 }
 
 Op op_of(char letter) {
@@ -141,7 +142,7 @@ ScheduleShape plain(int devices, int microbatches) {
 }  // namespace
 
 TEST_CASE("orders equal the published ones, action by action") {
-  if (!std::filesystem::exists(oracle_folder())) SKIP("no reference data at " STAGECRAFT_SHARED);
+  if (!std::filesystem::exists(oracle_folder())) SKIP("no reference data at " + shared_folder());
   for (const Oracle& oracle : oracles()) {
     CAPTURE(oracle.file);
     const Schedule schedule = find_schedule(oracle.schedule).generate(oracle.shape);
@@ -156,7 +157,7 @@ TEST_CASE("orders equal the published ones, action by action") {
 }
 
 TEST_CASE("times, peaks and messages equal the published ones") {
-  if (!std::filesystem::exists(oracle_folder())) SKIP("no reference data at " STAGECRAFT_SHARED);
+  if (!std::filesystem::exists(oracle_folder())) SKIP("no reference data at " + shared_folder());
   const Json file = Json::read(oracle_folder() / "oracles.json");
   struct Setting {
     std::string name;

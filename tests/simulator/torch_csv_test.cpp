@@ -5,6 +5,7 @@
 #include "profiles/json.hpp"
 #include "simulator/check.hpp"
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 #include "tests/profiles/expect_error.hpp"
 #include "tests/simulator/support.hpp"
 
@@ -237,7 +238,7 @@ TEST_CASE("torch CSV: published orders are equal byte for byte, both ways") {
       {"dualpipev_p4_m8", "dualpipev", shape(8, 2)},
       {"dualpipev_p4_m10", "dualpipev", shape(10, 2)},
       {"seq1f1b_p4_m4_k2", "seq1f1b", {.devices = 4, .microbatches = 4, .sequence_chunks = 2}}};
-  const auto folder = std::filesystem::path(STAGECRAFT_SHARED) / "oracles" / "schedules";
+  const auto folder = std::filesystem::path(shared_folder()) / "oracles" / "schedules";
   if (!std::filesystem::exists(folder)) SKIP("no published orders at " + folder.string());
   for (const Published& published : files) {
     INFO(published.file);
@@ -252,7 +253,7 @@ TEST_CASE("torch CSV: published orders are equal byte for byte, both ways") {
 }
 
 TEST_CASE("torch CSV: every published order is read, and written as it was") {
-  const auto folder = std::filesystem::path(STAGECRAFT_SHARED) / "oracles" / "schedules";
+  const auto folder = std::filesystem::path(shared_folder()) / "oracles" / "schedules";
   if (!std::filesystem::exists(folder)) SKIP("no published orders at " + folder.string());
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     const std::string name = entry.path().stem().string();

@@ -7,6 +7,7 @@
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 #include "tests/simulator/support.hpp"
 
 using namespace stagecraft;
@@ -72,7 +73,7 @@ struct Named {
 };
 
 std::filesystem::path published_file() {
-  return std::filesystem::path(STAGECRAFT_SHARED) / "oracles" / "zero_bubble_iclr24.json";
+  return std::filesystem::path(shared_folder()) / "oracles" / "zero_bubble_iclr24.json";
 }
 
 /// The paper's milliseconds have three decimals.
@@ -174,7 +175,7 @@ TEST_CASE("the last iteration apart, ZB-H2 and ZB-V work without a break when f 
 }
 
 TEST_CASE("published bubble rates of 1F1B, ZB-H1 and ZB-H2 are ours to four decimals") {
-  if (!std::filesystem::exists(published_file())) SKIP("no reference data at " STAGECRAFT_SHARED);
+  if (!std::filesystem::exists(published_file())) SKIP("no reference data at " + shared_folder());
   for (const Published& row : published()) {
     CAPTURE(row.devices, row.microbatches);
     for (const auto& [name, generate] :
@@ -186,7 +187,7 @@ TEST_CASE("published bubble rates of 1F1B, ZB-H1 and ZB-H2 are ours to four deci
 }
 
 TEST_CASE("published bubble rates of interleaved 1F1B are ours but for how transfers count") {
-  if (!std::filesystem::exists(published_file())) SKIP("no reference data at " STAGECRAFT_SHARED);
+  if (!std::filesystem::exists(published_file())) SKIP("no reference data at " + shared_folder());
   for (const Published& row : published()) {
     CAPTURE(row.devices, row.microbatches, row.virtual_stages);
     // Times that virtual stages divide: a share of each, rounded, times their number.
@@ -209,7 +210,7 @@ TEST_CASE("published bubble rates of interleaved 1F1B are ours but for how trans
 }
 
 TEST_CASE("zb-1p and zb-2p are no worse than the published automatic schedules") {
-  if (!std::filesystem::exists(published_file())) SKIP("no reference data at " STAGECRAFT_SHARED);
+  if (!std::filesystem::exists(published_file())) SKIP("no reference data at " + shared_folder());
   for (const Published& row : published()) {
     CAPTURE(row.devices, row.microbatches);
     ScheduleShape shape = row.shape();

@@ -6,6 +6,7 @@
 #include "tests/catch.hpp"
 #include "tests/planner/cases.hpp"
 #include "tests/profiles/expect_error.hpp"
+#include "tests/watched.hpp"
 
 using namespace stagecraft;
 using namespace stagecraft::tests;
@@ -62,7 +63,7 @@ TEST_CASE("plans for shared links are no faster than the best of all, and bounds
           "[answers]") {
   int equal = 0, compared = 0;
   double ratio = 0, unaware = 0;
-  for (std::uint32_t seed = 0; seed < 60; ++seed) {
+  for (std::uint32_t seed = 0; seed < (is_watched ? 15 : 60); ++seed) {
     INFO("seed " << seed);
     Problem problem = random_problem(seed + 300, {5, 4});
     problem.tensor_parallel = {1};  // brute force knows no stages of several degrees
@@ -90,7 +91,7 @@ TEST_CASE("plans for shared links are no faster than the best of all, and bounds
   }
   INFO(compared << " compared, " << equal << " equal, " << ratio / compared
                 << " times the best on average, " << unaware / compared << " without a thought");
-  CHECK(compared >= 40);
+  CHECK(compared >= (is_watched ? 10 : 40));
   CHECK(10 * equal >= 9 * compared);
   CHECK(ratio / compared < 1.005);
   CHECK(ratio <= unaware);

@@ -12,6 +12,7 @@
 #include "profiles/json.hpp"
 #include "simulator/check.hpp"
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 #include "tests/planner/importers/questions.hpp"
 #include "tests/profiles/expect_error.hpp"
 
@@ -20,7 +21,7 @@ using namespace stagecraft::tests;
 
 namespace {
 
-const std::filesystem::path folder = std::filesystem::path(STAGECRAFT_SOURCE) / "tools/examples";
+const std::filesystem::path folder = std::filesystem::path(source_folder()) / "tools/examples";
 
 /// What a paper says of a step; `seconds` or the rate of a GPU.
 struct Published {

@@ -7,6 +7,7 @@
 #include "planner/importers/megatron_layout.hpp"
 #include "profiles/json.hpp"
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 #include "tests/planner/importers/questions.hpp"
 #include "tests/profiles/expect_error.hpp"
 
@@ -432,9 +433,8 @@ TEST_CASE("what the flags say is not said again, and what they leave out is aske
 
 TEST_CASE(
     "the recipes of Megatron-LM's own tests are plans for 8 devices, or refused with a reason") {
-  const std::string file =
-      std::string(STAGECRAFT_SHARED) + "/oracles/measured/megatron_ci_iteration_times.json";
-  if (!std::filesystem::exists(file)) SKIP("no reference data at " STAGECRAFT_SHARED);
+  const std::string file = shared_folder() + "/oracles/measured/megatron_ci_iteration_times.json";
+  if (!std::filesystem::exists(file)) SKIP("no reference data at " + shared_folder());
   constexpr std::string_view reasons[] = {"has no experts", "attention heads evenly",
                                           "--mtp-num-layers is",
                                           "plans recompute single layers or whole stages"};

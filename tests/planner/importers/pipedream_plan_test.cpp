@@ -11,6 +11,7 @@
 #include "simulator/check.hpp"
 #include "simulator/turns.hpp"
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 #include "tests/planner/importers/questions.hpp"
 #include "tests/profiles/expect_error.hpp"
 
@@ -18,8 +19,6 @@ using namespace stagecraft;
 using namespace stagecraft::tests;
 
 namespace {
-
-const std::string shared_folder = STAGECRAFT_SHARED;
 
 std::string node(int number, const std::string& stage = "") {
   return concat("node", number, " -- Layer", number,
@@ -138,8 +137,8 @@ TEST_CASE("PipeDream's plans: what is wrong is said") {
 }
 
 TEST_CASE("the graph that PipeDream's optimizer would write for VGG-16 is the plan it found") {
-  const std::string file = shared_folder + "/data/pipedream/vgg16/graph.txt";
-  if (!std::filesystem::exists(file)) SKIP("no data at " STAGECRAFT_SHARED);
+  const std::string file = shared_folder() + "/data/pipedream/vgg16/graph.txt";
+  if (!std::filesystem::exists(file)) SKIP("no data at " + shared_folder());
   const LoadedProfile loaded = load_profile(file);
   Problem problem = problem_of(loaded.profile, parse_cluster("4xgeneric@1GB/s"), 24, {1});
   problem.source = {.path = loaded.path, .content = loaded.content};
@@ -185,8 +184,8 @@ TEST_CASE("the graph that PipeDream's optimizer would write for VGG-16 is the pl
 
 TEST_CASE("PipeDream's published executed plans are taken for models of as many modules") {
   const std::string file =
-      shared_folder + "/data/reference/pipedream_published_executed_plans.json";
-  if (!std::filesystem::exists(file)) SKIP("no reference data at " STAGECRAFT_SHARED);
+      shared_folder() + "/data/reference/pipedream_published_executed_plans.json";
+  if (!std::filesystem::exists(file)) SKIP("no reference data at " + shared_folder());
   int plans = 0;
   for (const Json& row : Json::read(file)["rows"].elements()) {
     if (row.contains("error")) continue;

@@ -6,6 +6,7 @@
 #include "planner/predict.hpp"
 #include "profiles/json.hpp"
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 #include "tests/planner/importers/questions.hpp"
 #include "tests/profiles/expect_error.hpp"
 
@@ -13,8 +14,6 @@ using namespace stagecraft;
 using namespace stagecraft::tests;
 
 namespace {
-
-const std::string shared_folder = STAGECRAFT_SHARED;
 
 PlanQuestion question_about(const std::string& input, const std::string& cluster) {
   const LoadedProfile loaded = load_profile(input);
@@ -102,8 +101,8 @@ TEST_CASE("a plan of Piper: nodes by their identifiers, replicas in turns, what 
 }
 
 TEST_CASE("Piper's published plans for 8 devices run in our evaluator") {
-  const std::string folder = shared_folder + "/data/";
-  if (!std::filesystem::exists(folder + "reference")) SKIP("no data at " STAGECRAFT_SHARED);
+  const std::string folder = shared_folder() + "/data/";
+  if (!std::filesystem::exists(folder + "reference")) SKIP("no data at " + shared_folder());
   int plans = 0;
   for (const char* const memory : {"8GiB", "80GiB"}) {
     const Json reference =

@@ -7,6 +7,7 @@
 
 #include "profiles/error.hpp"
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 #include "tests/profiles/expect_error.hpp"
 
 using namespace stagecraft;
@@ -60,7 +61,7 @@ KernelConstants some_constants() {
 }
 
 std::vector<MeasuredSet> published(const std::string& file) {
-  const auto path = std::filesystem::path(STAGECRAFT_SHARED) / "oracles" / file;
+  const auto path = std::filesystem::path(shared_folder()) / "oracles" / file;
   if (!std::filesystem::exists(path)) return {};
   return read_measured(Json::read(path));
 }

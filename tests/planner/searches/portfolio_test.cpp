@@ -3,6 +3,7 @@
 #include "planner/searches/portfolio.hpp"
 
 #include "planner/space/orders.hpp"
+#include "tests/paths.hpp"
 #include "tests/planner/compared.hpp"
 #include "tests/planner/published.hpp"
 
@@ -39,7 +40,7 @@ TEST_CASE("exact is never worse than any quick strategy, on random problems", "[
 }
 
 TEST_CASE("exact is never worse than any quick strategy, on published profiles", "[portfolio]") {
-  if (published_files().empty()) SKIP("no published profiles at " STAGECRAFT_SHARED);
+  if (published_files().empty()) SKIP("no published profiles at " + shared_folder());
   // The others take too long where the compiler does not optimize.
   const auto problem = published_problem(shared_data() / "pipedream/alexnet/graph.txt",
                                          "2x2xgeneric@1GB/s,10GB/s", 4);

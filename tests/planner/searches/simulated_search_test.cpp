@@ -9,6 +9,7 @@
 #include "simulator/schedules.hpp"
 #include "tests/catch.hpp"
 #include "tests/planner/cases.hpp"
+#include "tests/watched.hpp"
 
 using namespace stagecraft;
 using namespace stagecraft::tests;
@@ -52,7 +53,7 @@ TEST_CASE("schedules that are only simulated: plans are in the space, and bounds
   double ratio = 0;
   // Orders made for durations take long to make.
   const bool is_made = name == "zb-auto" || name == "zbv-auto";
-  const std::uint32_t seeds = is_made ? 6 : 24;
+  const std::uint32_t seeds = (is_made ? 6 : 24) / (is_watched ? 3 : 1);
   for (std::uint32_t seed = 0; seed < seeds; ++seed) {
     INFO(name << ", seed " << seed);
     const Problem problem = problem_under(name, seed);
@@ -82,6 +83,7 @@ TEST_CASE("schedules that are only simulated: plans are in the space, and bounds
   }
   INFO(name << ": " << compared << " compared, " << equal << " equal, " << unfound << " not found, "
             << ratio / compared << " times the best on average");
+  if (is_watched) return;  // too few for averages
   CHECK(3 * compared >= static_cast<int>(seeds));
   CHECK(2 * equal >= compared);
   CHECK(5 * unfound <= compared);

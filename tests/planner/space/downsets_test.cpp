@@ -6,6 +6,7 @@
 #include "profiles/importers/pipedream_graph.hpp"
 #include "profiles/json.hpp"
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 #include "tests/planner/cases.hpp"
 
 using namespace stagecraft;
@@ -39,8 +40,7 @@ std::set<std::uint64_t> downsets_by_definition(const Dag& dag) {
 
 /// PipeDream's profile without its `Input` nodes.
 Dag published_graph(const std::string& model) {
-  const std::string file =
-      std::string(STAGECRAFT_SHARED) + "/data/pipedream/" + model + "/graph.txt";
+  const std::string file = shared_folder() + "/data/pipedream/" + model + "/graph.txt";
   const PipedreamGraph graph = read_pipedream_graph(read_file(file), file);
   std::vector<int> number(graph.nodes.size(), -1);
   Dag dag;
@@ -120,7 +120,7 @@ TEST_CASE("an order of the nodes passes through one downset per size") {
 }
 
 TEST_CASE("published graphs have the published numbers of downsets") {
-  const std::string file = std::string(STAGECRAFT_SHARED) + "/data/reference/downset_counts.json";
+  const std::string file = shared_folder() + "/data/reference/downset_counts.json";
   if (!std::filesystem::exists(file)) SKIP("no published data at " + file);
   const Json counts = Json::read(file)["counts"];
   for (const std::string model :

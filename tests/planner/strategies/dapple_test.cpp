@@ -4,6 +4,7 @@
 
 #include "planner/strategies.hpp"
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 #include "tests/planner/cases.hpp"
 
 using namespace stagecraft;
@@ -75,7 +76,7 @@ namespace {
 
 Problem published(const std::string& model, const std::string& cluster, std::int64_t batch) {
   const LoadedProfile loaded =
-      load_profile(std::string(STAGECRAFT_SHARED) + "/data/pipedream/" + model + "/graph.txt");
+      load_profile(shared_folder() + "/data/pipedream/" + model + "/graph.txt");
   Problem problem = problem_of(loaded.profile, parse_cluster(cluster), batch, {1});
   problem.source = {.path = loaded.path, .content = loaded.content};
   return problem;
@@ -92,8 +93,8 @@ double total_seconds(const Problem& problem) {
 }  // namespace
 
 TEST_CASE("DAPPLE: VGG-16 in 16 microbatches on two servers of eight", "[dapple]") {
-  if (!std::filesystem::exists(STAGECRAFT_SHARED "/data/pipedream")) {
-    SKIP("no reference data at " STAGECRAFT_SHARED);
+  if (!std::filesystem::exists(shared_folder() + "/data/pipedream")) {
+    SKIP("no reference data at " + shared_folder());
   }
   const Problem problem = published("vgg16", "2x8xgeneric@1GB/s,25GB/s", 16);
   const double all = 16 * total_seconds(problem);

@@ -6,6 +6,7 @@
 #include "profiles/importers.hpp"
 #include "profiles/json.hpp"
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 #include "tests/planner/cases.hpp"
 #include "tests/planner/compared.hpp"
 
@@ -38,7 +39,7 @@ Problem equal_problem(int layers, int devices, int microbatches) {
 
 /// PipeDream's measured VGG-16, or nothing where it is not there.
 std::optional<Profile> vgg16() {
-  const std::string file = std::string(STAGECRAFT_SHARED) + "/data/pipedream/vgg16/graph.txt";
+  const std::string file = shared_folder() + "/data/pipedream/vgg16/graph.txt";
   if (!std::filesystem::exists(file)) return {};
   return import_pipedream(read_file(file), file);
 }

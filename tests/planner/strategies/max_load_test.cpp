@@ -8,6 +8,7 @@
 #include "profiles/importers.hpp"
 #include "profiles/json.hpp"
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 #include "tests/planner/strategies/max_load_cases.hpp"
 
 using namespace stagecraft;
@@ -171,7 +172,7 @@ TEST_CASE("nodes that cost nothing join the one they talk to") {
 }
 
 TEST_CASE("dnn-partitioning's published objectives are reached on its own inputs") {
-  const std::string data = std::string(STAGECRAFT_SHARED) + "/data/";
+  const std::string data = shared_folder() + "/data/";
   if (!std::filesystem::exists(data + "dnn-partitioning")) SKIP("no published data at " + data);
   const std::vector<std::pair<std::string, std::string>> cases{
       {"LayerGraphs/resnet50_inference", "layer_resnet50_inference"},

@@ -8,6 +8,7 @@
 #include "planner/strategies.hpp"
 #include "profiles/json.hpp"
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 #include "tests/planner/cases.hpp"
 
 using namespace stagecraft;
@@ -247,7 +248,7 @@ TEST_CASE("along one order of the nodes, Piper's bound is honest") {
 }
 
 TEST_CASE("Piper's published objectives are reached or beaten, and proved") {
-  const std::string data = std::string(STAGECRAFT_SHARED) + "/data/";
+  const std::string data = shared_folder() + "/data/";
   if (!std::filesystem::exists(data + "piper")) SKIP("no published data at " + data);
   const auto graph_for = [&](const Json& arguments, const std::string& file) {
     PiperGraph graph = read_piper_graph(read_file(file), file);

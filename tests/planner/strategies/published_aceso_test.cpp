@@ -7,6 +7,7 @@
 #include "planner/strategies/aceso/aceso_search.hpp"
 #include "profiles/json.hpp"
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 #include "tests/planner/strategies/aceso_released.hpp"
 
 using namespace stagecraft;
@@ -14,7 +15,7 @@ using namespace stagecraft::tests;
 
 namespace {
 
-const std::string shared_data = std::string(STAGECRAFT_SHARED) + "/data/";
+const std::string shared_data = shared_folder() + "/data/";
 
 AcesoDatabase published_database(const std::string& name) {
   const std::string file = shared_data + name + "_mbs1_tp1_algo0.csv";

@@ -16,6 +16,7 @@
 
 #include "planner/strategies/dapple/dapple.hpp"
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 #include "tests/planner/cases.hpp"
 
 using namespace stagecraft;
@@ -302,8 +303,8 @@ Chain chain_of(const Profile& profile, int parts) {
 
 TEST_CASE("DAPPLE: PipeDream's VGG-16 is 15:1 in microbatches of 32, and 8:8 in those of 128",
           "[dapple]") {
-  const std::string path = std::string(STAGECRAFT_SHARED) + "/data/pipedream/vgg16/graph.txt";
-  if (!std::filesystem::exists(path)) SKIP("no reference data at " STAGECRAFT_SHARED);
+  const std::string path = shared_folder() + "/data/pipedream/vgg16/graph.txt";
+  if (!std::filesystem::exists(path)) SKIP("no reference data at " + shared_folder());
   const Profile profile = load_profile(path).profile;  // of 128 samples
   const auto states =
       pipedream_states(profile.model, profile.entries.front().layers, 0, 100).value();

@@ -8,6 +8,7 @@
 #include "profiles/json.hpp"
 #include "profiles/text.hpp"
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 #include "tests/planner/cases.hpp"
 
 using namespace stagecraft;
@@ -15,12 +16,11 @@ using namespace stagecraft::tests;
 
 namespace {
 
-const std::string shared_folder = STAGECRAFT_SHARED;
-const std::string golden_file = shared_folder + "/oracles/pipedream_optimizer_golden.json";
+const std::string golden_file = shared_folder() + "/oracles/pipedream_optimizer_golden.json";
 
 Problem published_problem(const std::string& model, const std::string& cluster, int batch = 16) {
   const LoadedProfile loaded =
-      load_profile(shared_folder + "/data/pipedream/" + model + "/graph.txt");
+      load_profile(shared_folder() + "/data/pipedream/" + model + "/graph.txt");
   Problem problem = problem_of(loaded.profile, parse_cluster(cluster), batch, {1});
   problem.source = {.path = loaded.path, .content = loaded.content};
   return problem;
@@ -46,7 +46,7 @@ std::vector<int> replicas_of(const Plan& plan) {
 }  // namespace
 
 TEST_CASE("PipeDream: published profiles have the objectives of its optimizer", "[pipedream]") {
-  if (!std::filesystem::exists(golden_file)) SKIP("no reference data at " STAGECRAFT_SHARED);
+  if (!std::filesystem::exists(golden_file)) SKIP("no reference data at " + shared_folder());
   int rows = 0;
   for (const Json& row : Json::read(golden_file)["rows"].elements()) {
     const std::string cluster = cluster_named(row["topology_n_bw"].string());
@@ -93,8 +93,8 @@ double objective_of_run(const Json& run, const std::string& model) {
 }  // namespace
 
 TEST_CASE("PipeDream: runs of its optimizer are reproduced to the last digits", "[pipedream]") {
-  const std::filesystem::path folder = shared_folder + "/data/reference";
-  if (!std::filesystem::exists(folder)) SKIP("no reference data at " STAGECRAFT_SHARED);
+  const std::filesystem::path folder = shared_folder() + "/data/reference";
+  if (!std::filesystem::exists(folder)) SKIP("no reference data at " + shared_folder());
   int runs = 0;
   for (const std::string model :
        {"alexnet", "vgg16", "resnet18", "resnet50", "resnet101", "resnext50", "gnmt_large"}) {
@@ -113,7 +113,7 @@ TEST_CASE("PipeDream: runs of its optimizer are reproduced to the last digits", 
 }
 
 TEST_CASE("PipeDream: its formulas choose what its authors ran", "[pipedream]") {
-  if (!std::filesystem::exists(golden_file)) SKIP("no reference data at " STAGECRAFT_SHARED);
+  if (!std::filesystem::exists(golden_file)) SKIP("no reference data at " + shared_folder());
   SECTION("VGG-16 on 16 devices: 15 of them replicate the convolutions") {
     const Problem problem = published_problem("vgg16", "16xgeneric@1.25GB/s");
     const SearchResult result = search_pipedream_paper(problem, {});
@@ -145,7 +145,7 @@ TEST_CASE("PipeDream: its formulas choose what its authors ran", "[pipedream]") 
 }
 
 TEST_CASE("PipeDream: stages of nested networks stand on devices of every unit", "[pipedream]") {
-  if (!std::filesystem::exists(golden_file)) SKIP("no reference data at " STAGECRAFT_SHARED);
+  if (!std::filesystem::exists(golden_file)) SKIP("no reference data at " + shared_folder());
   // Its optimizer: three nodes hold layers 0 to 30, in pipelines of their own; one the rest.
   const Problem problem = published_problem("vgg16", "4x4xgeneric@1.25GB/s,10GB/s");
   const SearchResult result = search_pipedream_released(problem, {});

@@ -14,6 +14,7 @@
 #include "planner/strategies/dnn_partitioning/max_load_surroundings.hpp"
 #include "profiles/json.hpp"
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 #include "tests/planner/published.hpp"
 #include "tests/planner/strategies/max_load_cases.hpp"
 #include "tests/watched.hpp"
@@ -370,7 +371,7 @@ TEST_CASE("a split without contiguity that does not fit is infeasible, with the 
 
 TEST_CASE("published inputs without contiguity: within 1 % of the integer program's bound") {
   if (!std::filesystem::exists(shared_data() / "dnn-partitioning"))
-    SKIP("no published data at " STAGECRAFT_SHARED);
+    SKIP("no published data at " + shared_folder());
   const std::string input =
       GENERATE(as<std::string>(), "LayerGraphs/gnmt_inference", "LayerGraphs/gnmt_training",
                "LayerGraphs/resnet50_inference", "LayerGraphs/resnet50_training",

@@ -4,6 +4,7 @@
 #include "profiles/importers/aceso_database.hpp"
 #include "profiles/json.hpp"
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 #include "tests/profiles/expect_error.hpp"
 
 using namespace stagecraft;
@@ -134,7 +135,7 @@ TEST_CASE("what Aceso's tables leave open is asked for, with the place") {
 }
 
 TEST_CASE("Aceso's published models have the layers of its code") {
-  const std::string folder = std::string(STAGECRAFT_SHARED) + "/data/aceso/profiled-time-eurosys/";
+  const std::string folder = shared_folder() + "/data/aceso/profiled-time-eurosys/";
   if (!std::filesystem::exists(folder)) SKIP("no published data at " + folder);
   struct Published {
     std::string file;

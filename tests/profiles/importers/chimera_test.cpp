@@ -3,6 +3,7 @@
 #include "profiles/importers.hpp"
 #include "profiles/json.hpp"
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 #include "tests/profiles/expect_error.hpp"
 
 using namespace stagecraft;
@@ -50,7 +51,7 @@ TEST_CASE("a layer profile with a mistake is refused with its line") {
 
 TEST_CASE("the published layer profiles are read, with weights of the published size") {
   const std::filesystem::path folder =
-      std::filesystem::path(STAGECRAFT_SHARED) / "oracles/measured/chimera_layer_profiles";
+      std::filesystem::path(shared_folder()) / "oracles/measured/chimera_layer_profiles";
   if (!std::filesystem::exists(folder)) SKIP("no published layer profiles");
   int files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {

@@ -4,6 +4,7 @@
 #include "profiles/importers/dnn_partitioning_graph.hpp"
 #include "profiles/json.hpp"
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 #include "tests/profiles/expect_error.hpp"
 
 using namespace stagecraft;
@@ -122,7 +123,7 @@ TEST_CASE("mistakes in an input of dnn-partitioning are told with their place") 
 }
 
 TEST_CASE("the published inputs of dnn-partitioning are read, layer graphs with a warning") {
-  const std::string folder = std::string(STAGECRAFT_SHARED) + "/data/dnn-partitioning/";
+  const std::string folder = shared_folder() + "/data/dnn-partitioning/";
   if (!std::filesystem::exists(folder)) SKIP("no published data at " + folder);
   const auto load = [&](const std::string& name) { return load_profile(folder + name).profile; };
   CHECK(load("LayerGraphs/resnet50_training.json").warnings.size() == 1);

@@ -3,6 +3,7 @@
 #include "profiles/importers.hpp"
 #include "profiles/importers/linear_order.hpp"
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 #include "tests/profiles/expect_error.hpp"
 
 using namespace stagecraft;
@@ -153,7 +154,7 @@ TEST_CASE("the published graphs load as published") {
       {"gnmt", 37, 33.5, 55.9, 775.1},
       {"gnmt_large", 77, 182.6, 337.9, 1110.9},
   };
-  const std::filesystem::path folder = std::filesystem::path(STAGECRAFT_SHARED) / "data/pipedream";
+  const std::filesystem::path folder = std::filesystem::path(shared_folder()) / "data/pipedream";
   if (!std::filesystem::exists(folder)) SKIP("the published graphs are not here");
   for (const Published& graph : graphs) {
     INFO(graph.name);

@@ -4,6 +4,7 @@
 #include "profiles/importers/piper_graph.hpp"
 #include "profiles/json.hpp"
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 #include "tests/profiles/expect_error.hpp"
 
 using namespace stagecraft;
@@ -130,7 +131,7 @@ TEST_CASE("a circle of Piper's nodes is named") {
 }
 
 TEST_CASE("Piper's published inputs are read, and two of them are warned about") {
-  const std::string folder = std::string(STAGECRAFT_SHARED) + "/data/piper/";
+  const std::string folder = shared_folder() + "/data/piper/";
   if (!std::filesystem::exists(folder)) SKIP("no published data at " + folder);
   const auto load = [&](const std::string& name) { return load_profile(folder + name).profile; };
   const Profile bert = load("bert32a100.json");
