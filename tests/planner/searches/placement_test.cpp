@@ -23,7 +23,7 @@ Problem straight_problem(int devices) {
   cost.output = 1'000'000;
   Problem problem =
       problem_of(profile_of(std::vector<LayerCost>(static_cast<std::size_t>(devices), cost)),
-                 cluster_of({{devices, link_of(0ns, usual_rate)}}), 2 * devices, {1});
+                 cluster_of({{devices, link_of(0ns, usual_rate)}}), std::int64_t{2} * devices, {1});
   problem.straight = true;
   problem.use_fewer_devices = false;
   return problem;

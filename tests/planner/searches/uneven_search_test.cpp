@@ -43,8 +43,8 @@ std::vector<LayerCost> unlike_layers(int count) {
   for (int layer = 0; layer < count; ++layer) {
     LayerCost cost = layer_cost(std::chrono::microseconds(random.between(500, 3000)),
                                 std::chrono::microseconds(random.between(1000, 6000)));
-    cost.parameters = cost.gradients = 1'000 * random.between(1, 20'000);
-    cost.output = 1'000 * random.between(1, 500);
+    cost.parameters = cost.gradients = Bytes{1'000} * random.between(1, 20'000);
+    cost.output = Bytes{1'000} * random.between(1, 500);
     costs.push_back(cost);
   }
   return costs;
