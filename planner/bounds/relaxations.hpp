@@ -21,6 +21,8 @@ inline constexpr std::string_view walk =
     "the layouts that were walked through before the effort was spent";
 inline constexpr std::string_view fastest_links =
     "stages on any devices, as if all links were the fastest and had no latency";
+inline constexpr std::string_view degrees_of_their_own =
+    "stages with tensor-parallel degrees of their own, as far as these were searched";
 inline constexpr std::string_view work_of_any_plan =
     "plans of every kind: the layers' work alone, spread over all devices, without waits, messages "
     "or memory";

@@ -162,13 +162,11 @@ Cluster with_best_links(const Cluster& cluster) {
 }
 
 Cluster with_fastest_links(const Cluster& cluster) {
-  Link fastest = cluster.levels.front().link;
-  for (const Level& level : cluster.levels) fastest = faster(fastest, level.link);
-  for (const LinkOverride& entry : cluster.overrides) fastest = faster(fastest, entry.link);
+  Cluster flat = with_best_links(cluster);
+  Link fastest = flat.levels.front().link;
+  for (const Level& level : flat.levels) fastest = faster(fastest, level.link);
   fastest.latency = Duration{0};
-  Cluster flat = cluster;
   flat.levels = {{.count = device_count(cluster), .link = fastest}};
-  flat.overrides.clear();
   flat.positions.clear();
   return flat;
 }

@@ -1,19 +1,11 @@
 // Layouts whose stages have replicas of their own, on more devices than all of them can be walked
 // through (planner/searches/walk.hpp), or where a walk ends before it has come to the best.
 //
-// Of chains, stages from the end of the model on, for a limit T:
-//
-//   devices(q, i) = least over j > i of devices(q - 1, j) + r
-//
-// where layers [i, end) make q stages, and r are the fewest replicas that bring the first of them,
-// [i, j), within T: its load, what it idles for the round trip of the stages behind it, and its sum
-// of gradients (planner/bounds/bounds.hpp). Bisection finds the least T for which that is as many
-// devices as there are. The fill is not counted, so this is a good plan's beginning and no bound:
-// layers and replicas then change places between neighbours as long as the fast clock likes it
+// They begin with chains that have the right numbers of replicas for their longest stage
+// (planner/searches/uneven_chains.hpp); under schedules that `ChainBounds` does not know, with
+// several stages per device or with backwards that are split, with balanced layouts of replicas as
+// equal as may be. Layers and replicas then change places as long as the fast clock likes it
 // better.
-//
-// Under schedules that `ChainBounds` does not know, with several stages per device or with
-// backwards that are split, the beginnings are balanced layouts of replicas as equal as may be.
 
 #pragma once
 
@@ -25,12 +17,8 @@
 
 namespace stagecraft {
 
-/// Whether such chains are looked for: one stage per device under schedules that `ChainBounds`
-/// knows, and not too many devices and layers.
-bool has_uneven_chains(const Space& space, const Setting& setting);
-
-/// Whether such layouts are looked for that begin with balanced ones: under the other schedules, on
-/// not too many devices either.
+/// Whether such layouts are looked for that begin with balanced ones: where columns are searched
+/// that are no chains, on not too many devices.
 bool has_uneven_layouts(const Space& space, const Setting& setting);
 
 class UnevenSearch {

@@ -143,6 +143,16 @@ Duration least_of_its_kind(const Space& space, const Plan& plan, Duration least_
   return Duration{is_asked ? ColumnBounds(space).least_of_any_kind() : 0};
 }
 
+namespace {
+
+/// The same where the scope says what plans on other devices take at least, if it leaves them out.
+Duration least_beyond_scope(const Space& space, const Plan& plan, Duration least_of_mixed) {
+  return is_searched_elsewhere(space, plan) ? least_of_mixed
+                                            : least_of_its_kind(space, plan, least_of_mixed);
+}
+
+}  // namespace
+
 void add_unsearched(const Space& space, const SearchControl& control, std::vector<Candidate> starts,
                     Leaderboard& board, SearchResult& result) {
   add_best(space, control, board, starts);
@@ -170,12 +180,8 @@ void add_unsearched(const Space& space, const SearchControl& control, std::vecto
   }
   if (is_beyond) {
     // Its bound speaks of all kinds, those beyond the scope included.
-    // Where they are on other devices, the scope says what they take at least.
-    const bool is_elsewhere = is_searched_elsewhere(space, best->plan);
-    const Duration least = !has_time ? Duration{0}
-                           : is_elsewhere
-                               ? result.least_of_mixed
-                               : least_of_its_kind(space, best->plan, result.least_of_mixed);
+    const Duration least =
+        has_time ? least_beyond_scope(space, best->plan, result.least_of_mixed) : Duration{0};
     result.lower_bound = std::min({result.lower_bound, result.scope.least_of_others, least});
     result.bounds_any_kind = true;
     if (result.lower_bound <= Duration{0}) result.question.reset();  // nothing to prove

@@ -83,6 +83,13 @@ std::int64_t usual_effort(const Space& space) {
   return effort_in_all;
 }
 
+/// What the bound rests on where plans beyond those that were searched make it lower.
+std::string_view rests_on_beyond(const Space& space, const SearchResult& result) {
+  if (result.lower_bound <= least_of_any_kind(space, result)) return relaxation::work_of_any_plan;
+  return result.lower_bound == result.least_of_mixed ? relaxation::degrees_of_their_own
+                                                     : relaxation::fastest_links;
+}
+
 /// Whether the best plan is as near to its bound as is asked for, where less than the best is.
 bool is_near_enough(const SearchControl& control, const Leaderboard& board,
                     const SearchResult& result) {
@@ -134,10 +141,7 @@ SearchResult search_at_once(const Problem& problem, const SearchControl& control
   } else if (needs_placement(problem)) {
     result.lower_bound = least_of_any_kind(space, result);
   }
-  if (result.lower_bound < result.searched_bound) {
-    const bool is_by_work = result.lower_bound <= least_of_any_kind(space, result);
-    result.rests_on = is_by_work ? relaxation::work_of_any_plan : relaxation::fastest_links;
-  }
+  if (result.lower_bound < result.searched_bound) result.rests_on = rests_on_beyond(space, result);
   result = finish(board, std::move(result));
   if (needs_placement(problem) && !result.plans.empty() && !result.proved_optimal) {
     result.plans.front().prediction->notes.emplace_back(

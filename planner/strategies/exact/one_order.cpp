@@ -9,6 +9,7 @@
 #include "planner/searches/column_search.hpp"
 #include "planner/searches/starts.hpp"
 #include "planner/searches/tightest_plan.hpp"
+#include "planner/searches/uneven_chains.hpp"
 #include "planner/searches/uneven_search.hpp"
 #include "planner/strategies/exact/branch_work.hpp"
 #include "profiles/error.hpp"
@@ -377,7 +378,7 @@ class OneOrder {
   ColumnSearch columns_;
   std::deque<Setting> copies_;  ///< see Space::copies
   std::vector<Branch> branches_;
-  std::vector<const Setting*> uneven_;  ///< see planner/searches/uneven_search.hpp
+  std::vector<const Setting*> uneven_;  ///< see planner/searches/uneven_chains.hpp
   Time least_of_all_ = never;           ///< with any replicas, of settings searched by columns
   Time least_of_empty_ = never;         ///< with empty stages, of which columns have none
   bool is_complete_ = true;             ///< all settings were looked at

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "planner/searches/uneven_chains.hpp"
 #include "planner/space/schedule_choices.hpp"
 #include "planner/strategies.hpp"
 #include "tests/catch.hpp"
