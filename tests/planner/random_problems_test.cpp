@@ -2,7 +2,9 @@
 // finds. And every published profile: exact is never worse than another planner. Where the compiler
 // does not optimize or a sanitizer watches, it is a few of them.
 
+#include "planner/bounds/column_bounds.hpp"
 #include "planner/certificate.hpp"
+#include "planner/space/device_orders.hpp"
 #include "planner/space/schedule_choices.hpp"
 #include "tests/paths.hpp"
 #include "tests/planner/compared.hpp"
@@ -168,6 +170,87 @@ TEST_CASE("random problems: exact is as good as trying everything, on devices an
   }
   INFO(scattered << " of " << tried << " best plans stand elsewhere than on devices as they come");
   CHECK(scattered * 20 > tried);
+}
+
+/// What the search says that no plan at all is below, also where its bound leaves some out.
+Duration least_claimed(const SearchResult& result) {
+  return speaks_of_all_plans(result) ? result.lower_bound
+                                     : std::min(result.lower_bound, result.scope.least_of_others);
+}
+
+/// How often no plan anywhere was below the bound, and what that said.
+struct AnywhereCount {
+  int tried = 0;
+  int scattered = 0;   ///< of which the best stands elsewhere than on devices as they come
+  int above_work = 0;  ///< of which the bound is more than the layers' work alone
+
+  /// The best on devices as they come, and of all.
+  void require_bound(const Problem& problem, Duration best_as_it_comes, Duration best) {
+    const SearchResult exact = search_exact(problem, {.explain = false});
+    REQUIRE(exact.plans.empty() == (best == Duration::max()));
+    if (exact.plans.empty()) return;
+    REQUIRE(least_claimed(exact) <= best);
+    ++tried;
+    scattered += best < best_as_it_comes ? 1 : 0;
+    const Duration work{ColumnBounds(Space(problem)).least_of_any_kind()};
+    above_work += least_claimed(exact) > work ? 1 : 0;
+  }
+  void check(int fewest) const {
+    CAPTURE(tried, scattered, above_work);
+    CHECK(tried >= fewest);
+    CHECK(scattered * 5 >= tried);
+    CHECK(above_work * 10 >= tried * 9);
+  }
+};
+
+TEST_CASE(
+    "random problems: exact bounds plans on devices anywhere of more than it tries orders of") {
+  const std::uint32_t count = is_watched ? 10 : 300;
+  AnywhereCount counted;
+  for (std::uint32_t seed = 20'000'000; seed < 20'000'000 + count; ++seed) {
+    INFO("seed " << seed);
+    Random random(seed);
+    Problem problem = random_problem(seed, {3, 4});
+    problem.tensor_parallel = {1};
+    problem.cluster = cluster_of({{2, random_link(random)}, {4, random_link(random)}});
+    const auto orders = every_other_device_order(problem.cluster, {}, 1000);
+    REQUIRE(orders);
+    CHECK(orders->size() > 30);
+    Problem as_they_come = problem;
+    as_they_come.devices = device_count(problem.cluster);
+    const auto best_of = [](const Problem& each) {
+      const SearchResult every = search_brute_force(each, {});
+      return every.plans.empty() ? Duration::max() : pace(*every.plans.front().prediction);
+    };
+    const Duration own = best_of(as_they_come);
+    Duration best = own;
+    for (const std::vector<int>& order : *orders)
+      best = std::min(best, best_of(in_device_order(as_they_come, order)));
+    counted.require_bound(problem, own, best);
+  }
+  counted.check(static_cast<int>(is_watched ? count / 4 : count / 2));
+}
+
+TEST_CASE("random problems: exact bounds plans of several degrees on devices anywhere") {
+  const std::uint32_t count = is_watched ? 20 : 1000;
+  AnywhereCount counted;
+  for (std::uint32_t seed = 21'000'000; seed < 21'000'000 + count; ++seed) {
+    INFO("seed " << seed);
+    Problem problem = with_degrees(seed);
+    if (problem.cluster.levels.size() == 1) continue;
+    Duration own = Duration::max(), best = own;
+    for (const std::vector<int>& order : {std::vector{0, 1, 2, 3}, {0, 2, 1, 3}, {0, 2, 3, 1}}) {
+      Problem ordered = in_device_order(problem, order);
+      ordered.devices = device_count(problem.cluster);
+      const SearchResult every = search_brute_force(ordered, {});
+      Duration here = Everything(Space(ordered)).best();
+      if (!every.plans.empty()) here = std::min(here, pace(*every.plans.front().prediction));
+      if (order[1] == 1) own = here;
+      best = std::min(best, here);
+    }
+    counted.require_bound(problem, own, best);
+  }
+  counted.check(static_cast<int>(is_watched ? count / 5 : count / 3));
 }
 
 TEST_CASE("random problems: exact bounds devices with links of their own in every order") {
