@@ -6,7 +6,7 @@
 
 #include "planner/layouts/listing.hpp"
 #include "planner/searches/column_search.hpp"
-#include "planner/searches/layers_again.hpp"
+#include "planner/searches/layers_search.hpp"
 #include "planner/searches/mixed_search.hpp"
 #include "planner/searches/placement.hpp"
 #include "planner/searches/starts.hpp"
@@ -51,6 +51,12 @@ class Verifier {
     verification_.settings += static_cast<int>(space_.settings().size());
     verification_.by_work += static_cast<int>(space_.settings().size());
     return true;
+  }
+
+  /// All settings are left to the search.
+  void count_all() {
+    verification_.settings += static_cast<int>(space_.settings().size());
+    verification_.by_search += static_cast<int>(space_.settings().size());
   }
 
   /// Asks for anything below the bound, which is quick; where relaxations stop short of it, for
@@ -311,6 +317,33 @@ std::string fault_of_claim(const SearchFigures& claim, Duration step) {
   return fault_of_gap(claim.gap, claim.lower_bound, step);
 }
 
+/// That all plans of the question, those of its scope, take as long as the bound says.
+void verify(Problem bounded, const Space& space, const Plan& plan, Verification& verification) {
+  if (needs_placement(bounded)) bounded = with_best_links(bounded);
+  Verifier own(bounded, verification.bound, verification);
+  if (verification.scope.empty() && own.is_by_work()) return;
+  bool needs_search = own.run();
+  const DeviceOrders asked = asked_device_orders(bounded);
+  if (!asked.is_every || !is_of_consecutive_devices(verification.scope)) {
+    for (const std::vector<int>& order : asked.orders) {
+      const Problem ordered = in_device_order(bounded, order);
+      needs_search = Verifier(ordered, verification.bound, verification).run() || needs_search;
+    }
+  }
+  // A claim without a scope speaks of stages on any devices, which were not listed.
+  needs_search = needs_search || (verification.scope.empty() && !asked.is_every);
+  // It knows all orders itself.
+  if (needs_search && verification.holds()) own.search();
+  if (verification.holds() && is_mixed_chain(space, plan)) own.search_mixed();
+}
+
+/// The same by searching once more, and by nothing else.
+void verify_by_search(const Problem& bounded, Verification& verification) {
+  Verifier own(bounded, verification.bound, verification);
+  own.count_all();
+  own.search();
+}
+
 }  // namespace
 
 Verification verify_bound(const Plan& plan, const Profile& profile, const Cluster& cluster) {
@@ -336,24 +369,15 @@ Verification verify_bound(const Plan& plan, const Profile& profile, const Cluste
   verification.fault = fault_of_claim(*plan.search, verification.step);
   if (verification.holds()) verification.fault = fault_of_memory(problem, plan, cluster);
   if (!verification.holds()) return verification;
-  const bool layers_choose = !problem.recompute_layers.empty();
-  Problem bounded = layers_choose ? without_memory_limits(problem) : problem;
-  if (needs_placement(bounded)) bounded = with_best_links(bounded);
-  Verifier own(bounded, verification.bound, verification);
-  if (verification.scope.empty() && own.is_by_work()) return verification;
-  bool needs_search = own.run();
-  const DeviceOrders asked = asked_device_orders(bounded);
-  if (!asked.is_every || !is_of_consecutive_devices(verification.scope)) {
-    for (const std::vector<int>& order : asked.orders) {
-      const Problem ordered = in_device_order(bounded, order);
-      needs_search = Verifier(ordered, verification.bound, verification).run() || needs_search;
-    }
+  // Recomputing never makes a plan faster: a bound without limits of memory holds, too.
+  if (!problem.recompute_layers.empty()) {
+    Verification unlimited = verification;
+    verify(without_memory_limits(problem), space, plan, unlimited);
+    if (unlimited.holds()) return unlimited;
+    verify_by_search(problem, verification);
+    return verification;
   }
-  // A claim without a scope speaks of stages on any devices, which were not listed.
-  needs_search = needs_search || (verification.scope.empty() && !asked.is_every);
-  // It knows all orders itself.
-  if (needs_search && verification.holds()) own.search();
-  if (verification.holds() && is_mixed_chain(space, plan)) own.search_mixed();
+  verify(problem, space, plan, verification);
   return verification;
 }
 

@@ -19,22 +19,61 @@ bool starts_in_line(StagePlacement placement) {
 
 }  // namespace
 
+/// What the layer may do again, as cheap as on any kind of device, and what it saves less for that
+/// while a microbatch is in the layers behind it. All of it again, or a part first if that is
+/// cheaper for what it saves: then the rest.
+void ColumnBounds::add_again(Work& work, const std::vector<const CostTable*>& tables, int layer,
+                             double saved, double behind) const {
+  constexpr double infinite = std::numeric_limits<double>::infinity();
+  std::vector<std::pair<double, double>> ways;  // time, and bytes saved
+  const auto add = [&](Recomputed what) {
+    double again = infinite, less = 0;
+    for (const CostTable* table : tables) {
+      const LayerCost& cost = table->layer(layer);
+      const LayerCost changed = recomputed(cost, what);
+      again = std::min(again,
+                       static_cast<double>((changed.backward_input - cost.backward_input).count()));
+      less = std::max(less, static_cast<double>(cost.saved - changed.saved));
+    }
+    if (less > 0) ways.emplace_back(again, std::min(less, saved));
+  };
+  const bool may_be_whole = space_.allows(Recompute::full);
+  for (const Recomputed what : space_.problem().recompute_layers) {
+    if (what != Recomputed::full || !may_be_whole) add(what);
+  }
+  if (may_be_whole) add(Recomputed::full);
+  std::ranges::sort(ways, {}, &std::pair<double, double>::second);
+  // The lower convex hull of what each takes for what it saves, from nothing on.
+  std::vector<std::pair<double, double>> hull{{0, 0}};
+  const auto is_above = [](const auto& from, const auto& middle, const auto& to) {
+    return (middle.first - from.first) * (to.second - from.second) >=
+           (to.first - from.first) * (middle.second - from.second);
+  };
+  for (const auto& way : ways) {
+    while (hull.size() > 1 && is_above(hull[hull.size() - 2], hull.back(), way)) hull.pop_back();
+    hull.push_back(way);
+  }
+  for (std::size_t i = 1; i < hull.size(); ++i) {
+    work.kept.emplace_back(hull[i].first - hull[i - 1].first,
+                           (hull[i].second - hull[i - 1].second) * behind);
+  }
+}
+
 /// What the layers save, and for how long; the least of all kinds of device.
 void ColumnBounds::add_memory(Work& work, const std::vector<const CostTable*>& tables) const {
   double behind = 0;
   for (int layer = space_.layers() - 1; layer >= 0; --layer) {
     const LayerRange one{layer, layer + 1};
-    double stay = std::numeric_limits<double>::infinity(), again = stay, saved = stay;
+    double stay = std::numeric_limits<double>::infinity(), saved = stay;
     for (const CostTable* table : tables) {
       const auto forward = static_cast<double>(table->forward(one).count());
       const auto back = static_cast<double>(table->backward_input(one).count());
       stay = std::min(stay, forward + back);
-      again = std::min(again, forward);
       const ChunkMemory memory = table->memory(one, space_.problem().optimizer.kind);
       saved = std::min(saved, static_cast<double>(memory.saved));
     }
     behind += stay;
-    work.kept.emplace_back(again, saved * behind);
+    add_again(work, tables, layer, saved, behind);
     work.all_kept += saved * behind;
   }
   std::stable_sort(work.kept.begin(), work.kept.end(), [](const auto& a, const auto& b) {
@@ -147,7 +186,6 @@ double ColumnBounds::memory_bound(const Setting& setting, const Work& work) cons
   double busy = microbatches * static_cast<double>(work.all) / depth;
   double held = microbatches * work.all_kept / room;
   if (held <= busy) return busy;
-  if (!space_.allows(Recompute::full)) return held;
   for (const auto& [again, kept] : work.kept) {
     const double more = microbatches * again / depth, less = microbatches * kept / room;
     if (busy + more >= held - less) {
@@ -158,7 +196,7 @@ double ColumnBounds::memory_bound(const Setting& setting, const Work& work) cons
     busy += more;
     held -= less;
   }
-  return busy;
+  return std::max(busy, held);
 }
 
 /// With one stage per device, in line.

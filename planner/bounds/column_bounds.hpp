@@ -20,7 +20,7 @@
 //                                     is in the layers behind it, r; M is the memory that
 //                                     parameters leave (Little's law). Layers that recompute leave
 //                                     this sum and add their forward to the work: those where that
-//                                     is cheapest
+//                                     is cheapest; or leave it in part, and add that part's
 
 #pragma once
 
@@ -61,13 +61,15 @@ class ColumnBounds {
     Time block = 0;                           ///< what `blocks` layers take each
     int blocks = 0;
     std::vector<Time> others;  ///< the longest of the rest, longest first
-    /// Forward again, and what the layer saves times how long, cheapest recomputation first.
+    /// What is done again, and what a layer saves less for it times how long, cheapest first.
     std::vector<std::pair<double, double>> kept;
     double all_kept = 0;
   };
 
   const Work& work(const Setting& setting);
   void add_memory(Work& work, const std::vector<const CostTable*>& tables) const;
+  void add_again(Work& work, const std::vector<const CostTable*>& tables, int layer, double saved,
+                 double behind) const;
   static void add_packing(Work& work, const std::vector<Time>& layers);
   static Time packing(const Work& work, int devices);
   static double taper_bound(const Setting& setting, const Work& work);

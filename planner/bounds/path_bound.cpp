@@ -118,7 +118,7 @@ Layout PathBound::layout_of(const Chosen& chosen) const {
 
 /// Finds a layout of the least sum, and leaves out choices that are above the limit by it. False if
 /// nothing is left.
-bool PathBound::weigh(const Weights& weights, Chosen& chosen) {
+bool PathBound::weigh(const Weights& weights, SeenLayout& found) {
   Weighting sum(costs_.stages());
   double time = 0, moments = 0;
   for (const auto& [row, weight] : weights) {
@@ -129,7 +129,8 @@ bool PathBound::weigh(const Weights& weights, Chosen& chosen) {
   StageChoices::Least least =
       choices_.least(sum, safe * (time * (limit_ / unit_) + moments), scratch_);
   if (choices_.are_none()) return false;
-  chosen = std::move(least.layout);
+  found.parts = choices_.parts(least.layout, sum);
+  found.choices = std::move(least.layout);
   if (least.value > value_) {
     value_ = least.value;
     weights_ = weights;
@@ -159,10 +160,10 @@ bool PathBound::is_left(const Chosen& chosen) const {
 }
 
 /// One more layout; those with a choice that is left out do not count any more.
-void PathBound::add(Seen& seen, const Chosen& chosen) const {
+void PathBound::add(Seen& seen, SeenLayout found) const {
   seen.keep_if([&](const SeenLayout& layout) { return is_left(layout.choices); });
   seen.let_go_of_idle(games_);
-  seen.add({.choices = chosen, .parts = choices_.parts(chosen)}, games_, value_of());
+  seen.add(std::move(found), games_, value_of());
 }
 
 void PathBound::take_part(Seen& seen, const RowRef& row) const {
@@ -274,11 +275,11 @@ void PathBound::raise(int rounds, std::int64_t effort, const Visit& visit,
 
 /// False if weights can do no better, or if nothing is left.
 bool PathBound::play_round(Seen& seen, Weights& weights, const VisitTimed& visit) {
-  Chosen chosen;
-  if (!weigh(weights, chosen)) return false;
-  add(seen, chosen);
+  SeenLayout found;
+  if (!weigh(weights, found)) return false;
+  add(seen, found);
   drop_idle_rows();
-  try_out(chosen, visit);
+  try_out(found.choices, visit);
   take_part(seen, rows_.back());
   Weights best;
   if (play_with_paths(seen, best) < value_ + close) return false;

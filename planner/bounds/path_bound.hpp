@@ -139,7 +139,7 @@ class PathBound {
   void begin();
   bool has_costs(const Layout& layout) const;
   Layout layout_of(const Chosen& chosen) const;
-  bool weigh(const Weights& weights, Chosen& chosen);
+  bool weigh(const Weights& weights, SeenLayout& found);
   double scale(const Row& row) const { return row.is_time ? 1 : moment_scale_; }
   double value(const Row& row, const Weighting& parts) const;
   auto value_of() const {
@@ -147,7 +147,7 @@ class PathBound {
   }
   void try_out(const Chosen& chosen, const VisitTimed& visit);
   bool is_left(const Chosen& chosen) const;
-  void add(Seen& seen, const Chosen& chosen) const;
+  void add(Seen& seen, SeenLayout found) const;
   void take_part(Seen& seen, const RowRef& row) const;
   double play(Seen& seen, Weights& weights);
   Weighting mean(const Seen& seen) const;

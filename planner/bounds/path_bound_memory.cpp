@@ -101,7 +101,7 @@ void PathBound::add_rooms(const BlockPacking& packing) {
 }
 
 /// A sum of the device's stages that is at most 1. If it has but one stage, that is all there is to
-/// it; else it may need weights.
+/// it, unless layers choose; else it may need weights.
 void PathBound::add_limit(Weighting unit, int device) {
   const auto is_own = [&](int s) { return costs_.device_of(s) == device; };
   int stages = 0, own = 0;
@@ -112,7 +112,9 @@ void PathBound::add_limit(Weighting unit, int device) {
   }
   if (stages == 1) {
     spent_ += static_cast<std::int64_t>(choices_.of(own).size());
-    return choices_.leave_out_single(own, unit.stages[index(own)], safe);
+    choices_.leave_out_single(own, unit.stages[index(own)], safe);
+    // Where layers choose, what is left takes longer the less room there is.
+    if (!choices_.layers_choose()) return;
   }
   moments_.push_back(std::make_shared<Row>(Row{.unit = std::move(unit), .is_time = false}));
 }

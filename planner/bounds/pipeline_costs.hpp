@@ -50,6 +50,8 @@ class PipelineCosts {
   int turn_of(int stage) const { return turn_of_[static_cast<std::size_t>(stage)]; }
   /// The one of which that is the turn.
   int stage_of(int device, int turn) const;
+  /// Costs of single layers on its device.
+  const CostTable& table(int stage) const { return *kind_of(stage).table; }
   /// A stage may begin at `first` and end at layers in (first, last_end].
   int last_end(int stage, int first) const;
   const StageCosts& stage(int stage, int first, int end) const {

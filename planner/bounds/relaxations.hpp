@@ -17,6 +17,8 @@ inline constexpr std::string_view paths_of_blocks =
     "weighted critical paths over whole blocks, which see a mean of uneven stages";
 inline constexpr std::string_view neighbours =
     "what a few neighbouring stages make each other wait";
+inline constexpr std::string_view no_memory =
+    "plans without limits of memory: what recomputation costs is not counted";
 inline constexpr std::string_view walk =
     "the layouts that were walked through before the effort was spent";
 inline constexpr std::string_view fastest_links =

@@ -17,6 +17,12 @@ double in_double(Bytes count) {
   return static_cast<double>(count);
 }
 
+/// What the choices of its layers add to a sum, of which those before each layer add so much.
+double by_layers(const StageChoices::Choice& choice, const std::vector<double>& again) {
+  if (again.empty() || choice.recompute == Recompute::full) return 0;
+  return again[index(choice.end)] - again[index(choice.first)];
+}
+
 }  // namespace
 
 void Weighting::add(const Weighting& other, double weight) {
@@ -59,9 +65,54 @@ double weighed(const Weighting& weights, const Weighting& layout) {
 StageChoices::StageChoices(const Space& space, const PipelineCosts& costs, const TimedOrder& order,
                            const std::vector<Recompute>& again)
     : costs_(&costs), places_recompute_(order.places_recompute), of_(index(costs.stages())) {
+  list_layers_again(space, again);
   list(space, again);
   find_places();
   list_parts();
+}
+
+void StageChoices::list_layers_again(const Space& space, const std::vector<Recompute>& again) {
+  const bool may_be_none = std::ranges::find(again, Recompute::none) != again.end();
+  if (!space.layers_choose() || !may_be_none || places_recompute_) return;
+  for (int s = 0; s < costs_->stages(); ++s) {
+    auto& stage = layers_again_.emplace_back(index(costs_->layers()));
+    for (int layer = 0; layer < costs_->layers(); ++layer) {
+      const LayerCost& cost = costs_->table(s).layer(layer);
+      for (const Recomputed what : space.problem().recompute_layers) {
+        const LayerCost changed = recomputed(cost, what);
+        if (changed.saved >= cost.saved) continue;
+        const Duration longer = changed.backward_input - cost.backward_input;
+        stage[index(layer)].push_back({.longer = static_cast<double>(longer.count()),
+                                       .saved = in_double(cost.saved - changed.saved)});
+      }
+    }
+  }
+}
+
+/// What the layer had best do again; null: nothing.
+const StageChoices::LayerAgain* StageChoices::best_again(int stage, int layer,
+                                                         const StageParts& weights) const {
+  const LayerAgain* best = nullptr;
+  double least = 0;
+  for (const LayerAgain& own : layers_again_[index(stage)][index(layer)]) {
+    const double value = own.weighed(weights);
+    if (value >= least) continue;
+    least = value;
+    best = &own;
+  }
+  return best;
+}
+
+/// What the layers before each one add to a sum together, if each does again what has least of it.
+/// Empty if that is nothing.
+std::vector<double> StageChoices::least_again(int stage, const StageParts& weights) const {
+  if (!layers_choose() || weights[Part::in_flight] == 0) return {};
+  std::vector<double> sums{0};
+  for (int layer = 0; layer < costs_->layers(); ++layer) {
+    const LayerAgain* best = best_again(stage, layer, weights);
+    sums.push_back(sums.back() + (best == nullptr ? 0 : best->weighed(weights)));
+  }
+  return sums;
 }
 
 /// Stages that no others lead to, or that lead to no others, are left out from the beginning: there
@@ -193,11 +244,20 @@ CutParts StageChoices::cut(int stage, int end) const {
   return parts;
 }
 
-Weighting StageChoices::parts(const std::vector<Choice>& layout) const {
+Weighting StageChoices::parts(const std::vector<Choice>& layout, const Weighting& sum) const {
   Weighting parts(costs_->stages());
   for (int s = 0; s < costs_->stages(); ++s) {
-    parts.stages[index(s)] = this->parts(s, layout[index(s)]);
-    parts.cuts[index(s)] = cut(s, layout[index(s)].end);
+    const Choice& choice = layout[index(s)];
+    StageParts& own = parts.stages[index(s)] = this->parts(s, choice);
+    parts.cuts[index(s)] = cut(s, choice.end);
+    if (!layers_choose() || choice.recompute == Recompute::full) continue;
+    for (int layer = choice.first; layer < choice.end; ++layer) {
+      const LayerAgain* best = best_again(s, layer, sum.stages[index(s)]);
+      if (best == nullptr) continue;
+      own[Part::backward] += best->longer;
+      own[Part::backward_input] += best->longer;
+      own[Part::in_flight] -= best->saved;
+    }
   }
   parts.constant = 1;
   return parts;
@@ -229,7 +289,10 @@ void StageChoices::keep_if(int stage, const Keeps& keeps) {
 
 void StageChoices::leave_out_single(int stage, const StageParts& weights, double most) {
   const std::vector<Choice>& choices = of(stage);
-  keep_if(stage, [&](std::size_t c) { return weighed(weights, parts(stage, choices[c])) <= most; });
+  const std::vector<double> again = least_again(stage, weights);
+  keep_if(stage, [&](std::size_t c) {
+    return weighed(weights, parts(stage, choices[c])) + by_layers(choices[c], again) <= most;
+  });
   find_places();
 }
 
@@ -250,11 +313,12 @@ void StageChoices::weigh(int stage, const Weighting& sum, std::vector<double>& c
   std::vector<double> cuts(index(costs_->layers() + 1));
   for (int end = 1; end < costs_->layers(); ++end)
     cuts[index(end)] = weighed(cut_weights, cut(stage, end));
+  const std::vector<double> again = least_again(stage, weights);
   for (std::size_t c = 0; c < choices.size(); ++c) {
     const Choice& choice = choices[c];
     const double own = table_ != nullptr ? weighed(weights, (*table_)[place_of(stage, choice)])
                                          : weighed(weights, parts(stage, choice));
-    costs[c] = own + cuts[index(choice.end)];
+    costs[c] = own + by_layers(choice, again) + cuts[index(choice.end)];
   }
 }
 

@@ -1,5 +1,8 @@
 // What each stage of a pipeline may be: which layers, and whether they recompute.
 //
+// Where layers choose for themselves what they do again, a stage that does not recompute as a whole
+// has the best of their choices by whatever weights a sum has: layer by layer, since sums are.
+//
 // A layout is one choice per stage, each beginning where the one before it ends. Sums over stages,
 // of what a path takes or of what a device holds (planner/bounds/path_bound.hpp), have their least
 // along a shortest path over (stage, layer); forth and back it says of each choice what every
@@ -115,14 +118,20 @@ class StageChoices {
   }
   bool has(int stage, const Choice& choice) const;
   StageParts parts(int stage, const Choice& choice) const;
+  /// Whether layers choose for themselves what they do again.
+  bool layers_choose() const { return !layers_again_.empty(); }
   /// Of each part what any choice of a stage has at the most, and any that takes no time.
   struct Most {
     StageParts any, idle;
   };
   Most most(int stage) const;
   CutParts cut(int stage, int end) const;
-  /// All parts of a layout.
-  Weighting parts(const std::vector<Choice>& layout) const;
+  /// All parts of a layout in which layers do nothing again by themselves.
+  Weighting parts(const std::vector<Choice>& layout) const {
+    return parts(layout, Weighting(costs_->stages()));
+  }
+  /// The same where they do what has the least of the sum.
+  Weighting parts(const std::vector<Choice>& layout, const Weighting& sum) const;
 
   /// Leaves out choices of which a sum over one stage alone says that they are above `most`.
   void leave_out_single(int stage, const StageParts& weights, double most);
@@ -150,6 +159,19 @@ class StageChoices {
   std::int64_t steps() const { return static_cast<std::int64_t>(count()) * 2; }
 
  private:
+  /// What a layer may do again by itself: so much longer is a backward, and so many bytes fewer
+  /// stay of a microbatch.
+  struct LayerAgain {
+    double longer = 0, saved = 0;
+    double weighed(const StageParts& weights) const {
+      return longer * (weights[Part::backward] + weights[Part::backward_input]) -
+             saved * weights[Part::in_flight];
+    }
+  };
+
+  void list_layers_again(const Space& space, const std::vector<Recompute>& again);
+  const LayerAgain* best_again(int stage, int layer, const StageParts& weights) const;
+  std::vector<double> least_again(int stage, const StageParts& weights) const;
   void list(const Space& space, const std::vector<Recompute>& again);
   void find_places();
   void list_parts();
@@ -168,6 +190,8 @@ class StageChoices {
   std::vector<std::vector<Choice>> of_;                   ///< per stage
   std::vector<std::vector<std::size_t>> places_;          ///< [stage][layer]
   std::shared_ptr<const std::vector<StageParts>> table_;  ///< see `list_parts`
+  /// [stage][layer]: beside nothing; empty where layers do not choose.
+  std::vector<std::vector<std::vector<LayerAgain>>> layers_again_;
 };
 
 }  // namespace stagecraft

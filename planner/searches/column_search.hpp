@@ -66,6 +66,9 @@ class ColumnSearch {
   void add(const Setting& setting);
   /// `report` is called now and then.
   void search(const std::function<void()>& report);
+  /// Where layers choose for themselves what they do again: raises bounds by paths, the lowest
+  /// first, and makes fit what comes up.
+  void search_layers_again(const std::function<void()>& report);
 
   /// See `ColumnBounds`.
   Time least_of_all(const Setting& setting) { return bounds_.least_of_all(setting); }
@@ -91,8 +94,10 @@ class ColumnSearch {
   std::vector<ColumnBranch*> next_batch(const std::vector<ColumnBranch*>& branches,
                                         std::size_t& next, std::size_t size) const;
   void work_on(const std::vector<ColumnBranch*>& batch, const Task& task);
-  void judge(ColumnBranch& branch, const ColumnFindings& findings);
+  void judge(ColumnBranch& branch, ColumnFindings findings);
   void judge(ColumnBranch& branch, FastClock& clock, Layout layout);
+  static void keep_latest(ColumnBranch& branch, std::vector<Layout> layouts);
+  void make_latest_fit(const std::vector<ColumnBranch*>& branches, std::int64_t parts);
   void let_go_of_closed();
   void propose_all(const std::function<void()>& report);
   void raise_all(int rounds, const std::function<void()>& report);

@@ -61,8 +61,22 @@ bool ColumnWork::take_if_better(const Layout& layout) {
   return true;
 }
 
+/// Where layers choose what they do again, that is for the judge, if the stages are of any use
+/// without.
+void ColumnWork::consider_layers_again(Layout layout) {
+  layout.recompute.assign(layout.recompute.size(), Recompute::none);
+  const auto has_its_cuts = [&](const Layout& other) { return other.cuts == layout.cuts; };
+  if (std::ranges::any_of(findings_.layouts, has_its_cuts)) return;
+  if (!is_allowed(space_, branch_.setting, layout) || clock_.step(layout) > limit_) return;
+  findings_.layouts.push_back(std::move(layout));
+}
+
 /// Whether it is a plan as good as the branch's best.
 bool ColumnWork::consider(const Layout& layout) {
+  if (space_.layers_choose()) {
+    consider_layers_again(layout);
+    return false;
+  }
   // Simulations have shown that it takes more memory than bounds know of.
   if (!branch_.kept_free.empty() && !may_fit(clock_, layout)) {
     constexpr std::int64_t most = 1'000'000;
@@ -171,7 +185,10 @@ std::optional<Layout> ColumnWork::best_of_two_sizes() {
 }
 
 void ColumnWork::raise(int rounds) {
-  if (order_ == nullptr) return;
+  if (order_ == nullptr) {
+    branch_.least = never;  // there are no such plans
+    return;
+  }
   const std::optional<BlockPacking> packing = pack();
   if (is_open() && !(packing && raise_blocks(rounds, *packing))) raise_paths(rounds, packing);
   charge(packing);

@@ -38,6 +38,8 @@ struct ColumnBranch {
   std::optional<ColumnProof> proof;  ///< that is under way
   unsigned annealings = 0;
   bool has_asked_moments = false;  ///< and it is not so that a device is always full
+  std::size_t raised = 0;          ///< so often
+  std::vector<Layout> latest;      ///< where layers choose, to be made to fit
   std::vector<PassCounts> paths;  ///< that raised its bound (planner/bounds/blocks/block_bound.hpp)
 
   void raise_to(Time bound, std::string_view by) {
@@ -99,6 +101,7 @@ class ColumnWork {
   bool take_if_better(const Layout& layout);
   std::optional<Layout> best_of_two_sizes();
   bool consider(const Layout& layout);
+  void consider_layers_again(Layout layout);
   std::optional<BlockPacking> pack();
   /// Once it is done with.
   void charge(const std::optional<BlockPacking>& packing);

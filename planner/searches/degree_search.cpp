@@ -4,7 +4,7 @@
 
 #include "planner/certificate.hpp"
 #include "planner/searches/column_search.hpp"
-#include "planner/searches/layers_again.hpp"
+#include "planner/searches/layers_search.hpp"
 #include "planner/searches/leaderboard.hpp"
 #include "planner/searches/mixed_search.hpp"
 #include "planner/searches/starts.hpp"

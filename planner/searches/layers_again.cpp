@@ -4,11 +4,8 @@
 #include <set>
 #include <tuple>
 
-#include "planner/certificate.hpp"
 #include "planner/layouts/timed_order.hpp"
 #include "planner/plan_fault.hpp"
-#include "planner/searches/leaderboard.hpp"
-#include "planner/strategies.hpp"
 
 namespace stagecraft {
 
@@ -31,7 +28,7 @@ struct Way {
 /// More ways of a stage than these are thinned out, and more combinations on a
 /// device not tried.
 constexpr std::size_t most_ways = 3'000;
-constexpr int most_trials = 50'000;
+constexpr int most_trials = 200'000;
 
 bool is_as_good(const Way& a, const Way& b) {
   return a.longer <= b.longer && a.saved <= b.saved && a.workspace <= b.workspace;
@@ -73,6 +70,111 @@ std::vector<Way> with_layer(const std::vector<Way>& ways, const LayerCost& cost,
   return more;
 }
 
+/// What stages of one device hold at a full moment, for each of their ways.
+struct Room {
+  Bytes limit = 0;
+  std::size_t turn = 0;                  ///< whose backward runs
+  std::vector<char> shows;               ///< per way of that one: it takes time, so that it counts
+  Bytes always = 0;                      ///< parameters, and what goes with them
+  std::vector<std::vector<Bytes>> held;  ///< [stage][way]
+  std::vector<Bytes> least_from;         ///< [stage]: of it and those after it, at the least
+  bool may_hide = false;                 ///< not every way shows
+
+  Room(Bytes most, const FullMoment& moment, const std::vector<std::vector<ChunkMemory>>& ways,
+       const std::vector<std::vector<Way>>& chosen, std::vector<char> shown)
+      : limit(most), turn(index(moment.turn)), shows(std::move(shown)) {
+    may_hide = std::ranges::find(shows, 0) != shows.end();
+    for (std::size_t i = 0; i < ways.size(); ++i) {
+      const ChunkMemory& first = ways[i].front();
+      always += first.parameters + first.gradients + first.optimizer;
+      std::vector<Bytes>& own = held.emplace_back();
+      for (std::size_t w = 0; w < ways[i].size(); ++w)
+        own.push_back(held_by(moment, i, ways[i][w], chosen[i][w].stage));
+    }
+    least_from.assign(ways.size() + 1, 0);
+    for (std::size_t i = ways.size(); i-- > 0;)
+      least_from[i] = least_from[i + 1] + *std::ranges::min_element(held[i]);
+  }
+
+  /// See `bytes_at`.
+  static Bytes held_by(const FullMoment& moment, std::size_t i, const ChunkMemory& stage,
+                       Recompute recompute) {
+    const bool again = recompute == Recompute::full;
+    Bytes bytes = 0;
+    if (stage.keeps_input) {
+      bytes += moment.in_flight[i] * (stage.input + (again ? 0 : stage.saved)) +
+               moment.waiting[i] * (stage.input + stage.saved_for_weight);
+    }
+    if (i != index(moment.turn)) return bytes;
+    return bytes + (again ? stage.saved : 0) + (moment.splits ? stage.saved_for_weight : 0) +
+           stage.workspace + stage.output + stage.input;
+  }
+
+  /// Whether the first so many stages, which hold so much, leave room for the others.
+  bool may_fit(std::size_t stages, const std::vector<std::size_t>& chosen, Bytes bytes,
+               Bytes slack) const {
+    if (always > limit - slack) return false;
+    const bool is_hidden = turn < stages ? shows[chosen[turn]] == 0 : may_hide;
+    return is_hidden || always + bytes + least_from[stages] <= limit - slack;
+  }
+};
+
+/// The least extra time of a device's stages together, a way for each.
+class LeastExtraTime {
+ public:
+  LeastExtraTime(const std::vector<Room>& rooms, std::vector<const std::vector<Way>*> ways,
+                 const std::set<std::vector<std::size_t>>& refused, Bytes slack,
+                 const std::stop_token& stop)
+      : rooms_(rooms),
+        ways_(std::move(ways)),
+        refused_(refused),
+        slack_(slack),
+        stop_(stop),
+        chosen_(ways_.size()),
+        held_(ways_.size() + 1, std::vector<Bytes>(rooms.size())) {}
+
+  /// Empty if nothing fits, or a stop is requested.
+  std::vector<std::size_t> find() {
+    descend(0, Duration{0});
+    return stop_.stop_requested() ? std::vector<std::size_t>{} : best_;
+  }
+
+ private:
+  void descend(std::size_t i, Duration longer) {
+    if (i == ways_.size()) {
+      if (refused_.contains(chosen_)) return;
+      least_ = longer;
+      best_ = chosen_;
+      return;
+    }
+    const std::vector<Way>& ways = *ways_[i];
+    for (std::size_t w = 0; w < ways.size() && trials_ < most_trials; ++w) {
+      if (stop_.stop_requested() || longer + ways[w].longer >= least_) return;
+      ++trials_;
+      chosen_[i] = w;
+      if (may_fit(i)) descend(i + 1, longer + ways[w].longer);
+    }
+  }
+
+  bool may_fit(std::size_t i) {
+    for (std::size_t r = 0; r < rooms_.size(); ++r) {
+      held_[i + 1][r] = held_[i][r] + rooms_[r].held[i][chosen_[i]];
+      if (!rooms_[r].may_fit(i + 1, chosen_, held_[i + 1][r], slack_)) return false;
+    }
+    return true;
+  }
+
+  const std::vector<Room>& rooms_;
+  std::vector<const std::vector<Way>*> ways_;
+  const std::set<std::vector<std::size_t>>& refused_;
+  Bytes slack_;
+  const std::stop_token& stop_;
+  std::vector<std::size_t> chosen_, best_;
+  std::vector<std::vector<Bytes>> held_;  ///< [stages chosen][room]
+  Duration least_ = Duration::max();
+  int trials_ = 0;
+};
+
 class Fitting {
  public:
   Fitting(const Space& space, const Plan& plan, const std::stop_token& stop)
@@ -81,6 +183,7 @@ class Fitting {
         plan_(plan),
         schedule_(find_schedule(plan.schedule.name).generate(shape_of(plan))),
         chosen_(index(pipeline_devices(plan))),
+        rooms_(chosen_.size()),
         refused_(chosen_.size()),
         slack_(chosen_.size()) {
     for (const Stage& stage : plan.stages) ways_.push_back(ways(stage));
@@ -97,6 +200,7 @@ class Fitting {
     // Copies of the model in several pipes, and parts of microbatches, have moments of their own.
     const bool is_plain = stages_per_pipe(schedule_) == schedule_.stages && schedule_.parts == 1;
     if (!is_plain || !timed_ || timed_->places_recompute) return {};
+    for (int device = 0; device < pipeline_devices(plan_); ++device) add_rooms(device);
     for (int round = 0; round < most_rounds && !stop_.stop_requested(); ++round) {
       for (int device = 0; device < pipeline_devices(plan_); ++device) {
         if (!choose(device)) return {};
@@ -154,65 +258,61 @@ class Fitting {
     return ways;
   }
 
-  bool fits(int device, const std::vector<int>& stages) const {
+  /// Of each replica that is unlike the one before it, at each full moment.
+  void add_rooms(int device) {
+    const std::vector<int> stages = stages_on(device);
+    const auto& replicas = plan_.stages[index(device)].devices;
+    std::vector<const CostTable*> before;
+    Bytes limit_before = 0;
+    for (std::size_t replica = 0; replica < replicas.size(); ++replica) {
+      const DeviceKind& kind = kind_of(space_.cluster(), replicas[replica].front());
+      std::vector<const CostTable*> tables;
+      for (const int s : stages) tables.push_back(&table(plan_.stages[index(s)], replica));
+      const Bytes limit = usable_memory(kind);
+      if (kind.memory_unlimited || (tables == before && limit == limit_before)) continue;
+      add_rooms(device, stages, tables, replica, limit);
+      before = std::move(tables);
+      limit_before = limit;
+    }
+  }
+
+  void add_rooms(int device, const std::vector<int>& stages,
+                 const std::vector<const CostTable*>& tables, std::size_t replica, Bytes limit) {
+    const auto& replicas = plan_.stages[index(device)].devices;
+    const Holders holders = holders_of(plan_.parallelism, static_cast<int>(replicas.size()),
+                                       static_cast<int>(replicas[replica].size()));
     const OptimizerChoice& optimizer = plan_.optimizer;
-    const std::size_t replicas = plan_.stages[index(device)].devices.size();
-    for (std::size_t replica = 0; replica < replicas; ++replica) {
-      const int lead = plan_.stages[index(device)].devices[replica].front();
-      const DeviceKind& kind = kind_of(space_.cluster(), lead);
-      if (kind.memory_unlimited) continue;
-      std::vector<ChunkMemory> memory;
-      std::vector<Recompute> recompute;
-      std::vector<char> computes;
-      for (const int s : stages) {
-        const Stage& stage = plan_.stages[index(s)];
-        const CostTable& costs = table(stage, replica);
-        const Holders holders =
-            holders_of(plan_.parallelism, static_cast<int>(replicas),
-                       static_cast<int>(plan_.stages[index(device)].devices[replica].size()));
-        memory.push_back(memory_share(costs.memory(stage.layers, optimizer.kind, stage.again),
-                                      optimizer.sharding, holders));
-        recompute.push_back(stage.recompute);
-        computes.push_back(costs.times(stage.layers, stage.again).backward_input > Duration{0});
-      }
-      const Bytes limit = usable_memory(kind) - slack_[index(device)];
-      for (const FullMoment& moment : timed_->moments[index(device)]) {
-        const bool shows = computes[index(moment.turn)] != 0;
-        if (bytes_at(moment, memory, recompute, shows) > limit) return false;
+    std::vector<std::vector<ChunkMemory>> memory;
+    std::vector<std::vector<Way>> ways;
+    std::vector<std::vector<char>> shows;
+    for (std::size_t i = 0; i < stages.size(); ++i) {
+      const LayerRange& layers = plan_.stages[index(stages[i])].layers;
+      ways.push_back(ways_[index(stages[i])]);
+      memory.emplace_back();
+      shows.emplace_back();
+      for (const Way& way : ways.back()) {
+        memory.back().push_back(memory_share(tables[i]->memory(layers, optimizer.kind, way.again),
+                                             optimizer.sharding, holders));
+        const bool computes = tables[i]->times(layers, way.again).backward_input > Duration{0};
+        shows.back().push_back(computes ? 1 : 0);
       }
     }
-    return true;
+    for (const FullMoment& moment : timed_->moments[index(device)])
+      rooms_[index(device)].emplace_back(limit, moment, memory, ways, shows[index(moment.turn)]);
   }
 
   /// The least extra time on the device; false if nothing fits, or a stop is requested.
   bool choose(int device) {
     const std::vector<int> stages = stages_on(device);
-    const auto ways = [&](std::size_t i) -> const std::vector<Way>& {
-      return ways_[index(stages[i])];
-    };
-    std::vector<std::size_t> chosen(stages.size()), best;
-    Duration least = Duration::max();
-    int trials = 0;
-    const auto descend = [&](const auto& self, std::size_t i, Duration longer) -> void {
-      if (i == stages.size()) {
-        const bool refused = refused_[index(device)].contains(chosen);
-        if (++trials > most_trials || refused || !fits(device, stages)) return;
-        least = longer;
-        best = chosen;
-        return;
-      }
-      for (std::size_t w = 0; w < ways(i).size() && trials < most_trials; ++w) {
-        if (stop_.stop_requested()) return;
-        if (longer + ways(i)[w].longer >= least) return;
-        take(stages[i], ways(i)[w]);
-        chosen[i] = w;
-        self(self, i + 1, longer + ways(i)[w].longer);
-      }
-    };
-    descend(descend, 0, Duration{0});
-    if (best.empty() || stop_.stop_requested()) return false;
+    std::vector<const std::vector<Way>*> ways;
+    for (const int s : stages) ways.push_back(&ways_[index(s)]);
+    const std::vector<std::size_t> best =
+        LeastExtraTime(rooms_[index(device)], ways, refused_[index(device)], slack_[index(device)],
+                       stop_)
+            .find();
+    if (best.empty()) return false;
     chosen_[index(device)] = best;
-    for (std::size_t i = 0; i < stages.size(); ++i) take(stages[i], ways(i)[best[i]]);
+    for (std::size_t i = 0; i < stages.size(); ++i) take(stages[i], (*ways[i])[best[i]]);
     return true;
   }
 
@@ -245,9 +345,10 @@ class Fitting {
   Schedule schedule_;
   std::optional<TimedOrder> timed_;
   std::vector<std::vector<Way>> ways_;  ///< per stage
-  // Per pipeline device: the ways of its stages, those that turned out not to fit, and what the
-  // estimate has left out.
+  // Per pipeline device: the ways of its stages, what they hold, those that turned out not to fit,
+  // and what the estimate has left out.
   std::vector<std::vector<std::size_t>> chosen_;
+  std::vector<std::vector<Room>> rooms_;
   std::vector<std::set<std::vector<std::size_t>>> refused_;
   std::vector<Bytes> slack_;
 };
@@ -257,51 +358,6 @@ class Fitting {
 std::optional<Candidate> with_layers_again(const Space& space, const Candidate& candidate,
                                            const std::stop_token& stop) {
   return Fitting(space, candidate.plan, stop).run(candidate.name);
-}
-
-Problem without_memory_limits(const Problem& problem) {
-  Problem changed = problem;
-  for (DeviceKind& kind : changed.cluster.kinds) kind.memory_unlimited = true;
-  changed.memory_cap.reset();
-  changed.recompute = {Recompute::none};
-  changed.recompute_layers.clear();
-  return changed;
-}
-
-SearchResult search_layers(const Problem& problem, const SearchControl& control) {
-  constexpr int most_starts = 4;
-  const Space space(problem);
-  SearchControl several = control;
-  several.top = std::max(control.top, most_starts);
-  SearchResult result = search_exact(without_memory_limits(problem), several);
-  Leaderboard board(control.top);
-  const auto consider = [&](const std::vector<Candidate>& plans) {
-    for (const Candidate& plan : plans) {
-      const Candidate again = space.evaluate(plan.name, plan.plan);
-      if (again.prediction && again.prediction->fits) board.add(again);
-      if (const auto chosen = with_layers_again(space, plan, control.stop)) board.add(*chosen);
-    }
-  };
-  const std::vector<Candidate> unlimited = std::move(result.plans);
-  consider(unlimited);
-  result.interrupted = result.interrupted || control.stop.stop_requested();
-  // A search that was stopped still has its first plan of whole stages, where nothing else fits.
-  if (board.best() != result.lower_bound && (!result.interrupted || !board.best())) {
-    Problem whole = problem;
-    whole.recompute_layers.clear();
-    const SearchResult other = search_exact(whole, several);
-    consider(other.plans);
-    result.infeasible = other.infeasible;
-    result.candidates += other.candidates;
-    result.pruned += other.pruned;
-    result.interrupted = result.interrupted || other.interrupted;
-  }
-  if (result.question) result.question = question_of(problem);
-  if (result.lower_bound < board.best().value_or(Duration::max()))
-    result.rests_on = "plans without limits of memory: what recomputation costs is not counted";
-  result = finish(board, std::move(result));
-  if (!result.plans.empty()) result.infeasible.reset();
-  return result;
 }
 
 }  // namespace stagecraft

@@ -8,10 +8,6 @@
 //
 // What the estimate leaves out (messages on their way) the simulator says; then the device takes
 // its next best choice, and after many of them has as much less room.
-//
-// For a search: stages are those that would be best without limits of memory, and the best of those
-// that recompute as a whole or not at all. Recomputing never makes a plan faster, so the bound of
-// the search without limits holds for all.
 
 #pragma once
 
@@ -27,11 +23,5 @@ namespace stagecraft {
 /// found. The candidate's name stays.
 std::optional<Candidate> with_layers_again(const Space& space, const Candidate& candidate,
                                            const std::stop_token& stop = {});
-
-/// The same question where memory is no limit, and nothing recomputes.
-Problem without_memory_limits(const Problem& problem);
-
-/// The exact search of a problem whose layers may choose.
-SearchResult search_layers(const Problem& problem, const SearchControl& control);
 
 }  // namespace stagecraft

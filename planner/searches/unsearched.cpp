@@ -51,11 +51,14 @@ int equal_replicas(const Plan& plan) {
   return is_equal ? static_cast<int>(count) : 0;
 }
 
-/// And 0 where they take turns.
+}  // namespace
+
 int copies_of(const Plan& plan) {
   const int count = equal_replicas(plan);
   return count == 1 || plan.replicas == ReplicaPolicy::split ? count : 0;
 }
+
+namespace {
 
 /// Whether this setting of columns has the plan.
 bool is_column_of(const Setting& column, const Plan& plan) {

@@ -13,6 +13,9 @@
 
 namespace stagecraft {
 
+/// How many replicas each stage of the plan has; 0 where they are not equally many, or take turns.
+int copies_of(const Plan& plan);
+
 /// What no plan of this one's kind is faster than: one of several degrees on consecutive devices,
 /// of which no one takes less than `least_of_mixed`, or any plan that has one of the problem's
 /// microbatches, or whose copies have. 0 if it has another.

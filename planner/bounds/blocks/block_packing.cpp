@@ -38,7 +38,7 @@ std::vector<Recompute> as_choices(unsigned again, std::size_t stages) {
 }  // namespace
 
 bool BlockPacking::applies(const Space& space, const Setting& setting) {
-  if (space.layers() < 4) return false;
+  if (space.layers() < 4 || space.layers_choose()) return false;
   const CostTable* before = nullptr;
   for (int device = 0; device < *setting.depth; ++device) {
     const CostTable* table = &space.whole_microbatch(setting, device);

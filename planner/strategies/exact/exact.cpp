@@ -21,7 +21,7 @@
 // A branching model is searched along its own order, then along a few others
 // (planner/space/orders.hpp); on other devices than the first ones, as
 // planner/strategies/exact/other_devices.hpp says. Where layers choose for themselves what they do
-// again, see planner/searches/layers_again.hpp; where degrees of context and expert parallelism are
+// again, see planner/searches/layers_search.hpp; where degrees of context and expert parallelism are
 // to be found, planner/searches/degree_search.hpp.
 //
 // The lower bound reported is the smallest over settings, over orders of devices, and over orders
@@ -35,7 +35,7 @@
 #include "planner/certificate.hpp"
 #include "planner/searches/column_search.hpp"
 #include "planner/searches/degree_search.hpp"
-#include "planner/searches/layers_again.hpp"
+#include "planner/searches/layers_search.hpp"
 #include "planner/searches/simulated_search.hpp"
 #include "planner/searches/starts.hpp"
 #include "planner/searches/unsearched.hpp"

@@ -1,12 +1,20 @@
 // Layers that choose for themselves what they do again: against all choices there are.
 
 #include "planner/searches/layers_again.hpp"
+#include "planner/searches/layers_search.hpp"
 
+#include <array>
+
+#include "planner/bounds/column_bounds.hpp"
 #include "planner/certificate.hpp"
 #include "planner/costs/stage_recompute.hpp"
 #include "planner/plan_fault.hpp"
+#include "planner/searches/column_work.hpp"
 #include "tests/catch.hpp"
 #include "tests/planner/cases.hpp"
+#include "tests/planner/compared.hpp"
+#include "tests/planner/random_layouts.hpp"
+#include "tests/watched.hpp"
 
 using namespace stagecraft;
 using namespace stagecraft::tests;
@@ -152,6 +160,120 @@ TEST_CASE("a search with layers that choose is bounded from below, and no worse 
     REQUIRE(verify_bound(best.plan, problem.profile, problem.cluster).fault.empty());
   }
   CHECK(better > 0);
+}
+
+TEST_CASE("no plan is below the bound of layers that choose, which counts what it takes to fit",
+          "[layers]") {
+  constexpr std::array schedules{"1f1b", "gpipe", "zb-h1", "zb-h2", "looped-bfs", "interleaved"};
+  const std::uint32_t count = is_watched ? 40 : 2000;
+  std::uint32_t tried = 0, raised = 0, proved = 0, best = 0, verified = 0;
+  for (std::uint32_t seed = 0; seed < count; ++seed) {
+    INFO("seed " << seed);
+    Problem problem = layered_problem(seed + 90'000, {4, 3});
+    const std::string name = schedules[seed % schedules.size()];
+    problem.schedules = {
+        {.name = name, .virtual_stages = name.back() == 'd' || name[0] == 'l' ? 2 : 1}};
+    problem.straight = seed % 4 != 0;
+    const SearchResult unlimited = search_exact(without_memory_limits(problem), {.explain = false});
+    if (unlimited.plans.empty()) continue;
+    limit_memory(problem, *unlimited.plans.front().prediction, Random(seed).between(50, 95));
+    const SearchResult every = search_brute_force(problem, {});
+    const SearchResult found = search_exact(problem, {.explain = false});
+    if (every.plans.empty()) {
+      REQUIRE((found.plans.empty() || !is_searched(problem, found.plans.front().plan)));
+      continue;
+    }
+    ++tried;
+    const Duration least = pace(*every.plans.front().prediction);
+    REQUIRE(std::min(found.lower_bound, found.scope.least_of_others) <= least);
+    if (problem.straight) REQUIRE(found.lower_bound <= least);
+    raised += found.lower_bound > unlimited.lower_bound ? 1 : 0;
+    if (found.plans.empty()) continue;
+    const Candidate& plan = found.plans.front();
+    REQUIRE(found.lower_bound <= pace(*plan.prediction));
+    if (!is_searched(problem, plan.plan)) continue;
+    REQUIRE(pace(*plan.prediction) >= least);
+    best += pace(*plan.prediction) == least ? 1 : 0;
+    proved += found.proved_optimal ? 1 : 0;
+    if (verified >= (is_watched ? 5 : 200)) continue;
+    ++verified;
+    REQUIRE(verify_bound(plan.plan, problem.profile, problem.cluster).fault.empty());
+  }
+  CAPTURE(tried, raised, proved, best, verified);
+  CHECK(raised * 10 > tried * 3);
+  CHECK(best * 10 > tried * 9);
+}
+
+TEST_CASE("a column's bounds hold for any choice of its layers that just fits", "[layers]") {
+  constexpr std::array schedules{"1f1b", "gpipe", "zb-h1", "looped-bfs", "interleaved"};
+  const std::uint32_t count = is_watched ? 200 : 10'000;
+  std::uint32_t tried = 0, by_memory = 0, by_paths = 0;
+  for (std::uint32_t seed = 0; seed < count; ++seed) {
+    INFO("seed " << seed);
+    Random random(seed);
+    const int depth = random.between(2, 4), microbatches = depth * random.between(1, 8);
+    const std::string name = schedules[seed % schedules.size()];
+    const int turns = name == "looped-bfs" || name == "interleaved" ? 2 : 1;
+    const bool alike = random.chance(50);  // and what microbatches leave is all there is
+    const int stages = depth * turns, each = random.between(1, 3);
+    const int layers = alike ? stages * each : random.between(stages, 10);
+    std::vector<LayerCost> costs;
+    for (int i = 0; i < layers; ++i) costs.push_back(random_cost(random));
+    if (alike) {
+      costs.front() = layer_cost(20us, 40us);
+      costs.front().saved = 4000;
+      costs.front().selective = {.again = random.between(1, 20) * 1us, .saved = 1500};
+      std::ranges::fill(costs, costs.front());
+    }
+    Problem problem = problem_of(profile_of(std::move(costs)),
+                                 cluster_of({{depth, random_link(random)}}), microbatches, {1});
+    problem.schedules = {{.name = name, .virtual_stages = turns}};
+    problem.straight = true;
+    problem.use_fewer_devices = false;
+    if (random.chance(30)) problem.recompute = {Recompute::none};
+    problem.recompute_layers = {Recomputed::selective};
+    if (random.chance(60)) problem.recompute_layers.push_back(Recomputed::full);
+    const Space unlimited(problem);
+    const std::vector<Setting> columns = unlimited.columns(unlimited.settings().front());
+    const auto column = std::ranges::find(columns, depth, &Setting::depth);
+    if (column == columns.end()) continue;
+    Layout layout{.replicas = std::vector<int>(static_cast<std::size_t>(depth), 1),
+                  .cuts = random_cuts(random, layers, stages),
+                  .recompute = {}};
+    for (int s = 0; s <= stages && alike; ++s) layout.cuts[static_cast<std::size_t>(s)] = s * each;
+    const int percent = random.chance(40) ? 100 : random.between(0, 100);
+    for (int s = 0; s < layout.stages(); ++s) {
+      const int first = layout.cuts[static_cast<std::size_t>(s)];
+      const int end = layout.cuts[static_cast<std::size_t>(s) + 1];
+      layout.recompute.push_back(Recompute::none);
+      std::vector<Recomputed>& again = layout.again.emplace_back();
+      for (int layer = first; layer < end; ++layer) {
+        const Recomputed what = problem.recompute_layers[static_cast<std::size_t>(
+            random.between(0, static_cast<int>(problem.recompute_layers.size()) - 1))];
+        again.push_back(random.chance(percent) ? what : Recomputed::none);
+      }
+    }
+    const Candidate plan = unlimited.evaluate("", unlimited.plan(*column, layout));
+    if (!plan.prediction) continue;
+    limit_memory(problem, *plan.prediction, 100);
+    const Space space(problem);
+    REQUIRE(space.evaluate("", plan.plan).prediction->fits);
+    const Time step = plan.prediction->step.count();
+    ColumnBranch branch{.setting = *column, .least = ColumnBounds(space).bound(*column)};
+    REQUIRE(branch.least <= step);
+    const Time free = ColumnBounds(unlimited).bound(*column);
+    by_memory += branch.least > free ? 1 : 0;
+    ColumnWork work(space, {}, branch, 2 * step);
+    const Time before = branch.least;
+    work.raise(30);
+    REQUIRE(branch.least <= step);
+    by_paths += branch.least > before ? 1 : 0;
+    ++tried;
+  }
+  CAPTURE(tried, by_memory, by_paths);
+  CHECK(tried * 2 > count);
+  if (!is_watched) CHECK(by_memory * 200 > tried);
+  CHECK(by_paths * 2 > tried);
 }
 
 TEST_CASE("a search that is stopped fits no layers, and has its first plan of whole stages",
