@@ -21,8 +21,8 @@
 // A branching model is searched along its own order, then along a few others
 // (planner/space/orders.hpp); on other devices than the first ones, as
 // planner/strategies/exact/other_devices.hpp says. Where layers choose for themselves what they do
-// again, see planner/searches/layers_search.hpp; where degrees of context and expert parallelism are
-// to be found, planner/searches/degree_search.hpp.
+// again, see planner/searches/layers_search.hpp; where degrees of context and expert parallelism
+// are to be found, planner/searches/degree_search.hpp.
 //
 // The lower bound reported is the smallest over settings, over orders of devices, and over orders
 // of layers where another one than the model's own has won; each round of 3 raises it, so stopping
