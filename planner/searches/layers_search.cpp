@@ -20,11 +20,14 @@ namespace {
 /// For bounds of columns: some seconds.
 constexpr std::int64_t effort_for_columns = 600'000'000;
 
-/// Of which plans bounds of columns speak.
+/// Of which plans bounds of columns speak: not of replicas that take turns.
 Scope scope_of_columns(const Space& space) {
   const Problem& problem = space.problem();
   const DeviceOrders orders = asked_device_orders(problem);
-  const auto has_others = [&](const Setting& setting) { return !has_only_columns(space, setting); };
+  const auto has_others = [&](const Setting& setting) {
+    const bool takes_turns = setting.replicas != ReplicaPolicy::split && !problem.straight;
+    return takes_turns || !has_only_columns(space, setting);
+  };
   return {.equal_replicas = std::ranges::any_of(space.settings(), has_others),
           .one_degree = has_several_degrees(space),
           .no_empty = space.has_empty_stages(),
@@ -44,6 +47,19 @@ bool is_within(const Scope& inner, const Scope& outer) {
 bool has_empty_stage(const Plan& plan) {
   return std::ranges::any_of(plan.stages,
                              [](const Stage& stage) { return stage.layers.size() == 0; });
+}
+
+/// In parts of the step.
+double gap_between(Duration bound, Duration step) {
+  return bound < step ? 1 - seconds(bound) / seconds(step) : 0;
+}
+
+/// Whether they differ in their layers at the most.
+bool is_like(const Plan& plan, const Plan& other) {
+  return plan.batch == other.batch && plan.schedule == other.schedule &&
+         plan.replicas == other.replicas && plan.parallelism == other.parallelism &&
+         plan.order == other.order &&
+         std::ranges::equal(plan.stages, other.stages, {}, &Stage::devices, &Stage::devices);
 }
 
 /// Whether the plan is one of these, as far as that is plain to see.
@@ -133,10 +149,12 @@ class LayersSearch {
     judge.board() = std::move(board_);
     columns.search_layers_again([&] {
       if (!control_.progress) return;
-      const double all = static_cast<double>(std::max<std::size_t>(columns.branches(), 1));
+      const auto all = static_cast<double>(std::max<std::size_t>(columns.branches(), 1));
+      const auto best = judge.board().best();
+      const Duration least = std::max(result.lower_bound, Duration{columns.least()});
       control_.progress({.done = static_cast<double>(columns.done()) / all,
-                         .best = judge.board().best(),
-                         .gap = result.gap});
+                         .best = best,
+                         .gap = best ? gap_between(least, *best) : 1});
     });
     result.candidates += judge.simulated();
     result.interrupted = judge.stopped();
@@ -197,7 +215,7 @@ class LayersSearch {
   void bound_any_kind(const SearchResult& whole, SearchResult& result) const {
     const Candidate* best = board_.front();
     if (best == nullptr) return;
-    const bool is_beyond = whole.bounds_any_kind && best->plan == whole.plans.front().plan;
+    const bool is_beyond = whole.bounds_any_kind && is_like(best->plan, whole.plans.front().plan);
     if (!is_beyond && is_within(space_, best->plan, result.scope)) return;
     const Duration least = is_beyond ? whole.lower_bound : Duration::max();
     result.bounds_any_kind = true;
