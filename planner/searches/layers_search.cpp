@@ -72,20 +72,22 @@ bool is_within(const Space& space, const Plan& plan, const Scope& scope) {
 
 class LayersSearch {
  public:
-  LayersSearch(const Problem& problem, const SearchControl& control)
-      : problem_(problem), control_(control), space_(problem), board_(control.top) {}
+  LayersSearch(const Problem& problem, const SearchControl& control, double few)
+      : problem_(problem), control_(control), space_(problem), board_(control.top), few_(few) {}
 
   SearchResult run() {
     SearchResult whole;
     if (!control_.only_scope) whole = search_whole_stages();
     SearchResult result = search_without_limits();
+    speak_of_searched(result);
     make_to_fit(whole.plans);
     make_to_fit(result.plans);
     result.candidates += whole.candidates;
     result.pruned += whole.pruned;
     result.interrupted = result.interrupted || whole.interrupted || control_.stop.stop_requested();
     const Duration unlimited = result.lower_bound;
-    if (may_raise(result)) raise_by_columns(result);
+    const bool is_done = may_raise(result) && are_few() && look_at_all(result);
+    if (!is_done && may_raise(result)) raise_by_columns(result);
     improve_best(result);
     if (result.lower_bound == unlimited) result.rests_on = relaxation::no_memory;
     result.searched_bound = std::min(result.lower_bound, best());
@@ -124,6 +126,15 @@ class LayersSearch {
     return search_exact(without_memory_limits(problem_), own);
   }
 
+  /// A plan of another kind that is better without limits says nothing of those that fit.
+  void speak_of_searched(SearchResult& result) const {
+    if (!result.bounds_any_kind) return;
+    result.scope.least_of_others = std::min(result.scope.least_of_others, result.lower_bound);
+    result.lower_bound = result.searched_bound;
+    result.bounds_any_kind = false;
+    result.question = question_of(problem_);
+  }
+
   void make_to_fit(const std::vector<Candidate>& plans) {
     for (const Candidate& plan : plans) {
       const Candidate again = space_.evaluate(plan.name, plan.plan);
@@ -135,9 +146,40 @@ class LayersSearch {
   /// Columns know steps of training, along one order of layers and devices.
   bool may_raise(const SearchResult& result) const {
     const auto has_steps = [](const Setting& setting) { return setting.trains && setting.drains; };
-    return !result.interrupted && !result.bounds_any_kind && result.question &&
-           result.lower_bound < best() && !needs_placement(problem_) &&
-           std::ranges::all_of(space_.settings(), has_steps);
+    return !result.interrupted && result.question && result.lower_bound < best() &&
+           !needs_placement(problem_) && std::ranges::all_of(space_.settings(), has_steps);
+  }
+
+  bool are_few() const {
+    const double part = control_.effort ? static_cast<double>(*control_.effort) /
+                                              static_cast<double>(effort_for_columns)
+                                        : 1;
+    return count_plans(problem_) <= few_ * std::min(part, 1.0);
+  }
+
+  /// Each plan of the space; false if a stop is requested before.
+  bool look_at_all(SearchResult& result) {
+    SearchControl own = unexplained();
+    own.progress = {};
+    const SearchResult every = search_brute_force(problem_, own);
+    result.candidates += every.candidates;
+    result.interrupted = every.interrupted;
+    if (every.interrupted) return false;
+    if (!every.plans.empty()) add_if_faster(every.plans.front());
+    Scope scope = scope_of_columns(space_);
+    scope.equal_replicas = scope.no_empty = false;
+    scope.consecutive_devices = !asked_device_orders(problem_).is_every;
+    take_bound(every.lower_bound, scope, result);
+    return true;
+  }
+
+  /// Where other choices of its layers take the same, as few of them as it takes.
+  void add_if_faster(Candidate plan) {
+    const Duration step = pace(*plan.prediction);
+    if (step >= best()) return;
+    plan.name = name_of_searched;
+    const auto again = with_layers_again(space_, plan, control_.stop);
+    board_.add(again && pace(*again->prediction) == step ? *again : plan);
   }
 
   void raise_by_columns(SearchResult& result) {
@@ -162,7 +204,7 @@ class LayersSearch {
     const Duration least{columns.least()};
     if (least <= result.lower_bound) return;
     result.rests_on = columns.rests_on();
-    take_bound(least, result);
+    take_bound(least, scope_of_columns(space_), result);
   }
 
   /// Moves one cut of the best plan by one layer, as long as that helps and there is effort.
@@ -203,9 +245,8 @@ class LayersSearch {
     return with_layers_again(space_, candidate, control_.stop);
   }
 
-  /// What is beyond the columns is bounded as if memory had no limits.
-  void take_bound(Duration least, SearchResult& result) {
-    Scope scope = scope_of_columns(space_);
+  /// What is beyond the scope is bounded as if memory had no limits.
+  static void take_bound(Duration least, Scope scope, SearchResult& result) {
     if (!is_within(result.scope, scope)) scope.least_of_others = result.lower_bound;
     result.scope.add(scope);
     result.lower_bound = least;
@@ -235,6 +276,7 @@ class LayersSearch {
   const SearchControl& control_;
   Space space_;
   Leaderboard board_;
+  double few_ = 0;  ///< plans
 };
 
 }  // namespace
@@ -248,8 +290,8 @@ Problem without_memory_limits(const Problem& problem) {
   return changed;
 }
 
-SearchResult search_layers(const Problem& problem, const SearchControl& control) {
-  return LayersSearch(problem, control).run();
+SearchResult search_layers(const Problem& problem, const SearchControl& control, double few) {
+  return LayersSearch(problem, control, few).run();
 }
 
 }  // namespace stagecraft

@@ -6,6 +6,8 @@
 // 3. Equal columns (planner/searches/column_search.hpp) raise their bounds by paths and by what
 //    devices hold, where each layer has the choice that is best by the weights of both
 //    (planner/bounds/stage_choices.hpp). What comes up is made to fit, too.
+//
+// Where there are few plans in all, each of them is simulated instead of 3.
 
 #pragma once
 
@@ -16,7 +18,12 @@ namespace stagecraft {
 /// The same question where memory is no limit, and nothing recomputes.
 Problem without_memory_limits(const Problem& problem);
 
-/// Of a problem whose layers may choose.
-SearchResult search_layers(const Problem& problem, const SearchControl& control);
+/// That take a second to simulate.
+inline constexpr double few_plans = 20'000;
+
+/// Of a problem whose layers may choose. With less than the usual effort, as many fewer plans are
+/// few.
+SearchResult search_layers(const Problem& problem, const SearchControl& control,
+                           double few = few_plans);
 
 }  // namespace stagecraft

@@ -299,16 +299,26 @@ struct OtherOrder {
   Space space;
 };
 
+std::vector<std::unique_ptr<OtherOrder>> other_orders_of(const Problem& problem) {
+  std::vector<std::unique_ptr<OtherOrder>> others;
+  for (const std::vector<int>& order : asked_device_orders(problem).orders)
+    others.push_back(std::make_unique<OtherOrder>(problem, order));
+  return others;
+}
+
+double count_plans(const Space& space, const std::vector<std::unique_ptr<OtherOrder>>& others,
+                   const std::stop_token& stop) {
+  double plans = Count(space, stop).plans();
+  for (const auto& other : others) plans += Count(other->space, stop).plans();
+  return plans;
+}
+
 /// All plans, also on the devices in other orders.
 template <class Collector>
 Tally look_at_all(const Problem& problem, const SearchControl& control, const Space& space,
                   const Collector& empty, Collector& collector) {
-  Tally tally{.plans = Count(space, control.stop).plans()};
-  std::vector<std::unique_ptr<OtherOrder>> others;
-  for (const std::vector<int>& order : asked_device_orders(problem).orders) {
-    others.push_back(std::make_unique<OtherOrder>(problem, order));
-    tally.plans += Count(others.back()->space, control.stop).plans();
-  }
+  const auto others = other_orders_of(problem);
+  Tally tally{.plans = count_plans(space, others, control.stop)};
   require_few(tally.plans);
   BruteForce(space, control, tally, collector).search();
   for (const auto& other : others) {
@@ -330,13 +340,17 @@ SearchResult begin_result(const Tally& tally) {
 
 void finish_answer(const Problem& problem, const SearchControl& control, const Space& space,
                    SearchResult& result) {
-  if (result.plans.empty() && !result.interrupted) {
+  if (result.plans.empty() && !result.interrupted && control.explain) {
     result.infeasible = explain_infeasible(problem, space, control.stop);
   }
   if (!other_orders(problem, {}, 1).empty()) say_one_order(result);
 }
 
 }  // namespace
+
+double count_plans(const Problem& problem) {
+  return count_plans(Space(problem), other_orders_of(problem), {});
+}
 
 SearchResult search_brute_force(const Problem& problem, const SearchControl& control) {
   const Space space(problem);

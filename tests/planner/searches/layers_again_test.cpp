@@ -214,7 +214,7 @@ TEST_CASE("no plan is below the bound of layers that choose, which counts what i
           "[layers]") {
   constexpr std::array schedules{"1f1b", "gpipe", "zb-h1", "zb-h2", "looped-bfs", "interleaved"};
   const std::uint32_t count = is_watched ? 40 : 1000;
-  std::uint32_t tried = 0, raised = 0, proved = 0, best = 0, verified = 0;
+  std::uint32_t tried = 0, raised = 0, proved = 0, best = 0, verified = 0, listed = 0;
   for (std::uint32_t seed = 0; seed < count; ++seed) {
     INFO("seed " << seed);
     Problem problem = layered_problem(seed + 90'000, {4, 3});
@@ -225,8 +225,8 @@ TEST_CASE("no plan is below the bound of layers that choose, which counts what i
     const SearchResult unlimited = search_exact(without_memory_limits(problem), {.explain = false});
     if (unlimited.plans.empty()) continue;
     limit_memory(problem, *unlimited.plans.front().prediction, Random(seed).between(50, 95));
-    const SearchResult every = search_brute_force(problem, {});
-    const SearchResult found = search_exact(problem, {.explain = false});
+    const SearchResult every = search_brute_force(problem, {.explain = false});
+    const SearchResult found = search_layers(problem, {.explain = false}, 0);
     if (every.plans.empty()) {
       REQUIRE((found.plans.empty() || !is_searched(problem, found.plans.front().plan)));
       continue;
@@ -235,6 +235,12 @@ TEST_CASE("no plan is below the bound of layers that choose, which counts what i
     const Duration least = pace(*every.plans.front().prediction);
     REQUIRE(std::min(found.lower_bound, found.scope.least_of_others) <= least);
     if (problem.straight) REQUIRE(found.lower_bound <= least);
+    if (seed % 4 == 0 && count_plans(problem) <= few_plans) {
+      const SearchResult all = search_exact(problem, {.explain = false});
+      REQUIRE(pace(*all.plans.front().prediction) <= least);
+      REQUIRE(all.proved_optimal == is_searched(problem, all.plans.front().plan));
+      ++listed;
+    }
     raised += found.lower_bound > unlimited.lower_bound ? 1 : 0;
     if (found.plans.empty()) continue;
     const Candidate& plan = found.plans.front();
@@ -247,8 +253,9 @@ TEST_CASE("no plan is below the bound of layers that choose, which counts what i
     ++verified;
     REQUIRE(verify_bound(plan.plan, problem.profile, problem.cluster).fault.empty());
   }
-  CAPTURE(tried, raised, proved, best, verified);
+  CAPTURE(tried, raised, proved, best, verified, listed);
   CHECK(raised * 10 > tried * 3);
+  CHECK(listed * 20 > tried);
   CHECK(best * 10 > tried * 9);
 }
 
