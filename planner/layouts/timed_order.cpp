@@ -114,22 +114,28 @@ std::optional<TimedOrder> time_order(const Schedule& schedule, const std::vector
   return timed;
 }
 
+Bytes held_at(const FullMoment& moment, std::size_t place, const ChunkMemory& stage,
+              Recompute recompute) {
+  const bool again = recompute == Recompute::full;
+  Bytes bytes = 0;
+  if (stage.keeps_input) {
+    bytes += moment.in_flight[place] * (stage.input + (again ? 0 : stage.saved)) +
+             moment.waiting[place] * (stage.input + stage.saved_for_weight);
+  }
+  if (place != index(moment.turn)) return bytes;
+  // The gradients that come in and go out live during the backward, too.
+  return bytes + (again ? stage.saved : 0) + (moment.splits ? stage.saved_for_weight : 0) +
+         stage.workspace + stage.output + stage.input;
+}
+
 Bytes bytes_at(const FullMoment& moment, const std::vector<ChunkMemory>& stages,
                const std::vector<Recompute>& recompute, bool computes) {
   Bytes bytes = 0;
   for (std::size_t i = 0; i < stages.size(); ++i) {
-    const ChunkMemory& stage = stages[i];
-    const Bytes kept = recompute[i] == Recompute::none ? stage.saved : 0;
-    bytes += stage.parameters + stage.gradients + stage.optimizer;
-    if (!computes || !stage.keeps_input) continue;
-    bytes += moment.in_flight[i] * (stage.input + kept) +
-             moment.waiting[i] * (stage.input + stage.saved_for_weight);
+    bytes += stages[i].parameters + stages[i].gradients + stages[i].optimizer;
+    if (computes) bytes += held_at(moment, i, stages[i], recompute[i]);
   }
-  const ChunkMemory& current = stages[index(moment.turn)];
-  const Bytes rebuilt = (recompute[index(moment.turn)] == Recompute::full ? current.saved : 0) +
-                        (moment.splits ? current.saved_for_weight : 0);
-  // The gradients that come in and go out live during the backward, too.
-  return computes ? bytes + rebuilt + current.workspace + current.output + current.input : bytes;
+  return bytes;
 }
 
 }  // namespace stagecraft

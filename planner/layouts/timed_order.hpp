@@ -32,7 +32,11 @@ struct TimedOrder {
 /// says for each pipeline device how many there are; moments are those of the first.
 std::optional<TimedOrder> time_order(const Schedule& schedule, const std::vector<int>& strides);
 
-/// Bytes a device needs at least, at this moment.
+/// What a device's stage, of this place among them, holds beside its parameters and what goes with
+/// them, if the one in turn takes time.
+Bytes held_at(const FullMoment& moment, std::size_t place, const ChunkMemory& stage,
+              Recompute recompute);
+/// Bytes a device needs at least, at this moment; `computes`: the stage in turn takes time.
 Bytes bytes_at(const FullMoment& moment, const std::vector<ChunkMemory>& stages,
                const std::vector<Recompute>& recompute, bool computes);
 

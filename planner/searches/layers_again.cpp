@@ -80,34 +80,20 @@ struct Room {
   std::vector<Bytes> least_from;         ///< [stage]: of it and those after it, at the least
   bool may_hide = false;                 ///< not every way shows
 
-  Room(Bytes most, const FullMoment& moment, const std::vector<std::vector<ChunkMemory>>& ways,
-       const std::vector<std::vector<Way>>& chosen, std::vector<char> shown)
+  Room(Bytes most, const FullMoment& moment, const std::vector<const std::vector<Way>*>& ways,
+       const std::vector<std::vector<ChunkMemory>>& memory, std::vector<char> shown)
       : limit(most), turn(index(moment.turn)), shows(std::move(shown)) {
     may_hide = std::ranges::find(shows, 0) != shows.end();
-    for (std::size_t i = 0; i < ways.size(); ++i) {
-      const ChunkMemory& first = ways[i].front();
+    for (std::size_t i = 0; i < memory.size(); ++i) {
+      const ChunkMemory& first = memory[i].front();
       always += first.parameters + first.gradients + first.optimizer;
       std::vector<Bytes>& own = held.emplace_back();
-      for (std::size_t w = 0; w < ways[i].size(); ++w)
-        own.push_back(held_by(moment, i, ways[i][w], chosen[i][w].stage));
+      for (std::size_t w = 0; w < memory[i].size(); ++w)
+        own.push_back(held_at(moment, i, memory[i][w], (*ways[i])[w].stage));
     }
-    least_from.assign(ways.size() + 1, 0);
-    for (std::size_t i = ways.size(); i-- > 0;)
+    least_from.assign(memory.size() + 1, 0);
+    for (std::size_t i = memory.size(); i-- > 0;)
       least_from[i] = least_from[i + 1] + *std::ranges::min_element(held[i]);
-  }
-
-  /// See `bytes_at`.
-  static Bytes held_by(const FullMoment& moment, std::size_t i, const ChunkMemory& stage,
-                       Recompute recompute) {
-    const bool again = recompute == Recompute::full;
-    Bytes bytes = 0;
-    if (stage.keeps_input) {
-      bytes += moment.in_flight[i] * (stage.input + (again ? 0 : stage.saved)) +
-               moment.waiting[i] * (stage.input + stage.saved_for_weight);
-    }
-    if (i != index(moment.turn)) return bytes;
-    return bytes + (again ? stage.saved : 0) + (moment.splits ? stage.saved_for_weight : 0) +
-           stage.workspace + stage.output + stage.input;
   }
 
   /// Whether the first so many stages, which hold so much, leave room for the others.
@@ -258,6 +244,12 @@ class Fitting {
     return ways;
   }
 
+  std::vector<const std::vector<Way>*> ways_of(const std::vector<int>& stages) const {
+    std::vector<const std::vector<Way>*> ways;
+    for (const int s : stages) ways.push_back(&ways_[index(s)]);
+    return ways;
+  }
+
   /// Of each replica that is unlike the one before it, at each full moment.
   void add_rooms(int device) {
     const std::vector<int> stages = stages_on(device);
@@ -283,14 +275,13 @@ class Fitting {
                                        static_cast<int>(replicas[replica].size()));
     const OptimizerChoice& optimizer = plan_.optimizer;
     std::vector<std::vector<ChunkMemory>> memory;
-    std::vector<std::vector<Way>> ways;
+    const std::vector<const std::vector<Way>*> ways = ways_of(stages);
     std::vector<std::vector<char>> shows;
     for (std::size_t i = 0; i < stages.size(); ++i) {
       const LayerRange& layers = plan_.stages[index(stages[i])].layers;
-      ways.push_back(ways_[index(stages[i])]);
       memory.emplace_back();
       shows.emplace_back();
-      for (const Way& way : ways.back()) {
+      for (const Way& way : *ways[i]) {
         memory.back().push_back(memory_share(tables[i]->memory(layers, optimizer.kind, way.again),
                                              optimizer.sharding, holders));
         const bool computes = tables[i]->times(layers, way.again).backward_input > Duration{0};
@@ -298,14 +289,13 @@ class Fitting {
       }
     }
     for (const FullMoment& moment : timed_->moments[index(device)])
-      rooms_[index(device)].emplace_back(limit, moment, memory, ways, shows[index(moment.turn)]);
+      rooms_[index(device)].emplace_back(limit, moment, ways, memory, shows[index(moment.turn)]);
   }
 
   /// The least extra time on the device; false if nothing fits, or a stop is requested.
   bool choose(int device) {
     const std::vector<int> stages = stages_on(device);
-    std::vector<const std::vector<Way>*> ways;
-    for (const int s : stages) ways.push_back(&ways_[index(s)]);
+    const std::vector<const std::vector<Way>*> ways = ways_of(stages);
     const std::vector<std::size_t> best =
         LeastExtraTime(rooms_[index(device)], ways, refused_[index(device)], slack_[index(device)],
                        stop_)

@@ -49,6 +49,12 @@ bool has_empty_stage(const Plan& plan) {
                              [](const Stage& stage) { return stage.layers.size() == 0; });
 }
 
+/// The same question where layers have no choice of their own.
+Problem of_whole_stages(Problem problem) {
+  problem.recompute_layers.clear();
+  return problem;
+}
+
 /// In parts of the step.
 double gap_between(Duration bound, Duration step) {
   return bound < step ? 1 - seconds(bound) / seconds(step) : 0;
@@ -86,8 +92,7 @@ class LayersSearch {
     result.pruned += whole.pruned;
     result.interrupted = result.interrupted || whole.interrupted || control_.stop.stop_requested();
     const Duration unlimited = result.lower_bound;
-    const bool is_done = may_raise(result) && are_few() && look_at_all(result);
-    if (!is_done && may_raise(result)) raise_by_columns(result);
+    if (may_raise(result)) are_few() ? look_at_all(result) : raise_by_columns(result);
     improve_best(result);
     if (result.lower_bound == unlimited) result.rests_on = relaxation::no_memory;
     result.searched_bound = std::min(result.lower_bound, best());
@@ -108,9 +113,7 @@ class LayersSearch {
   }
 
   SearchResult search_whole_stages() {
-    Problem whole = problem_;
-    whole.recompute_layers.clear();
-    SearchResult found = search_exact(whole, unexplained());
+    SearchResult found = search_exact(of_whole_stages(problem_), unexplained());
     for (const Candidate& plan : found.plans) board_.add(plan);
     return found;
   }
@@ -157,20 +160,19 @@ class LayersSearch {
     return count_plans(problem_) <= few_ * std::min(part, 1.0);
   }
 
-  /// Each plan of the space; false if a stop is requested before.
-  bool look_at_all(SearchResult& result) {
+  /// Each plan of the space; nothing is known of them if a stop is requested before.
+  void look_at_all(SearchResult& result) {
     SearchControl own = unexplained();
     own.progress = {};
     const SearchResult every = search_brute_force(problem_, own);
     result.candidates += every.candidates;
     result.interrupted = every.interrupted;
-    if (every.interrupted) return false;
+    if (every.interrupted) return;
     if (!every.plans.empty()) add_if_faster(every.plans.front());
     Scope scope = scope_of_columns(space_);
     scope.equal_replicas = scope.no_empty = false;
     scope.consecutive_devices = !asked_device_orders(problem_).is_every;
     take_bound(every.lower_bound, scope, result);
-    return true;
   }
 
   /// Where other choices of its layers take the same, as few of them as it takes.
@@ -210,23 +212,23 @@ class LayersSearch {
   /// Moves one cut of the best plan by one layer, as long as that helps and there is effort.
   void improve_best(SearchResult& result) {
     if (control_.only_scope) return;
-    std::int64_t left = control_.effort.value_or(effort_for_columns) / 4;
-    bool is_better = true;
-    while (is_better && board_.front() != nullptr && result.lower_bound < best()) {
-      is_better = false;
-      const Candidate from = *board_.front();
-      const auto stages = static_cast<int>(from.plan.stages.size());
-      for (int move = 0; move < 2 * (stages - 1); ++move) {
-        left -= steps_per_simulated_instruction * 2 * stages * from.plan.batch.microbatches;
-        if (left < 0 || control_.stop.stop_requested()) return;
-        const auto moved = with_cut_moved(from, move / 2, move % 2 == 0 ? 1 : -1);
-        if (!moved || pace(*moved->prediction) >= best()) continue;
-        board_.add(*moved);
-        ++result.candidates;
-        is_better = true;
-        break;
-      }
+    Effort effort{.left = control_.effort.value_or(effort_for_columns) / 4, .stop = control_.stop};
+    while (result.lower_bound < best() && improve_once(effort)) ++result.candidates;
+  }
+
+  bool improve_once(Effort& effort) {
+    if (board_.front() == nullptr) return false;
+    const Candidate from = *board_.front();
+    const auto stages = static_cast<int>(from.plan.stages.size());
+    for (int move = 0; move < 2 * (stages - 1); ++move) {
+      effort.spend(steps_per_simulated_instruction * 2 * stages * from.plan.batch.microbatches);
+      if (effort.is_spent()) return false;
+      const auto moved = with_cut_moved(from, move / 2, move % 2 == 0 ? 1 : -1);
+      if (!moved || pace(*moved->prediction) >= best()) continue;
+      board_.add(*moved);
+      return true;
     }
+    return false;
   }
 
   /// The cut behind this stage by so many layers, and all layers' choices anew.
@@ -267,8 +269,7 @@ class LayersSearch {
   }
 
   void explain(SearchResult& result) const {
-    Problem whole = problem_;
-    whole.recompute_layers.clear();
+    const Problem whole = of_whole_stages(problem_);
     result.infeasible = explain_infeasible(whole, Space(whole), control_.stop);
   }
 

@@ -36,7 +36,8 @@ struct BlockChoice {
 
 class BlockPacking {
  public:
-  /// Whether all layers but the first and the last cost the same on every device.
+  /// Whether all layers but the first and the last cost the same on every device, and none chooses
+  /// for itself what it does again.
   static bool applies(const Space& space, const Setting& setting);
 
   /// The order is the setting's, for its depth; of loads above `limit` nothing is known.
