@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "executor/backends/cuda/check.hpp"
 #include "executor/backends/cuda/kernels.hpp"
+#include "executor/backends/cuda/launch.cuh"
 
 namespace stagecraft::cuda {
 
@@ -25,8 +25,7 @@ template <class Element>
 void for_each_element(cudaStream_t stream, std::int64_t count, const Element& element) {
   if (count == 0) return;
   const std::int64_t blocks = std::min(most_blocks, (count + threads - 1) / threads);
-  each_element<<<static_cast<unsigned>(blocks), threads, 0, stream>>>(count, element);
-  check(cudaGetLastError(), "launch a kernel");
+  launch(each_element<Element>, dim3(static_cast<unsigned>(blocks)), threads, stream, count, element);
 }
 
 #define STAGECRAFT_INSTANTIATE(...) \

@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "executor/backends/cuda/check.hpp"
 #include "executor/backends/cuda/kernels.hpp"
+#include "executor/backends/cuda/launch.cuh"
 
 namespace stagecraft::cuda {
 
@@ -113,11 +113,10 @@ template <class Row>
 void for_each_row(cudaStream_t stream, std::int64_t rows, std::int64_t columns, const Row& row) {
   if (rows == 0) return;
   if (columns <= longest_of_a_warp) {
-    rows_by_warps<<<grid(rows, warps), threads, 0, stream>>>(rows, row);
+    launch(rows_by_warps<Row>, dim3(grid(rows, warps)), threads, stream, rows, row);
   } else {
-    rows_by_blocks<<<grid(rows, 1), threads, 0, stream>>>(rows, row);
+    launch(rows_by_blocks<Row>, dim3(grid(rows, 1)), threads, stream, rows, row);
   }
-  check(cudaGetLastError(), "launch a kernel");
 }
 
 template <class Term>
@@ -127,11 +126,9 @@ void add_columns(cudaStream_t stream, std::int64_t rows, std::int64_t columns, c
   const RowChunks chunks{rows};
   const dim3 blocks(static_cast<unsigned>((columns + warp_size - 1) / warp_size),
                     static_cast<unsigned>(chunks.count()));
-  chunks_of_rows<<<blocks, threads, 0, stream>>>(chunks, columns, term, partial);
-  check(cudaGetLastError(), "launch a kernel");
-  chunks_together<<<static_cast<unsigned>((columns + threads - 1) / threads), threads, 0, stream>>>(
-      chunks.count(), columns, partial, sums);
-  check(cudaGetLastError(), "launch a kernel");
+  launch(chunks_of_rows<Term>, blocks, threads, stream, chunks, columns, term, partial);
+  launch(chunks_together, dim3(static_cast<unsigned>((columns + threads - 1) / threads)), threads,
+         stream, chunks.count(), columns, partial, sums);
 }
 
 #define STAGECRAFT_INSTANTIATE(T)                                                                  \
