@@ -137,11 +137,12 @@ void for_each_row(Commands& commands, std::int64_t rows, std::int64_t columns, c
 
 template <class Term>
 void add_columns(Commands& commands, std::int64_t rows, std::int64_t columns, const Term& term,
-                 float* partial, float* sums) {
+                 float* partial, const ColumnSums& sums) {
   struct Key {
     std::int64_t rows, columns;
     Term term;
-    float *partial, *sums;
+    float* partial;
+    ColumnSums sums;
   };
   commands.add(kind_of<Term>(), Key{rows, columns, term, partial, sums}, [=](cudaStream_t stream) {
     add_columns(stream, rows, columns, term, partial, sums);

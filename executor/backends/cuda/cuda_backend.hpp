@@ -148,14 +148,14 @@ class CudaBackend final : public Backend {
   template <class Element>
   void each_element(std::int64_t count, const Element& element);
   template <class Term>
-  void sum_rows(const Tensor& rows, const Term& term, Tensor& sums);
+  void sum_rows(const Tensor& rows, const Term& term, const ColumnSums& sums);
   /// mean, bias: null for RMSNorm.
   void norm(const Tensor& x, const Tensor& weight, const Tensor* bias, double epsilon, Tensor& y,
             Tensor* mean, Tensor& scale);
   void norm_input(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor* mean,
                   const Tensor& scale, const Tensor* residual, Tensor& dx);
   void norm_weight(const Tensor& dy, const Tensor& x, const Tensor* mean, const Tensor& scale,
-                   Tensor& dweight);
+                   Tensor& dweight, Tensor* dbias);
   const Turn* turns(std::int64_t sequence, std::span<const double> frequencies);
   TensorTable on_device(const std::vector<UpdatedTensor>& table);
   template <class Step>

@@ -106,11 +106,10 @@ void CudaBackend::each_element(std::int64_t count, const Element& element) {
 }
 
 template <class Term>
-void CudaBackend::sum_rows(const Tensor& rows, const Term& term, Tensor& sums) {
+void CudaBackend::sum_rows(const Tensor& rows, const Term& term, const ColumnSums& sums) {
   const std::int64_t columns = column_count(rows);
-  assert(sums.elements() == columns && sums.precision == Precision::float32);
-  const auto partial = room<float>(RowChunks{row_count(rows)}.count() * columns);
-  add_columns(commands_, row_count(rows), columns, term, partial.get(), sums.data<float>());
+  const auto partial = room<float>(Term::sums * RowChunks{row_count(rows)}.count() * columns);
+  add_columns(commands_, row_count(rows), columns, term, partial.get(), sums);
 }
 
 }  // namespace stagecraft::cuda

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 
+#include "executor/backends/cuda/packs.hpp"
 #include "executor/bfloat16.hpp"
 
 namespace stagecraft::cuda {
@@ -288,12 +289,44 @@ struct UpdatedTensor {
   std::int64_t elements;
   std::int64_t first_part;  ///< how many parts the tensors before have (see rows.hpp)
   bool operator==(const UpdatedTensor&) const = default;
+
+  /// Whether all of it can be read and written in packs.
+  STAGECRAFT_ON_BOTH bool takes_packs() const {
+    return cuda::takes_packs(gradient) && cuda::takes_packs(first) && cuda::takes_packs(second) &&
+           cuda::takes_packs(weight) && cuda::takes_packs(updated) && cuda::takes_packs(rounded);
+  }
 };
+
+/// How many numbers a lane steps at a time: those of one pack in bf16.
+inline constexpr int numbers_at_once = in_pack<Bfloat16>;
+
+/// numbers_at_once floats side by side.
+struct StepFloats {
+  Pack<float> halves[2];
+  STAGECRAFT_ON_BOTH explicit StepFloats(const float* from)
+      : halves{pack_at(from), pack_at(from + in_pack<float>)} {}
+  STAGECRAFT_ON_BOTH float operator[](int i) const {
+    return halves[i / in_pack<float>][i % in_pack<float>];
+  }
+};
+
+template <class Number>
+STAGECRAFT_ON_BOTH inline void store_floats(float* to, const Number& number) {
+  store_pack(to, number);
+  store_pack(to + in_pack<float>, [&](int i) { return number(i + in_pack<float>); });
+}
 
 STAGECRAFT_ON_BOTH inline void set_updated(const UpdatedTensor& tensor, std::int64_t i,
                                            float value) {
   tensor.updated[i] = value;
   if (tensor.rounded != nullptr) tensor.rounded[i] = Bfloat16(value);
+}
+
+template <class Number>
+STAGECRAFT_ON_BOTH inline void set_many_updated(const UpdatedTensor& tensor, std::int64_t first,
+                                                const Number& number) {
+  store_floats(tensor.updated + first, number);
+  if (tensor.rounded != nullptr) store_pack(tensor.rounded + first, number);
 }
 
 /// Loshchilov & Hutter, "Decoupled Weight Decay Regularization" (2019), algorithm 2.
@@ -304,15 +337,40 @@ struct AdamWStep {
   float epsilon;
   float decay;
   float factor;  ///< of the gradient
+
+  STAGECRAFT_ON_BOTH float first_moment(float before, float g) const {
+    return keep_first * before + take_first * g;
+  }
+  STAGECRAFT_ON_BOTH float second_moment(float before, float g) const {
+    return keep_second * before + take_second * g * g;
+  }
+  STAGECRAFT_ON_BOTH float updated(float weight, float m, float v) const {
+    const float change = rate * m / (sqrtf(v) * correction + epsilon);
+    return weight - (change + decay * weight);
+  }
+
   STAGECRAFT_ON_BOTH void operator()(const UpdatedTensor& tensor, std::int64_t i) const {
     const float g = tensor.gradient[i] * factor;
-    const float m = keep_first * tensor.first[i] + take_first * g;
-    const float v = keep_second * tensor.second[i] + take_second * g * g;
+    const float m = first_moment(tensor.first[i], g);
+    const float v = second_moment(tensor.second[i], g);
     tensor.first[i] = m;
     tensor.second[i] = v;
-    const float weight = tensor.weight[i];
-    const float change = rate * m / (sqrtf(v) * correction + epsilon);
-    set_updated(tensor, i, weight - (change + decay * weight));
+    set_updated(tensor, i, updated(tensor.weight[i], m, v));
+  }
+
+  /// Of numbers_at_once from `first` on, which packs can be read at.
+  STAGECRAFT_ON_BOTH void of_many(const UpdatedTensor& tensor, std::int64_t first) const {
+    const StepFloats gradient(tensor.gradient + first), weight(tensor.weight + first);
+    const StepFloats m_before(tensor.first + first), v_before(tensor.second + first);
+    float m[numbers_at_once], v[numbers_at_once];
+    for (int i = 0; i < numbers_at_once; ++i) {
+      const float g = gradient[i] * factor;
+      m[i] = first_moment(m_before[i], g);
+      v[i] = second_moment(v_before[i], g);
+    }
+    store_floats(tensor.first + first, [&](int i) { return m[i]; });
+    store_floats(tensor.second + first, [&](int i) { return v[i]; });
+    set_many_updated(tensor, first, [&](int i) { return updated(weight[i], m[i], v[i]); });
   }
 };
 
@@ -321,6 +379,12 @@ struct SgdStep {
   float factor;
   STAGECRAFT_ON_BOTH void operator()(const UpdatedTensor& tensor, std::int64_t i) const {
     set_updated(tensor, i, tensor.weight[i] - rate * (tensor.gradient[i] * factor));
+  }
+
+  STAGECRAFT_ON_BOTH void of_many(const UpdatedTensor& tensor, std::int64_t first) const {
+    const StepFloats gradient(tensor.gradient + first), weight(tensor.weight + first);
+    set_many_updated(tensor, first,
+                     [&](int i) { return weight[i] - rate * (gradient[i] * factor); });
   }
 };
 

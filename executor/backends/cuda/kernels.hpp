@@ -20,11 +20,11 @@ void for_each_element(cudaStream_t stream, std::int64_t count, const Element& el
 template <class Row>
 void for_each_row(cudaStream_t stream, std::int64_t rows, std::int64_t columns, const Row& row);
 
-/// sums[column] += term(row, column) over all rows. In two stages, so that the same rows always
-/// give the same bits: chunks of rows into `partial` (RowChunks{rows}.count() x columns numbers),
-/// then those in their order.
+/// Adds to each of the sums, column by column, what the term adds for all rows. In two stages, so
+/// that the same rows always give the same bits: chunks of rows into `partial` (Term::sums x
+/// RowChunks{rows}.count() x columns numbers), then those in their order.
 template <class Term>
 void add_columns(cudaStream_t stream, std::int64_t rows, std::int64_t columns, const Term& term,
-                 float* partial, float* sums);
+                 float* partial, const ColumnSums& sums);
 
 }  // namespace stagecraft::cuda

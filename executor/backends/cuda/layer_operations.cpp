@@ -23,6 +23,12 @@ const float* floats(const Tensor* tensor) {
   return tensor == nullptr ? nullptr : tensor->data<float>();
 }
 
+/// A number for each column of `rows`.
+float* floats_of_row(Tensor& numbers, const Tensor& rows) {
+  assert(numbers.elements() == column_count(rows) && numbers.precision == Precision::float32);
+  return numbers.data<float>();
+}
+
 }  // namespace
 
 // --- Element by element --------------------------------------------------------------------------
@@ -119,7 +125,8 @@ void CudaBackend::matmul(const Tensor& a, bool transpose_a, const Tensor& b, boo
 
 void CudaBackend::bias_gradient(const Tensor& gradient, Tensor& bias_gradient) {
   with_type(gradient.precision, [&]<class T>(T) {
-    sum_rows(gradient, BiasTerm<T>{gradient.data<T>(), column_count(gradient)}, bias_gradient);
+    sum_rows(gradient, BiasTerm<T>{gradient.data<T>(), column_count(gradient)},
+             {{floats_of_row(bias_gradient, gradient)}});
   });
 }
 
@@ -201,12 +208,12 @@ void CudaBackend::norm_input(const Tensor& dy, const Tensor& x, const Tensor& we
 }
 
 void CudaBackend::norm_weight(const Tensor& dy, const Tensor& x, const Tensor* mean,
-                              const Tensor& scale, Tensor& dweight) {
+                              const Tensor& scale, Tensor& dweight, Tensor* dbias) {
   with_type(x.precision, [&]<class T>(T) {
     sum_rows(x,
              NormWeightTerm<T>{dy.data<T>(), x.data<T>(), floats(mean), scale.data<float>(),
                                column_count(x)},
-             dweight);
+             {{floats_of_row(dweight, x), dbias == nullptr ? nullptr : floats_of_row(*dbias, x)}});
   });
 }
 
@@ -222,8 +229,7 @@ void CudaBackend::layer_norm_input(const Tensor& dy, const Tensor& x, const Tens
 
 void CudaBackend::layer_norm_weight(const Tensor& dy, const Tensor& x, const Tensor& mean,
                                     const Tensor& scale, Tensor& dweight, Tensor& dbias) {
-  norm_weight(dy, x, &mean, scale, dweight);
-  bias_gradient(dy, dbias);
+  norm_weight(dy, x, &mean, scale, dweight, &dbias);
 }
 
 void CudaBackend::rms_norm(const Tensor& x, const Tensor& weight, double epsilon, Tensor& y,
@@ -244,7 +250,7 @@ void CudaBackend::norm_input_and_residual(const Tensor& dy, const Tensor& x, con
 
 void CudaBackend::rms_norm_weight(const Tensor& dy, const Tensor& x, const Tensor& scale,
                                   Tensor& dweight) {
-  norm_weight(dy, x, nullptr, scale, dweight);
+  norm_weight(dy, x, nullptr, scale, dweight, nullptr);
 }
 
 // --- Attention -----------------------------------------------------------------------------------

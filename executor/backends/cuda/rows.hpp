@@ -6,6 +6,9 @@
 //
 // `sum` and `largest` are also where lanes meet: what was written before is seen behind them. Free
 // of CUDA, so that tests carry out the same functions with a team of threads on the CPU.
+//
+// A row whose functor `can_hold` it is kept in registers instead, in packs of 16 bytes: `held` then
+// reads and writes every number once.
 
 #pragma once
 
@@ -14,6 +17,7 @@
 #include <cstdint>
 
 #include "executor/backends/cuda/elements.hpp"
+#include "executor/backends/cuda/packs.hpp"
 
 namespace stagecraft::cuda {
 
@@ -34,6 +38,8 @@ STAGECRAFT_ON_BOTH void each_column(const Team& team, std::int64_t columns, cons
 /// LayerNorm, or RMSNorm where `mean` is null (there is then no bias either).
 template <class T>
 struct NormRows {
+  using Element = T;
+  static constexpr int most_packs = 4;  ///< that a lane may hold
   const T* x;
   const T* weight;
   const T* bias;
@@ -61,6 +67,38 @@ struct NormRows {
       const float shift = bias != nullptr ? number(bias[i]) : 0.0f;
       out[i] = T((number(in[i]) - m) * s * number(weight[i]) + shift);
     });
+    keep(team, row, m, s);
+  }
+
+  bool can_hold() const {
+    return columns % in_pack<T> == 0 && takes_packs(x) && takes_packs(weight) &&
+           takes_packs(bias) && takes_packs(y);
+  }
+  template <int most, class Team>
+  STAGECRAFT_ON_BOTH void held(const Team& team, std::int64_t row) const {
+    const HeldRow<T, most> in(team, x + row * columns, columns);
+    const float width = static_cast<float>(columns);
+    float m = 0;
+    if (mean != nullptr) {
+      m = held_sum<T, most>(team, columns, [&](int k, int i) { return in[k][i]; }) / width;
+    }
+    const float squares = held_sum<T, most>(team, columns, [&](int k, int i) {
+      const float z = in[k][i] - m;
+      return z * z;
+    });
+    const float s = 1.0f / sqrtf(squares / width + epsilon);
+    each_pack<T, most>(team, columns, [&](int k, std::int64_t column) {
+      const Pack<T> factor = pack_at(weight + column);
+      const Pack<T> shift = bias != nullptr ? pack_at(bias + column) : Pack<T>{};
+      store_pack(y + row * columns + column,
+                 [&](int i) { return (in[k][i] - m) * s * factor[i] + shift[i]; });
+    });
+    keep(team, row, m, s);
+  }
+
+ private:
+  template <class Team>
+  STAGECRAFT_ON_BOTH void keep(const Team& team, std::int64_t row, float m, float s) const {
     if (team.lane() != 0) return;
     if (mean != nullptr) mean[row] = m;
     scale[row] = s;
@@ -71,6 +109,8 @@ struct NormRows {
 /// without the first mean for RMSNorm.
 template <class T>
 struct NormInputRows {
+  using Element = T;
+  static constexpr int most_packs = 4;  ///< that a lane may hold
   const T* dy;
   const T* x;
   const T* weight;
@@ -98,6 +138,39 @@ struct NormInputRows {
       out[i] = T(s * (g(i) - mean_g - z(i) * mean_gz) + past);
     });
   }
+
+  bool can_hold() const {
+    return columns % in_pack<T> == 0 && takes_packs(dy) && takes_packs(x) && takes_packs(weight) &&
+           takes_packs(residual) && takes_packs(dx);
+  }
+  template <int most, class Team>
+  STAGECRAFT_ON_BOTH void held(const Team& team, std::int64_t row) const {
+    const HeldRow<T, most> gradient(team, dy + row * columns, columns);
+    const HeldRow<T, most> in(team, x + row * columns, columns);
+    const float width = static_cast<float>(columns);
+    const float m = mean != nullptr ? mean[row] : 0.0f;
+    const float s = scale[row];
+    float sum_g = 0, sum_gz = 0;
+    each_pack<T, most>(team, columns, [&](int k, std::int64_t column) {
+      const Pack<T> factor = pack_at(weight + column);
+      for (int i = 0; i < in_pack<T>; ++i) {
+        const float g = gradient[k][i] * factor[i];
+        sum_g += g;
+        sum_gz += g * ((in[k][i] - m) * s);
+      }
+    });
+    const float mean_g = mean != nullptr ? team.sum(sum_g) / width : 0.0f;
+    const float mean_gz = team.sum(sum_gz) / width;
+    each_pack<T, most>(team, columns, [&](int k, std::int64_t column) {
+      const std::int64_t at = row * columns + column;
+      const Pack<T> factor = pack_at(weight + column);
+      const Pack<T> past = residual != nullptr ? pack_at(residual + at) : Pack<T>{};
+      store_pack(dx + at, [&](int i) {
+        const float z = (in[k][i] - m) * s;
+        return s * (gradient[k][i] * factor[i] - mean_g - z * mean_gz) + past[i];
+      });
+    });
+  }
 };
 
 // --- Softmax -------------------------------------------------------------------------------------
@@ -105,6 +178,8 @@ struct NormInputRows {
 /// Leaves the scaled gradient in the logits' place, and the row's loss.
 template <class T>
 struct CrossEntropyRows {
+  using Element = T;
+  static constexpr int most_packs = 7;  ///< that a lane may hold
   T* logits;
   const std::int32_t* targets;
   double* losses;
@@ -125,8 +200,39 @@ struct CrossEntropyRows {
       const float hit = i == target ? 1.0f : 0.0f;
       values[i] = T(scale * (expf(number(values[i]) - top) / sum - hit));
     });
-    if (team.lane() != 0) return;
-    losses[row] = log(static_cast<double>(sum)) + static_cast<double>(top - target_logit);
+    keep(team, row, sum, top - target_logit);
+  }
+
+  bool can_hold() const { return columns % in_pack<T> == 0 && takes_packs(logits); }
+  template <int most, class Team>
+  STAGECRAFT_ON_BOTH void held(const Team& team, std::int64_t row) const {
+    T* values = logits + row * columns;
+    const std::int64_t target = targets[row];
+    const float target_logit = number(values[target]);
+    const HeldRow<T, most> in(team, values, columns);
+    float top = -INFINITY;
+    each_pack<T, most>(team, columns, [&](int k, std::int64_t) {
+      for (int i = 0; i < in_pack<T>; ++i) top = fmaxf(top, in[k][i]);
+    });
+    top = team.largest(top);
+    const float sum =
+        held_sum<T, most>(team, columns, [&](int k, int i) { return expf(in[k][i] - top); });
+    const float factor = scale / sum;
+    each_pack<T, most>(team, columns, [&](int k, std::int64_t column) {
+      store_pack(values + column, [&](int i) {
+        return factor * expf(in[k][i] - top) - (column + i == target ? scale : 0.0f);
+      });
+    });
+    keep(team, row, sum, top - target_logit);
+  }
+
+ private:
+  template <class Team>
+  STAGECRAFT_ON_BOTH void keep(const Team& team, std::int64_t row, float sum,
+                               float top_over_target) const {
+    if (team.lane() == 0) {
+      losses[row] = log(static_cast<double>(sum)) + static_cast<double>(top_over_target);
+    }
   }
 };
 
@@ -234,6 +340,12 @@ struct AttentionInputRows {
 /// Each team takes a part of one tensor; parts of a tensor are this long, but for its last one.
 inline constexpr std::int64_t part_elements = 1 << 14;
 
+STAGECRAFT_ON_BOTH inline std::int64_t end_of_part(const UpdatedTensor& tensor,
+                                                   std::int64_t first) {
+  const std::int64_t left = tensor.elements - first;
+  return first + (left < part_elements ? left : part_elements);
+}
+
 /// Tensors one behind the other, in the GPU's memory: their parts are numbered through.
 struct TensorTable {
   const UpdatedTensor* tensors;
@@ -258,12 +370,16 @@ struct StepOfParts {
 
   template <class Team>
   STAGECRAFT_ON_BOTH void operator()(const Team& team, std::int64_t part) const {
-    const UpdatedTensor& tensor = table.with_part(part);
-    const std::int64_t first = (part - tensor.first_part) * part_elements;
-    const std::int64_t left = tensor.elements - first;
+    // Copies, for the compiler cannot know that what is written is not the table.
+    const UpdatedTensor tensor = table.with_part(part);
     const Step numbers = *step;
-    each_column(team, left < part_elements ? left : part_elements,
-                [&](std::int64_t i) { numbers(tensor, first + i); });
+    const std::int64_t first = (part - tensor.first_part) * part_elements;
+    const std::int64_t end = end_of_part(tensor, first);
+    const std::int64_t whole = tensor.takes_packs() ? (end - first) / numbers_at_once : 0;
+    each_column(team, whole,
+                [&](std::int64_t i) { numbers.of_many(tensor, first + i * numbers_at_once); });
+    const std::int64_t rest = first + whole * numbers_at_once;
+    each_column(team, end - rest, [&](std::int64_t i) { numbers(tensor, rest + i); });
   }
 };
 
@@ -276,10 +392,18 @@ struct SquaresOfParts {
   STAGECRAFT_ON_BOTH void operator()(const Team& team, std::int64_t part) const {
     const UpdatedTensor& tensor = table.with_part(part);
     const std::int64_t first = (part - tensor.first_part) * part_elements;
-    const std::int64_t left = tensor.elements - first;
+    const std::int64_t count = end_of_part(tensor, first) - first;
     const float* numbers = tensor.gradient + first;
-    const float sum = row_sum(team, left < part_elements ? left : part_elements,
-                              [&](std::int64_t i) { return numbers[i] * numbers[i]; });
+    const std::int64_t whole = takes_packs(numbers) ? count / in_pack<float> : 0;
+    float sum = 0;
+    each_column(team, whole, [&](std::int64_t i) {
+      const Pack<float> pack = pack_at(numbers + i * in_pack<float>);
+      for (int j = 0; j < in_pack<float>; ++j) sum += pack[j] * pack[j];
+    });
+    const float* rest = numbers + whole * in_pack<float>;
+    each_column(team, count - whole * in_pack<float>,
+                [&](std::int64_t i) { sum += rest[i] * rest[i]; });
+    sum = team.sum(sum);
     if (team.lane() == 0) sums[part] = sum;
   }
 };
@@ -300,38 +424,63 @@ struct RowChunks {
   }
 };
 
+/// What the sums of columns are added to: a second one may be left out.
+struct ColumnSums {
+  float* of[2] = {};
+  int count() const { return of[1] == nullptr ? 1 : 2; }
+};
+
 /// Terms of bias_gradient: the number itself.
 template <class T>
 struct BiasTerm {
+  using Element = T;
+  static constexpr int sums = 1;
   const T* dy;
   std::int64_t columns;
-  STAGECRAFT_ON_BOTH float operator()(std::int64_t row, std::int64_t column) const {
-    return number(dy[row * columns + column]);
+  STAGECRAFT_ON_BOTH void add(std::int64_t row, std::int64_t column, float (&to)[sums]) const {
+    to[0] += number(dy[row * columns + column]);
+  }
+
+  bool can_hold() const { return columns % in_pack<T> == 0 && takes_packs(dy); }
+  STAGECRAFT_ON_BOTH void add_pack(std::int64_t row, std::int64_t column,
+                                   float (&to)[sums][in_pack<T>]) const {
+    const Pack<T> gradient = pack_at(dy + row * columns + column);
+    for (int i = 0; i < in_pack<T>; ++i) to[0][i] += gradient[i];
   }
 };
 
-/// Terms of a norm's weight gradient; without `mean`, of RMSNorm's.
+/// Terms of the gradients of a norm's weight and bias; without `mean`, of RMSNorm's, and then there
+/// is no bias, so the second sum is nobody's.
 template <class T>
 struct NormWeightTerm {
+  using Element = T;
+  static constexpr int sums = 2;
   const T* dy;
   const T* x;
   const float* mean;
   const float* scale;
   std::int64_t columns;
-  STAGECRAFT_ON_BOTH float operator()(std::int64_t row, std::int64_t column) const {
+  STAGECRAFT_ON_BOTH void add(std::int64_t row, std::int64_t column, float (&to)[sums]) const {
     const std::int64_t at = row * columns + column;
     const float m = mean != nullptr ? mean[row] : 0.0f;
-    return number(dy[at]) * (number(x[at]) - m) * scale[row];
+    const float gradient = number(dy[at]);
+    to[0] += gradient * (number(x[at]) - m) * scale[row];
+    to[1] += gradient;
+  }
+
+  bool can_hold() const { return columns % in_pack<T> == 0 && takes_packs(dy) && takes_packs(x); }
+  STAGECRAFT_ON_BOTH void add_pack(std::int64_t row, std::int64_t column,
+                                   float (&to)[sums][in_pack<T>]) const {
+    const std::int64_t at = row * columns + column;
+    const Pack<T> gradient = pack_at(dy + at);
+    const Pack<T> in = pack_at(x + at);
+    const float m = mean != nullptr ? mean[row] : 0.0f;
+    const float s = scale[row];
+    for (int i = 0; i < in_pack<T>; ++i) {
+      to[0][i] += gradient[i] * (in[i] - m) * s;
+      to[1][i] += gradient[i];
+    }
   }
 };
-
-/// The terms of rows first, first + step … below end.
-template <class Term>
-STAGECRAFT_ON_BOTH float column_sum(const Term& term, std::int64_t column, std::int64_t first,
-                                    std::int64_t end, std::int64_t step) {
-  float sum = 0;
-  for (std::int64_t row = first; row < end; row += step) sum += term(row, column);
-  return sum;
-}
 
 }  // namespace stagecraft::cuda

@@ -1,0 +1,116 @@
+// Numbers in packs of 16 bytes, which a lane reads and writes at once: what memory on a GPU is
+// fastest with. Free of CUDA, like elements.hpp.
+
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "executor/bfloat16.hpp"
+
+namespace stagecraft::cuda {
+
+inline constexpr int pack_bytes = 16;
+
+/// How many numbers a pack has: 4 floats, or 8 in bf16.
+template <class T>
+inline constexpr int in_pack = pack_bytes / static_cast<int>(sizeof(T));
+
+/// The numbers of a pack as they lie in memory, which otherwise is looked at as single ones. Index them by constants or in loops that the
+/// compiler unrolls, so that they stay in registers.
+template <class T>
+struct alignas(pack_bytes) Pack;
+
+template <>
+struct alignas(pack_bytes) [[gnu::may_alias]] Pack<float> {
+  float numbers[4];
+
+  STAGECRAFT_ON_BOTH float operator[](int i) const { return numbers[i]; }
+};
+
+template <>
+struct alignas(pack_bytes) [[gnu::may_alias]] Pack<Bfloat16> {
+  std::uint32_t pairs[4];  ///< the first of a pair in the lower half
+
+  STAGECRAFT_ON_BOTH float operator[](int i) const {
+    const std::uint32_t pair = pairs[i / 2];
+    const std::uint32_t wide = i % 2 == 0 ? pair << 16 : pair & 0xffff0000u;
+    float value = 0;
+    memcpy(&value, &wide, sizeof value);
+    return value;
+  }
+};
+
+/// `from`: aligned to 16 bytes, as below.
+template <class T>
+STAGECRAFT_ON_BOTH inline Pack<T> pack_at(const T* from) {
+  return *reinterpret_cast<const Pack<T>*>(from);
+}
+
+/// Stores number(i) for every i in [0, in_pack<T>).
+template <class Number>
+STAGECRAFT_ON_BOTH inline void store_pack(float* to, const Number& number) {
+  Pack<float> pack;
+  for (int i = 0; i < 4; ++i) pack.numbers[i] = number(i);
+  *reinterpret_cast<Pack<float>*>(to) = pack;
+}
+template <class Number>
+STAGECRAFT_ON_BOTH inline void store_pack(Bfloat16* to, const Number& number) {
+  Pack<Bfloat16> pack;
+  for (int i = 0; i < 4; ++i) {
+    const std::uint32_t first = Bfloat16(number(2 * i)).bits;
+    const std::uint32_t second = Bfloat16(number(2 * i + 1)).bits;
+    pack.pairs[i] = first | second << 16;
+  }
+  *reinterpret_cast<Pack<Bfloat16>*>(to) = pack;
+}
+
+/// Whether packs can be read there; of null, which is not read, too.
+STAGECRAFT_ON_BOTH inline bool takes_packs(const void* data) {
+  return reinterpret_cast<std::uintptr_t>(data) % pack_bytes == 0;
+}
+
+/// A row as a team holds it in registers: lane i has the packs i, i + size …, `most` of them.
+template <class T, int most>
+class HeldRow {
+ public:
+  template <class Team>
+  STAGECRAFT_ON_BOTH HeldRow(const Team& team, const T* row, std::int64_t columns) {
+    for (int k = 0; k < most; ++k) {
+      const std::int64_t column = column_of(team, k);
+      if (column < columns) packs_[k] = pack_at(row + column);
+    }
+  }
+
+  /// The column that the lane's k-th pack begins at; at the row's end or behind it there is none.
+  template <class Team>
+  STAGECRAFT_ON_BOTH static std::int64_t column_of(const Team& team, int k) {
+    return static_cast<std::int64_t>(team.lane() + k * team.size()) * in_pack<T>;
+  }
+
+  STAGECRAFT_ON_BOTH const Pack<T>& operator[](int k) const { return packs_[k]; }
+
+ private:
+  Pack<T> packs_[most];
+};
+
+/// Calls visit(k, column of its first number) for each pack of the lane.
+template <class T, int most, class Team, class Visit>
+STAGECRAFT_ON_BOTH void each_pack(const Team& team, std::int64_t columns, const Visit& visit) {
+  for (int k = 0; k < most; ++k) {
+    const std::int64_t column = HeldRow<T, most>::column_of(team, k);
+    if (column < columns) visit(k, column);
+  }
+}
+
+/// Over all lanes the sum of term(k, i) for each number i of each pack k.
+template <class T, int most, class Team, class Term>
+STAGECRAFT_ON_BOTH float held_sum(const Team& team, std::int64_t columns, const Term& term) {
+  float sum = 0;
+  each_pack<T, most>(team, columns, [&](int k, std::int64_t) {
+    for (int i = 0; i < in_pack<T>; ++i) sum += term(k, i);
+  });
+  return team.sum(sum);
+}
+
+}  // namespace stagecraft::cuda
