@@ -15,6 +15,7 @@
 #include <numbers>
 #include <vector>
 
+#include "executor/parallel.hpp"
 #include "executor/weight_shard.hpp"
 #include "profiles/error.hpp"
 
@@ -57,24 +58,49 @@ class Normals {
   std::uint64_t hash_;
 };
 
+/// About a millisecond's work: much more than a thread takes to start.
+constexpr std::int64_t drawn_at_once = 1 << 15;
+
+/// So many elements, at least one, of the whole weight, from `first` on. Both of a pair come of one
+/// draw, but for half a pair at either end.
 template <class T>
-void draw_normals(std::span<T> values, const ParameterSpec& spec, std::uint64_t seed) {
-  const Normals normals(seed, spec.name);
-  auto value = values.begin();
-  for (const auto [first, count] : runs_of(spec)) {
-    for (std::int64_t place = first; place < first + count; ++place) {
-      // Elements of one pair are drawn together, wherever a run begins.
-      const auto element = static_cast<std::uint64_t>(place);
-      *value++ =
-          static_cast<T>(normals.draw(element / 2)[element % 2] * spec.initialization.deviation);
-    }
+void draw_run(std::span<T> values, const Normals& normals, double deviation, std::uint64_t first) {
+  assert(!values.empty());
+  const std::uint64_t end = first + values.size();
+  T* value = values.data();
+  if (first % 2 == 1) *value++ = static_cast<T>(normals.draw(first / 2)[1] * deviation);
+  for (std::uint64_t pair = (first + 1) / 2; pair < end / 2; ++pair) {
+    const auto [even, odd] = normals.draw(pair);
+    *value++ = static_cast<T>(even * deviation);
+    *value++ = static_cast<T>(odd * deviation);
   }
+  if (end % 2 == 1) *value = static_cast<T>(normals.draw(end / 2)[0] * deviation);
 }
 
 template <class T>
-void fill(std::span<T> values, const ParameterSpec& spec, std::uint64_t seed) {
+void draw_normals(std::span<T> values, const ParameterSpec& spec, std::uint64_t seed, int threads) {
+  const Normals normals(seed, spec.name);
+  const std::vector<ElementRun> runs = runs_of(spec);
+  const auto draw = [&](std::int64_t first, std::int64_t end) {
+    std::int64_t begin = 0;  // of the run, among the values
+    for (const ElementRun& run : runs) {
+      const std::int64_t from = std::max(first, begin);
+      const std::int64_t to = std::min(end, begin + run.count);
+      const auto place = static_cast<std::uint64_t>(run.first + from - begin);
+      begin += run.count;
+      if (from >= to) continue;
+      const auto count = static_cast<std::size_t>(to - from);
+      draw_run(values.subspan(static_cast<std::size_t>(from), count), normals,
+               spec.initialization.deviation, place);
+    }
+  };
+  in_parallel(static_cast<std::int64_t>(values.size()), drawn_at_once, threads, draw);
+}
+
+template <class T>
+void fill(std::span<T> values, const ParameterSpec& spec, std::uint64_t seed, int threads) {
   switch (spec.initialization.kind) {
-    case Initialization::Kind::normal: return draw_normals(values, spec, seed);
+    case Initialization::Kind::normal: return draw_normals(values, spec, seed, threads);
     case Initialization::Kind::zeros: std::ranges::fill(values, T(0)); return;
     case Initialization::Kind::ones: std::ranges::fill(values, T(1)); return;
   }
@@ -82,15 +108,15 @@ void fill(std::span<T> values, const ParameterSpec& spec, std::uint64_t seed) {
 
 }  // namespace
 
-void initialize(Parameter& parameter, std::uint64_t seed) {
+void initialize(Parameter& parameter, std::uint64_t seed, int threads) {
   Tensor& weight = parameter.weight;
   assert(!weight.empty());
   const auto count = static_cast<std::size_t>(weight.elements());
   switch (weight.precision) {
     case Precision::float32:
-      return fill(std::span(weight.data<float>(), count), parameter.spec, seed);
+      return fill(std::span(weight.data<float>(), count), parameter.spec, seed, threads);
     case Precision::float64:
-      return fill(std::span(weight.data<double>(), count), parameter.spec, seed);
+      return fill(std::span(weight.data<double>(), count), parameter.spec, seed, threads);
     case Precision::bfloat16:
     case Precision::float16:
     case Precision::float8: break;

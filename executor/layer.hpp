@@ -124,7 +124,7 @@ class TrainableLayer {
 };
 
 /// Draws a weight's start values, the same on every backend of the same precision (drawn in double,
-/// then rounded).
-void initialize(Parameter& parameter, std::uint64_t seed);
+/// then rounded). A large one is drawn by so many threads; the numbers do not depend on that.
+void initialize(Parameter& parameter, std::uint64_t seed, int threads = 1);
 
 }  // namespace stagecraft

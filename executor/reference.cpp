@@ -30,6 +30,7 @@
 
 #include "executor/clipping.hpp"
 #include "executor/execute.hpp"
+#include "executor/host.hpp"
 #include "executor/machinery.hpp"
 #include "executor/training.hpp"
 #include "executor/transport.hpp"
@@ -425,7 +426,8 @@ class Reference {
 
 RunResult run_reference(const Plan& plan, const Profile& profile, const Dataset& dataset,
                         const RunOptions& options, const Machinery& machinery) {
-  const Training training = make_training(plan, profile, dataset, options);
+  Training training = make_training(plan, profile, dataset, options);
+  training.processors = processors_per_rank(1);
   if (options.resume) require_resumable(*options.resume, training);
   return Reference(training, machinery.make_backend(0)).run();
 }

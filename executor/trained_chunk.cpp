@@ -4,6 +4,7 @@
 #include <cassert>
 #include <utility>
 
+#include "executor/weight_shard.hpp"
 #include "profiles/error.hpp"
 
 namespace stagecraft {
@@ -87,17 +88,37 @@ std::vector<Tensor> TrainedChunk::allocate_layers() {
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     for (ParameterSpec& spec : layers_[i]->parameters()) {
       for (auto& slot : versions_.slots()) slot.push_back(backend_.allocate(spec.shape, precision));
-      starts.push_back(backend_.has_numbers()
-                           ? start_value(training_, spec)
-                           : backend_.allocate_apart(spec.shape, training_.sums()));
-      set_value(backend_, starts.back(), versions_.at(0).back());
-      // Kept only where the optimizer needs the numbers, too.
-      if (training_.sums() == precision) starts.back() = {};
-      parameters_[i].push_back(
-          {.spec = std::move(spec), .weight = versions_.at(0).back(), .gradient = {}});
+      Tensor& weight = versions_.at(0).back();
+      if (const auto twin = place_of(spec)) {
+        starts.push_back(starts[*twin]);
+        backend_.copy(versions_.at(0)[*twin], weight);
+      } else {
+        starts.push_back(first_value(spec, weight));
+      }
+      parameters_[i].push_back({.spec = std::move(spec), .weight = weight, .gradient = {}});
     }
   }
   return starts;
+}
+
+/// Sets the weight to its start value, which it returns if the optimizer needs the numbers, too.
+Tensor TrainedChunk::first_value(const ParameterSpec& spec, Tensor& weight) {
+  Tensor start = backend_.has_numbers() ? start_value(training_, spec)
+                                        : backend_.allocate_apart(spec.shape, training_.sums());
+  set_value(backend_, start, weight);
+  return training_.sums() == training_.precision() ? Tensor{} : start;
+}
+
+/// Among the parameters there are so far: where the same numbers lie already, for a table that
+/// embedding and head share.
+std::optional<std::size_t> TrainedChunk::place_of(const ParameterSpec& spec) {
+  const std::vector<Parameter*> all = parameters();
+  const auto found = std::ranges::find_if(all, [&](const Parameter* parameter) {
+    const ParameterSpec& other = parameter->spec;
+    return other.name == spec.name && other.shape == spec.shape && runs_of(other) == runs_of(spec);
+  });
+  if (found == all.end()) return {};
+  return static_cast<std::size_t>(found - all.begin());
 }
 
 /// One tensor for all gradients; each weight's is a part of it.

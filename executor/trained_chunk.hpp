@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -87,6 +88,8 @@ class TrainedChunk {
 
  private:
   std::vector<Tensor> allocate_layers();
+  Tensor first_value(const ParameterSpec& spec, Tensor& weight);
+  std::optional<std::size_t> place_of(const ParameterSpec& spec);
   void allocate_training(std::span<const Tensor> starts);
   void join_pieces(int microbatch);
   void join_pieces(int microbatch, std::size_t layer);

@@ -1,8 +1,10 @@
 #include "executor/training.hpp"
 
 #include <cstring>
+#include <set>
 #include <utility>
 
+#include "executor/host.hpp"
 #include "executor/layers.hpp"
 #include "executor/weight_shard.hpp"
 #include "profiles/error.hpp"
@@ -53,6 +55,15 @@ void require_plain_layers(const Plan& plan) {
   }
 }
 
+/// Each is a rank, on this machine or another.
+int devices_of(const Plan& plan) {
+  std::set<int> devices;
+  for (const Stage& stage : plan.stages) {
+    for (const std::vector<int>& peers : stage.devices) devices.insert(peers.begin(), peers.end());
+  }
+  return static_cast<int>(devices.size());
+}
+
 Model model_of(const Plan& plan, const Profile& profile) {
   const std::int64_t sequence = plan.batch.sequence;
   if (sequence == 0 || sequence == profile.model.sequence) return profile.model;
@@ -86,7 +97,8 @@ Training make_training(const Plan& plan, const Profile& profile, const Dataset& 
                     .options = options,
                     .schedule = find_schedule(plan.schedule.name).generate(shape_of(plan)),
                     .model = model_of(plan, profile),
-                    .layers = {}};
+                    .layers = {},
+                    .processors = processors_per_rank(devices_of(plan))};
   for (std::size_t i = 0; i < training.model.layers.size(); ++i) {
     training.layers.push_back(make_layer(training.model, static_cast<int>(i)));
     training.layers.back()->limit_logits(options.loss_rows);
@@ -140,7 +152,7 @@ Tensor start_value(const Training& training, const ParameterSpec& spec) {
   if (options.weights.empty()) {
     Parameter drawn{
         .spec = spec, .weight = host_tensor(spec.shape, training.sums()), .gradient = {}};
-    initialize(drawn, options.seed);
+    initialize(drawn, options.seed, training.processors);
     return drawn.weight;
   }
   const auto found = options.weights.find(spec.name);

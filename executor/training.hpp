@@ -23,6 +23,7 @@ struct Training {
   Schedule schedule;
   Model model;  ///< at the plan's sequence length
   std::vector<std::unique_ptr<TrainableLayer>> layers;
+  int processors = 1;  ///< of this machine, that each rank may draw its weights with
 
   /// Of weights as layers see them, of what flows between layers, and of messages.
   Precision precision() const { return plan.precision; }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "executor/host.hpp"
 #include "executor/layers.hpp"
 #include "executor/training.hpp"
 
@@ -53,7 +54,7 @@ Tensor MeasuredLayer::zeros(const std::vector<std::int64_t>& shape) {
 // In the process's memory.
 Tensor MeasuredLayer::drawn(const ParameterSpec& spec, std::uint64_t seed) const {
   Parameter parameter{.spec = spec, .weight = host_tensor(spec.shape, sums()), .gradient = {}};
-  initialize(parameter, seed);
+  initialize(parameter, seed, processors_per_rank(peers_ ? peers_->ranks() : 1));
   return parameter.weight;
 }
 
