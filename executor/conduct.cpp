@@ -105,6 +105,7 @@ class Conductor {
         flights_(index(ranks.ranks())),
         backends_(index(ranks.ranks())),
         workers_(index(ranks.ranks())),
+        handed_(index(ranks.ranks())),
         writes_checkpoint_(index(ranks.ranks())),
         transports_(machinery.make_transports(ranks.wiring())),
         of_rank_(index(ranks.ranks())) {
@@ -199,8 +200,8 @@ class Conductor {
     flight(rank).begin(Doing::between);
   }
 
-  /// Rank 0 says which step was typical, and which are traced; everybody hands in their stamps, its
-  /// highest memory and its weights.
+  /// Rank 0 says which step was typical, which are traced, and whether anybody wants the weights;
+  /// every rank hands in its stamps, its highest memory and, if so, its weights.
   void finish(int rank) {
     flight(rank).begin(Doing::finishing);
     hand_in(rank);
@@ -230,13 +231,33 @@ class Conductor {
     }
   }
 
+  /// Ranks of rank 0's process leave their tensors here, others say what is in them.
+  void hand_in_weights(int rank) {
+    std::vector<HandedWeight> weights = hand_over(*backends_[index(rank)], worker(rank).weights());
+    const bool is_near = of_rank_.front() != nullptr;
+    std::string said = is_near ? std::string() : packed_weights(weights);
+    if (is_near) handed_[index(rank)] = std::move(weights);
+    const std::vector<std::string> of_ranks = of_rank_[index(rank)]->gather(std::move(said));
+    for (std::size_t i = 0; i < of_ranks.size(); ++i) {
+      if (!of_ranks[i].empty()) handed_[i] = unpack_weights(of_ranks[i]);
+    }
+    if (rank != 0) return;
+    auto gathered = put_together(program_, ranks_, handed_);
+    if (!gathered.empty()) set_parameters(result_, std::move(gathered));
+  }
+
   void hand_in(int rank) {
     Transport& transport = *of_rank_[index(rank)];
     Packer chosen;
-    if (rank == 0) chosen.put_list(steps_to_hand_in());
+    if (rank == 0) {
+      chosen.put(options_.gathers_weights);
+      chosen.put_list(steps_to_hand_in());
+    }
     const std::string heard = transport.broadcast(chosen.take());
+    Unpacker asked(heard);
+    const bool gathers_weights = asked.get<bool>();
     std::vector<StepRecord> records;
-    for (const int step : Unpacker(heard).get_list<int>()) {
+    for (const int step : asked.get_list<int>()) {
       const std::vector<std::string> stamps =
           transport.gather(packed_stamps(program_, ranks_, transport, record(rank, step)));
       if (rank == 0) records.push_back(unpack_stamps(program_, stamps));
@@ -245,16 +266,13 @@ class Conductor {
     memory.put(worker(rank).peak_memory());
     memory.put(worker(rank).allocated_memory());
     const std::vector<std::string> memories = transport.gather(memory.take());
-    const std::vector<std::string> weights =
-        transport.gather(packed_weights(*backends_[index(rank)], worker(rank).weights()));
+    if (gathers_weights) hand_in_weights(rank);
     if (rank != 0) return;
     if (!records.empty()) {
       result_.timeline = timeline_of(program_, std::span(records).first(1));
       result_.traced = timeline_of(program_, std::span(records).subspan(1));
     }
     note_memory(memories);
-    const auto gathered = unpack_weights(program_, ranks_, weights);
-    if (!gathered.empty()) set_parameters(result_, gathered);
   }
 
   std::string describe_failure(int rank) const {
@@ -276,7 +294,8 @@ class Conductor {
   std::vector<std::unique_ptr<FlightRecord>> flights_;  ///< by rank, of those in this process
   std::vector<std::unique_ptr<Backend>> backends_;
   std::vector<std::unique_ptr<Worker>> workers_;
-  std::vector<char> writes_checkpoint_;  ///< by rank, each by its own thread
+  std::vector<std::vector<HandedWeight>> handed_;  ///< by rank, for rank 0; each by its own thread
+  std::vector<char> writes_checkpoint_;            ///< by rank, each by its own thread
   std::vector<std::unique_ptr<Transport>> transports_;
   std::vector<Transport*> of_rank_;
   RunResult result_;

@@ -56,6 +56,8 @@ struct RunOptions {
   /// What training goes on from; null: it begins. Weights, moments and samples are its own.
   std::shared_ptr<const Checkpoint> resume;
   CheckpointOptions checkpoints;
+  /// Whether the result has the final weights and their hash, for which rank 0 collects them all.
+  bool gathers_weights = true;
   int traced_steps = 0;  ///< of so many of the last steps the result has a timeline; 64 at most
   std::function<void(const StepReport&)> on_step;
   std::stop_token stop;  ///< ends after the current step
@@ -80,8 +82,9 @@ struct RunResult {
   /// By simulation of the program that was run; empty under `sleep`.
   std::vector<Bytes> simulated_memory;
   std::vector<std::string> parameter_names;
-  std::vector<Tensor>
-      parameters;  ///< final weights by canonical name, ascending; tied weights once
+  /// Final weights by canonical name, ascending; tied weights once. Empty, as names and hash,
+  /// unless they were asked for.
+  std::vector<Tensor> parameters;
   std::vector<WrittenCheckpoint> checkpoints;
   std::string parameters_hash;  ///< "xxh3:…" over names and bytes; empty under `sleep`
 };

@@ -50,55 +50,80 @@ ParameterSpec unpack_spec(std::string_view packed) {
   return spec;
 }
 
-Tensor new_tensor(const ParameterSpec& spec, bool whole, Precision precision) {
-  return host_tensor(whole ? whole_shape(spec) : spec.shape, precision);
-}
-
-/// A message's bytes as a tensor, which lives no longer than they do.
+/// A message's bytes as a tensor.
 Tensor part_of_message(const ParameterSpec& spec, Precision precision, std::string_view bytes) {
-  Tensor part = new_tensor(spec, false, precision);
+  Tensor part = host_tensor(spec.shape, precision);
   std::memcpy(part.storage.get(), bytes.data(), bytes.size());
   return part;
 }
 
+/// What the whole has where this part of it lies.
+Tensor part_of(const Tensor& whole, const ParameterSpec& spec) {
+  if (!spec.shard) return whole;
+  Tensor part = host_tensor(spec.shape, whole.precision);
+  copy_part(spec, whole, part);
+  return part;
+}
+
+/// A whole weight as it is; of parts new memory, which they are copied into.
+void place(const HandedWeight& handed, Tensor& whole) {
+  if (!handed.spec.shard) {
+    whole = handed.weight;
+    return;
+  }
+  if (whole.empty()) whole = host_tensor(whole_shape(handed.spec), handed.weight.precision);
+  copy_into_whole(handed.spec, handed.weight, whole);
+}
+
 }  // namespace
 
-std::string packed_weights(Backend& backend, std::span<const HeldWeight> weights) {
-  Packer packer;
+std::vector<HandedWeight> hand_over(Backend& backend, std::span<const HeldWeight> weights) {
+  std::vector<HandedWeight> all;
   for (const HeldWeight& held : weights) {
-    packer.put(held.chunk);
-    packer.put_bytes(packed_spec(*held.spec));
-    const Tensor weight = downloaded(backend, held.weight);
-    packer.put(weight.precision);
-    packer.put_bytes(text_of(weight));
+    all.push_back({held.chunk, *held.spec, downloaded(backend, held.weight)});
+  }
+  return all;
+}
+
+std::string packed_weights(std::span<const HandedWeight> weights) {
+  Packer packer;
+  for (const HandedWeight& handed : weights) {
+    packer.put(handed.chunk);
+    packer.put_bytes(packed_spec(handed.spec));
+    packer.put(handed.weight.precision);
+    packer.put_bytes(text_of(handed.weight));
   }
   return packer.take();
 }
 
-std::map<std::string, Tensor> unpack_weights(const Program& program, const RankMap& ranks,
-                                             std::span<const std::string> of_ranks) {
+std::vector<HandedWeight> unpack_weights(std::string_view packed) {
+  std::vector<HandedWeight> all;
+  Unpacker unpacker(packed);
+  while (!unpacker.done()) {
+    HandedWeight& handed = all.emplace_back();
+    handed.chunk = unpacker.get<int>();
+    handed.spec = unpack_spec(unpacker.get_bytes());
+    const auto precision = unpacker.get<Precision>();
+    handed.weight = part_of_message(handed.spec, precision, unpacker.get_bytes());
+  }
+  return all;
+}
+
+std::map<std::string, Tensor> put_together(const Program& program, const RankMap& ranks,
+                                           std::span<const std::vector<HandedWeight>> of_ranks) {
   std::map<std::string, Tensor> gathered;
   std::set<std::string> known;  // parts, by their packed specifications
   for (std::size_t rank = 0; rank < of_ranks.size(); ++rank) {
-    Unpacker unpacker(of_ranks[rank]);
-    while (!unpacker.done()) {
-      const int chunk = unpacker.get<int>();
-      const std::string place(unpacker.get_bytes());
-      const auto precision = unpacker.get<Precision>();
-      const ParameterSpec spec = unpack_spec(place);
-      Tensor part = part_of_message(spec, precision, unpacker.get_bytes());
-      Tensor& whole = gathered.try_emplace(spec.name).first->second;
-      if (whole.empty()) whole = new_tensor(spec, true, precision);
-      if (known.insert(place).second) {
-        copy_into_whole(spec, part, whole);
+    for (const HandedWeight& handed : of_ranks[rank]) {
+      Tensor& whole = gathered[handed.spec.name];
+      if (known.insert(packed_spec(handed.spec)).second) {
+        place(handed, whole);
         continue;
       }
-      Tensor first = new_tensor(spec, false, precision);
-      copy_part(spec, whole, first);
-      if (text_of(first) == text_of(part)) continue;
+      if (text_of(part_of(whole, handed.spec)) == text_of(handed.weight)) continue;
       throw Error(ErrorKind::execution,
-                  concat("the copies of ", spec.name, " differ after the last step on ",
-                         name_of_rank(program, ranks, static_cast<int>(rank), chunk)));
+                  concat("the copies of ", handed.spec.name, " differ after the last step on ",
+                         name_of_rank(program, ranks, static_cast<int>(rank), handed.chunk)));
     }
   }
   return gathered;

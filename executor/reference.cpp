@@ -99,7 +99,7 @@ class Reference {
     for (const auto& [name, weight] : weights_) {
       parameters[name] = downloaded(*backend_, weight.versions.back());
     }
-    set_parameters(result, parameters);
+    set_parameters(result, std::move(parameters));
     return result;
   }
 

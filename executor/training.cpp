@@ -7,8 +7,8 @@
 #include "executor/host.hpp"
 #include "executor/layers.hpp"
 #include "executor/weight_shard.hpp"
+#include "profiles/content_hash.hpp"
 #include "profiles/error.hpp"
-#include "profiles/json.hpp"
 #include "simulator/schedules.hpp"
 
 namespace stagecraft {
@@ -234,16 +234,18 @@ Tensor downloaded(Backend& backend, const Tensor& tensor) {
   return copy;
 }
 
-void set_parameters(RunResult& result, const std::map<std::string, Tensor>& parameters) {
-  std::string content;
+void set_parameters(RunResult& result, std::map<std::string, Tensor> parameters) {
+  std::vector<std::string_view> content;
   for (const auto& [name, tensor] : parameters) {
-    result.parameter_names.push_back(name);
-    result.parameters.push_back(tensor);
-    content += name + '\0';
-    content.append(static_cast<const char*>(tensor.storage.get()),
-                   static_cast<std::size_t>(tensor.bytes()));
+    content.insert(
+        content.end(),
+        {name, {"\0", 1}, {tensor.data<char>(), static_cast<std::size_t>(tensor.bytes())}});
   }
   result.parameters_hash = content_hash(content);
+  for (auto& [name, tensor] : parameters) {
+    result.parameter_names.push_back(name);
+    result.parameters.push_back(std::move(tensor));
+  }
 }
 
 }  // namespace stagecraft

@@ -113,6 +113,6 @@ void take_step(const Training& training, Backend& backend, double factor, Weight
 /// A tensor of the backend in memory of the process, in the precision of sums.
 Tensor downloaded(Backend& backend, const Tensor& tensor);
 /// Fills in names, weights in ascending order of names, and their hash.
-void set_parameters(RunResult& result, const std::map<std::string, Tensor>& parameters);
+void set_parameters(RunResult& result, std::map<std::string, Tensor> parameters);
 
 }  // namespace stagecraft

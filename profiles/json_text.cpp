@@ -5,8 +5,6 @@
 #include <unistd.h>
 
 #define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include <array>
 #include <cerrno>
 #include <cmath>
@@ -219,18 +217,6 @@ std::string read_file(const std::filesystem::path& path) {
     if (count == 0) return content;
     content.append(buffer.data(), static_cast<std::size_t>(count));
   }
-}
-
-std::string content_hash(std::string_view bytes) {
-  XXH128_canonical_t canonical;
-  XXH128_canonicalFromHash(&canonical, XXH3_128bits(bytes.data(), bytes.size()));
-  std::string text = "xxh3:";
-  for (const unsigned char byte : canonical.digest) {
-    constexpr std::string_view digits = "0123456789abcdef";
-    text += digits[byte >> 4U];
-    text += digits[byte & 15U];
-  }
-  return text;
 }
 
 }  // namespace stagecraft

@@ -40,8 +40,7 @@ ordered_json run_json(const RunResult& run, const Prediction& prediction) {
           {"allocated_memory_bytes", run.allocated_memory},
           {"simulated_peak_memory_bytes",
            run.simulated_memory.empty() ? simulated_peaks(prediction) : run.simulated_memory},
-          {"restarts", 0},
-          {"parameters_xxh3", run.parameters_hash}};
+          {"restarts", 0}};
 }
 
 /// Of inference: how long requests took, and how many came out per second.

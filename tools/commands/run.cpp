@@ -38,7 +38,7 @@ struct RunArguments {
   CheckpointFlags checkpoints;
   CudaFlags cuda;
   int steps = 1, trace_steps = 0;
-  bool verify = false;
+  bool verify = false, no_weights = false;
   double learning_rate = 0, clip = 0;
   std::int64_t loss_rows = 0;
 };
@@ -90,6 +90,12 @@ RunOptions run_options(const RunArguments& arguments, BackendKind backend, std::
   return options;
 }
 
+/// Whether anybody looks at the final weights: of many ranks they are a lot to collect.
+bool asks_for_weights(const Console& console, const RunArguments& arguments) {
+  return arguments.verify || !arguments.save_weights.empty() ||
+         (console.json() && !arguments.no_weights);
+}
+
 /// The run itself, with its progress line and a loss now and then.
 RunResult carry_out(Console& console, const LoadedPlan& loaded, const Compiled& compiled,
                     const Dataset& dataset, RunOptions options, const TransportMaker& transport,
@@ -129,6 +135,12 @@ void require_sensible(const RunArguments& arguments, BackendKind backend) {
   if (!arguments.weights.empty() && !arguments.checkpoints.resume.empty()) {
     fail_usage("--weights and --resume both say what training starts from; give one of them");
   }
+  const auto require_weights = [&](const char* option) {
+    fail_usage("--no-weights leaves the final weights where they are, and ", option,
+               " needs them; give one of them");
+  };
+  if (arguments.no_weights && arguments.verify) require_weights("--verify");
+  if (arguments.no_weights && !arguments.save_weights.empty()) require_weights("--save-weights");
   require_folder(arguments.save_weights);
   require_valid(arguments.files);
   if (arguments.trace_steps > 0 && arguments.files.trace.empty())
@@ -211,6 +223,7 @@ int run_plan(Console& console, const RunArguments& arguments, const FlightFolder
   const std::uint64_t seed = console.options().seed;
   const Dataset dataset = dataset_for(arguments, loaded, backend, seed);
   RunOptions options = run_options(arguments, backend, seed);
+  options.gathers_weights = asks_for_weights(console, arguments);
   options.cuda =
       cuda_options_of(console, arguments.cuda, backend == BackendKind::cuda,
                       transport.several_processes ? 1 : ranks_of_run(loaded, compiled, backend));
@@ -233,6 +246,7 @@ int run_plan(Console& console, const RunArguments& arguments, const FlightFolder
   write_timelines(arguments, loaded.hash, run);
   ordered_json result = report_run(console, loaded.plan, run, prediction);
   result["restarts"] = arguments.oversight.attempt;
+  if (options.gathers_weights) result["parameters_xxh3"] = run.parameters_hash;
   tell_checkpoints(console, options, run, result);
   if (arguments.verify) {
     result["verified"] = verify_run(console, loaded, dataset, options, run);
@@ -325,6 +339,9 @@ Action declare_run(CLI::App& app) {
   app.add_option("--save-weights", arguments->save_weights,
                  "Write the final weights, as safetensors; into a folder (DIR/) in parts of 5 GB")
       ->type_name("FILE|DIR");
+  app.add_flag("--no-weights", arguments->no_weights,
+               "Leave the final weights where they are: with --json without their hash, which all "
+               "weights must be collected for");
   app.add_option("--backend", arguments->backend,
                  "cpu, cuda, or sleep: every instruction sleeps for its predicted time (cpu; cuda "
                  "with --transport nccl)")
