@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 #include <cmath>
+#include <optional>
 
 #include "executor/data.hpp"
 #include "executor/execute.hpp"
@@ -12,51 +13,68 @@ namespace stagecraft::gpu {
 
 namespace {
 
+/// How the same training is carried out.
+struct Way {
+  std::string name;
+  int stages = 1;
+  std::string schedule = "1f1b";
+  GraphUse graphs = GraphUse::automatic;
+  bool partitions = false;
+};
+
+/// The model with another vocabulary.
+Model model_of(const TrainingChecks& checks) {
+  const Model known = builtin_model(checks.model);
+  Transformer transformer = *known.transformer;
+  transformer.vocabulary = checks.vocabulary;
+  // All but the embedding and the head.
+  const int blocks = static_cast<int>(known.layers.size()) - 2;
+  return make_transformer(known.name, transformer, blocks, known.sequence);
+}
+
 /// A model cut into so many stages of equal layers, on 4 microbatches of one short sample.
-Plan plan_of(const Model& model, int stages, Precision precision, BackendKind backend) {
+Plan plan_of(const Model& model, const Way& way, Precision precision, const std::string& device) {
   Plan plan{.model = model.name,
-            .cluster = fmt::format("{}x{}", stages, backend == BackendKind::cuda ? "h200" : "cpu"),
+            .cluster = fmt::format("{}x{}", way.stages, device),
             .precision = precision,
             .batch = {.global = 4, .microbatch = 1, .microbatches = 4, .sequence = 64},
-            .schedule = {.name = "1f1b"}};
+            .schedule = {.name = way.schedule}};
   const int layers = static_cast<int>(model.layers.size());
-  for (int stage = 0; stage < stages; ++stage) {
+  for (int stage = 0; stage < way.stages; ++stage) {
     plan.stages.push_back(
-        {.layers = {layers * stage / stages, layers * (stage + 1) / stages}, .devices = {{stage}}});
+        {.layers = {layers * stage / way.stages, layers * (stage + 1) / way.stages},
+         .devices = {{stage}}});
   }
   return plan;
 }
 
-struct Trial {
-  Trial(const std::string& model, int stages, Precision precision, BackendKind on)
-      : backend(on),
-        profile{.model = builtin_model(model)},
-        plan(plan_of(profile.model, stages, precision, on)),
-        compiled(compile(plan, profile, parse_cluster(plan.cluster))),
-        dataset(synthetic_dataset(profile.model.transformer->vocabulary, 20'000, 1)) {}
-
-  RunResult run(int steps) const {
-    return execute(plan, profile, compiled, dataset, {.steps = steps, .backend = backend});
-  }
-
-  BackendKind backend;
-  Profile profile;
-  Plan plan;
-  Compiled compiled;
-  Dataset dataset;
-};
+RunResult run(const TrainingChecks& checks, const Way& way, Precision precision,
+              BackendKind backend) {
+  const Profile profile{.model = model_of(checks)};
+  const Plan plan = plan_of(profile.model, way, precision,
+                            backend == BackendKind::cuda ? checks.device : std::string("cpu"));
+  const Compiled compiled = compile(plan, profile, parse_cluster(plan.cluster));
+  const Dataset dataset = synthetic_dataset(checks.vocabulary, 20'000, 1);
+  RunOptions options{.steps = checks.steps, .backend = backend};
+  options.cuda.graphs = way.graphs;
+  options.cuda.partitions = way.partitions;
+  options.cuda.ranks = way.stages;
+  return execute(plan, profile, compiled, dataset, options);
+}
 
 Outcome compare_losses(std::string name, const std::vector<double>& actual,
                        const std::vector<double>& expected, double tolerated) {
-  double worst = actual.size() == expected.size() ? 0 : INFINITY;
-  for (std::size_t i = 0; i < expected.size() && worst < INFINITY; ++i) {
+  double worst = actual.size() <= expected.size() ? 0 : INFINITY;
+  for (std::size_t i = 0; i < actual.size() && worst < INFINITY; ++i) {
     const double error = std::abs(actual[i] / expected[i] - 1);
     if (!(error <= worst)) worst = error;
   }
   return {.name = std::move(name),
-          .words = fmt::format(
-              "losses {:.5f} -> {:.5f} (CPU {:.5f} -> {:.5f}), apart by {:.2e}, at most {:.0e}",
-              actual.front(), actual.back(), expected.front(), expected.back(), worst, tolerated),
+          .words =
+              fmt::format("losses {:.5f} -> {:.5f} of {} steps (CPU {:.5f} -> {:.5f}), apart "
+                          "by {:.2e}, at most {:.0e}",
+                          actual.front(), actual.back(), actual.size(), expected.front(),
+                          expected[std::min(actual.size(), expected.size()) - 1], worst, tolerated),
           .passed = worst <= tolerated};
 }
 
@@ -67,25 +85,61 @@ Outcome compare_bits(std::string name, const RunResult& run, const RunResult& al
           .passed = difference.empty()};
 }
 
-}  // namespace
-
-void check_training(const TrainingChecks& checks, const Report& report) {
-  const auto run = [&](int stages, Precision precision, BackendKind backend, int steps) {
-    return Trial(checks.model, stages, precision, backend).run(steps);
-  };
-  const auto expected = run(1, Precision::float32, BackendKind::cpu, checks.steps).losses;
+/// One rank beside the CPU, and other ways beside one rank.
+void check_ways(const TrainingChecks& checks, const std::vector<Way>& ways, const Report& report) {
+  std::vector<double> expected = checks.expected;
   for (const Precision precision : checks.precisions) {
     const std::string in = fmt::format(" in {}", to_string(precision));
-    const RunResult alone = run(1, precision, checks.backend, checks.steps);
-    report(compare_losses(fmt::format("{}{}, {} steps", checks.model, in, checks.steps),
-                          alone.losses, expected, precision == Precision::bfloat16 ? 2e-2 : 1e-3));
-    report(compare_bits("the same run again" + in, run(1, precision, checks.backend, checks.steps),
-                        alone));
-    for (const int stages : {2, 4}) {
-      report(compare_bits(fmt::format("{} ranks beside one{}", stages, in),
-                          run(stages, precision, checks.backend, checks.steps), alone));
+    std::optional<RunResult> alone;
+    const auto alone_once = [&]() -> const RunResult& {
+      if (!alone) alone = run(checks, {}, precision, checks.backend);
+      return *alone;
+    };
+    const std::string name = checks.model + in + " beside the CPU in fp32";
+    if (is_wanted(checks.wanted, name)) {
+      if (expected.empty()) expected = losses_on_cpu(checks);
+      report(compare_losses(name, alone_once().losses, expected,
+                            precision == Precision::bfloat16 ? 2e-2 : 1e-3));
+    }
+    for (const Way& way : ways) {
+      const std::string beside =
+          fmt::format("{}{}, {}, beside one rank", checks.model, in, way.name);
+      if (!is_wanted(checks.wanted, beside)) continue;
+      const RunResult& one = alone_once();
+      report(compare_bits(beside, run(checks, way, precision, checks.backend), one));
     }
   }
+}
+
+}  // namespace
+
+std::vector<double> losses_on_cpu(const TrainingChecks& checks) {
+  return run(checks, {}, Precision::float32, BackendKind::cpu).losses;
+}
+
+void check_training(const TrainingChecks& checks, const Report& report) {
+  check_ways(
+      checks,
+      {{.name = "once more"}, {.name = "2 ranks", .stages = 2}, {.name = "4 ranks", .stages = 4}},
+      report);
+}
+
+void check_pipelines(const TrainingChecks& checks, const Report& report) {
+  const bool on_gpu = checks.backend == BackendKind::cuda;
+  const GraphUse on = on_gpu ? GraphUse::on : GraphUse::automatic;
+  const GraphUse off = on_gpu ? GraphUse::off : GraphUse::automatic;
+  std::vector<Way> ways{{.name = "once more"},
+                        {.name = "graphs on", .graphs = on},
+                        {.name = "graphs off", .graphs = off}};
+  for (const int stages : {2, 4}) {
+    for (const std::string schedule : {"1f1b", "zb-h1"}) {
+      const std::string name = fmt::format("{} ranks by {}", stages, schedule);
+      ways.push_back({name, stages, schedule, on});
+      ways.push_back({name + ", graphs off", stages, schedule, off});
+      if (on_gpu) ways.push_back({name + " on parts", stages, schedule, on, true});
+    }
+  }
+  check_ways(checks, ways, report);
 }
 
 }  // namespace stagecraft::gpu
