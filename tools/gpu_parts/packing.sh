@@ -1,0 +1,71 @@
+# What travels there, and what comes back.
+# shellcheck shell=bash disable=SC2154
+
+# A package and what comes back are each one file; larger ones are not carried.
+most_bytes=$((16 * 1024 * 1024))
+
+# The libraries of a file that are neither the system's own nor NVIDIA's.
+own_libraries() {
+  ldd "$1" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' |
+    grep -vE '/(libc|libm|libdl|librt|libpthread|ld-linux.*)\.so|/lib(cu|nv|nccl)[A-Za-z]*[.-]'
+}
+
+# Commit and flags of what is packed.
+write_about() {
+  local build=$1 commit
+  commit=$(git -C "$here" describe --always --dirty --abbrev=12 2> /dev/null || echo unknown)
+  echo "commit $commit"
+  grep -E '^(CMAKE_BUILD_TYPE|CMAKE_CXX_FLAGS_RELEASE|CMAKE_CUDA_ARCHITECTURES|STAGECRAFT_[A-Z]+):' \
+    "$build/CMakeCache.txt" 2> /dev/null
+  date -u +%Y-%m-%dT%H:%MZ
+}
+
+# pack BUILD FILE
+pack() {
+  local build=$1 file=$2 staging folder name library size
+  staging=$(mktemp -d)
+  folder=$staging/gpu-suite
+  mkdir -p "$folder/lib"
+  for name in stagecraft stagecraft_gpu_suite libstagecraft_cuda.so libstagecraft_nccl.so; do
+    if [[ ! -e $build/$name ]]; then
+      rm -rf "$staging"
+      fail "$build/$name: not built (ninja -C $build stagecraft stagecraft_gpu_suite stagecraft_cuda stagecraft_nccl)"
+    fi
+    strip -o "$folder/$name" "$build/$name" || cp "$build/$name" "$folder/"
+    for library in $(own_libraries "$build/$name"); do cp -Lu "$library" "$folder/lib/"; done
+  done
+  chmod u+w "$folder"/lib/*
+  strip --strip-unneeded "$folder"/lib/* 2> /dev/null
+  cp -r "$here/gpu-suite" "$here/gpu_parts" "$here"/torch/gpu_speed.py "$here"/torch/models.py "$folder/"
+  cp "$here"/../tests/gpu/expected_losses.json "$folder/" ||
+    echo "without tests/gpu/expected_losses.json: training is compared with what the CPU computes there" >&2
+  write_about "$build" > "$folder/about"
+  tar -C "$staging" -cf - gpu-suite | xz -9 -T1 > "$file"
+  rm -rf "$staging"
+  size=$(stat -c %s "$file")
+  echo "$file: $size bytes of at most $most_bytes; there: mkdir -p /tmp/suite && tar xJf $(basename "$file") -C /tmp/suite && cd /tmp/suite/gpu-suite && ./gpu-suite --seconds 230 first"
+  [[ $size -le $most_bytes ]] || fail "$file: larger than what is carried"
+}
+
+# expect BUILD
+expect() {
+  local file=$here/../tests/gpu/expected_losses.json
+  timeout 3000 "$1/stagecraft_gpu_suite" expect > "$file.new" || fail "stagecraft_gpu_suite expect: failed"
+  mv "$file.new" "$file"
+}
+
+kept_file() { echo "${OUT:-$results}/gpu-suite.tar.xz"; }
+
+# Packs all results; of many and large ones, those that are small.
+keep() {
+  local file new limit
+  file=$(kept_file)
+  new=$file.$BASHPID
+  for limit in 64M 4M 512k; do
+    find "$results" -type f -size "-$limit" ! -name 'gpu-suite.tar.xz*' ! -path '*/inductor/*' -print0 2> /dev/null |
+      timeout 40 tar --null --no-recursion -T - --transform "s,^.*/\($(basename "$results")/\),\1," -P \
+        -cf - 2> /dev/null | timeout 40 xz -1 -T0 > "$new" 2> /dev/null
+    [[ $(stat -c %s "$new") -gt $most_bytes ]] || break
+  done
+  mv "$new" "$file"
+}
