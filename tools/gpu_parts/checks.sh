@@ -15,19 +15,19 @@ tell_line() {
 # suite NAME ARGUMENT...: the checks that these arguments choose. NAME.names are those that have begun,
 # and are not asked again.
 suite() {
-  local name=$1 names=$folder/$1.names tries=0 before failed=() ended line code begun told_name
+  local name=$1 names=$folder/$1.names tries=0 before failed=() ended line code begun begun_at told_name
   shift
   [[ -x $here/stagecraft_gpu_suite ]] || { tell FAILED "$name" "it is there" "no stagecraft_gpu_suite"; return; }
-  local arguments=("$@" --without "$names")
+  local arguments=("$@" --without "$names") started=$SECONDS
   if $rehearse; then arguments+=(--rehearse); fi
   touch "$names"
   ended=false
   while ! $ended && ((++tries <= most_processes)); do
-    before=$(wc -l < "$names") begun='' code=unknown
+    before=$(wc -l < "$names") begun='' begun_at=$SECONDS code=unknown
     while IFS= read -r line; do
       printf '%s\n' "$line" >> "$folder/$name.log"
       case $line in
-        "begins  "*) begun=${line#begins  }; printf '%s\n' "$begun" >> "$names" ;;
+        "begins  "*) begun=${line#begins  } begun_at=$SECONDS; printf '%s\n' "$begun" >> "$names" ;;
         "ok "* | "FAILED "* | "told "*)
           tell_line "$line" || continue
           [[ $line != FAILED* ]] || failed+=("$told_name")
@@ -37,12 +37,18 @@ suite() {
       esac
     done < <(ours "$(time_left)" "${under[@]}" "$here/stagecraft_gpu_suite" "${arguments[@]}" 2>&1
              echo "exit code $?")
-    if [[ $code -eq 77 ]]; then no_gpu "$(grep -m 1 '^no GPU' "$folder/$name.log")"; fi
+    if [[ $code == 77 ]]; then no_gpu "$(grep -m 1 '^no GPU' "$folder/$name.log")"; fi
     if ! $ended && [[ -n $begun || $(wc -l < "$names") -eq $before ]]; then
-      crashed "$name" "${begun:-stagecraft_gpu_suite ${arguments[*]}}" "$code"
-      [[ -z $begun ]] || failed+=("$begun")
+      if [[ ($code == 124 || $code == 137) && $((2 * (SECONDS - begun_at))) -lt $((SECONDS - started)) ]]; then
+        # The others took most of the time.
+        out_of_time "$begun"
+        sed -i '$d' "$names"
+      else
+        crashed "$name" "${begun:-stagecraft_gpu_suite ${arguments[*]}}" "$code"
+        [[ -z $begun ]] || failed+=("$begun")
+      fi
     fi
-    if [[ $code -eq 124 || $code -eq 137 || $(wc -l < "$names") -eq $before ]]; then break; fi
+    if [[ $code == 124 || $code == 137 || $(wc -l < "$names") -eq $before ]]; then break; fi
   done
   for line in "${failed[@]:0:most_alone}"; do alone "$name" "$line" "$@"; done
 }
@@ -51,7 +57,7 @@ suite() {
 crashed() {
   local words
   words="exit code $3: $(grep -vE '^(begins|exit code)' "$folder/$1.log" | tail -n 1)"
-  if [[ $3 -eq 124 || $3 -eq 137 ]]; then
+  if [[ $3 == 124 || $3 == 137 ]]; then
     cut=true
     words="stopped when the time for it was over"
   fi

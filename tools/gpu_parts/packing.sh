@@ -20,30 +20,39 @@ write_about() {
   date -u +%Y-%m-%dT%H:%MZ
 }
 
-# pack BUILD FILE
-pack() {
-  local build=$1 file=$2 staging folder name library size
-  staging=$(mktemp -d)
-  folder=$staging/gpu-suite
+# gather BUILD FOLDER: what travels.
+gather() {
+  local build=$1 folder=$2 name library
   mkdir -p "$folder/lib"
   for name in stagecraft stagecraft_gpu_suite libstagecraft_cuda.so libstagecraft_nccl.so; do
     if [[ ! -e $build/$name ]]; then
-      rm -rf "$staging"
-      fail "$build/$name: not built (ninja -C $build stagecraft stagecraft_gpu_suite stagecraft_cuda stagecraft_nccl)"
+      [[ $name == *nccl* ]] || fail "$build/$name: not built (ninja -C $build stagecraft stagecraft_gpu_suite)"
+      echo "without $name: it is not built" >&2
+      continue
     fi
-    strip -o "$folder/$name" "$build/$name" || cp "$build/$name" "$folder/"
+    strip -o "$folder/$name" "$build/$name" 2> /dev/null || cp "$build/$name" "$folder/"
     for library in $(own_libraries "$build/$name"); do cp -Lu "$library" "$folder/lib/"; done
   done
-  chmod u+w "$folder"/lib/*
+  chmod -R u+w "$folder"
   strip --strip-unneeded "$folder"/lib/* 2> /dev/null
   cp -r "$here/gpu-suite" "$here/gpu_parts" "$here"/torch/gpu_speed.py "$here"/torch/models.py "$folder/"
-  cp "$here"/../tests/gpu/expected_losses.json "$folder/" ||
+  cp "$here"/../tests/gpu/expected_losses.json "$folder/" 2> /dev/null ||
     echo "without tests/gpu/expected_losses.json: training is compared with what the CPU computes there" >&2
   write_about "$build" > "$folder/about"
+}
+
+# pack BUILD FILE
+pack() {
+  local file=$2 staging size
+  staging=$(mktemp -d)
+  (gather "$1" "$staging/gpu-suite") || { rm -rf "$staging"; exit 2; }
   tar -C "$staging" -cf - gpu-suite | xz -9 -T1 > "$file"
   rm -rf "$staging"
   size=$(stat -c %s "$file")
-  echo "$file: $size bytes of at most $most_bytes; there: mkdir -p /tmp/suite && tar xJf $(basename "$file") -C /tmp/suite && cd /tmp/suite/gpu-suite && ./gpu-suite --seconds 230 first"
+  cat <<END
+$file: $size bytes, of $most_bytes at most. There:
+  [ -e /tmp/gpu-suite ] || tar xJf $file -C /tmp; /tmp/gpu-suite/gpu-suite --results /tmp/results --seconds 230 first
+END
   [[ $size -le $most_bytes ]] || fail "$file: larger than what is carried"
 }
 

@@ -7,7 +7,7 @@ speed() {
   limit=$(($(time_left) - 8))
   # The longest kernels of one step, where there is time for them.
   local keep_for_kernels=0
-  if ! $rehearse && [[ -n $(kernel_profiler) && $limit -gt 200 ]]; then keep_for_kernels=45; fi
+  if ! $rehearse && [[ -n $(kernel_profiler) && $limit -gt 200 ]]; then keep_for_kernels=35; fi
   limit=$((limit - keep_for_kernels > 5 ? limit - keep_for_kernels : 5))
   export TORCHINDUCTOR_CACHE_DIR=${TORCHINDUCTOR_CACHE_DIR:-$results/inductor}
   local arguments=("$here/stagecraft" "$1" --seconds "$limit" --least "$2" --keep "$folder" --device "$kind")
