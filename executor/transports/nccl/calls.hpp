@@ -23,6 +23,7 @@ enum class Result : int {
   invalid_usage,
   remote_error,
   in_progress,
+  timeout,  ///< since NCCL 2.30
 };
 
 /// ncclUniqueId: by which the members of a communicator find each other.
@@ -48,9 +49,13 @@ class Calls {
   /// What the result means, and what NCCL last complained of.
   virtual std::string describe(Result result, Communicator communicator) = 0;
   virtual Result finalize(Communicator communicator) = 0;
+  /// Both return when it is gone, and nobody may ask how it is from then on; inside a group, the
+  /// group's end does.
   virtual Result destroy(Communicator communicator) = 0;
   virtual Result abort(Communicator communicator) = 0;
 
+  /// Groups are the calling thread's, and hold all that it asks for until the end of the outermost.
+  /// If one of its calls has failed, the end begins with none of them, and says so.
   virtual Result group_start() = 0;
   virtual Result group_end() = 0;
   virtual Result send(const void* data, std::size_t bytes, int peer, Communicator communicator,

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "executor/host.hpp"
+#include "executor/transports/nccl/version.hpp"
 #include "profiles/error.hpp"
 
 namespace stagecraft::nccl {
@@ -17,6 +18,7 @@ namespace {
 static_assert(sizeof(ncclUniqueId) == sizeof(UniqueId));
 static_assert(static_cast<int>(Result::remote_error) == ncclRemoteError);
 static_assert(static_cast<int>(Result::in_progress) == ncclInProgress);
+static_assert(static_cast<int>(Result::timeout) == ncclInProgress + 1);  // not in every header
 
 void check(cudaError_t status, std::string_view what) {
   if (status == cudaSuccess) return;
@@ -52,6 +54,19 @@ int usable_devices() {
   return count;
 }
 
+int library_version() {
+  int version = 0;
+  if (ncclGetVersion(&version) != ncclSuccess) refuse("NCCL does not say which version it is");
+  return version;
+}
+
+/// Of communicators that do not block. A library reads as much of it as it knows (version.hpp).
+ncclConfig_t configuration() {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  return config;
+}
+
 ncclDataType_t type_of(Precision precision) {
   switch (precision) {
     case Precision::float64: return ncclFloat64;
@@ -80,24 +95,39 @@ cudaEvent_t event_of(Event event) {
 /// whole GPU, on which a receive may be waiting for its sender.
 class AllocationStream {
  public:
-  AllocationStream() {
+  explicit AllocationStream(int device) : device_(device) {
+    check(cudaSetDevice(device), "use the GPU");
     check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "make a stream");
   }
-  ~AllocationStream() { (void)cudaStreamDestroy(stream_); }
+  ~AllocationStream() {
+    (void)cudaSetDevice(device_);
+    (void)cudaStreamDestroy(stream_);
+  }
   AllocationStream(const AllocationStream&) = delete;
   AllocationStream& operator=(const AllocationStream&) = delete;
-  cudaStream_t get() const { return stream_; }
+
+  void* take(std::size_t bytes) const {
+    void* block = nullptr;
+    check(cudaSetDevice(device_), "use the GPU");
+    check(cudaMallocAsync(&block, bytes, stream_), "allocate memory for messages");
+    check(cudaStreamSynchronize(stream_), "allocate memory for messages");
+    return block;
+  }
+  /// On any thread, whose GPU may be another one.
+  void give_back(void* block) const noexcept {
+    (void)cudaSetDevice(device_);
+    (void)cudaFreeAsync(block, stream_);
+  }
 
  private:
+  int device_;
   cudaStream_t stream_ = nullptr;
 };
 
 class LibraryCalls final : public Calls {
  public:
-  explicit LibraryCalls(int device) : device_(device) {
-    use_device();
-    allocations_ = std::make_shared<AllocationStream>();
-  }
+  explicit LibraryCalls(int device)
+      : device_(device), allocations_(std::make_shared<AllocationStream>(device)) {}
 
   Result get_unique_id(UniqueId& id) override {
     ncclUniqueId made{};
@@ -110,8 +140,7 @@ class LibraryCalls final : public Calls {
     use_device();
     ncclUniqueId name{};
     std::memcpy(&name, id.data(), sizeof name);
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.blocking = 0;
+    ncclConfig_t config = configuration();
     ncclComm_t made = nullptr;
     const ncclResult_t result = ncclCommInitRankConfig(&made, members, name, place, &config);
     communicator = made;
@@ -124,9 +153,13 @@ class LibraryCalls final : public Calls {
     return result_of(result);
   }
   std::string describe(Result result, Communicator communicator) override {
-    const std::string meaning = ncclGetErrorString(static_cast<ncclResult_t>(result));
+    const std::string meaning =
+        meaning_of(static_cast<int>(result), ncclGetErrorString(static_cast<ncclResult_t>(result)),
+                   library_version());
+    // The process's last, which may be of something else: NCCL never forgets it.
     const char* last = ncclGetLastError(handle(communicator));
-    return last == nullptr || *last == '\0' ? meaning : concat(meaning, " (", last, ")");
+    if (last == nullptr || *last == '\0') return meaning;
+    return concat(meaning, "; its last warning: ", last);
   }
   Result finalize(Communicator communicator) override {
     return result_of(ncclCommFinalize(handle(communicator)));
@@ -138,10 +171,7 @@ class LibraryCalls final : public Calls {
     return result_of(ncclCommAbort(handle(communicator)));
   }
 
-  Result group_start() override {
-    use_device();
-    return result_of(ncclGroupStart());
-  }
+  Result group_start() override { return result_of(ncclGroupStart()); }
   Result group_end() override { return result_of(ncclGroupEnd()); }
   Result send(const void* data, std::size_t bytes, int peer, Communicator communicator,
               Stream stream) override {
@@ -181,6 +211,7 @@ class LibraryCalls final : public Calls {
   }
   void destroy_stream(Stream stream) override { (void)cudaStreamDestroy(stream_of(stream)); }
   Event record(Stream stream) override {
+    use_device();
     cudaEvent_t event = nullptr;
     check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "make an event");
     check(cudaEventRecord(event, stream_of(stream)), "record an event");
@@ -194,13 +225,8 @@ class LibraryCalls final : public Calls {
   }
   void destroy_event(Event event) override { (void)cudaEventDestroy(event_of(event)); }
   std::shared_ptr<void> allocate(Bytes bytes) override {
-    use_device();
-    void* block = nullptr;
-    check(cudaMallocAsync(&block, static_cast<std::size_t>(bytes), allocations_->get()),
-          "allocate memory for messages");
-    check(cudaStreamSynchronize(allocations_->get()), "allocate memory for messages");
-    return {block,
-            [stream = allocations_](void* freed) { (void)cudaFreeAsync(freed, stream->get()); }};
+    return {allocations_->take(static_cast<std::size_t>(bytes)),
+            [stream = allocations_](void* freed) { stream->give_back(freed); }};
   }
 
  private:
@@ -211,12 +237,13 @@ class LibraryCalls final : public Calls {
   std::shared_ptr<AllocationStream> allocations_;
 };
 
-/// Unless the user has said otherwise. Kernels are loaded at the start, for loading one may wait
-/// for the whole GPU; and kernels of several communicators start in the order in which they are
-/// issued, which is the same everywhere.
+/// Unless the user has said otherwise. Kernels are loaded when they are first asked for, and not
+/// all of every library, which takes seconds and gigabytes: NCCL asks for each of its own as it
+/// connects. And kernels of several communicators start in the order in which they are issued,
+/// which is the same everywhere.
 void prepare_environment() {
   constexpr int keep = 0;
-  setenv("CUDA_MODULE_LOADING", "EAGER", keep);
+  setenv("CUDA_MODULE_LOADING", "LAZY", keep);
   setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", keep);
 }
 
@@ -225,6 +252,8 @@ void prepare_environment() {
 void require_gpu() {
   prepare_environment();
   usable_devices();
+  const std::string fault = fault_of_versions(NCCL_VERSION_CODE, library_version());
+  if (!fault.empty()) refuse(fault);
 }
 
 std::unique_ptr<Calls> library_calls(int rank) {
