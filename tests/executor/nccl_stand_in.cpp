@@ -139,7 +139,9 @@ class NcclWorld::State {
   /// How it stands with the member's communicator, which one more look may change.
   Result look(Member& member) {
     if (member.circle->broken) return Result::invalid_usage;
-    if (failing_.contains(member.rank)) return Result::system_error;
+    if (const auto failing = failing_.find(member.rank); failing != failing_.end()) {
+      return failing->second;
+    }
     for (const auto& rank : member.circle->ranks) {
       if (rank && *rank != member.rank && lost_.contains(*rank)) return Result::remote_error;
     }
@@ -172,24 +174,33 @@ class NcclWorld::State {
     });
   }
 
-  /// Whatever it had under way is over, wherever it was.
-  void drop(Member& member) {
-    member.phase = Member::Phase::ended;
-    for (Queue& queue : queues_) {
-      for (const auto& batch : queue.batches) {
-        for (Transfer& transfer : batch->transfers) {
-          if (transfer.member == &member) transfer.done = true;
+  /// Whatever they had under way is over, wherever it was. Each is waited for, so none may be
+  /// behind one that goes on.
+  void drop(const std::vector<Member*>& members) {
+    for (Member* member : members) {
+      member->phase = Member::Phase::ended;
+      for (Queue& queue : queues_) {
+        for (const auto& batch : queue.batches) {
+          for (Transfer& transfer : batch->transfers) {
+            if (transfer.member == member) transfer.done = true;
+          }
         }
       }
     }
     move_what_can();
+    const auto waits = [&](const Member* member) { return is_held_up(*member); };
+    const auto found = std::ranges::find_if(members, waits);
+    if (found == members.end()) return;
+    break_rule(nullptr, concat("rank ", (*found)->rank,
+                               " waits for the end of a communicator whose messages are behind "
+                               "another one's, which goes on"));
   }
 
   void lose(int rank, bool silent) {
     gone_.insert(rank);
     if (!silent) lost_.insert(rank);
   }
-  void fail(int rank) { failing_.insert(rank); }
+  void fail(int rank, Result result) { failing_[rank] = result; }
 
   std::vector<std::string> broken() const { return broken_; }
   std::vector<NcclCall> calls() const { return calls_; }
@@ -199,6 +210,16 @@ class NcclWorld::State {
     std::vector<int> ranks;
     for (const auto& rank : member.circle->ranks) ranks.push_back(rank.value_or(-1));
     return ranks;
+  }
+
+  /// Whether something of it comes behind what has not moved yet.
+  bool is_held_up(const Member& member) const {
+    return std::ranges::any_of(queues_, [&](const Queue& queue) {
+      if (queue.batches.empty() || queue.batches.front()->done()) return false;
+      return std::ranges::any_of(queue.batches, [&](const auto& batch) {
+        return batch->transfers.front().member == &member;
+      });
+    });
   }
 
   void move_what_can() {
@@ -377,7 +398,8 @@ class NcclWorld::State {
   std::map<int, Queue*> queue_of_rank_;
   std::vector<std::string> broken_;
   std::vector<NcclCall> calls_;
-  std::set<int> gone_, lost_, failing_;
+  std::set<int> gone_, lost_;
+  std::map<int, Result> failing_;  ///< by rank
   std::set<std::pair<const Transfer*, const Transfer*>> mismatched_;
   bool found_circle_ = false;
 };
@@ -389,6 +411,15 @@ class StandInCalls final : public nccl::Calls {
  public:
   StandInCalls(std::shared_ptr<NcclWorld::State> world, int rank)
       : world_(std::move(world)), rank_(rank) {}
+  ~StandInCalls() override {
+    const std::lock_guard lock(world_->mutex);
+    for (const auto& [thread, group] : groups_) {
+      if (group.depth > 0)
+        world_->break_rule(nullptr, concat("rank ", rank_, " leaves a group open"));
+    }
+  }
+  StandInCalls(const StandInCalls&) = delete;
+  StandInCalls& operator=(const StandInCalls&) = delete;
 
   Result get_unique_id(UniqueId& id) override {
     const std::lock_guard lock(world_->mutex);
@@ -414,7 +445,13 @@ class StandInCalls final : public nccl::Calls {
     switch (result) {
       case Result::remote_error: return "remote process exited or there was a network error";
       case Result::system_error: return "unhandled system error";
-      default: break;
+      case Result::unhandled_cuda_error: return "unhandled cuda error";
+      case Result::internal_error: return "internal error";
+      case Result::timeout: return "timeout";
+      case Result::success:
+      case Result::invalid_argument:
+      case Result::invalid_usage:
+      case Result::in_progress: break;
     }
     const bool known = member != nullptr && member->circle->broken;
     return known ? concat("invalid usage (", *member->circle->broken, ")") : "invalid usage";
@@ -434,17 +471,23 @@ class StandInCalls final : public nccl::Calls {
   Result abort(Communicator communicator) override { return end(communicator, false); }
 
   Result group_start() override {
-    ++depth_;
+    const std::lock_guard lock(world_->mutex);
+    ++own_group().depth;
     return Result::success;
   }
   Result group_end() override {
     const std::lock_guard lock(world_->mutex);
-    if (depth_ == 0) {
+    if (own_group().depth == 0) {
       world_->break_rule(nullptr, concat("rank ", rank_, " ends a group that it has not begun"));
       return Result::invalid_usage;
     }
-    if (--depth_ > 0 || group_.transfers.empty()) return Result::success;
-    world_->issue(*stream_, std::exchange(group_, {}));
+    if (--own_group().depth > 0) return Result::success;
+    Group group = std::exchange(own_group(), {});
+    // Of a group with a mistake in it nothing is begun.
+    if (group.mistake != Result::success) return group.mistake;
+    world_->drop(group.ending);
+    if (group.batch.transfers.empty()) return Result::success;
+    world_->issue(*group.stream, std::move(group.batch));
     return Result::in_progress;
   }
   Result send(const void* data, std::size_t bytes, int peer, Communicator communicator,
@@ -522,21 +565,26 @@ class StandInCalls final : public nccl::Calls {
 
   Result ask(Transfer transfer, Communicator communicator, Stream stream) {
     const std::lock_guard lock(world_->mutex);
+    Group& group = own_group();
     transfer.member = settled(communicator);
-    if (transfer.member == nullptr) return Result::invalid_usage;
+    if (transfer.member == nullptr) {
+      if (group.depth > 0) group.mistake = Result::invalid_usage;
+      return Result::invalid_usage;
+    }
     auto* asked = static_cast<StreamState*>(stream);
-    if (depth_ == 0) {
+    if (group.depth == 0) {
       world_->issue(*asked, {.transfers = {transfer}});
       return Result::in_progress;
     }
-    if (!group_.transfers.empty() && asked != stream_) {
+    if (!group.batch.transfers.empty() && asked != group.stream) {
       world_->break_rule(transfer.member, concat("rank ", rank_, " uses two streams in a group"));
     }
-    stream_ = asked;
-    group_.transfers.push_back(transfer);
+    group.stream = asked;
+    group.batch.transfers.push_back(transfer);
     return Result::success;
   }
 
+  /// Inside a group they end with it, which nobody waits for who calls from a group of messages.
   Result end(Communicator communicator, bool in_peace) {
     const std::lock_guard lock(world_->mutex);
     Member* member = alive(communicator);
@@ -544,15 +592,32 @@ class StandInCalls final : public nccl::Calls {
     if (in_peace && member->phase != Member::Phase::ending) {
       world_->break_rule(nullptr, concat("rank ", rank_, " destroys before it finalizes"));
     }
-    world_->drop(*member);
+    Group& group = own_group();
+    if (group.depth == 0) {
+      world_->drop({member});
+      return Result::success;
+    }
+    if (group.depth > 1 || group.mistake != Result::success || !group.batch.transfers.empty()) {
+      world_->break_rule(nullptr, concat("rank ", rank_,
+                                         " ends a communicator inside a group that is still open"));
+    }
+    group.ending.push_back(member);
     return Result::success;
   }
 
+  /// What a thread has asked for since it began a group: NCCL keeps it by thread, too.
+  struct Group {
+    int depth = 0;
+    Batch batch;
+    StreamState* stream = nullptr;
+    std::vector<Member*> ending;
+    Result mistake = Result::success;
+  };
+  Group& own_group() { return groups_[std::this_thread::get_id()]; }
+
   std::shared_ptr<NcclWorld::State> world_;
   int rank_;
-  int depth_ = 0;
-  Batch group_;
-  StreamState* stream_ = nullptr;  ///< of the group
+  std::map<std::thread::id, Group> groups_;
 };
 
 NcclWorld::NcclWorld(NcclManner manner) : state_(std::make_shared<State>(std::move(manner))) {}
@@ -573,9 +638,9 @@ void NcclWorld::lose(int rank, bool silent) {
   const std::lock_guard lock(state_->mutex);
   state_->lose(rank, silent);
 }
-void NcclWorld::fail(int rank) {
+void NcclWorld::fail(int rank, Result result) {
   const std::lock_guard lock(state_->mutex);
-  state_->fail(rank);
+  state_->fail(rank, result);
 }
 
 std::vector<std::unique_ptr<Transport>> make_stand_in_transports(

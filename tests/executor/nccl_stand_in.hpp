@@ -3,7 +3,10 @@
 //
 //   - a communicator is used only when all members have connected, and not after its end
 //   - after a call that goes on by itself nothing else is asked of the communicator until it is
-//   done
+//     done
+//   - a thread that begins a group ends it, whatever comes in between; and what ends a communicator
+//     is no part of a group of messages
+//   - who ends communicators with messages under way ends all at once that wait for each other
 //   - a send moves when its receive is there, and not before: nothing is buffered
 //   - what one group holds moves side by side; the next group of a stream waits for all of it
 //   - a send and its receive have as many bytes
@@ -63,8 +66,8 @@ class NcclWorld {
   /// From now on this rank moves nothing, and those connected with it hear that it is gone
   /// (`silent`: never).
   void lose(int rank, bool silent = false);
-  /// Its communicators fail by themselves.
-  void fail(int rank);
+  /// Its communicators fail by themselves, with this result.
+  void fail(int rank, nccl::Result result = nccl::Result::system_error);
 
  private:
   class State;

@@ -46,6 +46,30 @@ std::string fault_of_devices(const std::vector<std::string>& devices) {
   return "";
 }
 
+/// Between a group's begin and its end, which comes whatever else does: left open, it would take in
+/// all that its thread asks for later, and nothing of that would ever begin.
+class Group {
+ public:
+  explicit Group(Calls& calls)
+      : calls_(calls), begun_(calls.group_start()), is_open_(begun_ == Result::success) {}
+  ~Group() {
+    if (is_open_) (void)calls_.group_end();
+  }
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  Result begun() const { return begun_; }
+  Result end() {
+    is_open_ = false;
+    return calls_.group_end();
+  }
+
+ private:
+  Calls& calls_;
+  Result begun_;
+  bool is_open_;
+};
+
 }  // namespace
 
 // --- Connecting
@@ -112,9 +136,14 @@ void Traffic::connect(Link& link, const UniqueId& id) {
   settle(lock, link, result, "connect", now() + settings_.connect_deadline);
 }
 
-/// A byte from each member to each other one, or along the link if it has two ends: else the first
-/// message would have to set up the way, and its sender wait for its receiver.
+/// Else the first message would have to set up the way, and its sender wait for its receiver.
 void Traffic::try_out(int link) {
+  try_messages(link);
+  if (links_.at(link).plan.adds_up) try_sums(link);
+}
+
+/// A byte from each member to each other one, or along the link if it has two ends.
+void Traffic::try_messages(int link) {
   const std::vector<int>& members = links_.at(link).plan.members;
   const int own = *place_in(members, control_.rank());
   const bool is_one_way = links_.at(link).plan.is_one_way;
@@ -133,10 +162,24 @@ void Traffic::try_out(int link) {
       pieces.push_back({.is_sent = false, .place = place, .data = byte(2 * i + 1), .bytes = 1});
     }
   }
-  const auto operation = start(link, std::move(pieces));
+  await_trial(link, *start(link, std::move(pieces)));
+}
+
+/// A number for each member, whatever it is. These sums have ways of their own.
+void Traffic::try_sums(int link) {
+  const std::size_t members = links_.at(link).plan.members.size();
+  if (members == 1) return;
+  const auto numbers = calls_.allocate(static_cast<Bytes>(members * sizeof(float)));
+  for (const bool is_scattered : {false, true}) {
+    const NativeSum sum{.data = numbers, .elements = members, .is_scattered = is_scattered};
+    await_trial(link, *start(link, sum));
+  }
+}
+
+void Traffic::await_trial(int link, const Operation& operation) {
   Lock lock(mutex_);
   const bool ended = changed_.wait_for(lock, settings_.connect_deadline, [&] {
-    return operation->done.has_value() || stopped_.has_value();
+    return operation.done.has_value() || stopped_.has_value();
   });
   throw_if_stopped();
   if (!ended) fail_late(links_.at(link));
@@ -196,9 +239,10 @@ template <class Ask>
 void Traffic::start_group(Lock& lock, const Link& link, const std::shared_ptr<Operation>& operation,
                           const Ask& ask) {
   asked_.push_back(operation);
-  require(link, calls_.group_start(), "begin a group on");
+  Group group(calls_);
+  require(link, group.begun(), "begin a group on");
   ask();
-  settle(lock, link, calls_.group_end(), "start a group on", {});
+  settle(lock, link, group.end(), "start a group on", {});
   operation->event = calls_.record(link.stream);
   std::erase(asked_, operation);
   under_way_.push_back(operation);
@@ -330,10 +374,20 @@ void Traffic::stop(const std::string& reason) {
 /// Under the lock. What was under way keeps its memory until this is gone.
 void Traffic::stop_all(const std::string& reason) {
   stopped_ = reason;
-  for (auto& [i, link] : links_) {
-    if (link.communicator != nullptr) calls_.abort(std::exchange(link.communicator, nullptr));
-  }
+  is_over_ = abort_links();
   changed_.notify_all();
+}
+
+/// Whether they are gone. All at once: each waits for its own messages to end, and on the GPU they
+/// may be behind those of another link.
+bool Traffic::abort_links() {
+  Group group(calls_);
+  bool all = group.begun() == Result::success;
+  for (auto& [i, link] : links_) {
+    if (link.communicator == nullptr) continue;
+    all &= calls_.abort(std::exchange(link.communicator, nullptr)) == Result::success;
+  }
+  return group.begun() == Result::success && group.end() == Result::success && all;
 }
 
 // --- The end
@@ -368,12 +422,23 @@ void Traffic::close() {
     changed_.notify_all();
   }
   if (attendant_.joinable()) attendant_.join();
+  if (!is_over_) return leave_behind();
   for (const auto& operation : under_way_) calls_.destroy_event(operation->event);
   under_way_.clear();
   for (const auto& [i, link] : links_) {
     if (link.stream != nullptr) calls_.destroy_stream(link.stream);
   }
   links_.clear();
+}
+
+/// What NCCL has not let go of: memory, events and streams that it may use for as long as the
+/// process lives, which has failed anyway.
+void Traffic::leave_behind() {
+  static std::mutex mutex;
+  static auto* const left = std::make_unique<std::vector<std::shared_ptr<Operation>>>().release();
+  const std::lock_guard lock(mutex);
+  left->insert(left->end(), asked_.begin(), asked_.end());
+  left->insert(left->end(), under_way_.begin(), under_way_.end());
 }
 
 }  // namespace stagecraft::nccl

@@ -40,6 +40,7 @@ struct LinkPlan {
   std::string name;  ///< "from rank 0 to rank 1", "among ranks 0, 2 and 4"
   std::vector<int> members;
   bool is_one_way = false;  ///< from the first to the second
+  bool adds_up = false;     ///< by NCCL's own sums
 };
 
 /// One tensor of an operation, or a part of it.
@@ -100,13 +101,18 @@ class Traffic {
   std::vector<UniqueId> exchange_ids(const std::vector<int>& leaders);
   void connect(Link& link, const UniqueId& id);
   void try_out(int link);
+  void try_messages(int link);
+  void try_sums(int link);
+  void await_trial(int link, const Operation& operation);
   void attend();
   bool look_around(Lock& lock);
   bool collect();
   std::optional<std::string> failure();
   void stop_all(const std::string& reason);
+  bool abort_links();
   void finish();
   void close();
+  void leave_behind();
 
   /// Until NCCL has done what it said `in_progress` to. The lock is open while this thread sleeps.
   void settle(Lock& lock, const Link& link, Result result, const char* what,
@@ -125,6 +131,7 @@ class Traffic {
   std::vector<std::shared_ptr<Operation>> asked_;  ///< that NCCL has not said yes to
   std::vector<std::shared_ptr<Operation>> under_way_;
   std::optional<std::string> stopped_;  ///< why
+  bool is_over_ = true;                 ///< whether NCCL has let go of what was under way
   bool closing_ = false;
   std::jthread attendant_;  ///< last: it uses all the others
 };

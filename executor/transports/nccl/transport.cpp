@@ -63,8 +63,9 @@ struct Layout {
     for (const std::vector<int>& members : wiring.groups) {
       std::vector<std::string> names;
       for (const int member : members) names.push_back(std::to_string(member));
-      of_group.push_back(
-          add({.name = concat("among ranks ", join_words(names)), .members = members}));
+      of_group.push_back(add({.name = concat("among ranks ", join_words(names)),
+                              .members = members,
+                              .adds_up = !wiring.sums_in_order}));
     }
   }
 
