@@ -62,6 +62,18 @@ void by_team(int lanes, std::int64_t rows, const Row& row) {
   }
 }
 
+/// Each lane holds up to so many packs of its row.
+template <int most, class Row>
+void by_team_that_holds(int lanes, std::int64_t rows, const Row& row) {
+  Threads::Shared shared(lanes);
+  std::vector<std::jthread> threads;
+  for (int lane = 0; lane < lanes; ++lane) {
+    threads.emplace_back([&, lane] {
+      for (std::int64_t i = 0; i < rows; ++i) row.template held<most>(Threads{&shared, lane}, i);
+    });
+  }
+}
+
 template <class Element>
 void for_all(std::int64_t count, const Element& element) {
   // Backwards: elements must not depend on each other.
@@ -229,22 +241,27 @@ TEMPLATE_TEST_CASE("sums of columns over chunks of rows are the CPU's sums", "",
   cpu->zero(dbias);
   cpu->layer_norm_weight(dy.tensor, x.tensor, mean.tensor, scale.tensor, dweight, dbias);
   const RowChunks chunks{rows};
-  const auto sum = [&](const auto& term) {
-    std::vector<float> sums(columns, 0.0f);
-    for (std::int64_t chunk = 0; chunk < chunks.count(); ++chunk) {
-      for (std::int64_t first = chunk * chunks.size(), warp = 0; warp < 8; ++warp) {
+  const auto sums_of = [&]<class Term>(const Term& term) {
+    std::array<std::vector<float>, Term::sums> sums;
+    sums.fill(std::vector<float>(columns, 0.0f));
+    for (std::int64_t row = 0; row < rows; ++row) {
+      for (std::int64_t column = 0; column < columns; ++column) {
+        float own[Term::sums] = {};
+        term.add(row, column, own);
         for (std::size_t i = 0; i < sums.size(); ++i) {
-          sums[i] +=
-              column_sum(term, static_cast<std::int64_t>(i), first + warp, chunks.end_of(chunk), 8);
+          sums[i][static_cast<std::size_t>(column)] += own[i];
         }
       }
     }
     return sums;
   };
   CHECK(chunks.count() <= 128);
-  CHECK(error_of(sum(BiasTerm<T>{dy.data(), columns}), dbias) < 1e-5);
-  CHECK(error_of(sum(NormWeightTerm<T>{dy.data(), x.data(), mean.data(), scale.data(), columns}),
-                 dweight) < 1e-5);
+  CHECK(chunks.end_of(chunks.count() - 1) == rows);
+  CHECK(error_of(sums_of(BiasTerm<T>{dy.data(), columns})[0], dbias) < 1e-5);
+  const auto of_norm = sums_of(
+      NormWeightTerm<T>{dy.data(), x.data(), mean.data(), scale.data(), columns});
+  CHECK(error_of(of_norm[0], dweight) < 1e-5);
+  CHECK(error_of(of_norm[1], dbias) < 1e-5);
 }
 
 TEMPLATE_TEST_CASE("kernels' losses are the CPU's, of a whole vocabulary and of parts", "", float,
