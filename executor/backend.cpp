@@ -4,6 +4,26 @@
 
 namespace stagecraft {
 
+Tensor Backend::allocate_rows(std::vector<std::int64_t> shape, Precision precision) {
+  const Bytes alignment = row_alignment(), element = element_bytes(precision);
+  const std::int64_t columns = shape.back();
+  const Bytes row = (columns * element + alignment - 1) / alignment * alignment;
+  if (row == columns * element) return allocate(std::move(shape), precision);
+  return allocate_like({.storage = {},
+                        .shape = std::move(shape),
+                        .precision = precision,
+                        .stride = row / element});
+}
+
+Tensor Backend::allocate_like(const Tensor& tensor) {
+  std::vector<std::int64_t> in_memory = tensor.shape;
+  in_memory.back() = tensor.row_stride();
+  Tensor made = allocate(std::move(in_memory), tensor.precision);
+  made.shape = tensor.shape;
+  made.stride = tensor.stride;
+  return made;
+}
+
 Tensor Backend::allocate(std::vector<std::int64_t> shape, Precision precision) {
   if (placement_ == nullptr) return allocate_apart(std::move(shape), precision);
   const Bytes bytes = elements_of(shape) * element_bytes(precision);

@@ -75,6 +75,13 @@ class Backend {
 
   /// Uninitialised memory: in the placement, while there is one, else apart.
   Tensor allocate(std::vector<std::int64_t> shape, Precision precision);
+  /// The same for what products and losses alone look at: rows may lie further apart than they are
+  /// wide.
+  Tensor allocate_rows(std::vector<std::int64_t> shape, Precision precision);
+  /// As this one lies in memory.
+  Tensor allocate_like(const Tensor& tensor);
+  /// What the beginnings of such rows are a multiple of, in bytes: what the device reads fast.
+  virtual Bytes row_alignment() const { return 1; }
   /// From now on; null: none. It must outlive its use.
   void use(Placement* placement) { placement_ = placement; }
   /// Uninitialised memory of its own, counted in `allocated_bytes` until the last Tensor sharing it
@@ -120,6 +127,11 @@ class Backend {
   virtual void download(const Tensor& from, std::span<std::byte> to) = 0;
 
   virtual void zero(Tensor& x) = 0;
+  /// The same for what sums are about to be added to: a backend may leave the zeros out where the
+  /// first sum overwrites all of it. Whoever hands the tensor to anybody but this backend calls
+  /// `settle` before.
+  virtual void zero_for_sums(Tensor& x) { zero(x); }
+  virtual void settle(const Tensor&) {}
   /// `from` and `to` may be another rank's tensors, behind that rank's signal.
   virtual void copy(const Tensor& from, Tensor& to) = 0;
   /// The same numbers in the precision of `to`, rounded to nearest even.

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -58,8 +59,10 @@ std::string Clipping::own_squares() const {
     if (shard.members == 1 && (place.replica != 0 || place.stage >= stages)) continue;
     std::vector<Tensor> gradients;
     std::vector<const Parameter*> weights;
-    for (const Parameter* weight : chunk->parameters()) {
-      if (!weight->spec.shard && peer != 0) continue;
+    const std::vector<Parameter*> all = chunk->parameters();
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const Parameter* weight = all[i];
+      if (chunk->is_twin(i) || (!weight->spec.shard && peer != 0)) continue;
       gradients.push_back(shard_of(weight->gradient, shard.place, shard.members));
       weights.push_back(weight);
     }
@@ -86,14 +89,17 @@ void Clipping::learn_norm() {
       const int stage = unpacker.get<int>();
       const auto shard = unpacker.get<std::size_t>();
       const int peer = unpacker.get<int>();
-      // A weight that its own stage holds twice is there twice, with the same gradient.
       squares.try_emplace({std::move(name), stage, shard, peer}, unpacker.get<double>());
     }
   }
-  Packer factor;
-  factor.put(clip_factor(training_.options.clip_norm, squares_once(squares)));
-  const std::string heard = transport_.broadcast(factor.take());
-  factor_ = Unpacker(heard).get<double>();
+  const std::vector<double> once = squares_once(squares);
+  Packer told;
+  told.put(clip_factor(training_.options.clip_norm, once));
+  told.put(std::isfinite(std::accumulate(once.begin(), once.end(), 0.0)));
+  const std::string heard = transport_.broadcast(told.take());
+  Unpacker unpacker(heard);
+  factor_ = unpacker.get<double>();
+  is_finite_ = unpacker.get<bool>();
 }
 
 }  // namespace stagecraft

@@ -37,6 +37,8 @@ class Clipping {
   void learn_norm();
   /// Of this step's gradients, behind that; 1 where nothing is clipped.
   double factor() const { return factor_.value_or(1); }
+  /// Whether that norm is finite: so are then all gradients.
+  bool is_finite() const { return is_finite_; }
 
  private:
   std::string own_squares() const;
@@ -47,6 +49,7 @@ class Clipping {
   Backend& backend_;
   Transport& transport_;
   std::optional<double> factor_;
+  bool is_finite_ = true;
 };
 
 }  // namespace stagecraft

@@ -165,7 +165,7 @@ Machinery machinery_of(const RunOptions& options) {
     machinery.make_backend = [cuda = options.cuda](int rank) {
       return make_cuda_backend(rank, cuda);
     };
-    machinery.make_dry_backend = [] { return std::make_unique<DryBackend>(); };
+    machinery.make_dry_backend = [] { return std::make_unique<DryBackend>(cuda_row_alignment); };
   }
   return machinery;
 }

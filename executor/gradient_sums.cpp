@@ -62,6 +62,7 @@ void GradientSums::begin_step() {
 void GradientSums::carry_out(const Work& work) {
   switch (work.instruction.op) {
     case Op::reduce_gradient:
+      backend_.settle(chunk_of(work).gradients());
       return transport_.all_reduce(group_of(work), backend_, chunk_of(work).gradients());
     case Op::reduce_scatter: return reduce_scatter(work);
     case Op::reduce_tied: return reduce_tied(work);
@@ -72,14 +73,17 @@ void GradientSums::carry_out(const Work& work) {
 
 void GradientSums::reduce_scatter(const Work& work) {
   for (Parameter* parameter : chunk_of(work).parameters()) {
+    backend_.settle(parameter->gradient);
     transport_.reduce_scatter(group_of(work), backend_, parameter->gradient);
   }
 }
 
 /// The shards of a new version, each from who made it.
 void GradientSums::gather(const Work& work) {
-  for (Tensor& weight : chunk_of(work).weights(work.weight_version)) {
-    transport_.all_gather(group_of(work), backend_, weight);
+  TrainedChunk& chunk = chunk_of(work);
+  WeightVersions::Weights& weights = chunk.weights(work.weight_version);
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    if (!chunk.is_twin(i)) transport_.all_gather(group_of(work), backend_, weights[i]);
   }
 }
 
@@ -93,6 +97,7 @@ void GradientSums::reduce_tied(const Work& work) {
        common_names(layers_of(group.chunks.front()), layers_of(group.chunks.back()))) {
     Tensor& gradient = chunk.find(name).front()->gradient;
     keep_own_part(chunk, gradient);
+    backend_.settle(gradient);
     transport_.all_reduce(group_of(work), backend_, gradient);
   }
 }
@@ -111,14 +116,17 @@ void GradientSums::keep_own_part(const TrainedChunk& chunk, Tensor& gradient) {
   }
 }
 
-/// The first one's gradient plus the others', and all get the sum.
+/// The first one's gradient plus the others', and all whose step is their own get the sum.
 void GradientSums::add_local_ties(const TrainedChunk& chunk, int version) {
   for (LocalTie& tie : ties_) {
     if (!tie.chunks.contains(&chunk) || tie.version == version) continue;
     tie.version = version;
     Tensor& sum = tie.copies.front()->gradient;
     for (std::size_t i = 1; i < tie.copies.size(); ++i) backend_.add(tie.copies[i]->gradient, sum);
-    for (std::size_t i = 1; i < tie.copies.size(); ++i) backend_.copy(sum, tie.copies[i]->gradient);
+    for (std::size_t i = 1; i < tie.copies.size(); ++i) {
+      if (tie.copies[i]->weight.storage == tie.copies.front()->weight.storage) continue;
+      backend_.copy(sum, tie.copies[i]->gradient);
+    }
   }
 }
 

@@ -81,8 +81,9 @@ std::vector<std::unique_ptr<TrainedChunk>> chunks_of_device(const Training& trai
 
 /// What this rank keeps of a microbatch for its partner, by channel, still without storage.
 std::map<int, std::vector<Tensor>> shapes_lent(const Training& training, const Program& program,
-                                               const std::vector<int>& order, TensorPeers* peers) {
-  DryBackend dry;
+                                               const std::vector<int>& order, TensorPeers* peers,
+                                               Bytes row_alignment) {
+  DryBackend dry(row_alignment);
   std::map<int, std::vector<Tensor>> shapes;
   for (const int i : order) {
     if (program.work[index(i)].instruction.op != Op::take_in) continue;
@@ -131,7 +132,8 @@ Interpreter::Interpreter(const Training& training, const Program& program, const
       received_(program, ranks),
       last_send_(last_sends(program, order_)),
       shapes_lent_(
-          shapes_lent(training, program, order_, make_absent_peers(ranks, transport.rank()).get())),
+          shapes_lent(training, program, order_, make_absent_peers(ranks, transport.rank()).get(),
+                      backend.row_alignment())),
       sent_by_(program.work.size()),
       stamps_(program.work.size()),
       posted_(program.channels.size()),
@@ -245,12 +247,18 @@ void Interpreter::compute(int i) {
   LateStamp& stamp = stamps_[index(i)];
   stamp.start = backend_.moment();
   backend_.begin_work(work.instruction);
-  checks_.before(step_, i, chunk_of(work));
+  if (!norm_tells(work)) checks_.before(step_, i, chunk_of(work));
   compute(i, work);
   checks_.after(step_, i, chunk_of(work));
   backend_.end_work();
   stamp.end = backend_.moment();
   if (arena_) arena_->end(i);
+}
+
+/// Where gradients are clipped, their squares say whether they are finite: nobody has to look once
+/// more.
+bool Interpreter::norm_tells(const Work& work) const {
+  return work.instruction.op == Op::update && training_.options.clip_norm > 0;
 }
 
 void Interpreter::compute(int i, const Work& work) {
@@ -272,6 +280,7 @@ void Interpreter::compute(int i, const Work& work) {
     case Op::update:
       sums_.add_local_ties(chunk, work.weight_version);
       if (training_.options.clip_norm > 0) learn_norm();
+      if (norm_tells(work) && !clipping_.is_finite()) checks_.before(step_, i, chunk);
       return chunk.update(work.weight_version, clipping_.factor());
     case Op::reduce_norm: return learn_norm();
     case Op::reduce_gradient:
@@ -423,7 +432,7 @@ void Interpreter::post_lent(const Work& work) {
     kept_[{work.chunk, work.instruction.microbatch}] = shapes_lent_.at(*work.channel);
   }
   for (Tensor* tensor : lent(work)) {
-    *tensor = backend_.allocate(tensor->shape, tensor->precision);
+    *tensor = backend_.allocate_like(*tensor);
     transport_.post(ranks_.channel_to(transport_.rank(), *work.channel), backend_, *tensor);
   }
 }

@@ -63,6 +63,7 @@ class Interpreter final : public Worker {
   void take_input(TrainedChunk& chunk, int microbatch);
   void take_output_gradient(TrainedChunk& chunk, int microbatch);
   void learn_norm();
+  bool norm_tells(const Work& work) const;
 
   Tensor& boundary(const Work& work);
   std::vector<Tensor*> lent(const Work& work);

@@ -23,6 +23,10 @@ std::int64_t Tensor::elements() const {
   return empty() ? 0 : elements_of(shape);
 }
 
+std::int64_t Tensor::elements_in_memory() const {
+  return stride == 0 ? elements() : elements() / shape.back() * stride;
+}
+
 Precision precision_of_sums(Precision precision) {
   return element_bytes(precision) < 4 ? Precision::float32 : precision;
 }
@@ -43,7 +47,11 @@ std::span<const std::byte> bytes_of(const Tensor& tensor) {
 
 Tensor reshaped(const Tensor& tensor, std::vector<std::int64_t> shape) {
   assert(tensor.empty() || elements_of(shape) == tensor.elements());
-  return {.storage = tensor.storage, .shape = std::move(shape), .precision = tensor.precision};
+  assert(tensor.stride == 0 || shape.back() == tensor.shape.back());
+  return {.storage = tensor.storage,
+          .shape = std::move(shape),
+          .precision = tensor.precision,
+          .stride = tensor.stride};
 }
 
 Tensor rows_of(const Tensor& tensor, std::int64_t first, std::int64_t end) {
@@ -51,12 +59,17 @@ Tensor rows_of(const Tensor& tensor, std::int64_t first, std::int64_t end) {
   if (tensor.empty()) return tensor;
   std::vector<std::int64_t> shape = tensor.shape;
   shape.front() = 1;
+  if (tensor.stride > 0) shape.back() = tensor.stride;
   const Bytes row = elements_of(shape) * element_bytes(tensor.precision);
+  shape.back() = tensor.shape.size() > 1 ? tensor.shape.back() : shape.back();
   shape.front() = end - first;
   // Shares the ownership of the whole, but points at its part.
   std::shared_ptr<void> part(tensor.storage,
                              static_cast<std::byte*>(tensor.storage.get()) + first * row);
-  return {.storage = std::move(part), .shape = std::move(shape), .precision = tensor.precision};
+  return {.storage = std::move(part),
+          .shape = std::move(shape),
+          .precision = tensor.precision,
+          .stride = tensor.stride};
 }
 
 std::int64_t part_begin(std::int64_t elements, std::size_t i, std::size_t parts) {

@@ -15,16 +15,19 @@ namespace stagecraft {
 
 class Backend;
 
-/// Rows x columns and so on, row major, dense. Copies share the memory; the last one gives it back
-/// to its backend.
+/// Rows x columns and so on, row major, dense unless a stride says otherwise. Copies share the
+/// memory; the last one gives it back to its backend.
 struct Tensor {
   std::shared_ptr<void> storage;  ///< null for an empty tensor
   std::vector<std::int64_t> shape;
   Precision precision = Precision::float32;
+  std::int64_t stride = 0;  ///< elements from a row to the next one; 0: as many as a row has
 
   bool empty() const { return storage == nullptr; }
   std::int64_t elements() const;
-  Bytes bytes() const { return elements() * element_bytes(precision); }
+  std::int64_t row_stride() const { return stride > 0 ? stride : shape.back(); }
+  /// With what lies between rows.
+  Bytes bytes() const { return elements_in_memory() * element_bytes(precision); }
   template <class T>
   T* data() {
     return static_cast<T*>(storage.get());
@@ -33,6 +36,9 @@ struct Tensor {
   const T* data() const {
     return static_cast<const T*>(storage.get());
   }
+
+ private:
+  std::int64_t elements_in_memory() const;
 };
 
 /// What sums, statistics, gradients of weights and an optimizer's numbers are kept in beside

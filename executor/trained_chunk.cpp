@@ -87,14 +87,13 @@ std::vector<Tensor> TrainedChunk::allocate_layers() {
   std::vector<Tensor> starts;
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     for (ParameterSpec& spec : layers_[i]->parameters()) {
-      for (auto& slot : versions_.slots()) slot.push_back(backend_.allocate(spec.shape, precision));
-      Tensor& weight = versions_.at(0).back();
-      if (const auto twin = place_of(spec)) {
-        starts.push_back(starts[*twin]);
-        backend_.copy(versions_.at(0)[*twin], weight);
-      } else {
-        starts.push_back(first_value(spec, weight));
+      const auto twin = place_of(spec);
+      twins_.push_back(twin ? 1 : 0);
+      for (auto& slot : versions_.slots()) {
+        slot.push_back(twin ? slot[*twin] : backend_.allocate(spec.shape, precision));
       }
+      Tensor& weight = versions_.at(0).back();
+      starts.push_back(twin ? Tensor{} : first_value(spec, weight));
       parameters_[i].push_back({.spec = std::move(spec), .weight = weight, .gradient = {}});
     }
   }
@@ -126,14 +125,16 @@ void TrainedChunk::allocate_training(std::span<const Tensor> starts) {
   std::int64_t elements = 0;
   for (const Parameter* parameter : parameters()) elements += parameter->weight.elements();
   gradients_ = backend_.allocate({elements}, training_.sums());
-  backend_.zero(gradients_);
+  backend_.zero_for_sums(gradients_);
   std::int64_t first = 0;
   for (Parameter* parameter : parameters()) {
     const std::int64_t end = first + parameter->weight.elements();
     parameter->gradient = reshaped(rows_of(gradients_, first, end), parameter->spec.shape);
-    const Tensor& start = starts[optimizer_.size()];
-    optimizer_.push_back(make_optimizer_state(training_, backend_, parameter->spec, start,
-                                              shard_.place, shard_.members));
+    const std::size_t i = optimizer_.size();
+    optimizer_.push_back(is_twin(i) ? OptimizerState{}
+                                    : make_optimizer_state(training_, backend_, parameter->spec,
+                                                           starts[i], shard_.place,
+                                                           shard_.members));
     first = end;
   }
 }
@@ -324,13 +325,13 @@ void TrainedChunk::update(int version, double factor) {
   WeightUpdates updates;
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Tensor updated = own(versions_.at(version)[i]);
-    if (updated.elements() == 0) continue;
+    if (is_twin(i) || updated.elements() == 0) continue;
     updates[updates_of(i)].push_back(update_of(optimizer_[i], own(all[i]->gradient),
                                                own(versions_.at(version - 1)[i]), updated));
   }
   take_step(training_, backend_, part_ * factor, updates);
   use_version(version);
-  backend_.zero(gradients_);
+  backend_.zero_for_sums(gradients_);
 }
 
 // --- What a partner keeps
@@ -360,7 +361,8 @@ std::vector<Tensor> shapes_kept(const Training& training, const Program& program
   trial.forward(0, 0);
   std::vector<Tensor> shapes;
   for (const Tensor* tensor : trial.kept(0)) {
-    shapes.push_back({.storage = {}, .shape = tensor->shape, .precision = tensor->precision});
+    shapes.push_back(*tensor);
+    shapes.back().storage = {};
   }
   return shapes;
 }

@@ -77,9 +77,12 @@ class TrainedChunk {
   Tensor& gradients() { return gradients_; }
   /// Its part in sums and gathers of a sharded optimizer, weight by weight.
   const Shard& shard() const { return shard_; }
-  /// Every weight, in the order of the layers; a weight tied within the chunk appears twice.
+  /// Every weight, in the order of the layers; a weight tied within the chunk appears twice, with
+  /// gradients of its own.
   std::vector<Parameter*> parameters();
-  /// Of each weight, for the chunk's own shard of it.
+  /// Whether the i-th weight lies where one before it does, whose step is its own, too.
+  bool is_twin(std::size_t i) const { return twins_[i] != 0; }
+  /// Of each weight, for the chunk's own shard of it; a twin has none.
   const std::vector<OptimizerState>& optimizer() const { return optimizer_; }
   /// Updates of the i-th weight since training began.
   int updates_of(std::size_t i) const { return optimizer_[i].updates_before + updates_; }
@@ -114,6 +117,7 @@ class TrainedChunk {
   std::vector<Recomputed> again_;  ///< of each layer, by itself or with those around it
   Shard shard_;
   std::vector<std::vector<Parameter>> parameters_;  ///< of each layer
+  std::vector<char> twins_;                         ///< of each weight
   std::vector<OptimizerState> optimizer_;           ///< of each weight
   WeightVersions versions_;
   double part_ = 1;  ///< of a microbatch's gradient in an update: 1/r in rounds of r

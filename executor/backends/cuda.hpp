@@ -19,6 +19,10 @@ enum class GraphUse {
   off,        ///< call by call
 };
 
+/// Rows of logits begin at multiples of so many bytes: products with rows of an odd vocabulary are
+/// several times as slow.
+inline constexpr Bytes cuda_row_alignment = 128;
+
 struct CudaOptions {
   std::string asked_for = "--backend cuda";  ///< named by errors
   GraphUse graphs = GraphUse::automatic;

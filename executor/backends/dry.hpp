@@ -14,6 +14,10 @@ namespace stagecraft {
 
 class DryBackend : public Backend {
  public:
+  /// Rows are as far apart as on the backend that it stands for.
+  explicit DryBackend(Bytes row_alignment = 1) : row_alignment_(row_alignment) {}
+  Bytes row_alignment() const override { return row_alignment_; }
+
   Tensor allocate_apart(std::vector<std::int64_t> shape, Precision precision) override {
     static char nowhere = 0;
     return {.storage = std::shared_ptr<void>(&nowhere, [](void*) {}),
@@ -83,6 +87,9 @@ class DryBackend : public Backend {
   std::vector<double> sums_of_squares(std::span<const Tensor> tensors) override {
     return std::vector<double>(tensors.size());
   }
+
+ private:
+  Bytes row_alignment_;
 };
 
 }  // namespace stagecraft

@@ -53,7 +53,7 @@ class Head : public TrainableLayer {
     if (rows_at_once_ > 0) {
       return forward_in_pieces(backend, parameters, samples, std::move(normed), saved);
     }
-    Tensor logits = backend.allocate(
+    Tensor logits = backend.allocate_rows(
         {samples.count, samples.sequence, share_.second - share_.first}, input.precision);
     backend.matmul(normed.y, false, parameters[table_].weight, true, logits, false);
     saved.loss = loss_of(backend, samples.targets, samples.loss_scale, logits,
@@ -121,7 +121,8 @@ class Head : public TrainableLayer {
   void for_each_piece(Backend& backend, const Tensor& normed, const Visit& visit) const {
     const std::int64_t rows = normed.elements() / normed.shape.back();
     const std::int64_t most = std::min(rows, rows_at_once_);
-    const Tensor room = backend.allocate({most, share_.second - share_.first}, normed.precision);
+    const Tensor room =
+        backend.allocate_rows({most, share_.second - share_.first}, normed.precision);
     for (std::int64_t first = 0; first < rows; first += most) {
       const std::int64_t end = std::min(rows, first + most);
       visit(first, end, rows_of(room, 0, end - first));

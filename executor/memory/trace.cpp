@@ -98,7 +98,9 @@ class Tracer {
   void settle_construction() {
     Row parameters, gradients, optimizer;
     for (auto& slot : trial_->weight_slots()) {
-      for (const Tensor& weight : slot) place(own(weight, 0), BufferRole::parameters, parameters);
+      for (std::size_t i = 0; i < slot.size(); ++i) {
+        if (!trial_->is_twin(i)) place(own(slot[i], 0), BufferRole::parameters, parameters);
+      }
       if (&slot == &trial_->weight_slots().front()) tapes_.memory.parameters = parameters.end();
     }
     if (program_.trains) {

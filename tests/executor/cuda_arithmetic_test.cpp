@@ -77,7 +77,7 @@ void by_team_that_holds(int lanes, std::int64_t rows, const Row& row) {
 template <class Element>
 void for_all(std::int64_t count, const Element& element) {
   // Backwards: elements must not depend on each other.
-  for (std::int64_t i = count; i-- > 0;) element(i);
+  for (std::int64_t i = count; i-- > 0;) element.template at<1>(i);
 }
 
 /// Other numbers in every run; what is tolerated leaves room for them.
@@ -277,7 +277,8 @@ TEMPLATE_TEST_CASE("kernels' losses are the CPU's, of a whole vocabulary and of 
   std::vector<double> losses(rows, NAN);
   by_team(
       lanes, rows,
-      CrossEntropyRows<T>{logits.numbers.data(), targets.data(), losses.data(), columns, 0.25f});
+      CrossEntropyRows<T>{logits.numbers.data(), targets.data(), losses.data(), columns, columns,
+                          0.25f});
   CHECK(losses[0] + losses[1] + losses[2] + losses[3] == Approx(expected).epsilon(1e-6));
   CHECK(error_of(logits.numbers, logits.tensor) < tolerated<T>);
 
@@ -291,14 +292,15 @@ TEMPLATE_TEST_CASE("kernels' losses are the CPU's, of a whole vocabulary and of 
       parts[i].insert(parts[i].end(), start + first[i], start + end[i]);
     }
     std::vector<float> own(rows, NAN);
-    by_team(lanes, rows, LargestRows<T>{parts[i].data(), own.data(), end[i] - first[i]});
+    by_team(lanes, rows, LargestRows<T>{parts[i].data(), own.data(), end[i] - first[i],
+                                         end[i] - first[i]});
     for_all(rows, Largest<float>{own.data(), tops.data()});
   }
   for (std::size_t i = 0; i < 2; ++i) {
     std::vector<float> own(2 * rows, NAN);
     by_team(lanes, rows,
             ExponentialRows<T>{parts[i].data(), tops.data(), targets.data(), own.data(), first[i],
-                               end[i] - first[i]});
+                               end[i] - first[i], end[i] - first[i]});
     for_all(2 * rows, Add<float>{own.data(), sums.data()});
   }
   std::vector<T> whole(drawn.size());

@@ -11,6 +11,7 @@
 
 #include "executor/backends/cuda/check.hpp"
 #include "executor/backends/cuda/kernels.hpp"
+#include "profiles/error.hpp"
 
 namespace stagecraft::cuda {
 
@@ -109,12 +110,14 @@ class Sample {
 }  // namespace
 
 Attention::Attention(Commands& commands, std::shared_ptr<Scratch> scratch, Matmul& matmul,
-                     int multiprocessors, bool deterministic)
+                     int multiprocessors, bool deterministic,
+                     std::function<void(const std::string&)> remark)
     : commands_(commands),
       scratch_(std::move(scratch)),
       matmul_(matmul),
       multiprocessors_(multiprocessors),
-      deterministic_(deterministic) {}
+      deterministic_(deterministic),
+      remark_(std::move(remark)) {}
 
 Attention::~Attention() {
   plans_.clear();
@@ -140,6 +143,12 @@ const AttentionPlan* Attention::plan_for(const Tensor& qkv, const AttentionShape
                                                            .device = {},
                                                            .multiprocessors = multiprocessors_,
                                                            .deterministic = deterministic_});
+    if (!plan->is_ready() && remark_) {
+      remark_(concat("attention of ", shape.samples, " x ", shape.sequence, " tokens, ", shape.heads,
+                     " heads of ", shape.head_width, pass == AttentionPass::forward ? "" : ", back",
+                     ", goes by products and not by cuDNN, which is several times as slow: ",
+                     plan->refusal()));
+    }
   }
   return plan->is_ready() ? plan.get() : nullptr;
 }

@@ -5,8 +5,10 @@
 
 #include <cudnn.h>
 
+#include <functional>
 #include <map>
 #include <memory>
+#include <string>
 #include <tuple>
 
 #include "executor/backends/cuda/attention_plan.hpp"
@@ -17,9 +19,11 @@ namespace stagecraft::cuda {
 
 class Attention {
  public:
-  /// `multiprocessors`: that the stream has; 0: all there are.
+  /// `multiprocessors`: that plans are made for; 0: all there are. `remark` is told once for each
+  /// shape that cuDNN refuses; may be empty.
   Attention(Commands& commands, std::shared_ptr<Scratch> scratch, Matmul& matmul,
-            int multiprocessors, bool deterministic);
+            int multiprocessors, bool deterministic,
+            std::function<void(const std::string&)> remark);
   Attention(const Attention&) = delete;
   Attention& operator=(const Attention&) = delete;
   ~Attention();
@@ -47,6 +51,7 @@ class Attention {
   Matmul& matmul_;
   int multiprocessors_;
   bool deterministic_;
+  std::function<void(const std::string&)> remark_;
   cudnnHandle_t cudnn_ = nullptr;  ///< made when it is first needed
   std::map<Key, std::unique_ptr<AttentionPlan>> plans_;
 };

@@ -25,6 +25,12 @@ std::shared_ptr<Memory> memory_at(const Place& place) {
                                   place.part);
 }
 
+/// What algorithms are chosen for; 0: all of the GPU. Others have other bits, so a part of a GPU
+/// takes the same as the whole, unless bits are nobody's concern.
+int multiprocessors_of(const Memory& memory, const CudaOptions& options) {
+  return options.deterministic ? 0 : memory.multiprocessors();
+}
+
 }  // namespace
 
 CudaBackend::CudaBackend(const Place& place, const CudaOptions& options)
@@ -35,8 +41,9 @@ CudaBackend::CudaBackend(const Place& place, const CudaOptions& options)
       inputs_(std::make_shared<Scratch>(memory_)),
       pinned_(std::make_shared<Pinned>()),
       commands_(memory_, graphs_of(options), options.remark),
-      matmul_(scratch_, memory_->multiprocessors()),
-      attention_(commands_, scratch_, matmul_, memory_->multiprocessors(), options.deterministic) {
+      matmul_(scratch_, multiprocessors_of(*memory_, options)),
+      attention_(commands_, scratch_, matmul_, multiprocessors_of(*memory_, options),
+                 options.deterministic, options.remark) {
   int devices = 0;
   check(cudaGetDeviceCount(&devices), "count the GPUs");
   open_ = open_memory_of(devices_of_ranks(options, devices), place.device);
@@ -88,6 +95,7 @@ void CudaBackend::end_work() {
 
 void CudaBackend::upload(std::span<const std::byte> from, Tensor& to) {
   assert(from.size() == static_cast<std::size_t>(to.bytes()));
+  (void)zeros_.settle(to.storage.get(), to.bytes());  // all of it is overwritten
   check(cudaMemcpyAsync(to.storage.get(), from.data(), from.size(), cudaMemcpyHostToDevice,
                         commands_.stream()),
         "copy to the GPU");
@@ -96,6 +104,7 @@ void CudaBackend::upload(std::span<const std::byte> from, Tensor& to) {
 
 void CudaBackend::download(const Tensor& from, std::span<std::byte> to) {
   assert(to.size() == static_cast<std::size_t>(from.bytes()));
+  settle(from);
   check(cudaMemcpyAsync(to.data(), from.storage.get(), to.size(), cudaMemcpyDeviceToHost,
                         commands_.stream()),
         "copy from the GPU");
@@ -103,11 +112,30 @@ void CudaBackend::download(const Tensor& from, std::span<std::byte> to) {
 }
 
 void CudaBackend::zero(Tensor& x) {
+  (void)zeros_.settle(x.storage.get(), x.bytes());
   set_to_zero(commands_, x.storage.get(), x.bytes());
+}
+
+void CudaBackend::zero_for_sums(Tensor& x) {
+  zeros_.add(x.storage, x.bytes());
+}
+
+void CudaBackend::settle(const Tensor& x) {
+  for (const PendingZeros::Piece& piece : zeros_.settle(x.storage.get(), x.bytes())) {
+    set_to_zero(commands_, piece.data.get(), piece.bytes);
+  }
+}
+
+bool CudaBackend::adds_to(const Tensor& x) {
+  if (zeros_.take(x.storage.get(), x.bytes())) return false;
+  settle(x);
+  return true;
 }
 
 void CudaBackend::copy(const Tensor& from, Tensor& to) {
   assert(from.bytes() == to.bytes());
+  settle(from);
+  (void)zeros_.settle(to.storage.get(), to.bytes());
   copy_between(commands_, from.storage.get(), to.storage.get(), from.bytes());
 }
 

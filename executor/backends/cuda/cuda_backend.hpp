@@ -18,6 +18,7 @@
 #include "executor/backends/cuda/kernels.hpp"
 #include "executor/backends/cuda/matmul.hpp"
 #include "executor/backends/cuda/memory.hpp"
+#include "executor/backends/cuda/pending_zeros.hpp"
 #include "executor/backends/cuda/pinned.hpp"
 #include "executor/backends/cuda/places.hpp"
 #include "executor/backends/cuda/scratch.hpp"
@@ -30,6 +31,7 @@ class CudaBackend final : public Backend {
   ~CudaBackend() override;
 
   Tensor allocate_apart(std::vector<std::int64_t> shape, Precision precision) override;
+  Bytes row_alignment() const override { return cuda_row_alignment; }
   Bytes allocated_bytes() const override { return memory_->allocated().now(); }
   Bytes peak_bytes() const override { return memory_->allocated().peak(); }
   void reset_peak() override { memory_->reset_peak(); }
@@ -43,6 +45,8 @@ class CudaBackend final : public Backend {
   void upload(std::span<const std::byte> from, Tensor& to) override;
   void download(const Tensor& from, std::span<std::byte> to) override;
   void zero(Tensor& x) override;
+  void zero_for_sums(Tensor& x) override;
+  void settle(const Tensor& x) override;
   void copy(const Tensor& from, Tensor& to) override;
   void convert(const Tensor& from, Tensor& to) override;
   Late<bool> is_finite(const Tensor& x) override;
@@ -145,10 +149,13 @@ class CudaBackend final : public Backend {
   template <class T>
   void add_elements(const Tensor& x, Tensor& y);
 
+  /// For a sum into all of x: whether it has to be added to what is there.
+  bool adds_to(const Tensor& x);
   template <class Element>
   void each_element(std::int64_t count, const Element& element);
   template <class Term>
   void sum_rows(const Tensor& rows, const Term& term, const ColumnSums& sums);
+  void add_sum(ColumnSums& sums, Tensor& numbers, const Tensor& rows);
   /// mean, bias: null for RMSNorm.
   void norm(const Tensor& x, const Tensor& weight, const Tensor* bias, double epsilon, Tensor& y,
             Tensor* mean, Tensor& scale);
@@ -171,6 +178,7 @@ class CudaBackend final : public Backend {
   std::vector<std::shared_ptr<void>> held_inputs_;
   std::shared_ptr<Pinned> pinned_;
   Commands commands_;
+  PendingZeros zeros_;
   Matmul matmul_;
   Attention attention_;
   std::map<std::pair<std::int64_t, std::vector<double>>, std::shared_ptr<Turn>> turns_;

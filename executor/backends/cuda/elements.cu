@@ -10,13 +10,23 @@ namespace {
 constexpr int threads = 256;
 constexpr std::int64_t most_blocks = 1 << 14;
 
-template <class Element>
+/// `n` at a time, and one by one what is left of them.
+template <int n, class Element>
 __global__ void __launch_bounds__(threads) each_element(std::int64_t count, Element element) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * threads;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * threads + threadIdx.x; i < count;
-       i += step) {
-    element(i);
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * threads + threadIdx.x;
+  for (std::int64_t i = first; i < count / n; i += step) element.template at<n>(i * n);
+  if constexpr (n > 1) {
+    const std::int64_t rest = count / n * n + first;
+    if (rest < count) element.template at<1>(rest);
   }
+}
+
+template <int n, class Element>
+void launch_each(cudaStream_t stream, std::int64_t count, const Element& element) {
+  const std::int64_t blocks = std::min(most_blocks, (count / n + threads) / threads);
+  launch(each_element<n, Element>, dim3(static_cast<unsigned>(blocks)), threads, stream, count,
+         element);
 }
 
 }  // namespace
@@ -24,8 +34,9 @@ __global__ void __launch_bounds__(threads) each_element(std::int64_t count, Elem
 template <class Element>
 void for_each_element(cudaStream_t stream, std::int64_t count, const Element& element) {
   if (count == 0) return;
-  const std::int64_t blocks = std::min(most_blocks, (count + threads - 1) / threads);
-  launch(each_element<Element>, dim3(static_cast<unsigned>(blocks)), threads, stream, count, element);
+  constexpr int at_once = in_pack<typename Element::Element>;
+  if (element.takes(at_once)) return launch_each<at_once>(stream, count, element);
+  launch_each<1>(stream, count, element);
 }
 
 #define STAGECRAFT_INSTANTIATE(...) \

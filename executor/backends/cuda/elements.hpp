@@ -1,4 +1,6 @@
-// What kernels compute element by element: each of these is called once for every i in [0, count).
+// What kernels compute element by element: each of these is called for i in [0, count), for one
+// element or for `n` side by side, which a lane then reads and writes at once (see packs.hpp). A
+// functor `takes` so many where its memory is aligned and its rows divide.
 //
 // Free of CUDA, so that tests call the same functions on the CPU. Numbers are stored as T (float or
 // Bfloat16) and computed with as floats; gradients of weights and all that the optimizer keeps are
@@ -22,48 +24,71 @@ STAGECRAFT_ON_BOTH inline float number(T value) {
 
 template <class T>
 struct Add {
+  using Element = T;
   const T* x;
   T* y;
-  STAGECRAFT_ON_BOTH void operator()(std::int64_t i) const {
-    y[i] = T(number(x[i]) + number(y[i]));
+  bool takes(int) const { return takes_packs(x) && takes_packs(y); }
+  template <int n>
+  STAGECRAFT_ON_BOTH void at(std::int64_t i) const {
+    const Floats<n, T> a(x + i), b(y + i);
+    store<n>(y + i, [&](int j) { return a[j] + b[j]; });
   }
 };
 
 template <class T>
 struct Largest {
+  using Element = T;
   const T* x;
   T* y;
-  STAGECRAFT_ON_BOTH void operator()(std::int64_t i) const {
-    if (number(x[i]) > number(y[i])) y[i] = x[i];
+  bool takes(int) const { return takes_packs(x) && takes_packs(y); }
+  template <int n>
+  STAGECRAFT_ON_BOTH void at(std::int64_t i) const {
+    const Floats<n, T> a(x + i), b(y + i);
+    store<n>(y + i, [&](int j) { return a[j] > b[j] ? a[j] : b[j]; });
   }
 };
 
 template <class From, class To>
 struct Convert {
+  using Element = float;  ///< as many as fit in a pack of the wider
   const From* from;
   To* to;
-  STAGECRAFT_ON_BOTH void operator()(std::int64_t i) const { to[i] = To(number(from[i])); }
+  bool takes(int) const { return takes_packs(from) && takes_packs(to); }
+  template <int n>
+  STAGECRAFT_ON_BOTH void at(std::int64_t i) const {
+    const Floats<n, From> numbers(from + i);
+    store<n>(to + i, [&](int j) { return numbers[j]; });
+  }
 };
 
 /// Sets the flag if an element is infinite or not a number.
 template <class T>
 struct FindInfinite {
+  using Element = T;
   const T* x;
   std::int32_t* flag;
-  STAGECRAFT_ON_BOTH void operator()(std::int64_t i) const {
-    const float value = number(x[i]);
-    // The difference is 0 for every finite number, and no number for the others.
-    if (!(value - value == 0.0f)) *flag = 1;
+  bool takes(int) const { return takes_packs(x); }
+  template <int n>
+  STAGECRAFT_ON_BOTH void at(std::int64_t i) const {
+    const Floats<n, T> numbers(x + i);
+    for (int j = 0; j < n; ++j) {
+      // The difference is 0 for every finite number, and no number for the others.
+      if (!(numbers[j] - numbers[j] == 0.0f)) *flag = 1;
+    }
   }
 };
 
 template <class T>
 struct AddBias {
+  using Element = T;
   const T* bias;
   T* x;
   std::int64_t columns;
-  STAGECRAFT_ON_BOTH void operator()(std::int64_t i) const {
-    x[i] = T(number(x[i]) + number(bias[i % columns]));
+  bool takes(int n) const { return columns % n == 0 && takes_packs(bias) && takes_packs(x); }
+  template <int n>
+  STAGECRAFT_ON_BOTH void at(std::int64_t i) const {
+    const Floats<n, T> numbers(x + i), added(bias + i % columns);
+    store<n>(x + i, [&](int j) { return numbers[j] + added[j]; });
   }
 };
 
@@ -81,57 +106,75 @@ STAGECRAFT_ON_BOTH inline float gelu_gate(float x) {
   return sigmoid(x * (gelu_linear + gelu_cubic * x * x));
 }
 
+STAGECRAFT_ON_BOTH inline float gelu_slope(float x) {
+  const float gate = gelu_gate(x);
+  const float complement = gelu_gate(-x);  // 1 - gate, without cancellation
+  return gate + x * (gelu_linear + 3.0f * gelu_cubic * x * x) * (gate * complement);
+}
+
 template <class T>
 struct Gelu {
+  using Element = T;
   const T* x;
   T* y;
-  STAGECRAFT_ON_BOTH void operator()(std::int64_t i) const {
-    const float value = number(x[i]);
-    y[i] = T(value * gelu_gate(value));
+  bool takes(int) const { return takes_packs(x) && takes_packs(y); }
+  template <int n>
+  STAGECRAFT_ON_BOTH void at(std::int64_t i) const {
+    const Floats<n, T> numbers(x + i);
+    store<n>(y + i, [&](int j) { return numbers[j] * gelu_gate(numbers[j]); });
   }
 };
 
 template <class T>
 struct GeluInput {
+  using Element = T;
   const T* dy;
   const T* x;
   T* dx;
-  STAGECRAFT_ON_BOTH void operator()(std::int64_t i) const {
-    const float value = number(x[i]);
-    const float gate = gelu_gate(value);
-    const float complement = gelu_gate(-value);  // 1 - gate, without cancellation
-    const float slope = gelu_linear + 3.0f * gelu_cubic * value * value;
-    dx[i] = T(number(dy[i]) * (gate + value * slope * (gate * complement)));
+  bool takes(int) const { return takes_packs(dy) && takes_packs(x) && takes_packs(dx); }
+  template <int n>
+  STAGECRAFT_ON_BOTH void at(std::int64_t i) const {
+    const Floats<n, T> gradient(dy + i), numbers(x + i);
+    store<n>(dx + i, [&](int j) { return gradient[j] * gelu_slope(numbers[j]); });
   }
 };
 
 /// x = [gate | up] in each row; i counts the elements of y.
 template <class T>
 struct Swiglu {
+  using Element = T;
   const T* x;
   T* y;
   std::int64_t width;
-  STAGECRAFT_ON_BOTH void operator()(std::int64_t i) const {
-    const T* gate = x + i / width * 2 * width + i % width;
-    const float value = number(gate[0]);
-    y[i] = T(value * sigmoid(value) * number(gate[width]));
+  bool takes(int n) const { return width % n == 0 && takes_packs(x) && takes_packs(y); }
+  template <int n>
+  STAGECRAFT_ON_BOTH void at(std::int64_t i) const {
+    const T* first = x + i / width * 2 * width + i % width;
+    const Floats<n, T> gate(first), up(first + width);
+    store<n>(y + i, [&](int j) { return gate[j] * sigmoid(gate[j]) * up[j]; });
   }
 };
 
 template <class T>
 struct SwigluInput {
+  using Element = T;
   const T* dy;
   const T* x;
   T* dx;
   std::int64_t width;
-  STAGECRAFT_ON_BOTH void operator()(std::int64_t i) const {
-    const std::int64_t at = i / width * 2 * width + i % width;
-    const float gate = number(x[at]);
-    const float up = number(x[at + width]);
-    const float s = sigmoid(gate);
-    const float gradient = number(dy[i]);
-    dx[at] = T(gradient * up * (s + gate * s * sigmoid(-gate)));
-    dx[at + width] = T(gradient * gate * s);
+  bool takes(int n) const {
+    return width % n == 0 && takes_packs(dy) && takes_packs(x) && takes_packs(dx);
+  }
+  template <int n>
+  STAGECRAFT_ON_BOTH void at(std::int64_t i) const {
+    const std::int64_t first = i / width * 2 * width + i % width;
+    const Floats<n, T> gate(x + first), up(x + first + width), gradient(dy + i);
+    store<n>(dx + first, [&](int j) {
+      const float s = sigmoid(gate[j]);
+      return gradient[j] * up[j] * (s + gate[j] * s * sigmoid(-gate[j]));
+    });
+    store<n>(dx + first + width,
+             [&](int j) { return gradient[j] * gate[j] * sigmoid(gate[j]); });
   }
 };
 
@@ -146,6 +189,7 @@ struct Turn {
 /// i counts tokens x heads turned x pairs; `turns` are those of [positions, pairs].
 template <class T>
 struct Rotary {
+  using Element = T;
   T* qkv;
   const Turn* turns;
   std::int64_t sequence;
@@ -153,17 +197,19 @@ struct Rotary {
   std::int64_t pairs;
   std::int64_t width;  ///< of a packed row
   float direction;     ///< -1 turns back
-  STAGECRAFT_ON_BOTH void operator()(std::int64_t i) const {
+  bool takes(int n) const { return pairs % n == 0 && width % n == 0 && takes_packs(qkv); }
+  template <int n>
+  STAGECRAFT_ON_BOTH void at(std::int64_t i) const {
     const std::int64_t token = i / (heads * pairs);
     const std::int64_t head = i / pairs % heads;
     const std::int64_t pair = i % pairs;
-    const Turn turn = turns[token % sequence * pairs + pair];
+    const Turn* turn = turns + token % sequence * pairs + pair;
     T* first = qkv + token * width + head * 2 * pairs + pair;
-    const float a = number(first[0]);
-    const float b = number(first[pairs]);
-    const float sine = direction * turn.sine;
-    first[0] = T(a * turn.cosine - b * sine);
-    first[pairs] = T(a * sine + b * turn.cosine);
+    const Floats<n, T> a(first), b(first + pairs);
+    store<n>(first,
+             [&](int j) { return a[j] * turn[j].cosine - b[j] * (direction * turn[j].sine); });
+    store<n>(first + pairs,
+             [&](int j) { return a[j] * (direction * turn[j].sine) + b[j] * turn[j].cosine; });
   }
 };
 
@@ -171,6 +217,7 @@ struct Rotary {
 /// elements of the latter.
 template <class T>
 struct HeadsApart {
+  using Element = T;
   const T* rows;
   T* apart;
   std::int64_t sequence;
@@ -179,14 +226,26 @@ struct HeadsApart {
   STAGECRAFT_ON_BOTH std::int64_t place(std::int64_t i) const {
     return i / width % sequence * stride + i / (width * sequence) * width + i % width;
   }
-  STAGECRAFT_ON_BOTH void operator()(std::int64_t i) const { apart[i] = rows[place(i)]; }
+  bool divides(int n) const { return width % n == 0 && stride % n == 0; }
+  bool takes(int n) const { return divides(n) && takes_packs(rows) && takes_packs(apart); }
+  template <int n>
+  STAGECRAFT_ON_BOTH void at(std::int64_t i) const {
+    const Floats<n, T> numbers(rows + place(i));
+    store<n>(apart + i, [&](int j) { return numbers[j]; });
+  }
 };
 template <class T>
 struct HeadsTogether {
+  using Element = T;
   HeadsApart<T> shape;  ///< its pointers are not looked at
   const T* apart;
   T* rows;
-  STAGECRAFT_ON_BOTH void operator()(std::int64_t i) const { rows[shape.place(i)] = apart[i]; }
+  bool takes(int n) const { return shape.divides(n) && takes_packs(apart) && takes_packs(rows); }
+  template <int n>
+  STAGECRAFT_ON_BOTH void at(std::int64_t i) const {
+    const Floats<n, T> numbers(apart + i);
+    store<n>(rows + shape.place(i), [&](int j) { return numbers[j]; });
+  }
 };
 
 // --- Embedding -----------------------------------------------------------------------------------
@@ -194,6 +253,7 @@ struct HeadsTogether {
 /// i counts the elements of y.
 template <class T>
 struct Embedding {
+  using Element = T;
   const std::int32_t* tokens;
   const T* table;
   const T* positions;  ///< null: none
@@ -202,79 +262,107 @@ struct Embedding {
   std::int64_t rows;  ///< of the table
   std::int64_t columns;
   std::int64_t sequence;
-  STAGECRAFT_ON_BOTH void operator()(std::int64_t i) const {
+  bool takes(int n) const {
+    return columns % n == 0 && takes_packs(table) && takes_packs(positions) && takes_packs(y);
+  }
+  template <int n>
+  STAGECRAFT_ON_BOTH void at(std::int64_t i) const {
     const std::int64_t index = i / columns;
     const std::int64_t column = i % columns;
     const std::int64_t row = tokens[index] - first;
-    float value = 0 <= row && row < rows ? number(table[row * columns + column]) : 0.0f;
-    if (positions != nullptr) value += number(positions[index % sequence * columns + column]);
-    y[i] = T(value);
+    Floats<n, T> sum, added;
+    if (0 <= row && row < rows) sum.read(table + row * columns + column);
+    if (positions != nullptr) added.read(positions + index % sequence * columns + column);
+    store<n>(y + i, [&](int j) { return sum[j] + added[j]; });
   }
 };
 
 /// i counts distinct tokens x columns, and lists without rows that may follow. Each token's rows of
-/// dy are added up in their order by one thread: `rows` lists them token by token (see
-/// `TokenLists`).
+/// dy are added up in their order by one lane: `rows` lists them token by token (see `TokenLists`).
 template <class T>
 struct EmbeddingWeight {
+  using Element = T;
   const T* dy;
   const std::int32_t* places;  ///< rows of dtable
   const std::int32_t* starts;  ///< in `rows`, and its end
   const std::int32_t* rows;
   float* dtable;
   std::int64_t columns;
-  STAGECRAFT_ON_BOTH void operator()(std::int64_t i) const {
+  bool takes(int n) const { return columns % n == 0 && takes_packs(dy) && takes_packs(dtable); }
+  template <int n>
+  STAGECRAFT_ON_BOTH void at(std::int64_t i) const {
     const std::int64_t list = i / columns;
     const std::int64_t column = i % columns;
     if (starts[list] == starts[list + 1]) return;
-    float sum = 0;
-    for (std::int32_t at = starts[list]; at < starts[list + 1]; ++at) {
-      sum += number(dy[rows[at] * columns + column]);
+    float sum[n] = {};
+    for (std::int32_t next = starts[list]; next < starts[list + 1]; ++next) {
+      const Floats<n, T> gradient(dy + rows[next] * columns + column);
+      for (int j = 0; j < n; ++j) sum[j] += gradient[j];
     }
-    dtable[places[list] * columns + column] += sum;
+    float* to = dtable + places[list] * columns + column;
+    const Floats<n, float> before(to);
+    store<n>(to, [&](int j) { return before[j] + sum[j]; });
   }
 };
 
 /// i counts positions x columns.
 template <class T>
 struct PositionWeight {
+  using Element = T;
   const T* dy;
   float* dpositions;
   std::int64_t columns;
   std::int64_t sequence;
   std::int64_t samples;
-  STAGECRAFT_ON_BOTH void operator()(std::int64_t i) const {
-    float sum = 0;
+  bool takes(int n) const { return columns % n == 0 && takes_packs(dy) && takes_packs(dpositions); }
+  template <int n>
+  STAGECRAFT_ON_BOTH void at(std::int64_t i) const {
+    float sum[n] = {};
     for (std::int64_t sample = 0; sample < samples; ++sample) {
-      sum += number(dy[sample * sequence * columns + i]);
+      const Floats<n, T> gradient(dy + sample * sequence * columns + i);
+      for (int j = 0; j < n; ++j) sum[j] += gradient[j];
     }
-    dpositions[i] += sum;
+    const Floats<n, float> before(dpositions + i);
+    store<n>(dpositions + i, [&](int j) { return before[j] + sum[j]; });
   }
 };
 
 // --- Loss and optimizers -------------------------------------------------------------------------
 
-/// From e^(logit - top) to the gradient; i counts the logits of a part of the vocabulary.
+/// From e^(logit - top) to the gradient; i counts the logits of a part of the vocabulary, with what
+/// lies between rows.
 template <class T>
 struct GradientOfPart {
+  using Element = T;
   T* logits;
   const float* sums;
   const std::int32_t* targets;
   std::int64_t first;
-  std::int64_t columns;
+  std::int64_t stride;  ///< from a row to the next
   float scale;
-  STAGECRAFT_ON_BOTH void operator()(std::int64_t i) const {
-    const std::int64_t row = i / columns;
-    const float hit = targets[row] - first == i % columns ? 1.0f : 0.0f;
-    logits[i] = T(scale * (number(logits[i]) / sums[2 * row] - hit));
+  bool takes(int n) const { return stride % n == 0 && takes_packs(logits); }
+  template <int n>
+  STAGECRAFT_ON_BOTH void at(std::int64_t i) const {
+    const std::int64_t row = i / stride;
+    const std::int64_t target = targets[row] - first - i % stride;
+    const Floats<n, T> numbers(logits + i);
+    store<n>(logits + i, [&](int j) {
+      return scale * (numbers[j] / sums[2 * row] - (j == target ? 1.0f : 0.0f));
+    });
   }
 };
 
 template <class T>
 struct Scale {
+  using Element = T;
   T* x;
   float factor;
-  STAGECRAFT_ON_BOTH void operator()(std::int64_t i) const { x[i] = T(number(x[i]) * factor); }
+  bool takes(int) const { return takes_packs(x); }
+  template <int n>
+  STAGECRAFT_ON_BOTH void at(std::int64_t i) const {
+    const Floats<n, T> numbers(x + i);
+    store<n>(x + i, [&](int j) { return numbers[j] * factor; });
+  }
 };
 
 /// One tensor of those that an optimizer's kernel goes through. Where `rounded` is not null, the
@@ -297,24 +385,10 @@ struct UpdatedTensor {
   }
 };
 
-/// How many numbers a lane steps at a time: those of one pack in bf16.
-inline constexpr int numbers_at_once = in_pack<Bfloat16>;
-
-/// numbers_at_once floats side by side.
-struct StepFloats {
-  Pack<float> halves[2];
-  STAGECRAFT_ON_BOTH explicit StepFloats(const float* from)
-      : halves{pack_at(from), pack_at(from + in_pack<float>)} {}
-  STAGECRAFT_ON_BOTH float operator[](int i) const {
-    return halves[i / in_pack<float>][i % in_pack<float>];
-  }
-};
-
-template <class Number>
-STAGECRAFT_ON_BOTH inline void store_floats(float* to, const Number& number) {
-  store_pack(to, number);
-  store_pack(to + in_pack<float>, [&](int i) { return number(i + in_pack<float>); });
-}
+/// How many numbers a lane steps at a time: those of a pack of floats, so that the lanes of a warp
+/// read and write whole sectors of memory with every instruction.
+inline constexpr int numbers_at_once = in_pack<float>;
+using ManyFloats = Floats<numbers_at_once, float>;
 
 STAGECRAFT_ON_BOTH inline void set_updated(const UpdatedTensor& tensor, std::int64_t i,
                                            float value) {
@@ -325,8 +399,8 @@ STAGECRAFT_ON_BOTH inline void set_updated(const UpdatedTensor& tensor, std::int
 template <class Number>
 STAGECRAFT_ON_BOTH inline void set_many_updated(const UpdatedTensor& tensor, std::int64_t first,
                                                 const Number& number) {
-  store_floats(tensor.updated + first, number);
-  if (tensor.rounded != nullptr) store_pack(tensor.rounded + first, number);
+  store<numbers_at_once>(tensor.updated + first, number);
+  if (tensor.rounded != nullptr) store<numbers_at_once>(tensor.rounded + first, number);
 }
 
 /// Loshchilov & Hutter, "Decoupled Weight Decay Regularization" (2019), algorithm 2.
@@ -360,16 +434,16 @@ struct AdamWStep {
 
   /// Of numbers_at_once from `first` on, which packs can be read at.
   STAGECRAFT_ON_BOTH void of_many(const UpdatedTensor& tensor, std::int64_t first) const {
-    const StepFloats gradient(tensor.gradient + first), weight(tensor.weight + first);
-    const StepFloats m_before(tensor.first + first), v_before(tensor.second + first);
+    const ManyFloats gradient(tensor.gradient + first), weight(tensor.weight + first);
+    const ManyFloats m_before(tensor.first + first), v_before(tensor.second + first);
     float m[numbers_at_once], v[numbers_at_once];
     for (int i = 0; i < numbers_at_once; ++i) {
       const float g = gradient[i] * factor;
       m[i] = first_moment(m_before[i], g);
       v[i] = second_moment(v_before[i], g);
     }
-    store_floats(tensor.first + first, [&](int i) { return m[i]; });
-    store_floats(tensor.second + first, [&](int i) { return v[i]; });
+    store<numbers_at_once>(tensor.first + first, [&](int i) { return m[i]; });
+    store<numbers_at_once>(tensor.second + first, [&](int i) { return v[i]; });
     set_many_updated(tensor, first, [&](int i) { return updated(weight[i], m[i], v[i]); });
   }
 };
@@ -382,7 +456,7 @@ struct SgdStep {
   }
 
   STAGECRAFT_ON_BOTH void of_many(const UpdatedTensor& tensor, std::int64_t first) const {
-    const StepFloats gradient(tensor.gradient + first), weight(tensor.weight + first);
+    const ManyFloats gradient(tensor.gradient + first), weight(tensor.weight + first);
     set_many_updated(tensor, first,
                      [&](int i) { return weight[i] - rate * (gradient[i] * factor); });
   }

@@ -15,19 +15,16 @@ namespace {
 }
 
 Operand operand(const Tensor& tensor, bool transposed) {
-  return dense(tensor.storage.get(), tensor.precision, row_count(tensor), column_count(tensor),
-               transposed);
+  Operand all = dense(tensor.storage.get(), tensor.precision, row_count(tensor),
+                      column_count(tensor), transposed);
+  all.stride = tensor.row_stride();
+  return all;
 }
 
 const float* floats(const Tensor* tensor) {
   return tensor == nullptr ? nullptr : tensor->data<float>();
 }
 
-/// A number for each column of `rows`.
-float* floats_of_row(Tensor& numbers, const Tensor& rows) {
-  assert(numbers.elements() == column_count(rows) && numbers.precision == Precision::float32);
-  return numbers.data<float>();
-}
 
 }  // namespace
 
@@ -36,6 +33,8 @@ float* floats_of_row(Tensor& numbers, const Tensor& rows) {
 void CudaBackend::convert(const Tensor& from, Tensor& to) {
   assert(from.elements() == to.elements());
   if (from.precision == to.precision) return copy(from, to);
+  settle(from);
+  settle(to);
   if (from.precision == Precision::float32 && to.precision == Precision::bfloat16) {
     return each_element(from.elements(),
                         Convert<float, Bfloat16>{from.data<float>(), to.data<Bfloat16>()});
@@ -45,6 +44,7 @@ void CudaBackend::convert(const Tensor& from, Tensor& to) {
 }
 
 Late<bool> CudaBackend::is_finite(const Tensor& x) {
+  settle(x);
   auto flag = room<std::int32_t>(1);
   set_to_zero(commands_, flag.get(), sizeof(std::int32_t));
   with_type(x.precision, [&]<class T>(T) {
@@ -63,6 +63,8 @@ void CudaBackend::add_elements(const Tensor& x, Tensor& y) {
 /// it are added.
 void CudaBackend::add(const Tensor& x, Tensor& y) {
   assert(x.bytes() == y.bytes());
+  settle(x);
+  settle(y);
   const auto near = [&](const Tensor& tensor) {
     Tensor copy = tensor;
     if (can_use(open_, tensor.storage.get())) return copy;
@@ -78,6 +80,8 @@ void CudaBackend::add(const Tensor& x, Tensor& y) {
 
 void CudaBackend::largest(const Tensor& x, Tensor& y) {
   assert(x.bytes() == y.bytes());
+  settle(x);
+  settle(y);
   with_type(x.precision, [&]<class T>(T) {
     each_element(x.elements(), Largest<T>{x.data<T>(), y.data<T>()});
   });
@@ -120,13 +124,22 @@ void CudaBackend::swiglu_input(const Tensor& dy, const Tensor& x, Tensor& dx) {
 void CudaBackend::matmul(const Tensor& a, bool transpose_a, const Tensor& b, bool transpose_b,
                          Tensor& c, bool accumulate) {
   matmul_.run(commands_, operand(a, transpose_a), operand(b, transpose_b), operand(c, false),
-              accumulate);
+              accumulate && adds_to(c));
+}
+
+/// A sum for each column of `rows`.
+void CudaBackend::add_sum(ColumnSums& sums, Tensor& numbers, const Tensor& rows) {
+  assert(numbers.elements() == column_count(rows) && numbers.precision == Precision::float32);
+  sums.of[sums.count] = numbers.data<float>();
+  sums.adds[sums.count] = adds_to(numbers);
+  ++sums.count;
 }
 
 void CudaBackend::bias_gradient(const Tensor& gradient, Tensor& bias_gradient) {
   with_type(gradient.precision, [&]<class T>(T) {
-    sum_rows(gradient, BiasTerm<T>{gradient.data<T>(), column_count(gradient)},
-             {{floats_of_row(bias_gradient, gradient)}});
+    ColumnSums sums;
+    add_sum(sums, bias_gradient, gradient);
+    sum_rows(gradient, BiasTerm<T>{gradient.data<T>(), column_count(gradient)}, sums);
   });
 }
 
@@ -162,16 +175,22 @@ void CudaBackend::linear_gelu_input(const Tensor& dy, const Tensor& weight, cons
   Backend::linear_gelu_input(dy, weight, before, dx);
 }
 
-/// cuBLASLt sets the bias's gradient where we add to it.
+/// cuBLASLt sets the bias's gradient, which is as well where there is nothing yet to add to.
 void CudaBackend::linear_weight(const Tensor& x, const Tensor& dy, Tensor& dweight, Tensor& dbias) {
   if (dbias.empty()) return matmul(x, true, dy, false, dweight, true);
-  const auto sums = room<float>(dbias.elements());
-  const Fused fused{.kind = Fused::Kind::bias_gradient, .bias = sums.get()};
-  if (matmul_.try_run(commands_, operand(x, true), operand(dy, false), operand(dweight, false),
-                      true, fused)) {
-    return each_element(dbias.elements(), Add<float>{sums.get(), dbias.data<float>()});
+  const bool adds = adds_to(dweight);
+  const bool adds_bias = adds_to(dbias);
+  const auto sums = adds_bias ? room<float>(dbias.elements()) : nullptr;
+  const Fused fused{.kind = Fused::Kind::bias_gradient,
+                    .bias = adds_bias ? sums.get() : dbias.data<float>()};
+  const Operand to = operand(dweight, false);
+  if (matmul_.try_run(commands_, operand(x, true), operand(dy, false), to, adds, fused)) {
+    if (adds_bias) each_element(dbias.elements(), Add<float>{sums.get(), dbias.data<float>()});
+    return;
   }
-  Backend::linear_weight(x, dy, dweight, dbias);
+  matmul_.run(commands_, operand(x, true), operand(dy, false), to, adds);
+  if (!adds_bias) zeros_.add(dbias.storage, dbias.bytes());
+  bias_gradient(dy, dbias);
 }
 
 // --- Norms ---------------------------------------------------------------------------------------
@@ -209,11 +228,14 @@ void CudaBackend::norm_input(const Tensor& dy, const Tensor& x, const Tensor& we
 
 void CudaBackend::norm_weight(const Tensor& dy, const Tensor& x, const Tensor* mean,
                               const Tensor& scale, Tensor& dweight, Tensor* dbias) {
+  ColumnSums sums;
+  add_sum(sums, dweight, x);
+  if (dbias != nullptr) add_sum(sums, *dbias, x);
   with_type(x.precision, [&]<class T>(T) {
     sum_rows(x,
              NormWeightTerm<T>{dy.data<T>(), x.data<T>(), floats(mean), scale.data<float>(),
                                column_count(x)},
-             {{floats_of_row(dweight, x), dbias == nullptr ? nullptr : floats_of_row(*dbias, x)}});
+             sums);
   });
 }
 

@@ -24,6 +24,11 @@ bool is_aligned(const void* data) {
   return reinterpret_cast<std::uintptr_t>(data) % usual_alignment == 0;
 }
 
+/// The smallest that a matrix may be promised to have.
+std::uint32_t least_alignment(Precision precision) {
+  return static_cast<std::uint32_t>(element_bytes(precision));
+}
+
 cublasLtEpilogue_t epilogue_of(Fused::Kind kind, bool has_bias) {
   switch (kind) {
     case Fused::Kind::none: return has_bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
@@ -119,18 +124,20 @@ struct Matmul::Product {
     // Partial sums are added up in a fixed order, or there are none.
     prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
            std::uint32_t{CUBLASLT_REDUCTION_SCHEME_NONE} | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
-    const std::uint32_t alignment = shape.aligned ? usual_alignment : 2;
-    for (const auto attribute :
-         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-          CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
-      prefer(attribute, alignment);
-    }
+    const auto promise = [&](cublasLtMatmulPreferenceAttributes_t attribute, Precision precision) {
+      prefer(attribute, shape.aligned ? usual_alignment : least_alignment(precision));
+    };
+    // Its first matrix is our second.
+    promise(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, shape.b);
+    promise(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, shape.a);
+    promise(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, shape.c);
+    promise(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, shape.c);
     cublasLtMatmulHeuristicResult_t found{};
     int count = 0;
     const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(handle, description, b, a, c, c,
                                                                  preference, 1, &found, &count);
     (void)cublasLtMatmulPreferenceDestroy(preference);
-    is_possible = count > 0;
+    is_possible = count > 0 && found.state == CUBLAS_STATUS_SUCCESS;
     if (is_possible) {
       algorithm = found.algo;
       workspace = static_cast<Bytes>(found.workspaceSize);

@@ -29,6 +29,7 @@ void CudaBackend::take_step(const Step& step, std::span<WeightUpdate> updates) {
   assert(std::ranges::all_of(updates, [](const WeightUpdate& each) {
     return each.updated.precision == Precision::float32;
   }));
+  for (const WeightUpdate& each : updates) settle(each.gradient);
   const std::vector<UpdatedTensor> table = table_of(updates);
   const auto numbers = on_device(std::span<const Step>(&step, 1));
   for_each_row(commands_, part_count(table), part_elements,
@@ -68,6 +69,7 @@ void CudaBackend::sgd(const Sgd& options, const Tensor& gradient, const Tensor& 
 }
 
 void CudaBackend::scale(double factor, Tensor& x) {
+  settle(x);
   with_type(x.precision, [&]<class T>(T) {
     each_element(x.elements(), Scale<T>{x.data<T>(), static_cast<float>(factor)});
   });
@@ -76,6 +78,7 @@ void CudaBackend::scale(double factor, Tensor& x) {
 std::vector<double> CudaBackend::sums_of_squares(std::span<const Tensor> tensors) {
   assert(std::ranges::all_of(
       tensors, [](const Tensor& each) { return each.precision == Precision::float32; }));
+  for (const Tensor& each : tensors) settle(each);
   const std::vector<UpdatedTensor> table = table_of(tensors);
   const std::int64_t parts = part_count(table);
   const auto sums = room<float>(parts);

@@ -26,6 +26,7 @@ struct alignas(pack_bytes) [[gnu::may_alias]] Pack<float> {
   float numbers[4];
 
   STAGECRAFT_ON_BOTH float operator[](int i) const { return numbers[i]; }
+  STAGECRAFT_ON_BOTH void set(int i, float value) { numbers[i] = value; }
 };
 
 template <>
@@ -39,7 +40,23 @@ struct alignas(pack_bytes) [[gnu::may_alias]] Pack<Bfloat16> {
     memcpy(&value, &wide, sizeof value);
     return value;
   }
+  STAGECRAFT_ON_BOTH void set(int i, float value) {
+    const int shift = 16 * (i % 2);
+    const std::uint32_t bits = Bfloat16(value).bits;
+    pairs[i / 2] = (pairs[i / 2] & ~(0xffffu << shift)) | bits << shift;
+  }
 };
+
+/// Two numbers as bf16, the first in the lower half.
+STAGECRAFT_ON_BOTH inline std::uint32_t pair_of(float first, float second) {
+#ifdef __CUDA_ARCH__
+  std::uint32_t pair = 0;  // as Bfloat16 rounds, but in one instruction
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(second), "f"(first));
+  return pair;
+#else
+  return Bfloat16(first).bits | static_cast<std::uint32_t>(Bfloat16(second).bits) << 16;
+#endif
+}
 
 /// `from`: aligned to 16 bytes, as below.
 template <class T>
@@ -57,12 +74,53 @@ STAGECRAFT_ON_BOTH inline void store_pack(float* to, const Number& number) {
 template <class Number>
 STAGECRAFT_ON_BOTH inline void store_pack(Bfloat16* to, const Number& number) {
   Pack<Bfloat16> pack;
-  for (int i = 0; i < 4; ++i) {
-    const std::uint32_t first = Bfloat16(number(2 * i)).bits;
-    const std::uint32_t second = Bfloat16(number(2 * i + 1)).bits;
-    pack.pairs[i] = first | second << 16;
-  }
+  for (int i = 0; i < 4; ++i) pack.pairs[i] = pair_of(number(2 * i), number(2 * i + 1));
   *reinterpret_cast<Pack<Bfloat16>*>(to) = pack;
+}
+
+/// Half a pack in bf16: as many numbers as a pack of floats has.
+struct alignas(pack_bytes / 2) [[gnu::may_alias]] HalfPack {
+  std::uint32_t pairs[2];
+};
+
+/// Numbers side by side: one, read as it is, or some that fill packs, or half a pack in bf16.
+template <int n, class T>
+class Floats {
+ public:
+  Floats() = default;  ///< zeros
+  STAGECRAFT_ON_BOTH explicit Floats(const T* from) { read(from); }
+
+  STAGECRAFT_ON_BOTH void read(const T* from) {
+    if constexpr (n == 1) {
+      numbers_[0] = static_cast<float>(*from);
+    } else if constexpr (n < in_pack<T>) {
+      const HalfPack half = *reinterpret_cast<const HalfPack*>(from);
+      const Pack<Bfloat16> pack{{half.pairs[0], half.pairs[1], 0, 0}};
+      for (int i = 0; i < n; ++i) numbers_[i] = pack[i];
+    } else {
+      const Pack<T> pack = pack_at(from);
+      for (int i = 0; i < n; ++i) numbers_[i] = pack[i];
+    }
+  }
+
+  STAGECRAFT_ON_BOTH float operator[](int i) const { return numbers_[i]; }
+
+ private:
+  static_assert(n == 1 || n == in_pack<T> || n == in_pack<float>);
+  float numbers_[n] = {};
+};
+
+/// Stores number(i) for every i in [0, n).
+template <int n, class T, class Number>
+STAGECRAFT_ON_BOTH inline void store(T* to, const Number& number) {
+  if constexpr (n == 1) {
+    *to = T(number(0));
+  } else if constexpr (n < in_pack<T>) {
+    *reinterpret_cast<HalfPack*>(to) = {
+        {pair_of(number(0), number(1)), pair_of(number(2), number(3))}};
+  } else {
+    store_pack(to, number);
+  }
 }
 
 /// Whether packs can be read there; of null, which is not read, too.
@@ -79,6 +137,18 @@ class HeldRow {
     for (int k = 0; k < most; ++k) {
       const std::int64_t column = column_of(team, k);
       if (column < columns) packs_[k] = pack_at(row + column);
+    }
+  }
+  /// Of a row whose last pack may be read beyond its end: there this number is put instead.
+  template <class Team>
+  STAGECRAFT_ON_BOTH HeldRow(const Team& team, const T* row, std::int64_t columns, float beyond)
+      : HeldRow(team, row, columns) {
+    for (int k = 0; k < most; ++k) {
+      const std::int64_t column = column_of(team, k);
+      if (column >= columns || column + in_pack<T> <= columns) continue;
+      for (int i = 0; i < in_pack<T>; ++i) {
+        if (column + i >= columns) packs_[k].set(i, beyond);
+      }
     }
   }
 

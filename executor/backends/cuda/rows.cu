@@ -172,7 +172,8 @@ __global__ void __launch_bounds__(threads)
   __syncthreads();
   if (warp != 0 || column >= columns) return;
   float* to = blockIdx.y == 0 ? sums.of[0] : sums.of[1];
-  float all = to[column];
+  const bool adds = blockIdx.y == 0 ? sums.adds[0] : sums.adds[1];
+  float all = adds ? to[column] : 0.0f;
   for (int i = 0; i < warps; ++i) all += of_warps[i][lane];
   to[column] = all;
 }
@@ -248,7 +249,7 @@ void add_columns(cudaStream_t stream, std::int64_t rows, std::int64_t columns, c
            partial);
   }
   const dim3 blocks(static_cast<unsigned>((columns + warp_size - 1) / warp_size),
-                    static_cast<unsigned>(sums.count()));
+                    static_cast<unsigned>(sums.count));
   launch(chunks_together, blocks, threads, stream, chunks.count(), columns, partial, sums);
 }
 

@@ -175,6 +175,11 @@ struct NormInputRows {
 
 // --- Softmax -------------------------------------------------------------------------------------
 
+/// e^x, as GPUs have it: 2^x is one instruction of theirs.
+STAGECRAFT_ON_BOTH inline float power(float x) {
+  return exp2f(x * 1.44269504f);
+}
+
 /// Leaves the scaled gradient in the logits' place, and the row's loss.
 template <class T>
 struct CrossEntropyRows {
@@ -184,45 +189,49 @@ struct CrossEntropyRows {
   const std::int32_t* targets;
   double* losses;
   std::int64_t columns;
+  std::int64_t stride;  ///< from a row to the next, as below
   float scale;
 
   template <class Team>
   STAGECRAFT_ON_BOTH void operator()(const Team& team, std::int64_t row) const {
-    T* values = logits + row * columns;
+    T* values = logits + row * stride;
     const std::int64_t target = targets[row];
     const float target_logit = number(values[target]);
     float top = -INFINITY;
     each_column(team, columns, [&](std::int64_t i) { top = fmaxf(top, number(values[i])); });
     top = team.largest(top);
     const float sum =
-        row_sum(team, columns, [&](std::int64_t i) { return expf(number(values[i]) - top); });
+        row_sum(team, columns, [&](std::int64_t i) { return power(number(values[i]) - top); });
     each_column(team, columns, [&](std::int64_t i) {
       const float hit = i == target ? 1.0f : 0.0f;
-      values[i] = T(scale * (expf(number(values[i]) - top) / sum - hit));
+      values[i] = T(scale * (power(number(values[i]) - top) / sum - hit));
     });
     keep(team, row, sum, top - target_logit);
   }
 
-  bool can_hold() const { return columns % in_pack<T> == 0 && takes_packs(logits); }
+  /// What lies behind a row's end, in its last pack, may be written to.
+  bool can_hold() const { return stride % in_pack<T> == 0 && takes_packs(logits); }
   template <int most, class Team>
   STAGECRAFT_ON_BOTH void held(const Team& team, std::int64_t row) const {
-    T* values = logits + row * columns;
+    T* values = logits + row * stride;
     const std::int64_t target = targets[row];
     const float target_logit = number(values[target]);
-    const HeldRow<T, most> in(team, values, columns);
+    const HeldRow<T, most> in(team, values, columns, -INFINITY);
     float top = -INFINITY;
     each_pack<T, most>(team, columns, [&](int k, std::int64_t) {
       for (int i = 0; i < in_pack<T>; ++i) top = fmaxf(top, in[k][i]);
     });
     top = team.largest(top);
     const float sum =
-        held_sum<T, most>(team, columns, [&](int k, int i) { return expf(in[k][i] - top); });
+        held_sum<T, most>(team, columns, [&](int k, int i) { return power(in[k][i] - top); });
     const float factor = scale / sum;
     each_pack<T, most>(team, columns, [&](int k, std::int64_t column) {
-      store_pack(values + column, [&](int i) {
-        return factor * expf(in[k][i] - top) - (column + i == target ? scale : 0.0f);
-      });
+      store_pack(values + column, [&](int i) { return factor * power(in[k][i] - top); });
     });
+    // Once more the one that is hit, by the lane that has just stored it.
+    if (target / in_pack<T> % team.size() == team.lane()) {
+      values[target] = T(factor * power(target_logit - top) - scale);
+    }
     keep(team, row, sum, top - target_logit);
   }
 
@@ -230,9 +239,8 @@ struct CrossEntropyRows {
   template <class Team>
   STAGECRAFT_ON_BOTH void keep(const Team& team, std::int64_t row, float sum,
                                float top_over_target) const {
-    if (team.lane() == 0) {
-      losses[row] = log(static_cast<double>(sum)) + static_cast<double>(top_over_target);
-    }
+    if (team.lane() != 0) return;
+    losses[row] = log(static_cast<double>(sum)) + static_cast<double>(top_over_target);
   }
 };
 
@@ -241,12 +249,13 @@ struct LargestRows {
   const T* logits;
   float* tops;
   std::int64_t columns;
+  std::int64_t stride;
 
   template <class Team>
   STAGECRAFT_ON_BOTH void operator()(const Team& team, std::int64_t row) const {
     float top = -INFINITY;
     each_column(team, columns,
-                [&](std::int64_t i) { top = fmaxf(top, number(logits[row * columns + i])); });
+                [&](std::int64_t i) { top = fmaxf(top, number(logits[row * stride + i])); });
     top = team.largest(top);
     if (team.lane() == 0) tops[row] = top;
   }
@@ -261,18 +270,19 @@ struct ExponentialRows {
   float* sums;
   std::int64_t first;
   std::int64_t columns;
+  std::int64_t stride;
 
   template <class Team>
   STAGECRAFT_ON_BOTH void operator()(const Team& team, std::int64_t row) const {
-    T* values = logits + row * columns;
+    T* values = logits + row * stride;
     const float top = tops[row];
     const std::int64_t at = targets[row] - first;
     const bool here = 0 <= at && at < columns;
     const float target = here ? number(values[at]) - top : 0.0f;
     const float sum =
-        row_sum(team, columns, [&](std::int64_t i) { return expf(number(values[i]) - top); });
+        row_sum(team, columns, [&](std::int64_t i) { return power(number(values[i]) - top); });
     each_column(team, columns,
-                [&](std::int64_t i) { values[i] = T(expf(number(values[i]) - top)); });
+                [&](std::int64_t i) { values[i] = T(power(number(values[i]) - top)); });
     if (team.lane() != 0) return;
     sums[2 * row] = sum;
     sums[2 * row + 1] = target;
@@ -424,10 +434,11 @@ struct RowChunks {
   }
 };
 
-/// What the sums of columns are added to: a second one may be left out.
+/// Where sums of columns go: those of a term that are left out go nowhere.
 struct ColumnSums {
   float* of[2] = {};
-  int count() const { return of[1] == nullptr ? 1 : 2; }
+  bool adds[2] = {};  ///< to what is there, or overwrites it
+  int count = 0;
 };
 
 /// Terms of bias_gradient: the number itself.

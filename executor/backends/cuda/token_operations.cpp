@@ -26,6 +26,9 @@ void CudaBackend::embedding(std::span<const std::int32_t> tokens, const Tensor& 
 void CudaBackend::embedding_weight(std::span<const std::int32_t> tokens, const Tensor& dy,
                                    std::int64_t first, std::int64_t sequence, Tensor& dtable,
                                    Tensor& dpositions) {
+  // Only the rows of tokens that are there are added to.
+  settle(dtable);
+  settle(dpositions);
   const std::int64_t columns = column_count(dtable);
   const TokenLists lists = token_lists(tokens, first, row_count(dtable));
   const auto places = on_device(std::span<const std::int32_t>(lists.places));
@@ -50,7 +53,8 @@ Late<double> CudaBackend::cross_entropy(Tensor& logits, std::span<const std::int
   with_type(logits.precision, [&]<class T>(T) {
     for_each_row(commands_, rows, column_count(logits),
                  CrossEntropyRows<T>{logits.data<T>(), there.get(), losses.get(),
-                                     column_count(logits), static_cast<float>(scale)});
+                                     column_count(logits), logits.row_stride(),
+                                     static_cast<float>(scale)});
   });
   return later<double, double>(std::move(losses), rows, [](auto of_rows) {
     double sum = 0;
@@ -62,7 +66,8 @@ Late<double> CudaBackend::cross_entropy(Tensor& logits, std::span<const std::int
 void CudaBackend::largest_logits(const Tensor& logits, Tensor& tops) {
   with_type(logits.precision, [&]<class T>(T) {
     for_each_row(commands_, row_count(logits), column_count(logits),
-                 LargestRows<T>{logits.data<T>(), tops.data<float>(), column_count(logits)});
+                 LargestRows<T>{logits.data<T>(), tops.data<float>(), column_count(logits),
+                                logits.row_stride()});
   });
 }
 
@@ -73,7 +78,8 @@ void CudaBackend::exponentials(Tensor& logits, const Tensor& tops,
   with_type(logits.precision, [&]<class T>(T) {
     for_each_row(commands_, row_count(logits), column_count(logits),
                  ExponentialRows<T>{logits.data<T>(), tops.data<float>(), there.get(),
-                                    sums.data<float>(), first, column_count(logits)});
+                                    sums.data<float>(), first, column_count(logits),
+                                    logits.row_stride()});
   });
 }
 
@@ -82,9 +88,9 @@ Late<double> CudaBackend::cross_entropy_of_part(Tensor& logits, const Tensor& su
                                                 std::int64_t first, double scale) {
   const auto there = on_device(targets);
   with_type(logits.precision, [&]<class T>(T) {
-    each_element(logits.elements(),
+    each_element(row_count(logits) * logits.row_stride(),
                  GradientOfPart<T>{logits.data<T>(), sums.data<float>(), there.get(), first,
-                                   column_count(logits), static_cast<float>(scale)});
+                                   logits.row_stride(), static_cast<float>(scale)});
   });
   // The tensor itself stays until it has been read.
   return later<double, float>(
