@@ -57,6 +57,7 @@ struct SizedCheck {
   std::function<Calls(const Side&)> prepare;
   bool is_sampled = true;  ///< of the results, rows are compared
   double tolerated_in_fp32 = 1e-5;
+  double moved = 0;  ///< elements read and written at least, where that is what takes the time
 };
 
 double seconds_of(Backend& backend, const std::function<void()>& call) {
@@ -66,6 +67,13 @@ double seconds_of(Backend& backend, const std::function<void()>& call) {
   for (int i = 0; i < repeats; ++i) call();
   backend.finish();
   return static_cast<double>((now() - start).count()) * 1e-9 / repeats;
+}
+
+std::string rate_words(const SizedCheck& check, double seconds, Precision precision) {
+  if (check.operations > 0)
+    return fmt::format("{:.0f} TFLOP/s", check.operations / seconds * 1e-12);
+  const double bytes = check.moved * static_cast<double>(element_bytes(precision));
+  return fmt::format("{:.0f} GB/s", bytes / seconds * 1e-9);
 }
 
 Outcome compare(const std::string& name, const SizedCheck& check, Backend& cpu, Backend& gpu,
@@ -85,13 +93,10 @@ Outcome compare(const std::string& name, const SizedCheck& check, Backend& cpu, 
   for (const Tensor& tensor : theirs.results) expected.push_back(Bench::values(cpu, tensor));
   const double tolerated = precision == Precision::bfloat16 ? 1e-2 : check.tolerated_in_fp32;
   const double error = largest_error(actual, expected);
-  return {
-      .name = name,
-      .words = fmt::format("error {:.1e}, {:.1f} us{}", error, seconds * 1e6,
-                           check.operations > 0
-                               ? fmt::format(", {:.0f} TFLOP/s", check.operations / seconds * 1e-12)
-                               : std::string()),
-      .passed = error <= tolerated};
+  return {.name = name,
+          .words = fmt::format("error {:.1e}, {:.1f} us, {}", error, seconds * 1e6,
+                               rate_words(check, seconds, precision)),
+          .passed = error <= tolerated};
 }
 
 std::string shape_words(std::int64_t rows, std::int64_t inputs, std::int64_t outputs) {
@@ -228,6 +233,19 @@ void add_head(std::vector<SizedCheck>& checks, std::int64_t rows, std::int64_t w
                                    },
                                    {y}};
                     }});
+  checks.back().moved = 2.0 * static_cast<double>(rows) * static_cast<double>(vocabulary);
+}
+
+/// What others that move as much can be measured by.
+void add_copy(std::vector<SizedCheck>& checks, std::int64_t rows, std::int64_t width) {
+  const Matrix x{rows, width, 1};
+  checks.push_back(
+      {fmt::format("copy of {} x {}", rows, width), 0, [=](const Side& side) {
+         const Tensor from = side.input_rows(x);
+         Tensor to = side.output(rows, width);
+         return Calls{[&b = side.backend, from, to]() mutable { b.copy(from, to); }, {to}};
+       }});
+  checks.back().moved = 2.0 * static_cast<double>(rows) * static_cast<double>(width);
 }
 
 /// Norms, whose weights' gradients are sums over all rows, so all of them are compared.
@@ -259,6 +277,8 @@ void add_norm(std::vector<SizedCheck>& checks, std::int64_t rows, std::int64_t w
                                    {n.y}};
                     },
                     false});
+  const double elements = static_cast<double>(rows) * static_cast<double>(width);
+  checks.back().moved = 2 * elements;
   checks.push_back(
       {fmt::format("gradients of LayerNorm of {} x {}, with a residual", rows, width), 0,
        [=](const Side& side) {
@@ -272,6 +292,7 @@ void add_norm(std::vector<SizedCheck>& checks, std::int64_t rows, std::int64_t w
                       {n.dx, n.dweight, n.dbias}};
        },
        false});
+  checks.back().moved = 4 * elements;
 }
 
 std::vector<SizedCheck> sized_checks(const SizeChecks& asked) {
@@ -281,6 +302,7 @@ std::vector<SizedCheck> sized_checks(const SizeChecks& asked) {
     add_activation(checks, asked.rows, width);
     add_linear(checks, asked.rows, 4 * width, width);
     add_norm(checks, asked.rows, width);
+    add_copy(checks, asked.rows, 4 * width);
     if (width == asked.widths.front()) add_head(checks, asked.rows, width, asked.vocabulary);
   }
   return checks;
