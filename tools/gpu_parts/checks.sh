@@ -24,7 +24,10 @@ suite() {
   ended=false
   while ! $ended && ((++tries <= most_processes)); do
     before=$(wc -l < "$names") begun='' begun_at=$SECONDS code=unknown
-    while IFS= read -r line; do
+    exec 3< <(exec timeout -k 5 "$(time_left)" env LD_LIBRARY_PATH="$libraries" "${under[@]}" \
+                "$here/stagecraft_gpu_suite" "${arguments[@]}" 2>&1 < /dev/null)
+    child=$!
+    while IFS= read -r -u 3 line; do
       printf '%s\n' "$line" >> "$folder/$name.log"
       case $line in
         "begins  "*) begun=${line#begins  } begun_at=$SECONDS; printf '%s\n' "$begun" >> "$names" ;;
@@ -33,10 +36,12 @@ suite() {
           [[ $line != FAILED* ]] || failed+=("$told_name")
           [[ $told_name != "$begun" ]] || begun='' ;;
         "all is well" | *[0-9]" failed") ended=true ;;
-        "exit code "*) code=${line#exit code } ;;
       esac
-    done < <(ours "$(time_left)" "${under[@]}" "$here/stagecraft_gpu_suite" "${arguments[@]}" 2>&1
-             echo "exit code $?")
+    done
+    exec 3<&-
+    code=0
+    wait "$child" || code=$?
+    child=
     if [[ $code == 77 ]]; then no_gpu "$(grep -m 1 '^no GPU' "$folder/$name.log")"; fi
     if ! $ended && [[ -n $begun || $(wc -l < "$names") -eq $before ]]; then
       if [[ ($code == 124 || $code == 137) && $((2 * (SECONDS - begun_at))) -lt $((SECONDS - started)) ]]; then
@@ -56,7 +61,7 @@ suite() {
 # crashed SET CHECK CODE
 crashed() {
   local words
-  words="exit code $3: $(grep -vE '^(begins|exit code)' "$folder/$1.log" | tail -n 1)"
+  words="exit code $3: $(grep -vE '^begins' "$folder/$1.log" | tail -n 1)"
   if [[ $3 == 124 || $3 == 137 ]]; then
     cut=true
     words="stopped when the time for it was over"

@@ -61,8 +61,8 @@ ours() {
 
 # What runs below this shell, which is about to end.
 stop_children() {
-  local child
-  for child in $(jobs -p); do kill "$child" 2> /dev/null; done
+  local each
+  for each in $(jobs -p) $child; do kill "$each" 2> /dev/null; done
 }
 
 # Name, driver and clocks as NVIDIA's tool says them.

@@ -12,7 +12,10 @@ speed() {
   export TORCHINDUCTOR_CACHE_DIR=${TORCHINDUCTOR_CACHE_DIR:-$results/inductor}
   local arguments=("$here/stagecraft" "$1" --seconds "$limit" --least "$2" --keep "$folder" --device "$kind")
   if $rehearse; then arguments+=(--rehearse); fi
-  while IFS= read -r line; do
+  exec 3< <(exec timeout -k 10 $((limit + 10)) "$python" "$here/gpu_speed.py" "${arguments[@]}" \
+              2> "$folder/errors" < /dev/null)
+  child=$!
+  while IFS= read -r -u 3 line; do
     printf '%s\n' "$line" >> "$folder/speed.log"
     # An empty field is one, too.
     IFS=$'\t' read -r name asked got verdict <<< "${line//$'\t'/ $'\t'}"
@@ -22,10 +25,10 @@ speed() {
       without) tell "$($rehearse && echo told || echo FAILED)" "$name" "$asked" "$got" ;;
       told | FAILED) tell "$verdict" "$name" "$asked" "$got" ;;
     esac
-  done < <(timeout -k 10 $((limit + 10)) "$python" "$here/gpu_speed.py" "${arguments[@]}" \
-             2> "$folder/errors" < /dev/null ||
-             printf 'gpu_speed.py\texit code 0\t%s\tFAILED\n' \
-               "it stopped: $(tail -n 1 "$folder/errors" | tr '\t' ' ')")
+  done
+  exec 3<&-
+  wait "$child" || tell FAILED gpu_speed.py "exit code 0" "it stopped: $(tail -n 1 "$folder/errors")"
+  child=
   [[ $keep_for_kernels -eq 0 || ! -e $folder/plan.json ]] || longest_kernels
 }
 
