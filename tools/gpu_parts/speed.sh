@@ -9,7 +9,7 @@ speed() {
   local keep_for_kernels=0
   if ! $rehearse && [[ -n $(kernel_profiler) && $limit -gt 200 ]]; then keep_for_kernels=35; fi
   limit=$((limit - keep_for_kernels > 5 ? limit - keep_for_kernels : 5))
-  export TORCHINDUCTOR_CACHE_DIR=${TORCHINDUCTOR_CACHE_DIR:-$results/inductor}
+  export TORCHINDUCTOR_CACHE_DIR=$results/inductor
   local arguments=("$here/stagecraft" "$1" --seconds "$limit" --least "$2" --keep "$folder" --device "$kind")
   if $rehearse; then arguments+=(--rehearse); fi
   exec 3< <(exec timeout -k 10 $((limit + 10)) "$python" "$here/gpu_speed.py" "${arguments[@]}" \
