@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "profiles/error.hpp"
+#include "tests/cuda/simt/simt.hpp"
 
 namespace stagecraft::stand_in {
 
@@ -14,6 +15,10 @@ namespace {
 
 constexpr std::size_t region_bytes = std::size_t{64} << 30;  // of addresses, not of memory
 constexpr std::size_t alignment = 256;
+/// With a fence behind: neighbours are apart, so that what writes behind a block's end is found.
+constexpr std::size_t room_of(std::size_t bytes) {
+  return (bytes + 2 * alignment) / alignment * alignment;
+}
 /// A quiet NaN as fp32 and as bf16, and no index.
 constexpr int poison = 0xff;
 
@@ -52,10 +57,12 @@ void set_up(const Machine& machine) {
   kept_state() = std::make_unique<State>(machine);
   beginning() = std::chrono::steady_clock::now();
   current_device() = 0;
+  simt::draw_from(machine.seed);
 }
 
 std::vector<std::string> complaints() {
   const std::lock_guard lock(state().mutex);
+  state().look_behind_all();
   return state().complaints;
 }
 
@@ -82,8 +89,7 @@ State::~State() {
 }
 
 void* State::allocate(std::size_t bytes, const Block& like) {
-  // Neighbours are apart, so that what writes behind a block's end is found.
-  const std::size_t size = (bytes + 2 * alignment) / alignment * alignment;
+  const std::size_t size = room_of(bytes);
   if (used_ + size > region_bytes || bytes > region_bytes / 8) return nullptr;
   auto* data = static_cast<std::byte*>(region_) + used_;
   used_ += size;
@@ -93,7 +99,22 @@ void* State::allocate(std::size_t bytes, const Block& like) {
   // The workspaces of libraries are large, and never touched.
   constexpr std::size_t most_poisoned = std::size_t{8} << 20;
   std::memset(data, poison, std::min(bytes, most_poisoned));
+  std::memset(data + bytes, poison, size - bytes);
   return data;
+}
+
+void State::look_behind(std::uintptr_t begin, Block& block) {
+  const auto* first = reinterpret_cast<const unsigned char*>(begin) + block.bytes;
+  const auto* end = reinterpret_cast<const unsigned char*>(begin) + room_of(block.bytes);
+  if (block.has_broken_fence || std::all_of(first, end, [](auto byte) { return byte == poison; })) {
+    return;
+  }
+  block.has_broken_fence = true;
+  complain("memory", concat("something was written behind the end of ", block.bytes, " bytes"));
+}
+
+void State::look_behind_all() {
+  for (auto& [begin, block] : blocks) look_behind(begin, block);
 }
 
 Block* State::find(const void* address, std::uintptr_t* begin) {
@@ -109,6 +130,7 @@ Block* State::find(const void* address, std::uintptr_t* begin) {
 void State::release(void* address) {
   Block* block = find(address);
   if (block == nullptr || block->is_free) return;
+  look_behind(reinterpret_cast<std::uintptr_t>(address), *block);
   block->is_free = true;
   constexpr std::size_t most_poisoned = std::size_t{8} << 20;
   std::memset(address, poison, std::min(block->bytes, most_poisoned));

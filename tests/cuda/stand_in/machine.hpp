@@ -59,6 +59,7 @@ struct Block {
   bool is_free = false;
   bool is_pinned = false;  ///< the process's
   bool is_pooled = false;
+  bool has_broken_fence = false;  ///< written behind its end, and complained of
 };
 
 class State {
@@ -71,6 +72,7 @@ class State {
   const Machine machine;
   std::recursive_mutex mutex;
   Counts counts;
+  std::vector<Launch> launches;
   std::vector<std::string> complaints;
 
   std::map<Stream*, std::unique_ptr<Stream>> streams;
@@ -84,6 +86,9 @@ class State {
   /// The block that an address lies in, or at the end of; null: none of ours.
   Block* find(const void* address, std::uintptr_t* begin = nullptr);
   void release(void* address);
+  /// Complains if something was written between a block's end and its neighbour.
+  void look_behind(std::uintptr_t begin, Block& block);
+  void look_behind_all();
 
   /// Carries out what the stream is asked for by now; or up to this record.
   void carry_out(Stream& stream);

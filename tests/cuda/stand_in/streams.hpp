@@ -9,8 +9,8 @@
 //   cudaMemcpyAsync, cudaLaunch…  ─→ queue of the stream ─→ …     cudaStreamSynchronize: now
 //   cudaStreamBeginCapture        ─→ the same calls go into a graph, cudaGraphLaunch queues it
 //
-// This header is the seam for whoever puts something on a stream: host versions of kernels
-// (kernels.hpp), libraries.
+// This header is the seam for whoever puts something on a stream: launches of kernels
+// (launches.hpp), libraries.
 
 #pragma once
 
@@ -60,6 +60,15 @@ struct Counts {
   long peer_copies = 0;  ///< between devices
 };
 Counts counts();
+
+/// A kernel that has been carried out.
+struct Launch {
+  std::string_view kernel;  ///< such as "each_element<Add<float> >"
+  dim3 grid;
+  int threads = 0;  ///< of a block
+};
+/// All of them since the machine was set up, in their order; those of graphs each time.
+std::vector<Launch> launches();
 
 /// What a piece of work takes on the machine's own clock, which event times are read from.
 struct Cost {

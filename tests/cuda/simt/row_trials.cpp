@@ -1,0 +1,139 @@
+// Kernels that go row by row, where an operation of the backend is more than one of them.
+
+#include "executor/backends/cuda/kernels.hpp"
+#include "tests/cuda/simt/trials.hpp"
+
+using namespace stagecraft;
+using namespace stagecraft::tests;
+using namespace stagecraft::cuda;
+
+namespace {
+
+/// Rows and columns: of a warp, with fewer columns than lanes, a tail, and as many as it takes at
+/// most; of a block.
+const std::vector<std::pair<std::int64_t, std::int64_t>> sizes{{1, 1},    {9, 20},   {37, 100},
+                                                               {3, 2048}, {3, 2049}, {2, 5000}};
+
+template <class T>
+void parts_of_softmax(std::int64_t rows, std::int64_t columns) {
+  const Fenced<T> logits(noise<T>(rows * columns, 0, 3));
+  const Fenced<std::int32_t> targets(indices(rows, 3 * columns));
+  const std::int64_t first = columns;
+  const auto largest = by_two_orders([&](cudaStream_t stream) {
+    Fenced<float> tops(rows);
+    for_each_row(stream, rows, columns, LargestRows<T>{logits.data(), tops.data(), columns});
+    return results(stream, tops);
+  });
+  const auto top = [&](auto row) {
+    const T* of_row = logits.data() + row * columns;
+    return wide(
+        *std::max_element(of_row, of_row + columns, [](T a, T b) { return wide(a) < wide(b); }));
+  };
+  CHECK(largest[0] == expected(rows, top));
+  const Fenced<float> tops(noise<float>(rows, 4));
+  const auto exponentials = by_two_orders([&](cudaStream_t stream) {
+    Fenced<T> left(std::vector<T>(logits.data(), logits.data() + rows * columns));
+    Fenced<float> sums(2 * rows);
+    for_each_row(
+        stream, rows, columns,
+        ExponentialRows<T>{left.data(), tops.data(), targets.data(), sums.data(), first, columns});
+    return results(stream, left, sums);
+  });
+  const auto exponential = [&](auto i) { return std::exp(logits[i] - tops[i / columns]); };
+  CHECK(largest_error(exponentials[0], expected(rows * columns, exponential)) < tolerated<T>);
+  const auto sum = [&](auto i) {
+    const auto row = i / 2;
+    const auto target = targets.data()[row] - first;
+    if (i % 2 == 1) {
+      const bool is_here = 0 <= target && target < columns;
+      return is_here ? logits[row * columns + target] - tops[row] : 0.0;
+    }
+    double all = 0;
+    for (std::int64_t column = 0; column < columns; ++column) {
+      all += exponential(row * columns + column);
+    }
+    return all;
+  };
+  CHECK(largest_error(exponentials[1], expected(2 * rows, sum)) < tolerated<float>);
+}
+
+template <class T>
+void attention(std::int64_t sequence, bool causal) {
+  // Rows of two heads; of long ones, the first and last few of the second head.
+  const std::int64_t rows = sequence < 100 ? 2 * sequence : 6;
+  const float factor = 0.2f;
+  const Fenced<float> scores(noise<float>(rows * sequence, 0, 9));
+  const Fenced<float> dp(noise<float>(rows * sequence));
+  const auto visible = [&](auto i) { return !causal || i % sequence <= i / sequence % sequence; };
+  const auto exponential = [&](auto i) {
+    return visible(i) ? std::exp(scores[i] * static_cast<double>(factor)) : 0.0;
+  };
+  Values sums(static_cast<std::size_t>(rows)), products(static_cast<std::size_t>(rows));
+  for (std::int64_t i = 0; i < rows * sequence; ++i) {
+    sums[static_cast<std::size_t>(i / sequence)] += exponential(i);
+    products[static_cast<std::size_t>(i / sequence)] += exponential(i) * dp[i];
+  }
+  const auto sum_of = [&](auto i) { return sums[static_cast<std::size_t>(i / sequence)]; };
+  const auto forward = by_two_orders([&](cudaStream_t stream) {
+    Fenced<T> probabilities(rows * sequence);
+    Fenced<float> log_sums(rows);
+    for_each_row(stream, rows, sequence,
+                 AttentionRows<T>{scores.data(), probabilities.data(), log_sums.data(), sequence,
+                                  causal, factor});
+    return results(stream, probabilities, log_sums);
+  });
+  const auto probability = [&](auto i) { return exponential(i) / sum_of(i); };
+  const Values probabilities = expected(rows * sequence, probability);
+  CHECK(largest_error(forward[0], probabilities) < tolerated<T>);
+  const auto log_sum = [&](auto row) { return std::log(sum_of(row * sequence)); };
+  CHECK(largest_error(forward[1], expected(rows, log_sum)) < tolerated<float>);
+  std::vector<float> given;
+  for (std::int64_t row = 0; row < rows; ++row) given.push_back(static_cast<float>(log_sum(row)));
+  const Fenced<float> log_sums(given);
+  const auto backward = by_two_orders([&](cudaStream_t stream) {
+    Fenced<T> again(rows * sequence), dscores(rows * sequence);
+    for_each_row(stream, rows, sequence,
+                 AttentionInputRows<T>{scores.data(), dp.data(), log_sums.data(), again.data(),
+                                       dscores.data(), sequence, causal, factor});
+    return results(stream, again, dscores);
+  });
+  CHECK(largest_error(backward[0], probabilities) < tolerated<T>);
+  const auto slope = [&](auto i) {
+    const double mean = products[static_cast<std::size_t>(i / sequence)] / sum_of(i);
+    return static_cast<double>(factor) * probability(i) * (dp[i] - mean);
+  };
+  CHECK(largest_error(backward[1], expected(rows * sequence, slope)) < tolerated<T>);
+}
+
+void largest(std::int64_t rows, std::int64_t columns) {
+  const auto logits = noise<Bfloat16>(rows * columns);
+  const auto largest = by_two_orders([&](cudaStream_t stream) {
+    Fenced<float> tops(rows);
+    for_each_row(stream, rows, columns, LargestRows<Bfloat16>{logits.data(), tops.data(), columns});
+    return results(stream, tops);
+  });
+  CHECK(largest[0] == expected(rows, [&](auto row) {
+          double top = -INFINITY;
+          for (std::int64_t i = row * columns; i < (row + 1) * columns; ++i) {
+            top = std::max(top, wide(logits[static_cast<std::size_t>(i)]));
+          }
+          return top;
+        }));
+}
+
+template <class T>
+void all_of() {
+  for (const auto& [rows, columns] : sizes) parts_of_softmax<T>(rows, columns);
+  for (const std::int64_t sequence : {1, 20, 75, 2050}) {
+    for (const bool causal : {true, false}) attention<T>(sequence, causal);
+  }
+}
+
+}  // namespace
+
+std::vector<Trial> tests::row_trials() {
+  return {{"rows in fp32", all_of<float>},
+          {"rows in bf16", all_of<Bfloat16>},
+          {"more rows than a grid has warps", [] { largest((1 << 17) + 11, 3); }},
+          {"more rows than a grid has blocks", [] { largest((1 << 14) + 3, 2049); }}};
+}
