@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -33,50 +32,50 @@ class Symbols {
     std::size_t bytes;
   };
 
-  void add(const Elf64_Sym& symbol, const char* name);
+  void read_table(std::ifstream& file, const Elf64_Shdr& table, const Elf64_Shdr& names);
 
   std::mutex mutex_;
   std::uintptr_t moved_by_ = 0;
-  std::unordered_map<std::uintptr_t, std::string> functions_;
-  std::map<std::string, Object> locals_;  ///< static variables of functions
+  std::vector<char> names_;
+  std::unordered_map<std::uintptr_t, const char*> functions_;
+  std::map<std::string_view, Object> locals_;  ///< static variables of functions
   std::unordered_map<const void*, Kernel> kernels_;
 };
 
-Symbols::Symbols() {
-  std::ifstream file("/proc/self/exe", std::ios::binary);
-  const std::vector<char> program{std::istreambuf_iterator<char>(file), {}};
-  const auto read = [&]<class T>(T, std::size_t at) {
-    T value{};
-    if (at + sizeof value > program.size()) fail("the program's own file cannot be read");
-    std::memcpy(&value, program.data() + at, sizeof value);
-    return value;
-  };
-  const auto header = read(Elf64_Ehdr{}, 0);
-  const auto section = [&](std::size_t i) {
-    return read(Elf64_Shdr{}, header.e_shoff + i * header.e_shentsize);
-  };
-  for (std::size_t i = 0; i < header.e_shnum; ++i) {
-    const Elf64_Shdr table = section(i);
-    if (table.sh_type != SHT_SYMTAB) continue;
-    const char* names = program.data() + section(table.sh_link).sh_offset;
-    for (std::size_t at = 0; at < table.sh_size; at += sizeof(Elf64_Sym)) {
-      const auto symbol = read(Elf64_Sym{}, table.sh_offset + at);
-      add(symbol, names + symbol.st_name);
-    }
-  }
-  for (const auto& [address, name] : functions_) {
-    if (name != "stagecraft_simt_anchor") continue;
-    moved_by_ = reinterpret_cast<std::uintptr_t>(&stagecraft_simt_anchor) - address;
-    return;
-  }
-  fail("the program has no table of symbols, which tests of kernels need; do not strip it");
+template <class T>
+std::vector<T> read(std::ifstream& file, std::uint64_t at, std::size_t count) {
+  std::vector<T> found(count);
+  file.seekg(static_cast<std::streamoff>(at));
+  file.read(reinterpret_cast<char*>(found.data()), static_cast<std::streamsize>(count * sizeof(T)));
+  if (!file) fail("the program's own file cannot be read");
+  return found;
 }
 
-void Symbols::add(const Elf64_Sym& symbol, const char* name) {
-  const unsigned type = ELF64_ST_TYPE(symbol.st_info);
-  if (type == STT_FUNC && symbol.st_shndx != SHN_UNDEF) functions_.emplace(symbol.st_value, name);
-  if (type == STT_OBJECT && std::strncmp(name, "_ZZ", 3) == 0) {
-    locals_.emplace(name, Object{symbol.st_value, symbol.st_size});
+Symbols::Symbols() {
+  std::ifstream file("/proc/self/exe", std::ios::binary);
+  const auto header = read<Elf64_Ehdr>(file, 0, 1)[0];
+  const auto sections = read<Elf64_Shdr>(file, header.e_shoff, header.e_shnum);
+  for (const Elf64_Shdr& each : sections) {
+    if (each.sh_type == SHT_SYMTAB) read_table(file, each, sections[each.sh_link]);
+  }
+  if (functions_.empty()) {
+    fail("the program has no table of symbols, which tests of kernels need; do not strip it");
+  }
+}
+
+void Symbols::read_table(std::ifstream& file, const Elf64_Shdr& table, const Elf64_Shdr& names) {
+  names_ = read<char>(file, names.sh_offset, names.sh_size);
+  for (const auto& symbol :
+       read<Elf64_Sym>(file, table.sh_offset, table.sh_size / sizeof(Elf64_Sym))) {
+    const char* name = names_.data() + symbol.st_name;
+    const unsigned type = ELF64_ST_TYPE(symbol.st_info);
+    if (type == STT_FUNC && symbol.st_shndx != SHN_UNDEF) {
+      functions_.emplace(symbol.st_value, name);
+      if (std::strcmp(name, "stagecraft_simt_anchor") != 0) continue;
+      moved_by_ = reinterpret_cast<std::uintptr_t>(&stagecraft_simt_anchor) - symbol.st_value;
+    } else if (type == STT_OBJECT && std::strncmp(name, "_ZZ", 3) == 0) {
+      locals_.emplace(name, Object{symbol.st_value, symbol.st_size});
+    }
   }
 }
 
@@ -85,7 +84,7 @@ const Kernel& Symbols::kernel_at(const void* address) {
   if (const auto known = kernels_.find(address); known != kernels_.end()) return known->second;
   const auto function = functions_.find(reinterpret_cast<std::uintptr_t>(address) - moved_by_);
   if (function == functions_.end()) fail("a kernel is launched that is none of this program");
-  const std::string& symbol = function->second;
+  const std::string symbol = function->second;
   Kernel kernel{.name = kernel_name(symbol), .shared = {}};
   // Of _ZN…v they are _ZZN…vE and a name.
   const std::string of_kernel = "_ZZ" + symbol.substr(2) + "E";

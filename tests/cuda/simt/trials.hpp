@@ -129,6 +129,7 @@ struct Trial {
 };
 std::vector<Trial> element_trials();
 std::vector<Trial> row_trials();
+std::vector<Trial> norm_trials();
 std::vector<Trial> operation_trials();
 
 }  // namespace stagecraft::tests
