@@ -113,7 +113,7 @@ void norm(std::int64_t rows, std::int64_t columns, bool has_mean) {
 template <class T>
 void norms() {
   using Size = std::pair<std::int64_t, std::int64_t>;
-  for (const auto& [rows, columns] : {Size{1, 1},
+  for (const auto& [rows, columns] : {Size{1, 8},
                                       {7, 24},
                                       {300, 33},
                                       {37, 100},

@@ -121,6 +121,36 @@ void largest(std::int64_t rows, std::int64_t columns) {
         }));
 }
 
+/// What a kernel, which is given the parts of a tensor and room for their sums, does by warps: as
+/// by blocks. (The backend's rows of parts are always a block's.)
+template <class RowOf>
+void parts(const RowOf& row_of) {
+  const std::int64_t size = part_elements + 100;
+  const auto gradient = noise<float>(size), first = noise<float>(size);
+  const auto second = noise<float>(size, 2, 0.1), weight = noise<float>(size);
+  const auto left_by = [&](std::int64_t columns) {
+    return by_two_orders([&](cudaStream_t stream) {
+      Fenced<float> m(first), v(second), w(weight), sums(std::vector<float>(2));
+      const UpdatedTensor tensor{gradient.data(), m.data(), v.data(), w.data(),
+                                 w.data(),        nullptr,  size,     0};
+      for_each_row(stream, 2, columns, row_of(TensorTable{&tensor, 1}, sums.data()));
+      return results(stream, m, v, w, sums);
+    });
+  };
+  const Results by_blocks = left_by(part_elements), by_warps = left_by(1);
+  for (std::size_t i = 0; i < by_warps.size(); ++i) {
+    CHECK(largest_error(by_warps[i], by_blocks[i]) < tolerated<float>);
+  }
+}
+
+void parts_by_warps() {
+  const AdamWStep adamw{0.9f, 0.1f, 0.95f, 0.05f, 1e-3f, 1.1f, 1e-8f, 1e-4f, 0.5f};
+  parts([&](const TensorTable& table, float*) { return StepOfParts<AdamWStep>{table, &adamw}; });
+  const SgdStep sgd{0.1f, 0.5f};
+  parts([&](const TensorTable& table, float*) { return StepOfParts<SgdStep>{table, &sgd}; });
+  parts([](const TensorTable& table, float* sums) { return SquaresOfParts{table, sums}; });
+}
+
 template <class T>
 void all_of() {
   for (const auto& [rows, columns] : sizes) parts_of_softmax<T>(rows, columns);
@@ -134,6 +164,7 @@ void all_of() {
 std::vector<Trial> tests::row_trials() {
   return {{"rows in fp32", all_of<float>},
           {"rows in bf16", all_of<Bfloat16>},
+          {"parts by warps", parts_by_warps},
           {"more rows than a grid has warps", [] { largest((1 << 17) + 11, 3); }},
           {"more rows than a grid has blocks", [] { largest((1 << 14) + 3, 2049); }}};
 }
