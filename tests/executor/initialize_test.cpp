@@ -82,7 +82,7 @@ TEST_CASE("start values are those drawn one by one, however many threads draw th
     const Values expected = one_by_one(spec, precision);
     for (const int threads : {1, 2, 3, 7, 64}) {
       INFO(elements << " elements, " << threads << " threads");
-      CHECK(drawn(spec, precision, threads) == expected);
+      CHECK((drawn(spec, precision, threads) == expected));  // too long to be shown
     }
   }
 }
@@ -99,7 +99,7 @@ TEST_CASE("a part is drawn as it is in the whole, with half a pair at its ends")
   const Values expected = one_by_one(spec, Precision::float32);
   REQUIRE(expected.size() == static_cast<std::size_t>(elements_of(spec.shape)));
   for (const int threads : {1, 2, 5}) {
-    CHECK(drawn(spec, Precision::float32, threads) == expected);
+    CHECK((drawn(spec, Precision::float32, threads) == expected));
   }
 }
 
@@ -116,7 +116,7 @@ TEST_CASE("a table that embedding and head share starts with the same numbers tw
     INFO(parameter->spec.name);
     const auto copies = chunk.find(parameter->spec.name);
     twice += copies.size() == 2;
-    CHECK(values(parameter->weight) == drawn(parameter->spec, precision, 1));
+    CHECK((values(parameter->weight) == drawn(parameter->spec, precision, 1)));
     // Equal, and yet apart: each takes its own steps.
     if (copies.size() == 2) CHECK(copies[0]->weight.storage != copies[1]->weight.storage);
   }
