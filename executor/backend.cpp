@@ -9,10 +9,8 @@ Tensor Backend::allocate_rows(std::vector<std::int64_t> shape, Precision precisi
   const std::int64_t columns = shape.back();
   const Bytes row = (columns * element + alignment - 1) / alignment * alignment;
   if (row == columns * element) return allocate(std::move(shape), precision);
-  return allocate_like({.storage = {},
-                        .shape = std::move(shape),
-                        .precision = precision,
-                        .stride = row / element});
+  return allocate_like(
+      {.storage = {}, .shape = std::move(shape), .precision = precision, .stride = row / element});
 }
 
 Tensor Backend::allocate_like(const Tensor& tensor) {

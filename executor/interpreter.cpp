@@ -131,9 +131,9 @@ Interpreter::Interpreter(const Training& training, const Program& program, const
       sent_(program, ranks),
       received_(program, ranks),
       last_send_(last_sends(program, order_)),
-      shapes_lent_(
-          shapes_lent(training, program, order_, make_absent_peers(ranks, transport.rank()).get(),
-                      backend.row_alignment())),
+      shapes_lent_(shapes_lent(training, program, order_,
+                               make_absent_peers(ranks, transport.rank()).get(),
+                               backend.row_alignment())),
       sent_by_(program.work.size()),
       stamps_(program.work.size()),
       posted_(program.channels.size()),

@@ -131,10 +131,10 @@ void TrainedChunk::allocate_training(std::span<const Tensor> starts) {
     const std::int64_t end = first + parameter->weight.elements();
     parameter->gradient = reshaped(rows_of(gradients_, first, end), parameter->spec.shape);
     const std::size_t i = optimizer_.size();
-    optimizer_.push_back(is_twin(i) ? OptimizerState{}
-                                    : make_optimizer_state(training_, backend_, parameter->spec,
-                                                           starts[i], shard_.place,
-                                                           shard_.members));
+    optimizer_.push_back(is_twin(i)
+                             ? OptimizerState{}
+                             : make_optimizer_state(training_, backend_, parameter->spec, starts[i],
+                                                    shard_.place, shard_.members));
     first = end;
   }
 }

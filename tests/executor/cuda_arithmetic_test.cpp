@@ -258,8 +258,8 @@ TEMPLATE_TEST_CASE("sums of columns over chunks of rows are the CPU's sums", "",
   CHECK(chunks.count() <= 128);
   CHECK(chunks.end_of(chunks.count() - 1) == rows);
   CHECK(error_of(sums_of(BiasTerm<T>{dy.data(), columns})[0], dbias) < 1e-5);
-  const auto of_norm = sums_of(
-      NormWeightTerm<T>{dy.data(), x.data(), mean.data(), scale.data(), columns});
+  const auto of_norm =
+      sums_of(NormWeightTerm<T>{dy.data(), x.data(), mean.data(), scale.data(), columns});
   CHECK(error_of(of_norm[0], dweight) < 1e-5);
   CHECK(error_of(of_norm[1], dbias) < 1e-5);
 }
@@ -275,10 +275,9 @@ TEMPLATE_TEST_CASE("kernels' losses are the CPU's, of a whole vocabulary and of 
   const std::vector<T> drawn = logits.numbers;
   const double expected = cpu->cross_entropy(logits.tensor, targets, 0.25);
   std::vector<double> losses(rows, NAN);
-  by_team(
-      lanes, rows,
-      CrossEntropyRows<T>{logits.numbers.data(), targets.data(), losses.data(), columns, columns,
-                          0.25f});
+  by_team(lanes, rows,
+          CrossEntropyRows<T>{logits.numbers.data(), targets.data(), losses.data(), columns,
+                              columns, 0.25f});
   CHECK(losses[0] + losses[1] + losses[2] + losses[3] == Approx(expected).epsilon(1e-6));
   CHECK(error_of(logits.numbers, logits.tensor) < tolerated<T>);
 
@@ -292,8 +291,8 @@ TEMPLATE_TEST_CASE("kernels' losses are the CPU's, of a whole vocabulary and of 
       parts[i].insert(parts[i].end(), start + first[i], start + end[i]);
     }
     std::vector<float> own(rows, NAN);
-    by_team(lanes, rows, LargestRows<T>{parts[i].data(), own.data(), end[i] - first[i],
-                                         end[i] - first[i]});
+    by_team(lanes, rows,
+            LargestRows<T>{parts[i].data(), own.data(), end[i] - first[i], end[i] - first[i]});
     for_all(rows, Largest<float>{own.data(), tops.data()});
   }
   for (std::size_t i = 0; i < 2; ++i) {

@@ -144,8 +144,9 @@ const AttentionPlan* Attention::plan_for(const Tensor& qkv, const AttentionShape
                                                            .multiprocessors = multiprocessors_,
                                                            .deterministic = deterministic_});
     if (!plan->is_ready() && remark_) {
-      remark_(concat("attention of ", shape.samples, " x ", shape.sequence, " tokens, ", shape.heads,
-                     " heads of ", shape.head_width, pass == AttentionPass::forward ? "" : ", back",
+      remark_(concat("attention of ", shape.samples, " x ", shape.sequence, " tokens, ",
+                     shape.heads, " heads of ", shape.head_width,
+                     pass == AttentionPass::forward ? "" : ", back",
                      ", goes by products and not by cuDNN, which is several times as slow: ",
                      plan->refusal()));
     }

@@ -136,17 +136,32 @@ void for_each_row(Commands& commands, std::int64_t rows, std::int64_t columns, c
 }
 
 template <class Term>
-void add_columns(Commands& commands, std::int64_t rows, std::int64_t columns, const Term& term,
-                 float* partial, const ColumnSums& sums) {
+void sum_chunks(Commands& commands, std::int64_t rows, std::int64_t columns, const Term& term,
+                float* sums) {
   struct Key {
     std::int64_t rows, columns;
     Term term;
-    float* partial;
-    ColumnSums sums;
+    float* sums;
   };
-  commands.add(kind_of<Term>(), Key{rows, columns, term, partial, sums}, [=](cudaStream_t stream) {
-    add_columns(stream, rows, columns, term, partial, sums);
-  });
+  commands.add(kind_of<Term>(), Key{rows, columns, term, sums},
+               [=](cudaStream_t stream) { sum_chunks(stream, rows, columns, term, sums); });
+}
+
+inline void add_chunks(Commands& commands, const ChunkSumsList& list) {
+  commands.add(kind_of<ChunkSumsList>(), list,
+               [list](cudaStream_t stream) { add_chunks(stream, list); });
+}
+
+template <class T>
+void norm_backward(Commands& commands, const RowChunks& chunks, const NormInputRows<T>& rows,
+                   float* sums) {
+  struct Key {
+    RowChunks chunks;
+    NormInputRows<T> rows;
+    float* sums;
+  };
+  commands.add(kind_of<Key>(), Key{chunks, rows, sums},
+               [=](cudaStream_t stream) { norm_backward(stream, chunks, rows, sums); });
 }
 
 }  // namespace stagecraft::cuda

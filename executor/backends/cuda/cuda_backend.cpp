@@ -83,11 +83,16 @@ Late<Moment> CudaBackend::moment() {
 }
 
 void CudaBackend::begin_work(const Instruction& instruction) {
+  works_ = true;
+  is_backward_ = instruction.op == Op::backward;
   if (options_.ranges) open_range(instruction);
   commands_.begin();
 }
 
 void CudaBackend::end_work() {
+  works_ = is_backward_ = false;
+  sums_.forget_passes();
+  add_pending_sums();
   commands_.end();
   held_inputs_.clear();
   if (options_.ranges) close_range();
@@ -111,7 +116,26 @@ void CudaBackend::download(const Tensor& from, std::span<std::byte> to) {
   finish();
 }
 
+void CudaBackend::add_later(const float* sums, std::int64_t chunks, std::shared_ptr<void> room,
+                            Tensor& to) {
+  assert(to.precision == Precision::float32);
+  const bool adds = adds_to(to);
+  sums_.add({.chunks = sums,
+             .to = to.data<float>(),
+             .count = chunks,
+             .columns = to.elements(),
+             .adds = adds},
+            std::move(room));
+  if (!works_ || sums_.is_full()) add_pending_sums();
+}
+
+void CudaBackend::add_pending_sums() {
+  const auto [list, rooms] = sums_.take();
+  if (list.count > 0) add_chunks(commands_, list);
+}
+
 void CudaBackend::zero(Tensor& x) {
+  sums_.wrote(x);
   (void)zeros_.settle(x.storage.get(), x.bytes());
   set_to_zero(commands_, x.storage.get(), x.bytes());
 }
@@ -121,12 +145,14 @@ void CudaBackend::zero_for_sums(Tensor& x) {
 }
 
 void CudaBackend::settle(const Tensor& x) {
+  if (sums_.touch(x)) add_pending_sums();
   for (const PendingZeros::Piece& piece : zeros_.settle(x.storage.get(), x.bytes())) {
     set_to_zero(commands_, piece.data.get(), piece.bytes);
   }
 }
 
 bool CudaBackend::adds_to(const Tensor& x) {
+  sums_.wrote(x);
   if (zeros_.take(x.storage.get(), x.bytes())) return false;
   settle(x);
   return true;
@@ -136,6 +162,7 @@ void CudaBackend::copy(const Tensor& from, Tensor& to) {
   assert(from.bytes() == to.bytes());
   settle(from);
   (void)zeros_.settle(to.storage.get(), to.bytes());
+  sums_.wrote(to);
   copy_between(commands_, from.storage.get(), to.storage.get(), from.bytes());
 }
 

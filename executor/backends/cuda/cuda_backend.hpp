@@ -18,6 +18,7 @@
 #include "executor/backends/cuda/kernels.hpp"
 #include "executor/backends/cuda/matmul.hpp"
 #include "executor/backends/cuda/memory.hpp"
+#include "executor/backends/cuda/pending_sums.hpp"
 #include "executor/backends/cuda/pending_zeros.hpp"
 #include "executor/backends/cuda/pinned.hpp"
 #include "executor/backends/cuda/places.hpp"
@@ -154,8 +155,11 @@ class CudaBackend final : public Backend {
   template <class Element>
   void each_element(std::int64_t count, const Element& element);
   template <class Term>
-  void sum_rows(const Tensor& rows, const Term& term, const ColumnSums& sums);
-  void add_sum(ColumnSums& sums, Tensor& numbers, const Tensor& rows);
+  /// Of chunks of rows, for `add_later`.
+  std::shared_ptr<float> chunk_sums(const Tensor& rows, const Term& term);
+  /// Adds up sums of chunks, which lie in `room`, into a sum for each column: behind the work.
+  void add_later(const float* sums, std::int64_t chunks, std::shared_ptr<void> room, Tensor& to);
+  void add_pending_sums();
   /// mean, bias: null for RMSNorm.
   void norm(const Tensor& x, const Tensor& weight, const Tensor* bias, double epsilon, Tensor& y,
             Tensor* mean, Tensor& scale);
@@ -179,6 +183,9 @@ class CudaBackend final : public Backend {
   std::shared_ptr<Pinned> pinned_;
   Commands commands_;
   PendingZeros zeros_;
+  PendingSums sums_;
+  bool works_ = false;        ///< between begin_work and end_work
+  bool is_backward_ = false;  ///< and that is a whole backward pass
   Matmul matmul_;
   Attention attention_;
   std::map<std::pair<std::int64_t, std::vector<double>>, std::shared_ptr<Turn>> turns_;

@@ -106,10 +106,11 @@ void CudaBackend::each_element(std::int64_t count, const Element& element) {
 }
 
 template <class Term>
-void CudaBackend::sum_rows(const Tensor& rows, const Term& term, const ColumnSums& sums) {
+std::shared_ptr<float> CudaBackend::chunk_sums(const Tensor& rows, const Term& term) {
   const std::int64_t columns = column_count(rows);
-  const auto partial = room<float>(Term::sums * RowChunks{row_count(rows)}.count() * columns);
-  add_columns(commands_, row_count(rows), columns, term, partial.get(), sums);
+  auto sums = room<float>(Term::sums * RowChunks{row_count(rows)}.count() * columns);
+  sum_chunks(commands_, row_count(rows), columns, term, sums.get());
+  return sums;
 }
 
 }  // namespace stagecraft::cuda

@@ -173,8 +173,7 @@ struct SwigluInput {
       const float s = sigmoid(gate[j]);
       return gradient[j] * up[j] * (s + gate[j] * s * sigmoid(-gate[j]));
     });
-    store<n>(dx + first + width,
-             [&](int j) { return gradient[j] * gate[j] * sigmoid(gate[j]); });
+    store<n>(dx + first + width, [&](int j) { return gradient[j] * gate[j] * sigmoid(gate[j]); });
   }
 };
 

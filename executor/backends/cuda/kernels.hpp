@@ -7,6 +7,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <optional>
 
 #include "executor/backends/cuda/rows.hpp"
 
@@ -20,11 +21,20 @@ void for_each_element(cudaStream_t stream, std::int64_t count, const Element& el
 template <class Row>
 void for_each_row(cudaStream_t stream, std::int64_t rows, std::int64_t columns, const Row& row);
 
-/// Adds to each of the sums, column by column, what the term adds for all rows. In two stages, so
-/// that the same rows always give the same bits: chunks of rows into `partial` (Term::sums x
-/// RowChunks{rows}.count() x columns numbers), then those in their order.
+/// Sums of columns, of what the term adds for all rows, in two stages, so that the same rows always
+/// give the same bits: here of chunks of rows, into `sums` [Term::sums, RowChunks{rows}.count(),
+/// columns], and then of those in their order, by `add_chunks`.
 template <class Term>
-void add_columns(cudaStream_t stream, std::int64_t rows, std::int64_t columns, const Term& term,
-                 float* partial, const ColumnSums& sums);
+void sum_chunks(cudaStream_t stream, std::int64_t rows, std::int64_t columns, const Term& term,
+                float* sums);
+void add_chunks(cudaStream_t stream, const ChunkSumsList& list);
+
+/// A norm's backward pass that reads every number once: dx, and sums of chunks of rows into `sums`
+/// [NormSums::count, chunks, columns]. Nothing if such rows cannot be held.
+template <class T>
+std::optional<RowChunks> chunks_of_norm_backward(std::int64_t count, const NormInputRows<T>& rows);
+template <class T>
+void norm_backward(cudaStream_t stream, const RowChunks& chunks, const NormInputRows<T>& rows,
+                   float* sums);
 
 }  // namespace stagecraft::cuda

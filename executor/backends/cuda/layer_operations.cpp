@@ -25,7 +25,6 @@ const float* floats(const Tensor* tensor) {
   return tensor == nullptr ? nullptr : tensor->data<float>();
 }
 
-
 }  // namespace
 
 // --- Element by element --------------------------------------------------------------------------
@@ -35,6 +34,7 @@ void CudaBackend::convert(const Tensor& from, Tensor& to) {
   if (from.precision == to.precision) return copy(from, to);
   settle(from);
   settle(to);
+  sums_.wrote(to);
   if (from.precision == Precision::float32 && to.precision == Precision::bfloat16) {
     return each_element(from.elements(),
                         Convert<float, Bfloat16>{from.data<float>(), to.data<Bfloat16>()});
@@ -65,6 +65,7 @@ void CudaBackend::add(const Tensor& x, Tensor& y) {
   assert(x.bytes() == y.bytes());
   settle(x);
   settle(y);
+  sums_.wrote(y);
   const auto near = [&](const Tensor& tensor) {
     Tensor copy = tensor;
     if (can_use(open_, tensor.storage.get())) return copy;
@@ -88,6 +89,7 @@ void CudaBackend::largest(const Tensor& x, Tensor& y) {
 }
 
 void CudaBackend::add_bias(const Tensor& bias, Tensor& x) {
+  sums_.wrote(x);
   assert(bias.elements() == column_count(x));
   with_type(x.precision, [&]<class T>(T) {
     each_element(x.elements(), AddBias<T>{bias.data<T>(), x.data<T>(), column_count(x)});
@@ -95,24 +97,28 @@ void CudaBackend::add_bias(const Tensor& bias, Tensor& x) {
 }
 
 void CudaBackend::gelu(const Tensor& x, Tensor& y) {
+  sums_.wrote(y);
   with_type(x.precision, [&]<class T>(T) {
     each_element(x.elements(), Gelu<T>{x.data<T>(), y.data<T>()});
   });
 }
 
 void CudaBackend::gelu_input(const Tensor& dy, const Tensor& x, Tensor& dx) {
+  sums_.wrote(dx);
   with_type(x.precision, [&]<class T>(T) {
     each_element(x.elements(), GeluInput<T>{dy.data<T>(), x.data<T>(), dx.data<T>()});
   });
 }
 
 void CudaBackend::swiglu(const Tensor& x, Tensor& y) {
+  sums_.wrote(y);
   with_type(x.precision, [&]<class T>(T) {
     each_element(y.elements(), Swiglu<T>{x.data<T>(), y.data<T>(), column_count(y)});
   });
 }
 
 void CudaBackend::swiglu_input(const Tensor& dy, const Tensor& x, Tensor& dx) {
+  sums_.wrote(dx);
   with_type(x.precision, [&]<class T>(T) {
     each_element(dy.elements(),
                  SwigluInput<T>{dy.data<T>(), x.data<T>(), dx.data<T>(), column_count(dy)});
@@ -123,29 +129,22 @@ void CudaBackend::swiglu_input(const Tensor& dy, const Tensor& x, Tensor& dx) {
 
 void CudaBackend::matmul(const Tensor& a, bool transpose_a, const Tensor& b, bool transpose_b,
                          Tensor& c, bool accumulate) {
-  matmul_.run(commands_, operand(a, transpose_a), operand(b, transpose_b), operand(c, false),
-              accumulate && adds_to(c));
-}
-
-/// A sum for each column of `rows`.
-void CudaBackend::add_sum(ColumnSums& sums, Tensor& numbers, const Tensor& rows) {
-  assert(numbers.elements() == column_count(rows) && numbers.precision == Precision::float32);
-  sums.of[sums.count] = numbers.data<float>();
-  sums.adds[sums.count] = adds_to(numbers);
-  ++sums.count;
+  sums_.wrote(c);
+  const bool adds = adds_to(c) && accumulate;
+  matmul_.run(commands_, operand(a, transpose_a), operand(b, transpose_b), operand(c, false), adds);
 }
 
 void CudaBackend::bias_gradient(const Tensor& gradient, Tensor& bias_gradient) {
   with_type(gradient.precision, [&]<class T>(T) {
-    ColumnSums sums;
-    add_sum(sums, bias_gradient, gradient);
-    sum_rows(gradient, BiasTerm<T>{gradient.data<T>(), column_count(gradient)}, sums);
+    const auto sums = chunk_sums(gradient, BiasTerm<T>{gradient.data<T>(), column_count(gradient)});
+    add_later(sums.get(), RowChunks{row_count(gradient)}.count(), sums, bias_gradient);
   });
 }
 
 void CudaBackend::linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
                          const Tensor& residual, Tensor& y) {
   if (bias.empty() && residual.empty()) return matmul(x, false, weight, false, y, false);
+  sums_.wrote(y);
   const Fused fused{.bias = bias.storage.get(), .residual = residual.storage.get()};
   if (matmul_.try_run(commands_, operand(x, false), operand(weight, false), operand(y, false),
                       false, fused)) {
@@ -156,6 +155,8 @@ void CudaBackend::linear(const Tensor& x, const Tensor& weight, const Tensor& bi
 
 void CudaBackend::linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias,
                               Tensor& before, Tensor& y) {
+  sums_.wrote(before);
+  sums_.wrote(y);
   const Fused fused{
       .kind = Fused::Kind::gelu, .bias = bias.storage.get(), .before = before.storage.get()};
   if (matmul_.try_run(commands_, operand(x, false), operand(weight, false), operand(y, false),
@@ -167,6 +168,7 @@ void CudaBackend::linear_gelu(const Tensor& x, const Tensor& weight, const Tenso
 
 void CudaBackend::linear_gelu_input(const Tensor& dy, const Tensor& weight, const Tensor& before,
                                     Tensor& dx) {
+  sums_.wrote(dx);
   const Fused fused{.kind = Fused::Kind::gelu_input, .before = before.storage.get()};
   if (matmul_.try_run(commands_, operand(dy, false), operand(weight, true), operand(dx, false),
                       false, fused)) {
@@ -178,6 +180,10 @@ void CudaBackend::linear_gelu_input(const Tensor& dy, const Tensor& weight, cons
 /// cuBLASLt sets the bias's gradient, which is as well where there is nothing yet to add to.
 void CudaBackend::linear_weight(const Tensor& x, const Tensor& dy, Tensor& dweight, Tensor& dbias) {
   if (dbias.empty()) return matmul(x, true, dy, false, dweight, true);
+  if (const auto pass = sums_.pass_to(dy)) {
+    matmul(x, true, dy, false, dweight, true);
+    return add_later(pass->of(NormSums::output), pass->chunks, pass->sums, dbias);
+  }
   const bool adds = adds_to(dweight);
   const bool adds_bias = adds_to(dbias);
   const auto sums = adds_bias ? room<float>(dbias.elements()) : nullptr;
@@ -197,6 +203,7 @@ void CudaBackend::linear_weight(const Tensor& x, const Tensor& dy, Tensor& dweig
 
 void CudaBackend::norm(const Tensor& x, const Tensor& weight, const Tensor* bias, double epsilon,
                        Tensor& y, Tensor* mean, Tensor& scale) {
+  sums_.wrote(y);
   with_type(x.precision, [&]<class T>(T) {
     const NormRows<T> row{.x = x.data<T>(),
                           .weight = weight.data<T>(),
@@ -213,6 +220,8 @@ void CudaBackend::norm(const Tensor& x, const Tensor& weight, const Tensor* bias
 void CudaBackend::norm_input(const Tensor& dy, const Tensor& x, const Tensor& weight,
                              const Tensor* mean, const Tensor& scale, const Tensor* residual,
                              Tensor& dx) {
+  sums_.wrote(dx);
+  const std::int64_t rows = row_count(x), columns = column_count(x);
   with_type(x.precision, [&]<class T>(T) {
     const NormInputRows<T> row{.dy = dy.data<T>(),
                                .x = x.data<T>(),
@@ -221,21 +230,30 @@ void CudaBackend::norm_input(const Tensor& dy, const Tensor& x, const Tensor& we
                                .scale = scale.data<float>(),
                                .residual = residual == nullptr ? nullptr : residual->data<T>(),
                                .dx = dx.data<T>(),
-                               .columns = column_count(x)};
-    for_each_row(commands_, row_count(x), column_count(x), row);
+                               .columns = columns};
+    // The weight's gradient is asked for in the same work, and needs the same numbers.
+    const auto chunks = is_backward_ ? chunks_of_norm_backward(rows, row) : std::nullopt;
+    if (!chunks) return for_each_row(commands_, rows, columns, row);
+    const auto sums = room<float>(NormSums::count * chunks->count() * columns);
+    norm_backward(commands_, *chunks, row, sums.get());
+    sums_.note(
+        {.dy = dy, .x = x, .dx = dx, .sums = sums, .chunks = chunks->count(), .columns = columns});
   });
 }
 
 void CudaBackend::norm_weight(const Tensor& dy, const Tensor& x, const Tensor* mean,
                               const Tensor& scale, Tensor& dweight, Tensor* dbias) {
-  ColumnSums sums;
-  add_sum(sums, dweight, x);
-  if (dbias != nullptr) add_sum(sums, *dbias, x);
+  if (const auto pass = sums_.pass_of(dy, x)) {
+    add_later(pass->of(NormSums::weight), pass->chunks, pass->sums, dweight);
+    if (dbias != nullptr) add_later(pass->of(NormSums::bias), pass->chunks, pass->sums, *dbias);
+    return;
+  }
   with_type(x.precision, [&]<class T>(T) {
-    sum_rows(x,
-             NormWeightTerm<T>{dy.data<T>(), x.data<T>(), floats(mean), scale.data<float>(),
-                               column_count(x)},
-             sums);
+    const std::int64_t columns = column_count(x), chunks = RowChunks{row_count(x)}.count();
+    const auto sums = chunk_sums(x, NormWeightTerm<T>{dy.data<T>(), x.data<T>(), floats(mean),
+                                                      scale.data<float>(), columns});
+    add_later(sums.get(), chunks, sums, dweight);
+    if (dbias != nullptr) add_later(sums.get() + chunks * columns, chunks, sums, *dbias);
   });
 }
 
@@ -295,6 +313,7 @@ const Turn* CudaBackend::turns(std::int64_t sequence, std::span<const double> fr
 
 void CudaBackend::rotary(Tensor& qkv, const AttentionShape& shape,
                          std::span<const double> frequencies, bool inverse) {
+  sums_.wrote(qkv);
   const std::int64_t heads = shape.heads + shape.key_value_heads;
   const auto pairs = static_cast<std::int64_t>(frequencies.size());
   with_type(qkv.precision, [&]<class T>(T) {
@@ -311,12 +330,14 @@ void CudaBackend::rotary(Tensor& qkv, const AttentionShape& shape,
 
 void CudaBackend::attention(const Tensor& qkv, const AttentionShape& shape, Tensor& y,
                             Tensor& log_sum) {
+  sums_.wrote(y);
   attention_.forward(qkv, shape, y, log_sum);
 }
 
 void CudaBackend::attention_input(const Tensor& dy, const Tensor& qkv, const Tensor& y,
                                   const Tensor& log_sum, const AttentionShape& shape,
                                   Tensor& dqkv) {
+  sums_.wrote(dqkv);
   attention_.backward(dy, qkv, y, log_sum, shape, dqkv);
 }
 

@@ -16,8 +16,8 @@ inline constexpr int pack_bytes = 16;
 template <class T>
 inline constexpr int in_pack = pack_bytes / static_cast<int>(sizeof(T));
 
-/// The numbers of a pack as they lie in memory, which otherwise is looked at as single ones. Index them by constants or in loops that the
-/// compiler unrolls, so that they stay in registers.
+/// The numbers of a pack as they lie in memory, which otherwise is looked at as single ones. Index
+/// them by constants or in loops that the compiler unrolls, so that they stay in registers.
 template <class T>
 struct alignas(pack_bytes) Pack;
 
@@ -98,15 +98,16 @@ class Floats {
       const Pack<Bfloat16> pack{{half.pairs[0], half.pairs[1], 0, 0}};
       for (int i = 0; i < n; ++i) numbers_[i] = pack[i];
     } else {
-      const Pack<T> pack = pack_at(from);
-      for (int i = 0; i < n; ++i) numbers_[i] = pack[i];
+      for (int k = 0; k < n / in_pack<T>; ++k) {
+        const Pack<T> pack = pack_at(from + k * in_pack<T>);
+        for (int i = 0; i < in_pack<T>; ++i) numbers_[k * in_pack<T> + i] = pack[i];
+      }
     }
   }
 
   STAGECRAFT_ON_BOTH float operator[](int i) const { return numbers_[i]; }
 
  private:
-  static_assert(n == 1 || n == in_pack<T> || n == in_pack<float>);
   float numbers_[n] = {};
 };
 
@@ -119,7 +120,9 @@ STAGECRAFT_ON_BOTH inline void store(T* to, const Number& number) {
     *reinterpret_cast<HalfPack*>(to) = {
         {pair_of(number(0), number(1)), pair_of(number(2), number(3))}};
   } else {
-    store_pack(to, number);
+    for (int k = 0; k < n / in_pack<T>; ++k) {
+      store_pack(to + k * in_pack<T>, [&](int i) { return number(k * in_pack<T> + i); });
+    }
   }
 }
 
@@ -128,34 +131,40 @@ STAGECRAFT_ON_BOTH inline bool takes_packs(const void* data) {
   return reinterpret_cast<std::uintptr_t>(data) % pack_bytes == 0;
 }
 
+/// Numbers of a row from the lane's first pack on, of so many columns; its k-th pack begins
+/// `pack_step(team) * k` of them later. Rows that are held have fewer than 2^31.
+template <class T, class Team>
+STAGECRAFT_ON_BOTH int columns_left(const Team& team, std::int64_t columns) {
+  return static_cast<int>(columns) - team.lane() * in_pack<T>;
+}
+template <class T, class Team>
+STAGECRAFT_ON_BOTH int pack_step(const Team& team) {
+  return team.size() * in_pack<T>;
+}
+
 /// A row as a team holds it in registers: lane i has the packs i, i + size …, `most` of them.
 template <class T, int most>
 class HeldRow {
  public:
   template <class Team>
   STAGECRAFT_ON_BOTH HeldRow(const Team& team, const T* row, std::int64_t columns) {
+    const int left = columns_left<T>(team, columns), step = pack_step<T>(team);
+    const T* first = row + team.lane() * in_pack<T>;
     for (int k = 0; k < most; ++k) {
-      const std::int64_t column = column_of(team, k);
-      if (column < columns) packs_[k] = pack_at(row + column);
+      if (k * step < left) packs_[k] = pack_at(first + k * step);
     }
   }
   /// Of a row whose last pack may be read beyond its end: there this number is put instead.
   template <class Team>
   STAGECRAFT_ON_BOTH HeldRow(const Team& team, const T* row, std::int64_t columns, float beyond)
       : HeldRow(team, row, columns) {
+    if (columns % in_pack<T> == 0) return;
+    const int left = columns_left<T>(team, columns), step = pack_step<T>(team);
     for (int k = 0; k < most; ++k) {
-      const std::int64_t column = column_of(team, k);
-      if (column >= columns || column + in_pack<T> <= columns) continue;
-      for (int i = 0; i < in_pack<T>; ++i) {
-        if (column + i >= columns) packs_[k].set(i, beyond);
+      for (int i = 1; i < in_pack<T>; ++i) {
+        if (k * step + i >= left) packs_[k].set(i, beyond);
       }
     }
-  }
-
-  /// The column that the lane's k-th pack begins at; at the row's end or behind it there is none.
-  template <class Team>
-  STAGECRAFT_ON_BOTH static std::int64_t column_of(const Team& team, int k) {
-    return static_cast<std::int64_t>(team.lane() + k * team.size()) * in_pack<T>;
   }
 
   STAGECRAFT_ON_BOTH const Pack<T>& operator[](int k) const { return packs_[k]; }
@@ -167,9 +176,10 @@ class HeldRow {
 /// Calls visit(k, column of its first number) for each pack of the lane.
 template <class T, int most, class Team, class Visit>
 STAGECRAFT_ON_BOTH void each_pack(const Team& team, std::int64_t columns, const Visit& visit) {
+  const int left = columns_left<T>(team, columns), step = pack_step<T>(team);
+  const int first = team.lane() * in_pack<T>;
   for (int k = 0; k < most; ++k) {
-    const std::int64_t column = HeldRow<T, most>::column_of(team, k);
-    if (column < columns) visit(k, column);
+    if (k * step < left) visit(k, static_cast<std::int64_t>(first + k * step));
   }
 }
 

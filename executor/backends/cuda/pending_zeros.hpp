@@ -24,8 +24,8 @@ class PendingZeros {
   /// For whoever overwrites all of it: whether all of it was pending. Nothing of it is any more, if
   /// so; otherwise nothing changes.
   bool take(const void* data, Bytes bytes);
-  /// For whoever looks at it, or writes some of it: what is pending there, and is no more. These are
-  /// to be written now.
+  /// For whoever looks at it, or writes some of it: what is pending there, and is no more. These
+  /// are to be written now.
   std::vector<Piece> settle(const void* data, Bytes bytes);
   bool empty() const { return pieces_.empty(); }
 

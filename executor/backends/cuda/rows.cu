@@ -150,32 +150,101 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-// A block has 32 columns; its warps share the chunks, each those one behind the other.
-__global__ void __launch_bounds__(threads)
-    chunks_together(std::int64_t chunks, std::int64_t columns, const float* partial,
-                    ColumnSums sums) {
+// A block has 32 columns of one of the sums; its warps share the chunks, each those one behind the
+// other.
+__global__ void __launch_bounds__(threads) chunks_together(ChunkSumsList list) {
   __shared__ float of_warps[warps][warp_size];
+  const ChunkSums& sums = list.sums[blockIdx.y];
   const int lane = static_cast<int>(threadIdx.x) % warp_size;
   const int warp = static_cast<int>(threadIdx.x) / warp_size;
   const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * warp_size + lane;
-  const std::int64_t share = (chunks + warps - 1) / warps;
-  const std::int64_t end = (warp + 1) * share < chunks ? (warp + 1) * share : chunks;
-  const float* of_chunks = partial + blockIdx.y * chunks * columns;
+  const std::int64_t share = (sums.count + warps - 1) / warps;
+  const std::int64_t end = (warp + 1) * share < sums.count ? (warp + 1) * share : sums.count;
   float sum = 0;
-  if (column < columns) {
+  if (column < sums.columns) {
 #pragma unroll 8
     for (std::int64_t chunk = warp * share; chunk < end; ++chunk) {
-      sum += of_chunks[chunk * columns + column];
+      sum += sums.chunks[chunk * sums.columns + column];
     }
   }
   of_warps[warp][lane] = sum;
   __syncthreads();
-  if (warp != 0 || column >= columns) return;
-  float* to = blockIdx.y == 0 ? sums.of[0] : sums.of[1];
-  const bool adds = blockIdx.y == 0 ? sums.adds[0] : sums.adds[1];
-  float all = adds ? to[column] : 0.0f;
+  if (warp != 0 || column >= sums.columns) return;
+  float all = sums.adds ? sums.to[column] : 0.0f;
   for (int i = 0; i < warps; ++i) all += of_warps[i][lane];
-  to[column] = all;
+  sums.to[column] = all;
+}
+
+// A norm's backward pass with its columns' sums over a chunk of rows for each block: each lane has
+// those of its own packs in registers. sums: [NormSums::count, chunks, columns].
+template <class T, int most>
+struct SumsOfPacks {
+  float of[NormSums::count][most][in_pack<T>] = {};
+  template <class Team>
+  __device__ void go_back(const NormInputRows<T>& rows, const Team& team, std::int64_t row) {
+    rows.template held<most>(team, row, [this](int k, int i, float weight, float bias, float out) {
+      of[NormSums::weight][k][i] += weight;
+      of[NormSums::bias][k][i] += bias;
+      of[NormSums::output][k][i] += out;
+    });
+  }
+};
+
+// Rows are the warps'.
+template <int most, class T>
+__global__ void __launch_bounds__(threads)
+    norm_backward_by_warps(RowChunks chunks, NormInputRows<T> rows, float* sums) {
+  constexpr int strip = warp_size * in_pack<T>;
+  __shared__ float of_warps[warps][strip];
+  const int lane = static_cast<int>(threadIdx.x) % warp_size;
+  const int warp = static_cast<int>(threadIdx.x) / warp_size;
+  const std::int64_t chunk = blockIdx.x;
+  SumsOfPacks<T, most> own;
+  for (std::int64_t row = chunk * chunks.size() + warp; row < chunks.end_of(chunk); row += warps) {
+    own.go_back(rows, Warp{}, row);
+  }
+#pragma unroll
+  for (int which = 0; which < NormSums::count; ++which) {
+#pragma unroll
+    for (int k = 0; k < most; ++k) {
+      for (int i = 0; i < in_pack<T>; ++i) {
+        of_warps[warp][lane * in_pack<T> + i] = own.of[which][k][i];
+      }
+      __syncthreads();
+      const int place = static_cast<int>(threadIdx.x);
+      const std::int64_t column = static_cast<std::int64_t>(k) * strip + place;
+      if (place < strip && column < rows.columns) {
+        float sum = 0;
+        for (int i = 0; i < warps; ++i) sum += of_warps[i][place];
+        sums[(which * chunks.count() + chunk) * rows.columns + column] = sum;
+      }
+      __syncthreads();
+    }
+  }
+}
+
+// Rows are the blocks'.
+template <int most, class T>
+__global__ void __launch_bounds__(threads)
+    norm_backward_by_blocks(RowChunks chunks, NormInputRows<T> rows, float* sums) {
+  __shared__ float of_warps[warps];
+  const Block<threads> team{of_warps};
+  const std::int64_t chunk = blockIdx.x;
+  SumsOfPacks<T, most> own;
+  for (std::int64_t row = chunk * chunks.size(); row < chunks.end_of(chunk); ++row) {
+    own.go_back(rows, team, row);
+  }
+#pragma unroll
+  for (int which = 0; which < NormSums::count; ++which) {
+    float* to = sums + (which * chunks.count() + chunk) * rows.columns;
+    each_pack<T, most>(team, rows.columns, [&](int k, std::int64_t column) {
+      store_pack(to + column, [&](int i) { return own.of[which][k][i]; });
+      if constexpr (in_pack<T> > in_pack<float>) {
+        store_pack(to + column + in_pack<float>,
+                   [&](int i) { return own.of[which][k][i + in_pack<float>]; });
+      }
+    });
+  }
 }
 
 unsigned grid(std::int64_t count, std::int64_t of_a_block) {
@@ -208,11 +277,11 @@ bool hold(cudaStream_t stream, std::int64_t rows, std::int64_t columns, const Ro
   if (fits(threads, 1)) return hold_by_blocks<threads, 1>(stream, rows, row), true;
   if (fits(threads, 2)) return hold_by_blocks<threads, 2>(stream, rows, row), true;
   if (fits(threads, 4)) return hold_by_blocks<threads, 4>(stream, rows, row), true;
-  constexpr int large = 1024;
+  constexpr int large = 768;  // threads, of which one block fits with what each may hold
   if (fits(large, 2)) return hold_by_blocks<large, 2>(stream, rows, row), true;
-  if constexpr (Row::most_packs >= 7) {
+  if constexpr (Row::most_packs >= 9) {
     if (fits(large, 4)) return hold_by_blocks<large, 4>(stream, rows, row), true;
-    if (fits(large, 7)) return hold_by_blocks<large, 7>(stream, rows, row), true;
+    if (fits(large, 9)) return hold_by_blocks<large, 9>(stream, rows, row), true;
   }
   return false;
 }
@@ -233,8 +302,8 @@ void for_each_row(cudaStream_t stream, std::int64_t rows, std::int64_t columns, 
 }
 
 template <class Term>
-void add_columns(cudaStream_t stream, std::int64_t rows, std::int64_t columns, const Term& term,
-                 float* partial, const ColumnSums& sums) {
+void sum_chunks(cudaStream_t stream, std::int64_t rows, std::int64_t columns, const Term& term,
+                float* sums) {
   if (rows == 0 || columns == 0) return;
   const RowChunks chunks{rows};
   const auto strips = [&](std::int64_t width) {
@@ -243,14 +312,45 @@ void add_columns(cudaStream_t stream, std::int64_t rows, std::int64_t columns, c
   };
   if (term.can_hold()) {
     launch(chunks_of_rows<OfPack<Term>, Term>, strips(OfPack<Term>::width), threads, stream, chunks,
-           columns, term, partial);
+           columns, term, sums);
   } else {
     launch(chunks_of_rows<OfColumn<Term>, Term>, strips(1), threads, stream, chunks, columns, term,
-           partial);
+           sums);
   }
+}
+
+void add_chunks(cudaStream_t stream, const ChunkSumsList& list) {
+  std::int64_t columns = 0;
+  for (int i = 0; i < list.count; ++i) columns = std::max(columns, list.sums[i].columns);
+  if (columns == 0) return;
   const dim3 blocks(static_cast<unsigned>((columns + warp_size - 1) / warp_size),
-                    static_cast<unsigned>(sums.count));
-  launch(chunks_together, blocks, threads, stream, chunks.count(), columns, partial, sums);
+                    static_cast<unsigned>(list.count));
+  launch(chunks_together, blocks, threads, stream, list);
+}
+
+template <class T>
+std::optional<RowChunks> chunks_of_norm_backward(std::int64_t count,
+                                                 const NormInputRows<T>& rows) {
+  if (!rows.can_hold()) return {};
+  const std::int64_t packs = rows.columns / in_pack<T>;
+  if (packs <= 4 * warp_size) return RowChunks{count};
+  if (packs <= 2 * threads) return RowChunks{.rows = count, .most = 512, .least = 16};
+  return {};
+}
+
+template <class T>
+void norm_backward(cudaStream_t stream, const RowChunks& chunks, const NormInputRows<T>& rows,
+                   float* sums) {
+  if (chunks.rows == 0) return;
+  const std::int64_t packs = rows.columns / in_pack<T>;
+  const dim3 blocks(static_cast<unsigned>(chunks.count()));
+  const auto run = [&](auto* kernel) { launch(kernel, blocks, threads, stream, chunks, rows, sums); };
+  if (packs <= warp_size) return run(norm_backward_by_warps<1, T>);
+  if (packs <= 2 * warp_size) return run(norm_backward_by_warps<2, T>);
+  if (packs <= 3 * warp_size) return run(norm_backward_by_warps<3, T>);
+  if (packs <= 4 * warp_size) return run(norm_backward_by_warps<4, T>);
+  if (packs <= threads) return run(norm_backward_by_blocks<1, T>);
+  run(norm_backward_by_blocks<2, T>);
 }
 
 #define STAGECRAFT_INSTANTIATE(T)                                                                  \
@@ -263,10 +363,11 @@ void add_columns(cudaStream_t stream, std::int64_t rows, std::int64_t columns, c
   template void for_each_row(cudaStream_t, std::int64_t, std::int64_t, const AttentionRows<T>&);   \
   template void for_each_row(cudaStream_t, std::int64_t, std::int64_t,                             \
                              const AttentionInputRows<T>&);                                        \
-  template void add_columns(cudaStream_t, std::int64_t, std::int64_t, const BiasTerm<T>&, float*,  \
-                            const ColumnSums&);                                                    \
-  template void add_columns(cudaStream_t, std::int64_t, std::int64_t, const NormWeightTerm<T>&,    \
-                            float*, const ColumnSums&);
+  template void sum_chunks(cudaStream_t, std::int64_t, std::int64_t, const BiasTerm<T>&, float*);   \
+  template void sum_chunks(cudaStream_t, std::int64_t, std::int64_t, const NormWeightTerm<T>&,     \
+                           float*);                                                                \
+  template std::optional<RowChunks> chunks_of_norm_backward(std::int64_t, const NormInputRows<T>&); \
+  template void norm_backward(cudaStream_t, const RowChunks&, const NormInputRows<T>&, float*);
 
 STAGECRAFT_INSTANTIATE(float)
 STAGECRAFT_INSTANTIATE(Bfloat16)

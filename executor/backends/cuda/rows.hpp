@@ -145,6 +145,11 @@ struct NormInputRows {
   }
   template <int most, class Team>
   STAGECRAFT_ON_BOTH void held(const Team& team, std::int64_t row) const {
+    held<most>(team, row, [](int, int, float, float, float) {});
+  }
+  /// Calls add(k, i, dy z, dy, dx as it is stored) for each number i of each of the lane's packs k.
+  template <int most, class Team, class AddUp>
+  STAGECRAFT_ON_BOTH void held(const Team& team, std::int64_t row, const AddUp& add) const {
     const HeldRow<T, most> gradient(team, dy + row * columns, columns);
     const HeldRow<T, most> in(team, x + row * columns, columns);
     const float width = static_cast<float>(columns);
@@ -167,7 +172,9 @@ struct NormInputRows {
       const Pack<T> past = residual != nullptr ? pack_at(residual + at) : Pack<T>{};
       store_pack(dx + at, [&](int i) {
         const float z = (in[k][i] - m) * s;
-        return s * (gradient[k][i] * factor[i] - mean_g - z * mean_gz) + past[i];
+        const float out = s * (gradient[k][i] * factor[i] - mean_g - z * mean_gz) + past[i];
+        add(k, i, gradient[k][i] * z, gradient[k][i], number(T(out)));
+        return out;
       });
     });
   }
@@ -184,7 +191,7 @@ STAGECRAFT_ON_BOTH inline float power(float x) {
 template <class T>
 struct CrossEntropyRows {
   using Element = T;
-  static constexpr int most_packs = 7;  ///< that a lane may hold
+  static constexpr int most_packs = 9;  ///< that a lane may hold
   T* logits;
   const std::int32_t* targets;
   double* losses;
@@ -423,9 +430,11 @@ struct SquaresOfParts {
 /// How rows fall into chunks whose sums are added up behind: the same for the same number of rows.
 struct RowChunks {
   std::int64_t rows = 0;
+  std::int64_t most = 128;  ///< chunks
+  std::int64_t least = 32;  ///< rows of one
   STAGECRAFT_ON_BOTH std::int64_t size() const {
-    const std::int64_t share = (rows + 127) / 128;
-    return share < 32 ? 32 : share;
+    const std::int64_t share = (rows + most - 1) / most;
+    return share < least ? least : share;
   }
   STAGECRAFT_ON_BOTH std::int64_t count() const { return (rows + size() - 1) / size(); }
   STAGECRAFT_ON_BOTH std::int64_t end_of(std::int64_t chunk) const {
@@ -434,11 +443,26 @@ struct RowChunks {
   }
 };
 
-/// Where sums of columns go: those of a term that are left out go nowhere.
-struct ColumnSums {
-  float* of[2] = {};
-  bool adds[2] = {};  ///< to what is there, or overwrites it
+/// Sums of chunks of rows, [chunks, columns], that are to be added up.
+struct ChunkSums {
+  const float* chunks;
+  float* to;
+  std::int64_t count;
+  std::int64_t columns;
+  bool adds;  ///< to what is there; else it is overwritten
+};
+
+/// Some of them at once.
+struct ChunkSumsList {
+  static constexpr int most = 32;
+  ChunkSums sums[most] = {};
   int count = 0;
+};
+
+/// The columns' sums that a norm's backward pass has for nothing: the gradients of its weight and
+/// bias, and the sums of what it leaves, which are a bias's gradient before it.
+struct NormSums {
+  static constexpr int weight = 0, bias = 1, output = 2, count = 3;
 };
 
 /// Terms of bias_gradient: the number itself.

@@ -51,10 +51,10 @@ Late<double> CudaBackend::cross_entropy(Tensor& logits, std::span<const std::int
   const auto there = on_device(targets);
   auto losses = room<double>(rows);
   with_type(logits.precision, [&]<class T>(T) {
-    for_each_row(commands_, rows, column_count(logits),
-                 CrossEntropyRows<T>{logits.data<T>(), there.get(), losses.get(),
-                                     column_count(logits), logits.row_stride(),
-                                     static_cast<float>(scale)});
+    for_each_row(
+        commands_, rows, column_count(logits),
+        CrossEntropyRows<T>{logits.data<T>(), there.get(), losses.get(), column_count(logits),
+                            logits.row_stride(), static_cast<float>(scale)});
   });
   return later<double, double>(std::move(losses), rows, [](auto of_rows) {
     double sum = 0;
@@ -76,10 +76,10 @@ void CudaBackend::exponentials(Tensor& logits, const Tensor& tops,
                                Tensor& sums) {
   const auto there = on_device(targets);
   with_type(logits.precision, [&]<class T>(T) {
-    for_each_row(commands_, row_count(logits), column_count(logits),
-                 ExponentialRows<T>{logits.data<T>(), tops.data<float>(), there.get(),
-                                    sums.data<float>(), first, column_count(logits),
-                                    logits.row_stride()});
+    for_each_row(
+        commands_, row_count(logits), column_count(logits),
+        ExponentialRows<T>{logits.data<T>(), tops.data<float>(), there.get(), sums.data<float>(),
+                           first, column_count(logits), logits.row_stride()});
   });
 }
 

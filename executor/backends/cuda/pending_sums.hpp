@@ -1,0 +1,53 @@
+// Sums of columns on their way to gradients of weights and biases. Chunks of rows have been added
+// up by then; the rest of several sums is done at once, behind the work that they belong to.
+//
+//   norm, back    dx, and chunks of the sums of dy z, dy and dx   ──┐ looked for by whoever has
+//   these its weight    chunks of dy z, dy → gradients                  ←─┤ tensors linear map
+//   whose output's gradient dx is: dx → its bias's  ←─┘
+
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "executor/backends/cuda/rows.hpp"
+#include "executor/tensor.hpp"
+
+namespace stagecraft::cuda {
+
+/// What a norm's backward pass has added up: [NormSums::count, chunks, columns].
+struct NormPass {
+  Tensor dy, x, dx;
+  std::shared_ptr<float> sums;
+  std::int64_t chunks = 0;
+  std::int64_t columns = 0;
+
+  const float* of(int which) const { return sums.get() + which * chunks * columns; }
+};
+
+class PendingSums {
+ public:
+  void note(NormPass pass) { passes_.push_back(std::move(pass)); }
+  /// The pass with these tensors, as long as nobody has written to any of them since.
+  std::optional<NormPass> pass_of(const Tensor& dy, const Tensor& x) const;
+  std::optional<NormPass> pass_to(const Tensor& dx) const;
+  /// Tensors that are not what they were.
+  void wrote(const Tensor& tensor);
+  void forget_passes() { passes_.clear(); }
+
+  /// `room` is kept until the sums are taken.
+  void add(const ChunkSums& sums, std::shared_ptr<void> room);
+  bool is_full() const { return list_.count == ChunkSumsList::most; }
+  /// Whether one of them goes to this memory.
+  bool touch(const Tensor& tensor) const;
+  /// All of them, to be added up now; and what they lie in.
+  std::pair<ChunkSumsList, std::vector<std::shared_ptr<void>>> take();
+
+ private:
+  std::vector<NormPass> passes_;
+  ChunkSumsList list_;
+  std::vector<std::shared_ptr<void>> rooms_;
+};
+
+}  // namespace stagecraft::cuda
