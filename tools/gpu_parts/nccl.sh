@@ -70,7 +70,7 @@ part_nccl() {
   export STAGECRAFT_NCCL_LOGS=$folder
   for ranks in 2 4; do
     program "$folder/planned" plan tiny-gpt "${ranks}x$kind" --batch 8 --microbatch 1 --schedule 1f1b \
-      --precision fp32 --max-stages "$ranks" --straight -q -o "$folder/plan.json" || return 0
+      --precision fp32 --max-stages "$ranks" --straight --tensor-parallel 1 -q -o "$folder/plan.json" || return 0
     said=$(together "$ranks" "$here/stagecraft" run "$folder/plan.json" --steps 5 \
              --transport "$transport" --verify 2>&1)
     line=$?

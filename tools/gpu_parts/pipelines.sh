@@ -31,7 +31,7 @@ shared_pipelines() {
     fi
     program "$folder/planned" plan "$folder/profile.json" "${p}x$kind" --batch $((8 * size)) \
       --microbatch "$size" --precision "$precision" --schedule 1f1b --max-stages "$p" --straight \
-      --recompute none -q -o "$folder/shared-$p.json" || return 0
+      --tensor-parallel 1 --recompute none -q -o "$folder/shared-$p.json" || return 0
     program "$folder/shared-$p.run.json" run "$folder/shared-$p.json" --steps "$steps" --backend "$backend" \
       "${for_time[@]}" --json || return 0
     step=$(field "$folder/shared-$p.run.json" step_ns)
@@ -81,7 +81,7 @@ find_parts() {
 measure_schedule() {
   local schedule=$1 plan=$folder/$1 m
   program "$folder/planned" plan "$folder/profile.json" "4x$kind" --batch $((8 * size)) --microbatch "$size" \
-    --precision "$precision" --schedule "$schedule" --straight --max-stages 8 --recompute none -q \
+    --precision "$precision" --schedule "$schedule" --straight --tensor-parallel 1 --max-stages 8 --recompute none -q \
     -o "$plan.json" || return
   program "$plan.trace-run.json" run "$plan.json" --steps "$traced" --backend "$backend" "${placed[@]}" \
     "${for_time[@]}" --trace "$plan.trace.json" --trace-steps $((traced - 2)) --json || return
