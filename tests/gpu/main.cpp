@@ -28,7 +28,7 @@ constexpr const char* usage =
     "--without FILE  not the checks whose names are lines of the file\n"
     "--expected FILE what `expect` has printed; without it training computes it once more\n"
     "--steps N       of training (20)\n"
-    "--seed N        inputs of kernels that were told to be wrong\n"
+    "--seed N        inputs of kernels and attention that were told to be wrong\n"
     "--rehearse      on the CPU, with tiny models\n"
     "\n"
     "Each check is a line that says that it begins, and a line VERDICT NAME: WORDS. It ends at "
@@ -97,6 +97,7 @@ class Suite {
       : arguments_(arguments), device_(std::move(device)), without_(lines_of(arguments.without)) {}
 
   void run() {
+    std::cout << "inputs of --seed " << arguments_.seed << std::endl;
     if (wants("smoke")) check_part_smoke();
     if (wants("kernels")) check_part_kernels();
     if (wants("attention")) check_part_attention();
@@ -145,7 +146,6 @@ class Suite {
   }
 
   void check_part_kernels() {
-    std::cout << "inputs of --seed " << arguments_.seed << std::endl;
     const auto backend = make()(0, {});
     gpu::check_kernels(
         *backend, {.seed = arguments_.seed, .in_bf16 = !arguments_.rehearse, .wanted = wanted_},

@@ -72,8 +72,11 @@ crashed() {
 
 # alone SET CHECK ARGUMENT...: a failed one again, call by call, and under compute-sanitizer.
 alone() {
-  local name=$1 check=$2 line sanitizer said left
+  local name=$1 check=$2 line sanitizer said left seed
   shift 2
+  # With the numbers that it failed with.
+  seed=$(grep -oE '^inputs of --seed [0-9]+' "$folder/$name.log" | tail -n 1 | grep -oE '[0-9]+$')
+  set -- "$@" ${seed:+--seed "$seed"}
   left=$(time_left)
   if $rehearse || [[ $left -lt 15 || ${#under[@]} -gt 0 || $check == loading* ]]; then return; fi
   said=$(CUDA_LAUNCH_BLOCKING=1 ours $((left < 30 ? left : 30)) "$here/stagecraft_gpu_suite" "$@" \

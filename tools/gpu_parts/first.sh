@@ -87,7 +87,6 @@ tell_libraries() {
 
 # Versions as loaded, and the device.
 examine() {
-  program "$folder/doctor.json" doctor --json || return
   program "$folder/doctor.txt" doctor || return
   if $rehearse; then
     tell told "the program's own view" "" "$(wc -l < "$folder/doctor.txt") lines"

@@ -88,9 +88,14 @@ device_kind() {
   case $name in *h100*) echo h100 ;; *) echo h200 ;; esac
 }
 
-# Power, temperature, clocks and why they are as they are, for whoever reads a part's numbers.
+# Power, temperature, clocks and why they are as they are, and versions as loaded, for whoever reads a
+# part's numbers.
 describe_device_fully() {
-  $rehearse || timeout 20 nvidia-smi -q -x > "$folder/nvidia-smi.xml" 2> /dev/null
+  if ! $rehearse; then
+    timeout 20 nvidia-smi -q -x > "$folder/nvidia-smi.xml" 2> /dev/null
+    [[ -s $results/doctor.json ]] || ours 30 "$here/stagecraft" doctor --json > "$results/doctor.json" 2>&1
+    cp "$results/doctor.json" "$folder/"
+  fi
   {
     echo "$device_words"
     echo "$program_words"
