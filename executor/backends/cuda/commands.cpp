@@ -30,8 +30,11 @@ class Graph {
 }  // namespace
 
 Commands::Commands(std::shared_ptr<Memory> memory, Graphs graphs,
-                   std::function<void(const std::string&)> remark)
-    : memory_(std::move(memory)), graphs_(graphs), remark_(std::move(remark)) {}
+                   std::function<void(const std::string&)> remark, std::size_t most_calls)
+    : memory_(std::move(memory)),
+      graphs_(graphs),
+      remark_(std::move(remark)),
+      most_calls_(most_calls) {}
 
 Commands::~Commands() {
   memory_->let_go();
@@ -65,16 +68,41 @@ void Commands::hand_over() {
 
 void Commands::carry_out_list() {
   Recorded& recorded = recorded_[key_];
-  if (recorded.seen && recorded.graph == nullptr && graphs_ != Graphs::off) {
-    recorded.graph = record();
+  ++lists_;
+  if (recorded.seen && recorded.graph == nullptr && graphs_ != Graphs::off && make_room()) {
+    if (cudaGraphExec_t graph = record(); graph != nullptr) keep(recorded, graph);
   }
   if (recorded.graph != nullptr) {
+    recorded.last = lists_;
+    graphs_by_use_.splice(graphs_by_use_.end(), graphs_by_use_, recorded.place);
     check(cudaGraphLaunch(recorded.graph, own_stream()), "launch a graph");
     return;
   }
   recorded.seen = true;
   for (const Call& call : list_) call(own_stream());
   if (recorded_.size() > most_lists) forget_unrepeated();
+}
+
+void Commands::keep(Recorded& recorded, cudaGraphExec_t graph) {
+  recorded.graph = graph;
+  recorded.calls = list_.size();
+  recorded.place = graphs_by_use_.insert(graphs_by_use_.end(), &recorded);
+  recorded_calls_ += recorded.calls;
+}
+
+/// Whether there is room for the list, once graphs are forgotten that have not come for twice as
+/// many lists as there are. Of lists that come in turns, more than there is room for, none is
+/// forgotten so: else each would be recorded anew whenever it comes.
+bool Commands::make_room() {
+  if (list_.size() > most_calls_) return false;
+  while (recorded_calls_ + list_.size() > most_calls_) {
+    Recorded& oldest = *graphs_by_use_.front();
+    if (lists_ - oldest.last <= 2 * static_cast<long>(recorded_.size())) return false;
+    (void)cudaGraphExecDestroy(std::exchange(oldest.graph, nullptr));  // behind its last launch
+    recorded_calls_ -= oldest.calls;
+    graphs_by_use_.pop_front();
+  }
+  return true;
 }
 
 /// Null if the list cannot be recorded.

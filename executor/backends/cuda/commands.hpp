@@ -15,6 +15,7 @@
 
 #include <cstring>
 #include <functional>
+#include <list>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -35,9 +36,14 @@ enum class Graphs {
 class Commands {
  public:
   using Call = std::function<void(cudaStream_t)>;
+  /// At ten kilobytes a call, which is an estimate, graphs take no more than half a gigabyte.
+  static constexpr std::size_t most_recorded_calls = 50'000;
 
+  /// `most_calls`: in all graphs together. Lists that find no room in them are carried out one by
+  /// one, until a graph has not come for long.
   Commands(std::shared_ptr<Memory> memory, Graphs graphs,
-           std::function<void(const std::string&)> remark);
+           std::function<void(const std::string&)> remark,
+           std::size_t most_calls = most_recorded_calls);
   Commands(const Commands&) = delete;
   Commands& operator=(const Commands&) = delete;
   ~Commands();
@@ -75,11 +81,17 @@ class Commands {
   int device() const {
     return memory_->device();
   }
+  bool is_on_only_gpu() const {
+    return memory_->is_only_gpu();
+  }
 
  private:
   struct Recorded {
     bool seen = false;
     cudaGraphExec_t graph = nullptr;
+    std::size_t calls = 0;                 ///< of the graph
+    long last = 0;                         ///< launched as which of all lists
+    std::list<Recorded*>::iterator place;  ///< in `graphs_by_use_`, if there is a graph
   };
 
   cudaStream_t own_stream() {
@@ -91,6 +103,8 @@ class Commands {
   void hand_over();
   void carry_out_list();
   cudaGraphExec_t record();
+  void keep(Recorded& recorded, cudaGraphExec_t graph);
+  bool make_room();
   void forget_unrepeated();
 
   std::shared_ptr<Memory> memory_;
@@ -100,6 +114,9 @@ class Commands {
   std::vector<Call> list_, behind_;
   std::string key_;
   std::unordered_map<std::string, Recorded> recorded_;
+  std::list<Recorded*> graphs_by_use_;  ///< the one that was launched last comes last
+  std::size_t most_calls_, recorded_calls_ = 0;
+  long lists_ = 0;  ///< carried out
 };
 
 /// An address that stands for a type.

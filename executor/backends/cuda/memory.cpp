@@ -9,14 +9,44 @@
 
 namespace stagecraft::cuda {
 
+namespace {
+
+/// Makes a GPU the thread's for a while. Memory ends on any thread, in the middle of work on
+/// another GPU; there is nothing to tell anybody if this fails.
+class OnDevice {
+ public:
+  explicit OnDevice(int device) : before_(device) {
+    (void)cudaGetDevice(&before_);
+    (void)cudaSetDevice(device);
+  }
+  ~OnDevice() { (void)cudaSetDevice(before_); }
+  OnDevice(const OnDevice&) = delete;
+  OnDevice& operator=(const OnDevice&) = delete;
+
+ private:
+  int before_;
+};
+
+int count_gpus() {
+  int count = 0;
+  check(cudaGetDeviceCount(&count), "count the GPUs");
+  return count;
+}
+
+}  // namespace
+
 Memory::Memory(int device, std::shared_ptr<Partitions> partitions, int part)
-    : device_(device), partitions_(std::move(partitions)) {
+    : device_(device),
+      has_pools_(has_memory_pools(device)),
+      is_only_gpu_(count_gpus() == 1),
+      partitions_(std::move(partitions)) {
   check(cudaSetDevice(device), "use the GPU");
   if (partitions_) {
     stream_ = partitions_->make_stream(part);
   } else {
     check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "make a stream");
   }
+  if (!has_pools_) return;
   // What steps free, the next one asks for again.
   cudaMemPool_t pool = nullptr;
   check(cudaDeviceGetDefaultMemPool(&pool, device), "find the memory pool");
@@ -27,7 +57,7 @@ Memory::Memory(int device, std::shared_ptr<Partitions> partitions, int part)
 
 // Nothing to tell anybody if these fail: the process is about to let go of the GPU anyway.
 Memory::~Memory() {
-  (void)cudaSetDevice(device_);
+  const OnDevice own(device_);
   (void)cudaStreamSynchronize(stream_);
   (void)cudaStreamDestroy(stream_);
 }
@@ -40,7 +70,9 @@ cudaStream_t Memory::raw_stream() const {
 void* Memory::take(Bytes bytes) {
   void* block = nullptr;
   const auto size = static_cast<std::size_t>(std::max<Bytes>(bytes, 1));
-  const cudaError_t status = cudaMallocAsync(&block, size, raw_stream());
+  cudaStream_t stream = raw_stream();
+  const cudaError_t status =
+      has_pools_ ? cudaMallocAsync(&block, size, stream) : cudaMalloc(&block, size);
   if (status == cudaErrorMemoryAllocation) {
     (void)cudaGetLastError();  // it is told here, and not again by the next kernel
     throw Error(ErrorKind::execution,
@@ -68,8 +100,13 @@ void Memory::give_back(void* block, Bytes counted) noexcept {
   if (keeps_) {
     kept_.push_back(block);
   } else {
-    (void)cudaFreeAsync(block, stream_);
+    free(block);
   }
+}
+
+void Memory::free(void* block) const noexcept {
+  const OnDevice own(device_);
+  (void)(has_pools_ ? cudaFreeAsync(block, stream_) : cudaFree(block));
 }
 
 void Memory::keep_what_is_given_back() {
@@ -80,7 +117,7 @@ void Memory::keep_what_is_given_back() {
 void Memory::let_go() {
   const std::lock_guard lock(mutex_);
   keeps_ = false;
-  for (void* block : kept_) (void)cudaFreeAsync(block, stream_);
+  for (void* block : kept_) free(block);
   kept_.clear();
 }
 
@@ -97,6 +134,13 @@ ByteCount Memory::allocated() const {
 void Memory::reset_peak() {
   const std::lock_guard lock(mutex_);
   allocated_.reset_peak();
+}
+
+bool has_memory_pools(int device) {
+  int has = 0;
+  check(cudaDeviceGetAttribute(&has, cudaDevAttrMemoryPoolsSupported, device),
+        "ask for memory pools");
+  return has != 0;
 }
 
 }  // namespace stagecraft::cuda

@@ -1,5 +1,6 @@
 // Memory of one rank on one GPU: exact counters over CUDA's own pool, in the order of the rank's
-// stream, so that what is freed is used again without waiting.
+// stream, so that what is freed is used again without waiting. Without a pool, allocations wait for
+// the whole GPU; a run's arenas are few.
 
 #pragma once
 
@@ -28,6 +29,8 @@ class Memory : public std::enable_shared_from_this<Memory> {
   /// has been collected (see commands.hpp) is not on the stream yet.
   cudaStream_t raw_stream() const;
   int device() const { return device_; }
+  /// Whether the process sees no other GPU: then nobody need ask whose memory something is.
+  bool is_only_gpu() const { return is_only_gpu_; }
   /// That the stream's work can use; 0: all there are.
   int multiprocessors() const { return partitions_ ? partitions_->multiprocessors_of_part() : 0; }
 
@@ -48,8 +51,10 @@ class Memory : public std::enable_shared_from_this<Memory> {
  private:
   void* take(Bytes bytes);
   void give_back(void* block, Bytes counted) noexcept;
+  void free(void* block) const noexcept;
 
   int device_;
+  bool has_pools_, is_only_gpu_;
   std::shared_ptr<Partitions> partitions_;
   cudaStream_t stream_ = nullptr;
   mutable std::mutex mutex_;
@@ -57,5 +62,8 @@ class Memory : public std::enable_shared_from_this<Memory> {
   bool keeps_ = false;
   std::vector<void*> kept_;
 };
+
+/// Whether the GPU has memory pools: a part of one that a virtual machine is lent may have none.
+bool has_memory_pools(int device);
 
 }  // namespace stagecraft::cuda

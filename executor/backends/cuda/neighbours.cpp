@@ -38,7 +38,7 @@ void open_memory(int owner, int reader) {
     check(status, "let a GPU look into another's memory");
   }
   (void)cudaGetLastError();
-  open_pool(owner, reader);
+  if (has_memory_pools(owner)) open_pool(owner, reader);
 }
 
 }  // namespace
@@ -76,7 +76,11 @@ void copy_between(Commands& commands, const void* from, void* to, Bytes bytes) {
     Bytes bytes;
   };
   struct Copy {};
-  const int own = commands.device(), source = device_of(from), target = device_of(to);
+  const int own = commands.device();
+  const auto owner_of = [&](const void* data) {
+    return commands.is_on_only_gpu() ? own : device_of(data);
+  };
+  const int source = owner_of(from), target = owner_of(to);
   const bool is_own = source == own && target == own;
   const auto size = static_cast<std::size_t>(bytes);
   commands.add(kind_of<Copy>(), Key{from, to, bytes}, [=](cudaStream_t stream) {

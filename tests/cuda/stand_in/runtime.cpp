@@ -30,6 +30,10 @@ bool is_device(int device) {
   return 0 <= device && device < state().machine.devices;
 }
 
+void require_current(int device, std::string_view call) {
+  if (device != current_device()) complain(call, "while another GPU is the thread's");
+}
+
 /// Between memories, later; `call` is already known to be legal.
 cudaError_t copy_later(Stream& stream, std::string_view call, void* to, const void* from,
                        std::size_t bytes) {
@@ -122,8 +126,11 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
   if (!is_device(device)) return cudaErrorInvalidDevice;
   constexpr int kilohertz = 1'000'000;
-  *value =
-      attribute == cudaDevAttrMultiProcessorCount ? state().machine.multiprocessors : kilohertz;
+  switch (attribute) {
+    case cudaDevAttrMultiProcessorCount: *value = state().machine.multiprocessors; break;
+    case cudaDevAttrMemoryPoolsSupported: *value = state().machine.memory_pools ? 1 : 0; break;
+    default: *value = kilohertz;
+  }
   return cudaSuccess;
 }
 
@@ -165,6 +172,7 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
 
 cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int device) {
   if (!is_device(device)) return cudaErrorInvalidDevice;
+  if (!state().machine.memory_pools) return cudaErrorNotSupported;
   *pool = reinterpret_cast<cudaMemPool_t>(static_cast<std::uintptr_t>(device) + 1);
   return cudaSuccess;
 }
@@ -208,6 +216,7 @@ cudaError_t cudaFree(void* data) {
     complain("cudaFree", "gives back what is not allocated");
     return cudaErrorInvalidValue;
   }
+  require_current(block->device, "cudaFree");
   state().release(data);
   return cudaSuccess;
 }
@@ -236,6 +245,7 @@ cudaError_t cudaMallocAsync(void** data, std::size_t bytes, cudaStream_t handle)
   const Lock lock(state().mutex);
   Stream* stream = find_stream(handle, "cudaMallocAsync");
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+  if (!state().machine.memory_pools) return cudaErrorNotSupported;
   // It may be part of a graph, which then owns the memory; nobody here wants that.
   if (refuse_while_recording(stream, "cudaMallocAsync")) return cudaErrorStreamCaptureUnsupported;
   if (bytes > std::size_t{4} << 30) return cudaErrorMemoryAllocation;
@@ -253,6 +263,7 @@ cudaError_t cudaFreeAsync(void* data, cudaStream_t handle) {
   const Lock lock(state().mutex);
   Stream* stream = find_stream(handle, "cudaFreeAsync");
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+  require_current(stream->device, "cudaFreeAsync");
   if (refuse_while_recording(stream, "cudaFreeAsync")) return cudaErrorStreamCaptureUnsupported;
   put(*stream, {.call = "cudaFreeAsync",
                 .work =

@@ -38,7 +38,8 @@ struct Machine {
   unsigned seed = 1;
   bool peer_access = true;  ///< devices may look into each other's memory
   int multiprocessors = 132;
-  int granularity = 8;         ///< of partitions of multiprocessors
+  int granularity = 8;  ///< of partitions of multiprocessors
+  bool memory_pools = true;
   std::string forbidden = "";  ///< this call fails while a graph is recorded
 };
 
