@@ -241,7 +241,8 @@ class FailsOnceBegun final : public WrappedCalls {
       : WrappedCalls(std::move(inner)), watched_(watched) {}
   nccl::Result group_end() override {
     const nccl::Result result = WrappedCalls::group_end();
-    return watched_.is_sent ? nccl::Result::internal_error : result;
+    const bool has_begun = result == nccl::Result::in_progress;
+    return watched_.is_sent && has_begun ? nccl::Result::internal_error : result;
   }
   nccl::Result abort(nccl::Communicator communicator) override {
     if (watched_.is_sent && watched_.memory.expired()) watched_.was_gone = true;
