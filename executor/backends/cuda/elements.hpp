@@ -280,7 +280,7 @@ struct Embedding {
 /// dy are added up in their order by one lane: `rows` lists them token by token (see `TokenLists`).
 template <class T>
 struct EmbeddingWeight {
-  using Element = T;
+  using Element = float;  ///< of which as many are added at once as a pack has
   const T* dy;
   const std::int32_t* places;  ///< rows of dtable
   const std::int32_t* starts;  ///< in `rows`, and its end
@@ -307,7 +307,7 @@ struct EmbeddingWeight {
 /// i counts positions x columns.
 template <class T>
 struct PositionWeight {
-  using Element = T;
+  using Element = float;  ///< of which as many are added at once as a pack has
   const T* dy;
   float* dpositions;
   std::int64_t columns;

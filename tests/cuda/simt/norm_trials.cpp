@@ -108,30 +108,23 @@ void norm(std::int64_t rows, std::int64_t columns, bool has_mean) {
   }
 }
 
-/// Columns in tails of warps and of packs of 16 bytes, and on both sides of what a warp or a block
-/// takes; rows that are one chunk of a sum of columns, several, and more than a warp has each.
+/// Rows that are one chunk of a sum of columns, several, and more than a warp has each; columns
+/// that packs do not divide, few and many; and those that fill the packs of the lanes of a warp or
+/// of a block, whatever number of them each holds, and one pack more.
 template <class T>
 void norms() {
-  using Size = std::pair<std::int64_t, std::int64_t>;
-  for (const auto& [rows, columns] : {Size{1, 8},
-                                      {7, 24},
-                                      {300, 33},
-                                      {37, 100},
-                                      {5, 256},
-                                      {5, 264},
-                                      {4, 768},
-                                      {3, 1024},
-                                      {3, 1032},
-                                      {3, 2047},
-                                      {3, 2048},
-                                      {3, 2049},
-                                      {2, 2056},
-                                      {2, 4096},
-                                      {2, 5000},
-                                      {2, 8192},
-                                      {1, 8200},
-                                      {4500, 8}}) {
+  const auto both = [](std::int64_t rows, std::int64_t columns) {
     for (const bool has_mean : {true, false}) norm<T>(rows, columns, has_mean);
+  };
+  both(7, 24);
+  both(300, 33);
+  both(4500, 8);
+  both(3, 2047);
+  both(3, 2049);
+  constexpr std::int64_t in_pack = cuda::in_pack<T>;
+  for (const std::int64_t packs : {32, 64, 96, 128, 256, 512, 1024, 2048}) {
+    both(3, packs * in_pack);
+    both(2, (packs + 1) * in_pack);
   }
 }
 

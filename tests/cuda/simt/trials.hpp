@@ -36,19 +36,21 @@ double wide(T number) {
 template <class T>
 class Fenced {
  public:
-  explicit Fenced(const std::vector<T>& numbers) : count_(numbers.size()) {
-    memory_.resize(count_ + 2 * fence);
-    std::memset(static_cast<void*>(memory_.data()), 0xff, memory_.size() * sizeof(T));
-    std::copy(numbers.begin(), numbers.end(), memory_.begin() + fence);
+  /// Beside such an address, by `beside` numbers, where kernels cannot take packs.
+  explicit Fenced(const std::vector<T>& numbers, std::int64_t beside = 0)
+      : Fenced(static_cast<std::int64_t>(numbers.size()), beside) {
+    std::copy(numbers.begin(), numbers.end(), data());
   }
   /// Full of what is no number.
-  explicit Fenced(std::int64_t count) : count_(static_cast<std::size_t>(count)) {
-    memory_.resize(count_ + 2 * fence);
+  explicit Fenced(std::int64_t count, std::int64_t beside = 0)
+      : first_(fence + static_cast<std::size_t>(beside)),
+        count_(static_cast<std::size_t>(count)),
+        memory_(first_ + count_ + fence) {
     std::memset(static_cast<void*>(memory_.data()), 0xff, memory_.size() * sizeof(T));
   }
 
-  T* data() { return memory_.data() + fence; }
-  const T* data() const { return memory_.data() + fence; }
+  T* data() { return memory_.data() + first_; }
+  const T* data() const { return memory_.data() + first_; }
   double operator[](std::int64_t i) const { return wide(data()[i]); }
   Values values() const {
     Values all;
@@ -56,16 +58,17 @@ class Fenced {
     return all;
   }
   bool fences_stand() const {
-    const auto stands = [&](std::size_t first) {
-      const auto* bytes = reinterpret_cast<const unsigned char*>(memory_.data() + first);
-      return std::all_of(bytes, bytes + fence * sizeof(T), [](auto byte) { return byte == 0xff; });
+    const auto* bytes = reinterpret_cast<const unsigned char*>(memory_.data());
+    const auto stands = [&](std::size_t first, std::size_t end) {
+      return std::all_of(bytes + first * sizeof(T), bytes + end * sizeof(T),
+                         [](auto byte) { return byte == 0xff; });
     };
-    return stands(0) && stands(fence + count_);
+    return stands(0, first_) && stands(first_ + count_, memory_.size());
   }
 
  private:
   static constexpr std::size_t fence = 64;
-  std::size_t count_;
+  std::size_t first_, count_;
   std::vector<T> memory_;
 };
 
