@@ -112,7 +112,7 @@ void attention(std::int64_t sequence, bool causal) {
 
 void largest(std::int64_t rows, std::int64_t columns) {
   const auto logits = noise<Bfloat16>(rows * columns);
-  const auto largest = by_two_orders([&](cudaStream_t stream) {
+  const auto largest = by_order(1, [&](cudaStream_t stream) {
     Fenced<float> tops(rows);
     for_each_row(stream, rows, columns,
                  LargestRows<Bfloat16>{logits.data(), tops.data(), columns, columns});
@@ -125,6 +125,24 @@ void largest(std::int64_t rows, std::int64_t columns) {
           }
           return top;
         }));
+}
+
+/// The scales of RMSNorm, of rows that lanes hold.
+void scales(std::int64_t rows, std::int64_t columns) {
+  const Fenced<float> x(noise<float>(rows * columns)), weight(noise<float>(columns));
+  const auto scales = by_order(1, [&](cudaStream_t stream) {
+    Fenced<float> y(rows * columns), scale(rows);
+    for_each_row(stream, rows, columns,
+                 NormRows<float>{x.data(), weight.data(), nullptr, y.data(), nullptr, scale.data(),
+                                 columns, 0.01f});
+    return results(stream, scale);
+  });
+  CHECK(largest_error(scales[0], expected(rows, [&](auto row) {
+                        double squares = 0;
+                        for (std::int64_t i = row * columns; i < (row + 1) * columns; ++i)
+                          squares += x[i] * x[i];
+                        return 1 / std::sqrt(squares / static_cast<double>(columns) + 0.01);
+                      })) < tolerated<float>);
 }
 
 /// What a kernel, which is given the parts of a tensor and room for their sums, does by warps: as
@@ -172,5 +190,7 @@ std::vector<Trial> tests::row_trials() {
           {"rows in bf16", all_of<Bfloat16>},
           {"parts by warps", parts_by_warps},
           {"more rows than a grid has warps", [] { largest((1 << 17) + 11, 3); }},
-          {"more rows than a grid has blocks", [] { largest((1 << 14) + 3, 2049); }}};
+          {"more rows than a grid has blocks", [] { largest((1 << 14) + 3, 2049); }},
+          {"more held rows than a grid has warps", [] { scales((1 << 17) + 11, 4); }},
+          {"more held rows than a grid has blocks", [] { scales((1 << 14) + 3, 516); }}};
 }

@@ -2,8 +2,6 @@
 
 namespace stagecraft::tests {
 
-namespace {
-
 Results by_order(unsigned seed, const std::function<Results(cudaStream_t)>& work) {
   stand_in::set_up({.seed = seed});
   cudaStream_t stream = nullptr;
@@ -16,8 +14,6 @@ Results by_order(unsigned seed, const std::function<Results(cudaStream_t)>& work
   CHECK(stand_in::complaints() == std::vector<std::string>{});
   return left;
 }
-
-}  // namespace
 
 Results by_two_orders(const std::function<Results(cudaStream_t)>& work) {
   Results first = by_order(1, work);

@@ -99,7 +99,9 @@ inline std::set<std::string>& kernels_tried() {
 
 using Results = std::vector<Values>;
 
-/// What `work`, which is given a stream, leaves: the same by two orders.
+/// What `work`, which is given a stream, leaves by the order that the seed draws.
+Results by_order(unsigned seed, const std::function<Results(cudaStream_t)>& work);
+/// The same by two orders.
 Results by_two_orders(const std::function<Results(cudaStream_t)>& work);
 
 /// Of memory that was written: once all that the stream was asked for is done.
