@@ -153,15 +153,16 @@ void for_each_row(Commands& commands, std::int64_t rows, std::int64_t columns, c
 }
 
 template <class Term>
-void sum_chunks(Commands& commands, std::int64_t rows, std::int64_t columns, const Term& term,
+void sum_chunks(Commands& commands, const RowChunks& chunks, std::int64_t columns, const Term& term,
                 float* sums) {
   struct Key {
-    std::int64_t rows, columns;
+    RowChunks chunks;
+    std::int64_t columns;
     Term term;
     float* sums;
   };
-  commands.add(kind_of<Term>(), Key{rows, columns, term, sums},
-               [=](cudaStream_t stream) { sum_chunks(stream, rows, columns, term, sums); });
+  commands.add(kind_of<Term>(), Key{chunks, columns, term, sums},
+               [=](cudaStream_t stream) { sum_chunks(stream, chunks, columns, term, sums); });
 }
 
 inline void add_chunks(Commands& commands, const ChunkSumsList& list) {

@@ -116,16 +116,10 @@ void CudaBackend::download(const Tensor& from, std::span<std::byte> to) {
   finish();
 }
 
-void CudaBackend::add_later(const float* sums, std::int64_t chunks, std::shared_ptr<void> room,
-                            Tensor& to) {
-  assert(to.precision == Precision::float32);
+void CudaBackend::add_later(const ColumnSums& sums, int which, Tensor& to) {
+  assert(to.precision == Precision::float32 && to.elements() == sums.columns);
   const bool adds = adds_to(to);
-  sums_.add({.chunks = sums,
-             .to = to.data<float>(),
-             .count = chunks,
-             .columns = to.elements(),
-             .adds = adds},
-            std::move(room));
+  sums_.add(sums, which, to.data<float>(), adds);
   if (!works_ || sums_.is_full()) add_pending_sums();
 }
 

@@ -155,10 +155,9 @@ class CudaBackend final : public Backend {
   template <class Element>
   void each_element(std::int64_t count, const Element& element);
   template <class Term>
-  /// Of chunks of rows, for `add_later`.
-  std::shared_ptr<float> chunk_sums(const Tensor& rows, const Term& term);
-  /// Adds up sums of chunks, which lie in `room`, into a sum for each column: behind the work.
-  void add_later(const float* sums, std::int64_t chunks, std::shared_ptr<void> room, Tensor& to);
+  ColumnSums chunk_sums(const Tensor& rows, const Term& term);
+  /// Sum number `which` of them, behind the work.
+  void add_later(const ColumnSums& sums, int which, Tensor& to);
   void add_pending_sums();
   /// mean, bias: null for RMSNorm.
   void norm(const Tensor& x, const Tensor& weight, const Tensor* bias, double epsilon, Tensor& y,

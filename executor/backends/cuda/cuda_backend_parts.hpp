@@ -106,11 +106,12 @@ void CudaBackend::each_element(std::int64_t count, const Element& element) {
 }
 
 template <class Term>
-std::shared_ptr<float> CudaBackend::chunk_sums(const Tensor& rows, const Term& term) {
+ColumnSums CudaBackend::chunk_sums(const Tensor& rows, const Term& term) {
   const std::int64_t columns = column_count(rows);
-  auto sums = room<float>(Term::sums * RowChunks{row_count(rows)}.count() * columns);
-  sum_chunks(commands_, row_count(rows), columns, term, sums.get());
-  return sums;
+  const RowChunks chunks = chunks_of<typename Term::Element>(row_count(rows), columns);
+  auto sums = room<float>(Term::sums * chunks.count() * columns);
+  sum_chunks(commands_, chunks, columns, term, sums.get());
+  return {std::move(sums), chunks.count(), columns};
 }
 
 }  // namespace stagecraft::cuda

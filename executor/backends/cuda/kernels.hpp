@@ -7,7 +7,6 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
-#include <optional>
 
 #include "executor/backends/cuda/rows.hpp"
 
@@ -22,19 +21,20 @@ template <class Row>
 void for_each_row(cudaStream_t stream, std::int64_t rows, std::int64_t columns, const Row& row);
 
 /// Sums of columns, of what the term adds for all rows, in two stages, so that the same rows always
-/// give the same bits: here of chunks of rows, into `sums` [Term::sums, RowChunks{rows}.count(),
-/// columns], and then of those in their order, by `add_chunks`.
+/// give the same bits: here of chunks of rows, as `chunks_of` has them, into `sums` [Term::sums,
+/// chunks, columns], and then of those in their order, by `add_chunks`.
 template <class Term>
-void sum_chunks(cudaStream_t stream, std::int64_t rows, std::int64_t columns, const Term& term,
-                float* sums);
+void sum_chunks(cudaStream_t stream, const RowChunks& chunks, std::int64_t columns,
+                const Term& term, float* sums);
 void add_chunks(cudaStream_t stream, const ChunkSumsList& list);
 
 /// A norm's backward pass that reads every number once: dx, and sums of chunks of rows into `sums`
-/// [NormSums::count, chunks, columns]. Nothing if such rows cannot be held.
-template <class T>
-std::optional<RowChunks> chunks_of_norm_backward(std::int64_t count, const NormInputRows<T>& rows);
+/// [NormSums::count, chunks, columns], with the bits that `sum_chunks` gives them.
 template <class T>
 void norm_backward(cudaStream_t stream, const RowChunks& chunks, const NormInputRows<T>& rows,
                    float* sums);
+/// Whether teams can hold its rows.
+template <class T>
+bool can_go_back_in_chunks(const NormInputRows<T>& rows);
 
 }  // namespace stagecraft::cuda

@@ -136,8 +136,8 @@ void CudaBackend::matmul(const Tensor& a, bool transpose_a, const Tensor& b, boo
 
 void CudaBackend::bias_gradient(const Tensor& gradient, Tensor& bias_gradient) {
   with_type(gradient.precision, [&]<class T>(T) {
-    const auto sums = chunk_sums(gradient, BiasTerm<T>{gradient.data<T>(), column_count(gradient)});
-    add_later(sums.get(), RowChunks{row_count(gradient)}.count(), sums, bias_gradient);
+    add_later(chunk_sums(gradient, BiasTerm<T>{gradient.data<T>(), column_count(gradient)}), 0,
+              bias_gradient);
   });
 }
 
@@ -177,25 +177,12 @@ void CudaBackend::linear_gelu_input(const Tensor& dy, const Tensor& weight, cons
   Backend::linear_gelu_input(dy, weight, before, dx);
 }
 
-/// cuBLASLt sets the bias's gradient, which is as well where there is nothing yet to add to.
+/// The bias's gradient is not left to cuBLASLt, whose epilogue for it is a kernel of its own,
+/// slower than ours, and has other bits than the sums that a norm behind may have made already.
 void CudaBackend::linear_weight(const Tensor& x, const Tensor& dy, Tensor& dweight, Tensor& dbias) {
-  if (dbias.empty()) return matmul(x, true, dy, false, dweight, true);
-  if (const auto pass = sums_.pass_to(dy)) {
-    matmul(x, true, dy, false, dweight, true);
-    return add_later(pass->of(NormSums::output), pass->chunks, pass->sums, dbias);
-  }
-  const bool adds = adds_to(dweight);
-  const bool adds_bias = adds_to(dbias);
-  const auto sums = adds_bias ? room<float>(dbias.elements()) : nullptr;
-  const Fused fused{.kind = Fused::Kind::bias_gradient,
-                    .bias = adds_bias ? sums.get() : dbias.data<float>()};
-  const Operand to = operand(dweight, false);
-  if (matmul_.try_run(commands_, operand(x, true), operand(dy, false), to, adds, fused)) {
-    if (adds_bias) each_element(dbias.elements(), Add<float>{sums.get(), dbias.data<float>()});
-    return;
-  }
-  matmul_.run(commands_, operand(x, true), operand(dy, false), to, adds);
-  if (!adds_bias) zeros_.add(dbias.storage, dbias.bytes());
+  matmul(x, true, dy, false, dweight, true);
+  if (dbias.empty()) return;
+  if (const auto pass = sums_.pass_to(dy)) return add_later(pass->sums, NormSums::output, dbias);
   bias_gradient(dy, dbias);
 }
 
@@ -232,28 +219,27 @@ void CudaBackend::norm_input(const Tensor& dy, const Tensor& x, const Tensor& we
                                .dx = dx.data<T>(),
                                .columns = columns};
     // The weight's gradient is asked for in the same work, and needs the same numbers.
-    const auto chunks = is_backward_ ? chunks_of_norm_backward(rows, row) : std::nullopt;
-    if (!chunks) return for_each_row(commands_, rows, columns, row);
-    const auto sums = room<float>(NormSums::count * chunks->count() * columns);
-    norm_backward(commands_, *chunks, row, sums.get());
-    sums_.note(
-        {.dy = dy, .x = x, .dx = dx, .sums = sums, .chunks = chunks->count(), .columns = columns});
+    if (!is_backward_ || !can_go_back_in_chunks(row)) {
+      return for_each_row(commands_, rows, columns, row);
+    }
+    const RowChunks chunks = chunks_of<T>(rows, columns);
+    const ColumnSums sums{room<float>(NormSums::count * chunks.count() * columns), chunks.count(),
+                          columns};
+    norm_backward(commands_, chunks, row, sums.numbers.get());
+    sums_.note({.dy = dy, .x = x, .dx = dx, .sums = sums});
   });
 }
 
 void CudaBackend::norm_weight(const Tensor& dy, const Tensor& x, const Tensor* mean,
                               const Tensor& scale, Tensor& dweight, Tensor* dbias) {
-  if (const auto pass = sums_.pass_of(dy, x)) {
-    add_later(pass->of(NormSums::weight), pass->chunks, pass->sums, dweight);
-    if (dbias != nullptr) add_later(pass->of(NormSums::bias), pass->chunks, pass->sums, *dbias);
-    return;
-  }
+  const auto add_both = [&](const ColumnSums& sums) {
+    add_later(sums, NormSums::weight, dweight);
+    if (dbias != nullptr) add_later(sums, NormSums::bias, *dbias);
+  };
+  if (const auto pass = sums_.pass_of(dy, x)) return add_both(pass->sums);
   with_type(x.precision, [&]<class T>(T) {
-    const std::int64_t columns = column_count(x), chunks = RowChunks{row_count(x)}.count();
-    const auto sums = chunk_sums(x, NormWeightTerm<T>{dy.data<T>(), x.data<T>(), floats(mean),
-                                                      scale.data<float>(), columns});
-    add_later(sums.get(), chunks, sums, dweight);
-    if (dbias != nullptr) add_later(sums.get() + chunks * columns, chunks, sums, *dbias);
+    add_both(chunk_sums(x, NormWeightTerm<T>{dy.data<T>(), x.data<T>(), floats(mean),
+                                             scale.data<float>(), column_count(x)}));
   });
 }
 

@@ -35,7 +35,6 @@ cublasLtEpilogue_t epilogue_of(Fused::Kind kind, bool has_bias) {
     case Fused::Kind::gelu:
       return has_bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
     case Fused::Kind::gelu_input: return CUBLASLT_EPILOGUE_DGELU;
-    case Fused::Kind::bias_gradient: return CUBLASLT_EPILOGUE_BGRADA;
   }
   return CUBLASLT_EPILOGUE_DEFAULT;
 }

@@ -38,10 +38,8 @@ Operand dense(const void* data, Precision precision, std::int64_t rows, std::int
 struct Fused {
   enum class Kind : std::uint8_t {
     none,
-    gelu,           ///< gelu of it, which goes to `before`; GELU_AUX
-    gelu_input,     ///< times gelu's slope at `before`; DGELU
-    bias_gradient,  ///< and the sums over the second factor's rows go to `bias`; BGRADA, as that
-                    ///< factor is cuBLASLt's first
+    gelu,        ///< gelu of it, which goes to `before`; GELU_AUX
+    gelu_input,  ///< times gelu's slope at `before`; DGELU
   };
   Kind kind = Kind::none;
   const void* bias = nullptr;      ///< added to each row, before `gelu`; null: none

@@ -48,9 +48,13 @@ void PendingSums::wrote(const Tensor& tensor) {
   });
 }
 
-void PendingSums::add(const ChunkSums& sums, std::shared_ptr<void> room) {
-  list_.sums[list_.count++] = sums;
-  rooms_.push_back(std::move(room));
+void PendingSums::add(const ColumnSums& sums, int which, float* to, bool adds) {
+  list_.sums[list_.count++] = {.chunks = sums.of(which),
+                               .to = to,
+                               .count = sums.chunks,
+                               .columns = sums.columns,
+                               .adds = adds};
+  rooms_.push_back(sums.numbers);
 }
 
 bool PendingSums::touch(const Tensor& tensor) const {
@@ -61,7 +65,7 @@ bool PendingSums::touch(const Tensor& tensor) const {
   });
 }
 
-std::pair<ChunkSumsList, std::vector<std::shared_ptr<void>>> PendingSums::take() {
+std::pair<ChunkSumsList, std::vector<std::shared_ptr<float>>> PendingSums::take() {
   return {std::exchange(list_, {}), std::exchange(rooms_, {})};
 }
 

@@ -16,14 +16,19 @@
 
 namespace stagecraft::cuda {
 
-/// What a norm's backward pass has added up: [NormSums::count, chunks, columns].
-struct NormPass {
-  Tensor dy, x, dx;
-  std::shared_ptr<float> sums;
+/// Sums of chunks of rows: some, one behind the other, [sums, chunks, columns].
+struct ColumnSums {
+  std::shared_ptr<float> numbers;
   std::int64_t chunks = 0;
   std::int64_t columns = 0;
 
-  const float* of(int which) const { return sums.get() + which * chunks * columns; }
+  const float* of(int which) const { return numbers.get() + which * chunks * columns; }
+};
+
+/// What a norm's backward pass has added up: those that NormSums names.
+struct NormPass {
+  Tensor dy, x, dx;
+  ColumnSums sums;
 };
 
 class PendingSums {
@@ -36,18 +41,18 @@ class PendingSums {
   void wrote(const Tensor& tensor);
   void forget_passes() { passes_.clear(); }
 
-  /// `room` is kept until the sums are taken.
-  void add(const ChunkSums& sums, std::shared_ptr<void> room);
+  /// Sum number `which` goes there; added to what is there, or else over it.
+  void add(const ColumnSums& sums, int which, float* to, bool adds);
   bool is_full() const { return list_.count == ChunkSumsList::most; }
   /// Whether one of them goes to this memory.
   bool touch(const Tensor& tensor) const;
   /// All of them, to be added up now; and what they lie in.
-  std::pair<ChunkSumsList, std::vector<std::shared_ptr<void>>> take();
+  std::pair<ChunkSumsList, std::vector<std::shared_ptr<float>>> take();
 
  private:
   std::vector<NormPass> passes_;
   ChunkSumsList list_;
-  std::vector<std::shared_ptr<void>> rooms_;
+  std::vector<std::shared_ptr<float>> rooms_;
 };
 
 }  // namespace stagecraft::cuda

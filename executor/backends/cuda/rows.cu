@@ -150,6 +150,26 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
+// Of wide rows each lane has some columns, and adds up all rows of the chunk.
+template <class Lane, class Term>
+__global__ void __launch_bounds__(threads)
+    chunks_of_wide_rows(RowChunks chunks, std::int64_t columns, Term term, float* partial) {
+  const std::int64_t column =
+      (static_cast<std::int64_t>(blockIdx.x) * threads + threadIdx.x) * Lane::width;
+  const std::int64_t chunk = blockIdx.y;
+  if (column >= columns) return;
+  Lane own;
+#pragma unroll 4
+  for (std::int64_t row = chunk * chunks.size(); row < chunks.end_of(chunk); ++row) {
+    own.add(term, row, column);
+  }
+#pragma unroll
+  for (int which = 0; which < Term::sums; ++which) {
+    float* to = partial + (which * chunks.count() + chunk) * columns + column;
+    for (int i = 0; i < Lane::width; ++i) to[i] = own.at(which, i);
+  }
+}
+
 // A block has 32 columns of one of the sums; its warps share the chunks, each those one behind the
 // other.
 __global__ void __launch_bounds__(threads) chunks_together(ChunkSumsList list) {
@@ -301,22 +321,24 @@ void for_each_row(cudaStream_t stream, std::int64_t rows, std::int64_t columns, 
   }
 }
 
-template <class Term>
-void sum_chunks(cudaStream_t stream, std::int64_t rows, std::int64_t columns, const Term& term,
-                float* sums) {
-  if (rows == 0 || columns == 0) return;
-  const RowChunks chunks{rows};
-  const auto strips = [&](std::int64_t width) {
-    return dim3(static_cast<unsigned>((columns + warp_size * width - 1) / (warp_size * width)),
-                static_cast<unsigned>(chunks.count()));
+template <class Lane, class Term>
+void sum_chunks_by(cudaStream_t stream, const RowChunks& chunks, std::int64_t columns,
+                   const Term& term, float* sums) {
+  const std::int64_t of_a_block = (chunks.in_turns > 1 ? warp_size : threads) * Lane::width;
+  const dim3 blocks(static_cast<unsigned>((columns + of_a_block - 1) / of_a_block),
+                    static_cast<unsigned>(chunks.count()));
+  const auto run = [&](auto* kernel) {
+    launch(kernel, blocks, threads, stream, chunks, columns, term, sums);
   };
-  if (term.can_hold()) {
-    launch(chunks_of_rows<OfPack<Term>, Term>, strips(OfPack<Term>::width), threads, stream, chunks,
-           columns, term, sums);
-  } else {
-    launch(chunks_of_rows<OfColumn<Term>, Term>, strips(1), threads, stream, chunks, columns, term,
-           sums);
-  }
+  chunks.in_turns > 1 ? run(chunks_of_rows<Lane, Term>) : run(chunks_of_wide_rows<Lane, Term>);
+}
+
+template <class Term>
+void sum_chunks(cudaStream_t stream, const RowChunks& chunks, std::int64_t columns,
+                const Term& term, float* sums) {
+  if (chunks.rows == 0 || columns == 0) return;
+  term.can_hold() ? sum_chunks_by<OfPack<Term>>(stream, chunks, columns, term, sums)
+                  : sum_chunks_by<OfColumn<Term>>(stream, chunks, columns, term, sums);
 }
 
 void add_chunks(cudaStream_t stream, const ChunkSumsList& list) {
@@ -329,13 +351,8 @@ void add_chunks(cudaStream_t stream, const ChunkSumsList& list) {
 }
 
 template <class T>
-std::optional<RowChunks> chunks_of_norm_backward(std::int64_t count,
-                                                 const NormInputRows<T>& rows) {
-  if (!rows.can_hold()) return {};
-  const std::int64_t packs = rows.columns / in_pack<T>;
-  if (packs <= 4 * warp_size) return RowChunks{count};
-  if (packs <= 2 * threads) return RowChunks{.rows = count, .most = 512, .least = 16};
-  return {};
+bool can_go_back_in_chunks(const NormInputRows<T>& rows) {
+  return rows.can_hold() && rows.columns <= 2 * threads * in_pack<T>;
 }
 
 template <class T>
@@ -363,10 +380,11 @@ void norm_backward(cudaStream_t stream, const RowChunks& chunks, const NormInput
   template void for_each_row(cudaStream_t, std::int64_t, std::int64_t, const AttentionRows<T>&);   \
   template void for_each_row(cudaStream_t, std::int64_t, std::int64_t,                             \
                              const AttentionInputRows<T>&);                                        \
-  template void sum_chunks(cudaStream_t, std::int64_t, std::int64_t, const BiasTerm<T>&, float*);   \
-  template void sum_chunks(cudaStream_t, std::int64_t, std::int64_t, const NormWeightTerm<T>&,     \
+  template void sum_chunks(cudaStream_t, const RowChunks&, std::int64_t, const BiasTerm<T>&,       \
                            float*);                                                                \
-  template std::optional<RowChunks> chunks_of_norm_backward(std::int64_t, const NormInputRows<T>&); \
+  template void sum_chunks(cudaStream_t, const RowChunks&, std::int64_t, const NormWeightTerm<T>&, \
+                           float*);                                                                \
+  template bool can_go_back_in_chunks(const NormInputRows<T>&);                                    \
   template void norm_backward(cudaStream_t, const RowChunks&, const NormInputRows<T>&, float*);
 
 STAGECRAFT_INSTANTIATE(float)

@@ -427,11 +427,13 @@ struct SquaresOfParts {
 
 // --- Sums of columns, in two stages --------------------------------------------------------------
 
-/// How rows fall into chunks whose sums are added up behind: the same for the same number of rows.
+/// How rows fall into chunks whose sums are added up behind: the same for the same numbers of rows
+/// and columns, whoever adds them up, so that the bits are the same, too.
 struct RowChunks {
   std::int64_t rows = 0;
-  std::int64_t most = 128;  ///< chunks
-  std::int64_t least = 32;  ///< rows of one
+  std::int64_t most = 128;    ///< chunks
+  std::int64_t least = 32;    ///< rows of one
+  std::int64_t in_turns = 1;  ///< sums of a chunk, of every so many-th row each, and then of these
   STAGECRAFT_ON_BOTH std::int64_t size() const {
     const std::int64_t share = (rows + most - 1) / most;
     return share < least ? least : share;
@@ -442,6 +444,14 @@ struct RowChunks {
     return end < rows ? end : rows;
   }
 };
+
+/// Of narrow rows a warp has one, and the warps of a block share a chunk; of wide ones a block.
+template <class T>
+STAGECRAFT_ON_BOTH inline RowChunks chunks_of(std::int64_t rows, std::int64_t columns) {
+  constexpr std::int64_t widest_of_a_warp = 4 * 32 * in_pack<T>;
+  if (columns <= widest_of_a_warp) return {.rows = rows, .in_turns = 8};
+  return {.rows = rows, .most = 512, .least = 16};
+}
 
 /// Sums of chunks of rows, [chunks, columns], that are to be added up.
 struct ChunkSums {
@@ -499,7 +509,7 @@ struct NormWeightTerm {
     const std::int64_t at = row * columns + column;
     const float m = mean != nullptr ? mean[row] : 0.0f;
     const float gradient = number(dy[at]);
-    to[0] += gradient * (number(x[at]) - m) * scale[row];
+    to[0] += gradient * ((number(x[at]) - m) * scale[row]);
     to[1] += gradient;
   }
 
@@ -512,7 +522,7 @@ struct NormWeightTerm {
     const float m = mean != nullptr ? mean[row] : 0.0f;
     const float s = scale[row];
     for (int i = 0; i < in_pack<T>; ++i) {
-      to[0][i] += gradient[i] * (in[i] - m) * s;
+      to[0][i] += gradient[i] * ((in[i] - m) * s);
       to[1][i] += gradient[i];
     }
   }
