@@ -118,13 +118,13 @@ void largest(std::int64_t rows, std::int64_t columns) {
                  LargestRows<Bfloat16>{logits.data(), tops.data(), columns, columns});
     return results(stream, tops);
   });
-  CHECK(largest[0] == expected(rows, [&](auto row) {
-          double top = -INFINITY;
-          for (std::int64_t i = row * columns; i < (row + 1) * columns; ++i) {
-            top = std::max(top, wide(logits[static_cast<std::size_t>(i)]));
-          }
-          return top;
-        }));
+  CHECK((largest[0] == expected(rows, [&](auto row) {
+           double top = -INFINITY;
+           for (std::int64_t i = row * columns; i < (row + 1) * columns; ++i) {
+             top = std::max(top, wide(logits[static_cast<std::size_t>(i)]));
+           }
+           return top;
+         })));
 }
 
 /// The scales of RMSNorm, of rows that lanes hold.

@@ -183,8 +183,7 @@ TEST_CASE("lanes: addresses have to suit what is read there at once") {
   cudaStreamSynchronize(stream);
   const auto complaints = stand_in::complaints();
   REQUIRE(complaints.size() == 1);
-  CHECK_THAT(complaints[0], ContainsSubstring("each_element<Scale<float>") &&
-                                ContainsSubstring("elements.hpp") &&
+  CHECK_THAT(complaints[0], ContainsSubstring("Scale<float>") && ContainsSubstring(".hpp:") &&
                                 ContainsSubstring("4 bytes at once"));
 }
 
@@ -209,12 +208,12 @@ TEST_CASE("stand-in: launches are listed as they are carried out, those of a gra
   stand_in::set_up({});
   cudaStream_t stream = nullptr;
   cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
-  std::vector<float> x(600, 1), tops(3);
+  std::vector<float> x(600, 1), tops(20);
   cuda::for_each_element(stream, 600, cuda::Scale<float>{x.data(), 2.0f});
   CHECK(stand_in::launches().empty());
   cudaStreamSynchronize(stream);
   cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
-  cuda::for_each_row(stream, 3, 200, cuda::LargestRows<float>{x.data(), tops.data(), 200});
+  cuda::for_each_row(stream, 20, 30, cuda::LargestRows<float>{x.data(), tops.data(), 30, 30});
   cudaGraph_t graph = nullptr;
   cudaStreamEndCapture(stream, &graph);
   cudaGraphExec_t executable = nullptr;
@@ -224,10 +223,10 @@ TEST_CASE("stand-in: launches are listed as they are carried out, those of a gra
   cudaStreamSynchronize(stream);
   const auto launches = stand_in::launches();
   REQUIRE(launches.size() == 3);
-  CHECK(launches[0].kernel == "each_element<Scale<float> >");
-  CHECK(launches[0].grid.x == 3);
+  CHECK(launches[0].kernel.find("Scale<float>") != std::string_view::npos);
   CHECK(launches[0].threads == 256);
   CHECK(launches[1].kernel == "rows_by_warps<LargestRows<float> >");
+  CHECK(launches[1].grid.x == 3);
   CHECK(launches[2].kernel == launches[1].kernel);
 }
 
