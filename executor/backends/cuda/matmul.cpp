@@ -4,9 +4,13 @@
 
 #include "executor/backends/cuda/matmul.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cassert>
+#include <optional>
 
 #include "executor/backends/cuda/check.hpp"
+#include "executor/backends/cuda/product_choices.hpp"
 #include "profiles/error.hpp"
 
 namespace stagecraft::cuda {
@@ -131,19 +135,55 @@ struct Matmul::Product {
     promise(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, shape.a);
     promise(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, shape.c);
     promise(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, shape.c);
-    cublasLtMatmulHeuristicResult_t found{};
+    const std::optional<ProductAlgorithm> wanted = measured_choice(shape);
+    std::array<cublasLtMatmulHeuristicResult_t, most_candidates> found{};
     int count = 0;
-    const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(handle, description, b, a, c, c,
-                                                                 preference, 1, &found, &count);
+    const cublasStatus_t status =
+        cublasLtMatmulAlgoGetHeuristic(handle, description, b, a, c, c, preference,
+                                       wanted ? most_candidates : 1, found.data(), &count);
     (void)cublasLtMatmulPreferenceDestroy(preference);
-    is_possible = count > 0 && found.state == CUBLAS_STATUS_SUCCESS;
+    const auto end = found.begin() + count;
+    auto chosen = std::find_if(found.begin(), end, [&](const auto& result) {
+      return wanted && result.state == CUBLAS_STATUS_SUCCESS && named(result.algo) == *wanted;
+    });
+    if (chosen == end) chosen = found.begin();
+    is_possible = count > 0 && chosen->state == CUBLAS_STATUS_SUCCESS;
     if (is_possible) {
-      algorithm = found.algo;
-      workspace = static_cast<Bytes>(found.workspaceSize);
+      algorithm = chosen->algo;
+      workspace = static_cast<Bytes>(chosen->workspaceSize);
     } else {
       refusal = cublasLtGetStatusString(status);
     }
   }
+
+  static std::optional<ProductAlgorithm> measured_choice(const Shape& shape) {
+    const auto found = std::ranges::find_if(product_choices, [&](const ProductChoice& choice) {
+      return choice.rows == shape.rows && choice.columns == shape.columns &&
+             choice.inner == shape.inner && choice.transpose_a == shape.transpose_a &&
+             choice.transpose_b == shape.transpose_b && choice.fused == shape.fused &&
+             shape.batch == 1 && shape.aligned && shape.a == Precision::bfloat16 &&
+             shape.c == Precision::bfloat16;
+    });
+    if (found == product_choices.end()) return {};
+    return found->algorithm;
+  }
+
+  static ProductAlgorithm named(const cublasLtMatmulAlgo_t& algorithm) {
+    ProductAlgorithm name;
+    const auto get = [&](cublasLtMatmulAlgoConfigAttributes_t attribute, auto& value) {
+      std::size_t written = 0;
+      check(cublasLtMatmulAlgoConfigGetAttribute(&algorithm, attribute, &value, sizeof value,
+                                                 &written),
+            "look at an algorithm");
+    };
+    get(CUBLASLT_ALGO_CONFIG_ID, name.id);
+    get(CUBLASLT_ALGO_CONFIG_TILE_ID, name.tile);
+    get(CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION, name.custom);
+    get(CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID, name.cluster);
+    return name;
+  }
+
+  static constexpr int most_candidates = 8;
 
   cublasLtMatmulDesc_t description = nullptr;
   cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr;

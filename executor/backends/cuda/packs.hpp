@@ -8,6 +8,13 @@
 
 #include "executor/bfloat16.hpp"
 
+// Before a loop that nvcc has to unroll, so that what it indexes stays in registers.
+#ifdef __CUDACC__
+#define STAGECRAFT_UNROLLED _Pragma("unroll")
+#else
+#define STAGECRAFT_UNROLLED
+#endif
+
 namespace stagecraft::cuda {
 
 inline constexpr int pack_bytes = 16;
@@ -68,12 +75,14 @@ STAGECRAFT_ON_BOTH inline Pack<T> pack_at(const T* from) {
 template <class Number>
 STAGECRAFT_ON_BOTH inline void store_pack(float* to, const Number& number) {
   Pack<float> pack;
+  STAGECRAFT_UNROLLED
   for (int i = 0; i < 4; ++i) pack.numbers[i] = number(i);
   *reinterpret_cast<Pack<float>*>(to) = pack;
 }
 template <class Number>
 STAGECRAFT_ON_BOTH inline void store_pack(Bfloat16* to, const Number& number) {
   Pack<Bfloat16> pack;
+  STAGECRAFT_UNROLLED
   for (int i = 0; i < 4; ++i) pack.pairs[i] = pair_of(number(2 * i), number(2 * i + 1));
   *reinterpret_cast<Pack<Bfloat16>*>(to) = pack;
 }
@@ -96,10 +105,13 @@ class Floats {
     } else if constexpr (n < in_pack<T>) {
       const HalfPack half = *reinterpret_cast<const HalfPack*>(from);
       const Pack<Bfloat16> pack{{half.pairs[0], half.pairs[1], 0, 0}};
+      STAGECRAFT_UNROLLED
       for (int i = 0; i < n; ++i) numbers_[i] = pack[i];
     } else {
+      STAGECRAFT_UNROLLED
       for (int k = 0; k < n / in_pack<T>; ++k) {
         const Pack<T> pack = pack_at(from + k * in_pack<T>);
+        STAGECRAFT_UNROLLED
         for (int i = 0; i < in_pack<T>; ++i) numbers_[k * in_pack<T> + i] = pack[i];
       }
     }
@@ -120,6 +132,7 @@ STAGECRAFT_ON_BOTH inline void store(T* to, const Number& number) {
     *reinterpret_cast<HalfPack*>(to) = {
         {pair_of(number(0), number(1)), pair_of(number(2), number(3))}};
   } else {
+    STAGECRAFT_UNROLLED
     for (int k = 0; k < n / in_pack<T>; ++k) {
       store_pack(to + k * in_pack<T>, [&](int i) { return number(k * in_pack<T> + i); });
     }
@@ -150,6 +163,7 @@ class HeldRow {
   STAGECRAFT_ON_BOTH HeldRow(const Team& team, const T* row, std::int64_t columns) {
     const int left = columns_left<T>(team, columns), step = pack_step<T>(team);
     const T* first = row + team.lane() * in_pack<T>;
+    STAGECRAFT_UNROLLED
     for (int k = 0; k < most; ++k) {
       if (k * step < left) packs_[k] = pack_at(first + k * step);
     }
@@ -160,7 +174,9 @@ class HeldRow {
       : HeldRow(team, row, columns) {
     if (columns % in_pack<T> == 0) return;
     const int left = columns_left<T>(team, columns), step = pack_step<T>(team);
+    STAGECRAFT_UNROLLED
     for (int k = 0; k < most; ++k) {
+      STAGECRAFT_UNROLLED
       for (int i = 1; i < in_pack<T>; ++i) {
         if (k * step + i >= left) packs_[k].set(i, beyond);
       }
@@ -178,6 +194,7 @@ template <class T, int most, class Team, class Visit>
 STAGECRAFT_ON_BOTH void each_pack(const Team& team, std::int64_t columns, const Visit& visit) {
   const int left = columns_left<T>(team, columns), step = pack_step<T>(team);
   const int first = team.lane() * in_pack<T>;
+  STAGECRAFT_UNROLLED
   for (int k = 0; k < most; ++k) {
     if (k * step < left) visit(k, static_cast<std::int64_t>(first + k * step));
   }
@@ -188,6 +205,7 @@ template <class T, int most, class Team, class Term>
 STAGECRAFT_ON_BOTH float held_sum(const Team& team, std::int64_t columns, const Term& term) {
   float sum = 0;
   each_pack<T, most>(team, columns, [&](int k, std::int64_t) {
+    STAGECRAFT_UNROLLED
     for (int i = 0; i < in_pack<T>; ++i) sum += term(k, i);
   });
   return team.sum(sum);

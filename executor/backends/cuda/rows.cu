@@ -151,15 +151,17 @@ __global__ void __launch_bounds__(threads)
 }
 
 // Of wide rows each lane has some columns, and adds up all rows of the chunk.
+constexpr int wide_threads = 128;
+
 template <class Lane, class Term>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(wide_threads)
     chunks_of_wide_rows(RowChunks chunks, std::int64_t columns, Term term, float* partial) {
   const std::int64_t column =
-      (static_cast<std::int64_t>(blockIdx.x) * threads + threadIdx.x) * Lane::width;
+      (static_cast<std::int64_t>(blockIdx.x) * wide_threads + threadIdx.x) * Lane::width;
   const std::int64_t chunk = blockIdx.y;
   if (column >= columns) return;
   Lane own;
-#pragma unroll 4
+#pragma unroll 8
   for (std::int64_t row = chunk * chunks.size(); row < chunks.end_of(chunk); ++row) {
     own.add(term, row, column);
   }
@@ -196,17 +198,27 @@ __global__ void __launch_bounds__(threads) chunks_together(ChunkSumsList list) {
 }
 
 // A norm's backward pass with its columns' sums over a chunk of rows for each block: each lane has
-// those of its own packs in registers. sums: [NormSums::count, chunks, columns].
+// those of its own packs in registers, and reads its next row while it works on one. sums:
+// [NormSums::count, chunks, columns].
 template <class T, int most>
 struct SumsOfPacks {
   float of[NormSums::count][most][in_pack<T>] = {};
+
   template <class Team>
-  __device__ void go_back(const NormInputRows<T>& rows, const Team& team, std::int64_t row) {
-    rows.template held<most>(team, row, [this](int k, int i, float weight, float bias, float out) {
-      of[NormSums::weight][k][i] += weight;
-      of[NormSums::bias][k][i] += bias;
-      of[NormSums::output][k][i] += out;
-    });
+  __device__ void go_back(const NormInputRows<T>& rows, const Team& team, std::int64_t first,
+                          std::int64_t end, int step) {
+    if (first >= end) return;
+    auto next = rows.template read<most>(team, first);
+    for (std::int64_t row = first; row < end; row += step) {
+      const auto here = next;
+      if (row + step < end) next = rows.template read<most>(team, row + step);
+      rows.template go_back<most>(team, row, here,
+                                  [this](int k, int i, float weight, float bias, float out) {
+                                    of[NormSums::weight][k][i] += weight;
+                                    of[NormSums::bias][k][i] += bias;
+                                    of[NormSums::output][k][i] += out;
+                                  });
+    }
   }
 };
 
@@ -220,9 +232,7 @@ __global__ void __launch_bounds__(threads)
   const int warp = static_cast<int>(threadIdx.x) / warp_size;
   const std::int64_t chunk = blockIdx.x;
   SumsOfPacks<T, most> own;
-  for (std::int64_t row = chunk * chunks.size() + warp; row < chunks.end_of(chunk); row += warps) {
-    own.go_back(rows, Warp{}, row);
-  }
+  own.go_back(rows, Warp{}, chunk * chunks.size() + warp, chunks.end_of(chunk), warps);
 #pragma unroll
   for (int which = 0; which < NormSums::count; ++which) {
 #pragma unroll
@@ -251,9 +261,7 @@ __global__ void __launch_bounds__(threads)
   const Block<threads> team{of_warps};
   const std::int64_t chunk = blockIdx.x;
   SumsOfPacks<T, most> own;
-  for (std::int64_t row = chunk * chunks.size(); row < chunks.end_of(chunk); ++row) {
-    own.go_back(rows, team, row);
-  }
+  own.go_back(rows, team, chunk * chunks.size(), chunks.end_of(chunk), 1);
 #pragma unroll
   for (int which = 0; which < NormSums::count; ++which) {
     float* to = sums + (which * chunks.count() + chunk) * rows.columns;
@@ -324,13 +332,16 @@ void for_each_row(cudaStream_t stream, std::int64_t rows, std::int64_t columns, 
 template <class Lane, class Term>
 void sum_chunks_by(cudaStream_t stream, const RowChunks& chunks, std::int64_t columns,
                    const Term& term, float* sums) {
-  const std::int64_t of_a_block = (chunks.in_turns > 1 ? warp_size : threads) * Lane::width;
+  const bool by_warps = chunks.in_turns > 1;
+  const std::int64_t of_a_block = (by_warps ? warp_size : wide_threads) * Lane::width;
   const dim3 blocks(static_cast<unsigned>((columns + of_a_block - 1) / of_a_block),
                     static_cast<unsigned>(chunks.count()));
-  const auto run = [&](auto* kernel) {
-    launch(kernel, blocks, threads, stream, chunks, columns, term, sums);
-  };
-  chunks.in_turns > 1 ? run(chunks_of_rows<Lane, Term>) : run(chunks_of_wide_rows<Lane, Term>);
+  if (by_warps) {
+    launch(chunks_of_rows<Lane, Term>, blocks, threads, stream, chunks, columns, term, sums);
+  } else {
+    launch(chunks_of_wide_rows<Lane, Term>, blocks, wide_threads, stream, chunks, columns, term,
+           sums);
+  }
 }
 
 template <class Term>

@@ -143,37 +143,48 @@ struct NormInputRows {
     return columns % in_pack<T> == 0 && takes_packs(dy) && takes_packs(x) && takes_packs(weight) &&
            takes_packs(residual) && takes_packs(dx);
   }
+  /// What a row's team holds of it.
+  template <int most>
+  struct Held {
+    HeldRow<T, most> gradient, in, past;
+  };
+  template <int most, class Team>
+  STAGECRAFT_ON_BOTH Held<most> read(const Team& team, std::int64_t row) const {
+    const std::int64_t at = row * columns;
+    // Without a residual nobody looks at what stands for it.
+    const T* added = residual != nullptr ? residual : x;
+    return {{team, dy + at, columns}, {team, x + at, columns}, {team, added + at, columns}};
+  }
   template <int most, class Team>
   STAGECRAFT_ON_BOTH void held(const Team& team, std::int64_t row) const {
-    held<most>(team, row, [](int, int, float, float, float) {});
+    go_back<most>(team, row, read<most>(team, row), [](int, int, float, float, float) {});
   }
   /// Calls add(k, i, dy z, dy, dx as it is stored) for each number i of each of the lane's packs k.
   template <int most, class Team, class AddUp>
-  STAGECRAFT_ON_BOTH void held(const Team& team, std::int64_t row, const AddUp& add) const {
-    const HeldRow<T, most> gradient(team, dy + row * columns, columns);
-    const HeldRow<T, most> in(team, x + row * columns, columns);
+  STAGECRAFT_ON_BOTH void go_back(const Team& team, std::int64_t row, const Held<most>& here,
+                                  const AddUp& add) const {
     const float width = static_cast<float>(columns);
     const float m = mean != nullptr ? mean[row] : 0.0f;
     const float s = scale[row];
     float sum_g = 0, sum_gz = 0;
     each_pack<T, most>(team, columns, [&](int k, std::int64_t column) {
       const Pack<T> factor = pack_at(weight + column);
+      STAGECRAFT_UNROLLED
       for (int i = 0; i < in_pack<T>; ++i) {
-        const float g = gradient[k][i] * factor[i];
+        const float g = here.gradient[k][i] * factor[i];
         sum_g += g;
-        sum_gz += g * ((in[k][i] - m) * s);
+        sum_gz += g * ((here.in[k][i] - m) * s);
       }
     });
     const float mean_g = mean != nullptr ? team.sum(sum_g) / width : 0.0f;
     const float mean_gz = team.sum(sum_gz) / width;
     each_pack<T, most>(team, columns, [&](int k, std::int64_t column) {
-      const std::int64_t at = row * columns + column;
       const Pack<T> factor = pack_at(weight + column);
-      const Pack<T> past = residual != nullptr ? pack_at(residual + at) : Pack<T>{};
-      store_pack(dx + at, [&](int i) {
-        const float z = (in[k][i] - m) * s;
-        const float out = s * (gradient[k][i] * factor[i] - mean_g - z * mean_gz) + past[i];
-        add(k, i, gradient[k][i] * z, gradient[k][i], number(T(out)));
+      store_pack(dx + row * columns + column, [&](int i) {
+        const float z = (here.in[k][i] - m) * s;
+        const float past = residual != nullptr ? here.past[k][i] : 0.0f;
+        const float out = s * (here.gradient[k][i] * factor[i] - mean_g - z * mean_gz) + past;
+        add(k, i, here.gradient[k][i] * z, here.gradient[k][i], number(T(out)));
         return out;
       });
     });

@@ -342,6 +342,16 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   return CUBLAS_STATUS_SUCCESS;
 }
 
+/// It has one for each product, which has no name.
+cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t*,
+                                                    cublasLtMatmulAlgoConfigAttributes_t,
+                                                    void* value, std::size_t bytes,
+                                                    std::size_t* written) {
+  std::memset(value, 0, bytes);
+  *written = bytes;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t description,
                               const void* alpha, const void* a_data, cublasLtMatrixLayout_t a,
                               const void* b_data, cublasLtMatrixLayout_t b, const void* beta,
