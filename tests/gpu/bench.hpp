@@ -40,6 +40,10 @@ class Bench {
   }
   /// Full of what is no number.
   Tensor output(const std::vector<std::int64_t>& shape) { return poisoned(shape, stored_); }
+  /// The same, of rows that lie as the backend likes them.
+  Tensor output_rows(const std::vector<std::int64_t>& shape) {
+    return poison(backend_.allocate_rows(shape, stored_));
+  }
   Tensor output_of_sums(const std::vector<std::int64_t>& shape) {
     return poisoned(shape, precision_of_sums(stored_));
   }
@@ -114,7 +118,10 @@ class Bench {
   }
 
   Tensor poisoned(const std::vector<std::int64_t>& shape, Precision precision) {
-    Tensor tensor = backend_.allocate(shape, precision);
+    return poison(backend_.allocate(shape, precision));
+  }
+
+  Tensor poison(Tensor tensor) {
     const std::vector<std::byte> ones(static_cast<std::size_t>(tensor.bytes()), std::byte{0xff});
     backend_.upload(ones, tensor);
     return tensor;

@@ -266,6 +266,18 @@ std::vector<Kernel> vocabulary_kernels() {
          const double loss = b.backend().cross_entropy(logits, targets, 1.0);
          return std::vector{logits, b.number(loss)};
        }},
+      {"loss of an odd vocabulary, and back",
+       [](Bench& b) {
+         const auto targets = b.tokens(40, 61);
+         Tensor x = b.input({40, 64}), table = b.input({61, 64}, 0, 0.1);
+         Tensor logits = b.output_rows({40, 61}), dx = b.output({40, 64});
+         Tensor dtable = b.sum({61, 64});
+         b.backend().matmul(x, false, table, true, logits, false);
+         const double loss = b.backend().cross_entropy(logits, targets, 1.0);
+         b.backend().matmul(logits, false, table, false, dx, false);
+         b.backend().matmul(logits, true, x, false, dtable, true);
+         return std::vector{dx, dtable, b.number(loss)};
+       }},
       {"loss of a part",
        [](Bench& b) {
          const auto targets = b.tokens(10, 3000);

@@ -131,7 +131,8 @@ void CudaBackend::matmul(const Tensor& a, bool transpose_a, const Tensor& b, boo
                          Tensor& c, bool accumulate) {
   sums_.wrote(c);
   const bool adds = adds_to(c) && accumulate;
-  matmul_.run(commands_, operand(a, transpose_a), operand(b, transpose_b), operand(c, false), adds);
+  matmul_.run_in_parts(commands_, operand(a, transpose_a), operand(b, transpose_b),
+                       operand(c, false), adds);
 }
 
 void CudaBackend::bias_gradient(const Tensor& gradient, Tensor& bias_gradient) {

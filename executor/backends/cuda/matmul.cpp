@@ -276,6 +276,52 @@ void Matmul::run(Commands& commands, const Operand& a, const Operand& b, const O
   multiply(commands, product, a, b, c, {}, accumulate ? c.data : nullptr);
 }
 
+namespace {
+
+/// Numbers that are read at once in bf16, and of which rows should be whole ones.
+constexpr std::int64_t at_once = 8;
+
+/// The rows [first, end) of the matrix that a product sees, transposed or not; or its columns.
+Operand part_of(const Operand& whole, bool of_rows, std::int64_t first, std::int64_t end) {
+  Operand part = whole;
+  const bool in_memory_rows = of_rows != whole.transposed;
+  const std::int64_t skipped = in_memory_rows ? first * whole.stride : first;
+  part.data = static_cast<const std::byte*>(whole.data) + skipped * element_bytes(whole.precision);
+  (in_memory_rows ? part.rows : part.columns) = end - first;
+  return part;
+}
+
+/// Where to cut what lies row by row in memory, if its rows end in between; 0: nowhere.
+std::int64_t cut_of(const Operand& matrix) {
+  const bool ends_between = matrix.columns > at_once && matrix.columns % at_once != 0;
+  const bool is_aligned = matrix.stride % at_once == 0 && matrix.precision == Precision::bfloat16;
+  return ends_between && is_aligned ? matrix.columns / at_once * at_once : 0;
+}
+
+}  // namespace
+
+/// The last numbers first: where both parts are added up, what is rounded then is small.
+void Matmul::run_in_parts(Commands& commands, const Operand& a, const Operand& b, const Operand& c,
+                          bool accumulate) {
+  if (const std::int64_t cut = cut_of(c); cut > 0) {
+    for (const auto& [first, end] : {std::pair{cut, c.columns}, std::pair{std::int64_t{0}, cut}}) {
+      run(commands, a, part_of(b, false, first, end), part_of(c, false, first, end), accumulate);
+    }
+    return;
+  }
+  const std::int64_t cut = cut_of(a);
+  if (cut == 0) return run(commands, a, b, c, accumulate);
+  const std::int64_t whole = a.columns;
+  for (const auto& [first, end] : {std::pair{cut, whole}, std::pair{std::int64_t{0}, cut}}) {
+    if (a.transposed) {
+      run(commands, part_of(a, true, first, end), b, part_of(c, true, first, end), accumulate);
+    } else {
+      const bool adds = accumulate || first == 0;
+      run(commands, part_of(a, false, first, end), part_of(b, true, first, end), c, adds);
+    }
+  }
+}
+
 bool Matmul::try_run(Commands& commands, const Operand& a, const Operand& b, const Operand& c,
                      bool accumulate, const Fused& fused) {
   if (c.rows == 0 || c.columns == 0) return false;
