@@ -12,7 +12,7 @@ std::uintptr_t begin_of(const Tensor& tensor) {
 }
 
 std::uintptr_t end_of(const Tensor& tensor) {
-  return begin_of(tensor) + static_cast<std::uintptr_t>(tensor.bytes());
+  return tensor.empty() ? 0 : begin_of(tensor) + static_cast<std::uintptr_t>(tensor.bytes());
 }
 
 bool overlap(const Tensor& a, const Tensor& b) {
@@ -20,7 +20,7 @@ bool overlap(const Tensor& a, const Tensor& b) {
 }
 
 bool are_same(const Tensor& a, const Tensor& b) {
-  return begin_of(a) == begin_of(b) && a.bytes() == b.bytes();
+  return !a.empty() && begin_of(a) == begin_of(b) && end_of(a) == end_of(b);
 }
 
 template <class Matches>
@@ -43,9 +43,11 @@ std::optional<NormPass> PendingSums::pass_to(const Tensor& dx) const {
 
 void PendingSums::wrote(const Tensor& tensor) {
   if (passes_.empty() || tensor.empty()) return;
-  std::erase_if(passes_, [&](const NormPass& pass) {
-    return overlap(pass.dy, tensor) || overlap(pass.x, tensor) || overlap(pass.dx, tensor);
-  });
+  for (NormPass& pass : passes_) {
+    for (Tensor* known : {&pass.dy, &pass.x, &pass.dx}) {
+      if (overlap(*known, tensor)) *known = {};
+    }
+  }
 }
 
 void PendingSums::add(const ColumnSums& sums, int which, float* to, bool adds) {

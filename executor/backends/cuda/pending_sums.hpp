@@ -25,7 +25,8 @@ struct ColumnSums {
   const float* of(int which) const { return numbers.get() + which * chunks * columns; }
 };
 
-/// What a norm's backward pass has added up: those that NormSums names.
+/// What a norm's backward pass has added up: those that NormSums names. Tensors that somebody has
+/// written to since are empty.
 struct NormPass {
   Tensor dy, x, dx;
   ColumnSums sums;
@@ -34,7 +35,7 @@ struct NormPass {
 class PendingSums {
  public:
   void note(NormPass pass) { passes_.push_back(std::move(pass)); }
-  /// The pass with these tensors, as long as nobody has written to any of them since.
+  /// The pass with these tensors.
   std::optional<NormPass> pass_of(const Tensor& dy, const Tensor& x) const;
   std::optional<NormPass> pass_to(const Tensor& dx) const;
   /// Tensors that are not what they were.
