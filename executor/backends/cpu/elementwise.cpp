@@ -3,6 +3,9 @@
 // GELU in its tanh form is x (1 + tanh u) / 2 = x sigmoid(2u), with u = sqrt(2/pi) (x + 0.044715
 // x^3): one exponential, and no cancellation for large negative x.
 
+#include <algorithm>
+#include <array>
+
 #include "executor/backends/cpu/kernels.hpp"
 
 namespace stagecraft::cpu {
@@ -26,11 +29,22 @@ struct Sigmoid {
   T complement;
 };
 
-template <class T>
-[[gnu::always_inline]] inline Sigmoid<T> sigmoid(T x) {
-  const T power = exponential(-x);
-  const T value = T(1) / (T(1) + power);
-  return {value, power * value};
+// Calls use(i, sigmoid of argument(i)) for each i below `count`. Exponentials come first, a block
+// of them: one loop for both is a chain of operations longer than a processor looks ahead, and
+// takes nearly twice as long. `use` may write where `argument` reads, at i.
+template <class T, class Argument, class Use>
+[[gnu::always_inline]] inline void with_sigmoids(std::int64_t count, Argument argument, Use use) {
+  constexpr std::int64_t block = 64;
+  std::array<T, block> powers;
+  for (std::int64_t first = 0; first < count; first += block) {
+    const std::int64_t length = std::min(block, count - first);
+    for (std::int64_t i = 0; i < length; ++i) powers[i] = exponential(-argument(first + i));
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < length; ++i) {
+      const T value = T(1) / (T(1) + powers[i]);
+      use(first + i, Sigmoid<T>{value, powers[i] * value});
+    }
+  }
 }
 
 }  // namespace
@@ -58,17 +72,19 @@ STAGECRAFT_VECTORISED void add_rows(Matrix<const T> rows, T* sum) {
 
 template <class T>
 STAGECRAFT_VECTORISED void gelu(const T* x, T* y, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) y[i] = x[i] * sigmoid(twice_u(x[i])).value;
+  with_sigmoids<T>(
+      count, [&](std::int64_t i) { return twice_u(x[i]); },
+      [&](std::int64_t i, Sigmoid<T> s) { y[i] = x[i] * s.value; });
 }
 
 template <class T>
 STAGECRAFT_VECTORISED void gelu_input(const T* dy, const T* x, T* dx, std::int64_t count) {
-#pragma GCC ivdep  // element by element, also where dx is dy
-  for (std::int64_t i = 0; i < count; ++i) {
-    const Sigmoid<T> s = sigmoid(twice_u(x[i]));
-    const T slope = gelu_linear<T> + T(3) * gelu_cubic<T> * x[i] * x[i];
-    dx[i] = dy[i] * (s.value + x[i] * slope * (s.value * s.complement));
-  }
+  with_sigmoids<T>(
+      count, [&](std::int64_t i) { return twice_u(x[i]); },
+      [&](std::int64_t i, Sigmoid<T> s) {
+        const T slope = gelu_linear<T> + T(3) * gelu_cubic<T> * x[i] * x[i];
+        dx[i] = dy[i] * (s.value + x[i] * slope * (s.value * s.complement));
+      });
 }
 
 template <class T>
@@ -78,7 +94,9 @@ STAGECRAFT_VECTORISED void swiglu(Matrix<const T> x, T* y) {
     const T* gate = x.row(row);
     const T* up = gate + width;
     T* out = y + row * width;
-    for (std::int64_t i = 0; i < width; ++i) out[i] = gate[i] * sigmoid(gate[i]).value * up[i];
+    with_sigmoids<T>(
+        width, [&](std::int64_t i) { return gate[i]; },
+        [&](std::int64_t i, Sigmoid<T> s) { out[i] = gate[i] * s.value * up[i]; });
   }
 }
 
@@ -91,11 +109,12 @@ STAGECRAFT_VECTORISED void swiglu_input(const T* dy, Matrix<const T> x, T* dx) {
     const T* gradient = dy + row * width;
     T* dgate = dx + row * x.columns;
     T* dup = dgate + width;
-    for (std::int64_t i = 0; i < width; ++i) {
-      const Sigmoid<T> s = sigmoid(gate[i]);
-      dgate[i] = gradient[i] * up[i] * (s.value + gate[i] * (s.value * s.complement));
-      dup[i] = gradient[i] * gate[i] * s.value;
-    }
+    with_sigmoids<T>(
+        width, [&](std::int64_t i) { return gate[i]; },
+        [&](std::int64_t i, Sigmoid<T> s) {
+          dgate[i] = gradient[i] * up[i] * (s.value + gate[i] * (s.value * s.complement));
+          dup[i] = gradient[i] * gate[i] * s.value;
+        });
   }
 }
 
