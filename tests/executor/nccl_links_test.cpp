@@ -10,6 +10,7 @@
 #include "profiles/error.hpp"
 #include "tests/catch.hpp"
 #include "tests/executor/nccl_stand_in.hpp"
+#include "tests/executor/ranks_on_threads.hpp"
 #include "tests/executor/wrapped_calls.hpp"
 
 using namespace stagecraft;
@@ -19,25 +20,6 @@ using nccl::Result;
 namespace {
 
 using Transports = std::vector<std::unique_ptr<Transport>>;
-
-/// A thread per rank; what each failed with, or "".
-std::vector<std::string> run_on_all(Transports& transports,
-                                    const std::function<void(Transport&, Backend&)>& body) {
-  std::vector<std::string> failures(transports.size());
-  std::vector<std::jthread> threads;
-  for (std::size_t i = 0; i < transports.size(); ++i) {
-    threads.emplace_back([&, i] {
-      const auto backend = make_cpu_backend();
-      try {
-        body(*transports[i], *backend);
-      } catch (const Error& error) {
-        failures[i] = transports[i]->abort(error.what());
-      }
-    });
-  }
-  threads.clear();
-  return failures;
-}
 
 Tensor numbers(Backend& backend) {
   return backend.allocate({10}, Precision::float32);

@@ -13,6 +13,7 @@
 #include "tests/executor/equality_matrix.hpp"
 #include "tests/executor/failing_run.hpp"
 #include "tests/executor/nccl_stand_in.hpp"
+#include "tests/executor/ranks_on_threads.hpp"
 #include "tests/executor/wrapped_calls.hpp"
 #include "tests/executor/wrapped_transport.hpp"
 
@@ -59,25 +60,6 @@ std::string sentence_of(const std::function<void()>& make) {
     return error.what();
   }
   return "";
-}
-
-/// A thread per rank; what each failed with, or "".
-std::vector<std::string> run_on_all(std::vector<std::unique_ptr<Transport>>& transports,
-                                    const std::function<void(Transport&, Backend&)>& body) {
-  std::vector<std::string> failures(transports.size());
-  std::vector<std::jthread> threads;
-  for (std::size_t i = 0; i < transports.size(); ++i) {
-    threads.emplace_back([&, i] {
-      const auto backend = make_cpu_backend();
-      try {
-        body(*transports[i], *backend);
-      } catch (const Error& error) {
-        failures[i] = transports[i]->abort(error.what());
-      }
-    });
-  }
-  threads.clear();
-  return failures;
 }
 
 Tensor numbers(Backend& backend, std::int64_t elements) {
