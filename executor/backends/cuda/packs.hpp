@@ -8,8 +8,8 @@
 
 #include "executor/bfloat16.hpp"
 
-// Before a loop that nvcc has to unroll, so that what it indexes stays in registers.
-#ifdef __CUDACC__
+// Before a loop that is unrolled on the GPU, so that what it indexes stays in registers.
+#ifdef __CUDA_ARCH__
 #define STAGECRAFT_UNROLLED _Pragma("unroll")
 #else
 #define STAGECRAFT_UNROLLED
