@@ -17,6 +17,8 @@ constexpr std::size_t most_tables = 256;
 TensorTable CudaBackend::on_device(const std::vector<UpdatedTensor>& table) {
   auto kept = std::ranges::find(tables_, table, [](const auto& each) { return each.first; });
   if (kept == tables_.end()) {
+    // Graphs that were recorded with the one that goes keep its address. They are launched again
+    // only for a list with a table that has been uploaded there since.
     if (tables_.size() == most_tables) tables_.erase(tables_.begin());
     tables_.emplace_back(table, kept_on_device(std::span<const UpdatedTensor>(table)));
     kept = tables_.end() - 1;
