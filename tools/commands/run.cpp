@@ -90,10 +90,18 @@ RunOptions run_options(const RunArguments& arguments, BackendKind backend, std::
   return options;
 }
 
-/// Whether anybody looks at the final weights: of many ranks they are a lot to collect.
-bool asks_for_weights(const Console& console, const RunArguments& arguments) {
-  return arguments.verify || !arguments.save_weights.empty() ||
-         (console.json() && !arguments.no_weights);
+/// Whether several ranks end with the same weights: replicas, pipes, tied stages or peers.
+bool holds_copies(const Program& program, int ranks) {
+  return ranks > program.devices || std::ranges::any_of(program.groups, [](const Group& group) {
+           return group.op != Op::reduce_norm;
+         });
+}
+
+/// Whether the final weights are collected, which are a lot: for whoever looks at them, or where
+/// there are copies, to see whether these agree.
+bool collects_weights(const Console& console, const RunArguments& arguments, bool copies) {
+  if (arguments.no_weights) return false;
+  return arguments.verify || !arguments.save_weights.empty() || console.json() || copies;
 }
 
 /// The run itself, with its progress line and a loss now and then.
@@ -223,10 +231,11 @@ int run_plan(Console& console, const RunArguments& arguments, const FlightFolder
   const std::uint64_t seed = console.options().seed;
   const Dataset dataset = dataset_for(arguments, loaded, backend, seed);
   RunOptions options = run_options(arguments, backend, seed);
-  options.gathers_weights = asks_for_weights(console, arguments);
-  options.cuda =
-      cuda_options_of(console, arguments.cuda, backend == BackendKind::cuda,
-                      transport.several_processes ? 1 : ranks_of_run(loaded, compiled, backend));
+  const int ranks = ranks_of_run(loaded, compiled, backend);
+  options.gathers_weights =
+      collects_weights(console, arguments, holds_copies(compiled.program, ranks));
+  options.cuda = cuda_options_of(console, arguments.cuda, backend == BackendKind::cuda,
+                                 transport.several_processes ? 1 : ranks);
   options.oversight =
       oversight_of(console, arguments.oversight, folder, loaded.hash, prediction.step);
   add_checkpoints(console, arguments.checkpoints, arguments.learning_rate, options);
@@ -340,7 +349,8 @@ Action declare_run(CLI::App& app) {
                  "Write the final weights, as safetensors; into a folder (DIR/) in parts of 5 GB")
       ->type_name("FILE|DIR");
   app.add_flag("--no-weights", arguments->no_weights,
-               "Leave the final weights where they are: with --json without their hash, which all "
+               "Leave the final weights where they are, and do not see whether copies of them "
+               "agree: with --json without their hash, which all "
                "weights must be collected for");
   app.add_option("--backend", arguments->backend,
                  "cpu, cuda, or sleep: every instruction sleeps for its predicted time (cpu; cuda "
