@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "executor/backends/cuda/column_sums.hpp"
 #include "executor/backends/cuda/optimizers.hpp"
 #include "executor/backends/cuda/rows.hpp"
 #include "executor/backends/cuda/token_lists.hpp"

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 
+#include "executor/backends/cuda/column_sums.hpp"
 #include "executor/backends/cuda/rows.hpp"
 
 namespace stagecraft::cuda {

@@ -1,9 +1,9 @@
 // Sums of columns on their way to gradients of weights and biases. Chunks of rows have been added
 // up by then; the rest of several sums is done at once, behind the work that they belong to.
 //
-//   norm, back    dx, and chunks of the sums of dy z, dy and dx   ──┐ looked for by whoever has
-//   these its weight    chunks of dy z, dy → gradients                  ←─┤ tensors linear map
-//   whose output's gradient dx is: dx → its bias's  ←─┘
+//   norm, back   dx, and chunks of the sums of dy z, dy and dx, with the names of dy, x and dx
+//   its weight   whoever has dy and x finds the chunks of dy z and dy
+//   linear map   whose output's gradient dx is finds the chunks of dx: its bias's gradient
 
 #pragma once
 
@@ -11,7 +11,7 @@
 #include <optional>
 #include <vector>
 
-#include "executor/backends/cuda/rows.hpp"
+#include "executor/backends/cuda/column_sums.hpp"
 #include "executor/tensor.hpp"
 
 namespace stagecraft::cuda {
