@@ -21,7 +21,7 @@
 
 #include "executor/late.hpp"
 #include "executor/tensor.hpp"
-#include "simulator/instruction.hpp"
+#include "simulator/values/instruction.hpp"
 
 namespace stagecraft {
 

@@ -13,7 +13,7 @@
 #include "executor/sleep.hpp"
 #include "executor/training.hpp"
 #include "profiles/error.hpp"
-#include "simulator/check.hpp"
+#include "simulator/checks/check.hpp"
 #include "simulator/simulate.hpp"
 
 namespace stagecraft {

@@ -19,7 +19,7 @@
 #include "executor/oversight.hpp"
 #include "planner/plan.hpp"
 #include "planner/predict.hpp"
-#include "simulator/timeline.hpp"
+#include "simulator/values/timeline.hpp"
 
 namespace stagecraft {
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "simulator/timeline.hpp"
+#include "simulator/values/timeline.hpp"
 
 namespace stagecraft {
 

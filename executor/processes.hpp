@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "executor/transport.hpp"
-#include "simulator/program.hpp"
+#include "simulator/values/program.hpp"
 
 namespace stagecraft {
 

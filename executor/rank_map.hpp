@@ -16,7 +16,7 @@
 
 #include "executor/transport.hpp"
 #include "planner/plan.hpp"
-#include "simulator/program.hpp"
+#include "simulator/values/program.hpp"
 
 namespace stagecraft {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "executor/transport.hpp"
-#include "simulator/timeline.hpp"
+#include "simulator/values/timeline.hpp"
 
 namespace stagecraft {
 

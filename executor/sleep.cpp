@@ -23,7 +23,7 @@
 #include "executor/labels.hpp"
 #include "executor/ranks.hpp"
 #include "profiles/error.hpp"
-#include "simulator/cost_of.hpp"
+#include "simulator/values/cost_of.hpp"
 
 namespace stagecraft {
 

@@ -9,7 +9,7 @@
 #include "executor/weight_shard.hpp"
 #include "profiles/content_hash.hpp"
 #include "profiles/error.hpp"
-#include "simulator/schedules.hpp"
+#include "simulator/schedules/schedules.hpp"
 
 namespace stagecraft {
 

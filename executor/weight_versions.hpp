@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "executor/tensor.hpp"
-#include "simulator/program.hpp"
+#include "simulator/values/program.hpp"
 
 namespace stagecraft {
 

@@ -15,7 +15,7 @@
 #include "planner/strategies.hpp"
 #include "profiles/error.hpp"
 #include "profiles/units.hpp"
-#include "simulator/schedules.hpp"
+#include "simulator/schedules/schedules.hpp"
 
 namespace stagecraft {
 

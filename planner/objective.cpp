@@ -4,8 +4,8 @@
 
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
-#include "simulator/schedules.hpp"
-#include "simulator/steady.hpp"
+#include "simulator/engines/steady.hpp"
+#include "simulator/schedules/schedules.hpp"
 
 namespace stagecraft {
 

@@ -6,7 +6,7 @@
 #include "profiles/error.hpp"
 #include "profiles/importers.hpp"
 #include "profiles/text.hpp"
-#include "simulator/torch_csv.hpp"
+#include "simulator/views/torch_csv.hpp"
 
 namespace stagecraft {
 

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "profiles/error.hpp"
-#include "simulator/schedules.hpp"
+#include "simulator/schedules/schedules.hpp"
 
 namespace stagecraft {
 

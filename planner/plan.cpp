@@ -5,8 +5,8 @@
 #include "planner/plan_fault.hpp"
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
-#include "simulator/schedules.hpp"
-#include "simulator/turns.hpp"
+#include "simulator/schedules/schedules.hpp"
+#include "simulator/values/turns.hpp"
 
 namespace stagecraft {
 

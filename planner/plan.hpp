@@ -10,8 +10,8 @@
 #include "profiles/cluster.hpp"
 #include "profiles/parallelism.hpp"
 #include "profiles/profile.hpp"
-#include "simulator/lower.hpp"
-#include "simulator/schedule.hpp"
+#include "simulator/lowering/lower.hpp"
+#include "simulator/values/schedule.hpp"
 
 namespace stagecraft {
 

@@ -8,8 +8,8 @@
 
 #include "planner/parallelism_fault.hpp"
 #include "profiles/error.hpp"
-#include "simulator/schedules.hpp"
-#include "simulator/turns.hpp"
+#include "simulator/schedules/schedules.hpp"
+#include "simulator/values/turns.hpp"
 
 namespace stagecraft {
 

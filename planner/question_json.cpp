@@ -22,7 +22,7 @@
 
 #include "profiles/parallelism_json.hpp"
 #include "profiles/text.hpp"
-#include "simulator/schedules.hpp"
+#include "simulator/schedules/schedules.hpp"
 
 namespace stagecraft {
 

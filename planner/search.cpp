@@ -15,7 +15,7 @@
 #include "planner/space/space.hpp"
 #include "planner/strategies/pipedream/pipedream_problem.hpp"
 #include "profiles/error.hpp"
-#include "simulator/schedules.hpp"
+#include "simulator/schedules/schedules.hpp"
 
 namespace stagecraft {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "profiles/text.hpp"
-#include "simulator/schedules.hpp"
+#include "simulator/schedules/schedules.hpp"
 
 namespace stagecraft {
 

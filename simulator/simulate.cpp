@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "profiles/error.hpp"
-#include "simulator/clock.hpp"
-#include "simulator/recording.hpp"
+#include "simulator/engines/clock.hpp"
+#include "simulator/engines/recording.hpp"
 
 namespace stagecraft {
 

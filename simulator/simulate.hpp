@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
-#include "simulator/program.hpp"
-#include "simulator/timeline.hpp"
+#include "simulator/values/program.hpp"
+#include "simulator/values/timeline.hpp"
 
 namespace stagecraft {
 

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "planner/certificate.hpp"
-#include "simulator/check.hpp"
+#include "simulator/checks/check.hpp"
 #include "tools/console.hpp"
 
 namespace stagecraft {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "profiles/cluster.hpp"
-#include "simulator/events.hpp"
+#include "simulator/engines/events.hpp"
 #include "tools/sharing_options.hpp"
 
 namespace CLI {

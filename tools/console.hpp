@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "profiles/error.hpp"
-#include "simulator/draw.hpp"
+#include "simulator/views/draw.hpp"
 
 namespace stagecraft {
 

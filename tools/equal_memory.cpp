@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
-#include "simulator/critical_path.hpp"
-#include "simulator/timeline.hpp"
-#include "simulator/variants.hpp"
+#include "simulator/analyses/critical_path.hpp"
+#include "simulator/schedules/variants.hpp"
+#include "simulator/values/timeline.hpp"
 #include "tools/results.hpp"
 #include "tools/table.hpp"
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "simulator/attribution.hpp"
-#include "simulator/critical_path.hpp"
-#include "simulator/sensitivity.hpp"
+#include "simulator/analyses/attribution.hpp"
+#include "simulator/analyses/critical_path.hpp"
+#include "simulator/analyses/sensitivity.hpp"
 
 namespace stagecraft {
 

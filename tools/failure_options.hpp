@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "simulator/failures.hpp"
+#include "simulator/analyses/failures.hpp"
 
 namespace CLI {
 class App;

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "profiles/error.hpp"
-#include "simulator/jitter.hpp"
-#include "simulator/lower_bounds.hpp"
-#include "simulator/timeline.hpp"
+#include "simulator/analyses/jitter.hpp"
+#include "simulator/analyses/lower_bounds.hpp"
+#include "simulator/values/timeline.hpp"
 #include "tools/explanation.hpp"
 #include "tools/failure_options.hpp"
 #include "tools/scenario.hpp"

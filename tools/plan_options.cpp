@@ -4,7 +4,7 @@
 
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"
-#include "simulator/schedules.hpp"
+#include "simulator/schedules/schedules.hpp"
 #include "tools/arguments.hpp"
 #include "tools/console.hpp"
 #include "tools/device_options.hpp"

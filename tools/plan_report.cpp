@@ -15,7 +15,7 @@
 #include "planner/wishes.hpp"
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
-#include "simulator/attribution.hpp"
+#include "simulator/analyses/attribution.hpp"
 #include "tools/explanation.hpp"
 #include "tools/plan_ranking.hpp"
 #include "tools/results.hpp"

@@ -11,7 +11,7 @@
 #include "planner/space/schedule_choices.hpp"
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
-#include "simulator/schedules.hpp"
+#include "simulator/schedules/schedules.hpp"
 #include "tools/arguments.hpp"
 #include "tools/console.hpp"
 #include "tools/degree_choices.hpp"

@@ -10,7 +10,7 @@
 #include "planner/answers/utilisation.hpp"
 #include "planner/predict.hpp"
 #include "planner/search.hpp"
-#include "simulator/timeline.hpp"
+#include "simulator/values/timeline.hpp"
 #include "tools/console.hpp"
 
 namespace stagecraft {

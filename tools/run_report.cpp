@@ -7,8 +7,8 @@
 
 #include "executor/latency.hpp"
 #include "profiles/error.hpp"
-#include "simulator/jitter.hpp"
-#include "simulator/schedules.hpp"
+#include "simulator/analyses/jitter.hpp"
+#include "simulator/schedules/schedules.hpp"
 #include "tools/results.hpp"
 #include "tools/table.hpp"
 

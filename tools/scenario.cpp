@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "profiles/error.hpp"
-#include "simulator/check.hpp"
+#include "simulator/checks/check.hpp"
 #include "tools/arguments.hpp"
 #include "tools/schedule_argument.hpp"
 

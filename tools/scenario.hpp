@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "simulator/lower.hpp"
+#include "simulator/lowering/lower.hpp"
 #include "simulator/simulate.hpp"
-#include "simulator/torch_csv.hpp"
+#include "simulator/views/torch_csv.hpp"
 #include "tools/conditions.hpp"
 #include "tools/console.hpp"
 #include "tools/shape_options.hpp"

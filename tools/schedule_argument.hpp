@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "simulator/torch_csv.hpp"
+#include "simulator/views/torch_csv.hpp"
 #include "tools/console.hpp"
 #include "tools/shape_options.hpp"
 

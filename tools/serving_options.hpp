@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "simulator/serving.hpp"
+#include "simulator/analyses/serving.hpp"
 #include "tools/scenario.hpp"
 
 namespace stagecraft {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "simulator/schedules.hpp"
+#include "simulator/schedules/schedules.hpp"
 
 namespace CLI {
 class App;

@@ -3,7 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "profiles/error.hpp"
-#include "simulator/network.hpp"
+#include "simulator/engines/network.hpp"
 
 namespace stagecraft {
 

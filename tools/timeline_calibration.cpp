@@ -7,7 +7,7 @@
 
 #include "planner/measured/timeline_costs.hpp"
 #include "profiles/json.hpp"
-#include "simulator/trace.hpp"
+#include "simulator/views/trace.hpp"
 #include "tools/results.hpp"
 #include "tools/table.hpp"
 

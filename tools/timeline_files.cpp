@@ -4,9 +4,9 @@
 
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"
-#include "simulator/draw_svg.hpp"
-#include "simulator/nvtx.hpp"
-#include "simulator/trace.hpp"
+#include "simulator/views/draw_svg.hpp"
+#include "simulator/views/nvtx.hpp"
+#include "simulator/views/trace.hpp"
 #include "tools/arguments.hpp"
 
 namespace stagecraft {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "simulator/timeline.hpp"
+#include "simulator/values/timeline.hpp"
 
 namespace CLI {
 class App;

@@ -13,7 +13,7 @@
 
 #include "executor/oversight.hpp"
 #include "executor/rank_map.hpp"
-#include "simulator/program.hpp"
+#include "simulator/values/program.hpp"
 
 namespace stagecraft {
 

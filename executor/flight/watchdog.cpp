@@ -9,7 +9,7 @@
 
 #include "executor/flight/diagnosis.hpp"
 #include "profiles/error.hpp"
-#include "simulator/cost_of.hpp"
+#include "simulator/values/cost_of.hpp"
 
 namespace stagecraft {
 

@@ -6,7 +6,7 @@
 #include <map>
 #include <vector>
 
-#include "simulator/lower.hpp"
+#include "simulator/lowering/lower.hpp"
 
 namespace stagecraft {
 

@@ -7,7 +7,7 @@
 #include "planner/costs/stage_recompute.hpp"
 #include "planner/space/space.hpp"
 #include "profiles/error.hpp"
-#include "simulator/compiled.hpp"
+#include "simulator/engines/compiled.hpp"
 
 namespace stagecraft {
 

@@ -8,7 +8,7 @@
 #include "planner/space/room.hpp"
 #include "planner/space/schedule_choices.hpp"
 #include "profiles/error.hpp"
-#include "simulator/schedules.hpp"
+#include "simulator/schedules/schedules.hpp"
 
 namespace stagecraft {
 

@@ -7,7 +7,7 @@
 #include "planner/answers/side_by_side.hpp"
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
-#include "simulator/compiled.hpp"
+#include "simulator/engines/compiled.hpp"
 
 namespace stagecraft {
 

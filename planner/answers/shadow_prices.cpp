@@ -10,7 +10,7 @@
 #include "planner/space/space.hpp"
 #include "planner/strategies.hpp"
 #include "profiles/error.hpp"
-#include "simulator/schedules.hpp"
+#include "simulator/schedules/schedules.hpp"
 
 namespace stagecraft {
 

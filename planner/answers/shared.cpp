@@ -8,7 +8,7 @@
 #include "planner/space/space.hpp"
 #include "profiles/error.hpp"
 #include "profiles/units.hpp"
-#include "simulator/events.hpp"
+#include "simulator/engines/events.hpp"
 
 namespace stagecraft {
 

@@ -1,7 +1,7 @@
 #include "planner/answers/utilisation.hpp"
 
 #include "profiles/transformer.hpp"
-#include "simulator/schedules.hpp"
+#include "simulator/schedules/schedules.hpp"
 
 namespace stagecraft {
 

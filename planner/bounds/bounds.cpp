@@ -4,7 +4,7 @@
 #include <limits>
 #include <numeric>
 
-#include "simulator/schedules.hpp"
+#include "simulator/schedules/schedules.hpp"
 
 namespace stagecraft {
 

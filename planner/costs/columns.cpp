@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "simulator/schedules.hpp"
+#include "simulator/schedules/schedules.hpp"
 
 namespace stagecraft {
 

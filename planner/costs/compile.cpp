@@ -13,7 +13,7 @@
 #include "planner/plan_fault.hpp"
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
-#include "simulator/schedules.hpp"
+#include "simulator/schedules/schedules.hpp"
 
 namespace stagecraft {
 

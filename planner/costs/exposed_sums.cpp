@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "simulator/schedules.hpp"
+#include "simulator/schedules/schedules.hpp"
 
 namespace stagecraft {
 

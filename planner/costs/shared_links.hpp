@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "profiles/cluster.hpp"
-#include "simulator/network.hpp"
+#include "simulator/engines/network.hpp"
 #include "simulator/simulate.hpp"
 
 namespace stagecraft {

@@ -20,7 +20,7 @@
 #include "planner/predict.hpp"
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"
-#include "simulator/cost_of.hpp"
+#include "simulator/values/cost_of.hpp"
 
 namespace stagecraft {
 

@@ -2,8 +2,8 @@
 
 #include "planner/exporters.hpp"
 #include "planner/predict.hpp"
-#include "simulator/draw_svg.hpp"
-#include "simulator/trace.hpp"
+#include "simulator/views/draw_svg.hpp"
+#include "simulator/views/trace.hpp"
 
 namespace stagecraft {
 

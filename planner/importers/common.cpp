@@ -6,8 +6,8 @@
 
 #include "planner/defaults.hpp"
 #include "profiles/importers/figures.hpp"
-#include "simulator/schedules.hpp"
-#include "simulator/turns.hpp"
+#include "simulator/schedules/schedules.hpp"
+#include "simulator/values/turns.hpp"
 
 namespace stagecraft {
 

@@ -12,7 +12,7 @@
 // not say how many devices a stage has; its optimizer printed that (--replicas).
 //
 // Replicas take turns at minibatches, and each stage updates after a round of its own, without a
-// flush (simulator/turns.hpp); the batch must be a whole number of every stage's rounds.
+// flush (simulator/values/turns.hpp); the batch must be a whole number of every stage's rounds.
 
 #include <algorithm>
 #include <map>
@@ -23,7 +23,7 @@
 #include "profiles/importers/pipedream_graph.hpp"
 #include "profiles/json.hpp"
 #include "profiles/text.hpp"
-#include "simulator/turns.hpp"
+#include "simulator/values/turns.hpp"
 
 namespace stagecraft {
 

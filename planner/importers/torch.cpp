@@ -27,7 +27,7 @@
 #include "planner/torch_names.hpp"
 #include "profiles/json.hpp"
 #include "profiles/text.hpp"
-#include "simulator/schedules.hpp"
+#include "simulator/schedules/schedules.hpp"
 
 namespace stagecraft {
 

@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "simulator/lower.hpp"
-#include "simulator/schedule.hpp"
+#include "simulator/lowering/lower.hpp"
+#include "simulator/values/schedule.hpp"
 
 namespace stagecraft {
 

@@ -10,7 +10,7 @@
 #include "planner/costs/cost_book.hpp"
 #include "planner/measured/timeline_links.hpp"
 #include "profiles/error.hpp"
-#include "simulator/cost_of.hpp"
+#include "simulator/values/cost_of.hpp"
 
 namespace stagecraft {
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "planner/predict.hpp"
-#include "simulator/measured_steps.hpp"
+#include "simulator/values/measured_steps.hpp"
 
 namespace stagecraft {
 

@@ -7,7 +7,7 @@
 #include "planner/layouts/layouts.hpp"
 #include "planner/layouts/recompute_ways.hpp"
 #include "planner/searches/column_walk.hpp"
-#include "simulator/schedules.hpp"
+#include "simulator/schedules/schedules.hpp"
 
 namespace stagecraft {
 

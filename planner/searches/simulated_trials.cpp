@@ -7,7 +7,7 @@
 #include "planner/layouts/layouts.hpp"
 #include "planner/searches/judge.hpp"
 #include "planner/space/setting_kinds.hpp"
-#include "simulator/schedules.hpp"
+#include "simulator/schedules/schedules.hpp"
 
 namespace stagecraft {
 

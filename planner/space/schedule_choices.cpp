@@ -4,7 +4,7 @@
 #include <array>
 #include <functional>
 
-#include "simulator/schedules.hpp"
+#include "simulator/schedules/schedules.hpp"
 
 namespace stagecraft {
 

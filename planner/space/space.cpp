@@ -10,8 +10,8 @@
 #include "planner/plan_fault.hpp"
 #include "planner/space/schedule_choices.hpp"
 #include "profiles/error.hpp"
-#include "simulator/schedules.hpp"
-#include "simulator/turns.hpp"
+#include "simulator/schedules/schedules.hpp"
+#include "simulator/values/turns.hpp"
 
 namespace stagecraft {
 

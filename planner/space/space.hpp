@@ -29,7 +29,7 @@
 #include "planner/costs/compile.hpp"
 #include "planner/search.hpp"
 #include "profiles/error.hpp"
-#include "simulator/schedules.hpp"
+#include "simulator/schedules/schedules.hpp"
 
 namespace stagecraft {
 

@@ -7,7 +7,7 @@
 #include "planner/space/setting_kinds.hpp"
 #include "planner/space/space.hpp"
 #include "profiles/error.hpp"
-#include "simulator/schedules.hpp"
+#include "simulator/schedules/schedules.hpp"
 
 namespace stagecraft {
 

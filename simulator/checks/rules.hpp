@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "simulator/check.hpp"
+#include "simulator/checks/check.hpp"
 #include "simulator/checks/facts.hpp"
 
 namespace stagecraft::checks {

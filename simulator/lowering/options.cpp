@@ -5,7 +5,7 @@
 
 #include "profiles/error.hpp"
 #include "simulator/lowering/passes.hpp"
-#include "simulator/turns.hpp"
+#include "simulator/values/turns.hpp"
 
 namespace stagecraft::lowering {
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "simulator/lower.hpp"
+#include "simulator/lowering/lower.hpp"
 
 namespace stagecraft::lowering {
 

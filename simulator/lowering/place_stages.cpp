@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "simulator/lowering/passes.hpp"
-#include "simulator/turns.hpp"
+#include "simulator/values/turns.hpp"
 
 namespace stagecraft::lowering {
 

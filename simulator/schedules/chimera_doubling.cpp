@@ -14,8 +14,8 @@
 //   step time      m(f + b) + (p - 2)(f + b) / 2             two pipes, f <= b <= 2f
 //   held at most   twice as much as chimera
 
-#include "simulator/schedules.hpp"
 #include "simulator/schedules/pipes.hpp"
+#include "simulator/schedules/schedules.hpp"
 
 namespace stagecraft {
 

@@ -10,8 +10,8 @@
 //   step time      m(f + b) + (p - 2)(f + b) / 4             two pipes, f <= b <= 2f
 //   held at most   as much as chimera: twice as many halves
 
-#include "simulator/schedules.hpp"
 #include "simulator/schedules/pipes.hpp"
+#include "simulator/schedules/schedules.hpp"
 
 namespace stagecraft {
 

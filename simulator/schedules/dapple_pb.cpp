@@ -10,7 +10,7 @@
 // It also rides out jitter best of all synchronous schedules. Device r holds at most
 // min(2(p - r) - 1, m) microbatches.
 
-#include "simulator/schedules.hpp"
+#include "simulator/schedules/schedules.hpp"
 #include "simulator/schedules/shape.hpp"
 
 namespace stagecraft {

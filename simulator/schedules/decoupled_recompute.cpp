@@ -14,7 +14,7 @@
 //
 //   step time      m(f + b) + (p - 1)(f + b) + max(0, m - 2)f      for p >= 2
 
-#include "simulator/schedules.hpp"
+#include "simulator/schedules/schedules.hpp"
 #include "simulator/schedules/shape.hpp"
 
 namespace stagecraft {

@@ -15,9 +15,9 @@
 
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
-#include "simulator/schedules.hpp"
 #include "simulator/schedules/overlapped.hpp"
 #include "simulator/schedules/pipes.hpp"
+#include "simulator/schedules/schedules.hpp"
 #include "simulator/schedules/shape.hpp"
 
 namespace stagecraft {

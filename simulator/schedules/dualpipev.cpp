@@ -11,8 +11,8 @@
 //   held at most   2p + 1 stage activations on every device
 
 #include "profiles/error.hpp"
-#include "simulator/schedules.hpp"
 #include "simulator/schedules/overlapped.hpp"
+#include "simulator/schedules/schedules.hpp"
 #include "simulator/schedules/shape.hpp"
 
 namespace stagecraft {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "simulator/schedules.hpp"
+#include "simulator/schedules/schedules.hpp"
 
 namespace stagecraft {
 

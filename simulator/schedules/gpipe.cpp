@@ -8,7 +8,7 @@
 // the backwards last first would take as long; we run them in ascending order, as all schedules do,
 // so that gradients sum alike.
 
-#include "simulator/schedules.hpp"
+#include "simulator/schedules/schedules.hpp"
 #include "simulator/schedules/shape.hpp"
 
 namespace stagecraft {

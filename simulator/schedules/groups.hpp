@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "simulator/schedule.hpp"
+#include "simulator/values/schedule.hpp"
 
 namespace stagecraft {
 

@@ -14,7 +14,7 @@
 //                  last one to the first
 
 #include "profiles/error.hpp"
-#include "simulator/schedules.hpp"
+#include "simulator/schedules/schedules.hpp"
 #include "simulator/schedules/shape.hpp"
 
 namespace stagecraft {

@@ -19,8 +19,8 @@
 
 #include <algorithm>
 
-#include "simulator/schedules.hpp"
 #include "simulator/schedules/groups.hpp"
+#include "simulator/schedules/schedules.hpp"
 #include "simulator/schedules/shape.hpp"
 
 namespace stagecraft {

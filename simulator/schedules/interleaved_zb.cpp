@@ -12,8 +12,8 @@
 //   step time      m(f + i + w) + (p - 1)(f + max(0, i - w)) / v for N = p
 //   held at most   (v - 1)N + p stage activations until W
 
-#include "simulator/schedules.hpp"
 #include "simulator/schedules/groups.hpp"
+#include "simulator/schedules/schedules.hpp"
 #include "simulator/schedules/shape.hpp"
 #include "simulator/schedules/zero_bubble.hpp"
 

@@ -16,8 +16,8 @@
 // The backwards ascend here as in all our schedules, so that gradients sum alike. PyTorch's
 // ScheduleLoopedBFS runs them in descending order, which takes the same time.
 
-#include "simulator/schedules.hpp"
 #include "simulator/schedules/groups.hpp"
+#include "simulator/schedules/schedules.hpp"
 #include "simulator/schedules/shape.hpp"
 
 namespace stagecraft {

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "simulator/schedules.hpp"
+#include "simulator/schedules/schedules.hpp"
 
 namespace stagecraft {
 

@@ -15,7 +15,7 @@
 //
 // With K(r) forwards before its first backward (the warm-up; p - r by default) device r meets
 // max(0, k - K(r) + 1) under stashing, and keeps K(r) versions. Replicas that take turns need such
-// windows: see simulator/turns.hpp.
+// windows: see simulator/values/turns.hpp.
 //
 // Nothing but the first and the last microbatches ever wait: f + b per microbatch.
 //
@@ -26,7 +26,7 @@
 #include <algorithm>
 
 #include "profiles/error.hpp"
-#include "simulator/schedules.hpp"
+#include "simulator/schedules/schedules.hpp"
 #include "simulator/schedules/shape.hpp"
 
 namespace stagecraft {

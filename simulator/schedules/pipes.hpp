@@ -5,7 +5,7 @@
 
 #include <string_view>
 
-#include "simulator/schedules.hpp"
+#include "simulator/schedules/schedules.hpp"
 
 namespace stagecraft {
 

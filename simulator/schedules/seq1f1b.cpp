@@ -15,7 +15,7 @@
 #include <cstdint>
 
 #include "profiles/error.hpp"
-#include "simulator/schedules.hpp"
+#include "simulator/schedules/schedules.hpp"
 #include "simulator/schedules/shape.hpp"
 
 namespace stagecraft {

@@ -17,8 +17,8 @@
 #include <algorithm>
 
 #include "profiles/error.hpp"
-#include "simulator/schedules.hpp"
 #include "simulator/schedules/fill.hpp"
+#include "simulator/schedules/schedules.hpp"
 #include "simulator/schedules/shape.hpp"
 #include "simulator/schedules/zero_bubble.hpp"
 

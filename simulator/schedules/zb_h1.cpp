@@ -15,7 +15,7 @@
 // The paper's (p - 1)(f + i - w) holds for w <= i only: a long W delays nobody, but shortens
 // nothing either, since the forwards still have to reach the last device.
 
-#include "simulator/schedules.hpp"
+#include "simulator/schedules/schedules.hpp"
 #include "simulator/schedules/shape.hpp"
 #include "simulator/schedules/zero_bubble.hpp"
 

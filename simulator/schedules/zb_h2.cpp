@@ -16,7 +16,7 @@
 //
 // The paper's (p - 1)(f + i - 2w) is negative for a long W; nothing is ever gained beyond zero.
 
-#include "simulator/schedules.hpp"
+#include "simulator/schedules/schedules.hpp"
 #include "simulator/schedules/shape.hpp"
 #include "simulator/schedules/zero_bubble.hpp"
 

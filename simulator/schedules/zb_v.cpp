@@ -26,7 +26,7 @@
 #include <map>
 
 #include "profiles/error.hpp"
-#include "simulator/schedules.hpp"
+#include "simulator/schedules/schedules.hpp"
 #include "simulator/schedules/shape.hpp"
 
 namespace stagecraft {

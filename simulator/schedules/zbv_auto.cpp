@@ -28,8 +28,8 @@
 #include <array>
 
 #include "profiles/error.hpp"
-#include "simulator/schedules.hpp"
 #include "simulator/schedules/fill.hpp"
+#include "simulator/schedules/schedules.hpp"
 #include "simulator/schedules/shape.hpp"
 
 namespace stagecraft {

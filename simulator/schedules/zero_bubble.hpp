@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "simulator/schedule.hpp"
+#include "simulator/values/schedule.hpp"
 
 namespace stagecraft {
 

@@ -2,7 +2,7 @@
 // as the simulator says, but for messages on their way.
 
 #include "executor/ranks.hpp"
-#include "simulator/check.hpp"
+#include "simulator/checks/check.hpp"
 #include "simulator/simulate.hpp"
 #include "tests/catch.hpp"
 #include "tests/executor/tiny_training.hpp"

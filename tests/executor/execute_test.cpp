@@ -9,8 +9,8 @@
 
 #include "executor/machinery.hpp"
 #include "profiles/error.hpp"
-#include "simulator/measured_steps.hpp"
 #include "simulator/simulate.hpp"
+#include "simulator/values/measured_steps.hpp"
 #include "tests/catch.hpp"
 #include "tests/executor/tiny_training.hpp"
 

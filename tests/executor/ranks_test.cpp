@@ -5,8 +5,8 @@
 #include <stdexcept>
 
 #include "profiles/error.hpp"
-#include "simulator/lower.hpp"
-#include "simulator/schedules.hpp"
+#include "simulator/lowering/lower.hpp"
+#include "simulator/schedules/schedules.hpp"
 #include "tests/catch.hpp"
 
 using namespace stagecraft;

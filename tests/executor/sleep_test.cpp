@@ -8,8 +8,8 @@
 #include <iostream>
 
 #include "executor/machinery.hpp"
-#include "simulator/lower.hpp"
-#include "simulator/schedules.hpp"
+#include "simulator/lowering/lower.hpp"
+#include "simulator/schedules/schedules.hpp"
 #include "simulator/simulate.hpp"
 #include "tests/catch.hpp"
 

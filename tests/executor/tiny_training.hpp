@@ -14,7 +14,7 @@
 #include "planner/plan_fault.hpp"
 #include "planner/predict.hpp"
 #include "profiles/cluster.hpp"
-#include "simulator/schedules.hpp"
+#include "simulator/schedules/schedules.hpp"
 #include "tests/executor/small_network.hpp"
 
 namespace stagecraft::tests {

@@ -9,7 +9,7 @@
 #include "planner/layouts/layouts.hpp"
 #include "planner/searches/walk.hpp"
 #include "profiles/json.hpp"
-#include "simulator/check.hpp"
+#include "simulator/checks/check.hpp"
 #include "simulator/simulate.hpp"
 #include "tests/planner/compared.hpp"
 #include "tests/planner/empty_cases.hpp"

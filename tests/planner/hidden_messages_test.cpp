@@ -6,7 +6,7 @@
 #include "planner/space/schedule_choices.hpp"
 #include "profiles/collectives.hpp"
 #include "profiles/peer_messages.hpp"
-#include "simulator/schedules.hpp"
+#include "simulator/schedules/schedules.hpp"
 #include "tests/catch.hpp"
 
 using namespace stagecraft;

@@ -7,7 +7,7 @@
 #include "profiles/devices.hpp"
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"
-#include "simulator/check.hpp"
+#include "simulator/checks/check.hpp"
 #include "tests/catch.hpp"
 #include "tests/planner/compared.hpp"
 #include "tests/profiles/expect_error.hpp"

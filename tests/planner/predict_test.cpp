@@ -3,7 +3,7 @@
 
 #include "planner/bounds/bounds.hpp"
 #include "profiles/error.hpp"
-#include "simulator/check.hpp"
+#include "simulator/checks/check.hpp"
 #include "tests/catch.hpp"
 #include "tests/planner/cases.hpp"
 #include "tests/planner/random_layouts.hpp"

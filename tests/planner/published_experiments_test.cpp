@@ -9,7 +9,7 @@
 #include "planner/costs/shared_links.hpp"
 #include "planner/predict.hpp"
 #include "profiles/estimate.hpp"
-#include "simulator/events.hpp"
+#include "simulator/engines/events.hpp"
 #include "tests/catch.hpp"
 #include "tests/paths.hpp"
 #include "tests/planner/cases.hpp"

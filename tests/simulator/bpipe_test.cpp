@@ -2,8 +2,8 @@
 
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"
-#include "simulator/check.hpp"
-#include "simulator/trace.hpp"
+#include "simulator/checks/check.hpp"
+#include "simulator/views/trace.hpp"
 #include "tests/catch.hpp"
 #include "tests/simulator/check_reports.hpp"
 #include "tests/simulator/mutations.hpp"

@@ -1,4 +1,4 @@
-#include "simulator/check.hpp"
+#include "simulator/checks/check.hpp"
 #include "tests/catch.hpp"
 #include "tests/simulator/support.hpp"
 

@@ -1,7 +1,7 @@
 // Deadlock with blocking, unbuffered sends: the cycle, and what cures it.
 
 #include "profiles/error.hpp"
-#include "simulator/check.hpp"
+#include "simulator/checks/check.hpp"
 #include "tests/catch.hpp"
 #include "tests/simulator/check_reports.hpp"
 #include "tests/simulator/check_settings.hpp"

@@ -1,7 +1,7 @@
 // Limits that are exceeded, and buffers that are in use twice.
 
 #include "profiles/error.hpp"
-#include "simulator/check.hpp"
+#include "simulator/checks/check.hpp"
 #include "tests/catch.hpp"
 #include "tests/simulator/check_reports.hpp"
 #include "tests/simulator/check_settings.hpp"

@@ -1,7 +1,7 @@
 // Work, messages and waits that are missing, repeated or changed: each mistake is caught by its
 // rule.
 
-#include "simulator/check.hpp"
+#include "simulator/checks/check.hpp"
 #include "tests/catch.hpp"
 #include "tests/simulator/check_reports.hpp"
 #include "tests/simulator/check_settings.hpp"

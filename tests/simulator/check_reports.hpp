@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "simulator/check.hpp"
+#include "simulator/checks/check.hpp"
 
 namespace stagecraft::tests {
 

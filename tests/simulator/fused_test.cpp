@@ -3,8 +3,8 @@
 
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
-#include "simulator/check.hpp"
-#include "simulator/draw.hpp"
+#include "simulator/checks/check.hpp"
+#include "simulator/views/draw.hpp"
 #include "tests/catch.hpp"
 #include "tests/simulator/check_reports.hpp"
 #include "tests/simulator/mutations.hpp"

@@ -3,7 +3,7 @@
 #include <map>
 
 #include "profiles/error.hpp"
-#include "simulator/check.hpp"
+#include "simulator/checks/check.hpp"
 #include "tests/catch.hpp"
 #include "tests/simulator/check_reports.hpp"
 #include "tests/simulator/mutations.hpp"

@@ -1,7 +1,7 @@
 // The ways of communicating: what each costs, by arithmetic; what they owe each other.
 
 #include "profiles/error.hpp"
-#include "simulator/events.hpp"
+#include "simulator/engines/events.hpp"
 #include "tests/catch.hpp"
 #include "tests/simulator/support.hpp"
 

@@ -1,6 +1,6 @@
 // Deadlock with channels that buffer messages, and the changes that cure one.
 
-#include "simulator/check.hpp"
+#include "simulator/checks/check.hpp"
 #include "tests/catch.hpp"
 #include "tests/simulator/check_reports.hpp"
 #include "tests/simulator/mutations.hpp"

@@ -1,9 +1,9 @@
 // The norm of all gradients: what waiting for it costs, what post-validation saves, and what
 // `check` says when updates do not know what they should.
 
-#include "simulator/events.hpp"
-#include "simulator/fold.hpp"
-#include "simulator/steady.hpp"
+#include "simulator/engines/events.hpp"
+#include "simulator/engines/fold.hpp"
+#include "simulator/engines/steady.hpp"
 #include "tests/simulator/check_reports.hpp"
 #include "tests/simulator/check_settings.hpp"
 #include "tests/simulator/mutations.hpp"

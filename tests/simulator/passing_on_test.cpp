@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "simulator/check.hpp"
-#include "simulator/schedules.hpp"
+#include "simulator/checks/check.hpp"
+#include "simulator/schedules/schedules.hpp"
 #include "simulator/simulate.hpp"
 #include "tests/catch.hpp"
 #include "tests/simulator/check_reports.hpp"

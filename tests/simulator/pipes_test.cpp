@@ -2,8 +2,8 @@
 // forms, and what they refuse.
 
 #include "profiles/error.hpp"
-#include "simulator/check.hpp"
-#include "simulator/schedules.hpp"
+#include "simulator/checks/check.hpp"
+#include "simulator/schedules/schedules.hpp"
 #include "tests/catch.hpp"
 #include "tests/simulator/support.hpp"
 

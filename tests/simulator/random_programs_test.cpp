@@ -4,10 +4,10 @@
 
 #include <unordered_set>
 
-#include "simulator/check.hpp"
-#include "simulator/clock.hpp"
-#include "simulator/compiled.hpp"
-#include "simulator/events/engine.hpp"
+#include "simulator/checks/check.hpp"
+#include "simulator/engines/clock.hpp"
+#include "simulator/engines/compiled.hpp"
+#include "simulator/engines/events/engine.hpp"
 #include "tests/catch.hpp"
 #include "tests/simulator/support.hpp"
 #include "tests/watched.hpp"

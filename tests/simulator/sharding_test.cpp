@@ -1,7 +1,7 @@
 // A sharded optimizer (ZeRO-1): what it costs, what it saves, and what `check` says when it is
 // lowered wrongly.
 
-#include "simulator/steady.hpp"
+#include "simulator/engines/steady.hpp"
 #include "tests/simulator/check_reports.hpp"
 #include "tests/simulator/check_settings.hpp"
 #include "tests/simulator/mutations.hpp"

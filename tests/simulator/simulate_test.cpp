@@ -1,7 +1,7 @@
 #include "simulator/simulate.hpp"
 
 #include "profiles/error.hpp"
-#include "simulator/check.hpp"
+#include "simulator/checks/check.hpp"
 #include "tests/catch.hpp"
 #include "tests/simulator/mutations.hpp"
 #include "tests/simulator/support.hpp"

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "simulator/steady.hpp"
+#include "simulator/engines/steady.hpp"
 #include "tests/catch.hpp"
 #include "tests/simulator/support.hpp"
 

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "profiles/error.hpp"
-#include "simulator/lower.hpp"
-#include "simulator/schedules.hpp"
+#include "simulator/lowering/lower.hpp"
+#include "simulator/schedules/schedules.hpp"
 #include "simulator/simulate.hpp"
 
 namespace stagecraft::tests {

@@ -28,9 +28,9 @@
 
 #include <benchmark/benchmark.h>
 
-#include "simulator/events/engine.hpp"
-#include "simulator/lower.hpp"
-#include "simulator/schedules.hpp"
+#include "simulator/engines/events/engine.hpp"
+#include "simulator/lowering/lower.hpp"
+#include "simulator/schedules/schedules.hpp"
 
 namespace stagecraft {
 

@@ -15,7 +15,7 @@
 #include "executor/flight/record.hpp"
 #include "executor/recording.hpp"
 #include "profiles/cluster.hpp"
-#include "simulator/schedules.hpp"
+#include "simulator/schedules/schedules.hpp"
 
 namespace stagecraft {
 

@@ -28,13 +28,13 @@
 
 #include <benchmark/benchmark.h>
 
-#include "simulator/clock.hpp"
-#include "simulator/compiled.hpp"
-#include "simulator/fold.hpp"
-#include "simulator/jitter.hpp"
-#include "simulator/lower.hpp"
-#include "simulator/schedules.hpp"
-#include "simulator/steady.hpp"
+#include "simulator/analyses/jitter.hpp"
+#include "simulator/engines/clock.hpp"
+#include "simulator/engines/compiled.hpp"
+#include "simulator/engines/fold.hpp"
+#include "simulator/engines/steady.hpp"
+#include "simulator/lowering/lower.hpp"
+#include "simulator/schedules/schedules.hpp"
 
 namespace stagecraft {
 

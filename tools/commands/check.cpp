@@ -1,7 +1,7 @@
 // stagecraft check PLAN | SCHEDULE: proves it safe with code that lowering does not share, or says
 // why not.
 
-#include "simulator/check.hpp"
+#include "simulator/checks/check.hpp"
 
 #include <CLI/CLI.hpp>
 #include <filesystem>

@@ -6,7 +6,7 @@
 
 #include "planner/device_memory.hpp"
 #include "planner/predict.hpp"
-#include "simulator/check.hpp"
+#include "simulator/checks/check.hpp"
 #include "tools/commands.hpp"
 #include "tools/explanation.hpp"
 #include "tools/outcome.hpp"

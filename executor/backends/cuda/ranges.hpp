@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "simulator/instruction.hpp"
+#include "simulator/values/instruction.hpp"
 
 namespace stagecraft::cuda {
 

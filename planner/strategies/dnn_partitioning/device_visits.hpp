@@ -7,7 +7,7 @@
 
 #include "planner/foreign_stage.hpp"
 #include "planner/space/downsets.hpp"
-#include "simulator/schedules.hpp"
+#include "simulator/schedules/schedules.hpp"
 
 namespace stagecraft {
 

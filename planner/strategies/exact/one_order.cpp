@@ -13,7 +13,7 @@
 #include "planner/searches/uneven_search.hpp"
 #include "planner/strategies/exact/branch_work.hpp"
 #include "profiles/error.hpp"
-#include "simulator/schedules.hpp"
+#include "simulator/schedules/schedules.hpp"
 
 namespace stagecraft {
 

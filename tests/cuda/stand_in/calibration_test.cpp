@@ -5,9 +5,9 @@
 
 #include "planner/measured/timeline_costs.hpp"
 #include "profiles/json.hpp"
-#include "simulator/comparison.hpp"
+#include "simulator/analyses/comparison.hpp"
 #include "simulator/simulate.hpp"
-#include "simulator/trace.hpp"
+#include "simulator/views/trace.hpp"
 #include "tests/cuda/stand_in/training.hpp"
 
 using namespace stagecraft;

@@ -12,8 +12,8 @@
 
 #include "executor/flight/diagnosis.hpp"
 #include "executor/ranks.hpp"
-#include "simulator/lower.hpp"
-#include "simulator/schedules.hpp"
+#include "simulator/lowering/lower.hpp"
+#include "simulator/schedules/schedules.hpp"
 
 namespace stagecraft::tests {
 

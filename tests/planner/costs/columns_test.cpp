@@ -4,8 +4,8 @@
 
 #include "planner/costs/compile.hpp"
 #include "planner/plan_fault.hpp"
-#include "simulator/check.hpp"
-#include "simulator/schedules.hpp"
+#include "simulator/checks/check.hpp"
+#include "simulator/schedules/schedules.hpp"
 #include "tests/catch.hpp"
 #include "tests/planner/cases.hpp"
 

@@ -4,8 +4,8 @@
 
 #include "planner/predict.hpp"
 #include "profiles/error.hpp"
-#include "simulator/events.hpp"
-#include "simulator/schedules.hpp"
+#include "simulator/engines/events.hpp"
+#include "simulator/schedules/schedules.hpp"
 #include "tests/catch.hpp"
 #include "tests/planner/cases.hpp"
 

@@ -7,7 +7,7 @@
 
 #include "planner/costs/stage_recompute.hpp"
 #include "profiles/json.hpp"
-#include "simulator/schedules.hpp"
+#include "simulator/schedules/schedules.hpp"
 #include "tests/catch.hpp"
 #include "tests/planner/importers/questions.hpp"
 #include "tests/profiles/expect_error.hpp"

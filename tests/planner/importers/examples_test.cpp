@@ -10,7 +10,7 @@
 #include "planner/ledger/recipe.hpp"
 #include "planner/predict.hpp"
 #include "profiles/json.hpp"
-#include "simulator/check.hpp"
+#include "simulator/checks/check.hpp"
 #include "tests/catch.hpp"
 #include "tests/paths.hpp"
 #include "tests/planner/importers/questions.hpp"

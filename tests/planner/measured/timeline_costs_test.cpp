@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "planner/costs/cost_book.hpp"
-#include "simulator/schedules.hpp"
+#include "simulator/schedules/schedules.hpp"
 #include "tests/catch.hpp"
 #include "tests/planner/cases.hpp"
 

@@ -6,7 +6,7 @@
 #include "planner/space/schedule_choices.hpp"
 #include "planner/strategies.hpp"
 #include "profiles/error.hpp"
-#include "simulator/schedules.hpp"
+#include "simulator/schedules/schedules.hpp"
 #include "tests/catch.hpp"
 #include "tests/planner/cases.hpp"
 #include "tests/watched.hpp"

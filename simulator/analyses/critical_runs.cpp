@@ -1,0 +1,90 @@
+#include "simulator/analyses/critical_runs.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+namespace stagecraft {
+
+namespace {
+
+std::size_t at(int index) {
+  return static_cast<std::size_t>(index);
+}
+
+/// The path in words: one run per link that takes time.
+std::vector<CriticalRun> single_runs(const Program& program, const TimingGraph& graph,
+                                     const std::vector<CriticalLink>& links) {
+  std::vector<CriticalRun> runs;
+  for (const CriticalLink& link : links) {
+    if (link.time == Duration{0}) continue;
+    const Work& work = program.work[at(graph.send_of(link.work).value_or(link.work))];
+    CriticalRun run{.round = 0,
+                    .device = program.chunks[at(work.chunk)].device,
+                    .peer = {},
+                    .op = work.instruction.op,
+                    .stage = work.instruction.stage,
+                    .first_microbatch = work.instruction.microbatch,
+                    .last_microbatch = work.instruction.microbatch,
+                    .count = 1,
+                    .time = link.time};
+    if (work.channel) {
+      run.peer = program.chunks[at(program.channels[at(*work.channel)].to)].device;
+    }
+    runs.push_back(run);
+  }
+  return runs;
+}
+
+bool same_kind(const CriticalRun& a, const CriticalRun& b) {
+  return std::tie(a.device, a.peer, a.op, a.stage) == std::tie(b.device, b.peer, b.op, b.stage);
+}
+
+/// `period` runs that come `repeats` times.
+struct Rhythm {
+  std::size_t period = 1;
+  std::size_t repeats = 1;
+  std::size_t length() const { return period * repeats; }
+};
+
+/// The rhythm from `first` on that covers most.
+Rhythm rhythm(const std::vector<CriticalRun>& runs, std::size_t first) {
+  constexpr std::size_t longest_period = 64;
+  Rhythm best;
+  for (std::size_t period = 1; period <= longest_period; ++period) {
+    std::size_t end = first + period;
+    while (end < runs.size() && same_kind(runs[end], runs[end - period])) ++end;
+    if (end > runs.size()) break;
+    const Rhythm found{period, (end - first) / period};
+    if (found.repeats > 1 && found.length() > best.length()) best = found;
+  }
+  return best;
+}
+
+std::vector<CriticalRun> folded(const std::vector<CriticalRun>& singles) {
+  std::vector<CriticalRun> runs;
+  int round = 0;
+  for (std::size_t first = 0; first < singles.size(); ++round) {
+    const Rhythm found = rhythm(singles, first);
+    for (std::size_t i = first; i < first + found.period; ++i) {
+      CriticalRun& run = runs.emplace_back(singles[i]);
+      run.round = round;
+      for (std::size_t j = i + found.period; j < first + found.length(); j += found.period) {
+        run.first_microbatch = std::min(run.first_microbatch, singles[j].first_microbatch);
+        run.last_microbatch = std::max(run.last_microbatch, singles[j].last_microbatch);
+        run.count += 1;
+        run.time += singles[j].time;
+      }
+    }
+    first += found.length();
+  }
+  return runs;
+}
+
+}  // namespace
+
+std::vector<CriticalRun> critical_runs(const Program& program, const TimingGraph& graph,
+                                       const std::vector<CriticalLink>& links) {
+  return folded(single_runs(program, graph, links));
+}
+
+}  // namespace stagecraft

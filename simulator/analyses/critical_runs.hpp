@@ -1,0 +1,22 @@
+// A chain of works in words: runs of the same kind together. Internal to the simulator.
+
+#pragma once
+
+#include <vector>
+
+#include "simulator/analyses/critical_path.hpp"
+#include "simulator/engines/timing_graph.hpp"
+
+namespace stagecraft {
+
+/// A work on the chain, and the time until the next one starts.
+struct CriticalLink {
+  int work = 0;
+  Duration time{0};
+};
+
+/// One run for links that take turns; what takes no time is left out.
+std::vector<CriticalRun> critical_runs(const Program& program, const TimingGraph& graph,
+                                       const std::vector<CriticalLink>& links);
+
+}  // namespace stagecraft

@@ -1,0 +1,33 @@
+// The work of a program in an order in which all that something needs stands before it. Internal to
+// the simulator.
+
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "simulator/values/program.hpp"
+
+namespace stagecraft {
+
+/// Events happen one after the other. Each is one work, a fused pair, or one collective on all its
+/// members; the works of event e are [ranges[e].first, ranges[e].end) of `works`. What no device
+/// issues is left out.
+struct CausalOrder {
+  std::vector<int> works;
+  std::vector<IndexRange> ranges;
+
+  std::size_t size() const { return ranges.size(); }
+  std::span<const int> event(std::size_t e) const {
+    return {begin_of(works, ranges[e]), end_of(works, ranges[e])};
+  }
+};
+
+/// The order of starts when every forward takes as long, so that neighbours mostly belong to
+/// different devices. Throws Error (check) as `simulate` does if the program cannot proceed.
+CausalOrder causal_order(const Program& program);
+
+/// The send among what a receive waits for. Throws Error (check) if there is none.
+int own_send(const Program& program, int receive);
+
+}  // namespace stagecraft

@@ -1,0 +1,111 @@
+#include "simulator/engines/compiled.hpp"
+
+#include <algorithm>
+
+#include "profiles/error.hpp"
+#include "simulator/values/cost_of.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+using Time = std::int64_t;
+
+std::size_t index(int i) {
+  return static_cast<std::size_t>(i);
+}
+
+[[noreturn]] void fail_too_long() {
+  fail("simulate: times exceed 292 years");
+}
+
+Time add(Time a, Time b) {
+  Time sum = 0;
+  if (__builtin_add_overflow(a, b, &sum)) fail_too_long();
+  return sum;
+}
+
+Time multiply(Time a, Time b) {
+  Time product = 0;
+  if (__builtin_mul_overflow(a, b, &product)) fail_too_long();
+  return product;
+}
+
+void require_size(std::size_t listed, std::size_t expected, std::string_view what) {
+  if (listed == expected) return;
+  fail("simulate: costs list ", listed, " ", what, "; the program has ", expected);
+}
+
+}  // namespace
+
+CompiledProgram::Time CompiledProgram::price_in(const Costs& costs, const Price& price) {
+  const std::size_t i = index(price.index);
+  switch (price.kind) {
+    case Price::Kind::nothing: return 0;
+    case Price::Kind::compute: return cost_of(costs.chunks[i], price.op).count();
+    case Price::Kind::fused: {
+      if (costs.chunks[i].fused) return costs.chunks[i].fused->count();
+      return add(costs.chunks[i].forward.count(),
+                 cost_of(costs.chunks[index(price.partner)], price.op).count());
+    }
+    case Price::Kind::occupancy: return costs.channels[i].occupancy.count();
+    case Price::Kind::latency: return costs.channels[i].latency.count();
+    case Price::Kind::group: return costs.groups[i].count();
+  }
+  return 0;
+}
+
+/// No path through the nodes is longer than all of them together: if that fits, every time does.
+/// No path through the nodes is longer than all of them together: if that fits, every time does.
+std::vector<Time> CompiledProgram::prices(const Costs& costs, int factor) const {
+  require_size(costs.chunks.size(), chunks_, "chunks");
+  require_size(costs.channels.size(), channels_, "channels");
+  require_size(costs.groups.size(), groups_, "groups");
+  std::vector<Time> times;
+  Time total = 0;
+  for (std::size_t i = 0; i < prices_.size(); ++i) {
+    const Time time = price_in(costs, prices_[i]);
+    if (time < 0) fail("simulate: a cost is ", time, " ns; expected 0 or more");
+    total = add(total, multiply(time, uses_[i]));
+    times.push_back(time);
+  }
+  multiply(total, factor);
+  return times;
+}
+
+// --- One table of costs -------------------------------------------------------------------------
+
+/// Tells each node's value, and returns the latest end.
+template <class Note>
+Time CompiledProgram::run(const std::vector<Time>& prices, const Note& note) const {
+  std::vector<Time> slots(slots_, 0);
+  for (const Node& node : nodes_) {
+    const Time second = slots[node.second] + prices[node.delay];
+    const Time value = std::max(slots[node.first], second) + prices[node.cost];
+    slots[node.target] = value;
+    note(value);
+  }
+  Time latest = 0;
+  for (const Instant& end : ends_) latest = std::max(latest, slots[end.value] + prices[end.delay]);
+  return latest;
+}
+
+Duration CompiledProgram::step(const Costs& costs) const {
+  return Duration{run(prices(costs), [](Time) {})};
+}
+
+WorkTimes CompiledProgram::times(const Costs& costs) const {
+  const std::vector<Time> price = prices(costs);
+  std::vector<Time> values{0};
+  values.reserve(nodes_.size() + 1);
+  run(price, [&](Time value) { values.push_back(value); });
+  WorkTimes times;
+  for (const Span& work : works_) {
+    const Time end = values[work.end.value] + price[work.end.delay];
+    times.end.emplace_back(end);
+    times.start.emplace_back(end - price[work.cost] - price[work.latency]);
+  }
+  return times;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,332 @@
+// The drawing, in pixels with two decimals (whole hundredths, so that nothing is rounded twice):
+//
+//   device 0  │ 0 │ 1 │         │   0   │     rows; each span is a <rect> and, if it fits, a <text>
+//   device 1      │ 0 │   0   │ 1 │
+//             └────┴────┴────┴────┴────       axis
+//              ■ forward ■ backward           legend
+//
+// Colours are Okabe and Ito's, which people with any colour vision can tell apart. The first stage
+// of a device has the full colour, its others are mixed with white.
+
+#include "simulator/views/draw_svg.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <map>
+#include <set>
+
+#include "profiles/error.hpp"
+#include "profiles/units.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+__extension__ using Wide = __int128;
+
+struct Look {
+  Op op;
+  std::string_view word;
+  std::array<int, 3> color;
+};
+
+constexpr std::array looks{
+    Look{Op::forward, "forward", {0, 114, 178}},
+    Look{Op::backward, "backward", {230, 159, 0}},
+    Look{Op::backward_input, "input gradient", {213, 94, 0}},
+    Look{Op::backward_weight, "weight gradient", {240, 228, 66}},
+    Look{Op::recompute, "recompute", {0, 158, 115}},
+    Look{Op::update, "update", {204, 121, 167}},
+};
+
+const Look& look_of(Op op) {
+  return *std::find_if(looks.begin(), looks.end(),
+                       [op](const Look& look) { return look.op == op; });
+}
+
+constexpr int gap = 4;     // between rows
+constexpr int margin = 8;  // around everything
+constexpr int font = 11;   // pixels
+constexpr int most_ticks = 10;
+
+/// A generous width of text: digits of common sans-serif fonts are 0.56 of their size.
+int text_width(std::size_t characters, int size) {
+  return static_cast<int>(characters) * size * 6 / 10;
+}
+
+std::size_t at(int index) {
+  return static_cast<std::size_t>(index);
+}
+
+/// Hundredths of a pixel.
+struct Length {
+  std::int64_t hundredths = 0;
+};
+
+std::string text_of(Length length) {
+  return fmt::format("{}.{:02}", length.hundredths / 100, length.hundredths % 100);
+}
+
+struct Color {
+  std::array<int, 3> rgb;
+  std::string hex() const { return fmt::format("#{:02x}{:02x}{:02x}", rgb[0], rgb[1], rgb[2]); }
+  /// Black or white, whichever is read more easily on it.
+  std::string_view ink() const {
+    return 299 * rgb[0] + 587 * rgb[1] + 114 * rgb[2] > 125'000 ? "#000000" : "#ffffff";
+  }
+};
+
+/// The `shade`-th of `shades` tints: from the full colour to 60 % white.
+Color tint(const std::array<int, 3>& color, int shade, int shades) {
+  Color result{color};
+  if (shades < 2) return result;
+  for (int& part : result.rgb) part += (255 - part) * 6 * shade / (10 * (shades - 1));
+  return result;
+}
+
+/// 1, 2 or 5 times a power of ten, so that at most `most_ticks` of it fit into the length.
+Duration tick_step(Duration length) {
+  for (std::int64_t power = 1;; power *= 10) {
+    for (const std::int64_t digit : {1, 2, 5}) {
+      if (length.count() / most_ticks <= digit * power) return Duration{digit * power};
+    }
+    if (power > INT64_MAX / 100) return length;
+  }
+}
+
+class Drawing {
+ public:
+  Drawing(const Timeline& timeline, const SvgOptions& options)
+      : timeline_(timeline), options_(options) {
+    find_range();
+    find_stages();
+    label_ = fmt::format("device {}", std::max(0, timeline.devices - 1)).size();
+    left_ = margin + text_width(label_, font) + 6;
+    plot_width_ = options.width - left_ - 4 * margin;  // half of the last label stands out
+    if (options.width < 200 || options.row_height < 8)
+      fail_usage("a drawing needs at least 200 x 8 pixels, not ", options.width, " x ",
+                 options.row_height);
+    bottom_ = margin + timeline.devices * (options.row_height + gap);
+  }
+
+  std::string draw() {
+    head();
+    rows();
+    if (options_.transfers) messages();
+    axis();
+    legend();
+    text_ += "</svg>\n";
+    return std::move(text_);
+  }
+
+ private:
+  template <class... Parts>
+  void add(fmt::format_string<Parts...> format, Parts&&... parts) {
+    fmt::format_to(std::back_inserter(text_), format, std::forward<Parts>(parts)...);
+  }
+
+  void find_range() {
+    if (!timeline_.spans.empty()) {
+      start_ = Duration::max();
+      for (const Span& span : timeline_.spans) {
+        start_ = std::min(start_, span.start);
+        end_ = std::max(end_, span.end);
+      }
+    }
+    start_ = options_.from.value_or(start_);
+    end_ = options_.until.value_or(end_);
+    if (start_ > end_ || (start_ == end_ && (options_.from || options_.until))) {
+      fail_usage("nothing to draw from ", format_duration(start_), " until ",
+                 format_duration(end_));
+    }
+  }
+
+  void find_stages() {
+    stages_.resize(at(timeline_.devices));
+    for (const Span& span : timeline_.spans) {
+      if (span.lane == Lane::compute) stages_[at(span.device)].insert(span.instruction.stage);
+    }
+  }
+
+  bool visible(const Span& span) const {
+    return span.end > span.start && span.end > start_ && span.start < end_;
+  }
+
+  bool is_critical(const Span& span) const {
+    if (options_.critical.size() != timeline_.spans.size()) return false;
+    return options_.critical[static_cast<std::size_t>(&span - timeline_.spans.data())] != 0;
+  }
+
+  Length x(Duration time) const {
+    const Duration inside = std::clamp(time, start_, end_) - start_;
+    const std::int64_t length = std::max<std::int64_t>(1, (end_ - start_).count());
+    return {100 * left_ + static_cast<std::int64_t>(static_cast<Wide>(inside.count()) * 100 *
+                                                    plot_width_ / length)};
+  }
+  int y(int device) const { return margin + device * (options_.row_height + gap); }
+
+  Color color_of(const Span& span) const {
+    const std::set<int>& stages = stages_[at(span.device)];
+    const auto place = std::distance(stages.begin(), stages.find(span.instruction.stage));
+    return tint(look_of(span.instruction.op).color, static_cast<int>(place),
+                static_cast<int>(stages.size()));
+  }
+
+  void head() {
+    const int height = bottom_ + 2 * font + 14 + margin + (font + 8);
+    add("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} "
+        "{1}\" "
+        "font-family=\"Helvetica, Arial, sans-serif\" font-size=\"{2}\">\n",
+        options_.width, height, font);
+    add("<rect class=\"paper\" width=\"{}\" height=\"{}\" fill=\"#ffffff\"/>\n", options_.width,
+        height);
+  }
+
+  void rows() {
+    std::vector<std::vector<const Span*>> compute(at(timeline_.devices));
+    for (const Span& span : timeline_.spans) {
+      if (span.lane == Lane::compute && visible(span)) compute[at(span.device)].push_back(&span);
+    }
+    for (int device = 0; device < timeline_.devices; ++device) {
+      add("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">device {}</text>\n", left_ - 6,
+          y(device) + (options_.row_height + font) / 2 - 2, device);
+      add("<rect class=\"row\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"#f2f2f2\"/>\n",
+          left_, y(device), plot_width_, options_.row_height);
+      add("<g class=\"device\">\n");
+      row(device, compute[at(device)]);
+      add("</g>\n");
+    }
+    if (outlines_.empty()) return;
+    add("<g class=\"critical\" fill=\"none\" stroke=\"#000000\" stroke-width=\"2\">\n{}</g>\n",
+        outlines_);
+  }
+
+  /// Spans in order of their start; those that overlap share the height.
+  void row(int device, const std::vector<const Span*>& spans) {
+    for (std::size_t first = 0, end = 0; first < spans.size(); first = end) {
+      Duration until = spans[first]->end;
+      for (end = first + 1; end < spans.size() && spans[end]->start < until; ++end) {
+        until = std::max(until, spans[end]->end);
+      }
+      const int shares = static_cast<int>(end - first);
+      for (int share = 0; share < shares; ++share) {
+        const int top = options_.row_height * share / shares;
+        const int bottom = options_.row_height * (share + 1) / shares;
+        box(*spans[first + at(share)], y(device) + top, bottom - top);
+      }
+    }
+  }
+
+  void box(const Span& span, int top, int height) {
+    const Length from = x(span.start);
+    const Length width{x(span.end).hundredths - from.hundredths};
+    const Color color = color_of(span);
+    add("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{}\" stroke=\"#ffffff\" "
+        "stroke-width=\"0.5\"><title>{}: {} to {}</title></rect>\n",
+        text_of(from), top, text_of(width), height, color.hex(), to_string(span.instruction),
+        time_text(span.start), time_text(span.end));
+    if (is_critical(span)) {
+      outlines_ += fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/>\n",
+                               text_of(from), top, text_of(width), height);
+    }
+    const std::string number = std::to_string(span.instruction.microbatch);
+    const int size = std::min(font, height - 1);
+    const bool numbered = span.instruction.op != Op::update && size >= 6 &&
+                          100 * (text_width(number.size(), size) + 2) <= width.hundredths;
+    if (!numbered) return;
+    add("<text x=\"{}\" y=\"{}\" font-size=\"{}\" text-anchor=\"middle\" fill=\"{}\">{}</text>\n",
+        text_of({from.hundredths + width.hundredths / 2}), top + (height + size) / 2 - 1, size,
+        color.ink(), number);
+  }
+
+  /// From the sender's row where sending starts to the receiver's where the data is there.
+  void messages() {
+    add("<g class=\"messages\" stroke=\"#555555\" stroke-width=\"0.6\">\n");
+    for (const Span& span : timeline_.spans) {
+      if (!is_receive(span.instruction.op) || !span.peer) continue;
+      if (span.end < start_ || span.start > end_) continue;
+      const bool down = *span.peer < span.device;
+      const int from = y(*span.peer) + (down ? options_.row_height : 0);
+      const int to = y(span.device) + (down ? 0 : options_.row_height);
+      add("<line x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\"{}/>\n", text_of(x(span.start)), from,
+          text_of(x(span.end)), to,
+          is_critical(span) ? " stroke=\"#000000\" stroke-width=\"2\"" : "");
+    }
+    add("</g>\n");
+  }
+
+  std::string time_text(Duration time) const {
+    if (!options_.unit) return format_duration(time);
+    return fmt::format(
+        "{:g}", static_cast<double>(time.count()) / static_cast<double>(options_.unit->count()));
+  }
+
+  void axis() {
+    add("<g class=\"axis\" stroke=\"#000000\" stroke-width=\"0.8\">\n");
+    add("<line x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\"/>\n", left_, bottom_, left_ + plot_width_,
+        bottom_);
+    std::string labels;
+    const Duration step = std::max(Duration{1}, tick_step(end_ - start_));
+    for (std::int64_t i = (start_.count() + step.count() - 1) / step.count();
+         i * step.count() <= end_.count(); ++i) {
+      const Duration time = step * i;
+      const std::string place = text_of(x(time));
+      add("<line x1=\"{0}\" y1=\"{1}\" x2=\"{0}\" y2=\"{2}\"/>\n", place, bottom_, bottom_ + 4);
+      labels += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n", place,
+                            bottom_ + 6 + font, time.count() == 0 ? "0" : time_text(time));
+    }
+    add("</g>\n{}", labels);
+  }
+
+  void legend() {
+    int place = left_;
+    const int top = bottom_ + font + 14;
+    add("<g class=\"legend\">\n");
+    const auto entry = [&](const std::array<int, 3>& color, std::string_view word) {
+      add("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{}\"/>\n", place, top, font,
+          font, Color{color}.hex());
+      add("<text x=\"{}\" y=\"{}\">{}</text>\n", place + font + 4, top + font - 2, word);
+      place += font + 4 + text_width(word.size(), font) + 14;
+    };
+    for (const Look& look : looks) {
+      const bool used = std::any_of(
+          timeline_.spans.begin(), timeline_.spans.end(),
+          [&](const Span& span) { return span.instruction.op == look.op && visible(span); });
+      if (used) entry(look.color, look.word);
+    }
+    const auto fewer = [](const std::set<int>& a, const std::set<int>& b) {
+      return a.size() < b.size();
+    };
+    const auto most = std::max_element(stages_.begin(), stages_.end(), fewer);
+    std::vector<std::string> remarks;
+    if (most != stages_.end() && most->size() > 1)
+      remarks.emplace_back("lighter: later stages of the device");
+    if (!outlines_.empty()) remarks.emplace_back("outlined: the longest chain");
+    if (options_.unit) remarks.emplace_back("time: one forward = 1");
+    add("<text x=\"{}\" y=\"{}\">{}</text>\n", place, top + font - 2, fmt::join(remarks, "; "));
+    add("</g>\n");
+  }
+
+  const Timeline& timeline_;
+  const SvgOptions& options_;
+  Duration start_{0};
+  Duration end_{0};
+  std::vector<std::set<int>> stages_;  // per device, those it computes
+  std::size_t label_ = 0;
+  int left_ = 0;
+  int plot_width_ = 0;
+  int bottom_ = 0;
+  std::string text_;
+  std::string outlines_;
+};
+
+}  // namespace
+
+std::string draw_svg(const Timeline& timeline, const SvgOptions& options) {
+  return Drawing(timeline, options).draw();
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,27 @@
+// Timelines as files: the JSON that chrome://tracing and ui.perfetto.dev open, with flows for
+// messages and counters for memory.
+
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "simulator/values/timeline.hpp"
+
+namespace stagecraft {
+
+/// A timeline and what was known about it ("plan": its hash, "kind": "predicted" or "measured", …).
+struct Trace {
+  Timeline timeline;
+  std::map<std::string, std::string> about;
+};
+
+/// stagecraft-trace/1 in Chrome's trace format: a process per device, a thread per lane, complete
+/// events `F1.3` in microseconds with exact start_ns and duration_ns in `args`, flow arrows from
+/// send to receive, memory counters by category.
+std::string write_trace(const Trace& trace);
+
+/// Reads such a file back, exactly. Throws Error (input) for other files.
+Trace read_trace(const class Json& json);
+
+}  // namespace stagecraft
