@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "executor/layer.hpp"
-#include "planner/plan.hpp"
+#include "planner/plan/plan.hpp"
 
 namespace stagecraft {
 

@@ -17,8 +17,8 @@
 #include "executor/checkpoint.hpp"
 #include "executor/data.hpp"
 #include "executor/oversight.hpp"
-#include "planner/plan.hpp"
-#include "planner/predict.hpp"
+#include "planner/costs/predict.hpp"
+#include "planner/plan/plan.hpp"
 #include "simulator/values/timeline.hpp"
 
 namespace stagecraft {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "executor/transport.hpp"
-#include "planner/plan.hpp"
+#include "planner/plan/plan.hpp"
 #include "simulator/values/program.hpp"
 
 namespace stagecraft {

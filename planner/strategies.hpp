@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "planner/wishes.hpp"
+#include "planner/problem/constraints.hpp"
 
 namespace stagecraft {
 

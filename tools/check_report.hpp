@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "planner/certificate.hpp"
+#include "planner/analysis/certificate.hpp"
 #include "simulator/checks/check.hpp"
 #include "tools/console.hpp"
 

@@ -3,7 +3,7 @@
 
 #pragma once
 
-#include "planner/search.hpp"
+#include "planner/problem/problem.hpp"
 #include "tools/planning_problem.hpp"
 
 namespace stagecraft {

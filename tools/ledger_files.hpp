@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "planner/ledger/ledger.hpp"
-#include "planner/ledger/measured_runs.hpp"
+#include "planner/calibration/ledger.hpp"
+#include "planner/calibration/measured_runs.hpp"
 #include "tools/console.hpp"
 
 namespace CLI {

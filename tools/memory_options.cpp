@@ -2,7 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "planner/device_memory.hpp"
+#include "planner/costs/device_memory.hpp"
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
 #include "tools/arguments.hpp"

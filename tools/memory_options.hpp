@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "planner/plan.hpp"
+#include "planner/plan/plan.hpp"
 #include "tools/console.hpp"
 
 namespace CLI {

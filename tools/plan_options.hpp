@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "planner/importers.hpp"
+#include "planner/interop/importers.hpp"
 
 namespace CLI {
 class App;

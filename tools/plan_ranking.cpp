@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "planner/answers.hpp"
+#include "planner/analysis/answers.hpp"
 #include "planner/costs/stage_recompute.hpp"
-#include "planner/objective.hpp"
+#include "planner/problem/objective.hpp"
 #include "tools/results.hpp"
 #include "tools/table.hpp"
 

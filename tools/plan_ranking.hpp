@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "planner/search.hpp"
+#include "planner/problem/problem.hpp"
 
 namespace stagecraft {
 

@@ -6,13 +6,13 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "planner/answers/risk.hpp"
-#include "planner/answers/shown_choices.hpp"
-#include "planner/answers/utilisation.hpp"
-#include "planner/objective.hpp"
-#include "planner/searches/starts.hpp"
+#include "planner/analysis/risk.hpp"
+#include "planner/analysis/shown_choices.hpp"
+#include "planner/analysis/utilisation.hpp"
+#include "planner/problem/constraints.hpp"
+#include "planner/problem/objective.hpp"
+#include "planner/search/heuristics/warm_starts.hpp"
 #include "planner/space/space.hpp"
-#include "planner/wishes.hpp"
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
 #include "simulator/analyses/attribution.hpp"

@@ -4,8 +4,8 @@
 
 #include <stop_token>
 
-#include "planner/answers/risk.hpp"
-#include "planner/search.hpp"
+#include "planner/analysis/risk.hpp"
+#include "planner/problem/problem.hpp"
 #include "tools/console.hpp"
 
 namespace stagecraft {

@@ -5,8 +5,8 @@
 #include <charconv>
 #include <set>
 
-#include "planner/defaults.hpp"
-#include "planner/objective.hpp"
+#include "planner/problem/defaults.hpp"
+#include "planner/problem/objective.hpp"
 #include "planner/space/device_orders.hpp"
 #include "planner/space/schedule_choices.hpp"
 #include "profiles/error.hpp"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/search.hpp"
+#include "planner/problem/problem.hpp"
 #include "profiles/profile.hpp"
 #include "tools/device_options.hpp"
 

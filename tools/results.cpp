@@ -6,8 +6,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "planner/costs/device_limits.hpp"
 #include "planner/costs/stage_recompute.hpp"
-#include "planner/device_limits.hpp"
 #include "tools/table.hpp"
 
 namespace stagecraft {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "planner/answers/utilisation.hpp"
-#include "planner/predict.hpp"
-#include "planner/search.hpp"
+#include "planner/analysis/utilisation.hpp"
+#include "planner/costs/predict.hpp"
+#include "planner/problem/problem.hpp"
 #include "simulator/values/timeline.hpp"
 #include "tools/console.hpp"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/answers/risk.hpp"
+#include "planner/analysis/risk.hpp"
 
 namespace CLI {
 class App;

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "planner/measured/timeline_costs.hpp"
+#include "planner/calibration/timeline_costs.hpp"
 #include "profiles/json.hpp"
 #include "simulator/views/trace.hpp"
 #include "tools/results.hpp"

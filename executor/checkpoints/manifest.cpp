@@ -30,7 +30,7 @@
 #include <nlohmann/json.hpp>
 
 #include "executor/checkpoints/slices.hpp"
-#include "planner/question_json.hpp"
+#include "planner/plan/question_json.hpp"
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"
 #include "profiles/text.hpp"

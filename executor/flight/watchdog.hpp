@@ -8,7 +8,7 @@
 
 #include "executor/flight/record.hpp"
 #include "executor/oversight.hpp"
-#include "planner/predict.hpp"
+#include "planner/costs/predict.hpp"
 
 namespace stagecraft {
 

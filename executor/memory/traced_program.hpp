@@ -5,7 +5,7 @@
 #include "executor/memory/tape.hpp"
 #include "executor/rank_map.hpp"
 #include "executor/training.hpp"
-#include "planner/predict.hpp"
+#include "planner/costs/predict.hpp"
 
 namespace stagecraft {
 

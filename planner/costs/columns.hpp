@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "planner/costs/cost_book.hpp"
-#include "planner/plan.hpp"
+#include "planner/plan/plan.hpp"
 
 namespace stagecraft {
 

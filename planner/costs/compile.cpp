@@ -10,7 +10,7 @@
 #include "planner/costs/columns.hpp"
 #include "planner/costs/exposed_sums.hpp"
 #include "planner/costs/paired_passes.hpp"
-#include "planner/plan_fault.hpp"
+#include "planner/plan/plan_fault.hpp"
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
 #include "simulator/schedules/schedules.hpp"

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "planner/costs/cost_book.hpp"
-#include "planner/predict.hpp"
+#include "planner/costs/predict.hpp"
 
 namespace stagecraft {
 

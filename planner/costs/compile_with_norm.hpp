@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "planner/predict.hpp"
+#include "planner/costs/predict.hpp"
 
 namespace stagecraft {
 

@@ -11,7 +11,7 @@
 #include <tuple>
 #include <vector>
 
-#include "planner/plan.hpp"
+#include "planner/plan/plan.hpp"
 #include "profiles/collectives.hpp"
 #include "profiles/profile.hpp"
 #include "simulator/simulate.hpp"

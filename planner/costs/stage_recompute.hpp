@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "planner/plan.hpp"
+#include "planner/plan/plan.hpp"
 
 namespace stagecraft {
 

@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "planner/layouts/fast_clock.hpp"
+#include "planner/timing/fast_clock.hpp"
 
 namespace stagecraft {
 

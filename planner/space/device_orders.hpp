@@ -14,7 +14,7 @@
 #include <optional>
 #include <vector>
 
-#include "planner/search.hpp"
+#include "planner/problem/problem.hpp"
 
 namespace stagecraft {
 
@@ -62,7 +62,7 @@ struct DeviceOrders {
 DeviceOrders asked_device_orders(const Problem& problem);
 
 /// Whether devices have links of their own, and not all orders are tried
-/// (planner/searches/placement.hpp).
+/// (planner/search/heuristics/placement.hpp).
 bool needs_placement(const Problem& problem);
 
 /// The cluster with device order[i] at place i.

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "planner/search.hpp"
+#include "planner/problem/problem.hpp"
 
 namespace stagecraft {
 

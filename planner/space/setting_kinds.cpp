@@ -14,7 +14,8 @@ bool is_chain(const Setting& setting) {
 }
 
 bool has_many_devices(const Space& space, const Setting& setting) {
-  constexpr double most = 5e6;  // entries of the tables of one probe (planner/bounds/bounds.hpp)
+  constexpr double most =
+      5e6;  // entries of the tables of one probe (planner/relaxations/chain_bounds.hpp)
   const double devices = space.devices(setting), layers = space.layers();
   const double entries = devices * devices * devices * layers * layers / 4;
   return space.devices(setting) > most_devices_walked || entries > most;

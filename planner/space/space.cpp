@@ -4,10 +4,10 @@
 #include <limits>
 #include <numeric>
 
-#include "planner/device_memory.hpp"
-#include "planner/objective.hpp"
-#include "planner/parallelism_fault.hpp"
-#include "planner/plan_fault.hpp"
+#include "planner/costs/device_memory.hpp"
+#include "planner/plan/parallelism_fault.hpp"
+#include "planner/plan/plan_fault.hpp"
+#include "planner/problem/objective.hpp"
 #include "planner/space/schedule_choices.hpp"
 #include "profiles/error.hpp"
 #include "simulator/schedules/schedules.hpp"

@@ -27,7 +27,7 @@
 #include <vector>
 
 #include "planner/costs/compile.hpp"
-#include "planner/search.hpp"
+#include "planner/problem/problem.hpp"
 #include "profiles/error.hpp"
 #include "simulator/schedules/schedules.hpp"
 

@@ -109,7 +109,8 @@ bool Space::has_groups(int degree) const {
 }
 
 const DeviceKind& Space::kind(const Setting& setting, int device) const {
-  // Of one kind they are wherever they stand (planner/searches/mixed_search.cpp asks for any).
+  // Of one kind they are wherever they stand (planner/search/enumerate/mixed_search.cpp asks for
+  // any).
   if (kinds_.size() == 1) return cluster_.kinds[static_cast<std::size_t>(kinds_.front())];
   return kind_of(cluster_, lead(setting, device));
 }

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "planner/costs/columns.hpp"
-#include "planner/parallelism_fault.hpp"
+#include "planner/plan/parallelism_fault.hpp"
 #include "planner/space/setting_kinds.hpp"
 #include "planner/space/space.hpp"
 #include "profiles/error.hpp"

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "executor/execute.hpp"
-#include "planner/measured/timeline_costs.hpp"
+#include "planner/calibration/timeline_costs.hpp"
 #include "tests/catch.hpp"
 #include "tests/executor/tiny_training.hpp"
 #include "tests/executor/values.hpp"

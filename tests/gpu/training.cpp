@@ -4,7 +4,7 @@
 
 #include "executor/data.hpp"
 #include "executor/execute.hpp"
-#include "planner/predict.hpp"
+#include "planner/costs/predict.hpp"
 #include "profiles/cluster.hpp"
 #include "profiles/error.hpp"
 #include "tests/gpu/checks.hpp"

@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-#include "planner/search.hpp"
+#include "planner/problem/problem.hpp"
 #include "planner/strategies.hpp"
 
 namespace stagecraft::tests {

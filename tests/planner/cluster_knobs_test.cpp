@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "planner/predict.hpp"
+#include "planner/costs/predict.hpp"
 #include "tests/catch.hpp"
 #include "tests/planner/cases.hpp"
 

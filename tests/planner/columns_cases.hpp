@@ -4,8 +4,8 @@
 
 #include <functional>
 
-#include "planner/layouts/fast_clock.hpp"
 #include "planner/space/space.hpp"
+#include "planner/timing/fast_clock.hpp"
 #include "tests/planner/cases.hpp"
 
 namespace stagecraft::tests {

@@ -2,9 +2,9 @@
 
 #pragma once
 
-#include "planner/searches/mixed_search.hpp"
-#include "planner/searches/portfolio.hpp"
-#include "planner/searches/starts.hpp"
+#include "planner/baselines/portfolio.hpp"
+#include "planner/search/enumerate/mixed_search.hpp"
+#include "planner/search/heuristics/warm_starts.hpp"
 #include "planner/space/device_orders.hpp"
 #include "profiles/error.hpp"
 #include "tests/catch.hpp"

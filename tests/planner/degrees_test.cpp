@@ -1,8 +1,8 @@
 // Degrees of context and expert parallelism that the search chooses by itself: as good as trying
 // all, never worse than without, and in the certificate.
 
-#include "planner/certificate.hpp"
-#include "planner/parallelism_fault.hpp"
+#include "planner/analysis/certificate.hpp"
+#include "planner/plan/parallelism_fault.hpp"
 #include "profiles/devices.hpp"
 #include "profiles/json.hpp"
 #include "tests/catch.hpp"

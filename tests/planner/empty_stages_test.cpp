@@ -3,11 +3,11 @@
 
 #include <algorithm>
 
-#include "planner/bounds/bounds.hpp"
-#include "planner/certificate.hpp"
+#include "planner/analysis/certificate.hpp"
 #include "planner/costs/compile.hpp"
 #include "planner/layouts/layouts.hpp"
-#include "planner/searches/walk.hpp"
+#include "planner/relaxations/chain_bounds.hpp"
+#include "planner/search/enumerate/chains.hpp"
 #include "profiles/json.hpp"
 #include "simulator/checks/check.hpp"
 #include "simulator/simulate.hpp"

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "planner/certificate.hpp"
+#include "planner/analysis/certificate.hpp"
 #include "planner/space/space.hpp"
 #include "planner/strategies.hpp"
 #include "profiles/error.hpp"

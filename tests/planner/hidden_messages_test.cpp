@@ -2,7 +2,7 @@
 // few nodes cross between them less often (DeepSeek-V3 technical report, sections 3.2 and 2.1.2).
 
 #include "planner/costs/compile.hpp"
-#include "planner/predict.hpp"
+#include "planner/costs/predict.hpp"
 #include "planner/space/schedule_choices.hpp"
 #include "profiles/collectives.hpp"
 #include "profiles/peer_messages.hpp"

@@ -6,14 +6,14 @@
 #include <filesystem>
 #include <numeric>
 
-#include "planner/importers.hpp"
-#include "planner/predict.hpp"
+#include "planner/costs/predict.hpp"
+#include "planner/interop/importers.hpp"
 #include "profiles/error.hpp"
 #include "profiles/importers.hpp"
 #include "profiles/json.hpp"
 #include "tests/catch.hpp"
 #include "tests/paths.hpp"
-#include "tests/planner/importers/questions.hpp"
+#include "tests/planner/interop/importers/questions.hpp"
 
 using namespace stagecraft;
 using namespace stagecraft::tests;

@@ -6,9 +6,9 @@
 #include <numeric>
 #include <set>
 
-#include "planner/objective.hpp"
-#include "planner/searches/mixed_search.hpp"
-#include "planner/searches/starts.hpp"
+#include "planner/problem/objective.hpp"
+#include "planner/search/enumerate/mixed_search.hpp"
+#include "planner/search/heuristics/warm_starts.hpp"
 #include "tests/catch.hpp"
 #include "tests/planner/cases.hpp"
 

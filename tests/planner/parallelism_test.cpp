@@ -1,9 +1,9 @@
 // Plans whose devices share tokens, experts, gradients or parameters: every degree does what it
 // says, formulas of the papers hold, and the search finds what trying everything finds.
 
+#include "planner/costs/predict.hpp"
 #include "planner/costs/sharded_costs.hpp"
-#include "planner/parallelism_fault.hpp"
-#include "planner/predict.hpp"
+#include "planner/plan/parallelism_fault.hpp"
 #include "profiles/devices.hpp"
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/search.hpp"
+#include "planner/problem/problem.hpp"
 #include "tests/paths.hpp"
 #include "tests/planner/cases.hpp"
 

@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <numeric>
 
+#include "planner/costs/predict.hpp"
 #include "planner/costs/shared_links.hpp"
-#include "planner/predict.hpp"
 #include "profiles/estimate.hpp"
 #include "simulator/engines/events.hpp"
 #include "tests/catch.hpp"

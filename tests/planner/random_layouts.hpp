@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "planner/searches/walk.hpp"
+#include "planner/search/enumerate/chains.hpp"
 #include "tests/planner/cases.hpp"
 
 namespace stagecraft::tests {

@@ -2,8 +2,8 @@
 // finds. And every published profile: exact is never worse than another planner. Where the compiler
 // does not optimize or a sanitizer watches, it is a few of them.
 
-#include "planner/bounds/column_bounds.hpp"
-#include "planner/certificate.hpp"
+#include "planner/analysis/certificate.hpp"
+#include "planner/relaxations/work_bound.hpp"
 #include "planner/space/device_orders.hpp"
 #include "planner/space/schedule_choices.hpp"
 #include "tests/paths.hpp"

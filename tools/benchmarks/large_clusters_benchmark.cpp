@@ -1,6 +1,6 @@
 // Planning for large clusters: Llama 3 405B and GPT-3 175B on 128 to 16,384 GPUs, over depths,
 // columns, tensor-parallel degrees, microbatches and schedules
-// (planner/searches/column_search.hpp).
+// (planner/search/column_search.hpp).
 //
 //   stagecraft_benchmarks --benchmark_filter=plan_large
 //   stagecraft_benchmarks --benchmark_filter=plan_usual

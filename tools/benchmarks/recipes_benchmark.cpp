@@ -3,7 +3,7 @@
 
 #include <benchmark/benchmark.h>
 
-#include "planner/ledger/measured_sets.hpp"
+#include "planner/calibration/measured_sets.hpp"
 
 namespace stagecraft {
 namespace {

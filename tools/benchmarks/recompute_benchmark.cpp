@@ -1,5 +1,5 @@
 // Planning where layers choose for themselves what they do again
-// (planner/searches/layers_search.hpp): short memory, with choices of whole stages, of attention,
+// (planner/search/layers_search.hpp): short memory, with choices of whole stages, of attention,
 // and of whole layers or attention.
 //
 //   stagecraft_benchmarks --benchmark_filter=plan_recompute
@@ -13,7 +13,7 @@
 
 #include <string>
 
-#include "planner/searches/layers_search.hpp"
+#include "planner/search/layers_search.hpp"
 #include "planner/space/schedule_choices.hpp"
 #include "planner/strategies.hpp"
 #include "profiles/profile.hpp"

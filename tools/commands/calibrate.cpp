@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "planner/ledger/ledger.hpp"
+#include "planner/calibration/ledger.hpp"
 #include "profiles/json.hpp"
 #include "profiles/text.hpp"
 #include "tools/arguments.hpp"

@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "planner/costs/compile.hpp"
-#include "planner/other_files.hpp"
+#include "planner/interop/other_files.hpp"
 #include "profiles/json.hpp"
 #include "profiles/missing_file.hpp"
 #include "profiles/text.hpp"

@@ -7,9 +7,9 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "planner/device_memory.hpp"
-#include "planner/other_files.hpp"
-#include "planner/predict.hpp"
+#include "planner/costs/device_memory.hpp"
+#include "planner/costs/predict.hpp"
+#include "planner/interop/other_files.hpp"
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"
 #include "profiles/missing_file.hpp"

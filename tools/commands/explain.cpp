@@ -4,8 +4,8 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "planner/device_memory.hpp"
-#include "planner/predict.hpp"
+#include "planner/costs/device_memory.hpp"
+#include "planner/costs/predict.hpp"
 #include "simulator/checks/check.hpp"
 #include "tools/commands.hpp"
 #include "tools/explanation.hpp"

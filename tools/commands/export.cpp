@@ -3,7 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "planner/exporters.hpp"
+#include "planner/interop/exporters.hpp"
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"
 #include "profiles/text.hpp"

@@ -6,7 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "planner/ledger/ledger.hpp"
+#include "planner/calibration/ledger.hpp"
 #include "tools/commands.hpp"
 #include "tools/ledger_files.hpp"
 #include "tools/table.hpp"

@@ -5,8 +5,8 @@
 
 #include <CLI/CLI.hpp>
 
-#include "planner/answers.hpp"
-#include "planner/answers/shared.hpp"
+#include "planner/analysis/answers.hpp"
+#include "planner/analysis/shared.hpp"
 #include "planner/space/schedule_choices.hpp"
 #include "planner/strategies.hpp"
 #include "profiles/error.hpp"

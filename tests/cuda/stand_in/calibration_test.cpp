@@ -3,7 +3,7 @@
 
 #include <numeric>
 
-#include "planner/measured/timeline_costs.hpp"
+#include "planner/calibration/timeline_costs.hpp"
 #include "profiles/json.hpp"
 #include "simulator/analyses/comparison.hpp"
 #include "simulator/simulate.hpp"

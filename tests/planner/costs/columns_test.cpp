@@ -3,7 +3,7 @@
 #include <numeric>
 
 #include "planner/costs/compile.hpp"
-#include "planner/plan_fault.hpp"
+#include "planner/plan/plan_fault.hpp"
 #include "simulator/checks/check.hpp"
 #include "simulator/schedules/schedules.hpp"
 #include "tests/catch.hpp"

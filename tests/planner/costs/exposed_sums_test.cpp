@@ -1,5 +1,5 @@
 #include "planner/costs/exposed_sums.hpp"
-#include "planner/predict.hpp"
+#include "planner/costs/predict.hpp"
 #include "tests/catch.hpp"
 #include "tests/planner/cases.hpp"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "planner/predict.hpp"
+#include "planner/costs/predict.hpp"
 #include "profiles/error.hpp"
 #include "simulator/engines/events.hpp"
 #include "simulator/schedules/schedules.hpp"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "planner/certificate.hpp"
+#include "planner/analysis/certificate.hpp"
 #include "planner/strategies.hpp"
 #include "profiles/collectives.hpp"
 #include "tests/catch.hpp"

@@ -1,0 +1,80 @@
+#include <algorithm>
+
+#include "planner/analysis/answers.hpp"
+#include "profiles/error.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+/// Whether a is at least as good as b in both, and they are not the same.
+bool dominates(const Candidate& a, const Candidate& b) {
+  const Bytes peak_a = largest_peak(a), peak_b = largest_peak(b);
+  const Duration time_a = pace(*a.prediction), time_b = pace(*b.prediction);
+  return peak_a <= peak_b && time_a <= time_b && (peak_a < peak_b || time_a < time_b);
+}
+
+/// Other planners answer with plans that do not fit, or that nobody can simulate, too.
+bool may_follow(const SearchResult& result) {
+  if (result.plans.empty()) return false;
+  const std::optional<Prediction>& prediction = result.plans.front().prediction;
+  return prediction && prediction->fits;
+}
+
+/// Equally fast plans come one after the other, each with less memory: the last one stays.
+void remove_dominated(std::vector<Candidate>& plans) {
+  const std::vector<Candidate> all = plans;
+  std::erase_if(plans, [&](const Candidate& plan) {
+    return std::any_of(all.begin(), all.end(),
+                       [&](const Candidate& other) { return dominates(other, plan); });
+  });
+}
+
+}  // namespace
+
+Bytes largest_peak(const Candidate& candidate) {
+  Bytes most = 0;
+  for (const MemoryPeak& peak : candidate.prediction->peaks) most = std::max(most, peak.bytes);
+  return most;
+}
+
+Bytes smaller_peak(Bytes peak, double spacing) {
+  const auto less = static_cast<Bytes>(static_cast<double>(peak) * spacing);
+  return peak - std::max<Bytes>(less, 1);
+}
+
+SearchResult pareto_front(Search search, const Problem& problem, const SearchControl& control,
+                          int most, double spacing) {
+  SearchControl own = control;
+  own.top = 1;
+  SearchResult front = search_for_objective(search, problem, own);
+  if (!may_follow(front)) {
+    front.proved_optimal = false;
+    return front;
+  }
+  own.explain = false;
+  Problem smaller = problem;
+  bool is_complete = false;
+  while (static_cast<int>(front.plans.size()) < most) {
+    const Bytes peak = largest_peak(front.plans.back());
+    is_complete = peak == 0;
+    if (is_complete || control.stop.stop_requested()) break;
+    smaller.memory_cap = smaller_peak(peak, spacing);
+    SearchResult next = search_for_objective(search, smaller, own);
+    front.candidates += next.candidates;
+    front.pruned += next.pruned;
+    front.interrupted = front.interrupted || next.interrupted;
+    is_complete = next.plans.empty() && !next.interrupted;
+    if (!may_follow(next)) break;
+    front.proved_optimal = front.proved_optimal && next.proved_optimal;
+    front.plans.push_back(std::move(next.plans.front()));
+  }
+  // What another planner proves, it proves in its own cost model.
+  const bool is_own = std::ranges::none_of(
+      front.plans, [](const Candidate& plan) { return plan.objective.has_value(); });
+  front.proved_optimal = front.proved_optimal && is_complete && is_own;
+  remove_dominated(front.plans);
+  return front;
+}
+
+}  // namespace stagecraft

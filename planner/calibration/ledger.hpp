@@ -1,0 +1,137 @@
+// The ledger: predictions of every measured set held against its measurements, after fitting a few
+// constants on at most a quarter of the rows. What is fitted and what is predicted is always said.
+//
+// Two claims differ. In family, the fitted rows are drawn from every shape of layer, and a shape's
+// layers may get a correction of their own, as a profile of them would give. Out of family, whole
+// families of neighbours are fitted or left out, and only the constants carry over.
+
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/calibration/measured_sets.hpp"
+
+namespace stagecraft {
+
+enum class Claim { in_family, out_of_family, one_row, nothing_fitted };
+std::string_view to_string(Claim claim);  ///< "in family", "out of family", "calibrated on one row"
+
+/// A constant as fitted, with the half width of its 95 % confidence interval.
+struct FittedConstant {
+  std::string name;
+  double value = 0;
+  double interval = 0;
+  double start = 0;
+};
+
+/// What a fit found: constants, and factors on the blocks of certain shapes.
+struct Calibration {
+  KernelConstants constants;
+  std::vector<FittedConstant> fitted;
+  std::map<std::string, double> corrections;  ///< by shape
+};
+
+/// One row of the ledger. No row is left out of it.
+struct LedgerRow {
+  std::string label;
+  std::string family;
+  bool fitted = false;
+  double measured = 0;
+  double predicted = 0;
+  std::optional<Bytes> memory, predicted_memory;
+
+  double error() const { return predicted / measured - 1; }
+};
+
+/// Errors as fractions, over held-out rows only (over all, where none was fitted).
+struct ErrorSummary {
+  int rows = 0;
+  double mape = 0, median = 0, p90 = 0, max = 0, bias = 0;
+  std::string worst_row;
+};
+
+struct SetResult {
+  std::string name, source, device, unit;
+  Claim claim = Claim::in_family;
+  std::vector<LedgerRow> rows;
+  int fitted_on = 0;
+  ErrorSummary time;
+  ErrorSummary memory;  ///< over all rows that have one: nothing is fitted for it
+  /// Spearman's, between predicted and measured, mean over families of three rows and more.
+  double rank_correlation = 0;
+  double worst_rank_correlation = 0;
+  /// How much slower the configuration predicted to be the best is than the best, mean over
+  /// problems with a choice.
+  double regret = 0;
+  int problems = 0;
+  /// p10 and p90 of another row are its prediction over and times 1 + this, as the fitted rows have
+  /// it; nothing where fewer than two (out of family two families) were fitted.
+  std::optional<double> interval;
+  double covered = 0;  ///< part of the held-out rows that lie within
+  Calibration calibration;
+  std::vector<std::string> assumptions, left_out;
+};
+
+/// Fits the set's unknowns on the rows whose index is given (Huber's loss on the logarithm of
+/// predicted over measured); `with_corrections` adds one factor for each shape.
+Calibration fit_constants(const MeasuredSet& set, const std::vector<int>& rows,
+                          bool with_corrections);
+
+/// Whether these rows are enough for a factor for each of their shapes: three of each on average.
+bool has_enough_for_corrections(const MeasuredSet& set, const std::vector<int>& rows);
+
+/// How far p10 and p90 of rows that were not fitted are from their predictions (see
+/// `SetResult::interval`), from what is wrong of each fitted row, out of family of each family,
+/// where it is left out of the fit.
+std::optional<double> interval_of_others(const MeasuredSet& set, const std::vector<int>& rows,
+                                         const Calibration& calibration, Claim claim);
+/// Of the rows that were not fitted, within that.
+double part_within(const SetResult& result, double interval);
+
+/// Rows to fit on, at most a quarter (but one), drawn with the seed; empty if the claim makes no
+/// sense for the set.
+std::vector<int> rows_to_fit(const MeasuredSet& set, Claim claim, std::uint64_t seed);
+
+/// The set under a claim that it supports.
+SetResult replay(const MeasuredSet& set, Claim claim, std::uint64_t seed);
+/// The set with constants fitted elsewhere: nothing is fitted, every row is predicted.
+SetResult replay_with(const MeasuredSet& set, const Calibration& calibration);
+/// Under each claim that makes sense, the narrower one first.
+std::vector<SetResult> replay_all(const MeasuredSet& set, std::uint64_t seed);
+
+/// So many rows that tell most about the constants: each time the one, of a half drawn with the
+/// seed, whose prediction is least certain after those before (no measured time is looked at).
+std::vector<int> informative_rows(const MeasuredSet& set, std::size_t count, std::uint64_t seed);
+
+/// What an extra measurement would tell.
+struct NextMeasurement {
+  std::string constant;  ///< whose interval is widest for its value
+  std::string row;       ///< like this one
+  double narrows = 0;    ///< the interval's loss, as a fraction
+};
+/// Which row of the set, measured once more, would narrow the least certain constant most; nothing
+/// without constants or with one.
+std::optional<NextMeasurement> next_measurement(const MeasuredSet& set,
+                                                const Calibration& calibration);
+
+// stagecraft-constants/1; the annotated example opens constants_json.cpp.
+struct NamedCalibration {
+  std::string set;
+  std::string device;
+  Calibration calibration;
+};
+std::string write_constants(const std::vector<NamedCalibration>& calibrations);
+std::vector<NamedCalibration> read_constants(const Json& json);
+/// Those of the set, else of its device, else none.
+const NamedCalibration* constants_for(const std::vector<NamedCalibration>& known,
+                                      const MeasuredSet& set);
+
+ErrorSummary summarise(const std::vector<std::pair<std::string, double>>& errors);
+/// Rank correlation with ties at their mean rank; 0 for fewer than two.
+double spearman(const std::vector<double>& a, const std::vector<double>& b);
+
+}  // namespace stagecraft

@@ -1,0 +1,48 @@
+// A training run as Megatron-LM's arguments describe it: what `megatron/training/arguments.py` and
+// `megatron/core` take them for, with that release's defaults.
+
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "planner/calibration/recipe.hpp"
+#include "profiles/error.hpp"
+
+namespace stagecraft {
+
+/// Arguments by name ("num-layers"), as text whatever they mean. One that is "None" is not there.
+class MegatronArguments {
+ public:
+  struct Value {
+    std::string text;
+    SourcePlace place;
+  };
+
+  /// `name` may begin with two hyphens and have underscores.
+  void set(std::string_view name, Value value);
+
+  bool has(std::string_view name) const { return values_.contains(name); }
+  /// On unless it is missing or false.
+  bool flag(std::string_view name) const;
+  /// Throws Error (input) at its place unless it is a whole number.
+  std::int64_t number(std::string_view name, std::int64_t otherwise) const;
+  int small(std::string_view name, int otherwise = 1) const {
+    return static_cast<int>(number(name, otherwise));
+  }
+  std::string word(std::string_view name) const;
+
+ private:
+  std::map<std::string, Value, std::less<>> values_;
+};
+
+/// What the arguments train, on how many devices they are spread: all of the recipe but the device,
+/// replicas and microbatches.
+Recipe recipe_of(const MegatronArguments& arguments);
+
+/// Sets the replicas and microbatches of a step on `world` devices; false if the degrees and the
+/// batch do not divide the devices, or if there are more stages than blocks.
+bool spread(Recipe& recipe, int world, int batch);
+
+}  // namespace stagecraft

@@ -1,0 +1,238 @@
+#include "planner/calibration/runs/columns.hpp"
+
+#include <algorithm>
+
+#include "profiles/cluster.hpp"
+#include "profiles/profile.hpp"
+#include "profiles/text.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+constexpr int most = 1'000'000;
+
+bool flag_in(const Cell& cell) {
+  for (const std::string_view word : {"yes", "true", "1", "on"}) {
+    if (cell.text == word) return true;
+  }
+  for (const std::string_view word : {"no", "false", "0", "off"}) {
+    if (cell.text == word) return false;
+  }
+  cell.fail(concat("expected yes or no, found \"", cell.text, "\""));
+}
+
+/// What `read` makes of the cell with the header's unit; its complaints get the place.
+template <class Read>
+auto quantity_in(const Cell& cell, Read read) {
+  try {
+    return read(cell.text + cell.unit);
+  } catch (const Error& error) {
+    cell.fail(concat(error.message(),
+                     cell.unit.empty() ? "; or give the header a unit, as iteration_time_ms" : ""));
+  }
+}
+
+Model model_in(const Cell& cell) {
+  try {
+    return load_profile(cell.text).profile.model;
+  } catch (const Error& error) {
+    throw Error(ErrorKind::input, error.message(), cell.place, error.help());
+  }
+}
+
+void read_model_cell(RunDraft& draft, const Cell& cell) {
+  const Model model = model_in(cell);
+  if (!model.transformer) cell.fail("expected a transformer, found " + model.name);
+  Recipe& recipe = draft.run.recipe;
+  recipe.transformer = *model.transformer;
+  recipe.blocks = static_cast<int>(std::ranges::count_if(model.layers, [](const Layer& layer) {
+    return layer.kind == LayerKind::transformer || layer.kind == LayerKind::expert_transformer;
+  }));
+  draft.run.model = model.name;
+  draft.sequence = model.sequence;
+}
+
+void read_cluster_cell(RunDraft& draft, const Cell& cell) {
+  const Cluster cluster = [&] {
+    try {
+      return parse_cluster(cell.text);
+    } catch (const Error& error) {
+      throw Error(ErrorKind::input, error.message(), cell.place, error.help());
+    }
+  }();
+  if (cluster.kinds.size() != 1) cell.fail("expected devices of one kind, found " + cell.text);
+  draft.device = Cell{cluster.kinds.front().name, cell.place, {}};
+  draft.devices = Cell{std::to_string(device_count(cluster)), cell.place, {}};
+  if (!cluster.levels.empty()) draft.run.recipe.devices_per_node = cluster.levels.back().count;
+}
+
+/// The closed form is that of flushed pipelines.
+void read_schedule_cell(RunDraft& draft, const Cell& cell) {
+  if (cell.text == "gpipe") draft.run.memory_is_modelled = false;
+  for (const std::string_view known :
+       {"1f1b", "pipedream-flush", "interleaved", "interleaved-1f1b", "gpipe", "none"}) {
+    if (cell.text == known) return;
+  }
+  cell.fail(concat("expected 1f1b, interleaved or gpipe, whose steps have a closed form; found \"",
+                   cell.text, "\""));
+}
+
+void read_sharding_cell(RunDraft& draft, const Cell& cell) {
+  constexpr std::array names{"none", "zero1", "zero2", "zero3"};
+  const auto found = std::ranges::find(names, cell.text);
+  if (found == names.end())
+    cell.fail(concat("expected none, zero1, zero2 or zero3, found \"", cell.text, "\""));
+  const auto stage = found - names.begin();
+  draft.run.recipe.sharded_optimizer = stage >= 1;
+  draft.run.recipe.sharded_gradients = stage >= 2;
+  draft.run.recipe.sharded_parameters = stage >= 3;
+}
+
+void read_recompute_cell(RunDraft& draft, const Cell& cell) {
+  for (const Recomputed known : {Recomputed::none, Recomputed::selective, Recomputed::full}) {
+    if (to_string(known) != cell.text) continue;
+    draft.run.recipe.work.recompute = known;
+    return;
+  }
+  cell.fail(concat("expected none, selective or full, found \"", cell.text, "\""));
+}
+
+void read_precision_cell(RunDraft& draft, const Cell& cell) {
+  draft.run.recipe.work.precision =
+      quantity_in(cell, [](const std::string& text) { return read_precision(text); });
+}
+
+void read_time_cell(RunDraft& draft, const Cell& cell) {
+  draft.run.seconds =
+      seconds(quantity_in(cell, [](const std::string& text) { return parse_duration(text); }));
+  if (draft.run.seconds <= 0) cell.fail("expected a time above zero");
+}
+
+constexpr std::array columns{
+    RunColumn{"label", {"name", "run"}, [](RunDraft& d, const Cell& c) { d.run.label = c.text; }},
+    RunColumn{"model", {}, read_model_cell},
+    RunColumn{"cluster", {}, read_cluster_cell},
+    RunColumn{"device", {"device_kind", "gpu"}, [](RunDraft& d, const Cell& c) { d.device = c; }},
+    RunColumn{"devices",
+              {"gpus", "device_count", "world_size"},
+              [](RunDraft& d, const Cell& c) { d.devices = c; }},
+    RunColumn{"devices_per_node",
+              {"gpus_per_node"},
+              [](RunDraft& d, const Cell& c) { d.run.recipe.devices_per_node = number_in(c); }},
+    RunColumn{"tensor",
+              {"tensor_parallel", "tp"},
+              [](RunDraft& d, const Cell& c) { d.run.recipe.work.tensor_parallel = number_in(c); }},
+    RunColumn{"pipeline",
+              {"pipeline_parallel", "pp"},
+              [](RunDraft& d, const Cell& c) { d.run.recipe.pipeline = number_in(c); }},
+    RunColumn{"data", {"data_parallel", "dp"}, [](RunDraft& d, const Cell& c) { d.data = c; }},
+    RunColumn{
+        "context",
+        {"context_parallel", "cp"},
+        [](RunDraft& d, const Cell& c) { d.run.recipe.work.context_parallel = number_in(c); }},
+    RunColumn{"expert",
+              {"expert_parallel", "ep"},
+              [](RunDraft& d, const Cell& c) { d.run.recipe.work.expert_parallel = number_in(c); }},
+    RunColumn{"virtual_stages",
+              {"virtual", "vpp"},
+              [](RunDraft& d, const Cell& c) { d.run.recipe.virtual_stages = number_in(c); }},
+    RunColumn{"microbatch",
+              {"micro_batch", "microbatch_size", "micro_batch_size"},
+              [](RunDraft& d, const Cell& c) { d.run.recipe.work.microbatch = number_in(c); }},
+    RunColumn{"global_batch",
+              {"batch", "global_batch_size"},
+              [](RunDraft& d, const Cell& c) { d.global_batch = c; }},
+    RunColumn{"sequence",
+              {"sequence_length", "seq_length", "seq_len"},
+              [](RunDraft& d, const Cell& c) { d.sequence = number_in(c); }},
+    RunColumn{"blocks",
+              {"layers", "num_layers"},
+              [](RunDraft& d, const Cell& c) { d.blocks = number_in(c); }},
+    RunColumn{"schedule", {}, read_schedule_cell},
+    RunColumn{"precision", {"dtype"}, read_precision_cell},
+    RunColumn{"recompute", {"recomputation"}, read_recompute_cell},
+    RunColumn{"sharding", {"zero"}, read_sharding_cell},
+    RunColumn{"sequence_parallel",
+              {},
+              [](RunDraft& d, const Cell& c) { d.run.recipe.work.sequence_parallel = flag_in(c); }},
+    RunColumn{"overlapped_gradients",
+              {"overlap_gradients", "overlap_grad_reduce"},
+              [](RunDraft& d, const Cell& c) { d.run.recipe.overlapped_gradients = flag_in(c); }},
+    RunColumn{"overlapped_parameters",
+              {"overlap_parameters", "overlap_param_gather"},
+              [](RunDraft& d, const Cell& c) { d.run.recipe.overlapped_parameters = flag_in(c); }},
+    RunColumn{"unfused_attention",
+              {},
+              [](RunDraft& d, const Cell& c) { d.run.recipe.work.fused_attention = !flag_in(c); }},
+    RunColumn{"iteration_time", {"step", "step_time", "time"}, read_time_cell, true},
+    RunColumn{"trace", {"kineto_trace"}, [](RunDraft& d, const Cell& c) { d.trace = c; }},
+    RunColumn{"peak_memory",
+              {"memory", "max_memory"},
+              [](RunDraft& d, const Cell& c) {
+                d.run.memory = quantity_in(c, [](const std::string& t) { return parse_bytes(t); });
+              },
+              true},
+};
+
+struct Unit {
+  std::string_view header, ours;
+};
+constexpr std::array units{
+    Unit{"ns", "ns"},   Unit{"us", "us"},   Unit{"ms", "ms"}, Unit{"s", "s"},   Unit{"min", "min"},
+    Unit{"mib", "MiB"}, Unit{"gib", "GiB"}, Unit{"mb", "MB"}, Unit{"gb", "GB"}, Unit{"b", "B"}};
+
+/// "Iteration time (ms)" as "iteration_time_ms".
+std::string plain(std::string_view name) {
+  std::string result;
+  for (const char c : trim(name)) {
+    const bool separates = c == ' ' || c == '-' || c == '_' || c == '(' || c == '[';
+    if (separates && !result.empty() && result.back() != '_') result += '_';
+    if (separates || c == ')' || c == ']') continue;
+    result += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  }
+  return result;
+}
+
+}  // namespace
+
+int number_in(const Cell& cell) {
+  const bool digits = !cell.text.empty() && cell.text.size() < 8 &&
+                      cell.text.find_first_not_of("0123456789") == std::string::npos;
+  const int number = digits ? std::stoi(cell.text) : 0;
+  if (number < 1 || number > most)
+    cell.fail(concat("expected a whole number from 1 to ", most, ", found \"", cell.text, "\""));
+  return number;
+}
+
+ColumnHeading heading_of(std::string_view name) {
+  const auto find = [](std::string_view text) -> const RunColumn* {
+    for (const RunColumn& column : columns) {
+      if (column.name == text) return &column;
+      if (!text.empty() && std::ranges::count(column.others, text) > 0) return &column;
+    }
+    return nullptr;
+  };
+  const std::string whole = plain(name);
+  if (const RunColumn* column = find(whole)) return {column, ""};
+  const std::size_t last = whole.rfind('_');
+  if (last == std::string::npos) return {};
+  const RunColumn* column = find(std::string_view(whole).substr(0, last));
+  if (column == nullptr || !column->has_unit) return {};
+  for (const Unit& unit : units) {
+    if (unit.header == whole.substr(last + 1)) return {column, std::string(unit.ours)};
+  }
+  return {};
+}
+
+std::vector<std::string> column_names() {
+  std::vector<std::string> names;
+  for (const RunColumn& column : columns) names.emplace_back(column.name);
+  return names;
+}
+
+std::string closest_column(std::string_view name) {
+  return closest(plain(name), column_names());
+}
+
+}  // namespace stagecraft

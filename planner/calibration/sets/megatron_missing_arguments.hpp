@@ -1,0 +1,15 @@
+// What the measured rows of Megatron-LM's integration tests do not repeat of their runs' arguments.
+
+#pragma once
+
+#include <string_view>
+
+#include "planner/calibration/megatron_arguments.hpp"
+
+namespace stagecraft {
+
+/// Sets what is known of the case ("gpt/gpt3_15b_8t_release_sm") besides its row: arguments of its
+/// configuration, and for release runs "world-size".
+void complete_arguments(std::string_view name, MegatronArguments& arguments);
+
+}  // namespace stagecraft

@@ -1,0 +1,85 @@
+// DeepSpeed's PipelineModule for a plan: its parts, and what a ds_config says; see
+// importers/deepspeed.cpp.
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "planner/costs/stage_recompute.hpp"
+#include "planner/interop/exporters.hpp"
+#include "planner/interop/exporters/even_ranks.hpp"
+#include "profiles/json.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+using Value = nlohmann::ordered_json;
+
+constexpr std::string_view system_name = "DeepSpeed";
+
+Value precision_value(Precision precision) {
+  switch (precision) {
+    case Precision::bfloat16: return {{"bf16", {{"enabled", true}}}};
+    case Precision::float16: return {{"fp16", {{"enabled", true}}}};
+    case Precision::float32: return Value::object();
+    case Precision::float64:
+    case Precision::float8:
+      fail(system_name, " has no word for training in ", to_string(precision));
+  }
+  return {};
+}
+
+Value config_value(const Plan& plan, std::int64_t samples) {
+  Value config{{"train_batch_size", plan.batch.global},
+               {"train_micro_batch_size_per_gpu", samples},
+               {"gradient_accumulation_steps", plan.batch.microbatches}};
+  const bool shards = plan.optimizer.sharding == Sharding::zero1;
+  config["zero_optimization"] = {{"stage", shards ? 1 : 0}};
+  const bool is_adamw = plan.optimizer.kind == OptimizerKind::adamw;
+  config["optimizer"] = {{"type", is_adamw ? "AdamW" : "SGD"}};
+  config.update(precision_value(plan.precision));
+  return config;
+}
+
+/// Layers between two activation checkpoints; 0: none.
+int checkpoint_interval(const Plan& plan) {
+  int most = 0;
+  for (const Stage& stage : plan.stages) most = std::max(most, stage.layers.size());
+  const std::optional<int> run =
+      length_of_runs(plan, [](const Stage& stage) { return stage.layers; });
+  // A run of a whole stage would come back as a stage that recomputes.
+  if (run && *run < most) return *run;
+  return same_recompute(system_name, plan) == Recompute::full ? most : 0;
+}
+
+}  // namespace
+
+std::string export_deepspeed(const LoadedPlan& loaded) {
+  const Plan& plan = loaded.plan;
+  require_plain(system_name, plan);
+  require_whole_layers(system_name, plan);
+  if (shards_gradients(plan.optimizer.sharding)) {
+    fail(system_name, " refuses ZeRO-2 and 3 with pipelines; the plan has ",
+         to_string(plan.optimizer.sharding));
+  }
+  if (plan.optimizer.gradient_bucket > 0) {
+    fail(system_name,
+         " sums gradients of pipelines behind the last backward; plan without --gradient-bucket");
+  }
+  if (plan.schedule.name != "1f1b") {
+    fail(system_name, " has the schedule 1f1b, not ", plan.schedule.name);
+  }
+  const Degrees degrees = even_degrees(system_name, plan);
+  Value parts{0};
+  for (const Stage& stage : plan.stages) parts.push_back(stage.layers.end);
+  Value value{
+      {"parts", std::move(parts)},
+      {"world_size", used_devices(plan).size()},
+      {"model_parallel_size", degrees.tensor},
+      {"activation_checkpoint_interval", checkpoint_interval(plan)},
+      {"ds_config", config_value(plan, samples_per_replica(system_name, plan, degrees.data))}};
+  if (plan.parallelism.sequence) value["sequence_parallel"] = true;
+  return to_text(value);
+}
+
+}  // namespace stagecraft

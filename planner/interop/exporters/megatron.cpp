@@ -1,0 +1,309 @@
+// Megatron-LM's launch line for a plan: simple flags where they give the plan's stages, else a
+// layout. What they give is asked of the importer's own arithmetic.
+
+#include <fmt/format.h>
+#include <algorithm>
+#include <numeric>
+
+#include "planner/costs/stage_recompute.hpp"
+#include "planner/interop/exporters.hpp"
+#include "planner/interop/exporters/even_ranks.hpp"
+#include "planner/interop/importers/megatron_layout.hpp"
+#include "planner/plan/layer_names.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+constexpr std::string_view system_name = "Megatron-LM";
+
+int common_layers(const LayerRange& a, const LayerRange& b) {
+  return std::max(std::min(a.end, b.end) - std::max(a.first, b.first), 0);
+}
+
+std::vector<MegatronStage> stages_of(const Plan& plan, const Model& model) {
+  const LayerRange blocks = decoder_layers(model);
+  const LayerRange prediction{blocks.end, transformer_layers(model).end};
+  const int layers = static_cast<int>(model.layers.size());
+  std::vector<MegatronStage> stages;
+  for (const Stage& stage : plan.stages) {
+    const LayerRange& range = stage.layers;
+    stages.push_back({.embedding = range.first == 0,
+                      .layers = common_layers(range, blocks),
+                      .prediction = common_layers(range, prediction),
+                      .loss = range.end == layers});
+    const bool cuts_embedding = range.end < blocks.first;
+    const bool cuts_head = range.end > prediction.end && range.end < layers;
+    if (cuts_embedding || cuts_head) {
+      fail(system_name, " keeps what is ", cuts_embedding ? "before" : "behind",
+           " the transformer layers in one stage; this plan cuts at layer ", range.end);
+    }
+  }
+  return stages;
+}
+
+bool gives(const MegatronFlags& flags, int layers, const std::vector<MegatronStage>& stages) {
+  try {
+    return megatron_stages(flags, layers) == stages;
+  } catch (const Error&) {
+    return false;  // refused
+  }
+}
+
+/// Ways to say it without a layout: even, with embedding or loss as a layer, the first or last rank
+/// by hand (not where a stage has no transformer layer, for which it has layouts).
+std::vector<MegatronSplit> simple_splits(const std::vector<MegatronStage>& stages, int ranks) {
+  int first = 0, last = 0;
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    const int rank = static_cast<int>(s) % ranks;
+    if (rank == 0) first += stages[s].layers;
+    if (rank == ranks - 1) last += stages[s].layers;
+  }
+  std::vector<MegatronSplit> splits;
+  for (const bool loss : {false, true}) {
+    for (const bool embedding : {false, true}) splits.push_back({embedding, loss, {}, {}});
+  }
+  const bool has_bare_stage = std::any_of(
+      stages.begin(), stages.end(), [](const MegatronStage& stage) { return stage.layers == 0; });
+  if (has_bare_stage) return splits;
+  splits.push_back({false, false, first, {}});
+  splits.push_back({false, false, {}, last});
+  splits.push_back({false, false, first, last});
+  return splits;
+}
+
+/// The flags that say where layers are.
+MegatronFlags split_flags(const std::vector<MegatronStage>& stages, int ranks,
+                          const Transformer& transformer, int layers) {
+  const int chunks = static_cast<int>(stages.size()) / ranks;
+  MegatronFlags flags{.layers = layers,
+                      .prediction_modules = static_cast<int>(transformer.prediction_modules),
+                      .pipeline = ranks};
+  if (chunks > 1) flags.virtual_stages = chunks;
+  for (const MegatronSplit& split : simple_splits(stages, ranks)) {
+    flags.split = split;
+    if (gives(flags, layers, stages)) return flags;
+  }
+  flags.split = {};
+  flags.virtual_stages.reset();
+  flags.layout = write_megatron_layout(stages);
+  try {
+    if (megatron_stages(flags, layers) == stages) return flags;
+  } catch (const Error& error) {
+    fail(system_name, " has no flags for the plan's stages: ", error.message());
+  }
+  fail(system_name, " has no flags for the plan's stages");
+}
+
+/// One flag per line.
+class Line {
+ public:
+  explicit Line(std::string start) : text_(std::move(start)) {}
+  void on(std::string_view flag) { text_ += fmt::format(" \\\n  --{}", flag); }
+  template <class Value>
+  void add(std::string_view flag, const Value& value) {
+    text_ += fmt::format(" \\\n  --{} {}", flag, value);
+  }
+  std::string text() const { return text_ + "\n"; }
+
+ private:
+  std::string text_;
+};
+
+/// `torchrun` for the devices that the plan uses: whole nodes where it can.
+std::string launcher(const Plan& plan, const Cluster& cluster) {
+  const int used = static_cast<int>(used_devices(plan).size());
+  const int per_node = cluster.levels.empty() ? 1 : cluster.levels.back().count;
+  const int processes = std::gcd(used, per_node);
+  return fmt::format("torchrun --nnodes {} --nproc-per-node {} pretrain_gpt.py", used / processes,
+                     processes);
+}
+
+/// A line for the shell to pass over.
+std::string warning_of_empty_stages(const std::vector<MegatronStage>& stages) {
+  const auto empty = std::ranges::count(stages, MegatronStage{});
+  if (empty == 0) return "";
+  return fmt::format(
+      "# {} empty: some releases of Megatron-LM wait for ever at one "
+      "(NVIDIA/Megatron-LM, issue 1852)\n",
+      empty == 1 ? "A stage is" : fmt::format("{} stages are", empty));
+}
+
+void add_split(Line& line, const MegatronFlags& flags) {
+  line.add("num-layers", *flags.layers);
+  line.add("pipeline-model-parallel-size", flags.pipeline);
+  if (flags.virtual_stages) line.add("num-virtual-stages-per-pipeline-rank", *flags.virtual_stages);
+  if (flags.split.account_for_embedding) line.on("account-for-embedding-in-pipeline-split");
+  if (flags.split.account_for_loss) line.on("account-for-loss-in-pipeline-split");
+  if (flags.split.first) line.add("decoder-first-pipeline-num-layers", *flags.split.first);
+  if (flags.split.last) line.add("decoder-last-pipeline-num-layers", *flags.split.last);
+  if (!flags.layout.empty()) line.add("pipeline-model-parallel-layout", shell_word(flags.layout));
+}
+
+void add_precision(Line& line, Precision precision) {
+  switch (precision) {
+    case Precision::bfloat16: return line.on("bf16");
+    case Precision::float16: return line.on("fp16");
+    case Precision::float32: return;
+    case Precision::float64: fail(system_name, " does not train in fp64");
+    case Precision::float8: line.on("bf16"); return line.add("fp8-format", "hybrid");
+  }
+}
+
+/// The stage's transformer layers; embedding and head have no attention and are never recomputed
+/// by themselves there.
+std::vector<Recomputed> blocks_again(const Stage& stage, const LayerRange& blocks) {
+  std::vector<Recomputed> again;
+  for (int layer = stage.layers.first; layer < stage.layers.end && !stage.again.empty(); ++layer) {
+    const Recomputed what = stage.again[static_cast<std::size_t>(layer - stage.layers.first)];
+    if (blocks.first <= layer && layer < blocks.end) {
+      again.push_back(what);
+    } else if (what == Recomputed::full || what == Recomputed::with_next) {
+      fail(system_name, " recomputes transformer layers only; the plan has layer ", layer,
+           " do so by itself");
+    }
+  }
+  again.resize(static_cast<std::size_t>(std::max(
+      std::min(stage.layers.end, blocks.end) - std::max(stage.layers.first, blocks.first), 0)));
+  return again;
+}
+
+/// The stage's transformer layers.
+LayerRange blocks_of(const Stage& stage, const LayerRange& blocks) {
+  const int first = std::max(stage.layers.first, blocks.first);
+  return {first, std::max(first, std::min(stage.layers.end, blocks.end))};
+}
+
+/// "block": the first so many layers of each stage; "uniform": all, so many at a time; or attention
+/// everywhere.
+void add_layers_again(Line& line, const Plan& plan, const LayerRange& blocks) {
+  const std::optional<int> run =
+      length_of_runs(plan, [&](const Stage& stage) { return blocks_of(stage, blocks); });
+  if (run && *run > 1) {
+    line.add("recompute-granularity", "full");
+    line.add("recompute-method", "uniform");
+    return line.add("recompute-num-layers", *run);
+  }
+  std::ptrdiff_t most = 0, selective = 0, layers = 0;
+  for (const Stage& stage : plan.stages) {
+    const std::vector<Recomputed> again = blocks_again(stage, blocks);
+    most = std::max(most, std::ranges::count(again, Recomputed::full));
+    selective += std::ranges::count(again, Recomputed::selective);
+    layers += std::ssize(again);
+  }
+  if (most == 0 && selective == 0) return;
+  if (selective == layers) return line.add("recompute-granularity", "selective");
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    const std::vector<Recomputed> again = blocks_again(plan.stages[s], blocks);
+    std::vector<Recomputed> expected(again.size(), Recomputed::none);
+    std::fill_n(expected.begin(), std::min(most, std::ssize(again)), Recomputed::full);
+    if (again == expected) continue;
+    fail(system_name, " recomputes the attention of all layers, the first ",
+         std::max(most, std::ptrdiff_t{1}),
+         " layers of every stage, or all of them, so many at a time; of stage ", s,
+         " the plan recomputes ", recompute_in_words(plan.stages[s]));
+  }
+  line.add("recompute-granularity", "full");
+  line.add("recompute-method", "block");
+  line.add("recompute-num-layers", most);
+}
+
+void add_recompute(Line& line, const Plan& plan, const Model& model,
+                   const std::vector<MegatronStage>& stages) {
+  const auto apart = [](const Stage& stage) { return !stage.again.empty(); };
+  const auto whole = [](const Stage& stage) { return stage.recompute == Recompute::full; };
+  if (std::ranges::any_of(plan.stages, apart) && std::ranges::none_of(plan.stages, whole)) {
+    return add_layers_again(line, plan, decoder_layers(model));
+  }
+  if (same_recompute(system_name, plan) == Recompute::none) return;
+  int most = 1;
+  for (const MegatronStage& stage : stages) most = std::max(most, stage.layers);
+  line.add("recompute-granularity", "full");
+  line.add("recompute-method", "uniform");
+  line.add("recompute-num-layers", most);
+}
+
+/// A group of experts for each node.
+void add_expert_nodes(Line& line, const Parallelism& parallelism, const Cluster& cluster) {
+  if (parallelism.expert_nodes == 0) return;
+  const int width = cluster.levels.empty() ? 1 : cluster.levels.back().count;
+  const int nodes = (parallelism.expert + width - 1) / width;
+  line.add("moe-router-num-groups", std::max(nodes, parallelism.expert_nodes));
+  line.add("moe-router-group-topk", parallelism.expert_nodes);
+}
+
+void add_parallelism(Line& line, const Plan& plan, const Cluster& cluster) {
+  const Parallelism& parallelism = plan.parallelism;
+  if (parallelism.sequence) line.on("sequence-parallel");
+  if (parallelism.context > 1) line.add("context-parallel-size", parallelism.context);
+  if (parallelism.expert > 1) line.add("expert-model-parallel-size", parallelism.expert);
+  if (parallelism.expert_tensor > 0) {
+    line.add("expert-tensor-parallel-size", parallelism.expert_tensor);
+  }
+  add_expert_nodes(line, parallelism, cluster);
+}
+
+void add_sharding(Line& line, Sharding sharding) {
+  switch (sharding) {
+    case Sharding::none: return;
+    case Sharding::zero1: return line.on("use-distributed-optimizer");
+    case Sharding::zero2:
+      line.on("use-distributed-optimizer");
+      line.on("use-megatron-fsdp");
+      return line.add("data-parallel-sharding-strategy", "optim_grads");
+    case Sharding::zero3:
+      line.on("use-distributed-optimizer");
+      line.on("use-megatron-fsdp");
+      return line.add("data-parallel-sharding-strategy", "optim_grads_params");
+  }
+}
+
+/// In parameters, whose gradients are fp32.
+void add_gradient_bucket(Line& line, Bytes bucket) {
+  if (bucket == 0) return;
+  line.on("overlap-grad-reduce");
+  line.add("ddp-bucket-size", std::max<std::int64_t>(bucket / 4, 1));
+}
+
+void require_known_schedule(const Plan& plan) {
+  const std::string& name = plan.schedule.name;
+  if (name == "interleaved" && plan.schedule.virtual_stages == 1) {
+    fail(system_name, " interleaves two or more virtual stages; with one the schedule is 1f1b");
+  }
+  if (name != "1f1b" && name != "interleaved")
+    fail(system_name, " has the schedules 1f1b and interleaved, not ", name);
+}
+
+}  // namespace
+
+std::string export_megatron(const LoadedPlan& loaded) {
+  const Plan& plan = loaded.plan;
+  const Model& model = loaded.profile.model;
+  if (!model.transformer) {
+    fail(system_name, " trains transformers; the model \"", model.name, "\" is not known as one");
+  }
+  require_plain(system_name, plan);
+  require_known_schedule(plan);
+  const Degrees degrees = even_degrees(system_name, plan);
+  const std::vector<MegatronStage> stages = stages_of(plan, model);
+  Line line(warning_of_empty_stages(stages) + launcher(plan, loaded.cluster));
+  const MegatronFlags split =
+      split_flags(stages, degrees.pipeline, *model.transformer, decoder_layers(model).size());
+  add_split(line, split);
+  if (split.prediction_modules > 0) line.add("mtp-num-layers", split.prediction_modules);
+  line.add("tensor-model-parallel-size", degrees.tensor);
+  add_parallelism(line, plan, loaded.cluster);
+  if (plan.schedule.group)
+    line.add("microbatch-group-size-per-virtual-pipeline-stage", *plan.schedule.group);
+  line.add("micro-batch-size", samples_per_replica(system_name, plan, degrees.data));
+  line.add("global-batch-size", plan.batch.global);
+  if (plan.batch.sequence > 0) line.add("seq-length", plan.batch.sequence);
+  add_recompute(line, plan, model, stages);
+  line.add("optimizer", plan.optimizer.kind == OptimizerKind::adamw ? "adam" : "sgd");
+  add_sharding(line, plan.optimizer.sharding);
+  add_gradient_bucket(line, plan.optimizer.gradient_bucket);
+  add_precision(line, plan.precision);
+  return line.text();
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,125 @@
+// Modules per stage and the schedule's class for torch.distributed.pipelining; see
+// importers/torch.cpp. Modules of transformers have torchtitan's names.
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "planner/costs/stage_recompute.hpp"
+#include "planner/interop/exporters.hpp"
+#include "planner/interop/exporters/even_ranks.hpp"
+#include "planner/interop/torch_checkpoints.hpp"
+#include "planner/interop/torch_names.hpp"
+#include "planner/plan/layer_names.hpp"
+#include "profiles/json.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+using Value = nlohmann::ordered_json;
+
+constexpr std::string_view system_name = "torch.distributed.pipelining";
+
+std::string_view class_of(const Plan& plan) {
+  const auto name = torch_class_of(plan.schedule.name);
+  if (!name) {
+    fail_with_help(
+        ErrorKind::input,
+        concat(system_name, " has no class for the schedule ", plan.schedule.name),
+        {concat("its _PipelineScheduleRuntime reads any order: stagecraft schedule show ",
+                plan.schedule.name, " --format torch")});
+  }
+  if (plan.schedule.group || !plan.schedule.warm_up.empty()) {
+    fail(system_name,
+         " has its own number of forwards ahead and of microbatches in a row; this "
+         "plan says others");
+  }
+  return *name;
+}
+
+bool wraps_alike(const Plan& plan, const Plan& other) {
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    if (recompute_in_words(plan.stages[s]) == "none" &&
+        recompute_in_words(other.stages[s]) == "none")
+      continue;
+    if (plan.stages[s].again != other.stages[s].again) return false;
+  }
+  return true;
+}
+
+/// Every how many blocks of a rank are wrapped, each by itself; nothing where it is not that.
+std::optional<int> wrapped_blocks(const Plan& plan, const Model& model) {
+  Plan wrapped = plan;
+  wrapped.order.clear();  // the model is in it already
+  for (int every = 1; every <= static_cast<int>(model.layers.size()); ++every) {
+    wrap_blocks(wrapped, model, every);
+    if (wraps_alike(plan, wrapped)) return every;
+  }
+  return {};
+}
+
+/// See importers/torch.cpp.
+void add_checkpoints(Value& value, const Plan& plan, const Model& model) {
+  const auto apart = std::ranges::find_if(plan.stages, [](const Stage& stage) {
+    return !stage.again.empty() && recompute_in_words(stage) != "none";
+  });
+  const auto whole = [](const Stage& stage) { return stage.recompute == Recompute::full; };
+  if (apart == plan.stages.end()) {
+    const bool recomputes = same_recompute(system_name, plan) == Recompute::full;
+    value["activation_checkpoint"] = recomputes ? "stage" : "none";
+    return;
+  }
+  const std::optional<int> every =
+      std::ranges::any_of(plan.stages, whole) ? std::nullopt : wrapped_blocks(plan, model);
+  if (!every) {
+    fail(
+        "torchtitan recomputes every transformer block by itself, or every second, third … of a "
+        "rank; of stage ",
+        apart - plan.stages.begin(), " the plan recomputes ", recompute_in_words(*apart));
+  }
+  value["activation_checkpoint"] = *every == 1 ? "full" : "selective";
+  if (*every > 1) value["selective_ac_option"] = std::to_string(*every);
+}
+
+}  // namespace
+
+std::string export_torch(const LoadedPlan& loaded) {
+  const Plan& plan = loaded.plan;
+  const std::string_view schedule = class_of(plan);
+  const Degrees degrees = even_degrees(system_name, plan);
+  samples_per_replica(system_name, plan, degrees.data);
+  // The model is in the plan's order.
+  const auto modules = module_names(loaded.profile.model, ModuleNames::torchtitan);
+  Value stages = Value::array();
+  for (const Stage& stage : plan.stages) {
+    if (stage.layers.size() == 0) {
+      fail(system_name,
+           " has an optimizer for each stage, and torch makes none without parameters;", " stage ",
+           stages.size(), " of the plan is empty");
+    }
+    Value names = Value::array();
+    for (int layer = stage.layers.first; layer < stage.layers.end; ++layer) {
+      for (const std::string& module : modules[static_cast<std::size_t>(layer)])
+        names.push_back(module);
+    }
+    stages.push_back(std::move(names));
+  }
+  Value value{{"stages", std::move(stages)},
+              {"schedule", schedule},
+              {"pipeline_parallel_degree", degrees.pipeline},
+              {"data_parallel_degree", degrees.data},
+              {"tensor_parallel_degree", degrees.tensor},
+              {"global_batch_size", plan.batch.global},
+              {"microbatches", plan.batch.microbatches}};
+  add_checkpoints(value, plan, loaded.profile.model);
+  const Parallelism& parallelism = plan.parallelism;
+  if (parallelism.sequence) value["sequence_parallel"] = true;
+  if (parallelism.context > 1) value["context_parallel_degree"] = parallelism.context;
+  if (parallelism.expert > 1) value["expert_parallel_degree"] = parallelism.expert;
+  if (parallelism.expert_tensor > 0) {
+    value["expert_tensor_parallel_degree"] = parallelism.expert_tensor;
+  }
+  return to_text(value);
+}
+
+}  // namespace stagecraft

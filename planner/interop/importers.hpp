@@ -1,0 +1,106 @@
+// Plans of others. To add a format: write importers/NAME.cpp, declare its two functions here, add a
+// row.
+//
+// Such a file says which layers form each stage, and some of the rest: devices per stage, batch,
+// schedule. What the format leaves open comes with the question, from the command line; what both
+// say must not be said twice. The result is a plan like any other, for the one evaluator.
+
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "planner/plan/plan.hpp"
+
+namespace stagecraft {
+
+/// What the command line says in place of a file that does not.
+struct PlanOptions {
+  std::optional<std::int64_t> batch;       ///< samples per step
+  std::optional<std::int64_t> microbatch;  ///< samples per microbatch, over all replicas
+  std::optional<std::int64_t> sequence;    ///< tokens per sample
+  std::optional<Precision> precision;
+  std::optional<OptimizerKind> optimizer;
+  std::optional<Sharding> sharding;
+  std::optional<Bytes> gradient_bucket;
+  std::string schedule;       ///< a name of `schedule list`; empty: not said
+  std::vector<int> replicas;  ///< per stage; empty: not said
+};
+
+/// What a file with stages is about.
+struct PlanQuestion {
+  std::string model_name;  ///< MODEL and CLUSTER as given; they go into the plan
+  std::string cluster_name;
+  std::string profile_hash;
+  Profile profile;
+  std::string model_content;  ///< of MODEL's file; empty for built-in models
+  Cluster cluster;
+  PlanOptions options;
+};
+
+struct ImportedPlan {
+  Plan plan;
+  std::vector<std::string> notes;  ///< what the plan cannot say as the file does
+};
+
+/// Does this content look like the format? Cheap, and never throws.
+using RecognisePlan = bool (*)(std::string_view content);
+/// Reads the content of `file` (its name serves errors). Throws Error: of kind input with the place
+/// for what the file has wrong, or what its own system would refuse, with that reason; of kind
+/// usage for options that are missing or that the file has said already.
+using ImportPlan = ImportedPlan (*)(std::string_view content, const std::string& file,
+                                    const PlanQuestion& question);
+
+struct PlanImporter {
+  std::string_view name;  ///< as in `stagecraft import NAME FILE`
+  RecognisePlan recognise;
+  ImportPlan import;
+  std::string_view summary;
+};
+
+bool looks_like_megatron(std::string_view content);
+ImportedPlan import_megatron(std::string_view content, const std::string& file,
+                             const PlanQuestion& question);
+bool looks_like_deepspeed(std::string_view content);
+ImportedPlan import_deepspeed(std::string_view content, const std::string& file,
+                              const PlanQuestion& question);
+bool looks_like_torch(std::string_view content);
+ImportedPlan import_torch(std::string_view content, const std::string& file,
+                          const PlanQuestion& question);
+bool looks_like_pipedream_plan(std::string_view content);
+ImportedPlan import_pipedream_plan(std::string_view content, const std::string& file,
+                                   const PlanQuestion& question);
+bool looks_like_piper_plan(std::string_view content);
+ImportedPlan import_piper_plan(std::string_view content, const std::string& file,
+                               const PlanQuestion& question);
+bool looks_like_aceso_plan(std::string_view content);
+ImportedPlan import_aceso_plan(std::string_view content, const std::string& file,
+                               const PlanQuestion& question);
+
+inline constexpr std::array plan_importers{
+    PlanImporter{
+        "megatron", looks_like_megatron, import_megatron,
+        "a plan: Megatron-LM's flags, as a shell line, YAML, JSON, or the arguments in a log"},
+    PlanImporter{"deepspeed", looks_like_deepspeed, import_deepspeed,
+                 "a plan: parts of a PipelineModule, alone or with its ds_config"},
+    PlanImporter{"torch", looks_like_torch, import_torch,
+                 "a plan: stages or split points of torch.distributed.pipelining, with its "
+                 "schedule's name"},
+    PlanImporter{"pipedream", looks_like_pipedream_plan, import_pipedream_plan,
+                 "a plan: conf.json of PipeDream's runtime, or the graph its optimizer wrote"},
+    PlanImporter{"piper", looks_like_piper_plan, import_piper_plan,
+                 "a plan: Piper's stages for one of its own inputs"},
+    PlanImporter{"aceso", looks_like_aceso_plan, import_aceso_plan,
+                 "a plan: Aceso's stages, operator by operator, for a table of its database"},
+};
+
+/// The imported plan, valid for the question's model and cluster. Throws Error as the importer
+/// does, and of kind input if the plan is not valid.
+ImportedPlan import_plan(const PlanImporter& importer, std::string_view content,
+                         const std::string& file, const PlanQuestion& question);
+
+}  // namespace stagecraft

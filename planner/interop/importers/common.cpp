@@ -1,0 +1,117 @@
+#include "planner/interop/importers/common.hpp"
+
+#include <fmt/format.h>
+#include <algorithm>
+#include <numeric>
+
+#include "planner/problem/defaults.hpp"
+#include "profiles/importers/figures.hpp"
+#include "simulator/schedules/schedules.hpp"
+#include "simulator/values/turns.hpp"
+
+namespace stagecraft {
+
+Plan begin_plan(const PlanQuestion& question) {
+  const PlanOptions& options = question.options;
+  Plan plan;
+  plan.model = question.model_name;
+  plan.cluster = question.cluster_name;
+  plan.profile = question.profile_hash;
+  plan.precision =
+      options.precision.value_or(usual_precision(question.profile, kinds_in_use(question.cluster)));
+  plan.optimizer.kind = options.optimizer.value_or(OptimizerKind::adamw);
+  plan.optimizer.sharding = options.sharding.value_or(Sharding::none);
+  plan.optimizer.gradient_bucket = options.gradient_bucket.value_or(0);
+  return plan;
+}
+
+Batch batch_of(const PlanQuestion& question, std::optional<std::int64_t> global,
+               std::optional<std::int64_t> microbatch, int replicas) {
+  if (!global) fail_usage("the file does not say how many samples a step takes; add --batch N");
+  const std::int64_t size =
+      microbatch.value_or(std::min(usual_microbatch(question.profile) * replicas, *global));
+  if (size < 1 || *global % size != 0 || *global / size > INT32_MAX) {
+    fail("a batch of ", *global, " samples is no whole number of microbatches of ", size);
+  }
+  return {.global = *global,
+          .microbatch = size,
+          .microbatches = static_cast<int>(*global / size),
+          .sequence = question.options.sequence.value_or(usual_sequence(question.profile))};
+}
+
+Degrees degrees_of(std::string_view system, int devices, int pipeline, int tensor, int context) {
+  const std::int64_t model = std::int64_t{pipeline} * tensor * context;
+  if (devices % model == 0 && devices >= model) {
+    return {.pipeline = pipeline,
+            .data = static_cast<int>(devices / model),
+            .tensor = tensor,
+            .context = context};
+  }
+  const std::string contexts =
+      context > 1 ? concat(" x ", context, " context-parallel") : std::string();
+  fail(system, " needs a multiple of ", model, " devices for ", pipeline, " pipeline ranks of ",
+       tensor, " tensor-parallel", contexts, tensor * context == 1 ? " peer" : " peers", ", not ",
+       devices);
+}
+
+std::vector<int> ranks_of(const Degrees& degrees, int pipeline_device) {
+  const int count = degrees.data * degrees.peers();
+  std::vector<int> ranks(static_cast<std::size_t>(count));
+  std::iota(ranks.begin(), ranks.end(), pipeline_device * count);
+  return ranks;
+}
+
+std::vector<int> layers_between(int first, int end) {
+  std::vector<int> layers(static_cast<std::size_t>(std::max(end - first, 0)));
+  std::iota(layers.begin(), layers.end(), first);
+  return layers;
+}
+
+namespace {
+
+/// Few mean to have them.
+std::optional<std::string> note_on_empty_stages(const Plan& plan) {
+  std::vector<int> empty;
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    if (plan.stages[s].layers.size() == 0) empty.push_back(static_cast<int>(s));
+  }
+  if (empty.empty()) return {};
+  if (empty.size() == 1)
+    return concat("stage ", empty.front(), " has no layers, and only passes on what it gets");
+  return fmt::format("stages {} have no layers, and only pass on what they get",
+                     fmt::join(empty, ", "));
+}
+
+}  // namespace
+
+void take_turns(Plan& plan) {
+  const std::vector<int> replicas = replicas_of_stages(plan);
+  plan.replicas = ReplicaPolicy::round_robin;
+  const bool several = std::any_of(replicas.begin(), replicas.end(), [](int r) { return r > 1; });
+  if (several && (plan.schedule.name == "1f1b" || plan.schedule.name == "pipedream"))
+    plan.schedule.warm_up = round_robin_warm_up(replicas, plan.batch.microbatches);
+}
+
+void set_schedule(Plan& plan, std::string_view name, int virtual_stages) {
+  const ScheduleKind& kind = find_schedule(name);
+  plan.schedule.name = kind.name;
+  plan.schedule.virtual_stages = virtual_stages;
+  plan.weights = kind.weights;
+}
+
+std::string_view schedule_name(const PlanQuestion& question, std::string_view usual) {
+  return question.options.schedule.empty() ? usual : std::string_view(question.options.schedule);
+}
+
+ImportedPlan import_plan(const PlanImporter& importer, std::string_view content,
+                         const std::string& file, const PlanQuestion& question) {
+  return at_file(file, [&] {
+    ImportedPlan imported = importer.import(content, file, question);
+    const Profile profile = in_plan_order(question.profile, imported.plan);
+    validate(imported.plan, profile.model, question.cluster);
+    if (auto note = note_on_empty_stages(imported.plan)) imported.notes.push_back(*std::move(note));
+    return imported;
+  });
+}
+
+}  // namespace stagecraft

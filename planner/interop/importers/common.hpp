@@ -1,0 +1,63 @@
+// What importers of plans have in common: the parts of a plan that a file may leave open.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "planner/interop/importers.hpp"
+#include "planner/plan/foreign_stage.hpp"
+#include "profiles/error.hpp"
+
+namespace stagecraft {
+
+/// A plan for the question with everything that its options, its profile or defaults say; without
+/// batch and stages.
+Plan begin_plan(const PlanQuestion& question);
+
+/// What the file says, else the option. Throws Error (usage) if both do.
+template <class Value>
+std::optional<Value> said_once(const std::optional<Value>& in_file, std::string_view member,
+                               const std::optional<Value>& option, std::string_view flag) {
+  if (in_file && option) fail_usage("the file has ", member, " already; leave ", flag, " away");
+  return in_file ? in_file : option;
+}
+
+/// Samples per step and per microbatch, and tokens per sample. Throws Error (usage) if neither file
+/// nor options say how many there are per step, (input) if they do not divide. Without a microbatch
+/// each of the `replicas` that share it gets as many samples as the profile measured at the most,
+/// or 1.
+Batch batch_of(const PlanQuestion& question, std::optional<std::int64_t> global,
+               std::optional<std::int64_t> microbatch, int replicas = 1);
+
+/// How many of each: pipeline devices, replicas of each, tensor- and context-parallel peers.
+struct Degrees {
+  int pipeline = 1;
+  int data = 1;
+  int tensor = 1;
+  int context = 1;
+  int peers() const { return tensor * context; }
+};
+/// Replicas from the devices that are left: `devices` / (pipeline x tensor x context). Throws Error
+/// (input) saying that `system` needs whole ones.
+Degrees degrees_of(std::string_view system, int devices, int pipeline, int tensor, int context = 1);
+
+/// Ranks as Megatron-LM, DeepSpeed and torch's meshes count them, tensor-parallel peers fastest,
+/// then context-parallel ones, and pipeline stages slowest: the devices of one pipeline device.
+std::vector<int> ranks_of(const Degrees& degrees, int pipeline_device);
+
+/// The layers between two boundaries.
+std::vector<int> layers_between(int first, int end);
+
+/// The plan's schedule, its weights' policy with it; `name` as `schedule list` has it.
+void set_schedule(Plan& plan, std::string_view name, int virtual_stages = 1);
+/// Replicas take turns at microbatches; under 1F1B and PipeDream's own schedule with as many ahead
+/// as keep all of them at work.
+/// Batch, schedule and stages are set.
+void take_turns(Plan& plan);
+/// The option --schedule, or `usual`.
+std::string_view schedule_name(const PlanQuestion& question, std::string_view usual);
+
+}  // namespace stagecraft

@@ -1,0 +1,209 @@
+// DeepSpeed's PipelineModule: its `parts`, alone or with what its ds_config says.
+//
+//   [0, 7, 14, 21, 26]
+//
+//   {"parts": [0, 7, 14, 21, 26], "model_parallel_size": 2, "world_size": 8,
+//   "activation_checkpoint_interval": 0,
+//    "ds_config": {"train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 16,
+//                  "zero_optimization": {"stage": 1}, "bf16": {"enabled": true},
+//                  "optimizer": {"type": "AdamW"}}}
+//
+// Stage s has the layers [parts[s], parts[s + 1]), which inside may be none. Ranks are on the axes
+// pipe, data, model, the last one fastest (`deepspeed/runtime/pipe/topology.py`); the schedule is
+// 1F1B with a flush
+// (`TrainSchedule`). A microbatch is train_micro_batch_size_per_gpu samples on each replica. What
+// else a ds_config has is passed over; its members may also stand beside "parts". An interval of
+// activation checkpoints of 1 keeps the input of each layer, one of a whole stage that of the
+// stage.
+
+#include <algorithm>
+#include <cctype>
+
+#include "planner/costs/stage_recompute.hpp"
+#include "planner/interop/importers.hpp"
+#include "planner/interop/importers/common.hpp"
+#include "profiles/json.hpp"
+#include "profiles/text.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+constexpr std::int64_t most_samples = std::int64_t{1} << 40;
+
+std::vector<int> read_parts(const Json& json, int layers) {
+  std::vector<int> parts;
+  for (const Json& element : json.elements()) parts.push_back(element.small_integer(0, INT32_MAX));
+  if (parts.size() < 2 || parts.front() != 0) {
+    json.fail(
+        "expected the first layer of each stage, 0 first, and the number of layers last, for "
+        "example [0, 7, 14]");
+  }
+  for (std::size_t s = 0; s + 1 < parts.size(); ++s) {
+    if (parts[s + 1] < parts[s]) {
+      json[s + 1].fail(concat("expected at least ", parts[s], ", found ", parts[s + 1]));
+    }
+    const bool is_inside = s > 0 && s + 2 < parts.size();
+    if (parts[s + 1] > parts[s] || is_inside) continue;
+    json[s + 1].fail(concat("stage ", s, " has no layers; the first and the last stage of a plan ",
+                            "have at least one"),
+                     {"use fewer stages, or another partition_method"});
+  }
+  if (parts.back() != layers) {
+    json[parts.size() - 1].fail(
+        concat("the parts have ", parts.back(), " layers, but the model has ", layers));
+  }
+  return parts;
+}
+
+/// The member of the ds_config, wherever it stands.
+std::optional<Json> find(const Json& json, std::string_view name) {
+  if (!json.is_object()) return {};
+  if (json.contains(name)) return json[name];
+  if (json.contains("ds_config") && json["ds_config"].contains(name))
+    return json["ds_config"][name];
+  return {};
+}
+
+std::optional<std::int64_t> find_count(const Json& json, std::string_view name) {
+  const auto member = find(json, name);
+  if (!member) return {};
+  return member->integer(1, most_samples);
+}
+
+int find_devices(const Json& json, std::string_view name, int otherwise) {
+  const auto member = find(json, name);
+  return member ? member->small_integer(1, most_devices) : otherwise;
+}
+
+bool is_enabled(const Json& json, std::string_view name) {
+  const auto member = find(json, name);
+  return member && member->contains("enabled") && (*member)["enabled"].boolean();
+}
+
+std::optional<Precision> precision_of(const Json& json) {
+  if (is_enabled(json, "bf16") && is_enabled(json, "fp16")) {
+    fail("DeepSpeed refuses fp16 and bf16 at once");
+  }
+  if (is_enabled(json, "bf16")) return Precision::bfloat16;
+  if (is_enabled(json, "fp16")) return Precision::float16;
+  return {};
+}
+
+std::optional<Sharding> sharding_of(const Json& json) {
+  const auto zero = find(json, "zero_optimization");
+  if (!zero || !zero->contains("stage")) return {};
+  const Json stage = (*zero)["stage"];
+  const std::int64_t level = stage.integer(0, 3);
+  if (level > 1) {
+    stage.fail(concat("DeepSpeed refuses ZeRO-", level, " with pipelines; expected 0 or 1"));
+  }
+  return level == 1 ? Sharding::zero1 : Sharding::none;
+}
+
+std::optional<OptimizerKind> optimizer_of(const Json& json) {
+  const auto optimizer = find(json, "optimizer");
+  if (!optimizer || !optimizer->contains("type")) return {};
+  const Json type = (*optimizer)["type"];
+  std::string name = type.string();
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (name == "adam" || name == "adamw") return OptimizerKind::adamw;
+  if (name == "sgd") return OptimizerKind::sgd;
+  type.fail(concat("expected Adam, AdamW or SGD, found \"", type.string(), "\""));
+}
+
+PlanQuestion with_config(PlanQuestion question, const Json& json) {
+  PlanOptions& options = question.options;
+  options.precision =
+      said_once(precision_of(json), "a precision", options.precision, "--precision");
+  options.sharding =
+      said_once(sharding_of(json), "zero_optimization", options.sharding, "--sharding");
+  options.optimizer =
+      said_once(optimizer_of(json), "an optimizer", options.optimizer, "--optimizer");
+  if (!options.replicas.empty()) {
+    fail_usage("replicas follow from the parts and the number of devices; leave --replicas away");
+  }
+  return question;
+}
+
+/// DeepSpeed wants two of the batch, the micro-batch and the steps of accumulation, and that they
+/// multiply up.
+Batch read_batch(const Json& json, const PlanQuestion& question, int replicas) {
+  const auto per_replica = find_count(json, "train_micro_batch_size_per_gpu");
+  const auto steps = find_count(json, "gradient_accumulation_steps");
+  std::optional<std::int64_t> microbatch;
+  if (per_replica) microbatch = *per_replica * replicas;
+  microbatch = said_once(microbatch, "train_micro_batch_size_per_gpu", question.options.microbatch,
+                         "--microbatch");
+  std::optional<std::int64_t> global = said_once(
+      find_count(json, "train_batch_size"), "train_batch_size", question.options.batch, "--batch");
+  if (!global && microbatch && steps) global = *microbatch * std::min(*steps, most_samples);
+  if (!microbatch && global && steps && *global % *steps == 0) microbatch = *global / *steps;
+  const Batch batch = batch_of(question, global, microbatch, replicas);
+  if (steps && batch.microbatches != *steps) {
+    fail("DeepSpeed refuses: a batch of ", batch.global, " is not ", *steps,
+         " steps of accumulation times ", batch.microbatch, " samples");
+  }
+  return batch;
+}
+
+/// What stages do again: as a whole, or so many of their layers at a time.
+struct Checkpoints {
+  Recompute stages = Recompute::none;
+  int run = 0;  ///< layers; 0: none
+};
+
+Checkpoints read_checkpoints(const Json& json, const std::vector<int>& parts) {
+  const auto interval = find(json, "activation_checkpoint_interval");
+  if (!interval) return {};
+  const int layers = interval->small_integer(0, INT32_MAX);
+  int most = 0;
+  for (std::size_t s = 0; s + 1 < parts.size(); ++s) {
+    most = std::max(most, parts[s + 1] - parts[s]);
+  }
+  if (layers >= most && layers > 0) return {.stages = Recompute::full};
+  return {.run = layers};
+}
+
+}  // namespace
+
+bool looks_like_deepspeed(std::string_view content) {
+  const std::size_t start = content.find_first_not_of(" \t\r\n");
+  if (start == std::string_view::npos) return false;
+  return content[start] == '[' ||
+         (content[start] == '{' && content.find("\"parts\"") != std::string_view::npos);
+}
+
+ImportedPlan import_deepspeed(std::string_view content, const std::string& file,
+                              const PlanQuestion& question) {
+  const Json json = Json::parse(std::string(content), file);
+  const std::vector<int> parts = read_parts(json.is_array() ? json : json["parts"],
+                                            static_cast<int>(question.profile.model.layers.size()));
+  const PlanQuestion settled = with_config(question, json);
+  ImportedPlan imported{.plan = begin_plan(settled), .notes = {}};
+  const Degrees degrees =
+      degrees_of("DeepSpeed", find_devices(json, "world_size", device_count(question.cluster)),
+                 static_cast<int>(parts.size()) - 1, find_devices(json, "model_parallel_size", 1));
+  const Checkpoints checkpoints = read_checkpoints(json, parts);
+  std::vector<ForeignStage> stages;
+  for (int s = 0; s < degrees.pipeline; ++s) {
+    const auto at = static_cast<std::size_t>(s);
+    stages.push_back({.layers = layers_between(parts[at], parts[at + 1]),
+                      .replicas = degrees.data,
+                      .tensor_parallel = degrees.tensor,
+                      .recompute = checkpoints.stages,
+                      .devices = ranks_of(degrees, s)});
+  }
+  set_stages(imported.plan, stages);
+  for (Stage& stage : imported.plan.stages) {
+    if (checkpoints.run > 0) recompute_in_runs(stage, stage.layers, checkpoints.run);
+  }
+  const auto sequence = find(json, "sequence_parallel");
+  imported.plan.parallelism.sequence = sequence && sequence->boolean() && degrees.tensor > 1;
+  set_schedule(imported.plan, schedule_name(question, "1f1b"));
+  imported.plan.batch = read_batch(json, settled, degrees.data);
+  return imported;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,338 @@
+// Megatron-LM (Narayanan et al., SC 2021; NVIDIA/Megatron-LM, `megatron/training/arguments.py` and
+// `core/transformer/transformer_block.py`), from its launch flags.
+//
+//   --num-layers 32 --pipeline-model-parallel-size 4 --num-virtual-stages-per-pipeline-rank 2
+//   --tensor-model-parallel-size 2 --micro-batch-size 1 --global-batch-size 64 --bf16
+//
+// Embeddings stand with the first stage, multi-token prediction, final norm, head and loss with the
+// last, unless a layout says otherwise; stages of a layout may be empty. Ranks count
+// tensor-parallel peers fastest, then context-parallel ones, pipeline stages slowest; what devices
+// are left over are replicas, each with its own micro-batches: one microbatch of ours is one
+// micro-batch on every replica. Full recomputation keeps a stage's input (method "uniform" with at
+// least as many layers as a stage has), or the inputs of each stage's first layers ("block").
+
+#include <algorithm>
+#include <array>
+
+#include "planner/costs/stage_recompute.hpp"
+#include "planner/interop/importers.hpp"
+#include "planner/interop/importers/common.hpp"
+#include "planner/interop/importers/megatron_layout.hpp"
+#include "planner/plan/layer_names.hpp"
+#include "profiles/text.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+std::optional<Precision> precision_of(const MegatronFlags& flags) {
+  if (flags.bf16 && flags.fp16) fail("Megatron-LM refuses --fp16 and --bf16 at once");
+  if (!flags.fp8.empty()) {
+    if (flags.fp8 != "hybrid" && flags.fp8 != "e4m3") {
+      fail("--fp8-format: expected hybrid or e4m3, found \"", flags.fp8, "\"");
+    }
+    if (!flags.bf16) fail("--fp8-format needs --bf16, in which plans keep what is not in products");
+    return Precision::float8;
+  }
+  if (flags.bf16) return Precision::bfloat16;
+  if (flags.fp16) return Precision::float16;
+  return {};
+}
+
+/// As the flags say, or torchrun, or all there are.
+int ranks_in(const MegatronFlags& flags, const Cluster& cluster) {
+  if (flags.world) return *flags.world;
+  if (!flags.processes) return device_count(cluster);
+  const std::int64_t ranks = std::int64_t{*flags.processes} * flags.nodes.value_or(1);
+  return static_cast<int>(std::min<std::int64_t>(ranks, most_devices));
+}
+
+std::optional<OptimizerKind> optimizer_of(const MegatronFlags& flags) {
+  if (flags.optimizer.empty()) return {};
+  if (flags.optimizer == "adam") return OptimizerKind::adamw;
+  if (flags.optimizer == "sgd") return OptimizerKind::sgd;
+  fail("--optimizer ", flags.optimizer, ": plans have adam and sgd");
+}
+
+int layers_of(const MegatronFlags& flags, const Model& model) {
+  const LayerRange blocks = decoder_layers(model);
+  if (blocks.size() < 1) fail("the model \"", model.name, "\" has no transformer layers");
+  if (flags.layers.value_or(blocks.size()) != blocks.size()) {
+    fail("--num-layers is ", *flags.layers, ", but the model \"", model.name, "\" has ",
+         blocks.size(), " transformer layers");
+  }
+  const std::int64_t modules = model.transformer ? model.transformer->prediction_modules : 0;
+  if (flags.prediction_modules != modules) {
+    fail("--mtp-num-layers is ", flags.prediction_modules, ", but the model \"", model.name,
+         "\" has ", modules, " modules of multi-token prediction: layers would be lost or made up");
+  }
+  return blocks.size();
+}
+
+/// What stages recompute: each as a whole, or of its transformer layers the first so many by
+/// themselves, or all of them, so many at a time.
+struct MegatronRecompute {
+  Recompute stages = Recompute::none;
+  Recomputed layers = Recomputed::none;
+  int first_layers = 0;
+  int run = 1;
+};
+
+MegatronRecompute recompute_of(const MegatronFlags& flags,
+                               const std::vector<MegatronStage>& stages) {
+  int most = 0;
+  for (const MegatronStage& stage : stages) most = std::max(most, stage.layers);
+  if (flags.recompute.empty()) return {};
+  if (flags.recompute == "selective") {
+    if (!flags.recompute_method.empty()) {
+      fail("Megatron-LM refuses --recompute-method beside --recompute-granularity selective");
+    }
+    return {.layers = Recomputed::selective, .first_layers = most};
+  }
+  if (flags.recompute != "full") {
+    fail("--recompute-granularity ", flags.recompute, ": expected full or selective");
+  }
+  const int layers = flags.recompute_layers.value_or(1);
+  if (flags.recompute_method == "block") {
+    return {.layers = Recomputed::full, .first_layers = layers};
+  }
+  if (flags.recompute_method == "uniform" && layers >= most) return {.stages = Recompute::full};
+  if (flags.recompute_method == "uniform") {
+    return {.layers = Recomputed::full, .first_layers = most, .run = layers};
+  }
+  if (flags.recompute_method.empty()) {
+    fail("--recompute-granularity full needs --recompute-method uniform or block");
+  }
+  fail("--recompute-method ", flags.recompute_method, ": expected uniform or block");
+}
+
+void set_layers_again(Plan& plan, const MegatronRecompute& recompute, const LayerRange& blocks) {
+  if (recompute.layers == Recomputed::none) return;
+  for (Stage& stage : plan.stages) {
+    const int first = std::max(stage.layers.first, blocks.first);
+    const int end = std::min({stage.layers.end, blocks.end, first + recompute.first_layers});
+    if (first >= end) continue;
+    if (recompute.layers == Recomputed::full) {
+      recompute_in_runs(stage, {first, end}, recompute.run);
+      continue;
+    }
+    stage.again.assign(static_cast<std::size_t>(stage.layers.size()), Recomputed::none);
+    std::fill(stage.again.begin() + (first - stage.layers.first),
+              stage.again.begin() + (end - stage.layers.first), recompute.layers);
+  }
+}
+
+/// The end of the stage's layers, which begin with this one.
+int end_of(const MegatronStage& stage, const Model& model, int first) {
+  if (stage.loss) return static_cast<int>(model.layers.size());
+  const int block = stage.embedding ? decoder_layers(model).first : first;
+  return block + stage.layers + stage.prediction;
+}
+
+std::vector<ForeignStage> place(const std::vector<MegatronStage>& stages, const Model& model,
+                                const Degrees& degrees, Recompute recompute) {
+  std::vector<ForeignStage> placed;
+  int layer = 0;
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    const int rank = static_cast<int>(s) % degrees.pipeline;
+    const int end = end_of(stages[s], model, layer);
+    placed.push_back({.layers = layers_between(layer, end),
+                      .replicas = degrees.data,
+                      .tensor_parallel = degrees.peers(),
+                      .recompute = recompute,
+                      .devices = ranks_of(degrees, rank)});
+    layer = end;
+  }
+  return placed;
+}
+
+/// A micro-batch on each of the replicas is one microbatch.
+void set_batch(Plan& plan, const PlanQuestion& question, const MegatronFlags& flags, int replicas) {
+  const PlanOptions& options = question.options;
+  std::optional<std::int64_t> microbatch = options.microbatch;
+  if (flags.microbatch) {
+    if (microbatch) fail_usage("the file has --micro-batch-size already; leave --microbatch away");
+    microbatch = *flags.microbatch * replicas;
+  }
+  if (!microbatch) fail("--micro-batch-size is missing");
+  std::optional<std::int64_t> global =
+      said_once(flags.global_batch, "--global-batch-size", options.batch, "--batch");
+  if (!global) global = microbatch;  // as Megatron-LM does
+  if (*global % *microbatch != 0) {
+    fail("Megatron-LM refuses: the global batch size ", *global,
+         " is not divisible by micro-batch size times replicas, ", *microbatch / replicas, " x ",
+         replicas);
+  }
+  plan.batch = batch_of(question, global, microbatch);
+}
+
+/// What its arguments assert of torch's FSDP.
+void require_alone(const MegatronFlags& flags) {
+  constexpr std::string_view refuses = "Megatron-LM refuses --use-torch-fsdp2 beside ";
+  if (flags.pipeline > 1) fail(refuses, "--pipeline-model-parallel-size ", flags.pipeline);
+  if (flags.expert > 1) fail(refuses, "--expert-model-parallel-size ", flags.expert);
+  if (flags.shards_optimizer) fail(refuses, "--use-distributed-optimizer");
+  if (flags.fp16) fail(refuses, "--fp16");
+}
+
+/// Megatron's FSDP shards as its strategy says, nothing by default; otherwise the flag of the
+/// distributed optimizer decides.
+std::optional<Sharding> sharding_of(const MegatronFlags& flags) {
+  struct Strategy {
+    std::string_view name;
+    Sharding sharding;
+  };
+  constexpr std::array strategies{
+      Strategy{"no_shard", Sharding::none}, Strategy{"optim", Sharding::zero1},
+      Strategy{"optim_grads", Sharding::zero2}, Strategy{"optim_grads_params", Sharding::zero3}};
+  const std::optional<Sharding> own =
+      flags.shards_optimizer ? std::optional(Sharding::zero1) : std::nullopt;
+  if (flags.torch_shards) {
+    require_alone(flags);
+    return Sharding::zero3;
+  }
+  if (!flags.fully_sharded || flags.shards.empty()) return own;
+  std::vector<std::string> known;
+  for (const Strategy& strategy : strategies) {
+    if (strategy.name == flags.shards) return strategy.sharding;
+    known.emplace_back(strategy.name);
+  }
+  fail_choice("--data-parallel-sharding-strategy", flags.shards, known);
+}
+
+/// A token's experts are on as many nodes as it chooses groups at most, where each group has room
+/// on one.
+int expert_nodes_of(const MegatronFlags& flags, const Cluster& cluster) {
+  if (flags.expert_group_choice == 0 || flags.expert == 1) return 0;
+  if (flags.expert_groups < flags.expert_group_choice) {
+    fail("--moe-router-group-topk: ", flags.expert_group_choice, " groups are more than the ",
+         flags.expert_groups, " of --moe-router-num-groups");
+  }
+  const int width = cluster.levels.empty() ? 1 : cluster.levels.back().count;
+  return flags.expert <= flags.expert_groups * width ? flags.expert_group_choice : 0;
+}
+
+/// Without peers Megatron-LM turns sequence parallelism off; experts are cut as all else unless it
+/// says otherwise.
+Parallelism parallelism_of(const MegatronFlags& flags, const Cluster& cluster) {
+  const bool own = flags.expert_tensor > 0 && flags.expert_tensor != flags.tensor;
+  return {.sequence = flags.sequence_parallel && flags.tensor > 1,
+          .context = flags.context,
+          .expert = flags.expert,
+          .expert_tensor = own ? flags.expert_tensor : 0,
+          .expert_nodes = expert_nodes_of(flags, cluster)};
+}
+
+/// In bytes of fp32 gradients. The default is that of its DistributedDataParallel.
+std::optional<Bytes> gradient_bucket_of(const MegatronFlags& flags, const Degrees& degrees) {
+  if (!flags.overlaps_gradients) return {};
+  const std::int64_t holders = std::int64_t{degrees.data} * degrees.context;
+  const std::int64_t usual = std::max<std::int64_t>(40'000'000, 1'000'000 * holders);
+  return 4 * flags.bucket_parameters.value_or(usual);
+}
+
+/// The model's own number for a flag about its shape; nothing if it has none to compare.
+std::optional<std::int64_t> shape_in(const Transformer& transformer, std::string_view flag) {
+  if (flag == "hidden-size") return transformer.hidden;
+  if (flag == "num-attention-heads") return transformer.heads;
+  if (flag == "ffn-hidden-size") return transformer.feed_forward;
+  if (flag == "num-query-groups") return transformer.key_value_heads;
+  if (flag == "kv-channels") return transformer.head_width;
+  if (flag == "num-experts") return transformer.experts ? transformer.experts->count : 0;
+  // A log has the others of any model.
+  if (transformer.experts && flag == "moe-router-topk") return transformer.experts->active;
+  if (transformer.experts && flag == "moe-ffn-hidden-size")
+    return transformer.experts->feed_forward;
+  return flag == "vocab-size" ? std::optional(transformer.vocabulary) : std::nullopt;
+}
+
+/// Where the flags and the model differ in shape, in one sentence. A number of query groups counts
+/// only beside --group-query-attention, which a log has in any case, so 1 says nothing; a model's
+/// vocabulary may be padded.
+std::vector<std::string> shape_notes(const MegatronFlags& flags, const Model& model) {
+  if (!model.transformer) return {};
+  std::string differences;
+  for (const ShapeFlag& flag : flags.shape) {
+    const auto own = shape_in(*model.transformer, flag.name);
+    const bool silent = flag.name == "num-query-groups" && flag.value == 1;
+    const bool padded =
+        flag.name == "vocab-size" && own && flag.value <= *own && *own - flag.value < 4096;
+    if (!own || *own == flag.value || silent || padded) continue;
+    differences += concat(differences.empty() ? "" : ", ", "--", flag.name, " ", flag.value,
+                          " (the model has ", *own, ")");
+  }
+  if (differences.empty()) return {};
+  return {
+      concat("the flags are of another shape than the model \"", model.name, "\": ", differences)};
+}
+
+PlanQuestion with_flags(PlanQuestion question, const MegatronFlags& flags) {
+  PlanOptions& options = question.options;
+  const std::optional<Sharding> sharding = sharding_of(flags);
+  options.precision =
+      said_once(precision_of(flags), "a precision", options.precision, "--precision");
+  options.optimizer =
+      said_once(optimizer_of(flags), "--optimizer", options.optimizer, "--optimizer");
+  options.sharding =
+      said_once(sharding, "--use-distributed-optimizer", options.sharding, "--sharding");
+  options.sequence = said_once(flags.sequence, "--seq-length", options.sequence, "--sequence");
+  // Without a flag Megatron-LM computes in fp32.
+  if (!options.precision) options.precision = Precision::float32;
+  if (!options.schedule.empty())
+    fail_usage("the schedule follows from the flags; leave --schedule away");
+  if (!options.replicas.empty()) {
+    fail_usage("replicas follow from the flags and the number of devices; leave --replicas away");
+  }
+  return question;
+}
+
+}  // namespace
+
+bool looks_like_megatron(std::string_view content) {
+  return has_megatron_flags(content);
+}
+
+ImportedPlan import_megatron(std::string_view content, const std::string& file,
+                             const PlanQuestion& question) {
+  const MegatronFlags flags = read_megatron_flags(content, file);
+  const Model& model = question.profile.model;
+  const PlanQuestion settled = with_flags(question, flags);
+  ImportedPlan imported{.plan = begin_plan(settled), .notes = shape_notes(flags, model)};
+  imported.plan.parallelism = parallelism_of(flags, question.cluster);
+  const std::vector<MegatronStage> stages = megatron_stages(flags, layers_of(flags, model));
+  const Degrees degrees = degrees_of("Megatron-LM", ranks_in(flags, question.cluster),
+                                     flags.pipeline, flags.tensor, flags.context);
+  const MegatronRecompute recompute = recompute_of(flags, stages);
+  set_stages(imported.plan, place(stages, model, degrees, recompute.stages));
+  set_layers_again(imported.plan, recompute, decoder_layers(model));
+  const int chunks = static_cast<int>(stages.size()) / flags.pipeline;
+  set_schedule(imported.plan, chunks > 1 ? "interleaved" : "1f1b", chunks);
+  if (chunks > 1) imported.plan.schedule.group = flags.group;
+  set_batch(imported.plan, settled, flags, degrees.data);
+  imported.plan.optimizer.gradient_bucket =
+      said_once(gradient_bucket_of(flags, degrees), "--overlap-grad-reduce",
+                question.options.gradient_bucket, "--gradient-bucket")
+          .value_or(0);
+  const bool is_latent = model.transformer && model.transformer->latent;
+  if (recompute.layers == Recomputed::selective && !is_latent) {
+    imported.notes.emplace_back(
+        "the plan's selective layers keep less than Megatron-LM's, which keep the attention's "
+        "output");
+  }
+  const auto predicts_apart = [](const MegatronStage& stage) {
+    return stage.prediction > 0 && !stage.loss;
+  };
+  if (std::ranges::any_of(stages, predicts_apart)) {
+    imported.notes.emplace_back(
+        "modules of multi-token prediction are predicted with their own logits and loss; "
+        "Megatron-LM has these in the last stage, and hands on a state for each module");
+  }
+  if (recompute.stages == Recompute::full) {
+    imported.notes.emplace_back(
+        "embedding and head are recomputed with their stages; Megatron-LM recomputes transformer "
+        "layers only");
+  }
+  return imported;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,246 @@
+#include "planner/interop/importers/megatron_flags.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "planner/interop/importers/flag_words.hpp"
+#include "profiles/error.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+[[noreturn]] void fail_at(const FlagWord& word, const std::string& message) {
+  const std::string complaint = concat("--", word.name, ": ", message);
+  throw Error(ErrorKind::input, complaint, word.place);
+}
+
+const std::string& text_of(const FlagWord& word) {
+  if (word.is_list) fail_at(word, "write the list on one line, for example [[embedding], [loss]]");
+  if (!word.value) fail_at(word, "the value is missing");
+  if (word.value->find('$') != std::string::npos)
+    fail_at(word, concat("\"", *word.value, "\" is a shell variable; write its value"));
+  return *word.value;
+}
+
+std::int64_t number_of(const FlagWord& word, std::int64_t least = 1) {
+  constexpr std::int64_t most = 1'000'000'000;
+  const std::string& text = text_of(word);
+  std::int64_t number = 0;
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (fault == std::errc{} && end == text.data() + text.size() && number >= least && number <= most)
+    return number;
+  fail_at(word, concat("expected an integer >= ", least, ", found \"", text, "\""));
+}
+
+int count_of(const FlagWord& word) {
+  return static_cast<int>(number_of(word));
+}
+
+/// A switch that is on; one that is off is not among the words.
+void require_switch(const FlagWord& word) {
+  if (word.value && !word.is_next_word)
+    fail_at(word, concat("is a switch, and takes no value such as \"", *word.value, "\""));
+}
+
+using Flags = MegatronFlags;
+using Word = FlagWord;
+
+struct KnownFlag {
+  std::string_view name;
+  void (*set)(Flags& flags, const Word& word);
+};
+
+/// Second names are those of Megatron-LM's configuration classes.
+constexpr std::array known_flags{
+    KnownFlag{"num-layers", [](Flags& f, const Word& w) { f.layers = count_of(w); }},
+    KnownFlag{"mtp-num-layers",
+              [](Flags& f, const Word& w) { f.prediction_modules = count_of(w); }},
+    KnownFlag{"pipeline-model-parallel-size",
+              [](Flags& f, const Word& w) { f.pipeline = count_of(w); }},
+    KnownFlag{"tensor-model-parallel-size",
+              [](Flags& f, const Word& w) { f.tensor = count_of(w); }},
+    KnownFlag{"context-parallel-size", [](Flags& f, const Word& w) { f.context = count_of(w); }},
+    KnownFlag{"expert-model-parallel-size",
+              [](Flags& f, const Word& w) { f.expert = count_of(w); }},
+    KnownFlag{"expert-tensor-parallel-size",
+              [](Flags& f, const Word& w) { f.expert_tensor = count_of(w); }},
+    KnownFlag{"sequence-parallel",
+              [](Flags& f, const Word& w) {
+                require_switch(w);
+                f.sequence_parallel = true;
+              }},
+    KnownFlag{"num-layers-per-virtual-pipeline-stage",
+              [](Flags& f, const Word& w) { f.layers_per_virtual_stage = count_of(w); }},
+    KnownFlag{"num-virtual-stages-per-pipeline-rank",
+              [](Flags& f, const Word& w) { f.virtual_stages = count_of(w); }},
+    KnownFlag{"virtual-pipeline-model-parallel-size",
+              [](Flags& f, const Word& w) { f.virtual_stages = count_of(w); }},
+    KnownFlag{"microbatch-group-size-per-virtual-pipeline-stage",
+              [](Flags& f, const Word& w) { f.group = count_of(w); }},
+    KnownFlag{"microbatch-group-size-per-vp-stage",
+              [](Flags& f, const Word& w) { f.group = count_of(w); }},
+    KnownFlag{"decoder-first-pipeline-num-layers",
+              [](Flags& f, const Word& w) { f.split.first = count_of(w); }},
+    KnownFlag{"num-layers-in-first-pipeline-stage",
+              [](Flags& f, const Word& w) { f.split.first = count_of(w); }},
+    KnownFlag{"decoder-last-pipeline-num-layers",
+              [](Flags& f, const Word& w) { f.split.last = count_of(w); }},
+    KnownFlag{"num-layers-in-last-pipeline-stage",
+              [](Flags& f, const Word& w) { f.split.last = count_of(w); }},
+    KnownFlag{"account-for-embedding-in-pipeline-split",
+              [](Flags& f, const Word& w) {
+                require_switch(w);
+                f.split.account_for_embedding = true;
+              }},
+    KnownFlag{"account-for-loss-in-pipeline-split",
+              [](Flags& f, const Word& w) {
+                require_switch(w);
+                f.split.account_for_loss = true;
+              }},
+    KnownFlag{"pipeline-model-parallel-layout",
+              [](Flags& f, const Word& w) { f.layout = text_of(w); }},
+    KnownFlag{"micro-batch-size", [](Flags& f, const Word& w) { f.microbatch = number_of(w); }},
+    KnownFlag{"global-batch-size", [](Flags& f, const Word& w) { f.global_batch = number_of(w); }},
+    KnownFlag{"seq-length", [](Flags& f, const Word& w) { f.sequence = number_of(w); }},
+    KnownFlag{"world-size", [](Flags& f, const Word& w) { f.world = count_of(w); }},
+    KnownFlag{"nnodes", [](Flags& f, const Word& w) { f.nodes = count_of(w); }},
+    KnownFlag{"nproc-per-node", [](Flags& f, const Word& w) { f.processes = count_of(w); }},
+    KnownFlag{"recompute-granularity", [](Flags& f, const Word& w) { f.recompute = text_of(w); }},
+    KnownFlag{"recompute-activations",
+              [](Flags& f, const Word& w) {
+                require_switch(w);
+                f.recompute = "selective";
+              }},
+    KnownFlag{"recompute-method", [](Flags& f, const Word& w) { f.recompute_method = text_of(w); }},
+    KnownFlag{"recompute-num-layers",
+              [](Flags& f, const Word& w) { f.recompute_layers = count_of(w); }},
+    KnownFlag{"use-distributed-optimizer",
+              [](Flags& f, const Word& w) {
+                require_switch(w);
+                f.shards_optimizer = true;
+              }},
+    KnownFlag{"overlap-grad-reduce",
+              [](Flags& f, const Word& w) {
+                require_switch(w);
+                f.overlaps_gradients = true;
+              }},
+    KnownFlag{"ddp-bucket-size",
+              [](Flags& f, const Word& w) { f.bucket_parameters = count_of(w); }},
+    KnownFlag{"use-torch-fsdp2",
+              [](Flags& f, const Word& w) {
+                require_switch(w);
+                f.torch_shards = true;
+              }},
+    KnownFlag{"use-megatron-fsdp",
+              [](Flags& f, const Word& w) {
+                require_switch(w);
+                f.fully_sharded = true;
+              }},
+    KnownFlag{"use-custom-fsdp",
+              [](Flags& f, const Word& w) {
+                require_switch(w);
+                f.fully_sharded = true;
+              }},
+    KnownFlag{"data-parallel-sharding-strategy",
+              [](Flags& f, const Word& w) { f.shards = text_of(w); }},
+    KnownFlag{"optimizer", [](Flags& f, const Word& w) { f.optimizer = text_of(w); }},
+    KnownFlag{"bf16",
+              [](Flags& f, const Word& w) {
+                require_switch(w);
+                f.bf16 = true;
+              }},
+    KnownFlag{"fp16",
+              [](Flags& f, const Word& w) {
+                require_switch(w);
+                f.fp16 = true;
+              }},
+    KnownFlag{"fp8-format", [](Flags& f, const Word& w) { f.fp8 = text_of(w); }},
+    KnownFlag{"moe-router-num-groups",
+              [](Flags& f, const Word& w) { f.expert_groups = count_of(w); }},
+    KnownFlag{"moe-router-group-topk",
+              [](Flags& f, const Word& w) { f.expert_group_choice = count_of(w); }},
+};
+
+/// Kinds of parallelism that plans do not have; a degree of 1 is none.
+struct RefusedFlag {
+  std::string_view name;
+  std::string_view what;
+};
+constexpr std::array refused_flags{
+    RefusedFlag{"hierarchical-context-parallel-sizes", "context parallelism in several levels"},
+    RefusedFlag{"pipeline-model-parallel-split-rank", "encoders beside decoders"},
+    RefusedFlag{"encoder-pipeline-model-parallel-size", "encoders beside decoders"},
+};
+
+/// Switches that change what a plan is about.
+constexpr std::array refused_switches{
+    RefusedFlag{"use-tp-pp-dp-mapping",
+                "only ranks that count data parallelism before pipelines are read"},
+    RefusedFlag{"standalone-embedding-stage",
+                "an embedding of its own is a matter of --pipeline-model-parallel-layout now"},
+};
+
+const KnownFlag* find_flag(std::string_view name) {
+  for (const KnownFlag& flag : known_flags) {
+    if (flag.name == name) return &flag;
+  }
+  return nullptr;
+}
+
+constexpr std::array shape_flags{"hidden-size",      "num-attention-heads", "ffn-hidden-size",
+                                 "num-query-groups", "kv-channels",         "vocab-size",
+                                 "num-experts",      "moe-router-topk",     "moe-ffn-hidden-size"};
+
+/// A shell variable, or the "None" of a log, says nothing.
+void keep_shape(const FlagWord& word, MegatronFlags& flags) {
+  if (std::ranges::count(shape_flags, word.name) == 0 || !word.value) return;
+  const std::string& text = *word.value;
+  std::int64_t number = 0;
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (fault == std::errc{} && end == text.data() + text.size() && number > 0)
+    flags.shape.push_back({word.name, number});
+}
+
+void refuse(const FlagWord& word) {
+  for (const RefusedFlag& flag : refused_flags) {
+    if (flag.name != word.name || number_of(word, 0) <= 1) continue;
+    fail_at(word, concat("plans have no ", flag.what));
+  }
+  for (const RefusedFlag& flag : refused_switches) {
+    if (flag.name == word.name) fail_at(word, std::string(flag.what));
+  }
+}
+
+}  // namespace
+
+bool has_megatron_flags(std::string_view content) {
+  const auto has = [&](std::string_view name) {
+    return content.find(name) != std::string_view::npos;
+  };
+  return has("pipeline-model-parallel-") || has("pipeline_model_parallel_") ||
+         has("tensor-model-parallel-size") || has("tensor_model_parallel_size") ||
+         has_arguments_dump(content);
+}
+
+MegatronFlags read_megatron_flags(std::string_view content, const std::string& file) {
+  MegatronFlags flags;
+  bool any = false;
+  for (const FlagWord& word : read_flag_words(content, file)) {
+    refuse(word);
+    keep_shape(word, flags);
+    const KnownFlag* flag = find_flag(word.name);
+    if (flag == nullptr) continue;
+    flag->set(flags, word);
+    any = true;
+  }
+  if (!any) {
+    fail(
+        "expected Megatron-LM's flags, such as --num-layers 32 --pipeline-model-parallel-size 4; "
+        "found none");
+  }
+  return flags;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,133 @@
+#include "planner/plan/layer_names.hpp"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "profiles/error.hpp"
+#include "profiles/text.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+constexpr std::array embedding_modules{"embedding",    "embeddings",         "tok_embeddings",
+                                       "embed_tokens", "word_embeddings",    "wte",
+                                       "wpe",          "position_embeddings"};
+constexpr std::array block_lists{"layers", "layer", "h", "block", "blocks"};
+constexpr std::array head_modules{"head",       "lm_head", "output",          "norm",     "ln_f",
+                                  "final_norm", "ln_out",  "final_layernorm", "embed_out"};
+
+template <std::size_t count>
+bool is_among(std::string_view word, const std::array<const char*, count>& words) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+std::optional<int> layer_of_kind(const Model& model, LayerKind kind) {
+  for (std::size_t layer = 0; layer < model.layers.size(); ++layer) {
+    if (model.layers[layer].kind == kind) return static_cast<int>(layer);
+  }
+  return {};
+}
+
+/// "3" as 3.
+std::optional<int> read_index(const std::string& text) {
+  constexpr std::size_t most_digits = 7;
+  const bool is_number = !text.empty() && text.size() <= most_digits &&
+                         text.find_first_not_of("0123456789") == std::string::npos;
+  if (!is_number) return {};
+  return std::stoi(text);
+}
+
+/// By the last words of a module's path: "h.3" of "transformer.h.3".
+std::optional<int> find_module(const Model& model, std::string_view name) {
+  const std::vector<std::string> path = split(name, '.');
+  if (path.empty()) return {};
+  const std::string& last = path.back();
+  if (is_among(last, embedding_modules)) return layer_of_kind(model, LayerKind::embedding);
+  if (is_among(last, head_modules)) return layer_of_kind(model, LayerKind::head);
+  if (path.size() < 2 || !is_among(path[path.size() - 2], block_lists)) return {};
+  const std::optional<int> index = read_index(last);
+  const LayerRange blocks = transformer_layers(model);
+  if (!index || *index >= blocks.size()) return {};
+  return blocks.first + *index;
+}
+
+/// Names of one system's modules; blocks are numbered behind `block`.
+struct Vocabulary {
+  std::vector<std::string> embedding;
+  std::string block;
+  std::vector<std::string> head;
+};
+
+Vocabulary vocabulary_of(const Model& model, ModuleNames names) {
+  if (names == ModuleNames::torchtitan) return {{"tok_embeddings"}, "layers.", {"norm", "output"}};
+  const Transformer& transformer = *model.transformer;
+  const bool is_bert = transformer.token_types || !transformer.causal;
+  if (transformer.position == Transformer::Position::rotary && !is_bert) {
+    return {{"model.embed_tokens"}, "model.layers.", {"model.norm", "lm_head"}};
+  }
+  if (transformer.position == Transformer::Position::learned && !is_bert) {
+    return {
+        {"transformer.wte", "transformer.wpe"}, "transformer.h.", {"transformer.ln_f", "lm_head"}};
+  }
+  fail("the model \"", model.name,
+       "\" is of neither the GPT-2 nor the Llama family, whose modules' names in Hugging Face's "
+       "transformers are known here");
+}
+
+}  // namespace
+
+LayerRange transformer_layers(const Model& model) {
+  const auto is_counted = [](const Layer& layer) {
+    return layer.kind != LayerKind::embedding && layer.kind != LayerKind::head;
+  };
+  const auto first = std::find_if(model.layers.begin(), model.layers.end(), is_counted);
+  const auto last = std::find_if(model.layers.rbegin(), model.layers.rend(), is_counted);
+  return {static_cast<int>(first - model.layers.begin()),
+          static_cast<int>(model.layers.rend() - last)};
+}
+
+LayerRange decoder_layers(const Model& model) {
+  LayerRange layers = transformer_layers(model);
+  const auto is_prediction = [&](int layer) {
+    return model.layers[static_cast<std::size_t>(layer)].kind == LayerKind::prediction;
+  };
+  while (layers.size() > 0 && is_prediction(layers.end - 1)) --layers.end;
+  return layers;
+}
+
+int find_layer(const Model& model, std::string_view name) {
+  std::vector<std::string> known;
+  for (std::size_t layer = 0; layer < model.layers.size(); ++layer) {
+    if (model.layers[layer].name == name) return static_cast<int>(layer);
+    known.push_back(model.layers[layer].name);
+  }
+  if (const auto layer = find_module(model, name)) return *layer;
+  const std::string guess = closest(name, known);
+  fail("the model \"", model.name, "\" has no layer \"", name, "\"; its ", known.size(),
+       " layers are ", known.front(), " to ", known.back(),
+       guess.empty() ? "" : "; did you mean \"" + guess + "\"?");
+}
+
+std::vector<std::vector<std::string>> module_names(const Model& model, ModuleNames names) {
+  std::vector<std::vector<std::string>> modules;
+  if (!model.transformer) {
+    for (const Layer& layer : model.layers) modules.push_back({layer.name});
+    return modules;
+  }
+  const Vocabulary words = vocabulary_of(model, names);
+  int block = 0;
+  for (const Layer& layer : model.layers) {
+    if (layer.kind == LayerKind::embedding) {
+      modules.push_back(words.embedding);
+    } else if (layer.kind == LayerKind::head) {
+      modules.push_back(words.head);
+    } else {
+      modules.push_back({words.block + std::to_string(block++)});
+    }
+  }
+  return modules;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,23 @@
+// What a plan's degrees of parallelism must divide, and what they do not go together with.
+
+#pragma once
+
+#include <optional>
+
+#include "planner/plan/plan_fault.hpp"
+
+namespace stagecraft {
+
+/// Whether replicas take equal parts of every microbatch, together: they exchange tokens for
+/// experts, or scatter each microbatch's gradients.
+inline bool needs_equal_shares(const Parallelism& parallelism, Sharding sharding) {
+  return parallelism.expert > 1 || shards_gradients(sharding);
+}
+
+/// Of so many peers each, the fewest replicas of a stage whose devices are whole sets of experts.
+int replicas_of_experts(const Parallelism& parallelism, int peers);
+
+/// The stages' replicas and devices are those of a plan that is valid otherwise.
+std::optional<PlanFault> find_parallelism_fault(const Plan& plan, const Model& model);
+
+}  // namespace stagecraft

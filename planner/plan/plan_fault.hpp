@@ -1,0 +1,32 @@
+// What is wrong with a plan, and where in it, for `validate` and for whoever knows the plan's file.
+
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "planner/plan/plan.hpp"
+
+namespace stagecraft {
+
+/// The first mistake. `path` leads to it in the plan's JSON, member by member: {"stages", 1,
+/// "layers"}.
+struct PlanFault {
+  std::vector<std::variant<std::string, int>> path;
+  std::string message;
+  std::vector<std::string> help;
+};
+
+/// Looks at everything but the schedule's own constraints, which need its generator.
+std::optional<PlanFault> find_structural_fault(const Plan& plan, const Model& model,
+                                               const Cluster& cluster);
+
+/// Nothing if the plan is valid.
+std::optional<PlanFault> find_fault(const Plan& plan, const Model& model, const Cluster& cluster);
+
+/// The pipeline device that stage s stands on, by the schedule's placement.
+int pipeline_device_of(const Plan& plan, int stage);
+
+}  // namespace stagecraft

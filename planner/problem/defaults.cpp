@@ -1,0 +1,62 @@
+#include "planner/problem/defaults.hpp"
+
+#include <algorithm>
+
+#include "profiles/error.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+bool is_faster_in_bf16(const DeviceKind& kind) {
+  return kind.flops_bf16 > kind.flops_fp32;
+}
+
+}  // namespace
+
+std::vector<DeviceKind> kinds_in_use(const Cluster& cluster, std::optional<int> most,
+                                     const std::vector<int>& excluded) {
+  std::vector<int> kinds;
+  int left = most.value_or(device_count(cluster));
+  for (int device = 0; device < device_count(cluster) && left > 0; ++device) {
+    if (std::ranges::find(excluded, device) != excluded.end()) continue;
+    --left;
+    const int kind = cluster.devices[static_cast<std::size_t>(device)];
+    if (std::ranges::find(kinds, kind) == kinds.end()) kinds.push_back(kind);
+  }
+  std::vector<DeviceKind> result;
+  for (const int kind : kinds) result.push_back(cluster.kinds[static_cast<std::size_t>(kind)]);
+  return result;
+}
+
+Precision usual_precision(const Profile& profile, const std::vector<DeviceKind>& kinds) {
+  if (!profile.entries.empty()) return profile.entries.front().setting.precision;
+  return std::ranges::all_of(kinds, is_faster_in_bf16) ? Precision::bfloat16 : Precision::float32;
+}
+
+std::string why_usual_precision(const Profile& profile, const std::vector<DeviceKind>& kinds) {
+  const auto with = std::ranges::find_if(kinds, is_faster_in_bf16);
+  const auto without = std::ranges::find_if_not(kinds, is_faster_in_bf16);
+  if (!profile.entries.empty() || with == kinds.end() || without == kinds.end()) return "";
+  const bool all_have_fp16 =
+      std::ranges::all_of(kinds, [](const DeviceKind& kind) { return kind.flops_fp16 > 0; });
+  return concat("planned in fp32, which all devices have: ", without->name,
+                without->flops_bf16 > 0 ? " is no faster in bf16, which " : " has no bf16, which ",
+                with->name, " would be planned in by itself",
+                all_have_fp16 ? "; --precision fp16 is known to all, too" : "");
+}
+
+std::int64_t usual_sequence(const Profile& profile) {
+  return profile.entries.empty() ? profile.model.sequence
+                                 : profile.entries.front().setting.sequence;
+}
+
+std::int64_t usual_microbatch(const Profile& profile) {
+  std::int64_t largest = 1;
+  for (const ProfileEntry& entry : profile.entries) {
+    largest = std::max(largest, entry.setting.microbatch);
+  }
+  return largest;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,141 @@
+#include "planner/problem/incumbents.hpp"
+
+#include <fmt/format.h>
+#include <algorithm>
+
+#include "planner/problem/objective.hpp"
+#include "profiles/error.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+/// Between equals: fewer devices, then replicas that share each microbatch, which more systems know
+/// than those that take turns.
+bool is_better(const Candidate& a, const Candidate& b) {
+  if (pace(*a.prediction) != pace(*b.prediction)) return pace(*a.prediction) < pace(*b.prediction);
+  const std::size_t devices_a = used_devices(a.plan).size();
+  const std::size_t devices_b = used_devices(b.plan).size();
+  if (devices_a != devices_b) return devices_a < devices_b;
+  if (a.plan.replicas != b.plan.replicas) return a.plan.replicas == ReplicaPolicy::split;
+  return write_plan(a.plan) < write_plan(b.plan);
+}
+
+/// The stage's layers by their indices in the model, ascending.
+std::vector<int> layers_of(const Plan& plan, const Stage& stage) {
+  std::vector<int> layers;
+  for (int place = stage.layers.first; place < stage.layers.end; ++place)
+    layers.push_back(plan.order.empty() ? place : plan.order[static_cast<std::size_t>(place)]);
+  std::sort(layers.begin(), layers.end());
+  return layers;
+}
+
+/// The same plan for all but the order in which it names a stage's replicas or layers.
+bool do_the_same(const Candidate& a, const Candidate& b) {
+  if (pace(*a.prediction) != pace(*b.prediction)) return false;
+  if (a.plan.stages.size() != b.plan.stages.size()) return false;
+  Plan other = b.plan;
+  other.order = a.plan.order;
+  // Another search may have found it before.
+  other.predicted = a.plan.predicted;
+  other.search = a.plan.search;
+  for (std::size_t s = 0; s < other.stages.size(); ++s) {
+    Stage& stage = other.stages[s];
+    const Stage& own = a.plan.stages[s];
+    if (!std::ranges::is_permutation(stage.devices, own.devices)) return false;
+    if (layers_of(a.plan, own) != layers_of(b.plan, stage)) return false;
+    stage.devices = own.devices;
+    stage.layers = own.layers;
+  }
+  return other == a.plan;
+}
+
+}  // namespace
+
+void Leaderboard::add(const Candidate& candidate) {
+  if (!candidate.prediction || !candidate.prediction->fits || is_undecided(candidate)) return;
+  const auto same = std::ranges::find_if(
+      candidates_, [&](const Candidate& other) { return do_the_same(other, candidate); });
+  if (same != candidates_.end()) {
+    if (!is_better(candidate, *same)) return;
+    candidates_.erase(same);
+  }
+  if (candidates_.size() == top_ && !is_better(candidate, candidates_.back())) return;
+  const auto place = std::upper_bound(candidates_.begin(), candidates_.end(), candidate, is_better);
+  candidates_.insert(place, candidate);
+  if (candidates_.size() > top_) candidates_.pop_back();
+}
+
+std::optional<Duration> Leaderboard::threshold() const {
+  if (candidates_.size() < top_) return {};
+  return pace(*candidates_.back().prediction);
+}
+
+std::optional<Duration> Leaderboard::best() const {
+  if (candidates_.empty()) return {};
+  return pace(*candidates_.front().prediction);
+}
+
+void write_figures(Candidate& candidate, const SearchResult& result) {
+  if (!candidate.prediction) return;
+  const Prediction& prediction = *candidate.prediction;
+  candidate.plan.predicted = predicted_figures(candidate.plan, prediction);
+  const double step = seconds(pace(prediction));
+  const double bound = seconds(std::min(result.lower_bound, pace(prediction)));
+  const bool speaks_of_all = speaks_of_all_plans(result);
+  candidate.plan.search =
+      SearchFigures{.strategy = result.strategy,
+                    .lower_bound = result.lower_bound,
+                    .gap = step > 0 ? (step - bound) / step : 0,
+                    .proved_optimal = speaks_of_all && pace(prediction) <= result.lower_bound,
+                    .candidates = result.candidates,
+                    .question = result.question,
+                    .scope = speaks_of_all ? "" : to_string(result.scope)};
+}
+
+bool speaks_of_all_plans(const SearchResult& result) {
+  const bool has_scope = !result.bounds_any_kind && !result.scope.is_all();
+  return !has_scope || result.scope.least_of_others >= result.lower_bound;
+}
+
+SearchResult finish(Leaderboard& board, SearchResult result) {
+  if (const auto best = board.best()) {
+    result.lower_bound = std::min(result.lower_bound, *best);
+    result.proved_optimal = result.lower_bound == *best;
+    result.gap = best->count() > 0 ? seconds(*best - result.lower_bound) / seconds(*best) : 0;
+  }
+  result.plans = board.take();
+  for (Candidate& candidate : result.plans) write_figures(candidate, result);
+  return result;
+}
+
+void Scope::add(const Scope& other) {
+  equal_replicas = equal_replicas || other.equal_replicas;
+  one_degree = one_degree || other.one_degree;
+  // Of fewer orders it speaks of less.
+  if (orders == 0 || (other.orders != 0 && other.orders < orders)) orders = other.orders;
+  no_empty = no_empty || other.no_empty;
+  consecutive_devices = consecutive_devices || other.consecutive_devices;
+  least_of_others = std::min(least_of_others, other.least_of_others);
+}
+
+constexpr std::string_view on_consecutive_devices = " on consecutive devices";
+
+bool is_of_consecutive_devices(std::string_view scope) {
+  return scope.find(on_consecutive_devices) != std::string_view::npos;
+}
+
+std::string to_string(const Scope& scope) {
+  std::vector<std::string> all;
+  if (scope.one_degree) all.emplace_back("the same tensor-parallel degree");
+  if (scope.equal_replicas) all.emplace_back("equally many replicas in lockstep");
+  if (scope.no_empty) all.emplace_back("layers");
+  std::string along;
+  if (scope.orders == 1) along = " along the model's own order of layers";
+  if (scope.orders > 1) along = concat(" along ", scope.orders, " of the model's orders of layers");
+  const std::string whose = fmt::format(" whose stages all have {}", fmt::join(all, " and "));
+  const std::string_view on = scope.consecutive_devices ? on_consecutive_devices : "";
+  return concat("plans", on, along, all.empty() ? "" : whose);
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,189 @@
+// The planner's question and its answer.
+
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "planner/costs/predict.hpp"
+#include "planner/plan/plan.hpp"
+
+namespace stagecraft {
+
+/// The file MODEL names, for strategies that work on another planner's own figures.
+struct SourceFile {
+  std::string path;
+  std::string content;  ///< empty for built-in models
+};
+
+struct Problem {
+  std::string model_name;  ///< as given on the command line; goes into the plan
+  std::string cluster_name;
+  std::string profile_hash;
+  Profile profile;
+  /// Where the profile's layers are not in the model's own order (indices of the model's layers):
+  /// theirs, which goes into the plan.
+  std::vector<int> order;
+  SourceFile source;
+  Cluster cluster;
+  Precision precision = Precision::float32;
+  std::int64_t global_batch = 1;
+  std::vector<std::int64_t> microbatches;  ///< microbatch sizes to try, each dividing global_batch
+  /// Copies of a pipeline may also have a microbatch of one of these sizes each: together they are
+  /// the plan's, which then may have a size that is not listed, as 24 for 24 replicas.
+  bool microbatch_per_copy = false;
+  std::int64_t sequence = 0;
+  OptimizerChoice optimizer;
+  /// Of all plans; sequence parallelism of those with tensor parallelism.
+  Parallelism parallelism;
+  /// Other context, expert and expert-tensor degrees to try; all else is as above.
+  std::vector<Parallelism> other_parallelism;
+  std::vector<ScheduleChoice> schedules;  ///< to try
+  std::vector<int> tensor_parallel{1};    ///< degrees to try; stages may have their own
+  std::vector<Recompute> recompute{Recompute::none, Recompute::full};  ///< allowed per stage
+  /// What each layer of a stage that does not recompute as a whole may do by itself; empty:
+  /// nothing.
+  std::vector<Recomputed> recompute_layers;
+  std::optional<int> devices;  ///< use the first so many of the cluster; default all
+  std::vector<int> excluded;   ///< devices of the cluster that no plan may use, ascending
+  std::optional<int> max_stages;
+  int min_layers_per_stage = 1;  ///< 0: stages between the first and the last one may be empty
+  bool straight = false;         ///< no replication
+  std::vector<FixedStage> fixed;
+  double memory_fraction = 1.0;  ///< of each device's memory that may be used
+  /// No device may use more than this, its reserve included, however much it has.
+  std::optional<Bytes> memory_cap;
+  ObjectiveKind objective = ObjectiveKind::step;
+  bool use_fewer_devices = true;  ///< a plan on fewer devices is a candidate too
+};
+
+/// `parallelism`, then the others.
+std::vector<Parallelism> parallelism_choices(const Problem& problem);
+
+/// The question with the degrees of this plan, which was found under one of its choices.
+Problem with_parallelism_of(Problem problem, const Plan& plan);
+
+/// What a strategy minimises, in its own cost model.
+struct Objective {
+  std::string name;  ///< "step", "time per minibatch", "max load"
+  double value = 0;  ///< in `unit`
+  std::string unit = "s";
+  double lower_bound = 0;  ///< in `unit`: no plan that the strategy may choose has less
+  bool operator==(const Objective&) const = default;
+};
+
+/// A plan with its prediction, or the sentence why it is not one.
+struct Candidate {
+  std::string name;  ///< "exact", "even split", …
+  Plan plan;
+  std::optional<Prediction> prediction;
+  std::optional<Objective> objective;  ///< of strategies with a cost model of their own
+  std::string rejected;                ///< empty unless it is not a candidate
+};
+
+/// Nothing fits: why, and what would.
+struct Infeasible {
+  std::string reason;
+  Bytes short_by = 0;  ///< of the closest plan's fullest device; 0 when memory is not the reason
+  std::vector<std::string>
+      remedies;  ///< each verified to make it fit, for example "--microbatch 1 (now 2)"
+};
+
+/// Of which plans a bound speaks, where that is not all.
+struct Scope {
+  bool equal_replicas = false;  ///< of all stages
+  bool one_degree = false;      ///< of tensor parallelism, for all stages
+  bool no_empty = false;        ///< every stage has layers
+  /// Stages stand on consecutive devices, in the cluster's order or one of those that were tried
+  /// (planner/space/device_orders.hpp).
+  bool consecutive_devices = false;
+  /// Stages are of consecutive layers along one of so many orders of a model that branches and has
+  /// more of them; 0: of all orders there are.
+  int orders = 0;
+  /// No plan beyond it is faster.
+  Duration least_of_others = Duration::max();
+  bool is_all() const {
+    return !equal_replicas && !one_degree && !no_empty && !consecutive_devices && orders == 0;
+  }
+  /// Of both.
+  void add(const Scope& other);
+};
+/// "plans along one of 4 orders of the layers whose stages all have …"
+std::string to_string(const Scope& scope);
+/// Whether such words, in a plan's file, leave out stages on other than consecutive devices.
+bool is_of_consecutive_devices(std::string_view scope);
+
+struct SearchResult {
+  std::vector<Candidate> plans;  ///< best first; empty if infeasible
+  std::optional<Infeasible> infeasible;
+  std::string strategy;
+  Duration lower_bound{0};
+  /// On what was searched, also where a plan of another kind is better and there is no bound on
+  /// all.
+  Duration searched_bound{0};
+  /// What the bound rests on where it is lowest, of which kind of plans: what a gap is due to.
+  std::string rests_on;
+  std::optional<double> cost_bound;  ///< of the objective cost, in its unit: no plan costs less
+  double gap = 0;
+  bool proved_optimal = false;
+  std::optional<Question> question;  ///< if the bound speaks of all that was asked for
+  Scope scope;                       ///< of the bound on what was searched
+  bool bounds_any_kind = false;      ///< the other bound speaks of other plans, too
+  /// No plan on consecutive devices whose stages have several tensor-parallel degrees is faster.
+  Duration least_of_mixed{0};
+  std::int64_t candidates = 0;  ///< simulated
+  std::int64_t pruned = 0;      ///< discarded by their bound
+  bool interrupted = false;
+};
+
+/// Whether no plan that was asked for is faster than the lower bound: then it need not be said
+/// which were searched.
+bool speaks_of_all_plans(const SearchResult& result);
+
+/// How far a search is, for a progress line.
+struct SearchProgress {
+  double done = 0;  ///< estimate in [0, 1]
+  std::optional<Duration> best;
+  double gap = 1;
+};
+
+struct SearchControl {
+  std::stop_token stop;  ///< Ctrl-C or a time limit: the best so far is returned, with its gap
+  std::function<void(const SearchProgress&)> progress;
+  std::string argument;  ///< what followed a colon in the strategy's name: a pattern
+  int top = 1;           ///< how many plans to return
+  int threads = 1;       ///< at most, 0: one for each core; the answer does not depend on it
+  /// Only plans of at most this time matter: others may be left out as if they did not exist.
+  std::optional<Duration> worth;
+  std::optional<std::int64_t> effort;  ///< steps of the search, instead of as many as it likes
+  bool explain = true;                 ///< if nothing fits, look for the reason and remedies
+  bool thorough = false;               ///< bounds are raised for longer, which few plans are worth
+  bool only_scope = false;             ///< no plan is looked for that the bound does not speak of
+  double gap = 0;                      ///< good enough: stop when the relative gap is at most this
+};
+
+/// The usual choices a person would make — even split of the layers over all devices, pure data
+/// parallelism, one device, what PipeDream's optimizer says if it is quick — scored by the same
+/// evaluator.
+std::vector<Candidate> usual_choices(const Problem& problem);
+
+/// What limits the plan, and what one unit more would bring, the most first: faster compute where
+/// it counts most, one GiB more per device, twice the bandwidth of a level of links, another
+/// device, another microbatch or smaller ones, gradient sums. Only what would bring anything is
+/// listed.
+struct Binding {
+  std::string what;   ///< "compute", "memory", "transfer", "devices", "microbatches", "replicas"
+  std::string where;  ///< "stage 2", "device 0", "links inside nodes"
+  std::string value;  ///< in words: the shadow price, and how it was found
+  Duration saved{0};  ///< of an iteration of as many samples
+};
+/// Asks again with small searches, on at most so many threads (0: one for each core), unless the
+/// plan is another planner's or `stop` is requested.
+std::vector<Binding> binding(const Problem& problem, const Candidate& best,
+                             const std::stop_token& stop = {}, int threads = 1);
+
+}  // namespace stagecraft

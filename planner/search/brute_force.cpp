@@ -1,0 +1,391 @@
+// Every plan of the space, simulated. Nothing is clever here, so that the clever strategies have
+// something to be compared with. How many there are is counted first: without a word of that nobody
+// could tell minutes from years.
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <memory>
+
+#include "planner/analysis/answers.hpp"
+#include "planner/problem/incumbents.hpp"
+#include "planner/problem/objective.hpp"
+#include "planner/space/device_orders.hpp"
+#include "planner/space/orders.hpp"
+#include "planner/space/space.hpp"
+#include "planner/strategies.hpp"
+#include "profiles/error.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+/// More take many minutes.
+constexpr double most_plans = 1e6;
+/// Plans between two looks at the progress line.
+constexpr std::int64_t plans_per_update = 64;
+
+std::size_t at(int index) {
+  return static_cast<std::size_t>(index);
+}
+
+/// Replicas of a chain's stages, in every way that the setting allows; `visit` says whether to go
+/// on.
+template <class Visit>
+class Replicas {
+ public:
+  Replicas(const Space& space, const Setting& setting, Visit visit)
+      : space_(space), setting_(setting), visit_(std::move(visit)) {}
+
+  void all() {
+    for (int p = 1; p <= space_.most_pipeline_devices(setting_); ++p) choose(p, 0);
+  }
+
+ private:
+  void choose(int pipeline_devices, int used) {
+    if (static_cast<int>(replicas_.size()) == pipeline_devices) {
+      const int stages = pipeline_devices * setting_.schedule.virtual_stages;
+      if (!space_.may_end_at(setting_, used) || !space_.allows_stages(stages)) return;
+      if (!space_.wants(setting_, replicas_) || !space_.schedule(setting_, replicas_)) return;
+      goes_on_ = visit_(replicas_, stages);
+      return;
+    }
+    for (int count = 1; goes_on_ && count <= space_.most_replicas(setting_); ++count) {
+      if (used + count > space_.devices(setting_)) break;
+      replicas_.push_back(count);
+      choose(pipeline_devices, used + count);
+      replicas_.pop_back();
+    }
+  }
+
+  const Space& space_;
+  const Setting& setting_;
+  Visit visit_;
+  std::vector<int> replicas_;
+  bool goes_on_ = true;
+};
+
+/// The settings, and copies of them.
+std::vector<Setting> settings_of(const Space& space) {
+  std::vector<Setting> all;
+  for (const Setting& setting : space.settings()) {
+    all.push_back(setting);
+    for (const Setting& copy : space.copies(setting)) all.push_back(copy);
+  }
+  return all;
+}
+
+/// How many plans there are, without making them; more than the most is as good as any number.
+class Count {
+ public:
+  Count(const Space& space, std::stop_token stop) : space_(space), stop_(std::move(stop)) {}
+
+  double plans() {
+    for (const Setting& setting : settings_of(space_)) {
+      Replicas(space_, setting, [&](const std::vector<int>&, int stages) {
+        count_ += cuts(stages);
+        return count_ <= most_plans && !stop_.stop_requested();
+      }).all();
+    }
+    return count_;
+  }
+
+ private:
+  /// Ways to recompute in so many layers of a stage.
+  double recomputes(int layers) const {
+    const auto whole = static_cast<double>(space_.problem().recompute.size());
+    if (!space_.layers_choose() || !space_.allows(Recompute::none)) return whole;
+    const double each = 1 + static_cast<double>(space_.problem().recompute_layers.size());
+    return whole + std::pow(each, layers) - 1;
+  }
+
+  /// Ways to cut the layers into so many stages and to recompute them.
+  double cuts(int stages) {
+    const auto known = cuts_.find(stages);
+    if (known != cuts_.end()) return known->second;
+    std::vector<double> ways(at(space_.layers() + 1), 0);
+    ways.front() = 1;
+    for (int stage = 0; stage < stages; ++stage) {
+      std::vector<double> next(ways.size(), 0);
+      for (int first = 0; first <= space_.layers() && !stop_.stop_requested(); ++first) {
+        if (ways[at(first)] == 0) continue;
+        for (int end = space_.first_end(first); end <= space_.layers(); ++end) {
+          if (!space_.allows(stage, {first, end})) continue;
+          next[at(end)] += ways[at(first)] * recomputes(end - first);
+        }
+      }
+      ways = std::move(next);
+    }
+    return cuts_[stages] = ways.back();
+  }
+
+  const Space& space_;
+  std::stop_token stop_;
+  std::map<int, double> cuts_;  ///< by the number of stages
+  double count_ = 0;
+};
+
+/// The plans that no other beats in both time and memory, fastest first.
+class Front {
+ public:
+  void add(const Candidate& candidate) {
+    if (!candidate.prediction || !candidate.prediction->fits || is_undecided(candidate)) return;
+    const auto is_beaten_by = [](const Candidate& a, const Candidate& b) {
+      return pace(*b.prediction) <= pace(*a.prediction) && largest_peak(b) <= largest_peak(a);
+    };
+    for (Candidate& other : plans_) {
+      if (!is_beaten_by(candidate, other)) continue;
+      if (is_beaten_by(other, candidate)) other = better_of(other, candidate);
+      return;
+    }
+    std::erase_if(plans_, [&](const Candidate& other) { return is_beaten_by(other, candidate); });
+    plans_.push_back(candidate);
+  }
+
+  std::vector<Candidate> take() {
+    std::ranges::sort(plans_, {}, [](const Candidate& plan) { return pace(*plan.prediction); });
+    return std::move(plans_);
+  }
+
+ private:
+  static Candidate better_of(const Candidate& a, const Candidate& b) {
+    Leaderboard board(1);
+    board.add(a);
+    board.add(b);
+    return *board.front();
+  }
+
+  std::vector<Candidate> plans_;
+};
+
+/// Of all searches that an answer takes.
+struct Tally {
+  double plans = 0;  ///< that there are
+  std::int64_t candidates = 0;
+  bool interrupted = false;
+  std::optional<Duration> best;
+};
+
+/// Hands every plan of a space, on the devices in their own order, to the collector.
+template <class Collector>
+class BruteForce {
+ public:
+  BruteForce(const Space& space, const SearchControl& control, Tally& tally, Collector& collector)
+      : space_(space), control_(control), tally_(tally), collector_(collector) {}
+
+  void search() {
+    for (const Setting& setting : settings_of(space_)) {
+      Replicas(space_, setting, [&](const std::vector<int>& replicas, int stages) {
+        Layout layout{.replicas = replicas, .cuts = {0}, .recompute = {}};
+        choose_cuts(setting, layout, stages);
+        return !stopped();
+      }).all();
+    }
+  }
+
+ private:
+  bool stopped() {
+    if (control_.stop.stop_requested()) tally_.interrupted = true;
+    return tally_.interrupted;
+  }
+
+  void choose_cuts(const Setting& setting, Layout& layout, int stages) {
+    const int stage = layout.stages();
+    const int first = layout.cuts.back();
+    if (stage == stages) {
+      if (first == space_.layers()) choose_recompute(setting, layout);
+      return;
+    }
+    for (int end = space_.first_end(first); end <= space_.layers() && !stopped(); ++end) {
+      if (!space_.allows(stage, {first, end})) continue;
+      layout.cuts.push_back(end);
+      choose_cuts(setting, layout, stages);
+      layout.cuts.pop_back();
+    }
+  }
+
+  void choose_recompute(const Setting& setting, Layout& layout) {
+    if (static_cast<int>(layout.recompute.size()) == layout.stages()) {
+      return evaluate(setting, layout);
+    }
+    for (const Recompute recompute : space_.problem().recompute) {
+      layout.recompute.push_back(recompute);
+      layout.again.emplace_back();
+      choose_recompute(setting, layout);
+      layout.again.pop_back();
+      layout.recompute.pop_back();
+    }
+    if (!space_.layers_choose() || !space_.allows(Recompute::none)) return;
+    const auto stage = layout.recompute.size();
+    layout.recompute.push_back(Recompute::none);
+    layout.again.emplace_back(static_cast<std::size_t>(layout.cuts[stage + 1] - layout.cuts[stage]),
+                              Recomputed::none);
+    choose_layers(setting, layout, 0);
+    layout.again.pop_back();
+    layout.recompute.pop_back();
+  }
+
+  /// From this layer of the last stage on.
+  void choose_layers(const Setting& setting, Layout& layout, std::size_t layer) {
+    if (stopped()) return;
+    if (layer == layout.again.back().size()) {
+      const auto idle = std::ranges::count(layout.again.back(), Recomputed::none);
+      if (idle < std::ssize(layout.again.back())) choose_recompute(setting, layout);
+      return;
+    }
+    choose_layers(setting, layout, layer + 1);
+    const std::size_t stage = layout.again.size() - 1;
+    for (const Recomputed what : space_.problem().recompute_layers) {
+      layout.again[stage][layer] = what;
+      choose_layers(setting, layout, layer + 1);
+      layout.again[stage][layer] = Recomputed::none;
+    }
+  }
+
+  void evaluate(const Setting& setting, const Layout& layout) {
+    if (stopped()) return;
+    const Candidate candidate = space_.evaluate("brute-force", space_.plan(setting, layout));
+    collector_.add(candidate);
+    if (candidate.prediction && candidate.prediction->fits && !is_undecided(candidate)) {
+      const Duration time = pace(*candidate.prediction);
+      tally_.best = std::min(tally_.best.value_or(time), time);
+    }
+    if (++tally_.candidates % plans_per_update == 0) show_progress();
+  }
+
+  void show_progress() const {
+    if (!control_.progress) return;
+    const double done = static_cast<double>(tally_.candidates) / std::max(tally_.plans, 1.0);
+    control_.progress({.done = std::min(done, 1.0), .best = tally_.best, .gap = 1});
+  }
+
+  const Space& space_;
+  const SearchControl& control_;
+  Tally& tally_;
+  Collector& collector_;
+};
+
+/// Of a model that branches: the layers could be cut in other orders, too
+/// (planner/space/orders.hpp).
+void say_one_order(SearchResult& result) {
+  constexpr std::string_view which = "the model's own order of layers";
+  if (result.infeasible) {
+    result.infeasible->reason += concat(", in ", which, "; brute-force tries no other");
+    result.infeasible->remedies.emplace_back("--strategy exact, which tries other orders, too");
+  }
+  for (Candidate& candidate : result.plans) {
+    if (!candidate.prediction) continue;
+    candidate.prediction->notes.push_back(
+        concat("brute-force searched ", which, " only; --strategy exact tries others, too"));
+  }
+}
+
+void require_few(double plans) {
+  if (plans <= most_plans) return;
+  fail_usage(
+      "--strategy brute-force simulates every plan, and there are more than a million: use "
+      "--strategy exact, or ask for less with --schedule, --microbatch, --recompute, "
+      "--max-stages or --straight");
+}
+
+/// The question on its devices in another order; a space looks at its question.
+struct OtherOrder {
+  OtherOrder(const Problem& own, std::vector<int> devices)
+      : order(std::move(devices)), problem(in_device_order(own, order)), space(problem) {}
+
+  std::vector<int> order;
+  Problem problem;
+  Space space;
+};
+
+std::vector<std::unique_ptr<OtherOrder>> other_orders_of(const Problem& problem) {
+  std::vector<std::unique_ptr<OtherOrder>> others;
+  for (const std::vector<int>& order : asked_device_orders(problem).orders)
+    others.push_back(std::make_unique<OtherOrder>(problem, order));
+  return others;
+}
+
+double count_plans(const Space& space, const std::vector<std::unique_ptr<OtherOrder>>& others,
+                   const std::stop_token& stop) {
+  double plans = Count(space, stop).plans();
+  for (const auto& other : others) plans += Count(other->space, stop).plans();
+  return plans;
+}
+
+/// All plans, also on the devices in other orders.
+template <class Collector>
+Tally look_at_all(const Problem& problem, const SearchControl& control, const Space& space,
+                  const Collector& empty, Collector& collector) {
+  const auto others = other_orders_of(problem);
+  Tally tally{.plans = count_plans(space, others, control.stop)};
+  require_few(tally.plans);
+  BruteForce(space, control, tally, collector).search();
+  for (const auto& other : others) {
+    Collector own = empty;
+    BruteForce(other->space, control, tally, own).search();
+    for (const Candidate& candidate : own.take())
+      collector.add(space.evaluate(candidate.name, renumbered(candidate.plan, other->order)));
+  }
+  return tally;
+}
+
+SearchResult begin_result(const Tally& tally) {
+  SearchResult result{.plans = {}, .infeasible = {}, .strategy = "brute-force"};
+  result.candidates = tally.candidates;
+  result.interrupted = tally.interrupted;
+  result.lower_bound = Duration{tally.interrupted ? 0 : std::numeric_limits<std::int64_t>::max()};
+  return result;
+}
+
+void finish_answer(const Problem& problem, const SearchControl& control, const Space& space,
+                   SearchResult& result) {
+  if (result.plans.empty() && !result.interrupted && control.explain) {
+    result.infeasible = explain_infeasible(problem, space, control.stop);
+  }
+  if (!other_orders(problem, {}, 1).empty()) say_one_order(result);
+}
+
+}  // namespace
+
+double count_plans(const Problem& problem) {
+  return count_plans(Space(problem), other_orders_of(problem), {});
+}
+
+SearchResult search_brute_force(const Problem& problem, const SearchControl& control) {
+  const Space space(problem);
+  const Leaderboard empty(control.top);
+  Leaderboard board = empty;
+  const Tally tally = look_at_all(problem, control, space, empty, board);
+  SearchResult result = finish(board, begin_result(tally));
+  finish_answer(problem, control, space, result);
+  return result;
+}
+
+SearchResult brute_force_front(const Problem& problem, const SearchControl& control, int most,
+                               double spacing) {
+  const Space space(problem);
+  Front front;
+  const Tally tally = look_at_all(problem, control, space, Front(), front);
+  const std::vector<Candidate> all = front.take();
+  // The fastest leads; each after it is the fastest with so much less memory.
+  Leaderboard first(1);
+  if (!all.empty()) first.add(all.front());
+  SearchResult result = finish(first, begin_result(tally));
+  auto next = all.begin();
+  while (next != all.end() && static_cast<int>(result.plans.size()) < most) {
+    const Bytes cap = smaller_peak(largest_peak(result.plans.back()), spacing);
+    next = std::find_if(next, all.end(),
+                        [&](const Candidate& plan) { return largest_peak(plan) <= cap; });
+    if (next == all.end()) break;
+    SearchResult with_less = result;
+    with_less.lower_bound = tally.interrupted ? Duration{0} : pace(*next->prediction);
+    result.plans.push_back(*next);
+    write_figures(result.plans.back(), with_less);
+  }
+  result.proved_optimal = result.proved_optimal && next == all.end();
+  finish_answer(problem, control, space, result);
+  return result;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,328 @@
+#include "planner/search/column_search.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "planner/layouts/layouts.hpp"
+#include "planner/layouts/recompute_ways.hpp"
+#include "planner/relaxations/path_bound.hpp"
+#include "planner/search/enumerate/column_walk.hpp"
+#include "simulator/schedules/schedules.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+/// Bisection of a branch's bound stops within this part of the best step.
+constexpr Time narrow_parts = 1000;
+/// Steps of the bisection for each range of layers, at most.
+constexpr std::int64_t most_per_range = 100;
+
+}  // namespace
+
+bool is_wide(const Space& space, const Setting& setting) {
+  if (has_many_devices(space, setting)) return true;
+  if (has_chain_bounds(setting)) return false;
+  constexpr double most_layouts = 5e6, most_known = 2000;
+  double layouts = 0;
+  for (int depth = 1; depth <= space.most_pipeline_devices(setting); ++depth)
+    layouts += count_layouts(space, setting, depth);
+  if (layouts > most_layouts) return true;
+  if (space.has_empty_stages()) return false;  // columns have none
+  return layouts > most_known && has_only_columns(space, setting) && PathBound::applies(space);
+}
+
+ColumnSearch::ColumnSearch(const Space& space, const SearchControl& control, Judge& judge,
+                           SpaceWorkers& workers)
+    : space_(space), control_(control), judge_(judge), bounds_(space), workers_(workers) {}
+
+void ColumnSearch::add(const Setting& setting) {
+  for (Setting& column : space_.columns(setting)) {
+    const Time least = bounds_.bound(column);
+    if (least >= never) continue;  // it cannot hold its parameters
+    branches_.push_back(
+        {.setting = std::move(column), .least = least, .step = never, .layout = {}});
+  }
+}
+
+bool ColumnSearch::is_open(const ColumnBranch& branch) const {
+  return branch.least <= std::min(judge_.limit(), never - 1);
+}
+
+Time ColumnSearch::least() const {
+  Time least = closed_least_;
+  for (const ColumnBranch& branch : branches_) least = std::min(least, branch.least);
+  return least;
+}
+
+std::string ColumnSearch::rests_on() const {
+  const auto lowest = std::ranges::min_element(
+      branches_, {}, [](const ColumnBranch& branch) { return branch.least; });
+  if (lowest == branches_.end() || lowest->least > least()) return {};
+  const Setting& setting = lowest->setting;
+  return concat(to_words(setting), " in ", setting.columns,
+                setting.columns == 1 ? " pipeline" : " equal pipelines", " of ", *setting.depth,
+                *setting.depth == 1 ? " device" : " devices",
+                setting.in_turns ? " that take turns" : "", ": ", lowest->rests_on);
+}
+
+std::size_t ColumnSearch::done() const {
+  const auto here = std::count_if(branches_.begin(), branches_.end(),
+                                  [&](const ColumnBranch& branch) { return !is_open(branch); });
+  return closed_ + static_cast<std::size_t>(here);
+}
+
+/// There may be a hundred times more of them than others.
+void ColumnSearch::let_go_of_closed() {
+  closed_ += std::erase_if(branches_, [&](const ColumnBranch& branch) {
+    if (is_open(branch)) return false;
+    closed_least_ = std::min(closed_least_, branch.least);
+    return true;
+  });
+}
+
+double ColumnSearch::gap() const {
+  const auto best = judge_.board().best();
+  if (!best || best->count() == 0) return 1;
+  const Time least = std::min(this->least(), best->count());
+  return static_cast<double>(best->count() - least) / static_cast<double>(best->count());
+}
+
+void ColumnSearch::judge(ColumnBranch& branch, ColumnFindings findings) {
+  judge_.effort().spend(findings.spent);
+  if (findings.layouts.empty()) return;
+  if (space_.layers_choose()) return keep_latest(branch, std::move(findings.layouts));
+  FastClock clock(space_, branch.setting);
+  clock.keep_free(branch.kept_free);
+  for (const Layout& layout : findings.layouts) judge(branch, clock, layout);
+}
+
+/// Where simulation shows that a layout does not fit, something recomputes until one does.
+void ColumnSearch::judge(ColumnBranch& branch, FastClock& clock, Layout layout) {
+  constexpr int most_repairs = 4;
+  for (int repair = 0; repair < most_repairs; ++repair) {
+    const std::vector<Bytes> over = judge_.consider_once(clock, branch.setting, layout);
+    if (over.empty()) return;
+    branch.kept_free.resize(over.size());
+    for (std::size_t d = 0; d < over.size(); ++d)
+      branch.kept_free[d] += std::max<Bytes>(over[d], 0);
+    clock.keep_free(branch.kept_free);
+    auto fitting = recomputed_to_fit(clock, space_, branch.setting, layout);
+    const auto nearer = repaired(clock, space_, branch.setting, layout, judge_.effort());
+    if (nearer && (!fitting || clock.step(*nearer) < clock.step(*fitting))) fitting = nearer;
+    if (!may_fit(clock, branch.layout)) {
+      branch.step = fitting ? clock.step(*fitting) : never;
+      branch.layout = fitting.value_or(Layout{});
+    }
+    if (!fitting) return;
+    layout = *fitting;
+  }
+}
+
+std::vector<ColumnBranch*> ColumnSearch::next_batch(const std::vector<ColumnBranch*>& branches,
+                                                    std::size_t& next, std::size_t size) const {
+  std::vector<ColumnBranch*> batch;
+  for (; next < branches.size() && batch.size() < size; ++next) {
+    if (is_open(*branches[next])) batch.push_back(branches[next]);
+  }
+  return batch;
+}
+
+/// Side by side; those that are open no more by their turn are left out.
+void ColumnSearch::work_on(const std::vector<ColumnBranch*>& batch, const Task& task) {
+  const Time limit = judge_.limit();
+  std::vector<ColumnFindings> findings(batch.size());
+  workers_.run(static_cast<int>(batch.size()), [&](const Space& space, int i) {
+    if (judge_.stopped()) return;
+    ColumnBranch& branch = *batch[static_cast<std::size_t>(i)];
+    ColumnWork work(space, control_.stop, branch, limit);
+    task(work);
+    findings[static_cast<std::size_t>(i)] = work.take_findings();
+  });
+  for (std::size_t i = 0; i < batch.size(); ++i) judge(*batch[i], std::move(findings[i]));
+}
+
+/// By the lowest bounds first; small batches until there is a plan, and with it a limit.
+void ColumnSearch::propose_all(const std::function<void()>& report) {
+  std::stable_sort(branches_.begin(), branches_.end(),
+                   [](const ColumnBranch& a, const ColumnBranch& b) { return a.least < b.least; });
+  std::vector<ColumnBranch*> branches;
+  for (ColumnBranch& branch : branches_) branches.push_back(&branch);
+  constexpr std::size_t most = 16;
+  std::size_t size = 1;
+  for (std::size_t next = 0; next < branches.size() && !stops();) {
+    const auto batch = next_batch(branches, next, size);
+    work_on(batch, [](ColumnWork& work) { work.propose(); });
+    if (judge_.board().best()) size = std::min(2 * size, most);
+    report();
+  }
+}
+
+void ColumnSearch::raise_all(int rounds, const std::function<void()>& report) {
+  constexpr std::size_t size = 8;
+  const std::vector<ColumnBranch*> branches = open_branches();
+  for (std::size_t next = 0; next < branches.size() && !is_enough();) {
+    const auto batch = next_batch(branches, next, size);
+    work_on(batch, [&](ColumnWork& work) { work.raise(rounds); });
+    report();
+  }
+}
+
+/// Where layers are not blocks, through all layouts that paths do not rule out: where memory is
+/// tight, balanced ones may all be too large, and no weights close the gap. Each may use a part of
+/// what effort is left.
+void ColumnSearch::walk_all(int rounds, std::int64_t parts, int most_stages,
+                            const std::function<void()>& report) {
+  std::vector<ColumnBranch*> branches = open_by_least();
+  std::erase_if(branches, [&](const ColumnBranch* branch) {
+    const Setting& setting = branch->setting;
+    return BlockPacking::applies(space_, setting) ||
+           *setting.depth * setting.schedule.virtual_stages > most_stages;
+  });
+  constexpr std::size_t size = 2;
+  for (std::size_t next = 0; next < branches.size() && !is_enough();) {
+    const auto batch = next_batch(branches, next, size);
+    const std::int64_t share = share_of_each(judge_.effort().left, parts, batch.size());
+    judge_side_by_side(workers_, judge_, batch.size(), share,
+                       [&](const Space& space, Judge& judge, std::size_t i) {
+                         ColumnWalk(space, judge, *batch[i]).walk(rounds);
+                       });
+    report();
+  }
+}
+
+/// So many that promise most: by their bound, and by what they have reached already.
+void ColumnSearch::anneal_all(std::size_t most, const std::function<void()>& report) {
+  constexpr std::int64_t share = 24;
+  std::vector<ColumnBranch*> branches = open_by_least();
+  // Near the best plan proofs are a better use of the effort.
+  constexpr double far = 0.98, far_again = 0.96;
+  const auto limit = static_cast<double>(judge_.limit());
+  std::erase_if(branches, [&](const ColumnBranch* branch) {
+    const double part = branch->annealings == 0 ? far : far_again;
+    return static_cast<double>(branch->least) > part * limit;
+  });
+  std::ranges::stable_sort(branches, {}, [](const ColumnBranch* branch) {
+    return std::min(branch->least, never / 4) + std::min(branch->step, never / 4);
+  });
+  branches.resize(std::min(branches.size(), most));
+  const std::int64_t effort = judge_.effort().left / share;
+  if (is_enough()) return;
+  work_on(branches, [&](ColumnWork& work) { work.anneal(effort); });
+  report();
+}
+
+/// Those of the lowest bounds first. What takes long is left for later.
+void ColumnSearch::climb_all(const std::function<void()>& report) {
+  constexpr std::size_t size = 4;
+  constexpr std::int64_t parts = 32;
+  const std::vector<ColumnBranch*> branches = open_by_least();
+  for (std::size_t next = 0; next < branches.size() && !is_enough();) {
+    const std::int64_t share = judge_.effort().left / parts;
+    const auto batch = next_batch(branches, next, size);
+    work_on(batch, [&](ColumnWork& work) { work.climb(share); });
+    report();
+  }
+}
+
+/// Each with so much of the effort that is left. Those of one stage per device then raise their
+/// bound by bisection.
+void ColumnSearch::improve_all(const std::vector<ColumnBranch*>& branches, std::int64_t share,
+                               const std::function<void()>& report) {
+  constexpr std::size_t size = 4;
+  for (std::size_t next = 0; next < branches.size() && !is_enough();) {
+    const auto batch = next_batch(branches, next, size);
+    const std::int64_t most = judge_.effort().left / share;
+    work_on(batch, [&](ColumnWork& work) { work.improve(most); });
+    for (ColumnBranch* branch : batch) {
+      if (has_chain_bounds(branch->setting) && is_open(*branch) && !stops()) narrow(*branch);
+    }
+    report();
+  }
+}
+
+/// Raises the bound until it meets the best plan, or until what is left is a plan to try. Not where
+/// there are too many layers for a single look.
+void ColumnSearch::narrow(ColumnBranch& branch) {
+  const std::int64_t layers = space_.layers();
+  const std::int64_t steps = layers * layers * std::min<std::int64_t>(layers, most_per_range);
+  if (steps > judge_.effort().left) return;
+  FastClock clock(space_, branch.setting);
+  clock.keep_free(branch.kept_free);
+  ChainBounds bounds(space_, branch.setting);
+  const int depth = *branch.setting.depth;
+  const auto probe = [&](Time limit) {
+    judge_.effort().spend(steps);
+    if (!bounds.probe(limit, control_.stop)) return false;
+    if (!bounds.is_open(depth)) return true;  // stopped
+    // What it does not know of is where fixed stages are.
+    const Layout chain = bounds.best_chain(depth);
+    if (is_allowed(space_, branch.setting, chain)) {
+      judge(branch, clock, chain);
+    }
+    return true;
+  };
+  Time high = std::min(judge_.limit(), never - 1);
+  if (!probe(high)) {
+    branch.raise_to(high + 1, relaxation::neighbours);
+    return;
+  }
+  while (!stops() && is_open(branch)) {
+    high = std::min(high, judge_.limit());
+    if (high - branch.least <= high / narrow_parts) break;
+    const Time middle = branch.least + (high - branch.least) / 2;
+    if (probe(middle)) {
+      high = middle;
+    } else {
+      branch.raise_to(middle + 1, relaxation::neighbours);
+    }
+  }
+}
+
+void ColumnSearch::search(const std::function<void()>& report) {
+  propose_all(report);
+  let_go_of_closed();
+  // The best few first: what they reach rules others out.
+  constexpr std::size_t most_early = 8;
+  std::vector<ColumnBranch*> early = open_branches();
+  early.resize(std::min(early.size(), most_early));
+  improve_all(early, 32, report);
+  // Walks over many stages seldom come to an end.
+  constexpr int few = 24;
+  raise_all(3, report);
+  walk_all(10, 16, few, report);
+  raise_all(30, report);
+  // As long as nothing fits, one look at each is enough.
+  if (judge_.limit() < never) walk_all(60, 8, few, report);
+  // Before proofs, which it makes easier, and once more where these leave a doubt.
+  anneal_all(2, report);
+  climb_all(report);
+  anneal_all(6, report);
+  for (const int rounds : {120, 1000}) {
+    if (rounds == 120 || control_.thorough) raise_all(rounds, report);
+  }
+  improve_all(open_branches(), 4, report);
+  // For the best plan there is by now.
+  if (judge_.limit() < never) walk_all(60, 2, space_.layers(), report);
+  prove_lowest(report);
+}
+
+/// Those of the lowest bounds first.
+std::vector<ColumnBranch*> ColumnSearch::open_by_least() {
+  std::vector<ColumnBranch*> branches = open_branches();
+  std::ranges::stable_sort(branches, {}, &ColumnBranch::least);
+  return branches;
+}
+
+/// By what they promise; the bound decides between equals.
+std::vector<ColumnBranch*> ColumnSearch::open_branches() {
+  std::vector<ColumnBranch*> open;
+  for (ColumnBranch& branch : branches_) {
+    if (is_open(branch)) open.push_back(&branch);
+  }
+  std::stable_sort(open.begin(), open.end(),
+                   [](const ColumnBranch* a, const ColumnBranch* b) { return a->step < b->step; });
+  return open;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,61 @@
+// The search where layers choose for themselves what they do again: bounds by paths, and what comes
+// up on the way, made to fit.
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "planner/search/column_search.hpp"
+#include "planner/search/heuristics/layers_again.hpp"
+
+namespace stagecraft {
+
+/// Those that came up last, of which bounds know most, are kept for later: it takes simulations to
+/// make them fit.
+void ColumnSearch::keep_latest(ColumnBranch& branch, std::vector<Layout> layouts) {
+  constexpr std::size_t most = 2;
+  if (layouts.size() > most) layouts.erase(layouts.begin(), layouts.end() - most);
+  branch.latest = std::move(layouts);
+}
+
+/// With the best choices of their layers, with a part of the effort.
+void ColumnSearch::make_latest_fit(const std::vector<ColumnBranch*>& branches, std::int64_t parts) {
+  const std::int64_t least_left = judge_.effort().left - judge_.effort().left / parts;
+  for (ColumnBranch* branch : branches) {
+    for (const Layout& layout : std::exchange(branch->latest, {})) {
+      if (stops() || judge_.effort().left < least_left) return;
+      judge_.effort().spend(steps_per_simulated_instruction *
+                            instructions_of(branch->setting, layout));
+      const Candidate plain{.name = std::string(name_of_searched),
+                            .plan = space_.plan(branch->setting, layout)};
+      if (const auto chosen = with_layers_again(space_, plain, control_.stop)) judge_.add(*chosen);
+    }
+  }
+}
+
+/// All of them a little, which shows plans that rule others out; then the lowest first, which the
+/// bound of the whole is.
+void ColumnSearch::search_layers_again(const std::function<void()>& report) {
+  constexpr std::array rounds{3, 30, 120, 500};
+  constexpr std::size_t size = 8, for_all = 2;
+  constexpr std::int64_t parts = 16;
+  while (!is_enough()) {
+    let_go_of_closed();
+    std::vector<ColumnBranch*> branches = open_by_least();
+    std::erase_if(branches,
+                  [&](const ColumnBranch* branch) { return branch->raised == rounds.size(); });
+    if (branches.empty()) return;
+    std::ranges::stable_sort(branches, {}, [&](const ColumnBranch* branch) {
+      return std::min(branch->raised, for_all);
+    });
+    const std::size_t level = branches.front()->raised;
+    std::erase_if(branches, [&](const ColumnBranch* branch) { return branch->raised != level; });
+    branches.resize(std::min(branches.size(), size));
+    work_on(branches, [&](ColumnWork& work) { work.raise(rounds[level]); });
+    for (ColumnBranch* branch : branches) ++branch->raised;
+    if (level > 0) make_latest_fit(branches, parts);
+    report();
+  }
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,388 @@
+#include "planner/search/enumerate/mixed_search.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+#include <set>
+
+#include "planner/problem/objective.hpp"
+#include "planner/relaxations/mixed_bounds.hpp"
+#include "planner/relaxations/work_bound.hpp"
+#include "planner/search/evaluator.hpp"
+#include "planner/search/heuristics/warm_starts.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+using Settings = std::vector<const Setting*>;
+
+/// A second or two, most of it in simulating.
+constexpr std::int64_t effort_in_all = 600'000'000;
+/// Steps for an entry of the tables.
+constexpr std::int64_t steps_per_entry = 25;
+/// Bisection stops within this part of the distance.
+constexpr Time narrow_steps = 64;
+/// More ways to recompute one chain than this are not worth it.
+constexpr std::size_t most_cases = 256;
+
+std::size_t index(int i) {
+  return static_cast<std::size_t>(i);
+}
+
+/// Settings that differ in their degree only, the smallest first.
+std::vector<Settings> groups_of(const Space& space) {
+  std::vector<Settings> groups;
+  for (const Setting& setting : space.settings()) {
+    const auto is_alike = [&](const Settings& group) {
+      const Setting& other = *group.front();
+      return other.schedule == setting.schedule && other.microbatch == setting.microbatch &&
+             other.replicas == setting.replicas && other.choice == setting.choice;
+    };
+    const auto found = std::find_if(groups.begin(), groups.end(), is_alike);
+    (found == groups.end() ? groups.emplace_back() : *found).push_back(&setting);
+  }
+  std::erase_if(groups, [](const Settings& group) { return group.size() < 2; });
+  for (Settings& group : groups) {
+    std::stable_sort(group.begin(), group.end(),
+                     [](const Setting* a, const Setting* b) { return a->peers < b->peers; });
+  }
+  return groups;
+}
+
+/// Plans must be at most this good to matter: to beat the best one, or to get onto the board at
+/// all.
+enum class Wanted { best, shown };
+
+Time limit_of(Wanted wanted, const SearchControl& control, const Leaderboard& board) {
+  const auto bar = wanted == Wanted::best ? board.best() : board.threshold();
+  const Time worth = control.worth ? control.worth->count() : never;
+  return std::min({worth, bar ? bar->count() - 1 : never, never - 1});
+}
+
+/// A walk over the chains of one group of settings, first stage first.
+class MixedWalk {
+ public:
+  MixedWalk(const Space& space, const SearchControl& control, const MixedBounds& bounds,
+            Leaderboard& board, SearchResult& result, Effort& effort, Wanted wanted)
+      : space_(space),
+        control_(control),
+        bounds_(bounds),
+        board_(board),
+        result_(result),
+        effort_(effort),
+        wanted_(wanted) {
+    for (const Setting* setting : bounds.settings())
+      clocks_.push_back(std::make_unique<FastClock>(space, *setting));
+  }
+
+  /// The chains that the tables find most promising.
+  void try_best() {
+    for (int stages = 2; stages <= bounds_.most_stages(); ++stages) {
+      if (!bounds_.is_open(stages)) continue;
+      path_.clear();
+      int device = 0;
+      for (const MixedBounds::ChainStage& stage : bounds_.best_chain(stages)) {
+        path_.push_back({.kind = stage.kind, .device = device, .layers = stage.layers});
+        path_.back().choice.recompute = stage.recompute;
+        device += kind_of(path_.back()).devices();
+      }
+      consider();
+    }
+    path_.clear();
+  }
+
+  /// Whether it has seen all that is within the limit.
+  bool walk() {
+    complete_ = !effort_.is_spent();
+    for (stages_ = 2; stages_ <= bounds_.most_stages(); ++stages_) {
+      if (bounds_.is_open(stages_)) choose_kind(ChainBounds::start(), 0, 0);
+    }
+    return complete_;
+  }
+
+ private:
+  /// A stage of the path.
+  struct Place {
+    int kind = 0;
+    int device = 0;
+    LayerRange layers;
+    Head head;
+    StageChoice choice;
+  };
+
+  const StageKind& kind_of(const Place& place) const { return bounds_.kinds()[index(place.kind)]; }
+  Time limit() const { return limit_of(wanted_, control_, board_); }
+  bool gives_up() {
+    if (effort_.is_spent()) complete_ = false;
+    return effort_.is_spent();
+  }
+
+  void choose_kind(const Head& head, int layer, int device) {
+    for (std::size_t kind = 0; kind < bounds_.kinds().size(); ++kind) {
+      const StageKind& next = bounds_.kinds()[kind];
+      if (!bounds_.stands(next, device)) continue;
+      Head here = head;
+      if (!path_.empty()) {
+        const Place& before = path_.back();
+        here = bounds_.after(before.head, before.choice, kind_of(before).replicas, device,
+                             next.replicas, layer);
+      }
+      path_.push_back({.kind = static_cast<int>(kind), .device = device, .head = here});
+      choose_end(layer);
+      path_.pop_back();
+    }
+  }
+
+  void choose_end(int first) {
+    const auto stage = static_cast<int>(path_.size()) - 1;
+    const int left = stages_ - stage;
+    const StageKind& kind = kind_of(path_.back());
+    const ChainBounds& chain = bounds_.chain(kind);
+    const int own = MixedBounds::own_device(kind, path_.back().device);
+    const int next = path_.back().device + kind.devices();
+    for (int end = left == 1 ? space_.layers() : space_.first_end(first); end <= space_.layers();
+         ++end) {
+      if (gives_up()) return;
+      effort_.spend(20);
+      Place& place = path_.back();
+      place.layers = {first, end};
+      if (chain.is_too_long(place.head, place.layers, own, kind.replicas, limit())) return;
+      if (!space_.allows(stage, place.layers)) continue;
+      const Beyond beyond = bounds_.beyond(left - 1, end, next, kind.replicas);
+      if (beyond.round_trip >= never) continue;
+      const auto choice = chain.choose(place.layers, own, kind.replicas, left);
+      if (!choice && chain.is_too_large(place.layers, own, kind.replicas)) return;
+      if (!choice) continue;
+      if (chain.bound(place.head, *choice, place.layers, own, kind.replicas, left, beyond) >
+          limit()) {
+        ++result_.pruned;
+        continue;
+      }
+      place.choice = *choice;
+      if (left > 1) {
+        choose_kind({}, end, next);
+      } else if (is_within()) {
+        consider();
+      } else {
+        ++result_.pruned;
+      }
+    }
+  }
+
+  /// Of the whole chain, whose round trips are known.
+  bool is_within() const {
+    Time round_trip = 0;
+    const Place* behind = nullptr;
+    for (auto place = path_.rbegin(); place != path_.rend(); ++place) {
+      const StageKind& kind = kind_of(*place);
+      if (behind != nullptr) {
+        const Time moved = bounds_.transfer(behind->layers.first, behind->device, kind.replicas,
+                                            kind_of(*behind).replicas);
+        round_trip += 2 * moved + behind->choice.fill + behind->choice.drain;
+      }
+      behind = &*place;
+      const int left = static_cast<int>(place - path_.rbegin()) + 1;
+      const int own = MixedBounds::own_device(kind, place->device);
+      if (bounds_.chain(kind).bound(place->head, place->choice, place->layers, own, kind.replicas,
+                                    left, {round_trip, 0}) > limit()) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  /// Simulates the chain unless all its stages have one degree: the search has seen those.
+  void consider() {
+    const auto is_alike = [&](const Place& place) {
+      return kind_of(place).setting == kind_of(path_.front()).setting;
+    };
+    if (std::all_of(path_.begin(), path_.end(), is_alike)) return;
+    Layout layout{.replicas = {}, .cuts = {0}, .recompute = {}};
+    for (const Place& place : path_) {
+      layout.replicas.push_back(kind_of(place).replicas);
+      layout.cuts.push_back(place.layers.end);
+      layout.recompute.push_back(place.choice.recompute);
+    }
+    const Setting& finest = bounds_.finest();
+    if (!space_.wants(finest, layout.replicas) || !choose_recomputation(layout)) return;
+    Plan plan = space_.plan(finest, layout);
+    for (std::size_t stage = 0; stage < path_.size(); ++stage)
+      plan.stages[stage].devices = devices_of(path_[stage]);
+    if (!is_wanted(space_, plan)) return;
+    std::set<std::vector<Recompute>> seen;
+    simulate(plan, seen);
+  }
+
+  /// The least that may fit; false if nothing does. One device has one stage, whose memory is its
+  /// own: the clock of its degree knows it.
+  bool choose_recomputation(Layout& layout) {
+    for (std::size_t stage = 0; stage < path_.size(); ++stage) {
+      FastClock& clock = *clocks_[index(kind_of(path_[stage]).setting)];
+      const auto may_fit = [&](Recompute recompute) {
+        layout.recompute[stage] = recompute;
+        return space_.allows(recompute) && clock.may_fit(layout, static_cast<int>(stage));
+      };
+      if (!may_fit(Recompute::none) && !may_fit(Recompute::full)) return false;
+    }
+    return true;
+  }
+
+  /// The cluster's devices, replica by replica.
+  std::vector<std::vector<int>> devices_of(const Place& place) const {
+    const StageKind& kind = kind_of(place);
+    std::vector<std::vector<int>> devices;
+    for (int replica = 0; replica < kind.replicas; ++replica) {
+      auto& peers = devices.emplace_back(index(bounds_.setting(kind).peers));
+      std::iota(peers.begin(), peers.end(),
+                space_.lead(bounds_.finest(), place.device + replica * kind.span));
+    }
+    return devices;
+  }
+
+  /// The bounds may have been too kind about memory: then anything that recomputes more might fit.
+  void simulate(Plan& plan, std::set<std::vector<Recompute>>& seen) {
+    std::vector<Recompute> choices;
+    std::int64_t chunks = 0;
+    for (const Stage& stage : plan.stages) {
+      choices.push_back(stage.recompute);
+      chunks += std::ssize(stage.devices);
+    }
+    if (seen.size() >= most_cases) complete_ = false;
+    if (gives_up() || seen.size() >= most_cases || !seen.insert(choices).second) return;
+    effort_.spend(2 * steps_per_simulated_instruction * plan.batch.microbatches * chunks);
+    const Candidate candidate = space_.evaluate(std::string(name_of_searched), plan);
+    ++result_.candidates;
+    if (is_undecided(candidate)) complete_ = false;
+    if (!candidate.prediction) return;
+    board_.add(candidate);
+    if (candidate.prediction->fits || !space_.allows(Recompute::full)) return;
+    for (Stage& stage : plan.stages) {
+      if (stage.recompute == Recompute::full || stage.layers.size() == 0) continue;
+      stage.recompute = Recompute::full;
+      simulate(plan, seen);
+      stage.recompute = Recompute::none;
+    }
+  }
+
+  const Space& space_;
+  const SearchControl& control_;
+  const MixedBounds& bounds_;
+  Leaderboard& board_;
+  SearchResult& result_;
+  Effort& effort_;
+  Wanted wanted_;
+  std::vector<std::unique_ptr<FastClock>> clocks_;  ///< per setting
+  int stages_ = 0;
+  std::vector<Place> path_;
+  bool complete_ = true;
+};
+
+/// Fills the tables for plans of at most this time, at the cost of effort. False if there are none.
+bool probe(MixedBounds& bounds, Time at, const SearchControl& control, Effort& effort) {
+  const std::int64_t before = bounds.looked_at();
+  const bool is_open = bounds.probe(at, control.stop);
+  effort.spend(steps_per_entry * (bounds.looked_at() - before));
+  return is_open;
+}
+
+/// Whether it has seen all that is wanted; not with all of the effort.
+bool walk_group(MixedWalk& walk, Effort& effort) {
+  walk.try_best();
+  const std::int64_t reserve = effort.left / 2;
+  effort.left -= reserve;
+  const bool is_complete = walk.walk();
+  effort.left = std::max<std::int64_t>(effort.left, 0) + reserve;
+  return is_complete;
+}
+
+/// One group: what no plan of it takes less than, but for those on the board.
+Time search_group(const Space& space, const SearchControl& control, const Settings& settings,
+                  Leaderboard& board, SearchResult& result, Effort& effort) {
+  MixedBounds bounds(space, settings);
+  const auto limit = [&] { return limit_of(Wanted::best, control, board); };
+  if (bounds.least() > limit()) return bounds.least();
+  if (!probe(bounds, limit(), control, effort)) return limit() + 1;
+  MixedWalk walk(space, control, bounds, board, result, effort, Wanted::best);
+  if (walk_group(walk, effort)) return limit() + 1;
+  Time least = bounds.least(), high = limit();
+  const Time enough = (high - least) / narrow_steps;
+  while (high - least > enough && !effort.is_spent()) {
+    const Time middle = least + (high - least) / 2;
+    if (probe(bounds, middle, control, effort)) {
+      high = middle;
+    } else {
+      least = middle + 1;
+    }
+  }
+  return least;
+}
+
+/// Where the board shows several plans: those behind the best one.
+void fill_board(const Space& space, const SearchControl& control, const Settings& settings,
+                Leaderboard& board, SearchResult& result, Effort& effort) {
+  const Time limit = limit_of(Wanted::shown, control, board);
+  const bool has_seen_them = limit <= limit_of(Wanted::best, control, board);
+  if (has_seen_them || effort.is_spent()) return;
+  MixedBounds bounds(space, settings);
+  if (bounds.least() > limit || !probe(bounds, limit, control, effort)) return;
+  MixedWalk walk(space, control, bounds, board, result, effort, Wanted::shown);
+  walk_group(walk, effort);
+}
+
+}  // namespace
+
+Duration search_mixed_degrees(const Space& space, const SearchControl& control, Leaderboard& board,
+                              SearchResult& result) {
+  const Duration by_work{ColumnBounds(space).least_of_any_kind()};
+  Effort effort{.left = std::min(effort_in_all, control.effort.value_or(INT64_MAX) / 4),
+                .stop = control.stop};
+  Time least = never;
+  std::vector<Settings> known;
+  for (const Settings& settings : groups_of(space)) {
+    if (!MixedBounds::applies(space, settings) || effort.is_spent()) {
+      least = std::min<Time>(least, by_work.count());
+      continue;
+    }
+    least = std::min(least, search_group(space, control, settings, board, result, effort));
+    known.push_back(settings);
+  }
+  // The proof comes first, then what else is shown.
+  for (const Settings& settings : known)
+    fill_board(space, control, settings, board, result, effort);
+  // With no plan at all there is nothing that one could be faster than.
+  least = std::min(least, limit_of(Wanted::best, control, board) + 1);
+  return least == never ? Duration::max() : std::max(by_work, Duration{least});
+}
+
+bool has_several_degrees(const Space& space) {
+  const auto& settings = space.settings();
+  return std::any_of(settings.begin(), settings.end(), [&](const Setting& setting) {
+    return setting.peers != settings.front().peers;
+  });
+}
+
+bool is_mixed_chain(const Space& space, const Plan& plan) {
+  const auto& settings = space.settings();
+  const bool is_asked = std::any_of(settings.begin(), settings.end(), [&](const Setting& setting) {
+    return setting.schedule.name == plan.schedule.name &&
+           setting.microbatch == plan.batch.microbatch && setting.replicas == plan.replicas &&
+           space.is_of(setting, plan);
+  });
+  if (!is_asked || plan.order != space.problem().order || plan.schedule.virtual_stages != 1)
+    return false;
+  int next = 0;
+  std::set<std::size_t> degrees;
+  for (const Stage& stage : plan.stages) {
+    for (const std::vector<int>& replica : stage.devices) {
+      if (replica.size() != stage.devices.front().size()) return false;
+      degrees.insert(replica.size());
+      for (const int device : replica) {
+        if (device != next++) return false;
+      }
+    }
+  }
+  return degrees.size() > 1;
+}
+
+}  // namespace stagecraft

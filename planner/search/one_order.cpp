@@ -1,0 +1,394 @@
+#include "planner/search/one_order.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "planner/layouts/tightest_plan.hpp"
+#include "planner/search/branch_work.hpp"
+#include "planner/search/column_search.hpp"
+#include "planner/search/heuristics/uneven_chains.hpp"
+#include "planner/search/heuristics/uneven_search.hpp"
+#include "planner/search/heuristics/warm_starts.hpp"
+#include "profiles/error.hpp"
+#include "simulator/schedules/schedules.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+/// A plan of GPipe or 1F1B of equal replicas that take turns, as one of copies that each have
+/// microbatches of their own; nothing where no such plan was asked for.
+std::optional<Plan> as_copies(const Space& space, Plan plan) {
+  const std::size_t replicas = plan.stages.front().devices.size();
+  const auto is_equal = [&](const Stage& stage) { return stage.devices.size() == replicas; };
+  const int count = static_cast<int>(replicas);
+  if (!space.problem().microbatch_per_copy || plan.batch.microbatches % count != 0 ||
+      !std::ranges::all_of(plan.stages, is_equal)) {
+    return {};
+  }
+  const auto asked = [&](const ScheduleChoice& choice) {
+    return choice.name == plan.schedule.name &&
+           choice.virtual_stages == plan.schedule.virtual_stages;
+  };
+  const auto& schedules = space.problem().schedules;
+  const auto schedule = std::ranges::find_if(schedules, asked);
+  if (schedule == schedules.end()) return {};
+  plan.schedule = *schedule;  // its forwards ahead are those of one copy
+  plan.replicas = ReplicaPolicy::split;
+  plan.batch.microbatch *= count;
+  plan.batch.microbatches /= count;
+  return plan;
+}
+
+class OneOrder {
+ public:
+  OneOrder(const Problem& problem, const SearchControl& control, std::int64_t effort)
+      : space_(problem),
+        control_(control),
+        effort_(effort),
+        judge_(space_, control),
+        workers_(space_, control.threads),
+        columns_(space_, control, judge_, workers_) {
+    judge_.effort().left = effort;
+    for (const Setting& setting : space_.settings()) {
+      // Bounds take costs of all layers in every setting, which stopped searches have no time for.
+      is_complete_ = is_complete_ && !control.stop.stop_requested();
+      if (!is_complete_) break;
+      // Columns know steps of training, not steady states.
+      if (is_wide(space_, setting) && setting.trains && setting.drains) {
+        add_wide(setting);
+        continue;
+      }
+      add(setting);
+      // Replicas that take turns do what copies do.
+      if (is_chain(setting) && space_.may_take_turns(setting)) continue;
+      for (Setting& copy : space_.copies(setting)) add(copies_.emplace_back(std::move(copy)));
+    }
+  }
+
+  /// Puts what is found on the board, among plans of other orders. Leaves the starts that this
+  /// order does not have.
+  void search(std::vector<Candidate>& starts, Leaderboard& board, SearchResult& result) {
+    judge_.board() = std::move(board);
+    take_starts(starts);
+    seed_chains();
+    fall_back();
+    rule_out();
+    search_columns();
+    narrow();
+    search_shallow();
+    search_balanced();
+    search_uneven();
+    seed_others();
+    deepen();
+    search_uneven_of_open();
+    add_copies_of_best();
+    if (Duration{lower_bound()} < result.lower_bound) {
+      result.lower_bound = Duration{lower_bound()};
+      result.rests_on = rests_on();
+    }
+    const bool is_part = least_of_all_ < never;
+    if (is_complete_ && (is_part || least_of_empty_ < never)) {
+      result.scope.add({.equal_replicas = is_part,
+                        .no_empty = least_of_empty_ < never,
+                        .least_of_others = Duration{std::min(least_of_all_, least_of_empty_)}});
+    }
+    result.candidates += judge_.simulated();
+    result.pruned += judge_.pruned();
+    result.interrupted = judge_.stopped() || !is_complete_;
+    board = std::move(judge_.board());
+  }
+
+ private:
+  void add_wide(const Setting& setting) {
+    Branch& branch = branches_.emplace_back();
+    branch.setting = &setting;
+    branch.gave_up = true;
+    branch.least = never;
+    if (!has_only_columns(space_, setting))
+      least_of_all_ = std::min(least_of_all_, columns_.least_of_all(setting));
+    if (space_.has_empty_stages())
+      least_of_empty_ = std::min(least_of_empty_, columns_.least_of_all(setting));
+    columns_.add(setting);
+    if (has_uneven_chains(space_, setting)) uneven_.push_back(&setting);
+    branch.is_timed = !has_many_devices(space_, setting);
+  }
+
+  void add(const Setting& setting) {
+    Branch& branch = branches_.emplace_back();
+    branch.setting = &setting;
+    branch.is_timed = true;
+    branch.is_chain = has_chain_bounds(setting);
+    branch.looped = std::make_unique<LoopedWalk>(space_, setting);
+    branch.least = branch.looped->least();
+  }
+
+  bool is_done(const Branch& branch) const {
+    return branch.least > std::min(judge_.limit(), never - 1);
+  }
+  bool stops() const { return judge_.stopped() || judge_.is_spent(); }
+  /// Where less than the best is good enough, it may be there.
+  bool is_enough() const { return stops() || (control_.gap > 0 && gap() <= control_.gap); }
+
+  /// Those of the lowest bounds first.
+  std::vector<Branch*> by_bound(const std::function<bool(const Branch&)>& which) {
+    std::vector<Branch*> order;
+    for (Branch& branch : branches_) {
+      if (which(branch)) order.push_back(&branch);
+    }
+    std::ranges::stable_sort(order, {}, &Branch::least);
+    return order;
+  }
+
+  /// Side by side, each with one of so many parts of what is left, or less.
+  void work_on(std::span<Branch* const> batch, std::int64_t parts,
+               const std::function<void(BranchWork& work)>& task) {
+    const std::int64_t share = share_of_each(judge_.effort().left, parts, batch.size());
+    judge_side_by_side(workers_, judge_, batch.size(), share,
+                       [&](const Space& space, Judge& judge, std::size_t i) {
+                         BranchWork work(space, judge, *batch[i]);
+                         task(work);
+                       });
+    report();
+  }
+
+  /// All of them, some at a time: what the first ones find is known to the next ones.
+  void work_through(std::span<Branch* const> branches,
+                    const std::function<void(BranchWork& work)>& task) {
+    constexpr std::size_t most = 4;
+    while (!branches.empty() && !is_enough()) {
+      const std::size_t size = std::min(branches.size(), most);
+      work_on(branches.first(size), 1, task);
+      branches = branches.subspan(size);
+    }
+  }
+
+  /// Does something with one of so many parts of the effort that is left.
+  void with_part_of_effort(std::int64_t parts, const std::function<void()>& task) {
+    const std::int64_t kept = judge_.effort().left - judge_.effort().left / parts;
+    judge_.effort().left -= kept;
+    task();
+    judge_.effort().left = std::max<std::int64_t>(judge_.effort().left, 0) + kept;
+  }
+
+  // --- 1. Good plans first ---
+
+  /// Takes those that this search knows.
+  void take_starts(std::vector<Candidate>& starts) {
+    std::erase_if(starts, [&](const Candidate& start) {
+      if (!lies_in_space(space_, start.plan)) return false;
+      judge_.add(start);
+      return true;
+    });
+  }
+
+  void seed_chains() {
+    std::vector<Branch*> chains;
+    for (Branch& branch : branches_) {
+      if (branch.is_chain) chains.push_back(&branch);
+    }
+    work_through(chains, [](BranchWork& work) { work.seed(); });
+  }
+
+  /// Those that are no chains, with a part of the effort: columns know most of them better.
+  void seed_others() {
+    std::vector<Branch*> others;
+    for (Branch& branch : branches_) {
+      if (branch.is_chain || !branch.is_timed) continue;
+      if (branch.is_column() && columns_.least_of_all(*branch.setting) > judge_.limit()) continue;
+      others.push_back(&branch);
+    }
+    with_part_of_effort(4, [&] { work_through(others, [](BranchWork& work) { work.seed(); }); });
+  }
+
+  /// Where nothing that is usual fits, and no plan is known from elsewhere, the one that needs
+  /// least memory.
+  void fall_back() {
+    if (judge_.board().best() || control_.worth || stops()) return;
+    const Effort effort{std::min(tight_effort, effort_ / 4), control_.stop};
+    if (const auto plan = tight_plan_that_fits(space_, effort)) judge_.add(*plan);
+  }
+
+  /// Where the best plan's replicas take turns, and copies of its pipeline do the same: as these,
+  /// which other systems know, too.
+  void add_copies_of_best() {
+    const Candidate* best = judge_.board().front();
+    if (best == nullptr || best->plan.replicas != ReplicaPolicy::round_robin) return;
+    if (const auto plan = as_copies(space_, best->plan)) {
+      judge_.add(space_.evaluate(best->name, *plan));
+    }
+  }
+
+  /// With half the effort, if others will need the rest.
+  void search_columns() {
+    const bool leaves_some =
+        std::any_of(branches_.begin(), branches_.end(),
+                    [&](const Branch& branch) { return !branch.gave_up && !is_done(branch); });
+    with_part_of_effort(leaves_some ? 2 : 1, [&] { columns_.search([this] { report(); }); });
+  }
+
+  /// Of settings that are searched by columns, pipelines of few devices whose replicas take turns
+  /// or are not equally many: with several stages on a device that recompute or do not, they may
+  /// need the least memory. With a part of the effort.
+  void search_shallow() {
+    if (control_.only_scope) return;
+    with_part_of_effort(8, [&] {
+      work_through(others_than_columns(), [](BranchWork& work) { work.walk_shallow(); });
+    });
+  }
+
+  /// The same of as many devices as there are, where replicas change places.
+  void search_balanced() {
+    if (control_.only_scope || is_enough()) return;
+    constexpr std::size_t most = 32;
+    with_part_of_effort(8, [&] {
+      UnevenSearch search(space_, judge_);
+      for (const Branch* branch : others_than_columns()) {
+        if (stops()) break;
+        search.add_balanced(*branch->setting);
+      }
+      search.keep_best(most);
+      search.improve([this] { return stops(); });
+    });
+  }
+
+  /// Settings that are searched by columns and may have better plans of other kinds.
+  std::vector<Branch*> others_than_columns() {
+    return by_bound([&](const Branch& branch) {
+      return branch.is_column() && has_uneven_layouts(space_, *branch.setting) &&
+             columns_.least_of_all(*branch.setting) <= judge_.limit();
+    });
+  }
+
+  /// Of settings that are searched by columns, with a part of the effort.
+  void search_uneven() {
+    with_part_of_effort(4, [&] { search_uneven_of(uneven_); });
+  }
+
+  /// Where walks have used up the effort, chains that they have not come to, with some more.
+  void search_uneven_of_open() {
+    constexpr std::int64_t parts = 16;
+    std::vector<const Setting*> open;
+    for (const Branch& branch : branches_) {
+      const bool is_open = branch.is_chain && !is_done(branch);
+      if (is_open && has_uneven_chains(space_, *branch.setting)) open.push_back(branch.setting);
+    }
+    if (open.empty() || gap() <= control_.gap) return;
+    judge_.effort().left = std::max<std::int64_t>(judge_.effort().left, 0) + effort_ / parts;
+    search_uneven_of(open);
+  }
+
+  void search_uneven_of(const std::vector<const Setting*>& settings) {
+    if (control_.only_scope || is_enough()) return;
+    UnevenSearch search(space_, judge_);
+    for (const Setting* setting : settings) {
+      if (stops()) break;
+      if (columns_.least_of_all(*setting) <= judge_.limit()) search.add(*setting);
+    }
+    search.improve([this] { return stops(); });
+  }
+
+  // --- 2. Narrow ---
+
+  /// Chains that are not done, by a task for each.
+  void work_on_chains(const std::function<void(BranchWork& work)>& task) {
+    work_through(
+        by_bound([&](const Branch& branch) { return branch.is_chain && !is_done(branch); }), task);
+  }
+
+  /// Those that are out of the way of columns, if there are any and a plan is known by now.
+  void rule_out() {
+    if (columns_.branches() == 0 || judge_.limit() >= never) return;
+    work_on_chains([](BranchWork& work) { work.rule_out(); });
+  }
+
+  void narrow() {
+    work_on_chains([](BranchWork& work) { work.narrow(); });
+  }
+
+  // --- 3. Deepen ---
+
+  /// Those of the lowest bounds, again and again. Each walk may use a part of what is left, so that
+  /// one difficult setting does not starve the others.
+  void deepen() {
+    constexpr std::size_t most = 2;
+    while (!stops() && !is_settled()) {
+      std::vector<Branch*> open =
+          by_bound([&](const Branch& branch) { return !branch.gave_up && !is_done(branch); });
+      if (open.empty()) return;
+      open.resize(std::min(open.size(), most));
+      work_on(open, 2, [](BranchWork& work) { work.deepen(); });
+    }
+  }
+
+  // --- The answer ---
+
+  Time lower_bound() const {
+    if (!is_complete_) return 0;
+    Time least = never;
+    for (const Branch& branch : branches_) least = std::min(least, branch.least);
+    least = std::min(least, columns_.least());
+    return least;
+  }
+
+  /// What the bound rests on where it is lowest.
+  std::string rests_on() const {
+    if (!is_complete_) return {};
+    const auto lowest =
+        std::ranges::min_element(branches_, {}, [](const Branch& branch) { return branch.least; });
+    if (lowest == branches_.end() || lowest->least > columns_.least()) return columns_.rests_on();
+    const Setting& setting = *lowest->setting;
+    if (!setting.drains || !setting.trains)
+      return to_words(setting) + ": the load of the busiest device, without waits";
+    return concat(to_words(setting), ": ", lowest->rests_on);
+  }
+
+  double gap() const { return gap_of(judge_.board().best()); }
+
+  /// Of as many plans as are asked for, the last one is near enough to the bound.
+  bool is_settled() const { return gap_of(judge_.board().threshold()) <= control_.gap; }
+
+  /// From a plan that takes so long to the bound; of none it is everything.
+  double gap_of(const std::optional<Duration>& time) const {
+    if (!time) return 1;
+    const Time least = std::min(lower_bound(), time->count());
+    return time->count() == 0
+               ? 0
+               : static_cast<double>(time->count() - least) / static_cast<double>(time->count());
+  }
+
+  void report() {
+    if (!control_.progress) return;
+    const auto done = std::count_if(branches_.begin(), branches_.end(), [&](const Branch& branch) {
+      return branch.gave_up || is_done(branch);
+    });
+    control_.progress({.done = static_cast<double>(done) / static_cast<double>(branches_.size()),
+                       .best = judge_.board().best(),
+                       .gap = gap()});
+  }
+
+  Space space_;
+  const SearchControl& control_;
+  std::int64_t effort_ = 0;  ///< that was given
+  Judge judge_;
+  SpaceWorkers workers_;
+  ColumnSearch columns_;
+  std::deque<Setting> copies_;  ///< see Space::copies
+  std::vector<Branch> branches_;
+  std::vector<const Setting*> uneven_;  ///< see planner/search/heuristics/uneven_chains.hpp
+  Time least_of_all_ = never;           ///< with any replicas, of settings searched by columns
+  Time least_of_empty_ = never;         ///< with empty stages, of which columns have none
+  bool is_complete_ = true;             ///< all settings were looked at
+};
+
+}  // namespace
+
+void search_one_order(const Problem& problem, const SearchControl& control, std::int64_t effort,
+                      std::vector<Candidate>& starts, Leaderboard& board, SearchResult& result) {
+  OneOrder(problem, control, effort).search(starts, board, result);
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,18 @@
+// The exact search along one order of layers and one order of devices; exact.cpp says how it goes,
+// and asks for several.
+
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "planner/problem/incumbents.hpp"
+
+namespace stagecraft {
+
+/// Puts what is found on the board, among plans of other orders. Leaves the starts that this order
+/// does not have. The result's bound is lowered to that of this order, and its scope narrowed.
+void search_one_order(const Problem& problem, const SearchControl& control, std::int64_t effort,
+                      std::vector<Candidate>& starts, Leaderboard& board, SearchResult& result);
+
+}  // namespace stagecraft

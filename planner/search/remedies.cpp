@@ -1,0 +1,288 @@
+#include "planner/search/remedies.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "planner/layouts/tightest_plan.hpp"
+#include "planner/space/device_orders.hpp"
+#include "planner/space/room.hpp"
+#include "planner/space/schedule_choices.hpp"
+#include "profiles/error.hpp"
+#include "simulator/schedules/schedules.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+/// What helped so far.
+class Remedies {
+ public:
+  Remedies(const Problem& problem, const std::stop_token& stop) : problem_(problem), stop_(stop) {}
+
+  const Problem& problem() const { return problem_; }
+  /// Whether a plan that fits is found, for a question that the search would answer so, too.
+  bool helps(const Problem& changed, std::int64_t effort = tight_effort / 2) const {
+    if (stop_.stop_requested()) return false;
+    try {
+      const Space space(changed);
+      if (lacks_room_for_one_copy(space)) return false;
+      return tight_plan_that_fits(space, {effort, stop_}).has_value();
+    } catch (const Error&) {
+      return false;  // no costs for this problem: then it has no plan either
+    }
+  }
+  void add(std::string words) { words_.push_back(std::move(words)); }
+  void try_out(const Problem& changed, std::string words) {
+    if (helps(changed)) add(std::move(words));
+  }
+  std::vector<std::string> take() { return std::move(words_); }
+
+ private:
+  const Problem& problem_;
+  std::stop_token stop_;
+  std::vector<std::string> words_;
+};
+
+std::int64_t least_microbatch(const Problem& problem) {
+  return *std::ranges::min_element(problem.microbatches);
+}
+
+void try_smaller_microbatch(Remedies& remedies) {
+  const Problem& problem = remedies.problem();
+  const std::int64_t now = least_microbatch(problem);
+  for (std::int64_t size = now / 2; size >= 1; size /= 2) {
+    if (problem.global_batch % size != 0) continue;
+    Problem changed = problem;
+    changed.microbatches = {size};
+    if (!remedies.helps(changed)) continue;
+    remedies.add(concat("--microbatch ", size, " (now ", now, ")"));
+    return;
+  }
+}
+
+/// What never drains is only planned where an iteration holds as much memory as the steady state:
+/// with twice as many microbatches as devices.
+void try_larger_batch(Remedies& remedies) {
+  const Problem& problem = remedies.problem();
+  const bool drains = std::ranges::all_of(problem.schedules, [](const ScheduleChoice& choice) {
+    return find_schedule(choice.name).weights == WeightPolicy::flush;
+  });
+  Problem changed = problem;
+  const auto devices = static_cast<std::int64_t>(devices_in_use(problem).size());
+  changed.global_batch = 2 * devices * least_microbatch(problem);
+  if (drains || changed.global_batch <= problem.global_batch) return;
+  changed.microbatches = {least_microbatch(problem)};
+  remedies.try_out(changed,
+                   concat("--batch ", changed.global_batch, " (now ", problem.global_batch, ")"));
+}
+
+void try_recomputation(Remedies& remedies) {
+  const Problem& problem = remedies.problem();
+  const auto& allowed = problem.recompute;
+  Problem changed = problem;
+  changed.recompute = {Recompute::none, Recompute::full};
+  if (std::find(allowed.begin(), allowed.end(), Recompute::full) == allowed.end()) {
+    remedies.try_out(changed, "--recompute auto");
+  }
+  changed.recompute_layers = {Recomputed::selective, Recomputed::full};
+  if (problem.recompute_layers != changed.recompute_layers) {
+    remedies.try_out(changed, "--recompute layers");
+  }
+}
+
+void try_more_devices(Remedies& remedies) {
+  const Problem& problem = remedies.problem();
+  const int available = available_devices(problem);
+  const int now = std::min(problem.devices.value_or(available), available);
+  const auto do_help = [&](int count) {
+    Problem changed = problem;
+    changed.devices = count;
+    return remedies.helps(changed);
+  };
+  if (now == available || !do_help(available)) return;
+  int too_few = now, enough = available;
+  while (enough - too_few > 1) {
+    const int middle = too_few + (enough - too_few) / 2;
+    (do_help(middle) ? enough : too_few) = middle;
+  }
+  remedies.add(concat("--devices ", enough, " (now ", now, ")"));
+}
+
+/// Whether all of these were tried.
+bool are_tried(const std::vector<ScheduleChoice>& schedules, const Problem& problem) {
+  return std::ranges::all_of(schedules, [&](const ScheduleChoice& choice) {
+    return std::ranges::find(problem.schedules, choice) != problem.schedules.end();
+  });
+}
+
+/// The first of these that helps: with less in flight than others, with finer stages, with less in
+/// flight at the price of a bubble (controllable memory, Qi et al. 2024).
+void try_other_schedule(Remedies& remedies) {
+  const Problem& problem = remedies.problem();
+  const bool infers =
+      std::any_of(problem.schedules.begin(), problem.schedules.end(),
+                  [](const ScheduleChoice& choice) { return choice.name == "inference"; });
+  if (infers) return;
+  for (const std::string_view name : {"1f1b", "auto", "v-half", "v-min"}) {
+    Problem changed = problem;
+    changed.schedules = name == "auto" ? usual_schedule_choices(problem) : schedule_choices(name);
+    if (are_tried(changed.schedules, problem) || !remedies.helps(changed)) continue;
+    remedies.add(concat("--schedule ", name));
+    return;
+  }
+}
+
+void try_sharding(Remedies& remedies) {
+  const Problem& problem = remedies.problem();
+  if (problem.optimizer.sharding != Sharding::none) return;
+  Problem changed = problem;
+  changed.optimizer.sharding = Sharding::zero1;
+  remedies.try_out(changed, "--sharding zero1");
+}
+
+void try_sgd(Remedies& remedies) {
+  const Problem& problem = remedies.problem();
+  if (problem.optimizer.kind == OptimizerKind::sgd) return;
+  Problem changed = problem;
+  changed.optimizer.kind = OptimizerKind::sgd;
+  remedies.try_out(changed, "--optimizer sgd");
+}
+
+void try_fewer_demands(Remedies& remedies) {
+  const Problem& problem = remedies.problem();
+  Problem changed = problem;
+  changed.max_stages.reset();
+  if (problem.max_stages) remedies.try_out(changed, "without --max-stages");
+  changed = problem;
+  changed.straight = false;
+  if (problem.straight) remedies.try_out(changed, "without --straight");
+  changed = problem;
+  changed.fixed.clear();
+  if (!problem.fixed.empty()) remedies.try_out(changed, "without --fix");
+  changed = problem;
+  changed.excluded.clear();
+  if (!problem.excluded.empty()) remedies.try_out(changed, "without --exclude");
+  changed = problem;
+  changed.min_layers_per_stage = 1;
+  if (problem.min_layers_per_stage > 1) {
+    remedies.try_out(changed, "without --min-layers-per-stage");
+  }
+}
+
+void try_all_memory(Remedies& remedies) {
+  const Problem& problem = remedies.problem();
+  if (problem.memory_fraction >= 1) return;
+  Problem changed = problem;
+  changed.memory_fraction = 1;
+  remedies.try_out(changed, "--mem-limit 100%");
+}
+
+/// A thousandth of so much, or less.
+Bytes unit_for(Bytes bytes) {
+  Bytes unit = Bytes{1} << 30;
+  while (unit > 1 && bytes < unit << 10) unit >>= 10;
+  return unit;
+}
+
+/// As much as the closest plan needs, in whole units.
+std::optional<std::string> more_memory(const Remedies& remedies, const Candidate& closest) {
+  const Problem& problem = remedies.problem();
+  Bytes most = 0;
+  // What is given may be used: none of it is the framework's.
+  for (const MemoryPeak& peak : closest.prediction->peaks) {
+    most = std::max(most, peak.bytes - peak.use[static_cast<std::size_t>(MemoryCategory::reserve)]);
+  }
+  const double part = problem.memory_fraction;
+  const auto needed = static_cast<Bytes>(std::ceil(static_cast<double>(most) / part));
+  const Bytes unit = unit_for(needed);
+  const Bytes whole = (needed + unit - 1) / unit * unit;
+  Problem changed = problem;
+  for (DeviceKind& kind : changed.cluster.kinds) {
+    kind.memory = std::max(usable_memory(kind), whole);
+    kind.reserve = 0;
+  }
+  if (!remedies.helps(changed, tight_effort)) return {};
+  return concat("--memory ", exact_bytes(whole));
+}
+
+/// Degrees beyond those tried, as far as the innermost links reach.
+void try_tensor_parallelism(Remedies& remedies) {
+  const Problem& problem = remedies.problem();
+  if (problem.tensor_parallel.empty() || problem.cluster.levels.empty()) return;
+  const auto& tried = problem.tensor_parallel;
+  const int width = problem.cluster.levels.back().count;
+  for (int degree = 2; degree <= width; degree *= 2) {
+    if (std::find(tried.begin(), tried.end(), degree) != tried.end()) continue;
+    Problem changed = problem;
+    changed.tensor_parallel = {degree};
+    if (!remedies.helps(changed)) continue;
+    remedies.add(concat("--tensor-parallel ", degree));
+    return;
+  }
+}
+
+/// Costs of other lengths are only known where they are estimated.
+void try_shorter_sequence(Remedies& remedies) {
+  const Problem& problem = remedies.problem();
+  if (!problem.profile.entries.empty()) return;
+  for (std::int64_t length = problem.sequence / 2; length >= problem.sequence / 8 && length > 0;
+       length /= 2) {
+    Problem changed = problem;
+    changed.sequence = length;
+    if (!remedies.helps(changed)) continue;
+    remedies.add(concat("--sequence ", length, " (now ", problem.sequence, ")"));
+    return;
+  }
+}
+
+/// Adds the same devices again, those excluded among them.
+void double_cluster(Problem& problem) {
+  std::vector<int>& devices = problem.cluster.devices;
+  const std::vector<int> again = devices;
+  const int count = device_count(problem.cluster);
+  devices.insert(devices.end(), again.begin(), again.end());
+  problem.cluster.levels.front().count *= 2;
+  const std::vector<int> excluded = problem.excluded;
+  for (const int device : excluded) problem.excluded.push_back(count + device);
+}
+
+/// The cluster with its outermost level twice, four times … as large.
+void try_larger_cluster(Remedies& remedies) {
+  const Problem& problem = remedies.problem();
+  constexpr int most = 32;  // devices: each try takes a while
+  const int now = available_devices(problem);
+  if (problem.devices.value_or(now) < now || problem.cluster.levels.empty()) return;
+  Problem larger = problem;
+  larger.devices.reset();
+  while (available_devices(larger) <= most / 2) {
+    double_cluster(larger);
+    if (!remedies.helps(larger)) continue;
+    remedies.add(concat(available_devices(larger), " such devices",
+                        problem.excluded.empty() ? "" : " that may be used", " (now ", now, ")"));
+    return;
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> verified_remedies(const Problem& problem,
+                                           const std::optional<Candidate>& closest,
+                                           const std::stop_token& stop) {
+  Remedies remedies(problem, stop);
+  // First, for there may be little time.
+  const std::optional<std::string> memory =
+      closest ? more_memory(remedies, *closest) : std::nullopt;
+  if (!problem.microbatches.empty()) {
+    try_smaller_microbatch(remedies);
+    try_larger_batch(remedies);
+  }
+  for (const auto& try_one : {try_recomputation, try_more_devices, try_larger_cluster,
+                              try_other_schedule, try_tensor_parallelism, try_shorter_sequence,
+                              try_fewer_demands, try_all_memory, try_sharding, try_sgd}) {
+    try_one(remedies);
+  }
+  if (memory) remedies.add(*memory);
+  return remedies.take();
+}
+
+}  // namespace stagecraft

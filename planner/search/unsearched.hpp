@@ -1,0 +1,31 @@
+// Plans of kinds that the exact search does not know, and what its bound then says.
+//
+// It searches stages of consecutive layers on consecutive devices, all of one tensor-parallel
+// degree, on large clusters with equally many replicas each. Other planners choose others, and the
+// best plan may get better where a stage gets a degree of its own: such plans are found step by
+// step (planner/search/heuristics/nearby.hpp), without proof, but for chains on few devices, which
+// are searched (planner/search/enumerate/mixed_search.hpp). A bound by work holds for all of them.
+
+#pragma once
+
+#include "planner/problem/incumbents.hpp"
+#include "planner/space/space.hpp"
+
+namespace stagecraft {
+
+/// How many replicas each stage of the plan has; 0 where they are not equally many, or take turns.
+int copies_of(const Plan& plan);
+
+/// What no plan of this one's kind is faster than: one of several degrees on consecutive devices,
+/// of which no one takes less than `least_of_mixed`, or any plan that has one of the problem's
+/// microbatches, or whose copies have. 0 if it has another.
+Duration least_of_its_kind(const Space& space, const Plan& plan, Duration least_of_mixed);
+
+/// Puts the best of such plans on the board if it is faster than what is there, found near the
+/// starts and near the best plan, and among chains of several degrees, in a few seconds or half of
+/// the search's effort. The result's bound then is one for its kind, too; else its scope says which
+/// plans it speaks of.
+void add_unsearched(const Space& space, const SearchControl& control, std::vector<Candidate> starts,
+                    Leaderboard& board, SearchResult& result);
+
+}  // namespace stagecraft

@@ -1,0 +1,281 @@
+#include "planner/calibration/measured_runs.hpp"
+
+#include "planner/calibration/ledger.hpp"
+#include "tests/catch.hpp"
+#include "tests/profiles/expect_error.hpp"
+
+using namespace stagecraft;
+using namespace stagecraft::tests;
+
+namespace {
+
+constexpr std::string_view table =
+    "# March\n"
+    "Model,cluster,TP,pp,micro-batch,global batch,sharding,iteration time (ms),peak memory,label\n"
+    "llama3-8b,2x8xh100,2,4,1,64,zero1,4900,61GiB,\"one, first\"\n"
+    "llama3-8b,2x8xh100,4,2,1,64,none,5300,,\n";
+
+std::vector<MeasuredRun> runs_of(std::string_view content, const RunFileOptions& options = {}) {
+  const RunFormat* format = run_format_of(content);
+  if (format == nullptr) fail("no known format");
+  return format->read(content, "runs", options);
+}
+
+std::string complaint_of(std::string text, const std::string& from, const std::string& to) {
+  text.replace(text.find(from), from.size(), to);
+  return message_of([&] { runs_of(text); });
+}
+
+/// An argument as Megatron-LM dumps it.
+std::string dumped(const std::string& name, const std::string& value) {
+  return concat("[default0]:  ", name, " ", std::string(48 - name.size(), '.'), " ", value, "\n");
+}
+
+std::string megatron_log(const std::string& fp8 = "None", const std::string& fsdp = "no_shard") {
+  std::string text = "[default0]:------------------------ arguments ------------------------\n";
+  for (const auto& [name, value] : std::vector<std::pair<std::string, std::string>>{
+           {"add_bias_linear", "False"},
+           {"attention_dropout", "0.0"},
+           {"bf16", "True"},
+           {"data_parallel_sharding_strategy", fsdp},
+           {"ffn_hidden_size", "11008"},
+           {"fp16", "False"},
+           {"fp8", fp8},
+           {"global_batch_size", "64"},
+           {"group_query_attention", "False"},
+           {"hidden_dropout", "0.0"},
+           {"hidden_size", "4096"},
+           {"micro_batch_size", "1"},
+           {"num_attention_heads", "32"},
+           {"num_layers", "16"},
+           {"num_query_groups", "1"},
+           {"pipeline_model_parallel_size", "2"},
+           {"seq_length", "4096"},
+           {"sequence_parallel", "True"},
+           {"swiglu", "True"},
+           {"tensor_model_parallel_size", "2"},
+           {"transformer_impl", "transformer_engine"},
+           {"use_distributed_optimizer", "True"},
+           {"use_megatron_fsdp", fsdp == "no_shard" ? "False" : "True"},
+           {"virtual_pipeline_model_parallel_size", "4"},
+           {"world_size", "8"}})
+    text += dumped(name, value);
+  text += "[default0]:-------------------- end of arguments ---------------------\n";
+  text += "[default0]: > padded vocab (size: 32000) with 256 dummy tokens (new size: 32256)\n";
+  const auto iteration = [](int number, int batch, const std::string& time) {
+    return concat(" [2026-03-04 10:00:00] iteration ", number, "/ 500 | consumed samples: 320 | ",
+                  "elapsed time per iteration (ms): ", time, " | learning rate: 1.0E-05 | ",
+                  "global batch size:    ", batch, " | lm loss: 9.1E+00 |\n");
+  };
+  // A smaller batch at first, then the one that counts, whose first line still warms up.
+  text += iteration(10, 16, "800.0") + iteration(20, 32, "2500.0");
+  for (const std::string time : {"1600.0", "1590.0", "1610.0", "1700.0"})
+    text += iteration(30, 32, time);
+  text +=
+      "[Rank 0] (after 10 iterations) memory (MB) | allocated: 1.5 | max allocated: 30720.00 | "
+      "reserved: 40000.00 | max reserved: 40000.00\n"
+      "[Rank 4] (after 10 iterations) memory (MB) | allocated: 1.5 | max allocated: 33792.00 |\n";
+  return text;
+}
+
+std::string titan_log(const std::string& mesh, const std::string& more = "") {
+  const std::string start = "[rank0]:[titan] 2026-02-24 19:45:17,508 - root - INFO - ";
+  std::string text = start + mesh + "\n" + start +
+                     "CUDA capacity: NVIDIA H100 80GB HBM3 with 79.10GiB memory\n" + start +
+                     "Building llama3 8B with TransformerModelArgs(_enforced='', dim=4096, "
+                     "n_layers=32, n_heads=32, n_kv_heads=8, vocab_size=128256, multiple_of=1024, "
+                     "ffn_dim_multiplier=1.3, norm_eps=1e-05, rope_theta=500000)\n" +
+                     more + start +
+                     "Training starts at step 1, with local batch size 4, global batch size 32, "
+                     "sequence length 8192, total steps 1000 (warmup 200)\n";
+  for (const std::string step : {"1  loss: 12.2  memory: 40.00GiB(50.57%)  tps: 1,024",
+                                 "10  loss: 10.1  memory: 41.50GiB(52.47%)  tps: 8,192",
+                                 "20  loss: 9.1  memory: 41.50GiB(52.47%)  tps: 8,192"})
+    text +=
+        concat(start, "\x1b[31mstep: ", step, "  \x1b[36mtflops: 400.00  mfu: 40.45%\x1b[39m\n");
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("a table of runs is read by its header") {
+  const std::vector<MeasuredRun> runs = runs_of(table);
+  REQUIRE(runs.size() == 2);
+  CHECK(runs[0].label == "one, first");
+  CHECK(runs[0].seconds == Approx(4.9));
+  CHECK(runs[0].memory == Bytes{61} << 30);
+  CHECK(runs[0].recipe.device == "h100");
+  CHECK(runs[0].recipe.sharded_optimizer);
+  CHECK(!runs[0].recipe.sharded_gradients);
+  CHECK(runs[0].recipe.blocks == 32);
+  CHECK(runs[0].recipe.data == 2);
+  CHECK(runs[0].recipe.microbatches == 32);
+  CHECK(runs[0].recipe.work.sequence == 8192);
+  CHECK(runs[1].label == "llama3-8b, 16 devices: t4 p2 d2 b1, batch 64");
+  CHECK(!runs[1].memory);
+}
+
+TEST_CASE("tables may be separated by tabs, and units stand in cells or header") {
+  const auto runs = runs_of(
+      "model\tdevice\tdp\tmicrobatch\tbatch\titeration_time\tmemory_gib\n"
+      "llama3-8b\th100\t4\t2\t16\t1.5s\t40\n");
+  REQUIRE(runs.size() == 1);
+  CHECK(runs[0].seconds == Approx(1.5));
+  CHECK(runs[0].memory == Bytes{40} << 30);
+  CHECK(device_count(runs[0].recipe) == 4);
+}
+
+TEST_CASE("what a table has wrong is said with its place") {
+  const std::string text(table);
+  CHECK(complaint_of(text, "cluster", "clustr") ==
+        "runs:2:7: unknown column \"clustr\"; did you mean \"cluster\"?");
+  CHECK(complaint_of(text, "4900", "") == "runs:3:35: a value of iteration_time is missing");
+  CHECK_THAT(complaint_of(text, "time (ms)", "time"), ContainsSubstring("needs a unit"));
+  CHECK_THAT(complaint_of(text, ",64,", ",63,"),
+             ContainsSubstring("multiple of microbatch x replicas = 1 x 2, found 63"));
+  CHECK_THAT(complaint_of(text, "2x8xh100", "7xh100"), ContainsSubstring("= 8 devices, found 7"));
+  CHECK_THAT(complaint_of(text, "2x8xh100,2", "3x8xh100,3"),
+             ContainsSubstring("runs:3:1: the configuration cannot have run: "));
+  CHECK_THAT(complaint_of(text, "llama3-8b", "vgg16"), ContainsSubstring("expected a transformer"));
+  CHECK_THAT(complaint_of(text, "zero1", "zero9"), ContainsSubstring("expected none, zero1"));
+  CHECK_THAT(complaint_of(text, ",\"one, first\"", ""), ContainsSubstring("expected 10 cells"));
+  CHECK_THAT(message_of([] { runs_of("model,dp,microbatch,batch,time\nllama3-8b,1,1,1,1s\n"); }),
+             ContainsSubstring("nothing says which device"));
+}
+
+TEST_CASE("Megatron-LM's log becomes a run: its arguments, and the median of its steps") {
+  const auto runs = runs_of(megatron_log(), {.device = "h100"});
+  REQUIRE(runs.size() == 1);
+  const Recipe& recipe = runs[0].recipe;
+  CHECK(runs[0].left_out.empty());
+  CHECK(runs[0].seconds == Approx(1.61));  // of 1.59, 1.6, 1.61 and 1.7
+  CHECK(runs[0].steps == 4);
+  CHECK(runs[0].spread == Approx((1.7 - 1.59) / 1.61));
+  CHECK(runs[0].memory == Bytes{33} << 30);
+  CHECK(runs[0].memory_stage == 1);
+  CHECK(recipe.virtual_stages == 4);
+  CHECK(recipe.data == 2);
+  CHECK(recipe.microbatches == 16);
+  CHECK(recipe.transformer.key_value_heads == 32);
+  CHECK(recipe.transformer.vocabulary == 32256);
+  CHECK(recipe.transformer.feed_forward == 11008);
+  CHECK(!recipe.work.dropout);
+  CHECK(recipe.work.sequence_parallel);
+  CHECK(recipe.sharded_optimizer);
+}
+
+TEST_CASE("a log says whether experts are multiplied at once") {
+  CHECK(!runs_of(megatron_log(), {.device = "h100"})[0].recipe.work.grouped_experts);
+  std::string log = megatron_log();
+  log.insert(log.find("[default0]:  num_layers"), dumped("moe_grouped_gemm", "True"));
+  CHECK(runs_of(log, {.device = "h100"})[0].recipe.work.grouped_experts);
+}
+
+TEST_CASE("a log of Megatron's FSDP is sharded as its strategy says") {
+  struct Strategy {
+    std::string name;
+    bool states, gradients, weights;
+  };
+  for (const Strategy& strategy :
+       {Strategy{"no_shard", true, false, false}, Strategy{"optim", true, false, false},
+        Strategy{"optim_grads", true, true, false},
+        Strategy{"optim_grads_params", true, true, true}}) {
+    INFO(strategy.name);
+    const Recipe recipe =
+        runs_of(megatron_log("None", strategy.name), {.device = "h100"})[0].recipe;
+    CHECK(recipe.sharded_optimizer == strategy.states);
+    CHECK(recipe.sharded_gradients == strategy.gradients);
+    CHECK(recipe.sharded_parameters == strategy.weights);
+  }
+}
+
+TEST_CASE("a run in FP8 is quicker where it is computed in, and sends as much") {
+  const Recipe wide = runs_of(megatron_log(), {.device = "h100"})[0].recipe;
+  const MeasuredRun narrow = runs_of(megatron_log("hybrid"), {.device = "h100"})[0];
+  CHECK(narrow.left_out.empty());
+  CHECK(narrow.recipe.work.precision == Precision::float8);
+  const KernelConstants constants = usual_constants("h100");
+  CHECK(step_seconds(narrow.recipe, constants).step < step_seconds(wide, constants).step);
+  CHECK(step_seconds(narrow.recipe, constants).messages ==
+        Approx(step_seconds(wide, constants).messages));
+}
+
+TEST_CASE("logs that cannot be predicted say why, and broken ones are refused") {
+  CHECK(runs_of(megatron_log("hybrid"), {.device = "a100-80gb"})[0].left_out ==
+        "a100-80gb does not compute in fp8");
+  CHECK_THAT(message_of([] { runs_of(megatron_log()); }), ContainsSubstring("which device"));
+  const RunFileOptions h100{.device = "h100"};
+  std::string text = megatron_log();
+  text.replace(text.find(" 8\n"), 3, " 6\n");
+  CHECK_THAT(message_of([&] { runs_of(text, h100); }), ContainsSubstring("cannot have run"));
+  text = megatron_log();
+  text.replace(text.find("4096\n"), 5, "wide\n");
+  CHECK_THAT(message_of([&] { runs_of(text, h100); }),
+             ContainsSubstring("hidden-size: expected a whole number, found \"wide\""));
+  text = megatron_log();
+  CHECK_THAT(message_of([&] { runs_of(text.substr(text.find("> padded")), h100); }),
+             ContainsSubstring("no arguments"));
+  CHECK_THAT(message_of([&] { runs_of(text.substr(0, text.find("> padded")), h100); }),
+             ContainsSubstring("no step with a time"));
+}
+
+TEST_CASE("torchtitan's log becomes a run: tokens per second and device are a step") {
+  const auto runs = runs_of(titan_log(
+      "Building device mesh with parallelism: pp=1, dp_replicate=1, dp_shard=8, cp=1, tp=1, ep=1"));
+  REQUIRE(runs.size() == 1);
+  const Recipe& recipe = runs[0].recipe;
+  CHECK(runs[0].left_out.empty());
+  CHECK(recipe.device == "h100");
+  CHECK(runs[0].seconds == Approx(4.0));  // 32 x 8192 tokens at 8 x 8192 a second
+  CHECK(runs[0].memory == Bytes{83} << 29);
+  CHECK(recipe.transformer.feed_forward == 14336);
+  CHECK(recipe.sharded_parameters);
+  CHECK(recipe.work.microbatch == 4);
+  CHECK(recipe.microbatches == 1);
+}
+
+TEST_CASE("torchtitan's pipelines cut local batches, and keep weights whole") {
+  const auto runs = runs_of(
+      titan_log("Building 3-D device mesh with ['pp', 'dp_shard', 'tp'], [2, 8, 2]",
+                "Using pipeline schedule Interleaved1F1B with 4 microbatches and 4 stages.\n"));
+  REQUIRE(runs.size() == 1);
+  const Recipe& recipe = runs[0].recipe;
+  CHECK(device_count(recipe) == 32);
+  CHECK(recipe.virtual_stages == 2);
+  CHECK(recipe.work.microbatch == 1);
+  CHECK(recipe.microbatches == 4);
+  CHECK(recipe.sharded_optimizer);
+  CHECK(!recipe.sharded_parameters);
+  const std::string mesh = "Building 2-D device mesh with ['pp', 'dp_shard'], [2, 8]";
+  CHECK_THAT(runs_of(titan_log(mesh,
+                               "Using pipeline schedule ZBVZeroBubble with 4 microbatches "
+                               "and 4 stages.\n"))[0]
+                 .left_out,
+             ContainsSubstring("pipeline schedule"));
+}
+
+TEST_CASE("runs of a kind of device are a set whose constants a fit finds") {
+  KernelConstants truth = usual_constants("h100");
+  truth.product_rate = 0.5;
+  std::vector<MeasuredRun> runs;
+  for (int i = 0; i < 3; ++i) {
+    for (MeasuredRun run : runs_of(table)) {
+      run.recipe.work.microbatch = 1 << i;
+      run.seconds = step_seconds(run.recipe, truth).step;
+      runs.push_back(run);
+    }
+  }
+  runs.push_back(runs_of(megatron_log(), {.device = "h100"})[0]);
+  runs.back().left_out = "no recipe describes it";
+  const std::vector<MeasuredSet> sets = sets_of_runs("runs", runs);
+  REQUIRE(sets.size() == 1);
+  CHECK(sets[0].name == "runs-h100");
+  CHECK(sets[0].rows.size() == 6);
+  CHECK(sets[0].left_out.size() == 1);
+  CHECK(sets[0].unknowns.size() <= 3);
+  const Calibration found = fit_constants(sets[0], {0, 1, 2, 3, 4, 5}, false);
+  CHECK(found.constants.product_rate == Approx(0.5).epsilon(0.05));
+  for (const MeasuredRow& row : sets[0].rows)
+    CHECK(row.predict(found.constants, 1) == Approx(row.seconds).epsilon(0.01));
+  CHECK(next_measurement(sets[0], found));
+}

@@ -1,0 +1,370 @@
+// A plan that is exported and imported again is the same plan; one that a format has no words for
+// is refused.
+
+#include "planner/interop/exporters.hpp"
+
+#include <set>
+
+#include "planner/costs/stage_recompute.hpp"
+#include "profiles/json.hpp"
+#include "simulator/schedules/schedules.hpp"
+#include "tests/catch.hpp"
+#include "tests/planner/interop/importers/questions.hpp"
+#include "tests/profiles/expect_error.hpp"
+
+using namespace stagecraft;
+using namespace stagecraft::tests;
+
+namespace {
+
+LoadedPlan loaded_from(const Plan& plan, const PlanQuestion& question) {
+  return {.plan = plan,
+          .profile = question.profile,
+          .cluster = question.cluster,
+          .path = "plan.json",
+          .hash = {}};
+}
+
+/// Ascending boundaries of so many stages, none of them empty, or some between the first and the
+/// last one.
+std::vector<int> random_cuts(Random& random, int layers, int stages, bool some_empty) {
+  std::multiset<int> cuts{0, layers};
+  while (static_cast<int>(cuts.size()) <= stages) {
+    const int cut = random.between(1, layers - 1);
+    if (some_empty || !cuts.contains(cut)) cuts.insert(cut);
+  }
+  return {cuts.begin(), cuts.end()};
+}
+
+struct Shape {
+  int ranks = 1, chunks = 1, data = 1, tensor = 1, context = 1;
+  int peers() const { return tensor * context; }
+  int devices() const { return ranks * data * peers(); }
+};
+
+/// What all three runtimes have: equal degrees, replicas that share microbatches.
+Plan random_plan(Random& random, const Shape& shape, const std::string& schedule,
+                 const PlanQuestion& question, bool some_empty = false) {
+  Plan plan;
+  plan.model = question.model_name;
+  plan.cluster = question.cluster_name;
+  plan.precision = random.chance(50) ? Precision::bfloat16 : Precision::float32;
+  plan.optimizer.kind = random.chance(50) ? OptimizerKind::adamw : OptimizerKind::sgd;
+  plan.optimizer.sharding = random.chance(50) ? Sharding::zero1 : Sharding::none;
+  plan.parallelism = {.sequence = shape.tensor > 1 && random.chance(50), .context = shape.context};
+  plan.schedule = {.name = schedule, .virtual_stages = shape.chunks};
+  const std::int64_t samples = std::int64_t{random.between(1, 3)} * shape.data;
+  const int microbatches = shape.ranks * random.between(2, 3);
+  plan.batch = {samples * microbatches, samples, microbatches, 8};
+  const int layers = static_cast<int>(question.profile.model.layers.size());
+  const std::vector<int> cuts = random_cuts(random, layers, shape.ranks * shape.chunks, some_empty);
+  const Recompute recompute = random.chance(50) ? Recompute::full : Recompute::none;
+  for (int s = 0; s < shape.ranks * shape.chunks; ++s) {
+    const int rank = device_of_stage(find_schedule(schedule).placement, s, shape.ranks);
+    Stage& stage = plan.stages.emplace_back();
+    stage.layers = {cuts[static_cast<std::size_t>(s)], cuts[static_cast<std::size_t>(s) + 1]};
+    stage.recompute = recompute;
+    for (int replica = 0; replica < shape.data; ++replica) {
+      auto& peers = stage.devices.emplace_back();
+      for (int peer = 0; peer < shape.peers(); ++peer)
+        peers.push_back((rank * shape.data + replica) * shape.peers() + peer);
+    }
+  }
+  return plan;
+}
+
+/// So many layers at a time, of all but the first and last `ends` of the model.
+void set_runs(Random& random, Plan& plan, int ends) {
+  const auto range_of = [&](const Stage& stage) {
+    const int first = std::max(stage.layers.first, ends);
+    return LayerRange{
+        first, std::max(first, std::min(stage.layers.end, plan.stages.back().layers.end - ends))};
+  };
+  int most = 0;
+  for (const Stage& stage : plan.stages) most = std::max(most, range_of(stage).size());
+  if (most < 2) return;
+  const int length = random.between(1, most - 1);
+  for (Stage& stage : plan.stages) {
+    const LayerRange range = range_of(stage);
+    if (range.size() > 0) recompute_in_runs(stage, range, length);
+  }
+}
+
+/// What Megatron-LM has words for: the first layers of each stage, all of them, so many at a time,
+/// or the attention of all.
+void set_layers_again(Random& random, Plan& plan) {
+  if (plan.stages.front().recompute == Recompute::full || random.chance(30)) return;
+  if (random.chance(30)) return set_runs(random, plan, 1);
+  const bool selective = random.chance(30);
+  const int layers = plan.stages.back().layers.end;
+  const int most = random.between(1, 4);
+  for (Stage& stage : plan.stages) {
+    const int first = std::max(stage.layers.first, 1);
+    const int end = std::min(stage.layers.end, layers - 1);
+    const int last = selective ? end : std::min(end, first + most);
+    if (first >= last) continue;
+    stage.again.resize(static_cast<std::size_t>(stage.layers.size()));
+    std::fill(stage.again.begin() + (first - stage.layers.first),
+              stage.again.begin() + (last - stage.layers.first),
+              selective ? Recomputed::selective : Recomputed::full);
+  }
+}
+
+/// What DeepSpeed has words for: all layers of all stages, so many at a time.
+void set_all_layers_again(Random& random, Plan& plan) {
+  if (plan.stages.front().recompute == Recompute::full || random.chance(50)) return;
+  set_runs(random, plan, 0);
+}
+
+/// What torch has words for: the second, or the third, … block of each rank, or all blocks.
+void set_some_blocks_again(Random& random, Plan& plan) {
+  if (plan.stages.front().recompute == Recompute::full || random.chance(30)) return;
+  const int every = random.between(1, 3);
+  std::vector<int> counted(static_cast<std::size_t>(pipeline_devices(plan)), 0);
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    Stage& stage = plan.stages[s];
+    for (int layer = stage.layers.first; layer < stage.layers.end; ++layer) {
+      const bool is_block = 0 < layer && layer < plan.stages.back().layers.end - 1;
+      if (!is_block || ++counted[s % counted.size()] % every != 0) continue;
+      stage.again.resize(static_cast<std::size_t>(stage.layers.size()), Recomputed::none);
+      stage.again[static_cast<std::size_t>(layer - stage.layers.first)] = Recomputed::full;
+    }
+  }
+}
+
+/// What the format leaves open, as the plan has it.
+PlanOptions left_open(const std::string& format, const Plan& plan) {
+  PlanOptions options;
+  if (format != "megatron") options.sequence = plan.batch.sequence;
+  const bool has_precision = format != "torch" && plan.precision != Precision::float32;
+  if (format == "torch" || (format == "deepspeed" && !has_precision))
+    options.precision = plan.precision;
+  if (format == "torch") options.optimizer = plan.optimizer.kind;
+  if (format == "torch") options.sharding = plan.optimizer.sharding;
+  if (format == "torch") options.gradient_bucket = plan.optimizer.gradient_bucket;
+  return options;
+}
+
+std::string written(std::string_view format, const LoadedPlan& loaded) {
+  for (const Exporter& exporter : exporters) {
+    if (exporter.name == format) return exporter.write(loaded);
+  }
+  return {};
+}
+
+/// A plan of 4 blocks on two devices.
+Plan simple_plan() {
+  return imported("megatron",
+                  "--pipeline-model-parallel-size 2 --micro-batch-size 1 --global-batch-size 8",
+                  question_of(4, "2xh100"));
+}
+
+std::string refusal(std::string_view format, const Plan& plan, const PlanQuestion& question) {
+  return message_of([&] { written(format, loaded_from(plan, question)); });
+}
+
+}  // namespace
+
+TEST_CASE("plans that are exported and imported again are the same") {
+  Random random(5);
+  std::set<std::string> ways;
+  for (int round = 0; round < 100; ++round) {
+    for (const std::string format : {"megatron", "deepspeed", "torch"}) {
+      const bool may_interleave = format != "deepspeed" && random.chance(50);
+      const Shape shape{.ranks = random.between(may_interleave ? 2 : 1, 4),
+                        .chunks = may_interleave ? random.between(2, 3) : 1,
+                        .data = random.between(1, 2),
+                        .tensor = random.between(1, 2),
+                        .context = format == "deepspeed" ? 1 : random.between(1, 2)};
+      // Sometimes the cluster has more devices than the plan uses.
+      const int devices = shape.devices() * random.between(1, 2);
+      PlanQuestion question = question_of(random.between(10, 16), concat(devices, "xh100"));
+      const bool some_empty = format != "torch" && random.chance(30);
+      Plan plan =
+          random_plan(random, shape, may_interleave ? "interleaved" : "1f1b", question, some_empty);
+      if (format == "megatron") set_layers_again(random, plan);
+      if (format == "deepspeed") set_all_layers_again(random, plan);
+      if (format == "torch") set_some_blocks_again(random, plan);
+      if (format == "megatron" && random.chance(40)) {
+        plan.optimizer.sharding = random.chance(50) ? Sharding::zero2 : Sharding::zero3;
+      }
+      if (format != "deepspeed" && random.chance(30)) {
+        plan.optimizer.gradient_bucket = 4 * random.between(1, 1'000'000);
+      }
+      REQUIRE_NOTHROW(validate(plan, question.profile.model, question.cluster));
+      const std::string text = written(format, loaded_from(plan, question));
+      INFO(text << write_plan(plan));
+      question.options = left_open(format, plan);
+      CHECK(write_plan(imported(format, text, question)) == write_plan(plan));
+      ways.insert(text.find("layout") != std::string::npos ? "layout" : format);
+    }
+  }
+  CHECK(ways.size() == 4);
+}
+
+TEST_CASE("plans with multi-token prediction go to Megatron-LM and back, or are refused") {
+  Random random(8);
+  int plans = 0, refused = 0;
+  for (int round = 0; round < 100; ++round) {
+    const Shape shape{.ranks = random.between(1, 4), .data = random.between(1, 2)};
+    PlanQuestion question = question_of(5, concat(shape.devices(), "xh100"));
+    Transformer transformer = *question.profile.model.transformer;
+    transformer.prediction_modules = random.between(1, 3);
+    question.profile.model = make_transformer("deep", transformer, 5, 8);
+    const Plan plan = random_plan(random, shape, "1f1b", question, random.chance(50));
+    INFO(write_plan(plan));
+    const std::string complaint = refusal("megatron", plan, question);
+    ++(complaint.empty() ? plans : refused);
+    if (complaint.empty()) {
+      const std::string text = written("megatron", loaded_from(plan, question));
+      INFO(text);
+      CHECK(write_plan(imported("megatron", text, question)) == write_plan(plan));
+    } else {
+      CHECK_THAT(complaint, ContainsSubstring("has no flags for the plan's stages: ") &&
+                                ContainsSubstring("multi-token prediction"));
+    }
+  }
+  CHECK(plans > 20);
+  CHECK(refused > 5);
+}
+
+TEST_CASE("empty stages: with a word of warning, without names, or refused") {
+  const PlanQuestion question = question_of(4, "3xh100");
+  Random random(2);
+  Plan plan = random_plan(random, {.ranks = 3}, "1f1b", question);
+  plan.stages[0].layers = {0, 3};
+  plan.stages[1].layers = {3, 3};
+  plan.stages[2].layers = {3, 6};
+  const LoadedPlan loaded = loaded_from(plan, question);
+  CHECK_THAT(written("megatron", loaded),
+             ContainsSubstring("# A stage is empty: some releases") &&
+                 ContainsSubstring("--pipeline-model-parallel-layout \"Ett||ttL\""));
+  CHECK_THAT(written("deepspeed", loaded), ContainsSubstring("[0, 3, 3, 6]"));
+  CHECK_THAT(written("csv", loaded), ContainsSubstring("\n1,3,3,,,0,1,1,1,"));
+  CHECK_THAT(written("vllm", loaded), ContainsSubstring("VLLM_PP_LAYER_PARTITION=2,0,2"));
+  CHECK_THAT(refusal("torch", plan, question), ContainsSubstring("stage 1 of the plan is empty"));
+}
+
+TEST_CASE("every schedule of torch goes there and back") {
+  for (const std::string schedule :
+       {"gpipe", "1f1b", "interleaved", "looped-bfs", "interleaved-zb", "zb-v", "dualpipev"}) {
+    INFO(schedule);
+    Random random(3);
+    const bool is_linear = find_schedule(schedule).placement == StagePlacement::linear;
+    PlanQuestion question = question_of(8, "2xh100");
+    const Plan plan =
+        random_plan(random, {.ranks = 2, .chunks = is_linear ? 1 : 2}, schedule, question);
+    const std::string text = written("torch", loaded_from(plan, question));
+    question.options = left_open("torch", plan);
+    CHECK(write_plan(imported("torch", text, question)) == write_plan(plan));
+  }
+}
+
+TEST_CASE("Megatron-LM gets simple flags where they do, and a layout where not") {
+  const PlanQuestion question = question_of(6, "2xh100");
+  const auto flags = [&](int cut) {
+    Plan plan = simple_plan();
+    plan.stages[0].layers = {0, cut};
+    plan.stages[1].layers = {cut, 8};
+    return written("megatron", loaded_from(plan, question));
+  };
+  const auto has = [](const std::string& text, const std::string& words) {
+    return text.find(words) != std::string::npos;
+  };
+  CHECK_FALSE(has(flags(4), "first"));
+  CHECK_FALSE(has(flags(4), "account"));
+  CHECK(has(flags(3), "--decoder-first-pipeline-num-layers 2"));
+  CHECK(has(flags(1), "--pipeline-model-parallel-layout \"E|t*6L\""));
+  CHECK(has(flags(7), "--pipeline-model-parallel-layout \"Et*6|L\""));
+  Plan counted = imported("megatron",
+                          "--pipeline-model-parallel-size 4 --account-for-loss-in-pipeline-split "
+                          "--micro-batch-size 1 --global-batch-size 8",
+                          question_of(7, "4xh100"));
+  CHECK(has(written("megatron", loaded_from(counted, question_of(7, "4xh100"))),
+            "--account-for-loss-in-pipeline-split"));
+}
+
+TEST_CASE("plans that a format has no words for are refused") {
+  const PlanQuestion question = question_of(4, "4xh100");
+  const auto changed = [](auto change) {
+    Plan plan = simple_plan();
+    change(plan);
+    return plan;
+  };
+  const Plan uneven = changed([](Plan& plan) { plan.stages[1].devices = {{1}, {2}}; });
+  const Plan elsewhere = changed([](Plan& plan) { plan.stages[1].devices = {{3}}; });
+  const Plan mixed = changed([](Plan& plan) { plan.stages[1].recompute = Recompute::full; });
+  const Plan turns = changed([](Plan& plan) {
+    plan.stages = {{{0, 6}, {{0}, {1}}, Recompute::none}};
+    plan.replicas = ReplicaPolicy::round_robin;
+  });
+  for (const std::string_view format : {"megatron", "deepspeed", "torch"}) {
+    INFO(format);
+    CHECK(refusal(format, uneven, question).find("stage 0 has 1, stage 1 has 2") !=
+          std::string::npos);
+    CHECK(refusal(format, elsewhere, question).find("the plan has it elsewhere") !=
+          std::string::npos);
+    CHECK(refusal(format, mixed, question).find("in all stages or in none") != std::string::npos);
+    CHECK(refusal(format, turns, question).find("take turns") != std::string::npos);
+    CHECK(exit_code_of([&] { written(format, loaded_from(uneven, question)); }) == 3);
+  }
+  const Plan some = changed([](Plan& plan) {
+    plan.stages[1].again.assign(static_cast<std::size_t>(plan.stages[1].layers.size()),
+                                Recomputed::none);
+    plan.stages[1].again.front() = Recomputed::full;
+  });
+  CHECK(
+      refusal("megatron", some, question)
+          .find(
+              "the first 1 layers of every stage, or all of them, so many at a time; of stage 0") !=
+      std::string::npos);
+  CHECK_THAT(refusal("torch", some, question),
+             ContainsSubstring("recomputes every transformer block by itself, or every second") &&
+                 ContainsSubstring("of stage 1 the plan recomputes 1 of 3 layers"));
+  const Plan head = changed([](Plan& plan) {
+    plan.stages[1].again.assign(static_cast<std::size_t>(plan.stages[1].layers.size()),
+                                Recomputed::full);
+  });
+  CHECK(refusal("megatron", head, question).find("recomputes transformer layers only") !=
+        std::string::npos);
+  CHECK_THAT(refusal("torch", head, question), ContainsSubstring("of stage 1 the plan recomputes"));
+  const Plan attention = changed([](Plan& plan) {
+    for (Stage& stage : plan.stages)
+      stage.again.assign(static_cast<std::size_t>(stage.layers.size()), Recomputed::selective);
+  });
+  CHECK_THAT(refusal("torch", attention, question),
+             ContainsSubstring("of stage 0 the plan recomputes selective"));
+  const Plan zero_bubble = changed([](Plan& plan) { plan.schedule.name = "zb-h1"; });
+  CHECK(refusal("megatron", zero_bubble, question).find("not zb-h1") != std::string::npos);
+  CHECK(refusal("deepspeed", zero_bubble, question).find("not zb-h1") != std::string::npos);
+  CHECK(refusal("torch", zero_bubble, question).find("no class for the schedule zb-h1") !=
+        std::string::npos);
+  CHECK(refusal("hf-device-map", uneven, question).find("stage 1 has 2 replicas") !=
+        std::string::npos);
+  CHECK(refusal("hf-device-map", simple_plan(), question).empty());
+  PlanQuestion chain = question;
+  chain.profile.model.transformer.reset();
+  CHECK(refusal("megatron", simple_plan(), chain).find("is not known as one") != std::string::npos);
+}
+
+TEST_CASE("a device map has every module once, and a table every stage") {
+  const PlanQuestion question = question_of(4, "2xh100");
+  const LoadedPlan loaded = loaded_from(simple_plan(), question);
+  const Json map = Json::parse(written("hf-device-map", loaded), "map");
+  CHECK(map.names().size() == 2 + 4 + 2);
+  CHECK(map["transformer.wte"].integer() == 0);
+  CHECK(map["transformer.h.3"].integer() == 1);
+  CHECK(map["lm_head"].integer() == 1);
+  const std::string table = written("csv", loaded);
+  CHECK(table.find("\n0,0,3,embedding,block.1,") != std::string::npos);
+  CHECK(table.find("\n1,3,6,block.2,head,") != std::string::npos);
+  CHECK(table.ends_with(",1,1,1,none\n"));
+}
+
+TEST_CASE("exporters have names of their own") {
+  std::set<std::string_view> names;
+  for (const Exporter& exporter : exporters) {
+    CHECK(names.insert(exporter.name).second);
+    CHECK_FALSE(exporter.summary.empty());
+  }
+}
