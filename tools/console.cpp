@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "executor/processes.hpp"
+#include "executor/transports/processes.hpp"
 #include "profiles/json.hpp"
 #include "tools/build_info.hpp"
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "executor/measure.hpp"
+#include "executor/measurement/measure.hpp"
 #include "profiles/cluster.hpp"
 
 namespace CLI {

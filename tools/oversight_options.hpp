@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "executor/oversight.hpp"
+#include "executor/driver/oversight.hpp"
 #include "tools/console.hpp"
 #include "tools/flight_folder.hpp"
 

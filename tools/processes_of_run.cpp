@@ -15,8 +15,8 @@
 #include <thread>
 #include <vector>
 
-#include "executor/host.hpp"
-#include "executor/modules.hpp"
+#include "executor/driver/host.hpp"
+#include "executor/driver/modules.hpp"
 #include "executor/transports/tcp/socket.hpp"
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"

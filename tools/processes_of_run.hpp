@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "executor/processes.hpp"
-#include "executor/transport.hpp"
+#include "executor/transports/processes.hpp"
+#include "executor/transports/transport.hpp"
 #include "tools/command.hpp"
 #include "tools/console.hpp"
 

@@ -7,9 +7,9 @@
 #include <thread>
 #include <vector>
 
-#include "executor/host.hpp"
-#include "executor/measure_links.hpp"
-#include "executor/measure_ways.hpp"
+#include "executor/driver/host.hpp"
+#include "executor/measurement/measure_links.hpp"
+#include "executor/measurement/measure_ways.hpp"
 #include "profiles/text.hpp"
 #include "tools/table.hpp"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "executor/latency.hpp"
+#include "executor/training/latency.hpp"
 #include "profiles/error.hpp"
 #include "simulator/analyses/jitter.hpp"
 #include "simulator/schedules/schedules.hpp"

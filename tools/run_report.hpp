@@ -5,7 +5,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string_view>
 
-#include "executor/execute.hpp"
+#include "executor/driver/execute.hpp"
 #include "tools/console.hpp"
 
 namespace stagecraft {

@@ -13,7 +13,7 @@
 #include <optional>
 #include <thread>
 
-#include "executor/checkpoint.hpp"
+#include "executor/checkpoints/checkpoint.hpp"
 #include "executor/flight/diagnosis.hpp"
 #include "profiles/json.hpp"
 #include "profiles/text.hpp"

@@ -12,7 +12,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "executor/backend.hpp"
+#include "executor/backends/backend.hpp"
 #include "executor/backends/cpu/kernels.hpp"
 #include "executor/backends/cpu/memory.hpp"
 #include "executor/backends/dry.hpp"

@@ -1,6 +1,6 @@
 #include "executor/backends/cuda.hpp"
 
-#include "executor/modules.hpp"
+#include "executor/driver/modules.hpp"
 
 namespace stagecraft {
 

@@ -1,5 +1,6 @@
-// The CUDA backend, as the rest of the program sees it. It lives in a module (executor/modules.hpp,
-// backends/cuda/), so that the program starts quickly and runs where there is no GPU.
+// The CUDA backend, as the rest of the program sees it. It lives in a module
+// (executor/driver/modules.hpp, backends/cuda/), so that the program starts quickly and runs where
+// there is no GPU.
 
 #pragma once
 
@@ -8,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "executor/backend.hpp"
+#include "executor/backends/backend.hpp"
 
 namespace stagecraft {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "executor/checkpoints/manifest.hpp"
-#include "executor/weight_shard.hpp"
+#include "executor/weights/weight_shard.hpp"
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"
 

@@ -2,8 +2,8 @@
 
 #pragma once
 
-#include "executor/checkpoint.hpp"
-#include "executor/training.hpp"
+#include "executor/checkpoints/checkpoint.hpp"
+#include "executor/training/training.hpp"
 
 namespace stagecraft {
 

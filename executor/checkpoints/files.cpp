@@ -12,7 +12,7 @@
 #include <system_error>
 #include <utility>
 
-#include "executor/checkpoint.hpp"
+#include "executor/checkpoints/checkpoint.hpp"
 #include "profiles/error.hpp"
 
 namespace stagecraft {

@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "executor/trained_chunk.hpp"
-#include "executor/worker.hpp"
+#include "executor/training/trained_chunk.hpp"
+#include "executor/training/worker.hpp"
 
 namespace stagecraft {
 

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <string>
 
-#include "executor/checkpoint.hpp"
+#include "executor/checkpoints/checkpoint.hpp"
 
 namespace stagecraft {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "executor/weight_shard.hpp"
+#include "executor/weights/weight_shard.hpp"
 
 namespace stagecraft {
 

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "executor/checkpoint.hpp"
+#include "executor/checkpoints/checkpoint.hpp"
 
 namespace stagecraft {
 

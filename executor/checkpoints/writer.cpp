@@ -6,8 +6,8 @@
 #include "executor/checkpoints/files.hpp"
 #include "executor/checkpoints/manifest.hpp"
 #include "executor/checkpoints/slices.hpp"
-#include "executor/packing.hpp"
-#include "executor/weight_shard.hpp"
+#include "executor/values/packing.hpp"
+#include "executor/weights/weight_shard.hpp"
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"
 

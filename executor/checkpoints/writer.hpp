@@ -8,9 +8,9 @@
 #include <optional>
 #include <vector>
 
-#include "executor/checkpoint.hpp"
-#include "executor/transport.hpp"
-#include "executor/worker.hpp"
+#include "executor/checkpoints/checkpoint.hpp"
+#include "executor/training/worker.hpp"
+#include "executor/transports/transport.hpp"
 
 namespace stagecraft {
 

@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "executor/host.hpp"
+#include "executor/driver/host.hpp"
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
 

@@ -12,9 +12,9 @@
 #include <new>
 #include <nlohmann/json.hpp>
 
+#include "executor/driver/host.hpp"
+#include "executor/driver/ranks.hpp"
 #include "executor/flight/layout.hpp"
-#include "executor/host.hpp"
-#include "executor/ranks.hpp"
 #include "profiles/error.hpp"
 
 namespace stagecraft {

@@ -11,8 +11,8 @@
 #include <string>
 #include <string_view>
 
-#include "executor/oversight.hpp"
-#include "executor/rank_map.hpp"
+#include "executor/driver/oversight.hpp"
+#include "executor/driver/rank_map.hpp"
 #include "simulator/values/program.hpp"
 
 namespace stagecraft {

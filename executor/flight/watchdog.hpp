@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
+#include "executor/driver/oversight.hpp"
 #include "executor/flight/record.hpp"
-#include "executor/oversight.hpp"
 #include "planner/costs/predict.hpp"
 
 namespace stagecraft {

@@ -5,8 +5,8 @@
 
 #include <cassert>
 
-#include "executor/layers.hpp"
 #include "executor/layers/image_parts.hpp"
+#include "executor/layers/layers.hpp"
 #include "executor/layers/parts.hpp"
 
 namespace stagecraft {

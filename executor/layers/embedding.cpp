@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "executor/layers.hpp"
+#include "executor/layers/layers.hpp"
 #include "executor/layers/parts.hpp"
 
 namespace stagecraft {

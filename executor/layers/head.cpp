@@ -20,7 +20,7 @@
 #include <cassert>
 #include <utility>
 
-#include "executor/layers.hpp"
+#include "executor/layers/layers.hpp"
 #include "executor/layers/parts.hpp"
 
 namespace stagecraft {

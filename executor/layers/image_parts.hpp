@@ -3,7 +3,7 @@
 
 #pragma once
 
-#include "executor/layer.hpp"
+#include "executor/layers/layer.hpp"
 
 namespace stagecraft {
 

@@ -8,7 +8,7 @@
 
 #pragma once
 
-#include "executor/layer.hpp"
+#include "executor/layers/layer.hpp"
 
 namespace stagecraft {
 

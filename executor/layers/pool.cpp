@@ -1,8 +1,8 @@
 // The largest number of each square of the image. Nothing waits between the passes: the input
 // tells again where it was.
 
-#include "executor/layers.hpp"
 #include "executor/layers/image_parts.hpp"
+#include "executor/layers/layers.hpp"
 
 namespace stagecraft {
 

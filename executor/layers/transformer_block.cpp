@@ -25,7 +25,7 @@
 #include <cmath>
 #include <utility>
 
-#include "executor/layers.hpp"
+#include "executor/layers/layers.hpp"
 #include "executor/layers/parts.hpp"
 #include "executor/layers/pieces.hpp"
 #include "profiles/error.hpp"

@@ -6,7 +6,7 @@
 
 #include "executor/measurement/measurement.hpp"
 #include "executor/measurement/rounds.hpp"
-#include "executor/transport.hpp"
+#include "executor/transports/transport.hpp"
 
 namespace stagecraft {
 

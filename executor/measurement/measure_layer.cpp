@@ -19,8 +19,8 @@
 #include "executor/backends/cpu/memory.hpp"
 #include "executor/measurement/measured_layer.hpp"
 #include "executor/measurement/measurement.hpp"
-#include "executor/peers.hpp"
-#include "executor/transport.hpp"
+#include "executor/transports/peers.hpp"
+#include "executor/transports/transport.hpp"
 
 namespace stagecraft {
 

@@ -1,11 +1,11 @@
-#include "executor/measure_links.hpp"
+#include "executor/measurement/measure_links.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
+#include "executor/driver/ranks.hpp"
 #include "executor/measurement/rounds.hpp"
-#include "executor/ranks.hpp"
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
 

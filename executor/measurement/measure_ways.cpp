@@ -1,4 +1,4 @@
-#include "executor/measure_ways.hpp"
+#include "executor/measurement/measure_ways.hpp"
 
 #include <algorithm>
 #include <cassert>

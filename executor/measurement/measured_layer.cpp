@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "executor/host.hpp"
-#include "executor/layers.hpp"
-#include "executor/training.hpp"
+#include "executor/driver/host.hpp"
+#include "executor/layers/layers.hpp"
+#include "executor/training/training.hpp"
 
 namespace stagecraft {
 

@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "executor/layer.hpp"
+#include "executor/layers/layer.hpp"
 
 namespace stagecraft {
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "executor/measure.hpp"
+#include "executor/measurement/measure.hpp"
 #include "profiles/profile.hpp"
 
 namespace stagecraft {

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "executor/transport.hpp"
+#include "executor/transports/transport.hpp"
 
 namespace stagecraft {
 

@@ -13,7 +13,7 @@
 #include <memory>
 #include <vector>
 
-#include "executor/backend.hpp"
+#include "executor/backends/backend.hpp"
 #include "executor/backends/byte_count.hpp"
 #include "executor/memory/traced_program.hpp"
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "executor/backend.hpp"
+#include "executor/backends/backend.hpp"
 #include "executor/memory/tape.hpp"
 
 namespace stagecraft {

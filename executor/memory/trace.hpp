@@ -4,7 +4,7 @@
 #pragma once
 
 #include "executor/memory/tape.hpp"
-#include "executor/trained_chunk.hpp"
+#include "executor/training/trained_chunk.hpp"
 
 namespace stagecraft {
 

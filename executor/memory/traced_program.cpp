@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "executor/memory/trace.hpp"
-#include "executor/peers.hpp"
+#include "executor/transports/peers.hpp"
 #include "profiles/error.hpp"
 
 namespace stagecraft {

@@ -2,9 +2,9 @@
 
 #pragma once
 
+#include "executor/driver/rank_map.hpp"
 #include "executor/memory/tape.hpp"
-#include "executor/rank_map.hpp"
-#include "executor/training.hpp"
+#include "executor/training/training.hpp"
 #include "planner/costs/predict.hpp"
 
 namespace stagecraft {

@@ -1,10 +1,10 @@
 // The NCCL transport, as the rest of the program sees it. It lives in a module
-// (executor/modules.hpp, transports/nccl/), and what ranks say to each other goes by MPI
+// (executor/driver/modules.hpp, transports/nccl/), and what ranks say to each other goes by MPI
 // or TCP.
 
-#include "executor/modules.hpp"
-#include "executor/processes.hpp"
-#include "executor/transport.hpp"
+#include "executor/driver/modules.hpp"
+#include "executor/transports/processes.hpp"
+#include "executor/transports/transport.hpp"
 
 namespace stagecraft {
 

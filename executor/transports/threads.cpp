@@ -29,7 +29,7 @@
 #include <optional>
 #include <utility>
 
-#include "executor/transport.hpp"
+#include "executor/transports/transport.hpp"
 #include "profiles/error.hpp"
 
 namespace stagecraft {

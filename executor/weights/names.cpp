@@ -4,7 +4,7 @@
 #include <array>
 #include <set>
 
-#include "executor/layers.hpp"
+#include "executor/layers/layers.hpp"
 #include "profiles/error.hpp"
 
 namespace stagecraft {

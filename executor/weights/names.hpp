@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "executor/layer.hpp"
+#include "executor/layers/layer.hpp"
 
 namespace stagecraft {
 

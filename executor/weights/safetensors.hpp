@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "executor/tensor.hpp"
+#include "executor/values/tensor.hpp"
 
 namespace stagecraft {
 

@@ -3,7 +3,7 @@
 #include <array>
 #include <cstdint>
 
-#include "executor/backend.hpp"
+#include "executor/backends/backend.hpp"
 #include "tests/catch.hpp"
 #include "tests/executor/values.hpp"
 

@@ -1,7 +1,7 @@
 // What a rank holds: one arena, of the program's size to the byte, in which as much lives at once
 // as the simulator says, but for messages on their way.
 
-#include "executor/ranks.hpp"
+#include "executor/driver/ranks.hpp"
 #include "simulator/checks/check.hpp"
 #include "simulator/simulate.hpp"
 #include "tests/catch.hpp"

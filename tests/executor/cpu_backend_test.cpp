@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <thread>
 
-#include "executor/backend.hpp"
+#include "executor/backends/backend.hpp"
 #include "executor/backends/cpu/vectorised.hpp"
 #include "profiles/error.hpp"
 #include "tests/catch.hpp"

@@ -14,9 +14,9 @@
 #include <utility>
 #include <vector>
 
-#include "executor/backend.hpp"
+#include "executor/backends/backend.hpp"
 #include "executor/backends/dry.hpp"
-#include "executor/bfloat16.hpp"
+#include "executor/values/bfloat16.hpp"
 
 namespace stagecraft::tests {
 

@@ -1,6 +1,6 @@
 #include "tests/executor/distant_backend.hpp"
 
-#include "executor/machinery.hpp"
+#include "executor/driver/machinery.hpp"
 #include "tests/catch.hpp"
 #include "tests/executor/moving_settings.hpp"
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "executor/machinery.hpp"
+#include "executor/driver/machinery.hpp"
 #include "profiles/error.hpp"
 #include "tests/catch.hpp"
 #include "tests/executor/tiny_training.hpp"

@@ -1,6 +1,6 @@
 // The head that makes logits of some rows at a time beside the one that keeps them all.
 
-#include "executor/layers.hpp"
+#include "executor/layers/layers.hpp"
 #include "tests/catch.hpp"
 #include "tests/executor/tiny_training.hpp"
 #include "tests/executor/values.hpp"

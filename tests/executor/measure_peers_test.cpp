@@ -4,9 +4,9 @@
 #include <set>
 
 #include "executor/backends/dry.hpp"
-#include "executor/measure.hpp"
+#include "executor/measurement/measure.hpp"
 #include "executor/measurement/measured_layer.hpp"
-#include "executor/peers.hpp"
+#include "executor/transports/peers.hpp"
 #include "planner/costs/cost_book.hpp"
 #include "profiles/error.hpp"
 #include "profiles/estimate.hpp"

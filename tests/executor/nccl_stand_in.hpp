@@ -24,9 +24,9 @@
 #include <string>
 #include <vector>
 
-#include "executor/transport.hpp"
 #include "executor/transports/nccl/calls.hpp"
 #include "executor/transports/nccl/traffic.hpp"
+#include "executor/transports/transport.hpp"
 
 namespace stagecraft::tests {
 

@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 
-#include "executor/backend.hpp"
-#include "executor/transport.hpp"
+#include "executor/backends/backend.hpp"
+#include "executor/transports/transport.hpp"
 #include "profiles/error.hpp"
 
 namespace stagecraft::tests {

@@ -4,7 +4,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "executor/backend.hpp"
+#include "executor/backends/backend.hpp"
 #include "profiles/error.hpp"
 #include "tests/catch.hpp"
 #include "tests/executor/values.hpp"

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "executor/execute.hpp"
+#include "executor/driver/execute.hpp"
 #include "planner/calibration/timeline_costs.hpp"
 #include "tests/catch.hpp"
 #include "tests/executor/tiny_training.hpp"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "executor/weights.hpp"
+#include "executor/weights/weights.hpp"
 #include "profiles/json.hpp"
 #include "tests/catch.hpp"
 #include "tests/executor/tiny_training.hpp"

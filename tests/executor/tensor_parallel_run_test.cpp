@@ -1,7 +1,7 @@
 // Plans whose stages split their layers over tensor-parallel peers: every run ends where the single
 // device ends, to rounding, since products are cut along the sum; and twice the same bits.
 
-#include "executor/ranks.hpp"
+#include "executor/driver/ranks.hpp"
 #include "profiles/error.hpp"
 #include "tests/catch.hpp"
 #include "tests/executor/tiny_training.hpp"

@@ -5,7 +5,7 @@
 #include <functional>
 #include <thread>
 
-#include "executor/layers.hpp"
+#include "executor/layers/layers.hpp"
 #include "profiles/error.hpp"
 #include "tests/catch.hpp"
 #include "tests/executor/values.hpp"

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "executor/data.hpp"
-#include "executor/execute.hpp"
+#include "executor/driver/execute.hpp"
 #include "executor/memory/traced_program.hpp"
+#include "executor/values/data.hpp"
 #include "planner/costs/predict.hpp"
 #include "planner/plan/plan.hpp"
 #include "planner/plan/plan_fault.hpp"

@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "executor/backend.hpp"
+#include "executor/backends/backend.hpp"
 
 namespace stagecraft::tests {
 

@@ -2,8 +2,8 @@
 
 #include <map>
 
-#include "executor/machinery.hpp"
-#include "executor/weight_versions.hpp"
+#include "executor/driver/machinery.hpp"
+#include "executor/weights/weight_versions.hpp"
 #include "profiles/error.hpp"
 #include "tests/catch.hpp"
 #include "tests/executor/tiny_training.hpp"

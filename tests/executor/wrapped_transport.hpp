@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "executor/machinery.hpp"
+#include "executor/driver/machinery.hpp"
 
 namespace stagecraft::tests {
 

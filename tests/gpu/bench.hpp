@@ -10,8 +10,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "executor/backend.hpp"
-#include "executor/bfloat16.hpp"
+#include "executor/backends/backend.hpp"
+#include "executor/values/bfloat16.hpp"
 
 namespace stagecraft::gpu {
 

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "executor/backend.hpp"
-#include "executor/execute.hpp"
+#include "executor/backends/backend.hpp"
+#include "executor/driver/execute.hpp"
 
 namespace stagecraft::gpu {
 

@@ -2,8 +2,8 @@
 #include <cmath>
 #include <optional>
 
-#include "executor/data.hpp"
-#include "executor/execute.hpp"
+#include "executor/driver/execute.hpp"
+#include "executor/values/data.hpp"
 #include "planner/costs/predict.hpp"
 #include "profiles/cluster.hpp"
 #include "profiles/error.hpp"

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "executor/processes.hpp"
+#include "executor/transports/processes.hpp"
 #include "profiles/error.hpp"
 #include "tests/catch.hpp"
 

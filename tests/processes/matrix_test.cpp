@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <map>
 
-#include "executor/machinery.hpp"
-#include "executor/processes.hpp"
+#include "executor/driver/machinery.hpp"
+#include "executor/transports/processes.hpp"
 #include "tests/catch.hpp"
 #include "tests/executor/equality_matrix.hpp"
 

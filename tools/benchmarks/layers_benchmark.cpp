@@ -11,7 +11,7 @@
 #include <ctime>
 #include <vector>
 
-#include "executor/layers.hpp"
+#include "executor/layers/layers.hpp"
 #include "executor/measurement/measured_layer.hpp"
 
 namespace stagecraft {

@@ -11,9 +11,9 @@
 #include <chrono>
 #include <filesystem>
 
-#include "executor/execute.hpp"
+#include "executor/driver/execute.hpp"
 #include "executor/flight/record.hpp"
-#include "executor/recording.hpp"
+#include "executor/training/recording.hpp"
 #include "profiles/cluster.hpp"
 #include "simulator/schedules/schedules.hpp"
 

@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "executor/backends/cuda.hpp"
-#include "executor/modules.hpp"
+#include "executor/driver/modules.hpp"
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
 #include "tools/build_info.hpp"

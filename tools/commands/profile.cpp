@@ -5,7 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "executor/measure.hpp"
+#include "executor/measurement/measure.hpp"
 #include "profiles/json.hpp"
 #include "profiles/profile.hpp"
 #include "tools/arguments.hpp"

@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 
 #include "executor/backends/cpu/chosen_kernels.hpp"
-#include "executor/machinery.hpp"
-#include "executor/processes.hpp"
-#include "executor/rank_map.hpp"
-#include "executor/weights.hpp"
+#include "executor/driver/machinery.hpp"
+#include "executor/driver/rank_map.hpp"
+#include "executor/transports/processes.hpp"
+#include "executor/weights/weights.hpp"
 #include "planner/costs/compile_with_norm.hpp"
 #include "profiles/json.hpp"
 #include "tools/build_info.hpp"

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "executor/backend.hpp"
+#include "executor/backends/backend.hpp"
 #include "executor/backends/cpu/vectorised.hpp"
 
 namespace stagecraft::cpu {

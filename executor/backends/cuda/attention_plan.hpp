@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "executor/backend.hpp"
+#include "executor/backends/backend.hpp"
 #include "executor/backends/cuda/graph.hpp"
 
 namespace stagecraft::cuda {

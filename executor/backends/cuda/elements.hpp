@@ -13,7 +13,7 @@
 #include <cstdint>
 
 #include "executor/backends/cuda/packs.hpp"
-#include "executor/bfloat16.hpp"
+#include "executor/values/bfloat16.hpp"
 
 namespace stagecraft::cuda {
 

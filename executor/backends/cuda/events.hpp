@@ -8,7 +8,7 @@
 #include <mutex>
 #include <vector>
 
-#include "executor/late.hpp"
+#include "executor/values/late.hpp"
 
 namespace stagecraft::cuda {
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "executor/backend.hpp"
+#include "executor/backends/backend.hpp"
 #include "executor/backends/cuda/elements.hpp"
 
 namespace stagecraft::cuda {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "executor/bfloat16.hpp"
+#include "executor/values/bfloat16.hpp"
 
 // Before a loop that is unrolled on the GPU, so that what it indexes stays in registers.
 #ifdef __CUDA_ARCH__

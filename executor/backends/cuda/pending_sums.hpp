@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "executor/backends/cuda/column_sums.hpp"
-#include "executor/tensor.hpp"
+#include "executor/values/tensor.hpp"
 
 namespace stagecraft::cuda {
 

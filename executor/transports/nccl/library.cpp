@@ -7,7 +7,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "executor/host.hpp"
+#include "executor/driver/host.hpp"
 #include "executor/transports/nccl/version.hpp"
 #include "profiles/error.hpp"
 

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <utility>
 
-#include "executor/packing.hpp"
+#include "executor/values/packing.hpp"
 #include "profiles/error.hpp"
 
 namespace stagecraft::nccl {

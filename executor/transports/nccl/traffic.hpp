@@ -23,8 +23,8 @@
 #include <thread>
 #include <vector>
 
-#include "executor/transport.hpp"
 #include "executor/transports/nccl/calls.hpp"
+#include "executor/transports/transport.hpp"
 
 namespace stagecraft::nccl {
 

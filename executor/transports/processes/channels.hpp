@@ -16,8 +16,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "executor/transport.hpp"
 #include "executor/transports/processes/messenger.hpp"
+#include "executor/transports/transport.hpp"
 
 namespace stagecraft::processes {
 

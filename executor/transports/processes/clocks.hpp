@@ -2,8 +2,8 @@
 
 #pragma once
 
-#include "executor/transport.hpp"
 #include "executor/transports/processes/carrier.hpp"
+#include "executor/transports/transport.hpp"
 
 namespace stagecraft::processes {
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "executor/tensor.hpp"
 #include "executor/transports/processes/progress.hpp"
 #include "executor/transports/processes/world.hpp"
+#include "executor/values/tensor.hpp"
 
 namespace stagecraft::processes {
 

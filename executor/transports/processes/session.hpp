@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "executor/processes.hpp"
+#include "executor/transports/processes.hpp"
 #include "executor/transports/processes/messenger.hpp"
 
 namespace stagecraft::processes {

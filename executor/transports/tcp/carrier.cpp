@@ -13,7 +13,7 @@
 #include <span>
 #include <utility>
 
-#include "executor/processes.hpp"
+#include "executor/transports/processes.hpp"
 #include "executor/transports/tcp/mailbox.hpp"
 #include "executor/transports/tcp/rendezvous.hpp"
 #include "profiles/error.hpp"

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <thread>
 
-#include "executor/packing.hpp"
+#include "executor/values/packing.hpp"
 #include "profiles/error.hpp"
 
 namespace stagecraft::tcp {

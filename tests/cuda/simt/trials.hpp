@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "executor/bfloat16.hpp"
+#include "executor/values/bfloat16.hpp"
 #include "tests/catch.hpp"
 #include "tests/cuda/stand_in/streams.hpp"
 

@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include "executor/bfloat16.hpp"
+#include "executor/values/bfloat16.hpp"
 #include "profiles/error.hpp"
 #include "tests/cuda/stand_in/streams.hpp"
 

@@ -1,6 +1,6 @@
 // Layers measured on the CUDA backend, which the stand-in carries out.
 
-#include "executor/measure.hpp"
+#include "executor/measurement/measure.hpp"
 
 #include "tests/cuda/stand_in/training.hpp"
 

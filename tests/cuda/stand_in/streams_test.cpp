@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "executor/finite_checks.hpp"
+#include "executor/training/finite_checks.hpp"
 #include "profiles/error.hpp"
 #include "tests/cuda/stand_in/training.hpp"
 #include "tests/executor/moving_settings.hpp"

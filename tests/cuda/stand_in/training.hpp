@@ -4,8 +4,8 @@
 
 #include "executor/backends/cuda/cuda_backend.hpp"
 #include "executor/backends/dry.hpp"
-#include "executor/machinery.hpp"
-#include "executor/rank_map.hpp"
+#include "executor/driver/machinery.hpp"
+#include "executor/driver/rank_map.hpp"
 #include "tests/catch.hpp"
 #include "tests/cuda/stand_in/streams.hpp"
 #include "tests/executor/tiny_training.hpp"

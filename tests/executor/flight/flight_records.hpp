@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "executor/driver/ranks.hpp"
 #include "executor/flight/diagnosis.hpp"
-#include "executor/ranks.hpp"
 #include "simulator/lowering/lower.hpp"
 #include "simulator/schedules/schedules.hpp"
 

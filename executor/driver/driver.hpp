@@ -1,0 +1,34 @@
+// Conducting a run: workers on all ranks, step by step, and one result on rank 0.
+//
+//   rank 0   prepare │ step  report ─→ losses, times → goes on? ─┐ step …      │ weights, stamps →
+//   result rank 1   prepare │ step  report ─↗                           └→ step …     │ its part ↗
+//
+// Ranks may be threads of this process or of others: they tell each other everything through their
+// transports.
+
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "executor/driver/machinery.hpp"
+#include "executor/driver/rank_map.hpp"
+#include "executor/training/worker.hpp"
+
+namespace stagecraft {
+
+using MakeWorker = std::function<std::unique_ptr<Worker>(Backend& backend, Transport& transport)>;
+
+/// Called on every rank after each step, when all know whether there is another; may talk with the
+/// other ranks. Steps count from 0 in this run.
+using Settle = std::function<void(Transport& transport, Backend& backend, Worker& worker, int step,
+                                  bool goes_on)>;
+
+/// `tokens_per_step`: what losses are divided by. The result is whole on the process that has rank
+/// 0, and empty elsewhere. Throws Error (execution) with the first failure of any rank, when all
+/// have stopped.
+RunResult conduct(const Compiled& compiled, const RankMap& ranks, std::int64_t tokens_per_step,
+                  const RunOptions& options, const Machinery& machinery,
+                  const MakeWorker& make_worker, const Settle& settle = {});
+
+}  // namespace stagecraft
