@@ -10,11 +10,11 @@
 #include "planner/calibration/ledger.hpp"
 #include "profiles/json.hpp"
 #include "profiles/text.hpp"
-#include "tools/arguments.hpp"
 #include "tools/commands.hpp"
-#include "tools/ledger_files.hpp"
+#include "tools/inputs/timeline_calibration.hpp"
+#include "tools/options/arguments.hpp"
+#include "tools/reports/ledger_files.hpp"
 #include "tools/table.hpp"
-#include "tools/timeline_calibration.hpp"
 
 namespace stagecraft {
 namespace {

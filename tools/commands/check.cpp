@@ -11,12 +11,12 @@
 #include "profiles/json.hpp"
 #include "profiles/missing_file.hpp"
 #include "profiles/text.hpp"
-#include "tools/check_report.hpp"
 #include "tools/commands.hpp"
-#include "tools/memory_options.hpp"
-#include "tools/results.hpp"
-#include "tools/schedule_argument.hpp"
-#include "tools/shape_options.hpp"
+#include "tools/options/memory_options.hpp"
+#include "tools/options/schedule_argument.hpp"
+#include "tools/options/shape_options.hpp"
+#include "tools/reports/check_report.hpp"
+#include "tools/reports/results.hpp"
 
 namespace stagecraft {
 namespace {

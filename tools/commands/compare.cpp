@@ -16,12 +16,12 @@
 #include "simulator/analyses/comparison.hpp"
 #include "simulator/values/measured_steps.hpp"
 #include "simulator/views/trace.hpp"
-#include "tools/arguments.hpp"
 #include "tools/commands.hpp"
-#include "tools/equal_memory.hpp"
-#include "tools/memory_options.hpp"
-#include "tools/results.hpp"
-#include "tools/risk_options.hpp"
+#include "tools/options/arguments.hpp"
+#include "tools/options/memory_options.hpp"
+#include "tools/options/risk_options.hpp"
+#include "tools/reports/equal_memory.hpp"
+#include "tools/reports/results.hpp"
 #include "tools/table.hpp"
 
 namespace stagecraft {

@@ -8,10 +8,10 @@
 #include "planner/costs/predict.hpp"
 #include "simulator/checks/check.hpp"
 #include "tools/commands.hpp"
-#include "tools/explanation.hpp"
-#include "tools/outcome.hpp"
-#include "tools/results.hpp"
-#include "tools/scenario.hpp"
+#include "tools/options/scenario.hpp"
+#include "tools/reports/explanation.hpp"
+#include "tools/reports/outcome.hpp"
+#include "tools/reports/results.hpp"
 
 namespace stagecraft {
 namespace {

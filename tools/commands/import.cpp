@@ -10,10 +10,10 @@
 #include "profiles/json.hpp"
 #include "profiles/profile.hpp"
 #include "profiles/text.hpp"
-#include "tools/cluster_import.hpp"
 #include "tools/commands.hpp"
-#include "tools/plan_options.hpp"
-#include "tools/results.hpp"
+#include "tools/inputs/cluster_import.hpp"
+#include "tools/options/plan_options.hpp"
+#include "tools/reports/results.hpp"
 #include "tools/table.hpp"
 
 namespace stagecraft {

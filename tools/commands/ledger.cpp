@@ -8,7 +8,7 @@
 
 #include "planner/calibration/ledger.hpp"
 #include "tools/commands.hpp"
-#include "tools/ledger_files.hpp"
+#include "tools/reports/ledger_files.hpp"
 #include "tools/table.hpp"
 
 namespace stagecraft {

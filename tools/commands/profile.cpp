@@ -8,11 +8,11 @@
 #include "executor/measurement/measure.hpp"
 #include "profiles/json.hpp"
 #include "profiles/profile.hpp"
-#include "tools/arguments.hpp"
 #include "tools/commands.hpp"
-#include "tools/measured_device.hpp"
-#include "tools/profile_links.hpp"
-#include "tools/progress.hpp"
+#include "tools/inputs/measured_device.hpp"
+#include "tools/inputs/profile_links.hpp"
+#include "tools/options/arguments.hpp"
+#include "tools/reports/progress.hpp"
 #include "tools/table.hpp"
 
 namespace stagecraft {

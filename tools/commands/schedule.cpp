@@ -13,10 +13,10 @@
 #include "simulator/views/draw.hpp"
 #include "simulator/views/draw_svg.hpp"
 #include "simulator/views/torch_csv.hpp"
-#include "tools/check_report.hpp"
 #include "tools/commands.hpp"
-#include "tools/schedule_argument.hpp"
-#include "tools/shape_options.hpp"
+#include "tools/options/schedule_argument.hpp"
+#include "tools/options/shape_options.hpp"
+#include "tools/reports/check_report.hpp"
 #include "tools/table.hpp"
 
 namespace stagecraft {

@@ -13,15 +13,15 @@
 #include "simulator/engines/compiled.hpp"
 #include "simulator/simulate.hpp"
 #include "simulator/views/draw.hpp"
-#include "tools/arguments.hpp"
 #include "tools/commands.hpp"
-#include "tools/failure_options.hpp"
-#include "tools/memory_options.hpp"
-#include "tools/outcome.hpp"
-#include "tools/results.hpp"
-#include "tools/risk_options.hpp"
+#include "tools/inputs/timeline_files.hpp"
+#include "tools/options/arguments.hpp"
+#include "tools/options/failure_options.hpp"
+#include "tools/options/memory_options.hpp"
+#include "tools/options/risk_options.hpp"
+#include "tools/reports/outcome.hpp"
+#include "tools/reports/results.hpp"
 #include "tools/table.hpp"
-#include "tools/timeline_files.hpp"
 
 namespace stagecraft {
 namespace {

@@ -1,0 +1,132 @@
+#include "tools/inputs/cluster_import.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "profiles/cluster_importers.hpp"
+#include "profiles/json.hpp"
+#include "profiles/link_fit.hpp"
+#include "tools/commands.hpp"
+#include "tools/table.hpp"
+
+namespace stagecraft {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::string_view measured_collectives = "nccl-tests";
+
+const ClusterImporter* find_importer(const std::string& format) {
+  for (const ClusterImporter& importer : cluster_importers) {
+    if (importer.name == format) return &importer;
+  }
+  return nullptr;
+}
+
+/// The cluster's file goes to -o, or where nobody looks, to standard output.
+void print_cluster(Console& console, const Cluster& cluster, const std::string& text) {
+  const std::string file = write_cluster(cluster);
+  const bool written = console.artefact(file);
+  console.print(!written && !console.person_reads_output() ? file : text);
+}
+
+int import_machine(Console& console, const ClusterImporter& importer, const std::string& content,
+                   const ClusterImport& import) {
+  const Machine machine = importer.import(content, import.file, import.device);
+  const Cluster cluster = cluster_of(machine);
+  for (const std::string& note : notes_on(machine)) console.note(note);
+  const Link& inside = cluster.levels.back().link;
+  print_cluster(
+      console, cluster,
+      fmt::format("{}: {} {}, {} port{}; {} between the farthest pair, collectives at {}\n",
+                  cluster.name, device_count(cluster), machine.device, machine.ports.size(),
+                  machine.ports.size() == 1 ? "" : "s", format_bandwidth(inside.point_to_point),
+                  format_bandwidth(inside.collective)));
+  console.result({{"name", cluster.name},
+                  {"devices", device_count(cluster)},
+                  {"ports", machine.ports.size()},
+                  {"cluster", ordered_json::parse(write_cluster(cluster))}});
+  return 0;
+}
+
+std::string fit_text(const CollectiveLog& log, const LinkFit& fit, bool unicode) {
+  Table table({"level " + std::to_string(fit.level), ">before", ">fitted", ">+- 95 %"});
+  table.row({"latency of a hop", format_duration(fit.before.latency),
+             format_duration(fit.after.latency),
+             format_duration(from_seconds(fit.latency_interval))});
+  table.row({"collective bandwidth", format_bandwidth(fit.before.collective),
+             format_bandwidth(fit.after.collective),
+             format_bandwidth({static_cast<std::int64_t>(fit.bandwidth_interval)})});
+  std::string text = fmt::format("{} over {} ranks, {} sizes\n", to_string(log.collective),
+                                 log.hosts.size(), log.rows.size()) +
+                     table.text(unicode);
+  text += fmt::format("mean error {:.1f} %, worst {:.1f} % at {}", 100 * fit.mean_error,
+                      100 * fit.worst_error, format_bytes(fit.worst_bytes));
+  if (fit.held_out > 0) {
+    text += fmt::format("; {:.1f} % on {} times left out of a fit on every fourth size",
+                        100 * fit.held_out_error, fit.held_out);
+  }
+  return text + "\n";
+}
+
+int import_collectives(Console& console, const std::string& content, const ClusterImport& import) {
+  const CollectiveLog log = read_collective_log(content, import.file);
+  for (const std::string& note : log.notes) console.note(note);
+  Cluster cluster = import.cluster.empty() ? cluster_of_log(log, import.device, import.file)
+                                           : load_cluster(import.cluster);
+  if (!import.cluster.empty()) console.input(import.cluster, content_hash(write_cluster(cluster)));
+  const LinkFit fit = fit_link(log, cluster, import.file);
+  cluster.levels[static_cast<std::size_t>(fit.level)].link = fit.after;
+  print_cluster(console, cluster, fit_text(log, fit, console.unicode()));
+  ordered_json result{{"collective", to_string(log.collective)},
+                      {"ranks", log.hosts.size()},
+                      {"rows", log.rows.size()},
+                      {"level", fit.level},
+                      {"latency_ns", fit.after.latency.count()},
+                      {"latency_interval_ns", fit.latency_interval * 1e9},
+                      {"collective_bytes_per_second", fit.after.collective.bytes_per_second},
+                      {"collective_interval_bytes_per_second", fit.bandwidth_interval},
+                      {"mean_error", fit.mean_error},
+                      {"worst_error", fit.worst_error}};
+  if (fit.held_out > 0) {
+    result["held_out"] = fit.held_out;
+    result["held_out_error"] = fit.held_out_error;
+  }
+  result["cluster"] = ordered_json::parse(write_cluster(cluster));
+  console.result(std::move(result));
+  return 0;
+}
+
+}  // namespace
+
+bool imports_cluster(const std::string& format) {
+  return format == measured_collectives || find_importer(format) != nullptr;
+}
+
+std::vector<std::string> cluster_import_names() {
+  std::vector<std::string> names;
+  for (const ClusterImporter& importer : cluster_importers) names.emplace_back(importer.name);
+  names.emplace_back(measured_collectives);
+  return names;
+}
+
+std::string cluster_import_summaries() {
+  std::string text;
+  for (const ClusterImporter& importer : cluster_importers)
+    text += fmt::format("; {}: {}", importer.name, importer.summary);
+  return text + fmt::format(
+                    "; {}: what all_reduce_perf and its like print: latency and bandwidth "
+                    "of the level that the ranks cross",
+                    measured_collectives);
+}
+
+int import_cluster(Console& console, const ClusterImport& import) {
+  const std::string content = read_file(import.file);
+  console.input(import.file, content_hash(content));
+  const ClusterImporter* importer = find_importer(import.format);
+  return importer != nullptr ? import_machine(console, *importer, content, import)
+                             : import_collectives(console, content, import);
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,58 @@
+#include "tools/inputs/timeline_files.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include "profiles/error.hpp"
+#include "profiles/json.hpp"
+#include "simulator/views/draw_svg.hpp"
+#include "simulator/views/nvtx.hpp"
+#include "simulator/views/trace.hpp"
+#include "tools/options/arguments.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+SvgOptions drawing(const std::string& range) {
+  SvgOptions options{.transfers = true};
+  if (range.empty()) return options;
+  const std::size_t dots = range.find("..");
+  if (dots == std::string::npos)
+    fail_usage("--range: expected FROM..UNTIL, such as 10ms..50ms, found \"", range, '"');
+  options.from = read_duration("--range", range.substr(0, dots));
+  options.until = read_duration("--range", range.substr(dots + 2));
+  return options;
+}
+
+}  // namespace
+
+void declare_timeline_files(CLI::App& app, TimelineFiles& files) {
+  app.add_option("--trace", files.trace, "Write the timeline for ui.perfetto.dev")
+      ->type_name("FILE");
+  app.add_option("--svg", files.svg, "Write it as a drawing")->type_name("FILE");
+  app.add_option("--range", files.range, "Of the drawing: only this part, such as 10ms..50ms")
+      ->type_name("D..D");
+  app.add_option("--nvtx", files.nvtx, "Write it for the plots of the zero-bubble papers")
+      ->type_name("FILE");
+}
+
+void require_valid(const TimelineFiles& files) {
+  if (files.svg.empty() && !files.range.empty()) fail_usage("--range is for --svg FILE");
+  drawing(files.range);
+}
+
+void write_timeline_files(const TimelineFiles& files, const Timeline& timeline,
+                          std::map<std::string, std::string> about,
+                          const std::vector<char>& critical) {
+  if (!files.svg.empty()) {
+    SvgOptions options = drawing(files.range);
+    options.critical = critical;
+    write_file(files.svg, draw_svg(timeline, options));
+  }
+  if (!files.nvtx.empty()) write_file(files.nvtx, write_nvtx(timeline));
+  if (!files.trace.empty()) {
+    write_file(files.trace, write_trace({.timeline = timeline, .about = std::move(about)}));
+  }
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,106 @@
+#include "tools/options/checkpoint_options.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "profiles/error.hpp"
+#include "profiles/units.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+std::string name_of(const Checkpoint& checkpoint) {
+  return std::filesystem::weakly_canonical(checkpoint.folder).filename().string();
+}
+
+/// As it was, or with another learning rate.
+void take_optimizer(Console& console, const Checkpoint& checkpoint, double learning_rate,
+                    RunOptions& options) {
+  options.adamw = checkpoint.adamw;
+  options.sgd = checkpoint.sgd;
+  if (learning_rate <= 0) return;
+  const double before = checkpoint.optimizer == OptimizerKind::sgd ? checkpoint.sgd.learning_rate
+                                                                   : checkpoint.adamw.learning_rate;
+  options.adamw.learning_rate = options.sgd.learning_rate = learning_rate;
+  if (before != learning_rate) {
+    console.note(fmt::format("the learning rate is {} from here on; the checkpoint's was {}",
+                             learning_rate, before));
+  }
+}
+
+ordered_json written_json(const WrittenCheckpoint& written) {
+  return {{"step", written.step},
+          {"checkpoint_bytes", written.bytes},
+          {"write_ns", written.time.count()}};
+}
+
+}  // namespace
+
+void declare_checkpoints(CLI::App& app, CheckpointFlags& flags) {
+  app.add_option("--checkpoint", flags.folder,
+                 "Write checkpoints below this folder: when the run ends, is interrupted, and …")
+      ->type_name("DIR");
+  app.add_option("--every", flags.every, "… after every so many steps")
+      ->type_name("N")
+      ->check(CLI::Range(1, 100'000'000));
+  app.add_option("--keep", flags.keep, "Keep the newest so many checkpoints (2)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 100'000'000));
+  app.add_option("--resume", flags.resume,
+                 "Go on from this checkpoint, or the latest of a folder of them, whatever plan "
+                 "wrote it; --steps counts its steps too")
+      ->type_name("DIR");
+}
+
+void require_valid(const CheckpointFlags& flags) {
+  if (!flags.folder.empty()) return;
+  const auto refuse = [](const char* option) {
+    fail_usage(option, " needs --checkpoint DIR, the folder to write to");
+  };
+  if (flags.every > 0) refuse("--every");
+  if (flags.keep > 0) refuse("--keep");
+}
+
+void add_checkpoints(Console& console, const CheckpointFlags& flags, double learning_rate,
+                     RunOptions& options) {
+  options.checkpoints.folder = flags.folder;
+  options.checkpoints.every = flags.every;
+  if (flags.keep > 0) options.checkpoints.keep = flags.keep;
+  if (flags.resume.empty()) return;
+  auto checkpoint = std::make_shared<Checkpoint>(read_checkpoint(flags.resume));
+  const int done = checkpoint->position.steps;
+  if (done > options.steps) {
+    fail_usage("--steps ", options.steps, ": ", checkpoint->folder.string(), " has done ", done,
+               " steps already; --steps counts those, too");
+  }
+  options.steps -= done;
+  take_optimizer(console, *checkpoint, learning_rate, options);
+  options.resume = std::move(checkpoint);
+}
+
+void tell_checkpoints(Console& console, const RunOptions& options, const RunResult& run,
+                      ordered_json& result) {
+  if (const Checkpoint* from = options.resume.get()) {
+    result["resumed"] = {{"checkpoint", name_of(*from)},
+                         {"step", from->position.steps},
+                         {"samples", from->position.samples},
+                         {"updates", from->position.updates}};
+  }
+  if (options.checkpoints.folder.empty()) return;
+  result["checkpoints"] = ordered_json::array();
+  for (const WrittenCheckpoint& written : run.checkpoints) {
+    result["checkpoints"].push_back(written_json(written));
+  }
+  if (run.checkpoints.empty()) return;
+  const WrittenCheckpoint& last = run.checkpoints.back();
+  console.print(fmt::format("checkpoint after step {}: {} in {}, --resume {} goes on from it\n",
+                            last.step, format_bytes(last.bytes), format_duration(last.time),
+                            options.checkpoints.folder.string()));
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,209 @@
+#include "tools/options/conditions.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "planner/costs/shared_links.hpp"
+#include "profiles/error.hpp"
+#include "profiles/text.hpp"
+#include "tools/options/arguments.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+constexpr int most_buffers = 1'000'000;
+constexpr double most_slower = 100'000;  // per cent
+
+int read_device(std::string_view flag, std::string_view text, const Program& program) {
+  return read_small_integers(flag, text, 0, program.devices - 1).front();
+}
+
+/// "5%": of sends, receives and collectives each; "5%,5%,20%": of each of them.
+std::array<int, lanes.size()> read_slow_down(const std::string& text) {
+  std::vector<std::string> words = read_words("--slow-down", text);
+  if (words.size() == 1) words.assign(3, words.front());
+  if (words.size() != 3) {
+    fail_usage("--slow-down: expected one percentage, or three (while sending, receiving, in a ",
+               "collective), found ", words.size());
+  }
+  std::array<int, lanes.size()> thousandths{};
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    thousandths[i + 1] =
+        static_cast<int>(std::lround(read_percent("--slow-down", words[i]) * 1000));
+  }
+  if (std::accumulate(thousandths.begin(), thousandths.end(), 0) >= 1000) {
+    fail_usage("--slow-down: sending, receiving and a collective together take less than 100% of ",
+               "compute; give at most 33% for all, or three percentages that make less than 100%");
+  }
+  return thousandths;
+}
+
+/// "2:20%": compute on device 2 takes 20 % longer.
+std::vector<int> read_slow(const std::string& text, const Program& program) {
+  std::vector<int> factors(program.order.size(), 1'000'000);
+  for (const std::string& word : read_words("--slow", text)) {
+    const std::size_t colon = word.find(':');
+    if (colon == std::string::npos)
+      fail_usage("--slow: expected DEVICE:PERCENT such as 2:20%, found \"", word, '"');
+    const int device = read_device("--slow", word.substr(0, colon), program);
+    const double longer = read_percent("--slow", word.substr(colon + 1), most_slower);
+    factors[static_cast<std::size_t>(device)] = static_cast<int>(std::lround((1 + longer) * 1e6));
+  }
+  return factors;
+}
+
+/// "2@100ms:50ms": device 2 stops for 50 ms; "2@100ms": for good.
+std::vector<Stop> read_stops(const std::string& text, const Program& program) {
+  std::vector<Stop> stops;
+  for (const std::string& word : read_words("--stop", text)) {
+    const std::size_t place = word.find('@');
+    if (place == std::string::npos)
+      fail_usage("--stop: expected DEVICE@TIME[:DURATION] such as 2@100ms:50ms, found \"", word,
+                 '"');
+    const std::size_t colon = word.find(':', place);
+    Stop& stop = stops.emplace_back();
+    stop.device = read_device("--stop", word.substr(0, place), program);
+    stop.at = read_duration("--stop", word.substr(place + 1, colon - place - 1));
+    if (colon != std::string::npos) stop.time = read_duration("--stop", word.substr(colon + 1));
+  }
+  return stops;
+}
+
+std::vector<Bytes> read_limits(const std::string& text, const Program& program, const Site& site) {
+  if (program.buffers.empty()) {
+    fail_usage("--memory-limit needs to know what takes memory; give --activations SIZE, ",
+               "--message SIZE, or a PLAN");
+  }
+  if (text == "cluster") {
+    if (site.memory_limits.empty()) fail_usage("--memory-limit cluster is for a PLAN; give a size");
+    return site.memory_limits;
+  }
+  std::vector<Bytes> limits = read_byte_list("--memory-limit", text);
+  if (limits.size() == 1) limits.assign(program.order.size(), limits.front());
+  if (limits.size() == program.order.size()) return limits;
+  fail_usage("--memory-limit: expected one size or ", program.devices, " (one per device), found ",
+             limits.size());
+}
+
+Network read_network(const LinkSharing& sharing, const Program& program, const Costs& costs,
+                     const Site& site) {
+  const Network network = shared_network(program, costs, site.devices, site.cluster, sharing);
+  if (network.links.empty() && !program.channels.empty()) {
+    fail_usage("--sharing: no message takes a link any time; give --message SIZE and --bandwidth ",
+               "RATE, or a PLAN on a cluster with links");
+  }
+  return network;
+}
+
+bool are_usual(const ConditionOptions& options) {
+  return options.policy == "async" && options.protocol.empty() && options.sharing.sharing.empty() &&
+         options.slow_down.empty() && options.slow.empty() && options.stop.empty() &&
+         options.memory_limit.empty();
+}
+
+void declare_speed(CLI::App& app, ConditionOptions& options) {
+  app.add_option(
+         "--slow-down", options.slow_down,
+         "Of compute while its device communicates: 10%, or while it sends, receives, is in "
+         "a collective: 5%,5%,20%")
+      ->type_name("PERCENT");
+  app.add_option("--slow", options.slow,
+                 "Devices that compute more slowly: 2:20% takes device 2 a fifth longer")
+      ->type_name("DEVICE:PERCENT,...");
+  app.add_option("--stop", options.stop,
+                 "Devices that stop: 2@100ms:50ms for 50 ms, 2@100ms for good")
+      ->type_name("DEVICE@D[:D],...");
+}
+
+}  // namespace
+
+void declare_conditions(CLI::App& app, ConditionOptions& options) {
+  app.add_option("--link-policy", options.policy,
+                 "How devices wait for messages: async, blocking-pair, prefetch, in-order, "
+                 "commit-and-wait, lock-step")
+      ->type_name("POLICY")
+      ->check(CLI::IsMember(
+          {"async", "blocking-pair", "prefetch", "in-order", "commit-and-wait", "lock-step"}));
+  app.add_option(
+         "--protocol", options.protocol,
+         "What a message needs of its receiver: eager nothing, rendezvous a posted receive, "
+         "credit one of --buffers (as the policy usually has it)")
+      ->type_name("P")
+      ->check(CLI::IsMember({"eager", "rendezvous", "credit"}));
+  app.add_option("--buffers", options.buffers,
+                 "prefetch, credit: messages each channel has room for at its receiver (1)")
+      ->type_name("N")
+      ->check(CLI::Range(1, most_buffers));
+  declare_sharing(app, options.sharing,
+                  "Messages that cross a link at once: fair (each its part) or fifo (one after the "
+                  "other); each has the link to itself without");
+  declare_speed(app, options);
+  app.add_option("--memory-limit", options.memory_limit,
+                 "Forwards wait until there is memory: one size, or one per device, or cluster")
+      ->type_name("SIZE");
+}
+
+std::optional<Environment> environment_of(const ConditionOptions& options, const Program& program,
+                                          const Costs& costs, const Site& site) {
+  const std::optional<LinkSharing> sharing = read_link_sharing(options.sharing);
+  if (are_usual(options)) return {};
+  Environment environment{.policy = read_link_policy(options.policy), .buffers = options.buffers};
+  if (!options.protocol.empty()) environment.protocol = read_protocol(options.protocol);
+  if (sharing) environment.network = read_network(*sharing, program, costs, site);
+  if (!options.slow_down.empty()) environment.slow_down = read_slow_down(options.slow_down);
+  if (!options.slow.empty()) environment.factors.device = read_slow(options.slow, program);
+  if (!options.stop.empty()) environment.stops = read_stops(options.stop, program);
+  if (!options.memory_limit.empty())
+    environment.memory_limits = read_limits(options.memory_limit, program, site);
+  return environment;
+}
+
+namespace {
+
+/// Whether there is a memory limit, and without it all would go on.
+bool lacks_memory(Environment environment, const Program& program, const Costs& costs,
+                  const SimulateOptions& options) {
+  if (environment.memory_limits.empty()) return false;
+  environment.memory_limits.clear();
+  try {
+    run_events(program, costs, environment, options);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+EventRun run_under(const std::optional<Environment>& environment, const Program& program,
+                   const Costs& costs, const SimulateOptions& options) {
+  if (!environment) return {.timeline = simulate(program, costs, options)};
+  try {
+    return run_events(program, costs, *environment, options);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::check || !lacks_memory(*environment, program, costs, options))
+      throw;
+    Bytes most = *std::max_element(program.arena.begin(), program.arena.end());
+    if (!program.reserve.empty()) most += std::ranges::max(program.reserve);
+    throw Error(ErrorKind::infeasible, concat(error.message(), "; with --memory-limit ",
+                                              exact_bytes(most), " no forward waits"));
+  }
+}
+
+std::string remarks_on(const EventRun& run) {
+  std::string text;
+  for (std::size_t device = 0; device < run.waiting_for_memory.size(); ++device) {
+    const Duration time = run.waiting_for_memory[device];
+    if (time == Duration{0}) continue;
+    text += fmt::format("device {} waits for memory for {}\n", device, format_duration(time));
+  }
+  for (const std::string& story : run.stranded) text += "never done: " + story + "\n";
+  return text;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,70 @@
+#include "tools/options/memory_options.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include "planner/costs/device_memory.hpp"
+#include "profiles/error.hpp"
+#include "profiles/text.hpp"
+#include "tools/options/arguments.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+std::vector<DeviceKind> kinds_of(const LoadedPlan& loaded) {
+  std::vector<DeviceKind> kinds;
+  for (const int device : used_devices(loaded.plan))
+    kinds.push_back(kind_of(loaded.cluster, device));
+  return kinds;
+}
+
+}  // namespace
+
+void declare_memory(CLI::App& app, MemoryOptions& options, const std::string& of) {
+  app.add_option("--memory", options.memory,
+                 of + ": of each device, instead of its own (where that is unlimited, what the "
+                      "plan was made for)")
+      ->type_name("SIZE");
+  app.add_option("--mem-limit", options.part, of + ": the part of it that may be used (100%)")
+      ->type_name("PERCENT");
+}
+
+bool is_given(const MemoryOptions& options) {
+  return options != MemoryOptions{};
+}
+
+double read_memory_part(const std::string& text) {
+  const double part = read_percent("--mem-limit", text);
+  if (part <= 0) {
+    fail_usage("--mem-limit: expected more than 0% of the memory, found \"", text, "\"");
+  }
+  return part;
+}
+
+std::string why_no_memory_limit(const std::vector<DeviceKind>& kinds, double part) {
+  if (part >= 1) return "";
+  for (const DeviceKind& kind : kinds) {
+    if (!kind.memory_unlimited) continue;
+    return concat("--mem-limit: the memory of ", kind.name,
+                  " devices is unlimited, and so is every part of it; --memory says how much there "
+                  "is");
+  }
+  return "";
+}
+
+void set_memory(const MemoryOptions& options, LoadedPlan& loaded, Console& console) {
+  Cluster& cluster = loaded.cluster;
+  if (options.memory.empty()) {
+    take_memory_of_question(cluster, loaded.plan);
+  } else {
+    give_memory(cluster, read_bytes("--memory", options.memory));
+  }
+  const double part = read_memory_part(options.part);
+  for (DeviceKind& kind : cluster.kinds) take_part_of_memory(kind, part);
+  for (std::string note : {why_no_memory_limit(kinds_of(loaded), part),
+                           is_given(options) ? "" : other_memory(cluster, loaded.plan)}) {
+    if (!note.empty()) console.note(std::move(note));
+  }
+}
+
+}  // namespace stagecraft

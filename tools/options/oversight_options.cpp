@@ -1,0 +1,96 @@
+#include "tools/options/oversight_options.hpp"
+
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdio>
+
+#include "tools/launch/supervisor.hpp"
+#include "tools/options/arguments.hpp"
+
+namespace stagecraft {
+
+void declare_oversight(CLI::App& app, OversightFlags& flags) {
+  app.add_option(
+         "--flight-records", flags.flight_records,
+         "Where each rank writes what it is doing, for `diagnose` (a temporary folder, kept "
+         "when the run fails)")
+      ->type_name("DIR");
+  app.add_option(
+         "--deadline", flags.deadline,
+         "An instruction that takes longer than this, and than 20 times what was predicted, "
+         "ends the run (30s)")
+      ->type_name("TIME");
+  app.add_option("--check-finite", flags.check_finite,
+                 "on, or off: whether NaN and infinity end the run where they first appear")
+      ->check(CLI::IsMember({"on", "off"}))
+      ->type_name("WHEN");
+  app.add_option(
+         "--restarts", flags.restarts,
+         "Start again, from the last checkpoint, at most so often when the run is killed or "
+         "stalls")
+      ->type_name("N")
+      ->check(CLI::Range(0, 1'000'000));
+  app.add_option("--supervised", flags.supervised)->group("");
+  app.add_option("--attempt", flags.attempt)->group("");
+}
+
+namespace {
+
+/// Nobody may be left behind: a rank that computes for ever ends with its process.
+std::function<void(const std::string&)> leave_at_once(Console& console,
+                                                      const OversightFlags& flags) {
+  return [&console, &flags](const std::string& reason) {
+    const Error error(ErrorKind::execution, reason);
+    if (flags.supervised.empty()) {
+      console.error(error);
+    } else {
+      tell_supervisor(flags.supervised, reason);
+    }
+    std::fflush(nullptr);
+    _exit(exit_code(error.kind()));
+  };
+}
+
+}  // namespace
+
+Oversight oversight_of(Console& console, const OversightFlags& flags, const FlightFolder& folder,
+                       const std::string& plan_hash, Duration predicted_step) {
+  Oversight oversight{.flight_records = folder.path(),
+                      .plan_hash = plan_hash,
+                      .predicted_step = predicted_step,
+                      .check_finite = flags.check_finite == "on",
+                      .on_stuck = leave_at_once(console, flags)};
+  if (!flags.deadline.empty()) oversight.deadline = read_duration("--deadline", flags.deadline);
+  if (oversight.deadline <= Duration{0}) fail_usage("--deadline: expected more than 0s");
+  return oversight;
+}
+
+int run_under_oversight(Console& console, const OversightFlags& flags,
+                        const std::string& checkpoints,
+                        const std::function<int(const FlightFolder&)>& body) {
+  const bool is_supervised = !flags.supervised.empty();
+  FlightFolder folder(is_supervised ? flags.supervised : flags.flight_records);
+  try {
+    // Also where mpirun stands between the supervisor and this.
+    if (is_supervised) prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (flags.restarts && !is_supervised) {
+      if (folder.path().empty()) {
+        fail_usage("--restarts: there is no temporary folder; name one with --flight-records DIR");
+      }
+      return supervise(
+          console,
+          {.restarts = *flags.restarts, .folder = folder.path(), .checkpoints = checkpoints});
+    }
+    return body(folder);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::execution) throw;
+    if (!is_supervised) throw folder.explained(error);
+    tell_supervisor(flags.supervised, error.what());
+    return exit_code(error.kind());
+  }
+}
+
+}  // namespace stagecraft

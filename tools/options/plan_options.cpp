@@ -1,0 +1,119 @@
+#include "tools/options/plan_options.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include "profiles/error.hpp"
+#include "profiles/json.hpp"
+#include "simulator/schedules/schedules.hpp"
+#include "tools/console.hpp"
+#include "tools/options/arguments.hpp"
+#include "tools/options/device_options.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+template <class Value>
+std::optional<Value> given(Value value) {
+  if (value == Value{}) return {};
+  return value;
+}
+
+/// The value of a flag that names something, by its reader.
+template <class Value>
+std::optional<Value> read_flag(std::string_view flag, const std::string& text,
+                               Value (*read)(std::string_view)) {
+  if (text.empty()) return {};
+  return read_named(flag, text, read);
+}
+
+PlanOptions options_from(const PlanFlags& flags) {
+  PlanOptions options{
+      .batch = given(flags.batch),
+      .microbatch = given(flags.microbatch),
+      .sequence = given(flags.sequence),
+      .precision = read_flag("--precision", flags.precision, read_precision),
+      .optimizer = read_flag("--optimizer", flags.optimizer, read_optimizer_kind),
+      .sharding = read_flag("--sharding", flags.sharding, read_sharding),
+      .gradient_bucket = {},
+      .schedule = flags.schedule.empty() ? "" : std::string(find_schedule(flags.schedule).name),
+      .replicas = {}};
+  if (!flags.gradient_bucket.empty()) {
+    options.gradient_bucket = read_bytes("--gradient-bucket", flags.gradient_bucket);
+  }
+  if (!flags.replicas.empty())
+    options.replicas = read_small_integers("--replicas", flags.replicas, 1, most_devices);
+  return options;
+}
+
+}  // namespace
+
+bool PlanFlags::any() const {
+  for (const std::string* text : {&model, &cluster, &precision, &optimizer, &sharding,
+                                  &gradient_bucket, &schedule, &replicas}) {
+    if (!text->empty()) return true;
+  }
+  return batch != 0 || microbatch != 0 || sequence != 0;
+}
+
+void declare_plan_flags(CLI::App& app, PlanFlags& flags) {
+  const CLI::Range samples(std::int64_t{1}, std::int64_t{1} << 40);
+  app.add_option("--model", flags.model,
+                 "Of a plan: whose layers these are; may be left out where FILE has them, too")
+      ->type_name("MODEL");
+  app.add_option("--cluster", flags.cluster,
+                 "Of a plan: the devices; may be left out where MODEL's file names its own")
+      ->type_name("CLUSTER");
+  const char* unless = "Of a plan, unless the file says it: ";
+  app.add_option("--batch", flags.batch, concat(unless, "samples per step"))
+      ->type_name("N")
+      ->check(samples);
+  app.add_option("--microbatch", flags.microbatch,
+                 concat(unless, "samples per microbatch, over all replicas"))
+      ->type_name("N")
+      ->check(samples);
+  app.add_option("--sequence", flags.sequence, concat(unless, "tokens per sample"))
+      ->type_name("N")
+      ->check(CLI::Range(1, 100'000'000));
+  app.add_option("--precision", flags.precision, concat(unless, "fp32, bf16, fp16, fp8 or fp64"))
+      ->type_name("P");
+  app.add_option("--optimizer", flags.optimizer, concat(unless, "adamw or sgd"))->type_name("NAME");
+  app.add_option("--sharding", flags.sharding, concat(unless, "none, zero1, zero2 or zero3"))
+      ->type_name("NAME");
+  app.add_option("--gradient-bucket", flags.gradient_bucket,
+                 concat(unless,
+                        "gradients are summed in buckets of so many bytes while the last "
+                        "backward goes on"))
+      ->type_name("SIZE");
+  app.add_option("--schedule", flags.schedule, concat(unless, "a name of `schedule list`"))
+      ->type_name("NAME");
+  app.add_option("--replicas", flags.replicas, concat(unless, "of each stage, such as 3,1"))
+      ->type_name("LIST");
+}
+
+PlanQuestion question_from(Console& console, const PlanFlags& flags) {
+  PlanQuestion question{.model_name = flags.model,
+                        .cluster_name = {},
+                        .profile_hash = {},
+                        .profile = {},
+                        .model_content = {},
+                        .cluster = {},
+                        .options = options_from(flags)};
+  LoadedProfile loaded = load_profile(flags.model);
+  console.input(loaded.path, loaded.hash);
+  for (const std::string& warning : loaded.profile.warnings) console.note(warning);
+  if (flags.cluster.empty() && !loaded.profile.devices) {
+    throw Error(ErrorKind::usage,
+                "--cluster is missing, and MODEL's file names no devices of its own", {},
+                {"name the devices that the plan is for, for example --cluster 8xh100"});
+  }
+  ChosenDevices devices = choose_devices({.cluster = flags.cluster}, loaded.profile);
+  question.cluster_name = std::move(devices.name);
+  question.cluster = std::move(devices.cluster);
+  question.profile_hash = std::move(loaded.hash);
+  question.profile = std::move(loaded.profile);
+  question.model_content = std::move(loaded.content);
+  return question;
+}
+
+}  // namespace stagecraft

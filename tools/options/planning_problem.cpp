@@ -1,0 +1,340 @@
+#include "tools/options/planning_problem.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+#include "planner/problem/defaults.hpp"
+#include "planner/problem/objective.hpp"
+#include "planner/space/device_orders.hpp"
+#include "planner/space/schedule_choices.hpp"
+#include "profiles/error.hpp"
+#include "profiles/text.hpp"
+#include "simulator/schedules/schedules.hpp"
+#include "tools/console.hpp"
+#include "tools/options/arguments.hpp"
+#include "tools/options/degree_choices.hpp"
+#include "tools/options/fixed_stages.hpp"
+#include "tools/options/memory_options.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+constexpr int default_microbatches = 8;
+
+void set_recompute(Problem& problem, const std::string& text) {
+  using enum Recomputed;
+  problem.recompute = {Recompute::none, Recompute::full};
+  if (text == "layers") problem.recompute_layers = {selective, full};
+  if (text == "selective") problem.recompute_layers = {selective};
+  if (text == "none" || text == "selective") problem.recompute = {Recompute::none};
+  if (text == "full") problem.recompute = {Recompute::full};
+}
+
+std::optional<int> read_number(std::string_view text) {
+  int number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool is_number = error == std::errc{} && end == text.data() + text.size() && number >= 0;
+  return is_number ? std::optional(number) : std::nullopt;
+}
+
+/// The devices that "8-15", "3" or "node2" names, [first, end).
+std::pair<int, int> read_device_range(std::string_view word, const Cluster& cluster) {
+  const int all = device_count(cluster);
+  const int width = cluster.levels.empty() ? all : cluster.levels.back().count;
+  constexpr std::string_view node_word = "node";
+  const bool is_node = word.starts_with(node_word);
+  const std::size_t dash = is_node ? std::string_view::npos : word.find('-');
+  const auto first = read_number(is_node ? word.substr(node_word.size()) : word.substr(0, dash));
+  const auto last = dash == std::string_view::npos ? first : read_number(word.substr(dash + 1));
+  if (!first || !last) {
+    fail_usage("--exclude: expected devices as 3, 8-15 or node2, found \"", word, "\"");
+  }
+  if (is_node && *first >= all / width) {
+    fail_usage("--exclude: there is no ", word, "; the cluster has node0 to node", all / width - 1,
+               ", of ", width, width == 1 ? " device" : " devices", " each");
+  }
+  if (is_node) return {*first * width, (*first + 1) * width};
+  if (*first > *last || *last >= all) {
+    fail_usage("--exclude: there are no devices ", word, "; the cluster has 0 to ", all - 1);
+  }
+  return {*first, *last + 1};
+}
+
+/// "3,8-15,node2", ascending. Throws Error (usage) if no device is left.
+std::vector<int> read_excluded(const std::string& text, const Cluster& cluster) {
+  std::set<int> devices;
+  for (const std::string& word : read_words("--exclude", text)) {
+    const auto [first, end] = read_device_range(word, cluster);
+    for (int device = first; device < end; ++device) devices.insert(device);
+  }
+  if (static_cast<int>(devices.size()) == device_count(cluster)) {
+    fail_usage("--exclude: ", text, " are all devices of the cluster; a plan needs at least one");
+  }
+  return {devices.begin(), devices.end()};
+}
+
+/// "auto", also among names, where it is "all" as well: every one that is worth trying.
+std::vector<ScheduleChoice> read_schedules(const std::string& text, const Problem& problem) {
+  if (text == "auto" && problem.objective == ObjectiveKind::latency) return {{.name = "inference"}};
+  std::vector<ScheduleChoice> choices;
+  for (const std::string& word : read_words("--schedule", text)) {
+    for (const ScheduleChoice& choice : word == "auto" || word == "all"
+                                            ? usual_schedule_choices(problem)
+                                            : schedule_choices(word)) {
+      if (std::find(choices.begin(), choices.end(), choice) == choices.end())
+        choices.push_back(choice);
+    }
+  }
+  return choices;
+}
+
+/// "a100=2.5/h": what an hour of such a device costs.
+void set_price(Cluster& cluster, const std::string& text) {
+  const std::size_t equals = text.find('=');
+  std::vector<std::string> known;
+  for (const DeviceKind& kind : cluster.kinds) known.push_back(kind.name);
+  double price = 0;
+  int used = 0;
+  const bool is_read = equals != std::string::npos &&
+                       std::sscanf(text.c_str() + equals + 1, "%lf/h%n", &price, &used) == 1 &&
+                       used == static_cast<int>(text.size() - equals - 1) && price > 0 &&
+                       price < 1e12;
+  if (!is_read) {
+    fail_usage("--price: expected KIND=PRICE/h, a price above zero, as ", known.front(),
+               "=2.5/h, found \"", text, "\"");
+  }
+  const std::string name = text.substr(0, equals);
+  const auto kind = std::find(known.begin(), known.end(), name);
+  if (kind == known.end()) fail_unknown("device kind", name, known);
+  cluster.kinds[static_cast<std::size_t>(kind - known.begin())].price_per_hour = price;
+}
+
+/// Powers of two that divide the batch, or what the profile measured, or what the user said.
+std::vector<std::int64_t> microbatch_choices(const PlanningOptions& options, const Profile& profile,
+                                             std::int64_t batch) {
+  std::vector<std::int64_t> sizes;
+  if (options.microbatch != "auto") {
+    sizes = read_integers("--microbatch", options.microbatch, 1, batch);
+  } else if (!profile.entries.empty()) {
+    for (const ProfileEntry& entry : profile.entries) sizes.push_back(entry.setting.microbatch);
+  } else {
+    for (std::int64_t size = 1; size <= batch; size *= 2) sizes.push_back(size);
+  }
+  std::sort(sizes.begin(), sizes.end());
+  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  std::erase_if(sizes, [&](std::int64_t size) { return size > batch || batch % size != 0; });
+  if (sizes.empty()) {
+    fail_usage("--microbatch: no size divides the batch of ", batch,
+               "; choose --batch as a multiple of a measured or given microbatch");
+  }
+  return sizes;
+}
+
+/// What the user said, what the profile measured, or powers of two up to what the innermost links
+/// join. CPUs do without: nothing carries such a plan out there yet.
+std::vector<int> tensor_parallel_choices(const PlanningOptions& options, const Profile& profile,
+                                         const Cluster& cluster) {
+  std::vector<int> degrees;
+  if (options.tensor_parallel != "auto") {
+    constexpr int most = 1024;
+    for (const std::int64_t degree :
+         read_integers("--tensor-parallel", options.tensor_parallel, 1, most)) {
+      degrees.push_back(static_cast<int>(degree));
+    }
+  } else if (!profile.entries.empty()) {
+    for (const ProfileEntry& entry : profile.entries) {
+      degrees.push_back(entry.setting.tensor_parallel);
+    }
+  } else {
+    const bool may_split = profile.model.transformer && cluster.kinds.front().name != "cpu";
+    const int width = may_split && !cluster.levels.empty() ? cluster.levels.back().count : 1;
+    for (int degree = 1; degree <= width; degree *= 2) degrees.push_back(degree);
+  }
+  std::sort(degrees.begin(), degrees.end());
+  degrees.erase(std::unique(degrees.begin(), degrees.end()), degrees.end());
+  return degrees;
+}
+
+/// As given, as the file says, or eight of the largest microbatch.
+std::int64_t batch_for(const PlanningOptions& options, const Profile& profile) {
+  if (options.batch > 0) return options.batch;
+  const bool has_own = profile.devices && profile.devices->microbatches > 0;
+  return usual_microbatch(profile) *
+         (has_own ? profile.devices->microbatches : default_microbatches);
+}
+
+std::vector<DeviceKind> kinds_of(const Problem& problem) {
+  return kinds_in_use(problem.cluster, problem.devices, problem.excluded);
+}
+
+/// Where a schedule that never drains has too few microbatches for all devices.
+std::string why_few_devices(const Problem& problem) {
+  auto devices = static_cast<std::int64_t>(devices_in_use(problem).size());
+  if (problem.straight && problem.max_stages)
+    devices = std::min<std::int64_t>(devices, *problem.max_stages);
+  const std::int64_t size = *std::ranges::min_element(problem.microbatches);
+  const std::int64_t microbatches = problem.global_batch / size;
+  for (const ScheduleChoice& choice : problem.schedules) {
+    if (find_schedule(choice.name).weights == WeightPolicy::flush) continue;
+    if (microbatches >= 2 * devices) return "";
+    return concat(choice.name, " takes twice as many microbatches as devices to show its steady ",
+                  "state: ", microbatches, " are enough for ", microbatches / 2, ", --batch ",
+                  2 * devices * size, " for all ", devices);
+  }
+  return "";
+}
+
+}  // namespace
+
+std::vector<std::string> notes_on(const PlanningOptions& options, const Problem& problem) {
+  std::vector<std::string> notes;
+  if (options.precision.empty()) {
+    notes.push_back(why_usual_precision(problem.profile, kinds_of(problem)));
+  }
+  notes.push_back(why_no_memory_limit(kinds_of(problem), problem.memory_fraction));
+  notes.push_back(why_few_devices(problem));
+  std::erase(notes, "");
+  return notes;
+}
+
+Problem planning_problem(Console& console, const PlanningOptions& options,
+                         const LoadedProfile& loaded) {
+  const ChosenDevices devices = choose_devices(options.devices, loaded.profile);
+  if (!devices.hash.empty()) console.input(devices.name, devices.hash);
+  Problem problem{.model_name = options.model,
+                  .cluster_name = devices.name,
+                  .profile_hash = loaded.hash,
+                  .profile = loaded.profile,
+                  .source = {.path = loaded.path, .content = loaded.content},
+                  .cluster = devices.cluster};
+  problem.devices = devices.first;
+  if (problem.devices && *problem.devices > device_count(problem.cluster)) {
+    fail_usage("--devices: the cluster has no more than ", device_count(problem.cluster),
+               ", found ", *problem.devices);
+  }
+  if (!options.exclude.empty()) problem.excluded = read_excluded(options.exclude, devices.cluster);
+  problem.precision = options.precision.empty()
+                          ? usual_precision(loaded.profile, kinds_of(problem))
+                          : read_named("--precision", options.precision, read_precision);
+  problem.sequence = options.sequence > 0 ? options.sequence : usual_sequence(loaded.profile);
+  problem.global_batch = batch_for(options, loaded.profile);
+  problem.microbatches = microbatch_choices(options, loaded.profile, problem.global_batch);
+  problem.microbatch_per_copy = options.microbatch == "auto";
+  problem.tensor_parallel = tensor_parallel_choices(options, loaded.profile, problem.cluster);
+  problem.optimizer = {
+      .kind = read_named("--optimizer", options.optimizer, read_optimizer_kind),
+      .sharding = read_named("--sharding", options.sharding, read_sharding),
+      .gradient_bucket = options.gradient_bucket.empty()
+                             ? Bytes{0}
+                             : read_bytes("--gradient-bucket", options.gradient_bucket)};
+  problem.objective = read_named("--objective", options.objective, read_objective_kind);
+  for (const std::string& text : options.prices) set_price(problem.cluster, text);
+  problem.schedules = read_schedules(options.schedule, problem);
+  set_recompute(problem, options.recompute);
+  // Nothing is kept for a backward that never comes.
+  const bool trains = problem.schedules.front().name != "inference";
+  if (!trains) set_recompute(problem, "none");
+  // A CLUSTER has no CPUs beside its devices.
+  if (!devices.own && problem.profile.devices) problem.profile.devices->processors = 0;
+  if (options.max_stages > 0) problem.max_stages = options.max_stages;
+  problem.min_layers_per_stage = options.min_layers_per_stage;
+  problem.straight = options.straight;
+  problem.fixed =
+      read_fixed_stages(options.fix, static_cast<int>(problem.profile.model.layers.size()));
+  problem.memory_fraction = read_memory_part(options.memory_limit);
+  set_parallelism(problem, options);
+  return problem;
+}
+
+void declare_planning(CLI::App& app, PlanningOptions& options) {
+  app.add_option("model", options.model,
+                 "A built-in name, a config.json, a profile, or a file of another planner")
+      ->type_name("MODEL")
+      ->required();
+  declare_devices(app, options.devices);
+  app.add_option("--exclude", options.exclude,
+                 "Devices that no plan may use: 3,8-15, or node2 for all its innermost links join")
+      ->type_name("DEVICES");
+  app.add_option("--batch", options.batch, "Samples per step (8 microbatches)")
+      ->type_name("N")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+  app.add_option("--microbatch", options.microbatch, "Samples per microbatch, a list, or auto")
+      ->type_name("N|auto");
+  app.add_option("--tensor-parallel", options.tensor_parallel,
+                 "Degrees to try, a list, or auto: what is known, within the innermost links")
+      ->type_name("N|auto");
+  app.add_option("--sequence-parallel", options.sequence_parallel,
+                 "Tensor-parallel peers share tokens between products: on, off, or auto, where "
+                 "costs are estimated")
+      ->type_name("on|off|auto")
+      ->check(CLI::IsMember({"auto", "on", "off"}));
+  app.add_option(
+         "--context-parallel", options.context_parallel,
+         "Devices that share the tokens of each sequence: a list, or auto, for sequences of "
+         "16384 tokens and more")
+      ->type_name("N|auto");
+  app.add_option("--expert-parallel", options.expert_parallel,
+                 "Devices that hold different experts: a list, or auto, what divides the experts "
+                 "and the devices")
+      ->type_name("N|auto");
+  app.add_option("--expert-tensor-parallel", options.expert_tensor_parallel,
+                 "Devices that share each expert: a list, or auto, as --tensor-parallel or one")
+      ->type_name("N|auto");
+  app.add_option("--expert-nodes", options.expert_nodes,
+                 "Nodes that a token's experts are on, at most (any)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_option("--expert-load", options.expert_load,
+                 "Tokens of the busiest device's experts, over the mean (1)")
+      ->type_name("FACTOR")
+      ->check(CLI::Range(1.0, 1000.0));
+  app.add_option("--sequence", options.sequence, "Tokens per sample, instead of the model's own")
+      ->type_name("N")
+      ->check(CLI::Range(1, 100'000'000));
+  app.add_option(
+         "--precision", options.precision,
+         "fp32, bf16, fp16, fp8 (products only) or fp64 (what the profile or the device has)")
+      ->type_name("P");
+  app.add_option("--optimizer", options.optimizer, "adamw or sgd")->type_name("NAME");
+  app.add_option("--sharding", options.sharding,
+                 "none; zero1: replicas share the optimizer's state and work; zero2: gradients, "
+                 "too; zero3: parameters, too (FSDP)")
+      ->type_name("NAME");
+  app.add_option(
+         "--gradient-bucket", options.gradient_bucket,
+         "Sum gradients while the last backward goes on, in buckets of so many bytes (torch: "
+         "25MiB); otherwise behind it, as `run` does")
+      ->type_name("SIZE");
+  app.add_option(
+         "--schedule", options.schedule,
+         "Names, or auto: 1f1b, gpipe and those with smaller bubbles; inference for latency")
+      ->type_name("A,B|auto");
+  app.add_option("--mem-limit", options.memory_limit, "The part of it that may be used (100%)")
+      ->type_name("PERCENT");
+  app.add_option("--recompute", options.recompute,
+                 "Of stages: auto, none or full; of single layers, as memory asks: selective "
+                 "(attention only) or layers")
+      ->type_name("R")
+      ->check(CLI::IsMember({"auto", "none", "selective", "full", "layers"}));
+  app.add_option("--fix", options.fix, "Fix a stage's layers: stage0.layers=0..4, the first four")
+      ->type_name("STAGE");
+  app.add_flag("--straight", options.straight, "No replication");
+  app.add_option("--max-stages", options.max_stages, "At most so many")
+      ->type_name("N")
+      ->check(CLI::Range(1, 100'000));
+  app.add_option("--min-layers-per-stage", options.min_layers_per_stage,
+                 "At least so many (1); 0: stages may be empty, and only pass on")
+      ->type_name("N")
+      ->check(CLI::Range(0, 1'000'000));
+  app.add_option("--objective", options.objective,
+                 "step, throughput, latency (of inference) or cost (see --price)")
+      ->type_name("NAME");
+  app.add_option("--price", options.prices, "An hour of a device of this kind: a100=2.5/h")
+      ->type_name("KIND=P/h")
+      ->delimiter(',');
+}
+
+}  // namespace stagecraft

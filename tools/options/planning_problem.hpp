@@ -1,0 +1,51 @@
+// What `plan` is asked: the flags that say which plans are allowed, as the planner's question.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "planner/problem/problem.hpp"
+#include "profiles/profile.hpp"
+#include "tools/options/device_options.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace stagecraft {
+
+class Console;
+
+/// Flags as they were given.
+struct PlanningOptions {
+  std::string model, microbatch = "auto", tensor_parallel = "auto", precision, optimizer = "adamw",
+                     sharding = "none", schedule = "auto", sequence_parallel = "auto",
+                     context_parallel = "auto", expert_parallel = "auto",
+                     expert_tensor_parallel = "auto";
+  double expert_load = 1;
+  int expert_nodes = 0;  ///< 0: not said
+  DeviceOptions devices;
+  std::string memory_limit = "100%", recompute = "auto", objective = "step", gradient_bucket;
+  std::vector<std::string> fix, prices;
+  std::string exclude;
+  std::int64_t batch = 0;
+  std::int64_t sequence = 0;
+  int max_stages = 0;
+  int min_layers_per_stage = 1;
+  bool straight = false;
+};
+
+/// MODEL, CLUSTER and everything that a plan must keep to.
+void declare_planning(CLI::App& app, PlanningOptions& options);
+
+/// The question; CLUSTER becomes one of the verb's inputs. Throws Error (usage) for flags that do
+/// not read or do not go together.
+Problem planning_problem(Console& console, const PlanningOptions& options,
+                         const LoadedProfile& loaded);
+
+/// What of it may surprise: sentences about defaults, and about flags without effect.
+std::vector<std::string> notes_on(const PlanningOptions& options, const Problem& problem);
+
+}  // namespace stagecraft

@@ -1,0 +1,348 @@
+#include "tools/options/scenario.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "profiles/error.hpp"
+#include "simulator/checks/check.hpp"
+#include "tools/options/arguments.hpp"
+#include "tools/options/schedule_argument.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+constexpr int most_microbatches = 10'000'000;
+
+/// One quantity is a device's (each of its virtual stages takes its share); a list gives each stage
+/// its own.
+template <class Quantity>
+std::vector<Quantity> per_stage(std::string_view flag, std::vector<Quantity> given,
+                                const ScheduleShape& shape) {
+  const auto stages = static_cast<std::size_t>(shape.devices * shape.virtual_stages);
+  if (given.size() == stages && stages > 1) return given;
+  if (given.size() != 1)
+    fail_usage(flag, ": expected one value or ", stages, " (one per stage), found ", given.size());
+  return std::vector<Quantity>(stages, given.front() / shape.virtual_stages);
+}
+
+/// Are backwards given in halves? Throws unless they are given in exactly one way, or, for what
+/// does not train, not at all.
+bool splits_backward(const ScenarioOptions& options, const ScheduleSetting& setting, bool trains) {
+  const bool split = !options.backward_input.empty() || !options.backward_weight.empty();
+  if (options.forward.empty())
+    fail_usage("--schedule needs --forward DURATION, the time of one microbatch on one device");
+  const bool whole = !options.backward.empty();
+  const bool both = !options.backward_input.empty() && !options.backward_weight.empty();
+  if (!trains && (split || whole))
+    fail_usage(name_of(setting), " has no backward; leave the times of backwards away");
+  if (trains && (split == whole || split != both)) {
+    fail_usage(
+        "--schedule needs either --backward, or both --backward-input and --backward-weight");
+  }
+  return split;
+}
+
+/// Durations of every stage as the flags give them: whole backwards, or halves, one derived from
+/// the other.
+std::vector<ChunkCosts> stage_costs(const ScenarioOptions& options,
+                                    const ScheduleSetting& setting) {
+  const ScheduleShape& shape = setting.shape;
+  const bool trains =
+      setting.file ? setting.file->schedule.trains : setting.kind->generate != inference;
+  const bool split = splits_backward(options, setting, trains);
+  std::vector<ChunkCosts> costs(static_cast<std::size_t>(shape.devices * shape.virtual_stages));
+  const auto fill = [&](Duration ChunkCosts::*member, std::string_view flag,
+                        const std::string& text) {
+    const std::vector<Duration> values = per_stage(flag, read_durations(flag, text), shape);
+    for (std::size_t s = 0; s < costs.size(); ++s) costs[s].*member = values[s];
+  };
+  fill(&ChunkCosts::forward, "--forward", options.forward);
+  fill(&ChunkCosts::recompute, "--forward", options.forward);
+  if (!trains) return costs;
+  if (!options.fused.empty()) {
+    const std::vector<Duration> values =
+        per_stage("--fused", read_durations("--fused", options.fused), shape);
+    for (std::size_t s = 0; s < costs.size(); ++s) costs[s].fused = values[s];
+  }
+  if (!split) {
+    fill(&ChunkCosts::backward, "--backward", options.backward);
+    return costs;
+  }
+  fill(&ChunkCosts::backward_input, "--backward-input", options.backward_input);
+  fill(&ChunkCosts::backward_weight, "--backward-weight", options.backward_weight);
+  for (ChunkCosts& cost : costs) cost.backward = cost.backward_input + cost.backward_weight;
+  return costs;
+}
+
+/// The durations are those of a microbatch; an instruction takes its part of it.
+void share_among(std::vector<ChunkCosts>& costs, int parts) {
+  for (ChunkCosts& cost : costs) {
+    for (Duration* time : {&cost.forward, &cost.backward, &cost.backward_input,
+                           &cost.backward_weight, &cost.recompute}) {
+      *time /= parts;
+    }
+    if (cost.fused) *cost.fused /= parts;
+  }
+}
+
+Duration norm_time(const ScenarioOptions& options) {
+  if (options.norm_time.empty()) return read_duration("--transfer", options.transfer);
+  if (options.norm == "none") fail_usage("--norm-time goes with --norm global or post-validated");
+  return read_duration("--norm-time", options.norm_time);
+}
+
+void time_norm(const Program& program, Duration time, Costs& costs) {
+  for (std::size_t i = 0; i < program.groups.size(); ++i) {
+    if (program.groups[i].op == Op::reduce_norm) costs.groups[i] = time;
+  }
+  for (std::size_t i = 0; i < program.channels.size(); ++i) {
+    const Cargo cargo = program.channels[i].cargo;
+    if (cargo == Cargo::norm || cargo == Cargo::validation) costs.channels[i] = {.latency = time};
+  }
+}
+
+/// Automatic schedules reckon with these.
+ScheduleHints hints_of(const std::vector<ChunkCosts>& stages, int devices, Duration transfer) {
+  ScheduleHints hints{.forward = {}, .backward_input = {}, .backward_weight = {}};
+  for (const ChunkCosts& stage : stages) {
+    hints.forward += stage.forward;
+    hints.backward_input += stage.backward_input;
+    hints.backward_weight += stage.backward_weight;
+  }
+  for (Duration* time : {&hints.forward, &hints.backward_input, &hints.backward_weight}) {
+    *time /= devices;
+  }
+  hints.transfer = transfer;
+  return hints;
+}
+
+bool splits_backward(const Schedule& schedule) {
+  const auto half = [](const Instruction& it) { return it.op == Op::backward_weight; };
+  return std::any_of(schedule.devices.begin(), schedule.devices.end(), [&](const auto& order) {
+    return std::any_of(order.begin(), order.end(), half);
+  });
+}
+
+void require_halves(const ScenarioOptions& options, const ScheduleSetting& setting) {
+  if (options.backward.empty()) return;
+  fail_usage(name_of(setting),
+             " splits backwards in two; give --backward-input and --backward-weight ",
+             "instead of --backward");
+}
+
+/// Bytes of each stage, if any are given; what a message carries is kept at both of its ends.
+void add_memory(const ScenarioOptions& options, const ScheduleSetting& setting,
+                const Schedule& schedule, LowerOptions& lowering) {
+  if (options.message.empty() && options.activations.empty()) return;
+  const auto stages = static_cast<std::size_t>(schedule.stages);
+  const auto in_pipe = static_cast<std::size_t>(stages_per_pipe(schedule));
+  std::vector<Bytes> saved(in_pipe, 0);
+  if (!options.activations.empty()) {
+    saved = per_stage("--activations", read_byte_list("--activations", options.activations),
+                      setting.shape);
+  }
+  const Bytes message =
+      options.message.empty() ? 0 : read_bytes("--message", options.message) / schedule.parts;
+  for (std::size_t s = 0; s < stages; ++s) {
+    const Bytes kept = saved[s % saved.size()] / schedule.parts;
+    const bool is_first = s % in_pipe == 0, is_last = (s + 1) % in_pipe == 0;
+    lowering.boundary.push_back(is_last ? 0 : message);
+    lowering.memory.push_back({{.saved = kept,
+                                .saved_for_weight = kept,
+                                .input = is_first ? 0 : message,
+                                .output = is_last ? 0 : message}});
+  }
+}
+
+/// Generic devices; with two bandwidths in nodes.
+Cluster cluster_for(const ScenarioOptions& options, int devices) {
+  Cluster cluster{.name = "flags",
+                  .kinds = {builtin_device_kind("generic")},
+                  .devices = {},
+                  .levels = {},
+                  .overrides = {}};
+  std::vector<Bandwidth> bandwidths{Bandwidth::unlimited()};
+  if (!options.bandwidth.empty()) {
+    if (options.message.empty())
+      fail_usage("--bandwidth needs --message SIZE, what each message carries");
+    bandwidths = read_bandwidths("--bandwidth", options.bandwidth);
+  }
+  const bool nested = bandwidths.size() == 2;
+  if (bandwidths.size() > 2 || nested != options.devices_per_node.has_value()) {
+    fail_usage("--bandwidth: expected one rate, or two (between nodes, inside) together with ",
+               "--devices-per-node N");
+  }
+  const int inner = options.devices_per_node.value_or(1);
+  const auto level = [&](int count, Bandwidth bandwidth) {
+    return Level{.count = count, .link = {.point_to_point = bandwidth, .collective = bandwidth}};
+  };
+  cluster.levels.push_back(level((devices + inner - 1) / inner, bandwidths.front()));
+  if (nested) cluster.levels.push_back(level(inner, bandwidths.back()));
+  cluster.devices.assign(static_cast<std::size_t>((devices + inner - 1) / inner * inner), 0);
+  return cluster;
+}
+
+void add_occupancy(const Program& program, const Cluster& cluster, Costs& costs) {
+  const auto device = [&](int chunk) {
+    return program.chunks[static_cast<std::size_t>(chunk)].device;
+  };
+  for (std::size_t i = 0; i < program.channels.size(); ++i) {
+    const Channel& channel = program.channels[i];
+    const Link link = link_between(cluster, device(channel.from), device(channel.to));
+    costs.channels[i].occupancy = transfer_time(channel.bytes, link.point_to_point);
+  }
+}
+
+/// A file's ranks and stages as a shape, so that durations of devices mean the same as elsewhere.
+ScheduleSetting setting_of_file(Console& console, const std::string& path,
+                                const ShapeOptions& shape_options) {
+  const TorchReading reading{.pipes = shape_options.pipes.value_or(1),
+                             .sequence_chunks = shape_options.sequence_chunks};
+  auto file = std::make_shared<const TorchSchedule>(read_schedule_file(console, path, reading));
+  const int ranks = static_cast<int>(file->schedule.devices.size());
+  const std::vector<int>& rank_of_stage = file->schedule.device_of_stage;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto held = std::count(rank_of_stage.begin(), rank_of_stage.end(), rank);
+    if (held * ranks != file->schedule.stages) {
+      fail_usage(path, ": rank ", rank, " holds ", held, " of ", file->schedule.stages,
+                 " stages; durations of devices need the same number on each of the ", ranks,
+                 " ranks");
+    }
+  }
+  const Schedule& given = file->schedule;
+  const ScheduleShape shape{
+      .devices = ranks,
+      .microbatches = given.microbatches * given.pipes / given.sequence_chunks,
+      .virtual_stages = std::max(1, stages_per_pipe(given) / ranks)};
+  return {.kind = nullptr, .shape = shape, .file = std::move(file)};
+}
+
+}  // namespace
+
+void declare_scenario(CLI::App& app, ScenarioOptions& options) {
+  app.add_option("--schedule", options.schedule,
+                 "A name of `stagecraft schedule list`, or a torch CSV; a list makes a sweep")
+      ->type_name("NAME");
+  declare_shape(app, options.shape);
+  app.add_option("--microbatches", options.microbatches,
+                 "Per iteration; a list or range (4..128) makes a sweep")
+      ->type_name("M");
+  app.add_option("--forward", options.forward,
+                 "One microbatch's forward on a device, or one per stage")
+      ->type_name("D");
+  app.add_option("--backward", options.backward, "Its backward")->type_name("D");
+  app.add_option("--backward-input", options.backward_input, "Its input gradient")->type_name("D");
+  app.add_option("--backward-weight", options.backward_weight, "Its weight gradient")
+      ->type_name("D");
+  app.add_option("--fused", options.fused,
+                 "A forward and a backward that overlap, in schedules that fuse them "
+                 "(one after the other)")
+      ->type_name("D");
+  app.add_option("--transfer", options.transfer, "Latency of each message between devices (0)")
+      ->type_name("D");
+  app.add_option("--message", options.message, "What each message of a microbatch carries (0B)")
+      ->type_name("SIZE");
+  app.add_option("--bandwidth", options.bandwidth,
+                 "Of a device's link, or between nodes and inside; a message occupies its link "
+                 "(unlimited)")
+      ->type_name("RATE[,RATE]");
+  app.add_option("--devices-per-node", options.devices_per_node, "With two bandwidths")
+      ->type_name("N")
+      ->check(CLI::Range(1, most_devices));
+  app.add_option("--activations", options.activations,
+                 "What one microbatch's forward leaves on a device, or one per stage (0B)")
+      ->type_name("SIZE");
+  app.add_option("--recompute", options.recompute, "none or full")
+      ->type_name("R")
+      ->check(CLI::IsMember({"none", "full"}));
+  app.add_option(
+         "--norm", options.norm,
+         "What updates wait for: none, global (the norm of all gradients) or post-validated")
+      ->type_name("N");
+  app.add_option("--norm-time", options.norm_time,
+                 "Of the norm's all-reduce, or of each message that passes it on (--transfer)")
+      ->type_name("D");
+}
+
+std::string name_of(const ScheduleSetting& setting) {
+  return setting.kind != nullptr ? std::string(setting.kind->name) : setting.file->schedule.name;
+}
+
+std::vector<ScheduleSetting> settings_of(const ScenarioOptions& options, Console& console) {
+  std::vector<ScheduleSetting> settings;
+  for (const std::string& name : read_words("--schedule", options.schedule)) {
+    if (is_schedule_file(name)) {
+      settings.push_back(setting_of_file(console, name, options.shape));
+      continue;
+    }
+    const ScheduleKind& kind = find_schedule(name);
+    if (options.shape.stages.empty() || options.microbatches.empty())
+      fail_usage("--schedule needs --stages P and --microbatches M");
+    const std::vector<int> microbatches =
+        read_small_integers("--microbatches", options.microbatches, 1, most_microbatches);
+    for (const ScheduleShape& shape : shapes_from(options.shape, kind, microbatches)) {
+      settings.push_back({.kind = &kind, .shape = shape});
+    }
+  }
+  return settings;
+}
+
+nlohmann::ordered_json setting_json(const ScheduleSetting& setting) {
+  nlohmann::ordered_json json{{"schedule", name_of(setting)},
+                              {"stages", setting.shape.devices},
+                              {"microbatches", setting.shape.microbatches},
+                              {"virtual", setting.shape.virtual_stages}};
+  if (setting.norm != GradientNorm::none) json["norm"] = to_string(setting.norm);
+  if (setting.shape.decode_steps > 0) json["decode_steps"] = setting.shape.decode_steps;
+  return json;
+}
+
+std::optional<Environment> environment_of(const ConditionOptions& options,
+                                          const Scenario& scenario) {
+  std::vector<int> devices(static_cast<std::size_t>(scenario.program.devices));
+  std::iota(devices.begin(), devices.end(), 0);
+  return environment_of(options, scenario.program, scenario.costs,
+                        {.cluster = scenario.cluster, .devices = devices, .memory_limits = {}});
+}
+
+Scenario scenario_of(ScheduleSetting setting, const ScenarioOptions& options) {
+  ScheduleShape& shape = setting.shape;
+  const bool halves =
+      setting.file ? splits_backward(setting.file->schedule) : setting.kind->splits_backward;
+  if (halves) require_halves(options, setting);
+  std::vector<ChunkCosts> stages = stage_costs(options, setting);
+  const Duration transfer = read_duration("--transfer", options.transfer);
+  TorchSchedule given{.schedule = {}, .order = {}};
+  if (setting.file) {
+    given = *setting.file;
+  } else {
+    if (setting.kind->splits_backward) shape.hints = hints_of(stages, shape.devices, transfer);
+    given.schedule = setting.kind->generate(shape);
+  }
+  share_among(stages, given.schedule.parts);
+  LowerOptions lowering;
+  lowering.recompute.assign(static_cast<std::size_t>(given.schedule.stages),
+                            read_recompute(options.recompute));
+  add_memory(options, setting, given.schedule, lowering);
+  lowering.norm = setting.norm = read_gradient_norm(options.norm);
+  Program program = lower(given, lowering);
+  require_safe(program);
+  Costs costs = uniform(program, {}, transfer);
+  for (std::size_t c = 0; c < costs.chunks.size(); ++c) {
+    const auto stage = static_cast<std::size_t>(program.chunks[c].stage);
+    costs.chunks[c] = stages[stage % stages.size()];  // copies cost the same
+  }
+  Cluster cluster = cluster_for(options, program.devices);
+  add_occupancy(program, cluster, costs);
+  time_norm(program, norm_time(options), costs);
+  return {.setting = std::move(setting),
+          .lowering = std::move(lowering),
+          .program = std::move(program),
+          .costs = std::move(costs),
+          .cluster = std::move(cluster)};
+}
+
+}  // namespace stagecraft

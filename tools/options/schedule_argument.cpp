@@ -1,0 +1,40 @@
+#include "tools/options/schedule_argument.hpp"
+
+#include <filesystem>
+
+#include "profiles/json.hpp"
+#include "profiles/missing_file.hpp"
+
+namespace stagecraft {
+
+bool is_schedule_file(const std::string& word) {
+  if (word == "-" || word.ends_with(".csv")) return true;
+  // Only of regular files can be read twice.
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(word, ignored) && looks_like_torch_csv(read_file(word));
+}
+
+TorchSchedule read_schedule_file(Console& console, const std::string& path,
+                                 const TorchReading& reading) {
+  require_file(path, {"`stagecraft schedule show NAME --format torch -o FILE` writes a schedule"});
+  return read_schedule_text(console, read_file(path), path, reading);
+}
+
+TorchSchedule read_schedule_text(Console& console, const std::string& text, const std::string& path,
+                                 const TorchReading& reading) {
+  console.input(path, content_hash(text));
+  return read_torch_csv(text, path == "-" ? "standard input" : path, reading);
+}
+
+TorchSchedule find_schedule(Console& console, const std::string& word, const ShapeOptions& shape,
+                            int microbatches) {
+  if (is_schedule_file(word)) {
+    return read_schedule_file(
+        console, word,
+        {.pipes = shape.pipes.value_or(1), .sequence_chunks = shape.sequence_chunks});
+  }
+  const ScheduleKind& kind = find_schedule(word);
+  return {.schedule = kind.generate(shape_from(shape, kind, microbatches)), .order = {}};
+}
+
+}  // namespace stagecraft

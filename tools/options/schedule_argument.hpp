@@ -1,0 +1,28 @@
+// SCHEDULE on the command line: a name of `schedule list`, or a file of torch's.
+
+#pragma once
+
+#include <string>
+
+#include "simulator/views/torch_csv.hpp"
+#include "tools/console.hpp"
+#include "tools/options/shape_options.hpp"
+
+namespace stagecraft {
+
+/// Whether the word means a schedule's file: standard input (-), a name that ends in .csv, or a
+/// file that looks like one.
+bool is_schedule_file(const std::string& word);
+
+/// Reads it, and notes it among the verb's inputs.
+TorchSchedule read_schedule_file(Console& console, const std::string& path,
+                                 const TorchReading& reading = {});
+/// The same of a text that has been read from there already.
+TorchSchedule read_schedule_text(Console& console, const std::string& text, const std::string& path,
+                                 const TorchReading& reading = {});
+
+/// What the word means: the file's schedule, or that of the name with this shape.
+TorchSchedule find_schedule(Console& console, const std::string& word, const ShapeOptions& shape,
+                            int microbatches);
+
+}  // namespace stagecraft

@@ -1,0 +1,115 @@
+#include "tools/options/shape_options.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+
+#include "executor/backends/cpu/memory.hpp"
+#include "profiles/error.hpp"
+#include "tools/options/arguments.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+constexpr int most_devices_in_a_row = 1'000'000;
+constexpr int most_virtual_stages = 100'000;
+constexpr int most_microbatches = 10'000'000;
+constexpr int most_pipes = 1'000;
+
+std::vector<int> stages_of(const ShapeOptions& options) {
+  return read_small_integers("--stages", options.stages, 1, most_devices_in_a_row);
+}
+
+std::vector<int> virtual_stages_of(const ShapeOptions& options, const ScheduleKind& kind) {
+  if (options.virtual_stages.empty()) return {fewest_virtual_stages(kind.placement)};
+  return read_small_integers("--virtual", options.virtual_stages, 1, most_virtual_stages);
+}
+
+/// Everything but what may be a list.
+ScheduleShape common_shape(const ShapeOptions& options) {
+  ScheduleShape shape{.group = options.group,
+                      .in_flight = options.in_flight,
+                      .sequence_chunks = options.sequence_chunks,
+                      .pipes = options.pipes,
+                      .decode_steps = options.decode_steps};
+  if (!options.warm_up.empty()) {
+    shape.warm_up = read_small_integers("--warmup", options.warm_up, 0, most_microbatches);
+  }
+  return shape;
+}
+
+/// Linux promises more memory than there is, and kills who believes it.
+void require_room(const ScheduleShape& shape) {
+  constexpr double bytes_per_instruction = 500, passes = 2, bytes_per_gibibyte = 1 << 30;
+  const double instructions = passes * shape.devices * shape.virtual_stages * shape.microbatches *
+                              (1 + shape.decode_steps) * shape.sequence_chunks;
+  const double needed = instructions * bytes_per_instruction;
+  const auto there = static_cast<double>(cpu::machine_memory());
+  if (needed <= there) return;
+  fail_usage(
+      fmt::format("a schedule of {} stages and {} microbatches has {:.3g} instructions, which need "
+                  "about {:.3g} "
+                  "GiB of this machine's {:.3g} GiB of memory: ask for fewer of either",
+                  std::int64_t{shape.devices} * shape.virtual_stages, shape.microbatches,
+                  instructions, needed / bytes_per_gibibyte, there / bytes_per_gibibyte));
+}
+
+}  // namespace
+
+void declare_shape(CLI::App& app, ShapeOptions& options) {
+  app.add_option("--stages", options.stages, "Of a schedule: pipeline devices")->type_name("P");
+  app.add_option("--virtual", options.virtual_stages,
+                 "Of a schedule: stages per device (the fewest it takes)")
+      ->type_name("V");
+  app.add_option("--group", options.group,
+                 "interleaved: microbatches in a row per stage; pipedream-2bw: per update (P)")
+      ->type_name("N")
+      ->check(CLI::Range(1, most_microbatches));
+  app.add_option("--in-flight", options.in_flight,
+                 "zb-auto, zbv-auto: microbatches each device has memory for (P)")
+      ->type_name("N")
+      ->check(CLI::Range(1, most_microbatches));
+  app.add_option("--decode-steps", options.decode_steps,
+                 "inference: further passes of each microbatch, one per token (0)")
+      ->type_name("N")
+      ->check(CLI::Range(0, most_microbatches));
+  app.add_option(
+         "--warmup", options.warm_up,
+         "1f1b, pipedream, pipedream-2bw: forwards before the first backward of each device")
+      ->type_name("K0,K1,...");
+  app.add_option("--pipes", options.pipes, "chimera: copies of the model, even (2)")
+      ->type_name("N")
+      ->check(CLI::Range(1, most_pipes));
+  app.add_option("--sequence-chunks", options.sequence_chunks,
+                 "seq1f1b: pieces of each sequence (1)")
+      ->type_name("K")
+      ->check(CLI::Range(1, most_virtual_stages));
+}
+
+ScheduleShape shape_from(const ShapeOptions& options, const ScheduleKind& kind, int microbatches) {
+  const std::vector<ScheduleShape> shapes = shapes_from(options, kind, {microbatches});
+  if (shapes.size() > 1) fail_usage("expected one shape; lists and ranges are for simulate");
+  return shapes.front();
+}
+
+std::vector<ScheduleShape> shapes_from(const ShapeOptions& options, const ScheduleKind& kind,
+                                       const std::vector<int>& microbatches) {
+  const std::vector<int> virtual_stages = virtual_stages_of(options, kind);
+  std::vector<ScheduleShape> shapes;
+  ScheduleShape shape = common_shape(options);
+  for (const int devices : stages_of(options)) {
+    for (const int per_device : virtual_stages) {
+      for (const int m : microbatches) {
+        shape.devices = devices;
+        shape.virtual_stages = per_device;
+        shape.microbatches = m;
+        require_room(shape);
+        shapes.push_back(shape);
+      }
+    }
+  }
+  return shapes;
+}
+
+}  // namespace stagecraft

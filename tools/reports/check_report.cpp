@@ -1,0 +1,84 @@
+#include "tools/reports/check_report.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "profiles/text.hpp"
+#include "profiles/units.hpp"
+#include "tools/table.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+ordered_json finding_json(const Finding& finding) {
+  return {{"rule", finding.rule},     {"message", finding.message},
+          {"device", finding.device}, {"instruction", to_string(finding.instruction)},
+          {"cycle", finding.cycle},   {"fix", finding.fix}};
+}
+
+std::string report_text(const CheckReport& report, bool unicode) {
+  std::string text;
+  for (const std::string& proved : report.proved)
+    text += concat(unicode ? " ✔ " : " ok ", proved, "\n");
+  for (const Finding& finding : report.findings) {
+    text += concat(unicode ? " ✗ " : " NO ", finding.rule, ": ", finding.message, "\n");
+    for (const std::string& wait : finding.cycle) text += "     " + wait + "\n";
+    if (!finding.fix.empty()) text += concat("     fix: ", finding.fix, "\n");
+  }
+  return text;
+}
+
+/// "no plan of 8 settings takes less than 1.2s (3 by work, 5 by listing): optimal"
+std::string bound_text(const Verification& bound) {
+  const double gap =
+      bound.step.count() == 0 ? 0 : seconds(bound.step - bound.bound) / seconds(bound.step);
+  std::string how;
+  const auto add = [&](int settings, std::string_view by) {
+    if (settings > 0) how += concat(how.empty() ? "" : ", ", settings, " by ", by);
+  };
+  add(bound.by_work, "work");
+  add(bound.by_listing, "listing");
+  add(bound.by_search, "searching again");
+  return concat(
+      "no plan of ", bound.settings, bound.settings == 1 ? " setting" : " settings",
+      " takes less than ", format_duration(bound.bound), " (", how, "): ",
+      gap == 0 ? std::string("this one is optimal") : concat("this one is within ", percent(gap)),
+      bound.scope.empty() ? "" : " among ", bound.scope);
+}
+
+ordered_json certificate_json(const Verification& bound) {
+  ordered_json json{{"valid", bound.holds()},           {"lower_bound", seconds(bound.bound)},
+                    {"objective", seconds(bound.step)}, {"settings", bound.settings},
+                    {"by_work", bound.by_work},         {"by_listing", bound.by_listing},
+                    {"by_search", bound.by_search}};
+  if (!bound.scope.empty()) json["scope"] = bound.scope;
+  return json;
+}
+
+}  // namespace
+
+int show_report(Console& console, const CheckReport& report,
+                const std::optional<Verification>& bound) {
+  ordered_json findings = ordered_json::array();
+  for (const Finding& finding : report.findings) findings.push_back(finding_json(finding));
+  ordered_json result{
+      {"safe", report.safe()}, {"proved", report.proved}, {"findings", std::move(findings)}};
+  if (bound) result["certificate"] = certificate_json(*bound);
+  console.print(report_text(report, console.unicode()));
+  if (bound && bound->holds()) {
+    console.print(concat(console.unicode() ? " ✔ " : " ok ", bound_text(*bound), "\n"));
+  }
+  if (report.safe() && (!bound || bound->holds())) {
+    console.result(result);
+    return 0;
+  }
+  if (report.safe()) {
+    return console.error(Error(ErrorKind::check, bound->fault), &result);
+  }
+  return console.error(
+      Error(ErrorKind::check, concat("not safe: ", report.findings.front().message)), &result);
+}
+
+}  // namespace stagecraft

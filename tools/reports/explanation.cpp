@@ -1,0 +1,260 @@
+#include "tools/reports/explanation.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "tools/table.hpp"
+
+namespace stagecraft {
+
+using nlohmann::ordered_json;
+
+namespace {
+
+/// A part of a step, for JSON and for people.
+struct Part {
+  std::string_view field;
+  std::string_view name;
+  Duration Attribution::*time;
+};
+constexpr std::array parts{
+    Part{"compute_ns", "compute", &Attribution::compute},
+    Part{"recompute_ns", "recompute", &Attribution::recompute},
+    Part{"fill_drain_ns", "fill and drain", &Attribution::fill_drain},
+    Part{"imbalance_ns", "imbalance", &Attribution::imbalance},
+    Part{"exposed_communication_ns", "communication", &Attribution::exposed_communication},
+    Part{"waiting_memory_ns", "waiting for memory", &Attribution::waiting_memory},
+    Part{"optimizer_ns", "optimizer", &Attribution::optimizer}};
+constexpr auto idle_parts = std::array{parts[2], parts[3], parts[4], parts[5]};
+
+double ratio(Duration part, Duration whole) {
+  return whole.count() > 0 ? seconds(part) / seconds(whole) : 0;
+}
+
+Duration sum(const std::vector<Attribution>& devices, const Part& part) {
+  Duration time{0};
+  for (const Attribution& device : devices) time += device.*part.time;
+  return time;
+}
+
+ordered_json run_json(const CriticalRun& run) {
+  ordered_json json{{"round", run.round}, {"device", run.device}};
+  if (run.peer) json["peer"] = *run.peer;
+  json.update({{"op", to_string(run.op)},
+               {"stage", run.stage},
+               {"first_microbatch", run.first_microbatch},
+               {"last_microbatch", run.last_microbatch},
+               {"count", run.count},
+               {"time_ns", run.time.count()}});
+  return json;
+}
+
+int name_of(int device, const std::vector<int>& names) {
+  return names.empty() ? device : names.at(static_cast<std::size_t>(device));
+}
+
+/// "device 3", "link 0→1".
+std::string place_of(const CriticalRun& run, const std::vector<int>& names, bool unicode) {
+  const int device = name_of(run.device, names);
+  if (!run.peer) return fmt::format("device {}", device);
+  return fmt::format("link {}{}{}", device, unicode ? "→" : "->", name_of(*run.peer, names));
+}
+
+/// Where the path stays longest.
+std::string longest_stay(const Explanation& explanation) {
+  if (!explanation.path) return fmt::format("step {}", format_duration(explanation.step));
+  std::map<std::string, Duration> stays;
+  for (const CriticalRun& run : explanation.path->runs) {
+    const std::string place =
+        run.peer ? "messages"
+                 : fmt::format("device {}", name_of(run.device, explanation.device_names));
+    stays[place] += run.time;
+  }
+  const auto longest = std::max_element(
+      stays.begin(), stays.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (longest == stays.end()) return "nothing takes any time";
+  const bool plural = longest->first == "messages";
+  return fmt::format("{} limit{} the step: {} of its {} ({}) {}", longest->first, plural ? "" : "s",
+                     format_duration(longest->second), format_duration(explanation.step),
+                     percent(ratio(longest->second, explanation.step)),
+                     plural ? "is time they are on their way" : "is its work");
+}
+
+/// "devices are idle for 27.3 % of it, most for fill and drain (25.0 %)".
+std::string idle_sentence(const Explanation& explanation) {
+  Duration idle{0};
+  const Part* largest = &idle_parts.front();
+  for (const Part& part : idle_parts) {
+    const Duration time = sum(explanation.devices, part);
+    idle += time;
+    if (time > sum(explanation.devices, *largest)) largest = &part;
+  }
+  if (idle == Duration{0}) return "no device is ever idle";
+  const Duration all = explanation.step * explanation.devices.size();
+  return fmt::format("devices are idle for {} of it, most for {} ({})", percent(ratio(idle, all)),
+                     largest->name, percent(ratio(sum(explanation.devices, *largest), all)));
+}
+
+}  // namespace
+
+Explanation explain(const Program& program, const Costs& costs,
+                    const std::optional<Environment>& environment) {
+  Explanation explanation;
+  if (environment) {
+    explanation.devices = attribution(program, costs, *environment);
+  } else {
+    explanation.path = critical_path(program, costs);
+    explanation.devices = attribution(program, costs);
+  }
+  if (!explanation.devices.empty()) explanation.step = total(explanation.devices.front());
+  return explanation;
+}
+
+std::vector<char> longest_chain(const Program& program, const Costs& costs,
+                                const std::optional<Environment>& environment,
+                                const Timeline& timeline) {
+  if (environment) return {};
+  return on_path(critical_path(program, costs), program, timeline);
+}
+
+void add_explanation(ordered_json& result, const Explanation& explanation) {
+  if (explanation.path) {
+    ordered_json path = ordered_json::array();
+    for (const CriticalRun& run : explanation.path->runs) path.push_back(run_json(run));
+    result["critical_path"] = std::move(path);
+  }
+  ordered_json devices = ordered_json::array();
+  for (std::size_t i = 0; i < explanation.devices.size(); ++i) {
+    ordered_json device{{"device", i}};
+    for (const Part& part : parts) {
+      device[std::string(part.field)] = (explanation.devices[i].*part.time).count();
+    }
+    devices.push_back(std::move(device));
+  }
+  result["attribution"] = std::move(devices);
+}
+
+std::string shares_sentence(const std::vector<Attribution>& devices) {
+  Duration all{0};
+  for (const Attribution& device : devices) all += total(device);
+  std::string text;
+  for (const Part& part : parts) {
+    const Duration time = sum(devices, part);
+    if (time == Duration{0}) continue;
+    text += fmt::format("{}{} {}", text.empty() ? "where the time goes: " : ", ", part.name,
+                        percent(ratio(time, all)));
+  }
+  return text.empty() ? text : text + "\n";
+}
+
+std::vector<Effect> renamed(std::vector<Effect> effects, const std::vector<int>& device_names) {
+  for (Effect& effect : effects) {
+    const bool is_of_device = effect.lever == Lever::device || effect.lever == Lever::link;
+    if (is_of_device) effect.index = name_of(effect.index, device_names);
+    if (effect.lever == Lever::link) effect.to = name_of(effect.to, device_names);
+  }
+  return effects;
+}
+
+void add_what_if(ordered_json& result, const WhatIf& what_if) {
+  ordered_json effects = ordered_json::array();
+  for (const Effect& effect : what_if.effects) {
+    if (effect.lever == Lever::channel) continue;  // links say the same for people and scripts
+    effects.push_back({{"what", to_string(effect)},
+                       {"step_ns", effect.step.count()},
+                       {"elasticity", effect.elasticity}});
+  }
+  result["sensitivities"] = std::move(effects);
+  if (!what_if.one_more) return;
+  ordered_json more = ordered_json::array();
+  ordered_json steps = ordered_json::array();
+  for (const OneMore& one : *what_if.one_more) {
+    more.push_back({{"device", nullptr}, {"with", one.with}, {"step_ns", one.step.count()}});
+    if (!one.device) continue;
+    more.back()["device"] = *one.device;
+    steps.push_back(one.step.count());
+  }
+  result["one_more_in_flight"] = std::move(more);
+  if (!steps.empty()) result["one_more_in_flight_step_ns"] = std::move(steps);
+}
+
+std::string effects_table(const WhatIf& what_if, bool unicode) {
+  std::vector<Effect> effects;
+  for (const Effect& effect : what_if.effects) {
+    const bool shown = effect.lever == Lever::stage || effect.lever == Lever::op ||
+                       effect.lever == Lever::link || effect.lever == Lever::group;
+    if (shown && effect.step != what_if.step) effects.push_back(effect);
+  }
+  std::stable_sort(effects.begin(), effects.end(),
+                   [](const Effect& a, const Effect& b) { return a.step > b.step; });
+  Table table({"1 % more of", ">step", ">change"});
+  for (const Effect& effect : effects) {
+    table.row({to_string(effect), format_duration(effect.step),
+               fmt::format("{:+.3f} %", 100 * (ratio(effect.step, what_if.step) - 1))});
+  }
+  return table.text(unicode);
+}
+
+std::string one_more_sentence(const WhatIf& what_if) {
+  if (!what_if.one_more) return "";
+  const std::vector<OneMore>& all = *what_if.one_more;
+  if (all.empty()) return "no setting of this schedule trades memory for time\n";
+  const auto best = std::min_element(
+      all.begin(), all.end(), [](const OneMore& a, const OneMore& b) { return a.step < b.step; });
+  if (best->step >= what_if.step) {
+    return best->device ? "no device gains from memory for one more microbatch in flight\n"
+                        : fmt::format("nothing is gained with {}\n", best->with);
+  }
+  const std::string where =
+      best->device ? fmt::format("memory for one more microbatch on device {}", *best->device)
+                   : fmt::format("with {}", best->with);
+  return fmt::format("{}: step {} ({:+.3f} %)\n", where, format_duration(best->step),
+                     100 * (ratio(best->step, what_if.step) - 1));
+}
+
+std::string limits_sentence(const Explanation& explanation) {
+  return longest_stay(explanation) + "; " + idle_sentence(explanation) + "\n";
+}
+
+std::string critical_path_table(const Explanation& explanation, bool unicode) {
+  Table table({">round", "where", "what", "microbatches", ">times", ">time"});
+  for (const CriticalRun& run : explanation.path->runs) {
+    const std::string microbatches =
+        run.first_microbatch == run.last_microbatch
+            ? std::to_string(run.first_microbatch)
+            : fmt::format("{}..{}", run.first_microbatch, run.last_microbatch);
+    table.row({std::to_string(run.round), place_of(run, explanation.device_names, unicode),
+               fmt::format("{} of stage {}", to_string(run.op), run.stage), microbatches,
+               std::to_string(run.count), format_duration(run.time)});
+  }
+  return table.text(unicode);
+}
+
+std::string attribution_table(const Explanation& explanation, bool unicode) {
+  const std::vector<Attribution>& devices = explanation.devices;
+  std::vector<Part> shown;
+  std::vector<std::string> headings{">device"};
+  for (const Part& part : parts) {
+    if (sum(devices, part) == Duration{0}) continue;
+    shown.push_back(part);
+    headings.push_back(fmt::format(">{}", part.name));
+  }
+  Table table(headings);
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    std::vector<std::string> cells{
+        std::to_string(name_of(static_cast<int>(i), explanation.device_names))};
+    for (const Part& part : shown) {
+      const Duration time = devices[i].*part.time;
+      cells.push_back(
+          fmt::format("{} {:>6}", format_duration(time), percent(ratio(time, total(devices[i])))));
+    }
+    table.row(std::move(cells));
+  }
+  return table.text(unicode);
+}
+
+}  // namespace stagecraft

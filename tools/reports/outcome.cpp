@@ -1,0 +1,137 @@
+#include "tools/reports/outcome.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "tools/reports/results.hpp"
+#include "tools/table.hpp"
+
+namespace stagecraft {
+
+using nlohmann::ordered_json;
+
+namespace {
+
+/// A column of a sweep's table.
+struct Column {
+  std::string heading;
+  bool shown = true;
+  std::string (*cell)(const Outcome& outcome);
+};
+
+std::string numbers_only(const Outcome& outcome, std::string text) {
+  return outcome.refusal ? "-" : text;
+}
+
+int most_in_flight(const Timeline& timeline) {
+  const std::vector<int> held = peak_in_flight(timeline);
+  return held.empty() ? 0 : *std::max_element(held.begin(), held.end());
+}
+
+std::vector<Column> columns_for(const std::vector<Outcome>& outcomes) {
+  const auto differ = [&](auto value) {
+    return std::any_of(outcomes.begin(), outcomes.end(), [&](const Outcome& outcome) {
+      return value(outcome.setting) != value(outcomes.front().setting);
+    });
+  };
+  const bool jittered = std::any_of(outcomes.begin(), outcomes.end(),
+                                    [](const Outcome& o) { return o.jittered.has_value(); });
+  const bool with_failures = std::any_of(outcomes.begin(), outcomes.end(),
+                                         [](const Outcome& o) { return o.long_run.has_value(); });
+  return {{"schedule", differ([](const ScheduleSetting& s) { return name_of(s); }),
+           [](const Outcome& o) { return name_of(o.setting); }},
+          {">stages", differ([](const ScheduleSetting& s) { return s.shape.devices; }),
+           [](const Outcome& o) { return std::to_string(o.setting.shape.devices); }},
+          {">virtual", differ([](const ScheduleSetting& s) { return s.shape.virtual_stages; }),
+           [](const Outcome& o) { return std::to_string(o.setting.shape.virtual_stages); }},
+          {">microbatches", true,
+           [](const Outcome& o) { return std::to_string(o.setting.shape.microbatches); }},
+          {">step", true,
+           [](const Outcome& o) {
+             return o.refusal ? std::string("refused") : format_duration(step_time(o.run.timeline));
+           }},
+          {">per microbatch", true,
+           [](const Outcome& o) {
+             const int microbatches = std::max(1, o.setting.shape.microbatches);
+             return numbers_only(o, format_duration(step_time(o.run.timeline) / microbatches));
+           }},
+          {">bubble", true,
+           [](const Outcome& o) { return numbers_only(o, percent(bubble(o.run.timeline))); }},
+          {">most in flight", true,
+           [](const Outcome& o) {
+             return numbers_only(o, std::to_string(most_in_flight(o.run.timeline)));
+           }},
+          {">jittered mean", jittered,
+           [](const Outcome& o) { return o.jittered ? format_duration(o.jittered->mean) : "-"; }},
+          {">p95", jittered,
+           [](const Outcome& o) { return o.jittered ? format_duration(o.jittered->p95) : "-"; }},
+          {">goodput", with_failures,
+           [](const Outcome& o) { return o.long_run ? percent(o.long_run->goodput) : "-"; }}};
+}
+
+}  // namespace
+
+void add_steady(ordered_json& result, const std::optional<Duration>& steady_step,
+                const std::optional<CycleMean>& cycle_mean) {
+  if (steady_step) result["steady_step_ns"] = steady_step->count();
+  if (!cycle_mean) return;
+  const auto [whole, rest] =
+      std::div(cycle_mean->time.count(), std::int64_t{cycle_mean->iterations});
+  if (rest == 0) {
+    result["cycle_mean_ns"] = whole;
+  } else {
+    result["cycle_mean_ns"] =
+        static_cast<double>(cycle_mean->time.count()) / cycle_mean->iterations;
+  }
+}
+
+void add_jitter(ordered_json& result, const std::optional<Summary>& steps) {
+  if (!steps) return;
+  result["jitter"] = summary_json(*steps);
+}
+
+void add_conditions(ordered_json& result, const EventRun& run) {
+  const std::vector<Duration>& waits = run.waiting_for_memory;
+  const auto takes_time = [](Duration wait) { return wait > Duration{0}; };
+  if (std::any_of(waits.begin(), waits.end(), takes_time)) {
+    result["waiting_for_memory_ns"] = nanoseconds(waits);
+  }
+  if (!run.stranded.empty()) result["stranded"] = run.stranded;
+}
+
+ordered_json outcome_json(const Outcome& outcome) {
+  ordered_json result = setting_json(outcome.setting);
+  if (outcome.refusal) {
+    result["refused"] = outcome.refusal->message();
+    return result;
+  }
+  if (!outcome.link_policy.empty()) result["link_policy"] = outcome.link_policy;
+  result.update(timeline_json(outcome.run.timeline));
+  add_steady(result, outcome.steady_step, outcome.cycle_mean);
+  add_jitter(result, outcome.jittered);
+  if (takes_memory(outcome.run.timeline)) {
+    add_memory(result, memory_peaks(outcome.run.timeline));
+  }
+  add_serving(result, outcome.served);
+  add_conditions(result, outcome.run);
+  add_goodput(result, outcome.long_run);
+  if (outcome.explanation) add_explanation(result, *outcome.explanation);
+  return result;
+}
+
+std::string sweep_table(const std::vector<Outcome>& outcomes, bool unicode) {
+  std::vector<Column> columns = columns_for(outcomes);
+  std::erase_if(columns, [](const Column& column) { return !column.shown; });
+  std::vector<std::string> headings;
+  for (const Column& column : columns) headings.push_back(column.heading);
+  Table table(headings);
+  for (const Outcome& outcome : outcomes) {
+    std::vector<std::string> cells;
+    for (const Column& column : columns) cells.push_back(column.cell(outcome));
+    table.row(std::move(cells));
+  }
+  return table.text(unicode);
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,51 @@
+// What simulating a schedule in one shape gave: as JSON, and side by side in a sweep's table.
+
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "profiles/error.hpp"
+#include "simulator/analyses/jitter.hpp"
+#include "simulator/analyses/lower_bounds.hpp"
+#include "simulator/values/timeline.hpp"
+#include "tools/options/failure_options.hpp"
+#include "tools/options/scenario.hpp"
+#include "tools/options/serving_options.hpp"
+#include "tools/reports/explanation.hpp"
+
+namespace stagecraft {
+
+struct Outcome {
+  ScheduleSetting setting;
+  std::string link_policy;                 ///< empty: asynchronous
+  EventRun run;                            ///< of one iteration
+  std::optional<Duration> steady_step;     ///< of one further iteration
+  std::optional<CycleMean> cycle_mean;     ///< of further iterations in the long run
+  std::optional<Summary> jittered;         ///< steps of many samples
+  std::optional<LongRun> long_run;         ///< with failures
+  std::optional<Serving> served;           ///< of inference
+  std::optional<Explanation> explanation;  ///< takes as long as simulating: only where it is shown
+  std::optional<Error> refusal;            ///< the schedule does not take the shape: nothing else
+};
+
+/// steady_step_ns, and cycle_mean_ns (a fraction where the cycle takes several iterations); nothing
+/// without.
+void add_steady(nlohmann::ordered_json& result, const std::optional<Duration>& steady_step,
+                const std::optional<CycleMean>& cycle_mean);
+
+/// jitter: {mean_ns, p50_ns, p95_ns, p99_ns}; nothing without.
+void add_jitter(nlohmann::ordered_json& result, const std::optional<Summary>& steps);
+
+/// waiting_for_memory_ns[] and stranded[], where anything waits or is.
+void add_conditions(nlohmann::ordered_json& result, const EventRun& run);
+
+/// The setting, and the fields of `simulate` or `refused`.
+nlohmann::ordered_json outcome_json(const Outcome& outcome);
+
+/// A row per outcome. Schedules, stages and virtual stages have columns where they differ.
+std::string sweep_table(const std::vector<Outcome>& outcomes, bool unicode);
+
+}  // namespace stagecraft

@@ -1,0 +1,416 @@
+#include "tools/reports/plan_report.hpp"
+
+#include <fmt/format.h>
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "planner/analysis/risk.hpp"
+#include "planner/analysis/shown_choices.hpp"
+#include "planner/analysis/utilisation.hpp"
+#include "planner/problem/constraints.hpp"
+#include "planner/problem/objective.hpp"
+#include "planner/search/heuristics/warm_starts.hpp"
+#include "planner/space/space.hpp"
+#include "profiles/error.hpp"
+#include "profiles/text.hpp"
+#include "simulator/analyses/attribution.hpp"
+#include "tools/options/risk_options.hpp"
+#include "tools/reports/explanation.hpp"
+#include "tools/reports/plan_ranking.hpp"
+#include "tools/reports/results.hpp"
+#include "tools/table.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+ordered_json plan_json(const Plan& plan) {
+  return ordered_json::parse(write_plan(plan));
+}
+
+ordered_json objective_json(const Objective& objective) {
+  return {{"name", objective.name}, {"value", objective.value}, {"unit", objective.unit}};
+}
+
+/// The search as it was for this plan: those of a front have a search each.
+SearchResult search_for(const Candidate& candidate, const SearchResult& search, bool is_front) {
+  SearchResult own;
+  own.lower_bound = search.lower_bound;
+  own.cost_bound = search.cost_bound;
+  if (is_front && candidate.plan.search) own.lower_bound = candidate.plan.search->lower_bound;
+  return own;
+}
+
+/// How far the plan may be from the best there is: 0 to 1.
+double gap_of(const Objective& objective) {
+  const double most = std::max(objective.value, objective.lower_bound);
+  return most > 0 ? std::abs(objective.value - objective.lower_bound) / most : 0;
+}
+
+bool has_scope(const SearchResult& search) {
+  return !speaks_of_all_plans(search);
+}
+
+std::optional<Utilisation> utilisation_of(const Problem& problem, const Candidate& candidate) {
+  const Model model = in_plan_order(problem.profile, candidate.plan).model;
+  return utilisation_of(candidate.plan, model, problem.cluster, *candidate.prediction);
+}
+
+void add_prediction(ordered_json& json, const Problem& problem, const Candidate& candidate) {
+  const Prediction& prediction = *candidate.prediction;
+  json["step_ns"] = prediction.step.count();
+  if (prediction.steady) json["steady_step_ns"] = prediction.steady->count();
+  json["samples_per_second"] = prediction.samples_per_second;
+  json["tokens_per_second"] = prediction.tokens_per_second;
+  json["bubble"] = prediction.bubble;
+  add_utilisation(json, utilisation_of(problem, candidate));
+  json["peak_memory_bytes"] = device_peaks(candidate.plan, prediction);
+  add_memory_limits(json, candidate.plan, prediction);
+  json["fits"] = prediction.fits;
+}
+
+/// Without a prediction, a plan of another planner that our evaluator cannot run, and why not.
+ordered_json candidate_json(const Problem& problem, const Candidate& candidate,
+                            const SearchResult& search, bool is_front) {
+  const Objective objective =
+      objective_of(problem, candidate, search_for(candidate, search, is_front));
+  ordered_json json{{"plan", plan_json(candidate.plan)}};
+  if (candidate.prediction) {
+    add_prediction(json, problem, candidate);
+  } else {
+    json["rejected"] = candidate.rejected;
+  }
+  const double gap = candidate.objective ? search.gap : gap_of(objective);
+  json["uses_devices"] = used_devices(candidate.plan).size();
+  json["objective"] = objective_json(objective);
+  json["lower_bound"] = objective.lower_bound;
+  json["gap"] = gap;
+  if (gap > 0 && !search.rests_on.empty()) json["bound_rests_on"] = search.rests_on;
+  if (has_scope(search)) {
+    json["scope"] = to_string(search.scope);
+    json["least_of_others_ns"] = search.scope.least_of_others.count();
+  }
+  json["proved_optimal"] =
+      candidate.objective ? search.proved_optimal : gap == 0 && !has_scope(search);
+  return json;
+}
+
+/// Usual choices are told whatever was asked for: those that do not keep to it, by name.
+std::set<std::string> not_as_asked(const Problem& problem,
+                                   const std::vector<Candidate>& alternatives) {
+  const bool asks =
+      std::ranges::any_of(wishes, [&](const Wish& wish) { return wish.is_asked(problem); });
+  if (!asks && problem.use_fewer_devices) return {};
+  const Space space(problem);
+  std::set<std::string> names;
+  for (const Candidate& candidate : alternatives) {
+    if (candidate.prediction && !is_wanted(space, candidate.plan)) names.insert(candidate.name);
+  }
+  return names;
+}
+
+/// The usual choices beside the best plan: name, step, does it fit, is it as asked, slower by.
+ordered_json alternatives_json(const Problem& problem, const std::vector<Candidate>& alternatives,
+                               Duration best) {
+  ordered_json rows = ordered_json::array();
+  const std::set<std::string> others = not_as_asked(problem, alternatives);
+  for (const Candidate& candidate : alternatives) {
+    ordered_json row{{"name", candidate.name}};
+    if (candidate.prediction) {
+      row["step_ns"] = candidate.prediction->step.count();
+      row["fits"] = candidate.prediction->fits;
+      row["as_asked"] = !others.contains(candidate.name);
+      if (best > Duration{0})
+        row["slower_by"] = seconds(pace(*candidate.prediction)) / seconds(best) - 1;
+    } else {
+      row["fits"] = false;
+      row["rejected"] = candidate.rejected;
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::string alternatives_text(const Problem& problem, const std::vector<Candidate>& alternatives,
+                              const Candidate& best) {
+  if (alternatives.empty()) return "";
+  std::string text =
+      problem.objective == ObjectiveKind::cost ? "compared with (cost)\n" : "compared with\n";
+  const std::set<std::string> others = not_as_asked(problem, alternatives);
+  const auto faults = [&](const Candidate& candidate) -> std::string_view {
+    const bool is_other = others.contains(candidate.name);
+    if (candidate.prediction->fits) return is_other ? "   not as asked" : "";
+    return is_other ? "   does not fit, not as asked" : "   does not fit";
+  };
+  for (const Candidate& candidate : alternatives) {
+    const std::string answer =
+        !candidate.prediction
+            ? (candidate.rejected.starts_with(not_tried) ? "" : "not possible: ") +
+                  candidate.rejected
+            : fmt::format("{:>9}  {:>8}{}", format_duration(pace(*candidate.prediction)),
+                          signed_percent(worse_by(problem, candidate, best)), faults(candidate));
+    text += fmt::format("  {:<28} {}\n", candidate.name, answer);
+  }
+  return text;
+}
+
+/// How far from the optimum a plan may be that was not proved.
+std::string distance_sentence(const SearchResult& search) {
+  constexpr double least_shown = 0.0005;
+  if (search.gap < least_shown) return "within less than 0.1 % of the optimum";
+  if (search.lower_bound > Duration{0}) return "within " + percent(search.gap) + " of the optimum";
+  if (search.searched_bound <= Duration{0}) return "not proved: no bound was found";
+  return "not proved: no bound is known for plans of this kind; those that were searched take " +
+         format_duration(search.searched_bound) + " or more";
+}
+
+/// Where the plan is of another kind, what is known of those that were searched.
+std::string of_searched(const SearchResult& search) {
+  const bool is_beyond = search.bounds_any_kind && !search.scope.is_all();
+  if (!is_beyond || search.searched_bound <= search.lower_bound) return "";
+  return fmt::format("; {} take {} or more", to_string(search.scope),
+                     format_duration(search.searched_bound));
+}
+
+/// What plans beyond the scope take or cost at least.
+std::string least_of_others(const Problem& problem, const SearchResult& search) {
+  const Duration least = search.scope.least_of_others;
+  if (problem.objective != ObjectiveKind::cost) return format_duration(least);
+  const Candidate& best = search.plans.front();
+  const Objective objective = objective_of(problem, best, search);
+  const double times = seconds(least) / seconds(pace(*best.prediction));
+  return fmt::format("{:.6g} {}", times * objective.value, objective.unit);
+}
+
+std::string certificate_sentence(const Problem& problem, const SearchResult& search,
+                                 bool is_front) {
+  if (is_front) {
+    return fmt::format("{} ({} simulated, {} discarded{})",
+                       search.proved_optimal ? "proved: no other plan is better in both"
+                                             : "not proved: other plans may be better in both",
+                       search.candidates, search.pruned,
+                       search.interrupted ? ", stopped early" : "");
+  }
+  std::string among = has_scope(search) ? " among " + to_string(search.scope) : "";
+  if (has_scope(search) && search.scope.least_of_others > Duration{0}) {
+    among += fmt::format("; with others {} is the least", least_of_others(problem, search));
+  }
+  if (search.proved_optimal) {
+    return fmt::format("optimal: proved over {} simulated and {} discarded candidates{}",
+                       search.candidates, search.pruned, among);
+  }
+  return fmt::format("{} ({} simulated, {} discarded{}){}{}", distance_sentence(search),
+                     search.candidates, search.pruned, search.interrupted ? ", stopped early" : "",
+                     among, of_searched(search));
+}
+
+/// What a gap is due to: the bound that is lowest, and what it leaves out.
+std::string looseness_sentence(const SearchResult& search) {
+  if (search.gap <= 0 || search.lower_bound <= Duration{0} || search.rests_on.empty()) return "";
+  return "the bound is lowest for " + search.rests_on + "\n";
+}
+
+std::string objective_sentence(const SearchResult& search, const Objective& objective) {
+  return fmt::format("by {}: {} {:.6g} {} ({})\n", search.strategy, objective.name, objective.value,
+                     objective.unit,
+                     search.proved_optimal ? "proved the least in its own cost model"
+                                           : fmt::format("at least {:.6g} {} in its own cost model",
+                                                         objective.lower_bound, objective.unit));
+}
+
+/// The stages alone: our evaluator could not run them.
+void print_unscored(Console& console, const SearchResult& search) {
+  const Candidate& best = search.plans.front();
+  for (std::size_t s = 0; s < best.plan.stages.size(); ++s) {
+    const Stage& stage = best.plan.stages[s];
+    const std::string layers =
+        stage.layers.size() == 0
+            ? "no layers"
+            : fmt::format("layers {} to {}", stage.layers.first, stage.layers.end - 1);
+    console.print(fmt::format("stage {}: {}, replicas {}\n", s, layers, stage.devices.size()));
+  }
+  console.print(objective_sentence(search, *best.objective));
+  console.note("not simulated: " + best.rejected);
+}
+
+/// Why some devices stay idle: only our own search can tell that they would be of no use.
+std::string reason_to_stop(const Problem& problem, const SearchResult& search, bool at_risk) {
+  if (at_risk) return ": no plan that uses more was found to be safer";
+  if (search.plans.front().objective) return ": that is what " + search.strategy + " chose";
+  if (problem.devices && *problem.devices < available_devices(problem)) return "";
+  const std::string_view than = problem.objective == ObjectiveKind::cost ? "cheaper" : "faster";
+  return search.proved_optimal ? fmt::format(": more would not be {}", than)
+                               : fmt::format(": nothing {} was found", than);
+}
+
+/// What was asked for, if it is not the step, which is shown anyway.
+std::string own_objective_sentence(const Problem& problem, const SearchResult& search) {
+  const Candidate& best = search.plans.front();
+  std::string text;
+  if (best.prediction->steady) {
+    text = fmt::format("steady state: {} for {} samples\n",
+                       format_duration(*best.prediction->steady), best.plan.batch.global);
+  }
+  if (problem.objective == ObjectiveKind::step) return text;
+  const Objective objective = objective_of(problem, best, search);
+  const bool most = problem.objective == ObjectiveKind::throughput;
+  const bool is_time = problem.objective == ObjectiveKind::latency;
+  const auto words = [&](double value) {
+    return is_time ? format_duration(Duration{std::llround(value * 1e9)})
+                   : fmt::format("{:.6g} {}", value, objective.unit);
+  };
+  const std::string sentence = fmt::format("{} {}", objective.name, words(objective.value));
+  if (search.lower_bound <= Duration{0}) return text + sentence + "\n";  // nothing is proved
+  const std::string_view none = has_scope(search) ? "none that was searched has" : "no plan has";
+  return text + fmt::format("{} ({} {} than {})\n", sentence, none, most ? "more" : "less",
+                            words(objective.lower_bound));
+}
+
+/// What was planned for, first of all.
+std::string sentence_at_risk(const Problem& problem, const Plan& plan, const Risk& risk) {
+  const Compiled compiled = compile_for(problem, plan);
+  const Spreads spreads = spreads_of(risk, problem.profile, compiled);
+  return risk_sentence(interval_of(compiled, spreads, risk.level), spreads, risk.level);
+}
+
+/// How far off the rate may be, where nobody planned for that.
+std::string likely_range(const Problem& problem, const Candidate& best, const Compiled& compiled) {
+  const Spreads spreads = spreads_for(problem.profile, compiled.provenance);
+  return range_sentence(*best.prediction, interval_of(compiled, spreads, risk_level("p90")));
+}
+
+void print_limits(Console& console, const std::vector<Binding>& limits) {
+  if (!limits.empty()) console.print("what limits it\n");
+  for (const Binding& limit : limits) {
+    console.print(fmt::format("  {:<12} {:<16} {}\n", limit.what, limit.where, limit.value));
+  }
+}
+
+/// What a plan is shown with, as far as there is time.
+struct Beside {
+  std::vector<Candidate> alternatives;
+  std::vector<Binding> limits;
+  std::string range;  ///< of the rate
+  std::string time;   ///< where it goes
+};
+
+Beside look_beside(Console& console, const Problem& problem, const Candidate& best,
+                   const PlanReport& report) {
+  const bool for_people = !console.json() && !console.options().quiet;
+  const bool wants_limits = console.json() || for_people;
+  Beside beside;
+  if (!report.stop.stop_requested()) {
+    beside.alternatives = shown_choices(problem, report.stop);
+  }
+  if (for_people && !report.stop.stop_requested()) {
+    const Compiled compiled = compile_for(problem, best.plan);
+    beside.time = shares_sentence(attribution(compiled.program, compiled.costs));
+    if (!report.risk) beside.range = likely_range(problem, best, compiled);
+  }
+  if (wants_limits && !report.stop.stop_requested())
+    beside.limits = binding(problem, best, report.stop, console.options().threads);
+  if (report.stop.stop_requested())
+    console.note("stopped early: usual choices, and what limits the plan, may be missing");
+  return beside;
+}
+
+void print_for_people(Console& console, const Problem& problem, const SearchResult& search,
+                      const Beside& beside, const PlanReport& report) {
+  const Candidate& best = search.plans.front();
+  const int available = device_count(problem.cluster);
+  const int used = static_cast<int>(used_devices(best.plan).size());
+  if (!problem.excluded.empty())
+    console.print(fmt::format("excluded: {}\n", device_ranges(problem.excluded)));
+  if (used < available_devices(problem)) {
+    console.print(fmt::format("uses {} of the cluster's {} devices{}\n", used, available,
+                              reason_to_stop(problem, search, report.risk.has_value())));
+  }
+  if (!best.prediction->fits) console.print("does not fit in memory\n");
+  if (report.risk) console.print(sentence_at_risk(problem, best.plan, *report.risk));
+  console.print(plan_sentence(best.plan) + "\n" + prediction_sentence(*best.prediction) + "\n");
+  console.print(beside.range + utilisation_sentence(best.plan, utilisation_of(problem, best)));
+  const Model model = in_plan_order(problem.profile, best.plan).model;
+  console.print(plan_table(best.plan, model, *best.prediction, console.unicode()));
+  console.print(beside.time);
+  console.print(best.objective ? objective_sentence(search, *best.objective)
+                               : own_objective_sentence(problem, search));
+  if (report.is_front) {
+    console.print(front_table(search, console.unicode()));
+  } else if (search.plans.size() > 1) {
+    console.print(ranking_table(problem, search, console.unicode()));
+  }
+  console.print(alternatives_text(problem, beside.alternatives, best));
+  print_limits(console, beside.limits);
+  if (best.objective) return;
+  console.print(certificate_sentence(problem, search, report.is_front) + "\n");
+  if (!report.is_front) console.print(looseness_sentence(search));
+}
+
+ordered_json binding_json(const std::vector<Binding>& limits) {
+  ordered_json rows = ordered_json::array();
+  for (const Binding& limit : limits) {
+    rows.push_back({{"what", limit.what},
+                    {"where", limit.where},
+                    {"shadow_price", limit.value},
+                    {"saved_ns", limit.saved.count()}});
+  }
+  return rows;
+}
+
+}  // namespace
+
+int report_infeasible(Console& console, const Infeasible& infeasible) {
+  const ordered_json result{{"plans", ordered_json::array()},
+                            {"infeasible",
+                             {{"reason", infeasible.reason},
+                              {"short_by_bytes", infeasible.short_by},
+                              {"remedies", infeasible.remedies}}}};
+  return console.error(Error(ErrorKind::infeasible, infeasible.reason, {}, infeasible.remedies),
+                       &result);
+}
+void report_plans(Console& console, const Problem& problem, const SearchResult& search,
+                  const PlanReport& report) {
+  const Candidate& best = search.plans.front();
+  const bool written = console.artefact(write_plan(best.plan));
+  const bool plan_only = !written && !console.person_reads_output() && !console.json();
+  const Beside beside =
+      best.prediction && !plan_only ? look_beside(console, problem, best, report) : Beside{};
+  if (best.prediction) {
+    for (const std::string& note : best.prediction->notes) console.note(note);
+  }
+  if (plan_only) {
+    console.print(write_plan(best.plan));
+  } else if (best.prediction) {
+    print_for_people(console, problem, search, beside, report);
+  } else {
+    print_unscored(console, search);
+  }
+  ordered_json plans = ordered_json::array();
+  for (const Candidate& candidate : search.plans) {
+    plans.push_back(candidate_json(problem, candidate, search, report.is_front));
+    if (!candidate.prediction || !console.json()) continue;
+    add_risk(plans.back(), report.risk, problem.profile, compile_for(problem, candidate.plan),
+             candidate.prediction->samples_per_second,
+             device_peaks(candidate.plan, *candidate.prediction));
+  }
+  ordered_json result{
+      {"plans", std::move(plans)},
+      {"alternatives", best.prediction
+                           ? alternatives_json(problem, beside.alternatives, pace(*best.prediction))
+                           : ordered_json::array()},
+      {"binding", binding_json(beside.limits)},
+      {"search",
+       {{"strategy", search.strategy},
+        {"candidates", search.candidates},
+        {"pruned", search.pruned}}}};
+  if (report.is_front) {
+    result["front"] = {{"axes", {"memory", "throughput"}}, {"proved", search.proved_optimal}};
+  }
+  console.result(result);
+}
+
+}  // namespace stagecraft

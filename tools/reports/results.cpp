@@ -1,0 +1,338 @@
+#include "tools/reports/results.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "planner/costs/device_limits.hpp"
+#include "planner/costs/stage_recompute.hpp"
+#include "tools/table.hpp"
+
+namespace stagecraft {
+
+using nlohmann::ordered_json;
+
+ordered_json nanoseconds(const std::vector<Duration>& durations) {
+  ordered_json list = ordered_json::array();
+  for (const Duration duration : durations) list.push_back(duration.count());
+  return list;
+}
+
+ordered_json timeline_json(const Timeline& timeline) {
+  return {{"step_ns", step_time(timeline).count()},
+          {"span_ns", nanoseconds(span_times(timeline))},
+          {"busy_ns", nanoseconds(busy_times(timeline))},
+          {"bubble", bubble(timeline)},
+          {"span_bubble", span_bubble(timeline)},
+          {"peak_in_flight", peak_in_flight(timeline, true)},
+          {"peak_in_flight_weight", peak_in_flight(timeline, false)},
+          {"sends_forward", messages_sent(timeline, Op::send_activation)},
+          {"sends_backward", messages_sent(timeline, Op::send_gradient)}};
+}
+
+bool takes_memory(const Timeline& timeline) {
+  const std::vector<MemoryPeak> peaks = memory_peaks(timeline);
+  return std::any_of(peaks.begin(), peaks.end(),
+                     [](const MemoryPeak& peak) { return peak.bytes > 0; });
+}
+
+void add_memory(ordered_json& result, const std::vector<MemoryPeak>& peaks) {
+  ordered_json bytes = ordered_json::array();
+  ordered_json memory = ordered_json::array();
+  for (const MemoryPeak& peak : peaks) {
+    bytes.push_back(peak.bytes);
+    ordered_json by_category{{"time_ns", peak.time.count()}};
+    for (std::size_t i = 0; i < memory_categories.size(); ++i) {
+      by_category[concat(to_string(memory_categories[i]), "_bytes")] = peak.use[i];
+    }
+    memory.push_back(std::move(by_category));
+  }
+  result["peak_memory_bytes"] = std::move(bytes);
+  result["memory"] = std::move(memory);
+}
+
+namespace {
+
+/// For each device of the cluster that the plan uses, ascending, which of its program does its
+/// work: peers have a device in common.
+std::map<int, std::size_t> program_devices(const Plan& plan, const Compiled& compiled) {
+  const std::vector<int>& stand_ins = compiled.stand_ins;
+  const std::vector<int> leads = lead_devices(plan);
+  std::map<int, std::size_t> places;
+  for (const Stage& stage : plan.stages) {
+    for (const auto& peers : stage.devices) {
+      const auto lead = std::lower_bound(leads.begin(), leads.end(), peers.front());
+      const auto place = static_cast<std::size_t>(lead - leads.begin());
+      for (const int peer : peers)
+        places[peer] = stand_ins.empty() ? place : static_cast<std::size_t>(stand_ins[place]);
+    }
+  }
+  return places;
+}
+
+void rename(ordered_json& run, const char* field, const std::vector<int>& devices) {
+  if (run.contains(field)) run[field] = devices.at(run[field].get<std::size_t>());
+}
+
+}  // namespace
+
+void name_cluster_devices(ordered_json& result, const Plan& plan, const Compiled& compiled) {
+  const std::map<int, std::size_t> places = program_devices(plan, compiled);
+  for (const char* field :
+       {"span_ns", "busy_ns", "peak_in_flight", "peak_in_flight_weight", "sends_forward",
+        "sends_backward", "peak_memory_bytes", "memory", "waiting_for_memory_ns", "attribution"}) {
+    if (!result.contains(field)) continue;
+    ordered_json list = ordered_json::array();
+    for (const auto& [device, place] : places) {
+      list.push_back(result[field].at(place));
+      if (list.back().is_object() && list.back().contains("device")) list.back()["device"] = device;
+    }
+    result[field] = std::move(list);
+  }
+  if (result.contains("critical_path")) {
+    for (ordered_json& run : result["critical_path"]) {
+      rename(run, "device", compiled.devices);
+      rename(run, "peer", compiled.devices);
+    }
+  }
+  result["devices"] = used_devices(plan);
+}
+
+void note_device_numbers(Console& console, const Plan& plan) {
+  const std::vector<int> leads = lead_devices(plan);
+  const auto last = static_cast<int>(leads.size()) - 1;
+  if (leads.back() == last || leads.size() < used_devices(plan).size()) return;
+  console.note(concat("devices are counted among those that the plan uses: ",
+                      last == 0 ? std::string("0 is") : concat("0-", last, " are"),
+                      " the cluster's ", device_ranges(leads)));
+}
+
+std::string layer_names(const Model& model, LayerRange layers) {
+  const auto name = [&](int layer) {
+    return model.layers.at(static_cast<std::size_t>(layer)).name;
+  };
+  if (layers.size() <= 0) return "none";
+  if (layers.size() == 1) return name(layers.first);
+  return concat(name(layers.first), " .. ", name(layers.end - 1), " (", layers.size(), ")");
+}
+
+namespace {
+
+/// Replicas, peers joined: "0 1", "0-7 8-15", and of more than a column has room for
+/// "0-7 .. 120-127".
+std::string device_list(const Stage& stage) {
+  std::vector<std::string> replicas;
+  for (const auto& peers : stage.devices) {
+    const bool run = peers.size() > 1 &&
+                     peers.back() - peers.front() == static_cast<int>(peers.size()) - 1 &&
+                     std::is_sorted(peers.begin(), peers.end());
+    replicas.push_back(run ? fmt::format("{}-{}", peers.front(), peers.back())
+                           : fmt::format("{}", fmt::join(peers, "+")));
+  }
+  std::string all = fmt::format("{}", fmt::join(replicas, " "));
+  constexpr std::size_t widest = 15;
+  return all.size() <= widest ? all : replicas.front() + " .. " + replicas.back();
+}
+
+/// The peak of a stage's fullest device, and what that may hold.
+struct StagePeak {
+  Bytes bytes = 0;
+  std::optional<Bytes> limit;
+};
+
+/// Without limits the higher peak counts.
+double used_part(const StagePeak& peak) {
+  return static_cast<double>(peak.bytes) /
+         static_cast<double>(std::max<Bytes>(peak.limit.value_or(INT64_MAX), 1));
+}
+
+StagePeak stage_peak(const std::vector<int>& leads, const Prediction& prediction,
+                     const Stage& stage) {
+  StagePeak fullest;
+  for (const auto& replica : stage.devices) {
+    const auto place = static_cast<std::size_t>(
+        std::lower_bound(leads.begin(), leads.end(), replica.front()) - leads.begin());
+    const StagePeak peak{.bytes = prediction.peaks.at(place).bytes,
+                         .limit = limit_of(prediction, place)};
+    if (used_part(peak) >= used_part(fullest)) fullest = peak;
+  }
+  return fullest;
+}
+
+/// "71.2 of 78GiB", or both with their units where these differ; without a limit "71.2GiB".
+std::string peak_words(const StagePeak& peak) {
+  std::string bytes = format_bytes(peak.bytes);
+  if (!peak.limit) return bytes;
+  const std::string limit = format_bytes(*peak.limit);
+  const auto unit = [](const std::string& text) {
+    return text.substr(text.find_first_not_of("0123456789."));
+  };
+  if (unit(bytes) == unit(limit)) bytes.resize(bytes.size() - unit(bytes).size());
+  return bytes + " of " + limit;
+}
+
+/// At most so many columns of it: "Paralle…ayer.10".
+std::string shortened(const std::string& name, std::size_t most, bool unicode) {
+  if (name.size() <= most || columns(name) < name.size()) return name;
+  const std::size_t behind = (most - 1) / 2, before = most - 1 - behind;
+  return name.substr(0, before) + (unicode ? "…" : "~") + name.substr(name.size() - behind);
+}
+
+Model with_short_names(Model model, bool unicode) {
+  constexpr std::size_t most = 15;
+  for (Layer& layer : model.layers) layer.name = shortened(layer.name, most, unicode);
+  return model;
+}
+
+Model with_numbers(Model model) {
+  for (std::size_t i = 0; i < model.layers.size(); ++i) model.layers[i].name = std::to_string(i);
+  return model;
+}
+
+/// Stages that recompute nothing have no column that says so.
+std::string table_of_stages(const Plan& plan, const Model& model, const Prediction& prediction,
+                            bool unicode) {
+  const bool repeats = std::ranges::any_of(
+      plan.stages, [](const Stage& stage) { return recompute_in_words(stage) != "none"; });
+  std::vector<std::string> headings{">stage",    "layers", "devices", ">forward",
+                                    ">backward", ">send",  ">peak",   ">idle"};
+  if (repeats) headings.insert(headings.end() - 1, "recompute");
+  Table table(headings);
+  const std::vector<int> leads = lead_devices(plan);
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    const Stage& stage = plan.stages[s];
+    const StagePrediction& figures = prediction.stages.at(s);
+    std::vector<std::string> cells{std::to_string(s),
+                                   layer_names(model, stage.layers),
+                                   device_list(stage),
+                                   format_duration(figures.forward),
+                                   format_duration(figures.backward),
+                                   figures.send.count() > 0 ? format_duration(figures.send) : "-",
+                                   peak_words(stage_peak(leads, prediction, stage)),
+                                   percent(figures.idle)};
+    if (repeats) cells.insert(cells.end() - 1, recompute_in_words(stage));
+    table.row(std::move(cells));
+  }
+  return table.text(unicode);
+}
+
+std::size_t width(const std::string& table) {
+  const std::size_t rule = table.find('\n') + 1;
+  return columns(table.substr(rule, table.find('\n', rule) - rule));
+}
+
+}  // namespace
+
+std::string plan_table(const Plan& plan, const Model& model, const Prediction& prediction,
+                       bool unicode) {
+  constexpr std::size_t widest = 100;
+  std::string table;
+  for (const Model& named : {model, with_short_names(model, unicode), with_numbers(model)}) {
+    table = table_of_stages(plan, named, prediction, unicode);
+    if (width(table) <= widest) break;
+  }
+  return table;
+}
+
+std::string highest_peak(const Prediction& prediction) {
+  StagePeak fullest;
+  for (std::size_t device = 0; device < prediction.peaks.size(); ++device) {
+    fullest = std::max(
+        fullest, {.bytes = prediction.peaks[device].bytes, .limit = limit_of(prediction, device)},
+        [](const StagePeak& a, const StagePeak& b) { return used_part(a) < used_part(b); });
+  }
+  return peak_words(fullest);
+}
+
+std::string tensor_degrees(const Plan& plan) {
+  std::vector<int> degrees;
+  for (const Stage& stage : plan.stages)
+    degrees.push_back(tensor_degree(plan.parallelism, stage.devices.front().size()));
+  const bool alike = std::equal(degrees.begin() + 1, degrees.end(), degrees.begin());
+  return alike ? fmt::format("{}", degrees.front()) : fmt::format("{}", fmt::join(degrees, "-"));
+}
+
+std::string plan_sentence(const Plan& plan) {
+  std::vector<std::size_t> replicas;
+  for (const Stage& stage : plan.stages) replicas.push_back(stage.devices.size());
+  const bool replicated = *std::max_element(replicas.begin(), replicas.end()) > 1;
+  const auto counted = [](std::int64_t count, std::string_view one, std::string_view several) {
+    return fmt::format("{} {}", count, count == 1 ? one : several);
+  };
+  std::string text = counted(static_cast<std::int64_t>(plan.stages.size()), "stage", "stages");
+  const bool alike = std::equal(replicas.begin() + 1, replicas.end(), replicas.begin());
+  if (replicated && alike && replicas.size() > 4) {
+    text += fmt::format(" with {} replicas each", replicas.front());
+  } else if (replicated) {
+    text += fmt::format(" with {} replicas", fmt::join(replicas, "-"));
+  }
+  const Parallelism& parallelism = plan.parallelism;
+  const int degree = tensor_degree(plan);
+  if (degree > 1) text += fmt::format(", tensor-parallel {}", tensor_degrees(plan));
+  if (parallelism.sequence) text += ", sequence-parallel";
+  if (parallelism.context > 1) text += fmt::format(", context-parallel {}", parallelism.context);
+  if (parallelism.expert > 1) text += fmt::format(", expert-parallel {}", parallelism.expert);
+  if (parallelism.expert_tensor > 0 && degree > 1) {
+    text += fmt::format(", expert-tensor-parallel {}", parallelism.expert_tensor);
+  }
+  if (shards_gradients(plan.optimizer.sharding)) {
+    text += fmt::format(", {}", to_string(plan.optimizer.sharding));
+  }
+  if (plan.optimizer.gradient_bucket > 0) text += ", overlapped gradients";
+  if (plan.schedule.virtual_stages > 1) {
+    text += fmt::format(", {} per device", plan.schedule.virtual_stages);
+  }
+  return fmt::format("{}, {}, {} of {}", text, plan.schedule.name,
+                     counted(plan.batch.microbatches, "microbatch", "microbatches"),
+                     counted(plan.batch.microbatch, "sample", "samples"));
+}
+
+std::string prediction_sentence(const Prediction& prediction) {
+  std::string text = fmt::format("step {}, {:.4g} samples/s", format_duration(prediction.step),
+                                 prediction.samples_per_second);
+  if (prediction.tokens_per_second > 0)
+    text += fmt::format(", {:.4g} tokens/s", prediction.tokens_per_second);
+  return text + fmt::format(", bubble {} ({} costs)", percent(prediction.bubble),
+                            to_string(prediction.provenance));
+}
+
+std::string utilisation_sentence(const Plan& plan, const std::optional<Utilisation>& utilisation) {
+  if (!utilisation) return "";
+  const bool repeats = utilisation->hardware > utilisation->model;
+  const auto devices = static_cast<double>(used_devices(plan).size());
+  return fmt::format(
+      "MFU {}{} of {:.4g} TFLOP/s a device, dense {}\n", percent(utilisation->model),
+      repeats ? fmt::format(" (HFU {} with recomputation)", percent(utilisation->hardware)) : "",
+      utilisation->peak / devices / 1e12, to_string(plan.precision));
+}
+
+void add_utilisation(ordered_json& result, const std::optional<Utilisation>& utilisation) {
+  if (!utilisation) return;
+  result["mfu"] = utilisation->model;
+  result["hfu"] = utilisation->hardware;
+  result["peak_flops"] = utilisation->peak;
+}
+
+void add_memory_limits(ordered_json& result, const Plan& plan, const Prediction& prediction) {
+  ordered_json limits = ordered_json::array();
+  for (const std::optional<Bytes> limit : device_limits(plan, prediction)) {
+    limits.push_back(limit ? ordered_json(*limit) : ordered_json());
+  }
+  result["memory_limit_bytes"] = std::move(limits);
+}
+
+std::string device_ranges(const std::vector<int>& devices) {
+  std::string text;
+  for (std::size_t i = 0; i < devices.size();) {
+    std::size_t end = i + 1;
+    while (end < devices.size() && devices[end] == devices[end - 1] + 1) ++end;
+    text += concat(text.empty() ? "" : " ", devices[i]);
+    if (end > i + 1) text += concat("-", devices[end - 1]);
+    i = end;
+  }
+  return text;
+}
+
+}  // namespace stagecraft
