@@ -6,12 +6,11 @@
 #include <set>
 
 #include "profiles/error.hpp"
+#include "profiles/wide.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-__extension__ using Wide = unsigned __int128;
 
 /// Rings over many devices then still take less than the largest Duration.
 constexpr Duration longest_latency = std::chrono::hours(1);
@@ -114,9 +113,13 @@ void check_overrides(const Cluster& cluster) {
 
 /// How much of `bytes` a ring of `members` moves over each link in `passes` rounds: rounded up.
 Bytes ring_bytes(int passes, int members, Bytes bytes) {
-  const auto all = static_cast<Wide>(bytes) * static_cast<Wide>(passes * std::int64_t{members - 1});
-  const Wide each = (all + static_cast<Wide>(members) - 1) / static_cast<Wide>(members);
-  if (each > static_cast<Wide>(INT64_MAX)) fail("a collective over ", bytes, " bytes is too large");
+  const auto all = static_cast<UnsignedWide>(bytes) *
+                   static_cast<UnsignedWide>(passes * std::int64_t{members - 1});
+  const UnsignedWide each =
+      (all + static_cast<UnsignedWide>(members) - 1) / static_cast<UnsignedWide>(members);
+  if (each > static_cast<UnsignedWide>(INT64_MAX)) {
+    fail("a collective over ", bytes, " bytes is too large");
+  }
   return static_cast<Bytes>(each);
 }
 

@@ -6,16 +6,12 @@
 #include <cstdint>
 
 #include "profiles/error.hpp"
+#include "profiles/index.hpp"
+#include "profiles/wide.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-__extension__ using Wide = unsigned __int128;
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// So many times the bandwidth; at least a byte per second.
 Bandwidth scaled(Bandwidth bandwidth, double factor) {
@@ -171,10 +167,10 @@ std::optional<CollectiveTerms> pairwise(Collective collective, const DeviceGroup
 
 /// share/of of the bytes, rounded up.
 Bytes share_of(const Term& term, Bytes bytes) {
-  const auto of = static_cast<Wide>(term.of);
-  const Wide all = static_cast<Wide>(bytes) * static_cast<Wide>(term.share);
-  const Wide share = (all + of - 1) / of;
-  if (share > static_cast<Wide>(INT64_MAX))
+  const auto of = static_cast<UnsignedWide>(term.of);
+  const UnsignedWide all = static_cast<UnsignedWide>(bytes) * static_cast<UnsignedWide>(term.share);
+  const UnsignedWide share = (all + of - 1) / of;
+  if (share > static_cast<UnsignedWide>(INT64_MAX))
     fail("a collective over ", bytes, " bytes is too large");
   return static_cast<Bytes>(share);
 }

@@ -8,6 +8,7 @@
 
 #include "profiles/devices.hpp"
 #include "profiles/error.hpp"
+#include "profiles/index.hpp"
 #include "profiles/text.hpp"
 
 namespace stagecraft {
@@ -44,10 +45,6 @@ const Generation& generation_of(const std::string& device) {
     if (device.starts_with(generation.device)) return generation;
   }
   fail("no NVLink or PCIe generation is known for device kind ", device);
-}
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
 }
 
 Bandwidth gigabytes(double rate) {

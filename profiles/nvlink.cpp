@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <cassert>
 
+#include "profiles/index.hpp"
+
 namespace stagecraft {
 
 namespace {
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// Packs cycles into links, each time all ways around over the devices from the first one.
 class Packing {

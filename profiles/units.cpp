@@ -13,12 +13,11 @@
 
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
+#include "profiles/wide.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-__extension__ using Wide = unsigned __int128;
 
 constexpr std::int64_t largest = std::numeric_limits<std::int64_t>::max();
 /// Mantissas stay below 10^19 and unit factors below 10^19, so their product fits 128 bits.
@@ -149,14 +148,15 @@ std::optional<Decimal> take_decimal(std::string_view& text) {
 
 /// decimal x unit, rounded to nearest; nothing if it does not fit.
 std::optional<std::int64_t> scaled(const Decimal& decimal, const Unit& unit) {
-  constexpr auto widest = static_cast<Wide>(largest);
-  Wide value = static_cast<Wide>(decimal.mantissa) * static_cast<Wide>(unit.numerator);
+  constexpr auto widest = static_cast<UnsignedWide>(largest);
+  UnsignedWide value =
+      static_cast<UnsignedWide>(decimal.mantissa) * static_cast<UnsignedWide>(unit.numerator);
   if (value == 0) return 0;
   for (int power = decimal.exponent; power > 0; --power) {
     if (value > widest * 16) return {};
     value *= 10;
   }
-  Wide divisor = static_cast<Wide>(unit.denominator);
+  UnsignedWide divisor = static_cast<UnsignedWide>(unit.denominator);
   int power = -decimal.exponent;
   // Digits far behind the point cannot reach the result's last place: they are cut off before the
   // rounding division.
@@ -217,9 +217,10 @@ Duration transfer_time(Bytes bytes, Bandwidth bandwidth) {
   if (bytes < 0) fail("cannot transfer a negative number of bytes (", bytes, ")");
   if (bandwidth.bytes_per_second <= 0) fail("bandwidth must be at least one byte per second");
   if (bytes == 0 || bandwidth.is_unlimited()) return Duration{0};
-  const auto rate = static_cast<Wide>(bandwidth.bytes_per_second);
-  const Wide time = (static_cast<Wide>(bytes) * static_cast<Wide>(giga) + rate - 1) / rate;
-  if (time > static_cast<Wide>(largest)) {
+  const auto rate = static_cast<UnsignedWide>(bandwidth.bytes_per_second);
+  const UnsignedWide time =
+      (static_cast<UnsignedWide>(bytes) * static_cast<UnsignedWide>(giga) + rate - 1) / rate;
+  if (time > static_cast<UnsignedWide>(largest)) {
     fail("transferring ", format_bytes(bytes), " at ", format_bandwidth(bandwidth),
          " takes more than 292 years");
   }

@@ -23,15 +23,12 @@
 #include "executor/driver/ranks.hpp"
 #include "executor/transports/labels.hpp"
 #include "profiles/error.hpp"
+#include "profiles/index.hpp"
 #include "simulator/values/cost_of.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// The steady clock is the system's monotonic one. A signal may end a sleep early.
 void sleep_until(Moment moment) {

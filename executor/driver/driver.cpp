@@ -12,15 +12,12 @@
 #include "executor/values/packing.hpp"
 #include "executor/weights/gathered_weights.hpp"
 #include "profiles/error.hpp"
+#include "profiles/index.hpp"
 #include "profiles/json.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 // --- What a rank reports of a step
 // --------------------------------------------------------------

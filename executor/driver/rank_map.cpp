@@ -5,14 +5,11 @@
 #include <map>
 
 #include "profiles/error.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-std::size_t at(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// Nothing comes back from where inference sends to, so senders may wait: no stage runs ahead. What
 /// goes to a partner and back goes tensor by tensor.
@@ -36,16 +33,18 @@ std::map<int, int> degrees_by_lead(const Plan& plan) {
 [[noreturn]] void refuse(const Program& program, int one, int other, std::string_view why,
                          const std::vector<int>& degrees) {
   const auto name = [&](int chunk) {
-    const Chunk& place = program.chunks[at(chunk)];
+    const Chunk& place = program.chunks[index(chunk)];
     return concat("stage ", place.stage, ", replica ", place.replica, " (tensor-parallel degree ",
-                  degrees[at(place.device)], ")");
+                  degrees[index(place.device)], ")");
   };
   throw Error(ErrorKind::execution, concat("run: ", name(one), " and ", name(other), " ", why,
                                            ", which the executor does only between equal degrees"));
 }
 
 void require_equal_degrees(const Program& program, const std::vector<int>& degrees) {
-  const auto degree = [&](int chunk) { return degrees[at(program.chunks[at(chunk)].device)]; };
+  const auto degree = [&](int chunk) {
+    return degrees[index(program.chunks[index(chunk)].device)];
+  };
   for (const Group& group : program.groups) {
     if (group.op == Op::reduce_norm) continue;
     for (const int chunk : group.chunks) {
@@ -64,13 +63,13 @@ void require_equal_degrees(const Program& program, const std::vector<int>& degre
 RankMap::RankMap(const Program& program, std::vector<int> degrees) : degrees_(std::move(degrees)) {
   for (std::size_t device = 0; device < degrees_.size(); ++device) {
     first_rank_.push_back(ranks());
-    device_of_.insert(device_of_.end(), at(degrees_[device]), static_cast<int>(device));
+    device_of_.insert(device_of_.end(), index(degrees_[device]), static_cast<int>(device));
   }
   connect(program);
 }
 
 void RankMap::connect(const Program& program) {
-  const auto device = [&](int chunk) { return at(program.chunks[at(chunk)].device); };
+  const auto device = [&](int chunk) { return index(program.chunks[index(chunk)].device); };
   wiring_.ranks = ranks();
   for (const Channel& channel : program.channels) {
     const std::size_t from = device(channel.from);
@@ -110,13 +109,13 @@ std::vector<int> RankMap::channels_from(int rank, int channel) const {
 }
 
 RankMap one_rank_per_device(const Program& program) {
-  return {program, std::vector<int>(at(program.devices), 1)};
+  return {program, std::vector<int>(index(program.devices), 1)};
 }
 
 RankMap ranks_of(const Plan& plan, const Program& program) {
   std::vector<int> degrees;
   for (const auto& [lead, degree] : degrees_by_lead(plan)) degrees.push_back(degree);
-  if (degrees.size() != at(program.devices)) return one_rank_per_device(program);
+  if (degrees.size() != index(program.devices)) return one_rank_per_device(program);
   require_equal_degrees(program, degrees);
   return {program, std::move(degrees)};
 }

@@ -16,6 +16,7 @@
 
 #include "executor/transports/transport.hpp"
 #include "planner/plan/plan.hpp"
+#include "profiles/index.hpp"
 #include "simulator/values/program.hpp"
 
 namespace stagecraft {
@@ -45,7 +46,6 @@ class RankMap {
   int peer_group_of(int rank) const { return peer_group_[index(device_of(rank))]; }
 
  private:
-  static std::size_t index(int i) { return static_cast<std::size_t>(i); }
   void connect(const Program& program);
 
   std::vector<int> degrees_;  ///< by program device, as the next

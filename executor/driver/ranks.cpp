@@ -9,15 +9,12 @@
 #include <vector>
 
 #include "profiles/error.hpp"
+#include "profiles/index.hpp"
 #include "profiles/text.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// The first failure, of any process; later ones are its consequences.
 class FirstFailure {

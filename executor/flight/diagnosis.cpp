@@ -9,15 +9,12 @@
 
 #include "executor/driver/host.hpp"
 #include "profiles/error.hpp"
+#include "profiles/index.hpp"
 #include "profiles/text.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 bool is_alive(int pid) {
   return kill(pid, 0) == 0 || errno == EPERM;

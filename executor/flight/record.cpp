@@ -16,6 +16,7 @@
 #include "executor/driver/ranks.hpp"
 #include "executor/flight/layout.hpp"
 #include "profiles/error.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft {
 
@@ -26,10 +27,6 @@ using flight::Number;
 using flight::Prefix;
 using flight::set;
 using flight::State;
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 std::string header_of(const Oversight& oversight, const Program& program, const RankMap& ranks,
                       int rank) {

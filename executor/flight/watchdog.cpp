@@ -9,6 +9,7 @@
 
 #include "executor/flight/diagnosis.hpp"
 #include "profiles/error.hpp"
+#include "profiles/index.hpp"
 #include "simulator/values/cost_of.hpp"
 
 namespace stagecraft {
@@ -30,10 +31,6 @@ constexpr Duration doubtful_silence = 3 * beat_every;
 /// How long ranks that were told to stop may take.
 constexpr Duration grace = 1s;
 constexpr int patience = 20;
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 Duration simulated(const Compiled& compiled, const Work& work) {
   if (work.group) return compiled.costs.groups[index(*work.group)];

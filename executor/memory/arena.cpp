@@ -1,14 +1,11 @@
 #include "executor/memory/arena.hpp"
 
 #include "profiles/error.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// A neighbour's buffer on the same device is what this chunk's call leaves.
 BufferRole role_for(const Buffer& buffer, int chunk) {

@@ -12,14 +12,11 @@
 #include "executor/checkpoints/held.hpp"
 #include "executor/driver/ranks.hpp"
 #include "profiles/error.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// What the transport's rank carries out, in this order.
 std::vector<int> order_of_rank(const Program& program, const RankMap& ranks,

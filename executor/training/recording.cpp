@@ -6,16 +6,14 @@
 #include <tuple>
 #include <utility>
 
+#include "profiles/index.hpp"
+
 namespace stagecraft {
 
 namespace {
 
 /// Enough to hold a typical step, little enough for runs of any length.
 constexpr int most_kept = 64;
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 Moment common_start(std::span<const Stamp> ranks) {
   return std::ranges::min_element(ranks, {}, &Stamp::start)->start;

@@ -6,14 +6,11 @@
 
 #include "executor/weights/weight_shard.hpp"
 #include "profiles/error.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 bool recomputes(const Program& program, int chunk) {
   return std::ranges::any_of(program.work, [&](const Work& work) {

@@ -5,6 +5,7 @@
 
 #include "planner/problem/objective.hpp"
 #include "planner/timing/fast_clock.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft {
 
@@ -13,10 +14,6 @@ namespace {
 /// Stages and plans of one setting, before somebody else has to answer.
 constexpr std::int64_t most_steps = 400'000;
 constexpr int most_simulated = 2'000;
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 class Listing {
  public:

@@ -24,16 +24,12 @@
 #include "planner/space/space.hpp"
 #include "planner/strategies.hpp"
 #include "profiles/error.hpp"
+#include "profiles/index.hpp"
+#include "profiles/infinite.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-constexpr double infinite = std::numeric_limits<double>::infinity();
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 struct AlpaPlan {
   double latency = infinite;

@@ -10,15 +10,12 @@
 #include "planner/calibration/timeline_links.hpp"
 #include "planner/costs/cost_book.hpp"
 #include "profiles/error.hpp"
+#include "profiles/index.hpp"
 #include "simulator/values/cost_of.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-std::size_t at(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// Everything that costs the same: a stage of the plan on devices of one kind, with equally many
 /// rows of a microbatch.
@@ -49,8 +46,8 @@ int degree_of(const Plan& plan, int lead) {
 
 Place place_of(const Plan& plan, const Compiled& compiled, const Cluster& cluster,
                const Chunk& chunk) {
-  const int lead = compiled.devices[at(chunk.device)];
-  return {.kind = cluster.devices[at(lead)],
+  const int lead = compiled.devices[index(chunk.device)];
+  return {.kind = cluster.devices[index(lead)],
           .rows = chunk.rows.size(),
           .degree = degree_of(plan, lead),
           .stage = chunk.stage % static_cast<int>(plan.stages.size())};
@@ -85,14 +82,14 @@ MeasuredPlaces collect(const Plan& plan, const Compiled& compiled, const Cluster
   for (std::size_t i = 0; i < program.work.size(); ++i) {
     const Work& work = program.work[i];
     if (!is_compute(work.instruction.op)) continue;
-    const Chunk& chunk = program.chunks[at(work.chunk)];
+    const Chunk& chunk = program.chunks[index(work.chunk)];
     const int whole = work.instruction.op == Op::update ? shards_of(plan, program, chunk) : 1;
     Measured& measured = places[place_of(plan, compiled, cluster, chunk)][work.instruction.op];
     for (const MeasuredStep& step : steps) {
       measured.times.push_back(step.work[i].time() * whole);
       measured.overheads.push_back(step.work[i].overhead());
       measured.before +=
-          cost_of(compiled.costs.chunks[at(work.chunk)], work.instruction.op) * whole;
+          cost_of(compiled.costs.chunks[index(work.chunk)], work.instruction.op) * whole;
     }
   }
   return places;
@@ -108,11 +105,11 @@ void share_out(Duration whole, const LayerRange& layers, const std::vector<Pass>
                std::vector<LayerCost>& costs) {
   std::vector<Duration> weights;
   for (int layer = layers.first; layer < layers.end; ++layer)
-    for (const Pass pass : passes) weights.push_back(costs[at(layer)].*pass);
+    for (const Pass pass : passes) weights.push_back(costs[index(layer)].*pass);
   const std::vector<Duration> parts = split(whole, weights);
   auto part = parts.begin();
   for (int layer = layers.first; layer < layers.end; ++layer)
-    for (const Pass pass : passes) costs[at(layer)].*pass = *part++;
+    for (const Pass pass : passes) costs[index(layer)].*pass = *part++;
 }
 
 void set_times(const std::map<Op, Measured>& by_op, const LayerRange& layers,
@@ -135,7 +132,7 @@ void set_times(const std::map<Op, Measured>& by_op, const LayerRange& layers,
   }
   set(times_of(Op::update), {&LayerCost::update});
   for (int layer = layers.first; layer < layers.end; ++layer) {
-    Provenance& provenance = costs[at(layer)].provenance;
+    Provenance& provenance = costs[index(layer)].provenance;
     provenance = std::min(provenance, Provenance::fitted);
   }
 }
@@ -209,7 +206,7 @@ void set_layers(const Plan& plan, const MeasuredPlaces& places, CostBook& book, 
       changes.push_back({entry, entry, place.kind, place.degree});
       last = setting;
     }
-    set_times(by_op, plan.stages[at(place.stage)].layers, changes.back().after.layers);
+    set_times(by_op, plan.stages[index(place.stage)].layers, changes.back().after.layers);
   }
   put_into(changes, book, profile);
 }

@@ -6,14 +6,11 @@
 
 #include "planner/costs/cost_book.hpp"
 #include "profiles/error.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-std::size_t at(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// A link of the profile or the cluster, and what went over it.
 struct Used {
@@ -81,9 +78,9 @@ void add_messages(const Compiled& compiled, const std::vector<MeasuredStep>& ste
   for (std::size_t i = 0; i < program.work.size(); ++i) {
     const Work& work = program.work[i];
     if (!is_receive(work.instruction.op) || is_about_norm(work.instruction.op)) continue;
-    const Channel& channel = program.channels[at(*work.channel)];
+    const Channel& channel = program.channels[index(*work.channel)];
     const auto device = [&](int chunk) {
-      return compiled.devices[at(program.chunks[at(chunk)].device)];
+      return compiled.devices[index(program.chunks[index(chunk)].device)];
     };
     Used& used = links.of_message(device(channel.from), device(channel.to));
     for (const MeasuredStep& step : steps) {
@@ -99,10 +96,10 @@ void add_collectives(const Compiled& compiled, const std::vector<MeasuredStep>& 
   for (std::size_t i = 0; i < program.work.size(); ++i) {
     const Work& work = program.work[i];
     if (!work.group || work.instruction.op == Op::reduce_norm) continue;
-    const Group& group = program.groups[at(*work.group)];
+    const Group& group = program.groups[index(*work.group)];
     std::set<int> members;
     for (const int chunk : group.chunks)
-      members.insert(compiled.devices[at(program.chunks[at(chunk)].device)]);
+      members.insert(compiled.devices[index(program.chunks[index(chunk)].device)]);
     // One member speaks for all.
     if (members.size() < 2 || work.chunk != group.chunks.front()) continue;
     Used& used = links.of_group({members.begin(), members.end()});

@@ -3,15 +3,12 @@
 #include <algorithm>
 #include <numeric>
 
+#include "profiles/index.hpp"
 #include "simulator/schedules/schedules.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// Whether column 0 tells about all of so many columns.
 class Columns {

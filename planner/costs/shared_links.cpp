@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "profiles/error.hpp"
+#include "profiles/wide.hpp"
 
 namespace stagecraft {
 
@@ -67,7 +68,6 @@ class Links {
 
 /// What crosses a link of this bandwidth in this time.
 Bytes bytes_in(Duration time, Bandwidth bandwidth) {
-  __extension__ using Wide = __int128;
   constexpr Wide second = 1'000'000'000;
   const Wide bytes = static_cast<Wide>(time.count()) * bandwidth.bytes_per_second / second;
   return static_cast<Bytes>(std::min<Wide>(bytes, INT64_MAX));

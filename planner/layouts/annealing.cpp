@@ -6,14 +6,11 @@
 #include <vector>
 
 #include "planner/layouts/recompute_ways.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 class Annealing {
  public:

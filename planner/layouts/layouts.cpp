@@ -4,15 +4,9 @@
 #include <cmath>
 #include <numeric>
 
+#include "profiles/index.hpp"
+
 namespace stagecraft {
-
-namespace {
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
-
-}  // namespace
 
 std::vector<int> even_cuts(int layers, int parts) {
   std::vector<int> cuts{0};

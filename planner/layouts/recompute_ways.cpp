@@ -4,13 +4,11 @@
 #include <utility>
 #include <vector>
 
+#include "profiles/index.hpp"
+
 namespace stagecraft {
 
 namespace {
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// Chooses among the ways in which the device's stages may recompute: the first of the least cost,
 /// and looks no further once one costs nothing. `cost` says what the layout does while these stages

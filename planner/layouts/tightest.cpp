@@ -5,6 +5,8 @@
 #include <numeric>
 #include <utility>
 
+#include "profiles/index.hpp"
+
 namespace stagecraft {
 
 namespace {
@@ -19,10 +21,6 @@ constexpr std::size_t most_ways = 300, most_looped_ways = 16;
 constexpr std::size_t most_chosen = 6;
 
 constexpr Bytes nothing = std::numeric_limits<Bytes>::min(), all = -(nothing + 1);
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// Replicas for each pipeline device, the most of these first: they have least to hold.
 class Ways {

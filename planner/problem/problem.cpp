@@ -15,15 +15,12 @@
 #include "planner/space/space.hpp"
 #include "planner/timing/fast_clock.hpp"
 #include "profiles/error.hpp"
+#include "profiles/index.hpp"
 #include "simulator/schedules/schedules.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// Cuts where the parameters before them come closest to equal shares.
 std::vector<int> cuts_by_parameters(const CostTable& table, int layers, int parts) {

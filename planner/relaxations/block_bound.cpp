@@ -5,16 +5,9 @@
 #include <limits>
 
 #include "planner/layouts/layouts.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft {
-
-namespace {
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
-
-}  // namespace
 
 BlockBound::BlockBound(const Space& space, const Setting& setting, const TimedOrder& order,
                        const BlockPacking& packing, Visit visit)

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "planner/relaxations/block_bound.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft {
 
@@ -25,10 +26,6 @@ constexpr double parts_of_look = 32;
 /// Most walks that are long come to no end: one may take such a part of the effort that is left, or
 /// of what came before.
 constexpr std::int64_t parts_of_walk = 1000, parts_of_past = 30;
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 }  // namespace
 

@@ -4,16 +4,9 @@
 #include <utility>
 
 #include "planner/relaxations/block_bound.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft {
-
-namespace {
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
-
-}  // namespace
 
 /// Of choices of neighbours.
 double BlockBound::pairs_left() const {

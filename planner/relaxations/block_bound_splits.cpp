@@ -6,16 +6,9 @@
 #include <utility>
 
 #include "planner/relaxations/block_bound.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft {
-
-namespace {
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
-
-}  // namespace
 
 /// Devices some of whose choices have so many blocks, and some fewer.
 std::vector<int> BlockBound::undecided(const Split& split) const {

@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <numeric>
 
+#include "profiles/index.hpp"
+
 namespace stagecraft {
 
 namespace {
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// Whether stages of the same number of layers cost the same wherever they are between the ends.
 bool has_alike_blocks(const CostTable& table, int layers, OptimizerKind optimizer) {

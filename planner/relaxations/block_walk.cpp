@@ -1,7 +1,8 @@
 #include "planner/relaxations/block_walk.hpp"
 
 #include <algorithm>
-#include <limits>
+
+#include "profiles/infinite.hpp"
 
 namespace stagecraft {
 
@@ -11,7 +12,6 @@ namespace {
 constexpr int most_rounds = 8, part = 32;
 
 /// What takes no less than anything.
-constexpr double infinite = std::numeric_limits<double>::infinity();
 constexpr StageTimes longest{infinite, infinite, infinite, infinite, infinite, infinite, infinite};
 
 }  // namespace

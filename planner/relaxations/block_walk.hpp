@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "planner/timing/stage_clock.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft {
 
@@ -116,7 +117,7 @@ class BlockWalk {
   /// Blocks of some devices together.
   struct Range {
     int fewest = 0, most = 0;
-    std::size_t size() const { return at(std::max(most - fewest + 1, 0)); }
+    std::size_t size() const { return index(std::max(most - fewest + 1, 0)); }
     bool has(int blocks) const { return fewest <= blocks && blocks <= most; }
   };
   /// What the walk knows of costs.
@@ -134,15 +135,14 @@ class BlockWalk {
   };
   using Opens = std::vector<Open>;
 
-  static std::size_t at(int i) { return static_cast<std::size_t>(i); }
   int size() const { return static_cast<int>(devices_.size()); }
-  std::size_t count(int device) const { return devices_[at(device)].items.size(); }
-  const WalkItem& item(int device, int i) const { return devices_[at(device)].items[at(i)]; }
+  std::size_t count(int device) const { return devices_[index(device)].items.size(); }
+  const WalkItem& item(int device, int i) const { return devices_[index(device)].items[index(i)]; }
   char& pair(int device, int i, int next) {
-    return pairs_[at(device)][at(i) * count(device + 1) + at(next)];
+    return pairs_[index(device)][index(i) * count(device + 1) + index(next)];
   }
   bool goes_with(int device, int i, int next) const {
-    return pairs_[at(device)][at(i) * count(device + 1) + at(next)] != 0;
+    return pairs_[index(device)][index(i) * count(device + 1) + index(next)] != 0;
   }
   bool is_empty() const;
   std::size_t all_left() const;

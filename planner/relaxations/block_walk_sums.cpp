@@ -1,17 +1,11 @@
 // Sums of rows of items that go with each other, and what they leave out.
 
 #include <algorithm>
-#include <limits>
 
 #include "planner/relaxations/block_walk.hpp"
+#include "profiles/infinite.hpp"
 
 namespace stagecraft {
-
-namespace {
-
-constexpr double infinite = std::numeric_limits<double>::infinity();
-
-}  // namespace
 
 /// What the devices from each one on may have.
 std::vector<BlockWalk::Range> BlockWalk::ranges_after() const {

@@ -4,15 +4,12 @@
 #include <limits>
 #include <numeric>
 
+#include "profiles/index.hpp"
 #include "simulator/schedules/schedules.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 int ceil_divide(int a, int b) {
   return (a + b - 1) / b;

@@ -3,16 +3,9 @@
 #include <algorithm>
 
 #include "planner/relaxations/chain_bounds.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft {
-
-namespace {
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
-
-}  // namespace
 
 /// Heads of stages that start at this layer and device: the best over what came before.
 void ChainBounds::arrive(int layer, int device) {

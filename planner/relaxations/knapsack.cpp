@@ -1,19 +1,11 @@
 #include "planner/relaxations/knapsack.hpp"
 
 #include <algorithm>
-#include <limits>
+
+#include "profiles/index.hpp"
+#include "profiles/infinite.hpp"
 
 namespace stagecraft {
-
-namespace {
-
-constexpr double infinite = std::numeric_limits<double>::infinity();
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
-
-}  // namespace
 
 void BlockCover::list_counts(const std::vector<BlockItem>& items, std::vector<Count>& counts) {
   cheapest_.assign(index(blocks_ + 1), -1);

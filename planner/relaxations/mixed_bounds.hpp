@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "planner/relaxations/chain_bounds.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft {
 
@@ -92,7 +93,6 @@ class MixedBounds {
     int kind = 0;
   };
 
-  static std::size_t index(int i) { return static_cast<std::size_t>(i); }
   std::size_t at(int layer, int device) const {
     return index(layer) * index(devices_ + 1) + index(device);
   }

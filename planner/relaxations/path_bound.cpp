@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "planner/layouts/layouts.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft {
 
@@ -12,10 +13,6 @@ namespace {
 
 /// Weights are the best ones, as good as.
 constexpr double close = 1e-3;
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// What a stage may do again. The schedule says when to recompute, or without a limit nothing
 /// recomputes that need not: then what a layout says does not matter.

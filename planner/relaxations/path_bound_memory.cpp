@@ -4,16 +4,9 @@
 #include <utility>
 
 #include "planner/relaxations/path_bound.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft {
-
-namespace {
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
-
-}  // namespace
 
 /// What the device has at any time, of all that it may hold: weights, and what goes with them.
 Weighting PathBound::held_always(int device) const {

@@ -6,16 +6,9 @@
 
 #include "planner/relaxations/path_bound.hpp"
 #include "planner/relaxations/path_walk.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft {
-
-namespace {
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
-
-}  // namespace
 
 bool PathBound::prove(Time limit, Effort& effort, const Judging& visit) {
   if (choices_.are_too_many()) return false;

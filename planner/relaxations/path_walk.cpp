@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "profiles/index.hpp"
+
 namespace stagecraft {
 
 namespace {
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// Paths that are learned on the way, at most; then new ones take the place of others, now and
 /// then.

@@ -1,17 +1,13 @@
 #include "planner/relaxations/stage_choices.hpp"
 
 #include <algorithm>
-#include <limits>
+
+#include "profiles/index.hpp"
+#include "profiles/infinite.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-constexpr double infinite = std::numeric_limits<double>::infinity();
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 double in_double(Bytes count) {
   return static_cast<double>(count);

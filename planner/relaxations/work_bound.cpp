@@ -7,6 +7,7 @@
 #include <set>
 
 #include "planner/space/device_orders.hpp"
+#include "profiles/infinite.hpp"
 
 namespace stagecraft {
 
@@ -24,7 +25,6 @@ bool starts_in_line(StagePlacement placement) {
 /// cheaper for what it saves: then the rest.
 void ColumnBounds::add_again(Work& work, const std::vector<const CostTable*>& tables, int layer,
                              double saved, double behind) const {
-  constexpr double infinite = std::numeric_limits<double>::infinity();
   std::vector<std::pair<double, double>> ways;  // time, and bytes saved
   const auto add = [&](Recomputed what) {
     double again = infinite, less = 0;

@@ -16,6 +16,7 @@
 #include "planner/space/space.hpp"
 #include "planner/strategies.hpp"
 #include "profiles/error.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft {
 
@@ -25,10 +26,6 @@ namespace {
 constexpr double most_plans = 1e6;
 /// Plans between two looks at the progress line.
 constexpr std::int64_t plans_per_update = 64;
-
-std::size_t at(int index) {
-  return static_cast<std::size_t>(index);
-}
 
 /// Replicas of a chain's stages, in every way that the setting allows; `visit` says whether to go
 /// on.
@@ -104,15 +101,15 @@ class Count {
   double cuts(int stages) {
     const auto known = cuts_.find(stages);
     if (known != cuts_.end()) return known->second;
-    std::vector<double> ways(at(space_.layers() + 1), 0);
+    std::vector<double> ways(index(space_.layers() + 1), 0);
     ways.front() = 1;
     for (int stage = 0; stage < stages; ++stage) {
       std::vector<double> next(ways.size(), 0);
       for (int first = 0; first <= space_.layers() && !stop_.stop_requested(); ++first) {
-        if (ways[at(first)] == 0) continue;
+        if (ways[index(first)] == 0) continue;
         for (int end = space_.first_end(first); end <= space_.layers(); ++end) {
           if (!space_.allows(stage, {first, end})) continue;
-          next[at(end)] += ways[at(first)] * recomputes(end - first);
+          next[index(end)] += ways[index(first)] * recomputes(end - first);
         }
       }
       ways = std::move(next);

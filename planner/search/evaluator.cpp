@@ -7,14 +7,11 @@
 
 #include "planner/layouts/layouts.hpp"
 #include "planner/problem/objective.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// Recomputing says nothing where there are no layers.
 bool is_empty(const Layout& layout, int stage) {

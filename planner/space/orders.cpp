@@ -5,6 +5,7 @@
 #include <set>
 
 #include "planner/space/downsets.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft {
 
@@ -46,8 +47,6 @@ class Enumeration {
   }
 
  private:
-  static std::size_t index(int i) { return static_cast<std::size_t>(i); }
-
   void extend() {
     if (order_.size() == inputs_.size()) orders_.push_back(order_);
     const std::vector<int> candidates(ready_.begin(), ready_.end());

@@ -1,14 +1,11 @@
 #include <algorithm>
 
 #include "planner/timing/critical_path.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// One microbatch through all stages and back, then what follows the last backward of stage 0.
 PassCounts round_trip(int stages, double Passes::*back) {

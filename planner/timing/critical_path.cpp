@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <numeric>
 
+#include "profiles/index.hpp"
+
 namespace stagecraft {
 
 namespace {
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 bool recomputes(const TimedOrder& order, const Layout& layout, int stage) {
   return !order.places_recompute && layout.recompute[index(stage)] == Recompute::full;

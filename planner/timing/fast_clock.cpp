@@ -4,15 +4,9 @@
 #include <limits>
 #include <numeric>
 
+#include "profiles/index.hpp"
+
 namespace stagecraft {
-
-namespace {
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
-
-}  // namespace
 
 std::int64_t share_of_rows(const Setting& setting, int replica, int replicas) {
   const std::int64_t rows = setting.microbatch;

@@ -4,16 +4,9 @@
 #include <numeric>
 
 #include "planner/timing/fast_clock.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft {
-
-namespace {
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
-
-}  // namespace
 
 std::vector<int> FastClock::devices_of(const std::vector<int>& members) const {
   std::vector<int> devices;

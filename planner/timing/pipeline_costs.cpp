@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <limits>
 
+#include "profiles/index.hpp"
+
 namespace stagecraft {
 
 namespace {
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 double in_double(Duration time) {
   return static_cast<double>(time.count());

@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <map>
 
+#include "profiles/index.hpp"
+
 namespace stagecraft {
 
 namespace {
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// Of times of instructions, per stage.
 enum Kind { forward, backward, backward_input, backward_weight, kinds };

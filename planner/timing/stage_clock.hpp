@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "planner/timing/pipeline_costs.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft {
 
@@ -46,9 +47,8 @@ class StageClock {
     void add(double time) {
       for (Pair& pair : of) pair += time;
     }
-    void set(int lane, double time) { of[at(lane / 2)][lane % 2] = time; }
-    double get(int lane) const { return of[at(lane / 2)][lane % 2]; }
-    static std::size_t at(int i) { return static_cast<std::size_t>(i); }
+    void set(int lane, double time) { of[index(lane / 2)][lane % 2] = time; }
+    double get(int lane) const { return of[index(lane / 2)][lane % 2]; }
   };
   /// What an instruction takes, waits for and hands on, by their places.
   struct Step {

@@ -17,16 +17,13 @@
 #include "profiles/importers.hpp"
 #include "profiles/importers/aceso_database.hpp"
 #include "profiles/importers/figures.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft {
 
 namespace {
 
 constexpr double mebibyte = 1024.0 * 1024;
-
-std::size_t at(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 Precision precision_of(const AcesoDatabase& database) {
   return database.family == "resnet" ? Precision::float32 : Precision::float16;
@@ -98,12 +95,13 @@ ProfileEntry entry_of(const AcesoDatabase& database, const AcesoTable& table) {
   const bool lacks = lacks_weight_gradients(database);
   for (std::size_t i = 0; i < database.chain.size(); ++i) {
     const int row = database.chain[i];
-    const AcesoOperator& figures = table.operators[at(row)];
-    LayerCost cost = cost_of(figures, weight_gradient_of(figures, database.names[at(row)], lacks),
-                             database.optimizer_ratio);
+    const AcesoOperator& figures = table.operators[index(row)];
+    LayerCost cost =
+        cost_of(figures, weight_gradient_of(figures, database.names[index(row)], lacks),
+                database.optimizer_ratio);
     const Bytes made = whole_bytes(figures.activations * mebibyte);
     const bool is_read_by_softmax =
-        i + 1 < database.chain.size() && is_softmax(database.names[at(database.chain[i + 1])]);
+        i + 1 < database.chain.size() && is_softmax(database.names[index(database.chain[i + 1])]);
     const Bytes own = std::min(made, cost.output);
     cost.saved = made - own;
     cost.output_freed = is_read_by_softmax ? cost.output : cost.output - own;
@@ -115,12 +113,12 @@ ProfileEntry entry_of(const AcesoDatabase& database, const AcesoTable& table) {
 /// Operators of repeated layers are told apart by the layer they are of: "enc-attention-qkv.3".
 std::vector<std::string> layer_names(const AcesoDatabase& database) {
   std::vector<int> uses(database.names.size(), 0);
-  for (const int row : database.chain) ++uses[at(row)];
+  for (const int row : database.chain) ++uses[index(row)];
   std::vector<int> seen(database.names.size(), 0);
   std::vector<std::string> names;
   for (const int row : database.chain) {
-    const std::string& name = database.names[at(row)];
-    names.push_back(uses[at(row)] == 1 ? name : concat(name, ".", seen[at(row)]++));
+    const std::string& name = database.names[index(row)];
+    names.push_back(uses[index(row)] == 1 ? name : concat(name, ".", seen[index(row)]++));
   }
   return names;
 }

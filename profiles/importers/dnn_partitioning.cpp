@@ -21,6 +21,7 @@
 #include "profiles/importers.hpp"
 #include "profiles/importers/dnn_partitioning_graph.hpp"
 #include "profiles/importers/figures.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft {
 
@@ -31,10 +32,6 @@ using Graph = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS>;
 
 /// Faster links than any between two devices: the costs were hardly meant in milliseconds.
 constexpr double fastest_plausible = 1e12;
-
-std::size_t at(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// The number of each node's colour: 0, 1, …
 std::vector<int> colors_of(const DnnGraph& graph) {
@@ -62,13 +59,13 @@ Pairs forward_edges(const DnnGraph& graph, const std::vector<int>& group) {
   }
   Pairs pairs;
   for (const DnnEdge& edge : graph.edges) {
-    const int from = group[at(edge.from)];
-    const int to = group[at(edge.to)];
+    const int from = group[index(edge.from)];
+    const int to = group[index(edge.to)];
     if (from == to) continue;
     const bool orphan = !has_forward.contains(from) || !has_forward.contains(to);
-    if (!graph.nodes[at(edge.to)].backward) {
+    if (!graph.nodes[index(edge.to)].backward) {
       pairs.insert({from, to});
-    } else if (graph.nodes[at(edge.from)].backward && orphan) {
+    } else if (graph.nodes[index(edge.from)].backward && orphan) {
       pairs.insert({to, from});
     }
   }
@@ -78,13 +75,13 @@ Pairs forward_edges(const DnnGraph& graph, const std::vector<int>& group) {
 /// Groups that read from each other in a circle become one.
 std::vector<int> without_circles(const DnnGraph& graph, std::vector<int> group) {
   const int groups = *std::max_element(group.begin(), group.end()) + 1;
-  Graph forward(at(groups));
+  Graph forward(index(groups));
   for (const auto& [from, to] : forward_edges(graph, group)) {
-    boost::add_edge(at(from), at(to), forward);
+    boost::add_edge(index(from), index(to), forward);
   }
-  std::vector<std::size_t> component(at(groups));
+  std::vector<std::size_t> component(index(groups));
   boost::strong_components(forward, component.data());
-  for (int& number : group) number = static_cast<int>(component[at(number)]);
+  for (int& number : group) number = static_cast<int>(component[index(number)]);
   return group;
 }
 
@@ -93,12 +90,12 @@ void join_parts(const DnnGraph& graph, const std::vector<int>& group, Pairs& pai
   std::vector<int> part(group.size());
   std::iota(part.begin(), part.end(), 0);
   const auto join = [&](int a, int b) {
-    std::replace(part.begin(), part.end(), int{part[at(a)]}, int{part[at(b)]});
+    std::replace(part.begin(), part.end(), int{part[index(a)]}, int{part[index(b)]});
   };
   for (const auto& [from, to] : pairs) join(from, to);
   for (const DnnEdge& edge : graph.edges) {
-    const std::pair pair(group[at(edge.from)], group[at(edge.to)]);
-    if (part[at(pair.first)] == part[at(pair.second)]) continue;
+    const std::pair pair(group[index(edge.from)], group[index(edge.to)]);
+    if (part[index(pair.first)] == part[index(pair.second)]) continue;
     join(pair.first, pair.second);
     pairs.insert(pair);
   }
@@ -112,7 +109,7 @@ DnnLayers unordered_layers(const DnnGraph& graph) {
   for (std::size_t n = 0; n < group.size(); ++n) {
     const auto [entry, is_new] = number.emplace(group[n], static_cast<int>(layers.nodes.size()));
     if (is_new) layers.nodes.emplace_back();
-    layers.nodes[at(entry->second)].push_back(static_cast<int>(n));
+    layers.nodes[index(entry->second)].push_back(static_cast<int>(n));
   }
   Pairs pairs = forward_edges(graph, group);
   join_parts(graph, group, pairs);
@@ -129,13 +126,13 @@ DnnLayers unordered_layers(const DnnGraph& graph) {
 std::vector<double> handed_on(const DnnGraph& graph, const DnnLayers& layers) {
   std::vector<int> layer(graph.nodes.size());
   for (std::size_t l = 0; l < layers.nodes.size(); ++l) {
-    for (const int node : layers.nodes[l]) layer[at(node)] = static_cast<int>(l);
+    for (const int node : layers.nodes[l]) layer[index(node)] = static_cast<int>(l);
   }
   std::vector<double> bytes(graph.nodes.size(), 0);
   for (const DnnEdge& edge : graph.edges) {
-    const bool is_forward = !graph.nodes[at(edge.to)].backward;
-    if (!is_forward || layer[at(edge.from)] == layer[at(edge.to)]) continue;
-    bytes[at(edge.from)] = std::max(bytes[at(edge.from)], edge.bytes);
+    const bool is_forward = !graph.nodes[index(edge.to)].backward;
+    if (!is_forward || layer[index(edge.from)] == layer[index(edge.to)]) continue;
+    bytes[index(edge.from)] = std::max(bytes[index(edge.from)], edge.bytes);
   }
   return bytes;
 }
@@ -145,13 +142,13 @@ LayerCost cost_of(const DnnGraph& graph, const std::vector<int>& nodes,
   LayerCost cost;
   bool trains = false;
   for (const int n : nodes) {
-    const DnnNode& node = graph.nodes[at(n)];
+    const DnnNode& node = graph.nodes[index(n)];
     const Duration time = from_milliseconds(node.accelerator);
     (node.backward ? cost.backward_input : cost.forward) += time;
     trains = trains || node.backward;
     if (node.backward) continue;
-    cost.output += whole_bytes(handed[at(n)]);
-    cost.parameters += std::max<Bytes>(0, whole_bytes(node.size) - whole_bytes(handed[at(n)]));
+    cost.output += whole_bytes(handed[index(n)]);
+    cost.parameters += std::max<Bytes>(0, whole_bytes(node.size) - whole_bytes(handed[index(n)]));
   }
   if (trains) cost.gradients = cost.parameters;
   if (trains && cost.parameters > 0) {
@@ -165,9 +162,9 @@ LayerCost cost_of(const DnnGraph& graph, const std::vector<int>& nodes,
 /// A layer is called by its first forward node.
 std::string name_of(const DnnGraph& graph, const std::vector<int>& nodes) {
   for (const int node : nodes) {
-    if (!graph.nodes[at(node)].backward) return graph.nodes[at(node)].name;
+    if (!graph.nodes[index(node)].backward) return graph.nodes[index(node)].name;
   }
-  return graph.nodes[at(nodes.front())].name;
+  return graph.nodes[index(nodes.front())].name;
 }
 
 Profile unordered_profile(const DnnGraph& graph, const DnnLayers& layers, const std::string& file) {
@@ -194,7 +191,7 @@ Profile unordered_profile(const DnnGraph& graph, const DnnLayers& layers, const 
 Bandwidth bandwidth_of(const DnnGraph& graph) {
   std::vector<double> rates;
   for (const DnnEdge& edge : graph.edges) {
-    const double cost = graph.nodes[at(edge.from)].cost;
+    const double cost = graph.nodes[index(edge.from)].cost;
     if (cost > 0 && edge.bytes > 0) rates.push_back(edge.bytes / (cost * 1e-3));
   }
   if (rates.empty()) return Bandwidth::unlimited();
@@ -220,7 +217,7 @@ DnnLayers dnn_layers(const DnnGraph& graph, const std::string& file) {
     Profile profile = unordered_profile(graph, layers, file);
     const std::vector<int> order = put_in_order(profile);
     DnnLayers ordered{.nodes = {}, .edges = profile.model.edges};
-    for (const int layer : order) ordered.nodes.push_back(layers.nodes[at(layer)]);
+    for (const int layer : order) ordered.nodes.push_back(layers.nodes[index(layer)]);
     return ordered;
   });
 }

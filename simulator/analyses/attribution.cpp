@@ -3,15 +3,12 @@
 #include <algorithm>
 #include <array>
 
+#include "profiles/index.hpp"
 #include "simulator/engines/compiled.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-std::size_t at(int index) {
-  return static_cast<std::size_t>(index);
-}
 
 /// Is this the half of a fused pair that stands for both?
 bool counts(const Work& work, int number) {
@@ -31,13 +28,13 @@ Duration& part_of(Attribution& device, Op op) {
 
 Run run(const Program& program, const CompiledProgram& compiled, const Costs& costs) {
   const WorkTimes times = compiled.times(costs);
-  Run result{.step = {}, .devices = std::vector<Attribution>(at(program.devices))};
+  Run result{.step = {}, .devices = std::vector<Attribution>(index(program.devices))};
   for (int i = 0; i < static_cast<int>(program.work.size()); ++i) {
-    const Work& work = program.work[at(i)];
-    result.step = std::max(result.step, times.end[at(i)]);
+    const Work& work = program.work[index(i)];
+    result.step = std::max(result.step, times.end[index(i)]);
     if (!counts(work, i)) continue;
-    Attribution& device = result.devices[at(program.chunks[at(work.chunk)].device)];
-    part_of(device, work.instruction.op) += times.end[at(i)] - times.start[at(i)];
+    Attribution& device = result.devices[index(program.chunks[index(work.chunk)].device)];
+    part_of(device, work.instruction.op) += times.end[index(i)] - times.start[index(i)];
   }
   return result;
 }
@@ -45,12 +42,12 @@ Run run(const Program& program, const CompiledProgram& compiled, const Costs& co
 Run run(const Program& program, const Costs& costs, const Environment& environment) {
   const EventRun events = run_events(program, costs, environment);
   Run result{.step = step_time(events.timeline),
-             .devices = std::vector<Attribution>(at(program.devices))};
-  std::vector<Duration> counted(at(program.devices), Duration::min());  // until when
+             .devices = std::vector<Attribution>(index(program.devices))};
+  std::vector<Duration> counted(index(program.devices), Duration::min());  // until when
   for (const Span& span : events.timeline.spans) {
-    Duration& until = counted[at(span.device)];
+    Duration& until = counted[index(span.device)];
     if (span.lane != Lane::compute || span.end <= until) continue;  // half of a fused pair
-    part_of(result.devices[at(span.device)], span.instruction.op) +=
+    part_of(result.devices[index(span.device)], span.instruction.op) +=
         span.end - std::max(span.start, until);
     until = span.end;
   }
@@ -88,24 +85,24 @@ constexpr std::array operations{Operation{Op::forward, &ChunkCosts::forward},
 /// Every instruction of this operation on a device takes an equal part of the devices' mean.
 void spread(const Program& program, const Costs& given, const Operation& operation, Costs& costs) {
   Duration sum{0};
-  std::vector<int> count(at(program.devices), 0);
+  std::vector<int> count(index(program.devices), 0);
   for (const Work& work : program.work) {
     if (work.instruction.op != operation.op) continue;
-    sum += given.chunks[at(work.chunk)].*operation.cost;
-    ++count[at(program.chunks[at(work.chunk)].device)];
+    sum += given.chunks[index(work.chunk)].*operation.cost;
+    ++count[index(program.chunks[index(work.chunk)].device)];
   }
   for (std::size_t chunk = 0; chunk < costs.chunks.size(); ++chunk) {
-    const int instructions = count[at(program.chunks[chunk].device)];
+    const int instructions = count[index(program.chunks[chunk].device)];
     if (instructions == 0) continue;
     costs.chunks[chunk].*operation.cost = sum / program.devices / instructions;
   }
 }
 
 Duration cost_of_pair(const Program& program, const Costs& costs, const Work& forward) {
-  const ChunkCosts& own = costs.chunks[at(forward.chunk)];
+  const ChunkCosts& own = costs.chunks[index(forward.chunk)];
   if (own.fused) return *own.fused;
-  const Work& backward = program.work[at(*forward.fused_with)];
-  const ChunkCosts& other = costs.chunks[at(backward.chunk)];
+  const Work& backward = program.work[index(*forward.fused_with)];
+  const ChunkCosts& other = costs.chunks[index(backward.chunk)];
   return own.forward +
          (backward.instruction.op == Op::backward ? other.backward : other.backward_input);
 }
@@ -113,14 +110,14 @@ Duration cost_of_pair(const Program& program, const Costs& costs, const Work& fo
 /// The same for fused pairs, if there are any.
 void spread_pairs(const Program& program, const Costs& given, Costs& costs) {
   Duration sum{0};
-  std::vector<int> count(at(program.devices), 0);
+  std::vector<int> count(index(program.devices), 0);
   for (const Work& work : program.work) {
     if (!work.fused_with || work.instruction.op != Op::forward) continue;
     sum += cost_of_pair(program, given, work);
-    ++count[at(program.chunks[at(work.chunk)].device)];
+    ++count[index(program.chunks[index(work.chunk)].device)];
   }
   for (std::size_t chunk = 0; chunk < costs.chunks.size(); ++chunk) {
-    const int pairs = count[at(program.chunks[chunk].device)];
+    const int pairs = count[index(program.chunks[chunk].device)];
     if (pairs > 0) costs.chunks[chunk].fused = sum / program.devices / pairs;
   }
 }

@@ -5,6 +5,7 @@
 #include <set>
 #include <tuple>
 
+#include "profiles/index.hpp"
 #include "simulator/analyses/critical_runs.hpp"
 
 namespace stagecraft {
@@ -12,10 +13,6 @@ namespace stagecraft {
 namespace {
 
 using Arc = TimingGraph::Arc;
-
-std::size_t at(int index) {
-  return static_cast<std::size_t>(index);
-}
 
 using Link = CriticalLink;
 
@@ -39,36 +36,36 @@ class Walk {
   /// its successors allow.
   std::vector<Duration> slack() const {
     const int works = graph_.works();
-    std::vector<int> waiting(at(works), 0);
+    std::vector<int> waiting(index(works), 0);
     std::vector<Duration> latest;
     for (int work = 0; work < works; ++work) {
       latest.push_back(graph_.step() - graph_.time(work));
       if (graph_.event_of(work) != work) continue;
-      for (const Arc& arc : graph_.arcs_into(work)) ++waiting[at(graph_.event_of(arc.from))];
+      for (const Arc& arc : graph_.arcs_into(work)) ++waiting[index(graph_.event_of(arc.from))];
     }
     std::vector<int> ready;
     for (int work = 0; work < works; ++work) {
-      if (graph_.event_of(work) == work && waiting[at(work)] == 0) ready.push_back(work);
+      if (graph_.event_of(work) == work && waiting[index(work)] == 0) ready.push_back(work);
     }
     while (!ready.empty()) {
       const int event = ready.back();
       ready.pop_back();
       for (const Arc& arc : graph_.arcs_into(event)) {
         const int from = graph_.event_of(arc.from);
-        latest[at(from)] = std::min(latest[at(from)], latest[at(event)] - arc.delay);
-        if (--waiting[at(from)] == 0) ready.push_back(from);
+        latest[index(from)] = std::min(latest[index(from)], latest[index(event)] - arc.delay);
+        if (--waiting[index(from)] == 0) ready.push_back(from);
       }
     }
     std::vector<Duration> slack;
     for (int work = 0; work < works; ++work) {
-      slack.push_back(latest[at(graph_.event_of(work))] - graph_.start(work));
+      slack.push_back(latest[index(graph_.event_of(work))] - graph_.start(work));
     }
     return slack;
   }
 
  private:
   int device_of(int work) const {
-    return program_.chunks[at(program_.work[at(work)].chunk)].device;
+    return program_.chunks[index(program_.work[index(work)].chunk)].device;
   }
 
   /// Of the first device that has any, its last in issue order.
@@ -115,19 +112,19 @@ std::vector<char> on_path(const CriticalPath& path, const Program& program,
   using Place = std::tuple<int, std::optional<int>, Op, int, int>;
   std::set<Place> places;
   const auto place = [&](const Work& work) {
-    const int device = program.chunks[at(work.chunk)].device;
+    const int device = program.chunks[index(work.chunk)].device;
     std::optional<int> peer;
     if (work.channel) {
-      const Channel& channel = program.channels[at(*work.channel)];
+      const Channel& channel = program.channels[index(*work.channel)];
       const int other = channel.from == work.chunk ? channel.to : channel.from;
-      peer = program.chunks[at(other)].device;
+      peer = program.chunks[index(other)].device;
     }
     const Instruction& it = work.instruction;
     return Place{device, peer, it.op, it.stage, it.microbatch};
   };
   std::set<std::pair<int, int>> messages;  // channel and microbatch
   for (const int work : path.works) {
-    const Work& item = program.work[at(work)];
+    const Work& item = program.work[index(work)];
     places.insert(place(item));
     if (item.channel) messages.emplace(*item.channel, item.instruction.microbatch);
   }

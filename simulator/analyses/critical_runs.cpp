@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <tuple>
 
+#include "profiles/index.hpp"
+
 namespace stagecraft {
 
 namespace {
-
-std::size_t at(int index) {
-  return static_cast<std::size_t>(index);
-}
 
 /// The path in words: one run per link that takes time.
 std::vector<CriticalRun> single_runs(const Program& program, const TimingGraph& graph,
@@ -17,9 +15,9 @@ std::vector<CriticalRun> single_runs(const Program& program, const TimingGraph& 
   std::vector<CriticalRun> runs;
   for (const CriticalLink& link : links) {
     if (link.time == Duration{0}) continue;
-    const Work& work = program.work[at(graph.send_of(link.work).value_or(link.work))];
+    const Work& work = program.work[index(graph.send_of(link.work).value_or(link.work))];
     CriticalRun run{.round = 0,
-                    .device = program.chunks[at(work.chunk)].device,
+                    .device = program.chunks[index(work.chunk)].device,
                     .peer = {},
                     .op = work.instruction.op,
                     .stage = work.instruction.stage,
@@ -28,7 +26,7 @@ std::vector<CriticalRun> single_runs(const Program& program, const TimingGraph& 
                     .count = 1,
                     .time = link.time};
     if (work.channel) {
-      run.peer = program.chunks[at(program.channels[at(*work.channel)].to)].device;
+      run.peer = program.chunks[index(program.channels[index(*work.channel)].to)].device;
     }
     runs.push_back(run);
   }

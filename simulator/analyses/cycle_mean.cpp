@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "profiles/index.hpp"
+#include "profiles/wide.hpp"
 #include "simulator/analyses/critical_runs.hpp"
 #include "simulator/analyses/lower_bounds.hpp"
 #include "simulator/engines/causal_order.hpp"
@@ -18,13 +20,7 @@ namespace stagecraft {
 
 namespace {
 
-__extension__ using Wide = __int128;
-
 constexpr int none = -1;
-
-std::size_t at(int index) {
-  return static_cast<std::size_t>(index);
-}
 
 /// Places are positions in the causal order.
 struct CycleArc {
@@ -42,7 +38,7 @@ class CycleFinder {
     place_.assign(program.work.size(), none);
     arcs_.resize(order.size());
     for (std::size_t e = 0; e < order.size(); ++e) {
-      for (const int work : order.event(e)) place_[at(work)] = static_cast<int>(e);
+      for (const int work : order.event(e)) place_[index(work)] = static_cast<int>(e);
     }
     for (std::size_t e = 0; e < order.size(); ++e) {
       for (const TimingGraph::Arc& arc : graph_.arcs_into(graph_.event_of(order.event(e)[0]))) {
@@ -73,7 +69,7 @@ class CycleFinder {
 
  private:
   void add(int from, int to, Duration delay, int later) {
-    arcs_[at(place_[at(to)])].push_back({place_[at(from)], from, delay.count(), later});
+    arcs_[index(place_[index(to)])].push_back({place_[index(from)], from, delay.count(), later});
   }
 
   /// The first on a lane comes after the last, an iteration later.
@@ -82,10 +78,10 @@ class CycleFinder {
     for (const std::vector<int>& order : program_.order) {
       std::vector<int> compute, collective;
       for (const int i : order) {
-        const Work& work = program_.work[at(i)];
+        const Work& work = program_.work[index(i)];
         switch (work.lane) {
           case Lane::compute: compute.push_back(i); break;
-          case Lane::send: channels[at(*work.channel)].push_back(i); break;
+          case Lane::send: channels[index(*work.channel)].push_back(i); break;
           case Lane::receive: break;
           case Lane::collective: collective.push_back(i); break;
         }
@@ -98,8 +94,8 @@ class CycleFinder {
 
   void close(const std::vector<int>& lane) {
     if (lane.empty()) return;
-    const Work& last = program_.work[at(lane.back())];
-    const Duration delay = last.lane == Lane::send ? costs_.channels[at(*last.channel)].occupancy
+    const Work& last = program_.work[index(lane.back())];
+    const Duration delay = last.lane == Lane::send ? costs_.channels[index(*last.channel)].occupancy
                                                    : graph_.time(lane.back());
     add(lane.back(), lane.front(), delay, 1);
   }
@@ -114,8 +110,8 @@ class CycleFinder {
         for (const CycleArc& arc : arcs_[to]) {
           const Wide over = static_cast<Wide>(arc.delay) * mean.iterations -
                             static_cast<Wide>(mean.time.count()) * arc.later;
-          if (height[at(arc.from)] + over <= height[to]) continue;
-          height[to] = height[at(arc.from)] + over;
+          if (height[index(arc.from)] + over <= height[to]) continue;
+          height[to] = height[index(arc.from)] + over;
           raised_by[to] = &arc;
           changed = true;
         }
@@ -131,15 +127,15 @@ class CycleFinder {
     std::vector<int> seen(raised_by.size(), none);  // by the walk from which place
     for (int start = 0; start < static_cast<int>(raised_by.size()); ++start) {
       int place = start;
-      while (seen[at(place)] == none && raised_by[at(place)] != nullptr) {
-        seen[at(place)] = start;
-        place = raised_by[at(place)]->from;
+      while (seen[index(place)] == none && raised_by[index(place)] != nullptr) {
+        seen[index(place)] = start;
+        place = raised_by[index(place)]->from;
       }
-      if (raised_by[at(place)] == nullptr || seen[at(place)] != start) continue;
+      if (raised_by[index(place)] == nullptr || seen[index(place)] != start) continue;
       std::vector<CycleArc> cycle;
       const int first = place;
       do {
-        cycle.push_back(*raised_by[at(place)]);
+        cycle.push_back(*raised_by[index(place)]);
         place = cycle.back().from;
       } while (place != first);
       std::reverse(cycle.begin(), cycle.end());

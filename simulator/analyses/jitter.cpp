@@ -8,14 +8,11 @@
 #include <numbers>
 
 #include "profiles/error.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 std::uint32_t word(int i) {
   return static_cast<std::uint32_t>(i);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <queue>
 
+#include "profiles/index.hpp"
 #include "simulator/engines/causal_order.hpp"
 #include "simulator/engines/compiled.hpp"
 
@@ -12,10 +13,6 @@ namespace {
 
 constexpr Duration none{0};
 constexpr Duration unreached{-1};
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// What a machine does one after the other.
 struct Job {

@@ -6,15 +6,12 @@
 #include <utility>
 
 #include "profiles/error.hpp"
+#include "profiles/index.hpp"
 #include "simulator/engines/compiled.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 void scale(Duration& time, double factor) {
   time = Duration{std::llround(static_cast<double>(time.count()) * factor)};

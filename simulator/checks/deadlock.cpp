@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "profiles/error.hpp"
+#include "profiles/index.hpp"
 #include "simulator/checks/rendezvous.hpp"
 #include "simulator/checks/rules.hpp"
 
@@ -18,14 +19,10 @@ namespace stagecraft::checks {
 
 namespace {
 
-std::size_t at(int index) {
-  return static_cast<std::size_t>(index);
-}
-
 /// "blocking, unbuffered sends", "1 message in flight per channel".
 std::string conditions(int messages_in_flight) {
   if (messages_in_flight == 0) return "blocking, unbuffered sends";
-  return concat(count(at(messages_in_flight), "message"), " in flight per channel");
+  return concat(count(index(messages_in_flight), "message"), " in flight per channel");
 }
 
 /// `waiting` stands at the head of its lane until `awaited` is reached (a counterpart) or has ended
@@ -53,7 +50,9 @@ class Deadlock {
 
  private:
   int name_of(int device) const { return facts_.name_of(device); }
-  std::string name(int work) const { return to_string(facts_.program.work[at(work)].instruction); }
+  std::string name(int work) const {
+    return to_string(facts_.program.work[index(work)].instruction);
+  }
 
   // --- Who waits for whom -----------------------------------------------------------------------
 
@@ -89,10 +88,10 @@ class Deadlock {
     for (const int wait : facts_.local_waits(work)) {
       if (!state_.done(wait)) return {work, wait, false};
     }
-    if (facts_.program.work[at(work)].channel) {
+    if (facts_.program.work[index(work)].channel) {
       if (const std::optional<int> next = state_.next_receive(work)) return {work, *next, true};
     }
-    for (const int other : facts_.meetings[at(facts_.meeting_of[at(work)])]) {
+    for (const int other : facts_.meetings[index(facts_.meeting_of[index(work)])]) {
       if (!state_.arrived(other)) return {work, other, true};
     }
     return {work, work, true};
@@ -132,7 +131,7 @@ class Deadlock {
     verdict_.found({.rule = {},
                     .message = std::move(message),
                     .device = facts_.device_of(work),
-                    .instruction = facts_.program.work[at(work)].instruction,
+                    .instruction = facts_.program.work[index(work)].instruction,
                     .cycle = std::move(cycle),
                     .fix = fix(waits)});
   }
@@ -192,7 +191,7 @@ class Deadlock {
     std::vector<int> messages(facts_.program.channels.size(), 0);
     int most = 0;
     for (const Work& work : facts_.program.work) {
-      if (work.lane == Lane::send) most = std::max(most, ++messages[at(*work.channel)]);
+      if (work.lane == Lane::send) most = std::max(most, ++messages[index(*work.channel)]);
     }
     if (most <= capacity_ || !runs_with(most)) return {};
     int stuck = capacity_;

@@ -5,24 +5,17 @@
 #include <tuple>
 
 #include "profiles/error.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft::checks {
-
-namespace {
-
-std::size_t at(int index) {
-  return static_cast<std::size_t>(index);
-}
-
-}  // namespace
 
 Facts::Facts(const Program& the_program, std::vector<int> names)
     : program(the_program), device_names(std::move(names)) {
   stages_per_pipe = program.stages / program.pipes;
-  chunks_of_stage.resize(at(program.stages));
+  chunks_of_stage.resize(index(program.stages));
   for (std::size_t chunk = 0; chunk < program.chunks.size(); ++chunk) {
     const IndexRange own = program.chunks[chunk].rows;
-    chunks_of_stage[at(program.chunks[chunk].stage)].push_back(static_cast<int>(chunk));
+    chunks_of_stage[index(program.chunks[chunk].stage)].push_back(static_cast<int>(chunk));
     rows =
         chunk == 0 ? own : IndexRange{std::min(rows.first, own.first), std::max(rows.end, own.end)};
   }
@@ -39,21 +32,21 @@ int Facts::device_of(int work) const {
 }
 
 const Chunk& Facts::chunk_of(int work) const {
-  return program.chunks[at(program.work[at(work)].chunk)];
+  return program.chunks[index(program.work[index(work)].chunk)];
 }
 
 const std::vector<int>& Facts::lane(int device, Lane lane) const {
-  return lanes_[at(device) * lanes.size() + static_cast<std::size_t>(lane)];
+  return lanes_[index(device) * lanes.size() + static_cast<std::size_t>(lane)];
 }
 
 void Facts::find_lanes() {
-  lanes_.resize(at(program.devices) * lanes.size());
+  lanes_.resize(index(program.devices) * lanes.size());
   position.resize(program.work.size());
   for (std::size_t device = 0; device < program.order.size(); ++device) {
     for (const int work : program.order[device]) {
-      const auto lane = static_cast<std::size_t>(program.work[at(work)].lane);
+      const auto lane = static_cast<std::size_t>(program.work[index(work)].lane);
       auto& queue = lanes_[device * lanes.size() + lane];
-      position[at(work)] = static_cast<int>(queue.size());
+      position[index(work)] = static_cast<int>(queue.size());
       queue.push_back(work);
     }
   }
@@ -62,10 +55,10 @@ void Facts::find_lanes() {
 void Facts::find_works_of_chunks() {
   works_of_chunk_.resize(program.chunks.size());
   for (std::size_t work = 0; work < program.work.size(); ++work) {
-    works_of_chunk_[at(program.work[work].chunk)].push_back(static_cast<int>(work));
+    works_of_chunk_[index(program.work[work].chunk)].push_back(static_cast<int>(work));
   }
   const auto key = [this](int work) {
-    const Instruction& instruction = program.work[at(work)].instruction;
+    const Instruction& instruction = program.work[index(work)].instruction;
     return std::tuple(instruction.op, instruction.microbatch, work);
   };
   for (auto& works : works_of_chunk_) {
@@ -74,8 +67,8 @@ void Facts::find_works_of_chunks() {
 }
 
 std::span<const int> Facts::works(int chunk, Op op) const {
-  const auto& all = works_of_chunk_[at(chunk)];
-  const auto op_of = [this](int work) { return program.work[at(work)].instruction.op; };
+  const auto& all = works_of_chunk_[index(chunk)];
+  const auto op_of = [this](int work) { return program.work[index(work)].instruction.op; };
   const auto first =
       std::partition_point(all.begin(), all.end(), [&](int work) { return op_of(work) < op; });
   const auto end =
@@ -84,9 +77,9 @@ std::span<const int> Facts::works(int chunk, Op op) const {
 }
 
 std::span<const int> Facts::works(int chunk, Op op, int microbatch) const {
-  const auto& all = works_of_chunk_[at(chunk)];
+  const auto& all = works_of_chunk_[index(chunk)];
   const auto key = [this](int work) {
-    const Instruction& instruction = program.work[at(work)].instruction;
+    const Instruction& instruction = program.work[index(work)].instruction;
     return std::pair(instruction.op, instruction.microbatch);
   };
   const std::pair wanted(op, microbatch);
@@ -115,10 +108,12 @@ void Facts::find_messages() {
     for (end = first + 1; end < ends.size() && same_message(first, end);) ++end;
     if (end - first != 2) continue;
     Meeting meeting{std::get<2>(ends[first]), std::get<2>(ends[first + 1])};
-    const auto sends = [this](int work) { return is_send(program.work[at(work)].instruction.op); };
+    const auto sends = [this](int work) {
+      return is_send(program.work[index(work)].instruction.op);
+    };
     if (sends(meeting[1])) std::swap(meeting[0], meeting[1]);
     if (!sends(meeting[0]) || sends(meeting[1])) continue;
-    for (const int work : meeting) meeting_of[at(work)] = static_cast<int>(meetings.size());
+    for (const int work : meeting) meeting_of[index(work)] = static_cast<int>(meetings.size());
     meetings.push_back(std::move(meeting));
   }
 }
@@ -129,7 +124,7 @@ void Facts::find_collectives() {
       occurrences;  // by group and chunk, in issue order
   for (const auto& order : program.order) {
     for (const int work : order) {
-      const Work& it = program.work[at(work)];
+      const Work& it = program.work[index(work)];
       if (it.group) occurrences[{*it.group, it.chunk}].push_back(work);
     }
   }
@@ -143,7 +138,7 @@ void Facts::find_collectives() {
       Meeting meeting;
       for (const int chunk : members) {
         meeting.push_back(occurrences[{static_cast<int>(group), chunk}][time]);
-        meeting_of[at(meeting.back())] = static_cast<int>(meetings.size());
+        meeting_of[index(meeting.back())] = static_cast<int>(meetings.size());
       }
       meetings.push_back(std::move(meeting));
     }
@@ -153,21 +148,21 @@ void Facts::find_collectives() {
 std::vector<int> Facts::local_waits(int work) const {
   std::vector<int> waits;
   const auto add = [&](int waiting) {
-    const IndexRange range = program.work[at(waiting)].waits;
+    const IndexRange range = program.work[index(waiting)].waits;
     for (const int* wait = begin_of(program.waits, range); wait != end_of(program.waits, range);
          ++wait) {
       if (device_of(*wait) == device_of(work)) waits.push_back(*wait);
     }
   };
   add(work);
-  if (const auto other = program.work[at(work)].fused_with) add(*other);
+  if (const auto other = program.work[index(work)].fused_with) add(*other);
   return waits;
 }
 
 std::vector<int> Facts::chunks_of_copies(int stage) const {
   std::vector<int> chunks;
   for (int copy = stage % stages_per_pipe; copy < program.stages; copy += stages_per_pipe) {
-    const auto& replicas = chunks_of_stage[at(copy)];
+    const auto& replicas = chunks_of_stage[index(copy)];
     chunks.insert(chunks.end(), replicas.begin(), replicas.end());
   }
   std::sort(chunks.begin(), chunks.end());
@@ -178,25 +173,25 @@ void Facts::find_dependents() {
   first_dependent_.assign(program.work.size() + 1, 0);
   const int works = static_cast<int>(program.work.size());
   for (int work = 0; work < works; ++work) {
-    for (const int wait : local_waits(work)) ++first_dependent_[at(wait) + 1];
+    for (const int wait : local_waits(work)) ++first_dependent_[index(wait) + 1];
   }
   for (std::size_t i = 1; i < first_dependent_.size(); ++i)
     first_dependent_[i] += first_dependent_[i - 1];
-  dependents_.resize(at(first_dependent_.back()));
+  dependents_.resize(index(first_dependent_.back()));
   std::vector<int> next(first_dependent_.begin(), first_dependent_.end() - 1);
   for (int work = 0; work < works; ++work) {
-    for (const int wait : local_waits(work)) dependents_[at(next[at(wait)]++)] = work;
+    for (const int wait : local_waits(work)) dependents_[index(next[index(wait)]++)] = work;
   }
 }
 
 std::span<const int> Facts::dependents(int work) const {
-  const auto first = at(first_dependent_[at(work)]);
-  return std::span(dependents_).subspan(first, at(first_dependent_[at(work) + 1]) - first);
+  const auto first = index(first_dependent_[index(work)]);
+  return std::span(dependents_).subspan(first, index(first_dependent_[index(work) + 1]) - first);
 }
 
 int Facts::update_interval(int stage) const {
   return program.weights == WeightPolicy::flush ? program.microbatches
-                                                : program.update_every[at(stage)];
+                                                : program.update_every[index(stage)];
 }
 
 int Facts::updates(int stage) const {
@@ -204,7 +199,7 @@ int Facts::updates(int stage) const {
 }
 
 int Facts::update_of(int work) const {
-  const Instruction& instruction = program.work[at(work)].instruction;
+  const Instruction& instruction = program.work[index(work)].instruction;
   return instruction.microbatch / update_interval(instruction.stage);
 }
 

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 
+#include "profiles/index.hpp"
 #include "simulator/checks/rules.hpp"
 
 namespace stagecraft::checks {
@@ -17,10 +18,6 @@ namespace stagecraft::checks {
 namespace {
 
 using Clock = std::vector<int>;
-
-std::size_t at(int index) {
-  return static_cast<std::size_t>(index);
-}
 
 void join(Clock& clock, const Clock& other) {
   for (std::size_t i = 0; i < clock.size(); ++i) clock[i] = std::max(clock[i], other[i]);
@@ -55,12 +52,12 @@ class Execution {
   }
 
  private:
-  const Work& work_at(int work) const { return facts_.program.work[at(work)]; }
+  const Work& work_at(int work) const { return facts_.program.work[index(work)]; }
   bool crosses_lanes(int from, int to) const { return work_at(from).lane != work_at(to).lane; }
 
   /// Lanes without work get no entry.
   void number_lanes() {
-    const auto devices = at(facts_.program.devices);
+    const auto devices = index(facts_.program.devices);
     entry_.resize(devices);
     int entries = 0;
     for (std::size_t device = 0; device < devices; ++device) {
@@ -69,35 +66,36 @@ class Execution {
         entry_[device][static_cast<std::size_t>(lane)] = used ? entries++ : none;
       }
     }
-    now_.assign(at(entries), Clock(at(entries), 0));
+    now_.assign(index(entries), Clock(index(entries), 0));
   }
 
   int entry_of(int work) const {
-    return entry_[at(facts_.device_of(work))][static_cast<std::size_t>(work_at(work).lane)];
+    return entry_[index(facts_.device_of(work))][static_cast<std::size_t>(work_at(work).lane)];
   }
 
   int send_of(int work) const {
-    const int meeting = facts_.meeting_of[at(work)];
+    const int meeting = facts_.meeting_of[index(work)];
     if (meeting == none || !is_receive(work_at(work).instruction.op)) return none;
-    return facts_.meetings[at(meeting)][0];
+    return facts_.meetings[index(meeting)][0];
   }
 
   int receive_of(int work) const {
-    const int meeting = facts_.meeting_of[at(work)];
+    const int meeting = facts_.meeting_of[index(work)];
     if (meeting == none || !is_send(work_at(work).instruction.op)) return none;
-    return facts_.meetings[at(meeting)][1];
+    return facts_.meetings[index(meeting)][1];
   }
 
   void prepare(int work) {
-    pending_[at(work)] = static_cast<int>(facts_.local_waits(work).size()) +
-                         (facts_.position[at(work)] > 0 ? 1 : 0) + (send_of(work) != none ? 1 : 0);
-    users_[at(work)] = receive_of(work) != none ? 1 : 0;
+    pending_[index(work)] = static_cast<int>(facts_.local_waits(work).size()) +
+                            (facts_.position[index(work)] > 0 ? 1 : 0) +
+                            (send_of(work) != none ? 1 : 0);
+    users_[index(work)] = receive_of(work) != none ? 1 : 0;
     for (const int dependent : facts_.dependents(work))
-      users_[at(work)] += crosses_lanes(work, dependent) ? 1 : 0;
+      users_[index(work)] += crosses_lanes(work, dependent) ? 1 : 0;
   }
 
   void start(int work) {
-    Clock& clock = now_[at(entry_of(work))];
+    Clock& clock = now_[index(entry_of(work))];
     for (const int wait : facts_.local_waits(work)) {
       if (crosses_lanes(wait, work)) learn(clock, wait);
     }
@@ -108,48 +106,48 @@ class Execution {
   }
 
   void learn(Clock& clock, int earlier) {
-    join(clock, clocks_[at(earlier)]);
-    if (--users_[at(earlier)] == 0) Clock().swap(clocks_[at(earlier)]);
+    join(clock, clocks_[index(earlier)]);
+    if (--users_[index(earlier)] == 0) Clock().swap(clocks_[index(earlier)]);
   }
 
   void remember(int work, const Clock& clock) {
-    auto& ended = result_.ended_[at(work)];
-    const auto& entries = entry_[at(facts_.device_of(work))];
+    auto& ended = result_.ended_[index(work)];
+    const auto& entries = entry_[index(facts_.device_of(work))];
     for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
-      ended[lane] = entries[lane] == none ? 0 : clock[at(entries[lane])];
+      ended[lane] = entries[lane] == none ? 0 : clock[index(entries[lane])];
     }
     if (const auto other = work_at(work).fused_with) {
-      const int first = std::min(facts_.position[at(work)], facts_.position[at(*other)]);
+      const int first = std::min(facts_.position[index(work)], facts_.position[index(*other)]);
       ended[static_cast<std::size_t>(Lane::compute)] = first;
     }
     result_.started_.push_back(work);
   }
 
   void meet(int work) {
-    const int meeting = facts_.meeting_of[at(work)];
+    const int meeting = facts_.meeting_of[index(work)];
     if (meeting == none) return end(work);
-    if (--missing_[at(meeting)] > 0) return;
-    const Meeting& members = facts_.meetings[at(meeting)];
-    Clock together = now_[at(entry_of(members[0]))];
-    for (const int member : members) join(together, now_[at(entry_of(member))]);
-    for (const int member : members) now_[at(entry_of(member))] = together;
+    if (--missing_[index(meeting)] > 0) return;
+    const Meeting& members = facts_.meetings[index(meeting)];
+    Clock together = now_[index(entry_of(members[0]))];
+    for (const int member : members) join(together, now_[index(entry_of(member))]);
+    for (const int member : members) now_[index(entry_of(member))] = together;
     for (const int member : members) end(member);
   }
 
   void end(int work) {
     const int entry = entry_of(work);
-    Clock& clock = now_[at(entry)];
-    clock[at(entry)] = facts_.position[at(work)] + 1;
-    if (users_[at(work)] > 0) clocks_[at(work)] = clock;
+    Clock& clock = now_[index(entry)];
+    clock[index(entry)] = facts_.position[index(work)] + 1;
+    if (users_[index(work)] > 0) clocks_[index(work)] = clock;
     const auto& queue = facts_.lane(facts_.device_of(work), work_at(work).lane);
-    const auto next = at(facts_.position[at(work)]) + 1;
+    const auto next = index(facts_.position[index(work)]) + 1;
     if (next < queue.size()) release(queue[next]);
     for (const int dependent : facts_.dependents(work)) release(dependent);
     if (const int receive = receive_of(work); receive != none) release(receive);
   }
 
   void release(int work) {
-    if (--pending_[at(work)] == 0) ready_.push_back(work);
+    if (--pending_[index(work)] == 0) ready_.push_back(work);
   }
 
   const Facts& facts_;
@@ -170,8 +168,8 @@ HappensBefore::HappensBefore(const Facts& facts)
 }
 
 bool HappensBefore::ended(int earlier, int later) const {
-  const auto lane = static_cast<std::size_t>(facts_.program.work[at(earlier)].lane);
-  return ended_[at(later)][lane] > facts_.position[at(earlier)];
+  const auto lane = static_cast<std::size_t>(facts_.program.work[index(earlier)].lane);
+  return ended_[index(later)][lane] > facts_.position[index(earlier)];
 }
 
 }  // namespace stagecraft::checks

@@ -10,15 +10,12 @@
 #include <algorithm>
 
 #include "profiles/error.hpp"
+#include "profiles/index.hpp"
 #include "simulator/checks/rules.hpp"
 
 namespace stagecraft::checks {
 
 namespace {
-
-std::size_t at(int index) {
-  return static_cast<std::size_t>(index);
-}
 
 /// Whose squares are known: by stage, or by chunk where each has its shard.
 using Squares = std::vector<bool>;
@@ -41,15 +38,15 @@ class Norm {
         program_(facts.program),
         before_(before),
         shards_(program_.sharding != Sharding::none),
-        nothing_(shards_ ? program_.chunks.size() : at(facts.stages_per_pipe), false),
+        nothing_(shards_ ? program_.chunks.size() : index(facts.stages_per_pipe), false),
         heard_(facts.meetings.size()),
         validated_(facts.meetings.size(), 0),
-        chunks_(at(program_.devices)),
-        news_(at(program_.devices)),
-        validations_(at(program_.devices)),
-        knows_all_(at(program_.devices), 1) {
+        chunks_(index(program_.devices)),
+        news_(index(program_.devices)),
+        validations_(index(program_.devices)),
+        knows_all_(index(program_.devices), 1) {
     for (std::size_t chunk = 0; chunk < program_.chunks.size(); ++chunk) {
-      chunks_[at(program_.chunks[chunk].device)].push_back(static_cast<int>(chunk));
+      chunks_[index(program_.chunks[chunk].device)].push_back(static_cast<int>(chunk));
       if (program_.chunks[chunk].passes_on) nothing_[unit_of(static_cast<int>(chunk))] = true;
     }
   }
@@ -71,11 +68,12 @@ class Norm {
     Squares known;
   };
 
-  const Work& work_at(int work) const { return program_.work[at(work)]; }
+  const Work& work_at(int work) const { return program_.work[index(work)]; }
   Op op_of(int work) const { return work_at(work).instruction.op; }
   std::string name(int work) const { return facts_.describe(work); }
   std::size_t unit_of(int chunk) const {
-    return shards_ ? at(chunk) : at(program_.chunks[at(chunk)].stage % facts_.stages_per_pipe);
+    return shards_ ? index(chunk)
+                   : index(program_.chunks[index(chunk)].stage % facts_.stages_per_pipe);
   }
   std::string unit_text(std::size_t unit) const {
     if (!shards_) return concat("stage ", unit);
@@ -96,7 +94,7 @@ class Norm {
 
   Squares own(int work) const {
     Squares squares = nothing_;
-    for (const int chunk : chunks_[at(facts_.device_of(work))]) {
+    for (const int chunk : chunks_[index(facts_.device_of(work))]) {
       if (is_complete(chunk, work)) squares[unit_of(chunk)] = true;
     }
     return squares;
@@ -104,8 +102,8 @@ class Norm {
 
   Squares known_at(int work) const {
     Squares squares = own(work);
-    for (const int news : news_[at(facts_.device_of(work))]) {
-      if (before_.ended(news, work)) join(squares, heard_[at(facts_.meeting_of[at(news)])]);
+    for (const int news : news_[index(facts_.device_of(work))]) {
+      if (before_.ended(news, work)) join(squares, heard_[index(facts_.meeting_of[index(news)])]);
     }
     return squares;
   }
@@ -117,15 +115,15 @@ class Norm {
     }
     if (program_.norm == GradientNorm::none) return;
     if (op == Op::update) return judge_update(work);
-    const int meeting = facts_.meeting_of[at(work)];
+    const int meeting = facts_.meeting_of[index(work)];
     if (!is_about_norm(op) || meeting == none) return;
     if (op == Op::send_norm || op == Op::reduce_norm) {
-      Squares& heard = heard_[at(meeting)];
+      Squares& heard = heard_[index(meeting)];
       if (heard.empty()) heard = nothing_;
       join(heard, known_at(work));
     }
     if (op == Op::receive_norm || op == Op::reduce_norm) {
-      news_[at(facts_.device_of(work))].push_back(work);
+      news_[index(facts_.device_of(work))].push_back(work);
     }
   }
 
@@ -134,12 +132,12 @@ class Norm {
     const int device = facts_.device_of(work);
     Update update{work, known_at(work)};
     const auto missing = std::find(update.known.begin(), update.known.end(), false);
-    if (missing != update.known.end()) knows_all_[at(device)] = 0;
+    if (missing != update.known.end()) knows_all_[index(device)] = 0;
     if (program_.norm == GradientNorm::global) {
       if (missing == update.known.end()) return;
       return report(work, static_cast<std::size_t>(missing - update.known.begin()));
     }
-    for (const int chunk : chunks_[at(device)]) {
+    for (const int chunk : chunks_[index(device)]) {
       if (!update.known[unit_of(chunk)]) return report(work, unit_of(chunk));
     }
     nested_.push_back(std::move(update));
@@ -176,13 +174,13 @@ class Norm {
 
   /// Who sends a validation has known all in the iteration before, or was told.
   void validate(int work) {
-    const int meeting = facts_.meeting_of[at(work)];
+    const int meeting = facts_.meeting_of[index(work)];
     if (meeting == none) return;
     const int device = facts_.device_of(work);
-    if (op_of(work) == Op::receive_validation) validations_[at(device)].push_back(work);
+    if (op_of(work) == Op::receive_validation) validations_[index(device)].push_back(work);
     if (op_of(work) != Op::send_validation) return;
-    const bool whole = knows_all_[at(device)] != 0 && follows_iteration(work);
-    validated_[at(meeting)] = whole || is_validated(work) ? 1 : 0;
+    const bool whole = knows_all_[index(device)] != 0 && follows_iteration(work);
+    validated_[index(meeting)] = whole || is_validated(work) ? 1 : 0;
   }
 
   /// All updates of the iteration before have ended when this starts: some compute is before it in
@@ -196,15 +194,15 @@ class Norm {
   }
 
   bool is_validated(int work) const {
-    const auto& validations = validations_[at(facts_.device_of(work))];
+    const auto& validations = validations_[index(facts_.device_of(work))];
     return std::any_of(validations.begin(), validations.end(), [&](int it) {
-      return before_.ended(it, work) && validated_[at(facts_.meeting_of[at(it)])] != 0;
+      return before_.ended(it, work) && validated_[index(facts_.meeting_of[index(it)])] != 0;
     });
   }
 
   void judge_validation(int work) {
     if (!is_backward(op_of(work)) && op_of(work) != Op::update) return;
-    if (knows_all_[at(facts_.device_of(work))] != 0 || is_validated(work)) return;
+    if (knows_all_[index(facts_.device_of(work))] != 0 || is_validated(work)) return;
     verdict_.found(name(work) + " may start before the update of the step before is validated",
                    facts_, work);
   }

@@ -9,16 +9,13 @@
 #include <map>
 
 #include "profiles/error.hpp"
+#include "profiles/index.hpp"
 #include "profiles/units.hpp"
 #include "simulator/checks/rules.hpp"
 
 namespace stagecraft::checks {
 
 namespace {
-
-std::size_t at(int index) {
-  return static_cast<std::size_t>(index);
-}
 
 struct Life {
   int allocated_by = none;
@@ -72,8 +69,8 @@ class Race {
   }
 
  private:
-  const Work& work(int index) const { return program_.work[at(index)]; }
-  const Buffer& buffer(int index) const { return program_.buffers[at(index)]; }
+  const Work& work(int index) const { return program_.work[index(index)]; }
+  const Buffer& buffer(int index) const { return program_.buffers[index(index)]; }
   int name_of_device(int index) const { return facts_.name_of(buffer(index).device); }
   std::string name(int index) const { return facts_.describe(index); }
   std::string title(int index) const {
@@ -82,7 +79,7 @@ class Race {
   }
 
   void read_lives() {
-    for (const int index : program_.resident) lives_[at(index)].resident = true;
+    for (const int index : program_.resident) lives_[index(index)].resident = true;
     for (int i = 0; i < static_cast<int>(program_.work.size()); ++i) {
       const IndexRange range = work(i).allocates;
       for (const int* it = begin_of(program_.allocations, range);
@@ -100,7 +97,7 @@ class Race {
   }
 
   void allocate(int index, int by) {
-    Life& life = lives_[at(index)];
+    Life& life = lives_[index(index)];
     if (buffer(index).device != facts_.device_of(by)) {
       verdict_.found(
           concat(name(by), " allocates ", title(index), " of device ", name_of_device(index)),
@@ -118,7 +115,7 @@ class Race {
   }
 
   void release(int index, int by) {
-    Life& life = lives_[at(index)];
+    Life& life = lives_[index(index)];
     if (life.resident) {
       verdict_.found(
           concat(name(by), " frees ", title(index), ", which lives as long as the program"), facts_,
@@ -153,14 +150,15 @@ class Race {
       case BufferRole::workspace: return {};
       case BufferRole::input:
         // What is only passed on is not looked at on the way back.
-        if (program_.chunks[at(it.chunk)].passes_on) return {Op::receive_activation, Op::forward};
+        if (program_.chunks[index(it.chunk)].passes_on)
+          return {Op::receive_activation, Op::forward};
         return {Op::receive_activation, Op::forward,        Op::recompute,
                 Op::backward,           Op::backward_input, Op::backward_weight};
       case BufferRole::saved: return users_of_saved(index);
       case BufferRole::saved_throughout:
-        return {lives_[at(index)].allocated_by == none
+        return {lives_[index(index)].allocated_by == none
                     ? Op::forward
-                    : work(lives_[at(index)].allocated_by).instruction.op,
+                    : work(lives_[index(index)].allocated_by).instruction.op,
                 Op::backward, Op::backward_input, Op::backward_weight};
       case BufferRole::evicted: return {Op::take_in, Op::give_back};
       case BufferRole::past: return {Op::forward, Op::recompute};
@@ -191,7 +189,7 @@ class Race {
     };
     if (happens(Op::recompute)) return {Op::recompute, Op::backward, Op::backward_input};
     if (!happens(Op::evict)) return {Op::forward, Op::backward, Op::backward_input};
-    if (work(lives_[at(index)].allocated_by).instruction.op != Op::load) {
+    if (work(lives_[index(index)].allocated_by).instruction.op != Op::load) {
       return {Op::forward, Op::evict};
     }
     return {Op::load, Op::backward, Op::backward_input};
@@ -200,13 +198,13 @@ class Race {
   /// What an input comes from is the message of its own microbatch, or of the one fed back.
   int microbatch_of(int index, Op op) const {
     const Buffer& it = buffer(index);
-    const bool first = program_.chunks[at(it.chunk)].stage == 0;
+    const bool first = program_.chunks[index(it.chunk)].stage == 0;
     const bool arrives = op == Op::receive_activation && it.role == BufferRole::input;
     return it.microbatch - (first && arrives ? program_.feedback : 0);
   }
 
   void judge_uses(int index) {
-    const Life& life = lives_[at(index)];
+    const Life& life = lives_[index(index)];
     if (life.allocated_by == none) return;
     for (const Op op : users(index)) {
       for (const int user : facts_.works(buffer(index).chunk, op, microbatch_of(index, op)))
@@ -222,7 +220,7 @@ class Race {
   }
 
   void judge_use(int index, int user) {
-    const Life& life = lives_[at(index)];
+    const Life& life = lives_[index(index)];
     if (life.allocated_by != user && !before_.ended(life.allocated_by, user)) {
       verdict_.found(concat(name(user), " may use ", title(index), " before ",
                             name(life.allocated_by), " has allocated it"),
@@ -236,7 +234,7 @@ class Race {
   }
 
   void sweep() {
-    std::vector<Addresses> arenas(at(program_.devices));
+    std::vector<Addresses> arenas(index(program_.devices));
     for (const int index : program_.resident) place(arenas, index, none);
     for (const int starting : before_.started()) {
       const IndexRange range = work(starting).allocates;
@@ -250,12 +248,12 @@ class Race {
   void place(std::vector<Addresses>& arenas, int index, int starting) {
     const Buffer& it = buffer(index);
     if (it.bytes == 0) return;
-    arenas[at(it.device)].take(it.offset, it.offset + it.bytes, index,
-                               [&](int earlier) { judge(earlier, index, starting); });
+    arenas[index(it.device)].take(it.offset, it.offset + it.bytes, index,
+                                  [&](int earlier) { judge(earlier, index, starting); });
   }
 
   void judge(int earlier, int later, int starting) {
-    const int end = lives_[at(earlier)].freed_by;
+    const int end = lives_[index(earlier)].freed_by;
     if (end != none && starting != none && before_.ended(end, starting)) return;
     const std::string both = concat(title(earlier), " and ", title(later),
                                     " share addresses of device ", name_of_device(later));

@@ -6,15 +6,12 @@
 #include <map>
 
 #include "profiles/error.hpp"
+#include "profiles/index.hpp"
 #include "simulator/checks/rules.hpp"
 
 namespace stagecraft::checks {
 
 namespace {
-
-std::size_t at(int index) {
-  return static_cast<std::size_t>(index);
-}
 
 class Shards {
  public:
@@ -25,7 +22,7 @@ class Shards {
     for (int work = 0; work < static_cast<int>(program_.work.size()); ++work) judge_group(work);
     for (int chunk = 0; chunk < static_cast<int>(program_.chunks.size()); ++chunk) {
       sum_once(chunk);
-      if (facts_.is_sharded(program_.chunks[at(chunk)].stage)) judge_chunk(chunk);
+      if (facts_.is_sharded(program_.chunks[index(chunk)].stage)) judge_chunk(chunk);
     }
     if (gathers_ > 0) {
       verdict_.proved(concat(count(gathers_, "shard"),
@@ -35,10 +32,10 @@ class Shards {
   }
 
  private:
-  const Work& work_at(int work) const { return program_.work[at(work)]; }
+  const Work& work_at(int work) const { return program_.work[index(work)]; }
   std::string name(int work) const { return facts_.describe(work); }
   int update_of(int work) const { return facts_.update_of(work); }
-  int updates_of(int chunk) const { return facts_.updates(program_.chunks[at(chunk)].stage); }
+  int updates_of(int chunk) const { return facts_.updates(program_.chunks[index(chunk)].stage); }
 
   /// Owners of the shards are those that hold the layers, all of them.
   void judge_group(int work) {
@@ -57,7 +54,7 @@ class Shards {
                      facts_, work);
       return;
     }
-    std::vector<int> members = program_.groups[at(*work_at(work).group)].chunks;
+    std::vector<int> members = program_.groups[index(*work_at(work).group)].chunks;
     std::sort(members.begin(), members.end());
     const std::vector<int> owners = facts_.chunks_of_copies(stage);
     if (members == owners) return;
@@ -78,15 +75,15 @@ class Shards {
   }
 
   void judge_chunk(int chunk) {
-    std::vector<int> gathers(at(updates_of(chunk)), none);
+    std::vector<int> gathers(index(updates_of(chunk)), none);
     for (const int work : facts_.works(chunk, Op::gather_parameters)) {
-      int& gather = gathers[at(update_of(work))];
+      int& gather = gathers[index(update_of(work))];
       if (gather != none) verdict_.found(name(work) + " collects a second time", facts_, work);
       gather = work;
       ++gathers_;
     }
     for (const int update : facts_.works(chunk, Op::update)) {
-      if (gathers[at(update_of(update))] != none) continue;
+      if (gathers[index(update_of(update))] != none) continue;
       verdict_.found(
           concat("the shards that ", name(update), " and others update are never ", "collected"),
           facts_, update);
@@ -102,7 +99,7 @@ class Shards {
     const bool update = work_at(work).instruction.op == Op::update;
     const int version = work_at(work).weight_version - (update ? 1 : 0);
     if (version < 1 || version > updates_of(work_at(work).chunk)) return;
-    const int gather = gathers[at(version - 1)];
+    const int gather = gathers[index(version - 1)];
     if (gather == none || before_.ended(gather, work)) return;
     verdict_.found(concat(name(work), " may start before all shards of its parameters are there: ",
                           "nothing makes it wait for ", name(gather)),
@@ -128,7 +125,7 @@ class Shards {
   }
 
   const std::vector<int>& lane_of(int chunk) const {
-    return facts_.lane(program_.chunks[at(chunk)].device, Lane::compute);
+    return facts_.lane(program_.chunks[index(chunk)].device, Lane::compute);
   }
 
   const Facts& facts_;

@@ -12,16 +12,13 @@
 #include <algorithm>
 
 #include "profiles/error.hpp"
+#include "profiles/index.hpp"
 #include "profiles/units.hpp"
 #include "simulator/checks/rules.hpp"
 
 namespace stagecraft::checks {
 
 namespace {
-
-std::size_t at(int index) {
-  return static_cast<std::size_t>(index);
-}
 
 std::string_view in_words(WeightPolicy policy) {
   switch (policy) {
@@ -50,11 +47,11 @@ class Versions {
   }
 
  private:
-  const Work& work_at(int work) const { return program_.work[at(work)]; }
+  const Work& work_at(int work) const { return program_.work[index(work)]; }
   Op op_of(int work) const { return work_at(work).instruction.op; }
-  int updates_of(int chunk) const { return facts_.updates(program_.chunks[at(chunk)].stage); }
+  int updates_of(int chunk) const { return facts_.updates(program_.chunks[index(chunk)].stage); }
   const std::vector<int>& lane_of(int chunk) const {
-    return facts_.lane(program_.chunks[at(chunk)].device, Lane::compute);
+    return facts_.lane(program_.chunks[index(chunk)].device, Lane::compute);
   }
 
   /// For each compute, the updates of its chunk in front of it.
@@ -62,8 +59,8 @@ class Versions {
     std::vector<int> made(program_.chunks.size(), 0);
     for (int device = 0; device < program_.devices; ++device) {
       for (const int work : facts_.lane(device, Lane::compute)) {
-        int& count = made[at(work_at(work).chunk)];
-        made_[at(work)] = count;
+        int& count = made[index(work_at(work).chunk)];
+        made_[index(work)] = count;
         if (op_of(work) == Op::update) ++count;
       }
     }
@@ -80,10 +77,10 @@ class Versions {
           concat(facts_.describe(work), update ? " makes" : " reads", " weight version ", version,
                  "; ", in_words(program_.weights), " promises version ", promised),
           facts_, work);
-    } else if (!update && version > made_[at(work)]) {
+    } else if (!update && version > made_[index(work)]) {
       verdict_.found(concat(facts_.describe(work), " reads weight version ", version,
-                            ", but its device has made only ", count(at(made_[at(work)]), "update"),
-                            " by then"),
+                            ", but its device has made only ",
+                            count(index(made_[index(work)]), "update"), " by then"),
                      facts_, work);
     }
     if (is_backward(op_of(work)) && !facts_.chunk_of(work).passes_on) {
@@ -93,7 +90,7 @@ class Versions {
 
   int promised_to(int work) const {
     const int k = work_at(work).instruction.microbatch;
-    if (op_of(work) == Op::update) return made_[at(work)] + 1;
+    if (op_of(work) == Op::update) return made_[index(work)] + 1;
     if (facts_.chunk_of(work).passes_on) return 0;
     if (program_.weights == WeightPolicy::flush) return 0;
     if (program_.weights == WeightPolicy::double_buffered) {
@@ -103,14 +100,14 @@ class Versions {
                           ? facts_.chunks_of_stage.front().front()
                           : work_at(work).chunk;
     const auto forwards = facts_.works(chunk, Op::forward, k);
-    return forwards.empty() ? 0 : made_[at(forwards.front())];
+    return forwards.empty() ? 0 : made_[index(forwards.front())];
   }
 
   // Room for old versions is room beside the parameters themselves.
   void judge_room(int chunk) {
     Bytes newest = 0, older = 0;
     for (const int index : program_.resident) {
-      const Buffer& buffer = program_.buffers[at(index)];
+      const Buffer& buffer = program_.buffers[index(index)];
       if (buffer.chunk != chunk || buffer.role != BufferRole::parameters) continue;
       (buffer.category == MemoryCategory::weight_versions ? older : newest) += buffer.bytes;
     }
@@ -118,7 +115,7 @@ class Versions {
     most_ = std::max(most_, kept.versions);
     const Bytes needed = (kept.versions - 1) * newest;
     if (older == needed) return;
-    const Chunk& place = program_.chunks[at(chunk)];
+    const Chunk& place = program_.chunks[index(chunk)];
     verdict_.found(concat("stage ", place.stage, " on device ", facts_.name_of(place.device),
                           " has ", exact_bytes(older), " for old versions of its weights, but ",
                           older < needed ? "must keep " : "never keeps more than ",
@@ -133,20 +130,20 @@ class Versions {
 
   /// Walks the chunk's compute with the set of versions that something will still read.
   Kept most_kept(int chunk) const {
-    std::vector<int> last_reader(at(updates_of(chunk)) + 1, none);
+    std::vector<int> last_reader(index(updates_of(chunk)) + 1, none);
     for (const int work : lane_of(chunk)) {
-      if (reads(work, chunk)) last_reader[at(work_at(work).weight_version)] = work;
+      if (reads(work, chunk)) last_reader[index(work_at(work).weight_version)] = work;
     }
     Kept most;
     int old = 0, newest = 0;
     std::vector<char> ended(last_reader.size(), 0);
     for (const int work : lane_of(chunk)) {
-      if (reads(work, chunk) && last_reader[at(work_at(work).weight_version)] == work) {
-        ended[at(work_at(work).weight_version)] = 1;
+      if (reads(work, chunk) && last_reader[index(work_at(work).weight_version)] == work) {
+        ended[index(work_at(work).weight_version)] = 1;
         if (work_at(work).weight_version != newest) --old;
       }
       if (op_of(work) != Op::update || work_at(work).chunk != chunk) continue;
-      const bool needed = ended[at(newest)] == 0 && last_reader[at(newest)] != none;
+      const bool needed = ended[index(newest)] == 0 && last_reader[index(newest)] != none;
       old += needed ? 1 : 0;
       newest = std::min(newest + 1, updates_of(chunk));
       if (old + 1 > most.versions) most = {old + 1, work_at(work).instruction};
@@ -167,8 +164,8 @@ class Versions {
                     count(updates_, "update"), updates_ == 1 ? " makes" : " make", " version 1");
     }
     return concat("weight versions: forward and backward of a microbatch read the same, gradients ",
-                  "are applied at most ", count(at(oldest_), "update"), " late, at most ",
-                  count(at(most_), "version"), " of a stage at once");
+                  "are applied at most ", count(index(oldest_), "update"), " late, at most ",
+                  count(index(most_), "version"), " of a stage at once");
   }
 
   const Facts& facts_;

@@ -4,15 +4,12 @@
 #include <tuple>
 
 #include "profiles/error.hpp"
+#include "profiles/index.hpp"
 #include "simulator/engines/clock.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// Nothing is free, so that what comes later starts later; only a receive starts with its send.
 Costs nominal_costs(const Program& program) {

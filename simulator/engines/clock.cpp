@@ -26,6 +26,7 @@
 #include <array>
 
 #include "profiles/error.hpp"
+#include "profiles/index.hpp"
 #include "simulator/values/cost_of.hpp"
 
 namespace stagecraft {
@@ -33,10 +34,6 @@ namespace stagecraft {
 namespace {
 
 using Time = std::int64_t;
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 Time add(Time a, Time b) {
   Time sum = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "profiles/error.hpp"
+#include "profiles/index.hpp"
 #include "simulator/values/cost_of.hpp"
 
 namespace stagecraft {
@@ -10,10 +11,6 @@ namespace stagecraft {
 namespace {
 
 using Time = std::int64_t;
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 [[noreturn]] void fail_too_long() {
   fail("simulate: times exceed 292 years");

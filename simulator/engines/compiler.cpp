@@ -1,6 +1,7 @@
 // How a program is compiled: event by event in causal order, in which neighbours belong to
 // different devices and do not wait for each other, so that the processor works on several at once.
 
+#include "profiles/index.hpp"
 #include "simulator/engines/compiled.hpp"
 
 #include <algorithm>
@@ -11,14 +12,6 @@
 #include "simulator/engines/causal_order.hpp"
 
 namespace stagecraft {
-
-namespace {
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
-
-}  // namespace
 
 class Compiler {
  public:

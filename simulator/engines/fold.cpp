@@ -5,15 +5,13 @@
 #include <tuple>
 #include <utility>
 
+#include "profiles/index.hpp"
+
 namespace stagecraft {
 
 namespace {
 
 constexpr int none = -1;
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// Finds for everything its counterpart in replica 0, or that there is none.
 class Folding {

@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <optional>
 
+#include "profiles/index.hpp"
+
 namespace stagecraft {
 
 namespace {
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// Equal starts keep the issue order.
 void sort_by_start(std::vector<Moment>& moments) {

@@ -5,19 +5,12 @@
 #include <numeric>
 #include <tuple>
 
+#include "profiles/index.hpp"
 #include "simulator/engines/clock.hpp"
 #include "simulator/engines/compiled.hpp"
 #include "simulator/values/turns.hpp"
 
 namespace stagecraft {
-
-namespace {
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
-
-}  // namespace
 
 // --- Iterations ---------------------------------------------------------------------------------
 

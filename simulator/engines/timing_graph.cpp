@@ -10,15 +10,13 @@
 #include <algorithm>
 #include <map>
 
+#include "profiles/index.hpp"
+
 namespace stagecraft {
 
 namespace {
 
 constexpr int none = -1;
-
-std::size_t at(int index) {
-  return static_cast<std::size_t>(index);
-}
 
 }  // namespace
 
@@ -41,15 +39,15 @@ void TimingGraph::find_lane_predecessors() {
     int last_compute = none;
     int last_collective = none;
     for (const int i : order) {
-      const Work& work = program_.work[at(i)];
+      const Work& work = program_.work[index(i)];
       int* last = nullptr;
       switch (work.lane) {
         case Lane::compute: last = &last_compute; break;
-        case Lane::send: last = &last_of_channel[at(*work.channel)]; break;
+        case Lane::send: last = &last_of_channel[index(*work.channel)]; break;
         case Lane::receive: continue;
         case Lane::collective: last = &last_collective; break;
       }
-      before_[at(i)] = *last;
+      before_[index(i)] = *last;
       *last = i;
     }
   }
@@ -61,7 +59,7 @@ void TimingGraph::join_collectives() {
   std::map<std::pair<int, int>, int> first;  // [group, number] → first member
   for (const std::vector<int>& order : program_.order) {
     for (const int i : order) {
-      const Work& work = program_.work[at(i)];
+      const Work& work = program_.work[index(i)];
       if (!work.group) continue;
       const int number = held[{*work.group, work.chunk}]++;
       const auto [place, is_first] = first.try_emplace({*work.group, number}, i);
@@ -72,44 +70,44 @@ void TimingGraph::join_collectives() {
 
 void TimingGraph::join_fused_pairs() {
   for (int work = 0; work < works(); ++work) {
-    const std::optional<int> other = program_.work[at(work)].fused_with;
+    const std::optional<int> other = program_.work[index(work)].fused_with;
     if (other && *other > work) join(work, *other);
   }
 }
 
 void TimingGraph::join(int event, int work) {
-  event_of_[at(work)] = event;
-  next_[at(work)] = next_[at(event)];
-  next_[at(event)] = work;
+  event_of_[index(work)] = event;
+  next_[index(work)] = next_[index(event)];
+  next_[index(event)] = work;
 }
 
 std::optional<int> TimingGraph::send_of(int i) const {
-  const Work& work = program_.work[at(i)];
+  const Work& work = program_.work[index(i)];
   if (work.lane != Lane::receive) return {};
   for (int w = work.waits.first; w < work.waits.end; ++w) {
-    const Work& other = program_.work[at(program_.waits[at(w)])];
-    if (other.lane == Lane::send && other.channel == work.channel) return program_.waits[at(w)];
+    const Work& other = program_.work[index(program_.waits[index(w)])];
+    if (other.lane == Lane::send && other.channel == work.channel) return program_.waits[index(w)];
   }
   return {};
 }
 
 void TimingGraph::add_arcs(std::vector<Arc>& arcs, int i) const {
-  const Work& work = program_.work[at(i)];
-  if (const int before = before_[at(i)]; before != none) {
+  const Work& work = program_.work[index(i)];
+  if (const int before = before_[index(i)]; before != none) {
     const Duration delay =
-        work.lane == Lane::send ? costs_.channels[at(*work.channel)].occupancy : time(before);
+        work.lane == Lane::send ? costs_.channels[index(*work.channel)].occupancy : time(before);
     arcs.push_back({before, delay});
   }
   const std::optional<int> send = send_of(i);
   for (int w = work.waits.first; w < work.waits.end; ++w) {
-    const int on = program_.waits[at(w)];
+    const int on = program_.waits[index(w)];
     arcs.push_back({on, on == send ? Duration{0} : time(on)});
   }
 }
 
 std::vector<TimingGraph::Arc> TimingGraph::arcs_into(int event) const {
   std::vector<Arc> arcs;
-  for (int work = event; work != none; work = next_[at(work)]) add_arcs(arcs, work);
+  for (int work = event; work != none; work = next_[index(work)]) add_arcs(arcs, work);
   std::erase_if(arcs, [&](const Arc& arc) { return event_of(arc.from) == event; });
   return arcs;
 }

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "profiles/index.hpp"
 #include "simulator/lowering/lower.hpp"
 
 namespace stagecraft::lowering {
@@ -102,10 +103,6 @@ void place_buffers(Draft& draft);
 void write_waits(Draft& draft);
 
 // --- What several of them need ------------------------------------------------------------------
-
-inline std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 inline Passage& passage(Draft& draft, int chunk, int microbatch) {
   return draft.passages[index(chunk) * index(draft.program.microbatches) + index(microbatch)];

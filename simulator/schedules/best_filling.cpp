@@ -6,15 +6,12 @@
 #include <algorithm>
 #include <limits>
 
+#include "profiles/index.hpp"
 #include "simulator/schedules/fill.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// Ends of F and I by stage and microbatch; the order is carried out without any choice.
 class OrderClock {

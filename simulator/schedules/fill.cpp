@@ -15,15 +15,13 @@
 #include <algorithm>
 #include <limits>
 
+#include "profiles/index.hpp"
+
 namespace stagecraft {
 
 namespace {
 
 constexpr Duration never = Duration::max();
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// F, I or W of one stage: a queue by microbatch.
 struct Queue {

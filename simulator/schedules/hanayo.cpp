@@ -16,16 +16,13 @@
 #include <algorithm>
 
 #include "profiles/error.hpp"
+#include "profiles/index.hpp"
 #include "simulator/schedules/schedules.hpp"
 #include "simulator/schedules/shape.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// How many microbatches have arrived at a stage and left it, and when the last ones did.
 struct Queue {

@@ -6,14 +6,11 @@
 #include <tuple>
 
 #include "profiles/error.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-std::size_t at(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// One work's identity in a timeline. Unequal replicas split a message into several, told apart by
 /// `peer`.
@@ -25,11 +22,11 @@ struct Key {
 };
 
 Key key_of(const Program& program, const Work& work) {
-  Key key{.device = program.chunks[at(work.chunk)].device, .instruction = work.instruction};
+  Key key{.device = program.chunks[index(work.chunk)].device, .instruction = work.instruction};
   if (work.channel) {
-    const Channel& channel = program.channels[at(*work.channel)];
+    const Channel& channel = program.channels[index(*work.channel)];
     const int other = is_send(work.instruction.op) ? channel.to : channel.from;
-    key.peer = program.chunks[at(other)].device;
+    key.peer = program.chunks[index(other)].device;
   }
   return key;
 }
@@ -50,11 +47,11 @@ Found find_spans(const Program& program, const Timeline& timeline) {
       fail("the timeline has ", to_string(span.instruction), " on device ", span.device,
            ", which the plan has not: it is of another plan; ", remedy);
     }
-    if (span.iteration < 0 || at(span.iteration) > timeline.spans.size())
+    if (span.iteration < 0 || index(span.iteration) > timeline.spans.size())
       fail("the timeline's steps do not count from 0; ", remedy);
-    if (at(span.iteration) >= found.size())
-      found.resize(at(span.iteration) + 1, std::vector<const Span*>(program.work.size()));
-    const Span*& slot = found[at(span.iteration)][at(place->second)];
+    if (index(span.iteration) >= found.size())
+      found.resize(index(span.iteration) + 1, std::vector<const Span*>(program.work.size()));
+    const Span*& slot = found[index(span.iteration)][index(place->second)];
     if (slot != nullptr) {
       fail("the timeline has ", to_string(span.instruction), " on device ", span.device,
            " twice in its step ", span.iteration, "; ", remedy);
@@ -83,14 +80,14 @@ bool occupies(const Work& work) {
 void set_ready_compute(const Program& program, const std::vector<int>& order, MeasuredStep& step) {
   std::optional<Duration> before;
   for (const int i : order) {
-    const Work& work = program.work[at(i)];
+    const Work& work = program.work[index(i)];
     if (!occupies(work)) continue;
-    MeasuredWork& measured = step.work[at(i)];
+    MeasuredWork& measured = step.work[index(i)];
     if (work.lane == Lane::compute) {
       std::optional<Duration> ready = before;
       std::for_each(begin_of(program.waits, work.waits), end_of(program.waits, work.waits),
                     [&](int on) {
-                      const Duration end = step.work[at(on)].end;
+                      const Duration end = step.work[index(on)].end;
                       ready = std::max(ready.value_or(end), end);
                     });
       measured.ready = std::min(ready.value_or(measured.start), measured.start);

@@ -2,13 +2,11 @@
 
 #include <algorithm>
 
+#include "profiles/index.hpp"
+
 namespace stagecraft {
 
 namespace {
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// Time in which a device serves the model: updates, waits and messages do not count.
 bool is_busy(const Span& span) {

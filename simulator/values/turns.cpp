@@ -5,15 +5,12 @@
 #include <numeric>
 
 #include "profiles/error.hpp"
+#include "profiles/index.hpp"
 #include "profiles/text.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 TurnsFault no_common_count(const Schedule& schedule, int stage, int replicas) {
   return {concat("the ", replicas, " replicas of stage ", stage,

@@ -18,13 +18,13 @@
 #include <array>
 
 #include "profiles/error.hpp"
+#include "profiles/index.hpp"
 #include "profiles/units.hpp"
+#include "profiles/wide.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-__extension__ using Wide = __int128;
 
 struct Look {
   Op op;
@@ -65,10 +65,6 @@ struct Block {
   Duration time() const { return end - start; }
 };
 
-std::size_t at(int index) {
-  return static_cast<std::size_t>(index);
-}
-
 /// Columns of a UTF-8 text whose characters are all one column wide.
 int columns(std::string_view text) {
   return static_cast<int>(
@@ -76,11 +72,11 @@ int columns(std::string_view text) {
 }
 
 std::string padded(const std::string& text, int width) {
-  return text + std::string(at(std::max(0, width - columns(text))), ' ');
+  return text + std::string(index(std::max(0, width - columns(text))), ' ');
 }
 
 std::string padded_left(const std::string& text, int width) {
-  return std::string(at(std::max(0, width - columns(text))), ' ') + text;
+  return std::string(index(std::max(0, width - columns(text))), ' ') + text;
 }
 
 std::string without_trailing_blanks(std::string text) {
@@ -124,7 +120,7 @@ struct Bar {
 class BarMaker {
  public:
   explicit BarMaker(const Scale& scale) : scale_(scale) {
-    bar_.cells.resize(at(scale.columns), nullptr);
+    bar_.cells.resize(index(scale.columns), nullptr);
     won_.resize(bar_.cells.size(), 0);
     busy_.resize(bar_.cells.size(), 0);
   }
@@ -153,10 +149,10 @@ class BarMaker {
   }
 
   void contend(const Block& block, int column, Wide part) {
-    busy_[at(column)] += part;
-    if (part <= won_[at(column)]) return;
-    won_[at(column)] = part;
-    bar_.cells[at(column)] = &block;
+    busy_[index(column)] += part;
+    if (part <= won_[index(column)]) return;
+    won_[index(column)] = part;
+    bar_.cells[index(column)] = &block;
   }
 
   void show(const Block& block) {
@@ -164,8 +160,8 @@ class BarMaker {
     Wide most = 0;
     bool seen = false;
     each_column(block, [&](int column, Wide part) {
-      seen = seen || bar_.cells[at(column)] == &block;
-      if (part > most && bar_.cells[at(column)] == nullptr) {
+      seen = seen || bar_.cells[index(column)] == &block;
+      if (part > most && bar_.cells[index(column)] == nullptr) {
         most = part;
         best = column;
       }
@@ -174,7 +170,7 @@ class BarMaker {
     if (best < 0)
       ++bar_.hidden;
     else
-      bar_.cells[at(best)] = &block;
+      bar_.cells[index(best)] = &block;
   }
 
   const Scale scale_;
@@ -194,7 +190,7 @@ std::string painted(const std::string& text, const Look& look, const DrawOptions
 /// `width` columns of one block: the last digits of its microbatch, then its shade.
 std::string block_text(const Block& block, int width, const DrawOptions& options) {
   std::string text = width < 2 ? "" : std::to_string(block.microbatch);
-  if (const auto most = at(std::max(width - 1, 0)); text.size() > most)
+  if (const auto most = index(std::max(width - 1, 0)); text.size() > most)
     text = text.substr(text.size() - most);
   for (int column = columns(text); column < width; ++column) text += shade(*block.look, options);
   return painted(text, *block.look, options);
@@ -223,14 +219,14 @@ Bytes sum(const MemoryUse& use) {
 
 /// The most memory in use during each column.
 std::vector<Bytes> memory_columns(const std::vector<MemorySample>& samples, const Scale& scale) {
-  std::vector<Bytes> most(at(scale.columns), 0);
+  std::vector<Bytes> most(index(scale.columns), 0);
   for (std::size_t i = 0; i < samples.size(); ++i) {
     const Wide first = scale.place(samples[i].time);
     const Wide last =
         i + 1 < samples.size() ? scale.place(samples[i + 1].time) - 1 : scale.begin(scale.columns);
     for (int column = scale.column(first); column <= scale.column(std::max(first, last));
          ++column) {
-      most[at(column)] = std::max(most[at(column)], sum(samples[i].use));
+      most[index(column)] = std::max(most[index(column)], sum(samples[i].use));
     }
   }
   return most;
@@ -270,9 +266,9 @@ class Picture {
  public:
   Picture(const Timeline& timeline, const DrawOptions& options)
       : timeline_(timeline), options_(options) {
-    blocks_.resize(at(timeline.devices));
+    blocks_.resize(index(timeline.devices));
     for (const Span& span : timeline.spans) {
-      if (in_compute(span)) append_block(blocks_[at(span.device)], span);
+      if (in_compute(span)) append_block(blocks_[index(span.device)], span);
     }
     int widest = 0;
     for (int device = 0; device < timeline.devices; ++device) {
@@ -301,7 +297,7 @@ class Picture {
 
  private:
   int name_of(int device) const {
-    return options_.device_names.empty() ? device : options_.device_names[at(device)];
+    return options_.device_names.empty() ? device : options_.device_names[index(device)];
   }
 
   void note_busy() {

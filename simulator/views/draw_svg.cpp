@@ -19,13 +19,13 @@
 #include <set>
 
 #include "profiles/error.hpp"
+#include "profiles/index.hpp"
 #include "profiles/units.hpp"
+#include "profiles/wide.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-__extension__ using Wide = __int128;
 
 struct Look {
   Op op;
@@ -55,10 +55,6 @@ constexpr int most_ticks = 10;
 /// A generous width of text: digits of common sans-serif fonts are 0.56 of their size.
 int text_width(std::size_t characters, int size) {
   return static_cast<int>(characters) * size * 6 / 10;
-}
-
-std::size_t at(int index) {
-  return static_cast<std::size_t>(index);
 }
 
 /// Hundredths of a pixel.
@@ -145,9 +141,9 @@ class Drawing {
   }
 
   void find_stages() {
-    stages_.resize(at(timeline_.devices));
+    stages_.resize(index(timeline_.devices));
     for (const Span& span : timeline_.spans) {
-      if (span.lane == Lane::compute) stages_[at(span.device)].insert(span.instruction.stage);
+      if (span.lane == Lane::compute) stages_[index(span.device)].insert(span.instruction.stage);
     }
   }
 
@@ -169,7 +165,7 @@ class Drawing {
   int y(int device) const { return margin + device * (options_.row_height + gap); }
 
   Color color_of(const Span& span) const {
-    const std::set<int>& stages = stages_[at(span.device)];
+    const std::set<int>& stages = stages_[index(span.device)];
     const auto place = std::distance(stages.begin(), stages.find(span.instruction.stage));
     return tint(look_of(span.instruction.op).color, static_cast<int>(place),
                 static_cast<int>(stages.size()));
@@ -186,9 +182,9 @@ class Drawing {
   }
 
   void rows() {
-    std::vector<std::vector<const Span*>> compute(at(timeline_.devices));
+    std::vector<std::vector<const Span*>> compute(index(timeline_.devices));
     for (const Span& span : timeline_.spans) {
-      if (span.lane == Lane::compute && visible(span)) compute[at(span.device)].push_back(&span);
+      if (span.lane == Lane::compute && visible(span)) compute[index(span.device)].push_back(&span);
     }
     for (int device = 0; device < timeline_.devices; ++device) {
       add("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">device {}</text>\n", left_ - 6,
@@ -196,7 +192,7 @@ class Drawing {
       add("<rect class=\"row\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"#f2f2f2\"/>\n",
           left_, y(device), plot_width_, options_.row_height);
       add("<g class=\"device\">\n");
-      row(device, compute[at(device)]);
+      row(device, compute[index(device)]);
       add("</g>\n");
     }
     if (outlines_.empty()) return;
@@ -215,7 +211,7 @@ class Drawing {
       for (int share = 0; share < shares; ++share) {
         const int top = options_.row_height * share / shares;
         const int bottom = options_.row_height * (share + 1) / shares;
-        box(*spans[first + at(share)], y(device) + top, bottom - top);
+        box(*spans[first + index(share)], y(device) + top, bottom - top);
       }
     }
   }

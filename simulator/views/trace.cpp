@@ -25,6 +25,7 @@
 #include <tuple>
 
 #include "profiles/error.hpp"
+#include "profiles/index.hpp"
 #include "profiles/json.hpp"
 
 namespace stagecraft {
@@ -32,10 +33,6 @@ namespace stagecraft {
 namespace {
 
 constexpr std::string_view format_name = "stagecraft-trace/1";
-
-std::size_t at(int index) {
-  return static_cast<std::size_t>(index);
-}
 
 // --- Writing
 // --------------------------------------------------------------------------------------------------------------
@@ -263,7 +260,8 @@ void read_event(const Json& event, Timeline& timeline) {
     timeline.spans.push_back(read_slice(event, timeline.devices));
   } else if (phase == "C") {
     const int devices = static_cast<int>(timeline.memory.size());
-    timeline.memory[at(event["pid"].small_integer(0, devices - 1))].push_back(read_sample(event));
+    timeline.memory[index(event["pid"].small_integer(0, devices - 1))].push_back(
+        read_sample(event));
   }
 }
 
@@ -285,7 +283,7 @@ Trace read_trace(const Json& json) {
   trace.timeline.devices = other["devices"].small_integer(0, INT32_MAX);
   trace.timeline.stages = other["stages"].small_integer(0, INT32_MAX);
   trace.timeline.microbatches = other["microbatches"].small_integer(0, INT32_MAX);
-  trace.timeline.memory.resize(at(other["memory"].small_integer(0, trace.timeline.devices)));
+  trace.timeline.memory.resize(index(other["memory"].small_integer(0, trace.timeline.devices)));
   const Json about = other["about"];
   for (const std::string& name : about.names()) trace.about[name] = about[name].string();
   for (const Json& event : json["traceEvents"].elements()) read_event(event, trace.timeline);

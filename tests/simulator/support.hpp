@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "profiles/error.hpp"
+#include "profiles/index.hpp"
 #include "simulator/lowering/lower.hpp"
 #include "simulator/schedules/schedules.hpp"
 #include "simulator/simulate.hpp"
@@ -18,10 +19,6 @@
 namespace stagecraft::tests {
 
 using namespace std::chrono_literals;
-
-inline std::size_t at(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// The schedule of this kind, or none where it refuses the shape.
 inline std::optional<Schedule> generated(const ScheduleKind& kind, const ScheduleShape& shape) {
@@ -57,18 +54,18 @@ inline Timeline run(const Schedule& schedule, const ChunkCosts& costs,
 /// "F0.0 SF0.0 …": one device's issue order, one lane of it or all.
 inline std::string order_text(const Program& program, int device) {
   std::string text;
-  for (const int item : program.order[at(device)]) {
-    text += (text.empty() ? "" : " ") + to_string(program.work[at(item)].instruction);
+  for (const int item : program.order[index(device)]) {
+    text += (text.empty() ? "" : " ") + to_string(program.work[index(item)].instruction);
   }
   return text;
 }
 
 inline int device_of(const Program& program, int work) {
-  return program.chunks[at(program.work[at(work)].chunk)].device;
+  return program.chunks[index(program.work[index(work)].chunk)].device;
 }
 
 inline std::vector<int> waits_of(const Program& program, int work) {
-  const IndexRange range = program.work[at(work)].waits;
+  const IndexRange range = program.work[index(work)].waits;
   return {begin_of(program.waits, range), end_of(program.waits, range)};
 }
 
@@ -169,12 +166,12 @@ class RandomSchedule {
       schedule_.device_of_stage.push_back(s < devices ? s : random.below(devices));
     }
     for (int s = stages; s < schedule_.stages; ++s) {
-      schedule_.device_of_stage.push_back((schedule_.device_of_stage[at(s - stages)] + 1) %
+      schedule_.device_of_stage.push_back((schedule_.device_of_stage[index(s - stages)] + 1) %
                                           devices);
     }
-    schedule_.devices.resize(at(devices));
-    if (kinds.fuses) schedule_.fused.resize(at(devices));
-    done_.resize(at(schedule_.stages), std::vector<State>(at(schedule_.microbatches)));
+    schedule_.devices.resize(index(devices));
+    if (kinds.fuses) schedule_.fused.resize(index(devices));
+    done_.resize(index(schedule_.stages), std::vector<State>(index(schedule_.microbatches)));
   }
 
   Schedule run() {
@@ -193,14 +190,14 @@ class RandomSchedule {
   };
 
   Instruction pick(const std::vector<Instruction>& from) {
-    return from[at(random_.below(static_cast<int>(from.size())))];
+    return from[index(random_.below(static_cast<int>(from.size())))];
   }
 
   std::vector<Instruction> candidates() const {
     std::vector<Instruction> possible;
     for (int s = 0; s < schedule_.stages; ++s) {
       for (int m = 0; m < schedule_.microbatches; ++m) {
-        const State& here = done_[at(s)][at(m)];
+        const State& here = done_[index(s)][index(m)];
         if (!here.forward && fed(s, m)) possible.push_back({Op::forward, s, m});
         if (here.forward && !here.backward && answered(s, m)) {
           possible.push_back({halves_ ? Op::backward_input : Op::backward, s, m});
@@ -214,17 +211,18 @@ class RandomSchedule {
   bool fed(int s, int m) const {
     const bool first = s % stages_per_pipe(schedule_) == 0;
     const bool whole = m % schedule_.sequence_chunks == 0;
-    return (first || done_[at(s - 1)][at(m)].forward) && (whole || done_[at(s)][at(m - 1)].forward);
+    return (first || done_[index(s - 1)][index(m)].forward) &&
+           (whole || done_[index(s)][index(m - 1)].forward);
   }
 
   bool answered(int s, int m) const {
     const bool last = (s + 1) % stages_per_pipe(schedule_) == 0;
     const bool whole = (m + 1) % schedule_.sequence_chunks == 0;
-    return (last || done_[at(s + 1)][at(m)].backward) &&
-           (whole || done_[at(s)][at(m + 1)].backward);
+    return (last || done_[index(s + 1)][index(m)].backward) &&
+           (whole || done_[index(s)][index(m + 1)].backward);
   }
 
-  int device_of(const Instruction& it) const { return schedule_.device_of_stage[at(it.stage)]; }
+  int device_of(const Instruction& it) const { return schedule_.device_of_stage[index(it.stage)]; }
 
   /// Chooses a backward to run with this forward, if there is one.
   void fuse(const Instruction& forward, const std::vector<Instruction>& possible) {
@@ -234,16 +232,16 @@ class RandomSchedule {
     }
     if (partners.empty()) return;
     partner_ = pick(partners);
-    const auto device = at(device_of(forward));
+    const auto device = index(device_of(forward));
     schedule_.fused[device].push_back(static_cast<int>(schedule_.devices[device].size()));
   }
 
   void carry_out(const Instruction& it) {
-    State& here = done_[at(it.stage)][at(it.microbatch)];
+    State& here = done_[index(it.stage)][index(it.microbatch)];
     if (it.op == Op::forward) here.forward = true;
     if (it.op == Op::backward || it.op == Op::backward_input) here.backward = true;
     if (it.op == Op::backward || it.op == Op::backward_weight) here.weight = true;
-    schedule_.devices[at(device_of(it))].push_back(it);
+    schedule_.devices[index(device_of(it))].push_back(it);
   }
 
   Random& random_;
@@ -274,7 +272,7 @@ inline LowerOptions random_options(Random& random, const Schedule& schedule) {
     for (int count = random.between(1, 3); count > 0; --count) list.push_back(devices++);
   }
   for (int s = 0; s < schedule.stages; ++s) {
-    options.replicas.push_back(replicas[at(schedule.device_of_stage[at(s)])]);
+    options.replicas.push_back(replicas[index(schedule.device_of_stage[index(s)])]);
     options.recompute.push_back(random.below(2) == 1 ? Recompute::full : Recompute::none);
     options.boundary.push_back(random.between(1, 500));
     auto& memory = options.memory.emplace_back();

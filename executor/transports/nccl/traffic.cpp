@@ -6,6 +6,7 @@
 
 #include "executor/values/packing.hpp"
 #include "profiles/error.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft::nccl {
 
@@ -20,10 +21,6 @@ constexpr Duration patience_at_end = 5s;
 
 [[noreturn]] void fail_execution(const std::string& reason) {
   throw Error(ErrorKind::execution, reason);
-}
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
 }
 
 /// The place among the members, if it is one of them.

@@ -6,15 +6,12 @@
 #include <utility>
 
 #include "profiles/error.hpp"
+#include "profiles/index.hpp"
 #include "profiles/text.hpp"
 
 namespace stagecraft::nccl {
 
 namespace {
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 // --- Envelopes
 // -----------------------------------------------------------------------------------

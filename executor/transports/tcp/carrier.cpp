@@ -17,6 +17,7 @@
 #include "executor/transports/tcp/mailbox.hpp"
 #include "executor/transports/tcp/rendezvous.hpp"
 #include "profiles/error.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft::tcp {
 
@@ -84,7 +85,6 @@ class TcpCarrier final : public processes::Carrier {
   void abort(int) override { peers_.clear(); }
 
  private:
-  static std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
   void wait_for(const std::vector<long>& numbers);
   void deliver_to_self(const Frame& frame, const void* data);
   void put(Peer& peer, const Outgoing& message);

@@ -22,6 +22,7 @@
 
 #include "planner/baselines/aceso/range_maximum.hpp"
 #include "profiles/importers/aceso_database.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft {
 
@@ -75,7 +76,7 @@ class AcesoCosts {
 
   int size() const { return static_cast<int>(chain_.size()); }
   /// Forward and backward of the operators [first, end).
-  double work(int first, int end) const { return work_[at(end)] - work_[at(first)]; }
+  double work(int first, int end) const { return work_[index(end)] - work_[index(first)]; }
   /// Time to receive the input of an operator, and to hand on its output.
   double receive(int first, bool between_nodes) const;
   double send(int last, bool between_nodes) const;
@@ -94,7 +95,6 @@ class AcesoCosts {
   double recompute_time(int first, const std::vector<char>& recomputes) const;
 
  private:
-  static std::size_t at(int i) { return static_cast<std::size_t>(i); }
   struct Saved {
     double saved = 0;
     double peak = 0;

@@ -12,19 +12,15 @@
 #include <memory>
 
 #include "planner/baselines/aceso/stage_bounds.hpp"
+#include "profiles/index.hpp"
+#include "profiles/infinite.hpp"
 
 namespace stagecraft {
 
 namespace {
 
-constexpr double infinite = std::numeric_limits<double>::infinity();
-
 /// Of about ten nanoseconds, to compare the time of one with others.
 constexpr std::int64_t steps_per_stage = 4;
-
-std::size_t at(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// A way to run what is behind a state.
 struct Behind {
@@ -74,8 +70,8 @@ class Search {
 
   AcesoPlan plan() const {
     AcesoPlan plan{.microbatch = costs_.microbatch(), .stages = {}};
-    for (int choice = last_; choice >= 0; choice = choices_[at(choice)].next) {
-      const Choice& taken = choices_[at(choice)];
+    for (int choice = last_; choice >= 0; choice = choices_[index(choice)].next) {
+      const Choice& taken = choices_[index(choice)];
       plan.stages.push_back(costs_.stage(taken.first, taken.end, taken.option));
     }
     int behind = static_cast<int>(plan.stages.size());
@@ -98,7 +94,7 @@ class Search {
     States states;
     for (int d = 0; d <= devices_; ++d) {
       const AcesoWindow& window = bounds_.window(behind, d);
-      states.emplace_back(at(window.end - window.first));
+      states.emplace_back(index(window.end - window.first));
     }
     return states;
   }
@@ -110,13 +106,13 @@ class Search {
     most_pairs_ = most_pairs;
     bool found = false;
     States states = states_with(0);
-    states[at(devices_)].back().push_back({});
+    states[index(devices_)].back().push_back({});
     for (int behind = 0; behind < most_stages_; ++behind) {
       States next = states_with(behind + 1);
       for (int d = 1; d <= devices_; ++d) {
         const AcesoWindow& window = bounds_.window(behind, d);
         for (int i = window.first; i < window.end && !effort_.is_spent(); ++i) {
-          const std::vector<Behind>& pairs = states[at(d)][at(i - window.first)];
+          const std::vector<Behind>& pairs = states[index(d)][index(i - window.first)];
           for (int option = 0; option < costs_.options() && !pairs.empty(); ++option) {
             if (costs_.devices(option) <= d)
               found |= extend(pairs, {d, i, behind, option}, next, best);
@@ -144,7 +140,7 @@ class Search {
       const AcesoBefore& before = bounds_.before(state.behind + 1, from, first);
       const double time = stage_time(first, state, before, least, best);
       if (time == infinite || time > time_) continue;
-      std::vector<Behind>& kept = next[at(from)][at(first - window.first)];
+      std::vector<Behind>& kept = next[index(from)][index(first - window.first)];
       for (const Behind& pair : pairs) {
         const Behind longer{.slowest = std::max({pair.slowest, time, before.slowest}),
                             .sum = pair.sum + time,
@@ -183,7 +179,7 @@ class Search {
     std::erase_if(pairs, [&](const Behind& other) {
       return pair.slowest <= other.slowest && pair.sum <= other.sum;
     });
-    if (pairs.size() >= at(most_pairs_)) {
+    if (pairs.size() >= index(most_pairs_)) {
       const auto total = [&](const Behind& it) { return cost(it.slowest, it.sum + before.sum); };
       if (total(pairs.back()) <= total(pair)) return false;
       pairs.pop_back();

@@ -2,13 +2,9 @@
 
 #include <algorithm>
 
+#include "profiles/infinite.hpp"
+
 namespace stagecraft {
-
-namespace {
-
-constexpr double infinite = std::numeric_limits<double>::infinity();
-
-}  // namespace
 
 AcesoBounds::AcesoBounds(const AcesoStageCosts& costs, int devices, int most_stages)
     : costs_(costs),

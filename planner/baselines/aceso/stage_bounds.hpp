@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "planner/baselines/aceso/stage_costs.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft {
 
@@ -38,14 +39,13 @@ class AcesoBounds {
   /// Windows and bounds for stages of at most `time` each; false if there is no plan.
   bool prepare(double time, const std::stop_token& stop);
   const AcesoWindow& window(int behind, int devices) const {
-    return windows_[at(behind)][at(devices)];
+    return windows_[index(behind)][index(devices)];
   }
   const AcesoBefore& before(int behind, int devices, int operation) const {
-    return before_[at(behind)][at(devices)][at(operation - window(behind, devices).first)];
+    return before_[index(behind)][index(devices)][index(operation - window(behind, devices).first)];
   }
 
  private:
-  static std::size_t at(int i) { return static_cast<std::size_t>(i); }
   using Reach = std::vector<std::vector<int>>;  ///< by stages behind, then by devices before
   Reach furthest(double time) const;
   Reach nearest(double time) const;

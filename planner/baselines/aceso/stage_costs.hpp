@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "planner/baselines/aceso/aceso_search.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft {
 
@@ -20,7 +21,7 @@ class AcesoStageCosts {
   int microbatch() const { return microbatch_; }
   int options() const { return static_cast<int>(options_.size()); }
   int devices(int option) const {
-    return options_[at(option)].tensor_parallel * options_[at(option)].data_parallel;
+    return options_[index(option)].tensor_parallel * options_[index(option)].data_parallel;
   }
 
   /// A stage after so many devices, without recomputing.
@@ -42,7 +43,6 @@ class AcesoStageCosts {
   double least_work() const { return least_work_; }
 
  private:
-  static std::size_t at(int i) { return static_cast<std::size_t>(i); }
   struct Option {
     int tensor_parallel = 1;
     int data_parallel = 1;

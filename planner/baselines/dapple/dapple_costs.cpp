@@ -4,6 +4,7 @@
 #include <set>
 
 #include "planner/baselines/dapple/dapple.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft {
 
@@ -13,10 +14,6 @@ namespace {
 constexpr double nvlink = 25e9;
 constexpr double ethernet = 1e9;
 constexpr double ethernet_collective = 3e9;
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// The only server that has any of the devices, if there is one.
 std::optional<std::size_t> only_server(const DappleDevices& devices) {

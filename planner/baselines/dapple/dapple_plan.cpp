@@ -9,14 +9,11 @@
 #include <set>
 
 #include "planner/baselines/dapple/dapple.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 using Used = std::vector<int>;  ///< devices in use, per server
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "profiles/index.hpp"
+
 namespace stagecraft {
 
 namespace {
@@ -9,10 +11,6 @@ namespace {
 constexpr double unlimited = 1e300;
 /// Room that is only rounding carries nothing.
 constexpr double nothing = 1e-12;
-
-std::size_t at(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 }  // namespace
 
@@ -37,7 +35,7 @@ ClosureCut::ClosureCut(const MaxLoadProblem& problem, const CutQuestion& questio
     }
   }
   for (const Edge& edge : problem.edges)
-    connect(vertices_[at(edge.to)], vertices_[at(edge.from)], unlimited);
+    connect(vertices_[index(edge.to)], vertices_[index(edge.from)], unlimited);
   for (std::size_t t = 0; t < problem.tensors.size(); ++t) {
     if (!question.is_free[t]) add_tensor(problem.tensors[t]);
   }
@@ -46,7 +44,7 @@ ClosureCut::ClosureCut(const MaxLoadProblem& problem, const CutQuestion& questio
 void ClosureCut::add_tensor(const MaxLoadTensor& tensor) {
   if (tensor.cost <= 0) return;
   std::vector<int> vertices;
-  for (const int node : tensor.nodes) vertices.push_back(vertices_[at(node)]);
+  for (const int node : tensor.nodes) vertices.push_back(vertices_[index(node)]);
   std::sort(vertices.begin(), vertices.end());
   vertices.erase(std::unique(vertices.begin(), vertices.end()), vertices.end());
   if (vertices.size() < 2) return;
@@ -67,33 +65,33 @@ int ClosureCut::add_vertex() {
 void ClosureCut::connect(int from, int to, double capacity) {
   if (from == to || from == target_ || to == source_) return;
   const int arc = static_cast<int>(arcs_.size());
-  arcs_.push_back({.to = to, .next = first_[at(from)], .room = capacity});
-  arcs_.push_back({.to = from, .next = first_[at(to)], .room = 0});
-  first_[at(from)] = arc;
-  first_[at(to)] = arc + 1;
+  arcs_.push_back({.to = to, .next = first_[index(from)], .room = capacity});
+  arcs_.push_back({.to = from, .next = first_[index(to)], .room = 0});
+  first_[index(from)] = arc;
+  first_[index(to)] = arc + 1;
   steps_ += 2;
 }
 
 void ClosureCut::put_before(int node) {
-  connect(source_, vertices_[at(node)], unlimited);
+  connect(source_, vertices_[index(node)], unlimited);
 }
 
 void ClosureCut::put_behind(int node) {
-  connect(vertices_[at(node)], target_, unlimited);
+  connect(vertices_[index(node)], target_, unlimited);
 }
 
 /// Distances from the source, breadth first, as far as the target's.
 bool ClosureCut::reach_target() {
   distance_.assign(first_.size(), -1);
-  distance_[at(source_)] = 0;
+  distance_[index(source_)] = 0;
   std::vector<int> queue{source_};
   for (std::size_t next = 0; next < queue.size(); ++next) {
     const int vertex = queue[next];
-    for (int number = first_[at(vertex)]; number != none; number = arcs_[at(number)].next) {
-      const Arc& arc = arcs_[at(number)];
+    for (int number = first_[index(vertex)]; number != none; number = arcs_[index(number)].next) {
+      const Arc& arc = arcs_[index(number)];
       ++steps_;
-      if (arc.room <= nothing || distance_[at(arc.to)] >= 0) continue;
-      distance_[at(arc.to)] = distance_[at(vertex)] + 1;
+      if (arc.room <= nothing || distance_[index(arc.to)] >= 0) continue;
+      distance_[index(arc.to)] = distance_[index(vertex)] + 1;
       if (arc.to == target_) return true;
       queue.push_back(arc.to);
     }
@@ -104,14 +102,14 @@ bool ClosureCut::reach_target() {
 /// Sends up to `most` from the vertex to the target along shortest ways; what arrived.
 double ClosureCut::push(int vertex, double most) {
   if (vertex == target_) return most;
-  for (int& number = unused_[at(vertex)]; number != none; number = arcs_[at(number)].next) {
-    Arc& arc = arcs_[at(number)];
+  for (int& number = unused_[index(vertex)]; number != none; number = arcs_[index(number)].next) {
+    Arc& arc = arcs_[index(number)];
     ++steps_;
-    if (arc.room <= nothing || distance_[at(arc.to)] != distance_[at(vertex)] + 1) continue;
+    if (arc.room <= nothing || distance_[index(arc.to)] != distance_[index(vertex)] + 1) continue;
     const double sent = push(arc.to, std::min(most, arc.room));
     if (sent <= 0) continue;
     arc.room -= sent;
-    arcs_[at(number ^ 1)].room += sent;
+    arcs_[index(number ^ 1)].room += sent;
     return sent;
   }
   return 0;
@@ -132,7 +130,7 @@ double ClosureCut::raise(double enough) {
 std::vector<bool> ClosureCut::before() const {
   std::vector<bool> result(vertices_.size());
   for (std::size_t node = 0; node < result.size(); ++node)
-    result[node] = distance_[at(vertices_[node])] >= 0;
+    result[node] = distance_[index(vertices_[node])] >= 0;
   return result;
 }
 

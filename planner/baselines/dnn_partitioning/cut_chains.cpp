@@ -3,18 +3,16 @@
 #include <algorithm>
 #include <bit>
 
+#include "profiles/index.hpp"
+
 namespace stagecraft {
 
 namespace {
 
 constexpr double infinite = 1e300;
 
-std::size_t at(int i) {
-  return static_cast<std::size_t>(i);
-}
-
 bool has(const std::vector<std::uint64_t>& set, int node) {
-  return (set[at(node) / 64] >> (node % 64) & 1U) != 0;
+  return (set[index(node) / 64] >> (node % 64) & 1U) != 0;
 }
 
 bool is_inside(const std::vector<std::uint64_t>& small, const std::vector<std::uint64_t>& large) {
@@ -27,7 +25,7 @@ bool is_inside(const std::vector<std::uint64_t>& small, const std::vector<std::u
 }  // namespace
 
 CutChains::CutChains(const MaxLoadProblem& problem)
-    : problem_(problem), width_(at(problem.accelerators + 1)) {
+    : problem_(problem), width_(index(problem.accelerators + 1)) {
   add(std::vector<bool>(problem.nodes.size(), false));
   add(std::vector<bool>(problem.nodes.size(), true));
 }
@@ -45,7 +43,7 @@ void CutChains::add(const std::vector<bool>& before) {
   for (std::size_t t = 0; t < problem_.tensors.size(); ++t) {
     const MaxLoadTensor& tensor = problem_.tensors[t];
     const auto inside = std::count_if(tensor.nodes.begin(), tensor.nodes.end(),
-                                      [&](int node) { return before[at(node)]; });
+                                      [&](int node) { return before[index(node)]; });
     if (inside > 0 && inside < static_cast<std::ptrdiff_t>(tensor.nodes.size()))
       cut.crossing.push_back(static_cast<int>(t));
   }
@@ -53,7 +51,7 @@ void CutChains::add(const std::vector<bool>& before) {
 }
 
 bool CutChains::touches(int tensor, const Cut& from, const Cut& to) const {
-  const std::vector<int>& nodes = problem_.tensors[at(tensor)].nodes;
+  const std::vector<int>& nodes = problem_.tensors[index(tensor)].nodes;
   return std::any_of(nodes.begin(), nodes.end(),
                      [&](int node) { return has(to.before, node) && !has(from.before, node); });
 }
@@ -61,11 +59,11 @@ bool CutChains::touches(int tensor, const Cut& from, const Cut& to) const {
 double CutChains::load(const Cut& from, const Cut& to) const {
   double sum = to.work - from.work;
   for (const int tensor : from.crossing) {
-    if (touches(tensor, from, to)) sum += problem_.tensors[at(tensor)].cost;
+    if (touches(tensor, from, to)) sum += problem_.tensors[index(tensor)].cost;
   }
   for (const int tensor : to.crossing) {
     if (std::binary_search(from.crossing.begin(), from.crossing.end(), tensor)) continue;
-    if (touches(tensor, from, to)) sum += problem_.tensors[at(tensor)].cost;
+    if (touches(tensor, from, to)) sum += problem_.tensors[index(tensor)].cost;
   }
   return sum;
 }

@@ -9,6 +9,7 @@
 #include <boost/graph/strong_components.hpp>
 
 #include "planner/space/downsets.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft {
 
@@ -17,10 +18,6 @@ namespace {
 constexpr double rounding = 1e-9;
 /// Downsets of groups that are listed without further questions.
 constexpr std::int64_t listed_at_once = 200;
-
-std::size_t at(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// Cuts with these sides and limits, as networks whose least cost says that there are none.
 class LimitedCuts {
@@ -85,8 +82,8 @@ class LimitedCuts {
 
   bool allow(std::optional<int> before, std::optional<int> behind) {
     return std::all_of(networks_.begin(), networks_.end(), [&](const Limited& limited) {
-      const bool is_met =
-          (!before || limited.cheapest[at(*before)]) && (!behind || !limited.cheapest[at(*behind)]);
+      const bool is_met = (!before || limited.cheapest[index(*before)]) &&
+                          (!behind || !limited.cheapest[index(*behind)]);
       if (is_met) return true;
       ClosureCut network = limited.network;
       if (before) network.put_before(*before);
@@ -112,13 +109,13 @@ CutGroups groups_of(const Graph& graph, const std::vector<Edge>& open,
   std::vector<int> number(sides.size(), -1);
   for (std::size_t node = 0; node < sides.size(); ++node) {
     if (sides[node] != CutSide::open) continue;
-    int& group = number[at(component[node])];
+    int& group = number[index(component[node])];
     if (group < 0) group = groups.dag.nodes++;
     groups.group[node] = group;
   }
   for (const Edge& edge : open) {
-    const int from = groups.group[at(edge.from)];
-    const int to = groups.group[at(edge.to)];
+    const int from = groups.group[index(edge.from)];
+    const int to = groups.group[index(edge.to)];
     if (from != to) groups.dag.edges.push_back({from, to});
   }
   return groups;
@@ -126,7 +123,7 @@ CutGroups groups_of(const Graph& graph, const std::vector<Edge>& open,
 
 bool crosses(const MaxLoadTensor& tensor, const std::vector<bool>& before) {
   const auto inside = std::count_if(tensor.nodes.begin(), tensor.nodes.end(),
-                                    [&](int node) { return before[at(node)]; });
+                                    [&](int node) { return before[index(node)]; });
   return inside > 0 && inside < static_cast<std::ptrdiff_t>(tensor.nodes.size());
 }
 
@@ -141,9 +138,9 @@ std::ptrdiff_t put(std::vector<CutSide>& sides, std::size_t node, CutSide side,
     stack.pop_back();
     ++count;
     for (const int next : neighbours[now]) {
-      if (sides[at(next)] != CutSide::open) continue;
-      sides[at(next)] = side;
-      stack.push_back(at(next));
+      if (sides[index(next)] != CutSide::open) continue;
+      sides[index(next)] = side;
+      stack.push_back(index(next));
     }
   }
   return count;
@@ -161,8 +158,8 @@ CutFinder::CutFinder(const MaxLoadProblem& problem, const WorkAround& work, doub
       inputs_(problem.nodes.size()),
       readers_(problem.nodes.size()) {
   for (const Edge& edge : problem.edges) {
-    inputs_[at(edge.to)].push_back(edge.from);
-    readers_[at(edge.from)].push_back(edge.to);
+    inputs_[index(edge.to)].push_back(edge.from);
+    readers_[index(edge.from)].push_back(edge.to);
   }
 }
 
@@ -214,10 +211,12 @@ CutGroups CutFinder::grouped(const std::vector<CutSide>& sides) {
   Graph graph(sides.size());
   std::vector<Edge> open;
   for (const Edge& edge : problem_.edges) {
-    if (sides[at(edge.from)] != CutSide::open || sides[at(edge.to)] != CutSide::open) continue;
+    if (sides[index(edge.from)] != CutSide::open || sides[index(edge.to)] != CutSide::open)
+      continue;
     open.push_back(edge);
-    boost::add_edge(at(edge.from), at(edge.to), graph);
-    if (!cuts.allow_between(edge.from, edge.to)) boost::add_edge(at(edge.to), at(edge.from), graph);
+    boost::add_edge(index(edge.from), index(edge.to), graph);
+    if (!cuts.allow_between(edge.from, edge.to))
+      boost::add_edge(index(edge.to), index(edge.from), graph);
   }
   steps_left_ -= cuts.steps();
   return groups_of(graph, open, sides);

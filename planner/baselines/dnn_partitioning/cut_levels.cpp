@@ -23,6 +23,7 @@
 #include <cmath>
 
 #include "planner/space/downsets.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft {
 
@@ -34,26 +35,22 @@ constexpr double unlimited = 1e300;
 /// Prices tried per level and class.
 constexpr int most_prices = 6;
 
-std::size_t at(int i) {
-  return static_cast<std::size_t>(i);
-}
-
 /// Per node, it and all nodes that come before it along these neighbours.
 class Closures {
  public:
   Closures(const std::vector<int>& order, const std::vector<std::vector<int>>& neighbours)
       : words_((order.size() + 63) / 64), bits_(words_ * order.size()) {
     for (const int node : order) {
-      bits_[at(node) * words_ + at(node) / 64] |= std::uint64_t{1} << (node % 64);
-      for (const int other : neighbours[at(node)]) {
+      bits_[index(node) * words_ + index(node) / 64] |= std::uint64_t{1} << (node % 64);
+      for (const int other : neighbours[index(node)]) {
         for (std::size_t w = 0; w < words_; ++w)
-          bits_[at(node) * words_ + w] |= bits_[at(other) * words_ + w];
+          bits_[index(node) * words_ + w] |= bits_[index(other) * words_ + w];
       }
     }
   }
 
   bool contains(int node, int other) const {
-    return (bits_[at(node) * words_ + at(other) / 64] >> (other % 64) & 1U) != 0;
+    return (bits_[index(node) * words_ + index(other) / 64] >> (other % 64) & 1U) != 0;
   }
 
   double work(const MaxLoadProblem& problem, int node) const {
@@ -160,23 +157,23 @@ WorkAround::WorkAround(const MaxLoadProblem& problem)
     : until(problem.nodes.size()), from(problem.nodes.size()), spans(problem.tensors.size(), 0) {
   std::vector<std::vector<int>> inputs(problem.nodes.size()), readers(problem.nodes.size());
   for (const Edge& edge : problem.edges) {
-    inputs[at(edge.to)].push_back(edge.from);
-    readers[at(edge.from)].push_back(edge.to);
+    inputs[index(edge.to)].push_back(edge.from);
+    readers[index(edge.from)].push_back(edge.to);
   }
   std::vector<int> order = order_by_number({static_cast<int>(problem.nodes.size()), problem.edges});
   const Closures needed(order, inputs);
   std::reverse(order.begin(), order.end());
   const Closures needing(order, readers);
   for (const int node : order) {
-    total += problem.nodes[at(node)].accelerator;
-    until[at(node)] = needed.work(problem, node);
-    from[at(node)] = needing.work(problem, node);
+    total += problem.nodes[index(node)].accelerator;
+    until[index(node)] = needed.work(problem, node);
+    from[index(node)] = needing.work(problem, node);
   }
   for (std::size_t t = 0; t < spans.size(); ++t) {
     for (const int before : problem.tensors[t].nodes) {
       for (const int behind : problem.tensors[t].nodes) {
         if (needed.contains(before, behind)) continue;
-        spans[t] = std::max(spans[t], total - until[at(before)] - from[at(behind)]);
+        spans[t] = std::max(spans[t], total - until[index(before)] - from[index(behind)]);
       }
     }
   }

@@ -2,15 +2,9 @@
 
 #include <algorithm>
 
+#include "profiles/index.hpp"
+
 namespace stagecraft {
-
-namespace {
-
-std::size_t at(int i) {
-  return static_cast<std::size_t>(i);
-}
-
-}  // namespace
 
 CutWindows::CutWindows(const MaxLoadProblem& problem, const CutLevels& levels, double load)
     : problem_(problem),
@@ -38,8 +32,8 @@ std::optional<CutWindows::Window> CutWindows::window(int before) const {
   if (before == problem_.accelerators) return Window{total, total};
   std::optional<Window> window;
   for (std::size_t number = 0; number < levels_.levels().size(); ++number) {
-    const double most = reach_[at(before)][number];
-    const double least = reach_back_[at(problem_.accelerators - before)][number];
+    const double most = reach_[index(before)][number];
+    const double least = reach_back_[index(problem_.accelerators - before)][number];
     if (most < 0 || least < 0 || least > most + levels_.tolerance()) continue;
     if (!window) window = Window{least, most};
     window->least = std::min(window->least, least);
@@ -54,10 +48,10 @@ std::vector<bool> CutWindows::passing(const Window& from, const Window& to) cons
   std::vector<bool> result;
   for (const MaxLoadTensor& tensor : problem_.tensors) {
     const auto can_be_before = [&](int node) {
-      return work.until[at(node)] <= from.most + levels_.tolerance();
+      return work.until[index(node)] <= from.most + levels_.tolerance();
     };
     const auto can_be_behind = [&](int node) {
-      return work.total - work.from[at(node)] >= to.least - levels_.tolerance();
+      return work.total - work.from[index(node)] >= to.least - levels_.tolerance();
     };
     result.push_back(std::any_of(tensor.nodes.begin(), tensor.nodes.end(), can_be_before) &&
                      std::any_of(tensor.nodes.begin(), tensor.nodes.end(), can_be_behind));
@@ -70,7 +64,7 @@ double CutWindows::above(int before, const Window& here) const {
   double above = load_;
   for (std::size_t number = 0; number < levels_.levels().size(); ++number) {
     const CutLevel& level = levels_.levels()[number];
-    const double start = reach_[at(before - 1)][number];
+    const double start = reach_[index(before - 1)][number];
     if (start < 0 || level.least > here.most) continue;
     const double part = std::max(0.0, here.least - start);
     const double cost = levels_.cost(level, part);
@@ -84,7 +78,7 @@ double CutWindows::below(int before, const Window& here) const {
   double below = load_ - levels_.work().total;
   for (std::size_t number = 0; number < levels_.levels().size(); ++number) {
     const CutLevel& level = levels_.levels()[number];
-    const double end = reach_back_[at(problem_.accelerators - before - 1)][number];
+    const double end = reach_back_[index(problem_.accelerators - before - 1)][number];
     if (end < 0 || level.most < here.least) continue;
     const double part = std::max(0.0, end - here.most);
     const double cost = levels_.cost(level, part);

@@ -5,14 +5,11 @@
 #include "planner/baselines/own_figures.hpp"
 #include "profiles/error.hpp"
 #include "profiles/importers.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-std::size_t at(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 int processors_of(const Problem& problem) {
   return problem.profile.devices ? problem.profile.devices->processors : 0;
@@ -63,7 +60,7 @@ MaxLoadProblem problem_of_profile(const Problem& problem) {
         {messages * milliseconds(message_time(link, cost.output)), {static_cast<int>(l)}});
   }
   for (const Edge& edge : problem.profile.model.edges) {
-    result.tensors[at(edge.from)].nodes.push_back(edge.to);
+    result.tensors[index(edge.from)].nodes.push_back(edge.to);
   }
   return result;
 }
@@ -77,8 +74,8 @@ MaxLoadProblem question_of(const DnnGraph& graph, const DnnLayers& layers) {
     MaxLoadNode& layer = question.nodes.emplace_back();
     layer.members = {static_cast<int>(l)};
     for (const int n : layers.nodes[l]) {
-      const DnnNode& node = graph.nodes[at(n)];
-      layer_of[at(n)] = static_cast<int>(l);
+      const DnnNode& node = graph.nodes[index(n)];
+      layer_of[index(n)] = static_cast<int>(l);
       layer.accelerator += node.accelerator;
       layer.processor += node.processor;
       layer.size += node.size;
@@ -90,8 +87,8 @@ MaxLoadProblem question_of(const DnnGraph& graph, const DnnLayers& layers) {
     question.tensors.push_back({graph.nodes[n].cost, {layer_of[n]}});
   }
   for (const DnnEdge& edge : graph.edges) {
-    std::vector<int>& nodes = question.tensors[at(edge.from)].nodes;
-    const int reader = layer_of[at(edge.to)];
+    std::vector<int>& nodes = question.tensors[index(edge.from)].nodes;
+    const int reader = layer_of[index(edge.to)];
     if (std::find(nodes.begin(), nodes.end(), reader) == nodes.end()) nodes.push_back(reader);
   }
   return question;
@@ -107,7 +104,7 @@ std::string runs_nowhere(const Problem& problem, const MaxLoadProblem& question)
   for (const MaxLoadNode& node : question.nodes) {
     if (node.accelerated || node.members.empty()) continue;
     const auto& layers = problem.profile.model.layers;
-    return concat("layer ", layers[at(node.members.front())].name,
+    return concat("layer ", layers[index(node.members.front())].name,
                   " runs on CPUs only, and there are none; leave CLUSTER out to have the file's");
   }
   return "";

@@ -14,6 +14,7 @@
 
 #include "planner/baselines/dnn_partitioning/max_load_cuts.hpp"
 #include "planner/baselines/dnn_partitioning/max_load_work.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft {
 
@@ -22,10 +23,6 @@ namespace {
 constexpr double infinite = MaxLoadWork::infinite;
 /// Sums in another order differ by less.
 constexpr double rounding = 1e-12;
-
-std::size_t at(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// What a set of nodes adds up to.
 struct Sums {
@@ -52,13 +49,13 @@ class Search {
         upper_(upper),
         stop_(stop),
         work_(problem),
-        width_(at(problem.accelerators + 1)),
-        states_(width_ * at(problem.processors + 1)),
-        load_(at(lattice.size()) * states_, infinite),
+        width_(index(problem.accelerators + 1)),
+        states_(width_ * index(problem.processors + 1)),
+        load_(index(lattice.size()) * states_, infinite),
         from_(load_.size(), -1),
         on_processor_(load_.size(), 0),
-        reached_(at(lattice.size()), -1),
-        cost_(at(lattice.size()), 0) {
+        reached_(index(lattice.size()), -1),
+        cost_(index(lattice.size()), 0) {
     sum_up();
     list_tensors();
   }
@@ -75,7 +72,7 @@ class Search {
 
   /// The best split that loads no device as much as `upper`; empty if there is none.
   std::vector<std::pair<int, bool>> cuts() const {
-    const std::size_t full = at(lattice_.size() - 1) * states_;
+    const std::size_t full = index(lattice_.size() - 1) * states_;
     std::size_t state = 0;
     for (std::size_t s = 0; s < states_; ++s) {
       if (load_[full + s] < load_[full + state]) state = s;
@@ -83,7 +80,7 @@ class Search {
     if (load_[full + state] == infinite) return {};
     std::vector<std::pair<int, bool>> result;
     for (int set = lattice_.size() - 1; set != 0;) {
-      const std::size_t entry = at(set) * states_ + state;
+      const std::size_t entry = index(set) * states_ + state;
       const bool on_processor = on_processor_[entry] != 0;
       result.emplace_back(set, on_processor);
       state -= on_processor ? width_ : 1;
@@ -102,17 +99,17 @@ class Search {
   };
 
   void sum_up() {
-    sums_.resize(at(lattice_.size()));
+    sums_.resize(index(lattice_.size()));
     for (int set = 0; set < lattice_.size(); ++set) {
       for (const LatticeStep& step : lattice_.steps_from(set)) {
-        const MaxLoadNode& node = problem_.nodes[at(step.node)];
-        Sums sums = sums_[at(set)];
+        const MaxLoadNode& node = problem_.nodes[index(step.node)];
+        Sums sums = sums_[index(set)];
         sums.accelerator += node.accelerator;
         sums.processor += node.processor;
         sums.work += work_.of(node);
         sums.size += node.size;
         sums.not_accelerated += node.accelerated ? 0 : 1;
-        sums_[at(step.to)] = sums;
+        sums_[index(step.to)] = sums;
       }
     }
   }
@@ -122,11 +119,11 @@ class Search {
     for (const MaxLoadTensor& tensor : problem_.tensors) {
       if (tensor.cost <= 0 || tensor.nodes.size() < 2) continue;
       const auto [least, most] = std::minmax_element(tensor.nodes.begin(), tensor.nodes.end());
-      TensorBits bits{.cost = tensor.cost, .first_word = at(*least) / 64, .bits = {}};
-      bits.bits.resize(at(*most) / 64 - bits.first_word + 1);
+      TensorBits bits{.cost = tensor.cost, .first_word = index(*least) / 64, .bits = {}};
+      bits.bits.resize(index(*most) / 64 - bits.first_word + 1);
       for (const int node : tensor.nodes) {
-        bits.bits[at(node) / 64 - bits.first_word] |= std::uint64_t{1} << (node % 64);
-        tensors_of_[at(node)].push_back(static_cast<int>(tensors_.size()));
+        bits.bits[index(node) / 64 - bits.first_word] |= std::uint64_t{1} << (node % 64);
+        tensors_of_[index(node)].push_back(static_cast<int>(tensors_.size()));
       }
       tensors_.push_back(std::move(bits));
     }
@@ -140,7 +137,7 @@ class Search {
 
   /// Could so much capacity do what is not in the set in less than the best load known?
   bool leaves_enough(double capacity, int set) const {
-    const double rest = sums_.back().work - sums_[at(set)].work;
+    const double rest = sums_.back().work - sums_[index(set)].work;
     return rest <= capacity * upper_ + rounding * sums_.back().work;
   }
 
@@ -150,13 +147,13 @@ class Search {
     const auto below = lattice_.set(from);
     const auto above = lattice_.set(to);
     double added = 0;
-    for (const int number : tensors_of_[at(node)]) {
-      const TensorBits& tensor = tensors_[at(number)];
+    for (const int number : tensors_of_[index(node)]) {
+      const TensorBits& tensor = tensors_[index(number)];
       bool has_some = false;    // before the node joins
       bool is_complete = true;  // once it has
       for (std::size_t w = 0; w < tensor.bits.size(); ++w) {
         const std::size_t word = tensor.first_word + w;
-        const std::uint64_t self = word == at(node) / 64 ? std::uint64_t{1} << (node % 64) : 0;
+        const std::uint64_t self = word == index(node) / 64 ? std::uint64_t{1} << (node % 64) : 0;
         const std::uint64_t part = above[word] & ~below[word];
         if ((tensor.bits[w] & part) != 0) has_some = true;
         if ((tensor.bits[w] & ~(part | self)) != 0) is_complete = false;
@@ -167,14 +164,15 @@ class Search {
   }
 
   bool fits_accelerator(int from, int to) const {
-    const Sums& a = sums_[at(from)];
-    const Sums& b = sums_[at(to)];
+    const Sums& a = sums_[index(from)];
+    const Sums& b = sums_[index(to)];
     return problem_.accelerators > 0 && a.not_accelerated == b.not_accelerated &&
            b.size - a.size <= problem_.memory && b.accelerator - a.accelerator < upper_;
   }
 
   bool fits_processor(int from, int to) const {
-    return problem_.processors > 0 && sums_[at(to)].processor - sums_[at(from)].processor < upper_;
+    return problem_.processors > 0 &&
+           sums_[index(to)].processor - sums_[index(from)].processor < upper_;
   }
 
   /// Tries every part that begins where `set` ends.
@@ -182,15 +180,15 @@ class Search {
     std::vector<Start> starts;
     double most_left = 0;
     for (std::size_t state = 0; state < states_; ++state) {
-      const double load = load_[at(set) * states_ + state];
+      const double load = load_[index(set) * states_ + state];
       if (load >= upper_ || !leaves_enough(capacity_left(state), set)) continue;
       starts.push_back({state, load});
       most_left = std::max(most_left, capacity_left(state));
     }
     if (starts.empty()) return;
     queue_.assign(1, set);
-    reached_[at(set)] = set;
-    cost_[at(set)] = 0;
+    reached_[index(set)] = set;
+    cost_[index(set)] = 0;
     for (std::size_t next = 0; next < queue_.size(); ++next) {
       const int now = queue_[next];
       for (const LatticeStep& step : lattice_.steps_from(now)) reach(set, now, step);
@@ -200,10 +198,10 @@ class Search {
   }
 
   void reach(int set, int now, const LatticeStep& step) {
-    if (reached_[at(step.to)] == set) return;
-    reached_[at(step.to)] = set;
+    if (reached_[index(step.to)] == set) return;
+    reached_[index(step.to)] = set;
     if (!fits_accelerator(set, step.to) && !fits_processor(set, step.to)) return;
-    cost_[at(step.to)] = cost_[at(now)] + added_cost(set, now, step.node);
+    cost_[index(step.to)] = cost_[index(now)] + added_cost(set, now, step.node);
     queue_.push_back(step.to);
   }
 
@@ -211,10 +209,11 @@ class Search {
     ++compared_;
     const double accelerator =
         fits_accelerator(from, to)
-            ? sums_[at(to)].accelerator - sums_[at(from)].accelerator + cost_[at(to)]
+            ? sums_[index(to)].accelerator - sums_[index(from)].accelerator + cost_[index(to)]
             : infinite;
-    const double processor =
-        fits_processor(from, to) ? sums_[at(to)].processor - sums_[at(from)].processor : infinite;
+    const double processor = fits_processor(from, to)
+                                 ? sums_[index(to)].processor - sums_[index(from)].processor
+                                 : infinite;
     for (const Start& start : starts) {
       if (accelerator < upper_ && start.state % width_ + 1 < width_)
         improve(from, to, start.state + 1, std::max(start.load, accelerator), false);
@@ -224,7 +223,7 @@ class Search {
   }
 
   void improve(int from, int to, std::size_t state, double load, bool on_processor) {
-    const std::size_t entry = at(to) * states_ + state;
+    const std::size_t entry = index(to) * states_ + state;
     if (load >= load_[entry]) return;
     load_[entry] = load;
     from_[entry] = from;
@@ -256,7 +255,7 @@ MaxLoadPart part_of(const MaxLoadProblem& problem, const std::vector<int>& nodes
   MaxLoadPart part{
       .members = {}, .on_processor = on_processor, .load = load_of(problem, nodes, on_processor)};
   for (const int node : nodes) {
-    const std::vector<int>& members = problem.nodes[at(node)].members;
+    const std::vector<int>& members = problem.nodes[index(node)].members;
     part.members.insert(part.members.end(), members.begin(), members.end());
   }
   std::sort(part.members.begin(), part.members.end());
@@ -307,14 +306,14 @@ double load_of(const MaxLoadProblem& problem, const std::vector<int>& nodes, boo
   std::vector<bool> is_in(problem.nodes.size(), false);
   double load = 0;
   for (const int node : nodes) {
-    is_in[at(node)] = true;
-    const MaxLoadNode& it = problem.nodes[at(node)];
+    is_in[index(node)] = true;
+    const MaxLoadNode& it = problem.nodes[index(node)];
     load += on_processor ? it.processor : it.accelerator;
   }
   if (on_processor) return load;
   for (const MaxLoadTensor& tensor : problem.tensors) {
     const auto inside = std::count_if(tensor.nodes.begin(), tensor.nodes.end(),
-                                      [&](int node) { return is_in[at(node)]; });
+                                      [&](int node) { return is_in[index(node)]; });
     if (inside > 0 && inside < static_cast<std::ptrdiff_t>(tensor.nodes.size()))
       load += tensor.cost;
   }

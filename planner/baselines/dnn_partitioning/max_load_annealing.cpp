@@ -6,6 +6,8 @@
 #include <array>
 #include <cmath>
 
+#include "profiles/index.hpp"
+
 namespace stagecraft {
 
 namespace {
@@ -17,10 +19,6 @@ constexpr std::int64_t steps_between_looks = 1024;
 /// Of 100 tries: exchanges of two nodes, moves of two neighbours, and of one node to where a
 /// neighbour is; the rest moves one node anywhere.
 constexpr int exchanges = 50, pairs = 20, visits = 10;
-
-std::size_t at(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// Numbers that follow from a seed, the same everywhere.
 class Draws {
@@ -54,7 +52,7 @@ class Loads {
  public:
   Loads(const MaxLoadProblem& problem, const std::vector<int>& start)
       : problem_(problem),
-        devices_(at(problem.accelerators + problem.processors)),
+        devices_(index(problem.accelerators + problem.processors)),
         device_of_(problem.nodes.size(), -1),
         load_(devices_, 0),
         size_(devices_, 0),
@@ -62,7 +60,7 @@ class Loads {
         tensors_of_(problem.nodes.size()),
         placed_(problem.tensors.size() * devices_, 0) {
     for (std::size_t t = 0; t < problem.tensors.size(); ++t) {
-      for (const int node : problem.tensors[t].nodes) tensors_of_[at(node)].push_back(t);
+      for (const int node : problem.tensors[t].nodes) tensors_of_[index(node)].push_back(t);
     }
     for (std::size_t node = 0; node < start.size(); ++node) {
       put(static_cast<int>(node), start[node]);
@@ -71,14 +69,14 @@ class Loads {
 
   std::size_t devices() const { return devices_; }
   const std::vector<int>& placement() const { return device_of_; }
-  int device_of(int node) const { return device_of_[at(node)]; }
-  double load(int device) const { return load_[at(device)]; }
+  int device_of(int node) const { return device_of_[index(node)]; }
+  double load(int device) const { return load_[index(device)]; }
   double largest() const { return *std::max_element(load_.begin(), load_.end()); }
-  const std::vector<std::size_t>& tensors_of(int node) const { return tensors_of_[at(node)]; }
+  const std::vector<std::size_t>& tensors_of(int node) const { return tensors_of_[index(node)]; }
 
   bool fits(int device) const {
     return is_processor(device) ||
-           (not_accelerated_[at(device)] == 0 && size_[at(device)] <= problem_.memory);
+           (not_accelerated_[index(device)] == 0 && size_[index(device)] <= problem_.memory);
   }
 
   void move(int node, int to) {
@@ -87,35 +85,35 @@ class Loads {
   }
 
   /// After moves there and back, which leave rounding behind.
-  void set_load(int device, double load) { load_[at(device)] = load; }
+  void set_load(int device, double load) { load_[index(device)] = load; }
 
  private:
   bool is_processor(int device) const { return device >= problem_.accelerators; }
 
   void put(int node, int device) {
-    const MaxLoadNode& it = problem_.nodes[at(node)];
-    device_of_[at(node)] = device;
+    const MaxLoadNode& it = problem_.nodes[index(node)];
+    device_of_[index(node)] = device;
     double change = is_processor(device) ? it.processor : it.accelerator;
-    for (const std::size_t tensor : tensors_of_[at(node)]) {
-      const int before = placed_[tensor * devices_ + at(device)]++;
+    for (const std::size_t tensor : tensors_of_[index(node)]) {
+      const int before = placed_[tensor * devices_ + index(device)]++;
       change += change_of(tensor, before, before + 1, device);
     }
-    load_[at(device)] += change;
-    size_[at(device)] += it.size;
-    not_accelerated_[at(device)] += it.accelerated ? 0 : 1;
+    load_[index(device)] += change;
+    size_[index(device)] += it.size;
+    not_accelerated_[index(device)] += it.accelerated ? 0 : 1;
   }
 
   void take(int node) {
-    const MaxLoadNode& it = problem_.nodes[at(node)];
-    const int device = device_of_[at(node)];
+    const MaxLoadNode& it = problem_.nodes[index(node)];
+    const int device = device_of_[index(node)];
     double change = is_processor(device) ? -it.processor : -it.accelerator;
-    for (const std::size_t tensor : tensors_of_[at(node)]) {
-      const int before = placed_[tensor * devices_ + at(device)]--;
+    for (const std::size_t tensor : tensors_of_[index(node)]) {
+      const int before = placed_[tensor * devices_ + index(device)]--;
       change += change_of(tensor, before, before - 1, device);
     }
-    load_[at(device)] += change;
-    size_[at(device)] -= it.size;
-    not_accelerated_[at(device)] -= it.accelerated ? 0 : 1;
+    load_[index(device)] += change;
+    size_[index(device)] -= it.size;
+    not_accelerated_[index(device)] -= it.accelerated ? 0 : 1;
   }
 
   /// Of what a tensor costs a device, when that has other numbers of its nodes.
@@ -179,9 +177,9 @@ class Annealing {
   int neighbour_of(int node) {
     const std::vector<std::size_t>& tensors = loads_.tensors_of(node);
     if (tensors.empty()) return node;
-    const std::size_t tensor = tensors[at(draws_.below(tensors.size()))];
+    const std::size_t tensor = tensors[index(draws_.below(tensors.size()))];
     const std::vector<int>& nodes = problem_.tensors[tensor].nodes;
-    return nodes[at(draws_.below(nodes.size()))];
+    return nodes[index(draws_.below(nodes.size()))];
   }
 
   void try_exchange(int node, int other) {

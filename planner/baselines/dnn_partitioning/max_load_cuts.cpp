@@ -18,6 +18,7 @@
 #include "planner/baselines/dnn_partitioning/cut_finder.hpp"
 #include "planner/baselines/dnn_partitioning/cut_levels.hpp"
 #include "planner/baselines/dnn_partitioning/cut_windows.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft {
 
@@ -37,10 +38,6 @@ constexpr double precision_of_cuts = 1e-4;
 /// The same for a proof.
 constexpr double exactness = 1e-6;
 constexpr double exactness_of_cuts = 1e-8;
-
-std::size_t at(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 int levels_for(std::size_t nodes) {
   const std::size_t wider = std::max<std::size_t>(1, nodes / nodes_of_most_levels);
@@ -62,7 +59,7 @@ class Search {
   void add_order(const std::vector<int>& order) {
     std::vector<bool> before(order.size(), false);
     for (const int node : order) {
-      before[at(node)] = true;
+      before[index(node)] = true;
       chains_.add(before);
     }
   }

@@ -3,14 +3,11 @@
 #include <set>
 
 #include "planner/baselines/dnn_partitioning/max_load.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-std::size_t at(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// A problem whose nodes join others one by one.
 class Folding {
@@ -22,12 +19,12 @@ class Folding {
         tensors_of_(problem.nodes.size()) {
     for (const MaxLoadNode& node : problem.nodes) total_size_ += node.size;
     for (const Edge& edge : problem.edges) {
-      neighbours_[at(edge.from)].insert(edge.to);
-      neighbours_[at(edge.to)].insert(edge.from);
+      neighbours_[index(edge.from)].insert(edge.to);
+      neighbours_[index(edge.to)].insert(edge.from);
     }
     for (const MaxLoadTensor& tensor : problem.tensors) {
       if (tensor.cost <= 0) continue;
-      for (const int node : tensor.nodes) tensors_of_[at(node)].insert(tensors_.size());
+      for (const int node : tensor.nodes) tensors_of_[index(node)].insert(tensors_.size());
       tensors_.emplace_back(tensor.nodes.begin(), tensor.nodes.end());
       costs_.push_back(tensor.cost);
     }
@@ -41,13 +38,13 @@ class Folding {
     while (!candidates.empty()) {
       const int node = *candidates.begin();
       candidates.erase(candidates.begin());
-      if (neighbours_[at(node)].size() != 1) continue;
-      const int host = *neighbours_[at(node)].begin();
+      if (neighbours_[index(node)].size() != 1) continue;
+      const int host = *neighbours_[index(node)].begin();
       if (!shares_all_tensors(node, host)) continue;
       join(node, host);
-      if (is_free(problem_.nodes[at(host)])) candidates.insert(host);
-      for (const int next : neighbours_[at(host)]) {
-        if (is_free(problem_.nodes[at(next)])) candidates.insert(next);
+      if (is_free(problem_.nodes[index(host)])) candidates.insert(host);
+      for (const int next : neighbours_[index(host)]) {
+        if (is_free(problem_.nodes[index(next)])) candidates.insert(next);
       }
     }
     return result();
@@ -61,23 +58,23 @@ class Folding {
   }
 
   bool shares_all_tensors(int node, int host) const {
-    return std::all_of(tensors_of_[at(node)].begin(), tensors_of_[at(node)].end(),
+    return std::all_of(tensors_of_[index(node)].begin(), tensors_of_[index(node)].end(),
                        [&](std::size_t tensor) {
                          return tensors_[tensor].size() == 1 || tensors_[tensor].contains(host);
                        });
   }
 
   void join(int node, int host) {
-    gone_[at(node)] = true;
-    neighbours_[at(host)].erase(node);
-    for (const std::size_t tensor : tensors_of_[at(node)]) {
+    gone_[index(node)] = true;
+    neighbours_[index(host)].erase(node);
+    for (const std::size_t tensor : tensors_of_[index(node)]) {
       tensors_[tensor].erase(node);
       tensors_[tensor].insert(host);
-      tensors_of_[at(host)].insert(tensor);
+      tensors_of_[index(host)].insert(tensor);
     }
-    problem_.nodes[at(host)].size += problem_.nodes[at(node)].size;
-    std::vector<int>& members = problem_.nodes[at(host)].members;
-    const std::vector<int>& joining = problem_.nodes[at(node)].members;
+    problem_.nodes[index(host)].size += problem_.nodes[index(node)].size;
+    std::vector<int>& members = problem_.nodes[index(host)].members;
+    const std::vector<int>& joining = problem_.nodes[index(node)].members;
     members.insert(members.end(), joining.begin(), joining.end());
   }
 
@@ -96,15 +93,15 @@ class Folding {
       small.nodes.push_back(problem_.nodes[node]);
     }
     for (const Edge& edge : problem_.edges) {
-      const int from = number[at(edge.from)];
-      const int to = number[at(edge.to)];
+      const int from = number[index(edge.from)];
+      const int to = number[index(edge.to)];
       if (from >= 0 && to >= 0) small.edges.push_back({from, to});
     }
     // Tensors between the same nodes cross together.
     std::map<std::vector<int>, double> costs;
     for (std::size_t t = 0; t < tensors_.size(); ++t) {
       std::vector<int> nodes;
-      for (const int node : tensors_[t]) nodes.push_back(number[at(node)]);
+      for (const int node : tensors_[t]) nodes.push_back(number[index(node)]);
       if (nodes.size() > 1) costs[nodes] += costs_[t];
     }
     for (const auto& [nodes, cost] : costs) small.tensors.push_back({cost, nodes});

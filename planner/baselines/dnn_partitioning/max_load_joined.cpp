@@ -4,16 +4,14 @@
 #include <map>
 #include <numeric>
 
+#include "profiles/index.hpp"
+
 namespace stagecraft {
 
 namespace {
 
 /// Tensors of more nodes are not looked at pair by pair: bounds may only be too low.
 constexpr std::size_t most_sharing = 64;
-
-std::size_t at(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 class Grouping {
  public:
@@ -41,7 +39,7 @@ class Grouping {
   void add_up() {
     sums_.assign(groups_.size(), {});
     for (std::size_t node = 0; node < groups_.size(); ++node) {
-      Sums& sums = sums_[at(groups_[node])];
+      Sums& sums = sums_[index(groups_[node])];
       const MaxLoadNode& it = problem_.nodes[node];
       sums.accelerator += it.accelerator;
       sums.processor += it.processor;
@@ -51,13 +49,13 @@ class Grouping {
   }
 
   bool fits_accelerator(int group, double cost) const {
-    const Sums& sums = sums_[at(group)];
+    const Sums& sums = sums_[index(group)];
     return problem_.accelerators > 0 && sums.accelerated && sums.size <= problem_.memory &&
            sums.accelerator + cost < limit_;
   }
 
   bool fits_processor(int group) const {
-    return problem_.processors > 0 && sums_[at(group)].processor < limit_;
+    return problem_.processors > 0 && sums_[index(group)].processor < limit_;
   }
 
   bool may_be_apart(int one, int other, double cost) const {
@@ -84,7 +82,7 @@ class Grouping {
 
   std::vector<int> groups_of(const MaxLoadTensor& tensor) const {
     std::vector<int> groups;
-    for (const int node : tensor.nodes) groups.push_back(groups_[at(node)]);
+    for (const int node : tensor.nodes) groups.push_back(groups_[index(node)]);
     std::sort(groups.begin(), groups.end());
     groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
     return groups;
@@ -97,12 +95,12 @@ class Grouping {
     bool has_joined = false;
     for (const auto& [pair, cost] : shared_costs()) {
       if (may_be_apart(pair.first, pair.second, cost)) continue;
-      const int one = now[at(pair.first)], other = now[at(pair.second)];
+      const int one = now[index(pair.first)], other = now[index(pair.second)];
       if (one == other) continue;
       std::replace(now.begin(), now.end(), std::max(one, other), std::min(one, other));
       has_joined = true;
     }
-    for (int& group : groups_) group = now[at(group)];
+    for (int& group : groups_) group = now[index(group)];
     return has_joined;
   }
 
@@ -135,12 +133,12 @@ std::vector<int> groups_by_cost(const MaxLoadProblem& problem, double least_cost
   }
   for (const MaxLoadTensor* tensor : tensors) {
     for (const int node : tensor->nodes) {
-      const int one = groups[at(tensor->nodes.front())], other = groups[at(node)];
-      if (one == other || time[at(one)] + time[at(other)] > most_time ||
-          size[at(one)] + size[at(other)] > problem.memory)
+      const int one = groups[index(tensor->nodes.front())], other = groups[index(node)];
+      if (one == other || time[index(one)] + time[index(other)] > most_time ||
+          size[index(one)] + size[index(other)] > problem.memory)
         continue;
-      time[at(one)] += time[at(other)];
-      size[at(one)] += size[at(other)];
+      time[index(one)] += time[index(other)];
+      size[index(one)] += size[index(other)];
       std::replace(groups.begin(), groups.end(), other, one);
     }
   }
@@ -156,13 +154,13 @@ MaxLoadProblem joined(const MaxLoadProblem& problem, const std::vector<int>& gro
                        .memory = problem.memory};
   std::vector<int> number(groups.size(), -1);
   for (std::size_t node = 0; node < groups.size(); ++node) {
-    int& group = number[at(groups[node])];
+    int& group = number[index(groups[node])];
     if (group < 0) {
       group = static_cast<int>(small.nodes.size());
       small.nodes.emplace_back();
     }
     const MaxLoadNode& it = problem.nodes[node];
-    MaxLoadNode& sum = small.nodes[at(group)];
+    MaxLoadNode& sum = small.nodes[index(group)];
     sum.accelerator += it.accelerator;
     sum.processor += it.processor;
     sum.size += it.size;
@@ -172,7 +170,7 @@ MaxLoadProblem joined(const MaxLoadProblem& problem, const std::vector<int>& gro
   std::map<std::vector<int>, double> costs;
   for (const MaxLoadTensor& tensor : problem.tensors) {
     std::vector<int> nodes;
-    for (const int node : tensor.nodes) nodes.push_back(number[at(groups[at(node)])]);
+    for (const int node : tensor.nodes) nodes.push_back(number[index(groups[index(node)])]);
     std::sort(nodes.begin(), nodes.end());
     nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
     if (nodes.size() > 1 && tensor.cost > 0) costs[nodes] += tensor.cost;

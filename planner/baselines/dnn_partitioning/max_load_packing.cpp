@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "planner/baselines/dnn_partitioning/max_load_work.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft {
 
@@ -12,10 +13,6 @@ namespace {
 /// Work that is added and taken away again differs by less.
 constexpr double rounding = 1e-9;
 constexpr std::int64_t steps_between_looks = 1024;
-
-std::size_t at(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 class Packing {
  public:
@@ -27,7 +24,7 @@ class Packing {
         stop_(stop),
         work_(problem),
         share_(work_.capacity(0, 1)),
-        devices_(at(problem.accelerators + problem.processors)),
+        devices_(index(problem.accelerators + problem.processors)),
         load_(devices_, 0),
         size_(devices_, 0),
         nodes_on_(devices_, 0),
@@ -36,7 +33,7 @@ class Packing {
         placed_(problem.tensors.size() * devices_, 0),
         homes_(problem.tensors.size(), 0) {
     for (std::size_t t = 0; t < problem.tensors.size(); ++t) {
-      for (const int node : problem.tensors[t].nodes) tensors_of_[at(node)].push_back(t);
+      for (const int node : problem.tensors[t].nodes) tensors_of_[index(node)].push_back(t);
     }
     for (const MaxLoadNode& node : problem.nodes) work_left_ += work_.of(node);
     tolerance_ = rounding * work_left_;
@@ -62,13 +59,13 @@ class Packing {
     order_.resize(problem_.nodes.size());
     std::iota(order_.begin(), order_.end(), 0);
     std::stable_sort(order_.begin(), order_.end(), [&](int a, int b) {
-      const MaxLoadNode &one = problem_.nodes[at(a)], &other = problem_.nodes[at(b)];
+      const MaxLoadNode &one = problem_.nodes[index(a)], &other = problem_.nodes[index(b)];
       if (one.accelerated != other.accelerated) return !one.accelerated;
       return weight(one) > weight(other);
     });
   }
 
-  bool is_processor(std::size_t device) const { return device >= at(problem_.accelerators); }
+  bool is_processor(std::size_t device) const { return device >= index(problem_.accelerators); }
 
   bool is_over() {
     ++steps_;
@@ -100,12 +97,12 @@ class Packing {
 
   bool fits(int node, std::size_t device) const {
     if (is_processor(device)) return true;
-    const MaxLoadNode& it = problem_.nodes[at(node)];
+    const MaxLoadNode& it = problem_.nodes[index(node)];
     return it.accelerated && size_[device] + it.size <= problem_.memory;
   }
 
   double time(int node, std::size_t device) const {
-    const MaxLoadNode& it = problem_.nodes[at(node)];
+    const MaxLoadNode& it = problem_.nodes[index(node)];
     return is_processor(device) ? it.processor : it.accelerator;
   }
 
@@ -115,13 +112,13 @@ class Packing {
 
   /// A tensor costs each device that has some of it from when a second one has.
   void put(int node, std::size_t device) {
-    device_of_[at(node)] = static_cast<int>(device);
+    device_of_[index(node)] = static_cast<int>(device);
     saved_.insert(saved_.end(), load_.begin(), load_.end());
     ++nodes_on_[device];
     load_[device] += time(node, device);
-    size_[device] += problem_.nodes[at(node)].size;
-    work_left_ -= work_.of(problem_.nodes[at(node)]);
-    for (const std::size_t tensor : tensors_of_[at(node)]) {
+    size_[device] += problem_.nodes[index(node)].size;
+    work_left_ -= work_.of(problem_.nodes[index(node)]);
+    for (const std::size_t tensor : tensors_of_[index(node)]) {
       int* const placed = &placed_[tensor * devices_];
       if (placed[device]++ > 0) continue;
       const double cost = problem_.tensors[tensor].cost;
@@ -139,14 +136,14 @@ class Packing {
   }
 
   void take(int node, std::size_t device) {
-    device_of_[at(node)] = -1;
+    device_of_[index(node)] = -1;
     const auto saved = saved_.end() - static_cast<std::ptrdiff_t>(devices_);
     std::copy(saved, saved_.end(), load_.begin());
     saved_.erase(saved, saved_.end());
     --nodes_on_[device];
-    size_[device] -= problem_.nodes[at(node)].size;
-    work_left_ += work_.of(problem_.nodes[at(node)]);
-    for (const std::size_t tensor : tensors_of_[at(node)]) {
+    size_[device] -= problem_.nodes[index(node)].size;
+    work_left_ += work_.of(problem_.nodes[index(node)]);
+    for (const std::size_t tensor : tensors_of_[index(node)]) {
       if (--placed_[tensor * devices_ + device] == 0) --homes_[tensor];
     }
   }

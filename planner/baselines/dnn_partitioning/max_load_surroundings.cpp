@@ -2,15 +2,13 @@
 
 #include <algorithm>
 
+#include "profiles/index.hpp"
+
 namespace stagecraft {
 
 namespace {
 
 constexpr double unlimited = 1e300;
-
-std::size_t at(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// The largest flow, by shortest paths (Dinic, 1970).
 class Network {
@@ -18,9 +16,9 @@ class Network {
   explicit Network(std::size_t places) : arcs_of_(places), level_(places), next_(places) {}
 
   void add(int from, int to, double capacity) {
-    arcs_of_[at(from)].push_back(static_cast<int>(arcs_.size()));
+    arcs_of_[index(from)].push_back(static_cast<int>(arcs_.size()));
     arcs_.push_back({to, capacity});
-    arcs_of_[at(to)].push_back(static_cast<int>(arcs_.size()));
+    arcs_of_[index(to)].push_back(static_cast<int>(arcs_.size()));
     arcs_.push_back({from, 0});
   }
 
@@ -45,30 +43,30 @@ class Network {
 
   bool reaches(int from, int to) {
     std::fill(level_.begin(), level_.end(), -1);
-    level_[at(from)] = 0;
+    level_[index(from)] = 0;
     std::vector<int> queue{from};
     for (std::size_t i = 0; i < queue.size(); ++i) {
-      for (const int number : arcs_of_[at(queue[i])]) {
-        const Arc& arc = arcs_[at(number)];
-        if (arc.left <= least_ || level_[at(arc.to)] >= 0) continue;
-        level_[at(arc.to)] = level_[at(queue[i])] + 1;
+      for (const int number : arcs_of_[index(queue[i])]) {
+        const Arc& arc = arcs_[index(number)];
+        if (arc.left <= least_ || level_[index(arc.to)] >= 0) continue;
+        level_[index(arc.to)] = level_[index(queue[i])] + 1;
         queue.push_back(arc.to);
       }
     }
-    return level_[at(to)] >= 0;
+    return level_[index(to)] >= 0;
   }
 
   double push(int place, int to, double most) {
     if (place == to) return most;
-    std::size_t& next = next_[at(place)];
-    for (; next < arcs_of_[at(place)].size(); ++next) {
-      const int number = arcs_of_[at(place)][next];
-      Arc& arc = arcs_[at(number)];
-      if (arc.left <= least_ || level_[at(arc.to)] != level_[at(place)] + 1) continue;
+    std::size_t& next = next_[index(place)];
+    for (; next < arcs_of_[index(place)].size(); ++next) {
+      const int number = arcs_of_[index(place)][next];
+      Arc& arc = arcs_[index(number)];
+      if (arc.left <= least_ || level_[index(arc.to)] != level_[index(place)] + 1) continue;
       const double pushed = push(arc.to, to, std::min(most, arc.left));
       if (pushed <= 0) continue;
       arc.left -= pushed;
-      arcs_[at(number ^ 1)].left += pushed;
+      arcs_[index(number ^ 1)].left += pushed;
       return pushed;
     }
     return 0;
@@ -89,7 +87,7 @@ double least_load_with(const MaxLoadProblem& problem, int node) {
   Network network(problem.nodes.size() + 1 + 2 * problem.tensors.size());
   double all = 0;
   for (int other = 0; other < nodes; ++other) {
-    const double time = problem.nodes[at(other)].accelerator;
+    const double time = problem.nodes[index(other)].accelerator;
     network.add(other, end, time);
     all += time;
   }

@@ -11,6 +11,7 @@
 #include "planner/baselines/dnn_partitioning/max_load_surroundings.hpp"
 #include "planner/baselines/dnn_partitioning/max_load_work.hpp"
 #include "planner/space/workers.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft {
 
@@ -38,14 +39,10 @@ constexpr std::size_t most_surroundings = 16;
 
 using Placement = std::vector<int>;
 
-std::size_t at(int i) {
-  return static_cast<std::size_t>(i);
-}
-
 /// Folded, with no more devices than nodes; members are the nodes' own numbers.
 MaxLoadProblem numbered(MaxLoadProblem problem) {
   const int nodes = static_cast<int>(problem.nodes.size());
-  for (int node = 0; node < nodes; ++node) problem.nodes[at(node)].members = {node};
+  for (int node = 0; node < nodes; ++node) problem.nodes[index(node)].members = {node};
   problem.accelerators = std::min(problem.accelerators, std::max(nodes, 1));
   problem.processors = std::min(problem.processors, std::max(nodes, 1));
   return problem;
@@ -150,7 +147,7 @@ class ScatteredSearch {
     const MaxLoadProblem problem = joined(fine, coarse);
     Placement start;
     for (const MaxLoadNode& group : problem.nodes) {
-      start.push_back(best_[at(fine.nodes[at(group.members.front())].members.front())]);
+      start.push_back(best_[index(fine.nodes[index(group.members.front())].members.front())]);
     }
     if (!fits(problem, start)) return;
     int parts = 0;
@@ -163,9 +160,9 @@ class ScatteredSearch {
     Workers(effort_.threads).run(static_cast<int>(walks), [&](int, int number) {
       const AnnealingSettings settings{.steps = steps,
                                        .seed = seed_ + static_cast<std::uint32_t>(number),
-                                       .doublings = powers[at(number)],
+                                       .doublings = powers[index(number)],
                                        .scale = load_};
-      found[at(number)] = annealed(problem, start, settings, stop_);
+      found[index(number)] = annealed(problem, start, settings, stop_);
     });
     seed_ += static_cast<std::uint32_t>(walks);
     compared_ += steps * walks;
@@ -178,17 +175,17 @@ class ScatteredSearch {
     for (const MaxLoadNode& group : problem.nodes) nodes += group.members.size();
     Placement result(nodes);
     for (std::size_t group = 0; group < placement.size(); ++group) {
-      for (const int node : problem.nodes[group].members) result[at(node)] = placement[group];
+      for (const int node : problem.nodes[group].members) result[index(node)] = placement[group];
     }
     return result;
   }
 
   static bool fits(const MaxLoadProblem& problem, const Placement& placement) {
-    std::vector<double> size(at(problem.accelerators), 0);
+    std::vector<double> size(index(problem.accelerators), 0);
     for (std::size_t node = 0; node < placement.size(); ++node) {
       if (placement[node] >= problem.accelerators) continue;
       if (!problem.nodes[node].accelerated) return false;
-      size[at(placement[node])] += problem.nodes[node].size;
+      size[index(placement[node])] += problem.nodes[node].size;
     }
     return std::all_of(size.begin(), size.end(),
                        [&](double each) { return each <= problem.memory; });
@@ -211,11 +208,11 @@ class ScatteredSearch {
     std::vector<int> heaviest(problem.nodes.size());
     std::iota(heaviest.begin(), heaviest.end(), 0);
     std::stable_sort(heaviest.begin(), heaviest.end(), [&](int one, int other) {
-      return problem.nodes[at(one)].accelerator > problem.nodes[at(other)].accelerator;
+      return problem.nodes[index(one)].accelerator > problem.nodes[index(other)].accelerator;
     });
     heaviest.resize(std::min(heaviest.size(), most_surroundings));
     return std::any_of(heaviest.begin(), heaviest.end(), [&](int node) {
-      if (problem.processors > 0 && problem.nodes[at(node)].processor < limit) return false;
+      if (problem.processors > 0 && problem.nodes[index(node)].processor < limit) return false;
       return least_load_with(problem, node) >= limit;
     });
   }
@@ -251,7 +248,7 @@ class ScatteredSearch {
                        .on_processor = on_processor,
                        .load = stagecraft::load_of(small_, nodes, on_processor)};
       for (const int node : nodes) {
-        const std::vector<int>& members = folded_.nodes[at(node)].members;
+        const std::vector<int>& members = folded_.nodes[index(node)].members;
         part.members.insert(part.members.end(), members.begin(), members.end());
       }
       std::sort(part.members.begin(), part.members.end());

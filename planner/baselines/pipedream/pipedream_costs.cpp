@@ -1,14 +1,11 @@
 #include <algorithm>
 
 #include "planner/baselines/pipedream/pipedream.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// What a figure grows by from state `from` (-1: nothing yet) to state `to`. Of states that do not
 /// contain one another this is no sum over layers, and may be negative; theirs subtracts them, too.

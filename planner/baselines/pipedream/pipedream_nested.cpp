@@ -6,11 +6,12 @@
 
 #include <algorithm>
 #include <cassert>
-#include <limits>
 #include <numeric>
 #include <optional>
 
 #include "planner/baselines/pipedream/pipedream_problem.hpp"
+#include "profiles/index.hpp"
+#include "profiles/infinite.hpp"
 
 namespace stagecraft {
 
@@ -18,12 +19,6 @@ namespace {
 
 /// Stages that are looked at before `find_slowest` looks again.
 constexpr int rounds = 32;
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// The program for `width` starts next to each other: after states first - 1, first, …
 template <int width>
@@ -34,7 +29,7 @@ class Rows {
         states_(costs.states().size()),
         machines_(costs.machines()),
         first_(first),
-        cells_(index((states_ - first) * (machines_ + 1) * width), infinity),
+        cells_(index((states_ - first) * (machines_ + 1) * width), infinite),
         slowest_(index(machines_ + 1)),
         fastest_(index((states_ - first) * (machines_ + 1))) {
     for (int to = first_; to < states_; ++to) fill(to);
@@ -67,8 +62,8 @@ class Rows {
   const PipedreamRules& rules() const { return costs_.rules(); }
 
   double begin(int start, int to, int used) const {
-    if (rules().straight && used > 1) return infinity;
-    if (!costs_.first_stage_fits(start - 1, to, used)) return infinity;
+    if (rules().straight && used > 1) return infinite;
+    if (!costs_.first_stage_fits(start - 1, to, used)) return infinite;
     return costs_.first_stage(start - 1, to, used);
   }
 
@@ -107,7 +102,7 @@ class Rows {
 
   void extend(int from, int to) {
     const double compute = costs_.compute(from, to);
-    if (compute == infinity) return;
+    if (compute == infinite) return;
     const int most = rules().straight ? 1 : machines_ - 1;
     // More machines take at least their part of the compute.
     const double least = compute * (1 - 1e-9);
@@ -162,7 +157,7 @@ class Rows {
 std::vector<double> times_of_all_pairs(const PipedreamLevelCosts& costs) {
   constexpr int width = 32;
   const int states = costs.states().size();
-  std::vector<double> times(index(states) * index(states), infinity);
+  std::vector<double> times(index(states) * index(states), infinite);
   for (int first = 0; first < states; first += width) {
     const Rows<width> rows(costs, first);
     for (int start = first; start < std::min(first + width, states); ++start) {

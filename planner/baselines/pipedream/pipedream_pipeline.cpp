@@ -15,14 +15,11 @@
 #include <limits>
 
 #include "planner/baselines/pipedream/pipedream.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 class Search {
  public:

@@ -4,16 +4,13 @@
 #include <map>
 
 #include "planner/baselines/pipedream/pipedream.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft {
 
 namespace {
 
 using Layers = std::vector<std::uint64_t>;
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 bool contains(const Layers& set, int layer) {
   return (set[index(layer) / 64] >> (index(layer) % 64) & 1) != 0;

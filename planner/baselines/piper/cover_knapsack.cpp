@@ -1,14 +1,13 @@
 #include "planner/baselines/piper/cover_knapsack.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
+
+#include "profiles/infinite.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-constexpr double infinite = std::numeric_limits<double>::infinity();
 
 /// Items in order of what their weight costs, with sums over the first so many.
 class Ordered {

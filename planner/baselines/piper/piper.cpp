@@ -16,6 +16,7 @@
 #include "profiles/error.hpp"
 #include "profiles/importers.hpp"
 #include "profiles/importers/piper_graph.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft {
 
@@ -23,10 +24,6 @@ namespace {
 
 /// Piper's tables are over pairs of downsets.
 constexpr std::int64_t most_downsets = 1500;
-
-std::size_t at(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// What the problem says in place of the file.
 void set_devices(PiperGraph& graph, const Problem& problem) {
@@ -106,11 +103,12 @@ PiperGraph graph_of_profile(const Problem& problem) {
   }
   costs = costs_at(problem, 1);
   for (const Edge& edge : problem.profile.model.edges) {
-    graph.edges.push_back({edge.from, edge.to, static_cast<double>(costs[at(edge.from)].output)});
-    for (auto& [degree, choices] : graph.nodes[at(edge.from)].choices) {
+    graph.edges.push_back(
+        {edge.from, edge.to, static_cast<double>(costs[index(edge.from)].output)});
+    for (auto& [degree, choices] : graph.nodes[index(edge.from)].choices) {
       for (PiperChoice& choice : choices) choice.sync_out[edge.to] = 0;
     }
-    for (auto& [degree, choices] : graph.nodes[at(edge.to)].choices) {
+    for (auto& [degree, choices] : graph.nodes[index(edge.to)].choices) {
       for (PiperChoice& choice : choices) choice.sync_in[edge.from] = 0;
     }
   }

@@ -5,15 +5,13 @@
 #include <limits>
 #include <set>
 
+#include "profiles/index.hpp"
+
 namespace stagecraft {
 
 namespace {
 
 constexpr double infinite = 1e300;
-
-std::size_t at(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 double memory_of(const PiperChoice& choice, int in_flight) {
   return choice.memory_per_microbatch * in_flight + choice.memory_fixed;
@@ -29,18 +27,18 @@ PiperParts::PiperParts(const PiperGraph& graph, const Lattice& lattice)
   }
   degrees_.assign(degrees.begin(), degrees.end());
   for (const PiperEdge& edge : graph.edges) {
-    inputs_[at(edge.to)].emplace_back(edge.from, edge.bytes);
-    readers_[at(edge.from)].emplace_back(edge.to, edge.bytes);
+    inputs_[index(edge.to)].emplace_back(edge.from, edge.bytes);
+    readers_[index(edge.from)].emplace_back(edge.to, edge.bytes);
   }
-  std::vector<int> reached(at(lattice.size()), -1);
+  std::vector<int> reached(index(lattice.size()), -1);
   std::vector<int> queue;
   for (int below = 0; below < lattice.size(); ++below) {
     first_part_.push_back(parts_.size());
     queue.assign(1, below);
     for (std::size_t next = 0; next < queue.size(); ++next) {
       for (const LatticeStep& step : lattice.steps_from(queue[next])) {
-        if (reached[at(step.to)] == below) continue;
-        reached[at(step.to)] = below;
+        if (reached[index(step.to)] == below) continue;
+        reached[index(step.to)] = below;
         queue.push_back(step.to);
         add_part(lattice, below, step.to);
       }
@@ -50,8 +48,8 @@ PiperParts::PiperParts(const PiperGraph& graph, const Lattice& lattice)
 }
 
 std::span<const PiperPart> PiperParts::beginning_at(int below) const {
-  const std::size_t first = first_part_[at(below)];
-  return std::span(parts_).subspan(first, first_part_[at(below) + 1] - first);
+  const std::size_t first = first_part_[index(below)];
+  return std::span(parts_).subspan(first, first_part_[index(below) + 1] - first);
 }
 
 void PiperParts::add_part(const Lattice& lattice, int below, int above) {
@@ -62,13 +60,13 @@ void PiperParts::add_part(const Lattice& lattice, int below, int above) {
                     .number = parts_.size()});
   nodes_.insert(nodes_.end(), nodes.begin(), nodes.end());
   is_inside_.assign(graph_.nodes.size(), 0);
-  for (const int node : nodes) is_inside_[at(node)] = 1;
+  for (const int node : nodes) is_inside_[index(node)] = 1;
   for (const int node : nodes) {
     for (const int degree : degrees_) {
       std::array<double, 2> work{infinite, infinite};
-      const auto choices = graph_.nodes[at(node)].choices.find(degree);
+      const auto choices = graph_.nodes[index(node)].choices.find(degree);
       for (std::size_t c = 0;
-           choices != graph_.nodes[at(node)].choices.end() && c < choices->second.size(); ++c) {
+           choices != graph_.nodes[index(node)].choices.end() && c < choices->second.size(); ++c) {
         const PiperChoice& choice = choices->second[c];
         work[c] = choice.time + crossing(node, choice) / graph_.bandwidth;
       }
@@ -82,17 +80,17 @@ void PiperParts::add_part(const Lattice& lattice, int below, int above) {
 
 double PiperParts::crossing(int node, const PiperChoice& choice) const {
   double bytes = 0;
-  for (const auto& [from, edge] : inputs_[at(node)]) {
-    if (is_inside_[at(from)] == 0) bytes += 2 * (edge + choice.sync_in.at(from));
+  for (const auto& [from, edge] : inputs_[index(node)]) {
+    if (is_inside_[index(from)] == 0) bytes += 2 * (edge + choice.sync_in.at(from));
   }
-  for (const auto& [to, edge] : readers_[at(node)]) {
-    if (is_inside_[at(to)] == 0) bytes += 2 * (edge + choice.sync_out.at(to));
+  for (const auto& [to, edge] : readers_[index(node)]) {
+    if (is_inside_[index(to)] == 0) bytes += 2 * (edge + choice.sync_out.at(to));
   }
   return bytes;
 }
 
 PiperParts::NodeChoices PiperParts::choices_at(std::size_t entry, std::size_t degree) const {
-  const auto& choices = graph_.nodes[at(nodes_[entry])].choices;
+  const auto& choices = graph_.nodes[index(nodes_[entry])].choices;
   const auto found = choices.find(degrees_[degree]);
   return {.choices = found == choices.end() ? nullptr : &found->second,
           .work = work_[entry * degrees_.size() + degree]};

@@ -17,6 +17,7 @@
 #include <limits>
 
 #include "planner/baselines/piper/piper_parts.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft {
 
@@ -24,10 +25,6 @@ namespace {
 
 constexpr double infinite = 1e300;
 constexpr int impossible = std::numeric_limits<int>::max();
-
-std::size_t at(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 int rounded_up(int numerator, int denominator) {
   return (numerator + denominator - 1) / denominator;
@@ -53,15 +50,15 @@ class Search {
         lattice_(lattice),
         parts_(parts),
         most_sum_(std::min(graph.microbatches, graph.devices)),
-        work_(at(lattice.size()), 0),
-        fewest_(at(lattice.size())),
-        drops_(at(lattice.size())) {
+        work_(index(lattice.size()), 0),
+        fewest_(index(lattice.size())),
+        drops_(index(lattice.size())) {
     for (int d = 1; d <= most_sum_; ++d) {
       if (graph.microbatches % d == 0) divisors_.push_back(d);
     }
     for (int set = 0; set < lattice.size(); ++set) {
       for (const LatticeStep& step : lattice.steps_from(set)) {
-        work_[at(step.to)] = work_[at(set)] + device_seconds(graph.nodes[at(step.node)]);
+        work_[index(step.to)] = work_[index(set)] + device_seconds(graph.nodes[index(step.node)]);
       }
     }
   }
@@ -71,10 +68,10 @@ class Search {
 
   bool is_possible(double time) {
     const int full = lattice_.size() - 1;
-    fewest_[at(full)].assign(at(most_sum_) + 1, 0);
-    drops_[at(full)] = {{0, 0}};
+    fewest_[index(full)].assign(index(most_sum_) + 1, 0);
+    drops_[index(full)] = {{0, 0}};
     for (int set = full - 1; set >= 0; --set) {
-      fewest_[at(set)].assign(at(most_sum_) + 1, impossible);
+      fewest_[index(set)].assign(index(most_sum_) + 1, impossible);
       const int most = most_devices(set, time);
       for (const PiperPart& part : parts_.beginning_at(set)) extend(set, part, time, most);
       list_drops(set);
@@ -88,8 +85,8 @@ class Search {
     int set = 0;
     int sum = drops_[0].back().sum;
     while (set + 1 < lattice_.size()) {
-      const int devices = fewest_[at(set)][at(sum)];
-      while (fewest_[at(set)][at(sum - 1)] == devices) --sum;
+      const int devices = fewest_[index(set)][index(sum)];
+      while (fewest_[index(set)][index(sum - 1)] == devices) --sum;
       steps.push_back(step_from(set, sum, time));
       set = steps.back().part.above;
       sum -= steps.back().replicas;
@@ -108,21 +105,21 @@ class Search {
 
   /// Devices that may be used beyond the set, so that enough are left for the set itself.
   int most_devices(int set, double time) const {
-    const double needed = work_[at(set)] / time;
+    const double needed = work_[index(set)] / time;
     const int reserved =
         static_cast<int>(std::min<double>(graph_.devices, std::ceil(needed * (1 - 1e-9))));
     return graph_.devices - reserved;
   }
 
   void extend(int set, const PiperPart& part, double time, int most) {
-    if (drops_[at(part.above)].empty()) return;
+    if (drops_[index(part.above)].empty()) return;
     for (std::size_t degree = 0; degree < parts_.degrees().size(); ++degree) {
       extend(set, part, degree, time, most);
     }
   }
 
   void extend(int set, const PiperPart& part, std::size_t degree, double time, int most) {
-    const std::vector<Drop>& behind = drops_[at(part.above)];
+    const std::vector<Drop>& behind = drops_[index(part.above)];
     auto drop = behind.begin();  // the first that no smaller number of replicas has served
     for (const int replicas : divisors_) {
       const int devices = replicas * parts_.degrees()[degree];
@@ -135,7 +132,7 @@ class Search {
                                                   rounded_up(drop->sum + replicas, replicas),
                                                   rounded_up((end - 1)->sum + replicas, replicas));
       for (; drop != end && rounded_up(drop->sum + replicas, replicas) <= in_flight; ++drop) {
-        int& fewest = fewest_[at(set)][at(drop->sum + replicas)];
+        int& fewest = fewest_[index(set)][index(drop->sum + replicas)];
         fewest = std::min(fewest, drop->devices + devices);
       }
       if (drop == behind.end()) return;
@@ -143,23 +140,23 @@ class Search {
   }
 
   void list_drops(int set) {
-    drops_[at(set)].clear();
+    drops_[index(set)].clear();
     int least = impossible;
     for (int sum = 0; sum <= most_sum_; ++sum) {
-      int& devices = fewest_[at(set)][at(sum)];
-      if (devices < least) drops_[at(set)].push_back({sum, devices});
+      int& devices = fewest_[index(set)][index(sum)];
+      if (devices < least) drops_[index(set)].push_back({sum, devices});
       least = devices = std::min(devices, least);
     }
   }
 
   /// The stage that the fewest devices at this sum come from.
   Step step_from(int set, int sum, double time) {
-    const int devices = fewest_[at(set)][at(sum)];
+    const int devices = fewest_[index(set)][index(sum)];
     for (const PiperPart& part : parts_.beginning_at(set)) {
       for (std::size_t degree = 0; degree < parts_.degrees().size(); ++degree) {
         for (const int replicas : divisors_) {
           if (replicas > sum) break;
-          const int behind = fewest_[at(part.above)][at(sum - replicas)];
+          const int behind = fewest_[index(part.above)][index(sum - replicas)];
           if (behind == impossible || behind + replicas * parts_.degrees()[degree] != devices)
             continue;
           const int in_flight = rounded_up(sum, replicas);
@@ -283,17 +280,17 @@ void measure(const PiperGraph& graph, PiperStage& stage) {
   double sums = 0;
   stage.memory = 0;
   for (std::size_t i = 0; i < stage.nodes.size(); ++i) {
-    const PiperNode& node = graph.nodes[at(stage.nodes[i])];
-    const PiperChoice& choice = node.choices.at(stage.tensor_parallel)[at(stage.choices[i])];
-    choice_of[at(stage.nodes[i])] = &choice;
+    const PiperNode& node = graph.nodes[index(stage.nodes[i])];
+    const PiperChoice& choice = node.choices.at(stage.tensor_parallel)[index(stage.choices[i])];
+    choice_of[index(stage.nodes[i])] = &choice;
     work += choice.time;
     sums += 4 * choice.parameters / graph.microbatches;
     stage.memory += choice.memory_per_microbatch * stage.in_flight + choice.memory_fixed;
   }
   double crossing = 0;
   for (const PiperEdge& edge : graph.edges) {
-    const PiperChoice* from = choice_of[at(edge.from)];
-    const PiperChoice* to = choice_of[at(edge.to)];
+    const PiperChoice* from = choice_of[index(edge.from)];
+    const PiperChoice* to = choice_of[index(edge.to)];
     if (from != nullptr && to == nullptr) crossing += 2 * (edge.bytes + from->sync_out.at(edge.to));
     if (from == nullptr && to != nullptr) crossing += 2 * (edge.bytes + to->sync_in.at(edge.from));
   }

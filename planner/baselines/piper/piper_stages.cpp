@@ -2,29 +2,23 @@
 
 #include <algorithm>
 
+#include "profiles/index.hpp"
+
 namespace stagecraft {
-
-namespace {
-
-std::size_t at(int i) {
-  return static_cast<std::size_t>(i);
-}
-
-}  // namespace
 
 PiperGraph piper_graph_of_layers(std::string_view content, const std::string& file) {
   const PiperGraph graph = read_piper_graph(content, file);
   const std::vector<int> order = piper_layer_order(graph, file);
   std::vector<int> place(order.size());
-  for (std::size_t i = 0; i < order.size(); ++i) place[at(order[i])] = static_cast<int>(i);
+  for (std::size_t i = 0; i < order.size(); ++i) place[index(order[i])] = static_cast<int>(i);
   const auto moved = [&](const std::map<int, double>& bytes) {
     std::map<int, double> result;
-    for (const auto& [node, value] : bytes) result[place[at(node)]] = value;
+    for (const auto& [node, value] : bytes) result[place[index(node)]] = value;
     return result;
   };
   PiperGraph result = graph;
   for (std::size_t n = 0; n < order.size(); ++n) {
-    PiperNode& node = result.nodes[at(place[n])];
+    PiperNode& node = result.nodes[index(place[n])];
     node = graph.nodes[n];
     for (auto& [degree, choices] : node.choices) {
       for (PiperChoice& choice : choices) {
@@ -34,8 +28,8 @@ PiperGraph piper_graph_of_layers(std::string_view content, const std::string& fi
     }
   }
   for (PiperEdge& edge : result.edges) {
-    edge.from = place[at(edge.from)];
-    edge.to = place[at(edge.to)];
+    edge.from = place[index(edge.from)];
+    edge.to = place[index(edge.to)];
   }
   return result;
 }
@@ -43,7 +37,7 @@ PiperGraph piper_graph_of_layers(std::string_view content, const std::string& fi
 bool recomputes(const PiperNode& node, int tensor_parallel, int choice) {
   const auto& choices = node.choices.at(tensor_parallel);
   return std::any_of(choices.begin(), choices.end(), [&](const PiperChoice& other) {
-    return other.time < choices[at(choice)].time;
+    return other.time < choices[index(choice)].time;
   });
 }
 
@@ -56,7 +50,7 @@ std::vector<ForeignStage> piper_stages(const PiperGraph& graph,
     added.replicas = stage.data_parallel;
     added.tensor_parallel = stage.tensor_parallel;
     for (std::size_t i = 0; i < stage.nodes.size(); ++i) {
-      const PiperNode& node = graph.nodes[at(stage.nodes[i])];
+      const PiperNode& node = graph.nodes[index(stage.nodes[i])];
       if (recomputes(node, stage.tensor_parallel, stage.choices[i])) {
         added.recompute = Recompute::full;
       }

@@ -5,14 +5,11 @@
 #include <numeric>
 
 #include "planner/space/setting_kinds.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// A walk over chains of p stages.
 class ChainWalk {

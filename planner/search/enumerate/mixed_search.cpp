@@ -10,6 +10,7 @@
 #include "planner/relaxations/work_bound.hpp"
 #include "planner/search/evaluator.hpp"
 #include "planner/search/heuristics/warm_starts.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft {
 
@@ -25,10 +26,6 @@ constexpr std::int64_t steps_per_entry = 25;
 constexpr Time narrow_steps = 64;
 /// More ways to recompute one chain than this are not worth it.
 constexpr std::size_t most_cases = 256;
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// Settings that differ in their degree only, the smallest first.
 std::vector<Settings> groups_of(const Space& space) {

@@ -6,14 +6,11 @@
 
 #include "planner/plan/plan_fault.hpp"
 #include "planner/timing/timed_order.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// One way for a stage to recompute. Of its first replica: time per microbatch,
 /// what it saves of one, and its largest workspace.

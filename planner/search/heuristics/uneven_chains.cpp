@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <climits>
 
+#include "profiles/index.hpp"
+
 namespace stagecraft {
 
 namespace {
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 class UnevenChains {
  public:

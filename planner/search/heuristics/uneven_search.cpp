@@ -10,14 +10,11 @@
 #include "planner/layouts/recompute_ways.hpp"
 #include "planner/search/heuristics/uneven_chains.hpp"
 #include "planner/space/setting_kinds.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// Replicas change places, one at a time.
 class Exchange {

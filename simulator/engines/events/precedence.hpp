@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "profiles/index.hpp"
 #include "simulator/engines/events.hpp"
 
 namespace stagecraft::events {
@@ -81,9 +82,5 @@ struct Precedence {
 void add_policy(Precedence& precedence, const Environment& environment);
 /// Of these, the arcs of lock step. To be called before there are points.
 void step_together(Precedence& precedence);
-
-inline std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 }  // namespace stagecraft::events

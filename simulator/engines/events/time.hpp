@@ -5,12 +5,11 @@
 #include <cstdint>
 
 #include "profiles/error.hpp"
+#include "profiles/wide.hpp"
 
 namespace stagecraft::events {
 
 using Time = std::int64_t;  // nanoseconds
-__extension__ using Wide = __int128;
-
 inline Time add(Time a, Time b) {
   Time sum = 0;
   if (__builtin_add_overflow(a, b, &sum)) fail("simulate: times exceed 292 years");

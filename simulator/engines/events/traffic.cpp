@@ -13,16 +13,13 @@
 #include <algorithm>
 
 #include "profiles/error.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft::events {
 
 namespace {
 
 constexpr std::int64_t billion = 1'000'000'000;
-
-std::size_t index(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 }  // namespace
 

@@ -8,15 +8,12 @@
 #include <set>
 
 #include "profiles/error.hpp"
+#include "profiles/index.hpp"
 #include "simulator/views/torch/actions.hpp"
 
 namespace stagecraft::torch {
 
 namespace {
-
-std::size_t at(int index) {
-  return static_cast<std::size_t>(index);
-}
 
 enum Role {
   forward,
@@ -117,7 +114,7 @@ class Judge {
         const Action& action = actions[i];
         microbatches_ = std::max(microbatches_, action.microbatch + 1);
         for (const Role role : roles_of(action.kind)) {
-          filled_[at(action.stage)][role].push_back({&action, i});
+          filled_[index(action.stage)][role].push_back({&action, i});
           trains_ = trains_ || role == input || role == weight;
         }
       }
@@ -126,7 +123,7 @@ class Judge {
 
   bool crosses(int stage) const {
     return (stage + 1) % stages_per_pipe_ != 0 && stage + 1 < stages() &&
-           rank_of_stage_[at(stage)] != rank_of_stage_[at(stage + 1)];
+           rank_of_stage_[index(stage)] != rank_of_stage_[index(stage + 1)];
   }
 
   bool needed(int stage, Role role) const {
@@ -147,12 +144,12 @@ class Judge {
   /// lack: orders drawn by torch's visualiser count the forwards of the last rank from 1.
   void judge_backward(int stage) {
     std::set<int> forwards;
-    for (const Filled& entry : filled_[at(stage)][forward]) {
+    for (const Filled& entry : filled_[index(stage)][forward]) {
       forwards.insert(entry.action->microbatch);
     }
     const auto name = [&](int m) { return action_text(Kind::forward, stage, m); };
     for (const Role role : {input, weight}) {
-      for (const Filled& entry : filled_[at(stage)][role]) {
+      for (const Filled& entry : filled_[index(stage)][role]) {
         const Action& action = *entry.action;
         if (forwards.contains(action.microbatch)) continue;
         const std::string others =
@@ -174,7 +171,7 @@ class Judge {
 
   /// Afterwards the role's k-th entry is that of microbatch k.
   void complete(int stage, Role role) {
-    std::vector<Filled>& entries = filled_[at(stage)][role];
+    std::vector<Filled>& entries = filled_[index(stage)][role];
     if (!needed(stage, role)) {
       if (entries.empty()) return;
       const Action& action = *entries.front().action;
@@ -189,7 +186,7 @@ class Judge {
         refuse_repeated(*entries[i - 1].action, *entries[i].action);
     }
     for (int m = 0; m < microbatches_; ++m) {
-      const bool there = at(m) < entries.size() && entries[at(m)].action->microbatch == m;
+      const bool there = index(m) < entries.size() && entries[index(m)].action->microbatch == m;
       if (!there) refuse_missing(stage, role, m);
     }
   }
@@ -213,7 +210,7 @@ class Judge {
   }
 
   [[noreturn]] void refuse_missing(int stage, Role role, int microbatch) const {
-    const int rank = rank_of_stage_[at(stage)];
+    const int rank = rank_of_stage_[index(stage)];
     std::string name = action_text(role_kinds[role], stage, microbatch);
     if (role == input) {
       name += " (or " + action_text(Kind::backward_input, stage, microbatch) + ")";
@@ -242,10 +239,10 @@ class Judge {
   }
 
   void require_before(int stage, int microbatch, Role first, Role second) const {
-    const auto& entries = filled_[at(stage)];
+    const auto& entries = filled_[index(stage)];
     if (entries[first].empty() || entries[second].empty()) return;
-    const Filled& need = entries[first][at(microbatch)];
-    const Filled& user = entries[second][at(microbatch)];
+    const Filled& need = entries[first][index(microbatch)];
+    const Filled& user = entries[second][index(microbatch)];
     if (need.place <= user.place) return;
     rows_.fail_at(*user.action,
                   concat(to_string(*user.action), " stands before ", to_string(*need.action),

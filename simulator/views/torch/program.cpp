@@ -12,15 +12,12 @@
 #include <queue>
 
 #include "profiles/error.hpp"
+#include "profiles/index.hpp"
 #include "simulator/views/torch_csv.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-std::size_t at(int index) {
-  return static_cast<std::size_t>(index);
-}
 
 /// One device's work in this order.
 std::vector<int> rearranged(const Program& program, const std::vector<int>& lowered,
@@ -28,7 +25,7 @@ std::vector<int> rearranged(const Program& program, const std::vector<int>& lowe
   std::map<Instruction, int> communication;
   std::vector<int> compute;
   for (const int work : lowered) {
-    const Work& it = program.work[at(work)];
+    const Work& it = program.work[index(work)];
     if (it.channel) {
       communication[it.instruction] = work;
     } else {
@@ -42,7 +39,9 @@ std::vector<int> rearranged(const Program& program, const std::vector<int>& lowe
       result.push_back(found->second);
       continue;
     }
-    const auto same = [&](int work) { return program.work[at(work)].instruction == instruction; };
+    const auto same = [&](int work) {
+      return program.work[index(work)].instruction == instruction;
+    };
     const auto found = std::find_if(next, compute.end(), same);
     if (found == compute.end()) continue;
     result.insert(result.end(), next, found + 1);
@@ -58,13 +57,13 @@ std::vector<int> numbering(const Program& program) {
   std::vector<std::vector<int>> after(program.work.size());
   std::vector<int> waiting(program.work.size(), 0);
   const auto add = [&](int first, int second) {
-    after[at(first)].push_back(second);
-    ++waiting[at(second)];
+    after[index(first)].push_back(second);
+    ++waiting[index(second)];
   };
   for (std::size_t work = 0; work < program.work.size(); ++work) {
     const IndexRange waits = program.work[work].waits;
     for (int i = waits.first; i < waits.end; ++i) {
-      add(program.waits[at(i)], static_cast<int>(work));
+      add(program.waits[index(i)], static_cast<int>(work));
     }
   }
   for (const auto& order : program.order) {
@@ -79,26 +78,27 @@ std::vector<int> numbering(const Program& program) {
   while (!ready.empty()) {
     const int work = ready.top();
     ready.pop();
-    number[at(work)] = count++;
-    for (const int next : after[at(work)]) {
-      if (--waiting[at(next)] == 0) ready.push(next);
+    number[index(work)] = count++;
+    for (const int next : after[index(work)]) {
+      if (--waiting[index(next)] == 0) ready.push(next);
     }
   }
-  if (at(count) < program.work.size()) number.clear();
+  if (index(count) < program.work.size()) number.clear();
   return number;
 }
 
 void renumber(Program& program, const std::vector<int>& number) {
   std::vector<Work> work(program.work.size());
   for (std::size_t i = 0; i < number.size(); ++i) {
-    Work& moved = work[at(number[i])] = program.work[i];
-    if (moved.fused_with) moved.fused_with = number[at(*moved.fused_with)];
+    Work& moved = work[index(number[i])] = program.work[i];
+    if (moved.fused_with) moved.fused_with = number[index(*moved.fused_with)];
   }
   program.work = std::move(work);
-  for (int& wait : program.waits) wait = number[at(wait)];
-  for (CarriedWait& wait : program.carried) wait = {number[at(wait.work)], number[at(wait.on)]};
+  for (int& wait : program.waits) wait = number[index(wait)];
+  for (CarriedWait& wait : program.carried)
+    wait = {number[index(wait.work)], number[index(wait.on)]};
   for (auto& order : program.order) {
-    for (int& item : order) item = number[at(item)];
+    for (int& item : order) item = number[index(item)];
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "profiles/error.hpp"
+#include "profiles/index.hpp"
 #include "simulator/checks/check.hpp"
 #include "simulator/views/torch/actions.hpp"
 #include "simulator/views/torch_csv.hpp"
@@ -13,10 +14,6 @@ namespace {
 
 using torch::action_text;
 using torch::Kind;
-
-std::size_t at(int index) {
-  return static_cast<std::size_t>(index);
-}
 
 /// Nothing for what torch has no word for.
 std::optional<Kind> kind_of(Op op) {
@@ -91,12 +88,12 @@ using Cell = std::vector<Instruction>;
 std::vector<Cell> cells_of(const Program& program, const std::vector<int>& order) {
   std::vector<Cell> cells;
   for (const int item : order) {
-    const Work& work = program.work[at(item)];
+    const Work& work = program.work[index(item)];
     if (!kind_of(work.instruction.op)) continue;
     if (!work.fused_with) {
       cells.push_back({work.instruction});
     } else if (*work.fused_with < item) {
-      cells.push_back({program.work[at(*work.fused_with)].instruction, work.instruction});
+      cells.push_back({program.work[index(*work.fused_with)].instruction, work.instruction});
       std::sort(cells.back().begin(), cells.back().end());
     }
   }
@@ -106,21 +103,21 @@ std::vector<Cell> cells_of(const Program& program, const std::vector<int>& order
 /// One device's row with communication.
 std::string full_row(const Program& program, const std::vector<int>& order) {
   const std::vector<Cell> cells = cells_of(program, order);
-  std::vector<const Cell*> first(at(program.stages), nullptr);
+  std::vector<const Cell*> first(index(program.stages), nullptr);
   std::vector<const Cell*> last = first;
   for (const Cell& cell : cells) {
     for (const Instruction& it : cell) {
       if (!is_compute(it.op)) continue;
-      if (first[at(it.stage)] == nullptr) first[at(it.stage)] = &cell;
-      last[at(it.stage)] = &cell;
+      if (first[index(it.stage)] == nullptr) first[index(it.stage)] = &cell;
+      last[index(it.stage)] = &cell;
     }
   }
   Row row;
   for (const Cell& cell : cells) {
     for (const Instruction& it : cell) {
-      if (first[at(it.stage)] != &cell) continue;
+      if (first[index(it.stage)] != &cell) continue;
       row.add(Kind::unshard, it);
-      first[at(it.stage)] = nullptr;
+      first[index(it.stage)] = nullptr;
     }
     if (cell.size() == 2) {
       row.add_pair(cell[0], cell[1]);
@@ -128,10 +125,10 @@ std::string full_row(const Program& program, const std::vector<int>& order) {
       row.add(*kind_of(cell[0].op), cell[0]);
     }
     for (const Instruction& it : cell) {
-      if (last[at(it.stage)] != &cell) continue;
+      if (last[index(it.stage)] != &cell) continue;
       if (program.trains) row.add(Kind::reduce_gradient, it);
       row.add(Kind::reshard, it);
-      last[at(it.stage)] = nullptr;
+      last[index(it.stage)] = nullptr;
     }
   }
   return row.line();

@@ -9,13 +9,10 @@
 #include <vector>
 
 #include "planner/baselines/aceso/aceso_search.hpp"
+#include "profiles/index.hpp"
 #include "tests/catch.hpp"
 
 namespace stagecraft::tests {
-
-inline std::size_t at(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 inline bool contains(const std::string& name, const std::string& part) {
   return name.find(part) != std::string::npos;
@@ -27,19 +24,19 @@ class Released {
   Released(const AcesoDatabase& database, const AcesoTable& table, int first, int end)
       : ratio_(database.optimizer_ratio), rates_{database.between_devices, database.between_nodes} {
     for (int i = first; i < end; ++i) {
-      names_.push_back(database.names[at(database.chain[at(i)])]);
-      ops_.push_back(table.operators[at(database.chain[at(i)])]);
+      names_.push_back(database.names[index(database.chain[index(i)])]);
+      ops_.push_back(table.operators[index(database.chain[index(i)])]);
     }
   }
 
   double memory(const std::vector<bool>& rc, int behind) const {
     double weights = 0, activations = 0, forward = 0, backward = 0;
     for (int i = 0; i < size(); ++i) {
-      weights += ops_[at(i)].weights;
+      weights += ops_[index(i)].weights;
       activations += kept(i);
       if (i + 1 == size()) continue;
-      forward = std::max(forward, ops_[at(i)].forward_reserved);
-      backward = std::max(backward, ops_[at(i)].backward_reserved);
+      forward = std::max(forward, ops_[index(i)].forward_reserved);
+      backward = std::max(backward, ops_[index(i)].backward_reserved);
     }
     const double held = ops_[0].input + activations - saved(rc);
     return weights * (2 + ratio_) + held * behind + held + peak(rc) +
@@ -51,8 +48,8 @@ class Released {
     std::vector<std::string> order;
     std::map<std::string, std::vector<int>> groups;
     for (int i = 0; i < size(); ++i) {
-      if (groups[names_[at(i)]].empty()) order.push_back(names_[at(i)]);
-      groups[names_[at(i)]].push_back(i);
+      if (groups[names_[index(i)]].empty()) order.push_back(names_[index(i)]);
+      groups[names_[index(i)]].push_back(i);
     }
     std::map<std::string, bool> done;
     while (memory(rc, behind) > limit) {
@@ -68,14 +65,14 @@ class Released {
       done[largest] = true;
       const std::vector<int>& places = groups[largest];
       if (places.front() + 1 >= size()) return rc;
-      done[names_[at(places.front() + 1)]] = true;
+      done[names_[index(places.front() + 1)]] = true;
       const double excess = memory(rc, behind) - limit;
       double taken = 0;
       for (const int place : places) {
         if (most >= excess && taken > excess) break;
-        taken += ops_[at(place)].activations * (behind + 1);
-        rc[at(place)] = true;
-        if (place + 1 < size()) rc[at(place + 1)] = true;
+        taken += ops_[index(place)].activations * (behind + 1);
+        rc[index(place)] = true;
+        if (place + 1 < size()) rc[index(place + 1)] = true;
       }
     }
     return rc;
@@ -85,7 +82,7 @@ class Released {
   double time(const std::vector<bool>& rc, bool from_node, bool to_node) const {
     double sum = transfer(ops_.front().input, from_node) + transfer(ops_.back().output, to_node);
     for (int i = 0; i < size(); ++i) {
-      sum += ops_[at(i)].forward * (rc[at(i)] ? 2 : 1) + ops_[at(i)].backward;
+      sum += ops_[index(i)].forward * (rc[index(i)] ? 2 : 1) + ops_[index(i)].backward;
     }
     return sum;
   }
@@ -103,16 +100,16 @@ class Released {
            name == "gpt-post-process";
   }
   double kept(int i) const {
-    const double size = ops_[at(i)].activations;
-    if (names_[at(i)] == "enc-attention-dropout") return size * 1.5;
-    return is_shared(names_[at(i)]) ? 0 : size;
+    const double size = ops_[index(i)].activations;
+    if (names_[index(i)] == "enc-attention-dropout") return size * 1.5;
+    return is_shared(names_[index(i)]) ? 0 : size;
   }
   double saved(const std::vector<bool>& rc) const {
     double sum = 0;
     for (int i = 0; i + 1 < size(); ++i) {
-      if (!rc[at(i)] || !rc[at(i + 1)]) continue;
-      const bool is_dropout = names_[at(i)] == "enc-attention-dropout";
-      if (is_dropout || !begins_layer(names_[at(i + 1)])) sum += kept(i);
+      if (!rc[index(i)] || !rc[index(i + 1)]) continue;
+      const bool is_dropout = names_[index(i)] == "enc-attention-dropout";
+      if (is_dropout || !begins_layer(names_[index(i + 1)])) sum += kept(i);
     }
     return sum;
   }
@@ -120,10 +117,10 @@ class Released {
     std::vector<double> runs{0};
     double run = 0;
     for (int i = 0; i + 1 < size(); ++i) {
-      if (rc[at(i)] && rc[at(i + 1)]) {
+      if (rc[index(i)] && rc[index(i + 1)]) {
         run += kept(i);
-        if (is_shared(names_[at(i)]) || names_[at(i)] == "enc-attention-dropout") continue;
-        if (!begins_layer(names_[at(i + 1)]) && i + 2 < size()) continue;
+        if (is_shared(names_[index(i)]) || names_[index(i)] == "enc-attention-dropout") continue;
+        if (!begins_layer(names_[index(i + 1)]) && i + 2 < size()) continue;
       }
       runs.push_back(run);
       run = 0;
@@ -132,7 +129,7 @@ class Released {
   }
   double group_size(const std::vector<int>& places, int behind) const {
     double sum = 0;
-    for (const int place : places) sum += ops_[at(place)].activations * (behind + 1);
+    for (const int place : places) sum += ops_[index(place)].activations * (behind + 1);
     return sum;
   }
   double transfer(double size, bool between_nodes) const {
@@ -141,7 +138,7 @@ class Released {
     int index = static_cast<int>(std::log(size) / std::log(2.0));
     if (index >= 1) --index;
     if (index < 0) index += static_cast<int>(rates.size());
-    return size / (rates[std::min(at(index), rates.size() - 1)] * 0.001);
+    return size / (rates[std::min(index(index), rates.size() - 1)] * 0.001);
   }
 
   double ratio_;
@@ -156,7 +153,7 @@ inline void check_plan(const AcesoDatabase& database, const AcesoQuestion& quest
   int devices = 0;
   for (const AcesoStage& stage : answer.plan->stages) {
     REQUIRE(stage.first == next);
-    REQUIRE(stage.recomputes.size() == at(stage.end - stage.first));
+    REQUIRE(stage.recomputes.size() == index(stage.end - stage.first));
     next = stage.end;
     devices += stage.devices();
   }

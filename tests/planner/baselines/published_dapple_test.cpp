@@ -15,6 +15,7 @@
 #include <limits>
 
 #include "planner/baselines/dapple/dapple.hpp"
+#include "profiles/index.hpp"
 #include "tests/catch.hpp"
 #include "tests/paths.hpp"
 #include "tests/planner/cases.hpp"
@@ -31,10 +32,6 @@ struct ChainLayer {
   double parameters = 0;  ///< bytes
 };
 using Chain = std::vector<ChainLayer>;
-
-std::size_t at(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 // --- DAPPLE's formulas once more ---
 
@@ -76,10 +73,10 @@ double transfer_rate(const Placement& from, const Placement& to) {
 
 /// The first stage on empty servers one after the other, or on a device of each in turn.
 std::vector<Placement> placements(const DappleServers& cluster, int devices) {
-  Placement filled(at(cluster.servers)), scattered(at(cluster.servers));
+  Placement filled(index(cluster.servers)), scattered(index(cluster.servers));
   for (int device = 0; device < devices; ++device) {
-    ++filled[at(device / cluster.devices_each)];
-    ++scattered[at(device % cluster.servers)];
+    ++filled[index(device / cluster.devices_each)];
+    ++scattered[index(device % cluster.servers)];
   }
   return {filled, scattered};
 }
@@ -113,7 +110,7 @@ class EveryShape {
   double fastest_of_one_stage() const {
     double best = std::numeric_limits<double>::infinity();
     for (int copies = 1; copies <= std::min(all_devices / 2, microbatches_); copies *= 2) {
-      const Placement all(at(cluster_.servers), cluster_.devices_each);
+      const Placement all(index(cluster_.servers), cluster_.devices_each);
       const int of_each = microbatches_ / copies;
       const double compute = seconds(0, layers());
       const double block = compute * copies / all_devices;
@@ -129,14 +126,14 @@ class EveryShape {
   double parameters(int first, int end) const { return sum(&ChainLayer::parameters, first, end); }
   double sum(double ChainLayer::*figure, int first, int end) const {
     double total = 0;
-    for (int layer = first; layer < end; ++layer) total += chain_[at(layer)].*figure;
+    for (int layer = first; layer < end; ++layer) total += chain_[index(layer)].*figure;
     return total;
   }
 
   double of_two_stages(const Placement& first, int cut) const {
     Placement second = first;
     for (int& taken : second) taken = cluster_.devices_each - taken;
-    const double transfer = chain_[at(cut - 1)].output * transfer_rate(first, second);
+    const double transfer = chain_[index(cut - 1)].output * transfer_rate(first, second);
     const double block = std::max({seconds(0, cut) / devices_in(first),
                                    seconds(cut, layers()) / devices_in(second), transfer});
     // Theirs counts the first layer after the cut on both sides.
@@ -248,7 +245,7 @@ namespace {
 /// the parameters.
 Chain vgg19(int hands_on) {
   Chain chain(16, {.seconds = 0.010, .output = 100e6, .parameters = 5e6});
-  chain.insert(chain.end(), at(hands_on), {.output = 3e6});
+  chain.insert(chain.end(), index(hands_on), {.output = 3e6});
   for (const double parameters : {411e6, 67e6, 16e6}) {
     chain.push_back({.seconds = 0.001, .output = 0.5e6, .parameters = parameters});
   }
@@ -290,7 +287,7 @@ Chain chain_of(const Profile& profile, int parts) {
   for (std::size_t before = 0; before < costs.size(); ++before) {
     std::size_t last_reader = before;
     for (const Edge& edge : profile.model.edges) {
-      if (at(edge.from) == before) last_reader = std::max(last_reader, at(edge.to));
+      if (index(edge.from) == before) last_reader = std::max(last_reader, index(edge.to));
     }
     for (std::size_t cut = before; cut < last_reader; ++cut) {
       chain[cut].output += static_cast<double>(costs[before].output) / parts;

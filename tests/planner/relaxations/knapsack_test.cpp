@@ -1,8 +1,8 @@
 #include "planner/relaxations/knapsack.hpp"
 
 #include <functional>
-#include <limits>
 
+#include "profiles/infinite.hpp"
 #include "tests/catch.hpp"
 #include "tests/planner/cases.hpp"
 
@@ -12,8 +12,6 @@ using namespace stagecraft::tests;
 namespace {
 
 using Items = std::vector<std::vector<BlockItem>>;
-
-constexpr double infinite = std::numeric_limits<double>::infinity();
 
 /// One device after the other, every way; without the cost of one of them, which has so many.
 double least_by_all(const Items& items, int blocks, int fixed = -1, int fixed_blocks = 0) {

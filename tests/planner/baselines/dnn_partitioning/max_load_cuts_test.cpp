@@ -5,6 +5,7 @@
 #include "planner/baselines/dnn_partitioning/cut_chains.hpp"
 #include "planner/baselines/dnn_partitioning/cut_finder.hpp"
 #include "planner/baselines/dnn_partitioning/cut_levels.hpp"
+#include "profiles/index.hpp"
 #include "tests/catch.hpp"
 #include "tests/planner/cases.hpp"
 
@@ -12,10 +13,6 @@ using namespace stagecraft;
 using namespace stagecraft::tests;
 
 namespace {
-
-std::size_t at(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 /// Branches with a few ways across, a tensor for each node and its readers, and some between any
 /// two nodes.
@@ -31,7 +28,7 @@ MaxLoadProblem random_problem(Random& random, int most_nodes) {
     for (int from = std::max(0, node - 6); from < node; ++from) {
       if (!random.chance(percent)) continue;
       problem.edges.push_back({from, node});
-      problem.tensors[at(from)].nodes.push_back(node);
+      problem.tensors[index(from)].nodes.push_back(node);
     }
     const int other = random.between(0, node);
     if (other != node && random.chance(15)) problem.tensors.push_back({2, {node, other}});
@@ -69,7 +66,7 @@ double cost_of(const MaxLoadProblem& problem, const std::vector<bool>& before,
   double cost = 0;
   for (std::size_t t = 0; t < problem.tensors.size(); ++t) {
     const std::vector<int>& nodes = problem.tensors[t].nodes;
-    const auto is_before = [&](int node) { return before[at(node)]; };
+    const auto is_before = [&](int node) { return before[index(node)]; };
     if (!is_free[t] && std::any_of(nodes.begin(), nodes.end(), is_before) &&
         !std::all_of(nodes.begin(), nodes.end(), is_before))
       cost += problem.tensors[t].cost;
@@ -98,8 +95,8 @@ TEST_CASE("the cheapest cut of a network is that of all cuts") {
     const MaxLoadProblem problem = random_problem(random, 9);
     const CutList cuts = all_cuts(problem);
     // Sides on which two cuts, one inside the other or not, agree.
-    const auto& one = cuts[at(random.between(0, static_cast<int>(cuts.size()) - 1))];
-    const auto& other = cuts[at(random.between(0, static_cast<int>(cuts.size()) - 1))];
+    const auto& one = cuts[index(random.between(0, static_cast<int>(cuts.size()) - 1))];
+    const auto& other = cuts[index(random.between(0, static_cast<int>(cuts.size()) - 1))];
     CutQuestion question{.sides = {},
                          .is_free = random_flags(random, problem.tensors.size(), 20),
                          .price = random.between(-4, 4) / 4.0};
@@ -141,8 +138,8 @@ TEST_CASE("no part passes a tensor by that has more work than the tensor's span"
         for (std::size_t t = 0; t < problem.tensors.size(); ++t) {
           const std::vector<int>& nodes = problem.tensors[t].nodes;
           const bool passes =
-              std::any_of(nodes.begin(), nodes.end(), [&](int n) { return from[at(n)]; }) &&
-              std::any_of(nodes.begin(), nodes.end(), [&](int n) { return !to[at(n)]; });
+              std::any_of(nodes.begin(), nodes.end(), [&](int n) { return from[index(n)]; }) &&
+              std::any_of(nodes.begin(), nodes.end(), [&](int n) { return !to[index(n)]; });
           if (passes) REQUIRE(part <= work.spans[t] + 1e-9);
         }
       }
@@ -254,7 +251,7 @@ TEST_CASE("chains of branches with too many downsets are split almost as well as
     problem.tensors.push_back({cost, {node}});
     for (const int input : inputs) {
       problem.edges.push_back({input, node});
-      problem.tensors[at(input)].nodes.push_back(node);
+      problem.tensors[index(input)].nodes.push_back(node);
     }
     return node;
   };

@@ -4,10 +4,10 @@
 #include "planner/baselines/launch_scripts/partition.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <stop_token>
 
 #include "profiles/error.hpp"
+#include "profiles/infinite.hpp"
 #include "tests/catch.hpp"
 #include "tests/planner/cases.hpp"
 
@@ -41,7 +41,6 @@ namespace {
 
 // DeepSpeed's dynamic program as it stands there, over every place where the last part may begin.
 Bounds balanced_as_written(const std::vector<double>& weights, int parts) {
-  constexpr double infinite = std::numeric_limits<double>::infinity();
   struct State {
     double heaviest = infinite, lightest = infinite, difference = infinite;
     int before = 0;

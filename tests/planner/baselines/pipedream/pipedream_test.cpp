@@ -1,11 +1,11 @@
 #include "planner/baselines/pipedream/pipedream.hpp"
 
 #include <cmath>
-#include <limits>
 #include <map>
 
 #include "planner/strategies.hpp"
 #include "profiles/error.hpp"
+#include "profiles/infinite.hpp"
 #include "tests/catch.hpp"
 #include "tests/planner/cases.hpp"
 
@@ -14,8 +14,6 @@ using namespace stagecraft::tests;
 using namespace std::chrono_literals;
 
 namespace {
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
 
 // --- Their model once more, straight from the formulas, without any search ---
 
@@ -106,7 +104,7 @@ class EveryPipeline {
   double best() {
     const auto level = static_cast<int>(levels_.size()) - 1;
     const int all = levels_.back().machines;
-    double least = infinity;
+    double least = infinite;
     for (int machines = rules_.fewer_machines ? 1 : all; machines <= all; ++machines) {
       least = std::min(least, best(level, -1, static_cast<int>(cuts_.size()) - 1, machines));
     }
@@ -130,15 +128,15 @@ class EveryPipeline {
 
   /// The rest of a pipeline that has come to `from`, `used` machines and time `slowest`.
   double try_all(int level, int start, int from, int to, int machines, int used, double slowest) {
-    if (from == to) return used == machines ? slowest : infinity;
-    double least = infinity;
+    if (from == to) return used == machines ? slowest : infinite;
+    double least = infinite;
     for (int next = from + 1; next <= to; ++next) {
       if (from >= 0 && (cut(from).layers & ~cut(next).layers) != 0) continue;
       if (next != to && (cut(next).layers & ~cut(to).layers) != 0) continue;
       const int most = rules_.straight ? 1 : machines - used;
       for (int m = 1; m <= std::min(most, machines - used); ++m) {
         const double time = stage(level, start, from, next, m, used + m);
-        if (time == infinity) continue;
+        if (time == infinite) continue;
         least = std::min(
             least, try_all(level, start, next, to, machines, used + m, std::max(slowest, time)));
       }
@@ -152,7 +150,7 @@ class EveryPipeline {
     const double weights = difference(&Cut::parameters, from, to);
     const double copies = std::ceil(static_cast<double>(here.machines - (first ? m : used)) / m);
     const double stash = copies * (difference(&Cut::activations, from, to) + weights);
-    if (rules_.memory && stash > *rules_.memory) return infinity;
+    if (rules_.memory && stash > *rules_.memory) return infinite;
     const double compute = unit_time(level - 1, from, to);
     const bool released = rules_.cost == PipedreamCost::released;
     double traffic = (released ? 4 : 2) * (m - 1) * weights / (here.bandwidth * m);
@@ -210,7 +208,7 @@ PipedreamRules random_rules(Random& random) {
 }
 
 PipedreamLevel random_level(Random& random, int most) {
-  return {random.between(1, most), random.chance(5) ? infinity : 2e7 * random.between(1, 20)};
+  return {random.between(1, most), random.chance(5) ? infinite : 2e7 * random.between(1, 20)};
 }
 
 std::optional<PipedreamPlan> plan_of(const Profile& profile, const PipedreamRules& rules,
@@ -224,7 +222,7 @@ void check_against_every_pipeline(const Profile& profile, const PipedreamRules& 
                                   const std::vector<PipedreamLevel>& levels) {
   const double expected = EveryPipeline(cuts_of(profile), rules, levels).best();
   const auto plan = plan_of(profile, rules, levels);
-  if (expected == infinity) {
+  if (expected == infinite) {
     CHECK_FALSE(plan);
   } else {
     REQUIRE(plan);

@@ -6,6 +6,7 @@
 
 #include "planner/space/downsets.hpp"
 #include "planner/strategies.hpp"
+#include "profiles/index.hpp"
 #include "profiles/json.hpp"
 #include "tests/catch.hpp"
 #include "tests/paths.hpp"
@@ -15,10 +16,6 @@ using namespace stagecraft;
 using namespace stagecraft::tests;
 
 namespace {
-
-std::size_t at(int i) {
-  return static_cast<std::size_t>(i);
-}
 
 PiperChoice random_choice(Random& random, double parameters) {
   return {.name = "plain",
@@ -60,10 +57,10 @@ PiperGraph random_graph(Random& random, int most_nodes) {
     }
   }
   for (const PiperEdge& edge : graph.edges) {
-    for (auto& [degree, choices] : graph.nodes[at(edge.from)].choices) {
+    for (auto& [degree, choices] : graph.nodes[index(edge.from)].choices) {
       for (PiperChoice& choice : choices) choice.sync_out[edge.to] = random.between(0, 2);
     }
-    for (auto& [degree, choices] : graph.nodes[at(edge.to)].choices) {
+    for (auto& [degree, choices] : graph.nodes[index(edge.to)].choices) {
       for (PiperChoice& choice : choices) choice.sync_in[edge.from] = random.between(0, 2);
     }
   }
@@ -117,7 +114,7 @@ class BruteForce {
                      .tensor_parallel = degree,
                      .in_flight = (sum + replicas - 1) / replicas};
     for (const int node : stage.nodes) {
-      if (!graph_.nodes[at(node)].choices.contains(degree)) return -1;
+      if (!graph_.nodes[index(node)].choices.contains(degree)) return -1;
     }
     double best = -1;
     for (unsigned slow = 0; slow < 1U << stage.nodes.size(); ++slow) {
@@ -125,8 +122,8 @@ class BruteForce {
       bool exists = true;
       for (std::size_t i = 0; i < stage.nodes.size(); ++i) {
         const int choice = static_cast<int>(slow >> i & 1U);
-        const auto& choices = graph_.nodes[at(stage.nodes[i])].choices.at(degree);
-        exists = exists && at(choice) < choices.size();
+        const auto& choices = graph_.nodes[index(stage.nodes[i])].choices.at(degree);
+        exists = exists && index(choice) < choices.size();
         stage.choices.push_back(choice);
       }
       if (!exists) continue;
@@ -148,8 +145,8 @@ void check_split(const PiperGraph& graph, const PiperSplit& split) {
   for (std::size_t s = split.stages.size(); s > 0; --s) {
     PiperStage stage = split.stages[s - 1];
     for (const int node : stage.nodes) {
-      REQUIRE(stage_of[at(node)] == -1);
-      stage_of[at(node)] = static_cast<int>(s) - 1;
+      REQUIRE(stage_of[index(node)] == -1);
+      stage_of[index(node)] = static_cast<int>(s) - 1;
     }
     REQUIRE(graph.microbatches % stage.data_parallel == 0);
     sum += stage.data_parallel;
@@ -161,7 +158,7 @@ void check_split(const PiperGraph& graph, const PiperSplit& split) {
   }
   REQUIRE(std::count(stage_of.begin(), stage_of.end(), -1) == 0);
   for (const PiperEdge& edge : graph.edges)
-    REQUIRE(stage_of[at(edge.from)] <= stage_of[at(edge.to)]);
+    REQUIRE(stage_of[index(edge.from)] <= stage_of[index(edge.to)]);
   REQUIRE(devices <= graph.devices);
   REQUIRE(sum <= graph.microbatches);
   REQUIRE(split.time == slowest);
@@ -172,16 +169,16 @@ PiperGraph shuffled(const PiperGraph& graph, Random& random) {
   std::vector<int> number(graph.nodes.size());
   std::iota(number.begin(), number.end(), 0);
   for (int i = static_cast<int>(number.size()); i > 1; --i) {
-    std::swap(number[at(i - 1)], number[at(random.between(0, i - 1))]);
+    std::swap(number[index(i - 1)], number[index(random.between(0, i - 1))]);
   }
   const auto moved = [&](const std::map<int, double>& bytes) {
     std::map<int, double> result;
-    for (const auto& [node, value] : bytes) result[number[at(node)]] = value;
+    for (const auto& [node, value] : bytes) result[number[index(node)]] = value;
     return result;
   };
   PiperGraph result = graph;
   for (std::size_t n = 0; n < number.size(); ++n) {
-    PiperNode& node = result.nodes[at(number[n])];
+    PiperNode& node = result.nodes[index(number[n])];
     node = graph.nodes[n];
     for (auto& [degree, choices] : node.choices) {
       for (PiperChoice& choice : choices) {
@@ -191,7 +188,7 @@ PiperGraph shuffled(const PiperGraph& graph, Random& random) {
     }
   }
   for (PiperEdge& edge : result.edges)
-    edge = {number[at(edge.from)], number[at(edge.to)], edge.bytes};
+    edge = {number[index(edge.from)], number[index(edge.to)], edge.bytes};
   std::reverse(result.edges.begin(), result.edges.end());
   return result;
 }
