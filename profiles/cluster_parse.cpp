@@ -199,7 +199,7 @@ class Expression {
 };
 
 /// A cluster argument that can only be meant as a file.
-bool names_a_file(std::string_view argument) {
+bool names_a_cluster_file(std::string_view argument) {
   return argument == "-" || argument.ends_with(".json") ||
          (argument.find('/') != std::string_view::npos &&
           argument.find('@') == std::string_view::npos);
@@ -207,7 +207,7 @@ bool names_a_file(std::string_view argument) {
 
 /// Of a file that is not there: the devices or the cluster that are called so, or nearly so, or
 /// what may be.
-std::vector<std::string> instead_of(std::string_view file) {
+std::vector<std::string> instead_of_cluster_file(std::string_view file) {
   const std::string stem = std::filesystem::path(file).stem().string();
   std::vector<std::string> known = known_names();
   try {
@@ -224,7 +224,7 @@ std::vector<std::string> instead_of(std::string_view file) {
 }
 
 Cluster read_cluster_file(std::string_view argument) {
-  require_file(argument, instead_of(argument));
+  require_file(argument, instead_of_cluster_file(argument));
   const Json json = Json::read(std::filesystem::path(argument));
   Cluster cluster = read_cluster(json);
   try {
@@ -249,7 +249,7 @@ Cluster parse_cluster(std::string_view text) {
 }
 
 Cluster load_cluster(std::string_view argument) {
-  if (names_a_file(argument)) return read_cluster_file(argument);
+  if (names_a_cluster_file(argument)) return read_cluster_file(argument);
   try {
     return parse_cluster(argument);
   } catch (const Error&) {

@@ -11,15 +11,14 @@
 
 #include <algorithm>
 
+#include "profiles/prefixes.hpp"
 #include "profiles/text.hpp"
 
 namespace stagecraft {
 
 namespace {
 
-constexpr Bytes mebi = 1024LL * 1024;
-constexpr Bytes gibi = 1024 * mebi;
-constexpr double tera = 1e12;
+constexpr double teraflops = 1e12;
 
 Bandwidth gigabytes(std::int64_t rate) {
   return {rate * 1'000'000'000};
@@ -208,11 +207,11 @@ DeviceKind builtin_device_kind(std::string_view name) {
     if (row.name != name) continue;
     return {.name = std::string(row.name),
             .memory = row.memory_gib * gibi,
-            .flops_fp64 = row.peaks.fp64 * tera,
-            .flops_fp32 = row.peaks.fp32 * tera,
-            .flops_bf16 = row.peaks.bf16 * tera,
-            .flops_fp16 = row.peaks.fp16 * tera,
-            .flops_fp8 = row.peaks.fp8 * tera,
+            .flops_fp64 = row.peaks.fp64 * teraflops,
+            .flops_fp32 = row.peaks.fp32 * teraflops,
+            .flops_bf16 = row.peaks.bf16 * teraflops,
+            .flops_fp16 = row.peaks.fp16 * teraflops,
+            .flops_fp8 = row.peaks.fp8 * teraflops,
             .memory_bandwidth = gigabytes(row.memory_bandwidth),
             .efficiency = row.efficiency,
             .source = std::string(row.source),

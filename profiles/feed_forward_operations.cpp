@@ -4,14 +4,11 @@
 #include <cmath>
 
 #include "profiles/layer_builder.hpp"
+#include "profiles/transformer.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-double projections_up(const Transformer& transformer) {
-  return transformer.activation == Transformer::FeedForward::swiglu ? 2 : 1;
-}
 
 /// The second norm's output, which blocks with latent attention have again with their norms.
 void keep_input(LayerBuilder& layer) {

@@ -33,14 +33,14 @@ bool is_blank(char c) {
 
 /// The bytes at which the member names and the values of a JSON text begin, in order. The text need
 /// only be well-formed as far as it has been parsed.
-struct Tokens {
+struct JsonTokens {
   std::vector<std::size_t> names;
   std::vector<std::size_t> values;
 };
 
-Tokens tokens_of(std::string_view text) {
+JsonTokens tokens_of(std::string_view text) {
   constexpr std::string_view punctuation = "]},:";
-  Tokens tokens;
+  JsonTokens tokens;
   std::size_t at = text.starts_with("\xEF\xBB\xBF") ? 3 : 0;
   while (at < text.size()) {
     const char c = text[at];
@@ -208,7 +208,7 @@ Value parse_document(std::string_view text, const std::string& file) {
 Position position_of(std::string_view text, const Value& root, const Value* value) {
   std::size_t index = 0;
   count_before(root, value, index);
-  const Tokens tokens = tokens_of(text);
+  const JsonTokens tokens = tokens_of(text);
   return position_at(text, index < tokens.values.size() ? tokens.values[index] : 0);
 }
 

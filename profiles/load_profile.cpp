@@ -18,7 +18,7 @@ bool is_builtin(std::string_view name) {
 }
 
 /// Does the argument say by its form that it is a file? Then a missing one is no mistyped name.
-bool names_a_file(std::string_view argument) {
+bool names_a_model_file(std::string_view argument) {
   return argument == "-" || argument.find('/') != std::string_view::npos ||
          argument.ends_with(".json") || argument.ends_with(".txt") || argument.ends_with(".csv");
 }
@@ -40,7 +40,7 @@ std::vector<std::string> known_models() {
 }
 
 /// Of a file that is not there: the built-in model that is called nearly so, or all that may be.
-std::vector<std::string> instead_of(std::string_view file) {
+std::vector<std::string> instead_of_model_file(std::string_view file) {
   const std::string near = nearest_name(file, builtin_models());
   return near.empty() ? known_models() : std::vector{near};
 }
@@ -101,9 +101,9 @@ LoadedProfile load_profile(std::string_view argument) {
     return loaded;
   }
   std::error_code ignored;
-  if (!names_a_file(argument) && !std::filesystem::exists(loaded.path, ignored))
+  if (!names_a_model_file(argument) && !std::filesystem::exists(loaded.path, ignored))
     fail_no_model(argument);
-  require_file(loaded.path, instead_of(argument));
+  require_file(loaded.path, instead_of_model_file(argument));
   const std::string content = read_file(loaded.path);
   const std::string file = argument == "-" ? "standard input" : loaded.path;
   loaded.profile = read_any(content, file);

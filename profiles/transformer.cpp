@@ -27,11 +27,6 @@ std::int64_t key_value_width(const Transformer& transformer) {
   return transformer.key_value_heads * transformer.head_width;
 }
 
-/// SwiGLU has a gate beside the projection up.
-std::int64_t projections_up(const Transformer& transformer) {
-  return transformer.activation == FeedForward::swiglu ? 2 : 1;
-}
-
 /// Patches are projected; a class token and a position for each follow.
 std::int64_t patch_embedding_parameters(const Transformer& transformer) {
   const Patches& patches = *transformer.patches;
@@ -187,6 +182,10 @@ void validate(const Patches& patches, const Transformer& transformer) {
 }
 
 }  // namespace
+
+int projections_up(const Transformer& transformer) {
+  return transformer.activation == FeedForward::swiglu ? 2 : 1;
+}
 
 void validate(const Transformer& transformer) {
   expect_range("hidden", transformer.hidden, 1 << 20);

@@ -16,6 +16,9 @@ void validate(const Transformer& transformer);
 /// a prediction module's embedding and head at the model's own.
 std::int64_t layer_parameters(const Transformer& transformer, LayerKind kind);
 
+/// Matrices before a feed-forward's activation: SwiGLU has a gate beside the projection up.
+int projections_up(const Transformer& transformer);
+
 /// What block `block` of the model is: with experts after the first dense ones.
 LayerKind block_kind(const Transformer& transformer, int block);
 

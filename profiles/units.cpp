@@ -12,6 +12,7 @@
 #include <span>
 
 #include "profiles/error.hpp"
+#include "profiles/prefixes.hpp"
 #include "profiles/text.hpp"
 #include "profiles/wide.hpp"
 
@@ -30,15 +31,6 @@ struct Unit {
   std::int64_t numerator;
   std::int64_t denominator = 1;
 };
-
-constexpr std::int64_t kibi = 1024;
-constexpr std::int64_t mebi = kibi * kibi;
-constexpr std::int64_t gibi = mebi * kibi;
-constexpr std::int64_t tebi = gibi * kibi;
-constexpr std::int64_t kilo = 1000;
-constexpr std::int64_t mega = kilo * kilo;
-constexpr std::int64_t giga = mega * kilo;
-constexpr std::int64_t tera = giga * kilo;
 
 constexpr std::array duration_units{
     Unit{"ns", 1},     Unit{"us", 1000},       Unit{"µs", 1000},

@@ -6,33 +6,29 @@
 #include <cmath>
 #include <span>
 
+#include "profiles/prefixes.hpp"
 #include "profiles/units.hpp"
 
 namespace stagecraft {
 
 namespace {
 
-struct Unit {
+struct PrintedUnit {
   std::string_view name;
   std::int64_t size;
 };
 
-constexpr std::int64_t kibi = 1024;
-constexpr std::int64_t mebi = kibi * kibi;
-constexpr std::int64_t gibi = mebi * kibi;
-constexpr std::int64_t tebi = gibi * kibi;
-constexpr std::int64_t kilo = 1000;
-constexpr std::int64_t mega = kilo * kilo;
-constexpr std::int64_t giga = mega * kilo;
-constexpr std::int64_t tera = giga * kilo;
-
-constexpr std::array durations{Unit{"ns", 1}, Unit{"us", kilo}, Unit{"ms", mega}, Unit{"s", giga}};
-constexpr std::array binary_bytes{Unit{"B", 1}, Unit{"KiB", kibi}, Unit{"MiB", mebi},
-                                  Unit{"GiB", gibi}, Unit{"TiB", tebi}};
-constexpr std::array decimal_bytes{Unit{"B", 1}, Unit{"kB", kilo}, Unit{"MB", mega},
-                                   Unit{"GB", giga}, Unit{"TB", tera}};
-constexpr std::array bandwidths{Unit{"B/s", 1}, Unit{"kB/s", kilo}, Unit{"MB/s", mega},
-                                Unit{"GB/s", giga}, Unit{"TB/s", tera}};
+constexpr std::array durations{PrintedUnit{"ns", 1}, PrintedUnit{"us", kilo},
+                               PrintedUnit{"ms", mega}, PrintedUnit{"s", giga}};
+constexpr std::array binary_bytes{PrintedUnit{"B", 1}, PrintedUnit{"KiB", kibi},
+                                  PrintedUnit{"MiB", mebi}, PrintedUnit{"GiB", gibi},
+                                  PrintedUnit{"TiB", tebi}};
+constexpr std::array decimal_bytes{PrintedUnit{"B", 1}, PrintedUnit{"kB", kilo},
+                                   PrintedUnit{"MB", mega}, PrintedUnit{"GB", giga},
+                                   PrintedUnit{"TB", tera}};
+constexpr std::array bandwidths{PrintedUnit{"B/s", 1}, PrintedUnit{"kB/s", kilo},
+                                PrintedUnit{"MB/s", mega}, PrintedUnit{"GB/s", giga},
+                                PrintedUnit{"TB/s", tera}};
 
 /// About four significant digits without trailing zeros.
 std::string short_number(double value) {
@@ -45,11 +41,11 @@ std::string short_number(double value) {
 }
 
 /// The value in the largest unit in which it prints as 1 or more; units are ascending.
-std::string in_fitting_unit(std::int64_t value, std::span<const Unit> units) {
+std::string in_fitting_unit(std::int64_t value, std::span<const PrintedUnit> units) {
   const std::string sign = value < 0 ? "-" : "";
   const double magnitude = std::abs(static_cast<double>(value));
-  const Unit* fitting = &units.front();
-  for (const Unit& unit : units) {
+  const PrintedUnit* fitting = &units.front();
+  for (const PrintedUnit& unit : units) {
     // 0.99995 prints as "1": the larger unit then reads better than "1000" of the smaller.
     if (magnitude / static_cast<double>(unit.size) >= 0.99995) fitting = &unit;
   }
@@ -67,8 +63,8 @@ std::string exact_decimal(std::int64_t value, std::int64_t unit, int digits) {
 
 /// The value in the largest decimal unit that it reaches, to the last digit. Units are powers of
 /// 1000, ascending.
-std::string exact_in_thousands(std::int64_t value, std::span<const Unit> units) {
-  const Unit* fitting = &units.front();
+std::string exact_in_thousands(std::int64_t value, std::span<const PrintedUnit> units) {
+  const PrintedUnit* fitting = &units.front();
   int digits = 0;
   for (std::size_t i = 0; i < units.size(); ++i) {
     if (value < units[i].size) break;
@@ -101,7 +97,7 @@ std::string exact_duration(Duration duration) {
 std::string exact_bytes(Bytes bytes) {
   // The shorter of the whole binary form and the decimal form: "24GiB", but "16GB" and "1.5kB".
   std::string binary = fmt::format("{}B", bytes);
-  for (const Unit& unit : binary_bytes) {
+  for (const PrintedUnit& unit : binary_bytes) {
     if (bytes != 0 && bytes % unit.size == 0)
       binary = fmt::format("{}{}", bytes / unit.size, unit.name);
   }

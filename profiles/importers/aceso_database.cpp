@@ -39,12 +39,13 @@ constexpr std::array published_models{
 
 /// Weights of fp16 have a master copy and two moments of fp32; resnets are fp32 and have two
 /// moments.
-struct Family {
+struct PublishedFamily {
   std::string_view name;
   int operators;  ///< of a table; 0: any number
   double optimizer_ratio;
 };
-constexpr std::array families{Family{"gpt", 16, 6}, Family{"t5", 39, 6}, Family{"resnet", 0, 2}};
+constexpr std::array published_families{PublishedFamily{"gpt", 16, 6}, PublishedFamily{"t5", 39, 6},
+                                        PublishedFamily{"resnet", 0, 2}};
 
 struct TableName {
   std::string family, size;
@@ -199,9 +200,9 @@ int layers_of(const TableName& name, const std::string& file) {
 }
 
 /// Only of families in the table; `layers_of` has refused others.
-const Family& family_of(const TableName& name) {
-  return *std::find_if(families.begin(), families.end(),
-                       [&](const Family& family) { return family.name == name.family; });
+const PublishedFamily& family_of(const TableName& name) {
+  return *std::find_if(published_families.begin(), published_families.end(),
+                       [&](const PublishedFamily& family) { return family.name == name.family; });
 }
 
 void check_operators(const TableName& name, std::size_t count, const std::string& file) {

@@ -28,7 +28,7 @@ namespace stagecraft {
 namespace {
 
 using Pairs = std::set<std::pair<int, int>>;
-using Graph = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS>;
+using GroupGraph = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS>;
 
 /// Faster links than any between two devices: the costs were hardly meant in milliseconds.
 constexpr double fastest_plausible = 1e12;
@@ -75,7 +75,7 @@ Pairs forward_edges(const DnnGraph& graph, const std::vector<int>& group) {
 /// Groups that read from each other in a circle become one.
 std::vector<int> without_circles(const DnnGraph& graph, std::vector<int> group) {
   const int groups = *std::max_element(group.begin(), group.end()) + 1;
-  Graph forward(index(groups));
+  GroupGraph forward(index(groups));
   for (const auto& [from, to] : forward_edges(graph, group)) {
     boost::add_edge(index(from), index(to), forward);
   }

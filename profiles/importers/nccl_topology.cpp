@@ -33,9 +33,9 @@ struct Element {
   std::vector<Element> children;
 };
 
-class Reader {
+class XmlReader {
  public:
-  Reader(std::string_view text, const std::string& file) : text_(text), file_(file) {}
+  XmlReader(std::string_view text, const std::string& file) : text_(text), file_(file) {}
 
   Element document() {
     skip_blank();
@@ -305,7 +305,7 @@ bool looks_like_nccl_topology(std::string_view content) {
 
 Machine import_nccl_topology(std::string_view content, const std::string& file,
                              const std::string& device) {
-  const Element root = Reader(content, file).document();
+  const Element root = XmlReader(content, file).document();
   return Topology(root, file).machine(device);
 }
 

@@ -20,7 +20,7 @@ struct Piece {
 };
 
 /// One line of the file; complaints about it name the place.
-struct Line {
+struct GraphLine {
   const std::string* file = nullptr;
   int number = 0;
   std::string text;
@@ -30,7 +30,7 @@ struct Line {
   }
 };
 
-std::vector<Piece> pieces_of(const Line& line, std::string_view between) {
+std::vector<Piece> pieces_of(const GraphLine& line, std::string_view between) {
   std::vector<Piece> pieces;
   for (std::size_t start = 0;;) {
     const std::size_t end = line.text.find(between, start);
@@ -70,7 +70,7 @@ void set_figure(PipedreamNode& node, std::string_view key, const std::string& va
 }
 
 /// "key=value, key=value": the four figures, each exactly once.
-void read_figures(PipedreamNode& node, const Line& line, const Piece& figures) {
+void read_figures(PipedreamNode& node, const GraphLine& line, const Piece& figures) {
   const std::vector<std::string> keys{"forward_compute_time", "backward_compute_time",
                                       "activation_size", "parameter_size"};
   std::set<std::string> seen;
@@ -96,7 +96,7 @@ void read_figures(PipedreamNode& node, const Line& line, const Piece& figures) {
 }
 
 /// "stage_id=3".
-int read_stage(const Line& line, const Piece& piece) {
+int read_stage(const GraphLine& line, const Piece& piece) {
   constexpr std::string_view key = "stage_id=";
   constexpr int most = 100'000;
   const std::string_view text = piece.text;
@@ -115,13 +115,13 @@ int read_stage(const Line& line, const Piece& piece) {
 
 /// An edge whose ends are looked up once all nodes are known.
 struct NamedEdge {
-  Line line;
+  GraphLine line;
   Piece from, to;
 };
 
-class Reader {
+class GraphReader {
  public:
-  explicit Reader(const std::string& file) : file_(file) {}
+  explicit GraphReader(const std::string& file) : file_(file) {}
 
   PipedreamGraph read(std::string_view content) {
     int number = 0;
@@ -133,7 +133,7 @@ class Reader {
   }
 
  private:
-  void read_line(Line line) {
+  void read_line(GraphLine line) {
     while (!line.text.empty() &&
            std::string_view(" \t\r").find(line.text.back()) != std::string_view::npos) {
       line.text.pop_back();
@@ -155,7 +155,7 @@ class Reader {
     }
   }
 
-  void add_node(const Line& line, const std::vector<Piece>& pieces) {
+  void add_node(const GraphLine& line, const std::vector<Piece>& pieces) {
     PipedreamNode node{.name = pieces[0].text, .description = pieces[1].text, .line = line.number};
     if (node.name.empty()) line.fail(1, "the node has no name");
     read_figures(node, line, pieces[2]);
@@ -168,7 +168,7 @@ class Reader {
     graph_.nodes.push_back(std::move(node));
   }
 
-  int find(const Line& line, const Piece& name) const {
+  int find(const GraphLine& line, const Piece& name) const {
     const auto entry = index_.find(name.text);
     if (entry == index_.end())
       line.fail(name.column, concat("there is no node \"", name.text, "\""));
@@ -184,7 +184,7 @@ class Reader {
 }  // namespace
 
 PipedreamGraph read_pipedream_graph(std::string_view content, const std::string& file) {
-  return Reader(file).read(content);
+  return GraphReader(file).read(content);
 }
 
 std::string pipedream_layer_name(const PipedreamNode& node) {

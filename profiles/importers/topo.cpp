@@ -22,17 +22,17 @@ namespace {
 /// Of any generation.
 constexpr int most_links = 18;
 
-struct Line {
+struct MatrixLine {
   int number = 0;
   std::vector<std::string> words;
 };
 
 /// Words of each line, without the codes for underlining that terminals get.
-std::vector<Line> lines_of(std::string_view content) {
-  std::vector<Line> lines;
+std::vector<MatrixLine> lines_of(std::string_view content) {
+  std::vector<MatrixLine> lines;
   int number = 0;
   for (const std::string& text : split(content, '\n')) {
-    Line line{.number = ++number, .words = {}};
+    MatrixLine line{.number = ++number, .words = {}};
     std::string word;
     const auto end_word = [&] {
       if (!word.empty()) line.words.push_back(word);
@@ -63,7 +63,7 @@ class Matrix {
   Matrix(std::string_view content, const std::string& file)
       : file_(file), lines_(lines_of(content)) {
     read_header();
-    for (const Line& line : lines_) {
+    for (const MatrixLine& line : lines_) {
       if (line.number > header_ && !line.words.empty()) read_row(line);
     }
     if (cells_.size() != devices_) {
@@ -111,7 +111,7 @@ class Matrix {
   }
 
   void read_header() {
-    for (const Line& line : lines_) {
+    for (const MatrixLine& line : lines_) {
       if (line.words.empty() || line.words.front() != "GPU0") continue;
       header_ = line.number;
       for (const std::string& word : line.words) {
@@ -124,7 +124,7 @@ class Matrix {
     while (devices_ < columns_.size() && is_device(columns_[devices_])) ++devices_;
   }
 
-  void read_row(const Line& line) {
+  void read_row(const MatrixLine& line) {
     if (line.words.front().ends_with(':') && line.words.size() == 2) {
       const std::string& key = line.words.front();
       names_[key.substr(0, key.size() - 1)] = line.words[1];
@@ -195,7 +195,7 @@ class Matrix {
   }
 
   std::string file_;
-  std::vector<Line> lines_;
+  std::vector<MatrixLine> lines_;
   int header_ = 0;
   std::vector<std::string> columns_;  ///< devices first
   std::size_t devices_ = 0;
