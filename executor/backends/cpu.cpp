@@ -1,6 +1,5 @@
 // The CPU backend: checks shapes and calls the kernels of backends/cpu/ in the tensors' precision.
 
-#include <cblas.h>
 #include <sanitizer/asan_interface.h>
 
 #include <algorithm>
@@ -15,6 +14,7 @@
 #include "executor/backends/backend.hpp"
 #include "executor/backends/cpu/kernels.hpp"
 #include "executor/backends/cpu/memory.hpp"
+#include "executor/backends/cpu/openblas.hpp"
 #include "executor/backends/dry.hpp"
 #include "profiles/error.hpp"
 
@@ -464,7 +464,7 @@ std::unique_ptr<Backend> make_dry_cpu_backend() {
 std::unique_ptr<Backend> make_cpu_backend() {
   // One thread per rank; a team of threads per product would fight with the other ranks for the
   // cores.
-  openblas_set_num_threads(1);
+  cpu::openblas().set_num_threads(1);
   return std::make_unique<CpuBackend>();
 }
 

@@ -1,9 +1,8 @@
 #include "executor/measurement/measure.hpp"
 
-#include <cblas.h>
-
 #include <algorithm>
 
+#include "executor/backends/cpu/openblas.hpp"
 #include "executor/layers/layers.hpp"
 #include "executor/measurement/measurement.hpp"
 #include "executor/transports/peers.hpp"
@@ -83,9 +82,9 @@ std::size_t distinct_layers(const Model& model) {
 
 // "OpenBLAS 0.3.21 SkylakeX": what the bits and the times of products depend on.
 std::string blas_version() {
-  const auto words = split(openblas_get_config(), ' ');
+  const auto words = split(cpu::openblas().get_config(), ' ');
   const std::string version = words.size() > 1 ? words[0] + " " + words[1] : "OpenBLAS";
-  return version + " (" + openblas_get_corename() + ")";
+  return version + " (" + cpu::openblas().get_corename() + ")";
 }
 
 /// "tensor-parallel 4: one peer by itself": what entries' times leave out.

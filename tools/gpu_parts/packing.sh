@@ -33,6 +33,12 @@ gather() {
     strip -o "$folder/$name" "$build/$name" 2> /dev/null || cp "$build/$name" "$folder/"
     for library in $(own_libraries "$build/$name"); do cp -Lu "$library" "$folder/lib/"; done
   done
+  # Loaded at the first product, so that ldd does not name it.
+  library=$(sed -n 's/^openblas_LIBRARY:[A-Z]*=//p' "$build/CMakeCache.txt" 2> /dev/null)
+  if [[ -n $library ]]; then
+    cp -L "$library" "$folder/lib/libopenblas.so.0"
+    for library in $(own_libraries "$library"); do cp -Lu "$library" "$folder/lib/"; done
+  fi
   chmod -R u+w "$folder"
   strip --strip-unneeded "$folder"/lib/* 2> /dev/null
   cp -r "$here/gpu-suite" "$here/gpu_parts" "$here"/torch/gpu_speed.py "$here"/torch/models.py "$folder/"

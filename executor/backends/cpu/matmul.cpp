@@ -1,7 +1,6 @@
-#include <cblas.h>
-
 #include "executor/backends/cpu/chosen_kernels.hpp"
 #include "executor/backends/cpu/kernels.hpp"
+#include "executor/backends/cpu/openblas.hpp"
 
 namespace stagecraft::cpu {
 
@@ -19,16 +18,16 @@ blasint size(std::int64_t value) {
 
 void multiply(double alpha, Factor<float> a, Factor<float> b, std::int64_t inner, double beta,
               Product<float> c) {
-  cblas_sgemm(CblasRowMajor, operation(a.transposed), operation(b.transposed), size(c.rows),
-              size(c.columns), size(inner), static_cast<float>(alpha), a.data, size(a.stride),
-              b.data, size(b.stride), static_cast<float>(beta), c.data, size(c.stride));
+  openblas().sgemm(CblasRowMajor, operation(a.transposed), operation(b.transposed), size(c.rows),
+                   size(c.columns), size(inner), static_cast<float>(alpha), a.data, size(a.stride),
+                   b.data, size(b.stride), static_cast<float>(beta), c.data, size(c.stride));
 }
 
 void multiply(double alpha, Factor<double> a, Factor<double> b, std::int64_t inner, double beta,
               Product<double> c) {
-  cblas_dgemm(CblasRowMajor, operation(a.transposed), operation(b.transposed), size(c.rows),
-              size(c.columns), size(inner), alpha, a.data, size(a.stride), b.data, size(b.stride),
-              beta, c.data, size(c.stride));
+  openblas().dgemm(CblasRowMajor, operation(a.transposed), operation(b.transposed), size(c.rows),
+                   size(c.columns), size(inner), alpha, a.data, size(a.stride), b.data,
+                   size(b.stride), beta, c.data, size(c.stride));
 }
 
 }  // namespace stagecraft::cpu
@@ -36,7 +35,7 @@ void multiply(double alpha, Factor<double> a, Factor<double> b, std::int64_t inn
 namespace stagecraft {
 
 std::string chosen_matmul_kernels() {
-  return openblas_get_corename();
+  return cpu::openblas().get_corename();
 }
 
 }  // namespace stagecraft
