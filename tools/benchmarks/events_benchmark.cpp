@@ -102,7 +102,7 @@ void free_timeline(benchmark::State& state) {
   count(state, program);
 }
 
-void shapes(benchmark::internal::Benchmark* benchmark) {
+void event_shapes(benchmark::internal::Benchmark* benchmark) {
   benchmark->Args({8, 32, 1})
       ->Args({8, 64, 2})
       ->Args({8, 8192, 2})
@@ -111,10 +111,10 @@ void shapes(benchmark::internal::Benchmark* benchmark) {
       ->Args({512, 64, 1});
 }
 
-BENCHMARK(free_engine)->Apply(shapes);
-BENCHMARK(fair_engine)->Apply(shapes);
-BENCHMARK(fifo_engine)->Apply(shapes);
-BENCHMARK(free_timeline)->Apply(shapes);
+BENCHMARK(free_engine)->Apply(event_shapes);
+BENCHMARK(fair_engine)->Apply(event_shapes);
+BENCHMARK(fifo_engine)->Apply(event_shapes);
+BENCHMARK(free_timeline)->Apply(event_shapes);
 
 }  // namespace
 

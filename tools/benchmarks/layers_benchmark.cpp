@@ -208,17 +208,17 @@ void llama_stage(benchmark::State& state) {
 }
 
 // hidden, samples, tokens per sample
-void shapes(benchmark::internal::Benchmark* benchmark) {
+void layer_shapes(benchmark::internal::Benchmark* benchmark) {
   for (std::int64_t hidden : {256, 512, 768}) {
     benchmark->Args({hidden, 4, 128})->Args({hidden, 1, 512})->Args({hidden, 1, 1024});
   }
   benchmark->UseManualTime()->Unit(benchmark::kMillisecond);
 }
 
-BENCHMARK(gpt_block)->Apply(shapes);
-BENCHMARK(llama_block)->Apply(shapes);
-BENCHMARK(gpt_stage)->Apply(shapes);
-BENCHMARK(llama_stage)->Apply(shapes);
+BENCHMARK(gpt_block)->Apply(layer_shapes);
+BENCHMARK(llama_block)->Apply(layer_shapes);
+BENCHMARK(gpt_stage)->Apply(layer_shapes);
+BENCHMARK(llama_stage)->Apply(layer_shapes);
 
 }  // namespace
 

@@ -95,12 +95,12 @@ void jittered(benchmark::State& state) {
 }
 
 // devices, microbatches, virtual stages
-void shapes(benchmark::internal::Benchmark* benchmark) {
+void program_shapes(benchmark::internal::Benchmark* benchmark) {
   benchmark->Args({8, 32, 1})->Args({8, 64, 2})->Args({16, 128, 2})->Args({64, 512, 4});
 }
-BENCHMARK(clock_runs)->Apply(shapes);
-BENCHMARK(compiled)->Apply(shapes);
-BENCHMARK(batched)->Apply(shapes);
+BENCHMARK(clock_runs)->Apply(program_shapes);
+BENCHMARK(compiled)->Apply(program_shapes);
+BENCHMARK(batched)->Apply(program_shapes);
 BENCHMARK(jittered)->Args({8, 32, 1});
 
 /// From ten thousand instructions to ten million in one program, of 1F1B on 64 devices.

@@ -253,7 +253,7 @@ void more_than_a_grid() {
 
 /// In packs, and one by one: because of the number of columns, or of where memory begins.
 template <class T>
-void all_of() {
+void all_element_trials() {
   for (const std::int64_t beside : {0, 1}) {
     for (const std::int64_t count : {1, 33, 256, 1000, 1003, 5000}) plain<T>(count, beside);
     for (const std::int64_t columns : {1, 33, 96, 100}) activations<T>(columns, beside);
@@ -272,8 +272,8 @@ void all_conversions() {
 }  // namespace
 
 std::vector<Trial> tests::element_trials() {
-  return {{"elements in fp32", all_of<float>},
-          {"elements in bf16", all_of<Bfloat16>},
+  return {{"elements in fp32", all_element_trials<float>},
+          {"elements in bf16", all_element_trials<Bfloat16>},
           {"conversions", all_conversions},
           {"more elements than a grid has threads", more_than_a_grid}};
 }

@@ -176,7 +176,7 @@ void parts_by_warps() {
 }
 
 template <class T>
-void all_of() {
+void all_row_trials() {
   for (const auto& [rows, columns] : sizes) parts_of_softmax<T>(rows, columns);
   for (const std::int64_t sequence : {2, 20, 75, 2050}) {
     for (const bool causal : {true, false}) attention<T>(sequence, causal);
@@ -186,8 +186,8 @@ void all_of() {
 }  // namespace
 
 std::vector<Trial> tests::row_trials() {
-  return {{"rows in fp32", all_of<float>},
-          {"rows in bf16", all_of<Bfloat16>},
+  return {{"rows in fp32", all_row_trials<float>},
+          {"rows in bf16", all_row_trials<Bfloat16>},
           {"parts by warps", parts_by_warps},
           {"more rows than a grid has warps", [] { largest((1 << 17) + 11, 3); }},
           {"more rows than a grid has blocks", [] { largest((1 << 14) + 3, 2049); }},

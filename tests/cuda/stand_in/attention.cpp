@@ -271,7 +271,7 @@ class Execution {
   std::map<std::int64_t, Numbers> between_;
 };
 
-struct Handle {
+struct AttentionHandle {
   cudaStream_t stream = nullptr;
 };
 
@@ -314,17 +314,17 @@ void cudnnGetLastErrorString(char* message, std::size_t size) {
 }
 
 cudnnStatus_t cudnnCreate(cudnnHandle_t* made) {
-  *made = reinterpret_cast<cudnnHandle_t>(new Handle);
+  *made = reinterpret_cast<cudnnHandle_t>(new AttentionHandle);
   return CUDNN_STATUS_SUCCESS;
 }
 
 cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) {
-  delete reinterpret_cast<Handle*>(handle);
+  delete reinterpret_cast<AttentionHandle*>(handle);
   return CUDNN_STATUS_SUCCESS;
 }
 
 cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
-  reinterpret_cast<Handle*>(handle)->stream = stream;
+  reinterpret_cast<AttentionHandle*>(handle)->stream = stream;
   return CUDNN_STATUS_SUCCESS;
 }
 
@@ -413,7 +413,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
     }
     elements += static_cast<double>(operation.y.elements());
   }
-  enqueue(reinterpret_cast<Handle*>(handle)->stream, "cudnnBackendExecute",
+  enqueue(reinterpret_cast<AttentionHandle*>(handle)->stream, "cudnnBackendExecute",
           [operations, addresses, numbers] {
             for (const auto& [id, address] : addresses) {
               if (!numbers.contains(id)) require_usable(address, 2);

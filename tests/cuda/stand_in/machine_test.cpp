@@ -13,11 +13,13 @@ namespace {
 
 using Numbers = std::array<float, 4>;
 
-struct Stream {
-  Stream() { REQUIRE(cudaStreamCreateWithFlags(&handle, cudaStreamNonBlocking) == cudaSuccess); }
-  ~Stream() { cudaStreamDestroy(handle); }
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
+struct OwnedStream {
+  OwnedStream() {
+    REQUIRE(cudaStreamCreateWithFlags(&handle, cudaStreamNonBlocking) == cudaSuccess);
+  }
+  ~OwnedStream() { cudaStreamDestroy(handle); }
+  OwnedStream(const OwnedStream&) = delete;
+  OwnedStream& operator=(const OwnedStream&) = delete;
   cudaStream_t handle = nullptr;
 };
 
@@ -55,7 +57,7 @@ bool complains_of(const std::string& words) {
 
 TEST_CASE("the stand-in does nothing before somebody waits, and then only what it has to") {
   stand_in::set_up({});
-  Stream one, other;
+  OwnedStream one, other;
   float* const a = allocate(one.handle);
   float* const b = allocate(other.handle);
   write(one.handle, a, 1);
@@ -69,7 +71,7 @@ TEST_CASE("the stand-in does nothing before somebody waits, and then only what i
 TEST_CASE("on the stand-in a stream that does not wait for another reads what is no number") {
   for (const bool waits : {false, true}) {
     stand_in::set_up({});
-    Stream producer, consumer;
+    OwnedStream producer, consumer;
     float* const a = allocate(producer.handle);
     float* const b = allocate(consumer.handle);
     cudaStreamSynchronize(producer.handle);
@@ -87,7 +89,7 @@ TEST_CASE("on the stand-in a stream that does not wait for another reads what is
 TEST_CASE("on the stand-in a producer that does not wait overwrites what is still to be read") {
   for (const bool waits : {false, true}) {
     stand_in::set_up({.order = stand_in::Order::others_first});
-    Stream producer, consumer;
+    OwnedStream producer, consumer;
     float* const a = allocate(producer.handle);
     float* const b = allocate(consumer.handle);
     write(producer.handle, a, 1);
@@ -107,7 +109,7 @@ TEST_CASE("the stand-in names the call that uses what has been given back or des
   stand_in::set_up({});
   cudaStream_t gone = nullptr;
   {
-    Stream stream;
+    OwnedStream stream;
     gone = stream.handle;
     float* const a = allocate(stream.handle);
     cudaFreeAsync(a, stream.handle);
@@ -122,7 +124,7 @@ TEST_CASE("the stand-in names the call that uses what has been given back or des
 TEST_CASE("the stand-in keeps devices apart") {
   for (const bool may : {false, true}) {
     stand_in::set_up({.devices = 2, .peer_access = may});
-    Stream first;
+    OwnedStream first;
     float* const a = allocate(first.handle);
     write(first.handle, a, 1);
     cudaStreamSynchronize(first.handle);
@@ -136,7 +138,7 @@ TEST_CASE("the stand-in keeps devices apart") {
       REQUIRE(cudaMemPoolSetAccess(pool, &access, 1) == cudaSuccess);
     }
     {
-      Stream second;
+      OwnedStream second;
       stand_in::enqueue(second.handle, "kernel",
                         [&] { stand_in::require_addresses(&a, sizeof a); });
       cudaStreamSynchronize(second.handle);
@@ -155,7 +157,7 @@ TEST_CASE("the stand-in keeps devices apart") {
 
 TEST_CASE("the stand-in records graphs and carries them out as often as they are launched") {
   stand_in::set_up({});
-  Stream stream;
+  OwnedStream stream;
   float* const a = allocate(stream.handle);
   write(stream.handle, a, 0);
   const auto record = [&](bool spoils) {
@@ -181,7 +183,7 @@ TEST_CASE("the stand-in records graphs and carries them out as often as they are
 
 TEST_CASE("times of the stand-in's events follow what is waited for") {
   stand_in::set_up({});
-  Stream one, other;
+  OwnedStream one, other;
   std::array<cudaEvent_t, 3> events{};
   for (cudaEvent_t& event : events) cudaEventCreate(&event);
   cudaEventRecord(events[0], one.handle);

@@ -237,7 +237,7 @@ void set(Attributes& attributes, int name, const void* value, std::size_t bytes)
   attributes[name].assign(first, first + bytes);
 }
 
-struct Handle {
+struct ProductHandle {
   int device = 0;
 };
 
@@ -254,14 +254,14 @@ std::size_t cublasLtGetVersion() {
 }
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* made) {
-  auto* handle = new Handle;
+  auto* handle = new ProductHandle;
   cudaGetDevice(&handle->device);
   *made = reinterpret_cast<cublasLtHandle_t>(handle);
   return CUBLAS_STATUS_SUCCESS;
 }
 
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
-  delete &own<Handle>(handle);
+  delete &own<ProductHandle>(handle);
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -358,7 +358,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
                               const void* c_data, cublasLtMatrixLayout_t c, void* d_data,
                               cublasLtMatrixLayout_t d, const cublasLtMatmulAlgo_t* algorithm,
                               void* workspace, std::size_t workspace_bytes, cudaStream_t stream) {
-  if (own<Handle>(handle).device != device_of(stream)) {
+  if (own<ProductHandle>(handle).device != device_of(stream)) {
     complain("cublasLtMatmul", "is asked for on another device than its handle's");
   }
   Fingerprint looked_up{};
