@@ -36,22 +36,22 @@ std::string indented(std::string_view lines) {
 constexpr std::int64_t most_seed = std::numeric_limits<std::int64_t>::max() - 1;
 
 void declare_common(CLI::App& app, CommonOptions& common) {
-  app.add_option("-o,--output", common.output, "Write what the verb makes to FILE")
+  app.add_option("-o,--output", common.output, "Write the result to FILE")
       ->type_name("FILE")
       ->group("Common");
   app.add_flag("--json", common.json, "Print one JSON document")->group("Common");
-  app.add_flag("-q,--quiet", common.quiet, "Errors and warnings only")->group("Common");
-  app.add_flag("-v,--verbose", common.verbose, "All notes; more detail")->group("Common");
-  app.add_option("--color", common.color, "auto, always or never")
+  app.add_flag("-q,--quiet", common.quiet, "Print errors and warnings only")->group("Common");
+  app.add_flag("-v,--verbose", common.verbose, "Print all notes and more detail")->group("Common");
+  app.add_option("--color", common.color, "Use colour: auto, always or never (auto)")
       ->check(CLI::IsMember({"auto", "always", "never"}))
       ->type_name("WHEN")
       ->group("Common");
-  app.add_flag("--ascii", common.ascii, "Draw with plain letters")->group("Common");
-  app.add_option("--seed", common.seed, "For everything random (1)")
+  app.add_flag("--ascii", common.ascii, "Draw with ASCII characters")->group("Common");
+  app.add_option("--seed", common.seed, "Random seed (1)")
       ->type_name("N")
       ->check(CLI::Range(std::int64_t{0}, most_seed))
       ->group("Common");
-  app.add_option("--threads", common.threads, "At most so many threads")
+  app.add_option("--threads", common.threads, "Maximum number of threads (all cores)")
       ->type_name("N")
       ->check(CLI::Range(1, 4096))
       ->group("Common");

@@ -27,7 +27,7 @@ Action declare_simulate(CLI::App& app);
 
 inline constexpr std::array commands{
     Command{
-        "import", "read somebody else's model, profile or plan into ours",
+        "import", "convert another system's model, profile or plan",
         "stagecraft import pipedream graph.txt -o vgg16.profile.json\n"
         "stagecraft import huggingface config.json -o llama.model.json\n"
         "stagecraft import megatron train.sh --model config.json --cluster 4x8xh100 -o plan.json",
@@ -39,7 +39,7 @@ inline constexpr std::array commands{
             "stagecraft plan tiny.profile.json 2xcpu --batch 16 -o plan.json\n"
             "stagecraft plan gpt2-1558m 8xa100 --batch 64 --schedule 1f1b,gpipe --json",
             declare_plan},
-    Command{"check", "prove a plan or schedule safe, or say why not",
+    Command{"check", "prove a plan or schedule safe, or give the reason why it is not",
             "stagecraft check plan.json\nstagecraft check 1f1b --stages 4 --microbatches 8\n"
             "stagecraft check schedule.csv",
             declare_check},
@@ -50,7 +50,8 @@ inline constexpr std::array commands{
             "stagecraft simulate --schedule gpipe --stages 4 --microbatches 4..64 --forward 1ms "
             "--backward 2ms",
             declare_simulate},
-    Command{"explain", "say what limits a plan's or schedule's step, and what would shorten it",
+    Command{"explain",
+            "explain which costs limit a plan's or schedule's step, and what would shorten it",
             "stagecraft explain plan.json\n"
             "stagecraft explain --schedule 1f1b --stages 4 --microbatches 8 --forward 10ms "
             "--backward 20ms --transfer 1ms",
@@ -60,14 +61,14 @@ inline constexpr std::array commands{
             "stagecraft run plan.json --steps 5 --backend sleep --trace run.trace.json\n"
             "mpirun -n 4 stagecraft run plan.json --steps 100",
             declare_run},
-    Command{"diagnose", "say who waits for whom in a run that hangs, or how one ended",
+    Command{"diagnose", "say which rank waits for which in a run that hangs, or how a run ended",
             "stagecraft diagnose /tmp/stagecraft-flight-1234", declare_diagnose},
     Command{
         "compare", "predicted against measured, or plans against each other",
         "stagecraft compare plan.json run.trace.json\nstagecraft compare plan.json other.plan.json",
         declare_compare},
     Command{
-        "export", "write a plan as another system takes it",
+        "export", "write a plan in another system's format",
         "stagecraft export megatron plan.json\nstagecraft export torch plan.json -o stages.json",
         declare_export},
     Command{"schedule", "list the schedules, show the order of one, or prove it safe",
@@ -75,7 +76,7 @@ inline constexpr std::array commands{
             "--microbatches 8 --virtual 2\nstagecraft schedule show zb-v --stages 4 "
             "--format torch -o zbv.csv\nstagecraft schedule check zbv.csv",
             declare_schedule},
-    Command{"ledger", "hold predictions against public measurements, and say how far off they are",
+    Command{"ledger", "compare predictions with public measurements and list the errors",
             "stagecraft ledger --sets measured -o ledger.md --plot ledger.svg\n"
             "stagecraft ledger --sets measured --constants constants.json --json",
             declare_ledger},

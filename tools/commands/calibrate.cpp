@@ -167,15 +167,15 @@ Action declare_calibrate(CLI::App& app) {
   auto timeline = std::make_shared<TimelineCalibration>();
   auto options = std::make_shared<RunFileOptions>();
   app.add_option("measured", *paths,
-                 "Files or folders of measured sets, tables (CSV) or logs of runs (-o takes the "
-                 "constants), or a plan and a trace "
-                 "of its run (-o takes the profile)")
+                 "Files or folders with measured sets, tables (CSV) or logs of runs (-o writes the "
+                 "constants), or a plan and a trace of its run (-o writes the profile)")
       ->type_name("MEASURED|PLAN TRACE");
   app.add_option("--cluster", timeline->cluster_file,
-                 "Of a trace: write the cluster with its links as they were measured")
+                 "With a trace: write the cluster with its measured links to FILE")
       ->type_name("FILE");
-  app.add_option("--plan", timeline->plan_file,
-                 "Of a trace: write the same plan with the new profile and prediction; needs -o")
+  app.add_option(
+         "--plan", timeline->plan_file,
+         "With a trace: write the plan with the new profile and prediction to FILE; needs -o")
       ->type_name("FILE");
   declare_run_options(app, *options);
   return [=](Console& console) { return run(console, *paths, *options, *timeline); };

@@ -108,20 +108,22 @@ Checked check_file(Console& console, const CheckArguments& arguments, const Chec
 Action declare_check(CLI::App& app) {
   auto arguments = std::make_shared<CheckArguments>();
   app.add_option("subject", arguments->subject,
-                 "A plan, a schedule's name, or its torch CSV; - is standard input")
+                 "Plan, name of a schedule, or its torch CSV; - is standard input")
       ->type_name("PLAN|SCHEDULE")
       ->required();
   declare_shape(app, arguments->shape);
-  app.add_option("--microbatches", arguments->microbatches, "Of a schedule: per iteration (8)")
+  app.add_option("--microbatches", arguments->microbatches,
+                 "With a schedule: microbatches per iteration (8)")
       ->type_name("M")
       ->check(CLI::Range(1, 10'000'000));
   app.add_option("--messages-in-flight", arguments->messages_in_flight,
-                 "Messages a channel buffers before a send blocks (0)")
+                 "Messages that a channel buffers before a send blocks (0)")
       ->type_name("K")
       ->check(CLI::Range(0, 10'000'000));
-  app.add_flag("--certificate", arguments->certificate,
-               "Of a plan: verify that no plan it was chosen from is faster than its bound says");
-  declare_memory(app, arguments->memory, "Of a plan");
+  app.add_flag(
+      "--certificate", arguments->certificate,
+      "With a plan: verify that the plan answers its question and that its lower bound holds");
+  declare_memory(app, arguments->memory, "With a plan");
   return [arguments](Console& console) {
     const CheckOptions options{.memory_limits = {},
                                .messages_in_flight = arguments->messages_in_flight};

@@ -177,15 +177,15 @@ Action declare_cluster(CLI::App& app) {
   app.add_option("what", arguments->what, "list or show")
       ->type_name("list|show")
       ->check(CLI::IsMember({"list", "show"}));
-  app.add_option("cluster", arguments->cluster, "A name, an expression or a file")
+  app.add_option("cluster", arguments->cluster, "Name, expression or file of a cluster")
       ->type_name("CLUSTER");
   app.add_option("--constants", arguments->constants,
-                 "With show: give its devices these constants, which `stagecraft calibrate` has "
-                 "fitted; -o writes a cluster whose predictions rest on them")
+                 "With show: constants fitted by `stagecraft calibrate`, for the cluster's "
+                 "devices; -o writes a cluster whose predictions rest on them")
       ->type_name("FILE");
   app.add_option("--collectives", arguments->collectives,
-                 "With show: what collectives of these sizes over all devices take, such as "
-                 "64KiB,256MiB, by the quickest algorithm")
+                 "With show: print the times of collectives of these sizes over all devices, by "
+                 "the fastest algorithm: 64KiB,256MiB")
       ->type_name("SIZE,…");
   return [arguments](Console& console) {
     return arguments->what == "list" ? list(console) : show(console, *arguments);

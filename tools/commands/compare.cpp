@@ -327,20 +327,19 @@ int compare_files(Console& console, const CompareArguments& arguments) {
 
 Action declare_compare(CLI::App& app) {
   auto arguments = std::make_shared<CompareArguments>();
-  app.add_option(
-         "files", arguments->files,
-         "A plan and a trace, or several plans; or leave it out and give --schedule A,B,...")
+  app.add_option("files", arguments->files,
+                 "A plan and a trace, or several plans; none with --schedule A,B,...")
       ->type_name("PLAN TRACE|PLAN...");
   declare_scenario(app, arguments->scenario);
   declare_conditions(app, arguments->conditions);
   app.add_option("--memory-in-flight", arguments->microbatches_in_flight,
-                 "Of schedules: microbatches each device has memory for (P)")
+                 "With schedules: microbatches that fit in each device's memory (P)")
       ->type_name("K")
       ->check(CLI::Range(1, 10'000'000));
-  declare_memory(app, arguments->memory, "Of several plans");
+  declare_memory(app, arguments->memory, "With several plans");
   declare_risk(app, arguments->risk,
-               "Of a plan and a trace: this percentile, and whether what was measured was to be "
-               "expected");
+               "With a plan and a trace: predict this percentile of the step, and test whether the "
+               "measured step is within the predicted interval");
   return [arguments](Console& console) {
     if (arguments->files.empty() && arguments->scenario.schedule.empty()) {
       fail_usage("compare needs a plan and a trace, several plans, or --schedule A,B,...; see ",

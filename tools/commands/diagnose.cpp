@@ -100,7 +100,7 @@ int diagnose_folder(Console& console, const DiagnoseArguments& arguments) {
 Action declare_diagnose(CLI::App& app) {
   auto arguments = std::make_shared<DiagnoseArguments>();
   app.add_option("folder", arguments->folder,
-                 "The folder of flight records that a run left, or still writes")
+                 "Folder with the flight records of a run that ended or still runs")
       ->type_name("DIR")
       ->required();
   return [arguments](Console& console) { return diagnose_folder(console, *arguments); };

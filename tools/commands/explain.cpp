@@ -131,8 +131,7 @@ int explain_schedule(Console& console, const ExplainArguments& arguments) {
 
 Action declare_explain(CLI::App& app) {
   auto arguments = std::make_shared<ExplainArguments>();
-  app.add_option("plan", arguments->plan, "A plan; or leave it out and give --schedule")
-      ->type_name("PLAN");
+  app.add_option("plan", arguments->plan, "Plan file; none with --schedule")->type_name("PLAN");
   declare_scenario(app, arguments->scenario);
   declare_conditions(app, arguments->conditions);
   return [arguments](Console& console) {

@@ -1,4 +1,4 @@
-// stagecraft export FORMAT PLAN: a plan as another system takes it.
+// stagecraft export FORMAT PLAN: a plan in another system's format.
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -60,7 +60,7 @@ Action declare_export(CLI::App& app) {
   for (const Exporter& exporter : exporters)
     formats += concat(formats.empty() ? "" : "; ", exporter.name, ": ", exporter.summary);
   app.add_option("format", arguments->format, formats)->type_name("FORMAT")->required();
-  app.add_option("plan", arguments->plan, "The plan; - is standard input")
+  app.add_option("plan", arguments->plan, "Plan file; - is standard input")
       ->type_name("PLAN")
       ->required();
   return [arguments](Console& console) { return export_plan(console, *arguments); };

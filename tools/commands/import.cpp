@@ -164,11 +164,11 @@ Action declare_import(CLI::App& app) {
     formats += concat("; ", importer.name, ": ", importer.summary);
   formats += cluster_import_summaries();
   app.add_option("format", arguments->format, formats)->type_name("FORMAT")->required();
-  app.add_option("file", arguments->file, "The file; - is standard input")
+  app.add_option("file", arguments->file, "File to import; - is standard input")
       ->type_name("FILE")
       ->required();
   app.add_option("--device", arguments->device,
-                 "Of clusters: the kind of device, where the file does not say it")
+                 "With clusters: device kind, if the file does not name it")
       ->type_name("KIND");
   declare_plan_flags(app, arguments->plan);
   return [arguments](Console& console) { return import_file(console, *arguments); };

@@ -184,13 +184,14 @@ int keep(Console& console, const LedgerArguments& arguments) {
 
 Action declare_ledger(CLI::App& app) {
   auto arguments = std::make_shared<LedgerArguments>();
-  app.add_option("--sets", arguments->sets, "A folder of measured sets, or files; -o is the page")
+  app.add_option("--sets", arguments->sets,
+                 "Folder or files with measured sets; -o writes the page")
       ->type_name("DIR");
   declare_run_options(app, arguments->runs);
   app.add_option("--constants", arguments->constants,
-                 "Constants fitted elsewhere (stagecraft calibrate): nothing is fitted")
+                 "File with constants from `stagecraft calibrate`, instead of fitting them")
       ->type_name("FILE");
-  app.add_option("--plot", arguments->plot, "Predicted over measured, as a picture (SVG)")
+  app.add_option("--plot", arguments->plot, "Write a plot (SVG) of predicted over measured to FILE")
       ->type_name("FILE");
   return [arguments](Console& console) { return keep(console, *arguments); };
 }

@@ -174,12 +174,13 @@ Action declare_model(CLI::App& app) {
   app.add_option("what", arguments->what, "list or show")
       ->type_name("list|show")
       ->check(CLI::IsMember({"list", "show"}));
-  app.add_option("model", arguments->model, "A built-in name or a file")->type_name("MODEL");
-  app.add_option("--sequence", arguments->sequence, "Tokens per sample, instead of the model's own")
+  app.add_option("model", arguments->model, "Built-in name or file of a model")->type_name("MODEL");
+  app.add_option("--sequence", arguments->sequence, "Tokens per sample (the model's)")
       ->type_name("N")
       ->check(CLI::Range(1, 100'000'000));
-  app.add_flag("--flops", arguments->flops, "Multiply-adds and operations of the forward pass");
-  app.add_option("--batch", arguments->batch, "Samples that --flops counts for")
+  app.add_flag("--flops", arguments->flops,
+               "Count the multiply-adds and operations of the forward pass");
+  app.add_option("--batch", arguments->batch, "Number of samples for --flops")
       ->type_name("N")
       ->check(CLI::Range(1, 1'000'000));
   return [arguments](Console& console) {

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <array>
+#include <vector>
 
 #include "planner/analysis/answers.hpp"
 #include "planner/analysis/shared.hpp"
@@ -135,31 +137,58 @@ int make_plan(Console& console, const PlanArguments& arguments) {
 std::string strategy_help() {
   std::vector<std::string> names;
   for (const Strategy& strategy : strategies) names.emplace_back(strategy.name);
-  return "exact, or another planner in its own cost model: " + join_words(names);
+  return "Search strategy: exact, or a baseline in its own cost model: " + join_words(names);
+}
+
+/// A heading of --help, and the options below it.
+struct OptionGroup {
+  const char* heading;
+  std::vector<const char*> options;
+};
+
+void group_options(CLI::App& app) {
+  const std::array groups{
+      OptionGroup{"Devices", {"--memory", "--bandwidth", "--devices", "--exclude", "--price"}},
+      OptionGroup{"Training",
+                  {"--batch", "--microbatch", "--sequence", "--precision", "--optimizer",
+                   "--gradient-bucket", "--schedule"}},
+      OptionGroup{
+          "Parallelism",
+          {"--tensor-parallel", "--sequence-parallel", "--context-parallel", "--expert-parallel",
+           "--expert-tensor-parallel", "--expert-nodes", "--expert-load", "--sharding",
+           "--straight", "--max-stages", "--min-layers-per-stage", "--fix"}},
+      OptionGroup{"Memory", {"--mem-limit", "--recompute"}},
+      OptionGroup{"Search",
+                  {"--objective", "--time-limit", "--gap", "--top", "--sharing",
+                   "--devices-per-link", "--pareto", "--risk", "--spread", "--strategy"}}};
+  for (const OptionGroup& group : groups) {
+    for (const char* option : group.options) app.get_option(option)->group(group.heading);
+  }
 }
 
 void declare_options(CLI::App& app, PlanArguments& arguments) {
   declare_planning(app, arguments.planning);
   app.add_option("--time-limit", arguments.time_limit,
-                 "Stop searching after this time, with the best so far")
+                 "Time limit of the search; the best plan so far is the result")
       ->type_name("D");
-  app.add_option("--gap", arguments.gap, "Stop when the plan is proved this good (0%)")
+  app.add_option("--gap", arguments.gap,
+                 "Stop when the plan is proved within this percentage of the optimum (0%)")
       ->type_name("PERCENT");
-  app.add_option("--top", arguments.top, "Show so many plans (1)")
+  app.add_option("--top", arguments.top, "Number of plans to show (1)")
       ->type_name("N")
       ->check(CLI::Range(1, 1000));
-  declare_sharing(
-      app, arguments.sharing,
-      "Choose by the step where messages that cross a link at once share it: fair (each "
-      "its part) or fifo (one after the other)");
-  app.add_option(
-         "--pareto", arguments.pareto,
-         "memory,throughput: plans that no other beats in both, each with at least a sixteenth "
-         "less memory than the one before")
+  declare_sharing(app, arguments.sharing,
+                  "Optimise the step with shared links: fair divides a link among the messages on "
+                  "it, fifo sends them one after the other");
+  app.add_option("--pareto", arguments.pareto,
+                 "Pareto front of memory,throughput; each plan has at least a sixteenth less "
+                 "memory than the one before")
       ->type_name("A,B");
-  declare_risk(app, arguments.risk,
-               "Choose by this percentile of the step, and fit in memory so surely");
+  declare_risk(
+      app, arguments.risk,
+      "Optimise this percentile of the step time; memory must fit with the same probability");
   app.add_option("--strategy", arguments.strategy, strategy_help())->type_name("NAME");
+  group_options(app);
 }
 
 }  // namespace

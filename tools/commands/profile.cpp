@@ -171,31 +171,34 @@ int measure(Console& console, const ProfileArguments& arguments) {
 Action declare_profile(CLI::App& app) {
   auto arguments = std::make_shared<ProfileArguments>();
   app.add_option("model", arguments->model,
-                 "A built-in name or a file; links: what copies, messages and sums cost, and with "
-                 "-o the cluster that is like that")
+                 "Built-in name or file of a model; links: measure copies, messages and sums, and "
+                 "with -o write a cluster with these links")
       ->type_name("MODEL|links")
       ->required();
   declare_device(app, arguments->device);
   declare_links(app, arguments->links);
   app.add_option("--microbatch", arguments->microbatch,
-                 "Samples per microbatch; a list measures each (1)")
+                 "Samples per microbatch; a list measures each size (1)")
       ->type_name("N,...");
   app.add_option("--tensor-parallel", arguments->tensor_parallel,
-                 "Measure layers as one of N peers has them; a list measures each (1). Peers work "
-                 "at once, as --threads, GPUs or parts of one allow, and their sums are part of "
-                 "the times; else one works alone, and plans add the messages")
+                 "Tensor-parallel degree to measure; a list measures each (1). If --threads, GPUs "
+                 "or parts of one suffice, all peers run at once and their sums are part of the "
+                 "times; otherwise one peer runs alone, and plans add the messages")
       ->type_name("N,...");
-  app.add_option("--sequence", arguments->sequence, "Tokens per sample, instead of the model's own")
+  app.add_option("--sequence", arguments->sequence, "Tokens per sample (the model's)")
       ->type_name("N")
       ->check(CLI::Range(1, 1'000'000));
-  app.add_option("--precision", arguments->precision, "fp32; fp64 on CPUs, bf16 on GPUs (fp32)")
+  app.add_option("--precision", arguments->precision,
+                 "Precision: fp32, fp64 (CPUs) or bf16 (GPUs) (fp32)")
       ->type_name("P")
       ->check(CLI::IsMember({"fp32", "fp64", "bf16"}));
-  app.add_option("--loss-rows", arguments->loss_rows,
-                 "The head makes logits of at most N tokens at a time, as run --loss-rows does")
+  app.add_option(
+         "--loss-rows", arguments->loss_rows,
+         "Maximum number of tokens whose logits the head computes at once, as run --loss-rows")
       ->type_name("N")
       ->check(CLI::Range(1, 1'000'000'000));
-  app.add_option("--repeats", arguments->repeats, "Measurements of each, after the warm-up (9)")
+  app.add_option("--repeats", arguments->repeats,
+                 "Number of measurements per pass, after the warm-up (9)")
       ->type_name("N")
       ->check(CLI::Range(1, 10'000));
   for (const char* const flag : {"--microbatch", "--tensor-parallel", "--sequence", "--precision",

@@ -331,62 +331,57 @@ int run_where_it_belongs(Console& console, RunArguments arguments) {
 
 Action declare_run(CLI::App& app) {
   auto arguments = std::make_shared<RunArguments>();
-  app.add_option("plan", arguments->plan, "The plan")->type_name("PLAN")->required();
-  app.add_option("--steps", arguments->steps, "Optimizer steps (1)")
+  app.add_option("plan", arguments->plan, "Plan file")->type_name("PLAN")->required();
+  app.add_option("--steps", arguments->steps, "Number of optimizer steps (1)")
       ->type_name("N")
       ->check(CLI::Range(1, 100'000'000));
-  app.add_option(
-         "--data", arguments->data,
-         "A text (a token per byte) or a .bin of uint16 or uint32 tokens; for networks of images, "
-         "labels and pixels in CIFAR-10's binary form; default: synthetic")
+  app.add_option("--data", arguments->data,
+                 "Training data: text (a token per byte) or a .bin of uint16 or uint32 tokens; for "
+                 "networks of images, labels and pixels in CIFAR-10's binary form (synthetic)")
       ->type_name("FILE");
-  app.add_option(
-         "--weights", arguments->weights,
-         "Start from these weights: safetensors with Hugging Face's names; of several files "
-         "their folder or index")
+  app.add_option("--weights", arguments->weights,
+                 "Initial weights: safetensors with Hugging Face's names; for several files their "
+                 "folder or index")
       ->type_name("FILE|DIR");
   app.add_option("--save-weights", arguments->save_weights,
-                 "Write the final weights, as safetensors; into a folder (DIR/) in parts of 5 GB")
+                 "Write the final weights as safetensors; into a folder (DIR/) in parts of 5 GB")
       ->type_name("FILE|DIR");
   app.add_flag("--no-weights", arguments->no_weights,
-               "Leave the final weights where they are, and do not see whether copies of them "
-               "agree: with --json without their hash, which all "
-               "weights must be collected for");
+               "Do not collect the final weights: their copies are not compared, and --json has no "
+               "hash of them");
   app.add_option("--backend", arguments->backend,
-                 "cpu, cuda, or sleep: every instruction sleeps for its predicted time (cpu; cuda "
-                 "with --transport nccl)")
+                 "Backend: cpu, cuda, or sleep, where every instruction sleeps for its predicted "
+                 "time (cpu; cuda with --transport nccl)")
       ->type_name("NAME");
   declare_process_options(app, arguments->processes);
-  app.add_flag(
-      "--verify", arguments->verify,
-      "Repeat on a single device and compare losses and weights bit for bit (where layers are "
-      "split over tensor-parallel devices, to rounding)");
+  app.add_flag("--verify", arguments->verify,
+               "Repeat the training on one device and compare losses and weights bit for bit (to "
+               "rounding with tensor parallelism)");
   declare_checkpoints(app, arguments->checkpoints);
   declare_timeline_files(app, arguments->files);
   app.add_option(
          "--trace-steps", arguments->trace_steps,
-         "Of --trace: the last N steps, one after the other, for calibrate (the one with the "
-         "median time)")
+         "Number of last steps in --trace, for calibrate (only the step with the median time)")
       ->type_name("N")
       ->check(CLI::Range(1, 64));
   declare_cuda(app, arguments->cuda);
   declare_oversight(app, arguments->oversight);
   app.add_option("--learning-rate", arguments->learning_rate,
-                 "Of the optimizer (AdamW 0.001, SGD 0.01)")
+                 "Learning rate (AdamW 0.001, SGD 0.01)")
       ->type_name("X")
       ->check(CLI::PositiveNumber);
   app.add_option("--sums", arguments->sums,
-                 "Of gradients, over --transport nccl: ordered, with the bits of other transports, "
-                 "or nccl, by its own collectives (ordered)")
+                 "Gradient sums with --transport nccl: ordered, with the bits of the other "
+                 "transports, or nccl, by NCCL's collectives (ordered)")
       ->type_name("NAME")
       ->check(CLI::IsMember({"ordered", "nccl"}));
   app.add_option("--clip", arguments->clip,
-                 "Scale all gradients so that their norm is at most X (never)")
+                 "Maximum norm of all gradients; larger gradients are scaled down (unlimited)")
       ->type_name("X")
       ->check(CLI::PositiveNumber);
   app.add_option("--loss-rows", arguments->loss_rows,
-                 "Of a language model: logits of at most N tokens at a time, made twice instead of "
-                 "kept (of a whole microbatch)")
+                 "Maximum number of tokens whose logits a language model's head computes at once; "
+                 "logits are computed twice instead of kept (a whole microbatch, kept)")
       ->type_name("N")
       ->check(CLI::Range(1, 1'000'000'000));
   return [arguments](Console& console) {

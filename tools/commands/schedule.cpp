@@ -131,15 +131,15 @@ Action declare_schedule(CLI::App& app) {
   app.add_option("what", arguments->what, "list, show or check")
       ->type_name("list|show|check")
       ->check(CLI::IsMember({"list", "show", "check"}));
-  app.add_option("name", arguments->name, "A name, an alias, or a torch CSV")
+  app.add_option("name", arguments->name, "Name or alias of a schedule, or a torch CSV")
       ->type_name("SCHEDULE");
   app.add_option("--format", arguments->format,
-                 "show: unicode, ascii, torch (compute only), torch-full (with communication), svg "
-                 "(unit costs) or json")
+                 "With show: output format: unicode, ascii, torch (compute only), torch-full (with "
+                 "communication), svg (unit costs) or json")
       ->type_name("F")
       ->check(CLI::IsMember({"unicode", "ascii", "torch", "torch-full", "svg", "json"}));
   declare_shape(app, arguments->shape);
-  app.add_option("--microbatches", arguments->microbatches, "Per iteration (8)")
+  app.add_option("--microbatches", arguments->microbatches, "Microbatches per iteration (8)")
       ->type_name("M")
       ->check(CLI::Range(1, 10'000'000));
   return [arguments](Console& console) {

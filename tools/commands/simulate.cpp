@@ -235,29 +235,31 @@ int show_plan(Console& console, const SimulateArguments& arguments) {
 }
 
 void declare_options(CLI::App& app, SimulateArguments& arguments) {
-  app.add_option("plan", arguments.plan, "A plan; or leave it out and give --schedule")
-      ->type_name("PLAN");
+  app.add_option("plan", arguments.plan, "Plan file; none with --schedule")->type_name("PLAN");
   declare_scenario(app, arguments.scenario);
   declare_conditions(app, arguments.conditions);
   app.add_option("--iterations", arguments.iterations,
-                 "Repeat, and tell the steady time of one more (1)")
+                 "Number of iterations; with more than one the result has their steady period (1)")
       ->type_name("N")
       ->check(CLI::Range(1, 100'000));
-  app.add_option("--barrier", arguments.barrier, "on or off: do iterations wait for each other?")
+  app.add_option("--barrier", arguments.barrier, "Barrier between iterations: on or off")
       ->type_name("B")
       ->check(CLI::IsMember({"on", "off"}));
   app.add_option("--jitter", arguments.jitter,
-                 "Time it again and again with every instruction up to so much faster or slower")
+                 "Simulate --samples steps, each instruction up to this percentage faster or "
+                 "slower at random")
       ->type_name("20%");
-  app.add_option("--samples", arguments.samples, "How often, with --jitter or --run-time (1000)")
+  app.add_option("--samples", arguments.samples,
+                 "Number of samples for --jitter or --run-time (1000)")
       ->type_name("N")
       ->check(CLI::Range(1, 10'000'000));
   declare_failures(app, arguments.failures);
   declare_serving(app, arguments.serving);
-  declare_memory(app, arguments.memory, "Of a plan");
-  declare_risk(app, arguments.risk, "Of a plan: tell this percentile of the step");
+  declare_memory(app, arguments.memory, "With a plan");
+  declare_risk(app, arguments.risk,
+               "With a plan: print this percentile of the step time and its interval");
   declare_timeline_files(app, arguments.files);
-  app.add_flag("--draw", arguments.draw, "Draw the timeline (always done for people)");
+  app.add_flag("--draw", arguments.draw, "Draw the timeline (default except with --json)");
 }
 
 }  // namespace

@@ -98,11 +98,13 @@ MeasuredDevice measured_gpu(const DeviceFlags& flags, bool one_rank) {
 }  // namespace
 
 void declare_device(CLI::App& app, DeviceFlags& flags) {
-  app.add_option("--device", flags.device, "cpu, or cuda:N for GPU N (cpu)")->type_name("DEVICE");
-  app.add_option("--gpus", flags.gpus, "The GPUs of peers, each its own (all, from DEVICE on)")
+  app.add_option("--device", flags.device, "Device to measure: cpu, or cuda:N for GPU N (cpu)")
+      ->type_name("DEVICE");
+  app.add_option("--gpus", flags.gpus,
+                 "GPUs of the tensor-parallel peers, one each (all, from DEVICE on)")
       ->type_name("N,...");
   app.add_option("--partitions", flags.partitions,
-                 "Cut each GPU into N equal parts, and measure one of them (1)")
+                 "Number of equal parts of each GPU; one part is measured (1)")
       ->type_name("N")
       ->check(CLI::Range(1, 1024));
 }

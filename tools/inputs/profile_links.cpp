@@ -127,8 +127,8 @@ bool sums_in_order(const LinkFlags& flags, const TransportMaker& transport) {
 void declare_links(CLI::App& app, LinkFlags& flags) {
   declare_process_options(app, flags.processes);
   app.add_option("--sums", flags.sums,
-                 "Of links: ordered, as run makes them, or over --transport nccl, where that is "
-                 "the default, nccl: its own")
+                 "With links: sums to measure: ordered, as in run, or nccl, by NCCL's collectives "
+                 "(nccl with --transport nccl, otherwise ordered)")
       ->type_name("KIND")
       ->check(CLI::IsMember({"ordered", "nccl"}));
 }

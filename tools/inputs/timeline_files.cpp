@@ -27,12 +27,14 @@ SvgOptions drawing(const std::string& range) {
 }  // namespace
 
 void declare_timeline_files(CLI::App& app, TimelineFiles& files) {
-  app.add_option("--trace", files.trace, "Write the timeline for ui.perfetto.dev")
+  app.add_option("--trace", files.trace, "Write the timeline for ui.perfetto.dev to FILE")
       ->type_name("FILE");
-  app.add_option("--svg", files.svg, "Write it as a drawing")->type_name("FILE");
-  app.add_option("--range", files.range, "Of the drawing: only this part, such as 10ms..50ms")
+  app.add_option("--svg", files.svg, "Write the timeline as a drawing (SVG) to FILE")
+      ->type_name("FILE");
+  app.add_option("--range", files.range, "With --svg: time range to draw: 10ms..50ms (all)")
       ->type_name("D..D");
-  app.add_option("--nvtx", files.nvtx, "Write it for the plots of the zero-bubble papers")
+  app.add_option("--nvtx", files.nvtx,
+                 "Write the timeline for the plots of the zero-bubble papers to FILE")
       ->type_name("FILE");
 }
 

@@ -188,18 +188,17 @@ std::optional<Error> failure_of(const std::function<void()>& body) {
 
 void declare_process_options(CLI::App& app, ProcessOptions& options) {
   options.verb = app.get_name();
-  app.add_option(
-         "--transport", options.transport,
-         "threads: every rank is a thread of this process; mpi: every rank is a process, "
-         "which mpirun starts; tcp: the same without MPI; nccl: the same with a GPU each (threads; "
-         "mpi under mpirun and srun, tcp under torchrun)")
+  app.add_option("--transport", options.transport,
+                 "Transport: threads runs every rank as a thread of this process; mpi starts a "
+                 "process per rank by mpirun; tcp starts them without MPI; nccl starts them with a "
+                 "GPU each (threads; mpi under mpirun and srun, tcp under torchrun)")
       ->type_name("NAME");
   app.add_option("-n,--processes", options.processes,
-                 "Start so many processes (with mpi, tcp and nccl: one per device of the plan)")
+                 "Number of processes to start with mpi, tcp or nccl (one per device of the plan)")
       ->type_name("N")
       ->check(CLI::Range(1, 1'000'000));
   app.add_option("--hosts", options.hosts,
-                 "Start them there, as mpirun --host takes it: a:2,b:2 (this machine)")
+                 "Hosts to start the processes on, as for mpirun --host: a:2,b:2 (this machine)")
       ->type_name("HOSTS");
 }
 

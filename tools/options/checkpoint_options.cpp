@@ -43,17 +43,18 @@ ordered_json written_json(const WrittenCheckpoint& written) {
 
 void declare_checkpoints(CLI::App& app, CheckpointFlags& flags) {
   app.add_option("--checkpoint", flags.folder,
-                 "Write checkpoints below this folder: when the run ends, is interrupted, and …")
+                 "Folder for checkpoints, written when the run ends or is interrupted, and after "
+                 "every --every steps")
       ->type_name("DIR");
-  app.add_option("--every", flags.every, "… after every so many steps")
+  app.add_option("--every", flags.every, "Number of steps between checkpoints")
       ->type_name("N")
       ->check(CLI::Range(1, 100'000'000));
-  app.add_option("--keep", flags.keep, "Keep the newest so many checkpoints (2)")
+  app.add_option("--keep", flags.keep, "Number of checkpoints to keep, newest first (2)")
       ->type_name("N")
       ->check(CLI::Range(1, 100'000'000));
   app.add_option("--resume", flags.resume,
-                 "Go on from this checkpoint, or the latest of a folder of them, whatever plan "
-                 "wrote it; --steps counts its steps too")
+                 "Checkpoint to resume, or a folder of them, for the latest; any plan may have "
+                 "written it; --steps counts its steps, too")
       ->type_name("DIR");
 }
 

@@ -107,16 +107,15 @@ bool are_usual(const ConditionOptions& options) {
 }
 
 void declare_speed(CLI::App& app, ConditionOptions& options) {
-  app.add_option(
-         "--slow-down", options.slow_down,
-         "Of compute while its device communicates: 10%, or while it sends, receives, is in "
-         "a collective: 5%,5%,20%")
+  app.add_option("--slow-down", options.slow_down,
+                 "Slowdown of compute while its device communicates: 10%, or separately while it "
+                 "sends, receives, and takes part in a collective: 5%,5%,20%")
       ->type_name("PERCENT");
   app.add_option("--slow", options.slow,
-                 "Devices that compute more slowly: 2:20% takes device 2 a fifth longer")
+                 "Slow devices: with 2:20% compute on device 2 takes 20 % longer")
       ->type_name("DEVICE:PERCENT,...");
   app.add_option("--stop", options.stop,
-                 "Devices that stop: 2@100ms:50ms for 50 ms, 2@100ms for good")
+                 "Stopped devices: 2@100ms:50ms stops device 2 for 50 ms, 2@100ms for good")
       ->type_name("DEVICE@D[:D],...");
 }
 
@@ -124,19 +123,18 @@ void declare_speed(CLI::App& app, ConditionOptions& options) {
 
 void declare_conditions(CLI::App& app, ConditionOptions& options) {
   app.add_option("--link-policy", options.policy,
-                 "How devices wait for messages: async, blocking-pair, prefetch, in-order, "
-                 "commit-and-wait, lock-step")
+                 "Policy of waiting for messages: async, blocking-pair, prefetch, in-order, "
+                 "commit-and-wait or lock-step (async)")
       ->type_name("POLICY")
       ->check(CLI::IsMember(
           {"async", "blocking-pair", "prefetch", "in-order", "commit-and-wait", "lock-step"}));
-  app.add_option(
-         "--protocol", options.protocol,
-         "What a message needs of its receiver: eager nothing, rendezvous a posted receive, "
-         "credit one of --buffers (as the policy usually has it)")
+  app.add_option("--protocol", options.protocol,
+                 "Protocol of a send: eager needs nothing of the receiver, rendezvous a posted "
+                 "receive, credit one of --buffers (the policy's usual one)")
       ->type_name("P")
       ->check(CLI::IsMember({"eager", "rendezvous", "credit"}));
   app.add_option("--buffers", options.buffers,
-                 "prefetch, credit: messages each channel has room for at its receiver (1)")
+                 "With prefetch or credit: messages that a channel can buffer at its receiver (1)")
       ->type_name("N")
       ->check(CLI::Range(1, most_buffers));
   declare_sharing(app, options.sharing,
@@ -144,7 +142,8 @@ void declare_conditions(CLI::App& app, ConditionOptions& options) {
                   "other); each has the link to itself without");
   declare_speed(app, options);
   app.add_option("--memory-limit", options.memory_limit,
-                 "Forwards wait until there is memory: one size, or one per device, or cluster")
+                 "Memory limit at which forwards wait: one size, one per device, or cluster, for "
+                 "the limits of the plan's cluster")
       ->type_name("SIZE");
 }
 

@@ -34,25 +34,26 @@ GraphUse read_graphs(const std::string& word) {
 }  // namespace
 
 void declare_cuda(CLI::App& app, CudaFlags& flags) {
-  app.add_option("--graphs", flags.graphs,
-                 "Of --backend cuda: launch each instruction as one CUDA graph; auto does without "
-                 "where none can be recorded, and says so (auto)")
+  app.add_option(
+         "--graphs", flags.graphs,
+         "With --backend cuda: launch each instruction as one CUDA graph: on, off, or auto, which "
+         "falls back to single calls with a remark where a graph cannot be recorded (auto)")
       ->type_name("on|off|auto")
       ->check(CLI::IsMember({"on", "off", "auto"}));
   app.add_flag("--partitions", flags.partitions,
-               "Of --backend cuda: ranks that share a GPU have a part of its multiprocessors each, "
-               "so they wait for each other as on several GPUs");
+               "With --backend cuda: give each rank that shares a GPU its own part of the "
+               "multiprocessors, so that ranks wait for each other as on several GPUs");
   app.add_option(
          "--gpus", flags.gpus,
-         "Of --backend cuda: the GPUs of rank 0, 1 and so on, and from the start again (all, "
-         "in turns)")
+         "With --backend cuda: GPUs of ranks 0, 1, …, repeated if there are more ranks (all)")
       ->type_name("N,...");
-  app.add_option("--deterministic", flags.deterministic,
-                 "Of --backend cuda: off lets attention add up gradients in any order (on)")
+  app.add_option(
+         "--deterministic", flags.deterministic,
+         "With --backend cuda: on, or off, which lets attention sum gradients in any order (on)")
       ->type_name("on|off")
       ->check(CLI::IsMember({"on", "off"}));
   app.add_flag("--gpu-ranges", flags.nvtx,
-               "Of --backend cuda: name each instruction for profilers such as Nsight Systems");
+               "With --backend cuda: name each instruction for profilers such as Nsight Systems");
 }
 
 CudaOptions cuda_options_of(Console& console, const CudaFlags& flags, bool on_gpus, int ranks) {

@@ -52,15 +52,16 @@ ChosenDevices own_devices(const DeviceOptions& options, const Profile& profile) 
 
 void declare_devices(CLI::App& app, DeviceOptions& options) {
   app.add_option("cluster", options.cluster,
-                 "A name, an expression such as 4x8xh100@400Gb/s, or a file; may be left out where "
+                 "Name, expression such as 4x8xh100@400Gb/s, or file of a cluster; optional if "
                  "MODEL's file names devices (Piper, dnn-partitioning)")
       ->type_name("CLUSTER");
-  app.add_option("--memory", options.memory, "Of each device, instead of its own")
+  app.add_option("--memory", options.memory, "Memory of each device (the cluster's)")
       ->type_name("SIZE");
-  app.add_option("--bandwidth", options.bandwidth, "Of every link, instead of its own")
+  app.add_option("--bandwidth", options.bandwidth, "Bandwidth of every link (the cluster's)")
       ->type_name("RATE");
   app.add_option("--devices", options.devices,
-                 "Use the first so many of the cluster, or as many instead of the file's own")
+                 "Number of devices: the first N of the cluster, or N instead of the number in "
+                 "MODEL's file (all)")
       ->type_name("N")
       ->check(CLI::Range(1, most_devices));
 }

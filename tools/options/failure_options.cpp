@@ -37,17 +37,19 @@ std::string format_long(Duration time) {
 
 void declare_failures(CLI::App& app, FailureFlags& flags) {
   app.add_option("--mtbf", flags.between_failures,
-                 "Of a long run: time between failures of one device, on average")
+                 "Mean time between failures of one device, for the goodput of a long run")
       ->type_name("D");
-  app.add_option("--checkpoint", flags.checkpoint, "With --mtbf: time to write one")
+  app.add_option("--checkpoint", flags.checkpoint, "With --mtbf: time to write a checkpoint")
       ->type_name("D");
   app.add_option("--checkpoint-every", flags.interval,
-                 "With --mtbf: work between checkpoints (what wastes least)")
+                 "With --mtbf: work between checkpoints (the interval with the highest goodput)")
       ->type_name("D");
-  app.add_option("--restart", flags.restart, "With --mtbf: from a failure until work goes on (0)")
+  app.add_option("--restart", flags.restart,
+                 "With --mtbf: time from a failure until the run continues (0)")
       ->type_name("D");
   app.add_option("--run-time", flags.work,
-                 "With --mtbf: tries --samples runs with so much work, and tells how they vary")
+                 "With --mtbf: amount of work in a run; --samples runs are simulated, and their "
+                 "spread is printed")
       ->type_name("D");
 }
 

@@ -22,10 +22,10 @@ std::vector<DeviceKind> kinds_of(const LoadedPlan& loaded) {
 
 void declare_memory(CLI::App& app, MemoryOptions& options, const std::string& of) {
   app.add_option("--memory", options.memory,
-                 of + ": of each device, instead of its own (where that is unlimited, what the "
-                      "plan was made for)")
+                 of + ": memory of each device (the cluster's; if that is unlimited, the memory "
+                      "the plan was made for)")
       ->type_name("SIZE");
-  app.add_option("--mem-limit", options.part, of + ": the part of it that may be used (100%)")
+  app.add_option("--mem-limit", options.part, of + ": fraction of device memory to use (100%)")
       ->type_name("PERCENT");
 }
 

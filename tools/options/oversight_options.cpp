@@ -13,24 +13,21 @@
 namespace stagecraft {
 
 void declare_oversight(CLI::App& app, OversightFlags& flags) {
-  app.add_option(
-         "--flight-records", flags.flight_records,
-         "Where each rank writes what it is doing, for `diagnose` (a temporary folder, kept "
-         "when the run fails)")
+  app.add_option("--flight-records", flags.flight_records,
+                 "Folder for the ranks' flight records, which `diagnose` reads (a temporary "
+                 "folder, kept when the run fails)")
       ->type_name("DIR");
-  app.add_option(
-         "--deadline", flags.deadline,
-         "An instruction that takes longer than this, and than 20 times what was predicted, "
-         "ends the run (30s)")
+  app.add_option("--deadline", flags.deadline,
+                 "Time limit of an instruction; the run ends if one exceeds it and 20 times its "
+                 "predicted time (30s)")
       ->type_name("TIME");
   app.add_option("--check-finite", flags.check_finite,
-                 "on, or off: whether NaN and infinity end the run where they first appear")
+                 "End the run at the first NaN or infinity: on or off (on)")
       ->check(CLI::IsMember({"on", "off"}))
       ->type_name("WHEN");
   app.add_option(
          "--restarts", flags.restarts,
-         "Start again, from the last checkpoint, at most so often when the run is killed or "
-         "stalls")
+         "Maximum number of restarts, from the last checkpoint, when the run is killed or stalls")
       ->type_name("N")
       ->check(CLI::Range(0, 1'000'000));
   app.add_option("--supervised", flags.supervised)->group("");

@@ -59,12 +59,12 @@ bool PlanFlags::any() const {
 void declare_plan_flags(CLI::App& app, PlanFlags& flags) {
   const CLI::Range samples(std::int64_t{1}, std::int64_t{1} << 40);
   app.add_option("--model", flags.model,
-                 "Of a plan: whose layers these are; may be left out where FILE has them, too")
+                 "With a plan: model of the plan; optional if FILE has it, too")
       ->type_name("MODEL");
   app.add_option("--cluster", flags.cluster,
-                 "Of a plan: the devices; may be left out where MODEL's file names its own")
+                 "With a plan: cluster of the plan; optional if MODEL's file names devices")
       ->type_name("CLUSTER");
-  const char* unless = "Of a plan, unless the file says it: ";
+  const char* unless = "With a plan, if the file leaves it open: ";
   app.add_option("--batch", flags.batch, concat(unless, "samples per step"))
       ->type_name("N")
       ->check(samples);
@@ -75,19 +75,22 @@ void declare_plan_flags(CLI::App& app, PlanFlags& flags) {
   app.add_option("--sequence", flags.sequence, concat(unless, "tokens per sample"))
       ->type_name("N")
       ->check(CLI::Range(1, 100'000'000));
-  app.add_option("--precision", flags.precision, concat(unless, "fp32, bf16, fp16, fp8 or fp64"))
+  app.add_option("--precision", flags.precision,
+                 concat(unless, "precision fp32, bf16, fp16, fp8 or fp64"))
       ->type_name("P");
-  app.add_option("--optimizer", flags.optimizer, concat(unless, "adamw or sgd"))->type_name("NAME");
-  app.add_option("--sharding", flags.sharding, concat(unless, "none, zero1, zero2 or zero3"))
+  app.add_option("--optimizer", flags.optimizer, concat(unless, "optimizer adamw or sgd"))
+      ->type_name("NAME");
+  app.add_option("--sharding", flags.sharding,
+                 concat(unless, "sharding none, zero1, zero2 or zero3"))
       ->type_name("NAME");
   app.add_option("--gradient-bucket", flags.gradient_bucket,
-                 concat(unless,
-                        "gradients are summed in buckets of so many bytes while the last "
-                        "backward goes on"))
+                 concat(unless, "bucket size of gradient sums that overlap the last backward"))
       ->type_name("SIZE");
-  app.add_option("--schedule", flags.schedule, concat(unless, "a name of `schedule list`"))
+  app.add_option("--schedule", flags.schedule,
+                 concat(unless, "schedule, a name of `schedule list`"))
       ->type_name("NAME");
-  app.add_option("--replicas", flags.replicas, concat(unless, "of each stage, such as 3,1"))
+  app.add_option("--replicas", flags.replicas,
+                 concat(unless, "replicas of each stage, such as 3,1"))
       ->type_name("LIST");
 }
 

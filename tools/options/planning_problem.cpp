@@ -251,88 +251,92 @@ Problem planning_problem(Console& console, const PlanningOptions& options,
 
 void declare_planning(CLI::App& app, PlanningOptions& options) {
   app.add_option("model", options.model,
-                 "A built-in name, a config.json, a profile, or a file of another planner")
+                 "Built-in name, config.json, profile, or file of another planner")
       ->type_name("MODEL")
       ->required();
   declare_devices(app, options.devices);
   app.add_option("--exclude", options.exclude,
-                 "Devices that no plan may use: 3,8-15, or node2 for all its innermost links join")
+                 "Devices that plans must not use: 3,8-15, or node2 for all devices of node 2")
       ->type_name("DEVICES");
-  app.add_option("--batch", options.batch, "Samples per step (8 microbatches)")
+  app.add_option("--batch", options.batch, "Samples per step (8 of the largest microbatches)")
       ->type_name("N")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
-  app.add_option("--microbatch", options.microbatch, "Samples per microbatch, a list, or auto")
+  app.add_option("--microbatch", options.microbatch, "Samples per microbatch: a list, or auto")
       ->type_name("N|auto");
   app.add_option("--tensor-parallel", options.tensor_parallel,
-                 "Degrees to try, a list, or auto: what is known, within the innermost links")
+                 "Tensor-parallel degrees to try: a list, or auto, for those with known costs "
+                 "within the innermost links")
       ->type_name("N|auto");
   app.add_option("--sequence-parallel", options.sequence_parallel,
-                 "Tensor-parallel peers share tokens between products: on, off, or auto, where "
-                 "costs are estimated")
+                 "Sequence parallelism among tensor-parallel devices: on, off, or auto, which is "
+                 "on if costs are estimated")
       ->type_name("on|off|auto")
       ->check(CLI::IsMember({"auto", "on", "off"}));
   app.add_option(
          "--context-parallel", options.context_parallel,
-         "Devices that share the tokens of each sequence: a list, or auto, for sequences of "
-         "16384 tokens and more")
+         "Context-parallel degrees to try: a list, or auto, for sequences of 16384 tokens and more")
       ->type_name("N|auto");
   app.add_option("--expert-parallel", options.expert_parallel,
-                 "Devices that hold different experts: a list, or auto, what divides the experts "
-                 "and the devices")
+                 "Expert-parallel degrees to try: a list, or auto, for those that divide the "
+                 "experts and the devices")
       ->type_name("N|auto");
   app.add_option("--expert-tensor-parallel", options.expert_tensor_parallel,
-                 "Devices that share each expert: a list, or auto, as --tensor-parallel or one")
+                 "Tensor-parallel degrees inside an expert to try: a list, or auto, for 1 and the "
+                 "one of the other layers")
       ->type_name("N|auto");
   app.add_option("--expert-nodes", options.expert_nodes,
-                 "Nodes that a token's experts are on, at most (any)")
+                 "Maximum number of nodes that hold a token's experts (any)")
       ->type_name("N")
       ->check(CLI::Range(1, 1 << 20));
   app.add_option("--expert-load", options.expert_load,
-                 "Tokens of the busiest device's experts, over the mean (1)")
+                 "Load of the busiest device's experts, relative to the mean (1)")
       ->type_name("FACTOR")
       ->check(CLI::Range(1.0, 1000.0));
-  app.add_option("--sequence", options.sequence, "Tokens per sample, instead of the model's own")
+  app.add_option("--sequence", options.sequence, "Tokens per sample (the model's)")
       ->type_name("N")
       ->check(CLI::Range(1, 100'000'000));
-  app.add_option(
-         "--precision", options.precision,
-         "fp32, bf16, fp16, fp8 (products only) or fp64 (what the profile or the device has)")
+  app.add_option("--precision", options.precision,
+                 "Precision: fp32, bf16, fp16, fp8 (products only) or fp64 (that of the profile or "
+                 "the device)")
       ->type_name("P");
-  app.add_option("--optimizer", options.optimizer, "adamw or sgd")->type_name("NAME");
-  app.add_option("--sharding", options.sharding,
-                 "none; zero1: replicas share the optimizer's state and work; zero2: gradients, "
-                 "too; zero3: parameters, too (FSDP)")
+  app.add_option("--optimizer", options.optimizer, "Optimizer: adamw or sgd (adamw)")
       ->type_name("NAME");
-  app.add_option(
-         "--gradient-bucket", options.gradient_bucket,
-         "Sum gradients while the last backward goes on, in buckets of so many bytes (torch: "
-         "25MiB); otherwise behind it, as `run` does")
+  app.add_option("--sharding", options.sharding,
+                 "Sharding over replicas: none; zero1, of optimizer states; zero2, of gradients, "
+                 "too; zero3, of parameters, too (FSDP) (none)")
+      ->type_name("NAME");
+  app.add_option("--gradient-bucket", options.gradient_bucket,
+                 "Bucket size of gradient sums that overlap the last backward (torch: 25MiB); "
+                 "without it sums follow the backward, as in `run`")
       ->type_name("SIZE");
-  app.add_option(
-         "--schedule", options.schedule,
-         "Names, or auto: 1f1b, gpipe and those with smaller bubbles; inference for latency")
+  app.add_option("--schedule", options.schedule,
+                 "Schedules to try: a list of names, or auto, for 1f1b, gpipe and those with "
+                 "smaller bubbles; inference for latency")
       ->type_name("A,B|auto");
-  app.add_option("--mem-limit", options.memory_limit, "The part of it that may be used (100%)")
+  app.add_option("--mem-limit", options.memory_limit, "Fraction of device memory to use (100%)")
       ->type_name("PERCENT");
   app.add_option("--recompute", options.recompute,
-                 "Of stages: auto, none or full; of single layers, as memory asks: selective "
-                 "(attention only) or layers")
+                 "Recomputation: auto, none or full, by stage; selective (attention only) or "
+                 "layers, by layer as memory demands (auto)")
       ->type_name("R")
       ->check(CLI::IsMember({"auto", "none", "selective", "full", "layers"}));
-  app.add_option("--fix", options.fix, "Fix a stage's layers: stage0.layers=0..4, the first four")
+  app.add_option("--fix", options.fix,
+                 "Fixed layers of a stage: stage0.layers=0..4 for the first four")
       ->type_name("STAGE");
-  app.add_flag("--straight", options.straight, "No replication");
-  app.add_option("--max-stages", options.max_stages, "At most so many")
+  app.add_flag("--straight", options.straight, "Do not replicate stages");
+  app.add_option("--max-stages", options.max_stages, "Maximum number of stages (any)")
       ->type_name("N")
       ->check(CLI::Range(1, 100'000));
   app.add_option("--min-layers-per-stage", options.min_layers_per_stage,
-                 "At least so many (1); 0: stages may be empty, and only pass on")
+                 "Minimum number of layers per stage (1); with 0 the stages between the first and "
+                 "the last may be empty")
       ->type_name("N")
       ->check(CLI::Range(0, 1'000'000));
-  app.add_option("--objective", options.objective,
-                 "step, throughput, latency (of inference) or cost (see --price)")
+  app.add_option(
+         "--objective", options.objective,
+         "Objective: step, throughput, latency (of inference) or cost (with --price) (step)")
       ->type_name("NAME");
-  app.add_option("--price", options.prices, "An hour of a device of this kind: a100=2.5/h")
+  app.add_option("--price", options.prices, "Price of a device kind per hour: a100=2.5/h")
       ->type_name("KIND=P/h")
       ->delimiter(',');
 }

@@ -42,8 +42,8 @@ void declare_risk(CLI::App& app, RiskOptions& options, const std::string& help) 
   app.add_option("--risk", options.level, help + ": p50 (as predicted) p75 p80 p90 p95 p99")
       ->type_name("LEVEL");
   app.add_option("--spread", options.spreads,
-                 "How well costs are known, for --risk: compute=5%,communication=40%,memory=2% are "
-                 "standard deviations; left out: usual for what they rest on")
+                 "With --risk: relative standard deviations of the costs: "
+                 "compute=5%,communication=40%,memory=2% (usual values for their evidence)")
       ->type_name("LIST");
 }
 

@@ -223,47 +223,51 @@ ScheduleSetting setting_of_file(Console& console, const std::string& path,
 }  // namespace
 
 void declare_scenario(CLI::App& app, ScenarioOptions& options) {
-  app.add_option("--schedule", options.schedule,
-                 "A name of `stagecraft schedule list`, or a torch CSV; a list makes a sweep")
+  app.add_option(
+         "--schedule", options.schedule,
+         "Schedule: a name of `stagecraft schedule list`, or a torch CSV; a list makes a sweep")
       ->type_name("NAME");
   declare_shape(app, options.shape);
   app.add_option("--microbatches", options.microbatches,
-                 "Per iteration; a list or range (4..128) makes a sweep")
+                 "Microbatches per iteration; a list or range (4..128) makes a sweep")
       ->type_name("M");
   app.add_option("--forward", options.forward,
-                 "One microbatch's forward on a device, or one per stage")
+                 "Time of a microbatch's forward on a device, or one time per stage")
       ->type_name("D");
-  app.add_option("--backward", options.backward, "Its backward")->type_name("D");
-  app.add_option("--backward-input", options.backward_input, "Its input gradient")->type_name("D");
-  app.add_option("--backward-weight", options.backward_weight, "Its weight gradient")
+  app.add_option("--backward", options.backward, "Time of a microbatch's backward")->type_name("D");
+  app.add_option("--backward-input", options.backward_input,
+                 "Time of the backward's input gradient")
+      ->type_name("D");
+  app.add_option("--backward-weight", options.backward_weight,
+                 "Time of the backward's weight gradient")
       ->type_name("D");
   app.add_option("--fused", options.fused,
-                 "A forward and a backward that overlap, in schedules that fuse them "
-                 "(one after the other)")
+                 "Time of a fused forward and backward, in schedules that have them (their sum)")
       ->type_name("D");
   app.add_option("--transfer", options.transfer, "Latency of each message between devices (0)")
       ->type_name("D");
-  app.add_option("--message", options.message, "What each message of a microbatch carries (0B)")
+  app.add_option("--message", options.message, "Size of a microbatch's message (0B)")
       ->type_name("SIZE");
   app.add_option("--bandwidth", options.bandwidth,
-                 "Of a device's link, or between nodes and inside; a message occupies its link "
-                 "(unlimited)")
+                 "Bandwidth of a device's link, or of links between and inside nodes; a message "
+                 "occupies its link (unlimited)")
       ->type_name("RATE[,RATE]");
-  app.add_option("--devices-per-node", options.devices_per_node, "With two bandwidths")
+  app.add_option("--devices-per-node", options.devices_per_node,
+                 "Devices per node, with two bandwidths")
       ->type_name("N")
       ->check(CLI::Range(1, most_devices));
   app.add_option("--activations", options.activations,
-                 "What one microbatch's forward leaves on a device, or one per stage (0B)")
+                 "Memory of a microbatch's activations on a device, or one size per stage (0B)")
       ->type_name("SIZE");
-  app.add_option("--recompute", options.recompute, "none or full")
+  app.add_option("--recompute", options.recompute, "Recomputation: none or full (none)")
       ->type_name("R")
       ->check(CLI::IsMember({"none", "full"}));
-  app.add_option(
-         "--norm", options.norm,
-         "What updates wait for: none, global (the norm of all gradients) or post-validated")
+  app.add_option("--norm", options.norm,
+                 "Gradient norm that updates wait for: none, global or post-validated (none)")
       ->type_name("N");
-  app.add_option("--norm-time", options.norm_time,
-                 "Of the norm's all-reduce, or of each message that passes it on (--transfer)")
+  app.add_option(
+         "--norm-time", options.norm_time,
+         "Time of the norm's all-reduce, or of each message that passes the norm on (--transfer)")
       ->type_name("D");
 }
 

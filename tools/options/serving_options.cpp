@@ -14,11 +14,12 @@ namespace stagecraft {
 using nlohmann::ordered_json;
 
 void declare_serving(CLI::App& app, ServingOptions& options) {
-  app.add_option("--prompt", options.prompt, "inference: tokens of each prompt (1)")
+  app.add_option("--prompt", options.prompt, "With inference: tokens per prompt (1)")
       ->type_name("N")
       ->check(CLI::Range(0, 1'000'000'000));
-  app.add_option("--cache-per-token", options.cache_per_token,
-                 "inference: keys and values of a token, of one microbatch on a device (0B)")
+  app.add_option(
+         "--cache-per-token", options.cache_per_token,
+         "With inference: size of a token's keys and values, for one microbatch on a device (0B)")
       ->type_name("SIZE");
 }
 

@@ -58,31 +58,32 @@ void require_room(const ScheduleShape& shape) {
 }  // namespace
 
 void declare_shape(CLI::App& app, ShapeOptions& options) {
-  app.add_option("--stages", options.stages, "Of a schedule: pipeline devices")->type_name("P");
+  app.add_option("--stages", options.stages, "With a schedule: number of pipeline devices")
+      ->type_name("P");
   app.add_option("--virtual", options.virtual_stages,
-                 "Of a schedule: stages per device (the fewest it takes)")
+                 "With a schedule: stages per device (the minimum of the schedule)")
       ->type_name("V");
   app.add_option("--group", options.group,
-                 "interleaved: microbatches in a row per stage; pipedream-2bw: per update (P)")
+                 "With interleaved: consecutive microbatches per stage; with pipedream-2bw: "
+                 "microbatches per update (P)")
       ->type_name("N")
       ->check(CLI::Range(1, most_microbatches));
   app.add_option("--in-flight", options.in_flight,
-                 "zb-auto, zbv-auto: microbatches each device has memory for (P)")
+                 "With zb-auto or zbv-auto: microbatches that fit in each device's memory (P)")
       ->type_name("N")
       ->check(CLI::Range(1, most_microbatches));
   app.add_option("--decode-steps", options.decode_steps,
-                 "inference: further passes of each microbatch, one per token (0)")
+                 "With inference: further passes of each microbatch, one per token (0)")
       ->type_name("N")
       ->check(CLI::Range(0, most_microbatches));
-  app.add_option(
-         "--warmup", options.warm_up,
-         "1f1b, pipedream, pipedream-2bw: forwards before the first backward of each device")
+  app.add_option("--warmup", options.warm_up,
+                 "With 1f1b, pipedream or pipedream-2bw: warm-up forwards of each device")
       ->type_name("K0,K1,...");
-  app.add_option("--pipes", options.pipes, "chimera: copies of the model, even (2)")
+  app.add_option("--pipes", options.pipes, "With chimera: number of model copies, even (2)")
       ->type_name("N")
       ->check(CLI::Range(1, most_pipes));
   app.add_option("--sequence-chunks", options.sequence_chunks,
-                 "seq1f1b: pieces of each sequence (1)")
+                 "With seq1f1b: pieces per sequence (1)")
       ->type_name("K")
       ->check(CLI::Range(1, most_virtual_stages));
 }

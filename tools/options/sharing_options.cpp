@@ -12,7 +12,7 @@ void declare_sharing(CLI::App& app, SharingOptions& options, const std::string& 
       ->type_name("S")
       ->check(CLI::IsMember({"fair", "fifo"}));
   app.add_option("--devices-per-link", options.devices_per_link,
-                 "With --sharing: devices behind one link out of their node (all of the node)")
+                 "With --sharing: devices that share one link out of their node (all of the node)")
       ->type_name("N")
       ->check(CLI::Range(1, most_devices));
 }

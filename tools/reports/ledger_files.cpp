@@ -99,7 +99,7 @@ MeasuredFiles load_measured(const std::vector<std::string>& paths, const RunFile
 
 void declare_run_options(CLI::App& app, RunFileOptions& options) {
   app.add_option("--device", options.device,
-                 "The device that logs and tables are of, such as h100, where they do not say it")
+                 "Device kind of logs and tables that do not name it, such as h100")
       ->type_name("KIND");
 }
 
