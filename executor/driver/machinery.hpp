@@ -1,4 +1,4 @@
-// What a run is built from besides its plan. Tests put in parts that fail.
+// Factories for backends and transports. Tests inject failing ones.
 
 #pragma once
 

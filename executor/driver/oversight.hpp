@@ -1,5 +1,4 @@
-// How a run looks after itself: what it writes down for whoever comes after a failure, and when it
-// no longer believes that it goes on.
+// Failure handling: flight-recorder files, the watchdog's timeout, and checks for NaN.
 
 #pragma once
 

@@ -33,8 +33,8 @@ struct Problem {
   Precision precision = Precision::float32;
   std::int64_t global_batch = 1;
   std::vector<std::int64_t> microbatches;  ///< microbatch sizes to try, each dividing global_batch
-  /// Copies of a pipeline may also have a microbatch of one of these sizes each: together they are
-  /// the plan's, which then may have a size that is not listed, as 24 for 24 replicas.
+  /// Sizes are per pipeline replica. The plan's microbatch is their sum, so it need not be listed:
+  /// 24 replicas of 1 sample make 24.
   bool microbatch_per_copy = false;
   std::int64_t sequence = 0;
   OptimizerChoice optimizer;
@@ -161,8 +161,8 @@ struct SearchControl {
   std::optional<Duration> worth;
   std::optional<std::int64_t> effort;  ///< steps of the search, instead of as many as it likes
   bool explain = true;                 ///< if nothing fits, look for the reason and remedies
-  bool thorough = false;               ///< bounds are raised for longer, which few plans are worth
-  bool only_scope = false;             ///< no plan is looked for that the bound does not speak of
+  bool thorough = false;               ///< spend more effort on tightening the bound
+  bool only_scope = false;             ///< search only plans that the lower bound covers
   double gap = 0;                      ///< good enough: stop when the relative gap is at most this
 };
 

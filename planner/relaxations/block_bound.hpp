@@ -1,5 +1,5 @@
 // A lower bound for pipelines of alike blocks (planner/relaxations/block_packing.hpp) under any
-// schedule, which can be raised as far as it goes.
+// schedule, tightened until no layout below the cutoff remains.
 //
 // As planner/relaxations/path_bound.hpp has it, weighted lengths of paths bound the step of every
 // layout. Where layers are alike blocks, where a stage begins does not matter but how many blocks
@@ -9,10 +9,10 @@
 // ones (Wentges 1997). In the mean of layouts that the game balances no path is longer than the
 // critical one: as long as that is longer than the game knows, it is one more path (Kelley 1960).
 //
-// Weights see the mean of choices, which is less than any of them: while the first stages of all
-// devices have 4 blocks and the second ones 1, or the other way round, devices work in step; where
-// some have the one and others the other, whoever goes from device to device meets 4 each time, and
-// weights see 2.5. So choices are left out for good:
+// Weights see the mean of choices, which is less than any of them. If the first stages of all
+// devices have 4 blocks and the second ones 1, or the other way round, devices work in step. If some
+// devices split 4+1 and others 1+4, a microbatch meets a 4-block stage on every device; the
+// relaxation sees the average, 2.5. So choices are removed for good:
 //
 //   by sums    the least weighted sum of all layouts with this choice is above the limit. Any
 //              weights tell that of all choices at once (fixing by reduced costs; Dantzig,

@@ -17,7 +17,7 @@ constexpr std::int64_t cells_per_step = 16;
 /// By then rounding may have come together.
 constexpr int most_pivots = 2000;
 
-/// Gives what the sum was; equal weights where it was nothing.
+/// Normalises to sum 1 and returns the old sum. Uniform if that was 0.
 double normalize(std::vector<double>& weights) {
   const double all = std::accumulate(weights.begin(), weights.end(), 0.0);
   for (double& weight : weights)

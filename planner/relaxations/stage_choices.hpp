@@ -103,7 +103,7 @@ class StageChoices {
   StageChoices(const Space& space, const PipelineCosts& costs, const TimedOrder& order,
                const std::vector<Recompute>& again);
 
-  /// More than one had better keep: then there are none here.
+  /// Too many choices to store; the list is empty then.
   bool are_too_many() const { return are_too_many_; }
   /// A stage has none left: there is no layout.
   bool are_none() const;

@@ -10,9 +10,8 @@
 //    pipelines that fit.
 // 2. The best few are improved, cut by cut.
 // 3. Those still below the best plan raise their bound by paths
-// (planner/relaxations/path_bound.hpp, and
-//    planner/relaxations/block_bound.hpp where layers are blocks), three rounds, then thirty,
-//    then more. What they come across is tried.
+//    (planner/relaxations/path_bound.hpp, and planner/relaxations/block_bound.hpp where layers
+//    are blocks), three rounds, then thirty, then more. What they come across is tried.
 //    Where layers are not blocks, what paths leave is walked through
 //    (planner/relaxations/path_walk.hpp), first where stages are few.
 // 4. Those that promise most are annealed. Then those still below the best plan, of blocks, prove
@@ -20,8 +19,7 @@
 //    it. Of those that are left, those that promise most are annealed.
 // 5. Those still below it are improved; those with one stage per device also raise their bound by
 //    bisection (planner/relaxations/chain_bounds.hpp).
-// 6. Walks and proofs again, of the lowest bound, with what effort is left: it is how far the
-//    answer may be off.
+// 6. The remaining effort is spent on the lowest bound, by walks and proofs: it determines the gap.
 //
 // Branches are worked on in batches, side by side: each for the limit there was before its batch,
 // and what is found is judged after it, in order. So the answer does not depend on the number of

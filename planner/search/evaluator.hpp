@@ -42,7 +42,7 @@ class Judge {
   /// What such a one has found and done.
   void take(Judge part);
 
-  /// Plans must be at most this good to matter; `never` while any plan does.
+  /// Cutoff: slower plans are discarded. `never` (infinite) until a plan is known.
   Time limit() const;
   /// Simulates the layout's least recomputations that may fit and that the fast clock does not
   /// rule out; the layout's own choice of recomputation is where it starts. False if it had to

@@ -204,8 +204,7 @@ class OneOrder {
     with_part_of_effort(4, [&] { work_through(others, [](BranchWork& work) { work.seed(); }); });
   }
 
-  /// Where nothing that is usual fits, and no plan is known from elsewhere, the one that needs
-  /// least memory.
+  /// If no heuristic plan fits: the plan with the smallest peak memory.
   void fall_back() {
     if (judge_.board().best() || control_.worth || stops()) return;
     const Effort effort{std::min(tight_effort, effort_ / 4), control_.stop};

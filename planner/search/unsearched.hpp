@@ -16,9 +16,9 @@ namespace stagecraft {
 /// How many replicas each stage of the plan has; 0 where they are not equally many, or take turns.
 int copies_of(const Plan& plan);
 
-/// What no plan of this one's kind is faster than: one of several degrees on consecutive devices,
-/// of which no one takes less than `least_of_mixed`, or any plan that has one of the problem's
-/// microbatches, or whose copies have. 0 if it has another.
+/// Lower bound for this plan's family: `least_of_mixed` for mixed-degree chains on consecutive
+/// devices, else the work bound. 0 if neither the plan's microbatch nor that of its replicas is one
+/// of the problem's.
 Duration least_of_its_kind(const Space& space, const Plan& plan, Duration least_of_mixed);
 
 /// Puts the best of such plans on the board if it is faster than what is there, found near the

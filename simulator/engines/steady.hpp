@@ -36,7 +36,7 @@ struct SteadyIterations {
 std::optional<SteadyIterations> steady_iterations(const Program& program, const Costs& costs,
                                                   int most = 100);
 
-/// What a long run repeats: so many more microbatches take so much more time.
+/// Period of the steady state: `microbatches` more take `time` longer.
 struct SteadyMicrobatches {
   int microbatches = 1;
   Duration time{0};

@@ -47,8 +47,7 @@ std::vector<Settings> groups_of(const Space& space) {
   return groups;
 }
 
-/// Plans must be at most this good to matter: to beat the best one, or to get onto the board at
-/// all.
+/// The plans that matter: those that beat the incumbent, or all that the leaderboard keeps.
 enum class Wanted { best, shown };
 
 Time limit_of(Wanted wanted, const SearchControl& control, const Leaderboard& board) {
