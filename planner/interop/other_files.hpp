@@ -1,5 +1,5 @@
-// Files where a plan should be that are something else which we know: said in one sentence with the
-// verb that takes them.
+// Error for a file of another known format where a plan is expected; names the command that reads
+// it.
 
 #pragma once
 
@@ -12,7 +12,7 @@ namespace stagecraft {
 /// another system, or like its order of work. Cheap, and returns for anything else.
 void refuse_foreign_plan(std::string_view content, const std::string& file);
 
-/// The same for models, too.
+/// Like `refuse_foreign_plan`, for files with models, too.
 void refuse_all_but_plans(std::string_view content, const std::string& file);
 
 }  // namespace stagecraft

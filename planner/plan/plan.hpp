@@ -30,8 +30,8 @@ struct Stage {
       devices;  ///< replicas, each a list of peers (cluster device numbers): tensor- times
                 ///< context-parallel ones, tensor fastest
   Recompute recompute = Recompute::none;
-  /// Recomputation per layer, done just before its backward. Empty: none. Only for a stage that does
-  /// not recompute as a whole.
+  /// Recomputation per layer, done just before its backward. Empty: none. Only for a stage that
+  /// does not recompute as a whole.
   std::vector<Recomputed> again = {};
   bool operator==(const Stage&) const = default;
 };

@@ -10,8 +10,8 @@
 // critical one: as long as that is longer than the game knows, it is one more path (Kelley 1960).
 //
 // Weights see the mean of choices, which is less than any of them. If the first stages of all
-// devices have 4 blocks and the second ones 1, or the other way round, devices work in step. If some
-// devices split 4+1 and others 1+4, a microbatch meets a 4-block stage on every device; the
+// devices have 4 blocks and the second ones 1, or the other way round, devices work in step. If
+// some devices split 4+1 and others 1+4, a microbatch meets a 4-block stage on every device; the
 // relaxation sees the average, 2.5. So choices are removed for good:
 //
 //   by sums    the least weighted sum of all layouts with this choice is above the limit. Any

@@ -1,5 +1,5 @@
-// Plans that the exact search does not know — stages on devices of any order, or with
-// tensor-parallel degrees of their own — made better step by step.
+// Local search outside the searched family of plans: stages on devices of any order, or with
+// tensor-parallel degrees of their own.
 
 #pragma once
 
