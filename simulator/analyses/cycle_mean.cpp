@@ -20,7 +20,7 @@ namespace stagecraft {
 
 namespace {
 
-constexpr int none = -1;
+constexpr int no_place = -1;
 
 /// Places are positions in the causal order.
 struct CycleArc {
@@ -35,7 +35,7 @@ class CycleFinder {
   CycleFinder(const Program& program, const Costs& costs)
       : program_(program), costs_(costs), graph_(program, costs) {
     const CausalOrder order = causal_order(program);
-    place_.assign(program.work.size(), none);
+    place_.assign(program.work.size(), no_place);
     arcs_.resize(order.size());
     for (std::size_t e = 0; e < order.size(); ++e) {
       for (const int work : order.event(e)) place_[index(work)] = static_cast<int>(e);
@@ -124,10 +124,10 @@ class CycleFinder {
 
   static std::optional<std::vector<CycleArc>> cycle_in(
       const std::vector<const CycleArc*>& raised_by) {
-    std::vector<int> seen(raised_by.size(), none);  // by the walk from which place
+    std::vector<int> seen(raised_by.size(), no_place);  // by the walk from which place
     for (int start = 0; start < static_cast<int>(raised_by.size()); ++start) {
       int place = start;
-      while (seen[index(place)] == none && raised_by[index(place)] != nullptr) {
+      while (seen[index(place)] == no_place && raised_by[index(place)] != nullptr) {
         seen[index(place)] = start;
         place = raised_by[index(place)]->from;
       }

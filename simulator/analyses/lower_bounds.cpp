@@ -11,7 +11,7 @@ namespace stagecraft {
 
 namespace {
 
-constexpr Duration none{0};
+constexpr Duration no_time{0};
 constexpr Duration unreached{-1};
 
 /// What a machine does one after the other.
@@ -26,7 +26,7 @@ Duration preemptive_length(std::vector<Job> jobs) {
   std::sort(jobs.begin(), jobs.end(), [](const Job& a, const Job& b) { return a.head < b.head; });
   const auto shorter_tail = [](const Job& a, const Job& b) { return a.tail < b.tail; };
   std::priority_queue<Job, std::vector<Job>, decltype(shorter_tail)> ready(shorter_tail);
-  Duration now = none, length = none;
+  Duration now = no_time, length = no_time;
   for (std::size_t next = 0; next < jobs.size() || !ready.empty();) {
     if (ready.empty()) now = std::max(now, jobs[next].head);
     for (; next < jobs.size() && jobs[next].head <= now; ++next) ready.push(jobs[next]);
@@ -36,7 +36,7 @@ Duration preemptive_length(std::vector<Job> jobs) {
         next < jobs.size() ? std::min(now + job.time, jobs[next].head) : now + job.time;
     job.time -= until - now;
     now = until;
-    if (job.time > none) {
+    if (job.time > no_time) {
       ready.push(job);
     } else {
       length = std::max(length, now + job.tail);
@@ -87,16 +87,16 @@ class BoundFinder {
 
   /// When it could start by its waits alone, if `from` says when others do.
   Duration ready(int i, const std::vector<Duration>& from) const {
-    Duration ready = none;
+    Duration ready = no_time;
     for_each_wait(i, [&](int on, bool starts) {
-      ready = std::max(ready, from[index(on)] + (starts ? none : time_[index(on)]));
+      ready = std::max(ready, from[index(on)] + (starts ? no_time : time_[index(on)]));
     });
     return ready;
   }
 
   void find_heads() {
     for (std::size_t e = 0; e < order_.size(); ++e) {
-      Duration start = none;
+      Duration start = no_time;
       for (const int i : order_.event(e)) start = std::max(start, ready(i, head_));
       for (const int i : order_.event(e)) head_[index(i)] = start;
     }
@@ -104,9 +104,9 @@ class BoundFinder {
 
   /// From the start of each work to the end of all that waits for it, and for that, ….
   void find_lengths() {
-    std::vector<Duration> behind(time_.size(), none);  // from its end
+    std::vector<Duration> behind(time_.size(), no_time);  // from its end
     for (std::size_t e = order_.size(); e-- > 0;) {
-      Duration length = none;
+      Duration length = no_time;
       for (const int i : order_.event(e)) {
         length = std::max({length, length_[index(i)], time_[index(i)] + behind[index(i)]});
       }
@@ -136,7 +136,7 @@ class BoundFinder {
       machine.push_back({head_[index(i)], time, length_[index(i)] - time});
     }
     for (const auto& jobs : devices) {
-      Duration load = none;
+      Duration load = no_time;
       for (const Job& job : jobs) load += job.time;
       bounds.load = std::max(bounds.load, load);
       bounds.device = std::max(bounds.device, preemptive_length(jobs));
@@ -162,7 +162,7 @@ class BoundFinder {
   void bound_windows(LowerBounds& bounds) const {
     const std::vector<std::vector<int>> of_microbatch = works_by_microbatch();
     for (const Window& window : windows()) {
-      Duration trips = none;
+      Duration trips = no_time;
       Duration before = Duration::max(), after = Duration::max();
       for (const Stay& stay : window.stays) {
         if (!stay.complete()) continue;
@@ -170,7 +170,7 @@ class BoundFinder {
         before = std::min(before, head_[index(stay.forward)]);
         after = std::min(after, length_[index(stay.backward)] - time_[index(stay.backward)]);
       }
-      if (trips == none) continue;
+      if (trips == no_time) continue;
       const Duration inside = (trips + Duration{window.most - 1}) / window.most;
       bounds.window = std::max(bounds.window, before + inside + after);
     }
@@ -210,10 +210,10 @@ class BoundFinder {
   /// The longest chain of waits from the start of F to the end of B, among works of the microbatch.
   Duration round_trip(const Stay& stay, const std::vector<int>& works) const {
     for (const int i : works) {
-      Duration start = i == stay.forward ? none : unreached;
+      Duration start = i == stay.forward ? no_time : unreached;
       for_each_wait(i, [&](int on, bool begins) {
         if (reached_[index(on)] == unreached) return;
-        start = std::max(start, reached_[index(on)] + (begins ? none : time_[index(on)]));
+        start = std::max(start, reached_[index(on)] + (begins ? no_time : time_[index(on)]));
       });
       reached_[index(i)] = start;
     }

@@ -60,8 +60,7 @@ class Race {
   Verdict run() {
     std::size_t used = 0;
     read_lives();
-    for (int index = 0; verdict_.holds() && index < static_cast<int>(lives_.size()); ++index)
-      judge_uses(index);
+    for (int id = 0; verdict_.holds() && id < static_cast<int>(lives_.size()); ++id) judge_uses(id);
     for (const Life& life : lives_) used += life.resident || life.allocated_by != none ? 1 : 0;
     if (verdict_.holds()) sweep();
     verdict_.proved(concat("no buffer race among ", count(used, "buffer")));
@@ -69,17 +68,17 @@ class Race {
   }
 
  private:
-  const Work& work(int index) const { return program_.work[index(index)]; }
-  const Buffer& buffer(int index) const { return program_.buffers[index(index)]; }
-  int name_of_device(int index) const { return facts_.name_of(buffer(index).device); }
-  std::string name(int index) const { return facts_.describe(index); }
-  std::string title(int index) const {
-    return concat("buffer ", index, " (", to_string(buffer(index).role), ", ",
-                  format_bytes(buffer(index).bytes), ")");
+  const Work& work(int id) const { return program_.work[index(id)]; }
+  const Buffer& buffer(int id) const { return program_.buffers[index(id)]; }
+  int name_of_device(int id) const { return facts_.name_of(buffer(id).device); }
+  std::string name(int id) const { return facts_.describe(id); }
+  std::string title(int id) const {
+    return concat("buffer ", id, " (", to_string(buffer(id).role), ", ",
+                  format_bytes(buffer(id).bytes), ")");
   }
 
   void read_lives() {
-    for (const int index : program_.resident) lives_[index(index)].resident = true;
+    for (const int id : program_.resident) lives_[index(id)].resident = true;
     for (int i = 0; i < static_cast<int>(program_.work.size()); ++i) {
       const IndexRange range = work(i).allocates;
       for (const int* it = begin_of(program_.allocations, range);
@@ -96,44 +95,40 @@ class Race {
     }
   }
 
-  void allocate(int index, int by) {
-    Life& life = lives_[index(index)];
-    if (buffer(index).device != facts_.device_of(by)) {
-      verdict_.found(
-          concat(name(by), " allocates ", title(index), " of device ", name_of_device(index)),
-          facts_, by);
+  void allocate(int id, int by) {
+    Life& life = lives_[index(id)];
+    if (buffer(id).device != facts_.device_of(by)) {
+      verdict_.found(concat(name(by), " allocates ", title(id), " of device ", name_of_device(id)),
+                     facts_, by);
     } else if (life.resident) {
       verdict_.found(
-          concat(name(by), " allocates ", title(index), ", which lives as long as the program"),
+          concat(name(by), " allocates ", title(id), ", which lives as long as the program"),
           facts_, by);
     } else if (life.allocated_by != none) {
-      verdict_.found(
-          concat(name(by), " allocates ", title(index), " after ", name(life.allocated_by)), facts_,
-          by);
+      verdict_.found(concat(name(by), " allocates ", title(id), " after ", name(life.allocated_by)),
+                     facts_, by);
     }
     life.allocated_by = by;
   }
 
-  void release(int index, int by) {
-    Life& life = lives_[index(index)];
+  void release(int id, int by) {
+    Life& life = lives_[index(id)];
     if (life.resident) {
-      verdict_.found(
-          concat(name(by), " frees ", title(index), ", which lives as long as the program"), facts_,
-          by);
+      verdict_.found(concat(name(by), " frees ", title(id), ", which lives as long as the program"),
+                     facts_, by);
     } else if (life.allocated_by == none) {
-      verdict_.found(concat(name(by), " frees ", title(index), ", which nothing allocates"), facts_,
+      verdict_.found(concat(name(by), " frees ", title(id), ", which nothing allocates"), facts_,
                      by);
     } else if (life.freed_by != none) {
       verdict_.found(
-          concat(name(by), " frees ", title(index), " a second time, after ", name(life.freed_by)),
+          concat(name(by), " frees ", title(id), " a second time, after ", name(life.freed_by)),
           facts_, by);
-    } else if (buffer(index).device != facts_.device_of(by)) {
-      verdict_.found(
-          concat(name(by), " frees ", title(index), " of device ", name_of_device(index)), facts_,
-          by);
+    } else if (buffer(id).device != facts_.device_of(by)) {
+      verdict_.found(concat(name(by), " frees ", title(id), " of device ", name_of_device(id)),
+                     facts_, by);
     } else if (life.allocated_by != by && !before_.ended(life.allocated_by, by)) {
-      verdict_.found(concat(name(by), " may free ", title(index), " before ",
-                            name(life.allocated_by), " has allocated it"),
+      verdict_.found(concat(name(by), " may free ", title(id), " before ", name(life.allocated_by),
+                            " has allocated it"),
                      facts_, by);
     }
     life.freed_by = by;
@@ -141,8 +136,8 @@ class Race {
 
   /// What surely touches a buffer besides the work that allocates and frees it: ops of its chunk,
   /// for its microbatch.
-  std::vector<Op> users(int index) const {
-    const Buffer& it = buffer(index);
+  std::vector<Op> users(int id) const {
+    const Buffer& it = buffer(id);
     switch (it.role) {
       case BufferRole::parameters:
       case BufferRole::gradients:
@@ -154,11 +149,11 @@ class Race {
           return {Op::receive_activation, Op::forward};
         return {Op::receive_activation, Op::forward,        Op::recompute,
                 Op::backward,           Op::backward_input, Op::backward_weight};
-      case BufferRole::saved: return users_of_saved(index);
+      case BufferRole::saved: return users_of_saved(id);
       case BufferRole::saved_throughout:
-        return {lives_[index(index)].allocated_by == none
+        return {lives_[index(id)].allocated_by == none
                     ? Op::forward
-                    : work(lives_[index(index)].allocated_by).instruction.op,
+                    : work(lives_[index(id)].allocated_by).instruction.op,
                 Op::backward, Op::backward_input, Op::backward_weight};
       case BufferRole::evicted: return {Op::take_in, Op::give_back};
       case BufferRole::past: return {Op::forward, Op::recompute};
@@ -174,8 +169,8 @@ class Race {
 
   /// And ops for later pieces of the same sequence. (They go backward before this one does, so they
   /// end before what it saves.)
-  std::vector<Op> users_of_later_pieces(int index) const {
-    switch (buffer(index).role) {
+  std::vector<Op> users_of_later_pieces(int id) const {
+    switch (buffer(id).role) {
       case BufferRole::past: return {Op::forward, Op::recompute, Op::backward, Op::backward_input};
       case BufferRole::past_gradients: return {Op::backward, Op::backward_input};
       default: return {};
@@ -183,51 +178,51 @@ class Race {
   }
 
   /// What is evicted has two lives: from the forward to the evict, from the load to the backward.
-  std::vector<Op> users_of_saved(int index) const {
+  std::vector<Op> users_of_saved(int id) const {
     const auto happens = [&](Op op) {
-      return !facts_.works(buffer(index).chunk, op, buffer(index).microbatch).empty();
+      return !facts_.works(buffer(id).chunk, op, buffer(id).microbatch).empty();
     };
     if (happens(Op::recompute)) return {Op::recompute, Op::backward, Op::backward_input};
     if (!happens(Op::evict)) return {Op::forward, Op::backward, Op::backward_input};
-    if (work(lives_[index(index)].allocated_by).instruction.op != Op::load) {
+    if (work(lives_[index(id)].allocated_by).instruction.op != Op::load) {
       return {Op::forward, Op::evict};
     }
     return {Op::load, Op::backward, Op::backward_input};
   }
 
   /// What an input comes from is the message of its own microbatch, or of the one fed back.
-  int microbatch_of(int index, Op op) const {
-    const Buffer& it = buffer(index);
+  int microbatch_of(int id, Op op) const {
+    const Buffer& it = buffer(id);
     const bool first = program_.chunks[index(it.chunk)].stage == 0;
     const bool arrives = op == Op::receive_activation && it.role == BufferRole::input;
     return it.microbatch - (first && arrives ? program_.feedback : 0);
   }
 
-  void judge_uses(int index) {
-    const Life& life = lives_[index(index)];
+  void judge_uses(int id) {
+    const Life& life = lives_[index(id)];
     if (life.allocated_by == none) return;
-    for (const Op op : users(index)) {
-      for (const int user : facts_.works(buffer(index).chunk, op, microbatch_of(index, op)))
-        judge_use(index, user);
+    for (const Op op : users(id)) {
+      for (const int user : facts_.works(buffer(id).chunk, op, microbatch_of(id, op)))
+        judge_use(id, user);
     }
     const int pieces = program_.sequence_chunks;
-    const Buffer& it = buffer(index);
+    const Buffer& it = buffer(id);
     for (int later = it.microbatch + 1; later % pieces != 0; ++later) {
-      for (const Op op : users_of_later_pieces(index)) {
-        for (const int user : facts_.works(it.chunk, op, later)) judge_use(index, user);
+      for (const Op op : users_of_later_pieces(id)) {
+        for (const int user : facts_.works(it.chunk, op, later)) judge_use(id, user);
       }
     }
   }
 
-  void judge_use(int index, int user) {
-    const Life& life = lives_[index(index)];
+  void judge_use(int id, int user) {
+    const Life& life = lives_[index(id)];
     if (life.allocated_by != user && !before_.ended(life.allocated_by, user)) {
-      verdict_.found(concat(name(user), " may use ", title(index), " before ",
-                            name(life.allocated_by), " has allocated it"),
+      verdict_.found(concat(name(user), " may use ", title(id), " before ", name(life.allocated_by),
+                            " has allocated it"),
                      facts_, user);
     } else if (life.freed_by != none && life.freed_by != user &&
                !before_.ended(user, life.freed_by)) {
-      verdict_.found(concat(name(user), " may use ", title(index), " after ", name(life.freed_by),
+      verdict_.found(concat(name(user), " may use ", title(id), " after ", name(life.freed_by),
                             " has freed it"),
                      facts_, user);
     }
@@ -235,7 +230,7 @@ class Race {
 
   void sweep() {
     std::vector<Addresses> arenas(index(program_.devices));
-    for (const int index : program_.resident) place(arenas, index, none);
+    for (const int id : program_.resident) place(arenas, id, none);
     for (const int starting : before_.started()) {
       const IndexRange range = work(starting).allocates;
       for (const int* it = begin_of(program_.allocations, range);
@@ -245,11 +240,11 @@ class Race {
     }
   }
 
-  void place(std::vector<Addresses>& arenas, int index, int starting) {
-    const Buffer& it = buffer(index);
+  void place(std::vector<Addresses>& arenas, int id, int starting) {
+    const Buffer& it = buffer(id);
     if (it.bytes == 0) return;
-    arenas[index(it.device)].take(it.offset, it.offset + it.bytes, index,
-                                  [&](int earlier) { judge(earlier, index, starting); });
+    arenas[index(it.device)].take(it.offset, it.offset + it.bytes, id,
+                                  [&](int earlier) { judge(earlier, id, starting); });
   }
 
   void judge(int earlier, int later, int starting) {

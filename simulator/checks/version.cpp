@@ -106,8 +106,8 @@ class Versions {
   // Room for old versions is room beside the parameters themselves.
   void judge_room(int chunk) {
     Bytes newest = 0, older = 0;
-    for (const int index : program_.resident) {
-      const Buffer& buffer = program_.buffers[index(index)];
+    for (const int id : program_.resident) {
+      const Buffer& buffer = program_.buffers[index(id)];
       if (buffer.chunk != chunk || buffer.role != BufferRole::parameters) continue;
       (buffer.category == MemoryCategory::weight_versions ? older : newest) += buffer.bytes;
     }

@@ -27,6 +27,7 @@
 
 #include "profiles/error.hpp"
 #include "profiles/index.hpp"
+#include "simulator/engines/exact_times.hpp"
 #include "simulator/values/cost_of.hpp"
 
 namespace stagecraft {
@@ -34,12 +35,6 @@ namespace stagecraft {
 namespace {
 
 using Time = std::int64_t;
-
-Time add(Time a, Time b) {
-  Time sum = 0;
-  if (__builtin_add_overflow(a, b, &sum)) fail("simulate: times exceed 292 years");
-  return sum;
-}
 
 Time checked(Duration duration, std::string_view what, std::size_t which) {
   if (duration < Duration{0}) {
@@ -210,7 +205,7 @@ int Clock::compute(int i, const Work& item, Device& self) {
   if (item.fused_with) return compute_pair(i, item, self);
   const auto [ready, blocker] = readiness(item, std::max(self.compute_free, earliest(i)));
   if (blocker != nobody) return blocker;
-  self.compute_free = add(ready, cost(item));
+  self.compute_free = exact_sum(ready, cost(item));
   settle(i, ready, self.compute_free);
   return nobody;
 }
@@ -226,7 +221,8 @@ int Clock::compute_pair(int i, const Work& item, Device& self) {
   if (blocker != nobody) return blocker;
   const int forward = item.instruction.op == Op::forward ? item.chunk : other.chunk;
   const Time together = costs_.fused[index(forward)];
-  const Time end = add(ready, together == unknown ? add(cost(item), cost(other)) : together);
+  const Time end =
+      exact_sum(ready, together == unknown ? exact_sum(cost(item), cost(other)) : together);
   self.compute_free = end;
   settle(i, ready, end);
   settle(*item.fused_with, ready, end);
@@ -237,8 +233,8 @@ int Clock::send(int i, const Work& item) {
   const std::size_t channel = index(*item.channel);
   const auto [ready, blocker] = readiness(item, std::max(channel_free_[channel], earliest(i)));
   if (blocker != nobody) return blocker;
-  channel_free_[channel] = add(ready, costs_.occupancy[channel]);
-  settle(i, ready, add(channel_free_[channel], costs_.latency[channel]));
+  channel_free_[channel] = exact_sum(ready, costs_.occupancy[channel]);
+  settle(i, ready, exact_sum(channel_free_[channel], costs_.latency[channel]));
   return nobody;
 }
 
@@ -252,7 +248,7 @@ int Clock::receive(int i, const Work& item) {
     if (own_send) transfer = end_[index(on)] - start_[index(on)];
     ready = std::max(ready, own_send ? start_[index(on)] : end_[index(on)]);
   }
-  settle(i, ready, add(ready, transfer));
+  settle(i, ready, exact_sum(ready, transfer));
   return nobody;
 }
 
@@ -275,7 +271,7 @@ int Clock::collective(int i, const Work& item, Device& self) {
 
 /// All members are there.
 void Clock::hold(Meeting& meeting, Time cost) {
-  const Time end = add(meeting.ready, cost);
+  const Time end = exact_sum(meeting.ready, cost);
   for (const int member : meeting.arrived) {
     state(device_of(member)).collective_free = end;
     settle(member, meeting.ready, end);

@@ -4,6 +4,7 @@
 
 #include "profiles/error.hpp"
 #include "profiles/index.hpp"
+#include "simulator/engines/exact_times.hpp"
 #include "simulator/values/cost_of.hpp"
 
 namespace stagecraft {
@@ -11,22 +12,6 @@ namespace stagecraft {
 namespace {
 
 using Time = std::int64_t;
-
-[[noreturn]] void fail_too_long() {
-  fail("simulate: times exceed 292 years");
-}
-
-Time add(Time a, Time b) {
-  Time sum = 0;
-  if (__builtin_add_overflow(a, b, &sum)) fail_too_long();
-  return sum;
-}
-
-Time multiply(Time a, Time b) {
-  Time product = 0;
-  if (__builtin_mul_overflow(a, b, &product)) fail_too_long();
-  return product;
-}
 
 void require_size(std::size_t listed, std::size_t expected, std::string_view what) {
   if (listed == expected) return;
@@ -42,8 +27,8 @@ CompiledProgram::Time CompiledProgram::price_in(const Costs& costs, const Price&
     case Price::Kind::compute: return cost_of(costs.chunks[i], price.op).count();
     case Price::Kind::fused: {
       if (costs.chunks[i].fused) return costs.chunks[i].fused->count();
-      return add(costs.chunks[i].forward.count(),
-                 cost_of(costs.chunks[index(price.partner)], price.op).count());
+      return exact_sum(costs.chunks[i].forward.count(),
+                       cost_of(costs.chunks[index(price.partner)], price.op).count());
     }
     case Price::Kind::occupancy: return costs.channels[i].occupancy.count();
     case Price::Kind::latency: return costs.channels[i].latency.count();
@@ -63,10 +48,10 @@ std::vector<Time> CompiledProgram::prices(const Costs& costs, int factor) const 
   for (std::size_t i = 0; i < prices_.size(); ++i) {
     const Time time = price_in(costs, prices_[i]);
     if (time < 0) fail("simulate: a cost is ", time, " ns; expected 0 or more");
-    total = add(total, multiply(time, uses_[i]));
+    total = exact_sum(total, exact_product(time, uses_[i]));
     times.push_back(time);
   }
-  multiply(total, factor);
+  exact_product(total, factor);
   return times;
 }
 

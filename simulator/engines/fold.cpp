@@ -11,7 +11,7 @@ namespace stagecraft {
 
 namespace {
 
-constexpr int none = -1;
+constexpr int no_counterpart = -1;
 
 /// Finds for everything its counterpart in replica 0, or that there is none.
 class Folding {
@@ -19,10 +19,10 @@ class Folding {
   Folding(const Program& program, const Costs& costs)
       : program_(program),
         costs_(costs),
-        chunk_(program.chunks.size(), none),
-        channel_(program.channels.size(), none),
-        device_(index(program.devices), none),
-        work_(program.work.size(), none) {}
+        chunk_(program.chunks.size(), no_counterpart),
+        channel_(program.channels.size(), no_counterpart),
+        device_(index(program.devices), no_counterpart),
+        work_(program.work.size(), no_counterpart) {}
 
   std::optional<Folded> fold() {
     if (!match_chunks() || !match_channels() || !match_works()) return {};
@@ -43,10 +43,10 @@ class Folding {
       if (costs_.chunks[i] != costs_.chunks[index(chunk_[i])]) return false;
       const int device = program_.chunks[index(chunk_[i])].device;
       int& counterpart = device_[index(chunk.device)];
-      if (counterpart != none && counterpart != device) return false;
+      if (counterpart != no_counterpart && counterpart != device) return false;
       counterpart = device;
     }
-    return std::find(device_.begin(), device_.end(), none) == device_.end();
+    return std::find(device_.begin(), device_.end(), no_counterpart) == device_.end();
   }
 
   bool match_channels() {
@@ -111,7 +111,7 @@ class Folding {
 
   /// Numbers those that are their own counterparts.
   static std::vector<int> numbers(const std::vector<int>& counterpart) {
-    std::vector<int> number(counterpart.size(), none);
+    std::vector<int> number(counterpart.size(), no_counterpart);
     int next = 0;
     for (std::size_t i = 0; i < counterpart.size(); ++i) {
       if (counterpart[i] == static_cast<int>(i)) number[i] = next++;
@@ -139,14 +139,15 @@ class Folding {
     add_channels(folded, chunks, channels);
     add_groups(folded, chunks);
     for (std::size_t i = 0; i < works.size(); ++i) {
-      if (works[i] != none) add_work(folded.program, program_.work[i], chunks, channels, works);
+      if (works[i] != no_counterpart)
+        add_work(folded.program, program_.work[i], chunks, channels, works);
     }
     for (const CarriedWait& wait : program_.carried) {
-      if (works[index(wait.work)] == none) continue;
+      if (works[index(wait.work)] == no_counterpart) continue;
       folded.program.carried.push_back({works[index(wait.work)], works[index(wait.on)]});
     }
     for (std::size_t d = 0; d < devices.size(); ++d) {
-      if (devices[d] == none) continue;
+      if (devices[d] == no_counterpart) continue;
       ++folded.program.devices;
       auto& order = folded.program.order.emplace_back();
       for (const int i : program_.order[d]) order.push_back(works[index(i)]);
@@ -157,7 +158,7 @@ class Folding {
   void add_chunks(Folded& folded, const std::vector<int>& chunks,
                   const std::vector<int>& devices) const {
     for (std::size_t i = 0; i < chunks.size(); ++i) {
-      if (chunks[i] == none) continue;
+      if (chunks[i] == no_counterpart) continue;
       Chunk chunk = program_.chunks[i];
       chunk.device = devices[index(chunk.device)];
       chunk.replicas = 1;
@@ -169,7 +170,7 @@ class Folding {
   void add_channels(Folded& folded, const std::vector<int>& chunks,
                     const std::vector<int>& channels) const {
     for (std::size_t i = 0; i < channels.size(); ++i) {
-      if (channels[i] == none) continue;
+      if (channels[i] == no_counterpart) continue;
       Channel channel = program_.channels[i];
       channel.from = chunks[index(channel.from)];
       channel.to = chunks[index(channel.to)];
@@ -182,7 +183,8 @@ class Folding {
   void add_groups(Folded& folded, const std::vector<int>& chunks) const {
     folded.costs.groups = costs_.groups;
     for (Group group : program_.groups) {
-      std::erase_if(group.chunks, [&](int chunk) { return chunks[index(chunk)] == none; });
+      std::erase_if(group.chunks,
+                    [&](int chunk) { return chunks[index(chunk)] == no_counterpart; });
       for (int& chunk : group.chunks) chunk = chunks[index(chunk)];
       folded.program.groups.push_back(std::move(group));
     }

@@ -16,7 +16,7 @@ namespace stagecraft {
 
 namespace {
 
-constexpr int none = -1;
+constexpr int no_work = -1;
 
 }  // namespace
 
@@ -25,7 +25,7 @@ TimingGraph::TimingGraph(const Program& program, const Costs& costs)
   for (int work = 0; work < works(); ++work) {
     step_ = std::max(step_, end(work));
     event_of_.push_back(work);
-    next_.push_back(none);
+    next_.push_back(no_work);
   }
   find_lane_predecessors();
   join_collectives();
@@ -33,11 +33,11 @@ TimingGraph::TimingGraph(const Program& program, const Costs& costs)
 }
 
 void TimingGraph::find_lane_predecessors() {
-  before_.assign(program_.work.size(), none);
-  std::vector<int> last_of_channel(program_.channels.size(), none);
+  before_.assign(program_.work.size(), no_work);
+  std::vector<int> last_of_channel(program_.channels.size(), no_work);
   for (const std::vector<int>& order : program_.order) {
-    int last_compute = none;
-    int last_collective = none;
+    int last_compute = no_work;
+    int last_collective = no_work;
     for (const int i : order) {
       const Work& work = program_.work[index(i)];
       int* last = nullptr;
@@ -93,7 +93,7 @@ std::optional<int> TimingGraph::send_of(int i) const {
 
 void TimingGraph::add_arcs(std::vector<Arc>& arcs, int i) const {
   const Work& work = program_.work[index(i)];
-  if (const int before = before_[index(i)]; before != none) {
+  if (const int before = before_[index(i)]; before != no_work) {
     const Duration delay =
         work.lane == Lane::send ? costs_.channels[index(*work.channel)].occupancy : time(before);
     arcs.push_back({before, delay});
@@ -107,7 +107,7 @@ void TimingGraph::add_arcs(std::vector<Arc>& arcs, int i) const {
 
 std::vector<TimingGraph::Arc> TimingGraph::arcs_into(int event) const {
   std::vector<Arc> arcs;
-  for (int work = event; work != none; work = next_[index(work)]) add_arcs(arcs, work);
+  for (int work = event; work != no_work; work = next_[index(work)]) add_arcs(arcs, work);
   std::erase_if(arcs, [&](const Arc& arc) { return event_of(arc.from) == event; });
   return arcs;
 }

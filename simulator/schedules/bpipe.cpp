@@ -27,7 +27,7 @@ namespace stagecraft {
 
 namespace {
 
-constexpr std::string_view name = "bpipe";
+constexpr std::string_view bpipe_name = "bpipe";
 
 /// Puts evicts and loads into 1F1B's order of one device, which has `places` for microbatches.
 class Lender {
@@ -79,14 +79,14 @@ class Lender {
 }  // namespace
 
 Schedule bpipe(const ScheduleShape& shape) {
-  require_counts(name, shape);
-  refuse_virtual_stages(name, shape);
-  refuse_group(name, shape);
-  refuse_warm_up(name, shape);
-  refuse_in_flight(name, shape);
+  require_counts(bpipe_name, shape);
+  refuse_virtual_stages(bpipe_name, shape);
+  refuse_group(bpipe_name, shape);
+  refuse_warm_up(bpipe_name, shape);
+  refuse_in_flight(bpipe_name, shape);
 
   Schedule schedule = one_f_one_b(shape);
-  schedule.name = name;
+  schedule.name = bpipe_name;
   const int places = (shape.devices + 3) / 2;
   for (int x = 0; x < shape.devices / 2; ++x) {
     auto& order = schedule.devices[static_cast<std::size_t>(x)];

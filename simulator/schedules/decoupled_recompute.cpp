@@ -21,7 +21,7 @@ namespace stagecraft {
 
 namespace {
 
-constexpr std::string_view name = "1f1b-decoupled-recompute";
+constexpr std::string_view decoupled_recompute_name = "1f1b-decoupled-recompute";
 
 std::vector<Instruction> with_recomputation(const std::vector<Instruction>& order) {
   std::vector<Instruction> extended;
@@ -39,13 +39,13 @@ std::vector<Instruction> with_recomputation(const std::vector<Instruction>& orde
 }  // namespace
 
 Schedule decoupled_recompute(const ScheduleShape& shape) {
-  require_counts(name, shape);
-  refuse_virtual_stages(name, shape);
-  refuse_group(name, shape);
-  refuse_in_flight(name, shape);
+  require_counts(decoupled_recompute_name, shape);
+  refuse_virtual_stages(decoupled_recompute_name, shape);
+  refuse_group(decoupled_recompute_name, shape);
+  refuse_in_flight(decoupled_recompute_name, shape);
 
   Schedule schedule = one_f_one_b(shape);
-  schedule.name = name;
+  schedule.name = decoupled_recompute_name;
   for (auto& order : schedule.devices) order = with_recomputation(order);
   return schedule;
 }

@@ -25,7 +25,7 @@ namespace stagecraft {
 namespace {
 
 /// How many microbatches have arrived at a stage and left it, and when the last ones did.
-struct Queue {
+struct WaveQueue {
   std::vector<int> ready;  ///< when each microbatch's input is there, as far as known
   int next = 0;
 
@@ -33,7 +33,7 @@ struct Queue {
   int next_ready() const { return ready[index(next)]; }
 };
 
-struct Choice {
+struct WaveChoice {
   int start = 0;
   Instruction instruction;
 };
@@ -62,9 +62,9 @@ class WaveList {
   }
 
   /// The earliest start, backwards before forwards, deepest stage first.
-  std::optional<Choice> earliest() const {
-    std::optional<Choice> best;
-    const auto consider = [&](Op op, int stage, const Queue& queue) {
+  std::optional<WaveChoice> earliest() const {
+    std::optional<WaveChoice> best;
+    const auto consider = [&](Op op, int stage, const WaveQueue& queue) {
       if (!queue.waits()) return;
       const int start = std::max(free_[index(device_of(stage))], queue.next_ready());
       if (!best || start < best->start) best = {start, {op, stage, queue.next}};
@@ -78,7 +78,7 @@ class WaveList {
     return best;
   }
 
-  void carry_out(const Choice& choice) {
+  void carry_out(const WaveChoice& choice) {
     const Instruction& now = choice.instruction;
     const auto device = index(device_of(now.stage));
     schedule_.devices[device].push_back(now);
@@ -94,8 +94,8 @@ class WaveList {
   }
 
   Schedule schedule_;
-  std::vector<Queue> forward_;
-  std::vector<Queue> backward_;
+  std::vector<WaveQueue> forward_;
+  std::vector<WaveQueue> backward_;
   std::vector<int> free_;
 };
 

@@ -21,17 +21,18 @@ namespace stagecraft {
 
 namespace {
 
-constexpr std::string_view name = "inference";
+constexpr std::string_view inference_name = "inference";
 constexpr int most_passes = 10'000'000;
 
 /// Microbatches of all passes together.
 int all_passes(const ScheduleShape& shape) {
   if (shape.decode_steps < 0) {
-    fail_usage(name, ": the number of decode steps must be at least 0, not ", shape.decode_steps);
+    fail_usage(inference_name, ": the number of decode steps must be at least 0, not ",
+               shape.decode_steps);
   }
   const std::int64_t passes = (std::int64_t{shape.decode_steps} + 1) * shape.microbatches;
   if (passes > most_passes) {
-    fail_usage(name, ": ", shape.microbatches, " microbatches and ", shape.decode_steps,
+    fail_usage(inference_name, ": ", shape.microbatches, " microbatches and ", shape.decode_steps,
                " decode steps make ", passes, " passes; expected at most ", most_passes);
   }
   return static_cast<int>(passes);
@@ -40,13 +41,13 @@ int all_passes(const ScheduleShape& shape) {
 }  // namespace
 
 Schedule inference(const ScheduleShape& shape) {
-  require_counts(name, shape);
-  refuse_virtual_stages(name, shape);
-  refuse_group(name, shape);
-  refuse_warm_up(name, shape);
-  refuse_in_flight(name, shape);
+  require_counts(inference_name, shape);
+  refuse_virtual_stages(inference_name, shape);
+  refuse_group(inference_name, shape);
+  refuse_warm_up(inference_name, shape);
+  refuse_in_flight(inference_name, shape);
 
-  Schedule schedule = empty_schedule(name, shape);
+  Schedule schedule = empty_schedule(inference_name, shape);
   schedule.microbatches = all_passes(shape);
   schedule.trains = false;
   schedule.feedback = shape.decode_steps > 0 ? shape.microbatches : 0;

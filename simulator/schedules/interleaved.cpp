@@ -44,7 +44,7 @@ std::vector<Instruction> device_order(const ScheduleShape& shape, int group, int
 }
 
 /// With one stage per device there is nothing to interleave.
-Schedule without_virtual_stages(ScheduleShape shape) {
+Schedule one_f_one_b_as_interleaved(ScheduleShape shape) {
   shape.group.reset();
   Schedule schedule = one_f_one_b(shape);
   schedule.name = "interleaved";
@@ -57,7 +57,7 @@ Schedule interleaved(const ScheduleShape& shape) {
   require_counts("interleaved", shape);
   refuse_warm_up("interleaved", shape);
   refuse_in_flight("interleaved", shape);
-  if (shape.virtual_stages == 1) return without_virtual_stages(shape);
+  if (shape.virtual_stages == 1) return one_f_one_b_as_interleaved(shape);
   const int group = group_of("interleaved", shape);
 
   Schedule schedule = empty_schedule("interleaved", shape);

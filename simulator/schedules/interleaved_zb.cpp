@@ -29,7 +29,7 @@ std::vector<Instruction> instructions(Op op, const std::vector<Turn>& turns,
 }
 
 /// With one stage per device there is nothing to interleave.
-Schedule without_virtual_stages(ScheduleShape shape) {
+Schedule zb_h1_as_interleaved_zb(ScheduleShape shape) {
   shape.group.reset();
   Schedule schedule = zb_h1(shape);
   schedule.name = "interleaved-zb";
@@ -42,7 +42,7 @@ Schedule interleaved_zb(const ScheduleShape& shape) {
   require_counts("interleaved-zb", shape);
   refuse_warm_up("interleaved-zb", shape);
   refuse_in_flight("interleaved-zb", shape);
-  if (shape.virtual_stages == 1) return without_virtual_stages(shape);
+  if (shape.virtual_stages == 1) return zb_h1_as_interleaved_zb(shape);
   const int group = group_of("interleaved-zb", shape);
 
   Schedule schedule = empty_schedule("interleaved-zb", shape);

@@ -63,7 +63,7 @@ std::vector<PreferredOrder> preferred_orders(const ScheduleShape& shape) {
   return orders;
 }
 
-Schedule automatic(std::string_view name, const ScheduleShape& shape, int in_flight) {
+Schedule automatic_zero_bubble(std::string_view name, const ScheduleShape& shape, int in_flight) {
   require_counts(name, shape);
   refuse_virtual_stages(name, shape, "zbv-auto");
   refuse_group(name, shape);
@@ -78,17 +78,17 @@ Schedule automatic(std::string_view name, const ScheduleShape& shape, int in_fli
 }  // namespace
 
 Schedule zb_auto(const ScheduleShape& shape) {
-  return automatic("zb-auto", shape, require_in_flight("zb-auto", shape));
+  return automatic_zero_bubble("zb-auto", shape, require_in_flight("zb-auto", shape));
 }
 
 Schedule zb_1p(const ScheduleShape& shape) {
   refuse_in_flight("zb-1p", shape, "zb-auto");
-  return automatic("zb-1p", shape, shape.devices);
+  return automatic_zero_bubble("zb-1p", shape, shape.devices);
 }
 
 Schedule zb_2p(const ScheduleShape& shape) {
   refuse_in_flight("zb-2p", shape, "zb-auto");
-  return automatic("zb-2p", shape, 2 * shape.devices);
+  return automatic_zero_bubble("zb-2p", shape, 2 * shape.devices);
 }
 
 }  // namespace stagecraft

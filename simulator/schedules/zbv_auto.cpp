@@ -37,26 +37,26 @@ namespace stagecraft {
 namespace {
 
 /// When a device does F(D), F(U), I(U) and I(D) of microbatch 0.
-using Slots = std::array<int, 4>;
+using VeeSlots = std::array<int, 4>;
 
-Slots thin_slots(int p, int r) {
+VeeSlots thin_slots(int p, int r) {
   const int gap = p % 3 == 0 ? 2 : 0;  // keeps instructions off each other's slots
   return {r, 2 * p - 1 - r, 2 * p + gap + r, 4 * p + gap - r - 1};
 }
 
-Slots half_slots(int p, int r) {
+VeeSlots half_slots(int p, int r) {
   const int gap = p % 2 == 0 ? 3 : 0;
   return {2 * r, 3 * p - r - 2, 3 * p + gap + 2 * r - 1, 6 * p + gap - r - 2};
 }
 
-PreferredOrder by_slots(Slots (*slots_of)(int p, int r), const ScheduleShape& shape) {
+PreferredOrder by_slots(VeeSlots (*slots_of)(int p, int r), const ScheduleShape& shape) {
   struct Entry {
     int slot;
     Instruction instruction;
   };
   PreferredOrder preferred;
   for (int r = 0; r < shape.devices; ++r) {
-    const Slots slots = slots_of(shape.devices, r);
+    const VeeSlots slots = slots_of(shape.devices, r);
     const int up = 2 * shape.devices - 1 - r;
     std::vector<Entry> entries;
     for (int m = 0; m < shape.microbatches; ++m) {
@@ -73,7 +73,7 @@ PreferredOrder by_slots(Slots (*slots_of)(int p, int r), const ScheduleShape& sh
   return preferred;
 }
 
-Schedule automatic(std::string_view name, const ScheduleShape& shape, int room) {
+Schedule automatic_vee(std::string_view name, const ScheduleShape& shape, int room) {
   require_counts(name, shape);
   require_two_virtual_stages(name, shape);
   refuse_group(name, shape);
@@ -92,16 +92,16 @@ Schedule automatic(std::string_view name, const ScheduleShape& shape, int room) 
 
 Schedule v_half(const ScheduleShape& shape) {
   refuse_in_flight("v-half", shape, "zbv-auto");
-  return automatic("v-half", shape, shape.devices + 2);
+  return automatic_vee("v-half", shape, shape.devices + 2);
 }
 
 Schedule v_min(const ScheduleShape& shape) {
   refuse_in_flight("v-min", shape, "zbv-auto");
-  return automatic("v-min", shape, 2 * ((shape.devices + 4) / 3));
+  return automatic_vee("v-min", shape, 2 * ((shape.devices + 4) / 3));
 }
 
 Schedule zbv_auto(const ScheduleShape& shape) {
-  return automatic("zbv-auto", shape, 2 * require_in_flight("zbv-auto", shape));
+  return automatic_vee("zbv-auto", shape, 2 * require_in_flight("zbv-auto", shape));
 }
 
 }  // namespace stagecraft

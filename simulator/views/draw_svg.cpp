@@ -27,24 +27,24 @@ namespace stagecraft {
 
 namespace {
 
-struct Look {
+struct SvgLook {
   Op op;
   std::string_view word;
   std::array<int, 3> color;
 };
 
-constexpr std::array looks{
-    Look{Op::forward, "forward", {0, 114, 178}},
-    Look{Op::backward, "backward", {230, 159, 0}},
-    Look{Op::backward_input, "input gradient", {213, 94, 0}},
-    Look{Op::backward_weight, "weight gradient", {240, 228, 66}},
-    Look{Op::recompute, "recompute", {0, 158, 115}},
-    Look{Op::update, "update", {204, 121, 167}},
+constexpr std::array svg_looks{
+    SvgLook{Op::forward, "forward", {0, 114, 178}},
+    SvgLook{Op::backward, "backward", {230, 159, 0}},
+    SvgLook{Op::backward_input, "input gradient", {213, 94, 0}},
+    SvgLook{Op::backward_weight, "weight gradient", {240, 228, 66}},
+    SvgLook{Op::recompute, "recompute", {0, 158, 115}},
+    SvgLook{Op::update, "update", {204, 121, 167}},
 };
 
-const Look& look_of(Op op) {
-  return *std::find_if(looks.begin(), looks.end(),
-                       [op](const Look& look) { return look.op == op; });
+const SvgLook& svg_look_of(Op op) {
+  return *std::find_if(svg_looks.begin(), svg_looks.end(),
+                       [op](const SvgLook& look) { return look.op == op; });
 }
 
 constexpr int gap = 4;     // between rows
@@ -167,7 +167,7 @@ class Drawing {
   Color color_of(const Span& span) const {
     const std::set<int>& stages = stages_[index(span.device)];
     const auto place = std::distance(stages.begin(), stages.find(span.instruction.stage));
-    return tint(look_of(span.instruction.op).color, static_cast<int>(place),
+    return tint(svg_look_of(span.instruction.op).color, static_cast<int>(place),
                 static_cast<int>(stages.size()));
   }
 
@@ -287,7 +287,7 @@ class Drawing {
       add("<text x=\"{}\" y=\"{}\">{}</text>\n", place + font + 4, top + font - 2, word);
       place += font + 4 + text_width(word.size(), font) + 14;
     };
-    for (const Look& look : looks) {
+    for (const SvgLook& look : svg_looks) {
       const bool used = std::any_of(
           timeline_.spans.begin(), timeline_.spans.end(),
           [&](const Span& span) { return span.instruction.op == look.op && visible(span); });
