@@ -48,7 +48,7 @@ ordered_json kind_json(const DeviceKind& kind) {
   return result;
 }
 
-int list(Console& console) {
+int list_clusters(Console& console) {
   Table kinds({"device", ">memory", ">TFLOP/s fp32", ">bf16", ">memory bandwidth", "source"});
   ordered_json kind_rows = ordered_json::array();
   for (const std::string& name : builtin_device_kinds()) {
@@ -188,7 +188,7 @@ Action declare_cluster(CLI::App& app) {
                  "the fastest algorithm: 64KiB,256MiB")
       ->type_name("SIZE,…");
   return [arguments](Console& console) {
-    return arguments->what == "list" ? list(console) : show(console, *arguments);
+    return arguments->what == "list" ? list_clusters(console) : show(console, *arguments);
   };
 }
 

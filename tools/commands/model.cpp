@@ -22,7 +22,7 @@ struct ModelArguments {
   std::int64_t batch = 1;
 };
 
-int list(Console& console) {
+int list_models(Console& console) {
   Table table({"name", ">layers", ">parameters", ">sequence"});
   ordered_json rows = ordered_json::array();
   for (const std::string& name : builtin_models()) {
@@ -184,7 +184,7 @@ Action declare_model(CLI::App& app) {
       ->type_name("N")
       ->check(CLI::Range(1, 1'000'000));
   return [arguments](Console& console) {
-    return arguments->what == "list" ? list(console) : show(console, *arguments);
+    return arguments->what == "list" ? list_models(console) : show(console, *arguments);
   };
 }
 

@@ -39,7 +39,7 @@ ordered_json versions_json(const ScheduleKind& kind) {
   return words;
 }
 
-int list(Console& console) {
+int list_schedules(Console& console) {
   ordered_json rows = ordered_json::array();
   Table table({"name", "also", "stages", "versions", "constraints", "what"});
   for (const ScheduleKind& kind : schedule_kinds) {
@@ -143,7 +143,7 @@ Action declare_schedule(CLI::App& app) {
       ->type_name("M")
       ->check(CLI::Range(1, 10'000'000));
   return [arguments](Console& console) {
-    if (arguments->what == "list") return list(console);
+    if (arguments->what == "list") return list_schedules(console);
     if (arguments->what == "show") return show(console, *arguments);
     return show_report(console, check(lower(given_schedule(console, *arguments))));
   };

@@ -14,8 +14,6 @@ namespace stagecraft {
 
 namespace {
 
-constexpr int most_microbatches = 10'000'000;
-
 /// One quantity is a device's (each of its virtual stages takes its share); a list gives each stage
 /// its own.
 template <class Quantity>

@@ -14,7 +14,6 @@ namespace {
 
 constexpr int most_devices_in_a_row = 1'000'000;
 constexpr int most_virtual_stages = 100'000;
-constexpr int most_microbatches = 10'000'000;
 constexpr int most_pipes = 1'000;
 
 std::vector<int> stages_of(const ShapeOptions& options) {

@@ -14,6 +14,9 @@ class App;
 
 namespace stagecraft {
 
+/// That --microbatches and --warmup take.
+inline constexpr int most_microbatches = 10'000'000;
+
 /// Flags as they were given.
 struct ShapeOptions {
   std::string stages = "4";    ///< pipeline devices; a list or range makes a sweep, …
