@@ -13,7 +13,7 @@ namespace stagecraft {
 
 namespace {
 
-constexpr Bytes smallest = 4 << 10;
+constexpr Bytes smallest_message = 4 << 10;
 
 /// A level, as its ranks are connected: rank 0's group of one rank of every part is the first.
 struct ConnectedLevel {
@@ -86,7 +86,7 @@ class Measurement {
   template <class Measure>
   std::vector<TimedCopy> of_all_sizes(const Measure& measure) {
     std::vector<TimedCopy> copies;
-    for (Bytes bytes = smallest; bytes <= largest_; bytes *= 4) {
+    for (Bytes bytes = smallest_message; bytes <= largest_; bytes *= 4) {
       copies.push_back({bytes, measure(bytes)});
       const bool goes_on = copies.size() < 2 || copies.back().time < long_copy;
       if (transport_.broadcast(rank() == 0 && goes_on ? "on" : "").empty()) break;

@@ -6,38 +6,32 @@
 #include <limits>
 
 #include "executor/measurement/measurement.hpp"
+#include "executor/measurement/rounds.hpp"
 
 namespace stagecraft {
 
 namespace {
 
-constexpr int warm_up = 3;
+constexpr int warm_up_copies = 3;
 constexpr int repeats = 15;
-constexpr Bytes smallest = 4 << 10;
+constexpr Bytes smallest_copy = 4 << 10;
 
 template <class Work>
 Duration median_time(const Work& work) {
   std::vector<double> times;
-  for (int i = 0; i < warm_up + repeats; ++i) {
+  for (int i = 0; i < warm_up_copies + repeats; ++i) {
     const Moment start = now();
     work();
-    if (i >= warm_up) times.push_back(static_cast<double>((now() - start).count()));
+    if (i >= warm_up_copies) times.push_back(static_cast<double>((now() - start).count()));
   }
   return Duration(std::llround(quantile(std::move(times), 0.5)));
-}
-
-Tensor block(Backend& backend, Bytes bytes) {
-  Tensor tensor = backend.allocate({bytes / 4}, Precision::float32);
-  backend.zero(tensor);
-  backend.finish();
-  return tensor;
 }
 
 /// copy(backend, bytes) returns what takes the time.
 template <class Copy>
 MeasuredWay measure_way(std::string name, Bytes largest, const Copy& copy) {
   MeasuredWay way{.name = std::move(name), .copies = {}, .fit = {}};
-  for (Bytes bytes = smallest; bytes <= largest; bytes *= 4) {
+  for (Bytes bytes = smallest_copy; bytes <= largest; bytes *= 4) {
     way.copies.push_back({bytes, copy(bytes)});
     if (way.copies.size() > 1 && way.copies.back().time >= long_copy) break;
   }
@@ -90,18 +84,18 @@ std::vector<MeasuredWay> measure_ways(const MeasuredDevice& device, Bytes larges
   return {
       measure_way("process to device", largest,
                   [&](Bytes bytes) {
-                    Tensor to = block(*backend, bytes);
+                    Tensor to = zeroed_block(*backend, bytes);
                     return median_time([&] { backend->upload(part(bytes), to); });
                   }),
       measure_way("device to process", largest,
                   [&](Bytes bytes) {
-                    const Tensor from = block(*backend, bytes);
+                    const Tensor from = zeroed_block(*backend, bytes);
                     return median_time([&] { backend->download(from, part(bytes)); });
                   }),
       measure_way("within the device", largest,
                   [&](Bytes bytes) {
-                    const Tensor from = block(*backend, bytes);
-                    Tensor to = block(*backend, bytes);
+                    const Tensor from = zeroed_block(*backend, bytes);
+                    Tensor to = zeroed_block(*backend, bytes);
                     return median_time([&] {
                       backend->copy(from, to);
                       backend->finish();

@@ -9,7 +9,7 @@ namespace stagecraft {
 
 namespace {
 
-constexpr int warm_up = 5;
+constexpr int warm_up_rounds = 5;
 
 // What is large takes long, and varies less.
 int rounds_of(Bytes bytes) {
@@ -22,28 +22,28 @@ template <class Round>
 double median_round(Backend& backend, Bytes bytes, Round round) {
   std::vector<double> times;
   const int rounds = rounds_of(bytes);
-  for (int i = 0; i < warm_up + rounds; ++i) {
+  for (int i = 0; i < warm_up_rounds + rounds; ++i) {
     const Moment start = now();
     round();
     backend.finish();
-    if (i >= warm_up) times.push_back(static_cast<double>((now() - start).count()));
+    if (i >= warm_up_rounds) times.push_back(static_cast<double>((now() - start).count()));
   }
   return quantile(std::move(times), 0.5);
 }
 
-Tensor block(Backend& backend, Bytes bytes) {
+}  // namespace
+
+Tensor zeroed_block(Backend& backend, Bytes bytes) {
   Tensor tensor = backend.allocate({bytes / 4}, Precision::float32);
   backend.zero(tensor);
   backend.finish();
   return tensor;
 }
 
-}  // namespace
-
 // Memory for the answer is there in time, as in a run.
 double time_message(Transport& transport, Backend& backend, const RoundTrip& trip, Bytes bytes) {
-  const Tensor own = block(backend, bytes);
-  const Tensor other = block(backend, bytes);
+  const Tensor own = zeroed_block(backend, bytes);
+  const Tensor other = zeroed_block(backend, bytes);
   const double both_ways = median_round(backend, bytes, [&] {
     if (trip.begins) {
       transport.post(trip.back, backend, other);
@@ -58,7 +58,7 @@ double time_message(Transport& transport, Backend& backend, const RoundTrip& tri
 }
 
 double time_sum(Transport& transport, Backend& backend, int group, Bytes bytes) {
-  Tensor tensor = block(backend, bytes);
+  Tensor tensor = zeroed_block(backend, bytes);
   return median_round(backend, bytes, [&] { transport.all_reduce(group, backend, tensor); });
 }
 

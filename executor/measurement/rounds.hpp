@@ -13,6 +13,9 @@ struct RoundTrip {
   bool begins = false;  ///< this rank sends first
 };
 
+/// Memory of `bytes`, a multiple of 4, with zeros in it by the time this returns.
+Tensor zeroed_block(Backend& backend, Bytes bytes);
+
 /// Nanoseconds of one message of `bytes`, a multiple of 4: there and back, halved; the median of
 /// many. Both ranks call it; it tells the time on the one that begins.
 double time_message(Transport& transport, Backend& backend, const RoundTrip& trip, Bytes bytes);

@@ -36,7 +36,7 @@ std::shared_ptr<Alarm> make_alarm(int world, const std::string& sentence) {
 }
 
 template <class T>
-Piece piece_of(const std::shared_ptr<T>& value, int peer, int tag) {
+Piece piece_of_value(const std::shared_ptr<T>& value, int peer, int tag) {
   return {.peer = peer, .tag = tag, .data = value.get(), .bytes = sizeof *value, .owner = value};
 }
 
@@ -83,7 +83,7 @@ void Session::hear_alarms() {
   const auto alarm = std::make_shared<Alarm>();
   const int from = rank_ == 0 ? any_peer : 0;
   const int tag = rank_ == 0 ? reason_tag : verdict_tag;
-  alarm_messenger_->receive(piece_of(alarm, from, tag), [this, alarm](bool) {
+  alarm_messenger_->receive(piece_of_value(alarm, from, tag), [this, alarm](bool) {
     hear_alarms();
     if (rank_ == 0) return decide(alarm->world, alarm->sentence.data());
     hear_verdict(alarm->world, alarm->sentence.data());
@@ -98,7 +98,7 @@ void Session::decide(int world, const std::string& reason) {
   }
   for (int rank = 1; rank < count_; ++rank) {
     const auto alarm = make_alarm(world, reason);
-    alarm_messenger_->send(piece_of(alarm, rank, verdict_tag), nothing_more);
+    alarm_messenger_->send(piece_of_value(alarm, rank, verdict_tag), nothing_more);
   }
   hear_verdict(world, reason);
 }
@@ -135,7 +135,8 @@ std::string Session::abort(World& world, const std::string& reason) {
   if (!verdicts_.contains(world.number)) {
     progress_.soon([this, number = world.number, reason] {
       if (rank_ == 0) return decide(number, reason);
-      alarm_messenger_->send(piece_of(make_alarm(number, reason), 0, reason_tag), nothing_more);
+      alarm_messenger_->send(piece_of_value(make_alarm(number, reason), 0, reason_tag),
+                             nothing_more);
     });
   }
   const bool heard = changed_.wait_for(
@@ -208,7 +209,7 @@ std::vector<std::unique_ptr<Transport>> Session::make_transports(const Wiring& w
 
 void Session::hear_arrivals() {
   const auto rank = std::make_shared<int>();
-  alarm_messenger_->receive(piece_of(rank, any_peer, arrival_tag), [this, rank](bool) {
+  alarm_messenger_->receive(piece_of_value(rank, any_peer, arrival_tag), [this, rank](bool) {
     hear_arrivals();
     const std::lock_guard lock(mutex_);
     arrived_.insert(*rank);
@@ -218,7 +219,7 @@ void Session::hear_arrivals() {
 
 void Session::hear_farewell() {
   const auto code = std::make_shared<int>();
-  alarm_messenger_->receive(piece_of(code, 0, farewell_tag), [this, code](bool) {
+  alarm_messenger_->receive(piece_of_value(code, 0, farewell_tag), [this, code](bool) {
     const std::lock_guard lock(mutex_);
     farewell_ = *code;
     changed_.notify_all();
@@ -232,7 +233,7 @@ int Session::part(int exit_code) {
   } else {
     progress_.soon([this] {
       const auto rank = std::make_shared<int>(rank_);
-      alarm_messenger_->send(piece_of(rank, 0, arrival_tag), nothing_more);
+      alarm_messenger_->send(piece_of_value(rank, 0, arrival_tag), nothing_more);
     });
     Lock lock(mutex_);
     changed_.wait(lock, [&] { return farewell_.has_value(); });
@@ -259,7 +260,7 @@ void Session::await_others(int exit_code) {
   progress_.soon([this, exit_code, left] {
     for (int rank = 1; rank < count_; ++rank) {
       const auto code = std::make_shared<int>(exit_code);
-      alarm_messenger_->send(piece_of(code, rank, farewell_tag), [this, left] {
+      alarm_messenger_->send(piece_of_value(code, rank, farewell_tag), [this, left] {
         const std::lock_guard lock(mutex_);
         --*left;
         changed_.notify_all();
