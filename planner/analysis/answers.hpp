@@ -23,10 +23,4 @@ SearchResult search_for_objective(Search search, const Problem& problem,
 SearchResult pareto_front(Search search, const Problem& problem, const SearchControl& control,
                           int most, double spacing);
 
-/// The most memory that a plan may use which follows one of this peak on a front.
-Bytes smaller_peak(Bytes peak, double spacing);
-
-/// Peak of the plan's fullest device.
-Bytes largest_peak(const Candidate& candidate);
-
 }  // namespace stagecraft

@@ -1,4 +1,6 @@
-// What limits a plan: itself under other costs.
+// The plan itself under other costs.
+
+#include "planner/analysis/binding.hpp"
 
 #include <algorithm>
 

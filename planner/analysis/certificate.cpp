@@ -5,14 +5,15 @@
 #include <map>
 
 #include "planner/analysis/listing.hpp"
+#include "planner/problem/question.hpp"
 #include "planner/search/column_search.hpp"
 #include "planner/search/enumerate/mixed_search.hpp"
+#include "planner/search/exact.hpp"
 #include "planner/search/heuristics/placement.hpp"
 #include "planner/search/heuristics/warm_starts.hpp"
 #include "planner/search/layers_search.hpp"
 #include "planner/space/device_orders.hpp"
 #include "planner/space/schedule_choices.hpp"
-#include "planner/strategies.hpp"
 #include "profiles/error.hpp"
 #include "profiles/units.hpp"
 #include "simulator/schedules/schedules.hpp"
@@ -154,87 +155,6 @@ class Verifier {
   Verification& verification_;
   std::map<std::tuple<int, int, std::int64_t, std::int64_t, int, ReplicaPolicy, bool>, Time> works_;
 };
-
-}  // namespace
-
-Question question_of(const Problem& problem) {
-  const Space space(problem);
-  Question question{.microbatches = problem.microbatches,
-                    .microbatch_per_copy = problem.microbatch_per_copy,
-                    .schedules = problem.schedules,
-                    .tensor_parallel = problem.tensor_parallel,
-                    .recompute = problem.recompute,
-                    .recompute_layers = problem.recompute_layers,
-                    .memory = {},
-                    .devices = problem.devices,
-                    .max_stages = problem.max_stages,
-                    .excluded = problem.excluded,
-                    .min_layers_per_stage = problem.min_layers_per_stage,
-                    .straight = problem.straight,
-                    .use_fewer_devices = problem.use_fewer_devices,
-                    .sequence_parallel = problem.parallelism.sequence,
-                    .parallelism = {},
-                    .fixed = problem.fixed,
-                    .objective = problem.objective};
-  if (!problem.other_parallelism.empty()) question.parallelism = parallelism_choices(problem);
-  for (const DeviceKind& kind : space.cluster().kinds) {
-    question.memory.push_back(kind.memory_unlimited ? std::nullopt
-                                                    : std::optional(usable_memory(kind)));
-  }
-  return question;
-}
-
-Problem problem_of(const Question& question, const Plan& plan, const Profile& profile,
-                   const Cluster& cluster) {
-  if (question.memory.size() != cluster.kinds.size()) {
-    fail("the plan's question speaks of ", question.memory.size(), " kinds of device, ",
-         plan.cluster, " has ", cluster.kinds.size(), "; make the plan again");
-  }
-  Problem problem;
-  problem.model_name = plan.model;
-  problem.cluster_name = plan.cluster;
-  problem.profile_hash = plan.profile;
-  problem.profile = profile;
-  problem.order = plan.order;
-  problem.cluster = cluster;
-  for (std::size_t kind = 0; kind < cluster.kinds.size(); ++kind) {
-    problem.cluster.kinds[kind].memory_unlimited = !question.memory[kind];
-    problem.cluster.kinds[kind].reserve = 0;
-    if (question.memory[kind]) problem.cluster.kinds[kind].memory = *question.memory[kind];
-  }
-  problem.precision = plan.precision;
-  problem.global_batch = plan.batch.global;
-  problem.sequence = plan.batch.sequence;
-  problem.optimizer = plan.optimizer;
-  problem.parallelism =
-      question.parallelism.empty() ? plan.parallelism : question.parallelism.front();
-  problem.parallelism.sequence = question.sequence_parallel;
-  for (std::size_t i = 1; i < question.parallelism.size(); ++i) {
-    problem.other_parallelism.push_back(question.parallelism[i]);
-    problem.other_parallelism.back().sequence = question.sequence_parallel;
-  }
-  problem.microbatches = question.microbatches;
-  problem.microbatch_per_copy = question.microbatch_per_copy;
-  problem.schedules = question.schedules;
-  problem.tensor_parallel = question.tensor_parallel;
-  problem.recompute = question.recompute;
-  problem.recompute_layers = question.recompute_layers;
-  problem.devices = question.devices;
-  problem.max_stages = question.max_stages;
-  problem.excluded = question.excluded;
-  problem.min_layers_per_stage = question.min_layers_per_stage;
-  problem.straight = question.straight;
-  problem.use_fewer_devices = question.use_fewer_devices;
-  problem.fixed = question.fixed;
-  // Steps stand for all objectives; of what never drains, steady states do.
-  const bool drains = std::ranges::all_of(problem.schedules, [](const ScheduleChoice& choice) {
-    return find_schedule(choice.name).weights == WeightPolicy::flush;
-  });
-  problem.objective = drains ? ObjectiveKind::step : ObjectiveKind::throughput;
-  return problem;
-}
-
-namespace {
 
 /// Files hold all digits.
 bool is_same(double a, double b) {

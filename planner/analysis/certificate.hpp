@@ -21,14 +21,6 @@
 
 namespace stagecraft {
 
-/// What the problem asks.
-Question question_of(const Problem& problem);
-
-/// The problem of a plan's question. The profile is in the model's own order. Throws Error (input)
-/// if the question speaks of other device kinds than the cluster has.
-Problem problem_of(const Question& question, const Plan& plan, const Profile& profile,
-                   const Cluster& cluster);
-
 struct Verification {
   Duration step{0};   ///< simulated again
   Duration bound{0};  ///< as the plan claims

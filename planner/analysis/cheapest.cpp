@@ -6,9 +6,11 @@
 #include "planner/analysis/answers.hpp"
 #include "planner/problem/objective.hpp"
 #include "planner/relaxations/work_bound.hpp"
+#include "planner/search/brute_force.hpp"
+#include "planner/search/exact.hpp"
+#include "planner/search/infeasible.hpp"
 #include "planner/space/device_orders.hpp"
 #include "planner/space/space.hpp"
-#include "planner/strategies.hpp"
 #include "profiles/error.hpp"
 
 namespace stagecraft {

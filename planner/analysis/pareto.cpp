@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "planner/analysis/answers.hpp"
+#include "planner/problem/objective.hpp"
 #include "profiles/error.hpp"
 
 namespace stagecraft {
@@ -31,17 +32,6 @@ void remove_dominated(std::vector<Candidate>& plans) {
 }
 
 }  // namespace
-
-Bytes largest_peak(const Candidate& candidate) {
-  Bytes most = 0;
-  for (const MemoryPeak& peak : candidate.prediction->peaks) most = std::max(most, peak.bytes);
-  return most;
-}
-
-Bytes smaller_peak(Bytes peak, double spacing) {
-  const auto less = static_cast<Bytes>(static_cast<double>(peak) * spacing);
-  return peak - std::max<Bytes>(less, 1);
-}
 
 SearchResult pareto_front(Search search, const Problem& problem, const SearchControl& control,
                           int most, double spacing) {

@@ -4,11 +4,11 @@
 #include <array>
 #include <iomanip>
 
+#include "planner/search/exact.hpp"
 #include "planner/space/device_orders.hpp"
 #include "planner/space/schedule_choices.hpp"
 #include "planner/space/space.hpp"
 #include "planner/space/workers.hpp"
-#include "planner/strategies.hpp"
 #include "profiles/error.hpp"
 #include "simulator/schedules/schedules.hpp"
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "planner/analysis/binding.hpp"
 #include "planner/problem/problem.hpp"
 
 namespace stagecraft {

@@ -5,8 +5,9 @@
 #include "planner/baselines/pipedream/pipedream_problem.hpp"
 #include "planner/baselines/portfolio.hpp"
 #include "planner/search/column_search.hpp"
-#include "planner/search/heuristics/warm_starts.hpp"
+#include "planner/search/heuristics/usual_choices.hpp"
 #include "planner/space/schedule_choices.hpp"
+#include "planner/strategies.hpp"
 #include "profiles/error.hpp"
 
 namespace stagecraft {

@@ -1,5 +1,5 @@
-// What `plan` compares its answer with: the usual choices (search.hpp), and on large clusters,
-// where the search does not begin with them, one device and PipeDream's choice.
+// What `plan` compares its answer with: the usual choices (usual_choices.hpp), and on large
+// clusters, where the search does not begin with them, one device and PipeDream's choice.
 
 #pragma once
 

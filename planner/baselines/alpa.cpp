@@ -20,9 +20,9 @@
 #include <limits>
 #include <numeric>
 
+#include "planner/baselines/baselines.hpp"
 #include "planner/baselines/compatibility.hpp"
 #include "planner/space/space.hpp"
-#include "planner/strategies.hpp"
 #include "profiles/error.hpp"
 #include "profiles/index.hpp"
 #include "profiles/infinite.hpp"

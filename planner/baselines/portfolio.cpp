@@ -71,7 +71,7 @@ std::vector<Candidate> portfolio(const Problem& problem, const SearchControl& co
       control.effort ? std::min(most_work, part_of_effort * static_cast<double>(*control.effort))
                      : most_work;
   std::vector<const Strategy*> quick;
-  for (const Strategy& strategy : strategies) {
+  for (const Strategy& strategy : baselines) {
     if (!is_quick(strategy, size) || strategy.work(size) > most) continue;
     // It would only find what nobody asked for.
     const bool knows_degrees = (strategy.obeys & wish::tensor_parallel) != 0;

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "planner/strategies.hpp"
+#include "planner/baselines/baselines.hpp"
 
 namespace stagecraft {
 

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "planner/interop/load_plan.hpp"
 #include "planner/plan/plan.hpp"
 
 namespace stagecraft {

@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "planner/layouts/tightest.hpp"
-#include "planner/search/evaluator.hpp"
 #include "planner/space/setting_kinds.hpp"
 
 namespace stagecraft {

@@ -138,4 +138,15 @@ Objective objective_of(const Problem& problem, const Candidate& candidate,
               search.cost_bound.value_or(value_of(problem, price, seconds(search.lower_bound)))};
 }
 
+Bytes largest_peak(const Candidate& candidate) {
+  Bytes most = 0;
+  for (const MemoryPeak& peak : candidate.prediction->peaks) most = std::max(most, peak.bytes);
+  return most;
+}
+
+Bytes smaller_peak(Bytes peak, double spacing) {
+  const auto less = static_cast<Bytes>(static_cast<double>(peak) * spacing);
+  return peak - std::max<Bytes>(less, 1);
+}
+
 }  // namespace stagecraft

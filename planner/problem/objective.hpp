@@ -34,4 +34,10 @@ double price_per_hour(const Problem& problem, const Plan& plan);
 Objective objective_of(const Problem& problem, const Candidate& candidate,
                        const SearchResult& search);
 
+/// The most memory that a plan may use which follows one of this peak on a front.
+Bytes smaller_peak(Bytes peak, double spacing);
+
+/// Peak of the plan's fullest device.
+Bytes largest_peak(const Candidate& candidate);
+
 }  // namespace stagecraft

@@ -67,6 +67,9 @@ std::vector<Parallelism> parallelism_choices(const Problem& problem);
 /// The question with the degrees of this plan, which was found under one of its choices.
 Problem with_parallelism_of(Problem problem, const Plan& plan);
 
+/// The problem's cluster with only the memory that may be used.
+Cluster with_usable_memory(const Problem& problem);
+
 /// What a strategy minimises, in its own cost model.
 struct Objective {
   std::string name;  ///< "step", "time per minibatch", "max load"
@@ -84,6 +87,9 @@ struct Candidate {
   std::optional<Objective> objective;  ///< of strategies with a cost model of their own
   std::string rejected;                ///< empty unless it is not a candidate
 };
+
+/// What plans of the search itself are called.
+inline constexpr std::string_view name_of_searched = "exact";
 
 /// Nothing fits: why, and what would.
 struct Infeasible {
@@ -165,25 +171,5 @@ struct SearchControl {
   bool only_scope = false;             ///< search only plans that the lower bound covers
   double gap = 0;                      ///< good enough: stop when the relative gap is at most this
 };
-
-/// The usual choices a person would make — even split of the layers over all devices, pure data
-/// parallelism, one device, what PipeDream's optimizer says if it is quick — scored by the same
-/// evaluator.
-std::vector<Candidate> usual_choices(const Problem& problem);
-
-/// What limits the plan, and what one unit more would bring, the most first: faster compute where
-/// it counts most, one GiB more per device, twice the bandwidth of a level of links, another
-/// device, another microbatch or smaller ones, gradient sums. Only what would bring anything is
-/// listed.
-struct Binding {
-  std::string what;   ///< "compute", "memory", "transfer", "devices", "microbatches", "replicas"
-  std::string where;  ///< "stage 2", "device 0", "links inside nodes"
-  std::string value;  ///< in words: the shadow price, and how it was found
-  Duration saved{0};  ///< of an iteration of as many samples
-};
-/// Asks again with small searches, on at most so many threads (0: one for each core), unless the
-/// plan is another planner's or `stop` is requested.
-std::vector<Binding> binding(const Problem& problem, const Candidate& best,
-                             const std::stop_token& stop = {}, int threads = 1);
 
 }  // namespace stagecraft

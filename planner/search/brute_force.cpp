@@ -1,6 +1,8 @@
-// Every plan of the space, simulated. Nothing is clever here, so that the clever strategies have
-// something to be compared with. How many there are is counted first: without a word of that nobody
-// could tell minutes from years.
+// Nothing is clever here, so that the clever strategies have something to be compared with. How
+// many plans there are is counted first: without a word of that nobody could tell minutes from
+// years.
+
+#include "planner/search/brute_force.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -8,13 +10,12 @@
 #include <map>
 #include <memory>
 
-#include "planner/analysis/answers.hpp"
 #include "planner/problem/incumbents.hpp"
 #include "planner/problem/objective.hpp"
+#include "planner/search/infeasible.hpp"
 #include "planner/space/device_orders.hpp"
 #include "planner/space/orders.hpp"
 #include "planner/space/space.hpp"
-#include "planner/strategies.hpp"
 #include "profiles/error.hpp"
 #include "profiles/index.hpp"
 

@@ -2,14 +2,16 @@
 
 #include <algorithm>
 
-#include "planner/analysis/certificate.hpp"
 #include "planner/problem/incumbents.hpp"
+#include "planner/problem/question.hpp"
 #include "planner/search/column_search.hpp"
 #include "planner/search/enumerate/mixed_search.hpp"
+#include "planner/search/exact.hpp"
+#include "planner/search/heuristics/usual_columns.hpp"
 #include "planner/search/heuristics/warm_starts.hpp"
+#include "planner/search/infeasible.hpp"
 #include "planner/search/layers_search.hpp"
 #include "planner/search/unsearched.hpp"
-#include "planner/strategies.hpp"
 
 namespace stagecraft {
 

@@ -8,20 +8,11 @@
 
 #pragma once
 
-#include <vector>
-
 #include "planner/problem/problem.hpp"
 
 namespace stagecraft {
 
 /// Of a problem with other degrees.
 SearchResult search_degrees(const Problem& problem, const SearchControl& control);
-
-/// One question, all its degrees at once, beside these plans (planner/search/exact.cpp).
-SearchResult search_at_once(const Problem& problem, const SearchControl& control,
-                            std::vector<Candidate> starts);
-
-/// The exact search of a problem without other degrees.
-SearchResult search_given(const Problem& problem, const SearchControl& control);
 
 }  // namespace stagecraft

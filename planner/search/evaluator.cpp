@@ -37,30 +37,6 @@ constexpr std::size_t most_cases = 256;
 
 }  // namespace
 
-std::int64_t instructions_of(const Setting& setting, const Layout& layout) {
-  const bool split = setting.replicas == ReplicaPolicy::split;
-  const int chunks = std::accumulate(layout.replicas.begin(), layout.replicas.end(), 0) *
-                     setting.schedule.virtual_stages;
-  return std::int64_t{2} * setting.microbatches * (split ? chunks : layout.stages());
-}
-
-std::vector<Bytes> bytes_over(const Setting& setting, const Candidate& candidate) {
-  const std::vector<Stage>& stages = candidate.plan.stages;
-  const std::vector<int> leads = lead_devices(candidate.plan);
-  const auto depth = static_cast<int>(stages.size()) / std::max(setting.schedule.virtual_stages, 1);
-  std::vector<Bytes> over(index(depth));
-  for (std::size_t s = 0; s < stages.size(); ++s) {
-    Bytes& most = over[index(setting.device_of(static_cast<int>(s), depth))];
-    for (const std::vector<int>& replica : stages[s].devices) {
-      const auto place = std::ranges::lower_bound(leads, replica.front()) - leads.begin();
-      most =
-          std::max(most, candidate.prediction->peaks[index(static_cast<int>(place))].bytes -
-                             candidate.prediction->memory_limits[index(static_cast<int>(place))]);
-    }
-  }
-  return over;
-}
-
 struct Judge::Case {
   FastClock& clock;
   const Setting& setting;

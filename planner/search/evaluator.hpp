@@ -14,19 +14,6 @@
 
 namespace stagecraft {
 
-/// What plans of the search itself are called.
-inline constexpr std::string_view name_of_searched = "exact";
-
-/// What simulating an instruction costs beside timing it (lowering, memory).
-inline constexpr std::int64_t steps_per_simulated_instruction = 300;
-
-/// Forwards and backwards of the layout, on all devices.
-std::int64_t instructions_of(const Setting& setting, const Layout& layout);
-
-/// By how much the fullest replica of each pipeline device is over its limit, of a plan of the
-/// setting.
-std::vector<Bytes> bytes_over(const Setting& setting, const Candidate& candidate);
-
 class Judge {
  public:
   Judge(const Space& space, const SearchControl& control)

@@ -29,13 +29,17 @@
 // at any time leaves an honest gap. Effort is counted in steps, not seconds: equal input gives an
 // equal answer, gap included.
 
+#include "planner/search/exact.hpp"
+
 #include <algorithm>
 
-#include "planner/analysis/certificate.hpp"
+#include "planner/problem/question.hpp"
 #include "planner/relaxations/block_packing.hpp"
 #include "planner/search/column_search.hpp"
 #include "planner/search/degree_search.hpp"
+#include "planner/search/heuristics/usual_columns.hpp"
 #include "planner/search/heuristics/warm_starts.hpp"
+#include "planner/search/infeasible.hpp"
 #include "planner/search/layers_search.hpp"
 #include "planner/search/one_order.hpp"
 #include "planner/search/other_devices.hpp"
@@ -44,7 +48,6 @@
 #include "planner/space/device_orders.hpp"
 #include "planner/space/orders.hpp"
 #include "planner/space/room.hpp"
-#include "planner/strategies.hpp"
 
 namespace stagecraft {
 

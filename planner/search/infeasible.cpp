@@ -1,5 +1,7 @@
-// Why nothing fits, and what would. Nothing is guessed: the closest plan is the one that needs
-// least memory, and a remedy is named only if a plan that fits was found with it.
+// Nothing is guessed: the closest plan is the one that needs least memory, and a remedy is named
+// only if a plan that fits was found with it.
+
+#include "planner/search/infeasible.hpp"
 
 #include <algorithm>
 

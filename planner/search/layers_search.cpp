@@ -2,16 +2,18 @@
 
 #include <algorithm>
 
-#include "planner/analysis/certificate.hpp"
+#include "planner/problem/question.hpp"
 #include "planner/relaxations/relaxations.hpp"
+#include "planner/search/brute_force.hpp"
 #include "planner/search/column_search.hpp"
 #include "planner/search/enumerate/mixed_search.hpp"
+#include "planner/search/exact.hpp"
 #include "planner/search/heuristics/layers_again.hpp"
 #include "planner/search/heuristics/warm_starts.hpp"
+#include "planner/search/infeasible.hpp"
 #include "planner/search/unsearched.hpp"
 #include "planner/space/device_orders.hpp"
 #include "planner/space/orders.hpp"
-#include "planner/strategies.hpp"
 
 namespace stagecraft {
 

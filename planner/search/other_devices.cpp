@@ -3,14 +3,13 @@
 #include <algorithm>
 
 #include "planner/search/column_search.hpp"
-#include "planner/search/degree_search.hpp"
 #include "planner/search/enumerate/mixed_search.hpp"
+#include "planner/search/exact.hpp"
 #include "planner/search/heuristics/placement.hpp"
 #include "planner/search/one_order.hpp"
 #include "planner/space/device_orders.hpp"
 #include "planner/space/orders.hpp"
 #include "planner/space/room.hpp"
-#include "planner/strategies.hpp"
 #include "profiles/error.hpp"
 
 namespace stagecraft {

@@ -7,12 +7,12 @@
 #include "planner/problem/incumbents.hpp"
 #include "planner/relaxations/relaxations.hpp"
 #include "planner/relaxations/work_bound.hpp"
+#include "planner/search/exact.hpp"
 #include "planner/search/heuristics/simulated_trials.hpp"
 #include "planner/space/device_orders.hpp"
 #include "planner/space/schedule_choices.hpp"
 #include "planner/space/setting_kinds.hpp"
 #include "planner/space/workers.hpp"
-#include "planner/strategies.hpp"
 #include "profiles/text.hpp"
 
 namespace stagecraft {

@@ -20,6 +20,9 @@ struct Effort {
   bool is_spent() const { return left <= 0 || stop.stop_requested(); }
 };
 
+/// What simulating an instruction costs beside timing it (lowering, memory).
+inline constexpr std::int64_t steps_per_simulated_instruction = 300;
+
 inline const Effort no_limit{.left = INT64_MAX};
 
 }  // namespace stagecraft

@@ -4,7 +4,6 @@
 #include <limits>
 #include <numeric>
 
-#include "planner/costs/device_memory.hpp"
 #include "planner/plan/parallelism_fault.hpp"
 #include "planner/plan/plan_fault.hpp"
 #include "planner/problem/objective.hpp"
@@ -22,22 +21,6 @@ int least_group_of_turns(const std::vector<int>& replicas) {
   const int round = common_multiple(replicas);
   const int devices = std::accumulate(replicas.begin(), replicas.end(), 0);
   return (devices + round - 1) / round * round;
-}
-
-Cluster with_usable_memory(const Problem& problem) {
-  Cluster cluster = problem.cluster;
-  for (DeviceKind& kind : cluster.kinds) {
-    if (kind.memory_unlimited) kind.reserve = 0;
-    take_part_of_memory(kind, problem.memory_fraction);
-    Bytes usable = usable_memory(kind);
-    if (problem.memory_cap) {
-      const Bytes most = *problem.memory_cap - kind.reserve;
-      usable = kind.memory_unlimited ? most : std::min(usable, most);
-      kind.memory_unlimited = false;
-    }
-    kind.memory = usable + kind.reserve;
-  }
-  return cluster;
 }
 
 /// Microbatches in flight at once in the steady state of a schedule without drains: as many as

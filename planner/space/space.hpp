@@ -226,10 +226,6 @@ class Space {
 /// Devices of the cluster that are not excluded.
 int available_devices(const Problem& problem);
 
-/// Why nothing fits, and what would; as much of it as is known when a stop is requested.
-Infeasible explain_infeasible(const Problem& problem, const Space& space,
-                              const std::stop_token& stop);
-
 /// Bytes by which the fullest device exceeds its limit; negative if it fits.
 Bytes shortfall(const Prediction& prediction);
 

@@ -136,4 +136,11 @@ Bytes share_of_boundary(Bytes boundary, std::int64_t rows, std::int64_t all);
 /// The rows of one replica.
 std::int64_t share_of_rows(const Setting& setting, int replica, int replicas);
 
+/// Forwards and backwards of the layout, on all devices.
+std::int64_t instructions_of(const Setting& setting, const Layout& layout);
+
+/// By how much the fullest replica of each pipeline device is over its limit, of a plan of the
+/// setting.
+std::vector<Bytes> bytes_over(const Setting& setting, const Candidate& candidate);
+
 }  // namespace stagecraft

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "planner/relaxations/chain_bounds.hpp"
+#include "planner/timing/fast_clock.hpp"
 
 namespace stagecraft {
 

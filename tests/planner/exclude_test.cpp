@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "planner/analysis/certificate.hpp"
+#include "planner/search/heuristics/usual_choices.hpp"
 #include "planner/space/space.hpp"
 #include "planner/strategies.hpp"
 #include "profiles/error.hpp"

@@ -2,6 +2,7 @@
 // why not.
 
 #include "simulator/checks/check.hpp"
+#include "planner/interop/load_plan.hpp"
 
 #include <CLI/CLI.hpp>
 #include <filesystem>

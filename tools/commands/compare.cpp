@@ -9,6 +9,7 @@
 
 #include "planner/costs/device_memory.hpp"
 #include "planner/costs/predict.hpp"
+#include "planner/interop/load_plan.hpp"
 #include "planner/interop/other_files.hpp"
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"

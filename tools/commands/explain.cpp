@@ -6,6 +6,7 @@
 
 #include "planner/costs/device_memory.hpp"
 #include "planner/costs/predict.hpp"
+#include "planner/interop/load_plan.hpp"
 #include "simulator/checks/check.hpp"
 #include "tools/commands.hpp"
 #include "tools/options/scenario.hpp"

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "planner/interop/exporters.hpp"
+#include "planner/interop/load_plan.hpp"
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"
 #include "profiles/text.hpp"

@@ -12,6 +12,7 @@
 #include "executor/transports/processes.hpp"
 #include "executor/weights/weights.hpp"
 #include "planner/costs/compile_with_norm.hpp"
+#include "planner/interop/load_plan.hpp"
 #include "profiles/json.hpp"
 #include "tools/build_info.hpp"
 #include "tools/commands.hpp"

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "planner/costs/compile.hpp"
+#include "planner/interop/load_plan.hpp"
 #include "profiles/json.hpp"
 #include "simulator/analyses/jitter.hpp"
 #include "simulator/checks/check.hpp"

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "planner/calibration/timeline_costs.hpp"
+#include "planner/interop/load_plan.hpp"
 #include "profiles/json.hpp"
 #include "simulator/views/trace.hpp"
 #include "tools/reports/results.hpp"

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "planner/interop/load_plan.hpp"
 #include "planner/plan/plan.hpp"
 #include "tools/console.hpp"
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "planner/analysis/binding.hpp"
 #include "planner/analysis/risk.hpp"
 #include "planner/analysis/shown_choices.hpp"
 #include "planner/analysis/utilisation.hpp"

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "executor/driver/execute.hpp"
+#include "planner/interop/load_plan.hpp"
 #include "tools/console.hpp"
 
 namespace stagecraft {

@@ -6,9 +6,9 @@
 
 #include "planner/baselines/aceso/aceso_figures.hpp"
 #include "planner/baselines/aceso/aceso_search.hpp"
+#include "planner/baselines/baselines.hpp"
 #include "planner/baselines/compatibility.hpp"
 #include "planner/baselines/own_figures.hpp"
-#include "planner/strategies.hpp"
 #include "profiles/error.hpp"
 #include "profiles/importers.hpp"
 #include "profiles/text.hpp"

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <iomanip>
 
+#include "planner/baselines/baselines.hpp"
 #include "planner/baselines/pipedream/pipedream_problem.hpp"
 #include "planner/space/space.hpp"
-#include "planner/strategies.hpp"
 #include "profiles/error.hpp"
 
 namespace stagecraft {

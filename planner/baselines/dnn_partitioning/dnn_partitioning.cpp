@@ -1,11 +1,11 @@
 // dnn-partitioning's split of the throughput problem (see max_load.hpp), on its own inputs with
 // their exact figures, or on any profile (dnn_question.hpp).
 
+#include "planner/baselines/baselines.hpp"
 #include "planner/baselines/compatibility.hpp"
 #include "planner/baselines/dnn_partitioning/dnn_question.hpp"
 #include "planner/baselines/dnn_partitioning/max_load.hpp"
 #include "planner/baselines/own_figures.hpp"
-#include "planner/strategies.hpp"
 #include "profiles/error.hpp"
 
 namespace stagecraft {

@@ -8,12 +8,12 @@
 #include <array>
 #include <set>
 
+#include "planner/baselines/baselines.hpp"
 #include "planner/baselines/compatibility.hpp"
 #include "planner/baselines/dnn_partitioning/device_visits.hpp"
 #include "planner/baselines/dnn_partitioning/dnn_question.hpp"
 #include "planner/baselines/dnn_partitioning/scattered_split.hpp"
 #include "planner/baselines/own_figures.hpp"
-#include "planner/strategies.hpp"
 #include "profiles/error.hpp"
 
 namespace stagecraft {

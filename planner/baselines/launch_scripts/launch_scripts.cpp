@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <regex>
 
+#include "planner/baselines/baselines.hpp"
 #include "planner/baselines/launch_scripts/grid.hpp"
 #include "planner/baselines/launch_scripts/partition.hpp"
 #include "planner/plan/layer_names.hpp"
-#include "planner/strategies.hpp"
 #include "profiles/error.hpp"
 
 namespace stagecraft {

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <limits>
 
+#include "planner/baselines/baselines.hpp"
 #include "planner/baselines/compatibility.hpp"
 #include "planner/baselines/pipedream/pipedream_problem.hpp"
-#include "planner/strategies.hpp"
 #include "profiles/error.hpp"
 
 namespace stagecraft {

@@ -8,8 +8,8 @@
 
 #include <algorithm>
 
+#include "planner/baselines/baselines.hpp"
 #include "planner/baselines/pipedream/pipedream_problem.hpp"
-#include "planner/strategies.hpp"
 #include "profiles/error.hpp"
 
 namespace stagecraft {

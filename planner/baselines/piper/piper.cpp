@@ -8,11 +8,11 @@
 #include <algorithm>
 #include <set>
 
+#include "planner/baselines/baselines.hpp"
 #include "planner/baselines/compatibility.hpp"
 #include "planner/baselines/own_figures.hpp"
 #include "planner/baselines/piper/piper_split.hpp"
 #include "planner/baselines/piper/piper_stages.hpp"
-#include "planner/strategies.hpp"
 #include "profiles/error.hpp"
 #include "profiles/importers.hpp"
 #include "profiles/importers/piper_graph.hpp"

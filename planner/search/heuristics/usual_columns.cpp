@@ -1,7 +1,9 @@
+#include "planner/search/heuristics/usual_columns.hpp"
+
 #include <algorithm>
 
 #include "planner/layouts/layouts.hpp"
-#include "planner/search/column_search.hpp"
+#include "planner/space/setting_kinds.hpp"
 
 namespace stagecraft {
 

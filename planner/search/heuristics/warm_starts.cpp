@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "planner/baselines/portfolio.hpp"
+#include "planner/search/heuristics/usual_choices.hpp"
 
 namespace stagecraft {
 

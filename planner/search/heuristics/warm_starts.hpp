@@ -3,16 +3,11 @@
 
 #pragma once
 
-#include <functional>
+#include <vector>
 
 #include "planner/search/evaluator.hpp"
 
 namespace stagecraft {
-
-/// Once a stop is requested, the usual choices found by then, and at least one that fits if there
-/// is any. Of those to start from (`worth`) some may be missing that do not fit or take longer.
-std::vector<Candidate> usual_choices(const Problem& problem, const std::stop_token& stop,
-                                     std::optional<Duration> worth = {});
 
 /// Whether the problem allows the plan, be it in the space or not, and its stages can be trained:
 /// where layers share parameters their stages have one tensor-parallel degree.

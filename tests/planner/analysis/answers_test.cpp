@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "planner/analysis/binding.hpp"
 #include "planner/problem/defaults.hpp"
 #include "planner/problem/objective.hpp"
 #include "planner/space/schedule_choices.hpp"

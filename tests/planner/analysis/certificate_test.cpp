@@ -4,6 +4,7 @@
 #include <array>
 #include <functional>
 
+#include "planner/problem/question.hpp"
 #include "planner/strategies.hpp"
 #include "profiles/json.hpp"
 #include "tests/catch.hpp"

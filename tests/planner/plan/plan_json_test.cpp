@@ -1,3 +1,4 @@
+#include "planner/interop/load_plan.hpp"
 #include "planner/plan/plan.hpp"
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"

@@ -1,8 +1,10 @@
+#include "planner/analysis/binding.hpp"
 #include "planner/problem/problem.hpp"
 
 #include <algorithm>
 #include <stop_token>
 
+#include "planner/search/heuristics/usual_choices.hpp"
 #include "planner/search/heuristics/warm_starts.hpp"
 #include "planner/strategies.hpp"
 #include "profiles/error.hpp"

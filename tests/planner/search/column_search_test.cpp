@@ -2,6 +2,7 @@
 
 #include "planner/costs/columns.hpp"
 #include "planner/layouts/layouts.hpp"
+#include "planner/search/heuristics/usual_columns.hpp"
 #include "planner/strategies.hpp"
 #include "tests/catch.hpp"
 #include "tests/planner/columns_cases.hpp"

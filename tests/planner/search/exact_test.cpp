@@ -1,6 +1,7 @@
 #include <numeric>
 #include <set>
 
+#include "planner/search/heuristics/usual_choices.hpp"
 #include "planner/strategies.hpp"
 #include "profiles/error.hpp"
 #include "profiles/importers.hpp"

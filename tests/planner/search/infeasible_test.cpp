@@ -4,6 +4,8 @@
 #include <limits>
 
 #include "planner/analysis/answers.hpp"
+#include "planner/problem/objective.hpp"
+#include "planner/search/infeasible.hpp"
 #include "planner/space/schedule_choices.hpp"
 #include "planner/space/space.hpp"
 #include "tests/catch.hpp"

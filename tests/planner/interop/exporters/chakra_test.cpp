@@ -6,6 +6,7 @@
 #include "planner/costs/predict.hpp"
 #include "planner/interop/exporters.hpp"
 #include "planner/interop/exporters/protobuf.hpp"
+#include "planner/interop/load_plan.hpp"
 #include "profiles/error.hpp"
 #include "tests/catch.hpp"
 #include "tests/planner/interop/importers/questions.hpp"

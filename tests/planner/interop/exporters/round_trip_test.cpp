@@ -6,6 +6,7 @@
 #include <set>
 
 #include "planner/costs/stage_recompute.hpp"
+#include "planner/interop/load_plan.hpp"
 #include "profiles/json.hpp"
 #include "simulator/schedules/schedules.hpp"
 #include "tests/catch.hpp"

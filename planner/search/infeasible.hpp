@@ -1,0 +1,15 @@
+// Why nothing fits, and what would.
+
+#pragma once
+
+#include <stop_token>
+
+#include "planner/space/space.hpp"
+
+namespace stagecraft {
+
+/// Why nothing fits, and what would; as much of it as is known when a stop is requested.
+Infeasible explain_infeasible(const Problem& problem, const Space& space,
+                              const std::stop_token& stop);
+
+}  // namespace stagecraft
