@@ -15,7 +15,7 @@ namespace stagecraft {
 
 namespace {
 
-constexpr std::int64_t most = std::int64_t{1} << 40U;
+constexpr std::int64_t largest_number = std::int64_t{1} << 40U;
 constexpr int most_blocks = 100'000;
 
 /// A key may be there and null, which means the same as being absent.
@@ -24,7 +24,7 @@ bool has(const Json& config, std::string_view name) {
 }
 
 std::int64_t count(const Json& config, std::string_view name) {
-  return config[name].integer(1, most);
+  return config[name].integer(1, largest_number);
 }
 
 std::int64_t count_or(const Json& config, std::string_view name, std::int64_t otherwise) {
@@ -205,7 +205,7 @@ Shape read_mixtral(const Json& config) {
 }
 
 std::int64_t natural_or_none(const Json& config, std::string_view name) {
-  return has(config, name) ? config[name].integer(0, most) : 0;
+  return has(config, name) ? config[name].integer(0, largest_number) : 0;
 }
 
 /// DeepSeek-V2 and V3: latent attention, shared experts, dense blocks first.

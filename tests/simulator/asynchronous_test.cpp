@@ -27,7 +27,7 @@ ScheduleShape grouped(int devices, int microbatches, int group) {
 /// Parameters of one byte each, so that bytes count versions.
 LowerOptions counting_versions(int stages) {
   LowerOptions options;
-  options.memory.assign(at(stages), {ChunkMemory{.parameters = 1, .gradients = 1}});
+  options.memory.assign(index(stages), {ChunkMemory{.parameters = 1, .gradients = 1}});
   return options;
 }
 
@@ -46,8 +46,8 @@ template <class Visit>
 void each_compute(const Program& program, const Visit& visit) {
   for (const auto& order : program.order) {
     for (const int item : order) {
-      const Work& work = program.work[at(item)];
-      if (work.lane == Lane::compute) visit(program.chunks[at(work.chunk)].device, work);
+      const Work& work = program.work[index(item)];
+      if (work.lane == Lane::compute) visit(program.chunks[index(work.chunk)].device, work);
     }
   }
 }
@@ -276,7 +276,7 @@ TEST_CASE("random replicas and sizes under every policy are safe, and no peak ex
     const int p = random.between(1, 5);
     const ScheduleShape shape = plain(p, p * random.between(1, 3));
     const auto generate =
-        std::vector{pipedream, pipedream_vertical_sync, pipedream_2bw}[at(random.below(3))];
+        std::vector{pipedream, pipedream_vertical_sync, pipedream_2bw}[index(random.below(3))];
     const Schedule schedule = random.below(2) == 0 ? generate(shape) : halved(generate(shape));
     LowerOptions options = random_options(random, schedule);
     options.replica_policy = ReplicaPolicy::split;
@@ -300,7 +300,7 @@ TEST_CASE("check: a version that the policy does not promise is found") {
   for (const std::string name : {"F1.5", "B1.5", "U1.5"}) {
     for (const int by : {-1, 1}) {
       Program mutant = program;
-      mutant.work[at(find_work(mutant, name))].weight_version += by;
+      mutant.work[index(find_work(mutant, name))].weight_version += by;
       INFO(name << by);
       CHECK(found(check(mutant), "version", name));
     }
@@ -325,14 +325,14 @@ TEST_CASE("check: room for old versions is as much as is needed") {
 TEST_CASE("check: updates that are missing, double or elsewhere are found") {
   const Program program = lower(pipedream_2bw(grouped(2, 6, 2)));
   Program elsewhere = program;
-  elsewhere.work[at(find_work(program, "U1.3"))].instruction.microbatch = 2;
+  elsewhere.work[index(find_work(program, "U1.3"))].instruction.microbatch = 2;
   const CheckReport report = check(elsewhere);
   REQUIRE(report.findings.size() >= 2);
   CHECK(report.findings[0].message ==
         "the weights of stage 1 (replica 0 on device 1) are never updated after microbatch 3");
   CHECK_THAT(report.findings[1].message, ContainsSubstring("where no update is due"));
   Program twice = program;
-  twice.work[at(find_work(program, "U1.3"))].instruction.microbatch = 1;
+  twice.work[index(find_work(program, "U1.3"))].instruction.microbatch = 1;
   CHECK_THAT(first_finding(twice), ContainsSubstring("are updated 2 times after microbatch 1"));
 }
 

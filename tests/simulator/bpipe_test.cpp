@@ -26,7 +26,7 @@ int places(int devices) {
 /// Saved activations of one byte each and nothing else, so that bytes count microbatches.
 LowerOptions counting_saved(int stages) {
   LowerOptions options;
-  options.memory.assign(at(stages), {ChunkMemory{.saved = 1}});
+  options.memory.assign(index(stages), {ChunkMemory{.saved = 1}});
   return options;
 }
 
@@ -37,7 +37,7 @@ Program without_wait(Program program, const std::string& name, const std::string
 
 /// With one work right before another in its device's order.
 Program moved(Program program, int device, const std::string& name, const std::string& before) {
-  auto& order = program.order[at(device)];
+  auto& order = program.order[index(device)];
   const int work = find_work(program, name);
   order.erase(std::find(order.begin(), order.end(), work));
   order.insert(std::find(order.begin(), order.end(), find_work(program, before)), work);
@@ -53,7 +53,7 @@ std::string text(const std::vector<Instruction>& order) {
 }
 
 int count(const Schedule& schedule, int device, Op op) {
-  const auto& order = schedule.devices[at(device)];
+  const auto& order = schedule.devices[index(device)];
   return static_cast<int>(
       std::count_if(order.begin(), order.end(), [op](const auto& it) { return it.op == op; }));
 }
@@ -64,7 +64,7 @@ TEST_CASE("bpipe on four devices, instruction by instruction") {
   const Schedule schedule = bpipe(plain(4, 6));
   CHECK(text(schedule.devices[0]) == "F0 F1 F2 EV1 F3 EV2 LD1 B0 F4 EV3 LD2 B1 F5 B2 LD3 B3 B4 B5");
   for (int r = 1; r < 4; ++r) {
-    CHECK(schedule.devices[at(r)] == one_f_one_b(plain(4, 6)).devices[at(r)]);
+    CHECK(schedule.devices[index(r)] == one_f_one_b(plain(4, 6)).devices[index(r)]);
   }
   const Program program = lower(schedule);
   CHECK(order_text(program, 0).find("EV0.1") != std::string::npos);
@@ -221,8 +221,8 @@ TEST_CASE("random replicas and sizes under bpipe are safe, and no peak exceeds t
     options.recompute.clear();
     const std::size_t replicas = 2;
     for (int s = 0; s < p; ++s) {
-      options.replicas[at(s)] = {2 * s, 2 * s + 1};
-      options.memory[at(s)].resize(replicas, options.memory[at(s)].front());
+      options.replicas[index(s)] = {2 * s, 2 * s + 1};
+      options.memory[index(s)].resize(replicas, options.memory[index(s)].front());
     }
     const Program program = lower(schedule, options);
     CHECK(first_finding(program) == "safe");

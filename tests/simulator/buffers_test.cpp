@@ -20,7 +20,7 @@ constexpr Bytes resident = 7'000'000;
 
 LowerOptions with_memory(int stages, const ChunkMemory& memory) {
   LowerOptions options;
-  options.memory.assign(at(stages), {memory});
+  options.memory.assign(index(stages), {memory});
   return options;
 }
 
@@ -31,7 +31,7 @@ Schedule pipeline(int devices, int microbatches) {
 /// "0:7101110 10:…": time in ns and bytes, beyond what is resident.
 std::vector<std::pair<Duration, Bytes>> use_over_time(const Timeline& timeline, int device) {
   std::vector<std::pair<Duration, Bytes>> samples;
-  for (const MemorySample& sample : timeline.memory[at(device)]) {
+  for (const MemorySample& sample : timeline.memory[index(device)]) {
     samples.emplace_back(sample.time, total(sample.use) - resident);
   }
   return samples;
@@ -46,28 +46,28 @@ struct Life {
 /// Whether any two buffers that share bytes of an arena live at once, at these costs.
 bool arena_holds(const Program& program, const Costs& costs) {
   std::vector<Life> lives(program.buffers.size());
-  for (const int buffer : program.resident) lives[at(buffer)].first = 0ns;
+  for (const int buffer : program.resident) lives[index(buffer)].first = 0ns;
   std::vector<std::pair<Duration, Duration>> times(program.work.size());
   // Spans carry no work index: find it by device and instruction, and by peer for messages.
   const Timeline timeline = simulate(program, costs);
   for (int i = 0; i < static_cast<int>(program.work.size()); ++i) {
-    const Work& work = program.work[at(i)];
+    const Work& work = program.work[index(i)];
     std::optional<int> peer;
     if (work.channel) {
-      const Channel& channel = program.channels[at(*work.channel)];
-      peer = program.chunks[at(channel.from == work.chunk ? channel.to : channel.from)].device;
+      const Channel& channel = program.channels[index(*work.channel)];
+      peer = program.chunks[index(channel.from == work.chunk ? channel.to : channel.from)].device;
     }
     for (const Span& span : timeline.spans) {
       if (span.device == device_of(program, i) && span.instruction == work.instruction &&
           span.peer == peer) {
-        times[at(i)] = {span.start, span.end};
+        times[index(i)] = {span.start, span.end};
       }
     }
     for (int a = work.allocates.first; a < work.allocates.end; ++a) {
-      lives[at(program.allocations[at(a)])].first = times[at(i)].first;
+      lives[index(program.allocations[index(a)])].first = times[index(i)].first;
     }
     for (int a = work.frees.first; a < work.frees.end; ++a) {
-      lives[at(program.releases[at(a)])].end = times[at(i)].second;
+      lives[index(program.releases[index(a)])].end = times[index(i)].second;
     }
   }
   for (std::size_t a = 0; a < lives.size(); ++a) {
@@ -191,8 +191,8 @@ TEST_CASE("buffers are aligned, inside the arena, and of their device") {
     for (const Buffer& buffer : program.buffers) {
       CHECK(buffer.bytes > 0);
       CHECK(buffer.offset % 64 == 0);
-      CHECK(buffer.offset + buffer.bytes <= program.arena[at(buffer.device)]);
-      CHECK(buffer.device == program.chunks[at(buffer.chunk)].device);
+      CHECK(buffer.offset + buffer.bytes <= program.arena[index(buffer.device)]);
+      CHECK(buffer.device == program.chunks[index(buffer.chunk)].device);
     }
   }
 }
@@ -241,7 +241,7 @@ TEST_CASE("the arena is little larger than the peak") {
     const auto peaks = memory_peaks(simulate(program, uniform(program, chunk_costs(10ns, 20ns))));
     for (int device = 0; device < p; ++device) {
       const Bytes slack = (p - device + 4) * 1024;
-      CHECK(program.arena[at(device)] <= peaks[at(device)].bytes + slack);
+      CHECK(program.arena[index(device)] <= peaks[index(device)].bytes + slack);
     }
   }
 }

@@ -20,7 +20,7 @@ class Gambler {
       : program_(program),
         random_(random),
         state_(program.work.size(), State::waiting),
-        head_(at(program.devices) * lanes.size(), 0),
+        head_(index(program.devices) * lanes.size(), 0),
         queue_(head_.size()) {
     for (const auto& order : program.order) {
       for (const int work : order) queue_[queue_of(work)].push_back(work);
@@ -31,7 +31,7 @@ class Gambler {
   bool goes_wrong() {
     for (std::vector<int> events = possible(); !events.empty() && !wrong_; events = possible()) {
       const int work = events[random_() % events.size()];
-      const bool starts = state_[at(work)] == State::waiting;
+      const bool starts = state_[index(work)] == State::waiting;
       starts ? start(work) : end(work);
       // Both halves of a fused pair at once.
       if (const auto other = work_at(work).fused_with) starts ? start(*other) : end(*other);
@@ -42,9 +42,9 @@ class Gambler {
  private:
   enum class State { waiting, running, ended };
 
-  const Work& work_at(int work) const { return program_.work[at(work)]; }
+  const Work& work_at(int work) const { return program_.work[index(work)]; }
   std::size_t queue_of(int work) const {
-    return at(device_of(program_, work)) * lanes.size() +
+    return index(device_of(program_, work)) * lanes.size() +
            static_cast<std::size_t>(work_at(work).lane);
   }
 
@@ -53,7 +53,7 @@ class Gambler {
     for (std::size_t queue = 0; queue < queue_.size(); ++queue) {
       if (head_[queue] == queue_[queue].size()) continue;
       const int work = queue_[queue][head_[queue]];
-      if (state_[at(work)] == State::waiting ? may_start(work) : may_end(work))
+      if (state_[index(work)] == State::waiting ? may_start(work) : may_end(work))
         events.push_back(work);
     }
     return events;
@@ -67,9 +67,10 @@ class Gambler {
   bool waits_over(int work) const {
     const IndexRange waits = work_at(work).waits;
     for (int i = waits.first; i < waits.end; ++i) {
-      const int on = program_.waits[at(i)];
+      const int on = program_.waits[index(i)];
       const bool remote = device_of(program_, on) != device_of(program_, work);
-      if (remote ? state_[at(on)] == State::waiting : state_[at(on)] != State::ended) return false;
+      if (remote ? state_[index(on)] == State::waiting : state_[index(on)] != State::ended)
+        return false;
     }
     return true;
   }
@@ -90,12 +91,12 @@ class Gambler {
   }
 
   void start(int work) {
-    state_[at(work)] = State::running;
+    state_[index(work)] = State::running;
     const IndexRange range = work_at(work).allocates;
     for (int i = range.first; i < range.end; ++i) {
-      const int buffer = program_.allocations[at(i)];
+      const int buffer = program_.allocations[index(i)];
       for (const int other : live_)
-        wrong_ = wrong_ || overlap(program_.buffers[at(buffer)], program_.buffers[at(other)]);
+        wrong_ = wrong_ || overlap(program_.buffers[index(buffer)], program_.buffers[index(other)]);
       live_.push_back(buffer);
     }
     wrong_ = wrong_ || !data_ready(work);
@@ -153,11 +154,12 @@ class Gambler {
   }
 
   void end(int work) {
-    state_[at(work)] = State::ended;
+    state_[index(work)] = State::ended;
     ++head_[queue_of(work)];
     const IndexRange range = work_at(work).frees;
     for (int i = range.first; i < range.end; ++i) {
-      live_.erase(std::remove(live_.begin(), live_.end(), program_.releases[at(i)]), live_.end());
+      live_.erase(std::remove(live_.begin(), live_.end(), program_.releases[index(i)]),
+                  live_.end());
     }
   }
 
@@ -180,9 +182,9 @@ void mutate(Program& program, std::mt19937& random) {
     }
     case 1: {
       const int work = static_cast<int>(pick(program.work.size()));
-      const IndexRange waits = program.work[at(work)].waits;
+      const IndexRange waits = program.work[index(work)].waits;
       if (waits.size() > 0)
-        drop_wait(program, work, program.waits[at(waits.first) + pick(at(waits.size()))]);
+        drop_wait(program, work, program.waits[index(waits.first) + pick(index(waits.size()))]);
       return;
     }
     default: {

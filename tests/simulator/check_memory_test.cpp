@@ -38,15 +38,15 @@ TEST_CASE("check: a buffer shifted onto another is a race") {
   const Program program = lowered({.schedule = "1f1b", .devices = 2, .microbatches = 4});
   std::vector<int> forwards;  // buffers that live from a forward on device 0, at the same time
   for (const std::string name : {"F0.0", "F0.1"}) {
-    const IndexRange range = program.work[at(find_work(program, name, 0))].allocates;
+    const IndexRange range = program.work[index(find_work(program, name, 0))].allocates;
     for (int i = range.first; i < range.end; ++i) {
-      const Buffer& buffer = program.buffers[at(program.allocations[at(i)])];
-      if (buffer.role == BufferRole::saved) forwards.push_back(program.allocations[at(i)]);
+      const Buffer& buffer = program.buffers[index(program.allocations[index(i)])];
+      if (buffer.role == BufferRole::saved) forwards.push_back(program.allocations[index(i)]);
     }
   }
   REQUIRE(forwards.size() == 2);
   Program mutant = program;
-  mutant.buffers[at(forwards[1])].offset = program.buffers[at(forwards[0])].offset + 1;
+  mutant.buffers[index(forwards[1])].offset = program.buffers[index(forwards[0])].offset + 1;
   CHECK(found(check(mutant), "race"));
 }
 

@@ -62,7 +62,7 @@ TEST_CASE("check: a missing, halved or repeated passage breaks conservation") {
   CHECK(first_message(check(twice), "conservation") == "F1.1 on device 1 (stage 1) is done twice");
 
   Program halved = program;
-  halved.work[at(find_work(program, "B0.1", 0))].instruction.op = Op::backward_input;
+  halved.work[index(find_work(program, "B0.1", 0))].instruction.op = Op::backward_input;
   CHECK_THAT(first_message(check(halved), "conservation"),
              ContainsSubstring("its weight gradient (W) is never computed"));
 
@@ -147,7 +147,7 @@ TEST_CASE("check: tied weights are updated after their gradients are summed") {
 
 TEST_CASE("check: the flush policy reads version 0 and makes version 1") {
   Program program = lowered({.schedule = "1f1b", .devices = 2, .microbatches = 4});
-  program.work[at(find_work(program, "B1.2", 1))].weight_version = 1;
+  program.work[index(find_work(program, "B1.2", 1))].weight_version = 1;
   const CheckReport report = check(program);
   CHECK(rules(report) == std::vector<std::string>{"version"});
   CHECK(report.findings[0].message ==

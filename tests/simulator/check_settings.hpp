@@ -59,8 +59,8 @@ inline Program lowered(const Setting& setting, const Schedule& schedule) {
     for (int replica = 0; replica < count; ++replica) stage.push_back(device++);
   }
   for (int stage = 0; stage < schedule.stages; ++stage) {
-    const int count = setting.replicas.empty() ? 1 : setting.replicas[at(stage)];
-    options.memory.emplace_back(at(count), memory_of(stage));
+    const int count = setting.replicas.empty() ? 1 : setting.replicas[index(stage)];
+    options.memory.emplace_back(index(count), memory_of(stage));
     options.boundary.push_back(6 * kibi * (stage + 1));
     options.recompute.push_back(setting.recompute);
   }

@@ -45,9 +45,9 @@ TEST_CASE("ZB-V works without a break when f = i = w, and holds 2p activations")
     for (const int m : {2 * p - 1, 2 * p, 3 * p + 1}) {
       CAPTURE(p, m);
       const Schedule schedule = zb_v(vee(p, m));
-      CHECK(peak_in_flight(schedule, false) == std::vector<int>(at(p), 2 * p));
+      CHECK(peak_in_flight(schedule, false) == std::vector<int>(index(p), 2 * p));
       const Timeline timeline = run(schedule, split_costs(600ns, 600ns, 600ns, 2));
-      CHECK(span_times(timeline) == std::vector<Duration>(at(p), m * 1800ns));
+      CHECK(span_times(timeline) == std::vector<Duration>(index(p), m * 1800ns));
       CHECK(step_time(timeline) == m * 1800ns + (p - 1) * 300ns);
     }
   }
@@ -138,7 +138,7 @@ TEST_CASE("looped-bfs takes m(f + b) + (p - 1)(f + b) / v and keeps everything")
         CAPTURE(p, v, m);
         const Schedule schedule =
             looped_bfs({.devices = p, .microbatches = m, .virtual_stages = v});
-        CHECK(peak_in_flight(schedule) == std::vector<int>(at(p), m * v));
+        CHECK(peak_in_flight(schedule) == std::vector<int>(index(p), m * v));
         CHECK(step_time(run(schedule, chunk_costs(1200ns, 2400ns, v))) ==
               m * 3600ns + (p - 1) * 3600ns / v);
       }
@@ -153,7 +153,7 @@ TEST_CASE("dapple-pb is 1f1b with a deeper warm-up") {
     CHECK(schedule.devices ==
           one_f_one_b({.devices = p, .microbatches = m, .warm_up = deep_warm_up(p)}).devices);
     for (int r = 0; r < p; ++r) {
-      CHECK(peak_in_flight(schedule)[at(r)] == std::min(2 * (p - r) - 1, m));
+      CHECK(peak_in_flight(schedule)[index(r)] == std::min(2 * (p - r) - 1, m));
     }
   }
 }

@@ -48,7 +48,7 @@ Span span_of(const Timeline& timeline, const std::string& instruction) {
 }
 
 void drop_waits(Program& program, int work) {
-  program.work[at(work)].waits = {};
+  program.work[index(work)].waits = {};
 }
 
 }  // namespace
@@ -162,7 +162,8 @@ TEST_CASE("copies of the model have no link between them, and sum their gradient
   // Stages 0 1 | 2 3 on devices 0 1 | 1 0.
   REQUIRE(program.stages == 4);
   for (const Channel& channel : program.channels) {
-    CHECK(program.chunks[at(channel.from)].stage / 2 == program.chunks[at(channel.to)].stage / 2);
+    CHECK(program.chunks[index(channel.from)].stage / 2 ==
+          program.chunks[index(channel.to)].stage / 2);
   }
   CHECK(program.channels.size() == 4);
   std::vector<std::pair<Op, std::vector<int>>> groups;
@@ -186,7 +187,7 @@ TEST_CASE("check: copies that do not sum their gradients are found") {
   CHECK_THAT(first_message(check(early), "order"),
              ContainsSubstring("gradients of the 2 replicas of stage 2"));
   Program other = program;
-  for (int group : {0, 1}) other.groups[at(group)].chunks = {group == 0 ? 0 : 1, 3};
+  for (int group : {0, 1}) other.groups[index(group)].chunks = {group == 0 ? 0 : 1, 3};
   CHECK_FALSE(check(other).safe());
   Program crossed = program;
   crossed.channels[0].to = 2;  // of the other pipe
@@ -225,7 +226,7 @@ TEST_CASE("check: a torn pair is found") {
     return first_message(check(mutant), "structure");
   };
   const auto partner = [&](int work, std::optional<int> other) {
-    return torn([&](Program& mutant) { mutant.work[at(work)].fused_with = other; });
+    return torn([&](Program& mutant) { mutant.work[index(work)].fused_with = other; });
   };
   CHECK_THAT(partner(forward, {}), ContainsSubstring("cannot be a fused pair"));
   CHECK_THAT(partner(backward, {}), ContainsSubstring("cannot be a fused pair"));
@@ -234,15 +235,15 @@ TEST_CASE("check: a torn pair is found") {
   CHECK_THAT(partner(forward, forward), ContainsSubstring("cannot be a fused pair"));
   CHECK_THAT(partner(forward, 99), ContainsSubstring("fused with work that does not exist"));
   CHECK_THAT(torn([&](Program& mutant) {
-               std::swap(mutant.order[0][at(forward)], mutant.order[0][at(backward)]);
+               std::swap(mutant.order[0][index(forward)], mutant.order[0][index(backward)]);
              }),
              ContainsSubstring("cannot be a fused pair"));
   CHECK_THAT(torn([&](Program& mutant) {
-               std::swap(mutant.order[0][at(backward)], mutant.order[0][at(backward + 1)]);
+               std::swap(mutant.order[0][index(backward)], mutant.order[0][index(backward + 1)]);
              }),
              ContainsSubstring("cannot be a fused pair"));
   for (const Op op : {Op::forward, Op::backward_input, Op::recompute}) {
-    CHECK_THAT(torn([&](Program& mutant) { mutant.work[at(backward)].instruction.op = op; }),
+    CHECK_THAT(torn([&](Program& mutant) { mutant.work[index(backward)].instruction.op = op; }),
                ContainsSubstring("cannot be a fused pair"));
   }
 }
@@ -260,15 +261,16 @@ TEST_CASE("check: the halves of a pair cannot use the same memory") {
              ContainsSubstring("short by 1"));
 
   const auto workspace_of = [&](const std::string& instruction) {
-    const IndexRange range = program.work[at(find_work(program, instruction))].allocates;
+    const IndexRange range = program.work[index(find_work(program, instruction))].allocates;
     for (int i = range.first; i < range.end; ++i) {
-      const int buffer = program.allocations[at(i)];
-      if (program.buffers[at(buffer)].role == BufferRole::workspace) return buffer;
+      const int buffer = program.allocations[index(i)];
+      if (program.buffers[index(buffer)].role == BufferRole::workspace) return buffer;
     }
     return 0;
   };
   Program shared = program;
-  shared.buffers[at(workspace_of("B0.0"))].offset = shared.buffers[at(workspace_of("F0.1"))].offset;
+  shared.buffers[index(workspace_of("B0.0"))].offset =
+      shared.buffers[index(workspace_of("F0.1"))].offset;
   CHECK_THAT(first_message(check(shared), "race"), ContainsSubstring("share addresses"));
 }
 

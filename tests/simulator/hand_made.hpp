@@ -15,8 +15,8 @@ struct Builder {
   explicit Builder(int devices, int microbatches) {
     program.devices = program.stages = devices;
     program.microbatches = microbatches;
-    program.order.resize(at(devices));
-    program.arena.resize(at(devices));
+    program.order.resize(index(devices));
+    program.arena.resize(index(devices));
     for (int stage = 0; stage < devices; ++stage) {
       program.chunks.push_back({.stage = stage, .device = stage, .rows = {0, 1}});
     }
@@ -40,7 +40,7 @@ struct Builder {
     work.waits = {first, static_cast<int>(program.waits.size())};
     const int index = static_cast<int>(program.work.size());
     program.work.push_back(work);
-    program.order[at(stage)].push_back(index);
+    program.order[index(stage)].push_back(index);
     return index;
   }
 };
@@ -58,13 +58,13 @@ inline Program smallest() {
 inline void allocate(Program& program, int work, const std::vector<int>& buffers) {
   const int first = static_cast<int>(program.allocations.size());
   program.allocations.insert(program.allocations.end(), buffers.begin(), buffers.end());
-  program.work[at(work)].allocates = {first, static_cast<int>(program.allocations.size())};
+  program.work[index(work)].allocates = {first, static_cast<int>(program.allocations.size())};
 }
 
 inline void release(Program& program, int work, const std::vector<int>& buffers) {
   const int first = static_cast<int>(program.releases.size());
   program.releases.insert(program.releases.end(), buffers.begin(), buffers.end());
-  program.work[at(work)].frees = {first, static_cast<int>(program.releases.size())};
+  program.work[index(work)].frees = {first, static_cast<int>(program.releases.size())};
 }
 
 }  // namespace stagecraft::tests

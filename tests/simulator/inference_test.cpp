@@ -31,7 +31,7 @@ TEST_CASE("prefill takes (m + p - 1) forwards, and its messages") {
     const Schedule schedule = decoding(p, m, 0);
     CHECK(step_time(run(schedule, forward_only(10ms))) == (m + p - 1) * 10ms);
     CHECK(step_time(run(schedule, forward_only(10ms), 3ms)) == (m + p - 1) * 10ms + (p - 1) * 3ms);
-    CHECK(peak_in_flight(schedule) == std::vector<int>(at(p), 1));
+    CHECK(peak_in_flight(schedule) == std::vector<int>(index(p), 1));
   }
 }
 
@@ -48,7 +48,7 @@ TEST_CASE("a batch's next token takes a round, or as long as the others need") {
             starts[span.instruction.microbatch] = span.start;
           }
         }
-        REQUIRE(starts.size() == at(m * (steps + 1)));
+        REQUIRE(starts.size() == index(m * (steps + 1)));
         const Duration round = p == 1 ? 10ms : p * (10ms + latency);
         const Duration period = std::max<Duration>(round, m * 10ms);
         for (int k = m; k + m < m * (steps + 1); ++k) CHECK(starts[k + m] - starts[k] == period);
@@ -70,7 +70,7 @@ TEST_CASE("a token goes from the last stage to the first as a message") {
       CHECK(first_finding(circle) == "safe");
       // Each boundary in each pass, and the way back but for the last pass.
       CHECK(messages_sent(simulate(circle, uniform(circle, forward_only(1ms))),
-                          Op::send_activation)[at(p - 1)] == (p == 1 ? 0 : 3 * m));
+                          Op::send_activation)[index(p - 1)] == (p == 1 ? 0 : 3 * m));
     }
   }
 }
@@ -149,10 +149,10 @@ TEST_CASE("check: a pass must wait for the token it continues") {
 TEST_CASE("check: nothing goes back, and nothing is updated, without training") {
   Program program = lower(decoding(2, 2, 0));
   Program update = program;
-  update.work[at(find_work(program, "F1.1"))].instruction.op = Op::update;
+  update.work[index(find_work(program, "F1.1"))].instruction.op = Op::update;
   CHECK_THAT(first_finding(update), ContainsSubstring("where no update is due"));
   Program back = program;
-  back.work[at(find_work(program, "F1.1"))].instruction.op = Op::backward;
+  back.work[index(find_work(program, "F1.1"))].instruction.op = Op::backward;
   CHECK_THAT(first_finding(back), ContainsSubstring("the program does not train"));
   Program policy = program;
   policy.weights = WeightPolicy::stashing;

@@ -183,7 +183,7 @@ TEST_CASE("under every policy, costs scale and never help, iterations add up beh
           *time *= 3;
         }
       }
-      ChunkCosts& chunk = more.chunks[at(random.below(static_cast<int>(more.chunks.size())))];
+      ChunkCosts& chunk = more.chunks[index(random.below(static_cast<int>(more.chunks.size())))];
       chunk.forward += 5ns;
       chunk.backward_weight += 5ns;
       if (!more.channels.empty()) more.channels.back().latency += 5ns;
@@ -216,9 +216,10 @@ TEST_CASE("two devices that each send first, on one communicator, wait for each 
   const Program program = lower(one_f_one_b_of(2, 2));
   Program crossed = program;
   const auto place = [&](int device, const std::string& name) {
-    auto& order = crossed.order[at(device)];
-    return std::find_if(order.begin(), order.end(),
-                        [&](int i) { return to_string(crossed.work[at(i)].instruction) == name; });
+    auto& order = crossed.order[index(device)];
+    return std::find_if(order.begin(), order.end(), [&](int i) {
+      return to_string(crossed.work[index(i)].instruction) == name;
+    });
   };
   REQUIRE(place(0, "SF0.1") < place(0, "RB0.0"));
   const auto receive = place(1, "RF1.1"), send = place(1, "SB1.0");

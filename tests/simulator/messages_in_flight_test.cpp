@@ -20,7 +20,7 @@ const Finding& deadlock_of(const CheckReport& report) {
 /// Moves a work right behind another one of its device.
 void move_behind(Program& program, const std::string& moved, const std::string& place) {
   const int work = find_work(program, moved);
-  std::vector<int>& order = program.order[at(device_of(program, work))];
+  std::vector<int>& order = program.order[index(device_of(program, work))];
   order.erase(std::find(order.begin(), order.end(), work));
   order.insert(std::find(order.begin(), order.end(), find_work(program, place)) + 1, work);
 }
@@ -74,7 +74,7 @@ TEST_CASE("check: more messages in flight never make a safe program unsafe") {
   for (int i = 0; i < 150; ++i) {
     const Schedule schedule = random_schedule(random);
     Program program = lower(schedule);
-    std::vector<int>& order = program.order[at(random.below(program.devices))];
+    std::vector<int>& order = program.order[index(random.below(program.devices))];
     const auto moved = order.begin() + random.below(static_cast<int>(order.size()));
     std::rotate(moved, moved + 1, std::min(moved + 4, order.end()));
     bool was_safe = false;
@@ -98,8 +98,8 @@ TEST_CASE("check: two communications that change places are caught with any buff
     // Neighbours of one channel, on the sending side.
     std::vector<int> last(program.channels.size(), -1);
     for (int work = 0; work < static_cast<int>(program.work.size()); ++work) {
-      if (program.work[at(work)].lane != Lane::send) continue;
-      int& before = last[at(*program.work[at(work)].channel)];
+      if (program.work[index(work)].lane != Lane::send) continue;
+      int& before = last[index(*program.work[index(work)].channel)];
       const int other = std::exchange(before, work);
       if (other < 0) continue;
       Program mutant = program;
@@ -125,10 +125,10 @@ TEST_CASE("check: a dropped wait and a shifted buffer are caught with messages i
     // A computation that no longer waits for its arrival.
     for (int work = 0; work < static_cast<int>(program.work.size()); ++work) {
       Program mutant = program;
-      Work& item = mutant.work[at(work)];
+      Work& item = mutant.work[index(work)];
       const bool awaits_receive =
           item.lane == Lane::compute && item.waits.size() > 0 &&
-          program.work[at(program.waits[at(item.waits.end - 1)])].lane == Lane::receive;
+          program.work[index(program.waits[index(item.waits.end - 1)])].lane == Lane::receive;
       if (!awaits_receive) continue;
       --item.waits.end;
       REQUIRE(!check(mutant, options).safe());
@@ -139,7 +139,7 @@ TEST_CASE("check: a dropped wait and a shifted buffer are caught with messages i
     for (std::size_t b = 0; b < program.buffers.size(); ++b) {
       const int other = program.resident.empty() ? -1 : program.resident.front();
       if (other < 0 || static_cast<int>(b) == other) continue;
-      const Buffer& fixed = program.buffers[at(other)];
+      const Buffer& fixed = program.buffers[index(other)];
       if (fixed.bytes == 0 || program.buffers[b].bytes == 0) continue;
       if (fixed.device != program.buffers[b].device) continue;
       Program mutant = program;

@@ -26,7 +26,7 @@ inline Schedule circular_schedule() {
 /// The first work of this name, on any device.
 inline int find_work(const Program& program, const std::string& name) {
   for (int i = 0; i < static_cast<int>(program.work.size()); ++i) {
-    if (to_string(program.work[at(i)].instruction) == name) return i;
+    if (to_string(program.work[index(i)].instruction) == name) return i;
   }
   FAIL("no " << name);
   return 0;
@@ -34,22 +34,22 @@ inline int find_work(const Program& program, const std::string& name) {
 
 /// The work of this name on one device.
 inline int find_work(const Program& program, const std::string& name, int device) {
-  for (const int work : program.order[at(device)]) {
-    if (to_string(program.work[at(work)].instruction) == name) return work;
+  for (const int work : program.order[index(device)]) {
+    if (to_string(program.work[index(work)].instruction) == name) return work;
   }
   FAIL("no " << name << " on device " << device);
   return 0;
 }
 
 inline void swap_in_order(Program& program, int a, int b) {
-  auto& order = program.order[at(device_of(program, a))];
+  auto& order = program.order[index(device_of(program, a))];
   std::iter_swap(std::find(order.begin(), order.end(), a),
                  std::find(order.begin(), order.end(), b));
 }
 
 /// `work` waits for `on` no longer.
 inline void drop_wait(Program& program, int work, int on) {
-  IndexRange& waits = program.work[at(work)].waits;
+  IndexRange& waits = program.work[index(work)].waits;
   const auto begin = program.waits.begin() + waits.first;
   const auto end = program.waits.begin() + waits.end;
   const auto place = std::find(begin, end, on);
@@ -59,11 +59,11 @@ inline void drop_wait(Program& program, int work, int on) {
 }
 
 inline void add_wait(Program& program, int work, int on) {
-  const IndexRange old = program.work[at(work)].waits;
+  const IndexRange old = program.work[index(work)].waits;
   const int first = static_cast<int>(program.waits.size());
-  for (int i = old.first; i < old.end; ++i) program.waits.push_back(program.waits[at(i)]);
+  for (int i = old.first; i < old.end; ++i) program.waits.push_back(program.waits[index(i)]);
   program.waits.push_back(on);
-  program.work[at(work)].waits = {first, static_cast<int>(program.waits.size())};
+  program.work[index(work)].waits = {first, static_cast<int>(program.waits.size())};
 }
 
 /// The program without this work, as if it had never been there.
@@ -74,7 +74,8 @@ inline Program without(const Program& program, int dropped) {
   for (Work& work : result.work) {
     const int first = static_cast<int>(result.waits.size());
     for (int i = work.waits.first; i < work.waits.end; ++i) {
-      if (program.waits[at(i)] != dropped) result.waits.push_back(renumber(program.waits[at(i)]));
+      if (program.waits[index(i)] != dropped)
+        result.waits.push_back(renumber(program.waits[index(i)]));
     }
     work.waits = {first, static_cast<int>(result.waits.size())};
   }
@@ -92,9 +93,9 @@ inline Program without(const Program& program, int dropped) {
 
 /// The same work once more, right after the first; it allocates and frees nothing.
 inline void repeat(Program& program, int work) {
-  Work copy = program.work[at(work)];
+  Work copy = program.work[index(work)];
   copy.allocates = copy.frees = {};
-  auto& order = program.order[at(device_of(program, work))];
+  auto& order = program.order[index(device_of(program, work))];
   const auto place = std::find(order.begin(), order.end(), work);
   order.insert(place + 1, static_cast<int>(program.work.size()));
   program.work.push_back(copy);

@@ -15,7 +15,7 @@ using namespace stagecraft::tests;
 namespace {
 
 bool is_passing(const LowerOptions& options, int stage) {
-  return options.passes_on[at(stage)];
+  return options.passes_on[index(stage)];
 }
 
 /// Any stages between the first and the last of each pipe.
@@ -26,9 +26,9 @@ LowerOptions with_passing_stages(Random& random, const Schedule& schedule) {
     const int place = stage % stages;
     const bool is_inside = place > 0 && place + 1 < stages;
     options.passes_on.push_back(stage == place ? is_inside && random.below(10) < 6
-                                               : options.passes_on[at(place)]);
+                                               : options.passes_on[index(place)]);
     if (!options.passes_on.back()) continue;
-    for (ChunkMemory& memory : options.memory[at(stage)]) {
+    for (ChunkMemory& memory : options.memory[index(stage)]) {
       memory = {.input = memory.input, .output = memory.output, .keeps_input = false};
     }
   }
@@ -107,7 +107,7 @@ TEST_CASE("what comes in goes out, and is held no longer") {
   const auto peaks = memory_peaks(timeline);
   CHECK(peaks[1].use[static_cast<std::size_t>(MemoryCategory::parameters)] == 0);
   for (const Buffer& buffer : program.buffers) {
-    if (program.chunks[at(buffer.chunk)].stage != 1) continue;
+    if (program.chunks[index(buffer.chunk)].stage != 1) continue;
     CHECK(buffer.bytes == bytes);
     CHECK(buffer.role != BufferRole::saved);
   }

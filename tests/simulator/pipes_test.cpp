@@ -62,7 +62,7 @@ TEST_CASE("chimera takes m(f + b) + (p - 2)(f + k(b - f)), k = m / p") {
         CHECK(peak_in_flight(timeline) == peaks);
         CHECK(peak_in_flight(schedule) == peaks);
         CHECK(messages(timeline) == 2 * m * (p - 1));
-        CHECK(busy_times(timeline) == std::vector<Duration>(at(p), m * (f + b)));
+        CHECK(busy_times(timeline) == std::vector<Duration>(index(p), m * (f + b)));
       }
     }
   }
@@ -144,7 +144,7 @@ TEST_CASE(
         CHECK(step_time(timeline) == m * (f + b) + (p - 2) * (f + b) / 4);
         CHECK(peak_in_flight(timeline) ==  // in halves
               per_device(p, [&](int r) { return 2 * chimera_peak(p, r); }));
-        CHECK(busy_times(timeline) == std::vector<Duration>(at(p), m * (f + b)));
+        CHECK(busy_times(timeline) == std::vector<Duration>(index(p), m * (f + b)));
       }
     }
   }
@@ -165,7 +165,7 @@ TEST_CASE("DualPipe's bubble is (p/2 - 1)(F&B + f - b + max(0, i - w)), not the 
         const Timeline timeline = run(dualpipe(shape_of(p, m)), split_costs(f, i, w));
         const Duration bubble = (p / 2 - 1) * ((f + b) + f - b + std::max(Duration{0}, i - w));
         CHECK(step_time(timeline) == m * (f + b) + bubble);
-        CHECK(peak_in_flight(timeline, false) == std::vector<int>(at(p), p + 1));
+        CHECK(peak_in_flight(timeline, false) == std::vector<int>(index(p), p + 1));
         CHECK(messages(timeline) == 2 * m * (p - 1));
         const Duration report = (p / 2 - 1) * ((f + b) + b - 3 * w);
         if (p > 2) CHECK((report == bubble) == (f == i && i >= w));
@@ -194,7 +194,7 @@ TEST_CASE("DualPipeV's bubble is DualPipe's with p for p/2 and the costs of half
         const Timeline timeline = run(dualpipev(shape_of(p, m, 2)), split_costs(f, i, w));
         CHECK(step_time(timeline) ==
               2 * m * (f + b) + (p - 1) * ((f + b) + f - b + std::max(Duration{0}, i - w)));
-        CHECK(peak_in_flight(timeline, false) == std::vector<int>(at(p), 2 * p + 1));
+        CHECK(peak_in_flight(timeline, false) == std::vector<int>(index(p), 2 * p + 1));
         CHECK(messages(timeline) == 4 * m * (p - 1));
       }
     }

@@ -39,28 +39,29 @@ Schedule small_schedule(Random& random, const Kind& kind) {
     const int lap = stage / devices, place = stage % devices;
     schedule.device_of_stage.push_back(returns && lap % 2 == 1 ? devices - 1 - place : place);
   }
-  schedule.devices.resize(at(devices));
+  schedule.devices.resize(index(devices));
   const auto issue = [&](Op op, int stage, int microbatch) {
-    schedule.devices[at(schedule.device_of_stage[at(stage)])].push_back({op, stage, microbatch});
+    schedule.devices[index(schedule.device_of_stage[index(stage)])].push_back(
+        {op, stage, microbatch});
   };
-  std::vector<int> passed(at(schedule.microbatches), 0);
+  std::vector<int> passed(index(schedule.microbatches), 0);
   std::vector<std::pair<int, int>> weights;  // stage, microbatch: I is done, W is not
-  std::vector<int> open(at(schedule.microbatches));
-  for (int m = 0; m < schedule.microbatches; ++m) open[at(m)] = m;
+  std::vector<int> open(index(schedule.microbatches));
+  for (int m = 0; m < schedule.microbatches; ++m) open[index(m)] = m;
   while (!open.empty() || !weights.empty()) {
     const int choice = random.below(static_cast<int>(open.size() + weights.size()));
     const auto ends = [](auto& list, int i) {
-      list[at(i)] = list.back();
+      list[index(i)] = list.back();
       list.pop_back();
     };
     if (choice >= static_cast<int>(open.size())) {
       const int i = choice - static_cast<int>(open.size());
-      issue(Op::backward_weight, weights[at(i)].first, weights[at(i)].second);
+      issue(Op::backward_weight, weights[index(i)].first, weights[index(i)].second);
       ends(weights, i);
       continue;
     }
-    const int microbatch = open[at(choice)];
-    const int step = passed[at(microbatch)]++;
+    const int microbatch = open[index(choice)];
+    const int step = passed[index(microbatch)]++;
     if (step < schedule.stages) {
       issue(Op::forward, step, microbatch);
       continue;
@@ -116,7 +117,7 @@ bool engines_agree(const Program& program, const CompiledProgram& compiled, cons
   engine.run(0);
   for (int i = 0; i < static_cast<int>(program.work.size()); ++i) {
     const Duration start = clock.start(i), end = clock.end(i);
-    if (times.start[at(i)] != start || times.end[at(i)] != end) return false;
+    if (times.start[index(i)] != start || times.end[index(i)] != end) return false;
     if (engine.start(i, 0) != start.count() || engine.end(i, 0) != end.count()) return false;
   }
   return true;
@@ -141,7 +142,8 @@ void examine(const Program& program, Random& random, Tally& tally) {
   for (std::size_t i = 2; i < tables.size(); ++i) {
     if (i > 2) tables[i] = tables[i - 1];
     const std::vector<Duration*> entries = entries_of(tables[i]);
-    *entries[at(random.below(static_cast<int>(entries.size())))] += Duration{random.between(1, 30)};
+    *entries[index(random.below(static_cast<int>(entries.size())))] +=
+        Duration{random.between(1, 30)};
   }
   const std::vector<Duration> steps = compiled.steps(tables);
   ++tally.programs;

@@ -28,7 +28,7 @@ Costs costs_of(const Program& program) {
 
 Bytes resident(const Program& program, int chunk, BufferRole role) {
   for (const int i : program.resident) {
-    const Buffer& buffer = program.buffers[at(i)];
+    const Buffer& buffer = program.buffers[index(i)];
     if (buffer.chunk == chunk && buffer.role == role) return buffer.bytes;
   }
   return 0;
@@ -129,7 +129,7 @@ TEST_CASE("sharded weights that are updated on the way are collected before they
     const int work = static_cast<int>(reads - program.work.begin());
     Program mutant = program;
     for (const int on : waits_of(program, work)) {
-      if (program.work[at(on)].instruction.op == Op::gather_parameters) {
+      if (program.work[index(on)].instruction.op == Op::gather_parameters) {
         drop_wait(mutant, work, on);
       }
     }
@@ -150,7 +150,7 @@ TEST_CASE("check: a sharded optimizer lowered wrongly") {
   SECTION("the sum after the update") {
     Program mutant = program;
     drop_wait(mutant, update, scatter);
-    mutant.waits[at(mutant.work[at(scatter)].waits.first)] = update;
+    mutant.waits[index(mutant.work[index(scatter)].waits.first)] = update;
     CHECK_THAT(all_messages(check(mutant)), ContainsSubstring("order: U0.3 on device 0"));
   }
   SECTION("parameters collected before they are updated") {
@@ -161,7 +161,7 @@ TEST_CASE("check: a sharded optimizer lowered wrongly") {
   SECTION("parameters that are never collected") {
     Program mutant = program;
     for (int i = static_cast<int>(mutant.work.size()); i-- > 0;) {
-      if (to_string(mutant.work[at(i)].instruction) == "P0.3") mutant = without(mutant, i);
+      if (to_string(mutant.work[index(i)].instruction) == "P0.3") mutant = without(mutant, i);
     }
     CHECK_THAT(first_finding(mutant), ContainsSubstring("sharding: the shards that U0.3") &&
                                           ContainsSubstring("are never collected"));

@@ -47,7 +47,7 @@ struct FixedPoint {
 };
 
 Duration cost_of(const Costs& costs, const Work& work) {
-  const ChunkCosts& chunk = costs.chunks[at(work.chunk)];
+  const ChunkCosts& chunk = costs.chunks[index(work.chunk)];
   switch (work.instruction.op) {
     case Op::forward: return chunk.forward;
     case Op::backward: return chunk.backward;
@@ -57,62 +57,63 @@ Duration cost_of(const Costs& costs, const Work& work) {
     case Op::update: return chunk.update;
     default: break;
   }
-  if (work.group) return costs.groups[at(*work.group)];
-  return costs.channels[at(*work.channel)].latency + costs.channels[at(*work.channel)].occupancy;
+  if (work.group) return costs.groups[index(*work.group)];
+  return costs.channels[index(*work.channel)].latency +
+         costs.channels[index(*work.channel)].occupancy;
 }
 
 /// What a fused pair takes: as its forward's chunk says, or one half after the other.
 Duration pair_cost(const Costs& costs, const Work& one, const Work& other) {
   const Work& forward = one.instruction.op == Op::forward ? one : other;
   const Duration in_turn = cost_of(costs, one) + cost_of(costs, other);
-  return costs.chunks[at(forward.chunk)].fused.value_or(in_turn);
+  return costs.chunks[index(forward.chunk)].fused.value_or(in_turn);
 }
 
 FixedPoint fixed_point(const Program& program, const Costs& costs) {
   const std::size_t count = program.work.size();
   FixedPoint times{std::vector<Duration>(count), std::vector<Duration>(count)};
   const auto demand = [&](int later, Duration time) {
-    if (times.start[at(later)] >= time) return false;
-    times.start[at(later)] = time;
+    if (times.start[index(later)] >= time) return false;
+    times.start[index(later)] = time;
     return true;
   };
   for (bool changed = true; changed;) {
     changed = false;
     for (int i = 0; i < static_cast<int>(count); ++i) {
-      const Work& work = program.work[at(i)];
+      const Work& work = program.work[index(i)];
       const Duration cost = work.fused_with
-                                ? pair_cost(costs, work, program.work[at(*work.fused_with)])
+                                ? pair_cost(costs, work, program.work[index(*work.fused_with)])
                                 : cost_of(costs, work);
-      times.end[at(i)] = times.start[at(i)] + cost;
+      times.end[index(i)] = times.start[index(i)] + cost;
     }
     for (int i = 0; i < static_cast<int>(count); ++i) {
-      const Work& work = program.work[at(i)];
+      const Work& work = program.work[index(i)];
       for (const int on : waits_of(program, i)) {
-        const bool transfer = is_receive(work.instruction.op) && program.work[at(on)].channel &&
-                              is_send(program.work[at(on)].instruction.op) &&
-                              program.work[at(on)].channel == work.channel;
-        changed |= demand(i, transfer ? times.start[at(on)] : times.end[at(on)]);
+        const bool transfer = is_receive(work.instruction.op) && program.work[index(on)].channel &&
+                              is_send(program.work[index(on)].instruction.op) &&
+                              program.work[index(on)].channel == work.channel;
+        changed |= demand(i, transfer ? times.start[index(on)] : times.end[index(on)]);
       }
-      if (work.fused_with) changed |= demand(i, times.start[at(*work.fused_with)]);
+      if (work.fused_with) changed |= demand(i, times.start[index(*work.fused_with)]);
       if (!work.group) continue;
       for (int other = 0; other < static_cast<int>(count); ++other) {
-        const Work& peer = program.work[at(other)];
-        if (peer.group == work.group) changed |= demand(i, times.start[at(other)]);
+        const Work& peer = program.work[index(other)];
+        if (peer.group == work.group) changed |= demand(i, times.start[index(other)]);
       }
     }
     for (const auto& order : program.order) {
       std::optional<int> compute, collective;
       std::vector<std::optional<int>> sends(program.channels.size());
       for (const int i : order) {
-        const Work& work = program.work[at(i)];
+        const Work& work = program.work[index(i)];
         if (work.lane == Lane::receive) continue;
         std::optional<int>& before = work.lane == Lane::compute ? compute
-                                     : work.channel             ? sends[at(*work.channel)]
+                                     : work.channel             ? sends[index(*work.channel)]
                                                                 : collective;
         if (before && work.fused_with != before) {
           const Duration latency =
-              work.channel ? costs.channels[at(*work.channel)].latency : Duration{0};
-          changed |= demand(i, times.end[at(*before)] - latency);
+              work.channel ? costs.channels[index(*work.channel)].latency : Duration{0};
+          changed |= demand(i, times.end[index(*before)] - latency);
         }
         before = i;
       }
@@ -145,7 +146,7 @@ TEST_CASE("GPipe, 1F1B and DAPPLE-PB take (m + p - 1)(f + b)") {
       CHECK(peak_in_flight(timeline) == row.peaks);
       CHECK(peak_in_flight(row.schedule) == row.peaks);
       CHECK(messages(timeline) == 2 * m * (p - 1));
-      CHECK(busy_times(timeline) == std::vector<Duration>(at(p), m * (f + b)));
+      CHECK(busy_times(timeline) == std::vector<Duration>(index(p), m * (f + b)));
     }
   }
 }
@@ -225,11 +226,11 @@ TEST_CASE("full recomputation inside the backward takes (m + p - 1)(2f + b)") {
     const auto [p, m] = shape;
     CAPTURE(p, m);
     LowerOptions options;
-    options.recompute.assign(at(p), Recompute::full);
+    options.recompute.assign(index(p), Recompute::full);
     const Timeline timeline =
         run(make(one_f_one_b, shape), chunk_costs(f, b), Duration{0}, options);
     CHECK(step_time(timeline) == (m + p - 1) * (2 * f + b));
-    CHECK(busy_times(timeline) == std::vector<Duration>(at(p), m * (2 * f + b)));
+    CHECK(busy_times(timeline) == std::vector<Duration>(index(p), m * (2 * f + b)));
   }
 }
 
@@ -249,7 +250,7 @@ TEST_CASE("recomputation that does not wait for the gradient takes m(2f + b) + (
       order = with;
     }
     LowerOptions options;
-    options.recompute.assign(at(p), Recompute::full);  // adds no second one
+    options.recompute.assign(index(p), Recompute::full);  // adds no second one
     CHECK(step_time(run(schedule, chunk_costs(f, b), Duration{0}, options)) ==
           m * (2 * f + b) + (p - 1) * (f + b));
   }
@@ -269,9 +270,9 @@ TEST_CASE("times equal the least ones that satisfy every rule, on random program
 
     std::vector<std::tuple<int, Lane, Instruction, Duration, Duration>> wanted, got;
     for (int i = 0; i < static_cast<int>(program.work.size()); ++i) {
-      const Work& work = program.work[at(i)];
-      wanted.emplace_back(device_of(program, i), work.lane, work.instruction, expected.start[at(i)],
-                          expected.end[at(i)]);
+      const Work& work = program.work[index(i)];
+      wanted.emplace_back(device_of(program, i), work.lane, work.instruction,
+                          expected.start[index(i)], expected.end[index(i)]);
     }
     for (const Span& span : timeline.spans) {
       got.emplace_back(span.device, span.lane, span.instruction, span.start, span.end);
@@ -302,7 +303,7 @@ TEST_CASE("scaling all costs scales the time, and more of any cost never saves a
     for (Duration& group : threefold.groups) group *= 3;
     CHECK(step_time(simulate(program, threefold)) == 3 * step);
 
-    ChunkCosts& chunk = costs.chunks[at(random.below(static_cast<int>(costs.chunks.size())))];
+    ChunkCosts& chunk = costs.chunks[index(random.below(static_cast<int>(costs.chunks.size())))];
     chunk.forward += 5ns;
     chunk.backward += 5ns;
     if (!costs.channels.empty()) costs.channels.front().latency += 5ns;

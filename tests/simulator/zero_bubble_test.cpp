@@ -39,7 +39,7 @@ Duration longest_span(const Timeline& timeline) {
 }
 
 std::vector<int> repeated(int devices, int value) {
-  return std::vector<int>(at(devices), value);
+  return std::vector<int>(index(devices), value);
 }
 
 /// (p, m) with p from 2 to 16 and m from `least(p)` on.

@@ -297,4 +297,6 @@ void attention_input(const T* dy, const T* qkv, const T* y, const T* log_sum,
 STAGECRAFT_INSTANTIATE(float)
 STAGECRAFT_INSTANTIATE(double)
 
+#undef STAGECRAFT_INSTANTIATE
+
 }  // namespace stagecraft::cpu

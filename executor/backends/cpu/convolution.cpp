@@ -167,4 +167,6 @@ void convolution_weight(const T* dy, const T* x, const ConvolutionShape& shape, 
 STAGECRAFT_INSTANTIATE(float)
 STAGECRAFT_INSTANTIATE(double)
 
+#undef STAGECRAFT_INSTANTIATE
+
 }  // namespace stagecraft::cpu

@@ -115,4 +115,6 @@ double cross_entropy_of_part(Matrix<T> logits, Matrix<const T> sums,
 STAGECRAFT_INSTANTIATE(float)
 STAGECRAFT_INSTANTIATE(double)
 
+#undef STAGECRAFT_INSTANTIATE
+
 }  // namespace stagecraft::cpu

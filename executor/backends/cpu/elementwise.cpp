@@ -142,4 +142,6 @@ STAGECRAFT_VECTORISED void relu_input(const T* dy, const T* y, T* dx, std::int64
 STAGECRAFT_INSTANTIATE(float)
 STAGECRAFT_INSTANTIATE(double)
 
+#undef STAGECRAFT_INSTANTIATE
+
 }  // namespace stagecraft::cpu

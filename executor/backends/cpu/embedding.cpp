@@ -43,4 +43,6 @@ void embedding_weight(std::span<const std::int32_t> tokens, const T* dy, std::in
 STAGECRAFT_INSTANTIATE(float)
 STAGECRAFT_INSTANTIATE(double)
 
+#undef STAGECRAFT_INSTANTIATE
+
 }  // namespace stagecraft::cpu

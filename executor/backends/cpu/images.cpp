@@ -57,4 +57,6 @@ void max_pool_input(const T* dy, const T* x, const PoolShape& shape, T* dx) {
 STAGECRAFT_INSTANTIATE(float)
 STAGECRAFT_INSTANTIATE(double)
 
+#undef STAGECRAFT_INSTANTIATE
+
 }  // namespace stagecraft::cpu

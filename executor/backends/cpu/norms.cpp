@@ -109,4 +109,6 @@ STAGECRAFT_VECTORISED void rms_norm_weight(const T* dy, Matrix<const T> x, const
 STAGECRAFT_INSTANTIATE(float)
 STAGECRAFT_INSTANTIATE(double)
 
+#undef STAGECRAFT_INSTANTIATE
+
 }  // namespace stagecraft::cpu

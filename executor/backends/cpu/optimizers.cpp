@@ -54,4 +54,6 @@ STAGECRAFT_VECTORISED double sum_of_squares(const T* x, std::int64_t count) {
 STAGECRAFT_INSTANTIATE(float)
 STAGECRAFT_INSTANTIATE(double)
 
+#undef STAGECRAFT_INSTANTIATE
+
 }  // namespace stagecraft::cpu

@@ -25,8 +25,10 @@ std::chrono::steady_clock::time_point time_point(Moment moment) {
   return Clock::time_point(std::chrono::duration_cast<Clock::duration>(moment));
 }
 
+}  // namespace
+
 /// A message on its way in: its header and its memory come in either order.
-struct Incoming {
+struct IncomingMessage {
   std::optional<Header> header;
   Tensor memory;
   bool has_memory = false;
@@ -34,13 +36,11 @@ struct Incoming {
 };
 
 /// Which of the messages that `receive` has not taken yet.
-using Queue = std::deque<std::shared_ptr<Incoming>>;
-std::shared_ptr<Incoming>& at(Queue& queue, std::size_t i) {
-  while (queue.size() <= i) queue.push_back(std::make_shared<Incoming>());
+using IncomingQueue = std::deque<std::shared_ptr<IncomingMessage>>;
+static std::shared_ptr<IncomingMessage>& at(IncomingQueue& queue, std::size_t i) {
+  while (queue.size() <= i) queue.push_back(std::make_shared<IncomingMessage>());
   return queue[i];
 }
-
-}  // namespace
 
 /// Shared with what is under way, which may outlive the transport after an abort.
 struct Channel::State : std::enable_shared_from_this<State> {
@@ -56,7 +56,7 @@ struct Channel::State : std::enable_shared_from_this<State> {
   long sent = 0;              ///< ever
   long delivered = 0;         ///< the first ones of them have left this rank's memory
   std::set<long> left_early;  ///< later ones that have, too
-  Queue incoming;             ///< the first ones have headers, the first ones have memory
+  IncomingQueue incoming;     ///< the first ones have headers, the first ones have memory
   std::size_t with_header = 0;
   std::size_t with_memory = 0;
 
@@ -114,7 +114,7 @@ void Channel::State::note_delivery(long message) {
 
 /// Memory for the next message that has none; its bytes are asked for in this order.
 void Channel::State::give(const Tensor& memory) {
-  std::shared_ptr<Incoming> message;
+  std::shared_ptr<IncomingMessage> message;
   {
     Lock lock(world->mutex);
     world->wait(lock, [] { return true; });
@@ -193,7 +193,7 @@ void Channel::post(Tensor memory) {
 
 Arrival Channel::receive(Backend& backend) {
   World& world = *state_->world;
-  std::shared_ptr<Incoming> message;
+  std::shared_ptr<IncomingMessage> message;
   bool has_memory = false;
   {
     Lock lock(world.mutex);

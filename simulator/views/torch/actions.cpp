@@ -14,7 +14,7 @@ namespace stagecraft::torch {
 namespace {
 
 constexpr std::size_t most_digits = 6;
-constexpr std::string_view expected =
+constexpr std::string_view expected_action =
     "expected an action such as 0F3, 1SEND_B2 or (0F3;1B2)OVERLAP_F_B";
 
 bool is_digit(char c) {
@@ -80,7 +80,7 @@ class CellReader {
     const auto found = std::find_if(words.begin(), words.end(),
                                     [&](const Word& word) { return word.text == text; });
     if (found == words.end()) {
-      fail(text.empty() ? std::string(expected)
+      fail(text.empty() ? std::string(expected_action)
                         : concat("unknown kind \"", text, "\"; known kinds: ", known_words()));
     }
     rest_.remove_prefix(text.size());
@@ -90,7 +90,7 @@ class CellReader {
   Action action() {
     Action result = place_;
     const std::optional<int> stage = number();
-    if (!stage) fail(std::string(expected));
+    if (!stage) fail(std::string(expected_action));
     const Word& word = this->word();
     const std::optional<int> microbatch = number();
     if (word.takes_microbatch != microbatch.has_value()) {

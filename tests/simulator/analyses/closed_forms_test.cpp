@@ -68,15 +68,15 @@ Schedule table_order(int p, int v, int m) {
     }
   }
   for (int r = 0; r < p; ++r) {
-    auto& order = schedule.devices[at(r)];
+    auto& order = schedule.devices[index(r)];
     order.clear();
     const int warm_up = std::min(m * v, 2 * (p - r - 1) + (v - 1) * p);
     for (int i = 0; i < m * v + warm_up; ++i) {
       const int backward = i - warm_up;
       if (i < m * v)
-        order.push_back({Op::forward, table[at(i)].second * p + r, table[at(i)].first});
+        order.push_back({Op::forward, table[index(i)].second * p + r, table[index(i)].first});
       if (backward < 0) continue;
-      const auto& [microbatch, c] = table[at(backward)];
+      const auto& [microbatch, c] = table[index(backward)];
       order.push_back({Op::backward, (v - 1 - c) * p + r, microbatch});
     }
   }

@@ -36,9 +36,9 @@ CriticalRun message(int round, int from, int to, Op op, int microbatch, Duration
 
 /// The step when this compute work takes `more`: it gets a chunk, and so costs, of its own.
 Duration step_with(Program program, Costs costs, int work, Duration more) {
-  const std::size_t chunk = at(program.work[at(work)].chunk);
+  const std::size_t chunk = index(program.work[index(work)].chunk);
   ChunkCosts& own = costs.chunks.emplace_back(costs.chunks[chunk]);
-  program.work[at(work)].chunk = static_cast<int>(program.chunks.size());
+  program.work[index(work)].chunk = static_cast<int>(program.chunks.size());
   program.chunks.push_back(program.chunks[chunk]);
   for (Duration* cost : {&own.forward, &own.backward, &own.backward_input, &own.backward_weight,
                          &own.recompute, &own.update}) {
@@ -102,7 +102,7 @@ TEST_CASE("The critical path of any program adds up to its step, and has no slac
     const Timeline timeline = simulate(program, costs);
     REQUIRE(sum(path.runs) == step_time(timeline));
     REQUIRE(critical_path(program, costs).runs == path.runs);
-    for (const int work : path.works) REQUIRE(path.slack[at(work)] == Duration{0});
+    for (const int work : path.works) REQUIRE(path.slack[index(work)] == Duration{0});
     for (const Duration slack : path.slack) REQUIRE(slack >= Duration{0});
   }
 }
@@ -114,9 +114,10 @@ TEST_CASE("Slack is how much longer a work may take for nothing, and not a nanos
     const Duration step = step_time(simulate(program, costs));
     const std::vector<Duration> slack = critical_path(program, costs).slack;
     for (int work = 0; work < static_cast<int>(program.work.size()); ++work) {
-      if (program.work[at(work)].lane != Lane::compute) continue;
-      REQUIRE(step_with(program, costs, work, slack[at(work)]) == step);
-      REQUIRE(step_with(program, costs, work, slack[at(work)] + Duration{1}) == step + Duration{1});
+      if (program.work[index(work)].lane != Lane::compute) continue;
+      REQUIRE(step_with(program, costs, work, slack[index(work)]) == step);
+      REQUIRE(step_with(program, costs, work, slack[index(work)] + Duration{1}) ==
+              step + Duration{1});
     }
   }
 }

@@ -117,15 +117,15 @@ TEST_CASE("each effect is what simulating the changed costs gives") {
                  .update = chunk.update * times(Op::update)};
       }
       for (int i = 0; i < static_cast<int>(changed.channels.size()); ++i) {
-        const Channel& place = program.channels[at(i)];
+        const Channel& place = program.channels[index(i)];
         const bool linked = effect.lever == Lever::link &&
-                            program.chunks[at(place.from)].device == effect.index &&
-                            program.chunks[at(place.to)].device == effect.to;
+                            program.chunks[index(place.from)].device == effect.index &&
+                            program.chunks[index(place.to)].device == effect.to;
         if (!linked && !(effect.lever == Lever::channel && effect.index == i)) continue;
-        changed.channels[at(i)].latency *= 3;
-        changed.channels[at(i)].occupancy *= 3;
+        changed.channels[index(i)].latency *= 3;
+        changed.channels[index(i)].occupancy *= 3;
       }
-      if (effect.lever == Lever::group) changed.groups[at(effect.index)] *= 3;
+      if (effect.lever == Lever::group) changed.groups[index(effect.index)] *= 3;
       CHECK(effect.step == step_time(simulate(program, changed)));
     }
   }

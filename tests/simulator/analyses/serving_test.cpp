@@ -45,7 +45,7 @@ TEST_CASE("serving: many requests keep all their tokens until each has its last"
           serving(run(schedule, {.forward = 10ms}),
                   {.requests = m, .decode_steps = tokens, .prompt = 50, .cache_per_token = 2});
       // When the first one has all its tokens, the others lack their last.
-      CHECK(served.peak_cache == std::vector<Bytes>(at(p), 2 * (50 * m + tokens * m - (m - 1))));
+      CHECK(served.peak_cache == std::vector<Bytes>(index(p), 2 * (50 * m + tokens * m - (m - 1))));
       CHECK(served.between_tokens.most == std::max(p, m) * 10ms);
     }
   }

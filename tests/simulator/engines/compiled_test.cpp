@@ -21,9 +21,9 @@ using Intervals = std::multimap<Key, std::pair<Duration, Duration>>;
 Intervals intervals(const Program& program, const WorkTimes& times) {
   Intervals result;
   for (int i = 0; i < static_cast<int>(program.work.size()); ++i) {
-    const Work& work = program.work[at(i)];
+    const Work& work = program.work[index(i)];
     result.emplace(Key{device_of(program, i), work.lane, work.instruction},
-                   std::pair{times.start[at(i)], times.end[at(i)]});
+                   std::pair{times.start[index(i)], times.end[index(i)]});
   }
   return result;
 }

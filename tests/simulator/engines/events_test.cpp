@@ -188,7 +188,7 @@ TEST_CASE("events: less memory never helps, and no forward starts beyond its lim
       for (const Span& span : run.timeline.spans) {
         // At a start that nothing else shares, the device holds what it did before and the
         // forward's.
-        const auto& samples = run.timeline.memory[at(span.device)];
+        const auto& samples = run.timeline.memory[index(span.device)];
         const auto shares_start = [&](const Span& other) {
           return &other != &span && other.device == span.device &&
                  (other.start == span.start || other.end == span.start);
@@ -199,7 +199,7 @@ TEST_CASE("events: less memory never helps, and no forward starts beyond its lim
         }
         for (const MemorySample& sample : samples) {
           if (sample.time != span.start) continue;
-          CHECK(total(sample.use) <= environment.memory_limits[at(span.device)]);
+          CHECK(total(sample.use) <= environment.memory_limits[index(span.device)]);
         }
       }
     } catch (const Error& error) {
@@ -278,12 +278,12 @@ TEST_CASE(
   Program program = gpipe_of(1, 2);  // F0.0 F0.1 B0.0 B0.1
   const auto work = [&](const Instruction& instruction) {
     int i = 0;
-    while (program.work[at(i)].instruction != instruction) ++i;
+    while (program.work[index(i)].instruction != instruction) ++i;
     return i;
   };
   const int forward = work({Op::forward, 0, 1}), backward = work({Op::backward, 0, 0});
-  program.work[at(forward)].fused_with = backward;
-  program.work[at(backward)].fused_with = forward;
+  program.work[index(forward)].fused_with = backward;
+  program.work[index(backward)].fused_with = forward;
   for (const std::optional<Duration> fused : {std::optional<Duration>{}, std::optional{25ns}}) {
     const Costs costs = uniform(program, {.forward = 10ns, .backward = 20ns, .fused = fused});
     const Timeline timeline = simulate_events(program, costs, {});

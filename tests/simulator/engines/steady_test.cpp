@@ -80,11 +80,11 @@ TEST_CASE("identical replicas fold into one") {
     options.replica_policy = ReplicaPolicy::split;
     options.rows = 2 * replicas;
     for (int s = 0; s < schedule.stages; ++s) {
-      options.replicas[at(s)].clear();
+      options.replicas[index(s)].clear();
       for (int r = 0; r < replicas; ++r) {
-        options.replicas[at(s)].push_back(schedule.device_of_stage[at(s)] * replicas + r);
+        options.replicas[index(s)].push_back(schedule.device_of_stage[index(s)] * replicas + r);
       }
-      options.memory[at(s)].assign(at(replicas), options.memory[at(s)].front());
+      options.memory[index(s)].assign(index(replicas), options.memory[index(s)].front());
     }
     const Program program = lower(schedule, options);
     Costs costs = random_costs(random, program);
@@ -105,7 +105,7 @@ TEST_CASE("identical replicas fold into one") {
     CHECK(step_time(one) == step_time(whole));
     const std::vector<Duration> spans = span_times(whole), folded_spans = span_times(one);
     for (int d = 0; d < program.devices; ++d) {
-      CHECK(spans[at(d)] == folded_spans[at(folded->device[at(d)])]);
+      CHECK(spans[index(d)] == folded_spans[index(folded->device[index(d)])]);
     }
 
     Costs uneven = costs;

@@ -35,8 +35,8 @@ std::vector<std::string> channel_table(const Program& program) {
   std::vector<std::string> table;
   for (const Channel& channel : program.channels) {
     if (channel.cargo == Cargo::gradient) continue;
-    table.push_back(concat(program.chunks[at(channel.from)].device, ">",
-                           program.chunks[at(channel.to)].device, " [", channel.rows.first, ",",
+    table.push_back(concat(program.chunks[index(channel.from)].device, ">",
+                           program.chunks[index(channel.to)].device, " [", channel.rows.first, ",",
                            channel.rows.end, ") ", channel.bytes));
   }
   return table;
@@ -44,7 +44,7 @@ std::vector<std::string> channel_table(const Program& program) {
 
 std::set<std::string> names_of(const Program& program, const std::vector<int>& works) {
   std::set<std::string> names;
-  for (const int work : works) names.insert(to_string(program.work[at(work)].instruction));
+  for (const int work : works) names.insert(to_string(program.work[index(work)].instruction));
   return names;
 }
 
@@ -57,37 +57,37 @@ bool survives_rendezvous(const Program& program) {
     bool ended() const { return next == items.size(); }
     int head() const { return items[next]; }
   };
-  std::vector<Cursor> compute(at(program.devices)), communication(at(program.devices));
+  std::vector<Cursor> compute(index(program.devices)), communication(index(program.devices));
   for (int device = 0; device < program.devices; ++device) {
-    for (const int item : program.order[at(device)]) {
-      const bool computes = program.work[at(item)].lane == Lane::compute;
-      (computes ? compute : communication)[at(device)].items.push_back(item);
+    for (const int item : program.order[index(device)]) {
+      const bool computes = program.work[index(item)].lane == Lane::compute;
+      (computes ? compute : communication)[index(device)].items.push_back(item);
     }
   }
   std::vector<char> done(program.work.size(), 0);
   const auto waits_over = [&](int item) {
     for (const int on : waits_of(program, item)) {
-      const bool transfer = is_receive(program.work[at(item)].instruction.op) &&
-                            is_send(program.work[at(on)].instruction.op) &&
-                            program.work[at(on)].channel == program.work[at(item)].channel;
-      if (!transfer && done[at(on)] == 0) return false;
+      const bool transfer = is_receive(program.work[index(item)].instruction.op) &&
+                            is_send(program.work[index(on)].instruction.op) &&
+                            program.work[index(on)].channel == program.work[index(item)].channel;
+      if (!transfer && done[index(on)] == 0) return false;
     }
     return true;
   };
   const auto ready = [&](int item) {
-    const auto other = program.work[at(item)].fused_with;
+    const auto other = program.work[index(item)].fused_with;
     return waits_over(item) && (!other || waits_over(*other));
   };
   /// Everyone who takes part in this communication.
   const auto parties = [&](int item) {
-    const Work& work = program.work[at(item)];
-    if (work.group) return program.groups[at(*work.group)].chunks;
-    const Channel& channel = program.channels[at(*work.channel)];
+    const Work& work = program.work[index(item)];
+    if (work.group) return program.groups[index(*work.group)].chunks;
+    const Channel& channel = program.channels[index(*work.channel)];
     return std::vector{channel.from, channel.to};
   };
   const auto meets = [&](int item, int other) {
-    const Work& a = program.work[at(item)];
-    const Work& b = program.work[at(other)];
+    const Work& a = program.work[index(item)];
+    const Work& b = program.work[index(other)];
     return a.group == b.group && a.channel == b.channel &&
            a.instruction.microbatch == b.instruction.microbatch;
   };
@@ -95,7 +95,7 @@ bool survives_rendezvous(const Program& program) {
     moved = false;
     for (Cursor& lane : compute) {
       while (!lane.ended() && ready(lane.head())) {
-        done[at(lane.items[lane.next++])] = 1;
+        done[index(lane.items[lane.next++])] = 1;
         moved = true;
       }
     }
@@ -104,13 +104,13 @@ bool survives_rendezvous(const Program& program) {
       const int item = lane.head();
       bool all_there = true;
       for (const int chunk : parties(item)) {
-        const Cursor& other = communication[at(program.chunks[at(chunk)].device)];
+        const Cursor& other = communication[index(program.chunks[index(chunk)].device)];
         all_there = all_there && !other.ended() && meets(item, other.head()) && ready(other.head());
       }
       if (!all_there) continue;
       for (const int chunk : parties(item)) {
-        Cursor& other = communication[at(program.chunks[at(chunk)].device)];
-        done[at(other.items[other.next++])] = 1;
+        Cursor& other = communication[index(program.chunks[index(chunk)].device)];
+        done[index(other.items[other.next++])] = 1;
       }
       moved = true;
     }
@@ -165,7 +165,7 @@ TEST_CASE("a forward waits for all the slices of its rows, a backward likewise")
   const auto received = [&](const std::string& name, int device) {
     int count = 0;
     for (const int on : waits_of(program, find_work(program, name, device))) {
-      count += program.work[at(on)].lane == Lane::receive ? 1 : 0;
+      count += program.work[index(on)].lane == Lane::receive ? 1 : 0;
     }
     return count;
   };
@@ -215,7 +215,7 @@ TEST_CASE("replicas sum their gradients after the last backward, updates come af
   CHECK(program.groups[0] == Group{.op = Op::reduce_gradient, .chunks = {0, 1}, .bytes = 48});
   for (const int device : {0, 1}) {
     const int reduction = find_work(program, "G0.2", device);
-    CHECK(program.work[at(reduction)].lane == Lane::collective);
+    CHECK(program.work[index(reduction)].lane == Lane::collective);
     CHECK(names_of(program, waits_of(program, reduction)) == std::set<std::string>{"B0.2"});
     CHECK(waits_of(program, find_work(program, "U0.2", device)) == std::vector{reduction});
   }

@@ -199,11 +199,11 @@ TEST_CASE("every schedule is valid and sums gradients in ascending order") {
         CHECK(schedule->name == kind.name);
         CHECK_NOTHROW(validate(*schedule));
         // Per stage, the next gradient to add: by B, or by W.
-        std::vector<int> next(at(schedule->stages), 0);
+        std::vector<int> next(index(schedule->stages), 0);
         for (const auto& order : schedule->devices) {
           for (const Instruction& instruction : order) {
             if (instruction.op != Op::backward && instruction.op != Op::backward_weight) continue;
-            CHECK(instruction.microbatch == next[at(instruction.stage)]++);
+            CHECK(instruction.microbatch == next[index(instruction.stage)]++);
           }
         }
       }

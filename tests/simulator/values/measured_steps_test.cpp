@@ -23,8 +23,8 @@ Run run_of(const std::string& schedule, int iterations = 1, const LowerOptions& 
 }
 
 int work_of(const Program& program, int device, const Instruction& instruction) {
-  for (const int i : program.order[at(device)])
-    if (program.work[at(i)].instruction == instruction) return i;
+  for (const int i : program.order[index(device)])
+    if (program.work[index(i)].instruction == instruction) return i;
   return -1;
 }
 
@@ -61,7 +61,7 @@ TEST_CASE("what a device does between instructions belongs to the second", "[mea
     }
   }
   const MeasuredWork late = measured_steps(run.program, run.timeline)[0]
-                                .work[at(work_of(run.program, 0, {Op::forward, 0, 1}))];
+                                .work[index(work_of(run.program, 0, {Op::forward, 0, 1}))];
   CHECK(late.ready == 10ms);
   CHECK(late.overhead() == 2ms);
   CHECK(late.time() == 12ms);

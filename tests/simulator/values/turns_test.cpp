@@ -31,10 +31,10 @@ LowerOptions in_turn(const Replicas& replicas) {
   options.replica_policy = ReplicaPolicy::round_robin;
   int device = 0;
   for (const int count : replicas) {
-    auto& list = options.replicas.emplace_back(at(count));
+    auto& list = options.replicas.emplace_back(index(count));
     std::iota(list.begin(), list.end(), device);
     device += count;
-    options.memory.emplace_back(at(count),
+    options.memory.emplace_back(index(count),
                                 ChunkMemory{.parameters = 1, .gradients = 1, .saved = 100});
   }
   return options;
@@ -53,8 +53,8 @@ Program lowered(const Replicas& replicas, int microbatches) {
 /// "F0@0 …": compute of one device, each with the version it reads, or makes.
 std::string compute(const Program& program, int device) {
   std::string text;
-  for (const int item : program.order[at(device)]) {
-    const Work& work = program.work[at(item)];
+  for (const int item : program.order[index(device)]) {
+    const Work& work = program.work[index(item)];
     if (work.lane != Lane::compute) continue;
     text += concat(text.empty() ? "" : " ", letter(work.instruction.op),
                    work.instruction.microbatch, "@", work.weight_version);
@@ -72,7 +72,7 @@ Bytes older_versions(const Program& program, int chunk) {
 }
 
 Replicas random_replicas(Random& random, int most_stages, int most_replicas) {
-  Replicas replicas(at(random.between(1, most_stages)));
+  Replicas replicas(index(random.between(1, most_stages)));
   for (int& count : replicas) count = random.between(1, most_replicas);
   return replicas;
 }
@@ -140,16 +140,16 @@ TEST_CASE("a round meets the version of the closed form, and replicas keep NOAM 
     for (std::size_t chunk = 0; chunk < program.chunks.size(); ++chunk) {
       const Chunk& place = program.chunks[chunk];
       const int r = place.replicas;
-      const int kept = rounded_up(devices_from(replicas, at(place.stage)), r);
+      const int kept = rounded_up(devices_from(replicas, index(place.stage)), r);
       CHECK(1 + older_versions(program, static_cast<int>(chunk)) == kept);
       // Never more than that in flight: 100 each, beside parameters and gradients.
-      CHECK(peaks[at(place.device)].bytes <= Bytes{101} * kept + 1);
+      CHECK(peaks[index(place.device)].bytes <= Bytes{101} * kept + 1);
     }
     for (const Work& work : program.work) {
       if (work.lane != Lane::compute) continue;
-      const int stage = work.instruction.stage, r = replicas[at(stage)];
+      const int stage = work.instruction.stage, r = replicas[index(stage)];
       const int of_round = work.instruction.microbatch / r;
-      const int version = of_round - rounded_up(devices_from(replicas, at(stage)), r) + 1;
+      const int version = of_round - rounded_up(devices_from(replicas, index(stage)), r) + 1;
       const bool update = work.instruction.op == Op::update;
       CHECK(work.weight_version == (update ? of_round + 1 : std::max(0, version)));
     }
@@ -164,13 +164,13 @@ TEST_CASE("replicas that take turns hand on what both work on, all pieces of it"
   std::map<Ends, std::set<int>> sent, common;
   for (const Work& work : program.work) {
     if (work.instruction.op != Op::send_activation) continue;
-    const Channel& channel = program.channels[at(*work.channel)];
+    const Channel& channel = program.channels[index(*work.channel)];
     sent[{channel.from, channel.to}].insert(work.instruction.microbatch);
   }
   const int chunks = static_cast<int>(program.chunks.size());
   for (int from = 0; from < chunks; ++from) {
     for (int to = 0; to < chunks; ++to) {
-      const Chunk &a = program.chunks[at(from)], &b = program.chunks[at(to)];
+      const Chunk &a = program.chunks[index(from)], &b = program.chunks[index(to)];
       if (b.stage != a.stage + 1) continue;
       for (int m = 0; m < program.microbatches; ++m) {
         const int turn = m / pieces;
@@ -239,7 +239,7 @@ TEST_CASE("in the steady state a stage of r replicas takes (f + b) / r", "[turns
     Duration slowest{0};
     for (std::size_t chunk = 0; chunk < program.chunks.size(); ++chunk) {
       const Chunk& place = program.chunks[chunk];
-      const int unit = units[at(place.stage)];
+      const int unit = units[index(place.stage)];
       costs.chunks[chunk] = chunk_costs(6ms * unit, 12ms * unit);
       slowest = std::max<Duration>(slowest, 18ms * unit / place.replicas);
     }
@@ -301,7 +301,7 @@ TEST_CASE("random sizes, recomputation and shards under turns are safe", "[turns
     options.replica_policy = ReplicaPolicy::round_robin;
     options.replicas = turns.replicas;
     for (std::size_t s = 0; s < replicas.size(); ++s) {
-      options.memory[s].assign(at(replicas[s]), options.memory[s].front());
+      options.memory[s].assign(index(replicas[s]), options.memory[s].front());
     }
     options.ties.clear();
     const Program program = lower(schedule, options);
@@ -384,7 +384,7 @@ TEST_CASE("check: a version of another round, an update of other turns", "[turns
     for (const int by : {-1, 1}) {
       Program mutant = program;
       const int device = name == "B0.7" ? 1 : 0;
-      mutant.work[at(find_work(mutant, name, device))].weight_version += by;
+      mutant.work[index(find_work(mutant, name, device))].weight_version += by;
       INFO(name << by);
       CHECK(found(check(mutant), "version", name));
     }
@@ -403,7 +403,7 @@ TEST_CASE("check: a version of another round, an update of other turns", "[turns
 TEST_CASE("check: a round without the sum of all replicas", "[turns]") {
   Program program = lowered({2, 1}, 6);
   const int update = find_work(program, "U0.3", 1);
-  program.work[at(update)].waits = {};
+  program.work[index(update)].waits = {};
   const int sum = find_work(program, "G0.3", 1);
   auto& order = program.order[1];
   std::erase(order, sum);

@@ -107,7 +107,7 @@ TEST_CASE("SVG: each span is one box, no two overlap, and numbers fit their boxe
     const std::vector<Row> rows = read_rows(draw_svg(timeline, {.transfers = true}));
     REQUIRE(rows.size() == 4);
     for (int device = 0; device < 4; ++device) {
-      const Row& row = rows[at(device)];
+      const Row& row = rows[index(device)];
       CHECK(row.boxes.size() == spans_drawn(timeline, device));
       for (std::size_t i = 1; i < row.boxes.size(); ++i)
         CHECK_FALSE(overlap(row.boxes[i - 1], row.boxes[i]));

@@ -322,14 +322,14 @@ TEST_CASE("torch CSV: whatever happens to a file, it is read or refused in a sen
       "0F0,0F1,(0F2;0B0)OVERLAP_F_B,0I1,0B2,0W1\n"};
   int read_well = 0;
   for (int i = 0; i < 4000; ++i) {
-    std::string text = files[at(i % 2)];
+    std::string text = files[index(i % 2)];
     for (int changes = random.between(1, 3); changes > 0; --changes) {
-      const std::size_t place = at(random.below(static_cast<int>(text.size())));
-      const std::size_t other = at(random.below(static_cast<int>(text.size())));
+      const std::size_t place = index(random.below(static_cast<int>(text.size())));
+      const std::size_t other = index(random.below(static_cast<int>(text.size())));
       switch (random.below(3)) {
-        case 0: text[place] = letters[at(random.below(static_cast<int>(letters.size())))]; break;
-        case 1: text.erase(place, at(random.between(1, 9))); break;
-        default: text.insert(place, text.substr(other, at(random.between(1, 9)))); break;
+        case 0: text[place] = letters[index(random.below(static_cast<int>(letters.size())))]; break;
+        case 1: text.erase(place, index(random.between(1, 9))); break;
+        default: text.insert(place, text.substr(other, index(random.between(1, 9)))); break;
       }
       if (text.empty()) text = "0";
     }

@@ -49,7 +49,7 @@ Delivery deliver(const Network& network, const std::vector<Message>& messages) {
     for (const auto& [flow, time] : due) next = std::min(next, time);
     if (next == INT64_MAX) return delivery;
     for (const auto& [flow, time] : due) {
-      delivery.moved[at(flow)] += static_cast<Wide>(traffic.rate(flow)) * (next - now);
+      delivery.moved[index(flow)] += static_cast<Wide>(traffic.rate(flow)) * (next - now);
     }
     now = next;
     for (auto entry = due.begin(); entry != due.end();) {
@@ -57,7 +57,7 @@ Delivery deliver(const Network& network, const std::vector<Message>& messages) {
         ++entry;
         continue;
       }
-      delivery.end[at(entry->first)] = now;
+      delivery.end[index(entry->first)] = now;
       traffic.end(entry->first);
       entry = due.erase(entry);
     }
@@ -112,7 +112,7 @@ Environment private_links(Random& random, const Program& program, Costs& costs) 
 TEST_CASE("traffic: x on A, y on A and B, z on B get 5, 5 and 15 of A's 10 and B's 20") {
   Traffic traffic(links({10, 20}));
   const std::vector<Route> routes{{{0}, 1000}, {{0, 1}, 1000}, {{1}, 1000}};
-  for (int flow = 0; flow < 3; ++flow) traffic.begin(flow, flow, routes[at(flow)], 1000, 0);
+  for (int flow = 0; flow < 3; ++flow) traffic.begin(flow, flow, routes[index(flow)], 1000, 0);
   traffic.share(0);
   CHECK(traffic.rate(0) == 5 * billion);
   CHECK(traffic.rate(1) == 5 * billion);
@@ -165,8 +165,8 @@ TEST_CASE("traffic: rates are max-min fair: each flow has a full link where none
     for (std::size_t i = 0; i < messages.size(); ++i) {
       for (const int link : messages[i].route.links) {
         const std::int64_t rate = traffic.rate(static_cast<int>(i));
-        used[at(link)] += rate;
-        most[at(link)] = std::max(most[at(link)], rate);
+        used[index(link)] += rate;
+        most[index(link)] = std::max(most[index(link)], rate);
       }
     }
     const auto slack = static_cast<std::int64_t>(messages.size());  // what divisions leave over
@@ -176,8 +176,8 @@ TEST_CASE("traffic: rates are max-min fair: each flow has a full link where none
     for (std::size_t i = 0; i < messages.size(); ++i) {
       const auto& path = messages[i].route.links;
       const auto is_bottleneck = [&](int link) {
-        return used[at(link)] + slack >= input.network.links[at(link)].bytes_per_second &&
-               traffic.rate(static_cast<int>(i)) + slack >= most[at(link)];
+        return used[index(link)] + slack >= input.network.links[index(link)].bytes_per_second &&
+               traffic.rate(static_cast<int>(i)) + slack >= most[index(link)];
       };
       CHECK(std::any_of(path.begin(), path.end(), is_bottleneck));
     }
@@ -196,7 +196,7 @@ TEST_CASE("traffic: every byte goes once, fair or not, and no faster than its li
         const Route& route = input.messages[i].route;
         std::int64_t narrowest = INT64_MAX;
         for (const int link : route.links) {
-          narrowest = std::min(narrowest, input.network.links[at(link)].bytes_per_second);
+          narrowest = std::min(narrowest, input.network.links[index(link)].bytes_per_second);
         }
         // The last nanosecond may be used in part.
         CHECK(delivery.moved[i] >= static_cast<Wide>(route.bytes) * billion);
