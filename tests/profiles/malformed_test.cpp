@@ -12,7 +12,7 @@ using namespace stagecraft::tests;
 
 namespace {
 
-const std::string graph =
+const std::string pipedream_graph =
     "node1 -- Input -- forward_compute_time=1, backward_compute_time=0, activation_size=4, "
     "parameter_size=0\n"
     "node2 -- Conv2d(3, 4) -- forward_compute_time=1.5, backward_compute_time=2, "
@@ -96,7 +96,8 @@ void survives(const std::string& good, Read read) {
 }  // namespace
 
 TEST_CASE("mutilated files of others are read or refused, never worse") {
-  survives(graph, [](const std::string& text) { validate(import_pipedream(text, "g.txt")); });
+  survives(pipedream_graph,
+           [](const std::string& text) { validate(import_pipedream(text, "g.txt")); });
   survives(config, [](const std::string& text) { validate(import_huggingface(text, "c.json")); });
   survives(piper, [](const std::string& text) { validate(import_piper(text, "p.json")); });
   survives(dnn, [](const std::string& text) { validate(import_dnn_partitioning(text, "d.json")); });

@@ -24,8 +24,8 @@ const std::string table = header +
                           "block-0-0-conv2,20,40.001,4,2,0,9,0,0\r\n"
                           "fc,5,5,2,0,1,1,0,0\n";
 
-std::string complaint(const std::string& content,
-                      const std::string& file = "resnet_2B_mbs16_tp1_algo0.csv") {
+std::string complaint_about_table(const std::string& content,
+                                  const std::string& file = "resnet_2B_mbs16_tp1_algo0.csv") {
   return message_of([&] { import_aceso(content, file); });
 }
 
@@ -114,23 +114,23 @@ TEST_CASE("the model's other tables and the bandwidths beside a table of Aceso's
 
 TEST_CASE("what Aceso's tables leave open is asked for, with the place") {
   CHECK_THAT(
-      complaint(table, "times.csv"),
+      complaint_about_table(table, "times.csv"),
       ContainsSubstring("times.csv:1:1: expected a file name MODEL_SIZE_mbsSAMPLES_tpDEGREE"));
-  CHECK_THAT(complaint(table, "resnet_2B_mbs16_tp1_algo1.csv"),
+  CHECK_THAT(complaint_about_table(table, "resnet_2B_mbs16_tp1_algo1.csv"),
              ContainsSubstring("expected a file name"));
   CHECK_THAT(
-      complaint(table, "gpt_9B_mbs1_tp1_algo0.csv"),
+      complaint_about_table(table, "gpt_9B_mbs1_tp1_algo0.csv"),
       ContainsSubstring("how many layers gpt_9B has is in no table; expected one of gpt_350M"));
-  CHECK_THAT(complaint(table, "gpt_13B_mbs1_tp1_algo0.csv"),
+  CHECK_THAT(complaint_about_table(table, "gpt_13B_mbs1_tp1_algo0.csv"),
              ContainsSubstring("expected the 16 operators of gpt, found 3"));
-  CHECK_THAT(complaint(header), ContainsSubstring("expected an operator, found none"));
-  CHECK_THAT(complaint("op_name,forward-compute,weights\nconv1,1,1\n"),
+  CHECK_THAT(complaint_about_table(header), ContainsSubstring("expected an operator, found none"));
+  CHECK_THAT(complaint_about_table("op_name,forward-compute,weights\nconv1,1,1\n"),
              ContainsSubstring("algo0.csv:1:1: expected the columns op_name,forward-compute,"));
-  CHECK_THAT(complaint(header + "conv1,1,2\n"),
+  CHECK_THAT(complaint_about_table(header + "conv1,1,2\n"),
              ContainsSubstring("algo0.csv:2:1: expected 9 columns"));
-  CHECK_THAT(complaint(header + "conv1,1,-2,1,1,1,1,1,1\n"),
+  CHECK_THAT(complaint_about_table(header + "conv1,1,-2,1,1,1,1,1,1\n"),
              ContainsSubstring("algo0.csv:2:1: backward-compute: expected a number from 0 to"));
-  CHECK_THAT(complaint(table + "fc,1,1,1,1,1,1,1,1\n"),
+  CHECK_THAT(complaint_about_table(table + "fc,1,1,1,1,1,1,1,1\n"),
              ContainsSubstring("algo0.csv:5:1: operator \"fc\" is listed twice"));
 }
 

@@ -6,6 +6,7 @@
 #include "tests/catch.hpp"
 #include "tests/paths.hpp"
 #include "tests/profiles/expect_error.hpp"
+#include "tests/profiles/importers/support.hpp"
 
 using namespace stagecraft;
 using namespace stagecraft::tests;
@@ -38,13 +39,7 @@ const std::string training =
             edge(1, 2, 0.25, 40) + "," + edge(2, 12, 0.1, 10) + "," + edge(12, 13, 0.2, 40) + "," +
                 edge(13, 11, 0.2, 40));
 
-std::vector<std::string> names_of(const Profile& profile) {
-  std::vector<std::string> names;
-  for (const Layer& layer : profile.model.layers) names.push_back(layer.name);
-  return names;
-}
-
-Profile import_text(const std::string& text) {
+Profile import_training(const std::string& text) {
   return import_dnn_partitioning(text, "net.json");
 }
 
@@ -52,7 +47,7 @@ Profile import_text(const std::string& text) {
 
 TEST_CASE("forward nodes and the backward nodes of their colour become layers") {
   CHECK(looks_like_dnn_partitioning(training));
-  const Profile profile = import_text(training);
+  const Profile profile = import_training(training);
   CHECK_NOTHROW(validate(profile));
   // 13 has no forward partner: the mirror image of its edges hangs it between the two.
   CHECK(names_of(profile) == std::vector<std::string>{"n1", "n13", "n2"});
@@ -77,7 +72,7 @@ TEST_CASE("colours that read from each other in a circle become one layer") {
       file_of(node(1, 1, 0, false, "5") + "," + node(2, 1, 0, false, "6") + "," +
                   node(3, 1, 0, false, "5") + "," + node(4, 1, 0, false, ""),
               edge(1, 2, 1, 8) + "," + edge(2, 3, 1, 8) + "," + edge(3, 4, 1, 8));
-  const Profile profile = import_text(text);
+  const Profile profile = import_training(text);
   CHECK(names_of(profile) == std::vector<std::string>{"n1", "n4"});
   CHECK(profile.entries[0].layers[0].forward == 3ms);
   CHECK(profile.entries[0].layers[0].backward() == 0ms);
@@ -85,7 +80,7 @@ TEST_CASE("colours that read from each other in a circle become one layer") {
 }
 
 TEST_CASE("an input of dnn-partitioning brings its devices, and its costs tell the links") {
-  const Profile profile = import_text(training);
+  const Profile profile = import_training(training);
   REQUIRE(profile.devices);
   CHECK(profile.devices->count == 3);
   CHECK(profile.devices->processors == 1);
@@ -95,14 +90,14 @@ TEST_CASE("an input of dnn-partitioning brings its devices, and its costs tell t
   CHECK(profile.warnings.empty());
   const std::string seconds = file_of(node(1, 1, 0, false, "") + "," + node(2, 1, 0, false, ""),
                                       edge(1, 2, 0.5, 1073741824.0));
-  REQUIRE(import_text(seconds).warnings.size() == 1);
-  CHECK_THAT(import_text(seconds).warnings[0], ContainsSubstring("multiply \"cost\" by 1000"));
+  REQUIRE(import_training(seconds).warnings.size() == 1);
+  CHECK_THAT(import_training(seconds).warnings[0], ContainsSubstring("multiply \"cost\" by 1000"));
 }
 
 TEST_CASE("mistakes in an input of dnn-partitioning are told with their place") {
   const std::string two = node(1, 1, 0, false, "") + "," + node(2, 1, 0, true, "");
   const auto complaint = [](const std::string& nodes, const std::string& edges) {
-    return message_of([&] { import_text(file_of(nodes, edges)); });
+    return message_of([&] { import_training(file_of(nodes, edges)); });
   };
   CHECK_THAT(complaint("", ""), ContainsSubstring("net.json:2:10: nodes: expected at least one"));
   CHECK_THAT(complaint("{\"id\": 1}", ""),

@@ -4,6 +4,7 @@
 #include "profiles/json.hpp"
 #include "tests/catch.hpp"
 #include "tests/profiles/expect_error.hpp"
+#include "tests/profiles/importers/support.hpp"
 
 using namespace stagecraft;
 using namespace stagecraft::tests;
@@ -45,12 +46,6 @@ const std::string pcie =
     "GPU0\t X \tPIX\tSYS\t0-7\n"
     "GPU1\tPIX\t X \tSYS\t0-7\n"
     "GPU2\tSYS\tSYS\t X \t8-15\n";
-
-std::string with(std::string text, const std::string& from, const std::string& to) {
-  const std::size_t found = text.find(from);
-  REQUIRE(found != std::string::npos);
-  return text.replace(found, from.size(), to);
-}
 
 const std::string two_in_xml = R"(<!-- dumped -->
 <system version="1">

@@ -5,6 +5,7 @@
 #include "tests/catch.hpp"
 #include "tests/paths.hpp"
 #include "tests/profiles/expect_error.hpp"
+#include "tests/profiles/importers/support.hpp"
 
 using namespace stagecraft;
 using namespace stagecraft::tests;
@@ -20,7 +21,7 @@ std::string node(const std::string& name, const std::string& description, double
 }
 
 /// Input -> Conv2d -> (ReLU, and around it) -> Add, with an item that nobody reads.
-const std::string small =
+const std::string small_graph =
     node("node1", "Input", 600, 0, "4000.000", 0) +
     node("node3", "ReLU(inplace)", 0.5, 0.25, "[100; 200; 100.000]", 0) +
     node("node2", "Conv2d(3, 64, kernel_size=(3, 3))", 1.236, 2.001, "400.0", 80) +
@@ -28,20 +29,14 @@ const std::string small =
     "\tnode1 -- node2\n\tnode2 -- node3\n\tnode2 -- node4\n"
     "\tnode3 -- node4\n\tnode3 -- node5";
 
-Profile import_text(const std::string& text) {
+Profile import_graph(const std::string& text) {
   return import_pipedream(text, "net/graph.txt");
-}
-
-std::vector<std::string> names_of(const Profile& profile) {
-  std::vector<std::string> names;
-  for (const Layer& layer : profile.model.layers) names.push_back(layer.name);
-  return names;
 }
 
 }  // namespace
 
 TEST_CASE("a graph becomes layers in an order that training can follow") {
-  const Profile profile = import_text(small);
+  const Profile profile = import_graph(small_graph);
   CHECK(profile.model.name == "net");
   CHECK(names_of(profile) == std::vector<std::string>{"node2.Conv2d", "node3.ReLU", "node4.Add"});
   CHECK(profile.model.edges == std::vector<Edge>{{0, 1}, {0, 2}, {1, 2}});
@@ -49,7 +44,7 @@ TEST_CASE("a graph becomes layers in an order that training can follow") {
 }
 
 TEST_CASE("milliseconds and bytes are taken exactly, the split of backward is an assumption") {
-  const Profile profile = import_text(small);
+  const Profile profile = import_graph(small_graph);
   REQUIRE(profile.entries.size() == 1);
   CHECK(profile.entries[0].setting == CostSetting{.device = "v100", .microbatch = 1});
   const LayerCost& convolution = profile.entries[0].layers[0];
@@ -71,18 +66,19 @@ TEST_CASE("milliseconds and bytes are taken exactly, the split of backward is an
 
 TEST_CASE("line ends, trailing blanks and stage numbers do not matter") {
   std::string windows;
-  for (const char c : small) windows += c == '\n' ? std::string(" \t\r\n") : std::string(1, c);
-  CHECK(import_text(windows + "\r\n\r\n") == import_text(small));
-  std::string staged = small;
+  for (const char c : small_graph)
+    windows += c == '\n' ? std::string(" \t\r\n") : std::string(1, c);
+  CHECK(import_graph(windows + "\r\n\r\n") == import_graph(small_graph));
+  std::string staged = small_graph;
   const std::size_t end = staged.find('\n');
   staged.insert(end, " -- stage_id=0");
-  CHECK(import_text(staged) == import_text(small));
+  CHECK(import_graph(staged) == import_graph(small_graph));
   CHECK(looks_like_pipedream(windows));
 }
 
 TEST_CASE("a line that cannot be understood is named with the reason") {
   const auto complaint = [](const std::string& text) {
-    return message_of([&] { import_text(text); });
+    return message_of([&] { import_graph(text); });
   };
   const std::string good = node("node1", "Linear", 1, 1, "4", 4);
   CHECK_THAT(complaint(good + "node2 - Linear\n"),

@@ -6,6 +6,7 @@
 #include "tests/catch.hpp"
 #include "tests/paths.hpp"
 #include "tests/profiles/expect_error.hpp"
+#include "tests/profiles/importers/support.hpp"
 
 using namespace stagecraft;
 using namespace stagecraft::tests;
@@ -14,7 +15,7 @@ using namespace std::chrono_literals;
 namespace {
 
 /// a -> b, b listed first; b can recompute, and both can be split over two devices.
-const std::string small = R"({
+const std::string small_input = R"({
 "maxMemoryPerDevice": 1000.0, "maxDevices": 4, "bandwidth": 2000.0, "mbsInBatch": 12,
 "nodes": [
 {"id": 7, "name": "b", "TMPCs": {
@@ -31,21 +32,15 @@ const std::string small = R"({
 "memoryUsageB": 0, "syncTimeFw": {}, "syncTimeBw": {"7": 4}}]}}],
 "edges": [{"sourceId": 3, "destId": 7, "communicationCost": 30}]})";
 
-std::string with(std::string text, const std::string& old, const std::string& changed) {
-  const std::size_t place = text.find(old);
-  REQUIRE(place != std::string::npos);
-  return text.replace(place, old.size(), changed);
-}
-
-std::string complaint(const std::string& old, const std::string& changed) {
-  return message_of([&] { import_piper(with(small, old, changed), "p.json"); });
+std::string complaint_with(const std::string& old, const std::string& changed) {
+  return message_of([&] { import_piper(with(small_input, old, changed), "p.json"); });
 }
 
 }  // namespace
 
 TEST_CASE("an input of Piper becomes layers with an entry per tensor-parallel degree") {
-  CHECK(looks_like_piper(small));
-  const Profile profile = import_piper(small, "nets/tiny.json");
+  CHECK(looks_like_piper(small_input));
+  const Profile profile = import_piper(small_input, "nets/tiny.json");
   CHECK_NOTHROW(validate(profile));
   CHECK(profile.model.name == "tiny");
   REQUIRE(profile.model.layers.size() == 2);
@@ -71,54 +66,54 @@ TEST_CASE("an input of Piper becomes layers with an entry per tensor-parallel de
 }
 
 TEST_CASE("an input of Piper brings its devices, and its layers' order can be told") {
-  const Profile profile = import_piper(small, "tiny.json");
+  const Profile profile = import_piper(small_input, "tiny.json");
   REQUIRE(profile.devices);
   CHECK(*profile.devices ==
         OwnDevices{.count = 4, .bandwidth = {2000}, .memory = 1000, .microbatches = 12});
   CHECK(cluster_expression(*profile.devices) == "4xgeneric@2kB/s");
   CHECK(device_count(parse_cluster(cluster_expression(*profile.devices))) == 4);
   CHECK(profile.warnings.empty());
-  const PiperGraph graph = read_piper_graph(small, "tiny.json");
+  const PiperGraph graph = read_piper_graph(small_input, "tiny.json");
   CHECK(graph.nodes[0].choices.at(2)[0].sync_in == std::map<int, double>{{1, 8.0}});
   CHECK(piper_layer_order(graph, "tiny.json") == std::vector<int>{1, 0});
 }
 
 TEST_CASE("milliseconds in place of Piper's seconds raise a warning") {
-  const Profile profile =
-      import_piper(with(small, "\"timePerSample\": 0.006", "\"timePerSample\": 60"), "p.json");
+  const Profile profile = import_piper(
+      with(small_input, "\"timePerSample\": 0.006", "\"timePerSample\": 60"), "p.json");
   REQUIRE(profile.warnings.size() == 1);
   CHECK_THAT(profile.warnings[0], ContainsSubstring("multiply it by 0.001"));
 }
 
 TEST_CASE("mistakes in an input of Piper are told with their place") {
-  CHECK_THAT(complaint("\"bandwidth\": 2000.0, ", ""),
+  CHECK_THAT(complaint_with("\"bandwidth\": 2000.0, ", ""),
              ContainsSubstring("p.json:1:1: the member \"bandwidth\" is missing"));
-  CHECK_THAT(complaint("\"maxDevices\": 4", "\"maxDevices\": 0"),
+  CHECK_THAT(complaint_with("\"maxDevices\": 4", "\"maxDevices\": 0"),
              ContainsSubstring("p.json:2:45: maxDevices: expected an integer from 1"));
-  CHECK_THAT(complaint("\"destId\": 7", "\"destId\": 9"),
+  CHECK_THAT(complaint_with("\"destId\": 7", "\"destId\": 9"),
              ContainsSubstring("edges[0].destId: there is no node 9"));
-  CHECK_THAT(complaint("\"id\": 3", "\"id\": 7"),
+  CHECK_THAT(complaint_with("\"id\": 3", "\"id\": 7"),
              ContainsSubstring("nodes[1].id: the node 7 is defined twice"));
-  CHECK_THAT(complaint("\"timePerSample\": 0.003", "\"timePerSample\": -1"),
+  CHECK_THAT(complaint_with("\"timePerSample\": 0.003", "\"timePerSample\": -1"),
              ContainsSubstring("nodes[0].TMPCs.1[0].timePerSample: expected a number from 0 to"));
-  CHECK_THAT(complaint("\"timePerSample\": 0.003", "\"timePerSample\": \"3ms\""),
+  CHECK_THAT(complaint_with("\"timePerSample\": 0.003", "\"timePerSample\": \"3ms\""),
              ContainsSubstring("expected a number, found \"3ms\""));
-  CHECK_THAT(complaint("\"syncTimeBw\": {\"7\": 0}", "\"syncTimeBw\": {}"),
+  CHECK_THAT(complaint_with("\"syncTimeBw\": {\"7\": 0}", "\"syncTimeBw\": {}"),
              ContainsSubstring("nodes[1].TMPCs: degree 1, \"vanilla\": syncTimeFw must list"));
-  CHECK_THAT(complaint("{\"sourceId\": 3,", "{\"sourceId\": 7,"),
+  CHECK_THAT(complaint_with("{\"sourceId\": 3,", "{\"sourceId\": 7,"),
              ContainsSubstring("syncTimeFw must list"));
-  CHECK_THAT(complaint("\"1\": [{\"id\": \"vanilla\", \"timePerSample\": 0.006",
-                       "\"x\": [{\"id\": \"vanilla\", \"timePerSample\": 0.006"),
+  CHECK_THAT(complaint_with("\"1\": [{\"id\": \"vanilla\", \"timePerSample\": 0.006",
+                            "\"x\": [{\"id\": \"vanilla\", \"timePerSample\": 0.006"),
              ContainsSubstring("expected a tensor-parallel degree"));
-  CHECK_THAT(complaint("\"edges\": [",
-                       "\"edges\": [{\"sourceId\": 3, \"destId\": 7, "
-                       "\"communicationCost\": 1},"),
+  CHECK_THAT(complaint_with("\"edges\": [",
+                            "\"edges\": [{\"sourceId\": 3, \"destId\": 7, "
+                            "\"communicationCost\": 1},"),
              ContainsSubstring("edges[1]: the edge is listed twice"));
 }
 
 TEST_CASE("a circle of Piper's nodes is named") {
   std::string text =
-      with(small, "\"edges\": [",
+      with(small_input, "\"edges\": [",
            "\"edges\": [{\"sourceId\": 7, \"destId\": 3, \"communicationCost\": 1},");
   for (const std::string empty : {"\"syncTimeFw\": {}", "\"syncTimeBw\": {}"}) {
     const std::string node = empty.find("Fw") != std::string::npos ? "7" : "3";
