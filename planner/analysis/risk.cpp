@@ -14,9 +14,9 @@ namespace stagecraft {
 namespace {
 
 /// Of the plans that each of the two searches finds, so many are looked at.
-constexpr int plans_looked_at = 16;
+constexpr int plans_judged_for_risk = 16;
 
-Duration scaled(Duration time, double factor) {
+Duration stretched(Duration time, double factor) {
   return Duration{std::llround(static_cast<double>(time.count()) * factor)};
 }
 
@@ -25,18 +25,18 @@ Costs slower_compute(Costs costs, double factor) {
     for (Duration ChunkCosts::*time :
          {&ChunkCosts::forward, &ChunkCosts::backward, &ChunkCosts::backward_input,
           &ChunkCosts::backward_weight, &ChunkCosts::recompute, &ChunkCosts::update})
-      chunk.*time = scaled(chunk.*time, factor);
-    if (chunk.fused) chunk.fused = scaled(*chunk.fused, factor);
+      chunk.*time = stretched(chunk.*time, factor);
+    if (chunk.fused) chunk.fused = stretched(*chunk.fused, factor);
   }
   return costs;
 }
 
 Costs slower_messages(Costs costs, double factor) {
   for (ChannelCosts& channel : costs.channels) {
-    channel.latency = scaled(channel.latency, factor);
-    channel.occupancy = scaled(channel.occupancy, factor);
+    channel.latency = stretched(channel.latency, factor);
+    channel.occupancy = stretched(channel.occupancy, factor);
   }
-  for (Duration& group : costs.groups) group = scaled(group, factor);
+  for (Duration& group : costs.groups) group = stretched(group, factor);
   return costs;
 }
 
@@ -47,7 +47,7 @@ Bandwidth slower(Bandwidth bandwidth, double factor) {
 }
 
 Link slower(const Link& link, double factor) {
-  return {.latency = scaled(link.latency, factor),
+  return {.latency = stretched(link.latency, factor),
           .point_to_point = slower(link.point_to_point, factor),
           .collective = slower(link.collective, factor)};
 }
@@ -61,19 +61,21 @@ Problem with_slower_links(Problem problem, double factor) {
 }
 
 /// A candidate with its step at the level.
-struct Judged {
+struct CandidateAtRisk {
   Candidate candidate;
   Duration step{0};
 };
 
-void judge(std::vector<Judged>& judged, const std::vector<Candidate>& plans, const Problem& problem,
-           const Spreads& spreads, const RiskLevel& level) {
+void judge(std::vector<CandidateAtRisk>& judged, const std::vector<Candidate>& plans,
+           const Problem& problem, const Spreads& spreads, const RiskLevel& level) {
   for (Candidate candidate : plans) {
     if (!candidate.prediction) continue;
     // Bounds of a search under other conditions prove nothing here.
     candidate.plan.search.reset();
     candidate.plan.predicted.reset();
-    const auto same = [&](const Judged& other) { return other.candidate.plan == candidate.plan; };
+    const auto same = [&](const CandidateAtRisk& other) {
+      return other.candidate.plan == candidate.plan;
+    };
     if (std::ranges::any_of(judged, same)) continue;
     const Compiled compiled = compile_for(problem, candidate.plan);
     const bool fits = candidate.prediction->fits;
@@ -127,7 +129,7 @@ std::vector<Duration> steps_at(const Compiled& compiled, const Spreads& spreads,
   std::vector<Duration> result;
   for (std::size_t i = 0; i < deviations.size(); ++i) {
     const double together = std::hypot(growth(2 * i + 1), growth(2 * i + 2));
-    result.push_back(scaled(median, std::exp(std::copysign(together, deviations[i]))));
+    result.push_back(stretched(median, std::exp(std::copysign(together, deviations[i]))));
   }
   return result;
 }
@@ -182,18 +184,18 @@ SearchResult search_at_risk(Search search, const Problem& problem, const SearchC
     cautious.memory_fraction /= std::exp(spreads.memory * risk.level.deviations);
   const double factor = std::exp(spreads.communication * risk.level.deviations);
   SearchControl wide = control;
-  wide.top = std::max(control.top, plans_looked_at);
+  wide.top = std::max(control.top, plans_judged_for_risk);
   const std::array problems{cautious, with_slower_links(cautious, factor)};
   std::vector<SearchResult> found = search_side_by_side(search, problems, wide);
   SearchResult result = std::move(found.front());
   if (result.plans.empty()) return result;
   const SearchResult& slow = found.back();
-  std::vector<Judged> judged;
+  std::vector<CandidateAtRisk> judged;
   judge(judged, result.plans, problem, spreads, risk.level);
   judge(judged, slow.plans, problem, spreads, risk.level);
-  std::ranges::stable_sort(judged, {}, &Judged::step);
+  std::ranges::stable_sort(judged, {}, &CandidateAtRisk::step);
   result.plans.clear();
-  for (Judged& each : judged) {
+  for (CandidateAtRisk& each : judged) {
     if (static_cast<int>(result.plans.size()) == control.top) break;
     each.candidate.plan.predicted =
         predicted_figures(each.candidate.plan, *each.candidate.prediction);

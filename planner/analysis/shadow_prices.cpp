@@ -166,7 +166,7 @@ Problem with_memory(Problem problem, std::optional<Bytes> more) {
   return problem;
 }
 
-Found memory_binding(const Again& again) {
+Found memory_price(const Again& again) {
   const auto& kinds = again.problem().cluster.kinds;
   const bool unlimited = std::all_of(kinds.begin(), kinds.end(),
                                      [](const DeviceKind& kind) { return kind.memory_unlimited; });
@@ -217,7 +217,7 @@ std::string level_name(std::size_t level, std::size_t levels) {
 }
 
 /// The level whose bandwidth matters most.
-Found transfer_binding(const Again& again) {
+Found transfer_price(const Again& again) {
   const std::vector<Level>& levels = again.problem().cluster.levels;
   Found most;
   for (std::size_t level = 0; level < levels.size(); ++level) {
@@ -244,7 +244,7 @@ Problem with_more_devices(Problem problem) {
   return problem;
 }
 
-Found device_binding(const Again& again) {
+Found device_price(const Again& again) {
   const Problem& problem = again.problem();
   if (problem.objective == ObjectiveKind::cost) return {};
   const int available = available_devices(problem);
@@ -271,7 +271,7 @@ Found device_binding(const Again& again) {
 }
 
 /// The same plan with one microbatch more: fill and drain are shared by more samples.
-Found microbatch_binding(const Again& again) {
+Found microbatch_price(const Again& again) {
   Plan longer = again.best().plan;
   if (longer.weights != WeightPolicy::flush || !longer.order.empty()) return {};
   longer.batch.global += longer.batch.microbatch;
@@ -293,7 +293,7 @@ Found microbatch_binding(const Again& again) {
 }
 
 /// Microbatches of half the size, if they were not among those tried.
-Found size_binding(const Again& again) {
+Found size_price(const Again& again) {
   const Problem& problem = again.problem();
   const std::int64_t size = again.best().plan.batch.microbatch;
   const auto& tried = problem.microbatches;
@@ -388,7 +388,7 @@ std::vector<ScheduleChoice> quickly_simulated(const Plan& plan) {
 
 /// Schedules that were not tried, with smaller bubbles or more in flight; where settings are few
 /// also those that are rarely the best. Of others only what the plan's own stages bring.
-Found schedule_binding(const Again& again) {
+Found schedule_price(const Again& again) {
   const Problem& problem = again.problem();
   const Plan& plan = again.best().plan;
   const bool may_differ = problem.objective != ObjectiveKind::latency &&
@@ -412,8 +412,8 @@ Found schedule_binding(const Again& again) {
   }
 }
 
-constexpr std::array questions{memory_binding,     transfer_binding, device_binding,
-                               microbatch_binding, size_binding,     schedule_binding};
+constexpr std::array questions{memory_price,     transfer_price, device_price,
+                               microbatch_price, size_price,     schedule_price};
 
 }  // namespace
 

@@ -25,7 +25,7 @@ std::string argument(const std::string& file) {
 }
 
 /// A file of ours has its own reader, which says best what is wrong with it.
-bool is_ours(std::string_view content) {
+bool is_file_of_ours(std::string_view content) {
   return content.find("\"stagecraft-") != std::string_view::npos;
 }
 
@@ -47,7 +47,7 @@ bool looks_like_deepspeed_config(std::string_view content) {
 }  // namespace
 
 void refuse_foreign_plan(std::string_view content, const std::string& file) {
-  if (is_ours(content) || !could_be_plan(content)) return;
+  if (is_file_of_ours(content) || !could_be_plan(content)) return;
   for (const PlanImporter& importer : plan_importers) {
     if (!importer.recognise(content)) continue;
     constexpr std::string_view kind = "a plan: ";
@@ -73,7 +73,7 @@ void refuse_foreign_plan(std::string_view content, const std::string& file) {
 
 void refuse_all_but_plans(std::string_view content, const std::string& file) {
   refuse_foreign_plan(content, file);
-  if (is_ours(content)) return;
+  if (is_file_of_ours(content)) return;
   for (const Importer& importer : importers) {
     if (!importer.recognise(content)) continue;
     fail_other(file, concat("a model or profile (", importer.name, ")"),

@@ -20,7 +20,7 @@ std::string plain(std::string_view name) {
   return text.starts_with(prefix) ? text.substr(prefix.size()) : text;
 }
 
-bool is_ours(std::string_view name) {
+bool is_schedule_of_ours(std::string_view name) {
   for (const ScheduleKind& kind : schedule_kinds) {
     const std::vector<std::string> aliases = split(kind.aliases, ' ');
     if (kind.name == name || std::find(aliases.begin(), aliases.end(), name) != aliases.end())
@@ -37,7 +37,7 @@ std::string_view find_torch_schedule(std::string_view name) {
     if (plain(row.torch) == plain(name)) return row.ours;
     known.emplace_back(row.torch);
   }
-  if (is_ours(name)) return find_schedule(name).name;
+  if (is_schedule_of_ours(name)) return find_schedule(name).name;
   fail_unknown("torch schedule", name, known);
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 using Fault = std::optional<PlanFault>;
 
-struct Subject {
+struct ParallelSubject {
   const Plan& plan;
   const Model& model;
 
@@ -26,7 +26,7 @@ PlanFault fault_at(const char* member, std::string message, std::vector<std::str
   return {{"parallelism", member}, std::move(message), std::move(help)};
 }
 
-Fault check_degrees(const Subject& subject) {
+Fault check_degrees(const ParallelSubject& subject) {
   const Parallelism& degrees = subject.degrees();
   if (degrees.context < 1) {
     return fault_at("context", concat("a degree is at least 1, found ", degrees.context));
@@ -48,7 +48,7 @@ Fault check_degrees(const Subject& subject) {
   return {};
 }
 
-Fault check_model(const Subject& subject) {
+Fault check_model(const ParallelSubject& subject) {
   const Parallelism& degrees = subject.degrees();
   const auto& transformer = subject.model.transformer;
   if (!transformer && degrees != Parallelism{}) {
@@ -79,7 +79,7 @@ std::vector<std::variant<std::string, int>> at_devices(std::size_t stage) {
 }
 
 /// Peers are tensor x context, and divide heads and tokens.
-Fault check_peers(const Subject& subject) {
+Fault check_peers(const ParallelSubject& subject) {
   const Parallelism& degrees = subject.degrees();
   if (!subject.model.transformer) return {};
   const Transformer& transformer = *subject.model.transformer;
@@ -113,7 +113,7 @@ Fault check_peers(const Subject& subject) {
 }
 
 /// A stage's devices are whole sets of experts, each in as many copies.
-Fault check_expert_devices(const Subject& subject) {
+Fault check_expert_devices(const ParallelSubject& subject) {
   const Parallelism& degrees = subject.degrees();
   if (degrees.expert == 1 && degrees.expert_tensor == 0) return {};
   for (std::size_t s = 0; s < subject.plan.stages.size(); ++s) {
@@ -133,7 +133,7 @@ Fault check_expert_devices(const Subject& subject) {
 }
 
 /// Replicas do the same at the same time.
-Fault check_equal_shares(const Subject& subject) {
+Fault check_equal_shares(const ParallelSubject& subject) {
   const Plan& plan = subject.plan;
   if (!needs_equal_shares(plan.parallelism, plan.optimizer.sharding)) return {};
   const std::string what = plan.parallelism.expert > 1
@@ -159,7 +159,7 @@ Fault check_equal_shares(const Subject& subject) {
 }
 
 /// Each microbatch's gradients are scattered where one copy of the model works on it whole.
-Fault check_scattered(const Subject& subject) {
+Fault check_scattered(const ParallelSubject& subject) {
   const Plan& plan = subject.plan;
   if (!shards_gradients(plan.optimizer.sharding)) return {};
   const ScheduleKind& kind = find_schedule(plan.schedule.name);
@@ -189,7 +189,7 @@ int replicas_of_experts(const Parallelism& parallelism, int peers) {
 }
 
 std::optional<PlanFault> find_parallelism_fault(const Plan& plan, const Model& model) {
-  const Subject subject{plan, model};
+  const ParallelSubject subject{plan, model};
   for (const auto check : checks) {
     if (Fault fault = check(subject)) return fault;
   }

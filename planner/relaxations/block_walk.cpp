@@ -25,15 +25,15 @@ BlockWalk::BlockWalk(StageClock& clock, std::vector<Device> devices, int blocks)
       least_after_(devices_.size()),
       before_(devices_.size()),
       after_(devices_.size()),
-      times_(at(clock.stages())) {
+      times_(index(clock.stages())) {
   Items all;
   for (int d = 0; d < size(); ++d) {
     std::vector<int>& own = all.emplace_back();
     for (std::size_t i = 0; i < count(d); ++i) own.push_back(static_cast<int>(i));
-    for (auto* list : {&least_before_, &least_after_}) (*list)[at(d)].resize(count(d));
-    for (auto* list : {&before_, &after_}) (*list)[at(d)].resize(count(d));
+    for (auto* list : {&least_before_, &least_after_}) (*list)[index(d)].resize(count(d));
+    for (auto* list : {&before_, &after_}) (*list)[index(d)].resize(count(d));
   }
-  for (int d = 0; d + 1 < size(); ++d) pairs_[at(d)].assign(count(d) * count(d + 1), 1);
+  for (int d = 0; d + 1 < size(); ++d) pairs_[index(d)].assign(count(d) * count(d + 1), 1);
   keep(std::move(all));
 }
 
@@ -59,40 +59,44 @@ std::size_t BlockWalk::all_left() const {
 }
 
 void BlockWalk::put(int device, int i, Times& times) const {
-  const std::vector<int>& stages = devices_[at(device)].stages;
-  for (std::size_t t = 0; t < stages.size(); ++t) times[at(stages[t])] = item(device, i).stages[t];
+  const std::vector<int>& stages = devices_[index(device)].stages;
+  for (std::size_t t = 0; t < stages.size(); ++t)
+    times[index(stages[t])] = item(device, i).stages[t];
 }
 
 /// To what an item takes, and what others take with it, of the devices [first, end).
 void BlockWalk::lower(int device, int i, const Times& from, int first, int end, Times& to) const {
-  const std::vector<int>& own = devices_[at(device)].stages;
-  for (std::size_t t = 0; t < own.size(); ++t) to[at(own[t])].lower_to(item(device, i).stages[t]);
+  const std::vector<int>& own = devices_[index(device)].stages;
+  for (std::size_t t = 0; t < own.size(); ++t)
+    to[index(own[t])].lower_to(item(device, i).stages[t]);
   for (int d = first; d < end; ++d) {
-    for (const int s : devices_[at(d)].stages) to[at(s)].lower_to(from[at(s)]);
+    for (const int s : devices_[index(d)].stages) to[index(s)].lower_to(from[index(s)]);
   }
 }
 
 void BlockWalk::list_least_before(int device) {
-  for (const int i : left_[at(device)]) {
-    Times& least = least_before_[at(device)][at(i)];
+  for (const int i : left_[index(device)]) {
+    Times& least = least_before_[index(device)][index(i)];
     least.assign(times_.size(), longest);
     if (device == 0) continue;
-    for (const int before : left_[at(device - 1)]) {
+    for (const int before : left_[index(device - 1)]) {
       if (!goes_with(device - 1, before, i)) continue;
-      lower(device - 1, before, least_before_[at(device - 1)][at(before)], 0, device - 1, least);
+      lower(device - 1, before, least_before_[index(device - 1)][index(before)], 0, device - 1,
+            least);
       spent_ += 1 + device;
     }
   }
 }
 
 void BlockWalk::list_least_after(int device) {
-  for (const int i : left_[at(device)]) {
-    Times& least = least_after_[at(device)][at(i)];
+  for (const int i : left_[index(device)]) {
+    Times& least = least_after_[index(device)][index(i)];
     least.assign(times_.size(), longest);
     if (device + 1 == size()) continue;
-    for (const int next : left_[at(device + 1)]) {
+    for (const int next : left_[index(device + 1)]) {
       if (!goes_with(device, i, next)) continue;
-      lower(device + 1, next, least_after_[at(device + 1)][at(next)], device + 2, size(), least);
+      lower(device + 1, next, least_after_[index(device + 1)][index(next)], device + 2, size(),
+            least);
       spent_ += size() - device;
     }
   }
@@ -108,7 +112,7 @@ std::vector<double> BlockWalk::time(std::size_t pipelines, const Put& put) {
     for (std::size_t lane = 0; lane < some; ++lane) {
       put(first + lane, times_);
       for (int s = 0; s < clock_.stages(); ++s)
-        clock_.put(static_cast<int>(lane), s, times_[at(s)]);
+        clock_.put(static_cast<int>(lane), s, times_[index(s)]);
     }
     const auto& found = clock_.run();
     steps.insert(steps.end(), found.begin(), found.begin() + static_cast<std::ptrdiff_t>(some));
@@ -134,12 +138,12 @@ void BlockWalk::leave_out_singles(double limit) {
   for (int d = size() - 1; d >= 0 && !is_spent(); --d) list_least_after(d);
   for (int d = 0; d < size() && !is_spent(); ++d) {
     list_least_before(d);
-    std::vector<int>& own = left_[at(d)];
+    std::vector<int>& own = left_[index(d)];
     const std::vector<double> steps = time(own.size(), [&](std::size_t n, Times& times) {
-      const std::size_t i = at(own[n]);
-      copy(devices_, 0, d, least_before_[at(d)][i], times);
+      const std::size_t i = index(own[n]);
+      copy(devices_, 0, d, least_before_[index(d)][i], times);
       put(d, own[n], times);
-      copy(devices_, d + 1, size(), least_after_[at(d)][i], times);
+      copy(devices_, d + 1, size(), least_after_[index(d)][i], times);
     });
     std::size_t n = 0;
     std::erase_if(own, [&](int) { return steps[n++] > limit; });
@@ -150,17 +154,17 @@ void BlockWalk::leave_out_singles(double limit) {
 /// Of the device and the next one.
 void BlockWalk::leave_out_pairs(int device, double limit) {
   std::vector<std::pair<int, int>> pairs;
-  for (const int i : left_[at(device)]) {
-    for (const int next : left_[at(device + 1)]) {
+  for (const int i : left_[index(device)]) {
+    for (const int next : left_[index(device + 1)]) {
       if (goes_with(device, i, next)) pairs.emplace_back(i, next);
     }
   }
   const std::vector<double> steps = time(pairs.size(), [&](std::size_t n, Times& times) {
     const auto [i, next] = pairs[n];
-    copy(devices_, 0, device, least_before_[at(device)][at(i)], times);
+    copy(devices_, 0, device, least_before_[index(device)][index(i)], times);
     put(device, i, times);
     put(device + 1, next, times);
-    copy(devices_, device + 2, size(), least_after_[at(device + 1)][at(next)], times);
+    copy(devices_, device + 2, size(), least_after_[index(device + 1)][index(next)], times);
   });
   for (std::size_t n = 0; n < pairs.size(); ++n) {
     if (steps[n] > limit) pair(device, pairs[n].first, pairs[n].second) = 0;
@@ -178,28 +182,29 @@ void BlockWalk::leave_out_pairs(double limit) {
 /// How many blocks the devices before and after can have.
 void BlockWalk::list_counts() {
   const auto extend = [&](const Counts& from, int blocks, Counts& to) {
-    for (int n = blocks; n <= blocks_; ++n) to[at(n)] |= from[at(n - blocks)];
+    for (int n = blocks; n <= blocks_; ++n) to[index(n)] |= from[index(n - blocks)];
     spent_ += blocks_ / 32;
   };
   for (int d = 0; d < size(); ++d) {
-    for (const int i : left_[at(d)]) {
-      Counts& own = before_[at(d)][at(i)];
-      own.assign(at(blocks_) + 1, 0);
+    for (const int i : left_[index(d)]) {
+      Counts& own = before_[index(d)][index(i)];
+      own.assign(index(blocks_) + 1, 0);
       if (d == 0) own.front() = 1;
       if (d == 0) continue;
-      for (const int b : left_[at(d - 1)]) {
-        if (goes_with(d - 1, b, i)) extend(before_[at(d - 1)][at(b)], item(d - 1, b).blocks, own);
+      for (const int b : left_[index(d - 1)]) {
+        if (goes_with(d - 1, b, i))
+          extend(before_[index(d - 1)][index(b)], item(d - 1, b).blocks, own);
       }
     }
   }
   for (int d = size() - 1; d >= 0; --d) {
-    for (const int i : left_[at(d)]) {
-      Counts& own = after_[at(d)][at(i)];
-      own.assign(at(blocks_) + 1, 0);
+    for (const int i : left_[index(d)]) {
+      Counts& own = after_[index(d)][index(i)];
+      own.assign(index(blocks_) + 1, 0);
       if (d + 1 == size()) own.front() = 1;
       if (d + 1 == size()) continue;
-      for (const int b : left_[at(d + 1)]) {
-        if (goes_with(d, i, b)) extend(after_[at(d + 1)][at(b)], item(d + 1, b).blocks, own);
+      for (const int b : left_[index(d + 1)]) {
+        if (goes_with(d, i, b)) extend(after_[index(d + 1)][index(b)], item(d + 1, b).blocks, own);
       }
     }
   }
@@ -207,9 +212,9 @@ void BlockWalk::list_counts() {
 
 /// With so many blocks here, what the devices before an item can have, and those after.
 bool BlockWalk::can_have_all(int device, int i, const Counts& after, int blocks) const {
-  const Counts& before = before_[at(device)][at(i)];
+  const Counts& before = before_[index(device)][index(i)];
   for (int n = 0; n + blocks <= blocks_; ++n) {
-    if (before[at(n)] != 0 && after[at(blocks_ - blocks - n)] != 0) return true;
+    if (before[index(n)] != 0 && after[index(blocks_ - blocks - n)] != 0) return true;
   }
   return false;
 }
@@ -219,18 +224,18 @@ bool BlockWalk::leave_out_by_counts() {
   bool any = false;
   list_counts();
   for (int d = 0; d < size(); ++d) {
-    const std::size_t erased = std::erase_if(left_[at(d)], [&](int i) {
-      return !can_have_all(d, i, after_[at(d)][at(i)], item(d, i).blocks);
+    const std::size_t erased = std::erase_if(left_[index(d)], [&](int i) {
+      return !can_have_all(d, i, after_[index(d)][index(i)], item(d, i).blocks);
     });
     any = any || erased > 0;
   }
   for (int d = 0; d + 1 < size(); ++d) {
-    for (const int i : left_[at(d)]) {
-      for (const int next : left_[at(d + 1)]) {
+    for (const int i : left_[index(d)]) {
+      for (const int next : left_[index(d + 1)]) {
         if (!goes_with(d, i, next)) continue;
         const int blocks = item(d, i).blocks + item(d + 1, next).blocks;
         spent_ += blocks_ / 16;
-        if (can_have_all(d, i, after_[at(d + 1)][at(next)], blocks)) continue;
+        if (can_have_all(d, i, after_[index(d + 1)][index(next)], blocks)) continue;
         pair(d, i, next) = 0;
         any = true;
       }
@@ -242,7 +247,7 @@ bool BlockWalk::leave_out_by_counts() {
 bool BlockWalk::can_look_at_pairs(std::int64_t effort) const {
   std::int64_t pairs = 0;
   for (int d = 0; d + 1 < size(); ++d)
-    pairs += static_cast<std::int64_t>(left_[at(d)].size() * left_[at(d + 1)].size());
+    pairs += static_cast<std::int64_t>(left_[index(d)].size() * left_[index(d + 1)].size());
   return pairs / StageClock::lanes * clock_.steps_per_run() <= effort;
 }
 
@@ -268,10 +273,10 @@ bool BlockWalk::thin_out(double limit, std::int64_t effort, const std::stop_toke
 /// What may follow the items chosen, as far as counts and sums tell.
 void BlockWalk::list_next(const std::vector<int>& chosen, int have, std::vector<int>& items) {
   const int device = static_cast<int>(chosen.size());
-  for (const int i : left_[at(device)]) {
+  for (const int i : left_[index(device)]) {
     const int rest = blocks_ - have - item(device, i).blocks;
     if (device > 0 && !goes_with(device - 1, chosen.back(), i)) continue;
-    if (rest < 0 || after_[at(device)][at(i)][at(rest)] == 0) continue;
+    if (rest < 0 || after_[index(device)][index(i)][index(rest)] == 0) continue;
     spent_ += static_cast<std::int64_t>(weighed_.size()) * (1 + device / 4);
     if (!is_above(chosen, i, rest + item(device, i).blocks)) items.push_back(i);
   }
@@ -291,10 +296,10 @@ std::vector<BlockWalk::Opens> BlockWalk::open_next(std::vector<int>& chosen, int
   }
   const auto put_all = [&](std::size_t pipeline, Times& times) {
     const auto [n, i] = all[pipeline];
-    for (int d = 0; d < device; ++d) put(d, chosen[at(d)], times);
+    for (int d = 0; d < device; ++d) put(d, chosen[index(d)], times);
     put(device, opens[n].item, times);
     put(device + 1, i, times);
-    copy(devices_, device + 2, size(), least_after_[at(device) + 1][at(i)], times);
+    copy(devices_, device + 2, size(), least_after_[index(device) + 1][index(i)], times);
   };
   const std::int64_t before = spent_;
   const std::vector<double> steps = time(all.size(), put_all);
@@ -354,7 +359,7 @@ bool BlockWalk::walk(double limit, std::int64_t effort, const Visit& visit,
   list_next(chosen, 0, first);
   const std::vector<double> steps = time(first.size(), [&](std::size_t n, Times& times) {
     put(0, first[n], times);
-    copy(devices_, 1, size(), least_after_[0][at(first[n])], times);
+    copy(devices_, 1, size(), least_after_[0][index(first[n])], times);
   });
   Opens opens;
   for (std::size_t n = 0; n < first.size(); ++n) opens.push_back({steps[n], first[n]});

@@ -12,22 +12,22 @@ std::vector<BlockWalk::Range> BlockWalk::ranges_after() const {
   std::vector<Range> own;
   for (int d = 0; d < size(); ++d) {
     Range& range = own.emplace_back(Range{.fewest = blocks_, .most = 0});
-    for (const int i : left_[at(d)]) {
+    for (const int i : left_[index(d)]) {
       range.fewest = std::min(range.fewest, item(d, i).blocks);
       range.most = std::max(range.most, item(d, i).blocks);
     }
   }
   std::vector<Range> after(devices_.size() + 1);
   for (int d = size() - 1; d >= 0; --d) {
-    after[at(d)] = {after[at(d) + 1].fewest + own[at(d)].fewest,
-                    after[at(d) + 1].most + own[at(d)].most};
+    after[index(d)] = {after[index(d) + 1].fewest + own[index(d)].fewest,
+                       after[index(d) + 1].most + own[index(d)].most};
   }
   Range before;
   for (int d = 0; d < size(); ++d) {
-    Range& range = after[at(d)];
+    Range& range = after[index(d)];
     range = {std::max(range.fewest, blocks_ - before.most),
              std::min(range.most, blocks_ - before.fewest)};
-    before = {before.fewest + own[at(d)].fewest, before.most + own[at(d)].most};
+    before = {before.fewest + own[index(d)].fewest, before.most + own[index(d)].most};
   }
   after.back() = {};
   return after;
@@ -53,23 +53,23 @@ void BlockWalk::sum_after(Weighed& weighed) {
   Sums& sums = weighed.after;
   sums.resize(devices_.size());
   for (int d = size() - 1; d >= 0; --d) {
-    const Range& range = weighed.ranges[at(d)];
-    const Range& next_range = weighed.ranges[at(d) + 1];
-    sums[at(d)].resize(count(d));
-    for (const int i : left_[at(d)]) {
-      std::vector<double>& own = sums[at(d)][at(i)];
+    const Range& range = weighed.ranges[index(d)];
+    const Range& next_range = weighed.ranges[index(d) + 1];
+    sums[index(d)].resize(count(d));
+    for (const int i : left_[index(d)]) {
+      std::vector<double>& own = sums[index(d)][index(i)];
       own.assign(range.size(), infinite);
       const int blocks = item(d, i).blocks;
       if (d + 1 == size()) {
-        if (range.has(blocks)) own[at(blocks - range.fewest)] = 0;
+        if (range.has(blocks)) own[index(blocks - range.fewest)] = 0;
       } else {
-        for (const int next : left_[at(d) + 1]) {
+        for (const int next : left_[index(d) + 1]) {
           if (goes_with(d, i, next))
-            lower_sums(own, range, sums[at(d) + 1][at(next)], next_range, blocks);
+            lower_sums(own, range, sums[index(d) + 1][index(next)], next_range, blocks);
         }
-        spent_ += static_cast<std::int64_t>(left_[at(d) + 1].size() * (2 + range.size() / 8));
+        spent_ += static_cast<std::int64_t>(left_[index(d) + 1].size() * (2 + range.size() / 8));
       }
-      for (double& sum : own) sum += weighed.costs[at(d)][at(i)];
+      for (double& sum : own) sum += weighed.costs[index(d)][index(i)];
     }
   }
 }
@@ -78,23 +78,23 @@ void BlockWalk::sum_after(Weighed& weighed) {
 BlockWalk::Sums BlockWalk::sums_before(const Weighed& weighed) {
   Sums sums(devices_.size());
   for (int d = 0; d < size(); ++d) {
-    const Range& range = weighed.ranges[at(d) + 1];
-    const Range& before_range = weighed.ranges[at(d)];
-    sums[at(d)].resize(count(d));
-    for (const int i : left_[at(d)]) {
-      std::vector<double>& own = sums[at(d)][at(i)];
+    const Range& range = weighed.ranges[index(d) + 1];
+    const Range& before_range = weighed.ranges[index(d)];
+    sums[index(d)].resize(count(d));
+    for (const int i : left_[index(d)]) {
+      std::vector<double>& own = sums[index(d)][index(i)];
       own.assign(range.size(), infinite);
       const int blocks = item(d, i).blocks;
       if (d == 0) {
-        if (range.has(blocks_ - blocks)) own[at(blocks_ - blocks - range.fewest)] = 0;
+        if (range.has(blocks_ - blocks)) own[index(blocks_ - blocks - range.fewest)] = 0;
       } else {
-        for (const int before : left_[at(d) - 1]) {
+        for (const int before : left_[index(d) - 1]) {
           if (goes_with(d - 1, before, i))
-            lower_sums(own, range, sums[at(d) - 1][at(before)], before_range, -blocks);
+            lower_sums(own, range, sums[index(d) - 1][index(before)], before_range, -blocks);
         }
-        spent_ += static_cast<std::int64_t>(left_[at(d) - 1].size() * (2 + range.size() / 8));
+        spent_ += static_cast<std::int64_t>(left_[index(d) - 1].size() * (2 + range.size() / 8));
       }
-      for (double& sum : own) sum += weighed.costs[at(d)][at(i)];
+      for (double& sum : own) sum += weighed.costs[index(d)][index(i)];
     }
   }
   return sums;
@@ -107,10 +107,11 @@ BlockWalk::Row BlockWalk::best_row(const Weighed& weighed) const {
   for (int d = 0; d < size(); ++d) {
     int best = -1;
     double least = infinite;
-    for (const int i : left_[at(d)]) {
+    for (const int i : left_[index(d)]) {
       if (d > 0 && !goes_with(d - 1, row.items.back(), i)) continue;
-      if (!weighed.ranges[at(d)].has(rest)) continue;
-      const double sum = weighed.after[at(d)][at(i)][at(rest - weighed.ranges[at(d)].fewest)];
+      if (!weighed.ranges[index(d)].has(rest)) continue;
+      const double sum =
+          weighed.after[index(d)][index(i)][index(rest - weighed.ranges[index(d)].fewest)];
       if (sum >= least) continue;
       least = sum;
       best = i;
@@ -132,15 +133,17 @@ void BlockWalk::leave_out_above(const Weighed& weighed, const Sums& before) {
     return sum;
   };
   for (int d = 0; d < size(); ++d) {
-    const std::vector<int> own = left_[at(d)];
-    std::vector<int>& kept = left_[at(d)];
+    const std::vector<int> own = left_[index(d)];
+    std::vector<int>& kept = left_[index(d)];
     kept.clear();
     for (const int i : own) {
       double sum = infinite;
-      if (d + 1 == size()) sum = before[at(d)][at(i)].empty() ? infinite : before[at(d)][at(i)][0];
-      for (const int next : d + 1 == size() ? std::vector<int>{} : left_[at(d) + 1]) {
+      if (d + 1 == size())
+        sum = before[index(d)][index(i)].empty() ? infinite : before[index(d)][index(i)][0];
+      for (const int next : d + 1 == size() ? std::vector<int>{} : left_[index(d) + 1]) {
         if (!goes_with(d, i, next)) continue;
-        const double both = least(before[at(d)][at(i)], weighed.after[at(d) + 1][at(next)]);
+        const double both =
+            least(before[index(d)][index(i)], weighed.after[index(d) + 1][index(next)]);
         if (both > weighed.most) pair(d, i, next) = 0;
         sum = std::min(sum, both);
       }
@@ -178,8 +181,8 @@ void BlockWalk::learn(const Times& times) {
 
 bool BlockWalk::allows(const std::vector<int>& row) const {
   for (int d = 0; d < size(); ++d) {
-    if (!std::ranges::binary_search(left_[at(d)], row[at(d)])) return false;
-    if (d > 0 && !goes_with(d - 1, row[at(d) - 1], row[at(d)])) return false;
+    if (!std::ranges::binary_search(left_[index(d)], row[index(d)])) return false;
+    if (d > 0 && !goes_with(d - 1, row[index(d) - 1], row[index(d)])) return false;
   }
   return true;
 }
@@ -190,10 +193,10 @@ bool BlockWalk::is_above(const std::vector<int>& chosen, int i, int rest) const 
   const int device = static_cast<int>(chosen.size());
   return std::ranges::any_of(weighed_, [&](const Weighed& weighed) {
     double sum = 0;
-    for (int d = 0; d < device; ++d) sum += weighed.costs[at(d)][at(chosen[at(d)])];
-    const Range& range = weighed.ranges[at(device)];
+    for (int d = 0; d < device; ++d) sum += weighed.costs[index(d)][index(chosen[index(d)])];
+    const Range& range = weighed.ranges[index(device)];
     if (!range.has(rest)) return true;
-    return sum + weighed.after[at(device)][at(i)][at(rest - range.fewest)] > weighed.most;
+    return sum + weighed.after[index(device)][index(i)][index(rest - range.fewest)] > weighed.most;
   });
 }
 

@@ -20,7 +20,7 @@ namespace stagecraft {
 namespace {
 
 /// Some ten seconds on one core.
-constexpr std::int64_t usual_effort = 2'000'000'000;
+constexpr std::int64_t usual_simulated_effort = 2'000'000'000;
 
 /// So many balanced plans are improved, and so many looked at side by side, whatever the number of
 /// threads.
@@ -40,7 +40,7 @@ class SimulatedSearch {
       : control_(control),
         space_(problem),
         workers_(space_, control.threads),
-        effort_{.left = control.effort.value_or(usual_effort), .stop = control.stop} {}
+        effort_{.left = control.effort.value_or(usual_simulated_effort), .stop = control.stop} {}
 
   void run() {
     const std::int64_t for_improving = effort_.left / 2;
@@ -165,7 +165,7 @@ std::int64_t search_device_orders(const Problem& problem, const SearchControl& c
   for (const std::vector<int>& order : orders) {
     if (control.stop.stop_requested()) break;
     SearchControl own = control;
-    own.effort = control.effort.value_or(usual_effort) /
+    own.effort = control.effort.value_or(usual_simulated_effort) /
                  static_cast<std::int64_t>(std::max<std::size_t>(orders.size(), 4));
     const Problem ordered = in_device_order(problem, order);
     SimulatedSearch search(ordered, own);

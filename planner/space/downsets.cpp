@@ -96,9 +96,9 @@ class Level {
 
 /// Level by level: every downset of size n + 1 is one of size n and a node that is ready there.
 template <std::size_t words>
-class Enumeration {
+class DownsetEnumeration {
  public:
-  explicit Enumeration(const Dag& dag)
+  explicit DownsetEnumeration(const Dag& dag)
       : inputs_(static_cast<std::size_t>(dag.nodes)), readers_(inputs_.size()) {
     for (const Edge& edge : dag.edges) {
       add(inputs_[static_cast<std::size_t>(edge.to)], edge.from);
@@ -155,7 +155,7 @@ template <std::size_t words>
 std::optional<std::int64_t> count_of(const Dag& dag, std::int64_t most) {
   std::int64_t count = 0;
   const auto nothing = [](int /*node*/, std::int64_t /*to*/) {};
-  const bool complete = Enumeration<words>(dag).run(
+  const bool complete = DownsetEnumeration<words>(dag).run(
       most, [&](const Set<words>&) { ++count; }, nothing);
   if (!complete) return {};
   return count;
@@ -168,7 +168,7 @@ template <std::size_t words>
 std::optional<Lattice> lattice_of(const Dag& dag, std::int64_t most) {
   if (words > words_of_small_sets && !count_of<words>(dag, most)) return {};
   Lattice lattice{.nodes = dag.nodes, .words = words};
-  const bool complete = Enumeration<words>(dag).run(
+  const bool complete = DownsetEnumeration<words>(dag).run(
       most,
       [&](const Set<words>& set) {
         lattice.bits.insert(lattice.bits.end(), set.begin(), set.end());

@@ -28,9 +28,9 @@ std::vector<std::vector<int>> orders_of(const std::vector<Candidate>& plans) {
 }
 
 /// Topological orders in lexicographical order, until there are so many.
-class Enumeration {
+class OrderEnumeration {
  public:
-  Enumeration(const Model& model, std::size_t most)
+  OrderEnumeration(const Model& model, std::size_t most)
       : next_(model.layers.size()), inputs_(model.layers.size()), most_(most) {
     for (const auto& [from, to] : model.edges) {
       next_[index(from)].push_back(to);
@@ -85,7 +85,7 @@ class Enumeration {
 }  // namespace
 
 bool has_more_orders(const Model& model, std::size_t than) {
-  return Enumeration(model, than + 1).run().size() > than;
+  return OrderEnumeration(model, than + 1).run().size() > than;
 }
 
 Problem in_order(Problem problem, const std::vector<int>& order) {
@@ -101,7 +101,7 @@ std::vector<std::vector<int>> other_orders(const Problem& problem,
   Dag dag{.nodes = static_cast<int>(model.layers.size()), .edges = model.edges};
   std::vector<std::vector<int>> known{std::vector<int>(model.layers.size())};
   std::iota(known.front().begin(), known.front().end(), 0);
-  std::vector<std::vector<int>> wanted = Enumeration(model, most + 2).run();
+  std::vector<std::vector<int>> wanted = OrderEnumeration(model, most + 2).run();
   const bool are_all = wanted.size() <= most + 1;
   if (!are_all) wanted = orders_of(plans);
   wanted.push_back(depth_first_order(dag));

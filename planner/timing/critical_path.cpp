@@ -102,17 +102,19 @@ CriticalPasses::CriticalPasses(const PipelineCosts& costs, const TimedOrder& ord
 namespace {
 
 /// Of times of instructions, per stage.
-enum Kind { forward, recompute, backward, backward_input, backward_weight, kinds };
+struct PassTime {
+  enum Kind { forward, recompute, backward, backward_input, backward_weight, kinds };
 
-Kind kind_of(Op op) {
-  switch (op) {
-    case Op::forward: return forward;
-    case Op::recompute: return recompute;
-    case Op::backward: return backward;
-    case Op::backward_input: return backward_input;
-    default: return backward_weight;
+  static Kind of(Op op) {
+    switch (op) {
+      case Op::forward: return forward;
+      case Op::recompute: return recompute;
+      case Op::backward: return backward;
+      case Op::backward_input: return backward_input;
+      default: return backward_weight;
+    }
   }
-}
+};
 
 }  // namespace
 
@@ -122,14 +124,14 @@ void CriticalPasses::list_steps() {
     return ((goes_back ? stages : 0) + stage) * microbatches_ + microbatch;
   };
   for (const auto& [op, stage, microbatch] : order_.order) {
-    const Kind kind = kind_of(op);
+    const PassTime::Kind kind = PassTime::of(op);
     Step& step = steps_.emplace_back();
     step.stage = stage;
     step.device = costs_.device_of(stage);
-    step.time = stage * kinds + kind;
-    const bool goes_back = kind == backward || kind == backward_input;
-    step.ends = goes_back || kind == backward_weight;
-    if (kind != forward && !goes_back) continue;
+    step.time = stage * PassTime::kinds + kind;
+    const bool goes_back = kind == PassTime::backward || kind == PassTime::backward_input;
+    step.ends = goes_back || kind == PassTime::backward_weight;
+    if (kind != PassTime::forward && !goes_back) continue;
     const int from = goes_back ? stage + 1 : stage - 1, to = goes_back ? stage - 1 : stage + 1;
     if (from >= 0 && from < stages) step.arrival = arrival(goes_back, stage, microbatch);
     if (to < 0 || to >= stages) continue;

@@ -10,17 +10,19 @@ namespace stagecraft {
 namespace {
 
 /// Of times of instructions, per stage.
-enum Kind { forward, backward, backward_input, backward_weight, kinds };
+struct LaneTime {
+  enum Kind { forward, backward, backward_input, backward_weight, kinds };
 
-Kind kind_of(Op op) {
-  switch (op) {
-    case Op::forward:
-    case Op::recompute: return forward;
-    case Op::backward: return backward;
-    case Op::backward_input: return backward_input;
-    default: return backward_weight;
+  static Kind of(Op op) {
+    switch (op) {
+      case Op::forward:
+      case Op::recompute: return forward;
+      case Op::backward: return backward;
+      case Op::backward_input: return backward_input;
+      default: return backward_weight;
+    }
   }
-}
+};
 
 }  // namespace
 
@@ -28,7 +30,7 @@ StageClock::StageClock(const PipelineCosts& costs, const TimedOrder& order, int 
     : costs_(costs) {
   const std::size_t stages = index(costs.stages());
   list_steps(order, microbatches);
-  times_.resize(stages * kinds);
+  times_.resize(stages * LaneTime::kinds);
   tails_.resize(stages);
   last_backward_.resize(stages);
   summed_.resize(stages);
@@ -58,13 +60,13 @@ void StageClock::list_steps(const TimedOrder& order, int microbatches) {
     return places[message] = place;
   };
   for (const auto& [op, stage, microbatch] : order.order) {
-    const Kind kind = kind_of(op);
-    const bool goes_back = kind == backward || kind == backward_input;
+    const LaneTime::Kind kind = LaneTime::of(op);
+    const bool goes_back = kind == LaneTime::backward || kind == LaneTime::backward_input;
     Step& step = steps_.emplace_back();
     step.stage = stage;
     step.device = costs_.device_of(stage);
-    step.time = stage * kinds + kind;
-    step.ends = goes_back || kind == backward_weight;
+    step.time = stage * LaneTime::kinds + kind;
+    step.ends = goes_back || kind == LaneTime::backward_weight;
     if (op != Op::forward && !goes_back) continue;
     const int from = goes_back ? stage + 1 : stage - 1, to = goes_back ? stage - 1 : stage + 1;
     if (from >= 0 && from < stages) step.arrival = take(arrival(goes_back, stage, microbatch));
@@ -98,11 +100,11 @@ void StageClock::list_completion() {
 }
 
 void StageClock::put(int lane, int stage, const StageTimes& times) {
-  Lanes* own = &times_[index(stage) * kinds];
-  own[forward].set(lane, times.forward);
-  own[backward].set(lane, times.backward);
-  own[backward_input].set(lane, times.backward_input);
-  own[backward_weight].set(lane, times.backward_weight);
+  Lanes* own = &times_[index(stage) * LaneTime::kinds];
+  own[LaneTime::forward].set(lane, times.forward);
+  own[LaneTime::backward].set(lane, times.backward);
+  own[LaneTime::backward_input].set(lane, times.backward_input);
+  own[LaneTime::backward_weight].set(lane, times.backward_weight);
   Tail& tail = tails_[index(stage)];
   tail.sum.set(lane, times.sum);
   tail.update.set(lane, times.update);

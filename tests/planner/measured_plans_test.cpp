@@ -20,8 +20,9 @@ using namespace stagecraft::tests;
 
 namespace {
 
-const std::string shared_data = shared_folder() + "/data/";
-const std::string reference = shared_data + "reference/groundtruth_mist_aceso_measured_plans.json";
+const std::string measured_data = shared_folder() + "/data/";
+const std::string reference =
+    measured_data + "reference/groundtruth_mist_aceso_measured_plans.json";
 
 /// A measured run, and by how much predictions miss it, relative to what was measured.
 struct Run {
@@ -42,14 +43,14 @@ std::string cluster_of_run(const std::string& device, int devices) {
 }
 
 Run compare(const Json& row) {
-  const std::string file = shared_data + row["plan_file"].string();
+  const std::string file = measured_data + row["plan_file"].string();
   const std::string device = row["device"].string();
   const std::string size = Json::read(file)["model_size"].string();
   std::vector<int> devices;
   for (const Json& count : row["num_gpus"].elements()) devices.push_back(count.small_integer(1, 8));
   const int all = std::accumulate(devices.begin(), devices.end(), 0);
   const std::string table =
-      concat(shared_data, "mist/profiles/", device, "/gpt_", size, "_mbs1_tp1_algo0.csv");
+      concat(measured_data, "mist/profiles/", device, "/gpt_", size, "_mbs1_tp1_algo0.csv");
   LoadedProfile loaded = load_profile(table);
   // Measured is what was allocated; what the allocator held besides is in no tensor.
   for (ProfileEntry& entry : loaded.profile.entries) {

@@ -17,8 +17,6 @@ namespace stagecraft {
 
 namespace {
 
-constexpr double mebibyte = 1024.0 * 1024;
-
 /// The tables of MODEL's file, or what the profile says in their place.
 AcesoDatabase database_of(const Problem& problem) {
   if (!looks_like_aceso(problem.source.content)) return aceso_figures(problem);
@@ -36,7 +34,7 @@ AcesoQuestion question_of(const Problem& problem) {
   AcesoQuestion question;
   question.machine.devices = usable_devices(problem);
   question.machine.devices_per_node = aceso_devices_per_node(problem);
-  question.machine.memory = usable_memory(problem) / mebibyte;
+  question.machine.memory = usable_memory(problem) / aceso_mebibyte;
   question.global_batch = problem.global_batch;
   for (const std::int64_t size : problem.microbatches)
     question.microbatches.push_back(static_cast<int>(size));
@@ -60,9 +58,9 @@ SearchResult infeasible(const AcesoDatabase& database, AcesoQuestion question,
   NoStages why{.strategy = "aceso",
                .none = concat("no stages over all ", question.machine.devices, " devices"),
                .counts = "fit, as Aceso counts their memory",
-               .memory = question.machine.memory * mebibyte,
+               .memory = question.machine.memory * aceso_mebibyte,
                .otherwise = {}};
-  question.machine.memory = unlimited_memory / mebibyte;
+  question.machine.memory = unlimited_memory / aceso_mebibyte;
   if (!search_by_aceso(database, question, effort).plan) {
     why.otherwise = concat("Aceso gives each stage 1, 2, 4 … devices, which share a microbatch of ",
                            list(question.microbatches),

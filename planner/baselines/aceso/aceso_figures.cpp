@@ -10,10 +10,8 @@ namespace stagecraft {
 
 namespace {
 
-constexpr double mebibyte = 1024.0 * 1024;
-
 double mebibytes(Bytes bytes) {
-  return static_cast<double>(bytes) / mebibyte;
+  return static_cast<double>(bytes) / aceso_mebibyte;
 }
 
 double microseconds(Duration time) {
@@ -50,7 +48,7 @@ double optimizer_ratio(const std::vector<LayerCost>& costs) {
 }
 
 std::vector<double> rates_of(const Link& link) {
-  constexpr double gigabyte = 1000 * mebibyte;  // Aceso takes MiB over GB/s as milliseconds
+  constexpr double gigabyte = 1000 * aceso_mebibyte;  // Aceso takes MiB over GB/s as milliseconds
   constexpr double fastest = 1e30;
   const Bandwidth rate = link.point_to_point;
   return {rate.is_unlimited() ? fastest : static_cast<double>(rate.bytes_per_second) / gigabyte};

@@ -7,6 +7,9 @@
 
 namespace stagecraft {
 
+/// The unit of its sizes.
+inline constexpr double aceso_mebibyte = 1024.0 * 1024;
+
 /// Each layer is an operator, with a table for each share of a microbatch and degree that has
 /// costs; all links inside a node are as fast as the slowest there, and likewise between nodes.
 /// State beside the weights is spread as they are; an operator keeps what it saves and its output,

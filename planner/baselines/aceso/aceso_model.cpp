@@ -14,8 +14,6 @@ namespace stagecraft {
 
 namespace {
 
-constexpr double thousandths = 1000;
-
 bool contains(std::string_view name, std::string_view part) {
   return name.find(part) != std::string_view::npos;
 }
@@ -55,7 +53,7 @@ std::vector<double> column(const AcesoDatabase& database, const AcesoTable& tabl
   std::vector<double> values;
   for (const int row : database.chain) {
     const AcesoOperator& figures = table.operators[static_cast<std::size_t>(row)];
-    values.push_back(std::round(figures.*member * thousandths));
+    values.push_back(std::round(figures.*member * aceso_thousandths));
   }
   return values;
 }
@@ -78,12 +76,12 @@ AcesoCosts::AcesoCosts(const AcesoDatabase& database, const AcesoTable& table)
   std::vector<double> kept = activations_;
   std::vector<double> never_saved;
   for (std::size_t i = 0; i < chain_.size(); ++i) {
-    const std::string& name = database.names[at(chain_[i])];
+    const std::string& name = database.names[index(chain_[i])];
     const bool is_last = i + 1 == chain_.size();
     kept_share_.push_back(name == attention_dropout ? 1.5 : keeps_nothing(name) ? 0 : 1);
     shares_storage_.push_back(name == attention_dropout || keeps_nothing(name));
     may_recompute_.push_back(may_be_chosen(name));
-    ends_layer_.push_back(!is_last && begins_layer(database.names[at(chain_[i + 1])]));
+    ends_layer_.push_back(!is_last && begins_layer(database.names[index(chain_[i + 1])]));
     work[i] += forward_[i];
     kept[i] *= kept_share_[i];
     saved_.push_back(ends_layer_[i] && !shares_storage_[i] ? 0 : kept[i]);
@@ -101,21 +99,21 @@ AcesoCosts::AcesoCosts(const AcesoDatabase& database, const AcesoTable& table)
 double AcesoCosts::best_rate_of_saving() const {
   double rate = std::numeric_limits<double>::infinity();
   for (int i = 0; i + 1 < size(); ++i) {
-    if (saved_[at(i)] > 0)
-      rate = std::min(rate, (forward_[at(i)] + forward_[at(i + 1)]) / saved_[at(i)]);
+    if (saved_[index(i)] > 0)
+      rate = std::min(rate, (forward_[index(i)] + forward_[index(i + 1)]) / saved_[index(i)]);
   }
   if (rate == std::numeric_limits<double>::infinity()) return rate;
   for (;;) {
     double gain = 0, time = 0, saved = 0;  // of the best run that ends before i
     double best_gain = 0, best_rate = rate;
     for (int i = 0; i < size(); ++i) {
-      if (gain - forward_[at(i)] > best_gain && saved > 0) {
-        best_gain = gain - forward_[at(i)];
-        best_rate = (time + forward_[at(i)]) / saved;
+      if (gain - forward_[index(i)] > best_gain && saved > 0) {
+        best_gain = gain - forward_[index(i)];
+        best_rate = (time + forward_[index(i)]) / saved;
       }
       if (gain <= 0) gain = time = saved = 0;
-      time += forward_[at(i)];
-      saved += saved_[at(i)];
+      time += forward_[index(i)];
+      saved += saved_[index(i)];
       gain = rate * saved - time;
     }
     if (best_rate >= rate) return rate;
@@ -127,31 +125,32 @@ double AcesoCosts::best_rate_of_saving() const {
 double AcesoCosts::transfer(double size, bool between_nodes) const {
   const std::vector<double>& rates = between_nodes ? between_nodes_ : between_devices_;
   if (size <= 0) return size;
-  int row = static_cast<int>(std::log(size / thousandths) / std::log(2.0));
+  int row = static_cast<int>(std::log(size / aceso_thousandths) / std::log(2.0));
   const int rows = static_cast<int>(rates.size());
   if (row >= 1) --row;
   if (row < 0) row = std::max(0, rows + row);
-  return size / (rates[at(std::min(row, rows - 1))] * 0.001);
+  return size / (rates[index(std::min(row, rows - 1))] * 0.001);
 }
 
 double AcesoCosts::receive(int first, bool between_nodes) const {
-  return transfer(input_[at(first)], between_nodes);
+  return transfer(input_[index(first)], between_nodes);
 }
 
 double AcesoCosts::send(int last, bool between_nodes) const {
-  return transfer(output_[at(last)], between_nodes);
+  return transfer(output_[index(last)], between_nodes);
 }
 
 double AcesoCosts::reserved(int first, int end) const {
   const double forward = forward_reserved_(first, end - 1);
   const double backward = backward_reserved_(first, end - 1);
-  return std::max(forward + backward, weights_[at(end)] - weights_[at(first)]);
+  return std::max(forward + backward, weights_[index(end)] - weights_[index(first)]);
 }
 
 double AcesoCosts::memory(int first, int end, int behind) const {
-  const double weights = weights_[at(end)] - weights_[at(first)];
-  const double kept = kept_[at(end)] - kept_[at(first)];
-  return weights * state_copies_ + (input_[at(first)] + kept) * (behind + 1) + reserved(first, end);
+  const double weights = weights_[index(end)] - weights_[index(first)];
+  const double kept = kept_[index(end)] - kept_[index(first)];
+  return weights * state_copies_ + (input_[index(first)] + kept) * (behind + 1) +
+         reserved(first, end);
 }
 
 double AcesoCosts::memory(int first, int end, int behind,
@@ -161,12 +160,13 @@ double AcesoCosts::memory(int first, int end, int behind,
 }
 
 double AcesoCosts::growing_memory(int first, int end, int behind) const {
-  return memory(first, end, behind) - input_[at(first)] * (behind + 1);
+  return memory(first, end, behind) - input_[index(first)] * (behind + 1);
 }
 
 double AcesoCosts::least_memory(int first, int end, int behind) const {
-  return (weights_[at(end)] - weights_[at(first)]) * state_copies_ +
-         (never_saved_[at(end)] - never_saved_[at(first)]) * (behind + 1) + reserved(first, end);
+  return (weights_[index(end)] - weights_[index(first)]) * state_copies_ +
+         (never_saved_[index(end)] - never_saved_[index(first)]) * (behind + 1) +
+         reserved(first, end);
 }
 
 AcesoCosts::Saved AcesoCosts::saved_by(int first, int end,
@@ -178,14 +178,14 @@ AcesoCosts::Saved AcesoCosts::saved_by(int first, int end,
     run = 0;
   };
   for (int i = first; i + 1 < end; ++i) {
-    if (!recomputes[at(i - first)] || !recomputes[at(i + 1 - first)]) {
+    if (!recomputes[index(i - first)] || !recomputes[index(i + 1 - first)]) {
       close();
       continue;
     }
-    run += activations_[at(i)] * kept_share_[at(i)];
-    result.saved += saved_[at(i)];
-    if (shares_storage_[at(i)]) continue;
-    if (ends_layer_[at(i)] || i + 2 == end) close();
+    run += activations_[index(i)] * kept_share_[index(i)];
+    result.saved += saved_[index(i)];
+    if (shares_storage_[index(i)]) continue;
+    if (ends_layer_[index(i)] || i + 2 == end) close();
   }
   return result;
 }
@@ -193,7 +193,7 @@ AcesoCosts::Saved AcesoCosts::saved_by(int first, int end,
 double AcesoCosts::recompute_time(int first, const std::vector<char>& recomputes) const {
   double time = 0;
   for (std::size_t i = 0; i < recomputes.size(); ++i) {
-    if (recomputes[i]) time += forward_[at(first) + i];
+    if (recomputes[i]) time += forward_[index(first) + i];
   }
   return time;
 }
@@ -213,15 +213,15 @@ struct AcesoCosts::Group {
 std::vector<AcesoCosts::Group> AcesoCosts::groups_in(int first, int end, int behind,
                                                      std::vector<int>& group_of) const {
   std::vector<Group> groups;
-  std::vector<int> of_row(at(*std::max_element(chain_.begin(), chain_.end()) + 1), -1);
+  std::vector<int> of_row(index(*std::max_element(chain_.begin(), chain_.end()) + 1), -1);
   for (int i = first; i < end; ++i) {
-    int& group = of_row[at(chain_[at(i)])];
+    int& group = of_row[index(chain_[index(i)])];
     if (group < 0) {
       group = static_cast<int>(groups.size());
-      groups.push_back({chain_[at(i)], i, activations_[at(i)] * (behind + 1), 0,
-                        may_recompute_[at(i)] != 0, false});
+      groups.push_back({chain_[index(i)], i, activations_[index(i)] * (behind + 1), 0,
+                        may_recompute_[index(i)] != 0, false});
     }
-    ++groups[at(group)].count;
+    ++groups[index(group)].count;
     group_of.push_back(group);
   }
   return groups;
@@ -256,31 +256,31 @@ AcesoRecompute AcesoCosts::recompute(int first, int end, int behind, double limi
   std::vector<Group> groups = groups_in(first, end, behind, group_of);
   MostFirst largest_first;
   for (int g = 0; g < static_cast<int>(groups.size()); ++g) {
-    const Group& group = groups[at(g)];
+    const Group& group = groups[index(g)];
     if (group.may_recompute && group.all() > 0) largest_first.add(group.all(), g);
   }
   largest_first.begin();
-  result.operators.assign(at(end - first), 0);
+  result.operators.assign(index(end - first), 0);
   double most_saved = 0;  // of one microbatch, whatever stays as a run's peak
   const auto mark = [&](int i) {
-    char& recomputes = result.operators[at(i - first)];
-    if (recomputes == 0) most_saved += saved_[at(i)];
+    char& recomputes = result.operators[index(i - first)];
+    if (recomputes == 0) most_saved += saved_[index(i)];
     recomputes = 1;
   };
   const auto look = [&] { result.memory = memory(first, end, behind, result.operators); };
   while (!largest_first.is_empty()) {
-    Group& largest = groups[at(largest_first.take())];
+    Group& largest = groups[index(largest_first.take())];
     if (largest.is_done) continue;
     largest.is_done = true;
     if (largest.first + 1 >= end) break;
-    groups[at(group_of[at(largest.first + 1 - first)])].is_done = true;
+    groups[index(group_of[index(largest.first + 1 - first)])].is_done = true;
     // All of them, or as many from the front as would cover the excess.
     if (largest.count > 1) look();
     const double excess = result.memory - limit;
     double taken = 0;
     int left = largest.count;
     for (int i = largest.first; left > 0 && (largest.all() < excess || taken <= excess); ++i) {
-      if (chain_[at(i)] != largest.row) continue;
+      if (chain_[index(i)] != largest.row) continue;
       taken += largest.size;
       --left;
       mark(i);
@@ -326,8 +326,8 @@ AcesoFigures evaluate(const AcesoDatabase& database, const AcesoMachine& machine
         costs.send(stage.end - 1, ends_node()) + costs.recompute_time(stage.first, recomputes);
     figures.stage_times.push_back(time * 1e-9);
     figures.memory.push_back(costs.memory(stage.first, stage.end, --behind, recomputes) /
-                             thousandths);
-    figures.reserved.push_back(costs.reserved(stage.first, stage.end) / thousandths);
+                             aceso_thousandths);
+    figures.reserved.push_back(costs.reserved(stage.first, stage.end) / aceso_thousandths);
   }
   const double sum = std::accumulate(figures.stage_times.begin(), figures.stage_times.end(), 0.0);
   const auto batches = static_cast<double>(global_batch / plan.microbatch);

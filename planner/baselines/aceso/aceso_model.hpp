@@ -26,6 +26,9 @@
 
 namespace stagecraft {
 
+/// Of a MiB: the unit of sizes where they are whole numbers.
+inline constexpr double aceso_thousandths = 1000;
+
 /// Nodes of alike devices.
 struct AcesoMachine {
   int devices = 1;

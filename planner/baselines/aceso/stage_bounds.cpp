@@ -15,15 +15,15 @@ AcesoBounds::AcesoBounds(const AcesoStageCosts& costs, int devices, int most_sta
 
 /// How far the devices before can get; -1 if nowhere.
 AcesoBounds::Reach AcesoBounds::furthest(double time) const {
-  Reach reach(at(most_stages_ + 1), std::vector<int>(at(devices_ + 1), -1));
+  Reach reach(index(most_stages_ + 1), std::vector<int>(index(devices_ + 1), -1));
   for (int behind = most_stages_; behind >= 0; --behind) {
-    reach[at(behind)][0] = 0;
+    reach[index(behind)][0] = 0;
     if (behind == most_stages_) continue;
     for (int d = 1; d <= devices_; ++d) {
-      int& here = reach[at(behind)][at(d)];
+      int& here = reach[index(behind)][index(d)];
       for (int option = 0; option < costs_.options(); ++option) {
         if (costs_.devices(option) > d) continue;
-        const int first = reach[at(behind + 1)][at(d - costs_.devices(option))];
+        const int first = reach[index(behind + 1)][index(d - costs_.devices(option))];
         if (first >= 0) here = std::max(here, costs_.furthest_end(first, option, behind, time));
       }
     }
@@ -33,14 +33,14 @@ AcesoBounds::Reach AcesoBounds::furthest(double time) const {
 
 /// How near to the front the stages behind can begin; above the last operator if nowhere.
 AcesoBounds::Reach AcesoBounds::nearest(double time) const {
-  Reach reach(at(most_stages_ + 1), std::vector<int>(at(devices_ + 1), operators_ + 1));
-  reach[0][at(devices_)] = operators_;
+  Reach reach(index(most_stages_ + 1), std::vector<int>(index(devices_ + 1), operators_ + 1));
+  reach[0][index(devices_)] = operators_;
   for (int behind = 1; behind <= most_stages_; ++behind) {
     for (int d = 0; d < devices_; ++d) {
-      int& here = reach[at(behind)][at(d)];
+      int& here = reach[index(behind)][index(d)];
       for (int option = 0; option < costs_.options(); ++option) {
         if (d + costs_.devices(option) > devices_) continue;
-        const int end = reach[at(behind - 1)][at(d + costs_.devices(option))];
+        const int end = reach[index(behind - 1)][index(d + costs_.devices(option))];
         if (end <= operators_)
           here = std::min(here, costs_.nearest_first(end, option, behind - 1, time));
       }
@@ -51,7 +51,7 @@ AcesoBounds::Reach AcesoBounds::nearest(double time) const {
 
 double AcesoBounds::find_least_time() const {
   const auto is_possible = [&](double time) {
-    return furthest(time)[0][at(devices_)] >= operators_;
+    return furthest(time)[0][index(devices_)] >= operators_;
   };
   double bad = costs_.least_work() / devices_;
   double good = std::max(bad, 1.0);
@@ -72,19 +72,19 @@ double AcesoBounds::find_least_time() const {
 bool AcesoBounds::prepare(double time, const std::stop_token& stop) {
   const Reach last = furthest(time);
   const Reach first = nearest(time);
-  windows_.assign(at(most_stages_ + 1), std::vector<AcesoWindow>(at(devices_ + 1)));
-  before_.assign(at(most_stages_ + 1), {});
+  windows_.assign(index(most_stages_ + 1), std::vector<AcesoWindow>(index(devices_ + 1)));
+  before_.assign(index(most_stages_ + 1), {});
   for (int behind = most_stages_; behind >= 0; --behind) {
     for (int d = 0; d <= devices_; ++d) {
-      AcesoWindow& window = windows_[at(behind)][at(d)];
-      window = {first[at(behind)][at(d)], last[at(behind)][at(d)] + 1};
+      AcesoWindow& window = windows_[index(behind)][index(d)];
+      window = {first[index(behind)][index(d)], last[index(behind)][index(d)] + 1};
       // Only no devices are before the first operator, and only all of them before no more.
       if (d > 0) window.first = std::max(window.first, 1);
       if (d < devices_) window.end = std::min(window.end, operators_);
       if (behind > 0 && d == devices_) window.end = 0;
       window.end = std::max(window.first, window.end);
-      before_[at(behind)].emplace_back(at(window.end - window.first));
-      if (d == 0 && window.first == 0 && window.end > 0) before_[at(behind)][0][0] = {0, 0};
+      before_[index(behind)].emplace_back(index(window.end - window.first));
+      if (d == 0 && window.first == 0 && window.end > 0) before_[index(behind)][0][0] = {0, 0};
     }
     for (int d = 0; d < devices_ && behind < most_stages_; ++d) {
       for (int option = 0; option < costs_.options() && !stop.stop_requested(); ++option) {
@@ -108,7 +108,7 @@ void AcesoBounds::bound_after(int behind, int devices, int option, double time) 
       const double least = costs_.time(first, end, option, devices) +
                            costs_.least_recompute(first, end, option, behind);
       if (least > time) continue;
-      AcesoBefore& bound = before_[at(behind)][at(next)][at(end - to.first)];
+      AcesoBefore& bound = before_[index(behind)][index(next)][index(end - to.first)];
       bound.slowest = std::min(bound.slowest, std::max(here.slowest, least));
       bound.sum = std::min(bound.sum, here.sum + least);
     }

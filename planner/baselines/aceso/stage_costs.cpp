@@ -7,8 +7,6 @@ namespace stagecraft {
 
 namespace {
 
-constexpr double thousandths = 1000;
-
 bool contains(const std::vector<int>& values, int value) {
   return std::find(values.begin(), values.end(), value) != values.end();
 }
@@ -18,7 +16,7 @@ bool contains(const std::vector<int>& values, int value) {
 AcesoStageCosts::AcesoStageCosts(const AcesoDatabase& database, const AcesoQuestion& question,
                                  int microbatch)
     : machine_(question.machine),
-      limit_(question.machine.memory * thousandths),
+      limit_(question.machine.memory * aceso_thousandths),
       operators_(static_cast<int>(database.chain.size())),
       microbatch_(microbatch) {
   for (int devices = 1; devices <= machine_.devices; devices *= 2) {
@@ -49,40 +47,41 @@ AcesoStageCosts::AcesoStageCosts(const AcesoDatabase& database, const AcesoQuest
 
 /// Each operator is compared with the one of its name before it.
 void AcesoStageCosts::find_repeats(const AcesoDatabase& database) {
-  alike_.resize(at(operators_));
-  alike_length_.assign(at(operators_), 0);
+  alike_.resize(index(operators_));
+  alike_length_.assign(index(operators_), 0);
   std::vector<int> last(database.names.size(), -1);
-  std::vector<int> distance(at(operators_) + 1, 0);
+  std::vector<int> distance(index(operators_) + 1, 0);
   for (int i = 0; i < operators_; ++i) {
-    int& before = last[at(database.chain[at(i)])];
-    if (before >= 0) distance[at(i)] = i - before;
+    int& before = last[index(database.chain[index(i)])];
+    if (before >= 0) distance[index(i)] = i - before;
     before = i;
   }
   for (int i = operators_ - 1; i >= 0; --i) {
-    const bool goes_on = i + 1 < operators_ && distance[at(i)] == distance[at(i + 1)];
-    if (distance[at(i)] > 0) alike_length_[at(i)] = goes_on ? alike_length_[at(i + 1)] + 1 : 1;
+    const bool goes_on = i + 1 < operators_ && distance[index(i)] == distance[index(i + 1)];
+    if (distance[index(i)] > 0)
+      alike_length_[index(i)] = goes_on ? alike_length_[index(i + 1)] + 1 : 1;
   }
   for (int i = 0; i < operators_; ++i) {
-    const int before = i - distance[at(i)];
-    const bool goes_on = distance[at(i)] > 0 && distance[at(before)] == distance[at(i)];
-    alike_[at(i)] = goes_on ? alike_[at(before)] : before;
+    const int before = i - distance[index(i)];
+    const bool goes_on = distance[index(i)] > 0 && distance[index(before)] == distance[index(i)];
+    alike_[index(i)] = goes_on ? alike_[index(before)] : before;
   }
 }
 
 int AcesoStageCosts::first_alike(int first, int end) const {
-  return alike_length_[at(first)] >= end - first ? alike_[at(first)] : first;
+  return alike_length_[index(first)] >= end - first ? alike_[index(first)] : first;
 }
 
 double AcesoStageCosts::time(int first, int end, int option, int devices_before) const {
-  const Option& way = options_[at(option)];
+  const Option& way = options_[index(option)];
   const bool from_node = devices_before > 0 && devices_before % machine_.devices_per_node == 0;
   const bool to_node = (devices_before + devices(option)) % machine_.devices_per_node == 0;
-  return way.costs.work(first, end) + way.receive[from_node][at(first)] +
-         way.send[to_node][at(end - 1)];
+  return way.costs.work(first, end) + way.receive[from_node][index(first)] +
+         way.send[to_node][index(end - 1)];
 }
 
 double AcesoStageCosts::recompute(int first, int end, int option, int behind, Effort& effort) {
-  const AcesoCosts& costs = options_[at(option)].costs;
+  const AcesoCosts& costs = options_[index(option)].costs;
   if (costs.memory(first, end, behind) <= limit_) return 0;
   const int start = first_alike(first, end);
   std::uint64_t key = static_cast<std::uint64_t>(start);
@@ -101,12 +100,12 @@ double AcesoStageCosts::recompute(int first, int end, int option, int behind, Ef
 }
 
 AcesoStage AcesoStageCosts::stage(int first, int end, int option) const {
-  const Option& way = options_[at(option)];
+  const Option& way = options_[index(option)];
   return {first, end, way.tensor_parallel, way.data_parallel, {}};
 }
 
 std::vector<bool> AcesoStageCosts::recomputes(const AcesoStage& stage, int behind) const {
-  std::vector<bool> result(at(stage.end - stage.first), false);
+  std::vector<bool> result(index(stage.end - stage.first), false);
   for (const Option& option : options_) {
     const bool is_it = option.tensor_parallel == stage.tensor_parallel &&
                        option.data_parallel == stage.data_parallel;
@@ -118,13 +117,13 @@ std::vector<bool> AcesoStageCosts::recomputes(const AcesoStage& stage, int behin
 }
 
 double AcesoStageCosts::least_recompute(int first, int end, int option, int behind) const {
-  const AcesoCosts& costs = options_[at(option)].costs;
+  const AcesoCosts& costs = options_[index(option)].costs;
   const double excess = costs.memory(first, end, behind) - limit_;
   return excess > 0 ? costs.least_time_to_save(excess / (behind + 1)) : 0;
 }
 
 bool AcesoStageCosts::is_too_much(int first, int end, int option, int behind, double time) const {
-  const AcesoCosts& costs = options_[at(option)].costs;
+  const AcesoCosts& costs = options_[index(option)].costs;
   const double work = costs.work(first, end);
   if (work > time || costs.least_memory(first, end, behind) > limit_) return true;
   const double excess = costs.growing_memory(first, end, behind) - limit_;

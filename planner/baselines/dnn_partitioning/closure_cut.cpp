@@ -8,7 +8,6 @@ namespace stagecraft {
 
 namespace {
 
-constexpr double unlimited = 1e300;
 /// Room that is only rounding carries nothing.
 constexpr double nothing = 1e-12;
 

@@ -27,6 +27,9 @@ struct CutQuestion {
 /// accelerator.
 class ClosureCut {
  public:
+  /// More than any flow.
+  static constexpr double unlimited = 1e300;
+
   ClosureCut(const MaxLoadProblem& problem, const CutQuestion& question);
 
   /// Nodes that were open and are before the cut, or behind it, from now on.

@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <bit>
 
+#include "planner/baselines/dnn_partitioning/max_load_work.hpp"
 #include "profiles/index.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-constexpr double infinite = 1e300;
 
 bool has(const std::vector<std::uint64_t>& set, int node) {
   return (set[index(node) / 64] >> (node % 64) & 1U) != 0;
@@ -100,7 +99,7 @@ std::vector<std::vector<int>> CutChains::best(double below, const std::stop_toke
   std::stable_sort(cuts_.begin(), cuts_.end(), [&](const Cut& a, const Cut& b) {
     return a.work != b.work ? a.work < b.work : count(a) < count(b);
   });
-  loads_.assign(cuts_.size() * width_, infinite);
+  loads_.assign(cuts_.size() * width_, MaxLoadWork::infinite);
   from_.assign(loads_.size(), 0);
   loads_[0] = 0;
   for (std::size_t from = 0; from < cuts_.size() && !stop.stop_requested(); ++from)

@@ -15,7 +15,6 @@ namespace stagecraft {
 
 namespace {
 
-constexpr double rounding = 1e-9;
 /// Downsets of groups that are listed without further questions.
 constexpr std::int64_t listed_at_once = 200;
 
@@ -77,7 +76,8 @@ class LimitedCuts {
           price > 0 ? sides[node] == CutSide::before : sides[node] != CutSide::behind;
       if (counts) fixed += price * problem.nodes[node].accelerator;
     }
-    networks_.push_back({ClosureCut(problem, question), limit - fixed + rounding * work.total, {}});
+    networks_.push_back(
+        {ClosureCut(problem, question), limit - fixed + work_rounding * work.total, {}});
   }
 
   bool allow(std::optional<int> before, std::optional<int> behind) {
@@ -266,7 +266,7 @@ void CutFinder::try_cut(const std::vector<bool>& before) {
     if (!limits_.above_free[t]) above += problem_.tensors[t].cost;
     if (!limits_.below_free[t]) below += problem_.tensors[t].cost;
   }
-  if (above >= limits_.above + rounding * work_.total || below >= limits_.below) return;
+  if (above >= limits_.above + work_rounding * work_.total || below >= limits_.below) return;
   found_.cuts.push_back(before);
   limits_.below = below - tolerance_;
 }

@@ -29,9 +29,6 @@ namespace stagecraft {
 
 namespace {
 
-/// Sums in another order differ by less, as a part of all work.
-constexpr double rounding = 1e-9;
-constexpr double unlimited = 1e300;
 /// Prices tried per level and class.
 constexpr int most_prices = 6;
 
@@ -137,7 +134,7 @@ class Walk {
     double best = -1;
     for (std::size_t count = 0; count <= classes_.size(); ++count) {
       const double above = count == 0 ? 0 : classes_[count - 1];
-      const double up_to = count < classes_.size() ? classes_[count] : unlimited;
+      const double up_to = count < classes_.size() ? classes_[count] : ClosureCut::unlimited;
       const double cost =
           count == 0 ? 0 : levels_[from].costs[count - 1] + levels_[to].costs[count - 1];
       const double end = std::min({levels_[to].most, start + up_to, start + load_ - cost});
@@ -180,7 +177,7 @@ WorkAround::WorkAround(const MaxLoadProblem& problem)
 }
 
 std::optional<std::vector<CutSide>> WorkAround::sides(double least, double most) const {
-  const double tolerance = rounding * total;
+  const double tolerance = work_rounding * total;
   std::vector<CutSide> result(until.size(), CutSide::open);
   for (std::size_t node = 0; node < result.size(); ++node) {
     const bool is_before = total - from[node] < least - tolerance;
@@ -228,21 +225,21 @@ double CutLevels::least_cost(const CutLevel& level, CutQuestion& question, std::
   const double before = work_of(problem_, question.sides, CutSide::before);
   const double behind = work_of(problem_, question.sides, CutSide::behind);
   double best = 0;
-  double low = -unlimited;
-  double high = unlimited;
+  double low = -ClosureCut::unlimited;
+  double high = ClosureCut::unlimited;
   for (int tried = 0; tried < most_prices; ++tried) {
     ClosureCut network(problem_, question);
-    const double priced = network.raise(unlimited);
+    const double priced = network.raise(ClosureCut::unlimited);
     steps += network.steps();
     const double price = question.price;
     const double work = price >= 0 ? level.most - before : work_.total - level.least - behind;
-    best = std::max(best, priced - std::abs(price) * work - rounding * priced);
+    best = std::max(best, priced - std::abs(price) * work - work_rounding * priced);
     const std::vector<bool> cut = network.before();
     if (cuts_.empty() || cuts_.back() != cut) cuts_.push_back(cut);
     const double found = work_before(problem_, cut);
     if (found >= level.least && found <= level.most) break;
     (found > level.most ? low : high) = price;
-    if (low > -unlimited && high < unlimited) {
+    if (low > -ClosureCut::unlimited && high < ClosureCut::unlimited) {
       question.price = (low + high) / 2;
     } else {
       question.price = found > level.most ? std::max(2 * price, 0.5) : std::min(2 * price, -0.5);
@@ -252,7 +249,7 @@ double CutLevels::least_cost(const CutLevel& level, CutQuestion& question, std::
 }
 
 double CutLevels::tolerance() const {
-  return rounding * work_.total;
+  return work_rounding * work_.total;
 }
 
 double CutLevels::cost(const CutLevel& level, double part) const {

@@ -15,6 +15,9 @@
 
 namespace stagecraft {
 
+/// Sums in another order differ by less, as a part of all work.
+inline constexpr double work_rounding = 1e-9;
+
 /// Work before and behind nodes, and around tensors.
 struct WorkAround {
   explicit WorkAround(const MaxLoadProblem& problem);

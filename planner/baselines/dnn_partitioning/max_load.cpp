@@ -20,10 +20,6 @@ namespace stagecraft {
 
 namespace {
 
-constexpr double infinite = MaxLoadWork::infinite;
-/// Sums in another order differ by less.
-constexpr double rounding = 1e-12;
-
 /// What a set of nodes adds up to.
 struct Sums {
   double accelerator = 0;
@@ -40,10 +36,10 @@ struct TensorBits {
   std::vector<std::uint64_t> bits;
 };
 
-class Search {
+class LatticeSearch {
  public:
-  Search(const MaxLoadProblem& problem, const Lattice& lattice, double upper,
-         const std::stop_token& stop)
+  LatticeSearch(const MaxLoadProblem& problem, const Lattice& lattice, double upper,
+                const std::stop_token& stop)
       : problem_(problem),
         lattice_(lattice),
         upper_(upper),
@@ -51,7 +47,7 @@ class Search {
         work_(problem),
         width_(index(problem.accelerators + 1)),
         states_(width_ * index(problem.processors + 1)),
-        load_(index(lattice.size()) * states_, infinite),
+        load_(index(lattice.size()) * states_, MaxLoadWork::infinite),
         from_(load_.size(), -1),
         on_processor_(load_.size(), 0),
         reached_(index(lattice.size()), -1),
@@ -77,7 +73,7 @@ class Search {
     for (std::size_t s = 0; s < states_; ++s) {
       if (load_[full + s] < load_[full + state]) state = s;
     }
-    if (load_[full + state] == infinite) return {};
+    if (load_[full + state] == MaxLoadWork::infinite) return {};
     std::vector<std::pair<int, bool>> result;
     for (int set = lattice_.size() - 1; set != 0;) {
       const std::size_t entry = index(set) * states_ + state;
@@ -138,7 +134,7 @@ class Search {
   /// Could so much capacity do what is not in the set in less than the best load known?
   bool leaves_enough(double capacity, int set) const {
     const double rest = sums_.back().work - sums_[index(set)].work;
-    return rest <= capacity * upper_ + rounding * sums_.back().work;
+    return rest <= capacity * upper_ + load_rounding * sums_.back().work;
   }
 
   /// How the part's crossing tensors change when `node` joins it; the part is what set `to` has
@@ -210,10 +206,10 @@ class Search {
     const double accelerator =
         fits_accelerator(from, to)
             ? sums_[index(to)].accelerator - sums_[index(from)].accelerator + cost_[index(to)]
-            : infinite;
+            : MaxLoadWork::infinite;
     const double processor = fits_processor(from, to)
                                  ? sums_[index(to)].processor - sums_[index(from)].processor
-                                 : infinite;
+                                 : MaxLoadWork::infinite;
     for (const Start& start : starts) {
       if (accelerator < upper_ && start.state % width_ + 1 < width_)
         improve(from, to, start.state + 1, std::max(start.load, accelerator), false);
@@ -292,8 +288,8 @@ double work_bound(const MaxLoadProblem& problem) {
   double heaviest = 0;
   for (const MaxLoadNode& node : problem.nodes) {
     const double on_accelerator =
-        node.accelerated && problem.accelerators > 0 ? node.accelerator : infinite;
-    const double on_processor = problem.processors > 0 ? node.processor : infinite;
+        node.accelerated && problem.accelerators > 0 ? node.accelerator : MaxLoadWork::infinite;
+    const double on_processor = problem.processors > 0 ? node.processor : MaxLoadWork::infinite;
     total += work.of(node);
     heaviest = std::max(heaviest, std::min(on_accelerator, on_processor));
   }
@@ -328,7 +324,8 @@ std::optional<MaxLoadSplit> split_by_max_load(const MaxLoadProblem& problem,
   std::optional<MaxLoadSplit> best;
   std::int64_t compared = 0;
   const auto search = [&](const Lattice& lattice, const std::stop_token& until) {
-    Search one(small, lattice, best ? best->load * (1 - rounding) : infinite, until);
+    LatticeSearch one(small, lattice,
+                      best ? best->load * (1 - load_rounding) : MaxLoadWork::infinite, until);
     const bool complete = one.run();
     compared += one.compared();
     const auto cuts = one.cuts();
@@ -341,7 +338,7 @@ std::optional<MaxLoadSplit> split_by_max_load(const MaxLoadProblem& problem,
   const bool complete = lattice && search(*lattice, stop);
   double lower_bound = work_bound(small);
   if (!lattice && can_search_cuts(small)) {
-    const double below = best ? best->load * (1 - rounding) : infinite;
+    const double below = best ? best->load * (1 - load_rounding) : MaxLoadWork::infinite;
     const CutSearch cuts = search_cuts(small, orders, below, stop);
     if (!cuts.parts.empty()) best = split_into(small, cuts.parts);
     lower_bound = std::max(lower_bound, cuts.lower_bound);

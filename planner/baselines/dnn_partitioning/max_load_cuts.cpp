@@ -24,9 +24,9 @@ namespace stagecraft {
 
 namespace {
 
-constexpr int most_levels = 128;
+constexpr int most_work_levels = 128;
 /// Levels are wider where there are more nodes than this.
-constexpr std::size_t nodes_of_most_levels = 1024;
+constexpr std::size_t nodes_of_most_work_levels = 1024;
 /// What nodes need, and who needs them, takes a bit for each two of them.
 constexpr std::size_t most_nodes = 4096;
 /// Arcs looked at take some nanoseconds each.
@@ -40,13 +40,13 @@ constexpr double exactness = 1e-6;
 constexpr double exactness_of_cuts = 1e-8;
 
 int levels_for(std::size_t nodes) {
-  const std::size_t wider = std::max<std::size_t>(1, nodes / nodes_of_most_levels);
-  return most_levels / static_cast<int>(wider);
+  const std::size_t wider = std::max<std::size_t>(1, nodes / nodes_of_most_work_levels);
+  return most_work_levels / static_cast<int>(wider);
 }
 
-class Search {
+class SearchByCuts {
  public:
-  Search(const MaxLoadProblem& problem, double below, const std::stop_token& stop)
+  SearchByCuts(const MaxLoadProblem& problem, double below, const std::stop_token& stop)
       : problem_(problem),
         stop_(stop),
         levels_(problem, levels_for(problem.nodes.size()), steps_of_levels, stop),
@@ -165,7 +165,7 @@ bool can_search_cuts(const MaxLoadProblem& problem) {
 
 CutSearch search_cuts(const MaxLoadProblem& problem, const std::vector<std::vector<int>>& orders,
                       double below, const std::stop_token& stop) {
-  Search search(problem, below, stop);
+  SearchByCuts search(problem, below, stop);
   for (const std::vector<int>& order : orders) search.add_order(order);
   return search.run();
 }

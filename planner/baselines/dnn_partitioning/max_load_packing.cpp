@@ -11,8 +11,8 @@ namespace stagecraft {
 namespace {
 
 /// Work that is added and taken away again differs by less.
-constexpr double rounding = 1e-9;
-constexpr std::int64_t steps_between_looks = 1024;
+constexpr double packing_rounding = 1e-9;
+constexpr std::int64_t placings_between_looks = 1024;
 
 class Packing {
  public:
@@ -36,7 +36,7 @@ class Packing {
       for (const int node : problem.tensors[t].nodes) tensors_of_[index(node)].push_back(t);
     }
     for (const MaxLoadNode& node : problem.nodes) work_left_ += work_.of(node);
-    tolerance_ = rounding * work_left_;
+    tolerance_ = packing_rounding * work_left_;
     order_nodes();
   }
 
@@ -69,7 +69,7 @@ class Packing {
 
   bool is_over() {
     ++steps_;
-    if (steps_ > most_steps_ || (steps_ % steps_between_looks == 0 && stop_.stop_requested()))
+    if (steps_ > most_steps_ || (steps_ % placings_between_looks == 0 && stop_.stop_requested()))
       gave_up_ = true;
     return gave_up_;
   }

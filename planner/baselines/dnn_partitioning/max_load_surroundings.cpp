@@ -8,11 +8,11 @@ namespace stagecraft {
 
 namespace {
 
-constexpr double unlimited = 1e300;
-
 /// The largest flow, by shortest paths (Dinic, 1970).
 class Network {
  public:
+  static constexpr double unlimited = 1e300;
+
   explicit Network(std::size_t places) : arcs_of_(places), level_(places), next_(places) {}
 
   void add(int from, int to, double capacity) {
@@ -95,8 +95,8 @@ double least_load_with(const MaxLoadProblem& problem, int node) {
   for (const MaxLoadTensor& tensor : problem.tensors) {
     network.add(place, place + 1, tensor.cost);
     for (const int other : tensor.nodes) {
-      network.add(other, place, unlimited);
-      network.add(place + 1, other, unlimited);
+      network.add(other, place, Network::unlimited);
+      network.add(place + 1, other, Network::unlimited);
     }
     place += 2;
   }

@@ -8,6 +8,9 @@
 
 namespace stagecraft {
 
+/// Loads summed in another order differ by less, as a part of them.
+inline constexpr double load_rounding = 1e-12;
+
 /// Work in accelerator time, and how much of it a CPU does in the same time, at most. No split
 /// loads all devices less than the time that all of them together need for the work.
 class MaxLoadWork {

@@ -17,9 +17,6 @@ namespace stagecraft {
 
 namespace {
 
-/// Sums in another order differ by less.
-constexpr double rounding = 1e-12;
-
 /// Walks side by side, one for each power.
 constexpr std::array powers{5, 6};
 
@@ -139,7 +136,7 @@ class ScatteredSearch {
 
   /// One round of walks from the best placement.
   void walk(const Round& round) {
-    const auto groups = groups_below(small_, load_ * (1 + rounding));
+    const auto groups = groups_below(small_, load_ * (1 + load_rounding));
     if (!groups) return;
     const MaxLoadProblem fine = joined(small_, *groups);
     const std::vector<int> coarse =
@@ -220,7 +217,7 @@ class ScatteredSearch {
   void prove_or_improve(std::int64_t steps) {
     for (double before = 2 * load_; load_ < before && load_ > 0;) {
       before = load_;
-      complete_ = is_impossible(load_ * (1 - rounding), steps);
+      complete_ = is_impossible(load_ * (1 - load_rounding), steps);
     }
     if (load_ <= 0) complete_ = true;
   }
@@ -231,7 +228,7 @@ class ScatteredSearch {
     for (int i = 0; i < most_limits && !stop_.stop_requested(); ++i) {
       const double limit = (lower_bound_ + open) / 2;
       if (is_impossible(limit, effort_.proof_steps / 6)) {
-        lower_bound_ = limit * (1 - rounding);
+        lower_bound_ = limit * (1 - load_rounding);
       } else {
         open = limit;
       }

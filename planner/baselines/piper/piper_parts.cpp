@@ -11,8 +11,6 @@ namespace stagecraft {
 
 namespace {
 
-constexpr double infinite = 1e300;
-
 double memory_of(const PiperChoice& choice, int in_flight) {
   return choice.memory_per_microbatch * in_flight + choice.memory_fixed;
 }
@@ -63,7 +61,7 @@ void PiperParts::add_part(const Lattice& lattice, int below, int above) {
   for (const int node : nodes) is_inside_[index(node)] = 1;
   for (const int node : nodes) {
     for (const int degree : degrees_) {
-      std::array<double, 2> work{infinite, infinite};
+      std::array<double, 2> work{piper_unbounded, piper_unbounded};
       const auto choices = graph_.nodes[index(node)].choices.find(degree);
       for (std::size_t c = 0;
            choices != graph_.nodes[index(node)].choices.end() && c < choices->second.size(); ++c) {

@@ -23,7 +23,6 @@ namespace stagecraft {
 
 namespace {
 
-constexpr double infinite = 1e300;
 constexpr int impossible = std::numeric_limits<int>::max();
 
 int rounded_up(int numerator, int denominator) {
@@ -96,7 +95,7 @@ class Search {
 
  private:
   static double device_seconds(const PiperNode& node) {
-    double least = infinite;
+    double least = piper_unbounded;
     for (const auto& [degree, choices] : node.choices) {
       for (const PiperChoice& choice : choices) least = std::min(least, degree * choice.time);
     }
@@ -205,7 +204,7 @@ class Bisection {
     for (double step = 0.02; !best_ && step < 1e3 && !stopped(); step *= 2) {
       ask(bound * (1 + step));
     }
-    if (!best_ && !ask(infinite)) return {};
+    if (!best_ && !ask(piper_unbounded)) return {};
     narrow(1e-6);
     // What is left are few different times: ask for anything faster until there is nothing.
     while (!stopped() && !is_proved_ && best_->time > 0 && probes_ < most_probes) {

@@ -23,6 +23,9 @@
 
 namespace stagecraft {
 
+/// Longer than any time, and still a number when it is multiplied.
+inline constexpr double piper_unbounded = 1e300;
+
 struct PiperStage {
   std::vector<int> nodes;    ///< ascending
   std::vector<int> choices;  ///< per node, an index into its choices of the degree

@@ -20,8 +20,8 @@ namespace stagecraft {
 
 namespace {
 
-constexpr std::array unknowns{"product_rate",      "memory_rate",      "host_seconds",
-                              "host_peer_seconds", "transfer_seconds", "step_seconds"};
+constexpr std::array megatron_ci_unknowns{"product_rate",      "memory_rate",      "host_seconds",
+                                          "host_peer_seconds", "transfer_seconds", "step_seconds"};
 /// A module's work of the host, in kernels: as the ledger fits it on a quarter of this set.
 constexpr std::string_view of_modules = "megatron-ci-a100-80gb";
 constexpr double launches_fitted = 7;
@@ -173,7 +173,7 @@ void start_with_host(MeasuredSet& set) {
   const bool fits = set.name == of_modules;
   set.start.host_seconds = 2e-5;
   set.start.module_launches = fits ? of_product : launches_fitted;
-  set.unknowns = {unknowns.begin(), unknowns.end()};
+  set.unknowns = {megatron_ci_unknowns.begin(), megatron_ci_unknowns.end()};
   if (fits) set.unknowns.emplace_back("module_launches");
 }
 

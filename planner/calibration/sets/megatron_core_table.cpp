@@ -11,10 +11,10 @@ namespace stagecraft {
 
 namespace {
 
-constexpr std::array unknowns{"product_rate"};
+constexpr std::array core_table_unknowns{"product_rate"};
 constexpr int sequence = 4096, vocabulary = 131072;
 
-Recipe recipe_of(const Json& row) {
+Recipe core_table_recipe(const Json& row) {
   Recipe recipe;
   const std::int64_t hidden = row["hidden"].integer(1, 1 << 20);
   const std::int64_t heads = row["heads"].integer(1, 1 << 16);
@@ -46,7 +46,7 @@ Recipe recipe_of(const Json& row) {
 }
 
 /// Three times the forward products, attention in full, as Megatron-LM counts.
-double operations(const Recipe& recipe) {
+double operations_of_all_attention(const Recipe& recipe) {
   const auto of = [&](LayerKind kind) {
     const TransformerFlops flops = layer_flops(recipe.transformer, kind, sequence);
     return 3 * (flops.linear + flops.attention);
@@ -67,13 +67,13 @@ std::vector<MeasuredSet> read_megatron_core_table(const Json& json) {
   MeasuredSet set{.name = "megatron-core-h100",
                   .source = json["source"].string(),
                   .device = "h100",
-                  .unknowns = {unknowns.begin(), unknowns.end()},
+                  .unknowns = {core_table_unknowns.begin(), core_table_unknowns.end()},
                   .start = usual_constants("h100")};
   for (const Json& row : json["rows"].elements()) {
-    const Recipe recipe = recipe_of(row);
+    const Recipe recipe = core_table_recipe(row);
     const double batch = static_cast<double>(recipe.microbatches) * recipe.data;
-    const double seconds =
-        batch * operations(recipe) / (row["tflops_per_gpu"].number() * 1e12 * device_count(recipe));
+    const double seconds = batch * operations_of_all_attention(recipe) /
+                           (row["tflops_per_gpu"].number() * 1e12 * device_count(recipe));
     MeasuredRow result = recipe_row(
         recipe, concat(row["model"].string(), " on ", device_count(recipe), " GPUs"), seconds);
     result.family = result.problem = result.label;

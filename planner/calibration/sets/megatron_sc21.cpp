@@ -11,7 +11,7 @@ namespace stagecraft {
 
 namespace {
 
-constexpr std::array unknowns{"product_rate"};
+constexpr std::array sc21_unknowns{"product_rate"};
 constexpr double tera = 1e12;
 
 Recipe base(std::int64_t hidden, std::int64_t heads, int blocks, const Json& hardware) {
@@ -156,7 +156,7 @@ std::vector<MeasuredSet> read_megatron_sc21(const Json& json) {
   MeasuredSet set{.name = "megatron-sc21",
                   .source = json["paper"].string(),
                   .device = "a100-80gb",
-                  .unknowns = {unknowns.begin(), unknowns.end()},
+                  .unknowns = {sc21_unknowns.begin(), sc21_unknowns.end()},
                   .start = usual_constants("a100-80gb")};
   const Json hardware = json["hardware"];
   for (const Json& row : json["table1"].elements()) {

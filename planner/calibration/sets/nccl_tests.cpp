@@ -13,7 +13,7 @@ namespace stagecraft {
 
 namespace {
 
-constexpr std::array unknowns{"message_seconds", "peer_seconds", "inside_rate"};
+constexpr std::array nccl_unknowns{"message_seconds", "peer_seconds", "inside_rate"};
 
 std::string kind_named(std::string_view device) {
   return device == "a100" ? "a100-80gb" : std::string(device);
@@ -66,7 +66,7 @@ std::vector<MeasuredSet> read_nccl_tests(const Json& json) {
     MeasuredSet set{.name = "nccl-all-reduce-" + device,
                     .source = json["source"].string(),
                     .device = kind_named(device),
-                    .unknowns = {unknowns.begin(), unknowns.end()},
+                    .unknowns = {nccl_unknowns.begin(), nccl_unknowns.end()},
                     .start = usual_constants(kind_named(device))};
     for (const std::string& members : json["data"][device].names()) {
       const Json rows = json["data"][device][members];

@@ -10,7 +10,7 @@ namespace stagecraft {
 
 namespace {
 
-constexpr std::array unknowns{"product_rate"};
+constexpr std::array production_unknowns{"product_rate"};
 
 /// What the table's columns are called, in its member "fields".
 class Row {
@@ -55,7 +55,7 @@ Recipe recipe_of(const Row& row) {
 }
 
 /// Three times the forward products, attention as far as the causal mask leaves it.
-double operations(const Recipe& recipe) {
+double operations_of_causal_attention(const Recipe& recipe) {
   const auto of = [&](LayerKind kind) {
     const TransformerFlops flops = layer_flops(recipe.transformer, kind, recipe.work.sequence);
     return 3 * (flops.linear + flops.attention / 2);
@@ -75,7 +75,7 @@ std::vector<MeasuredSet> read_production_runs(const Json& json) {
   MeasuredSet set{.name = "llama3-405b",
                   .source = runs.contains("source") ? runs["source"].string() : "",
                   .device = "h100",
-                  .unknowns = {unknowns.begin(), unknowns.end()},
+                  .unknowns = {production_unknowns.begin(), production_unknowns.end()},
                   .start = usual_constants("h100")};
   for (const Json& cells : runs["table4"].elements()) {
     const Row row(runs["fields"], cells);
@@ -84,8 +84,8 @@ std::vector<MeasuredSet> read_production_runs(const Json& json) {
       cells.fail(concat("expected the product of the degrees, ", device_count(recipe), " devices"));
     }
     const double samples = static_cast<double>(recipe.microbatches) * recipe.data;
-    const double seconds =
-        samples * operations(recipe) / (row.number("tflops_per_gpu") * 1e12 * device_count(recipe));
+    const double seconds = samples * operations_of_causal_attention(recipe) /
+                           (row.number("tflops_per_gpu") * 1e12 * device_count(recipe));
     MeasuredRow result = recipe_row(
         recipe,
         concat(device_count(recipe), " GPUs, context parallel ", recipe.work.context_parallel),

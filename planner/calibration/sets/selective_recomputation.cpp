@@ -8,7 +8,7 @@ namespace stagecraft {
 
 namespace {
 
-constexpr std::array unknowns{"product_rate"};
+constexpr std::array recomputation_unknowns{"product_rate"};
 
 /// A row of the paper's Table 3.
 struct PaperModel {
@@ -129,7 +129,7 @@ std::vector<MeasuredSet> read_selective_recomputation(const Json& json) {
   MeasuredSet set{.name = "selective-recomputation",
                   .source = json["paper"].string(),
                   .device = "a100-80gb",
-                  .unknowns = {unknowns.begin(), unknowns.end()},
+                  .unknowns = {recomputation_unknowns.begin(), recomputation_unknowns.end()},
                   .start = usual_constants("a100-80gb")};
   const Json times = json["table5_iteration_s"];
   for (const std::string& name : times.names()) {

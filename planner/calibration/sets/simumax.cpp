@@ -13,8 +13,8 @@ namespace stagecraft {
 
 namespace {
 
-constexpr std::array unknowns{"product_rate", "attention_rate", "memory_rate", "inside_rate",
-                              "step_seconds"};
+constexpr std::array simumax_unknowns{"product_rate", "attention_rate", "memory_rate",
+                                      "inside_rate", "step_seconds"};
 
 /// The number behind `key` in one of the words of a case, 1 if there is none.
 std::int64_t number_behind(const Json& row, std::string_view key, std::int64_t otherwise = 1) {
@@ -48,7 +48,7 @@ Transformer transformer_of(const Json& row) {
   row["model"].fail(concat("no built-in model is known as \"", name, "\" there"));
 }
 
-Recipe recipe_of(const Json& row) {
+Recipe simumax_recipe(const Json& row) {
   Recipe recipe;
   recipe.transformer = transformer_of(row);
   recipe.device = "b200";
@@ -73,7 +73,7 @@ Recipe recipe_of(const Json& row) {
 }
 
 MeasuredRow row_of(const Json& row) {
-  const Recipe recipe = recipe_of(row);
+  const Recipe recipe = simumax_recipe(row);
   MeasuredRow result = recipe_row(recipe, row["case"].string(), row["real_ms"].number() / 1000);
   result.family = row["model"].string();
   result.kind = recipe.transformer.experts ? "experts" : "dense";
@@ -100,7 +100,7 @@ std::vector<MeasuredSet> read_simumax(const Json& json) {
   MeasuredSet set{.name = "simumax-b200",
                   .source = "MooreThreads/SimuMax, results on B200",
                   .device = "b200",
-                  .unknowns = {unknowns.begin(), unknowns.end()},
+                  .unknowns = {simumax_unknowns.begin(), simumax_unknowns.end()},
                   .start = usual_constants("b200")};
   set.assumptions = {
       "microbatches of one sequence, of 4096 tokens unless the case says so; ZeRO-1; of DeepSeek's "

@@ -9,7 +9,7 @@ namespace stagecraft {
 
 namespace {
 
-constexpr std::array unknowns{
+constexpr std::array vtrain_unknowns{
     "product_rate", "product_depth",     "product_outputs", "memory_rate",  "kernel_seconds",
     "host_seconds", "host_peer_seconds", "message_seconds", "peer_seconds", "inside_rate",
     "between_rate", "transfer_seconds",  "update_rate",     "step_seconds"};
@@ -23,7 +23,7 @@ std::int64_t padded_vocabulary(std::int64_t words, std::int64_t degree) {
   return (words + multiple - 1) / multiple * multiple;
 }
 
-Recipe recipe_of(const Json& row) {
+Recipe vtrain_recipe(const Json& row) {
   Recipe recipe;
   Transformer& transformer = recipe.transformer;
   transformer.hidden = count(row, "hidden size");
@@ -57,7 +57,7 @@ Recipe recipe_of(const Json& row) {
 }
 
 MeasuredRow row_of(const Json& row, int number) {
-  const Recipe recipe = recipe_of(row);
+  const Recipe recipe = vtrain_recipe(row);
   const int devices = device_count(recipe);
   if (count(row, "# GPUs") != devices) {
     row["# GPUs"].fail(concat("expected the product of the degrees, ", devices));
@@ -81,7 +81,7 @@ void add_set(std::vector<MeasuredSet>& sets, const Json& json, std::string_view 
   MeasuredSet set{.name = std::move(name),
                   .source = json.contains("source") ? json["source"].string() : "",
                   .device = "a100-80gb",
-                  .unknowns = {unknowns.begin(), unknowns.end()},
+                  .unknowns = {vtrain_unknowns.begin(), vtrain_unknowns.end()},
                   .start = usual_constants("a100-80gb")};
   // That release's host is slow; a node of eight has 800 Gb/s ("inter_node_bandwidth" of their
   // config/validation/multi), 100 for each of the ports of 200 that the device kind has.

@@ -15,7 +15,7 @@ namespace {
 
 using Value = nlohmann::ordered_json;
 
-constexpr std::string_view system_name = "DeepSpeed";
+constexpr std::string_view deepspeed_name = "DeepSpeed";
 
 Value precision_value(Precision precision) {
   switch (precision) {
@@ -24,7 +24,7 @@ Value precision_value(Precision precision) {
     case Precision::float32: return Value::object();
     case Precision::float64:
     case Precision::float8:
-      fail(system_name, " has no word for training in ", to_string(precision));
+      fail(deepspeed_name, " has no word for training in ", to_string(precision));
   }
   return {};
 }
@@ -49,27 +49,27 @@ int checkpoint_interval(const Plan& plan) {
       length_of_runs(plan, [](const Stage& stage) { return stage.layers; });
   // A run of a whole stage would come back as a stage that recomputes.
   if (run && *run < most) return *run;
-  return same_recompute(system_name, plan) == Recompute::full ? most : 0;
+  return same_recompute(deepspeed_name, plan) == Recompute::full ? most : 0;
 }
 
 }  // namespace
 
 std::string export_deepspeed(const LoadedPlan& loaded) {
   const Plan& plan = loaded.plan;
-  require_plain(system_name, plan);
-  require_whole_layers(system_name, plan);
+  require_plain(deepspeed_name, plan);
+  require_whole_layers(deepspeed_name, plan);
   if (shards_gradients(plan.optimizer.sharding)) {
-    fail(system_name, " refuses ZeRO-2 and 3 with pipelines; the plan has ",
+    fail(deepspeed_name, " refuses ZeRO-2 and 3 with pipelines; the plan has ",
          to_string(plan.optimizer.sharding));
   }
   if (plan.optimizer.gradient_bucket > 0) {
-    fail(system_name,
+    fail(deepspeed_name,
          " sums gradients of pipelines behind the last backward; plan without --gradient-bucket");
   }
   if (plan.schedule.name != "1f1b") {
-    fail(system_name, " has the schedule 1f1b, not ", plan.schedule.name);
+    fail(deepspeed_name, " has the schedule 1f1b, not ", plan.schedule.name);
   }
-  const Degrees degrees = even_degrees(system_name, plan);
+  const Degrees degrees = even_degrees(deepspeed_name, plan);
   Value parts{0};
   for (const Stage& stage : plan.stages) parts.push_back(stage.layers.end);
   Value value{
@@ -77,7 +77,7 @@ std::string export_deepspeed(const LoadedPlan& loaded) {
       {"world_size", used_devices(plan).size()},
       {"model_parallel_size", degrees.tensor},
       {"activation_checkpoint_interval", checkpoint_interval(plan)},
-      {"ds_config", config_value(plan, samples_per_replica(system_name, plan, degrees.data))}};
+      {"ds_config", config_value(plan, samples_per_replica(deepspeed_name, plan, degrees.data))}};
   if (plan.parallelism.sequence) value["sequence_parallel"] = true;
   return to_text(value);
 }

@@ -15,7 +15,7 @@ namespace stagecraft {
 
 namespace {
 
-constexpr std::string_view system_name = "Megatron-LM";
+constexpr std::string_view megatron_name = "Megatron-LM";
 
 int common_layers(const LayerRange& a, const LayerRange& b) {
   return std::max(std::min(a.end, b.end) - std::max(a.first, b.first), 0);
@@ -35,7 +35,7 @@ std::vector<MegatronStage> stages_of(const Plan& plan, const Model& model) {
     const bool cuts_embedding = range.end < blocks.first;
     const bool cuts_head = range.end > prediction.end && range.end < layers;
     if (cuts_embedding || cuts_head) {
-      fail(system_name, " keeps what is ", cuts_embedding ? "before" : "behind",
+      fail(megatron_name, " keeps what is ", cuts_embedding ? "before" : "behind",
            " the transformer layers in one stage; this plan cuts at layer ", range.end);
     }
   }
@@ -90,9 +90,9 @@ MegatronFlags split_flags(const std::vector<MegatronStage>& stages, int ranks,
   try {
     if (megatron_stages(flags, layers) == stages) return flags;
   } catch (const Error& error) {
-    fail(system_name, " has no flags for the plan's stages: ", error.message());
+    fail(megatron_name, " has no flags for the plan's stages: ", error.message());
   }
-  fail(system_name, " has no flags for the plan's stages");
+  fail(megatron_name, " has no flags for the plan's stages");
 }
 
 /// One flag per line.
@@ -145,7 +145,7 @@ void add_precision(Line& line, Precision precision) {
     case Precision::bfloat16: return line.on("bf16");
     case Precision::float16: return line.on("fp16");
     case Precision::float32: return;
-    case Precision::float64: fail(system_name, " does not train in fp64");
+    case Precision::float64: fail(megatron_name, " does not train in fp64");
     case Precision::float8: line.on("bf16"); return line.add("fp8-format", "hybrid");
   }
 }
@@ -159,7 +159,7 @@ std::vector<Recomputed> blocks_again(const Stage& stage, const LayerRange& block
     if (blocks.first <= layer && layer < blocks.end) {
       again.push_back(what);
     } else if (what == Recomputed::full || what == Recomputed::with_next) {
-      fail(system_name, " recomputes transformer layers only; the plan has layer ", layer,
+      fail(megatron_name, " recomputes transformer layers only; the plan has layer ", layer,
            " do so by itself");
     }
   }
@@ -198,7 +198,7 @@ void add_layers_again(Line& line, const Plan& plan, const LayerRange& blocks) {
     std::vector<Recomputed> expected(again.size(), Recomputed::none);
     std::fill_n(expected.begin(), std::min(most, std::ssize(again)), Recomputed::full);
     if (again == expected) continue;
-    fail(system_name, " recomputes the attention of all layers, the first ",
+    fail(megatron_name, " recomputes the attention of all layers, the first ",
          std::max(most, std::ptrdiff_t{1}),
          " layers of every stage, or all of them, so many at a time; of stage ", s,
          " the plan recomputes ", recompute_in_words(plan.stages[s]));
@@ -215,7 +215,7 @@ void add_recompute(Line& line, const Plan& plan, const Model& model,
   if (std::ranges::any_of(plan.stages, apart) && std::ranges::none_of(plan.stages, whole)) {
     return add_layers_again(line, plan, decoder_layers(model));
   }
-  if (same_recompute(system_name, plan) == Recompute::none) return;
+  if (same_recompute(megatron_name, plan) == Recompute::none) return;
   int most = 1;
   for (const MegatronStage& stage : stages) most = std::max(most, stage.layers);
   line.add("recompute-granularity", "full");
@@ -268,10 +268,10 @@ void add_gradient_bucket(Line& line, Bytes bucket) {
 void require_known_schedule(const Plan& plan) {
   const std::string& name = plan.schedule.name;
   if (name == "interleaved" && plan.schedule.virtual_stages == 1) {
-    fail(system_name, " interleaves two or more virtual stages; with one the schedule is 1f1b");
+    fail(megatron_name, " interleaves two or more virtual stages; with one the schedule is 1f1b");
   }
   if (name != "1f1b" && name != "interleaved")
-    fail(system_name, " has the schedules 1f1b and interleaved, not ", name);
+    fail(megatron_name, " has the schedules 1f1b and interleaved, not ", name);
 }
 
 }  // namespace
@@ -280,11 +280,11 @@ std::string export_megatron(const LoadedPlan& loaded) {
   const Plan& plan = loaded.plan;
   const Model& model = loaded.profile.model;
   if (!model.transformer) {
-    fail(system_name, " trains transformers; the model \"", model.name, "\" is not known as one");
+    fail(megatron_name, " trains transformers; the model \"", model.name, "\" is not known as one");
   }
-  require_plain(system_name, plan);
+  require_plain(megatron_name, plan);
   require_known_schedule(plan);
-  const Degrees degrees = even_degrees(system_name, plan);
+  const Degrees degrees = even_degrees(megatron_name, plan);
   const std::vector<MegatronStage> stages = stages_of(plan, model);
   Line line(warning_of_empty_stages(stages) + launcher(plan, loaded.cluster));
   const MegatronFlags split =
@@ -295,7 +295,7 @@ std::string export_megatron(const LoadedPlan& loaded) {
   add_parallelism(line, plan, loaded.cluster);
   if (plan.schedule.group)
     line.add("microbatch-group-size-per-virtual-pipeline-stage", *plan.schedule.group);
-  line.add("micro-batch-size", samples_per_replica(system_name, plan, degrees.data));
+  line.add("micro-batch-size", samples_per_replica(megatron_name, plan, degrees.data));
   line.add("global-batch-size", plan.batch.global);
   if (plan.batch.sequence > 0) line.add("seq-length", plan.batch.sequence);
   add_recompute(line, plan, model, stages);

@@ -18,19 +18,18 @@ namespace {
 
 using Value = nlohmann::ordered_json;
 
-constexpr std::string_view system_name = "torch.distributed.pipelining";
+constexpr std::string_view torch_name = "torch.distributed.pipelining";
 
 std::string_view class_of(const Plan& plan) {
   const auto name = torch_class_of(plan.schedule.name);
   if (!name) {
     fail_with_help(
-        ErrorKind::input,
-        concat(system_name, " has no class for the schedule ", plan.schedule.name),
+        ErrorKind::input, concat(torch_name, " has no class for the schedule ", plan.schedule.name),
         {concat("its _PipelineScheduleRuntime reads any order: stagecraft schedule show ",
                 plan.schedule.name, " --format torch")});
   }
   if (plan.schedule.group || !plan.schedule.warm_up.empty()) {
-    fail(system_name,
+    fail(torch_name,
          " has its own number of forwards ahead and of microbatches in a row; this "
          "plan says others");
   }
@@ -65,7 +64,7 @@ void add_checkpoints(Value& value, const Plan& plan, const Model& model) {
   });
   const auto whole = [](const Stage& stage) { return stage.recompute == Recompute::full; };
   if (apart == plan.stages.end()) {
-    const bool recomputes = same_recompute(system_name, plan) == Recompute::full;
+    const bool recomputes = same_recompute(torch_name, plan) == Recompute::full;
     value["activation_checkpoint"] = recomputes ? "stage" : "none";
     return;
   }
@@ -86,16 +85,15 @@ void add_checkpoints(Value& value, const Plan& plan, const Model& model) {
 std::string export_torch(const LoadedPlan& loaded) {
   const Plan& plan = loaded.plan;
   const std::string_view schedule = class_of(plan);
-  const Degrees degrees = even_degrees(system_name, plan);
-  samples_per_replica(system_name, plan, degrees.data);
+  const Degrees degrees = even_degrees(torch_name, plan);
+  samples_per_replica(torch_name, plan, degrees.data);
   // The model is in the plan's order.
   const auto modules = module_names(loaded.profile.model, ModuleNames::torchtitan);
   Value stages = Value::array();
   for (const Stage& stage : plan.stages) {
     if (stage.layers.size() == 0) {
-      fail(system_name,
-           " has an optimizer for each stage, and torch makes none without parameters;", " stage ",
-           stages.size(), " of the plan is empty");
+      fail(torch_name, " has an optimizer for each stage, and torch makes none without parameters;",
+           " stage ", stages.size(), " of the plan is empty");
     }
     Value names = Value::array();
     for (int layer = stage.layers.first; layer < stage.layers.end; ++layer) {

@@ -13,7 +13,7 @@ namespace stagecraft {
 
 namespace {
 
-constexpr std::string_view system_name = "vLLM";
+constexpr std::string_view vllm_name = "vLLM";
 
 std::string_view dtype(Precision precision) {
   switch (precision) {
@@ -23,7 +23,7 @@ std::string_view dtype(Precision precision) {
     case Precision::float64:
     case Precision::float8: break;
   }
-  fail(system_name, " has no number format for a plan in ", to_string(precision));
+  fail(vllm_name, " has no number format for a plan in ", to_string(precision));
 }
 
 /// Transformer layers of each stage.
@@ -35,7 +35,7 @@ std::vector<int> partition(const Plan& plan, const Model& model) {
     const bool has_first = s == 0 || range.first >= blocks.first;
     const bool has_last = s + 1 == plan.stages.size() || range.end <= blocks.end;
     if (!has_first || !has_last) {
-      fail(system_name, " keeps what is ", has_first ? "behind" : "before",
+      fail(vllm_name, " keeps what is ", has_first ? "behind" : "before",
            " the transformer layers on the ", has_first ? "last" : "first",
            " rank; this plan has some of it in stage ", s);
     }
@@ -51,14 +51,14 @@ std::string export_vllm(const LoadedPlan& loaded) {
   const Plan& plan = loaded.plan;
   const Model& model = loaded.profile.model;
   if (!model.transformer) {
-    fail(system_name, " serves transformers; the model \"", model.name, "\" is not known as one");
+    fail(vllm_name, " serves transformers; the model \"", model.name, "\" is not known as one");
   }
   if (plan.schedule.virtual_stages > 1) {
-    fail(system_name, " gives each rank one stage; this plan has ", plan.schedule.virtual_stages,
+    fail(vllm_name, " gives each rank one stage; this plan has ", plan.schedule.virtual_stages,
          " per device");
   }
-  require_whole_layers(system_name, plan);
-  const Degrees degrees = even_degrees(system_name, plan);
+  require_whole_layers(vllm_name, plan);
+  const Degrees degrees = even_degrees(vllm_name, plan);
   std::string line = fmt::format("VLLM_PP_LAYER_PARTITION={} vllm serve \"$MODEL\"",
                                  fmt::join(partition(plan, model), ","));
   line += fmt::format(" \\\n  --pipeline-parallel-size {}", degrees.pipeline);

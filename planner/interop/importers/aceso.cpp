@@ -22,8 +22,6 @@ namespace stagecraft {
 
 namespace {
 
-constexpr std::int64_t most_samples = std::int64_t{1} << 40;
-
 /// How all operators of a stage are split.
 struct AcesoDegrees {
   int tensor = 1;

@@ -13,6 +13,9 @@
 
 namespace stagecraft {
 
+/// Of a batch that a file may ask for.
+inline constexpr std::int64_t most_samples = std::int64_t{1} << 40;
+
 /// A plan for the question with everything that its options, its profile or defaults say; without
 /// batch and stages.
 Plan begin_plan(const PlanQuestion& question);

@@ -29,8 +29,6 @@ namespace stagecraft {
 
 namespace {
 
-constexpr std::int64_t most_samples = std::int64_t{1} << 40;
-
 std::vector<int> read_parts(const Json& json, int layers) {
   std::vector<int> parts;
   for (const Json& element : json.elements()) parts.push_back(element.small_integer(0, INT32_MAX));
@@ -129,7 +127,7 @@ PlanQuestion with_config(PlanQuestion question, const Json& json) {
 
 /// DeepSpeed wants two of the batch, the micro-batch and the steps of accumulation, and that they
 /// multiply up.
-Batch read_batch(const Json& json, const PlanQuestion& question, int replicas) {
+Batch read_deepspeed_batch(const Json& json, const PlanQuestion& question, int replicas) {
   const auto per_replica = find_count(json, "train_micro_batch_size_per_gpu");
   const auto steps = find_count(json, "gradient_accumulation_steps");
   std::optional<std::int64_t> microbatch;
@@ -149,12 +147,12 @@ Batch read_batch(const Json& json, const PlanQuestion& question, int replicas) {
 }
 
 /// What stages do again: as a whole, or so many of their layers at a time.
-struct Checkpoints {
+struct DeepspeedCheckpoints {
   Recompute stages = Recompute::none;
   int run = 0;  ///< layers; 0: none
 };
 
-Checkpoints read_checkpoints(const Json& json, const std::vector<int>& parts) {
+DeepspeedCheckpoints read_deepspeed_checkpoints(const Json& json, const std::vector<int>& parts) {
   const auto interval = find(json, "activation_checkpoint_interval");
   if (!interval) return {};
   const int layers = interval->small_integer(0, INT32_MAX);
@@ -185,7 +183,7 @@ ImportedPlan import_deepspeed(std::string_view content, const std::string& file,
   const Degrees degrees =
       degrees_of("DeepSpeed", find_devices(json, "world_size", device_count(question.cluster)),
                  static_cast<int>(parts.size()) - 1, find_devices(json, "model_parallel_size", 1));
-  const Checkpoints checkpoints = read_checkpoints(json, parts);
+  const DeepspeedCheckpoints checkpoints = read_deepspeed_checkpoints(json, parts);
   std::vector<ForeignStage> stages;
   for (int s = 0; s < degrees.pipeline; ++s) {
     const auto at = static_cast<std::size_t>(s);
@@ -202,7 +200,7 @@ ImportedPlan import_deepspeed(std::string_view content, const std::string& file,
   const auto sequence = find(json, "sequence_parallel");
   imported.plan.parallelism.sequence = sequence && sequence->boolean() && degrees.tensor > 1;
   set_schedule(imported.plan, schedule_name(question, "1f1b"));
-  imported.plan.batch = read_batch(json, settled, degrees.data);
+  imported.plan.batch = read_deepspeed_batch(json, settled, degrees.data);
   return imported;
 }
 

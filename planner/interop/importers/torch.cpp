@@ -159,7 +159,7 @@ Parallelism read_torch_parallelism(const Json& json, const Degrees& degrees) {
 }
 
 /// What is wrapped: each stage's module, or every so many-th block.
-struct Checkpoints {
+struct TorchCheckpoints {
   Recompute stages = Recompute::none;
   std::optional<int> every;
 };
@@ -181,7 +181,7 @@ int read_frequency(const Json& json) {
   return std::stoi(word);
 }
 
-Checkpoints read_checkpoints(const Json& json) {
+TorchCheckpoints read_torch_checkpoints(const Json& json) {
   const bool has_mode = json.contains("activation_checkpoint");
   const std::string mode = has_mode ? json["activation_checkpoint"].string() : "none";
   if (mode != "selective" && json.contains("selective_ac_option")) {
@@ -197,10 +197,10 @@ Checkpoints read_checkpoints(const Json& json) {
 }
 
 /// n_microbatches of the batch.
-Batch read_batch(const Json& json, const PlanQuestion& question, int replicas) {
-  constexpr std::int64_t most = std::int64_t{1} << 40;
+Batch read_torch_batch(const Json& json, const PlanQuestion& question, int replicas) {
   std::optional<std::int64_t> global, microbatch = question.options.microbatch;
-  if (json.contains("global_batch_size")) global = json["global_batch_size"].integer(1, most);
+  if (json.contains("global_batch_size"))
+    global = json["global_batch_size"].integer(1, most_samples);
   global = said_once(global, "global_batch_size", question.options.batch, "--batch");
   if (!json.contains("microbatches")) return batch_of(question, global, microbatch, replicas);
   const std::int64_t count = json["microbatches"].integer(1, INT32_MAX);
@@ -234,7 +234,7 @@ ImportedPlan import_torch(std::string_view content, const std::string& file,
   const ScheduleKind& schedule = find_schedule(read_schedule(json, question));
   const int ranks = read_ranks(json, schedule, static_cast<int>(layers.size()));
   const Degrees degrees = read_degrees(json, question, ranks);
-  const Checkpoints checkpoints = read_checkpoints(json);
+  const TorchCheckpoints checkpoints = read_torch_checkpoints(json);
   ImportedPlan imported{.plan = begin_plan(question), .notes = {}};
   std::vector<ForeignStage> stages;
   for (std::size_t s = 0; s < layers.size(); ++s) {
@@ -251,7 +251,7 @@ ImportedPlan import_torch(std::string_view content, const std::string& file,
   if (checkpoints.every) {
     wrap_blocks(imported.plan, question.profile.model, *checkpoints.every);
   }
-  imported.plan.batch = read_batch(json, question, degrees.data);
+  imported.plan.batch = read_torch_batch(json, question, degrees.data);
   return imported;
 }
 

@@ -17,10 +17,10 @@ namespace stagecraft {
 namespace {
 
 /// Replicas change places, one at a time.
-class Exchange {
+class ReplicaExchange {
  public:
-  Exchange(FastClock& clock, const Space& space, const Setting& setting, Layout layout,
-           Effort& effort)
+  ReplicaExchange(FastClock& clock, const Space& space, const Setting& setting, Layout layout,
+                  Effort& effort)
       : clock_(clock), space_(space), setting_(setting), effort_(effort), best_(std::move(layout)) {
     step_ = step_of(best_);
   }
@@ -159,8 +159,8 @@ void UnevenSearch::improve(const std::function<bool()>& stops) {
   for (Found& found : found_) {
     const auto step = static_cast<double>(found.step);
     if (stops() || step > most_gained * static_cast<double>(judge_.limit())) break;
-    Exchange exchange(*found.clock, space_, *found.setting, std::move(found.layout),
-                      judge_.effort());
+    ReplicaExchange exchange(*found.clock, space_, *found.setting, std::move(found.layout),
+                             judge_.effort());
     change(found, exchange.run());
   }
   sort();

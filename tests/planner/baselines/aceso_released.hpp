@@ -135,10 +135,10 @@ class Released {
   double transfer(double size, bool between_nodes) const {
     if (size == 0) return 0;
     const std::vector<double>& rates = rates_[between_nodes ? 1 : 0];
-    int index = static_cast<int>(std::log(size) / std::log(2.0));
-    if (index >= 1) --index;
-    if (index < 0) index += static_cast<int>(rates.size());
-    return size / (rates[std::min(index(index), rates.size() - 1)] * 0.001);
+    int step = static_cast<int>(std::log(size) / std::log(2.0));
+    if (step >= 1) --step;
+    if (step < 0) step += static_cast<int>(rates.size());
+    return size / (rates[std::min(index(step), rates.size() - 1)] * 0.001);
   }
 
   double ratio_;

@@ -15,10 +15,10 @@ using namespace stagecraft::tests;
 
 namespace {
 
-const std::string shared_data = shared_folder() + "/data/";
+const std::string data_folder = shared_folder() + "/data/";
 
 AcesoDatabase published_database(const std::string& name) {
-  const std::string file = shared_data + name + "_mbs1_tp1_algo0.csv";
+  const std::string file = data_folder + name + "_mbs1_tp1_algo0.csv";
   return read_aceso_database(read_file(file), file);
 }
 
@@ -62,12 +62,12 @@ double memory_of(const std::string& device) {
 
 TEST_CASE("no plan that Aceso found for an L4 is faster in its model than ours") {
   const std::string reference =
-      shared_data + "reference/groundtruth_mist_aceso_measured_plans.json";
+      data_folder + "reference/groundtruth_mist_aceso_measured_plans.json";
   if (!std::filesystem::exists(reference)) SKIP("no published data at " + reference);
   int plans = 0;
   std::map<std::string, AcesoAnswer> answers;
   for (const Json& row : Json::read(reference)["rows"].elements()) {
-    const Json file = Json::read(shared_data + row["plan_file"].string());
+    const Json file = Json::read(data_folder + row["plan_file"].string());
     const std::string size = file["model_size"].string();
     if (row["device"].string() != "l4" || size == "13B" || size == "22B") continue;
     INFO(row["config"].string());
@@ -93,12 +93,12 @@ TEST_CASE("no plan that Aceso found for an L4 is faster in its model than ours")
 
 TEST_CASE("Aceso's predictions of executed plans are reproduced, with what it recomputes") {
   const std::string reference =
-      shared_data + "reference/groundtruth_mist_aceso_measured_plans.json";
+      data_folder + "reference/groundtruth_mist_aceso_measured_plans.json";
   if (!std::filesystem::exists(reference)) SKIP("no published data at " + reference);
   int plans = 0;
   for (const Json& row : Json::read(reference)["rows"].elements()) {
     const std::string device = row["device"].string();
-    const Json file = Json::read(shared_data + row["plan_file"].string());
+    const Json file = Json::read(data_folder + row["plan_file"].string());
     const std::string size = file["model_size"].string();
     if (size == "22B") continue;  // without tables
     INFO(row["config"].string());
@@ -133,7 +133,7 @@ TEST_CASE("Aceso's predictions of executed plans are reproduced, with what it re
 }
 
 TEST_CASE("Aceso's published plans are found or beaten, and proved") {
-  const std::string folder = shared_data + "aceso/profiled-time-eurosys/";
+  const std::string folder = data_folder + "aceso/profiled-time-eurosys/";
   if (!std::filesystem::exists(folder)) SKIP("no published data at " + folder);
   struct Published {
     std::string model;

@@ -12,7 +12,7 @@ using namespace stagecraft::tests;
 
 namespace {
 
-constexpr std::int64_t much = 100'000'000;
+constexpr std::int64_t walk_effort = 100'000'000;
 
 /// A pipeline of few blocks, and everything its devices can have.
 struct Case {
@@ -61,7 +61,7 @@ std::vector<BlockWalk::Device> devices_of(const PipelineCosts& costs, const Time
 }
 
 template <class Visit>
-void for_each_case(const Visit& visit) {
+void for_each_walk(const Visit& visit) {
   for (std::uint32_t seed = 0; seed < 100; ++seed) {
     INFO("seed " << seed);
     const Problem problem = with_blocks(seed, 9);
@@ -160,7 +160,7 @@ BlockWalk::Costs costs_of(const Case& given, const PassCounts& path) {
 TEST_CASE("the clock of stages says of each lane's layout what the other clocks say",
           "[stage_clock]") {
   int timed = 0;
-  for_each_case([&](const Case& given) {
+  for_each_walk([&](const Case& given) {
     const auto rows = all_rows(given);
     for (std::size_t first = 0; first < rows.size(); first += StageClock::lanes) {
       const std::size_t some = std::min<std::size_t>(StageClock::lanes, rows.size() - first);
@@ -178,7 +178,7 @@ TEST_CASE("the clock of stages says of each lane's layout what the other clocks 
 
 TEST_CASE("stages that take no more than those of several layouts give no longer step than any",
           "[stage_clock]") {
-  for_each_case([&](const Case& given) {
+  for_each_walk([&](const Case& given) {
     const auto rows = all_rows(given);
     if (rows.size() < 2) return;
     const auto &one = rows.front(), &other = rows.back();
@@ -198,16 +198,16 @@ TEST_CASE("stages that take no more than those of several layouts give no longer
 
 TEST_CASE("a walk finds the fastest row of choices, and that nothing is faster", "[block_walk]") {
   int cases = 0, by_neighbours = 0;
-  for_each_case([&](const Case& given) {
+  for_each_walk([&](const Case& given) {
     const auto rows = all_rows(given);
     if (rows.empty()) return;
     ++cases;
     const double best = least_step(given, rows);
     for (const double limit : {best, best * 1.2}) {
       BlockWalk walk(given.clock, given.devices, given.blocks);
-      CHECK(walk.thin_out(limit, much));
+      CHECK(walk.thin_out(limit, walk_effort));
       double found = std::numeric_limits<double>::infinity();
-      CHECK(walk.walk(limit, much, [&](const std::vector<int>& row, double step) {
+      CHECK(walk.walk(limit, walk_effort, [&](const std::vector<int>& row, double step) {
         CHECK(step == given.step(row));
         CHECK(step < found);
         found = step;
@@ -215,9 +215,9 @@ TEST_CASE("a walk finds the fastest row of choices, and that nothing is faster",
       CHECK(found == best);
     }
     BlockWalk walk(given.clock, given.devices, given.blocks);
-    const bool is_left = walk.thin_out(best - 1, much);
+    const bool is_left = walk.thin_out(best - 1, walk_effort);
     by_neighbours += is_left ? 0 : 1;
-    CHECK((!is_left || walk.walk(best - 1, much, [](const auto&, double) { FAIL(); })));
+    CHECK((!is_left || walk.walk(best - 1, walk_effort, [](const auto&, double) { FAIL(); })));
   });
   CHECK(cases > 200);
   CHECK(by_neighbours > cases / 2);
@@ -226,12 +226,12 @@ TEST_CASE("a walk finds the fastest row of choices, and that nothing is faster",
 TEST_CASE("what a walk leaves out by neighbours or by sums is above the limit", "[block_walk]") {
   Random random(5);
   int weighed = 0, left_out = 0;
-  for_each_case([&](const Case& given) {
+  for_each_walk([&](const Case& given) {
     const auto rows = all_rows(given);
     if (rows.empty()) return;
     BlockWalk walk(given.clock, given.devices, given.blocks);
     const double limit = least_step(given, rows) * 1.1;
-    REQUIRE(walk.thin_out(limit, much));
+    REQUIRE(walk.thin_out(limit, walk_effort));
     std::vector<std::vector<int>> kept;
     for (const auto& row : rows) {
       if (given.step(row) <= limit) CHECK(walk.allows(row));
@@ -261,7 +261,7 @@ TEST_CASE("what a walk leaves out by neighbours or by sums is above the limit", 
       if (sum_of(costs, other) <= least + 3) best = std::min(best, given.step(other));
     }
     double found = std::numeric_limits<double>::infinity();
-    CHECK(walk.walk(limit, much, [&](const auto&, double step) { found = step; }));
+    CHECK(walk.walk(limit, walk_effort, [&](const auto&, double step) { found = step; }));
     CHECK((best > limit || found <= best));
   });
   CHECK(weighed > 200);
@@ -271,7 +271,7 @@ TEST_CASE("what a walk leaves out by neighbours or by sums is above the limit", 
 TEST_CASE("the critical path of stages is as long as their step, and no row is faster than its sum",
           "[block_walk]") {
   int lessons = 0;
-  for_each_case([&](const Case& given) {
+  for_each_walk([&](const Case& given) {
     const auto rows = all_rows(given);
     if (rows.empty()) return;
     const double best = least_step(given, rows);
@@ -290,7 +290,7 @@ TEST_CASE("the critical path of stages is as long as their step, and no row is f
       });
       double found = std::numeric_limits<double>::infinity();
       // Nothing was left out before, so that there is much to learn.
-      CHECK(walk.walk(limit, much, [&](const auto&, double step) { found = step; }));
+      CHECK(walk.walk(limit, walk_effort, [&](const auto&, double step) { found = step; }));
       CHECK(found == (limit < best ? std::numeric_limits<double>::infinity() : best));
     }
   });
@@ -298,7 +298,7 @@ TEST_CASE("the critical path of stages is as long as their step, and no row is f
 }
 
 TEST_CASE("a walk ends when its effort is spent, or a stop is requested", "[block_walk]") {
-  for_each_case([&](const Case& given) {
+  for_each_walk([&](const Case& given) {
     const auto rows = all_rows(given);
     if (rows.empty()) return;
     const double best = least_step(given, rows);
@@ -306,9 +306,9 @@ TEST_CASE("a walk ends when its effort is spent, or a stop is requested", "[bloc
     CHECK(walk.thin_out(best, -1));
     std::stop_source stop;
     stop.request_stop();
-    CHECK(walk.thin_out(best, much, stop.get_token()));
+    CHECK(walk.thin_out(best, walk_effort, stop.get_token()));
     CHECK_FALSE(walk.walk(
-        best, much, [](const auto&, double) {}, stop.get_token()));
+        best, walk_effort, [](const auto&, double) {}, stop.get_token()));
     CHECK_FALSE(walk.walk(best, -1, [](const auto&, double) {}));
     for (const auto& row : rows) {
       if (given.step(row) <= best) CHECK(walk.allows(row));

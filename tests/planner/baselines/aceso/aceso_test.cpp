@@ -100,10 +100,10 @@ AcesoDatabase random_database(Random& random) {
   AcesoDatabase database{.family = "test", .size = "", .names = {"encoder-embedding"}};
   const int width = random.between(1, 3);
   for (int i = 0; i < width; ++i)
-    database.names.push_back(known[at(random.between(0, 7))] +
+    database.names.push_back(known[index(random.between(0, 7))] +
                              (i > 0 && random.chance(70) ? "x" : ""));
   for (int i = 1; i <= width; ++i) {
-    auto& name = database.names[at(i)];
+    auto& name = database.names[index(i)];
     if (std::count(database.names.begin(), database.names.end(), name) > 1)
       name += std::to_string(i);
   }

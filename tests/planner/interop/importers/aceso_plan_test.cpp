@@ -17,7 +17,7 @@ const std::string table =
     "block-0-1-conv1,1000,2000,2,2,1,2,0,0\nblock-0-1-conv2,1000,2000,2,2,1,2,0,0\n"
     "fc,500,1000,2,0,1,1,0,0\n";
 
-const std::string plan_text = R"({"model_name": "resnet", "model_size": "2B", "num_layers": 1,
+const std::string aceso_plan_text = R"({"model_name": "resnet", "model_size": "2B", "num_layers": 1,
   "global_batch_size": 8, "micro_batch_size": 2, "num_stages": 2, "num_gpus": [1, 2],
   "checkpoint_activations": [true, true], "resharding_stages": [false, false],
   "num_ops_in_each_stage": [6, 1],
@@ -36,13 +36,13 @@ PlanQuestion question_for_table() {
 
 /// The text with `from`, which is in it, replaced.
 std::string with(const std::string& from, const std::string& to) {
-  std::string text = plan_text;
+  std::string text = aceso_plan_text;
   const std::size_t place = text.find(from);
   REQUIRE(place != std::string::npos);
   return text.replace(place, from.size(), to);
 }
 
-std::string complaint(const std::string& content) {
+std::string aceso_complaint(const std::string& content) {
   return message_of([&] { imported("aceso", content, question_for_table()); });
 }
 
@@ -50,7 +50,7 @@ std::string complaint(const std::string& content) {
 
 TEST_CASE(
     "Aceso: stages, degrees and batch are taken, and runs that recompute end with their block") {
-  const Plan plan = imported("aceso", plan_text, question_for_table());
+  const Plan plan = imported("aceso", aceso_plan_text, question_for_table());
   CHECK(sizes_of(plan) == std::vector{6, 1});
   CHECK(plan.stages[1].devices == std::vector<std::vector<int>>{{1}, {2}});
   CHECK(plan.batch == Batch{.global = 8, .microbatch = 2, .microbatches = 4, .sequence = 0});
@@ -72,31 +72,31 @@ TEST_CASE("Aceso: tensor-parallel peers are one replica") {
 }
 
 TEST_CASE("Aceso: what a plan has no words for is said at its place") {
-  CHECK_THAT(complaint(with("[1, 1, 1, 1, 1, 1], [1]]", "[1, 1, 1, 2, 1, 1], [1]]")),
+  CHECK_THAT(aceso_complaint(with("[1, 1, 1, 1, 1, 1], [1]]", "[1, 1, 1, 2, 1, 1], [1]]")),
              ContainsSubstring("model_parallel_size_of_each_op[0][3]: this operator is split over "
                                "2 x 1 devices, the first of its stage over 1 x 1"));
-  CHECK_THAT(complaint(with("\"num_gpus\": [1, 2]", "\"num_gpus\": [1, 1]")),
+  CHECK_THAT(aceso_complaint(with("\"num_gpus\": [1, 2]", "\"num_gpus\": [1, 1]")),
              ContainsSubstring("num_gpus[1]: the stage's operators are split over 1 x 2 devices"));
-  CHECK_THAT(complaint(with("[6, 1]", "[5, 1]")),
+  CHECK_THAT(aceso_complaint(with("[6, 1]", "[5, 1]")),
              ContainsSubstring("the stage has 5 operators, but 6 are listed here"));
-  CHECK_THAT(complaint(with("\"num_stages\": 2", "\"num_stages\": 1")),
+  CHECK_THAT(aceso_complaint(with("\"num_stages\": 2", "\"num_stages\": 1")),
              ContainsSubstring("the stages have 6 operators, but resnet_2B has 7: the last ones "
                                "would never be trained"));
-  CHECK_THAT(complaint(with("[6, 1]", "[6, 2]")),
+  CHECK_THAT(aceso_complaint(with("[6, 1]", "[6, 2]")),
              ContainsSubstring("num_ops_in_each_stage[1]: expected an integer from 1 to 1"));
-  CHECK_THAT(complaint(with("\"2B\"", "\"4B\"")),
+  CHECK_THAT(aceso_complaint(with("\"2B\"", "\"4B\"")),
              ContainsSubstring("the plan is for resnet_4B, but \"resnet_2B_mbs2_tp1_algo0.csv\" "
                                "is of resnet_2B"));
-  CHECK_THAT(complaint(with("\"micro_batch_size\": 2", "\"micro_batch_size\": 3")),
+  CHECK_THAT(aceso_complaint(with("\"micro_batch_size\": 2", "\"micro_batch_size\": 3")),
              ContainsSubstring("8"));
-  CHECK_THAT(complaint(with("\"num_stages\": 2,", "")), ContainsSubstring("num_stages"));
+  CHECK_THAT(aceso_complaint(with("\"num_stages\": 2,", "")), ContainsSubstring("num_stages"));
   PlanQuestion other = question_of(2, "3xh100");
-  CHECK_THAT(message_of([&] { imported("aceso", plan_text, other); }),
+  CHECK_THAT(message_of([&] { imported("aceso", aceso_plan_text, other); }),
              ContainsSubstring("name a table of that as --model, such as "
                                "resnet_2B_mbs1_tp1_algo0.csv"));
   PlanQuestion twice = question_for_table();
   twice.options.batch = 8;
-  CHECK_THAT(message_of([&] { imported("aceso", plan_text, twice); }),
+  CHECK_THAT(message_of([&] { imported("aceso", aceso_plan_text, twice); }),
              ContainsSubstring("the file has global_batch_size already; leave --batch away"));
   const ImportedPlan other_way = import_plan(
       plan_importer("aceso"), with("[0, 0, 0, 0, 0, 0], [0]]", "[0, 1, 0, 1, 0, 0], [0]]"),

@@ -9,7 +9,7 @@ using namespace stagecraft::tests;
 
 namespace {
 
-std::string complaint(const std::string& text, PlanOptions options = {.batch = 8}) {
+std::string deepspeed_complaint(const std::string& text, PlanOptions options = {.batch = 8}) {
   return message_of([&] { imported("deepspeed", text, question_of(3, "4xh100", options)); });
 }
 
@@ -66,27 +66,30 @@ TEST_CASE("DeepSpeed: its balanced partition of five equal layers is taken, the 
 }
 
 TEST_CASE("DeepSpeed: what is wrong is said at its place") {
-  CHECK(complaint("[0, 2, 6]") ==
+  CHECK(deepspeed_complaint("[0, 2, 6]") ==
         "plan.txt:1:8: [2]: the parts have 6 layers, but the model has 5");
-  CHECK(complaint("[1, 5]").find("expected the first layer of each stage, 0 first") !=
+  CHECK(deepspeed_complaint("[1, 5]").find("expected the first layer of each stage, 0 first") !=
         std::string::npos);
-  CHECK(complaint("[0, 3, 2, 5]").find("expected at least 3, found 2") != std::string::npos);
-  CHECK(complaint("[0, 1, 2, 5]") ==
+  CHECK(deepspeed_complaint("[0, 3, 2, 5]").find("expected at least 3, found 2") !=
+        std::string::npos);
+  CHECK(deepspeed_complaint("[0, 1, 2, 5]") ==
         "plan.txt: DeepSpeed needs a multiple of 3 devices for 3 pipeline ranks of 1 "
         "tensor-parallel peer, not 4");
-  CHECK(complaint(R"({"parts": [0, 5], "zero_optimization": {"stage": 3}})")
+  CHECK(deepspeed_complaint(R"({"parts": [0, 5], "zero_optimization": {"stage": 3}})")
             .find("DeepSpeed refuses ZeRO-3 with pipelines") != std::string::npos);
-  CHECK(complaint(R"({"parts": [0, 5], "activation_checkpoint_interval": -1})")
+  CHECK(deepspeed_complaint(R"({"parts": [0, 5], "activation_checkpoint_interval": -1})")
             .find("expected an integer from 0") != std::string::npos);
-  CHECK(complaint(R"({"parts": [0, 5], "fp16": {"enabled": true}, "bf16": {"enabled": true}})")
+  CHECK(deepspeed_complaint(
+            R"({"parts": [0, 5], "fp16": {"enabled": true}, "bf16": {"enabled": true}})")
             .find("DeepSpeed refuses fp16 and bf16 at once") != std::string::npos);
-  CHECK(complaint(R"({"parts": [0, 5], "gradient_accumulation_steps": 3,
+  CHECK(deepspeed_complaint(R"({"parts": [0, 5], "gradient_accumulation_steps": 3,
                       "train_micro_batch_size_per_gpu": 1})")
             .find("DeepSpeed refuses: a batch of 8 is not 3 steps") != std::string::npos);
-  CHECK(complaint(R"({"parts": [0, 5], "optimizer": {"type": "Lamb"}})")
+  CHECK(deepspeed_complaint(R"({"parts": [0, 5], "optimizer": {"type": "Lamb"}})")
             .find("expected Adam, AdamW or SGD") != std::string::npos);
-  CHECK(complaint("[0, 5]", {}) ==
+  CHECK(deepspeed_complaint("[0, 5]", {}) ==
         "plan.txt: the file does not say how many samples a step takes; add --batch N");
-  CHECK(complaint("[0, 5]", {.batch = 8, .replicas = {1}}).find("leave --replicas away") !=
-        std::string::npos);
+  CHECK(
+      deepspeed_complaint("[0, 5]", {.batch = 8, .replicas = {1}}).find("leave --replicas away") !=
+      std::string::npos);
 }

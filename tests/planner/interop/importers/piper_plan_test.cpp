@@ -40,7 +40,7 @@ const std::string input =
     way("vanilla", "0.003", "", "\"9\": 0") + ", " + way("slow", "0.004", "", "\"9\": 0") + R"(]}}],
 "edges": [{"sourceId": 5, "destId": 9, "communicationCost": 8}]})";
 
-std::string plan_text(const std::string& a, const std::string& b) {
+std::string piper_plan_text(const std::string& a, const std::string& b) {
   return R"({"stages": [
 {"nodes": [5], "dataParallelDegree": 2, "tensorParallelDegree": 1, "TMPCids": {"5": ")" +
          a + R"("}},
@@ -71,7 +71,7 @@ Duration slowest_stage(const Plan& plan, const Profile& profile) {
 TEST_CASE("a plan of Piper: nodes by their identifiers, replicas in turns, what recomputes") {
   const TemporaryFolder folder;
   const PlanQuestion question = question_about(folder.file("net.json", input), "3xgeneric@1GB/s");
-  const Plan plan = imported("piper", plan_text("vanilla", "slow"), question);
+  const Plan plan = imported("piper", piper_plan_text("vanilla", "slow"), question);
   CHECK(plan.stages[0].devices == std::vector<std::vector<int>>{{0}, {1}});
   CHECK(plan.stages[0].recompute == Recompute::none);
   CHECK(plan.stages[1].recompute == Recompute::full);
@@ -81,8 +81,9 @@ TEST_CASE("a plan of Piper: nodes by their identifiers, replicas in turns, what 
   const auto complaint = [&](const std::string& text) {
     return message_of([&] { imported("piper", text, question); });
   };
-  CHECK(complaint(plan_text("fast", "slow")).find("expected \"vanilla\" or \"slow\", found") !=
-        std::string::npos);
+  CHECK(
+      complaint(piper_plan_text("fast", "slow")).find("expected \"vanilla\" or \"slow\", found") !=
+      std::string::npos);
   CHECK(complaint(R"({"stages": [{"nodes": [7], "dataParallelDegree": 1,
         "tensorParallelDegree": 1, "TMPCids": {}}]})")
             .find("the input has no node 7 among its 2") != std::string::npos);
@@ -96,7 +97,7 @@ TEST_CASE("a plan of Piper: nodes by their identifiers, replicas in turns, what 
         "tensorParallelDegree": 1, "TMPCids": {"5": "vanilla"}}]})")
             .find("the order names layer 0 twice") != std::string::npos);
   CHECK(message_of([&] {
-          imported("piper", plan_text("a", "b"), question_of(2, "3xh100"));
+          imported("piper", piper_plan_text("a", "b"), question_of(2, "3xh100"));
         }).find("name that input as --model") != std::string::npos);
 }
 

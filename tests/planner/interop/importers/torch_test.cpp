@@ -15,7 +15,7 @@ Plan from_text(const std::string& text, const std::string& cluster = "2xh100") {
   return imported("torch", text, question_of(4, cluster, {.batch = 8}));
 }
 
-std::string complaint(const std::string& text) {
+std::string torch_complaint(const std::string& text) {
   return message_of([&] { from_text(text); });
 }
 
@@ -42,7 +42,7 @@ TEST_CASE("torch: an unknown schedule is named beside those of torch") {
   const std::string text = R"({"split_points": ["layers.2"], "schedule": "Schedule1F2B"})";
   const std::string words =
       "unknown torch schedule \"Schedule1F2B\"; known torch schedules: ScheduleGPipe Schedule1F1B ";
-  CHECK(complaint(text).find(words) != std::string::npos);
+  CHECK(torch_complaint(text).find(words) != std::string::npos);
 }
 
 TEST_CASE("torch: split points are where stages begin") {
@@ -91,7 +91,7 @@ TEST_CASE("torch: checkpoints are around each block, or every second one of a ra
   CHECK(plan.stages[0].recompute == Recompute::none);
   CHECK(plan.stages[0].again == std::vector{Recomputed::none, Recomputed::full, Recomputed::full});
   const auto refused = [](const std::string& words) {
-    return complaint(R"({"split_points": ["layers.2"], )" + words + "}");
+    return torch_complaint(R"({"split_points": ["layers.2"], )" + words + "}");
   };
   CHECK_THAT(refused(R"("activation_checkpoint": "selective")"),
              ContainsSubstring("expected every how many of them"));
@@ -117,26 +117,30 @@ TEST_CASE("torch: every class is a schedule of ours, in any spelling") {
 }
 
 TEST_CASE("torch: what is wrong is said at its place") {
-  CHECK(complaint(R"({"stages": [["embedding", "layers.0"], ["layers.2", "layers.3", "head"]]})") ==
+  CHECK(torch_complaint(
+            R"({"stages": [["embedding", "layers.0"], ["layers.2", "layers.3", "head"]]})") ==
         "plan.txt:1:12: stages: layer 2 (block.1) is in no stage");
   CHECK(
-      complaint(R"({"split_points": ["layers.4"]})") ==
+      torch_complaint(R"({"split_points": ["layers.4"]})") ==
       "plan.txt:1:19: split_points[0]: the model \"deep\" has no layer \"layers.4\"; its 6 layers "
       "are embedding to head");
-  CHECK(complaint(R"({"split_points": ["layers.2", "layers.1"]})").find("the model's order") !=
+  CHECK(
+      torch_complaint(R"({"split_points": ["layers.2", "layers.1"]})").find("the model's order") !=
+      std::string::npos);
+  CHECK(torch_complaint(R"({"split_points": ["embedding"]})").find("where the first one does") !=
         std::string::npos);
-  CHECK(complaint(R"({"split_points": ["embedding"]})").find("where the first one does") !=
-        std::string::npos);
-  CHECK(complaint(R"({"stages": [["embedding", "layers.0", "layers.1", "layers.2", "layers.3",
+  CHECK(torch_complaint(R"({"stages": [["embedding", "layers.0", "layers.1", "layers.2", "layers.3",
                                    "norm"], ["output"]]})")
             .find("which stage 0 has already") != std::string::npos);
-  CHECK(complaint(R"({"split_points": [], "schedule": "Schedule2F2B"})").find("did you mean") !=
-        std::string::npos);
-  CHECK(complaint(R"({"split_points": ["layers.1"], "schedule": "Interleaved1F1B"})")
+  CHECK(
+      torch_complaint(R"({"split_points": [], "schedule": "Schedule2F2B"})").find("did you mean") !=
+      std::string::npos);
+  CHECK(torch_complaint(R"({"split_points": ["layers.1"], "schedule": "Interleaved1F1B"})")
             .find("\"pipeline_parallel_degree\" is missing") != std::string::npos);
-  CHECK(complaint(R"({"split_points": ["layers.1"], "microbatches": 3})")
+  CHECK(torch_complaint(R"({"split_points": ["layers.1"], "microbatches": 3})")
             .find("a batch of 8 samples is not 3 microbatches") != std::string::npos);
-  CHECK(complaint(R"({"split_point": ["layers.1"]})").find("split_points") != std::string::npos);
+  CHECK(torch_complaint(R"({"split_point": ["layers.1"]})").find("split_points") !=
+        std::string::npos);
 }
 
 TEST_CASE("a layer is found by each of its modules' names") {
