@@ -16,6 +16,7 @@
 #include <catch2/catch_all.hpp>
 using Catch::Approx;
 using Catch::Matchers::ContainsSubstring;
+using CatchListener = Catch::EventListenerBase;
 
 #else
 
@@ -24,12 +25,15 @@ using Catch::Matchers::ContainsSubstring;
 inline auto ContainsSubstring(const std::string& text) {
   return Catch::Matchers::Contains(text);
 }
+#ifdef CATCH_CONFIG_RUNNER
+using CatchListener = Catch::TestEventListenerBase;
+#endif
 
 #endif
 
 namespace stagecraft::tests {
 
-/// Whether any test was skipped; then, if nothing failed, the executable ends with 77.
+/// Whether the test case that runs was skipped.
 inline bool skipped = false;
 
 }  // namespace stagecraft::tests

@@ -12,15 +12,13 @@ using namespace stagecraft::tests;
 
 namespace {
 
-constexpr std::array both{Precision::float32, Precision::float64};
-
 // Whole blocks, and parts of one.
 constexpr std::array<std::int64_t, 5> counts{1, 63, 64, 65, 200};
 
 }  // namespace
 
 TEST_CASE("GELU and its gradient are the same bits for one element as for many") {
-  const Precision precision = GENERATE(from_range(both));
+  const Precision precision = GENERATE(from_range(both_precisions));
   const std::int64_t count = GENERATE(from_range(counts));
   const auto backend = make_cpu_backend();
   const Tensor x = noise(*backend, {count, 1}, precision, 1, 0, 4),
@@ -39,7 +37,7 @@ TEST_CASE("GELU and its gradient are the same bits for one element as for many")
 }
 
 TEST_CASE("GELU's gradient may replace the gradient it comes from") {
-  const Precision precision = GENERATE(from_range(both));
+  const Precision precision = GENERATE(from_range(both_precisions));
   const auto backend = make_cpu_backend();
   const Tensor x = noise(*backend, {200}, precision, 1, 0, 4);
   Tensor dy = noise(*backend, {200}, precision, 2), dx = backend->allocate({200}, precision);
@@ -49,7 +47,7 @@ TEST_CASE("GELU's gradient may replace the gradient it comes from") {
 }
 
 TEST_CASE("SwiGLU and its gradient are the same bits for one element as for many") {
-  const Precision precision = GENERATE(from_range(both));
+  const Precision precision = GENERATE(from_range(both_precisions));
   const std::int64_t width = GENERATE(from_range(counts));
   const auto backend = make_cpu_backend();
   const auto element = [](std::int64_t i) { return static_cast<std::size_t>(i); };

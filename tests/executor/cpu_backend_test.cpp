@@ -15,8 +15,6 @@ using namespace stagecraft::tests;
 
 namespace {
 
-constexpr std::array both{Precision::float32, Precision::float64};
-
 // A matrix of doubles, for the formulas.
 struct Grid {
   std::size_t rows, columns;
@@ -236,7 +234,7 @@ TEST_CASE("the CPU backend refuses precisions it cannot compute in") {
 }
 
 TEST_CASE("zero, copy and add") {
-  const Precision precision = GENERATE(from_range(both));
+  const Precision precision = GENERATE(from_range(both_precisions));
   const auto backend = make_cpu_backend();
   const Tensor x = tensor_of(*backend, {3}, precision, {1, 2, 3});
   Tensor y = tensor_of(*backend, {3}, precision, {10, 20, 30});
@@ -249,7 +247,7 @@ TEST_CASE("zero, copy and add") {
 }
 
 TEST_CASE("matmul is the sum of products, transposed and accumulated as asked") {
-  const Precision precision = GENERATE(from_range(both));
+  const Precision precision = GENERATE(from_range(both_precisions));
   const bool transpose_a = GENERATE(false, true);
   const bool transpose_b = GENERATE(false, true);
   const bool accumulate = GENERATE(false, true);
@@ -280,7 +278,7 @@ TEST_CASE("matmul is the sum of products, transposed and accumulated as asked") 
 }
 
 TEST_CASE("biases are added to every row, and their gradient is the sum of the rows") {
-  const Precision precision = GENERATE(from_range(both));
+  const Precision precision = GENERATE(from_range(both_precisions));
   const auto backend = make_cpu_backend();
   Tensor x = tensor_of(*backend, {2, 3}, precision, {1, 2, 3, 4, 5, 6});
   Tensor bias = tensor_of(*backend, {3}, precision, {10, 20, 30});
@@ -291,7 +289,7 @@ TEST_CASE("biases are added to every row, and their gradient is the sum of the r
 }
 
 TEST_CASE("LayerNorm and its gradients follow the formula") {
-  const Precision precision = GENERATE(from_range(both));
+  const Precision precision = GENERATE(from_range(both_precisions));
   const std::int64_t width = GENERATE(1, 5, 32, 100);
   const auto backend = make_cpu_backend();
   const std::size_t rows = 4, n = static_cast<std::size_t>(width);
@@ -331,7 +329,7 @@ TEST_CASE("LayerNorm and its gradients follow the formula") {
 }
 
 TEST_CASE("RMSNorm and its gradients follow the formula") {
-  const Precision precision = GENERATE(from_range(both));
+  const Precision precision = GENERATE(from_range(both_precisions));
   const std::int64_t width = GENERATE(1, 5, 32, 100);
   const auto backend = make_cpu_backend();
   const std::size_t rows = 4, n = static_cast<std::size_t>(width);
@@ -379,7 +377,7 @@ TEST_CASE("the float exponential is good to two units in the last place") {
 }
 
 TEST_CASE("GELU is the tanh form, from far left to far right") {
-  const Precision precision = GENERATE(from_range(both));
+  const Precision precision = GENERATE(from_range(both_precisions));
   const double close = precision == Precision::float64 ? 1e-13 : 2e-6;
   const auto backend = make_cpu_backend();
   for (double at = -3; at < 12; at += 0.11) {
@@ -395,7 +393,7 @@ TEST_CASE("GELU is the tanh form, from far left to far right") {
 }
 
 TEST_CASE("SwiGLU multiplies the silu of the gate with the other half") {
-  const Precision precision = GENERATE(from_range(both));
+  const Precision precision = GENERATE(from_range(both_precisions));
   const auto backend = make_cpu_backend();
   const std::size_t rows = 3, width = 37;
   const Tensor x = noise(*backend, {3, 74}, precision, 1, 0, 3),
@@ -418,7 +416,7 @@ TEST_CASE("SwiGLU multiplies the silu of the gate with the other half") {
 }
 
 TEST_CASE("rotary turns pairs of query and key by position and frequency, and back") {
-  const Precision precision = GENERATE(from_range(both));
+  const Precision precision = GENERATE(from_range(both_precisions));
   const auto backend = make_cpu_backend();
   const AttentionShape shape{
       .samples = 2, .sequence = 9, .heads = 4, .key_value_heads = 2, .head_width = 6};
@@ -443,7 +441,7 @@ TEST_CASE("rotary turns pairs of query and key by position and frequency, and ba
 }
 
 TEST_CASE("attention and its gradients follow the formula") {
-  const Precision precision = GENERATE(from_range(both));
+  const Precision precision = GENERATE(from_range(both_precisions));
   const std::int64_t sequence = GENERATE(1, 7, 64, 65, 150);
   const std::int64_t key_value_heads = GENERATE(1, 2, 4);
   const bool causal = GENERATE(true, false);
@@ -463,7 +461,7 @@ TEST_CASE("attention and its gradients follow the formula") {
 }
 
 TEST_CASE("attention survives scores that a plain exponential would not") {
-  const Precision precision = GENERATE(from_range(both));
+  const Precision precision = GENERATE(from_range(both_precisions));
   const auto backend = make_cpu_backend();
   const AttentionShape shape{1, 20, 1, 1, 4, true};
   const Tensor qkv = noise(*backend, {20, 12}, precision, 1, 0, 60);
@@ -474,7 +472,7 @@ TEST_CASE("attention survives scores that a plain exponential would not") {
 }
 
 TEST_CASE("an embedding picks rows and adds positions, and its gradient puts them back") {
-  const Precision precision = GENERATE(from_range(both));
+  const Precision precision = GENERATE(from_range(both_precisions));
   const bool learned = GENERATE(true, false);
   const auto backend = make_cpu_backend();
   const std::vector<std::int32_t> tokens{3, 1, 3, 0};
@@ -496,7 +494,7 @@ TEST_CASE("an embedding picks rows and adds positions, and its gradient puts the
 }
 
 TEST_CASE("cross-entropy is the negative log of the target's share, and leaves its gradient") {
-  const Precision precision = GENERATE(from_range(both));
+  const Precision precision = GENERATE(from_range(both_precisions));
   const auto backend = make_cpu_backend();
   const std::size_t rows = 3, vocabulary = 5000;
   Tensor logits = noise(*backend, {3, 5000}, precision, 1, 100, 5);
@@ -519,7 +517,7 @@ TEST_CASE("cross-entropy is the negative log of the target's share, and leaves i
 }
 
 TEST_CASE("AdamW moves weights by corrected moments and decays them apart") {
-  const Precision precision = GENERATE(from_range(both));
+  const Precision precision = GENERATE(from_range(both_precisions));
   const auto backend = make_cpu_backend();
   const AdamW options{
       .learning_rate = 0.01, .beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-8, .weight_decay = 0.1};
@@ -548,7 +546,7 @@ TEST_CASE("AdamW moves weights by corrected moments and decays them apart") {
 }
 
 TEST_CASE("SGD subtracts the gradient times the learning rate") {
-  const Precision precision = GENERATE(from_range(both));
+  const Precision precision = GENERATE(from_range(both_precisions));
   const auto backend = make_cpu_backend();
   Tensor weight = tensor_of(*backend, {2}, precision, {1, 2});
   const Tensor gradient = tensor_of(*backend, {2}, precision, {4, 8});
@@ -561,7 +559,7 @@ TEST_CASE("SGD subtracts the gradient times the learning rate") {
 }
 
 TEST_CASE("a row's result does not depend on the other rows of the call") {
-  const Precision precision = GENERATE(from_range(both));
+  const Precision precision = GENERATE(from_range(both_precisions));
   const auto backend = make_cpu_backend();
   const std::int64_t rows = 7, width = 70;
   const Tensor x = noise(*backend, {rows, width}, precision, 1),
@@ -592,7 +590,7 @@ TEST_CASE("a row's result does not depend on the other rows of the call") {
 }
 
 TEST_CASE("a sample's attention does not depend on the other samples of the call") {
-  const Precision precision = GENERATE(from_range(both));
+  const Precision precision = GENERATE(from_range(both_precisions));
   const auto backend = make_cpu_backend();
   const AttentionShape shape{3, 70, 4, 2, 8, true};
   const Tensor qkv = noise(*backend, {3, 70, packed_width(shape)}, precision, 1);
@@ -616,7 +614,7 @@ TEST_CASE("a sample's attention does not depend on the other samples of the call
 }
 
 TEST_CASE("products are the same bits on every thread, also when all compute at once") {
-  const Precision precision = GENERATE(from_range(both));
+  const Precision precision = GENERATE(from_range(both_precisions));
   const auto product = [&] {
     const auto backend = make_cpu_backend();
     const Tensor a = noise(*backend, {100, 70}, precision, 1),

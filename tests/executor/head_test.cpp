@@ -10,11 +10,11 @@ using namespace stagecraft::tests;
 
 namespace {
 
-constexpr std::int64_t vocabulary = 512, width = 16, sequence = 6;
+constexpr std::int64_t vocabulary = 512, hidden_size = 16, sequence = 6;
 
 Model model_with_head() {
   return make_transformer("small",
-                          {.hidden = width,
+                          {.hidden = hidden_size,
                            .heads = 2,
                            .key_value_heads = 2,
                            .head_width = 8,
@@ -39,7 +39,7 @@ struct Head {
   /// Of samples [first, end); the input's gradient.
   Tensor pass(std::int64_t first, std::int64_t end) {
     const std::int64_t count = end - first;
-    const Tensor all = noise(*backend, {4, sequence, width}, kind, 9);
+    const Tensor all = noise(*backend, {4, sequence, hidden_size}, kind, 9);
     std::vector<std::int32_t> targets;
     for (std::int64_t i = first * sequence; i < end * sequence; ++i) {
       targets.push_back(static_cast<std::int32_t>(37 * i % vocabulary));
@@ -113,7 +113,7 @@ TEST_CASE("limited logits never exist all at once, and none wait for backward") 
   Head whole(0), limited(3);
   whole.pass(0, 4);
   limited.pass(0, 4);
-  const Bytes row = vocabulary * 4, rows = 4 * sequence, hidden = width * 4;
+  const Bytes row = vocabulary * 4, rows = 4 * sequence, hidden = hidden_size * 4;
   CHECK(whole.kept == rows * (row + hidden + 2 * 4));
   CHECK(limited.kept == rows * (2 * hidden + 2 * 4));  // the norm's output, and its gradient
   CHECK(limited.most == limited.kept + 3 * row);

@@ -10,8 +10,6 @@ using namespace stagecraft::tests;
 
 namespace {
 
-constexpr std::array both{Precision::float32, Precision::float64};
-
 // Calls visit(place in x, place in the weight, place in y) for every product of a convolution.
 template <class Visit>
 void for_each_product(const ConvolutionShape& shape, Visit visit) {
@@ -41,7 +39,7 @@ Values zeros_like(const Tensor& tensor) {
 }  // namespace
 
 TEST_CASE("a convolution and its gradients follow the formula") {
-  const Precision precision = GENERATE(from_range(both));
+  const Precision precision = GENERATE(from_range(both_precisions));
   // 40 x 40 takes several bands, the last one shorter.
   const ConvolutionShape shape =
       GENERATE(ConvolutionShape{2, 3, 4, 5, 3}, ConvolutionShape{1, 1, 1, 1, 3},
@@ -98,7 +96,7 @@ TEST_CASE("an image's convolution does not depend on the images beside it") {
 }
 
 TEST_CASE("a pool takes the largest number, and gives its gradient to the first one that was") {
-  const Precision precision = GENERATE(from_range(both));
+  const Precision precision = GENERATE(from_range(both_precisions));
   const auto backend = make_cpu_backend();
   const PoolShape shape{.samples = 1, .channels = 2, .size = 4, .window = 2};
   const Tensor x =
@@ -114,7 +112,7 @@ TEST_CASE("a pool takes the largest number, and gives its gradient to the first 
 }
 
 TEST_CASE("ReLU lets through what is above zero, and its gradient") {
-  const Precision precision = GENERATE(from_range(both));
+  const Precision precision = GENERATE(from_range(both_precisions));
   const auto backend = make_cpu_backend();
   Tensor x = tensor_of(*backend, {5}, precision, {-2, -0.0, 0, 1e-30, 3});
   backend->relu(x);

@@ -26,7 +26,7 @@ Tensor numbers(Backend& backend) {
 }
 
 /// Two links between the same ranks.
-const Wiring both_ways{
+const Wiring two_links{
     .ranks = 2, .channels = {{.from = 0, .to = 1}, {.from = 1, .to = 0}}, .groups = {}};
 
 /// What rank 0 sends, as its calls see it.
@@ -136,7 +136,7 @@ TEST_CASE("groups that add up by NCCL's own sums are tried with one of each kind
 TEST_CASE("a call that fails inside a group ends the group before the links end") {
   Sent sent;
   NcclWorld world;
-  auto transports = make_stand_in_transports(world, both_ways, on_rank_0<CannotSend>(sent));
+  auto transports = make_stand_in_transports(world, two_links, on_rank_0<CannotSend>(sent));
   const auto failures = run_on_all(transports, [&](Transport& transport, Backend& backend) {
     if (transport.rank() == 0) {
       sent.is_asked_for = true;
@@ -154,7 +154,7 @@ TEST_CASE("a call that fails inside a group ends the group before the links end"
 
 TEST_CASE("links end together, for one's messages may be behind another's") {
   NcclWorld world({.one_queue = true});
-  auto transports = make_stand_in_transports(world, both_ways);
+  auto transports = make_stand_in_transports(world, two_links);
   Sent sent;
   give_up(world, transports, sent);
   transports.clear();
@@ -165,8 +165,8 @@ TEST_CASE("what NCCL may still use is never given back") {
   const bool ends = GENERATE(true, false);
   Sent sent;
   NcclWorld world;
-  auto transports = ends ? make_stand_in_transports(world, both_ways)
-                         : make_stand_in_transports(world, both_ways, on_rank_0<CannotAbort>());
+  auto transports = ends ? make_stand_in_transports(world, two_links)
+                         : make_stand_in_transports(world, two_links, on_rank_0<CannotAbort>());
   give_up(world, transports, sent);
   transports.clear();
   CHECK(sent.memory.expired() == ends);
@@ -178,7 +178,7 @@ TEST_CASE("a run says what NCCL found out, whatever it was") {
                                            {Result::unhandled_cuda_error, "unhandled cuda error"},
                                            {Result::internal_error, "internal error"}}));
   NcclWorld world;
-  auto transports = make_stand_in_transports(world, both_ways);
+  auto transports = make_stand_in_transports(world, two_links);
   world.fail(1, result);
   const auto failures = run_on_all(transports, [&](Transport& transport, Backend& backend) {
     transport.post(1 - transport.rank(), backend, numbers(backend));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -13,6 +14,8 @@
 namespace stagecraft::tests {
 
 using Values = std::vector<double>;
+
+inline constexpr std::array both_precisions{Precision::float32, Precision::float64};
 
 inline Values values(const Tensor& tensor) {
   const auto count = static_cast<std::size_t>(tensor.elements());
