@@ -50,11 +50,11 @@ MegatronArguments arguments_in(const Json& json) {
 struct Hardware {
   std::string_view word, device;
 };
-constexpr std::array hardware{Hardware{"gb200", "gb200"}, Hardware{"a100", "a100-80gb"},
-                              Hardware{"h100", "h100"}};
+constexpr std::array ci_devices{Hardware{"gb200", "gb200"}, Hardware{"a100", "a100-80gb"},
+                                Hardware{"h100", "h100"}};
 
 std::string device_of(const std::string& name) {
-  for (const Hardware& known : hardware) {
+  for (const Hardware& known : ci_devices) {
     if (name.find(known.word) != std::string::npos) return std::string(known.device);
   }
   return "";

@@ -12,7 +12,7 @@ namespace stagecraft {
 namespace {
 
 constexpr std::array core_table_unknowns{"product_rate"};
-constexpr int sequence = 4096, vocabulary = 131072;
+constexpr int core_sequence = 4096, core_vocabulary = 131072;
 
 Recipe core_table_recipe(const Json& row) {
   Recipe recipe;
@@ -23,8 +23,8 @@ Recipe core_table_recipe(const Json& row) {
                         .key_value_heads = heads,
                         .head_width = hidden / heads,
                         .feed_forward = 4 * hidden,
-                        .vocabulary = vocabulary,
-                        .positions = sequence};
+                        .vocabulary = core_vocabulary,
+                        .positions = core_sequence};
   recipe.device = "h100";
   recipe.blocks = row["layers"].small_integer(1, 100'000);
   recipe.pipeline = row["PP"].small_integer(1, 10'000);
@@ -38,7 +38,7 @@ Recipe core_table_recipe(const Json& row) {
   recipe.sharded_optimizer = true;
   recipe.overlapped_gradients = recipe.overlapped_parameters = true;
   recipe.overlapped_messages = recipe.overlapped_transfers = true;
-  recipe.work = {.sequence = sequence,
+  recipe.work = {.sequence = core_sequence,
                  .tensor_parallel = row["TP"].small_integer(1, 1024),
                  .precision = Precision::bfloat16};
   recipe.work.sequence_parallel = recipe.work.tensor_parallel > 1;
@@ -48,7 +48,7 @@ Recipe core_table_recipe(const Json& row) {
 /// Three times the forward products, attention in full, as Megatron-LM counts.
 double operations_of_all_attention(const Recipe& recipe) {
   const auto of = [&](LayerKind kind) {
-    const TransformerFlops flops = layer_flops(recipe.transformer, kind, sequence);
+    const TransformerFlops flops = layer_flops(recipe.transformer, kind, core_sequence);
     return 3 * (flops.linear + flops.attention);
   };
   return recipe.blocks * of(LayerKind::transformer) + of(LayerKind::head);
