@@ -18,7 +18,7 @@ constexpr double hot = 1, cold = 0.002;
 constexpr std::int64_t steps_between_looks = 1024;
 /// Of 100 tries: exchanges of two nodes, moves of two neighbours, and of one node to where a
 /// neighbour is; the rest moves one node anywhere.
-constexpr int exchanges = 50, pairs = 20, visits = 10;
+constexpr int exchange_share = 50, pair_share = 20, visit_share = 10;
 
 /// Numbers that follow from a seed, the same everywhere.
 class Draws {
@@ -163,12 +163,12 @@ class Annealing {
   void try_something() {
     const int kind = draws_.below(100);
     const int node = draws_.below(problem_.nodes.size());
-    if (kind < exchanges) {
+    if (kind < exchange_share) {
       const int other = draws_.below(problem_.nodes.size());
       return try_exchange(node, other);
     }
-    if (kind < exchanges + pairs) return try_pair(node, neighbour_of(node));
-    if (kind < exchanges + pairs + visits)
+    if (kind < exchange_share + pair_share) return try_pair(node, neighbour_of(node));
+    if (kind < exchange_share + pair_share + visit_share)
       return try_move(node, loads_.device_of(neighbour_of(node)));
     try_move(node, draws_.below(loads_.devices()));
   }

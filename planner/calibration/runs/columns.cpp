@@ -10,7 +10,7 @@ namespace stagecraft {
 
 namespace {
 
-constexpr int most = 1'000'000;
+constexpr int largest_count = 1'000'000;
 
 bool flag_in(const Cell& cell) {
   for (const std::string_view word : {"yes", "true", "1", "on"}) {
@@ -200,8 +200,9 @@ int number_in(const Cell& cell) {
   const bool digits = !cell.text.empty() && cell.text.size() < 8 &&
                       cell.text.find_first_not_of("0123456789") == std::string::npos;
   const int number = digits ? std::stoi(cell.text) : 0;
-  if (number < 1 || number > most)
-    cell.fail(concat("expected a whole number from 1 to ", most, ", found \"", cell.text, "\""));
+  if (number < 1 || number > largest_count)
+    cell.fail(
+        concat("expected a whole number from 1 to ", largest_count, ", found \"", cell.text, "\""));
   return number;
 }
 
