@@ -2,11 +2,13 @@
 
 #include <algorithm>
 
+#include "planner/relaxations/relaxations.hpp"
 #include "planner/search/column_search.hpp"
 #include "planner/search/enumerate/mixed_search.hpp"
 #include "planner/search/evaluator.hpp"
 #include "planner/search/heuristics/nearby.hpp"
 #include "planner/search/heuristics/warm_starts.hpp"
+#include "planner/search/other_devices.hpp"
 #include "planner/space/device_orders.hpp"
 
 namespace stagecraft {
@@ -178,8 +180,15 @@ void add_unsearched(const Space& space, const SearchControl& control, std::vecto
       (board.best() != searched || (result.scope.equal_replicas && is_no_column(best->plan)));
   const bool is_beyond = may_be_beyond && !is_searched(space, best->plan);
   if (is_beyond && is_mixed_chain(space, best->plan) && is_of_consecutive_devices(result.scope)) {
+    // These stand on consecutive devices, too: the scope speaks of them.
+    if (result.least_of_mixed < result.searched_bound) {
+      result.searched_bound = result.least_of_mixed;
+      result.rests_on = result.least_of_mixed <= least_of_any_kind(space, result)
+                            ? relaxation::work_of_any_plan
+                            : relaxation::degrees_of_their_own;
+    }
     result.lower_bound = std::min(result.lower_bound, result.least_of_mixed);
-    return;  // these stand on consecutive devices, too
+    return;
   }
   if (is_beyond) {
     // Its bound speaks of all kinds, those beyond the scope included.

@@ -7,6 +7,7 @@
 #include "profiles/json.hpp"
 #include "tests/catch.hpp"
 #include "tests/planner/compared.hpp"
+#include "tests/planner/mixed_cases.hpp"
 #include "tests/planner/shared_cases.hpp"
 
 using namespace stagecraft;
@@ -140,6 +141,30 @@ TEST_CASE("degrees that no plan can have make no settings", "[parallelism]") {
   problem.tensor_parallel = {2};
   const Space named(problem);
   for (const Setting& setting : named.settings()) CHECK(setting.choice < 2);
+}
+
+TEST_CASE("a degree that no plan can have changes no bound of stages with degrees of their own",
+          "[parallelism]") {
+  int open = 0;
+  for (std::uint32_t seed = 60; seed < 100; ++seed) {
+    for (const std::int64_t effort : {30'000, 100'000}) {
+      INFO("seed " << seed << ", effort " << effort);
+      const SearchControl control{.effort = effort, .explain = false};
+      Problem problem = with_degrees(seed);
+      const SearchResult without = search_exact(problem, control);
+      problem.other_parallelism = {{.context = 8}};  // of four devices
+      const SearchResult with = search_exact(problem, control);
+      REQUIRE(with.plans.empty() == without.plans.empty());
+      if (with.plans.empty()) continue;
+      const Plan& plan = without.plans.front().plan;
+      if (!is_mixed_chain(Space(problem), plan)) continue;
+      CHECK(with.plans.front().prediction->step == without.plans.front().prediction->step);
+      CHECK(with.lower_bound == without.lower_bound);
+      CHECK(with.proved_optimal == without.proved_optimal);
+      open += without.proved_optimal ? 0 : 1;
+    }
+  }
+  CHECK(open > 0);
 }
 
 namespace {
