@@ -16,10 +16,6 @@ using namespace stagecraft::tests;
 
 namespace {
 
-ScheduleShape plain(int devices, int microbatches) {
-  return {.devices = devices, .microbatches = microbatches};
-}
-
 ScheduleShape grouped(int devices, int microbatches, int group) {
   return {.devices = devices, .microbatches = microbatches, .group = group};
 }
@@ -73,7 +69,7 @@ Schedule halved(Schedule schedule) {
 /// device keeps if batch t is computed, on all devices, with the newest version that device 0 has
 /// when t begins.
 int versions_for_batches(int p, int n, int batches) {
-  const Schedule schedule = one_f_one_b(plain(p, n * batches));
+  const Schedule schedule = one_f_one_b(plain_shape(p, n * batches));
   std::map<int, int> version_of_batch;
   int backwards = 0;
   for (const Instruction& it : schedule.devices[0]) {
@@ -122,7 +118,7 @@ TEST_CASE("an update follows each batch at once, and the next forward meets it")
     });
     return text;
   };
-  const Program program = lower(pipedream(plain(2, 3)));
+  const Program program = lower(pipedream(plain_shape(2, 3)));
   CHECK(compute(program, 0) == "F0.0 F0.1 B0.0 U0.0 F0.2 B0.1 U0.1 B0.2 U0.2");
   CHECK(compute(program, 1) == "F1.0 B1.0 U1.0 F1.1 B1.1 U1.1 F1.2 B1.2 U1.2");
   CHECK(compute(lower(pipedream_2bw(grouped(2, 4, 2))), 0) ==
@@ -133,12 +129,12 @@ TEST_CASE("each policy reads the versions of its closed form, forward and backwa
   for (int p = 1; p <= 16; ++p) {
     for (const int m : {1, p, p + 1, 3 * p}) {
       CAPTURE(p, m);
-      each_compute(lower(pipedream(plain(p, m))), [&](int r, const Work& work) {
+      each_compute(lower(pipedream(plain_shape(p, m))), [&](int r, const Work& work) {
         const int k = work.instruction.microbatch;
         const bool update = work.instruction.op == Op::update;
         CHECK(work.weight_version == (update ? k + 1 : std::max(0, k - (p - r) + 1)));
       });
-      each_compute(lower(pipedream_vertical_sync(plain(p, m))), [&](int, const Work& work) {
+      each_compute(lower(pipedream_vertical_sync(plain_shape(p, m))), [&](int, const Work& work) {
         const int k = work.instruction.microbatch;
         const bool update = work.instruction.op == Op::update;
         CHECK(work.weight_version == (update ? k + 1 : std::max(0, k - p + 1)));
@@ -157,9 +153,9 @@ TEST_CASE("each policy reads the versions of its closed form, forward and backwa
 
 TEST_CASE("device r keeps p - r versions, p under vertical sync, two under 2BW") {
   for (int p = 1; p <= 16; ++p) {
-    const Program stashing = lower(pipedream(plain(p, 2 * p)), counting_versions(p));
+    const Program stashing = lower(pipedream(plain_shape(p, 2 * p)), counting_versions(p));
     const Program synchronised =
-        lower(pipedream_vertical_sync(plain(p, 2 * p)), counting_versions(p));
+        lower(pipedream_vertical_sync(plain_shape(p, 2 * p)), counting_versions(p));
     const Program buffered = lower(pipedream_2bw(grouped(p, 3 * p, p)), counting_versions(p));
     CAPTURE(p);
     for (int r = 0; r < p; ++r) {
@@ -177,8 +173,8 @@ TEST_CASE("device r keeps p - r versions, p under vertical sync, two under 2BW")
 
 TEST_CASE("few microbatches leave few versions behind") {
   // Device 0 of 4 runs F0 F1 B0 U B1 U: B1 still reads version 0 when the first update makes 1.
-  CHECK(older_versions(lower(pipedream(plain(4, 2)), counting_versions(4)), 0) == 1);
-  CHECK(older_versions(lower(pipedream(plain(4, 1)), counting_versions(4)), 0) == 0);
+  CHECK(older_versions(lower(pipedream(plain_shape(4, 2)), counting_versions(4)), 0) == 1);
+  CHECK(older_versions(lower(pipedream(plain_shape(4, 1)), counting_versions(4)), 0) == 0);
   CHECK(older_versions(lower(pipedream_2bw(grouped(4, 4, 4)), counting_versions(4)), 0) == 0);
 }
 
@@ -202,8 +198,8 @@ TEST_CASE("2BW with smaller batches reads a version before it is made, and check
 
 TEST_CASE("2BW names the nearest group and microbatches") {
   CHECK_THROWS_WITH(pipedream_2bw(grouped(8, 12, 6)), ContainsSubstring("nearest legal group: 7"));
-  CHECK_THROWS_WITH(pipedream_2bw(plain(4, 10)), ContainsSubstring("microbatches: 8 or 12"));
-  CHECK_THROWS_WITH(pipedream_2bw(plain(4, 3)), ContainsSubstring("microbatches: 4"));
+  CHECK_THROWS_WITH(pipedream_2bw(plain_shape(4, 10)), ContainsSubstring("microbatches: 8 or 12"));
+  CHECK_THROWS_WITH(pipedream_2bw(plain_shape(4, 3)), ContainsSubstring("microbatches: 4"));
   CHECK_THROWS_WITH(pipedream(grouped(4, 8, 4)), ContainsSubstring("has no microbatch groups"));
 }
 
@@ -213,8 +209,8 @@ TEST_CASE("without a flush a microbatch takes f + b, however many devices") {
     CAPTURE(p);
     for (const auto generate : {pipedream, pipedream_vertical_sync}) {
       // Filling and draining happen once: (m + p - 1)(f + b) in all.
-      CHECK(step_time(run(generate(plain(p, 2 * p)), costs)) == (2 * p + p - 1) * 30ms);
-      const Timeline timeline = run(generate(plain(p, 4 * p)), costs);
+      CHECK(step_time(run(generate(plain_shape(p, 2 * p)), costs)) == (2 * p + p - 1) * 30ms);
+      const Timeline timeline = run(generate(plain_shape(p, 4 * p)), costs);
       std::map<int, Duration> ends;
       for (const Span& span : timeline.spans) {
         if (span.device == 0 && span.instruction.op == Op::update) {
@@ -231,7 +227,7 @@ TEST_CASE("replicas sum their gradients for each update") {
   LowerOptions options;
   options.replicas = {{0, 1}, {2}};
   options.rows = 2;
-  const Program program = lower(pipedream(plain(2, 3)), options);
+  const Program program = lower(pipedream(plain_shape(2, 3)), options);
   REQUIRE(program.groups.size() == 1);
   int reductions = 0;
   for (const Work& work : program.work) {
@@ -253,18 +249,18 @@ TEST_CASE("what updates on the way cannot do is refused with the reason") {
   };
   LowerOptions tied;
   tied.ties = {{.owner = 0, .user = 1, .bytes = 8}};
-  CHECK_THAT(refused(pipedream(plain(2, 2)), tied), ContainsSubstring("at different times"));
+  CHECK_THAT(refused(pipedream(plain_shape(2, 2)), tied), ContainsSubstring("at different times"));
 
-  Schedule ragged = pipedream(plain(2, 3));
+  Schedule ragged = pipedream(plain_shape(2, 3));
   ragged.update_every = 2;
   CHECK_THAT(refused(ragged, {}), ContainsSubstring("cannot be updated in batches of 2"));
-  Schedule mixed = gpipe(plain(1, 4));
+  Schedule mixed = gpipe(plain_shape(1, 4));
   mixed.weights = WeightPolicy::stashing;
   mixed.update_every = 2;
   CHECK(refused(mixed, {}).empty());
   std::swap(mixed.devices[0][5], mixed.devices[0][6]);
   CHECK_THAT(refused(mixed, {}), ContainsSubstring("B0.2 comes before batch 0 is complete"));
-  Schedule idle = gpipe(plain(1, 4));
+  Schedule idle = gpipe(plain_shape(1, 4));
   idle.update_every = 2;
   CHECK_THAT(refused(idle, {}), ContainsSubstring("it cannot update every 2"));
 }
@@ -274,7 +270,7 @@ TEST_CASE("random replicas and sizes under every policy are safe, and no peak ex
   for (int round = 0; round < 60; ++round) {
     CAPTURE(round);
     const int p = random.between(1, 5);
-    const ScheduleShape shape = plain(p, p * random.between(1, 3));
+    const ScheduleShape shape = plain_shape(p, p * random.between(1, 3));
     const auto generate =
         std::vector{pipedream, pipedream_vertical_sync, pipedream_2bw}[index(random.below(3))];
     const Schedule schedule = random.below(2) == 0 ? generate(shape) : halved(generate(shape));
@@ -295,7 +291,7 @@ TEST_CASE("random replicas and sizes under every policy are safe, and no peak ex
 
 TEST_CASE("check: a version that the policy does not promise is found") {
   const auto generate = GENERATE(pipedream, pipedream_vertical_sync, pipedream_2bw);
-  const Program program = lower(generate(plain(3, 9)), counting_versions(3));
+  const Program program = lower(generate(plain_shape(3, 9)), counting_versions(3));
   REQUIRE(first_finding(program) == "safe");
   for (const std::string name : {"F1.5", "B1.5", "U1.5"}) {
     for (const int by : {-1, 1}) {
@@ -308,7 +304,7 @@ TEST_CASE("check: a version that the policy does not promise is found") {
 }
 
 TEST_CASE("check: room for old versions is as much as is needed") {
-  const Program program = lower(pipedream(plain(3, 9)), counting_versions(3));
+  const Program program = lower(pipedream(plain_shape(3, 9)), counting_versions(3));
   for (const int by : {-1, 1}) {
     Program mutant = program;
     for (Buffer& buffer : mutant.buffers) {
@@ -337,7 +333,7 @@ TEST_CASE("check: updates that are missing, double or elsewhere are found") {
 }
 
 TEST_CASE("check: an update that comes late mixes the gradients of two batches") {
-  Program program = lower(pipedream(plain(2, 4)));
+  Program program = lower(pipedream(plain_shape(2, 4)));
   auto& order = program.order[1];
   const int update = find_work(program, "U1.1");
   order.erase(std::find(order.begin(), order.end(), update));
@@ -346,7 +342,7 @@ TEST_CASE("check: an update that comes late mixes the gradients of two batches")
 }
 
 TEST_CASE("check: a policy that does not fit the program's microbatches is no program") {
-  Program program = lower(pipedream(plain(2, 4)));
+  Program program = lower(pipedream(plain_shape(2, 4)));
   program.update_every = {1, 0};
   CHECK_THAT(first_finding(program),
              ContainsSubstring("stage 1 cannot update its weights every 0"));
@@ -358,7 +354,7 @@ TEST_CASE("check: a policy that does not fit the program's microbatches is no pr
 }
 
 TEST_CASE("check: what updates on the way promise is said in words") {
-  const CheckReport report = check(lower(pipedream(plain(4, 12)), counting_versions(4)));
+  const CheckReport report = check(lower(pipedream(plain_shape(4, 12)), counting_versions(4)));
   const std::string sentence =
       "weight versions: forward and backward of a microbatch read the same, gradients are applied "
       "at most 3 updates late, at most 4 versions of a stage at once";

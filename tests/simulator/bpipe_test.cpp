@@ -14,10 +14,6 @@ using namespace stagecraft::tests;
 
 namespace {
 
-ScheduleShape plain(int devices, int microbatches) {
-  return {.devices = devices, .microbatches = microbatches};
-}
-
 /// ceil((p + 2) / 2)
 int places(int devices) {
   return (devices + 3) / 2;
@@ -61,10 +57,10 @@ int count(const Schedule& schedule, int device, Op op) {
 }  // namespace
 
 TEST_CASE("bpipe on four devices, instruction by instruction") {
-  const Schedule schedule = bpipe(plain(4, 6));
+  const Schedule schedule = bpipe(plain_shape(4, 6));
   CHECK(text(schedule.devices[0]) == "F0 F1 F2 EV1 F3 EV2 LD1 B0 F4 EV3 LD2 B1 F5 B2 LD3 B3 B4 B5");
   for (int r = 1; r < 4; ++r) {
-    CHECK(schedule.devices[index(r)] == one_f_one_b(plain(4, 6)).devices[index(r)]);
+    CHECK(schedule.devices[index(r)] == one_f_one_b(plain_shape(4, 6)).devices[index(r)]);
   }
   const Program program = lower(schedule);
   CHECK(order_text(program, 0).find("EV0.1") != std::string::npos);
@@ -77,7 +73,7 @@ TEST_CASE("no device holds more than half of 1F1B's microbatches and one") {
     for (const int m : {1, p - 1, p, p + 1, 3 * p}) {
       if (m < 1) continue;
       CAPTURE(p, m);
-      const Schedule schedule = bpipe(plain(p, m));
+      const Schedule schedule = bpipe(plain_shape(p, m));
       CHECK_NOTHROW(validate(schedule));
       for (const int held : peak_in_flight(schedule)) CHECK(held <= places(p));
       if (m >= p && p >= 4) CHECK(peak_in_flight(schedule)[0] == places(p));
@@ -88,7 +84,7 @@ TEST_CASE("no device holds more than half of 1F1B's microbatches and one") {
 TEST_CASE("at any costs the simulated peaks stay within the bound, and so do the arenas") {
   Random random(12);
   for (int p = 2; p <= 16; ++p) {
-    const Program program = lower(bpipe(plain(p, 2 * p)), counting_saved(p));
+    const Program program = lower(bpipe(plain_shape(p, 2 * p)), counting_saved(p));
     CAPTURE(p);
     CHECK(first_finding(program) == "safe");
     // Places in the arena are 64 bytes apart.
@@ -106,7 +102,7 @@ TEST_CASE("at any costs the simulated peaks stay within the bound, and so do the
 
 TEST_CASE("the peaks of instant transfers are those of the order") {
   for (const int p : {4, 6, 8, 16}) {
-    const Schedule schedule = bpipe(plain(p, 3 * p));
+    const Schedule schedule = bpipe(plain_shape(p, 3 * p));
     const Timeline timeline = run(schedule, chunk_costs(10ms, 20ms));
     CHECK(peak_in_flight(timeline)[0] == places(p));
     CHECK(peak_in_flight(schedule)[0] == places(p));
@@ -123,8 +119,8 @@ TEST_CASE("in the steady state one microbatch goes and one comes back for each")
       const int m = 5 * p;
       const bool lends = p - r > places(p);
       CAPTURE(p, r);
-      CHECK(count(bpipe(plain(p, m)), r, Op::evict) == (lends ? m - places(p) : 0));
-      CHECK(count(bpipe(plain(p, m)), r, Op::load) == (lends ? m - places(p) : 0));
+      CHECK(count(bpipe(plain_shape(p, m)), r, Op::evict) == (lends ? m - places(p) : 0));
+      CHECK(count(bpipe(plain_shape(p, m)), r, Op::load) == (lends ? m - places(p) : 0));
     }
   }
 }
@@ -132,7 +128,7 @@ TEST_CASE("in the steady state one microbatch goes and one comes back for each")
 TEST_CASE("transfers within a round cost bpipe no time") {
   // An evict and a load take 2c <= b in each round.
   for (int p = 2; p <= 12; ++p) {
-    const Program program = lower(bpipe(plain(p, 3 * p)));
+    const Program program = lower(bpipe(plain_shape(p, 3 * p)));
     Costs costs = uniform(program, chunk_costs(10ms, 20ms));
     for (std::size_t i = 0; i < costs.channels.size(); ++i) {
       if (program.channels[i].cargo == Cargo::evicted) costs.channels[i].occupancy = 10ms;
@@ -143,7 +139,7 @@ TEST_CASE("transfers within a round cost bpipe no time") {
 }
 
 TEST_CASE("transfers longer than a round are what bpipe waits for") {
-  const Program program = lower(bpipe(plain(8, 40)));
+  const Program program = lower(bpipe(plain_shape(8, 40)));
   Costs costs = uniform(program, chunk_costs(10ms, 20ms));
   for (std::size_t i = 0; i < costs.channels.size(); ++i) {
     if (program.channels[i].cargo == Cargo::evicted) costs.channels[i].occupancy = 40ms;
@@ -155,7 +151,7 @@ TEST_CASE("transfers longer than a round are what bpipe waits for") {
 TEST_CASE("messages between partners carry what the forward saved") {
   LowerOptions options = counting_saved(4);
   options.memory[0][0].saved = 77;
-  const Program program = lower(bpipe(plain(4, 6)), options);
+  const Program program = lower(bpipe(plain_shape(4, 6)), options);
   std::vector<Channel> channels;
   for (const Channel& channel : program.channels) {
     if (channel.cargo == Cargo::evicted) channels.push_back(channel);
@@ -176,20 +172,20 @@ TEST_CASE("bpipe with replicas is safe under both policies, and wants as many of
                       {{.saved = 7}},
                       std::vector<ChunkMemory>(3, {.saved = 11}),
                       std::vector<ChunkMemory>(2, {.saved = 13})};
-    CHECK(first_finding(lower(bpipe(plain(4, 9)), options)) == "safe");
+    CHECK(first_finding(lower(bpipe(plain_shape(4, 9)), options)) == "safe");
   }
   options.replicas.back() = {6};
   options.memory.back().pop_back();
-  CHECK_THROWS_WITH(lower(bpipe(plain(4, 9)), options),
+  CHECK_THROWS_WITH(lower(bpipe(plain_shape(4, 9)), options),
                     ContainsSubstring("stage 3, which is to keep its activations, has 1"));
   LowerOptions again;
   again.recompute.assign(4, Recompute::full);
-  CHECK_THROWS_WITH(lower(bpipe(plain(4, 9)), again),
+  CHECK_THROWS_WITH(lower(bpipe(plain_shape(4, 9)), again),
                     ContainsSubstring("it has no activations to evict"));
 }
 
 TEST_CASE("a schedule that evicts must load before the backward, once, and have a partner") {
-  const Schedule good = bpipe(plain(4, 6));
+  const Schedule good = bpipe(plain_shape(4, 6));
   const auto at_instruction = [](Schedule& schedule, Op op, int microbatch) {
     auto& order = schedule.devices[0];
     return std::find(order.begin(), order.end(), Instruction{op, 0, microbatch});
@@ -206,7 +202,7 @@ TEST_CASE("a schedule that evicts must load before the backward, once, and have 
   Schedule twice = good;
   twice.devices[0].insert(at_instruction(twice, Op::load, 1), {Op::evict, 0, 1});
   CHECK_THROWS_WITH(validate(twice), ContainsSubstring("repeats work"));
-  Schedule alone = one_f_one_b(plain(3, 3));
+  Schedule alone = one_f_one_b(plain_shape(3, 3));
   alone.devices[1].insert(alone.devices[1].begin() + 1, {Op::evict, 1, 0});
   CHECK_THROWS_WITH(validate(alone), ContainsSubstring("has no partner"));
 }
@@ -216,7 +212,7 @@ TEST_CASE("random replicas and sizes under bpipe are safe, and no peak exceeds t
   for (int round = 0; round < 40; ++round) {
     CAPTURE(round);
     const int p = random.between(4, 7);
-    const Schedule schedule = bpipe(plain(p, random.between(1, 3 * p)));
+    const Schedule schedule = bpipe(plain_shape(p, random.between(1, 3 * p)));
     LowerOptions options = random_options(random, schedule);
     options.recompute.clear();
     const std::size_t replicas = 2;
@@ -236,7 +232,8 @@ TEST_CASE("random replicas and sizes under bpipe are safe, and no peak exceeds t
 
 TEST_CASE("a trace draws an arrow for every message, and reads back") {
   for (const Schedule& schedule :
-       {bpipe(plain(4, 6)), inference({.devices = 3, .microbatches = 2, .decode_steps = 2})}) {
+       {bpipe(plain_shape(4, 6)),
+        inference({.devices = 3, .microbatches = 2, .decode_steps = 2})}) {
     const Trace trace{.timeline = run(schedule, chunk_costs(10ms, 20ms), 1ms), .about = {}};
     const std::string written = write_trace(trace);
     std::size_t sends = 0, arrows = 0;
@@ -253,7 +250,7 @@ TEST_CASE("a trace draws an arrow for every message, and reads back") {
 // --- Mutations: each is caught by its rule ------------------------------------------------------
 
 TEST_CASE("check: transfers that do not wait are found") {
-  const Program program = lower(bpipe(plain(4, 8)), counting_saved(4));
+  const Program program = lower(bpipe(plain_shape(4, 8)), counting_saved(4));
   REQUIRE(first_finding(program) == "safe");
   CHECK_THAT(first_finding(without_wait(program, "GB3.1", "TI3.1")),
              ContainsSubstring("before it has arrived"));
@@ -270,13 +267,13 @@ TEST_CASE("check: transfers that do not wait are found") {
 
 TEST_CASE(
     "check: a partner gives back what it is asked for, and waits for nothing else elsewhere") {
-  Program program = lower(bpipe(plain(4, 8)), counting_saved(4));
+  Program program = lower(bpipe(plain_shape(4, 8)), counting_saved(4));
   add_wait(program, find_work(program, "GB3.1"), find_work(program, "F1.0"));
   CHECK_THAT(first_finding(program), ContainsSubstring("which its device cannot see"));
 }
 
 TEST_CASE("check: what goes out with one size must come back with it") {
-  Program program = lower(bpipe(plain(4, 8)), counting_saved(4));
+  Program program = lower(bpipe(plain_shape(4, 8)), counting_saved(4));
   for (Channel& channel : program.channels) {
     if (channel.cargo == Cargo::evicted && channel.from == 0) channel.bytes += 1;
   }

@@ -38,10 +38,10 @@ struct Builder {
     const int first = static_cast<int>(program.waits.size());
     program.waits.insert(program.waits.end(), waits.begin(), waits.end());
     work.waits = {first, static_cast<int>(program.waits.size())};
-    const int index = static_cast<int>(program.work.size());
+    const int added = static_cast<int>(program.work.size());
     program.work.push_back(work);
-    program.order[index(stage)].push_back(index);
-    return index;
+    program.order[index(stage)].push_back(added);
+    return added;
   }
 };
 

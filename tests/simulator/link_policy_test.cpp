@@ -10,8 +10,6 @@ using namespace stagecraft::tests;
 
 namespace {
 
-constexpr Duration f = 10ms;
-constexpr Duration b = 20ms;
 constexpr std::array policies{LinkPolicy::async,           LinkPolicy::blocking_pair,
                               LinkPolicy::prefetch,        LinkPolicy::in_order,
                               LinkPolicy::commit_and_wait, LinkPolicy::lock_step};
@@ -46,8 +44,9 @@ TEST_CASE("a blocking exchange of pairs costs 1F1B c(2(m + p) - 5), with two dev
     for (const Duration c : {1ms, 3ms, 10ms}) {
       CAPTURE(p, m, c.count());
       const Duration step = step_of(one_f_one_b_of(p, m), {.policy = LinkPolicy::blocking_pair},
-                                    chunk_costs(f, b), c);
-      CHECK(step - (m + p - 1) * (f + b) == (p == 2 ? m + 1 : 2 * (m + p) - 5) * c);
+                                    chunk_costs(forward_time, backward_time), c);
+      CHECK(step - (m + p - 1) * (forward_time + backward_time) ==
+            (p == 2 ? m + 1 : 2 * (m + p) - 5) * c);
     }
   }
 }
@@ -57,9 +56,11 @@ TEST_CASE("a message at a time in issue order: GPipe on two devices takes 2(f + 
     for (const Duration c : {20ms, 33ms}) {
       CAPTURE(m, c.count());
       const Schedule schedule = gpipe({.devices = 2, .microbatches = m});
-      CHECK(step_of(schedule, {.policy = LinkPolicy::in_order}, chunk_costs(f, b), c) ==
-            2 * (f + b) + 2 * m * c);
-      CHECK(step_of(schedule, {}, chunk_costs(f, b), c) == (m + 1) * (f + b) + 2 * c);
+      CHECK(step_of(schedule, {.policy = LinkPolicy::in_order},
+                    chunk_costs(forward_time, backward_time),
+                    c) == 2 * (forward_time + backward_time) + 2 * m * c);
+      CHECK(step_of(schedule, {}, chunk_costs(forward_time, backward_time), c) ==
+            (m + 1) * (forward_time + backward_time) + 2 * c);
     }
   }
 }
@@ -69,8 +70,9 @@ TEST_CASE("batches committed after each compute: GPipe on two devices takes (m +
     for (const Duration c : {1ms, 20ms, 33ms}) {
       CAPTURE(m, c.count());
       CHECK(step_of(gpipe({.devices = 2, .microbatches = m}),
-                    {.policy = LinkPolicy::commit_and_wait}, chunk_costs(f, b),
-                    c) == (m + 1) * (f + b) + 2 * m * c);
+                    {.policy = LinkPolicy::commit_and_wait},
+                    chunk_costs(forward_time, backward_time),
+                    c) == (m + 1) * (forward_time + backward_time) + 2 * m * c);
     }
   }
 }
@@ -81,8 +83,9 @@ TEST_CASE(
     const auto [p, m] = shape;
     if (p < 2) continue;
     CAPTURE(p, m);
-    CHECK(step_of(one_f_one_b_of(p, m), {.policy = LinkPolicy::lock_step}, chunk_costs(f, b)) ==
-          p * f + (2 * m + p - 2) * b);
+    CHECK(step_of(one_f_one_b_of(p, m), {.policy = LinkPolicy::lock_step},
+                  chunk_costs(forward_time, backward_time)) ==
+          p * forward_time + (2 * m + p - 2) * backward_time);
   }
 }
 
@@ -90,8 +93,8 @@ TEST_CASE("with f = b, lock step costs 1F1B nothing") {
   for (const Shape& shape : plain_shapes()) {
     const auto [p, m] = shape;
     CAPTURE(p, m);
-    CHECK(step_of(one_f_one_b_of(p, m), {.policy = LinkPolicy::lock_step}, chunk_costs(f, f)) ==
-          2 * (m + p - 1) * f);
+    CHECK(step_of(one_f_one_b_of(p, m), {.policy = LinkPolicy::lock_step},
+                  chunk_costs(forward_time, forward_time)) == 2 * (m + p - 1) * forward_time);
   }
 }
 
@@ -102,9 +105,11 @@ TEST_CASE("a ring of one buffer: a message leaves when the one before it is bein
     CAPTURE(m);
     const Schedule schedule = gpipe({.devices = 2, .microbatches = m});
     const Environment environment{.policy = LinkPolicy::prefetch};
-    CHECK(step_of(schedule, environment, chunk_costs(f, b), c) == 2 * (f + b) + 2 * m * c);
+    CHECK(step_of(schedule, environment, chunk_costs(forward_time, backward_time), c) ==
+          2 * (forward_time + backward_time) + 2 * m * c);
     const Environment wide{.policy = LinkPolicy::prefetch, .buffers = m};
-    CHECK(step_of(schedule, wide, chunk_costs(f, b), c) == (m + 1) * (f + b) + 2 * c);
+    CHECK(step_of(schedule, wide, chunk_costs(forward_time, backward_time), c) ==
+          (m + 1) * (forward_time + backward_time) + 2 * c);
   }
 }
 
@@ -113,7 +118,8 @@ TEST_CASE("rendezvous: a message starts when its receiver has nothing else to do
   for (const int m : {1, 2, 5}) {
     CAPTURE(m);
     CHECK(step_of(gpipe({.devices = 2, .microbatches = m}), {.protocol = Protocol::rendezvous},
-                  chunk_costs(f, b), 7ms) == f + m * (7ms + f) + b + m * (7ms + b));
+                  chunk_costs(forward_time, backward_time), 7ms) ==
+          forward_time + m * (7ms + forward_time) + backward_time + m * (7ms + backward_time));
   }
 }
 
@@ -127,7 +133,8 @@ TEST_CASE("every schedule finishes, or names a cycle, under every policy, and no
       if (!schedule) continue;
       CAPTURE(kind.name, shape.devices);
       const Program program = lower(*schedule);
-      const Costs costs = uniform(program, split_costs(f, f, f), 3ms);
+      const Costs costs =
+          uniform(program, split_costs(forward_time, forward_time, forward_time), 3ms);
       const Duration least = step_time(simulate(program, costs));
       for (const LinkPolicy policy : policies) {
         CAPTURE(to_string(policy));
@@ -148,7 +155,8 @@ TEST_CASE("more buffers are never slower, rendezvous never faster, blocking pair
     if (!schedule) continue;
     CAPTURE(kind.name);
     const Program program = lower(*schedule);
-    const Costs costs = uniform(program, split_costs(f, f, f), 12ms);
+    const Costs costs =
+        uniform(program, split_costs(forward_time, forward_time, forward_time), 12ms);
     std::vector<std::optional<Duration>> steps{step_time(simulate(program, costs))};
     for (const int buffers : {4, 2, 1}) {
       steps.push_back(
@@ -202,7 +210,7 @@ TEST_CASE("a ring too small for the order in which messages are needed is a cycl
   Schedule schedule = gpipe({.devices = 2, .microbatches = 2});
   std::swap(schedule.devices[1][0], schedule.devices[1][1]);
   const Program program = lower(schedule);
-  const Costs costs = uniform(program, chunk_costs(f, b));
+  const Costs costs = uniform(program, chunk_costs(forward_time, backward_time));
   CHECK_THROWS_WITH(
       simulate_events(program, costs, {.policy = LinkPolicy::prefetch}),
       "simulate: devices wait for each other: SF0.1 on device 0, which needs a buffer that is "
@@ -225,7 +233,7 @@ TEST_CASE("two devices that each send first, on one communicator, wait for each 
   const auto receive = place(1, "RF1.1"), send = place(1, "SB1.0");
   REQUIRE(receive < send);
   std::rotate(receive, receive + 1, send + 1);
-  const Costs costs = uniform(program, chunk_costs(f, b));
+  const Costs costs = uniform(program, chunk_costs(forward_time, backward_time));
   CHECK_NOTHROW(simulate_events(program, costs, {.policy = LinkPolicy::in_order}));
   CHECK_THROWS_WITH(
       simulate_events(crossed, costs, {.policy = LinkPolicy::in_order}),

@@ -31,13 +31,13 @@ Costs with_norm(const Program& program, const ChunkCosts& chunk, Duration norm) 
   return costs;
 }
 
-struct Times {
+struct StepTimes {
   Duration step{0};
   Duration steady{0};  ///< each further iteration without a barrier
 };
 
-Times times_of(const char* name, const ScheduleShape& shape, const ChunkCosts& chunk,
-               GradientNorm kind, Duration norm) {
+StepTimes times_of(const char* name, const ScheduleShape& shape, const ChunkCosts& chunk,
+                   GradientNorm kind, Duration norm) {
   const Program program = lower(find_schedule(name).generate(shape), {.norm = kind});
   CHECK(first_finding(program) == "safe");
   const Costs costs = with_norm(program, chunk, norm);

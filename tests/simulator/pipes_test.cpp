@@ -16,21 +16,6 @@ ScheduleShape shape_of(int devices, int microbatches, int virtual_stages = 1) {
   return {.devices = devices, .microbatches = microbatches, .virtual_stages = virtual_stages};
 }
 
-template <class Formula>
-std::vector<int> per_device(int devices, const Formula& formula) {
-  std::vector<int> values;
-  for (int r = 0; r < devices; ++r) values.push_back(formula(r));
-  return values;
-}
-
-int messages(const Timeline& timeline) {
-  int sum = 0;
-  for (const Op op : {Op::send_activation, Op::send_gradient}) {
-    for (const int count : messages_sent(timeline, op)) sum += count;
-  }
-  return sum;
-}
-
 std::string refusal(Schedule (*generate)(const ScheduleShape&), const ScheduleShape& shape) {
   try {
     generate(shape);
@@ -61,7 +46,7 @@ TEST_CASE("chimera takes m(f + b) + (p - 2)(f + k(b - f)), k = m / p") {
         const auto peaks = per_device(p, [&](int r) { return chimera_peak(p, r); });
         CHECK(peak_in_flight(timeline) == peaks);
         CHECK(peak_in_flight(schedule) == peaks);
-        CHECK(messages(timeline) == 2 * m * (p - 1));
+        CHECK(message_count(timeline) == 2 * m * (p - 1));
         CHECK(busy_times(timeline) == std::vector<Duration>(index(p), m * (f + b)));
       }
     }
@@ -79,7 +64,7 @@ TEST_CASE("more pipes leave chimera a bubble of 2p / q - 2 slots") {
       CHECK(schedule.microbatches * q == k * p);
       const Timeline timeline = run(schedule, chunk_costs(10ms, 10ms));
       CHECK(step_time(timeline) == (2 * k * p + 2 * p / q - 2) * 10ms);
-      CHECK(messages(timeline) == 2 * k * p * (p - 1));
+      CHECK(message_count(timeline) == 2 * k * p * (p - 1));
     }
   }
 }
@@ -109,7 +94,7 @@ TEST_CASE(
         CHECK(step_time(timeline) == m * (f + b) + (p - 2) * (f + b) / 2);
         CHECK(peak_in_flight(timeline) ==
               per_device(p, [&](int r) { return 2 * chimera_peak(p, r); }));
-        CHECK(messages(timeline) == 2 * m * (p - 1));
+        CHECK(message_count(timeline) == 2 * m * (p - 1));
       }
     }
   }
@@ -166,7 +151,7 @@ TEST_CASE("DualPipe's bubble is (p/2 - 1)(F&B + f - b + max(0, i - w)), not the 
         const Duration bubble = (p / 2 - 1) * ((f + b) + f - b + std::max(Duration{0}, i - w));
         CHECK(step_time(timeline) == m * (f + b) + bubble);
         CHECK(peak_in_flight(timeline, false) == std::vector<int>(index(p), p + 1));
-        CHECK(messages(timeline) == 2 * m * (p - 1));
+        CHECK(message_count(timeline) == 2 * m * (p - 1));
         const Duration report = (p / 2 - 1) * ((f + b) + b - 3 * w);
         if (p > 2) CHECK((report == bubble) == (f == i && i >= w));
       }
@@ -195,7 +180,7 @@ TEST_CASE("DualPipeV's bubble is DualPipe's with p for p/2 and the costs of half
         CHECK(step_time(timeline) ==
               2 * m * (f + b) + (p - 1) * ((f + b) + f - b + std::max(Duration{0}, i - w)));
         CHECK(peak_in_flight(timeline, false) == std::vector<int>(index(p), 2 * p + 1));
-        CHECK(messages(timeline) == 4 * m * (p - 1));
+        CHECK(message_count(timeline) == 4 * m * (p - 1));
       }
     }
   }
@@ -215,7 +200,7 @@ TEST_CASE("Seq1F1B takes (mK + p - 1)(f + b) / K and holds min(mK, p - r - 1 + K
         const auto peaks = per_device(p, [&](int r) { return std::min(m * K, p - r - 1 + K); });
         CHECK(peak_in_flight(timeline) == peaks);
         CHECK(peak_in_flight(schedule) == peaks);
-        CHECK(messages(timeline) == 2 * m * K * (p - 1));
+        CHECK(message_count(timeline) == 2 * m * K * (p - 1));
         if (K == 1) CHECK(schedule.devices == one_f_one_b(shape_of(p, m)).devices);
       }
     }

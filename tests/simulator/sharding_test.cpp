@@ -26,7 +26,7 @@ Costs costs_of(const Program& program) {
   return costs;
 }
 
-Bytes resident(const Program& program, int chunk, BufferRole role) {
+Bytes resident_bytes(const Program& program, int chunk, BufferRole role) {
   for (const int i : program.resident) {
     const Buffer& buffer = program.buffers[index(i)];
     if (buffer.chunk == chunk && buffer.role == role) return buffer.bytes;
@@ -57,9 +57,9 @@ TEST_CASE("sharded: gradients are scattered, shards updated, parameters collecte
         Group{.op = Op::reduce_scatter, .chunks = {0, 1}, .bytes = memory_of(0).gradients});
   CHECK(program.groups[2] ==
         Group{.op = Op::gather_parameters, .chunks = {0, 1}, .bytes = memory_of(0).parameters});
-  CHECK(resident(program, 0, BufferRole::optimizer) == memory_of(0).optimizer / 2);
-  CHECK(resident(program, 0, BufferRole::parameters) == memory_of(0).parameters);
-  CHECK(resident(program, 0, BufferRole::gradients) == memory_of(0).gradients);
+  CHECK(resident_bytes(program, 0, BufferRole::optimizer) == memory_of(0).optimizer / 2);
+  CHECK(resident_bytes(program, 0, BufferRole::parameters) == memory_of(0).parameters);
+  CHECK(resident_bytes(program, 0, BufferRole::gradients) == memory_of(0).gradients);
   CHECK(check(program).proved.size() ==
         check(lowered({.replicas = {2, 2, 1, 1}, .rows = 2})).proved.size() + 1);
 }
@@ -70,8 +70,8 @@ TEST_CASE("sharded: three replicas round their shares up, one keeps all") {
                                    .replicas = {3, 1},
                                    .rows = 3,
                                    .sharding = Sharding::zero1});
-  CHECK(resident(program, 0, BufferRole::optimizer) == (memory_of(0).optimizer + 2) / 3);
-  CHECK(resident(program, 3, BufferRole::optimizer) == memory_of(1).optimizer);
+  CHECK(resident_bytes(program, 0, BufferRole::optimizer) == (memory_of(0).optimizer + 2) / 3);
+  CHECK(resident_bytes(program, 3, BufferRole::optimizer) == memory_of(1).optimizer);
   CHECK(program.groups.size() == 2);
   CHECK(first_finding(program) == "safe");
 }
@@ -110,7 +110,7 @@ TEST_CASE("sharded copies of the model keep a share each, over pipes and replica
       {.schedule = "chimera", .devices = 2, .microbatches = 4, .sharding = Sharding::zero1});
   CHECK(first_finding(program) == "safe");
   CHECK(program.groups[0].chunks == std::vector{0, 2});
-  CHECK(resident(program, 0, BufferRole::optimizer) == memory_of(0).optimizer / 2);
+  CHECK(resident_bytes(program, 0, BufferRole::optimizer) == memory_of(0).optimizer / 2);
 }
 
 TEST_CASE("sharded weights that are updated on the way are collected before they are read") {

@@ -11,9 +11,6 @@ using namespace stagecraft::tests;
 
 namespace {
 
-constexpr Duration f = 10ms;
-constexpr Duration b = 20ms;
-
 Schedule make(Schedule (*generate)(const ScheduleShape&), const Shape& shape,
               std::vector<int> warm_up = {}) {
   return generate({.devices = shape.devices,
@@ -21,23 +18,10 @@ Schedule make(Schedule (*generate)(const ScheduleShape&), const Shape& shape,
                    .warm_up = std::move(warm_up)});
 }
 
-/// In-flight activations of each device, from a formula in r.
-template <class Formula>
-std::vector<int> per_device(int devices, const Formula& formula) {
-  std::vector<int> values;
-  for (int r = 0; r < devices; ++r) values.push_back(formula(r));
-  return values;
-}
-
 int sum(const std::vector<int>& values) {
   int total = 0;
   for (const int value : values) total += value;
   return total;
-}
-
-int messages(const Timeline& timeline) {
-  return sum(messages_sent(timeline, Op::send_activation)) +
-         sum(messages_sent(timeline, Op::send_gradient));
 }
 
 /// Starts and ends by the definitions alone: raise every time to what its rule demands, until
@@ -141,12 +125,13 @@ TEST_CASE("GPipe, 1F1B and DAPPLE-PB take (m + p - 1)(f + b)") {
           Row{make(one_f_one_b, shape, deep_warm_up(p)), per_device(p, [&, devices = p](int r) {
                 return std::min(2 * (devices - r) - 1, microbatches);
               })}}) {
-      const Timeline timeline = run(row.schedule, chunk_costs(f, b));
-      CHECK(step_time(timeline) == (m + p - 1) * (f + b));
+      const Timeline timeline = run(row.schedule, chunk_costs(forward_time, backward_time));
+      CHECK(step_time(timeline) == (m + p - 1) * (forward_time + backward_time));
       CHECK(peak_in_flight(timeline) == row.peaks);
       CHECK(peak_in_flight(row.schedule) == row.peaks);
-      CHECK(messages(timeline) == 2 * m * (p - 1));
-      CHECK(busy_times(timeline) == std::vector<Duration>(index(p), m * (f + b)));
+      CHECK(message_count(timeline) == 2 * m * (p - 1));
+      CHECK(busy_times(timeline) ==
+            std::vector<Duration>(index(p), m * (forward_time + backward_time)));
     }
   }
 }
@@ -166,12 +151,13 @@ TEST_CASE("interleaved takes m(f + b) + (p - 1)(f + b) / v") {
     CHECK(peak_in_flight(timeline) == per_device(p, held));
     CHECK(peak_in_flight(schedule) == per_device(p, held));
     // With one device all stages hand over locally.
-    CHECK(messages(timeline) == (p == 1 ? 0 : 2 * m * (p * v - 1)));
+    CHECK(message_count(timeline) == (p == 1 ? 0 : 2 * m * (p * v - 1)));
   }
 }
 
 TEST_CASE("the example of the handbook: p = 4, m = 8, f = 10 ms, b = 20 ms") {
-  const Timeline timeline = run(make(one_f_one_b, {4, 8}), chunk_costs(f, b));
+  const Timeline timeline =
+      run(make(one_f_one_b, {4, 8}), chunk_costs(forward_time, backward_time));
   CHECK(step_time(timeline) == 330ms);
   CHECK(bubble(timeline) == Approx(1 - 240.0 / 330));  // 0.2727…
   CHECK(peak_in_flight(timeline) == std::vector{4, 3, 2, 1});
@@ -183,8 +169,10 @@ TEST_CASE("latency costs 1F1B 2c(n - floor(n / p)), n = m + p - 2") {
     const int n = m + p - 2;
     for (const Duration c : {1ms, 7ms, 40ms}) {
       CAPTURE(p, m, c.count());
-      const Timeline timeline = run(make(one_f_one_b, shape), chunk_costs(f, b), c);
-      CHECK(step_time(timeline) == (m + p - 1) * (f + b) + 2 * (n - n / p) * c);
+      const Timeline timeline =
+          run(make(one_f_one_b, shape), chunk_costs(forward_time, backward_time), c);
+      CHECK(step_time(timeline) ==
+            (m + p - 1) * (forward_time + backward_time) + 2 * (n - n / p) * c);
     }
   }
 }
@@ -194,9 +182,9 @@ TEST_CASE("DAPPLE-PB hides latency up to (f + b) / 2") {
     const auto [p, m] = shape;
     for (const Duration c : {1ms, 7ms, 15ms}) {
       CAPTURE(p, m, c.count());
-      const Timeline timeline =
-          run(make(one_f_one_b, shape, deep_warm_up(p)), chunk_costs(f, b), c);
-      CHECK(step_time(timeline) == (m + p - 1) * (f + b) + 2 * (p - 1) * c);
+      const Timeline timeline = run(make(one_f_one_b, shape, deep_warm_up(p)),
+                                    chunk_costs(forward_time, backward_time), c);
+      CHECK(step_time(timeline) == (m + p - 1) * (forward_time + backward_time) + 2 * (p - 1) * c);
     }
   }
 }
@@ -227,10 +215,11 @@ TEST_CASE("full recomputation inside the backward takes (m + p - 1)(2f + b)") {
     CAPTURE(p, m);
     LowerOptions options;
     options.recompute.assign(index(p), Recompute::full);
-    const Timeline timeline =
-        run(make(one_f_one_b, shape), chunk_costs(f, b), Duration{0}, options);
-    CHECK(step_time(timeline) == (m + p - 1) * (2 * f + b));
-    CHECK(busy_times(timeline) == std::vector<Duration>(index(p), m * (2 * f + b)));
+    const Timeline timeline = run(make(one_f_one_b, shape),
+                                  chunk_costs(forward_time, backward_time), Duration{0}, options);
+    CHECK(step_time(timeline) == (m + p - 1) * (2 * forward_time + backward_time));
+    CHECK(busy_times(timeline) ==
+          std::vector<Duration>(index(p), m * (2 * forward_time + backward_time)));
   }
 }
 
@@ -251,8 +240,9 @@ TEST_CASE("recomputation that does not wait for the gradient takes m(2f + b) + (
     }
     LowerOptions options;
     options.recompute.assign(index(p), Recompute::full);  // adds no second one
-    CHECK(step_time(run(schedule, chunk_costs(f, b), Duration{0}, options)) ==
-          m * (2 * f + b) + (p - 1) * (f + b));
+    CHECK(
+        step_time(run(schedule, chunk_costs(forward_time, backward_time), Duration{0}, options)) ==
+        m * (2 * forward_time + backward_time) + (p - 1) * (forward_time + backward_time));
   }
 }
 
@@ -367,7 +357,7 @@ TEST_CASE("a collective waits for its last member and ends everywhere at once") 
 
 TEST_CASE("iterations follow each other, with or without a barrier") {
   const Program program = lower(make(one_f_one_b, {4, 8}));
-  ChunkCosts chunk = chunk_costs(f, b);
+  ChunkCosts chunk = chunk_costs(forward_time, backward_time);
   chunk.update = 5ms;
   const Costs costs = uniform(program, chunk);
   // Device 0 ends last and starts first: 1F1B gains nothing from dropping the barrier.
@@ -395,7 +385,7 @@ TEST_CASE("devices that wait for each other are named") {
   const Schedule schedule = circular_schedule();
   const Program program = lower(schedule);
   try {
-    simulate(program, uniform(program, chunk_costs(f, b)));
+    simulate(program, uniform(program, chunk_costs(forward_time, backward_time)));
     FAIL("it cannot proceed");
   } catch (const Error& error) {
     CHECK(error.kind() == ErrorKind::check);
@@ -411,20 +401,20 @@ TEST_CASE("devices that wait for each other are named") {
 TEST_CASE("a wait for work that is never issued is an error, too") {
   Program program = lower(make(gpipe, {2, 1}));
   program.order[0].clear();
-  CHECK_THROWS_WITH(simulate(program, uniform(program, chunk_costs(f, b))),
+  CHECK_THROWS_WITH(simulate(program, uniform(program, chunk_costs(forward_time, backward_time))),
                     "simulate: RF1.0 on device 1 waits for ever: F0.0 on device 0 is never issued");
 }
 
 TEST_CASE("costs that do not fit the program, or do not fit Duration, are refused") {
   const Program program = lower(make(gpipe, {2, 4}));
-  Costs costs = uniform(program, chunk_costs(f, b));
+  Costs costs = uniform(program, chunk_costs(forward_time, backward_time));
   costs.channels.clear();
   CHECK_THROWS_WITH(simulate(program, costs), ContainsSubstring("list 0 channels"));
-  costs = uniform(program, chunk_costs(-1ns, b));
+  costs = uniform(program, chunk_costs(-1ns, backward_time));
   CHECK_THROWS_WITH(simulate(program, costs), ContainsSubstring("expected 0 or more"));
   costs = uniform(program, chunk_costs(Duration::max() / 4, Duration{0}));
   CHECK_THROWS_WITH(simulate(program, costs), ContainsSubstring("exceed 292 years"));
-  CHECK_THROWS_WITH(
-      simulate(program, uniform(program, chunk_costs(f, b)), {.iterations = 0, .barrier = true}),
-      ContainsSubstring("at least one iteration"));
+  CHECK_THROWS_WITH(simulate(program, uniform(program, chunk_costs(forward_time, backward_time)),
+                             {.iterations = 0, .barrier = true}),
+                    ContainsSubstring("at least one iteration"));
 }

@@ -20,6 +20,31 @@ namespace stagecraft::tests {
 
 using namespace std::chrono_literals;
 
+/// f and b in the formulas of many tests.
+inline constexpr Duration forward_time = 10ms;
+inline constexpr Duration backward_time = 20ms;
+
+inline ScheduleShape plain_shape(int devices, int microbatches) {
+  return {.devices = devices, .microbatches = microbatches};
+}
+
+/// A value for each device, from a formula in r.
+template <class Formula>
+std::vector<int> per_device(int devices, const Formula& formula) {
+  std::vector<int> values;
+  for (int r = 0; r < devices; ++r) values.push_back(formula(r));
+  return values;
+}
+
+/// Sent in a timeline, of either direction.
+inline int message_count(const Timeline& timeline) {
+  int sum = 0;
+  for (const Op op : {Op::send_activation, Op::send_gradient}) {
+    for (const int count : messages_sent(timeline, op)) sum += count;
+  }
+  return sum;
+}
+
 /// The schedule of this kind, or none where it refuses the shape.
 inline std::optional<Schedule> generated(const ScheduleKind& kind, const ScheduleShape& shape) {
   try {

@@ -135,10 +135,6 @@ std::string message_of(const ScheduleShape& shape, Schedule (*generate)(const Sc
   return "";
 }
 
-ScheduleShape plain(int devices, int microbatches) {
-  return {.devices = devices, .microbatches = microbatches};
-}
-
 }  // namespace
 
 TEST_CASE("orders equal the published ones, action by action") {
@@ -220,10 +216,10 @@ TEST_CASE("names and aliases find their schedule, other words a suggestion") {
 }
 
 TEST_CASE("1F1B takes any warm-up that does not grow along the pipeline") {
-  ScheduleShape shape = plain(3, 4);
+  ScheduleShape shape = plain_shape(3, 4);
   shape.warm_up = {9, 2, 1};
   const Schedule schedule = one_f_one_b(shape);
-  CHECK(schedule.devices[0] == gpipe(plain(3, 4)).devices[0]);
+  CHECK(schedule.devices[0] == gpipe(plain_shape(3, 4)).devices[0]);
   CHECK(peak_in_flight(schedule) == std::vector{4, 2, 1});
 
   shape.warm_up = {2, 3, 1};
@@ -235,29 +231,29 @@ TEST_CASE("1F1B takes any warm-up that does not grow along the pipeline") {
 }
 
 TEST_CASE("what a schedule has no use for is refused, not ignored") {
-  ScheduleShape shape = plain(2, 4);
+  ScheduleShape shape = plain_shape(2, 4);
   shape.virtual_stages = 2;
   CHECK_THAT(message_of(shape, gpipe), ContainsSubstring("virtual stages must be 1"));
   CHECK_THAT(message_of(shape, one_f_one_b), ContainsSubstring("interleaved takes more"));
   shape.warm_up = {2, 1};
   CHECK_THAT(message_of(shape, interleaved), ContainsSubstring("warm-up"));
-  shape = plain(2, 4);
+  shape = plain_shape(2, 4);
   shape.group = 2;
   CHECK_THAT(message_of(shape, gpipe), ContainsSubstring("group"));
   CHECK_THAT(message_of(shape, one_f_one_b), ContainsSubstring("group"));
-  CHECK_THAT(message_of(plain(0, 4), gpipe), ContainsSubstring("devices must be at least 1"));
-  CHECK_THAT(message_of(plain(2, 0), one_f_one_b), ContainsSubstring("microbatches must be"));
+  CHECK_THAT(message_of(plain_shape(0, 4), gpipe), ContainsSubstring("devices must be at least 1"));
+  CHECK_THAT(message_of(plain_shape(2, 0), one_f_one_b), ContainsSubstring("microbatches must be"));
 }
 
 TEST_CASE("interleaved with one stage per device is 1F1B") {
   for (const Shape& shape : plain_shapes()) {
-    CHECK(interleaved(plain(shape.devices, shape.microbatches)).devices ==
-          one_f_one_b(plain(shape.devices, shape.microbatches)).devices);
+    CHECK(interleaved(plain_shape(shape.devices, shape.microbatches)).devices ==
+          one_f_one_b(plain_shape(shape.devices, shape.microbatches)).devices);
   }
 }
 
 TEST_CASE("interleaved refuses groups that cannot work and names ones that do") {
-  ScheduleShape shape = plain(4, 6);
+  ScheduleShape shape = plain_shape(4, 6);
   shape.virtual_stages = 2;
   // 6 mod 4 = 2: the last group of two would not last a round trip through four devices.
   const std::string ragged = message_of(shape, interleaved);
@@ -284,7 +280,7 @@ TEST_CASE("interleaved accepts exactly the groups that work, and all of them run
   for (int p = 1; p <= 5; ++p) {
     for (int m = 1; m <= 14; ++m) {
       for (int group = 1; group <= 14; ++group) {
-        ScheduleShape shape = plain(p, m);
+        ScheduleShape shape = plain_shape(p, m);
         shape.virtual_stages = 2;
         shape.group = group;
         const bool legal = p <= group && group <= m && (m % group == 0 || m % group >= p);
@@ -300,7 +296,7 @@ TEST_CASE("interleaved accepts exactly the groups that work, and all of them run
 }
 
 TEST_CASE("a schedule with work missing, doubled, misplaced or out of order is invalid") {
-  const Schedule good = one_f_one_b(plain(2, 2));
+  const Schedule good = one_f_one_b(plain_shape(2, 2));
   CHECK_NOTHROW(validate(good));
 
   Schedule missing = good;
