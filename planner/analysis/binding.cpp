@@ -46,7 +46,8 @@ class WhatIf {
   Duration step_{0};
 };
 
-constexpr double faster = 0.9;  // what costs are multiplied with to see how much they matter
+/// What costs are multiplied with to see how much they matter.
+constexpr double factor_of_faster = 0.9;
 
 /// In all copies of the model.
 Costs with_faster_stage(const Compiled& compiled, int stage, int stages) {
@@ -56,7 +57,7 @@ Costs with_faster_stage(const Compiled& compiled, int stage, int stages) {
     ChunkCosts& chunk = costs.chunks[c];
     for (Duration* time : {&chunk.forward, &chunk.backward, &chunk.backward_input,
                            &chunk.backward_weight, &chunk.recompute}) {
-      *time = scaled(*time, faster);
+      *time = scaled(*time, factor_of_faster);
     }
   }
   return costs;
