@@ -51,6 +51,22 @@ OptimizerKind read_optimizer_kind(std::string_view name) {
   return read_known("optimizer", name, {OptimizerKind::adamw, OptimizerKind::sgd});
 }
 
+std::string_view to_string(ObjectiveKind kind) {
+  switch (kind) {
+    case ObjectiveKind::step: return "step";
+    case ObjectiveKind::throughput: return "throughput";
+    case ObjectiveKind::latency: return "latency";
+    case ObjectiveKind::cost: return "cost";
+  }
+  return "";
+}
+
+ObjectiveKind read_objective_kind(std::string_view name) {
+  constexpr ObjectiveKind kinds[] = {ObjectiveKind::step, ObjectiveKind::throughput,
+                                     ObjectiveKind::latency, ObjectiveKind::cost};
+  return read_known("objective", name, kinds);
+}
+
 Profile in_plan_order(const Profile& profile, const Plan& plan) {
   if (plan.order.empty()) return profile;
   validate_order(profile.model, plan.order);

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "profiles/error.hpp"
-#include "profiles/text.hpp"
 #include "simulator/engines/steady.hpp"
 #include "simulator/schedules/schedules.hpp"
 
@@ -67,22 +66,6 @@ std::string unit_of(const Problem& problem) {
 }
 
 }  // namespace
-
-std::string_view to_string(ObjectiveKind kind) {
-  switch (kind) {
-    case ObjectiveKind::step: return "step";
-    case ObjectiveKind::throughput: return "throughput";
-    case ObjectiveKind::latency: return "latency";
-    case ObjectiveKind::cost: return "cost";
-  }
-  return "";
-}
-
-ObjectiveKind read_objective_kind(std::string_view name) {
-  constexpr ObjectiveKind kinds[] = {ObjectiveKind::step, ObjectiveKind::throughput,
-                                     ObjectiveKind::latency, ObjectiveKind::cost};
-  return read_known("objective", name, kinds);
-}
 
 void require_searchable(const Problem& problem) {
   bool some_train = false, some_infer = false;
