@@ -48,11 +48,11 @@ inline constexpr std::array usual_spreads{
     UsualSpreads{Provenance::fitted,
                  {0.06, 0.25, 0.03},
                  "public sets, rows left out of a fit: mean errors of 3 % to 23 %, 5 % in the "
-                 "middle; all-reduces 7 % to 50 %"},
+                 "middle; all-reduces 4 % to 7 %"},
     UsualSpreads{Provenance::datasheet,
                  {0.30, 0.40, 0.05},
                  "public sets with nothing fitted: mean errors of 4 % to 75 %, 23 % in the middle; "
-                 "all-reduces 20 % and 48 %"},
+                 "all-reduces 14 % and 20 %"},
 };
 
 /// Usual for the weakest cost the plan rests on; of measured layers at least their own spread

@@ -18,12 +18,6 @@ Schedule make(Schedule (*generate)(const ScheduleShape&), const Shape& shape,
                    .warm_up = std::move(warm_up)});
 }
 
-int sum(const std::vector<int>& values) {
-  int total = 0;
-  for (const int value : values) total += value;
-  return total;
-}
-
 /// Starts and ends by the definitions alone: raise every time to what its rule demands, until
 /// nothing changes.
 struct FixedPoint {

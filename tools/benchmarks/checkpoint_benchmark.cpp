@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int ranks = 2;
+constexpr int checkpoint_ranks = 2;
 
 // A rank's weights, 16 MiB each: numbers without a pattern.
 struct RankState {
@@ -51,7 +51,8 @@ double seconds_together(const Act& act) {
   const Moment start = now();
   {
     std::vector<std::jthread> threads;
-    for (int rank = 0; rank < ranks; ++rank) threads.emplace_back([&act, rank] { act(rank); });
+    for (int rank = 0; rank < checkpoint_ranks; ++rank)
+      threads.emplace_back([&act, rank] { act(rank); });
   }
   return seconds(now() - start);
 }
@@ -70,11 +71,13 @@ void checkpoint_beside_plain_writes(benchmark::State& state) {
   const Bytes bytes = state.range(0) << 20;
   const auto backend = make_cpu_backend();
   std::vector<RankState> states;
-  for (int rank = 0; rank < ranks; ++rank) states.emplace_back(*backend, rank, bytes / ranks);
+  for (int rank = 0; rank < checkpoint_ranks; ++rank)
+    states.emplace_back(*backend, rank, bytes / checkpoint_ranks);
   std::string name = (fs::temp_directory_path() / "stagecraft-XXXXXX").string();
   const fs::path folder = ::mkdtemp(name.data());
   CheckpointWriter writer({.model = "benchmark"}, {.folder = folder / "checkpoints", .keep = 1}, 0);
-  const auto transports = make_thread_transports({.ranks = ranks, .channels = {}, .groups = {}});
+  const auto transports =
+      make_thread_transports({.ranks = checkpoint_ranks, .channels = {}, .groups = {}});
   double plain = 0;
   double checkpoint = 0;
   int step = 0;
@@ -82,7 +85,7 @@ void checkpoint_beside_plain_writes(benchmark::State& state) {
     ++step;
     plain += seconds_together(
         [&](int rank) { write_plainly(folder, states[static_cast<std::size_t>(rank)], rank); });
-    for (int rank = 0; rank < ranks; ++rank) {
+    for (int rank = 0; rank < checkpoint_ranks; ++rank) {
       fs::remove(folder / ("plain-" + std::to_string(rank)));
     }
     const double took = seconds_together([&](int rank) {

@@ -21,7 +21,7 @@ namespace stagecraft {
 
 namespace {
 
-constexpr int layers = 6;
+constexpr int model_layers = 6;
 constexpr std::int64_t sequence = 64;
 
 Model small_gpt(std::int64_t hidden) {
@@ -33,7 +33,7 @@ Model small_gpt(std::int64_t hidden) {
                            .feed_forward = 4 * hidden,
                            .vocabulary = 256,
                            .positions = sequence},
-                          layers - 2, sequence);
+                          model_layers - 2, sequence);
 }
 
 Plan two_stages() {
@@ -93,7 +93,7 @@ Duration timeline_time(const Program& program, int ranks) {
 Duration finite_time(const Model& model, std::int64_t microbatches) {
   const auto backend = make_cpu_backend();
   std::int64_t parameters = 0;
-  for (int layer = 0; layer < layers / 2; ++layer) {
+  for (int layer = 0; layer < model_layers / 2; ++layer) {
     parameters += model.layers[static_cast<std::size_t>(layer)].parameters;
   }
   Tensor boundary = backend->allocate({sequence, model.transformer->hidden}, Precision::float32);

@@ -17,7 +17,7 @@ using namespace stagecraft::tests;
 
 namespace {
 
-constexpr std::uint64_t seed = (std::uint64_t{3} << 32) + 5;
+constexpr std::uint64_t start_seed = (std::uint64_t{3} << 32) + 5;
 
 /// In (0, 1), by the upper 53 of 64 bits.
 double uniform(std::uint32_t upper, std::uint32_t lower) {
@@ -32,7 +32,7 @@ double normal(const std::string& name, std::uint64_t element) {
   const auto low = [](std::uint64_t bits) { return static_cast<std::uint32_t>(bits); };
   const auto high = [](std::uint64_t bits) { return static_cast<std::uint32_t>(bits >> 32); };
   const auto bits = r123::Philox4x32()({{low(pair), high(pair), low(hash), high(hash)}},
-                                       {{low(seed), high(seed)}});
+                                       {{low(start_seed), high(start_seed)}});
   const double radius = std::sqrt(-2 * std::log(uniform(bits[0], bits[1])));
   const double angle = 2 * std::numbers::pi * uniform(bits[2], bits[3]);
   return element % 2 == 0 ? radius * std::cos(angle) : radius * std::sin(angle);
@@ -52,7 +52,7 @@ Values one_by_one(const ParameterSpec& spec, Precision precision) {
 
 Values drawn(const ParameterSpec& spec, Precision precision, int threads) {
   Parameter parameter{.spec = spec, .weight = host_tensor(spec.shape, precision), .gradient = {}};
-  initialize(parameter, seed, threads);
+  initialize(parameter, start_seed, threads);
   return values(parameter.weight);
 }
 
@@ -106,7 +106,7 @@ TEST_CASE("a part is drawn as it is in the whole, with half a pair at its ends")
 TEST_CASE("a table that embedding and head share is drawn and kept once") {
   const Precision precision = GENERATE(Precision::float32, Precision::float64);
   const Prepared prepared = prepare({.precision = precision, .tied = true});
-  const RunOptions options{.seed = seed};
+  const RunOptions options{.seed = start_seed};
   const Training training =
       make_training(prepared.plan, prepared.profile, prepared.dataset, options);
   const auto backend = make_cpu_backend();
