@@ -1,5 +1,5 @@
-#include "planner/analysis/binding.hpp"
 #include "planner/problem/problem.hpp"
+#include "planner/analysis/binding.hpp"
 
 #include <algorithm>
 #include <stop_token>
