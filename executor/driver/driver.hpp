@@ -1,9 +1,9 @@
-// Conducting a run: workers on all ranks, step by step, and one result on rank 0.
+// The driver of a run: workers on all ranks, step by step, and one result on rank 0.
 //
-//   rank 0   prepare │ step  report ─→ losses, times → goes on? ─┐ step …      │ weights, stamps →
-//   result rank 1   prepare │ step  report ─↗                           └→ step …     │ its part ↗
+//   rank 0  prepare │ step  report ─→ losses → goes on? ─┐ step … │ weights → result
+//   rank 1  prepare │ step  report ─↗                    └→ step … │ its part ↗
 //
-// Ranks may be threads of this process or of others: they tell each other everything through their
+// Ranks are threads of this process or of others; all they tell each other goes through their
 // transports.
 
 #pragma once

@@ -1,28 +1,26 @@
 // The exact search: a plan, and the proof that no other plan of the space has a shorter simulated
 // step.
 //
-// Settings with too many devices, or too many layouts, to walk through are searched by columns only
-// (planner/search/column_search.hpp); what else they allow is bounded by its work. Plans of other
-// kinds that turn out faster come last (planner/search/unsearched.hpp).
+// Settings with too many devices, or too many layouts, to enumerate are searched as identical
+// pipeline replicas ("columns") only (planner/search/column_search.hpp); a bound by work covers
+// their other plans. Faster plans of other families come last (planner/search/unsearched.hpp).
 //
-//   0. A plan to show, in no time: what people choose (first_columns).
-//   1. Good plans first: those of other planners (planner/search/heuristics/warm_starts.hpp), and
-//   even and balanced splits of every setting, improved cut by cut with the fast clock.
-//   2. Narrow: for each setting of one stage per device, the least step its bound allows, by
-//      bisection (planner/relaxations/chain_bounds.hpp), while every chain the bisection comes
-//      across is tried. Settings whose bound reaches the best plan are done. Columns come before
-//      that: their plans rule most chains out at the first question.
-//   3. Deepen: take the setting with the smallest bound, walk through every layout whose bound is
-//   at most a little above
-//      that, put survivors on the fast clock, and simulate what that cannot rule out. Then nothing
-//      below that limit is left, and the bound of the setting rises to it. Again, until all bounds
-//      have reached the best plan: proved.
+//   0. A first plan at once: the usual choices (first_columns).
+//   1. Warm starts: plans of other planners (planner/search/heuristics/warm_starts.hpp), and even
+//      and balanced splits of every setting, improved cut by cut with the fast clock.
+//   2. Bisection: for each setting of one stage per device, the smallest step that its lower bound
+//      allows (planner/relaxations/chain_bounds.hpp); every chain found on the way is tried.
+//      Settings whose bound reaches the incumbent are done. Replicas come first, since their plans
+//      rule most chains out at the first probe.
+//   3. Enumeration: take the setting with the lowest bound, enumerate all its layouts with a bound
+//      slightly above that cutoff, time the survivors with the fast clock, and simulate those that
+//      are not ruled out. The bound of the setting rises to the cutoff. Repeat until all bounds
+//      have reached the incumbent: proved.
 //
-// A branching model is searched along its own order, then along a few others
-// (planner/space/orders.hpp); on other devices than the first ones, as
-// planner/search/other_devices.hpp says. Where layers choose for themselves what they do
-// again, see planner/search/layers_search.hpp; where degrees of context and expert parallelism
-// are to be found, planner/search/degree_search.hpp.
+// A branching model is searched along its own order of layers, then along a few others
+// (planner/space/orders.hpp); for other devices than the first ones see
+// planner/search/other_devices.hpp; for recomputation per layer, planner/search/layers_search.hpp;
+// for degrees of context and expert parallelism, planner/search/degree_search.hpp.
 //
 // The lower bound reported is the smallest over settings, over orders of devices, and over orders
 // of layers where another one than the model's own has won; each round of 3 raises it, so stopping

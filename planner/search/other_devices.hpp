@@ -1,14 +1,12 @@
-// What the exact search asks beside its question, which is about all devices in the cluster's
-// order:
+// The exact search takes all devices in the cluster's order. Beside that it tries
 //
 //   - fewer devices, where the best plan on all of them is far from its bound;
-//   - other orders of the devices (planner/space/device_orders.hpp), every one if they are few:
-//   then
-//     the bound speaks of stages on any devices;
+//   - other orders of the devices (planner/space/device_orders.hpp): all of them if they are few,
+//     and then the bound covers stages on any devices;
 //   - the best places where devices have links of their own
-//   (planner/search/heuristics/placement.hpp).
+//     (planner/search/heuristics/placement.hpp).
 //
-// What is faster goes on the board, as plans for the devices themselves.
+// Faster plans become incumbents, as plans for the devices themselves.
 
 #pragma once
 
