@@ -52,7 +52,7 @@ void check_memory(const Setting& setting) {
 
 }  // namespace
 
-TEST_CASE("layers that recompute together keep less than each by itself") {
+TEST_CASE("layers that recompute together keep less than each by itself", "[seconds]") {
   using enum Recomputed;
   constexpr int microbatches = 64;
   const auto peak = [](std::vector<Recomputed> again) {
@@ -71,7 +71,8 @@ TEST_CASE("layers that recompute together keep less than each by itself") {
   CHECK(peak(all) < peak(pair) - 4 * microbatches * aligned(tensor));
 }
 
-TEST_CASE("a rank's arena is what the program says, and holds what the simulator says") {
+TEST_CASE("a rank's arena is what the program says, and holds what the simulator says",
+          "[seconds]") {
   for (const Recompute recompute : {Recompute::none, Recompute::full}) {
     check_memory({.schedule = "gpipe", .devices = 2, .recompute = recompute});
     check_memory({.devices = 4, .microbatches = 8, .recompute = recompute});

@@ -240,7 +240,7 @@ TEST_CASE("a checkpoint of other training is refused with what is other") {
                                "than synthetic text of 3000 tokens, seed 7"));
 }
 
-TEST_CASE("a manifest is complete, of this format, and as it was written") {
+TEST_CASE("a manifest is complete, of this format, and as it was written", "[seconds]") {
   const auto message = [](const std::string& from, const std::string& to) {
     const TwoSteps run_of_two;
     run_of_two.change(from, to);

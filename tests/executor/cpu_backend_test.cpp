@@ -440,7 +440,7 @@ TEST_CASE("rotary turns pairs of query and key by position and frequency, and ba
   CHECK(relative_error(qkv, before) < tolerance(precision));
 }
 
-TEST_CASE("attention and its gradients follow the formula") {
+TEST_CASE("attention and its gradients follow the formula", "[seconds]") {
   const Precision precision = GENERATE(from_range(both_precisions));
   const std::int64_t sequence = GENERATE(1, 7, 64, 65, 150);
   const std::int64_t key_value_heads = GENERATE(1, 2, 4);

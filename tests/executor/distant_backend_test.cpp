@@ -43,7 +43,7 @@ TEST_CASE("a backend with memory of its own, and calls that are done later, give
   CHECK(first_difference(far, run(prepared, options)) == "");
 }
 
-TEST_CASE("bf16 trains with masters in fp32, every way bit for bit as on one device") {
+TEST_CASE("bf16 trains with masters in fp32, every way bit for bit as on one device", "[seconds]") {
   Setting setting = GENERATE(from_range(settings_that_move_everything()));
   INFO(describe(setting));
   const RunOptions wide{.steps = 3};

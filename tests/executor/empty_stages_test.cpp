@@ -52,7 +52,8 @@ TEST_CASE("empty chunks stand beside others on their devices, and beside each ot
   }
 }
 
-TEST_CASE("so it is with replicas, tensor parallelism, shards, and both ways to share") {
+TEST_CASE("so it is with replicas, tensor parallelism, shards, and both ways to share",
+          "[seconds]") {
   for (const Sharding sharding : {Sharding::none, Sharding::zero1}) {
     for (const ReplicaPolicy policy : {ReplicaPolicy::split, ReplicaPolicy::round_robin}) {
       const Setting setting{.devices = 4,

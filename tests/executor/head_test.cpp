@@ -119,7 +119,8 @@ TEST_CASE("limited logits never exist all at once, and none wait for backward") 
   CHECK(limited.most == limited.kept + 3 * row);
 }
 
-TEST_CASE("runs with limited logits end with one bits on one device and on many, in less memory") {
+TEST_CASE("runs with limited logits end with one bits on one device and on many, in less memory",
+          "[seconds]") {
   const Setting setting = GENERATE(from_range(std::vector<Setting>{
       {.devices = 3},
       {.schedule = "zb-h1", .devices = 2},

@@ -115,7 +115,7 @@ TEST_CASE("a peer's part of a layer multiplies what estimates say it does") {
   }
 }
 
-TEST_CASE("a peer's part of a layer keeps and holds the bytes that estimates say") {
+TEST_CASE("a peer's part of a layer keeps and holds the bytes that estimates say", "[seconds]") {
   const Style style = GENERATE(Style::gpt2, Style::llama);
   const Model model = model_of(style);
   const Profile profile = measure_profile(model, options_for({1, 2, 4}, 1));
@@ -162,7 +162,7 @@ TEST_CASE("peers that have a rank each are measured with their sums, others with
   }
 }
 
-TEST_CASE("peers on devices of their own have as many as there are") {
+TEST_CASE("peers on devices of their own have as many as there are", "[seconds]") {
   std::mutex mutex;
   std::set<int> ranks;
   MeasureOptions options = options_for({1, 2, 4}, 0);
@@ -197,7 +197,8 @@ TEST_CASE("what cannot be cut into so many parts is refused before anything is m
   CHECK(ranks.empty());
 }
 
-TEST_CASE("plans add the links' messages to peers measured by themselves, and to no others") {
+TEST_CASE("plans add the links' messages to peers measured by themselves, and to no others",
+          "[seconds]") {
   const Model model = model_of(Style::gpt2);
   Profile profile = measure_profile(model, options_for({2}, 1));
   REQUIRE_FALSE(profile.entries.front().has_peer_messages);

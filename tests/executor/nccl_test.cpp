@@ -74,7 +74,8 @@ const Wiring both_ways{
 
 }  // namespace
 
-TEST_CASE("over NCCL every schedule ends with the bits of threads, even if all streams wait") {
+TEST_CASE("over NCCL every schedule ends with the bits of threads, even if all streams wait",
+          "[seconds]") {
   int row = 0;
   for (const ScheduleKind& kind : schedule_kinds) {
     const bool replicates = row++ % 2 == 0;
@@ -89,7 +90,7 @@ TEST_CASE("over NCCL every schedule ends with the bits of threads, even if all s
   }
 }
 
-TEST_CASE("so do shards, peers, rows in turn, recomputation and more of everything") {
+TEST_CASE("so do shards, peers, rows in turn, recomputation and more of everything", "[seconds]") {
   const Setting setting = GENERATE(from_range(std::vector<Setting>{
       {.schedule = "gpipe",
        .devices = 2,
@@ -361,7 +362,7 @@ TEST_CASE("where NCCL itself notices nothing, the watchdog does") {
   CHECK(message.starts_with("the run does not go on: rank "));
 }
 
-TEST_CASE("NCCL's own sums are used where they are asked for, and nowhere else") {
+TEST_CASE("NCCL's own sums are used where they are asked for, and nowhere else", "[seconds]") {
   const Setting setting = GENERATE(from_range(std::vector<Setting>{
       {.devices = 2, .rows = 4, .replicas = {4, 1}, .tied = false},
       {.schedule = "gpipe", .devices = 1, .rows = 4, .replicas = {4}, .sharding = Sharding::zero1},

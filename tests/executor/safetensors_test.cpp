@@ -146,7 +146,7 @@ TEST_CASE("a safetensors file that is not whole is refused with one sentence") {
   CHECK_THAT(message_of([&] { open_tensor_file(folder.path()); }), ContainsSubstring("a folder"));
 }
 
-TEST_CASE("no cut and no flipped bit of a safetensors file crashes its reader") {
+TEST_CASE("no cut and no flipped bit of a safetensors file crashes its reader", "[seconds]") {
   const TemporaryFolder folder;
   const std::string header =
       "{" + entry("a", "F32", "[1]", "[0,4]") + "," + entry("b", "BF16", "[2,1]", "[4,8]") + "}";

@@ -6,7 +6,7 @@
 using namespace stagecraft;
 using namespace stagecraft::tests;
 
-TEST_CASE("a sharded optimizer takes the whole one's steps") {
+TEST_CASE("a sharded optimizer takes the whole one's steps", "[seconds]") {
   for (const std::vector<int>& replicas : {std::vector{2, 2}, {3, 1}, {1, 2}, {2, 3}}) {
     const Setting setting{.devices = 2,
                           .microbatches = 3,
@@ -24,7 +24,7 @@ TEST_CASE("a sharded optimizer takes the whole one's steps") {
   }
 }
 
-TEST_CASE("copies of the model in four pipes, and shards over both directions") {
+TEST_CASE("copies of the model in four pipes, and shards over both directions", "[seconds]") {
   for (const Sharding sharding : {Sharding::none, Sharding::zero1}) {
     for (const std::string schedule : {"chimera", "chimera-doubling", "dualpipe"}) {
       const bool four = schedule == "chimera";

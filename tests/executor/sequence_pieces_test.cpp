@@ -30,7 +30,7 @@ void check_bits(const Setting& setting) {
 
 }  // namespace
 
-TEST_CASE("pieces of sequences end with the reference's bits, whatever the pipeline") {
+TEST_CASE("pieces of sequences end with the reference's bits, whatever the pipeline", "[seconds]") {
   const Style style = GENERATE(Style::gpt2, Style::llama);
   const int pieces = GENERATE(2, 4);
   int number = 0;
@@ -63,7 +63,7 @@ TEST_CASE("so do unequal replicas, replicas in turn, sharded optimizers and SGD 
   }
 }
 
-TEST_CASE("pieces are the whole sequence to rounding, whoever holds which heads") {
+TEST_CASE("pieces are the whole sequence to rounding, whoever holds which heads", "[seconds]") {
   const Style style = GENERATE(Style::gpt2, Style::llama);
   const Setting whole{.schedule = "seq1f1b",
                       .devices = 2,

@@ -84,7 +84,8 @@ TEST_CASE("a message of another size than its memory is told, and writes no more
   CHECK(text == "abcd4xy789");
 }
 
-TEST_CASE("processes find each other past strangers, and know who is on the same machine") {
+TEST_CASE("processes find each other past strangers, and know who is on the same machine",
+          "[seconds]") {
   const int port = free_port();
   const auto stranger = listen_on(port);  // as torchrun's own store: it accepts, and is silent
   REQUIRE(stranger);

@@ -43,7 +43,7 @@ std::vector<Setting> split_settings() {
 
 }  // namespace
 
-TEST_CASE("peers train what one device trains, to rounding", "[tensor_parallel]") {
+TEST_CASE("peers train what one device trains, to rounding", "[tensor_parallel][seconds]") {
   for (Setting setting : split_settings()) {
     for (const Precision precision : {Precision::float64, Precision::float32}) {
       setting.precision = precision;

@@ -178,7 +178,7 @@ Model model_of(bool llama, bool tied, std::int64_t key_value_heads) {
 
 }  // namespace
 
-TEST_CASE("layers split over 2 and 4 peers train as whole ones do, to rounding") {
+TEST_CASE("layers split over 2 and 4 peers train as whole ones do, to rounding", "[seconds]") {
   const bool llama = GENERATE(false, true);
   const bool tied = GENERATE(false, true);
   const int ranks = GENERATE(2, 4);

@@ -54,7 +54,8 @@ void read_newest_in_backward(Program& program) {
 
 }  // namespace
 
-TEST_CASE("stashing, vertical sync and two versions follow their formulas through twenty updates") {
+TEST_CASE("stashing, vertical sync and two versions follow their formulas through twenty updates",
+          "[seconds]") {
   for (const std::string schedule : {"pipedream", "pipedream-vertical-sync", "pipedream-2bw"}) {
     for (const int devices : {1, 2, 4}) {
       for (const OptimizerKind optimizer : {OptimizerKind::sgd, OptimizerKind::adamw}) {
@@ -66,7 +67,8 @@ TEST_CASE("stashing, vertical sync and two versions follow their formulas throug
   }
 }
 
-TEST_CASE("so they do with replicas, recomputation, sharded optimizers and several steps") {
+TEST_CASE("so they do with replicas, recomputation, sharded optimizers and several steps",
+          "[seconds]") {
   for (const std::string schedule : {"pipedream", "pipedream-vertical-sync", "pipedream-2bw"}) {
     for (const Sharding sharding : {Sharding::none, Sharding::zero1}) {
       const Setting setting{.schedule = schedule,
@@ -83,7 +85,8 @@ TEST_CASE("so they do with replicas, recomputation, sharded optimizers and sever
   }
 }
 
-TEST_CASE("so they do where replicas take turns, each stage in rounds of its own", "[turns]") {
+TEST_CASE("so they do where replicas take turns, each stage in rounds of its own",
+          "[turns][seconds]") {
   const std::vector<std::vector<int>> counts{{2, 1}, {3, 1}, {1, 2}, {2, 3}, {2, 1, 2}, {3, 1, 1}};
   for (const std::vector<int>& replicas : counts) {
     for (const OptimizerKind optimizer : {OptimizerKind::sgd, OptimizerKind::adamw}) {

@@ -65,7 +65,7 @@ Duration check_stopped(const Fixture& fixture, unsigned seed) {
 
 }  // namespace
 
-TEST_CASE("a run that is killed is started again and ends with the same weights") {
+TEST_CASE("a run that is killed is started again and ends with the same weights", "[seconds]") {
   const Fixture fixture("killed");
   const std::string whole = fixture.parameters(steps);
   int killed = 0;
@@ -82,7 +82,8 @@ TEST_CASE("a run that is killed a hundred times", "[.hundred]") {
   CHECK(killed > 50);
 }
 
-TEST_CASE("a run that is killed more often than it may be started again says who, where and when") {
+TEST_CASE("a run that is killed more often than it may be started again says who, where and when",
+          "[seconds]") {
   const Fixture fixture("killed-twice");
   ProgramRun run(fixture.folder.path(), fixture.run(100000, {"--restarts", "1"}));
   const auto first = await_step(fixture.records(), 0, 0);
@@ -101,7 +102,7 @@ TEST_CASE("a run that is killed more often than it may be started again says who
   CHECK_THAT(run.output(), ContainsSubstring("\"kind\": \"execution\""));
 }
 
-TEST_CASE("a run that is killed goes on from its last checkpoint") {
+TEST_CASE("a run that is killed goes on from its last checkpoint", "[seconds]") {
   const Fixture fixture("checkpoints");
   const std::string whole = fixture.parameters(steps);
   std::filesystem::remove_all(fixture.records());
@@ -119,7 +120,7 @@ TEST_CASE("a run that is killed goes on from its last checkpoint") {
   CHECK(lines_with(run.errors(), "; restart 1 of 1, from kept/step-0000") == 1);
 }
 
-TEST_CASE("processes that meet by TCP notice when one of them is killed") {
+TEST_CASE("processes that meet by TCP notice when one of them is killed", "[seconds]") {
   const Fixture fixture("tcp");
   for (const int rank : {0, 1}) {
     INFO("rank " << rank);
@@ -139,7 +140,7 @@ TEST_CASE("processes that meet by TCP notice when one of them is killed") {
   }
 }
 
-TEST_CASE("a run that is stopped ends within five seconds") {
+TEST_CASE("a run that is stopped ends within five seconds", "[seconds]") {
   const Fixture fixture("stopped");
   for (unsigned seed = 1; seed <= 2; ++seed) check_stopped(fixture, seed);
 }
@@ -153,7 +154,7 @@ TEST_CASE("a run that is stopped twenty times", "[.hundred]") {
             << format_duration(times.back()) << "\n";
 }
 
-TEST_CASE("whoever ends the supervisor ends its run, and nobody is left behind") {
+TEST_CASE("whoever ends the supervisor ends its run, and nobody is left behind", "[seconds]") {
   const Fixture fixture("orphans");
   const auto [number, code] = GENERATE(table<int, int>({{SIGKILL, 137}, {SIGTERM, 130}}));
   std::filesystem::remove_all(fixture.records());
@@ -166,7 +167,7 @@ TEST_CASE("whoever ends the supervisor ends its run, and nobody is left behind")
   CHECK(all_end({record->pid}, 5s));
 }
 
-TEST_CASE("a run that diverges is not started again") {
+TEST_CASE("a run that diverges is not started again", "[seconds]") {
   const Fixture fixture("diverges");
   ProgramRun run(fixture.folder.path(),
                  fixture.run(50, {"--restarts", "3", "--learning-rate", "1e30"}));
@@ -176,7 +177,7 @@ TEST_CASE("a run that diverges is not started again") {
   CHECK(lines_with(run.errors(), "restart") == 0);
 }
 
-TEST_CASE("mistakes are told once, by the run itself, whoever supervises it") {
+TEST_CASE("mistakes are told once, by the run itself, whoever supervises it", "[seconds]") {
   const Fixture fixture("mistakes");
   ProgramRun usage(fixture.folder.path(), fixture.run(1, {"--restarts", "3", "--backend", "gpu"}));
   CHECK(usage.wait() == 2);

@@ -90,7 +90,7 @@ class SmallDisk {
 
 }  // namespace
 
-TEST_CASE("a checkpoint that is damaged ends the run that would go on from it") {
+TEST_CASE("a checkpoint that is damaged ends the run that would go on from it", "[seconds]") {
   const std::vector<Injury> injuries{
       {"rank-1.bin", cut_in_half, 3, "rank-1.bin: has "},
       {"rank-1.bin", flip_a_bit, 3, "are not those that were written (their hash differs)"},
@@ -114,14 +114,15 @@ TEST_CASE("a checkpoint that is damaged ends the run that would go on from it") 
   CHECK(from_first.wait() == 0);
 }
 
-TEST_CASE("a checkpoint of another model is refused by name") {
+TEST_CASE("a checkpoint of another model is refused by name", "[seconds]") {
   const Finished finished("other-model");
   finished.make_plan("tiny-llama", "llama.json");
   check_outcome(finished, {"run", "llama.json", "--data", "text", "--steps", "3", "--resume", "ck"},
                 3, "is a checkpoint of tiny-gpt");
 }
 
-TEST_CASE("weights that are cut off, gone or not finite end the run before they are used") {
+TEST_CASE("weights that are cut off, gone or not finite end the run before they are used",
+          "[seconds]") {
   const std::vector<Injury> injuries{
       {"weights.safetensors", cut_in_half, 3, "not a whole safetensors file"},
       {"weights.safetensors", [](const fs::path& file) { fs::remove(file); }, 3, "no such file"},
@@ -138,7 +139,7 @@ TEST_CASE("weights that are cut off, gone or not finite end the run before they 
   }
 }
 
-TEST_CASE("a full disk ends the run with the file, what it needs and a way out") {
+TEST_CASE("a full disk ends the run with the file, what it needs and a way out", "[seconds]") {
   const Finished finished("full-disk");
   std::uintmax_t bytes = 0;
   for (const auto& file : fs::directory_iterator(finished.folder.path() / "ck/step-000002")) {

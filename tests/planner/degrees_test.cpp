@@ -64,7 +64,7 @@ Problem with_memory(Problem problem, Bytes memory) {
 }  // namespace
 
 TEST_CASE("exact is as good as trying everything over context and expert degrees",
-          "[parallelism]") {
+          "[parallelism][seconds]") {
   struct Case {
     std::int64_t width, sequence;
     Bytes memory;
@@ -144,7 +144,7 @@ TEST_CASE("degrees that no plan can have make no settings", "[parallelism]") {
 }
 
 TEST_CASE("a degree that no plan can have changes no bound of stages with degrees of their own",
-          "[parallelism]") {
+          "[parallelism][seconds]") {
   int open = 0;
   for (std::uint32_t seed = 60; seed < 100; ++seed) {
     for (const std::int64_t effort : {30'000, 100'000}) {
@@ -228,7 +228,8 @@ bool require_no_worse(const Large& large, const SearchControl& control,
 
 }  // namespace
 
-TEST_CASE("more degrees to try are never worse, with however little effort", "[parallelism]") {
+TEST_CASE("more degrees to try are never worse, with however little effort",
+          "[parallelism][minutes]") {
   int better = 0;
   for (const Large& large : large_cases) {
     for (const std::int64_t effort : {1'000, 1'000'000}) {
@@ -249,13 +250,14 @@ TEST_CASE("more degrees to try are never worse where the search is stopped at on
 }
 
 TEST_CASE("more degrees to try are never worse where layers choose what they do again",
-          "[parallelism]") {
+          "[parallelism][seconds]") {
   for (const Large& large : {large_cases[0], large_cases[2]}) {
     require_no_worse(large, {.effort = 1'000'000, .explain = false}, {Recomputed::selective});
   }
 }
 
-TEST_CASE("however little effort there is the bound over all degrees holds", "[parallelism]") {
+TEST_CASE("however little effort there is the bound over all degrees holds",
+          "[parallelism][seconds]") {
   int open = 0;
   for (std::uint32_t seed = 0; seed < 24; ++seed) {
     INFO("seed " << seed);

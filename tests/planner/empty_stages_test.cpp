@@ -105,7 +105,7 @@ TEST_CASE("replicas of an empty stage sum and gather nothing") {
   }
 }
 
-TEST_CASE("without being asked, the search leaves no stage empty") {
+TEST_CASE("without being asked, the search leaves no stage empty", "[seconds]") {
   Problem problem = chain_of_five(8);
   problem.straight = true;
   const SearchResult few = search_exact(problem, {});
@@ -125,7 +125,7 @@ TEST_CASE("without being asked, the search leaves no stage empty") {
   CHECK(verify_bound(plan, problem.profile, problem.cluster).holds());
 }
 
-TEST_CASE("with few layers schedules of several stages per device need empty ones") {
+TEST_CASE("with few layers schedules of several stages per device need empty ones", "[seconds]") {
   for (const std::string schedule : {"zb-v", "interleaved"}) {
     INFO(schedule);
     Problem problem = chain_of_five(3, schedule);
@@ -145,7 +145,8 @@ TEST_CASE("with few layers schedules of several stages per device need empty one
   }
 }
 
-TEST_CASE("with empty stages, too, a bound never exceeds the step of a plan it covers") {
+TEST_CASE("with empty stages, too, a bound never exceeds the step of a plan it covers",
+          "[seconds]") {
   const std::string name = GENERATE("1f1b", "gpipe", "zb-h1", "zb-h2");
   for (std::uint32_t seed = 0; seed < 60; ++seed) {
     Problem problem = problem_with_empty(seed + 16'000'000);

@@ -101,7 +101,7 @@ double median(std::vector<double> errors) {
 }  // namespace
 
 TEST_CASE("Aceso's plans as Mist ran them: steps and memory from profiles of operators",
-          "[measured_plans]") {
+          "[measured_plans][seconds]") {
   if (!std::filesystem::exists(reference)) SKIP("no published data at " + reference);
   std::vector<double> steps, steps_by_aceso, several_nodes, memory, memory_by_aceso;
   for (const Json& row : Json::read(reference)["rows"].elements()) {

@@ -73,7 +73,8 @@ std::vector<int> random_order(const Model& model, Random& random) {
 
 }  // namespace
 
-TEST_CASE("mixed devices: no slower by faster links, more memory or one more device", "[exact]") {
+TEST_CASE("mixed devices: no slower by faster links, more memory or one more device",
+          "[exact][seconds]") {
   for (std::uint32_t seed = 0; seed < 20; ++seed) {
     INFO("seed " << seed);
     Problem problem = random_mixed(seed + 6000, {5, 3});
@@ -89,7 +90,7 @@ TEST_CASE("mixed devices: no slower by faster links, more memory or one more dev
   }
 }
 
-TEST_CASE("a layer as two halves never makes a plan slower", "[exact]") {
+TEST_CASE("a layer as two halves never makes a plan slower", "[exact][seconds]") {
   int faster = 0;
   for (std::uint32_t seed = 0; seed < 50; ++seed) {
     INFO("seed " << seed);

@@ -95,10 +95,12 @@ std::optional<Duration> best_anywhere(Problem problem) {
 
 // These percents add up to 100; the tests can run at the same time.
 
-TEST_CASE("random problems: exact is as good as trying everything, one kind of device") {
+TEST_CASE("random problems: exact is as good as trying everything, one kind of device",
+          "[seconds]") {
   hold_for(30, random_problem, 1'000'000, {6, 4});
 }
-TEST_CASE("random problems: exact is as good as trying everything, two kinds of device") {
+TEST_CASE("random problems: exact is as good as trying everything, two kinds of device",
+          "[seconds]") {
   hold_for(30, random_mixed, 2'000'000, {6, 4});
 }
 TEST_CASE("random problems: exact is as good as trying everything, up to ten layers") {
@@ -108,7 +110,8 @@ TEST_CASE("random problems: exact is as good as trying everything, up to six dev
   hold_for(5, random_mixed, 4'000'000, {6, 6});
 }
 
-TEST_CASE("random problems: exact is as good as trying everything, over degrees of each stage") {
+TEST_CASE("random problems: exact is as good as trying everything, over degrees of each stage",
+          "[seconds]") {
   const std::uint32_t count = is_watched ? 40 : 4000;
   int faster = 0, tried = 0;
   for (std::uint32_t seed = 9'000'000; seed < 9'000'000 + count; ++seed) {
@@ -119,7 +122,8 @@ TEST_CASE("random problems: exact is as good as trying everything, over degrees 
   CHECK(static_cast<std::uint32_t>(tried) > 15 * count);
 }
 
-TEST_CASE("random problems: exact is as good as trying everything, with a link of its own") {
+TEST_CASE("random problems: exact is as good as trying everything, with a link of its own",
+          "[seconds]") {
   const std::uint32_t count = is_watched ? 20 : 1000;
   std::uint32_t every_order = 0, proved = 0, tried = 0;
   for (std::uint32_t seed = 14'000'000; seed < 14'000'000 + count; ++seed) {
@@ -146,8 +150,9 @@ TEST_CASE("random problems: exact is as good as trying everything, with a link o
   CHECK(every_order * 2 > tried);
 }
 
-TEST_CASE("random problems: exact is as good as trying everything, on devices anywhere") {
-  const std::uint32_t count = is_watched ? 30 : 1000;
+TEST_CASE("random problems: exact is as good as trying everything, on devices anywhere",
+          "[seconds]") {
+  const std::uint32_t count = is_watched ? 10 : 1000;
   int scattered = 0, tried = 0;
   for (std::uint32_t seed = 16'000'000; seed < 16'000'000 + count; ++seed) {
     INFO("seed " << seed);
@@ -203,9 +208,9 @@ struct AnywhereCount {
   }
 };
 
-TEST_CASE(
-    "random problems: exact bounds plans on devices anywhere of more than it tries orders of") {
-  const std::uint32_t count = is_watched ? 10 : 300;
+TEST_CASE("random problems: exact bounds plans on devices anywhere of more than it tries orders of",
+          "[seconds]") {
+  const std::uint32_t count = is_watched ? 4 : 300;
   AnywhereCount counted;
   for (std::uint32_t seed = 20'000'000; seed < 20'000'000 + count; ++seed) {
     INFO("seed " << seed);
@@ -231,7 +236,8 @@ TEST_CASE(
   counted.check(static_cast<int>(is_watched ? count / 4 : count / 2));
 }
 
-TEST_CASE("random problems: exact bounds plans of several degrees on devices anywhere") {
+TEST_CASE("random problems: exact bounds plans of several degrees on devices anywhere",
+          "[seconds]") {
   const std::uint32_t count = is_watched ? 20 : 1000;
   AnywhereCount counted;
   for (std::uint32_t seed = 21'000'000; seed < 21'000'000 + count; ++seed) {
@@ -253,8 +259,9 @@ TEST_CASE("random problems: exact bounds plans of several degrees on devices any
   counted.check(static_cast<int>(is_watched ? count / 5 : count / 3));
 }
 
-TEST_CASE("random problems: exact bounds devices with links of their own in every order") {
-  const std::uint32_t count = is_watched ? 60 : 2000;
+TEST_CASE("random problems: exact bounds devices with links of their own in every order",
+          "[seconds]") {
+  const std::uint32_t count = is_watched ? 20 : 2000;
   std::uint32_t placed = 0, found = 0;
   for (std::uint32_t seed = 15'000'000; seed < 15'000'000 + count; ++seed) {
     INFO("seed " << seed);
@@ -275,8 +282,9 @@ TEST_CASE("random problems: exact bounds devices with links of their own in ever
   if (!is_watched) CHECK(found * 10 >= placed * 9);
 }
 
-TEST_CASE("random problems: exact is as good as trying everything, over microbatches per copy") {
-  const std::uint32_t count = is_watched ? 60 : 2000;
+TEST_CASE("random problems: exact is as good as trying everything, over microbatches per copy",
+          "[seconds]") {
+  const std::uint32_t count = is_watched ? 20 : 2000;
   int unlisted = 0;
   for (std::uint32_t seed = 12'000'000; seed < 12'000'000 + count; ++seed) {
     INFO("seed " << seed);
@@ -298,8 +306,9 @@ TEST_CASE("random problems: exact is as good as trying everything, over microbat
   CHECK(static_cast<std::uint32_t>(unlisted) > count / 20);
 }
 
-TEST_CASE("random problems: exact is as good as trying everything, over degrees to share layers") {
-  const std::uint32_t count = is_watched ? 40 : 1500;
+TEST_CASE("random problems: exact is as good as trying everything, over degrees to share layers",
+          "[seconds]") {
+  const std::uint32_t count = is_watched ? 15 : 1500;
   int shared = 0;
   for (std::uint32_t seed = 7'000'000; seed < 7'000'000 + count; ++seed) {
     INFO("seed " << seed);
@@ -313,7 +322,7 @@ TEST_CASE("random problems: exact is as good as trying everything, over degrees 
   CHECK(shared >= static_cast<int>(count) / 10);
 }
 
-TEST_CASE("random problems: exact is never worse than any quick strategy") {
+TEST_CASE("random problems: exact is never worse than any quick strategy", "[seconds]") {
   int compared = 0;
   const std::uint32_t count = is_watched ? 20 : 2000;
   for (std::uint32_t seed = 0; seed < count; ++seed) {
@@ -324,7 +333,8 @@ TEST_CASE("random problems: exact is never worse than any quick strategy") {
   CHECK(compared > static_cast<int>(2 * count));
 }
 
-TEST_CASE("random problems: exact is never worse than any quick strategy on published profiles") {
+TEST_CASE("random problems: exact is never worse than any quick strategy on published profiles",
+          "[seconds]") {
   const auto files = published_files();
   if (files.empty()) SKIP("no published profiles at " + shared_folder());
   // However early the search ends: here before it proves anything.
@@ -372,7 +382,8 @@ TEST_CASE("more devices are never slower, though memory is tight") {
   CHECK(steps[2] * 10 <= steps[0] * 6);
 }
 
-TEST_CASE("random problems: exact is as good as trying everything, over empty stages") {
+TEST_CASE("random problems: exact is as good as trying everything, over empty stages",
+          "[minutes]") {
   constexpr std::uint32_t first = 15'000'000, count = is_watched ? 30 : 200;
   int best_has_some = 0, faster = 0;
   for (std::uint32_t seed = first; seed < first + count; ++seed) {

@@ -95,7 +95,7 @@ void survives(const std::string& good, Read read) {
 
 }  // namespace
 
-TEST_CASE("mutilated files of others are read or refused, never worse") {
+TEST_CASE("mutilated files of others are read or refused, never worse", "[seconds]") {
   survives(pipedream_graph,
            [](const std::string& text) { validate(import_pipedream(text, "g.txt")); });
   survives(config, [](const std::string& text) { validate(import_huggingface(text, "c.json")); });
@@ -106,7 +106,7 @@ TEST_CASE("mutilated files of others are read or refused, never worse") {
   });
 }
 
-TEST_CASE("mutilated files of ours are read or refused, never worse") {
+TEST_CASE("mutilated files of ours are read or refused, never worse", "[seconds]") {
   survives(profile_text(), [](const std::string& text) {
     const Profile profile = read_profile(Json::parse(text, "p.json"));
     validate(profile);

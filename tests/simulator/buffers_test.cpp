@@ -197,7 +197,8 @@ TEST_CASE("buffers are aligned, inside the arena, and of their device") {
   }
 }
 
-TEST_CASE("whatever the costs, no two live buffers share bytes, and no peak exceeds the arena") {
+TEST_CASE("whatever the costs, no two live buffers share bytes, and no peak exceeds the arena",
+          "[seconds]") {
   Random random(8);
   for (int round = 0; round < 60; ++round) {
     CAPTURE(round);

@@ -197,7 +197,8 @@ void mutate(Program& program, std::mt19937& random) {
 
 }  // namespace
 
-TEST_CASE("check: no random execution of a program called safe goes wrong, and most others do") {
+TEST_CASE("check: no random execution of a program called safe goes wrong, and most others do",
+          "[seconds]") {
   std::mt19937 random(3);
   const std::vector<Setting> settings{
       {.schedule = "1f1b", .devices = 3, .microbatches = 3},

@@ -171,7 +171,8 @@ TEST_CASE("more buffers are never slower, rendezvous never faster, blocking pair
   }
 }
 
-TEST_CASE("under every policy, costs scale and never help, iterations add up behind a barrier") {
+TEST_CASE("under every policy, costs scale and never help, iterations add up behind a barrier",
+          "[seconds]") {
   Random random(21);
   for (int round = 0; round < 80; ++round) {
     auto [program, costs] = random_case(random);

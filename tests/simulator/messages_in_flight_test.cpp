@@ -58,7 +58,8 @@ TEST_CASE("check: channels are first in, first out, so swapped messages deadlock
             "device 1 waits at RF1.1, but the next message in its channel is for RF1.2"});
 }
 
-TEST_CASE("check: every generated schedule is safe with any number of messages in flight") {
+TEST_CASE("check: every generated schedule is safe with any number of messages in flight",
+          "[seconds]") {
   const ScheduleKind& kind = GENERATE(from_range(schedule_kinds));
   for (const ScheduleShape& shape : legal_shapes(kind, 4)) {
     if (shape.microbatches > 8) continue;
@@ -89,7 +90,7 @@ TEST_CASE("check: more messages in flight never make a safe program unsafe") {
   CHECK(unsafe > 20);
 }
 
-TEST_CASE("check: two communications that change places are caught with any buffer") {
+TEST_CASE("check: two communications that change places are caught with any buffer", "[seconds]") {
   Random random(32);
   int swaps = 0;
   for (int i = 0; i < 12; ++i) {

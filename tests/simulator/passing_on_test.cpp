@@ -60,7 +60,8 @@ Program chain_of_three(const LowerOptions& options) {
 
 }  // namespace
 
-TEST_CASE("a stage that passes on has every pass and message, and nothing about weights") {
+TEST_CASE("a stage that passes on has every pass and message, and nothing about weights",
+          "[seconds]") {
   Random random(31);
   int passing = 0;
   for (int round = 0; round < 200; ++round) {

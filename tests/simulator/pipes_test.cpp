@@ -186,7 +186,8 @@ TEST_CASE("DualPipeV's bubble is DualPipe's with p for p/2 and the costs of half
   }
 }
 
-TEST_CASE("Seq1F1B takes (mK + p - 1)(f + b) / K and holds min(mK, p - r - 1 + K) pieces") {
+TEST_CASE("Seq1F1B takes (mK + p - 1)(f + b) / K and holds min(mK, p - r - 1 + K) pieces",
+          "[seconds]") {
   const Duration f = 12ms, b = 24ms;
   for (int p = 1; p <= 16; ++p) {
     for (const int m : {1, 2, 3, p, 3 * p + 1}) {

@@ -181,28 +181,28 @@ void hold_for(int percent, const Kind& kind) {
 
 // These percents add up to 100; the tests can run at the same time.
 
-TEST_CASE("random programs: on two devices") {
+TEST_CASE("random programs: on two devices", "[seconds]") {
   hold_for(12, {.devices = 2});
 }
-TEST_CASE("random programs: on three devices") {
+TEST_CASE("random programs: on three devices", "[seconds]") {
   hold_for(12, {.devices = 3});
 }
-TEST_CASE("random programs: on four devices") {
+TEST_CASE("random programs: on four devices", "[seconds]") {
   hold_for(12, {.devices = 4});
 }
-TEST_CASE("random programs: on two devices, backwards in halves") {
+TEST_CASE("random programs: on two devices, backwards in halves", "[seconds]") {
   hold_for(12, {.devices = 2, .halves = true});
 }
-TEST_CASE("random programs: on three devices, backwards in halves") {
+TEST_CASE("random programs: on three devices, backwards in halves", "[seconds]") {
   hold_for(12, {.devices = 3, .halves = true});
 }
-TEST_CASE("random programs: on four devices, backwards in halves") {
+TEST_CASE("random programs: on four devices, backwards in halves", "[seconds]") {
   hold_for(12, {.devices = 4, .halves = true});
 }
-TEST_CASE("random programs: on two devices with two stages each") {
+TEST_CASE("random programs: on two devices with two stages each", "[seconds]") {
   hold_for(14, {.devices = 2, .chunks = 2});
 }
-TEST_CASE("random programs: on three devices with two stages each") {
+TEST_CASE("random programs: on three devices with two stages each", "[seconds]") {
   hold_for(13, {.devices = 3, .chunks = 2});
 }
 TEST_CASE("random programs: with replicas, memory, recomputation and ties") {

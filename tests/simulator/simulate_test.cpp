@@ -240,7 +240,7 @@ TEST_CASE("recomputation that does not wait for the gradient takes m(2f + b) + (
   }
 }
 
-TEST_CASE("times equal the least ones that satisfy every rule, on random programs") {
+TEST_CASE("times equal the least ones that satisfy every rule, on random programs", "[seconds]") {
   Random random(1);
   for (int round = 0; round < 150; ++round) {
     CAPTURE(round);

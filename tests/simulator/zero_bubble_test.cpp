@@ -209,7 +209,7 @@ TEST_CASE("published bubble rates of interleaved 1F1B are ours but for how trans
   }
 }
 
-TEST_CASE("zb-1p and zb-2p are no worse than the published automatic schedules") {
+TEST_CASE("zb-1p and zb-2p are no worse than the published automatic schedules", "[seconds]") {
   if (!std::filesystem::exists(published_file())) SKIP("no reference data at " + shared_folder());
   for (const Published& row : published()) {
     CAPTURE(row.devices, row.microbatches);

@@ -121,7 +121,8 @@ void check_content(const Setting& setting, const RunResult& result, const fs::pa
 
 }  // namespace
 
-TEST_CASE("a run that goes on from a checkpoint ends with the bits of one that never stopped") {
+TEST_CASE("a run that goes on from a checkpoint ends with the bits of one that never stopped",
+          "[seconds]") {
   for (const Setting& setting : settings()) {
     INFO(describe(setting));
     const Prepared prepared = prepare(setting);
@@ -138,7 +139,7 @@ TEST_CASE("a run that goes on from a checkpoint ends with the bits of one that n
   }
 }
 
-TEST_CASE("any plan goes on from any other's checkpoint as the reference does") {
+TEST_CASE("any plan goes on from any other's checkpoint as the reference does", "[seconds]") {
   const std::vector<Setting> plans{
       {.devices = 1},
       {.schedule = "gpipe", .devices = 4},
@@ -162,7 +163,7 @@ TEST_CASE("any plan goes on from any other's checkpoint as the reference does") 
   }
 }
 
-TEST_CASE("peers of any number go on from what peers of another number wrote") {
+TEST_CASE("peers of any number go on from what peers of another number wrote", "[seconds]") {
   const auto with_degree = [](int degree, Sharding sharding) {
     return Setting{.devices = 2,
                    .replicas = {2, 2},
@@ -203,7 +204,7 @@ TEST_CASE("steps are counted since training began, by whatever fails in them, to
   CHECK_THAT(message_of(prepared, options), ContainsSubstring("in step 5 "));
 }
 
-TEST_CASE("bf16 goes on from its masters, out of a memory that nobody else can read") {
+TEST_CASE("bf16 goes on from its masters, out of a memory that nobody else can read", "[seconds]") {
   for (const Sharding sharding : {Sharding::none, Sharding::zero1}) {
     const Prepared prepared = prepare(
         {.devices = 2, .replicas = {2, 2}, .precision = Precision::bfloat16, .sharding = sharding});

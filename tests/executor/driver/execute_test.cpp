@@ -136,7 +136,8 @@ Machinery failing_machinery(int rank, int calls) {
 
 }  // namespace
 
-TEST_CASE("every schedule, cut, recomputation and replication ends with the reference's bits") {
+TEST_CASE("every schedule, cut, recomputation and replication ends with the reference's bits",
+          "[seconds]") {
   const RunOptions options{.steps = 3};
   References references;
   for (const Setting& setting : matrix({})) {
@@ -147,7 +148,7 @@ TEST_CASE("every schedule, cut, recomputation and replication ends with the refe
   }
 }
 
-TEST_CASE("so do stages with unequal numbers of replicas, split or taking turns") {
+TEST_CASE("so do stages with unequal numbers of replicas, split or taking turns", "[seconds]") {
   for (const std::vector<int>& replicas :
        {std::vector<int>{2, 1}, {1, 2}, {3, 2}, {1, 3, 2}, {2, 1, 2}}) {
     for (const ReplicaPolicy policy : {ReplicaPolicy::split, ReplicaPolicy::round_robin}) {
@@ -166,7 +167,7 @@ TEST_CASE("so do stages with unequal numbers of replicas, split or taking turns"
   }
 }
 
-TEST_CASE("so do Llama-style models, untied heads, SGD and double precision") {
+TEST_CASE("so do Llama-style models, untied heads, SGD and double precision", "[seconds]") {
   for (const Style style : {Style::gpt2, Style::llama}) {
     for (const bool tied : {true, false}) {
       for (const OptimizerKind optimizer : {OptimizerKind::adamw, OptimizerKind::sgd}) {
@@ -313,7 +314,7 @@ TEST_CASE("the last steps are handed in as iterations, each of them whole") {
   CHECK(run(prepared, {.steps = 2}).traced.spans.empty());
 }
 
-TEST_CASE("a rank that fails stops all others, and is the one that is named") {
+TEST_CASE("a rank that fails stops all others, and is the one that is named", "[seconds]") {
   const Prepared prepared = prepare({.devices = 3, .microbatches = 2, .replicas = {2, 1, 2}});
   // Rank 2 holds stage 1: it receives two slices of each microbatch and sends two on.
   const auto message = [&](int rank, int calls) -> std::string {

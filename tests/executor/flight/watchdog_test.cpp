@@ -98,7 +98,8 @@ TEST_CASE("a message that is late, but within the deadline, is waited for") {
                    unreliable(0, 2, 500ms)) == "");
 }
 
-TEST_CASE("a rank that computes for too long is the one that is named, with who waits for it") {
+TEST_CASE("a rank that computes for too long is the one that is named, with who waits for it",
+          "[seconds]") {
   const Prepared prepared = prepare({.devices = 3, .microbatches = 4});
   // A rank busy with its fourth send does not come back from it for a while.
   class Slow final : public WrappedTransport {
@@ -137,7 +138,7 @@ TEST_CASE("limits are the deadline, or 20 times what was simulated") {
   CHECK(limits_of(prepared.compiled, {.deadline = 1s}).wait == 1s);
 }
 
-TEST_CASE("the process of another rank that falls silent ends the run") {
+TEST_CASE("the process of another rank that falls silent ends the run", "[seconds]") {
   TwoRanks ranks("silent", 1min);
   const auto watchdog = ranks.watched();
   const auto other = ranks.other();
@@ -149,7 +150,7 @@ TEST_CASE("the process of another rank that falls silent ends the run") {
   CHECK(now() - start < 5s);
 }
 
-TEST_CASE("what a process sent just before it was stopped is not called lost") {
+TEST_CASE("what a process sent just before it was stopped is not called lost", "[seconds]") {
   TwoRanks ranks("stopped", 1s);
   const auto& channels = ranks.map.wiring().channels;
   const auto back = std::ranges::find(channels, 1, &ChannelEnds::from);

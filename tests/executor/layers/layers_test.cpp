@@ -230,7 +230,7 @@ Outcome two_microbatches(const Case& test_case, Precision precision, bool separa
 
 }  // namespace
 
-TEST_CASE("every layer's gradients are those of its output") {
+TEST_CASE("every layer's gradients are those of its output", "[seconds]") {
   const LayerMaker maker = GENERATE(from_range(layer_makers));
   for (const Case& test_case : cases_of(maker, small_models())) {
     Bench bench(test_case, Precision::float64);
@@ -509,7 +509,7 @@ TEST_CASE("weights start as GPT-2's do") {
   }
 }
 
-TEST_CASE("a whole model learns two sequences by heart") {
+TEST_CASE("a whole model learns two sequences by heart", "[seconds]") {
   const Model model =
       GENERATE(from_range(std::vector{builtin_model("tiny-gpt"), builtin_model("tiny-llama")}));
   const auto backend = make_cpu_backend();

@@ -99,7 +99,7 @@ TEST_CASE("measured bytes are those of the tensors") {
   }
 }
 
-TEST_CASE("a device with memory of its own is measured as the CPU is, and named") {
+TEST_CASE("a device with memory of its own is measured as the CPU is, and named", "[seconds]") {
   MeasureOptions options = quick;
   options.busy_ranks = 0;
   const Profile here = measure_profile(small_model(), options);

@@ -71,7 +71,7 @@ TEST_CASE("a message that comes twice ends the run where the next one is expecte
         "1, to stage 1) came: it came twice");
 }
 
-TEST_CASE("whichever message is lost or comes twice, no run ends with other bits") {
+TEST_CASE("whichever message is lost or comes twice, no run ends with other bits", "[seconds]") {
   const Setting setting =
       GENERATE(Setting{.schedule = "1f1b", .devices = 3},
                Setting{.schedule = "interleaved-1f1b", .devices = 2, .virtual_stages = 2},

@@ -29,7 +29,8 @@ TEST_CASE("every strategy of another planner says how much work it is", "[portfo
   CHECK_FALSE(is_quick(strategy, large));
 }
 
-TEST_CASE("exact is never worse than any quick strategy, on random problems", "[portfolio]") {
+TEST_CASE("exact is never worse than any quick strategy, on random problems",
+          "[portfolio][seconds]") {
   int compared = 0;
   for (std::uint32_t seed = 0; seed < 30; ++seed) {
     INFO("seed " << seed);

@@ -92,7 +92,8 @@ double objective_of_run(const Json& run, const std::string& model) {
 
 }  // namespace
 
-TEST_CASE("PipeDream: runs of its optimizer are reproduced to the last digits", "[pipedream]") {
+TEST_CASE("PipeDream: runs of its optimizer are reproduced to the last digits",
+          "[pipedream][seconds]") {
   const std::filesystem::path folder = shared_folder() + "/data/reference";
   if (!std::filesystem::exists(folder)) SKIP("no reference data at " + shared_folder());
   int runs = 0;

@@ -259,7 +259,7 @@ TEST_CASE("the memory of Megatron-LM's small runs is predicted on each device") 
   }
 }
 
-TEST_CASE("Megatron-LM's small runs are predicted by what modules take of the host") {
+TEST_CASE("Megatron-LM's small runs are predicted by what modules take of the host", "[seconds]") {
   const std::vector<MeasuredSet> sets = published("measured/megatron_ci_iteration_times.json");
   if (sets.empty()) SKIP("no published measurements");
   const auto named = [&](std::string_view name) -> const MeasuredSet& {

@@ -69,7 +69,7 @@ TEST_CASE("a measured hand-over and an unlimited link are not shared", "[shared-
 }
 
 TEST_CASE("alone everything takes its time on shared links, and sharing never helps",
-          "[shared-links]") {
+          "[shared-links][seconds]") {
   int slower = 0;
   for (std::uint32_t seed = 0; seed < 25; ++seed) {
     const Problem problem = random_problem(seed, {.layers = 5, .devices = 4});

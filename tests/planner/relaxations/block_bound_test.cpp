@@ -133,7 +133,7 @@ TEST_CASE("weights see all paths of deep pipelines, not those of few layouts", "
 }
 
 TEST_CASE("of blocks the best is found, and it is proved that nothing is below it",
-          "[block_bound]") {
+          "[block_bound][seconds]") {
   int cases = 0, hard = 0, found = 0;
   for_each_case([&](const Space& space, const Setting& setting, FastClock& clock,
                     const TimedOrder& order, Time best) {
@@ -160,7 +160,7 @@ TEST_CASE("of blocks the best is found, and it is proved that nothing is below i
 }
 
 TEST_CASE("where devices have their blocks in several turns it takes cases to prove the best",
-          "[block_bound]") {
+          "[block_bound][seconds]") {
   int cases = 0;
   for (std::uint32_t seed = 0; seed < 150; ++seed) {
     INFO("seed " << seed);
@@ -183,7 +183,7 @@ TEST_CASE("where devices have their blocks in several turns it takes cases to pr
 }
 
 TEST_CASE("cases of a proof, each by a bound of its own, know together what the proof does",
-          "[block_bound]") {
+          "[block_bound][seconds]") {
   constexpr std::int64_t little = 1'000'000;  // so that walks are short
   int divided = 0, parts = 0;
   for (std::uint32_t seed = 0; seed < (is_watched ? 200 : 600); ++seed) {
@@ -224,7 +224,7 @@ TEST_CASE("cases of a proof, each by a bound of its own, know together what the 
   CHECK(parts > 3 * divided);
 }
 
-TEST_CASE("what walks learn on the way leaves the best", "[block_bound]") {
+TEST_CASE("what walks learn on the way leaves the best", "[block_bound][minutes]") {
   constexpr int most_blocks = 19;
   int cases = 0;
   for (std::uint32_t seed = 0; cases < (is_watched ? 3 : 10); ++seed) {
@@ -244,7 +244,8 @@ TEST_CASE("what walks learn on the way leaves the best", "[block_bound]") {
   }
 }
 
-TEST_CASE("a small proof is done with soon, whether or not layouts count", "[block_bound]") {
+TEST_CASE("a small proof is done with soon, whether or not layouts count",
+          "[block_bound][seconds]") {
   int cases = 0;
   for_each_case([&](const Space& space, const Setting& setting, FastClock&, const TimedOrder& order,
                     Time best) {

@@ -145,7 +145,7 @@ TEST_CASE("under GPipe the bound is the step itself however unlike stages are", 
   }
 }
 
-TEST_CASE("no stage of a layout says more than its step", "[bounds]") {
+TEST_CASE("no stage of a layout says more than its step", "[bounds][seconds]") {
   const std::string name = GENERATE("1f1b", "gpipe", "zb-h1", "zb-h2");
   int in_turn = 0, exact = 0;
   for (std::uint32_t seed = 0; seed < 1500; ++seed) {
@@ -178,7 +178,7 @@ TEST_CASE("no stage of a layout says more than its step", "[bounds]") {
   CHECK(exact > 100);
 }
 
-TEST_CASE("a bound never exceeds the step of any plan it covers", "[bounds]") {
+TEST_CASE("a bound never exceeds the step of any plan it covers", "[bounds][seconds]") {
   const std::string name = GENERATE("1f1b", "gpipe", "zb-h1", "zb-h2");
   for (std::uint32_t seed = 0; seed < (is_watched ? 50 : 150); ++seed) {
     Problem problem = random_problem(seed + 300, {5, 4});

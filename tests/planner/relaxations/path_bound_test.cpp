@@ -42,7 +42,7 @@ bool has_choices(const PathBound& bound, const Layout& layout) {
 
 }  // namespace
 
-TEST_CASE("no layout takes less than a path of another one", "[path_bound]") {
+TEST_CASE("no layout takes less than a path of another one", "[path_bound][seconds]") {
   int paths = 0, exact = 0;
   for_each_case(100, [&](const Space& space, const Setting& setting, FastClock& clock,
                          const TimedOrder& order, const std::vector<Known>& known) {
@@ -75,7 +75,7 @@ TEST_CASE("no layout takes less than a path of another one", "[path_bound]") {
   CHECK(exact > paths * 9 / 10);
 }
 
-TEST_CASE("no layout that fits is faster than the bound by paths", "[path_bound]") {
+TEST_CASE("no layout that fits is faster than the bound by paths", "[path_bound][seconds]") {
   int cases = 0, closed = 0;
   for_each_case(150, [&](const Space& space, const Setting& setting, FastClock& clock,
                          const TimedOrder& order, const std::vector<Known>& known) {
@@ -139,7 +139,7 @@ TEST_CASE("a bound by paths that is to stop takes no more rounds", "[path_bound]
   });
 }
 
-TEST_CASE("where every layout holds too much at some moment, none fits", "[path_bound]") {
+TEST_CASE("where every layout holds too much at some moment, none fits", "[path_bound][seconds]") {
   int always = 0, fitting = 0;
   for (std::uint32_t seed = 0; seed < 150; ++seed) {
     INFO("seed " << seed);
@@ -159,7 +159,7 @@ TEST_CASE("where every layout holds too much at some moment, none fits", "[path_
   CHECK(fitting > 100);
 }
 
-TEST_CASE("choices of layouts that fit and are within the limit stay", "[path_bound]") {
+TEST_CASE("choices of layouts that fit and are within the limit stay", "[path_bound][seconds]") {
   int within = 0, left = 0, all = 0;
   for_each_case(100, [&](const Space& space, const Setting& setting, FastClock&,
                          const TimedOrder& order, const std::vector<Known>& known) {
@@ -225,7 +225,7 @@ TEST_CASE("the least of a sum is that of all layouts, and choices above its limi
   CHECK(left_out > cases / 3);
 }
 
-TEST_CASE("a proof comes to every layout that fits within its limit", "[path_bound]") {
+TEST_CASE("a proof comes to every layout that fits within its limit", "[path_bound][seconds]") {
   int cases = 0, within = 0, visited = 0, all = 0;
   for_each_case(150, [&](const Space& space, const Setting& setting, FastClock&,
                          const TimedOrder& order, const std::vector<Known>& known) {
@@ -260,7 +260,7 @@ TEST_CASE("a proof comes to every layout that fits within its limit", "[path_bou
   CHECK(visited < within + (all - within) / 2);
 }
 
-TEST_CASE("a proof goes on with the limit it is given", "[path_bound]") {
+TEST_CASE("a proof goes on with the limit it is given", "[path_bound][seconds]") {
   int cases = 0;
   for_each_case(100, [&](const Space& space, const Setting& setting, FastClock&,
                          const TimedOrder& order, const std::vector<Known>& known) {

@@ -7,7 +7,8 @@
 using namespace stagecraft;
 using namespace stagecraft::tests;
 
-TEST_CASE("a walk along paths comes to every layout that fits within its limit", "[path_walk]") {
+TEST_CASE("a walk along paths comes to every layout that fits within its limit",
+          "[path_walk][seconds]") {
   int cases = 0, within = 0, visited = 0, all = 0;
   for_each_case(200, [&](const Space& space, const Setting& setting, FastClock&,
                          const TimedOrder& order, const std::vector<Known>& known) {
@@ -45,7 +46,7 @@ TEST_CASE("a walk along paths comes to every layout that fits within its limit",
 }
 
 TEST_CASE("a walk goes on with the limit it is given, and with what it has learned",
-          "[path_walk]") {
+          "[path_walk][seconds]") {
   int cases = 0;
   for_each_case(100, [&](const Space& space, const Setting& setting, FastClock&,
                          const TimedOrder& order, const std::vector<Known>& known) {

@@ -85,7 +85,7 @@ Schedule table_order(int p, int v, int m) {
 
 }  // namespace
 
-TEST_CASE("closed forms of the step are what is simulated") {
+TEST_CASE("closed forms of the step are what is simulated", "[seconds]") {
   const std::string name = GENERATE(from_range(known));
   const ScheduleKind& kind = find_schedule(name);
   int with_latency = 0, without = 0;
@@ -111,7 +111,7 @@ TEST_CASE("closed forms of the step are what is simulated") {
   CHECK((with_latency > 0) == knows_latency);
 }
 
-TEST_CASE("closed forms of memory and messages are what the order says") {
+TEST_CASE("closed forms of memory and messages are what the order says", "[seconds]") {
   for (const std::string& name : known) {
     const ScheduleKind& kind = find_schedule(name);
     for (const ScheduleShape& shape : shapes(kind)) {
@@ -144,7 +144,8 @@ TEST_CASE("1F1B with blocking pairs pays 2(m + p) - 5 latencies") {
   CHECK_FALSE(closed_step_of_blocking_1f1b({.devices = 4, .microbatches = 8}, chunk, 11ms));
 }
 
-TEST_CASE("asynchronous schedules and BPipe: the formulas for 2 to 16 devices, many microbatches") {
+TEST_CASE("asynchronous schedules and BPipe: the formulas for 2 to 16 devices, many microbatches",
+          "[seconds]") {
   for (const std::string name :
        {"pipedream", "pipedream-vertical-sync", "pipedream-2bw", "bpipe"}) {
     for (int p = 2; p <= 16; ++p) {
@@ -188,7 +189,7 @@ TEST_CASE("inference: the prompts fill the pipeline once, each token takes a per
   }
 }
 
-TEST_CASE("V-Min: the ramps of 3 to 16 devices") {
+TEST_CASE("V-Min: the ramps of 3 to 16 devices", "[seconds]") {
   int claimed = 0;
   for (int p = 2; p <= 16; ++p) {
     for (const int m : {p, p + 1, p < 8 ? 4 * p : 0}) {
@@ -205,8 +206,8 @@ TEST_CASE("V-Min: the ramps of 3 to 16 devices") {
   CHECK(claimed == 10 * 2 + 4);
 }
 
-TEST_CASE(
-    "V-Min: a long F or I costs 3 max(f, i) - (f + i + w) more per microbatch, a long W none") {
+TEST_CASE("V-Min: a long F or I costs 3 max(f, i) - (f + i + w) more per microbatch, a long W none",
+          "[seconds]") {
   // Durations of stages, half those of a device: at (10, 12, 8) a device's microbatch takes 36, not
   // 30.
   const auto hints = [](const ChunkCosts& chunk) {

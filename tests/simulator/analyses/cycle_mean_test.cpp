@@ -33,7 +33,7 @@ void require_same_growth(const CycleMean& mean, const Program& program, const Co
 
 }  // namespace
 
-TEST_CASE("the cycle mean of every schedule of the table is its steady step") {
+TEST_CASE("the cycle mean of every schedule of the table is its steady step", "[seconds]") {
   const ScheduleKind& kind = GENERATE(from_range(schedule_kinds));
   Random random(51);
   for (const ScheduleShape& shape : legal_shapes(kind, 3)) {

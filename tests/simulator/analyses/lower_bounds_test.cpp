@@ -33,7 +33,7 @@ TEST_CASE("no bound is ever above the simulated step") {
   }
 }
 
-TEST_CASE("no bound is above the step of any schedule of the table") {
+TEST_CASE("no bound is above the step of any schedule of the table", "[seconds]") {
   const ScheduleKind& kind = GENERATE(from_range(schedule_kinds));
   Random random(32);
   for (const ScheduleShape& shape : legal_shapes(kind, 4)) {

@@ -31,7 +31,7 @@ TEST_CASE("check: the smallest program is safe, and says why") {
                "weight versions: forward and backward read version 0, 1 update makes version 1"));
 }
 
-TEST_CASE("check: every schedule is safe once lowered, for all small shapes") {
+TEST_CASE("check: every schedule is safe once lowered, for all small shapes", "[seconds]") {
   const ScheduleKind kind = GENERATE(from_range(schedule_kinds));
   const bool one =
       kind.placement == StagePlacement::linear || kind.placement == StagePlacement::bidirectional;

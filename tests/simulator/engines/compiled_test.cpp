@@ -68,11 +68,11 @@ void compare_with_simulate(int schedules, int most_tables) {
 
 }  // namespace
 
-TEST_CASE("a compiled program takes as long as the simulated one") {
+TEST_CASE("a compiled program takes as long as the simulated one", "[seconds]") {
   compare_with_simulate(400, 20);
 }
 
-TEST_CASE("a compiled program knows when each work starts and ends") {
+TEST_CASE("a compiled program knows when each work starts and ends", "[seconds]") {
   Random random(12);
   for (int round = 0; round < 300; ++round) {
     CAPTURE(round);
@@ -82,7 +82,7 @@ TEST_CASE("a compiled program knows when each work starts and ends") {
   }
 }
 
-TEST_CASE("every schedule of the table can be compiled") {
+TEST_CASE("every schedule of the table can be compiled", "[seconds]") {
   const ScheduleKind& kind = GENERATE(from_range(schedule_kinds));
   Random random(13);
   for (const ScheduleShape& shape : legal_shapes(kind, 4)) {

@@ -59,7 +59,8 @@ Environment watched() {
 
 }  // namespace
 
-TEST_CASE("events: without contention, random programs run as simulate says, memory included") {
+TEST_CASE("events: without contention, random programs run as simulate says, memory included",
+          "[seconds]") {
   Random random(11);
   int same = 0;
   for (int round = 0; round < 1'000; ++round) {
@@ -69,7 +70,7 @@ TEST_CASE("events: without contention, random programs run as simulate says, mem
   CHECK(same == 1'000);
 }
 
-TEST_CASE("events: 10'000 random programs without memory run as simulate says") {
+TEST_CASE("events: 10'000 random programs without memory run as simulate says", "[seconds]") {
   Random random(10);
   int same = 0;
   for (int round = 0; round < 10'000; ++round) {
@@ -79,7 +80,7 @@ TEST_CASE("events: 10'000 random programs without memory run as simulate says") 
   CHECK(same == 10'000);
 }
 
-TEST_CASE("events: every schedule of the table runs as simulate says") {
+TEST_CASE("events: every schedule of the table runs as simulate says", "[seconds]") {
   for (const ScheduleKind& kind : schedule_kinds) {
     for (const ScheduleShape& shape : legal_shapes(kind, 3)) {
       CAPTURE(kind.name, shape.devices, shape.microbatches, shape.virtual_stages);
@@ -91,7 +92,8 @@ TEST_CASE("events: every schedule of the table runs as simulate says") {
   }
 }
 
-TEST_CASE("events: iterations follow each other as simulate says, with and without a barrier") {
+TEST_CASE("events: iterations follow each other as simulate says, with and without a barrier",
+          "[seconds]") {
   Random random(12);
   for (int round = 0; round < 300; ++round) {
     CAPTURE(round);

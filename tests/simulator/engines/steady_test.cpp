@@ -18,7 +18,7 @@ Duration full_run(const Program& program, const Costs& costs, int iterations) {
 
 }  // namespace
 
-TEST_CASE("iterations repeat: the steady state gives the time of any number of them") {
+TEST_CASE("iterations repeat: the steady state gives the time of any number of them", "[seconds]") {
   each_steady_case(41,
                    [](const Program& program, const Costs& costs, const SteadyIterations& steady) {
                      for (const int iterations : {1, 2, 3, 7, 20, 41}) {
@@ -43,7 +43,7 @@ TEST_CASE("without a barrier ZB-V works all the time, and 1F1B gains nothing") {
   CHECK(per_iteration("1f1b", 1) == (m + p - 1) * 60ms);
 }
 
-TEST_CASE("many microbatches take as long as a few, and the rest in periods") {
+TEST_CASE("many microbatches take as long as a few, and the rest in periods", "[seconds]") {
   struct Row {
     const char* name;
     int virtual_stages;

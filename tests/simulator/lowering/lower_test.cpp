@@ -289,7 +289,8 @@ TEST_CASE("compute meets version 0 of its weights, an update makes version 1") {
   }
 }
 
-TEST_CASE("every schedule survives blocking, unbuffered communication on one lane per device") {
+TEST_CASE("every schedule survives blocking, unbuffered communication on one lane per device",
+          "[seconds]") {
   const ScheduleKind kind = GENERATE(from_range(schedule_kinds));
   CAPTURE(std::string(kind.name));
   for (int p = 1; p <= 5; ++p) {
@@ -307,7 +308,7 @@ TEST_CASE("every schedule survives blocking, unbuffered communication on one lan
   }
 }
 
-TEST_CASE("random schedules with random replicas lower to safe programs") {
+TEST_CASE("random schedules with random replicas lower to safe programs", "[seconds]") {
   Random random(5);
   for (int round = 0; round < 200; ++round) {
     CAPTURE(round);

@@ -180,7 +180,7 @@ TEST_CASE("times, peaks and messages equal the published ones") {
   }
 }
 
-TEST_CASE("every schedule is valid and sums gradients in ascending order") {
+TEST_CASE("every schedule is valid and sums gradients in ascending order", "[seconds]") {
   const ScheduleKind kind = GENERATE(from_range(schedule_kinds));
   CAPTURE(std::string(kind.name));
   int made = 0;

@@ -62,7 +62,7 @@ TEST_CASE("What a shape sets is not varied, nor what has no knob") {
             .size() == 3);
 }
 
-TEST_CASE("Each schedule has a variant") {
+TEST_CASE("Each schedule has a variant", "[seconds]") {
   const ScheduleKind& kind = GENERATE(from_range(schedule_kinds));
   for (const ScheduleShape& shape : legal_shapes(kind, 4)) {
     CHECK(!variants(kind, shape, shape.devices).empty());

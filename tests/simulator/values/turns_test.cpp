@@ -126,7 +126,7 @@ TEST_CASE("three replicas before one, and two before two", "[turns]") {
 }
 
 TEST_CASE("a round meets the version of the closed form, and replicas keep NOAM of them",
-          "[turns]") {
+          "[turns][seconds]") {
   Random random(5);
   for (int round = 0; round < 60; ++round) {
     const Replicas replicas = random_replicas(random, 5, 5);
@@ -182,7 +182,7 @@ TEST_CASE("replicas that take turns hand on what both work on, all pieces of it"
   CHECK(sent == common);
 }
 
-TEST_CASE("windows that the rule allows never make replicas wait in a circle", "[turns]") {
+TEST_CASE("windows that the rule allows never make replicas wait in a circle", "[turns][seconds]") {
   Random random(17);
   int allowed = 0, refused = 0, stuck = 0;
   for (int round = 0; round < 400; ++round) {
@@ -255,7 +255,7 @@ TEST_CASE("in the steady state a stage of r replicas takes (f + b) / r", "[turns
 }
 
 TEST_CASE("the steady state of turns is what long runs take, and no period beats the work",
-          "[turns]") {
+          "[turns][seconds]") {
   Random random(29);
   int found = 0;
   for (int round = 0; round < 60; ++round) {

@@ -96,7 +96,7 @@ std::size_t spans_drawn(const Timeline& timeline, int device) {
 
 }  // namespace
 
-TEST_CASE("SVG: each span is one box, no two overlap, and numbers fit their boxes") {
+TEST_CASE("SVG: each span is one box, no two overlap, and numbers fit their boxes", "[seconds]") {
   for (const ScheduleKind& kind : schedule_kinds) {
     const ScheduleShape shape{
         .devices = 4, .microbatches = 16, .virtual_stages = fewest_virtual_stages(kind.placement)};

@@ -161,7 +161,8 @@ TEST_CASE("torch CSV: what torch takes for granted or overlooks is refused with 
   }
 }
 
-TEST_CASE("torch CSV: what is written is read back, for every schedule the format can express") {
+TEST_CASE("torch CSV: what is written is read back, for every schedule the format can express",
+          "[seconds]") {
   for (const ScheduleKind& kind : schedule_kinds) {
     std::vector<ScheduleShape> shapes = legal_shapes(kind, 2);
     shapes.push_back(

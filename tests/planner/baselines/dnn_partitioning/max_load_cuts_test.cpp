@@ -219,7 +219,8 @@ TEST_CASE("chains of all cuts are all splits") {
   }
 }
 
-TEST_CASE("without a list of downsets, bounds hold and splits are nearly always the best") {
+TEST_CASE("without a list of downsets, bounds hold and splits are nearly always the best",
+          "[seconds]") {
   Random random(26);
   int solved = 0, proved = 0, all = 0;
   for (int round = 0; round < 400; ++round) {
@@ -241,7 +242,8 @@ TEST_CASE("without a list of downsets, bounds hold and splits are nearly always 
   CHECK(all > 300);
 }
 
-TEST_CASE("chains of branches with too many downsets are split almost as well as can be") {
+TEST_CASE("chains of branches with too many downsets are split almost as well as can be",
+          "[seconds]") {
   // Cells of three branches of eight nodes each; tensors inside are dear, between cells cheap.
   MaxLoadProblem problem{.nodes = {}, .edges = {}, .tensors = {}, .accelerators = 4};
   problem.memory = 1e9;

@@ -133,8 +133,8 @@ TEST_CASE("the largest load does not depend on how nodes are numbered") {
   }
 }
 
-TEST_CASE(
-    "where there are too many downsets, orders of the nodes are split, with an honest bound") {
+TEST_CASE("where there are too many downsets, orders of the nodes are split, with an honest bound",
+          "[seconds]") {
   Random random(9);
   for (int round = 0; round < 600; ++round) {
     const MaxLoadProblem problem = random_split(random, 9);

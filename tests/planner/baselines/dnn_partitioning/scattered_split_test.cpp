@@ -142,7 +142,8 @@ TEST_CASE("no split at all has a smaller largest load than the one found, on sma
   CHECK(better > 50);
 }
 
-TEST_CASE("without the effort to prove anything, the split is near the best and its bound holds") {
+TEST_CASE("without the effort to prove anything, the split is near the best and its bound holds",
+          "[seconds]") {
   Random random(17);
   int optimal = 0, feasible = 0, proved = 0;
   for (int round = 0; round < 500; ++round) {
@@ -169,7 +170,7 @@ TEST_CASE("without the effort to prove anything, the split is near the best and 
   CHECK(proved < feasible);
 }
 
-TEST_CASE("walks find the best split of small cases by themselves") {
+TEST_CASE("walks find the best split of small cases by themselves", "[seconds]") {
   Random random(19);
   int optimal = 0, feasible = 0;
   for (int round = 0; round < 200; ++round) {
@@ -190,7 +191,8 @@ TEST_CASE("walks find the best split of small cases by themselves") {
   CHECK(optimal >= feasible - feasible / 20);
 }
 
-TEST_CASE("groups and packings rule out all that is impossible and nothing that is possible") {
+TEST_CASE("groups and packings rule out all that is impossible and nothing that is possible",
+          "[seconds]") {
   Random random(23);
   for (int round = 0; round < 500; ++round) {
     const MaxLoadProblem problem = small_case(random);
@@ -369,7 +371,8 @@ TEST_CASE("a split without contiguity that does not fit is infeasible, with the 
   CHECK_THAT(result.infeasible->reason, ContainsSubstring("no split over 2 devices fits"));
 }
 
-TEST_CASE("published inputs without contiguity: within 1 % of the integer program's bound") {
+TEST_CASE("published inputs without contiguity: within 1 % of the integer program's bound",
+          "[minutes]") {
   if (!std::filesystem::exists(shared_data() / "dnn-partitioning"))
     SKIP("no published data at " + shared_folder());
   const std::string input =

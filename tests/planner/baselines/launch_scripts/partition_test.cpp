@@ -191,7 +191,7 @@ TEST_CASE("launch scripts cut by their rule, whatever the layers cost", "[partit
                     ContainsSubstring("no layer's kind or name"));
 }
 
-TEST_CASE("launch scripts never cost less than the exact search", "[partition]") {
+TEST_CASE("launch scripts never cost less than the exact search", "[partition][seconds]") {
   for (std::uint32_t seed = 0; seed < 30; ++seed) {
     Problem problem = random_problem(seed, {});
     problem.min_layers_per_stage = 1;

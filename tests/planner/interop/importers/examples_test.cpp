@@ -104,7 +104,8 @@ double published_seconds(const Published& run, const Model& model, const Plan& p
 
 }  // namespace
 
-TEST_CASE("launch lines of published runs: steps as predicted beside those published") {
+TEST_CASE("launch lines of published runs: steps as predicted beside those published",
+          "[seconds]") {
   for (const Published& run : runs) {
     const PlanQuestion question = question_for(run.name, run.nodes, run.node);
     const Plan plan = imported("megatron", line_of(run), question);

@@ -136,7 +136,8 @@ TEST_CASE("PipeDream's plans: what is wrong is said") {
         }).find("no node has a stage_id") != std::string::npos);
 }
 
-TEST_CASE("the graph that PipeDream's optimizer would write for VGG-16 is the plan it found") {
+TEST_CASE("the graph that PipeDream's optimizer would write for VGG-16 is the plan it found",
+          "[seconds]") {
   const std::string file = shared_folder() + "/data/pipedream/vgg16/graph.txt";
   if (!std::filesystem::exists(file)) SKIP("no data at " + shared_folder());
   const LoadedProfile loaded = load_profile(file);
