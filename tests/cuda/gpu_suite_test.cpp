@@ -89,7 +89,8 @@ Names failed_attention_of() {
 
 }  // namespace
 
-TEST_CASE("the checks of kernels accept a right device and name what a wrong one gets wrong") {
+TEST_CASE("the checks of kernels accept a right device and name what a wrong one gets wrong",
+          "[seconds]") {
   tests::DistantBackend right;
   CHECK(failed_kernels_of(right, "", 40) == Names{});
   Inexact wrong;
@@ -110,7 +111,7 @@ TEST_CASE("attention that is to be deterministic has the same bits each time") {
         Names{"attention of 2 x 16 tokens, 4 heads of 8, in one order"});
 }
 
-TEST_CASE("smoke is found on no device that computes rightly") {
+TEST_CASE("smoke is found on no device that computes rightly", "[seconds]") {
   Failures failures;
   gpu::check_smoke({.make = maker<tests::DistantBackend>(),
                     .precision = Precision::float32,

@@ -7,7 +7,8 @@
 using namespace stagecraft;
 using namespace stagecraft::tests;
 
-TEST_CASE("every operation of the CUDA backend gives the CPU's numbers, in fp32 and bf16") {
+TEST_CASE("every operation of the CUDA backend gives the CPU's numbers, in fp32 and bf16",
+          "[seconds]") {
   stand_in::set_up({});
   {
     cuda::CudaBackend backend({.device = 0});
@@ -22,7 +23,7 @@ TEST_CASE("every operation of the CUDA backend gives the CPU's numbers, in fp32 
   require_no_complaints();
 }
 
-TEST_CASE("a pipeline on the CUDA backend trains bit for bit as one stage does") {
+TEST_CASE("a pipeline on the CUDA backend trains bit for bit as one stage does", "[seconds]") {
   const stand_in::Machine machine = GENERATE(from_range(machines()));
   const Precision precision = GENERATE(Precision::float32, Precision::bfloat16);
   const int devices = GENERATE(1, 2, 4);

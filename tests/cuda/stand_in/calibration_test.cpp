@@ -41,7 +41,7 @@ Duration sum_of(const ProfileEntry& entry, const LayerRange& layers, Duration La
 
 }  // namespace
 
-TEST_CASE("compare and calibrate read a GPU's timeline as they read a CPU's") {
+TEST_CASE("compare and calibrate read a GPU's timeline as they read a CPU's", "[seconds]") {
   const Setting setting = GENERATE(
       Setting{.schedule = "1f1b", .devices = 2}, Setting{.schedule = "gpipe", .devices = 2},
       Setting{.schedule = "zb-h1", .devices = 2},

@@ -24,7 +24,8 @@ Outcome run_with(GraphUse graphs, const Prepared& prepared, int steps,
 
 }  // namespace
 
-TEST_CASE("graphs give the bits of calls one by one, and are launched instead of them") {
+TEST_CASE("graphs give the bits of calls one by one, and are launched instead of them",
+          "[seconds]") {
   const Setting setting = GENERATE(
       Setting{.devices = 1}, Setting{.devices = 2, .style = Style::llama},
       Setting{.schedule = "zb-v", .devices = 2, .virtual_stages = 2},
@@ -44,14 +45,15 @@ TEST_CASE("graphs give the bits of calls one by one, and are launched instead of
   CHECK(graphs.counts.launches < eager.counts.launches / 2);
 }
 
-TEST_CASE("after the first steps no graph is recorded any more") {
+TEST_CASE("after the first steps no graph is recorded any more", "[seconds]") {
   const Prepared prepared = prepare({.schedule = "1f1b", .devices = 2});
   const long graphs_of_few = run_with(GraphUse::on, prepared, 4).counts.graphs;
   const Outcome more = run_with(GraphUse::on, prepared, 12);
   CHECK(more.counts.graphs == graphs_of_few);
 }
 
-TEST_CASE("what cannot be recorded is launched call by call and said once, or is an error") {
+TEST_CASE("what cannot be recorded is launched call by call and said once, or is an error",
+          "[seconds]") {
   const Prepared prepared = prepare({.schedule = "1f1b", .devices = 2});
   const stand_in::Machine machine{.forbidden = "cublasLtMatmul"};
   const Outcome expected = run_with(GraphUse::off, prepared, 4);

@@ -19,7 +19,8 @@ long launches_of(const Prepared& prepared, int steps) {
 
 }  // namespace
 
-TEST_CASE("a step asks a GPU for 20 kernels and library calls a block, and a few more") {
+TEST_CASE("a step asks a GPU for 20 kernels and library calls a block, and a few more",
+          "[seconds]") {
   const Prepared prepared =
       prepare({.microbatches = 1, .precision = Precision::bfloat16, .style = Style::gpt2});
   const int blocks = static_cast<int>(prepared.profile.model.layers.size()) - 2;

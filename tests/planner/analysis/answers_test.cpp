@@ -62,7 +62,7 @@ std::vector<Binding> limits_of(const Problem& problem) {
 
 }  // namespace
 
-TEST_CASE("the front of memory and throughput is that of all plans", "[answers]") {
+TEST_CASE("the front of memory and throughput is that of all plans", "[answers][seconds]") {
   int larger_fronts = 0;
   for (std::uint32_t seed = 0; seed < 25; ++seed) {
     CAPTURE(seed);
@@ -89,7 +89,8 @@ TEST_CASE("the front of memory and throughput is that of all plans", "[answers]"
   CHECK(larger_fronts > 5);
 }
 
-TEST_CASE("plans of a front with spacing are the best that need so much less memory", "[answers]") {
+TEST_CASE("plans of a front with spacing are the best that need so much less memory",
+          "[answers][seconds]") {
   constexpr double spacing = 0.25;
   int left_out = 0;
   for (std::uint32_t seed = 0; seed < 25; ++seed) {
@@ -170,7 +171,8 @@ TEST_CASE("another planner's front has its plans that fit, each once, and proves
   CHECK_FALSE(front.plans.front().prediction);
 }
 
-TEST_CASE("schedules that were not tried have a price where one of them is faster", "[answers]") {
+TEST_CASE("schedules that were not tried have a price where one of them is faster",
+          "[answers][seconds]") {
   int faster = 0, equal = 0;
   for (std::uint32_t seed = 0; seed < 12; ++seed) {
     CAPTURE(seed);
@@ -264,7 +266,7 @@ TEST_CASE("twice the bandwidth is that of links of their own, too", "[answers]")
   CHECK(slower == pace(*search_exact(problem, {}).plans[0].prediction));
 }
 
-TEST_CASE("links that bring more than there is room for have no price", "[answers]") {
+TEST_CASE("links that bring more than there is room for have no price", "[answers][seconds]") {
   for (std::uint32_t seed = 50; seed < 80; ++seed) {
     CAPTURE(seed);
     Random random(seed);
@@ -308,7 +310,7 @@ TEST_CASE("devices that nothing is known of can be left out", "[answers]") {
   CHECK(std::ranges::find(names, "compute") != names.end());
 }
 
-TEST_CASE("memory that makes stages recompute has a price", "[answers]") {
+TEST_CASE("memory that makes stages recompute has a price", "[answers][seconds]") {
   Problem problem = problem_of(profile_of(std::vector<LayerCost>(4, heavy_layer())),
                                cluster_of({{2, {}}}, Bytes{5} << 29), 8, {1});
   problem.straight = true;

@@ -58,7 +58,8 @@ Verification verified(const Plan& plan, const Problem& problem) {
 
 }  // namespace
 
-TEST_CASE("every bound of the exact search holds, and no higher one does", "[certificate]") {
+TEST_CASE("every bound of the exact search holds, and no higher one does",
+          "[certificate][seconds]") {
   int plans = 0, listed = 0;
   for (std::uint32_t seed = 0; seed < 60; ++seed) {
     INFO("seed " << seed);
@@ -85,7 +86,7 @@ TEST_CASE("every bound of the exact search holds, and no higher one does", "[cer
 }
 
 TEST_CASE("the bound of a plan whose stages have several degrees holds, and no higher one does",
-          "[certificate]") {
+          "[certificate][seconds]") {
   int plans = 0;
   for (std::uint32_t seed = 0; seed < 120; ++seed) {
     INFO("seed " << seed);
@@ -105,7 +106,7 @@ TEST_CASE("the bound of a plan whose stages have several degrees holds, and no h
   CHECK(plans > 3);
 }
 
-TEST_CASE("a question is the same after a plan was written and read", "[certificate]") {
+TEST_CASE("a question is the same after a plan was written and read", "[certificate][seconds]") {
   int plans = 0;
   for (std::uint32_t seed = 0; seed < 40; ++seed) {
     Problem problem = random_mixed(seed, {4, 3});

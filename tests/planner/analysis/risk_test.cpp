@@ -79,7 +79,8 @@ TEST_CASE("a step of compute alone is log-normal as its layers are") {
   CHECK(p90 == Approx(0.120 * std::exp(0.2 * 1.281552)).epsilon(1e-6));
 }
 
-TEST_CASE("a plan that leans on an uncertain link is the best at p50, and not at p90") {
+TEST_CASE("a plan that leans on an uncertain link is the best at p50, and not at p90",
+          "[seconds]") {
   const Problem problem = two_layers();
   const Spreads spreads{.compute = 0.02, .communication = 1.0, .memory = 0};
   const SearchResult median = planned(problem, "p50", spreads);
@@ -100,7 +101,7 @@ TEST_CASE("a plan that leans on an uncertain link is the best at p50, and not at
   CHECK(stages(planned(problem, "p90", {0.02, 0.01, 0})) == 2);
 }
 
-TEST_CASE("memory must fit at the level, too") {
+TEST_CASE("memory must fit at the level, too", "[seconds]") {
   Problem problem = two_layers();
   const SearchResult free = planned(problem, "p50", {});
   Bytes most = 0;

@@ -32,7 +32,7 @@ Problem two_nodes() {
 }  // namespace
 
 TEST_CASE("a plan for shared links is faster on them than one that knows nothing of it",
-          "[answers]") {
+          "[answers][seconds]") {
   const Problem problem = two_nodes();
   const SearchResult alone = search_exact(problem, {});
   const SearchResult shared = search_with_shared_links(search_exact, problem, {}, {});
@@ -60,7 +60,7 @@ TEST_CASE("a plan for shared links is faster on them than one that knows nothing
 }
 
 TEST_CASE("plans for shared links are no faster than the best of all, and bounds below it",
-          "[answers]") {
+          "[answers][seconds]") {
   int equal = 0, compared = 0;
   double ratio = 0, unaware = 0;
   for (std::uint32_t seed = 0; seed < (is_watched ? 15 : 60); ++seed) {

@@ -20,7 +20,8 @@ Effort some_effort() {
   return {.left = 2'000'000};
 }
 
-TEST_CASE("annealing ends with a layout that is allowed, fits, and is no slower", "[annealing]") {
+TEST_CASE("annealing ends with a layout that is allowed, fits, and is no slower",
+          "[annealing][seconds]") {
   int better = 0;
   for (std::uint32_t seed = 0; seed < (is_watched ? 40 : 150); ++seed) {
     const Problem problem = with_blocks(seed, 12);
@@ -65,7 +66,7 @@ Problem one_pipeline(const std::string& model, int nodes, const ScheduleChoice& 
 TEST_CASE(
     "annealing finds stages that grow towards the middle, where moving one layer at a time "
     "finds nothing",
-    "[annealing]") {
+    "[annealing][seconds]") {
   const Problem problem =
       one_pipeline("gpt3-175b", 16, {.name = "interleaved-zb", .virtual_stages = 4});
   const Space space(problem);
@@ -82,7 +83,7 @@ TEST_CASE(
 
 TEST_CASE(
     "from stages of two sizes annealing comes to shapes that it seldom finds from balanced ones",
-    "[annealing]") {
+    "[annealing][seconds]") {
   const Problem problem =
       one_pipeline("gpt3-175b", 16, {.name = "interleaved-zb", .virtual_stages = 3});
   const Space space(problem);

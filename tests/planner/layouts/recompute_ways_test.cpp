@@ -66,7 +66,7 @@ TEST_CASE("a device recomputes in the way of the least step that there is", "[re
   CHECK(recomputing > 5);
 }
 
-TEST_CASE("a repair leaves devices that fit as they are", "[recompute_ways]") {
+TEST_CASE("a repair leaves devices that fit as they are", "[recompute_ways][seconds]") {
   int repairs = 0;
   for (std::uint32_t seed = 0; seed < 150; ++seed) {
     const Problem problem = with_blocks(seed, 8);
@@ -106,7 +106,8 @@ Problem short_of_memory() {
   return problem;
 }
 
-TEST_CASE("which stages make room decides over the step of a large pipeline", "[recompute_ways]") {
+TEST_CASE("which stages make room decides over the step of a large pipeline",
+          "[recompute_ways][seconds]") {
   const Problem problem = short_of_memory();
   const Space space(problem);
   const Setting& setting = space.settings().front();
@@ -125,7 +126,8 @@ TEST_CASE("which stages make room decides over the step of a large pipeline", "[
   CHECK(clock.step(annealed) * 100 < clock.step(*shortest) * 98);
 }
 
-TEST_CASE("a search finds the plan whose stages make room in the best way", "[recompute_ways]") {
+TEST_CASE("a search finds the plan whose stages make room in the best way",
+          "[recompute_ways][minutes]") {
   const Problem problem = short_of_memory();
   const SearchResult result = search_exact(problem, {.threads = 1});
   REQUIRE_FALSE(result.plans.empty());

@@ -56,7 +56,7 @@ Bytes least_by_listing(FastClock& clock, const Space& space, const Setting& sett
 
 }  // namespace
 
-TEST_CASE("no layout needs less memory than the tightest", "[tightest]") {
+TEST_CASE("no layout needs less memory than the tightest", "[tightest][seconds]") {
   int cases = 0, several = 0;
   for (std::uint32_t seed = 0; seed < 60; ++seed) {
     Problem problem = with_limits(seed, {8, 3});

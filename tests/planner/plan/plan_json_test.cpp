@@ -98,7 +98,7 @@ std::string complaint_of_loading(const std::string& content) {
 
 }  // namespace
 
-TEST_CASE("what write_plan writes read_plan reads back", "[plan]") {
+TEST_CASE("what write_plan writes read_plan reads back", "[plan][seconds]") {
   for (std::uint32_t seed = 0; seed < 500; ++seed) {
     const Plan plan = random_plan(seed);
     const std::string written = write_plan(plan);

@@ -98,7 +98,7 @@ TEST_CASE("every wish has a test of its own", "[wishes]") {
   CHECK(all == wish::all);
 }
 
-TEST_CASE("strategies obey what they are asked, or refuse it by name", "[wishes]") {
+TEST_CASE("strategies obey what they are asked, or refuse it by name", "[wishes][seconds]") {
   const Strategy& strategy = GENERATE(from_range(strategies));
   const Wish& wish = GENERATE(from_range(wishes));
   INFO(strategy.name << " with " << wish.flag);

@@ -75,7 +75,8 @@ void require_best(const Problem& problem) {
 
 }  // namespace
 
-TEST_CASE("asynchronous plans are searched as well as by trying everything", "[objective]") {
+TEST_CASE("asynchronous plans are searched as well as by trying everything",
+          "[objective][seconds]") {
   const std::string schedule = GENERATE("pipedream", "pipedream-vertical-sync", "pipedream-2bw");
   for (std::uint32_t seed = 0; seed < 12; ++seed) {
     CAPTURE(schedule, seed);
@@ -84,7 +85,7 @@ TEST_CASE("asynchronous plans are searched as well as by trying everything", "[o
 }
 
 TEST_CASE("plans whose replicas take turns are searched as well as by trying everything",
-          "[objective][turns]") {
+          "[objective][turns][seconds]") {
   const std::string schedule = GENERATE("pipedream", "pipedream-2bw");
   int in_turn = 0;
   for (std::uint32_t seed = 0; seed < (is_watched ? 12 : 40); ++seed) {
@@ -102,7 +103,7 @@ TEST_CASE("plans whose replicas take turns are searched as well as by trying eve
 }
 
 TEST_CASE("no bound is above the steady time of plans whose replicas take turns",
-          "[objective][turns]") {
+          "[objective][turns][seconds]") {
   int compared = 0;
   for (std::uint32_t seed = 100; seed < 130; ++seed) {
     CAPTURE(seed);
@@ -131,7 +132,7 @@ TEST_CASE("no bound is above the steady time of plans whose replicas take turns"
   CHECK(compared > 30);
 }
 
-TEST_CASE("inference is searched as well as by trying everything", "[objective]") {
+TEST_CASE("inference is searched as well as by trying everything", "[objective][seconds]") {
   for (std::uint32_t seed = 0; seed < 60; ++seed) {
     CAPTURE(seed);
     Problem problem = random_case(seed, "inference", ObjectiveKind::latency);
@@ -140,7 +141,7 @@ TEST_CASE("inference is searched as well as by trying everything", "[objective]"
   }
 }
 
-TEST_CASE("the cheapest plan is the cheapest of all", "[objective]") {
+TEST_CASE("the cheapest plan is the cheapest of all", "[objective][seconds]") {
   for (std::uint32_t seed = 0; seed < 30; ++seed) {
     CAPTURE(seed);
     require_best(random_case(seed, seed % 3 == 0 ? "gpipe" : "1f1b", ObjectiveKind::cost));
@@ -160,7 +161,7 @@ double least_cost_in_any_order(const Problem& problem) {
   return least;
 }
 
-TEST_CASE("the cheapest plan may stand on any devices", "[objective]") {
+TEST_CASE("the cheapest plan may stand on any devices", "[objective][seconds]") {
   int on_others = 0;
   for (std::uint32_t seed = 0; seed < 60; ++seed) {
     CAPTURE(seed);
@@ -279,7 +280,7 @@ TEST_CASE("PipeDream's steady state has no bubble, and 1f1b has one", "[objectiv
   CHECK(objective_of(problem, best, result).value == Approx(8 / 0.024));
 }
 
-TEST_CASE("the steady time of random costs is what long runs take", "[objective]") {
+TEST_CASE("the steady time of random costs is what long runs take", "[objective][seconds]") {
   for (std::uint32_t seed = 0; seed < 5; ++seed) {
     CAPTURE(seed);
     Random random(seed);

@@ -118,7 +118,7 @@ TEST_CASE("what limits a plan is named with what it would bring", "[search]") {
 }
 
 TEST_CASE("stopped early, there is a usual choice that fits, and no search for prices",
-          "[search]") {
+          "[search][seconds]") {
   LayerCost cost = layer_cost(1ms, 2ms);
   cost.parameters = cost.gradients = 1000;
   Problem problem =
@@ -148,7 +148,7 @@ TEST_CASE("stopped early, there is a usual choice that fits, and no search for p
   }
 }
 
-TEST_CASE("what a small search did not prove is said to be so much at least", "[search]") {
+TEST_CASE("what a small search did not prove is said to be so much at least", "[search][seconds]") {
   // On 24 devices only equal columns are searched, and near the plan.
   Problem problem = problem_of(profile_of(std::vector<LayerCost>(4, layer_cost(1ms, 2ms)), 8),
                                cluster_of({{3, link_of(1us, 10'000'000)}, {8, {}}}), 16, {8});

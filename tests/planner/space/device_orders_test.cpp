@@ -146,7 +146,8 @@ TEST_CASE("in any order links and groups are those of the devices themselves") {
   }
 }
 
-TEST_CASE("on few devices the bound speaks of stages anywhere, on more of consecutive devices") {
+TEST_CASE("on few devices the bound speaks of stages anywhere, on more of consecutive devices",
+          "[seconds]") {
   std::vector<LayerCost> costs(3, layer_cost(100us, 200us));
   costs[1].parameters = costs[1].gradients = 4'000'000;
   Problem problem = problem_of(

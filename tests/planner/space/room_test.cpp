@@ -8,7 +8,7 @@ using namespace stagecraft;
 using namespace stagecraft::tests;
 using namespace std::chrono_literals;
 
-TEST_CASE("where one copy of the model has no room, no plan fits", "[space]") {
+TEST_CASE("where one copy of the model has no room, no plan fits", "[space][seconds]") {
   int lacking = 0, found = 0;
   for (std::uint32_t seed = 0; seed < 300; ++seed) {
     INFO("seed " << seed);

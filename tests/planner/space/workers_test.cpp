@@ -43,7 +43,8 @@ TEST_CASE("of what tasks throw, the first task's is thrown") {
   CHECK(message_of(run).find("task 3") != std::string::npos);
 }
 
-TEST_CASE("the answer for a large cluster does not depend on the number of threads", "[columns]") {
+TEST_CASE("the answer for a large cluster does not depend on the number of threads",
+          "[columns][seconds]") {
   std::vector<LayerCost> costs;
   for (int layer = 0; layer < 14; ++layer) {
     costs.push_back(layer_cost(40us + 1us * (layer % 3), 85us));
@@ -69,7 +70,8 @@ TEST_CASE("the answer for a large cluster does not depend on the number of threa
   CHECK(figures.size() == 1);
 }
 
-TEST_CASE("the answer for a few devices does not depend on the number of threads", "[search]") {
+TEST_CASE("the answer for a few devices does not depend on the number of threads",
+          "[search][seconds]") {
   int proved = 0, open = 0;
   for (std::uint32_t seed = 0; seed < 40; ++seed) {
     Problem problem = random_problem(seed, {8, 5});
@@ -93,7 +95,8 @@ TEST_CASE("the answer for a few devices does not depend on the number of threads
   CHECK(open > 20);
 }
 
-TEST_CASE("searches under other conditions do not depend on the number of threads", "[search]") {
+TEST_CASE("searches under other conditions do not depend on the number of threads",
+          "[search][seconds]") {
   std::vector<LayerCost> costs;
   for (int layer = 0; layer < 9; ++layer) {
     costs.push_back(layer_cost(40us + 9us * (layer % 4), 85us));
@@ -121,7 +124,7 @@ TEST_CASE("searches under other conditions do not depend on the number of thread
   CHECK(steps.size() == 1);
 }
 
-TEST_CASE("a search ends where its plan is near enough to the bound", "[search]") {
+TEST_CASE("a search ends where its plan is near enough to the bound", "[search][seconds]") {
   // With three stages on each of eight devices there are too many layouts: columns have a plan
   // soon, and others are looked at without a proof.
   std::vector<LayerCost> costs;

@@ -90,7 +90,7 @@ std::vector<Duration> all_times(const Space& space) {
 
 }  // namespace
 
-TEST_CASE("stages with degrees of their own are as good as trying everything", "[mixed]") {
+TEST_CASE("stages with degrees of their own are as good as trying everything", "[mixed][seconds]") {
   int faster = 0, tried = 0;
   for (std::uint32_t seed = 0; seed < 120; ++seed) {
     INFO("seed " << seed);
@@ -100,7 +100,8 @@ TEST_CASE("stages with degrees of their own are as good as trying everything", "
   CHECK(tried > 2000);
 }
 
-TEST_CASE("the best of several degrees are all found, not only the first", "[mixed][top]") {
+TEST_CASE("the best of several degrees are all found, not only the first",
+          "[mixed][top][seconds]") {
   constexpr std::size_t top = 6;
   int full = 0;
   for (std::uint32_t seed = 0; seed < 60; ++seed) {
@@ -124,7 +125,7 @@ TEST_CASE("the best of several degrees are all found, not only the first", "[mix
   CHECK(full > 10);
 }
 
-TEST_CASE("no bound on chains of several degrees is above the best of them", "[mixed]") {
+TEST_CASE("no bound on chains of several degrees is above the best of them", "[mixed][seconds]") {
   int bounded = 0, closed = 0;
   for (std::uint32_t seed = 0; seed < 120; ++seed) {
     INFO("seed " << seed);
