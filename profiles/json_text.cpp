@@ -22,7 +22,7 @@ namespace {
 
 using Value = nlohmann::ordered_json;
 
-constexpr std::size_t widest = 100;
+constexpr std::size_t widest_line = 100;
 
 std::string quoted(const std::string& text) {
   return Value(text).dump(-1, ' ', false, Value::error_handler_t::replace);
@@ -63,10 +63,10 @@ void write_value(std::string& text, const Value& value, std::size_t indent, std:
 
 /// A list of scalars too long for one line: as many on each line as fit.
 void write_filled(std::string& text, const Value& list, std::size_t indent) {
-  std::size_t column = widest + 1;
+  std::size_t column = widest_line + 1;
   for (std::size_t i = 0; i < list.size(); ++i) {
     const std::string item = scalar(list[i]) + (i + 1 < list.size() ? "," : "");
-    const bool fits = column + 1 + item.size() <= widest;
+    const bool fits = column + 1 + item.size() <= widest_line;
     text += fits ? " " : "\n" + std::string(indent, ' ');
     column = fits ? column + 1 + item.size() : indent + item.size();
     text += item;
@@ -102,7 +102,7 @@ void write_value(std::string& text, const Value& value, std::size_t indent, std:
   const bool whole_document = column == 0 && value.is_object();
   if (!whole_document && is_simple(value, 2)) {
     const std::string line = one_line(value);
-    if (column + line.size() + comma <= widest) {
+    if (column + line.size() + comma <= widest_line) {
       text += line;
       return;
     }

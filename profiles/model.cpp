@@ -66,7 +66,7 @@ std::string quoted(const Model& model, int layer) {
 }
 
 /// No layer is larger; keeps every product with bytes and samples within 64 bits.
-constexpr std::int64_t most = 1'000'000'000'000'000;
+constexpr std::int64_t most_of_a_layer = 1'000'000'000'000'000;
 
 void check_layers(const Model& model) {
   if (model.layers.empty()) fail("model ", model.name, " has no layers");
@@ -78,13 +78,15 @@ void check_layers(const Model& model) {
     }
     const bool figures = layer.parameters >= 0 && layer.output_elements >= 0 &&
                          std::isfinite(layer.flops_forward) && layer.flops_forward >= 0;
-    const bool plausible = layer.parameters <= most && layer.output_elements <= most;
+    const bool plausible =
+        layer.parameters <= most_of_a_layer && layer.output_elements <= most_of_a_layer;
     if (!figures) {
       fail("model ", model.name, ": layer \"", layer.name,
            "\": a figure is negative or not finite");
     }
     if (!plausible) {
-      fail("model ", model.name, ": layer \"", layer.name, "\": a figure is above ", most);
+      fail("model ", model.name, ": layer \"", layer.name, "\": a figure is above ",
+           most_of_a_layer);
     }
   }
 }
