@@ -14,8 +14,8 @@
 
 namespace stagecraft {
 
-/// Throws Error (usage) if the problem has wishes that the strategy does not obey. Searches do not
-/// ask: their plans are of use as starts all the same.
+/// Throws Error (usage) if the problem has constraints that the strategy does not obey. Searches do
+/// not call it: the plans of such a strategy still serve as warm starts.
 void require_obeyed(const Strategy& strategy, const Problem& problem);
 
 /// A name of the command line, taken apart.

@@ -9,9 +9,7 @@
 
 namespace stagecraft {
 
-/// Reads a plan and what it names. Files are looked up as given, then beside the plan. Throws Error
-/// (input) if the model or profile has changed since (hash) — with the remedy — or the plan does
-/// not validate.
+/// A plan with the files that it names.
 struct LoadedPlan {
   Plan plan;
   Profile profile;  ///< in the plan's order
@@ -19,8 +17,12 @@ struct LoadedPlan {
   std::string path;
   std::string hash;  ///< of the plan file
 };
+/// Reads a plan, and its model, profile and cluster: by the paths in the plan, else beside the
+/// plan. Throws Error (input), with a remedy, if the model or profile has changed since (by its
+/// hash), and if the plan is not valid.
 LoadedPlan load_plan(std::string_view path);
-/// The same of a text that has been read from there already; standard input can be read only once.
+/// As `load_plan`, from the text of the plan, which was read from `path` before: standard input can
+/// be read only once.
 LoadedPlan load_plan_text(const std::string& text, std::string_view path);
 
 }  // namespace stagecraft

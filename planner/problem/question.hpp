@@ -1,4 +1,4 @@
-// What a problem asks as a plan's file holds it, and back.
+// The question of a problem, as a plan's file holds it, and the problem of such a question.
 
 #pragma once
 
@@ -6,7 +6,6 @@
 
 namespace stagecraft {
 
-/// What the problem asks.
 Question question_of(const Problem& problem);
 
 /// The problem of a plan's question. The profile is in the model's own order. Throws Error (input)
