@@ -85,7 +85,7 @@ TEST_CASE("exact is as good as trying everything over context and expert degrees
   CHECK(shared > 0);
 }
 
-TEST_CASE("what every degree gives alone, all of them together give", "[parallelism]") {
+TEST_CASE("what every degree gives alone, all of them together give", "[parallelism][seconds]") {
   const Model model = few_experts(4096, 16384);
   std::optional<Duration> best;
   for (const Parallelism& degrees : all_degrees()) {
@@ -241,7 +241,7 @@ TEST_CASE("more degrees to try are never worse, with however little effort",
 }
 
 TEST_CASE("more degrees to try are never worse where the search is stopped at once",
-          "[parallelism]") {
+          "[parallelism][seconds]") {
   std::stop_source stop;
   stop.request_stop();
   for (const Large& large : large_cases) {

@@ -166,7 +166,7 @@ TEST_CASE("with empty stages, too, a bound never exceeds the step of a plan it c
   }
 }
 
-TEST_CASE("with empty stages, too, the fast clock says what the simulator does") {
+TEST_CASE("with empty stages, too, the fast clock says what the simulator does", "[seconds]") {
   int empty = 0;
   for (std::uint32_t seed = 0; seed < 400; ++seed) {
     Random random(seed);
@@ -200,7 +200,8 @@ TEST_CASE("with empty stages, too, the fast clock says what the simulator does")
   CHECK(empty > 100);
 }
 
-TEST_CASE("where columns are searched, the scope says that none of their stages is empty") {
+TEST_CASE("where columns are searched, the scope says that none of their stages is empty",
+          "[seconds]") {
   Problem problem = chain_of_five(24);
   problem.global_batch = 48;
   problem.microbatches = {1, 2};

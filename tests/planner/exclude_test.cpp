@@ -127,7 +127,7 @@ TEST_CASE("the search finds what brute force does without the excluded devices",
   }
 }
 
-TEST_CASE("without a whole node, large clusters plan as without that node", "[exclude]") {
+TEST_CASE("without a whole node, large clusters plan as without that node", "[exclude][seconds]") {
   Problem problem = on_nodes(4);
   for (int device = 8; device < 16; ++device) problem.excluded.push_back(device);
   const SearchResult found = search_exact(problem, {.explain = false});
@@ -135,7 +135,7 @@ TEST_CASE("without a whole node, large clusters plan as without that node", "[ex
   CHECK(step_of(found) == step_of(search_exact(on_nodes(3), {.explain = false})));
 }
 
-TEST_CASE("columns leave out blocks with an excluded device", "[exclude]") {
+TEST_CASE("columns leave out blocks with an excluded device", "[exclude][seconds]") {
   Problem problem = on_nodes(3);
   problem.excluded = {11};
   const Space space(problem);

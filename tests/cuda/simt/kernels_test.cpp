@@ -27,7 +27,7 @@ std::set<std::string> kernels_of_module() {
 }  // namespace
 
 TEST_CASE("every kernel gives the numbers of plain formulas, and the same bits in any order",
-          "[kernels]") {
+          "[kernels][seconds]") {
   for (const auto& trials : {element_trials(), row_trials(), norm_trials(), operation_trials()}) {
     for (const Trial& trial : trials) {
       INFO(trial.name);

@@ -60,7 +60,7 @@ double memory_of(const std::string& device) {
 
 }  // namespace
 
-TEST_CASE("no plan that Aceso found for an L4 is faster in its model than ours") {
+TEST_CASE("no plan that Aceso found for an L4 is faster in its model than ours", "[seconds]") {
   const std::string reference =
       data_folder + "reference/groundtruth_mist_aceso_measured_plans.json";
   if (!std::filesystem::exists(reference)) SKIP("no published data at " + reference);
@@ -91,7 +91,8 @@ TEST_CASE("no plan that Aceso found for an L4 is faster in its model than ours")
   CHECK(plans == 8);
 }
 
-TEST_CASE("Aceso's predictions of executed plans are reproduced, with what it recomputes") {
+TEST_CASE("Aceso's predictions of executed plans are reproduced, with what it recomputes",
+          "[seconds]") {
   const std::string reference =
       data_folder + "reference/groundtruth_mist_aceso_measured_plans.json";
   if (!std::filesystem::exists(reference)) SKIP("no published data at " + reference);

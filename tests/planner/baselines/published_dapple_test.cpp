@@ -299,7 +299,7 @@ Chain chain_of(const Profile& profile, int parts) {
 }  // namespace
 
 TEST_CASE("DAPPLE: PipeDream's VGG-16 is 15:1 in microbatches of 32, and 8:8 in those of 128",
-          "[dapple]") {
+          "[dapple][seconds]") {
   const std::string path = shared_folder() + "/data/pipedream/vgg16/graph.txt";
   if (!std::filesystem::exists(path)) SKIP("no reference data at " + shared_folder());
   const Profile profile = load_profile(path).profile;  // of 128 samples

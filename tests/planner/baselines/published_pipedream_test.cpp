@@ -45,7 +45,8 @@ std::vector<int> replicas_of(const Plan& plan) {
 
 }  // namespace
 
-TEST_CASE("PipeDream: published profiles have the objectives of its optimizer", "[pipedream]") {
+TEST_CASE("PipeDream: published profiles have the objectives of its optimizer",
+          "[pipedream][seconds]") {
   if (!std::filesystem::exists(golden_file)) SKIP("no reference data at " + shared_folder());
   int rows = 0;
   for (const Json& row : Json::read(golden_file)["rows"].elements()) {

@@ -70,7 +70,7 @@ Case random_case(std::uint32_t seed) {
 
 }  // namespace
 
-TEST_CASE("one column tells the step and every device's peak", "[columns]") {
+TEST_CASE("one column tells the step and every device's peak", "[columns][seconds]") {
   int folded = 0, of_two_pipes = 0;
   for (std::uint32_t seed = 0; seed < 300; ++seed) {
     const Case what = random_case(seed);

@@ -80,7 +80,8 @@ void for_each_case(const Visit& visit) {
 
 }  // namespace
 
-TEST_CASE("no layout that fits is faster than the bound by whole blocks", "[block_bound]") {
+TEST_CASE("no layout that fits is faster than the bound by whole blocks",
+          "[block_bound][seconds]") {
   int cases = 0, higher = 0, lower = 0, closed = 0;
   for_each_case([&](const Space& space, const Setting& setting, FastClock& clock,
                     const TimedOrder& order, Time best) {
@@ -260,7 +261,8 @@ TEST_CASE("a small proof is done with soon, whether or not layouts count",
   CHECK(cases > 200);
 }
 
-TEST_CASE("a proof ends when its effort is spent, or a stop is requested", "[block_bound]") {
+TEST_CASE("a proof ends when its effort is spent, or a stop is requested",
+          "[block_bound][seconds]") {
   int spent = 0, requested = 0;
   for_each_case([&](const Space& space, const Setting& setting, FastClock&, const TimedOrder& order,
                     Time best) {

@@ -184,7 +184,7 @@ TEST_CASE("choices of layouts that fit and are within the limit stay", "[path_bo
 }
 
 TEST_CASE("the least of a sum is that of all layouts, and choices above its limit go",
-          "[path_bound]") {
+          "[path_bound][seconds]") {
   int cases = 0, left_out = 0;
   for_each_case(40, [&](const Space& space, const Setting& setting, FastClock&,
                         const TimedOrder& order, const std::vector<Known>& known) {

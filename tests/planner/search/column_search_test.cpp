@@ -199,7 +199,7 @@ struct ComparedInTurns {
 
 }  // namespace
 
-TEST_CASE("no plan of columns is faster than the search among them says", "[columns]") {
+TEST_CASE("no plan of columns is faster than the search among them says", "[columns][seconds]") {
   Compared compared;
   for (std::uint32_t seed = 0; seed < 150; ++seed) {
     INFO("seed " << seed);
@@ -213,7 +213,8 @@ TEST_CASE("no plan of columns is faster than the search among them says", "[colu
   CHECK(compared.exact > compared.timed * 17 / 20);
 }
 
-TEST_CASE("nor is any plan whose stages have equally many replicas in lockstep", "[columns]") {
+TEST_CASE("nor is any plan whose stages have equally many replicas in lockstep",
+          "[columns][minutes]") {
   ComparedWithReplicas compared;
   for (std::uint32_t seed = 0; seed < 150; ++seed) {
     INFO("seed " << seed);
@@ -245,7 +246,7 @@ TEST_CASE("straight pipelines are not copied", "[columns]") {
   }
 }
 
-TEST_CASE("nor where context and expert degrees are to be found", "[columns]") {
+TEST_CASE("nor where context and expert degrees are to be found", "[columns][seconds]") {
   Compared compared;
   for (std::uint32_t seed = 0; seed < 60; ++seed) {
     INFO("seed " << seed);
@@ -258,7 +259,7 @@ TEST_CASE("nor where context and expert degrees are to be found", "[columns]") {
   CHECK(compared.exact > compared.timed * 17 / 20);
 }
 
-TEST_CASE("nor where stages are fixed", "[columns]") {
+TEST_CASE("nor where stages are fixed", "[columns][seconds]") {
   Compared compared;
   for (std::uint32_t seed = 0; seed < 160; ++seed) {
     INFO("seed " << seed);
@@ -394,7 +395,7 @@ TEST_CASE("usual columns to start from fit and take no longer than is worth it",
 }
 
 TEST_CASE("replicas that are equally many and take turns are columns where memory is limited",
-          "[columns]") {
+          "[columns][seconds]") {
   ComparedInTurns compared;
   for (std::uint32_t seed = 0; seed < 400; ++seed) {
     INFO("seed " << seed);

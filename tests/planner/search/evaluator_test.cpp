@@ -116,7 +116,7 @@ TEST_CASE("a judge of a part of the work knows the whole's limit, and hands on w
 }
 
 TEST_CASE("where the clock was too kind, the judge says by how much, and then it is not",
-          "[judge]") {
+          "[judge][minutes]") {
   // Of many microbatches a short run tells as much.
   const int times = GENERATE(1, 32);
   int kind = 0, shown_soon = 0;

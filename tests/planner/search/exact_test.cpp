@@ -47,7 +47,7 @@ std::optional<Profile> vgg16() {
 
 }  // namespace
 
-TEST_CASE("exact is as good as trying everything", "[exact]") {
+TEST_CASE("exact is as good as trying everything", "[exact][seconds]") {
   compare_with_brute_force(0, 150, {4, 4});
 }
 

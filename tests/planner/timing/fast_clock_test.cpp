@@ -23,7 +23,7 @@ Layout random_whole_stages(Random& random, const Space& space, const Setting& se
 }
 
 TEST_CASE("where backwards are split, the fast clock knows when tied stages have their turn",
-          "[fast_clock]") {
+          "[fast_clock][minutes]") {
   int tied = 0;
   for (std::uint32_t seed = 0; seed < 4000; ++seed) {
     Random random(seed);

@@ -143,7 +143,7 @@ AcesoQuestion random_question(Random& random) {
 
 }  // namespace
 
-TEST_CASE("no plan is faster in Aceso's model than the one found") {
+TEST_CASE("no plan is faster in Aceso's model than the one found", "[seconds]") {
   Random random(23);
   int infeasible = 0;
   int recomputing = 0;
@@ -169,7 +169,8 @@ TEST_CASE("no plan is faster in Aceso's model than the one found") {
   CHECK(recomputing > 15);
 }
 
-TEST_CASE("with little effort Aceso's search has a plan that is no better, and a bound below it") {
+TEST_CASE("with little effort Aceso's search has a plan that is no better, and a bound below it",
+          "[seconds]") {
   Random random(29);
   int cut_short = 0, found = 0;
   for (int round = 0; round < 480; ++round) {

@@ -167,7 +167,7 @@ TEST_CASE("sides are those of all cuts with that much work, and levels cost no m
   }
 }
 
-TEST_CASE("the cut that leaves least is found among all within limits") {
+TEST_CASE("the cut that leaves least is found among all within limits", "[seconds]") {
   Random random(24);
   int found = 0, possible = 0;
   for (int round = 0; round < 1500; ++round) {

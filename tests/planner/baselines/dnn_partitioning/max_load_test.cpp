@@ -100,7 +100,7 @@ constexpr std::int64_t no_limit = 1 << 20;
 
 }  // namespace
 
-TEST_CASE("no contiguous split has a smaller largest load than the one found") {
+TEST_CASE("no contiguous split has a smaller largest load than the one found", "[seconds]") {
   Random random(3);
   int infeasible = 0;
   for (int round = 0; round < 1500; ++round) {
@@ -171,7 +171,7 @@ TEST_CASE("nodes that cost nothing join the one they talk to") {
   CHECK(folded(problem).nodes.size() == 3);
 }
 
-TEST_CASE("dnn-partitioning's published objectives are reached on its own inputs") {
+TEST_CASE("dnn-partitioning's published objectives are reached on its own inputs", "[seconds]") {
   const std::string data = shared_folder() + "/data/";
   if (!std::filesystem::exists(data + "dnn-partitioning")) SKIP("no published data at " + data);
   const std::vector<std::pair<std::string, std::string>> cases{

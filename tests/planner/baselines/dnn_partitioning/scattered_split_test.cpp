@@ -117,7 +117,8 @@ Problem chain_of(const std::vector<int>& forwards, const ScheduleChoice& schedul
 
 }  // namespace
 
-TEST_CASE("no split at all has a smaller largest load than the one found, on small cases") {
+TEST_CASE("no split at all has a smaller largest load than the one found, on small cases",
+          "[seconds]") {
   Random random(13);
   int infeasible = 0, better = 0;
   for (int round = 0; round < 700; ++round) {

@@ -92,7 +92,8 @@ std::vector<double> random_weights(Random& random, int items) {
 
 }  // namespace
 
-TEST_CASE("a balanced partition is that of the dynamic program over every place", "[partition]") {
+TEST_CASE("a balanced partition is that of the dynamic program over every place",
+          "[partition][seconds]") {
   Random random(11);
   for (int round = 0; round < 2000; ++round) {
     const int items = random.between(2, 60);

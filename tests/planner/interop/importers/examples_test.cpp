@@ -141,7 +141,8 @@ TEST_CASE("DeepSeek-V3 as it ran: under DualPipe, which hides messages between e
   CHECK(hidden / run.seconds - 1 == Approx(-0.324).margin(0.005));
 }
 
-TEST_CASE("launch lines of published runs are exported as lines that give the same plan") {
+TEST_CASE("launch lines of published runs are exported as lines that give the same plan",
+          "[seconds]") {
   for (const Published& run : runs) {
     INFO(run.name << " on " << run.nodes << " nodes");
     const PlanQuestion question = question_for(run.name, run.nodes, run.node);
@@ -155,7 +156,7 @@ TEST_CASE("launch lines of published runs are exported as lines that give the sa
   }
 }
 
-TEST_CASE("a replica of every published run is safe to carry out") {
+TEST_CASE("a replica of every published run is safe to carry out", "[seconds]") {
   std::string last;
   for (const Published& run : runs) {
     if (run.name == std::exchange(last, run.name)) continue;  // the same on other nodes

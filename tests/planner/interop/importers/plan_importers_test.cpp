@@ -116,7 +116,7 @@ TEST_CASE("importers of plans recognise their own files only, and simulate what 
   }
 }
 
-TEST_CASE("importers of plans answer anything with a valid plan or a sentence") {
+TEST_CASE("importers of plans answer anything with a valid plan or a sentence", "[seconds]") {
   std::mt19937 random(11);
   int plans = 0;
   int sentences = 0;
