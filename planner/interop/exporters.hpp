@@ -1,9 +1,10 @@
 // Plans for others. To add a format: write exporters/NAME.cpp, declare its function here, add a
 // row.
 //
-// A plan that a format cannot express is refused with a sentence that says what stands in the way;
-// nothing is rounded or left out. Where planner/interop/importers.hpp has the format too, importing
-// what was exported gives the plan again, but for its prediction.
+// A plan that a format cannot express, or that its system cannot run, is refused with a sentence
+// for each thing that stands in the way; nothing is rounded or left out. Where
+// planner/interop/importers.hpp has the format too, importing what was exported gives the plan
+// again, but for its prediction.
 
 #pragma once
 
@@ -17,7 +18,7 @@
 
 namespace stagecraft {
 
-/// The text of a file. Throws Error (input) for a plan that the format cannot express.
+/// The text of a file. Throws Error (input) with all reasons against the plan, if there are any.
 using Export = std::string (*)(const LoadedPlan& loaded);
 
 /// One of a format's several files: what its name adds to the one asked for.
@@ -27,11 +28,17 @@ struct ExportedFile {
 };
 using ExportFiles = std::vector<ExportedFile> (*)(const LoadedPlan& loaded);
 
+/// Why this plan cannot run in the format's system: a sentence for each thing that stands in the
+/// way, all of them; empty where it can. The plan is valid, the model in its order.
+using ReasonsAgainst = std::vector<std::string> (*)(const Plan& plan, const Model& model,
+                                                    const Cluster& cluster);
+
 struct Exporter {
   std::string_view name;  ///< as in `stagecraft export NAME PLAN`
   Export write;           ///< null where the format takes several files
   std::string_view summary;
   ExportFiles write_files = nullptr;
+  ReasonsAgainst reasons_against = nullptr;  ///< null where every plan can be written
 };
 
 std::string export_megatron(const LoadedPlan& loaded);
@@ -44,19 +51,42 @@ std::string export_perfetto(const LoadedPlan& loaded);
 std::string export_svg(const LoadedPlan& loaded);
 std::vector<ExportedFile> export_chakra(const LoadedPlan& loaded);
 
+std::vector<std::string> reasons_against_megatron(const Plan& plan, const Model& model,
+                                                  const Cluster& cluster);
+std::vector<std::string> reasons_against_deepspeed(const Plan& plan, const Model& model,
+                                                   const Cluster& cluster);
+std::vector<std::string> reasons_against_torch(const Plan& plan, const Model& model,
+                                               const Cluster& cluster);
+std::vector<std::string> reasons_against_device_map(const Plan& plan, const Model& model,
+                                                    const Cluster& cluster);
+std::vector<std::string> reasons_against_vllm(const Plan& plan, const Model& model,
+                                              const Cluster& cluster);
+
 inline constexpr std::array exporters{
     Exporter{"megatron", export_megatron,
-             "launch line of Megatron-LM; a layout where simple flags do not do"},
-    Exporter{"deepspeed", export_deepspeed, "parts of a PipelineModule, and its ds_config"},
+             "launch line of Megatron-LM; a layout where simple flags do not do", nullptr,
+             reasons_against_megatron},
+    Exporter{"deepspeed", export_deepspeed, "parts of a PipelineModule, and its ds_config", nullptr,
+             reasons_against_deepspeed},
     Exporter{"torch", export_torch,
-             "modules per stage and schedule for torch.distributed.pipelining"},
-    Exporter{"hf-device-map", export_device_map, "device_map of Hugging Face's transformers"},
-    Exporter{"vllm", export_vllm, "launch line of vLLM: transformer layers per rank"},
+             "modules per stage and schedule for torch.distributed.pipelining", nullptr,
+             reasons_against_torch},
+    Exporter{"hf-device-map", export_device_map, "device_map of Hugging Face's transformers",
+             nullptr, reasons_against_device_map},
+    Exporter{"vllm", export_vllm, "launch line of vLLM: transformer layers per rank", nullptr,
+             reasons_against_vllm},
     Exporter{"csv", export_csv, "a row per stage, for spreadsheets"},
     Exporter{"perfetto", export_perfetto, "the predicted timeline, for ui.perfetto.dev"},
     Exporter{"svg", export_svg, "the predicted timeline as a drawing"},
     Exporter{"chakra", nullptr, "execution traces for ASTRA-sim; -o NAME gives NAME.0.et …",
              export_chakra},
 };
+
+/// Throws Error (usage) with the known names.
+const Exporter& find_exporter(std::string_view name);
+
+/// See ReasonsAgainst.
+std::vector<std::string> reasons_against(const Exporter& exporter, const Plan& plan,
+                                         const Model& model, const Cluster& cluster);
 
 }  // namespace stagecraft

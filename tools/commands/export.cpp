@@ -7,7 +7,6 @@
 #include "planner/interop/load_plan.hpp"
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"
-#include "profiles/text.hpp"
 #include "tools/commands.hpp"
 
 namespace stagecraft {
@@ -17,15 +16,6 @@ struct ExportArguments {
   std::string format;
   std::string plan;
 };
-
-const Exporter& find_exporter(const std::string& name) {
-  std::vector<std::string> known;
-  for (const Exporter& exporter : exporters) {
-    if (exporter.name == name) return exporter;
-    known.emplace_back(exporter.name);
-  }
-  fail_unknown("export format", name, known);
-}
 
 int export_files(Console& console, const Exporter& exporter, const LoadedPlan& loaded) {
   const std::string& name = console.options().output;

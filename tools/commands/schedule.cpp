@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "profiles/json.hpp"
@@ -91,7 +93,30 @@ std::string unit_drawing(const Program& program) {
   return draw_svg(simulate(program, costs), {.unit = unit});
 }
 
-std::string formatted(Console& console, const std::string& format, const TorchSchedule& given) {
+constexpr std::array formats{"unicode", "ascii", "torch", "torch-full", "svg", "json"};
+
+/// What of torch the words are for: "torch-full@2.11".
+struct Format {
+  std::string name;
+  TorchVersion version = TorchVersion::torch_2_15;
+};
+
+Format read_format(const std::string& text) {
+  const std::size_t at = text.find('@');
+  Format format{.name = text.substr(0, at)};
+  if (std::ranges::find(formats, format.name) == formats.end()) {
+    fail_unknown("format", format.name, {formats.begin(), formats.end()});
+  }
+  if (at == std::string::npos) return format;
+  if (!format.name.starts_with("torch")) {
+    fail_usage("--format ", format.name, " has no versions; torch and torch-full have");
+  }
+  format.version = read_torch_version(text.substr(at + 1));
+  return format;
+}
+
+std::string formatted(Console& console, const std::string& word, const TorchSchedule& given) {
+  const auto [format, version] = read_format(word);
   const Schedule& schedule = given.schedule;
   DrawOptions drawing = console.drawing();
   if (format == "json") return to_text(schedule_json(schedule));
@@ -101,8 +126,8 @@ std::string formatted(Console& console, const std::string& format, const TorchSc
     return draw(schedule, drawing);
   }
   if (const std::string caveat = torch_caveat(schedule); !caveat.empty()) console.note(caveat);
-  return write_torch_csv(given,
-                         format == "torch" ? TorchForm::compute_only : TorchForm::compute_comms);
+  return write_torch_csv(
+      given, format == "torch" ? TorchForm::compute_only : TorchForm::compute_comms, version);
 }
 
 TorchSchedule given_schedule(Console& console, const ScheduleArguments& arguments) {
@@ -124,6 +149,16 @@ int show(Console& console, const ScheduleArguments& arguments) {
   return 0;
 }
 
+int check_file(Console& console, const ScheduleArguments& arguments) {
+  const TorchSchedule given = given_schedule(console, arguments);
+  if (given.form == TorchForm::compute_comms && !given.waits) {
+    console.note(
+        "the file has no WAIT_SEND_F, WAIT_SEND_B and WAIT_REDUCE_GRAD: torch 2.11 reads it, 2.15 "
+        "refuses it; schedule show FILE --format torch-full adds them");
+  }
+  return show_report(console, check(lower(given)));
+}
+
 }  // namespace
 
 Action declare_schedule(CLI::App& app) {
@@ -135,9 +170,9 @@ Action declare_schedule(CLI::App& app) {
       ->type_name("SCHEDULE");
   app.add_option("--format", arguments->format,
                  "With show: output format: unicode, ascii, torch (compute only), torch-full (with "
-                 "communication), svg (unit costs) or json")
-      ->type_name("F")
-      ->check(CLI::IsMember({"unicode", "ascii", "torch", "torch-full", "svg", "json"}));
+                 "communication, as torch 2.15 reads it; torch-full@2.11 as before), svg (unit "
+                 "costs) or json")
+      ->type_name("F");
   declare_shape(app, arguments->shape);
   app.add_option("--microbatches", arguments->microbatches, "Microbatches per iteration (8)")
       ->type_name("M")
@@ -145,7 +180,7 @@ Action declare_schedule(CLI::App& app) {
   return [arguments](Console& console) {
     if (arguments->what == "list") return list_schedules(console);
     if (arguments->what == "show") return show(console, *arguments);
-    return show_report(console, check(lower(given_schedule(console, *arguments))));
+    return check_file(console, *arguments);
   };
 }
 

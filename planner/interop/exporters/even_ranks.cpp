@@ -18,7 +18,7 @@ std::vector<int> devices_of(const Stage& stage) {
 
 }  // namespace
 
-Degrees even_degrees(std::string_view system, const Plan& plan) {
+Degrees even_degrees(Reasons& reasons, const Plan& plan) {
   const Stage& first = plan.stages.front();
   const Degrees degrees{.pipeline = pipeline_devices(plan),
                         .data = static_cast<int>(first.devices.size()),
@@ -27,67 +27,76 @@ Degrees even_degrees(std::string_view system, const Plan& plan) {
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     const Stage& stage = plan.stages[s];
     if (static_cast<int>(stage.devices.size()) != degrees.data) {
-      fail(system, " gives every stage as many replicas: stage 0 has ", degrees.data, ", stage ", s,
-           " has ", stage.devices.size());
+      reasons.add(" gives every stage as many replicas: stage 0 has ", degrees.data, ", stage ", s,
+                  " has ", stage.devices.size());
+      return degrees;
     }
     for (const auto& peers : stage.devices) {
       if (static_cast<int>(peers.size()) == degrees.peers()) continue;
-      fail(system, " splits every stage over as many tensor-parallel peers: stage 0 over ",
-           degrees.tensor, ", stage ", s, " over ", tensor_degree(plan.parallelism, peers.size()));
+      reasons.add(" splits every stage over as many tensor-parallel peers: stage 0 over ",
+                  degrees.tensor, ", stage ", s, " over ",
+                  tensor_degree(plan.parallelism, peers.size()));
+      return degrees;
     }
     const int device = pipeline_device_of(plan, static_cast<int>(s));
     const std::vector<int> expected = ranks_of(degrees, device);
     if (devices_of(stage) == expected) continue;
-    fail(system, " numbers ranks stage by stage: stage ", s, " would be on devices ",
-         expected.front(), " to ", expected.back(), ", the plan has it elsewhere");
+    reasons.add(" numbers ranks stage by stage: stage ", s, " would be on devices ",
+                expected.front(), " to ", expected.back(), ", the plan has it elsewhere");
+    return degrees;
   }
   return degrees;
 }
 
-std::int64_t samples_per_replica(std::string_view system, const Plan& plan, int replicas) {
+std::int64_t samples_per_replica(Reasons& reasons, const Plan& plan, int replicas) {
   if (replicas > 1 && plan.replicas == ReplicaPolicy::round_robin) {
-    fail(system,
-         " gives every replica a part of each microbatch; the plan's replicas take turns "
-         "(\"round_robin\")");
+    reasons.add(
+        " gives every replica a part of each microbatch; the plan's replicas take turns "
+        "(\"round_robin\")");
+    return plan.batch.microbatch;
   }
   if (plan.batch.microbatch % replicas == 0) return plan.batch.microbatch / replicas;
-  fail(system, " gives every replica as many samples: a microbatch of ", plan.batch.microbatch,
-       " does not divide over ", replicas, " replicas");
+  reasons.add(" gives every replica as many samples: a microbatch of ", plan.batch.microbatch,
+              " does not divide over ", replicas, " replicas");
+  return 1;
 }
 
-Recompute same_recompute(std::string_view system, const Plan& plan) {
+Recompute same_recompute(Reasons& reasons, const Plan& plan) {
   const Recompute first = plan.stages.front().recompute;
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     if (recompute_in_words(plan.stages[s]) != "none" && !plan.stages[s].again.empty()) {
-      fail(system, " recomputes whole stages; of stage ", s, " the plan recomputes ",
-           recompute_in_words(plan.stages[s]));
+      reasons.add(" recomputes whole stages; of stage ", s, " the plan recomputes ",
+                  recompute_in_words(plan.stages[s]));
+      break;
     }
     if (plan.stages[s].recompute == first) continue;
-    fail(system, " recomputes in all stages or in none: stage 0 is \"", to_string(first),
-         "\", stage ", s, " \"", to_string(plan.stages[s].recompute), "\"");
+    reasons.add(" recomputes in all stages or in none: stage 0 is \"", to_string(first),
+                "\", stage ", s, " \"", to_string(plan.stages[s].recompute), "\"");
+    break;
   }
   return first;
 }
 
-void require_whole_layers(std::string_view system, const Plan& plan) {
+void require_whole_layers(Reasons& reasons, const Plan& plan) {
   const Parallelism& parallelism = plan.parallelism;
-  if (parallelism.context == 1 && parallelism.expert == 1 && parallelism.expert_tensor == 0) return;
-  fail_with_help(ErrorKind::input,
-                 concat("the format has no words for the plan's ",
-                        parallelism.context > 1 ? "context" : "expert", " parallelism in ", system),
-                 {"megatron has"});
+  if (parallelism.context > 1) {
+    reasons.add(" has no words for the plan's context parallelism; megatron and torch have");
+  }
+  if (parallelism.expert > 1 || parallelism.expert_tensor > 0) {
+    reasons.add(" has no words for the plan's expert parallelism; megatron and torch have");
+  }
 }
 
-void require_plain(std::string_view system, const Plan& plan) {
+void require_plain(Reasons& reasons, const Plan& plan) {
   if (!plan.order.empty()) {
-    fail(system, " cuts a model in its own order of layers; this plan has another");
+    reasons.add(" cuts a model in its own order of layers; this plan has another");
   }
   if (plan.weights != WeightPolicy::flush) {
-    fail(system, " flushes weights after each batch; this plan has \"", to_string(plan.weights),
-         "\"");
+    reasons.add(" flushes weights after each batch; this plan has \"", to_string(plan.weights),
+                "\"");
   }
   if (!plan.schedule.warm_up.empty()) {
-    fail(system, " has its own number of forwards ahead; this plan says another (\"warm_up\")");
+    reasons.add(" has its own number of forwards ahead; this plan says another (\"warm_up\")");
   }
 }
 

@@ -21,7 +21,7 @@ int common_layers(const LayerRange& a, const LayerRange& b) {
   return std::max(std::min(a.end, b.end) - std::max(a.first, b.first), 0);
 }
 
-std::vector<MegatronStage> stages_of(const Plan& plan, const Model& model) {
+std::vector<MegatronStage> stages_of(Reasons& reasons, const Plan& plan, const Model& model) {
   const LayerRange blocks = decoder_layers(model);
   const LayerRange prediction{blocks.end, transformer_layers(model).end};
   const int layers = static_cast<int>(model.layers.size());
@@ -35,8 +35,8 @@ std::vector<MegatronStage> stages_of(const Plan& plan, const Model& model) {
     const bool cuts_embedding = range.end < blocks.first;
     const bool cuts_head = range.end > prediction.end && range.end < layers;
     if (cuts_embedding || cuts_head) {
-      fail(megatron_name, " keeps what is ", cuts_embedding ? "before" : "behind",
-           " the transformer layers in one stage; this plan cuts at layer ", range.end);
+      reasons.add(" keeps what is ", cuts_embedding ? "before" : "behind",
+                  " the transformer layers in one stage; this plan cuts at layer ", range.end);
     }
   }
   return stages;
@@ -73,7 +73,7 @@ std::vector<MegatronSplit> simple_splits(const std::vector<MegatronStage>& stage
 }
 
 /// The flags that say where layers are.
-MegatronFlags split_flags(const std::vector<MegatronStage>& stages, int ranks,
+MegatronFlags split_flags(Reasons& reasons, const std::vector<MegatronStage>& stages, int ranks,
                           const Transformer& transformer, int layers) {
   const int chunks = static_cast<int>(stages.size()) / ranks;
   MegatronFlags flags{.layers = layers,
@@ -90,9 +90,11 @@ MegatronFlags split_flags(const std::vector<MegatronStage>& stages, int ranks,
   try {
     if (megatron_stages(flags, layers) == stages) return flags;
   } catch (const Error& error) {
-    fail(megatron_name, " has no flags for the plan's stages: ", error.message());
+    reasons.add(" has no flags for the plan's stages: ", error.message());
+    return flags;
   }
-  fail(megatron_name, " has no flags for the plan's stages");
+  if (reasons.sentences().empty()) reasons.add(" has no flags for the plan's stages");
+  return flags;
 }
 
 /// One flag per line.
@@ -140,27 +142,29 @@ void add_split(Line& line, const MegatronFlags& flags) {
   if (!flags.layout.empty()) line.add("pipeline-model-parallel-layout", shell_word(flags.layout));
 }
 
-void add_precision(Line& line, Precision precision) {
+void add_precision(Reasons& reasons, Line& line, Precision precision) {
   switch (precision) {
     case Precision::bfloat16: return line.on("bf16");
     case Precision::float16: return line.on("fp16");
     case Precision::float32: return;
-    case Precision::float64: fail(megatron_name, " does not train in fp64");
+    case Precision::float64: return reasons.add(" does not train in fp64");
     case Precision::float8: line.on("bf16"); return line.add("fp8-format", "hybrid");
   }
 }
 
 /// The stage's transformer layers; embedding and head have no attention and are never recomputed
 /// by themselves there.
-std::vector<Recomputed> blocks_again(const Stage& stage, const LayerRange& blocks) {
+std::vector<Recomputed> blocks_again(Reasons& reasons, const Stage& stage,
+                                     const LayerRange& blocks) {
   std::vector<Recomputed> again;
   for (int layer = stage.layers.first; layer < stage.layers.end && !stage.again.empty(); ++layer) {
     const Recomputed what = stage.again[static_cast<std::size_t>(layer - stage.layers.first)];
     if (blocks.first <= layer && layer < blocks.end) {
       again.push_back(what);
     } else if (what == Recomputed::full || what == Recomputed::with_next) {
-      fail(megatron_name, " recomputes transformer layers only; the plan has layer ", layer,
-           " do so by itself");
+      reasons.add(" recomputes transformer layers only; the plan has layer ", layer,
+                  " do so by itself");
+      break;
     }
   }
   again.resize(static_cast<std::size_t>(std::max(
@@ -176,7 +180,7 @@ LayerRange blocks_of(const Stage& stage, const LayerRange& blocks) {
 
 /// "block": the first so many layers of each stage; "uniform": all, so many at a time; or attention
 /// everywhere.
-void add_layers_again(Line& line, const Plan& plan, const LayerRange& blocks) {
+void add_layers_again(Reasons& reasons, Line& line, const Plan& plan, const LayerRange& blocks) {
   const std::optional<int> run =
       length_of_runs(plan, [&](const Stage& stage) { return blocks_of(stage, blocks); });
   if (run && *run > 1) {
@@ -186,36 +190,37 @@ void add_layers_again(Line& line, const Plan& plan, const LayerRange& blocks) {
   }
   std::ptrdiff_t most = 0, selective = 0, layers = 0;
   for (const Stage& stage : plan.stages) {
-    const std::vector<Recomputed> again = blocks_again(stage, blocks);
+    const std::vector<Recomputed> again = blocks_again(reasons, stage, blocks);
     most = std::max(most, std::ranges::count(again, Recomputed::full));
     selective += std::ranges::count(again, Recomputed::selective);
     layers += std::ssize(again);
   }
   if (most == 0 && selective == 0) return;
   if (selective == layers) return line.add("recompute-granularity", "selective");
+  Reasons unheard(megatron_name);  // they are said above
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
-    const std::vector<Recomputed> again = blocks_again(plan.stages[s], blocks);
+    const std::vector<Recomputed> again = blocks_again(unheard, plan.stages[s], blocks);
     std::vector<Recomputed> expected(again.size(), Recomputed::none);
     std::fill_n(expected.begin(), std::min(most, std::ssize(again)), Recomputed::full);
     if (again == expected) continue;
-    fail(megatron_name, " recomputes the attention of all layers, the first ",
-         std::max(most, std::ptrdiff_t{1}),
-         " layers of every stage, or all of them, so many at a time; of stage ", s,
-         " the plan recomputes ", recompute_in_words(plan.stages[s]));
+    return reasons.add(" recomputes the attention of all layers, the first ",
+                       std::max(most, std::ptrdiff_t{1}),
+                       " layers of every stage, or all of them, so many at a time; of stage ", s,
+                       " the plan recomputes ", recompute_in_words(plan.stages[s]));
   }
   line.add("recompute-granularity", "full");
   line.add("recompute-method", "block");
   line.add("recompute-num-layers", most);
 }
 
-void add_recompute(Line& line, const Plan& plan, const Model& model,
+void add_recompute(Reasons& reasons, Line& line, const Plan& plan, const Model& model,
                    const std::vector<MegatronStage>& stages) {
   const auto apart = [](const Stage& stage) { return !stage.again.empty(); };
   const auto whole = [](const Stage& stage) { return stage.recompute == Recompute::full; };
   if (std::ranges::any_of(plan.stages, apart) && std::ranges::none_of(plan.stages, whole)) {
-    return add_layers_again(line, plan, decoder_layers(model));
+    return add_layers_again(reasons, line, plan, decoder_layers(model));
   }
-  if (same_recompute(megatron_name, plan) == Recompute::none) return;
+  if (same_recompute(reasons, plan) == Recompute::none) return;
   int most = 1;
   for (const MegatronStage& stage : stages) most = std::max(most, stage.layers);
   line.add("recompute-granularity", "full");
@@ -265,45 +270,60 @@ void add_gradient_bucket(Line& line, Bytes bucket) {
   line.add("ddp-bucket-size", std::max<std::int64_t>(bucket / 4, 1));
 }
 
-void require_known_schedule(const Plan& plan) {
+void require_known_schedule(Reasons& reasons, const Plan& plan) {
   const std::string& name = plan.schedule.name;
   if (name == "interleaved" && plan.schedule.virtual_stages == 1) {
-    fail(megatron_name, " interleaves two or more virtual stages; with one the schedule is 1f1b");
+    reasons.add(" interleaves two or more virtual stages; with one the schedule is 1f1b");
   }
   if (name != "1f1b" && name != "interleaved")
-    fail(megatron_name, " has the schedules 1f1b and interleaved, not ", name);
+    reasons.add(" has the schedules 1f1b and interleaved, not ", name);
+}
+
+std::string megatron_line(Reasons& reasons, const Plan& plan, const Model& model,
+                          const Cluster& cluster) {
+  if (!model.transformer) {
+    reasons.add(" trains transformers; the model \"", model.name, "\" is not known as one");
+    return "";
+  }
+  require_plain(reasons, plan);
+  require_known_schedule(reasons, plan);
+  const Degrees degrees = even_degrees(reasons, plan);
+  const std::vector<MegatronStage> stages = stages_of(reasons, plan, model);
+  Line line(warning_of_empty_stages(stages) + launcher(plan, cluster));
+  const MegatronFlags split = split_flags(reasons, stages, degrees.pipeline, *model.transformer,
+                                          decoder_layers(model).size());
+  add_split(line, split);
+  if (split.prediction_modules > 0) line.add("mtp-num-layers", split.prediction_modules);
+  line.add("tensor-model-parallel-size", degrees.tensor);
+  add_parallelism(line, plan, cluster);
+  if (plan.schedule.group)
+    line.add("microbatch-group-size-per-virtual-pipeline-stage", *plan.schedule.group);
+  line.add("micro-batch-size", samples_per_replica(reasons, plan, degrees.data));
+  line.add("global-batch-size", plan.batch.global);
+  if (plan.batch.sequence > 0) line.add("seq-length", plan.batch.sequence);
+  add_recompute(reasons, line, plan, model, stages);
+  line.add("optimizer", plan.optimizer.kind == OptimizerKind::adamw ? "adam" : "sgd");
+  add_sharding(line, plan.optimizer.sharding);
+  add_gradient_bucket(line, plan.optimizer.gradient_bucket);
+  add_precision(reasons, line, plan.precision);
+  return line.text();
 }
 
 }  // namespace
 
+std::vector<std::string> reasons_against_megatron(const Plan& plan, const Model& model,
+                                                  const Cluster& cluster) {
+  Reasons reasons(megatron_name);
+  megatron_line(reasons, plan, model, cluster);
+  return reasons.sentences();
+}
+
 std::string export_megatron(const LoadedPlan& loaded) {
-  const Plan& plan = loaded.plan;
-  const Model& model = loaded.profile.model;
-  if (!model.transformer) {
-    fail(megatron_name, " trains transformers; the model \"", model.name, "\" is not known as one");
-  }
-  require_plain(megatron_name, plan);
-  require_known_schedule(plan);
-  const Degrees degrees = even_degrees(megatron_name, plan);
-  const std::vector<MegatronStage> stages = stages_of(plan, model);
-  Line line(warning_of_empty_stages(stages) + launcher(plan, loaded.cluster));
-  const MegatronFlags split =
-      split_flags(stages, degrees.pipeline, *model.transformer, decoder_layers(model).size());
-  add_split(line, split);
-  if (split.prediction_modules > 0) line.add("mtp-num-layers", split.prediction_modules);
-  line.add("tensor-model-parallel-size", degrees.tensor);
-  add_parallelism(line, plan, loaded.cluster);
-  if (plan.schedule.group)
-    line.add("microbatch-group-size-per-virtual-pipeline-stage", *plan.schedule.group);
-  line.add("micro-batch-size", samples_per_replica(megatron_name, plan, degrees.data));
-  line.add("global-batch-size", plan.batch.global);
-  if (plan.batch.sequence > 0) line.add("seq-length", plan.batch.sequence);
-  add_recompute(line, plan, model, stages);
-  line.add("optimizer", plan.optimizer.kind == OptimizerKind::adamw ? "adam" : "sgd");
-  add_sharding(line, plan.optimizer.sharding);
-  add_gradient_bucket(line, plan.optimizer.gradient_bucket);
-  add_precision(line, plan.precision);
-  return line.text();
+  Reasons reasons(megatron_name);
+  const std::string line =
+      megatron_line(reasons, loaded.plan, loaded.profile.model, loaded.cluster);
+  reasons.require_none();
+  return line;
 }
 
 }  // namespace stagecraft

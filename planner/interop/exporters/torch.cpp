@@ -20,20 +20,19 @@ using Value = nlohmann::ordered_json;
 
 constexpr std::string_view torch_name = "torch.distributed.pipelining";
 
-std::string_view class_of(const Plan& plan) {
+std::string_view class_of(Reasons& reasons, const Plan& plan) {
   const auto name = torch_class_of(plan.schedule.name);
   if (!name) {
-    fail_with_help(
-        ErrorKind::input, concat(torch_name, " has no class for the schedule ", plan.schedule.name),
-        {concat("its _PipelineScheduleRuntime reads any order: stagecraft schedule show ",
-                plan.schedule.name, " --format torch")});
+    reasons.add(" has no class for the schedule ", plan.schedule.name,
+                "; its _PipelineScheduleRuntime reads any order: stagecraft schedule show ",
+                plan.schedule.name, " --format torch");
   }
   if (plan.schedule.group || !plan.schedule.warm_up.empty()) {
-    fail(torch_name,
-         " has its own number of forwards ahead and of microbatches in a row; this "
-         "plan says others");
+    reasons.add(
+        " has its own number of forwards ahead and of microbatches in a row; this plan says "
+        "others");
   }
-  return *name;
+  return name.value_or("");
 }
 
 bool wraps_alike(const Plan& plan, const Plan& other) {
@@ -58,42 +57,41 @@ std::optional<int> wrapped_blocks(const Plan& plan, const Model& model) {
 }
 
 /// See importers/torch.cpp.
-void add_checkpoints(Value& value, const Plan& plan, const Model& model) {
+void add_checkpoints(Reasons& reasons, Value& value, const Plan& plan, const Model& model) {
   const auto apart = std::ranges::find_if(plan.stages, [](const Stage& stage) {
     return !stage.again.empty() && recompute_in_words(stage) != "none";
   });
   const auto whole = [](const Stage& stage) { return stage.recompute == Recompute::full; };
   if (apart == plan.stages.end()) {
-    const bool recomputes = same_recompute(torch_name, plan) == Recompute::full;
+    const bool recomputes = same_recompute(reasons, plan) == Recompute::full;
     value["activation_checkpoint"] = recomputes ? "stage" : "none";
     return;
   }
   const std::optional<int> every =
       std::ranges::any_of(plan.stages, whole) ? std::nullopt : wrapped_blocks(plan, model);
   if (!every) {
-    fail(
-        "torchtitan recomputes every transformer block by itself, or every second, third … of a "
+    reasons.add(
+        ": torchtitan recomputes every transformer block by itself, or every second, third … of a "
         "rank; of stage ",
         apart - plan.stages.begin(), " the plan recomputes ", recompute_in_words(*apart));
+    return;
   }
   value["activation_checkpoint"] = *every == 1 ? "full" : "selective";
   if (*every > 1) value["selective_ac_option"] = std::to_string(*every);
 }
 
-}  // namespace
-
-std::string export_torch(const LoadedPlan& loaded) {
-  const Plan& plan = loaded.plan;
-  const std::string_view schedule = class_of(plan);
-  const Degrees degrees = even_degrees(torch_name, plan);
-  samples_per_replica(torch_name, plan, degrees.data);
+Value torch_value(Reasons& reasons, const Plan& plan, const Model& model) {
+  const std::string_view schedule = class_of(reasons, plan);
+  const Degrees degrees = even_degrees(reasons, plan);
+  samples_per_replica(reasons, plan, degrees.data);
   // The model is in the plan's order.
-  const auto modules = module_names(loaded.profile.model, ModuleNames::torchtitan);
+  const auto modules = module_names(model, ModuleNames::torchtitan);
   Value stages = Value::array();
   for (const Stage& stage : plan.stages) {
     if (stage.layers.size() == 0) {
-      fail(torch_name, " has an optimizer for each stage, and torch makes none without parameters;",
-           " stage ", stages.size(), " of the plan is empty");
+      reasons.add(
+          " has an optimizer for each stage, and torch makes none without parameters; stage ",
+          stages.size(), " of the plan is empty");
     }
     Value names = Value::array();
     for (int layer = stage.layers.first; layer < stage.layers.end; ++layer) {
@@ -109,7 +107,7 @@ std::string export_torch(const LoadedPlan& loaded) {
               {"tensor_parallel_degree", degrees.tensor},
               {"global_batch_size", plan.batch.global},
               {"microbatches", plan.batch.microbatches}};
-  add_checkpoints(value, plan, loaded.profile.model);
+  add_checkpoints(reasons, value, plan, model);
   const Parallelism& parallelism = plan.parallelism;
   if (parallelism.sequence) value["sequence_parallel"] = true;
   if (parallelism.context > 1) value["context_parallel_degree"] = parallelism.context;
@@ -117,6 +115,22 @@ std::string export_torch(const LoadedPlan& loaded) {
   if (parallelism.expert_tensor > 0) {
     value["expert_tensor_parallel_degree"] = parallelism.expert_tensor;
   }
+  return value;
+}
+
+}  // namespace
+
+std::vector<std::string> reasons_against_torch(const Plan& plan, const Model& model,
+                                               const Cluster& /*cluster*/) {
+  Reasons reasons(torch_name);
+  torch_value(reasons, plan, model);
+  return reasons.sentences();
+}
+
+std::string export_torch(const LoadedPlan& loaded) {
+  Reasons reasons(torch_name);
+  const Value value = torch_value(reasons, loaded.plan, loaded.profile.model);
+  reasons.require_none();
   return to_text(value);
 }
 

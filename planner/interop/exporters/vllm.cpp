@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view vllm_name = "vLLM";
 
-std::string_view dtype(Precision precision) {
+std::string_view dtype(Reasons& reasons, Precision precision) {
   switch (precision) {
     case Precision::bfloat16: return "bfloat16";
     case Precision::float16: return "float16";
@@ -23,11 +23,12 @@ std::string_view dtype(Precision precision) {
     case Precision::float64:
     case Precision::float8: break;
   }
-  fail(vllm_name, " has no number format for a plan in ", to_string(precision));
+  reasons.add(" has no number format for a plan in ", to_string(precision));
+  return "auto";
 }
 
 /// Transformer layers of each stage.
-std::vector<int> partition(const Plan& plan, const Model& model) {
+std::vector<int> partition(Reasons& reasons, const Plan& plan, const Model& model) {
   const LayerRange blocks = decoder_layers(model);
   std::vector<int> counts;
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
@@ -35,9 +36,9 @@ std::vector<int> partition(const Plan& plan, const Model& model) {
     const bool has_first = s == 0 || range.first >= blocks.first;
     const bool has_last = s + 1 == plan.stages.size() || range.end <= blocks.end;
     if (!has_first || !has_last) {
-      fail(vllm_name, " keeps what is ", has_first ? "behind" : "before",
-           " the transformer layers on the ", has_first ? "last" : "first",
-           " rank; this plan has some of it in stage ", s);
+      reasons.add(" keeps what is ", has_first ? "behind" : "before",
+                  " the transformer layers on the ", has_first ? "last" : "first",
+                  " rank; this plan has some of it in stage ", s);
     }
     counts.push_back(
         std::max(std::min(range.end, blocks.end) - std::max(range.first, blocks.first), 0));
@@ -45,27 +46,39 @@ std::vector<int> partition(const Plan& plan, const Model& model) {
   return counts;
 }
 
-}  // namespace
-
-std::string export_vllm(const LoadedPlan& loaded) {
-  const Plan& plan = loaded.plan;
-  const Model& model = loaded.profile.model;
+std::string vllm_line(Reasons& reasons, const Plan& plan, const Model& model) {
   if (!model.transformer) {
-    fail(vllm_name, " serves transformers; the model \"", model.name, "\" is not known as one");
+    reasons.add(" serves transformers; the model \"", model.name, "\" is not known as one");
   }
   if (plan.schedule.virtual_stages > 1) {
-    fail(vllm_name, " gives each rank one stage; this plan has ", plan.schedule.virtual_stages,
-         " per device");
+    reasons.add(" gives each rank one stage; this plan has ", plan.schedule.virtual_stages,
+                " per device");
   }
-  require_whole_layers(vllm_name, plan);
-  const Degrees degrees = even_degrees(vllm_name, plan);
+  require_whole_layers(reasons, plan);
+  const Degrees degrees = even_degrees(reasons, plan);
   std::string line = fmt::format("VLLM_PP_LAYER_PARTITION={} vllm serve \"$MODEL\"",
-                                 fmt::join(partition(plan, model), ","));
+                                 fmt::join(partition(reasons, plan, model), ","));
   line += fmt::format(" \\\n  --pipeline-parallel-size {}", degrees.pipeline);
   line += fmt::format(" \\\n  --tensor-parallel-size {}", degrees.tensor);
   if (degrees.data > 1) line += fmt::format(" \\\n  --data-parallel-size {}", degrees.data);
-  line += fmt::format(" \\\n  --dtype {}", dtype(plan.precision));
+  line += fmt::format(" \\\n  --dtype {}", dtype(reasons, plan.precision));
   return line + "\n";
+}
+
+}  // namespace
+
+std::vector<std::string> reasons_against_vllm(const Plan& plan, const Model& model,
+                                              const Cluster& /*cluster*/) {
+  Reasons reasons(vllm_name);
+  vllm_line(reasons, plan, model);
+  return reasons.sentences();
+}
+
+std::string export_vllm(const LoadedPlan& loaded) {
+  Reasons reasons(vllm_name);
+  const std::string line = vllm_line(reasons, loaded.plan, loaded.profile.model);
+  reasons.require_none();
+  return line;
 }
 
 }  // namespace stagecraft

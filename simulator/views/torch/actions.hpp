@@ -22,6 +22,9 @@ enum class Kind {
   unshard,
   reshard,
   reduce_gradient,
+  wait_send_forward,  ///< since torch 2.15, as the next two
+  wait_send_backward,
+  wait_reduce_gradient,
 };
 
 struct Word {
@@ -44,6 +47,9 @@ inline constexpr std::array words{
     Word{Kind::unshard, "UNSHARD", false},
     Word{Kind::reshard, "RESHARD", false},
     Word{Kind::reduce_gradient, "REDUCE_GRAD", false},
+    Word{Kind::wait_send_forward, "WAIT_SEND_F"},
+    Word{Kind::wait_send_backward, "WAIT_SEND_B"},
+    Word{Kind::wait_reduce_gradient, "WAIT_REDUCE_GRAD", false},
 };
 
 constexpr const Word& word_of(Kind kind) {
@@ -52,6 +58,10 @@ constexpr const Word& word_of(Kind kind) {
 
 constexpr bool is_compute(Kind kind) {
   return kind <= Kind::old_backward;
+}
+
+constexpr bool is_wait(Kind kind) {
+  return kind >= Kind::wait_send_forward;
 }
 
 inline constexpr std::string_view overlap = "OVERLAP_F_B";
@@ -94,6 +104,7 @@ struct Shape {
   int microbatches = 0;
   bool trains = false;
   bool communicates = false;
+  bool waits = false;  ///< with the words of torch 2.15 for it
 };
 /// Throws Error (input) unless the rows, in the words of today, are complete, free of doubles, and
 /// in an order that each rank could carry out if the others did not keep it waiting.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "profiles/error.hpp"
 #include "profiles/index.hpp"
@@ -44,7 +45,10 @@ std::vector<Role> roles_of(Kind kind) {
     case Kind::receive_backward: return {receive_backward};
     case Kind::unshard:
     case Kind::reshard:
-    case Kind::reduce_gradient: return {};
+    case Kind::reduce_gradient:
+    case Kind::wait_send_forward:
+    case Kind::wait_send_backward:
+    case Kind::wait_reduce_gradient: return {};
   }
   return {};
 }
@@ -66,19 +70,24 @@ class Judge {
     collect();
     judge_completeness();
     for (int stage = 0; stage < stages(); ++stage) judge_order(stage);
-    for (std::size_t rank = 0; rank < rows_.ranks.size(); ++rank) judge_sharding(rank);
+    for (std::size_t rank = 0; rank < rows_.ranks.size(); ++rank) {
+      judge_sharding(rank);
+      if (waits()) judge_waits(rank);
+    }
   }
 
   Shape shape() const {
     return {.rank_of_stage = rank_of_stage_,
             .microbatches = microbatches_,
             .trains = trains_,
-            .communicates = communicates()};
+            .communicates = communicates(),
+            .waits = waits()};
   }
 
  private:
   int stages() const { return static_cast<int>(rank_of_stage_.size()); }
   bool communicates() const { return communication_ != nullptr; }
+  bool waits() const { return waits_; }
   void place_stages() {
     std::map<int, const Action*> first;
     for (const auto& actions : rows_.ranks) {
@@ -89,6 +98,7 @@ class Judge {
                                        home.rank, " already; a stage has one rank"));
         }
         if (!is_compute(action.kind) && communication_ == nullptr) communication_ = &action;
+        waits_ = waits_ || is_wait(action.kind);
       }
     }
     for (const auto& [stage, action] : first) {
@@ -275,8 +285,63 @@ class Judge {
     }
   }
 
+  /// Each send has one wait behind it, each reduction too, and one at a time goes on
+  /// (`_validate_send_waits` and `_prepare_schedule_with_comms` of torch 2.15).
+  void judge_waits(std::size_t rank) const {
+    std::map<std::tuple<Kind, int, int>, const Action*> sent;
+    const Action* reducing = nullptr;
+    for (const Action& action : rows_.ranks[rank]) {
+      switch (action.kind) {
+        case Kind::send_forward:
+        case Kind::send_backward:
+          sent[{action.kind, action.stage, action.microbatch}] = &action;
+          break;
+        case Kind::wait_send_forward:
+        case Kind::wait_send_backward: {
+          const Kind kind =
+              action.kind == Kind::wait_send_forward ? Kind::send_forward : Kind::send_backward;
+          if (sent.erase({kind, action.stage, action.microbatch}) == 1) break;
+          rows_.fail_at(action, concat(to_string(action), " has no ",
+                                       action_text(kind, action.stage, action.microbatch),
+                                       " before it that is not waited for"));
+        }
+        case Kind::reduce_gradient:
+          if (reducing != nullptr) {
+            rows_.fail_at(action,
+                          concat(to_string(action), " needs a ",
+                                 action_text(Kind::wait_reduce_gradient, reducing->stage, 0),
+                                 " before it: one reduction goes on at a time"));
+          }
+          reducing = &action;
+          break;
+        case Kind::wait_reduce_gradient:
+          if (reducing != nullptr && reducing->stage == action.stage) {
+            reducing = nullptr;
+            break;
+          }
+          rows_.fail_at(action, concat(to_string(action), " has no ",
+                                       action_text(Kind::reduce_gradient, action.stage, 0),
+                                       " before it that is not waited for"));
+        default: break;
+      }
+    }
+    if (reducing != nullptr) {
+      rows_.fail_at(*reducing, concat(to_string(*reducing), " has no ",
+                                      action_text(Kind::wait_reduce_gradient, reducing->stage, 0),
+                                      " behind it, which torch 2.15 wants"));
+    }
+    if (sent.empty()) return;
+    const Action& send = *sent.begin()->second;
+    const Kind wait =
+        send.kind == Kind::send_forward ? Kind::wait_send_forward : Kind::wait_send_backward;
+    rows_.fail_at(
+        send, concat(to_string(send), " has no ", action_text(wait, send.stage, send.microbatch),
+                     " behind it, which torch 2.15 wants"));
+  }
+
   const Rows& rows_;
   const Action* communication_ = nullptr;
+  bool waits_ = false;
   std::vector<const Action*> first_of_stage_;
   std::vector<int> rank_of_stage_;
   int stages_per_pipe_ = 1;

@@ -29,7 +29,10 @@ std::optional<Op> op_of(Kind kind) {
     case Kind::receive_backward: return Op::receive_gradient;
     case Kind::unshard:
     case Kind::reshard:
-    case Kind::reduce_gradient: return {};
+    case Kind::reduce_gradient:
+    case Kind::wait_send_forward:
+    case Kind::wait_send_backward:
+    case Kind::wait_reduce_gradient: return {};
   }
   return {};
 }
@@ -117,6 +120,7 @@ TorchSchedule read_torch_csv(std::string_view text, const std::string& file,
   schedule.parts = reading.sequence_chunks;
   schedule.trains = shape.trains;
   if (shape.communicates) result.form = TorchForm::compute_comms;
+  result.waits = shape.waits;
   bool fused = false;
   for (const auto& actions : rows.ranks) {
     schedule.devices.push_back(instructions(actions, true));

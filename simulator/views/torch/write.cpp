@@ -100,8 +100,30 @@ std::vector<Cell> cells_of(const Program& program, const std::vector<int>& order
   return cells;
 }
 
+/// The sends of a device that nothing has waited for, in their order.
+class Sent {
+ public:
+  void add(const Instruction& it) {
+    if (is_send(it.op)) sent_.push_back(it);
+  }
+  /// This backward needs the activation at the other end, so that it has arrived.
+  bool take_forward_of(const Instruction& backward) {
+    const auto found =
+        std::find(sent_.begin(), sent_.end(),
+                  Instruction{Op::send_activation, backward.stage, backward.microbatch});
+    if (found == sent_.end()) return false;
+    sent_.erase(found);
+    return true;
+  }
+  const std::vector<Instruction>& rest() const { return sent_; }
+
+ private:
+  std::vector<Instruction> sent_;
+};
+
 /// One device's row with communication.
-std::string full_row(const Program& program, const std::vector<int>& order) {
+std::string full_row(const Program& program, const std::vector<int>& order, TorchVersion version) {
+  const bool waits = version == TorchVersion::torch_2_15;
   const std::vector<Cell> cells = cells_of(program, order);
   std::vector<const Cell*> first(index(program.stages), nullptr);
   std::vector<const Cell*> last = first;
@@ -113,6 +135,7 @@ std::string full_row(const Program& program, const std::vector<int>& order) {
     }
   }
   Row row;
+  Sent sent;
   for (const Cell& cell : cells) {
     for (const Instruction& it : cell) {
       if (first[index(it.stage)] != &cell) continue;
@@ -125,22 +148,39 @@ std::string full_row(const Program& program, const std::vector<int>& order) {
       row.add(*kind_of(cell[0].op), cell[0]);
     }
     for (const Instruction& it : cell) {
+      sent.add(it);
+      const bool is_backward = it.op == Op::backward || it.op == Op::backward_input;
+      if (waits && is_backward && sent.take_forward_of(it)) row.add(Kind::wait_send_forward, it);
+    }
+    for (const Instruction& it : cell) {
       if (last[index(it.stage)] != &cell) continue;
       if (program.trains) row.add(Kind::reduce_gradient, it);
+      if (program.trains && waits) row.add(Kind::wait_reduce_gradient, it);
       row.add(Kind::reshard, it);
       last[index(it.stage)] = nullptr;
     }
+  }
+  for (const Instruction& it : sent.rest()) {
+    if (!waits) break;
+    const bool is_forward = it.op == Op::send_activation;
+    row.add(is_forward ? Kind::wait_send_forward : Kind::wait_send_backward, it);
   }
   return row.line();
 }
 
 }  // namespace
 
-std::string write_torch_csv(const Schedule& schedule, TorchForm form) {
-  return write_torch_csv(TorchSchedule{.schedule = schedule, .order = {}}, form);
+TorchVersion read_torch_version(std::string_view text) {
+  if (text == "2.11") return TorchVersion::torch_2_11;
+  if (text == "2.15") return TorchVersion::torch_2_15;
+  fail_usage("the words of torch ", text, " are not known here; those of 2.11 and 2.15 are");
 }
 
-std::string write_torch_csv(const TorchSchedule& file, TorchForm form) {
+std::string write_torch_csv(const Schedule& schedule, TorchForm form, TorchVersion version) {
+  return write_torch_csv(TorchSchedule{.schedule = schedule, .order = {}}, form, version);
+}
+
+std::string write_torch_csv(const TorchSchedule& file, TorchForm form, TorchVersion version) {
   const Schedule& schedule = file.schedule;
   require_expressible(schedule);
   const Program program = lower(file);
@@ -148,7 +188,7 @@ std::string write_torch_csv(const TorchSchedule& file, TorchForm form) {
   std::string text;
   for (std::size_t device = 0; device < schedule.devices.size(); ++device) {
     text += form == TorchForm::compute_only ? compute_row(schedule, device)
-                                            : full_row(program, program.order[device]);
+                                            : full_row(program, program.order[device], version);
   }
   return text;
 }

@@ -83,7 +83,9 @@ TEST_CASE("torch CSV: what torch takes for granted or overlooks is refused with 
       {"0F0,0B0xyz\n", "f.csv:1:5: rank 0, cell 2: \"0B0xyz\": expected nothing after \"0B0\""},
       {"0F0,0X0\n",
        "f.csv:1:5: rank 0, cell 2: \"0X0\": unknown kind \"X\"; known kinds: F, B, I, W, BW, "
-       "SEND_F, RECV_F, SEND_B, RECV_B, UNSHARD, RESHARD and REDUCE_GRAD"},
+       "SEND_F, RECV_F, SEND_B, RECV_B, UNSHARD, RESHARD, REDUCE_GRAD, WAIT_SEND_F, WAIT_SEND_B "
+       "and "
+       "WAIT_REDUCE_GRAD"},
       {"0F0,0f1\n",
        "f.csv:1:5: rank 0, cell 2: \"0f1\": expected an action such as 0F3, 1SEND_B2 or "
        "(0F3;1B2)OVERLAP_F_B"},
@@ -199,9 +201,48 @@ TEST_CASE("torch CSV: what is written is read back, for every schedule the forma
 }
 
 TEST_CASE("torch CSV: communication, sharding and reduction of a small file") {
-  CHECK(write_torch_csv(one_f_one_b({.devices = 2, .microbatches = 2}), TorchForm::compute_comms) ==
+  const Schedule schedule = one_f_one_b({.devices = 2, .microbatches = 2});
+  CHECK(write_torch_csv(schedule, TorchForm::compute_comms, TorchVersion::torch_2_11) ==
         "0UNSHARD,0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1,0REDUCE_GRAD,0RESHARD\n"
         "1RECV_F0,1UNSHARD,1F0,1RECV_F1,1B0,1SEND_B0,1F1,1B1,1REDUCE_GRAD,1RESHARD,1SEND_B1\n");
+  CHECK(write_torch_csv(schedule, TorchForm::compute_comms) ==
+        "0UNSHARD,0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0WAIT_SEND_F0,0RECV_B1,0B1,0WAIT_SEND_F1,"
+        "0REDUCE_GRAD,0WAIT_REDUCE_GRAD,0RESHARD\n"
+        "1RECV_F0,1UNSHARD,1F0,1RECV_F1,1B0,1SEND_B0,1F1,1B1,1REDUCE_GRAD,1WAIT_REDUCE_GRAD,"
+        "1RESHARD,1SEND_B1,1WAIT_SEND_B0,1WAIT_SEND_B1\n");
+  CHECK_THROWS_AS(read_torch_version("2.7"), Error);
+}
+
+TEST_CASE("torch CSV: what is waited for, one wait each") {
+  const std::string first = "0F0,0SEND_F0,0RECV_B0,0B0";
+  const std::string second = "\n1RECV_F0,1F0,1B0,1SEND_B0,1WAIT_SEND_B0\n";
+  CHECK(read(first + ",0WAIT_SEND_F0" + second).waits);
+  CHECK_FALSE(read(first + "\n1RECV_F0,1F0,1B0,1SEND_B0\n").waits);
+  const auto refused = [&](const std::string& rest) { return refusal(first + rest + second); };
+  CHECK(refused("") ==
+        "f.csv:1:5: rank 0, cell 2: 0SEND_F0 has no 0WAIT_SEND_F0 behind it, which torch 2.15 "
+        "wants");
+  CHECK(refused(",0WAIT_SEND_F0,0WAIT_SEND_F0") ==
+        "f.csv:1:40: rank 0, cell 6: 0WAIT_SEND_F0 has no 0SEND_F0 before it that is not waited "
+        "for");
+  CHECK(refused(",0WAIT_SEND_F0,0REDUCE_GRAD") ==
+        "f.csv:1:40: rank 0, cell 6: 0REDUCE_GRAD has no 0WAIT_REDUCE_GRAD behind it, which torch "
+        "2.15 wants");
+  CHECK(refused(",0WAIT_SEND_F0,0WAIT_REDUCE_GRAD") ==
+        "f.csv:1:40: rank 0, cell 6: 0WAIT_REDUCE_GRAD has no 0REDUCE_GRAD before it that is not "
+        "waited for");
+  CHECK(
+      refusal("0F0,1F0,1B0,0B0,1REDUCE_GRAD,0REDUCE_GRAD,1WAIT_REDUCE_GRAD,0WAIT_REDUCE_GRAD\n") ==
+      "f.csv:1:30: rank 0, cell 6: 0REDUCE_GRAD needs a 1WAIT_REDUCE_GRAD before it: one "
+      "reduction goes on at a time");
+  const std::filesystem::path folder = std::filesystem::path(shared_folder()) / "cases/schedules";
+  if (!std::filesystem::exists(folder)) SKIP("no cases at " + folder.string());
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    INFO(entry.path());
+    const TorchSchedule file = read_torch_csv(read_file(entry.path()), entry.path().string());
+    CHECK(file.waits == (entry.path().stem() != "torch-full-without-waits"));
+    CHECK(check(lower(file)).safe());
+  }
 }
 
 TEST_CASE("torch CSV: recomputation has no word") {
@@ -298,7 +339,9 @@ TEST_CASE("torch CSV: a file's program issues communication in the file's order"
   CHECK(order_text(program, 0) == "F0.0 F0.1 SF0.0 SF0.1 RB0.0 RB0.1 B0.1 B0.0 U0.1");
   CHECK(order_text(program, 1) == "RF1.0 RF1.1 F1.1 F1.0 B1.0 B1.1 SB1.0 SB1.1 U1.1");
   CHECK(check(program).safe());
-  CHECK(read(write_torch_csv(read(text), TorchForm::compute_comms)) == read(text));
+  CHECK(read(write_torch_csv(read(text), TorchForm::compute_comms, TorchVersion::torch_2_11)) ==
+        read(text));
+  CHECK(read(write_torch_csv(read(text), TorchForm::compute_comms)).order == read(text).order);
   for (const auto& order : program.order) CHECK(std::is_sorted(order.begin(), order.end()));
   // Gradients sent the other way round never meet.
   const std::string crossed =

@@ -348,6 +348,29 @@ TEST_CASE("plans that a format has no words for are refused") {
   CHECK(refusal("megatron", simple_plan(), chain).find("is not known as one") != std::string::npos);
 }
 
+TEST_CASE("all that stands in a plan's way is said at once") {
+  const PlanQuestion question = question_of(4, "4xh100");
+  Plan plan = simple_plan();
+  plan.schedule.name = "zb-h1";
+  plan.weights = WeightPolicy::stashing;
+  plan.precision = Precision::float64;
+  plan.stages[1].devices = {{3}};
+  for (const Exporter& exporter : exporters) {
+    INFO(exporter.name);
+    const std::vector<std::string> reasons =
+        reasons_against(exporter, plan, question.profile.model, question.cluster);
+    CHECK(reasons.empty() == (exporter.reasons_against == nullptr ||
+                              exporter.name == std::string_view("hf-device-map")));
+    if (reasons.size() < 2) continue;
+    const std::string complaint = refusal(exporter.name, plan, question);
+    CHECK_THAT(complaint, ContainsSubstring(concat("for ", reasons.size(), " reasons:\n  1. ")));
+    for (const std::string& reason : reasons) CHECK_THAT(complaint, ContainsSubstring(reason));
+  }
+  CHECK(reasons_against_megatron(plan, question.profile.model, question.cluster).size() == 4);
+  CHECK(reasons_against_deepspeed(plan, question.profile.model, question.cluster).size() == 4);
+  CHECK(reasons_against_megatron(simple_plan(), question.profile.model, question.cluster).empty());
+}
+
 TEST_CASE("a device map has every module once, and a table every stage") {
   const PlanQuestion question = question_of(4, "2xh100");
   const LoadedPlan loaded = loaded_from(simple_plan(), question);
