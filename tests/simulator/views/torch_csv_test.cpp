@@ -241,7 +241,9 @@ TEST_CASE("torch CSV: what is waited for, one wait each") {
     INFO(entry.path());
     const TorchSchedule file = read_torch_csv(read_file(entry.path()), entry.path().string());
     CHECK(file.waits == (entry.path().stem() != "torch-full-without-waits"));
-    CHECK(check(lower(file)).safe());
+    // One row has two ranks send to each other first, as torch may with buffers.
+    const bool crosses = entry.path().stem() == "torch-full-with-waits";
+    CHECK(check(lower(file)).safe() != crosses);
   }
 }
 
