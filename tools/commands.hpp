@@ -45,6 +45,7 @@ inline constexpr std::array commands{
             declare_check},
     Command{"simulate", "predict a plan's or schedule's timeline, bubble and memory",
             "stagecraft simulate plan.json\n"
+            "stagecraft simulate plan.json --set tp=1,2,4 --set link0=50%\n"
             "stagecraft simulate --schedule 1f1b --stages 4 --microbatches 8 --forward 10ms "
             "--backward 20ms\n"
             "stagecraft simulate --schedule gpipe --stages 4 --microbatches 4..64 --forward 1ms "

@@ -18,7 +18,9 @@
 #include "simulator/values/measured_steps.hpp"
 #include "simulator/views/trace.hpp"
 #include "tools/commands.hpp"
+#include "tools/options/applicable.hpp"
 #include "tools/options/arguments.hpp"
+#include "tools/options/change_options.hpp"
 #include "tools/options/memory_options.hpp"
 #include "tools/options/risk_options.hpp"
 #include "tools/reports/equal_memory.hpp"
@@ -37,6 +39,7 @@ struct CompareArguments {
   RiskOptions risk;
   std::optional<int> microbatches_in_flight;
   MemoryOptions memory;
+  ChangeFlags changes;
 };
 
 double ratio(Duration predicted, Duration measured) {
@@ -150,8 +153,12 @@ std::string verdict_at_risk(const Risk& risk, const LoadedPlan& loaded, const Co
 
 int compare_with_trace(Console& console, const CompareArguments& arguments) {
   const std::string& trace_path = arguments.files[1];
-  LoadedPlan loaded = load_plan(arguments.files[0]);
-  take_memory_of_question(loaded.cluster, loaded.plan);
+  const auto changes = one_change_set(arguments.changes, "compare of a plan and a trace");
+  LoadedPlan given = load_plan(arguments.files[0]);
+  take_memory_of_question(given.cluster, given.plan);
+  const ChangedPlan changed = apply(arguments.changes, changes, std::move(given));
+  for (const std::string& note : changed.notes) console.note(note);
+  const LoadedPlan& loaded = changed.loaded;
   const std::string content = read_file(trace_path);
   console.input(loaded.path, loaded.hash);
   console.input(trace_path, content_hash(content));
@@ -160,8 +167,9 @@ int compare_with_trace(Console& console, const CompareArguments& arguments) {
     console.note("the trace was made from another version of this plan");
   }
   const Compiled compiled = compile(loaded.plan, loaded.profile, loaded.cluster);
-  const Comparison comparison = compare(predicted_timeline(arguments.conditions, loaded, compiled),
-                                        median_iteration(trace.timeline));
+  const ConditionOptions conditions = with_slow_devices(arguments.conditions, changed);
+  const Comparison comparison =
+      compare(predicted_timeline(conditions, loaded, compiled), median_iteration(trace.timeline));
   console.print(comparison_text(comparison, console.unicode()));
   ordered_json result = comparison_json(comparison);
   const std::optional<Risk> risk = read_risk(arguments.risk);
@@ -175,25 +183,53 @@ int compare_with_trace(Console& console, const CompareArguments& arguments) {
 /// A plan and what it is predicted to do.
 struct PlanRow {
   std::string path;
+  std::optional<std::vector<Change>> changes;  ///< none: the plan as it is
   Plan plan;
   Model model;
   Prediction prediction;
 };
 
-PlanRow predict_row(Console& console, const CompareArguments& arguments, const std::string& path) {
-  LoadedPlan loaded = load_plan(path);
-  console.input(loaded.path, loaded.hash);
-  set_memory(arguments.memory, loaded, console);
+PlanRow predict_row(const CompareArguments& arguments, const LoadedPlan& given,
+                    const std::optional<std::vector<Change>>& changes) {
+  const ChangedPlan changed = apply(changes ? arguments.changes : ChangeFlags{},
+                                    changes.value_or(std::vector<Change>{}), given);
+  const LoadedPlan& loaded = changed.loaded;
   const Compiled compiled = compile(loaded.plan, loaded.profile, loaded.cluster);
-  const Timeline timeline = predicted_timeline(arguments.conditions, loaded, compiled);
-  return {.path = path,
+  const Timeline timeline =
+      predicted_timeline(with_slow_devices(arguments.conditions, changed), loaded, compiled);
+  return {.path = given.path,
+          .changes = changes,
           .plan = loaded.plan,
           .model = loaded.profile.model,
           .prediction = predict(loaded.plan, compiled, timeline)};
 }
 
+/// The plan of the file as it is, and with each combination of changes.
+std::vector<PlanRow> predict_rows(Console& console, const CompareArguments& arguments,
+                                  const std::string& path) {
+  LoadedPlan loaded = load_plan(path);
+  console.input(loaded.path, loaded.hash);
+  set_memory(arguments.memory, loaded, console);
+  std::vector<PlanRow> rows{predict_row(arguments, loaded, std::nullopt)};
+  if (!arguments.changes.any()) return rows;
+  for (const std::vector<Change>& changes : change_sets(arguments.changes)) {
+    try {
+      rows.push_back(predict_row(arguments, loaded, changes));
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::usage || error.kind() == ErrorKind::bug) throw;
+      console.note(error.message());
+    }
+  }
+  return rows;
+}
+
+std::string name_of(const PlanRow& row) {
+  if (!row.changes) return row.path;
+  return row.path + (row.changes->empty() ? " replanned" : " with " + to_string(*row.changes));
+}
+
 ordered_json row_json(const PlanRow& row) {
-  ordered_json json{{"plan", row.path},
+  ordered_json json{{"plan", name_of(row)},
                     {"microbatches", row.plan.batch.microbatches},
                     {"step_ns", row.prediction.step.count()},
                     {"samples_per_second", row.prediction.samples_per_second},
@@ -284,7 +320,7 @@ int compare_plans(Console& console, const CompareArguments& arguments) {
     fail_usage("--risk goes with a plan and a trace; of a plan alone stagecraft simulate tells it");
   std::vector<PlanRow> rows;
   for (const std::string& path : arguments.files) {
-    rows.push_back(predict_row(console, arguments, path));
+    for (PlanRow& row : predict_rows(console, arguments, path)) rows.push_back(std::move(row));
   }
   require_one_model(rows);
   const auto rank = [](const PlanRow& row) {
@@ -296,7 +332,7 @@ int compare_plans(Console& console, const CompareArguments& arguments) {
   Table table({"plan", "what", ">step", ">samples/s", ">bubble", ">highest peak", "fits"});
   ordered_json list = ordered_json::array();
   for (const PlanRow& row : rows) {
-    table.row({row.path, plan_sentence(row.plan), format_duration(row.prediction.step),
+    table.row({name_of(row), plan_sentence(row.plan), format_duration(row.prediction.step),
                fmt::format("{:.4g}", row.prediction.samples_per_second),
                percent(row.prediction.bubble), highest_peak(row.prediction),
                row.prediction.fits ? "yes" : "no"});
@@ -309,7 +345,10 @@ int compare_plans(Console& console, const CompareArguments& arguments) {
 
 int compare_files(Console& console, const CompareArguments& arguments) {
   const std::vector<std::string>& files = arguments.files;
-  if (files.size() < 2) fail_usage("compare needs a plan and a trace, or several plans");
+  if (files.size() == 1 && arguments.changes.any()) return compare_plans(console, arguments);
+  if (files.size() < 2) {
+    fail_usage("compare needs a plan and a trace, several plans, or a plan and --set KEY=VALUE");
+  }
   require_file(files[1], {"`stagecraft run PLAN --trace FILE` writes a trace to compare with, "
                           "`stagecraft plan MODEL CLUSTER -o FILE` another plan"});
   const std::string second = read_file(files[1]);
@@ -341,7 +380,22 @@ Action declare_compare(CLI::App& app) {
   declare_risk(app, arguments->risk,
                "With a plan and a trace: predict this percentile of the step, and test whether the "
                "measured step is within the predicted interval");
-  return [arguments](Console& console) {
+  declare_changes(app, arguments->changes);
+  return [arguments, &app](Console& console) {
+    refuse_idle_buffers(app, arguments->conditions.policy, arguments->conditions.protocol);
+    if (!arguments->files.empty()) {
+      refuse_flags_of_schedules(app, "each plan");
+      refuse_given(app, {"--memory-in-flight"}, "is of --schedule A,B; plans know their memory");
+    } else {
+      refuse_given(app, {"--set", "--replan"},
+                   "changes a PLAN; of schedules every value has its own flag");
+      refuse_given(app, {"--risk", "--spread"}, "goes with a plan and a trace");
+      if (arguments->conditions.memory_limit.empty()) {
+        refuse_given(app, {"--activations"}, "changes nothing here without --memory-limit SIZE");
+        if (arguments->scenario.bandwidth.empty())
+          refuse_given(app, {"--message"}, "changes nothing here without --bandwidth RATE");
+      }
+    }
     if (arguments->files.empty() && arguments->scenario.schedule.empty()) {
       fail_usage("compare needs a plan and a trace, several plans, or --schedule A,B,...; see ",
                  "stagecraft compare --help");

@@ -9,6 +9,8 @@
 #include "planner/interop/load_plan.hpp"
 #include "simulator/checks/check.hpp"
 #include "tools/commands.hpp"
+#include "tools/options/applicable.hpp"
+#include "tools/options/change_options.hpp"
 #include "tools/options/scenario.hpp"
 #include "tools/reports/explanation.hpp"
 #include "tools/reports/outcome.hpp"
@@ -23,6 +25,7 @@ struct ExplainArguments {
   std::string plan;
   ScenarioOptions scenario;
   ConditionOptions conditions;
+  ChangeFlags changes;
 };
 
 /// What is explained.
@@ -83,15 +86,19 @@ int show(Console& console, const Subject& subject) {
 }
 
 int explain_plan(Console& console, const ExplainArguments& arguments) {
-  LoadedPlan loaded = load_plan(arguments.plan);
-  console.input(loaded.path, loaded.hash);
-  take_memory_of_question(loaded.cluster, loaded.plan);
+  const auto changes = one_change_set(arguments.changes, "explain");
+  LoadedPlan given = load_plan(arguments.plan);
+  console.input(given.path, given.hash);
+  take_memory_of_question(given.cluster, given.plan);
+  const ChangedPlan changed = apply(arguments.changes, changes, std::move(given));
+  for (const std::string& note : changed.notes) console.note(note);
+  const LoadedPlan& loaded = changed.loaded;
   const Compiled compiled = compile(loaded.plan, loaded.profile, loaded.cluster);
   require_safe(compiled.program, {.device_names = compiled.devices});
   for (const std::string& note : compiled.notes) console.note(note);
   std::optional<Environment> environment =
-      environment_of(arguments.conditions, compiled.program, compiled.costs,
-                     {loaded.cluster, compiled.devices, compiled.memory_limits});
+      environment_of(with_slow_devices(arguments.conditions, changed), compiled.program,
+                     compiled.costs, {loaded.cluster, compiled.devices, compiled.memory_limits});
   // Conditions are of the program's devices, and so is what is told of them. JSON has the cluster's
   // numbers.
   const bool counts_own = environment.has_value();
@@ -135,9 +142,17 @@ Action declare_explain(CLI::App& app) {
   app.add_option("plan", arguments->plan, "Plan file; none with --schedule")->type_name("PLAN");
   declare_scenario(app, arguments->scenario);
   declare_conditions(app, arguments->conditions);
-  return [arguments](Console& console) {
-    if (arguments->plan.empty() == arguments->scenario.schedule.empty())
+  declare_changes(app, arguments->changes);
+  return [arguments, &app](Console& console) {
+    if (arguments->plan.empty() && arguments->scenario.schedule.empty())
       fail_usage("explain needs either a PLAN or --schedule NAME; see stagecraft explain --help");
+    if (!arguments->plan.empty()) {
+      refuse_flags_of_schedules(app, arguments->plan);
+    } else {
+      refuse_given(app, {"--set", "--replan"},
+                   "changes a PLAN; of a schedule every value has its own flag");
+    }
+    refuse_idle_buffers(app, arguments->conditions.policy, arguments->conditions.protocol);
     return arguments->plan.empty() ? explain_schedule(console, *arguments)
                                    : explain_plan(console, *arguments);
   };

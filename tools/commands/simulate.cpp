@@ -16,7 +16,9 @@
 #include "simulator/views/draw.hpp"
 #include "tools/commands.hpp"
 #include "tools/inputs/timeline_files.hpp"
+#include "tools/options/applicable.hpp"
 #include "tools/options/arguments.hpp"
+#include "tools/options/change_options.hpp"
 #include "tools/options/failure_options.hpp"
 #include "tools/options/memory_options.hpp"
 #include "tools/options/risk_options.hpp"
@@ -38,6 +40,7 @@ struct SimulateArguments {
   RiskOptions risk;
   MemoryOptions memory;
   TimelineFiles files;
+  ChangeFlags changes;
   std::string barrier = "on", jitter;
   int iterations = 1;
   int samples = 1000;
@@ -170,22 +173,121 @@ int show_schedules(Console& console, const SimulateArguments& arguments) {
                        {{"kind", "predicted"}, {"schedule", name_of(outcome.setting)}},
                        drawing.critical);
   console.print(draw(timeline, drawing) + sentence(timeline) + remarks_on(outcome.run));
-  console.print(serving_text(outcome.served) + jitter_sentence(arguments, outcome.jittered) +
-                goodput_sentence(outcome.long_run));
+  console.print(steady_sentence(outcome.steady_step) + serving_text(outcome.served) +
+                jitter_sentence(arguments, outcome.jittered) + goodput_sentence(outcome.long_run));
   console.result(outcome_json(outcome));
   return 0;
 }
 
+/// A plan under changes, and what it is predicted to do.
+struct ChangedOutcome {
+  std::vector<Change> changes;
+  std::optional<Prediction> prediction;
+  bool is_cut_anew = false;
+  std::optional<Error> refusal;
+};
+
+std::vector<LayerRange> stages_of(const Plan& plan) {
+  std::vector<LayerRange> stages;
+  for (const Stage& stage : plan.stages) stages.push_back(stage.layers);
+  return stages;
+}
+
+const char* words_of_new_cuts(bool replan) {
+  return replan ? "layers are cut anew for each combination, for the shortest step"
+                : "where there are other numbers of stages, layers are cut anew, for equal time on "
+                  "every device; --replan looks for the shortest step";
+}
+
+ChangedOutcome simulate_changed(const SimulateArguments& arguments, const LoadedPlan& loaded,
+                                const std::vector<Change>& changes) {
+  ChangedOutcome outcome{.changes = changes, .prediction = {}, .refusal = {}};
+  try {
+    const ChangedPlan changed = apply(arguments.changes, changes, loaded);
+    const LoadedPlan& other = changed.loaded;
+    outcome.is_cut_anew = stages_of(other.plan) != stages_of(loaded.plan);
+    const Compiled compiled = compile_to_read(other.plan, other.profile, other.cluster);
+    require_safe(compiled.program, {.device_names = compiled.devices});
+    const auto environment =
+        environment_of(with_slow_devices(arguments.conditions, changed), compiled.program,
+                       compiled.costs, {other.cluster, compiled.devices, compiled.memory_limits});
+    const EventRun run = run_under(environment, compiled.program, compiled.costs);
+    outcome.prediction = predict(other.plan, compiled, run.timeline);
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::usage || error.kind() == ErrorKind::bug) throw;
+    outcome.refusal = error;
+  }
+  return outcome;
+}
+
+ordered_json changes_json(const std::vector<Change>& changes) {
+  ordered_json json = ordered_json::object();
+  for (const Change& change : changes) json[change.key] = change.value;
+  return json;
+}
+
+/// "+12.3 %" of time more than the plan as it is.
+std::string difference(Duration step, Duration before) {
+  return fmt::format("{:+.1f} %", 100 * (seconds(step) / seconds(before) - 1));
+}
+
+/// The plan as it is in the first row, then every combination.
+int show_changes(Console& console, const SimulateArguments& arguments, const LoadedPlan& loaded,
+                 const std::vector<std::vector<Change>>& sets) {
+  SimulateArguments plain = arguments;
+  plain.changes = {};
+  std::vector<ChangedOutcome> outcomes{simulate_changed(plain, loaded, {})};
+  if (outcomes.front().refusal) throw *outcomes.front().refusal;
+  for (const std::vector<Change>& changes : sets)
+    outcomes.push_back(simulate_changed(arguments, loaded, changes));
+  const Duration before = outcomes.front().prediction->step;
+  Table table({"what if", ">step", ">than now", ">samples/s", ">bubble", ">highest peak", "fits"});
+  ordered_json points = ordered_json::array();
+  std::set<std::string> reasons;
+  bool cut_anew = false;
+  for (const ChangedOutcome& outcome : outcomes) {
+    const std::string name =
+        outcome.changes.empty() ? "the plan as it is" : to_string(outcome.changes);
+    ordered_json point{{"changes", changes_json(outcome.changes)}};
+    if (outcome.is_cut_anew) cut_anew = true;
+    if (outcome.refusal) {
+      reasons.insert(outcome.refusal->message());
+      table.row({name, "-", "-", "-", "-", "-", "impossible"});
+      point["refused"] = outcome.refusal->message();
+    } else {
+      const Prediction& prediction = *outcome.prediction;
+      table.row({name, format_duration(prediction.step), difference(prediction.step, before),
+                 fmt::format("{:.4g}", prediction.samples_per_second), percent(prediction.bubble),
+                 highest_peak(prediction), prediction.fits ? "yes" : "no"});
+      point["step_ns"] = prediction.step.count();
+      point["samples_per_second"] = prediction.samples_per_second;
+      point["bubble"] = prediction.bubble;
+      point["fits"] = prediction.fits;
+    }
+    points.push_back(std::move(point));
+  }
+  if (cut_anew) console.note(words_of_new_cuts(arguments.changes.replan));
+  for (const std::string& reason : reasons) console.note(reason);
+  console.print(table.text(console.unicode()));
+  console.result({{"points", std::move(points)}});
+  return 0;
+}
+
 int show_plan(Console& console, const SimulateArguments& arguments) {
-  LoadedPlan loaded = load_plan(arguments.plan);
-  console.input(loaded.path, loaded.hash);
-  set_memory(arguments.memory, loaded, console);
+  const auto sets = change_sets(arguments.changes);
+  LoadedPlan given = load_plan(arguments.plan);
+  console.input(given.path, given.hash);
+  set_memory(arguments.memory, given, console);
+  if (sets.size() > 1) return show_changes(console, arguments, given, sets);
+  const ChangedPlan changed = apply(arguments.changes, sets.front(), std::move(given));
+  for (const std::string& note : changed.notes) console.note(note);
+  const LoadedPlan& loaded = changed.loaded;
   const Compiled compiled = compile_to_read(loaded.plan, loaded.profile, loaded.cluster);
   const Program& program = compiled.program;
   const Costs& costs = compiled.costs;
   require_safe(program, {.device_names = compiled.devices});
   const auto environment =
-      environment_of(arguments.conditions, program, costs,
+      environment_of(with_slow_devices(arguments.conditions, changed), program, costs,
                      {loaded.cluster, compiled.devices, compiled.memory_limits});
   const EventRun run = run_under(environment, program, costs);
   const Prediction prediction = predict(loaded.plan, compiled, run.timeline);
@@ -211,6 +313,7 @@ int show_plan(Console& console, const SimulateArguments& arguments) {
     console.print(risk_sentence(interval_of(compiled, spreads, risk->level), spreads, risk->level));
   }
   ordered_json result = timeline_json(run.timeline);
+  if (arguments.changes.any()) result["changes"] = changes_json(sets.front());
   if (console.json() && !environment) {
     add_risk(result, risk, loaded.profile, compiled, prediction.samples_per_second,
              device_peaks(loaded.plan, prediction));
@@ -219,8 +322,9 @@ int show_plan(Console& console, const SimulateArguments& arguments) {
   add_memory(result, memory_peaks(run.timeline));
   result["fits"] = prediction.fits;
   add_conditions(result, run);
-  add_steady(result, steady_step(arguments, program, costs, environment),
-             slowest_cycle(arguments, program, costs, environment));
+  const auto steady = steady_step(arguments, program, costs, environment);
+  console.print(steady_sentence(steady));
+  add_steady(result, steady, slowest_cycle(arguments, program, costs, environment));
   const auto steps = jittered(console, arguments, program, costs, environment.has_value());
   const auto devices = static_cast<int>(used_devices(loaded.plan).size());
   const auto failing = run_with_failures(console, arguments, devices, run.timeline);
@@ -260,7 +364,34 @@ void declare_options(CLI::App& app, SimulateArguments& arguments) {
   declare_risk(app, arguments.risk,
                "With a plan: print this percentile of the step time and its interval");
   declare_timeline_files(app, arguments.files);
+  declare_changes(app, arguments.changes);
   app.add_flag("--draw", arguments.draw, "Draw the timeline (default except with --json)");
+}
+
+/// Nothing that was said is left out without a word.
+void refuse_without_effect(const CLI::App& app, const SimulateArguments& arguments) {
+  if (arguments.plan.empty()) {
+    refuse_given(app, {"--memory", "--mem-limit"},
+                 "judges a PLAN; of a schedule, forwards wait for memory with --memory-limit SIZE");
+    refuse_given(app, {"--risk", "--spread"},
+                 "rests on how a plan's costs were found; of a schedule --jitter 5% varies them");
+    refuse_given(app, {"--set", "--replan"},
+                 "changes a PLAN; of a schedule every value has its own flag, which takes lists");
+  } else {
+    refuse_flags_of_schedules(app, arguments.plan);
+  }
+  refuse_idle_buffers(app, arguments.conditions.policy, arguments.conditions.protocol);
+  if (arguments.iterations == 1)
+    refuse_given(app, {"--barrier"}, "is between iterations: it goes with --iterations 2 or more");
+  if (arguments.jitter.empty() && arguments.failures.work.empty())
+    refuse_given(app, {"--samples"}, "goes with --jitter or --run-time");
+}
+
+/// A sweep draws and writes no timeline, and asks none of the other questions.
+void refuse_beside_sweep(const CLI::App& app) {
+  refuse_given(
+      app, {"--iterations", "--jitter", "--mtbf", "--risk", "--trace", "--svg", "--nvtx", "--draw"},
+      "is about one timeline; give each --set a single value");
 }
 
 }  // namespace
@@ -268,15 +399,12 @@ void declare_options(CLI::App& app, SimulateArguments& arguments) {
 Action declare_simulate(CLI::App& app) {
   auto arguments = std::make_shared<SimulateArguments>();
   declare_options(app, *arguments);
-  return [arguments](Console& console) {
+  return [arguments, &app](Console& console) {
     require_valid(arguments->files);
-    if (arguments->plan.empty() == arguments->scenario.schedule.empty()) {
+    if (arguments->plan.empty() && arguments->scenario.schedule.empty())
       fail_usage("simulate needs either a PLAN or --schedule NAME; see stagecraft simulate --help");
-    }
-    if (arguments->plan.empty() && is_given(arguments->memory)) {
-      fail_usage("--memory and --mem-limit judge a PLAN; of a schedule, forwards wait for memory ",
-                 "with --memory-limit SIZE");
-    }
+    refuse_without_effect(app, *arguments);
+    if (change_sets(arguments->changes).size() > 1) refuse_beside_sweep(app);
     return arguments->plan.empty() ? show_schedules(console, *arguments)
                                    : show_plan(console, *arguments);
   };

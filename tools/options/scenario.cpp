@@ -7,6 +7,7 @@
 
 #include "profiles/error.hpp"
 #include "simulator/checks/check.hpp"
+#include "tools/options/applicable.hpp"
 #include "tools/options/arguments.hpp"
 #include "tools/options/schedule_argument.hpp"
 
@@ -221,6 +222,7 @@ ScheduleSetting setting_of_file(Console& console, const std::string& path,
 }  // namespace
 
 void declare_scenario(CLI::App& app, ScenarioOptions& options) {
+  const std::size_t others = app.get_options().size();
   app.add_option(
          "--schedule", options.schedule,
          "Schedule: a name of `stagecraft schedule list`, or a torch CSV; a list makes a sweep")
@@ -267,11 +269,30 @@ void declare_scenario(CLI::App& app, ScenarioOptions& options) {
          "--norm-time", options.norm_time,
          "Time of the norm's all-reduce, or of each message that passes the norm on (--transfer)")
       ->type_name("D");
+  const std::vector<CLI::Option*> all = app.get_options([](const CLI::Option*) { return true; });
+  for (std::size_t i = others; i < all.size(); ++i) all[i]->group(of_schedules);
 }
 
 std::string name_of(const ScheduleSetting& setting) {
   return setting.kind != nullptr ? std::string(setting.kind->name) : setting.file->schedule.name;
 }
+
+namespace {
+
+/// --fused, where no schedule has such a pass.
+void refuse_idle_fused(const ScenarioOptions& options,
+                       const std::vector<ScheduleSetting>& settings) {
+  const bool has_pairs = std::ranges::any_of(settings, [](const ScheduleSetting& setting) {
+    return setting.kind == nullptr || setting.kind->hides_messages;
+  });
+  if (options.fused.empty() || has_pairs) return;
+  fail_usage(
+      "--fused is the time of a forward and a backward in one pass, as in dualpipe and "
+      "dualpipev; ",
+      options.schedule, " has none");
+}
+
+}  // namespace
 
 std::vector<ScheduleSetting> settings_of(const ScenarioOptions& options, Console& console) {
   std::vector<ScheduleSetting> settings;
@@ -289,6 +310,7 @@ std::vector<ScheduleSetting> settings_of(const ScenarioOptions& options, Console
       settings.push_back({.kind = &kind, .shape = shape});
     }
   }
+  refuse_idle_fused(options, settings);
   return settings;
 }
 

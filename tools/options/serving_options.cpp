@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "profiles/error.hpp"
+#include "tools/options/applicable.hpp"
 #include "tools/options/arguments.hpp"
 
 namespace stagecraft {
@@ -16,11 +17,13 @@ using nlohmann::ordered_json;
 void declare_serving(CLI::App& app, ServingOptions& options) {
   app.add_option("--prompt", options.prompt, "With inference: tokens per prompt (1)")
       ->type_name("N")
-      ->check(CLI::Range(0, 1'000'000'000));
+      ->check(CLI::Range(0, 1'000'000'000))
+      ->group(of_schedules);
   app.add_option(
          "--cache-per-token", options.cache_per_token,
          "With inference: size of a token's keys and values, for one microbatch on a device (0B)")
-      ->type_name("SIZE");
+      ->type_name("SIZE")
+      ->group(of_schedules);
 }
 
 std::optional<Serving> serving_of(const ServingOptions& options, const ScheduleSetting& setting,

@@ -1,5 +1,7 @@
 #include "tools/reports/outcome.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -71,6 +73,11 @@ std::vector<Column> columns_for(const std::vector<Outcome>& outcomes) {
 }
 
 }  // namespace
+
+std::string steady_sentence(const std::optional<Duration>& steady_step) {
+  if (!steady_step) return "";
+  return fmt::format("each further iteration takes {}\n", format_duration(*steady_step));
+}
 
 void add_steady(ordered_json& result, const std::optional<Duration>& steady_step,
                 const std::optional<CycleMean>& cycle_mean) {

@@ -31,6 +31,8 @@ struct Outcome {
   std::optional<Error> refusal;            ///< the schedule does not take the shape: nothing else
 };
 
+/// "each further iteration takes 20ms"; empty without.
+std::string steady_sentence(const std::optional<Duration>& steady_step);
 /// steady_step_ns, and cycle_mean_ns (a fraction where the cycle takes several iterations); nothing
 /// without.
 void add_steady(nlohmann::ordered_json& result, const std::optional<Duration>& steady_step,

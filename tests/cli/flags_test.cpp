@@ -1,0 +1,177 @@
+// No flag is ignored: given to what it does not apply to, it is refused, and everywhere else it
+// changes what is printed.
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <regex>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tests/catch.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Answer {
+  int code = 0;
+  std::string text;
+  bool operator==(const Answer&) const = default;
+};
+
+// Runs a command in a folder; both streams.
+Answer answer(const fs::path& folder, const std::string& words) {
+  const std::string command =
+      "cd '" + folder.string() + "' && '" STAGECRAFT_PROGRAM "' " + words + " 2>&1 </dev/null";
+  FILE* pipe = popen(command.c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  Answer result;
+  std::array<char, 4096> buffer{};
+  while (const std::size_t count = fread(buffer.data(), 1, buffer.size(), pipe))
+    result.text.append(buffer.data(), count);
+  const int status = pclose(pipe);
+  result.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return result;
+}
+
+// The flags in a verb's --help, but for those that all verbs have.
+std::set<std::string> flags_of(const fs::path& folder, const std::string& verb) {
+  std::string help = answer(folder, verb + " --help").text;
+  help = help.substr(0, help.find("\nCommon:"));
+  std::set<std::string> flags;
+  const std::regex flag("\n +(?:-[a-z],)?(--[a-z-]+)");
+  for (std::sregex_iterator it(help.begin(), help.end(), flag), end; it != end; ++it)
+    flags.insert((*it)[1]);
+  flags.erase("--help");
+  return flags;
+}
+
+// A value for each flag that is not its default, such that the flag applies where it can.
+const std::map<std::string, std::string> values{
+    {"--activations", "1GiB"},
+    {"--backward", "9ms"},
+    {"--backward-input", "4ms"},
+    {"--backward-weight", "5ms"},
+    {"--bandwidth", "1kB/s"},
+    {"--barrier", "off"},
+    {"--buffers", "3"},
+    {"--cache-per-token", "1MiB"},
+    {"--checkpoint", "10s"},
+    {"--checkpoint-every", "1h"},
+    {"--decode-steps", "4"},
+    {"--devices-per-link", "2"},
+    {"--devices-per-node", "2"},
+    {"--draw", ""},
+    {"--forward", "9ms"},
+    {"--fused", "9ms"},
+    {"--group", "3"},
+    {"--in-flight", "3"},
+    {"--iterations", "3"},
+    {"--jitter", "20%"},
+    {"--link-policy", "blocking-pair"},
+    {"--mem-limit", "50%"},
+    {"--memory", "9GiB"},
+    {"--memory-in-flight", "3"},
+    {"--memory-limit", "cluster"},
+    {"--message", "1GiB"},
+    {"--microbatches", "32"},
+    {"--mtbf", "1h"},
+    {"--norm", "global"},
+    {"--norm-time", "1s"},
+    {"--nvtx", "ranges.json"},
+    {"--pipes", "4"},
+    {"--prompt", "3"},
+    {"--protocol", "rendezvous"},
+    {"--range", "1ms..2ms"},
+    {"--recompute", "full"},
+    {"--replan", ""},
+    {"--restart", "1h"},
+    {"--risk", "p90"},
+    {"--run-time", "24h"},
+    {"--samples", "10"},
+    {"--schedule", "gpipe"},
+    {"--sequence-chunks", "2"},
+    {"--set", "tp=2"},
+    {"--sharing", "fair"},
+    {"--slow", "0:20%"},
+    {"--slow-down", "20%"},
+    {"--spread", "compute=20%"},
+    {"--stages", "2"},
+    {"--stop", "0@1ms:50ms"},
+    {"--svg", "drawing.svg"},
+    {"--trace", "trace.json"},
+    {"--transfer", "10s"},
+    {"--virtual", "2"},
+    {"--warmup", "3,2,1,0"},
+};
+
+// Flags that rightly print nothing else, and why.
+const std::map<std::string, std::string> exceptions{
+    {"simulate p.json --draw", "a plan's timeline is drawn without it, too"},
+    {"simulate p.json --trace", "writes a file"},
+    {"simulate p.json --svg", "writes a file"},
+    {"simulate p.json --nvtx", "writes a file"},
+    {"simulate p.json --memory-limit", "the plan fits, so no forward waits"},
+    {"explain p.json --memory-limit", "the plan fits, so no forward waits"},
+    {"compare p.json p.json --memory-limit", "the plan fits, so no forward waits"},
+    {"compare p.json p.json --sharing", "no two messages are on a link at once"},
+    {"simulate s --norm", "takes no time without --norm-time or --transfer"},
+    {"explain s --norm", "takes no time without --norm-time or --transfer"},
+    {"compare s --norm", "takes no time without --norm-time or --transfer"},
+    {"simulate s --draw", "one schedule's timeline is drawn without it, too"},
+    {"simulate s --trace", "writes a file"},
+    {"simulate s --svg", "writes a file"},
+    {"simulate s --nvtx", "writes a file"},
+};
+
+// Each flag of the verb beside the input, which is named `label` in the exceptions.
+void walk(const fs::path& folder, const std::string& verb, const std::string& input,
+          const std::string& label) {
+  const Answer plain = answer(folder, verb + " " + input);
+  INFO(plain.text);
+  REQUIRE(plain.code == 0);
+  for (const std::string& flag : flags_of(folder, verb)) {
+    INFO(flag << " of " << verb << " " << input);
+    const auto value = values.find(flag);
+    if (value == values.end()) FAIL_CHECK("the test has no value for this flag");
+    if (value == values.end() || input.find(flag + " ") != std::string::npos) continue;
+    const Answer changed = answer(folder, verb + " " + input + " " + flag + " " + value->second);
+    INFO(changed.text);
+    CHECK(changed.code != 1);
+    const bool is_exception = exceptions.contains(verb + " " + label + " " + flag);
+    if (is_exception) {
+      CHECK(changed.code == 0);
+    } else {
+      CHECK(changed != plain);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("each flag changes the answer about a plan or a schedule, or is refused") {
+  const fs::path folder =
+      fs::temp_directory_path() / ("stagecraft-flags-" + std::to_string(getpid()));
+  fs::create_directory(folder);
+  REQUIRE(answer(folder,
+                 "plan tiny-gpt 2x4xa100@10Gb/s --batch 32 --schedule 1f1b --tensor-parallel 1 "
+                 "--straight --gap 50% -o p.json")
+              .code == 0);
+  const std::string schedule =
+      "--schedule 1f1b --stages 4 --microbatches 8 --forward 10ms --backward 20ms";
+  walk(folder, "simulate", "p.json", "p.json");
+  walk(folder, "explain", "p.json", "p.json");
+  walk(folder, "compare", "p.json p.json", "p.json p.json");
+  walk(folder, "simulate", schedule, "s");
+  walk(folder, "explain", schedule, "s");
+  walk(folder, "compare",
+       "--schedule 1f1b,gpipe --stages 4 --microbatches 8 --forward 10ms --backward 20ms", "s");
+  fs::remove_all(folder);
+}

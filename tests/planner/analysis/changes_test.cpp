@@ -1,0 +1,180 @@
+#include "planner/analysis/changes.hpp"
+
+#include "planner/costs/predict.hpp"
+#include "profiles/error.hpp"
+#include "tests/catch.hpp"
+
+using namespace stagecraft;
+
+namespace {
+
+/// GPT-2 774M (36 blocks between embedding and head) on so many pipeline devices of so many
+/// replicas, each of tensor-parallel peers, in turns of the cluster's devices.
+LoadedPlan plan_of(int pipeline, int data, int tensor, const std::string& cluster = "8xa100") {
+  LoadedPlan loaded;
+  loaded.cluster = load_cluster(cluster);
+  loaded.profile.model = builtin_model("gpt2-774m");
+  Plan& plan = loaded.plan;
+  plan.model = "gpt2-774m";
+  plan.cluster = cluster;
+  plan.precision = Precision::bfloat16;
+  plan.batch = {.global = 64, .microbatch = data, .microbatches = 64 / data, .sequence = 1024};
+  const int layers = static_cast<int>(loaded.profile.model.layers.size());
+  int device = 0;
+  for (int p = 0; p < pipeline; ++p) {
+    Stage stage{.layers = {layers * p / pipeline, layers * (p + 1) / pipeline}, .devices = {}};
+    for (int r = 0; r < data; ++r) {
+      stage.devices.emplace_back();
+      for (int t = 0; t < tensor; ++t) stage.devices.back().push_back(device++);
+    }
+    plan.stages.push_back(stage);
+  }
+  return loaded;
+}
+
+std::vector<Change> read(const std::vector<std::string>& texts) {
+  std::vector<Change> changes;
+  for (const std::string& text : texts) changes.push_back(read_change(text));
+  return changes;
+}
+
+Plan after(const LoadedPlan& loaded, const std::vector<std::string>& texts) {
+  return changed(loaded, read(texts)).loaded.plan;
+}
+
+Duration step(const LoadedPlan& loaded) {
+  return predict(loaded.plan, loaded.profile, loaded.cluster).step;
+}
+
+Duration step_after(const LoadedPlan& loaded, const std::vector<std::string>& texts) {
+  return step(changed(loaded, read(texts)).loaded);
+}
+
+}  // namespace
+
+TEST_CASE("a plan with one value set is the plan that has this value") {
+  const LoadedPlan plan = plan_of(4, 2, 1);
+  SECTION("nothing") {
+    CHECK(after(plan, {}) == plan.plan);
+  }
+  SECTION("the batch") {
+    LoadedPlan expected = plan;
+    expected.plan.batch = {.global = 32, .microbatch = 2, .microbatches = 16, .sequence = 1024};
+    CHECK(after(plan, {"gbs=32"}) == expected.plan);
+  }
+  SECTION("the microbatch of a replica, and of all") {
+    LoadedPlan expected = plan;
+    expected.plan.batch = {.global = 64, .microbatch = 8, .microbatches = 8, .sequence = 1024};
+    CHECK(after(plan, {"mbs=4"}) == expected.plan);
+    CHECK(after(plan, {"microbatch=8"}) == expected.plan);
+  }
+  SECTION("all stages recompute") {
+    LoadedPlan expected = plan;
+    for (Stage& stage : expected.plan.stages) stage.recompute = Recompute::full;
+    CHECK(after(plan, {"recompute=full"}) == expected.plan);
+    CHECK(after(expected, {"recompute=none"}) == plan.plan);
+    CHECK(step(expected) == step_after(plan, {"recompute=full"}));
+  }
+  SECTION("selective recomputation is of transformer layers") {
+    const Plan selective = after(plan, {"recompute=selective"});
+    CHECK(selective.stages.front().again.front() == Recomputed::none);  // the embedding
+    CHECK(selective.stages.front().again.back() == Recomputed::selective);
+    CHECK(selective.stages.back().again.back() == Recomputed::none);  // the head
+  }
+  SECTION("sharding, precision and sequence") {
+    LoadedPlan expected = plan;
+    expected.plan.optimizer.sharding = Sharding::zero1;
+    expected.plan.precision = Precision::float32;
+    expected.plan.batch.sequence = 512;
+    CHECK(after(plan, {"sharding=zero1", "precision=fp32", "seq=512"}) == expected.plan);
+  }
+}
+
+TEST_CASE("a change of degrees gives the plan that has these degrees") {
+  SECTION("tensor-parallel peers are taken from replicas; a replica keeps its microbatch") {
+    CHECK(after(plan_of(2, 4, 1), {"tp=2"}) == plan_of(2, 2, 2).plan);
+    CHECK(after(plan_of(2, 2, 2), {"tensor-parallel=1"}) == plan_of(2, 4, 1).plan);
+  }
+  SECTION("replicas are set by themselves") {
+    const Plan plan = after(plan_of(4, 2, 1), {"dp=1"});
+    CHECK(plan.stages.front().devices == std::vector<std::vector<int>>{{0}});
+    CHECK(plan.stages.back().devices == std::vector<std::vector<int>>{{3}});
+    CHECK(plan.batch.microbatches == 64);
+  }
+  SECTION("other numbers of stages have layers cut anew, none of which is lost") {
+    const ChangedPlan found = changed(plan_of(4, 2, 1), read({"pp=8"}));
+    const Plan& plan = found.loaded.plan;
+    REQUIRE(plan.stages.size() == 8);
+    CHECK(plan.stages.front().layers.first == 0);
+    CHECK(plan.stages.back().layers.end == 38);
+    CHECK(plan.batch.microbatch == 1);
+    CHECK(found.notes.size() == 1);
+  }
+  SECTION("interleaved: stages of one device are on its devices") {
+    const Plan plan = after(plan_of(4, 2, 1), {"schedule=interleaved"});
+    CHECK(plan.schedule.virtual_stages == 2);
+    REQUIRE(plan.stages.size() == 8);
+    CHECK(plan.stages[5].devices == plan_of(4, 2, 1).plan.stages[1].devices);
+    const Plan vee = after(plan_of(4, 2, 1), {"schedule=zb-v"});
+    REQUIRE(vee.stages.size() == 8);
+    CHECK(vee.stages[5].devices == plan_of(4, 2, 1).plan.stages[2].devices);
+  }
+}
+
+TEST_CASE("a change of the cluster is the plan on that cluster") {
+  const LoadedPlan plan = plan_of(4, 2, 1, "2x4xa100@100Gb/s");
+  CHECK(step_after(plan, {"link0=50%"}) == step(plan_of(4, 2, 1, "2x4xa100@50Gb/s")));
+  CHECK(step_after(plan, {"link0=25Gb/s"}) == step(plan_of(4, 2, 1, "2x4xa100@25Gb/s")));
+  CHECK(step_after(plan, {"link0=100%"}) == step(plan));
+  CHECK(step_after(plan, {"link0.latency=1ms"}) > step(plan));
+  CHECK(changed(plan, read({"link1=10GB/s"})).changes_cluster);
+  const ChangedPlan slow = changed(plan, read({"device5.slow=20%"}));
+  REQUIRE(slow.slow.size() == 1);
+  CHECK(slow.slow.front().device == 5);
+}
+
+TEST_CASE("balanced stages take no longer than those there were") {
+  LoadedPlan plan = plan_of(4, 2, 1);
+  plan.plan.stages[0].layers.end = 20;
+  plan.plan.stages[1].layers = {20, 24};
+  plan.plan.stages[2].layers = {24, 28};
+  plan.plan.stages[3].layers.first = 28;
+  const LoadedPlan better = changed(plan, {}, true).loaded;
+  CHECK(better.plan.stages.size() == 4);
+  CHECK(step(better) < step(plan));
+  CHECK(step(changed(better, {}, true).loaded) <= step(better));
+}
+
+TEST_CASE("what cannot be changed says which value, and why") {
+  const LoadedPlan plan = plan_of(4, 2, 1);
+  const auto complaint = [&](const std::vector<std::string>& texts) {
+    try {
+      changed(plan, read(texts));
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return std::string("none");
+  };
+  using Catch::Contains;
+  CHECK_THAT(complaint({"tp"}), Contains("expected KEY=VALUE such as tp=4, found \"tp\""));
+  CHECK_THAT(complaint({"pt=2"}), Contains("unknown change \"pt\""));
+  CHECK_THAT(complaint({"tp=3"}), Contains("pp 4 x tp 3 x cp 1 = 12 does not divide the plan's 8"));
+  CHECK_THAT(complaint({"tp=two"}), Contains("--set tp: expected an integer from 1 to"));
+  CHECK_THAT(complaint({"dp=4"}), Contains("are 16 devices; 8xa100 has 8"));
+  CHECK_THAT(complaint({"tp=2", "tp=4"}), Contains("--set tp is given twice"));
+  CHECK_THAT(complaint({"batch=7"}), Contains("no whole number of microbatches of 2"));
+  CHECK_THAT(complaint({"mbs=1", "microbatch=2"}), Contains("say the same twice"));
+  CHECK_THAT(complaint({"vpp=20"}), Contains("80 stages (pp 4 x vpp 20) are more than the 38"));
+  CHECK_THAT(complaint({"recompute=some"}), Contains("unknown way to recompute \"some\""));
+  CHECK_THAT(complaint({"schedule=zbv2"}), Contains("unknown schedule"));
+  CHECK_THAT(complaint({"link3=1GB/s"}), Contains("8xa100 has link0 only"));
+  CHECK_THAT(complaint({"link0.speed=1GB/s"}), Contains("unknown property of a link"));
+  CHECK_THAT(complaint({"link0=-5%"}), Contains("expected a percentage above 0%"));
+  CHECK_THAT(complaint({"device9.slow=20%"}), Contains("8xa100 has the devices 0 to 7"));
+  CHECK_THAT(complaint({"device1=20%"}), Contains("device1.slow=20%"));
+  LoadedPlan uneven = plan;
+  uneven.plan.stages.back().devices.pop_back();
+  CHECK_THROWS_WITH(changed(uneven, read({"tp=2"})),
+                    Contains("stages have different numbers of replicas or peers"));
+  CHECK(changed(uneven, read({"batch=128"})).loaded.plan.batch.microbatches == 64);
+}

@@ -1,0 +1,106 @@
+#include "tools/options/change_options.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "profiles/error.hpp"
+#include "profiles/index.hpp"
+#include "tools/options/arguments.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+constexpr std::size_t most_points = 10'000;
+constexpr std::int64_t most_integer = std::int64_t{1} << 40;
+
+/// Each value of a list or range, as a change of its own.
+std::vector<Change> values_of(const Change& change) {
+  const std::string flag = "--set " + change.key;
+  std::vector<Change> values;
+  if (takes_integers(change)) {
+    for (const std::int64_t value : read_integers(flag, change.value, 1, most_integer))
+      values.push_back({change.key, std::to_string(value)});
+    return values;
+  }
+  for (const std::string& word : read_words(flag, change.value))
+    values.push_back({change.key, word});
+  return values;
+}
+
+/// The program's device that a device of the cluster is, or helps as a peer or replica.
+int program_device(const Plan& plan, int device) {
+  const std::vector<int> leads = lead_devices(plan);
+  for (const Stage& stage : plan.stages) {
+    for (const std::vector<int>& peers : stage.devices) {
+      if (std::ranges::find(peers, device) == peers.end()) continue;
+      const auto lead = std::ranges::find(leads, *std::ranges::min_element(peers));
+      if (lead != leads.end()) return static_cast<int>(lead - leads.begin());
+    }
+  }
+  fail_usage("--set device", device, ".slow: the plan does not use that device");
+}
+
+}  // namespace
+
+void declare_changes(CLI::App& app, ChangeFlags& flags) {
+  std::string keys = "Keys of --set, by an example of each:\n";
+  for (const ChangeKind& kind : change_kinds()) {
+    constexpr std::size_t width = 24;
+    keys += concat("  ", kind.example, std::string(width - kind.example.size(), ' '), kind.summary,
+                   "\n");
+  }
+  app.footer(keys);
+  app.add_option("--set", flags.set,
+                 "What if a value of the plan were another: KEY=VALUE, as often as needed; of "
+                 "simulate and compare a list or range (tp=1,2,4) makes a sweep")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false)
+      ->group("What if, with a plan");
+  app.add_flag("--replan", flags.replan,
+               "Move layers between the stages, after --set, for the shortest step")
+      ->group("What if, with a plan");
+}
+
+std::vector<std::vector<Change>> change_sets(const ChangeFlags& flags) {
+  std::vector<std::vector<Change>> sets{{}};
+  for (const std::string& text : flags.set) {
+    const std::vector<Change> values = values_of(read_change(text));
+    if (values.size() * sets.size() > most_points) {
+      fail_usage("--set: the lists make more than ", most_points, " combinations");
+    }
+    std::vector<std::vector<Change>> longer;
+    for (const std::vector<Change>& set : sets) {
+      for (const Change& value : values) {
+        longer.push_back(set);
+        longer.back().push_back(value);
+      }
+    }
+    sets = std::move(longer);
+  }
+  return sets;
+}
+
+std::vector<Change> one_change_set(const ChangeFlags& flags, const std::string& verb) {
+  const auto sets = change_sets(flags);
+  if (sets.size() > 1) {
+    fail_usage(verb, " takes one value of each --set, not ", sets.size(),
+               " combinations; stagecraft simulate makes sweeps");
+  }
+  return sets.front();
+}
+
+ChangedPlan apply(const ChangeFlags& flags, const std::vector<Change>& changes, LoadedPlan loaded) {
+  if (!flags.any()) return {.loaded = std::move(loaded), .slow = {}, .notes = {}};
+  return changed(std::move(loaded), changes, flags.replan);
+}
+
+ConditionOptions with_slow_devices(ConditionOptions conditions, const ChangedPlan& changed) {
+  for (const SlowDevice& slow : changed.slow) {
+    conditions.slow += concat(conditions.slow.empty() ? "" : ",",
+                              program_device(changed.loaded.plan, slow.device), ":", slow.percent);
+  }
+  return conditions;
+}
+
+}  // namespace stagecraft
