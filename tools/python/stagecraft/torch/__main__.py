@@ -1,0 +1,154 @@
+"""python -m stagecraft.torch profile|export: see --help."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from typing import Any, Callable, Sequence
+
+import torch
+
+from .errors import ModelError
+from .profiling import profile
+from .program import Names, export
+
+
+class UsageError(Exception):
+    """Exit code 2."""
+
+
+def named(words: str) -> tuple[Any, Any]:
+    """The module and the function that package:function names."""
+    package, colon, name = words.partition(":")
+    if not colon or not package or not name:
+        raise UsageError(f'expected package:function, found "{words}"')
+    sys.path[:0] = [] if os.getcwd() in sys.path else [os.getcwd()]
+    try:
+        module = importlib.import_module(package)
+    except ImportError as error:
+        raise ModelError(f"cannot import {package}: {error}") from None
+    if not hasattr(module, name):
+        raise ModelError(f"{package} has no {name}; it has " + ", ".join(n for n in vars(module) if n[0] != "_"))
+    return module, getattr(module, name)
+
+
+def companion(factory: str, asked: str | None, usual: str, what: str) -> str:
+    """package:function of what goes with a factory: as asked, or under its usual name in the factory's module."""
+    if asked:
+        named(asked)
+        return asked
+    package = factory.partition(":")[0]
+    module, _ = named(factory)
+    if not hasattr(module, usual):
+        raise ModelError(f"{package} has no {usual}, {what}; write one, or name yours with "
+                         f"--{'inputs' if usual == 'example_inputs' else usual} package:function")
+    return f"{package}:{usual}"
+
+
+def depth_of(words: str) -> int | str:
+    return int(words) if words.isdigit() else words
+
+
+def names_of(words: str | None) -> list[str]:
+    return [name for name in (words or "").split(",") if name]
+
+
+def make_model(words: str) -> torch.nn.Module:
+    _, factory = named(words)
+    model = factory()
+    if not isinstance(model, torch.nn.Module):
+        raise ModelError(f"{words} gave a {type(model).__name__}, expected a torch.nn.Module")
+    return model
+
+
+def add_layer_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("factory", metavar="PACKAGE:FUNCTION", help="makes the model; imported from here or the path")
+    parser.add_argument("--inputs", metavar="PACKAGE:FUNCTION",
+                        help="gives the model's inputs for so many samples (example_inputs beside the factory)")
+    parser.add_argument("--layers", metavar="A,B,…", help="modules that are layers")
+    parser.add_argument("--split", metavar="A,B,…", help="layers that stages may begin with; no other cut is possible")
+    parser.add_argument("--seed", type=int, default=1, help="of the model's weights (1)")
+
+
+def parser_of() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m stagecraft.torch", description="Profiles PyTorch models, and "
+                                     "writes plans for them as programs that train.")
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    one = verbs.add_parser("profile", help="measure a model's layers", description="Measures a model's layers, and "
+                           "writes them with the graph between them as a profile that stagecraft plan reads.")
+    add_layer_options(one)
+    one.add_argument("-o", "--output", metavar="FILE", required=True, help="the profile")
+    one.add_argument("--microbatches", metavar="N,N,…", default="1", help="samples to measure with (1)")
+    one.add_argument("--depth", default="auto", help="auto, leaf, or how many names deep layers are (auto)")
+    one.add_argument("--device", default="cpu", help="cpu, or cuda:N (cpu)")
+    one.add_argument("--repeats", type=int, default=5, help="sweeps whose medians count (5)")
+    one.add_argument("--warmup", type=int, default=2, help="sweeps before (2)")
+    one.add_argument("--optimizer", choices=("adamw", "sgd"), default="adamw", help="whose update is measured (adamw)")
+    one.add_argument("--threads", type=int, help="CPU threads of an operation (PyTorch's default)")
+    one.add_argument("--name", default="", help="of the model (its class)")
+    one.add_argument("--sequence", type=int, default=0, help="tokens of a sample, where samples are sequences")
+    two = verbs.add_parser("export", help="write a plan as a program", description="Writes a plan as a program: "
+                           "stages.py, and train.py for torchrun.")
+    two.add_argument("plan", metavar="PLAN", help="of stagecraft plan, for a profile of the model")
+    add_layer_options(two)
+    two.add_argument("-o", "--output", metavar="DIR", required=True, help="folder of the program")
+    two.add_argument("--loss", metavar="PACKAGE:FUNCTION", help="of the model's result and a target (loss beside the factory)")
+    two.add_argument("--data", metavar="PACKAGE:FUNCTION", help="gives a step's inputs and target (data beside the factory)")
+    two.add_argument("--optimizer", default="", metavar="PACKAGE:FUNCTION", help="makes one of parameters (the plan's kind)")
+    two.add_argument("--rate", type=float, default=1e-3, help="learning rate of the plan's kind (0.001)")
+    two.add_argument("--depth", help="as for the profile (what gives its layers)")
+    two.add_argument("--stagecraft", metavar="PROGRAM", help="that writes the schedule's order (the one on the path)")
+    return parser
+
+
+def positive(words: str) -> list[int]:
+    numbers = [int(word) for word in words.split(",") if word.isdigit()]
+    if len(numbers) != len(words.split(",")) or min(numbers) < 1:
+        raise UsageError(f'--microbatches: expected numbers of samples such as 1,2, found "{words}"')
+    return numbers
+
+
+def run_profile(arguments: argparse.Namespace) -> None:
+    sizes = positive(arguments.microbatches)
+    inputs = companion(arguments.factory, arguments.inputs, "example_inputs", "which gives inputs for so many samples")
+    if arguments.threads:
+        torch.set_num_threads(arguments.threads)
+    torch.manual_seed(arguments.seed)
+    made = profile(make_model(arguments.factory), named(inputs)[1], microbatches=sizes,
+                   depth=depth_of(arguments.depth), layers=names_of(arguments.layers), split=names_of(arguments.split),
+                   device=arguments.device, repeats=arguments.repeats, warmup=arguments.warmup,
+                   optimizer=arguments.optimizer, name=arguments.name, sequence=arguments.sequence)
+    made.save(arguments.output)
+    print(made.summary())
+
+
+def run_export(arguments: argparse.Namespace) -> None:
+    inputs = companion(arguments.factory, arguments.inputs, "example_inputs", "which gives inputs for so many samples")
+    names = Names(arguments.factory, companion(arguments.factory, arguments.loss, "loss", "which compares a result with a target"),
+                  companion(arguments.factory, arguments.data, "data", "which gives a step's inputs and target"),
+                  arguments.optimizer)
+    torch.manual_seed(arguments.seed)
+    export(arguments.plan, make_model(arguments.factory), named(inputs)[1], arguments.output, names,
+           depth=depth_of(arguments.depth) if arguments.depth else None, layers=names_of(arguments.layers),
+           split=names_of(arguments.split), seed=arguments.seed, rate=arguments.rate, stagecraft=arguments.stagecraft)
+    print(f"{arguments.output}/train.py, {arguments.output}/stages.py")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    arguments = parser_of().parse_args(argv)
+    verbs: dict[str, Callable[[argparse.Namespace], None]] = {"profile": run_profile, "export": run_export}
+    try:
+        verbs[arguments.verb](arguments)
+    except UsageError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except ModelError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 3
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,313 @@
+"""What stagecraft.torch records of models, and what it refuses.
+
+    python -m unittest discover -s tools/python/tests
+"""
+
+import importlib.util
+import json
+import os
+import re
+import sys
+import tempfile
+import unittest
+
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."),
+                os.path.dirname(os.path.abspath(__file__))]
+
+import torch  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
+from torch import nn  # noqa: E402
+
+import models  # noqa: E402
+from stagecraft.torch import ModelError, Names, export, profile, trace  # noqa: E402
+from stagecraft.torch.__main__ import main  # noqa: E402
+from stagecraft.torch.recording import run_node, tensors_in, unchanged  # noqa: E402
+
+SHARED = os.environ.get("STAGECRAFT_SHARED")
+HAS_TORCHVISION = importlib.util.find_spec("torchvision") is not None
+
+
+def replay(graph, example):
+    """What the model gives, layer by layer, in another order of dependences than the model's: the last first."""
+    recording = graph.recording
+    inputs = tensors_in(example)
+    values = {recording.nodes[node].writes[0]: tensor for node, tensor in zip(recording.inputs, inputs)}
+    for layer in graph.layers:
+        for node in layer.nodes:
+            if recording.nodes[node].kind != "input":
+                run_node(recording.nodes[node], graph.model, values)
+    return [values[value] for value, _ in recording.output_values]
+
+
+def pipedream_graph(name):
+    """Kinds of layers by number, without the input, and edges: views counted as what they are views of."""
+    with open(os.path.join(SHARED, "data", "pipedream", name, "graph.txt")) as file:
+        lines = file.read().splitlines()
+    kinds, edges = {}, []
+    for line in lines:
+        if line.startswith("\t"):
+            edges.append(tuple(int(number) for number in re.findall(r"node(\d+)", line)))
+        else:
+            number, words = line.split(" -- ")[:2]
+            kinds[int(number[4:])] = words.split("(")[0]
+    free = {"Input", "View", "Size", "Reshape"}
+    for number in sorted(kinds):
+        if kinds[number] in free:
+            before = [a for a, b in edges if b == number and kinds[a] not in free]
+            edges = [(before[0] if before else 0, b) if a == number else (a, b) for a, b in edges if b != number]
+    order = {number: place for place, number in enumerate(n for n in sorted(kinds) if kinds[n] not in free)}
+    return [kinds[number] for number in order], sorted({(order[a], order[b]) for a, b in edges if a in order})
+
+
+def our_graph(graph):
+    """The same of ours."""
+    def kind(layer):
+        nodes = [graph.recording.nodes[node] for node in layer.nodes]
+        modules = [type(graph.model.get_submodule(node.target)).__name__ for node in nodes if node.kind == "layer"]
+        return modules[0] if modules else "Add"
+    return [kind(layer).replace("AdaptiveAvgPool2d", "AvgPool2d") for layer in graph.layers], graph.edges
+
+
+def edges_by_export(model, example, paths):
+    """Pairs of layers of which one reads the other, perhaps through functions between them: as torch.export sees it."""
+    arguments = example if isinstance(example, tuple) else (example,)
+    program = torch.export.export(model, arguments, strict=False)
+    sources, edges = {}, set()
+    for node in program.graph.nodes:
+        before = set().union(*(sources[other] for other in node.all_input_nodes))
+        stack = [path for path, _ in node.meta.get("nn_module_stack", {}).values()]
+        layer = next((path for path in stack if path in paths), None)
+        edges |= {(other, layer) for other in before if layer and other != layer}
+        sources[node] = {layer} if layer else before
+    return edges
+
+
+def edges_between_modules(graph):
+    """The same of a recording."""
+    modules = [next((graph.recording.nodes[node].target for node in layer.nodes
+                     if graph.recording.nodes[node].kind == "layer"), None) for layer in graph.layers]
+    sources, edges = {}, set()
+    for number, name in enumerate(modules):
+        before = set().union(*(sources[a] for a, b in graph.edges if b == number))
+        edges |= {(other, name) for other in before if name}
+        sources[number] = {name} if name else before
+    return edges
+
+
+class Graphs(unittest.TestCase):
+    def test_graphs_are_those_that_torch_export_finds(self):
+        makers = {name: (getattr(models, name), getattr(models, models.MODELS[name][1]))
+                  for name in ("unet", "towers", "lists", *(["resnet"] if HAS_TORCHVISION else []))}
+        for name, (factory, inputs) in makers.items():
+            for depth in ("auto", "leaf"):
+                model = factory()
+                for module in model.modules():
+                    if hasattr(module, "inplace"):
+                        module.inplace = False
+                graph = trace(model, inputs(2), depth)
+                self.assertEqual(edges_between_modules(graph),
+                                 edges_by_export(model, inputs(2), graph.recording.layer_paths), (name, depth))
+
+    def test_replayed_graphs_give_what_models_give(self):
+        for name in ("unet", "towers", "shared", "lists", "dropped"):
+            for depth in ("auto", "leaf", 1):
+                factory, inputs, _, _ = (getattr(models, word) for word in models.MODELS[name])
+                torch.manual_seed(1)
+                model, example = factory(), inputs(2)
+                graph = trace(model, example, depth)
+                arguments = example if isinstance(example, tuple) else (example,)
+                with unchanged(model):
+                    torch.manual_seed(2)
+                    expected = tensors_in(model(*arguments))
+                with unchanged(model):
+                    torch.manual_seed(2)
+                    found = replay(graph, example)
+                self.assertTrue(all(torch.equal(a, b) for a, b in zip(found, expected, strict=True)), (name, depth))
+                self.assertTrue(all(a < b for a, b in graph.edges), (name, depth))
+
+    def test_long_skips_are_edges(self):
+        graph = trace(models.Unet(), models.image_inputs(2))
+        names = [layer.name for layer in graph.layers]
+        edges = {(names[a], names[b]) for a, b in graph.edges}
+        self.assertIn(("down.0", "cat#3"), edges)
+        self.assertIn(("down.2", "cat"), edges)
+
+    def test_shared_weights_are_ties(self):
+        graph = trace(models.Shared(), models.token_inputs(2), "auto")
+        names = [layer.name for layer in graph.layers]
+        ties = [(names[owner], names[user], paths) for owner, user, paths in graph.ties]
+        self.assertIn(("embedding", "head", ["embedding.weight"]), ties)
+
+    def test_a_tensor_that_is_written_in_place_leaves_its_last_writer(self):
+        graph = trace(models.Dropped(), models.vector_inputs(2), "leaf")
+        self.assertEqual(graph.edges, [(i, i + 1) for i in range(len(graph.layers) - 1)])
+
+    def test_what_a_view_writes_stays_with_what_it_is_a_view_of(self):
+        class Views(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a, self.b, self.c = (nn.Linear(4, 4) for _ in range(3))
+
+            def forward(self, x):
+                y = self.b(self.a(x))
+                y.view(-1).mul_(2)
+                return self.c(y)
+        names = [layer.name for layer in trace(Views(), torch.randn(3, 4)).layers]
+        self.assertEqual(names, ["a", "b", "c"])
+
+    def test_split_points_make_layers(self):
+        graph = trace(models.Unet(), models.image_inputs(2), split=["middle", "up.1"])
+        self.assertEqual([layer.name.split("…")[0] for layer in graph.layers], ["down.0", "middle.0", "up.1"])
+
+    @unittest.skipUnless(SHARED and HAS_TORCHVISION, "needs torchvision, and PipeDream's profiles in STAGECRAFT_SHARED")
+    def test_graphs_are_those_that_pipedream_published(self):
+        import torchvision
+        for name, model in (("vgg16", torchvision.models.vgg16(init_weights=False, num_classes=10)),
+                            ("resnet50", torchvision.models.resnet50(num_classes=10))):
+            kinds, edges = our_graph(trace(model.to("meta"), torch.randn(1, 3, 64, 64, device="meta"), "leaf"))
+            published, published_edges = pipedream_graph(name)
+            if name == "vgg16":  # torchvision's has had an average pool since
+                place = kinds.index("AvgPool2d")
+                kinds.pop(place)
+                edges = sorted({(a - (a >= place), b - (b > place)) for a, b in edges if (a, b) != (place, place + 1)})
+            self.assertEqual(kinds, published, name)
+            self.assertEqual(edges, published_edges, name)
+
+
+class Refused(unittest.TestCase):
+    def refused(self, words, act):
+        with self.assertRaises(ModelError) as caught:
+            act()
+        self.assertIn(words, str(caught.exception))
+
+    def test_decisions_by_elements_between_layers(self):
+        class Decides(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inner = Inner()
+                self.last = nn.Linear(4, 4)
+
+            def forward(self, x):
+                return self.last(self.inner(x))
+
+        class Inner(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
+
+            def forward(self, x):
+                return self.a(x) if x.sum() > 0 else self.b(x)
+        self.refused('module "inner" decides by the elements of a tensor', lambda: trace(Decides(), torch.ones(2, 4), "leaf"))
+        self.assertEqual([layer.name for layer in trace(Decides(), torch.ones(2, 4), 1).layers], ["inner", "last"])
+
+    def test_objects_between_layers(self):
+        class Cache:
+            pass
+
+        class First(nn.Module):
+            def forward(self, x, cache):
+                return x
+
+        class Holds(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a, self.b = nn.Linear(4, 4), First()
+
+            def forward(self, x):
+                return self.b(self.a(x), Cache()) * 2
+        self.refused('module "b" is given a Cache', lambda: trace(Holds(), torch.ones(2, 4)))
+
+    def test_tensors_from_nowhere(self):
+        class Hides(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a, self.hidden = nn.Linear(4, 4), [torch.ones(4)]
+
+            def forward(self, x):
+                return self.a(x) + self.hidden[0]
+        self.refused("keep it with register_buffer", lambda: trace(Hides(), torch.ones(2, 4)))
+
+    def test_names_and_numbers(self):
+        self.refused('has no module "encoder"', lambda: trace(models.Unet(), models.image_inputs(1), layers=["encoder"]))
+        self.refused('no layer is named "x"', lambda: trace(models.Unet(), models.image_inputs(1), split=["x"]))
+        self.refused("expected a depth of 1", lambda: trace(models.Unet(), models.image_inputs(1), 0))
+        self.refused('expected a depth of "auto"', lambda: trace(models.Unet(), models.image_inputs(1), "deep"))
+        self.refused("nothing to cut", lambda: trace(nn.Linear(2, 2), torch.ones(1, 2)))
+        self.refused("different microbatches", lambda: profile(models.lists(), models.list_inputs, microbatches=[1, 1]))
+
+    def test_plans_that_no_program_can_follow(self):
+        with tempfile.TemporaryDirectory() as folder:
+            measured = profile(models.lists(), models.list_inputs, microbatches=[2], repeats=1, warmup=0)
+            measured.save(os.path.join(folder, "m.json"))
+            layers = len(measured.graph.layers)
+            plan = {"format": "stagecraft-plan/1", "model": "m.json", "cluster": "2xcpu",
+                    "batch": {"global": 8, "microbatch": 2, "microbatches": 4}, "schedule": {"name": "1f1b"},
+                    "stages": [{"layers": [0, 1], "devices": [[0]]}, {"layers": [1, layers], "devices": [[1]]}]}
+
+            def exported(**changes):
+                path = os.path.join(folder, "p.json")
+                with open(path, "w") as file:
+                    json.dump(plan | changes, file)
+                export(path, models.lists(), models.list_inputs, os.path.join(folder, "out"),
+                       Names("models:lists", "models:class_loss", "models:list_data"))
+            exported()
+            with open(os.path.join(folder, "out", "stages.py")) as file:
+                text = file.read()
+            self.assertIn('self.first = model.get_submodule("first")', text)
+            self.assertIn("first_0, first_1, first_2 = tensors(self.first([x]))"
+                          if "first_2" in text else "first_0, first_1 = tensors(self.first([x]))", text)
+            stages = plan["stages"]
+            self.refused("tensor-parallel", lambda: exported(stages=[stages[0], stages[1] | {"devices": [[1, 2]]}]))
+            self.refused("each once", lambda: exported(stages=[stages[0]]))
+            self.refused("several versions of weights", lambda: exported(weights="stash"))
+            self.refused("sharded", lambda: exported(optimizer={"kind": "sgd", "sharding": "zero1"}))
+            self.refused("recomputes single layers", lambda: exported(
+                stages=[stages[0] | {"recompute": {"full": [[0, 1]]}}, stages[1]]))
+            self.refused("is no file here", lambda: exported(model="gpt2-124m"))
+
+
+class Profiles(unittest.TestCase):
+    def test_a_profile_has_all_of_the_format(self):
+        model = models.shared()
+        before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+        measured = profile(model, models.token_inputs, microbatches=[1, 2], repeats=2, warmup=0, optimizer="adamw")
+        entries = measured.data["entries"]
+        self.assertEqual([entry["microbatch"] for entry in entries], [1, 2])
+        layers = measured.data["model"]["layers"]
+        self.assertEqual(sum(layer["parameters"] for layer in layers), sum(p.numel() for p in model.parameters()))
+        head = [layer["name"] for layer in layers].index("head")
+        for entry in entries:
+            self.assertEqual(entry["parameters_bytes"][head], 4 * models.WORDS * 16)
+            self.assertEqual(entry["optimizer_bytes"][head], 8 * models.WORDS * 16)
+            self.assertTrue(all(b >= 0 for b in entry["backward_input_ns"] + entry["backward_weight_ns"]))
+        self.assertEqual([2 * b for b in entries[0]["output_bytes"]], entries[1]["output_bytes"])
+        self.assertTrue(all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items()))
+        self.assertTrue(all(p.grad is None for p in model.parameters()))
+
+    def test_saved_bytes_are_those_of_the_whole_model(self):
+        for name in ("unet", "towers", "lists", "dropped", "shared"):
+            factory, inputs, _, _ = (getattr(models, word) for word in models.MODELS[name])
+            numbers = profile(factory(), inputs, microbatches=[2], depth="leaf", repeats=1, warmup=0).measured[2]
+            ours = sum(layer.saved + layer.output - layer.output_freed for layer in numbers.bytes)
+            self.assertLess(abs(ours / numbers.whole_saved - 1), 0.1, name)
+
+    def test_a_model_without_memory_is_measured_layer_by_layer(self):
+        with torch.device("meta"):
+            model = models.Unet()
+        measured = profile(model, models.image_inputs, microbatches=[2], repeats=1, warmup=0, device="cpu")
+        self.assertGreater(min(measured.data["entries"][0]["forward_ns"]), 0)
+        self.assertTrue(all(p.is_meta for p in model.parameters()))
+
+
+class Commands(unittest.TestCase):
+    def test_exit_codes(self):
+        self.assertEqual(main(["profile", "models", "-o", "x"]), 2)
+        self.assertEqual(main(["profile", "models:lists", "-o", "x", "--microbatches", "0"]), 2)
+        self.assertEqual(main(["profile", "models:nothing", "-o", "x"]), 3)
+        self.assertEqual(main(["profile", "models:lists", "-o", "x"]), 3)  # no example_inputs beside it
+        self.assertEqual(main(["export", "missing.json", "models:lists", "-o", "x", "--inputs", "models:list_inputs",
+                               "--loss", "models:class_loss", "--data", "models:list_data"]), 3)
+
+
+if __name__ == "__main__":
+    unittest.main()
