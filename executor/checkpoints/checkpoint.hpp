@@ -25,6 +25,7 @@
 namespace stagecraft {
 
 struct Training;
+class SystemCalls;
 
 /// How far training has come, since it began.
 struct TrainingPosition {
@@ -87,6 +88,16 @@ struct Checkpoint {
 /// it says. What is in the files is read, and compared with its hashes, where it is used.
 Checkpoint read_checkpoint(const std::filesystem::path& path);
 
+/// Reads all of it. Throws Error (input) if something in its files is not what was written.
+void require_whole(const Checkpoint& checkpoint);
+
+/// The newest checkpoint of a folder of them of which every byte is what was written.
+struct WholeCheckpoint {
+  std::optional<std::filesystem::path> folder;  ///< nothing if there is none
+  std::vector<std::string> problems;            ///< what is wrong with each newer one
+};
+WholeCheckpoint newest_whole_checkpoint(const std::filesystem::path& folder);
+
 /// The steps of the complete checkpoints in a folder of checkpoints, ascending; of unfinished ones,
 /// none.
 std::vector<int> checkpointed_steps(const std::filesystem::path& folder);
@@ -112,6 +123,7 @@ struct CheckpointOptions {
   int keep = 2;                  ///< older ones are removed
   /// The largest slice: what is hashed, and read, in one go.
   Bytes slice_bytes = 16 << 20;
+  SystemCalls* calls = nullptr;  ///< what writes files; null: the system's own
 };
 
 struct WrittenCheckpoint {

@@ -1,6 +1,5 @@
 #include "executor/checkpoints/files.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -10,7 +9,6 @@
 #include <cstring>
 #include <optional>
 #include <system_error>
-#include <utility>
 
 #include "executor/checkpoints/checkpoint.hpp"
 #include "profiles/error.hpp"
@@ -48,6 +46,25 @@ void remove_unfinished(const fs::path& folder) {
   }
 }
 
+bool is_whole(const fs::path& checkpoint) {
+  try {
+    require_whole(read_checkpoint(checkpoint));
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+/// Under a name that no checkpoint has, for whoever wants to look at it.
+void set_aside(const fs::path& damaged) {
+  fs::path other = damaged;
+  other += ".damaged";
+  for (int i = 2; fs::exists(other); ++i) other = damaged.string() + concat(".damaged-", i);
+  std::error_code error;
+  fs::rename(damaged, other, error);
+  if (error) fail_writing(other, error.message());
+}
+
 }  // namespace
 
 fs::path checkpoint_folder(const fs::path& folder, int step) {
@@ -56,47 +73,6 @@ fs::path checkpoint_folder(const fs::path& folder, int step) {
 
 fs::path unfinished_folder(const fs::path& folder, int step) {
   return checkpoint_folder(folder, step) += unfinished_suffix;
-}
-
-DurableFile::DurableFile(fs::path path, Bytes whole)
-    : path_(std::move(path)),
-      whole_(whole),
-      descriptor_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
-  if (descriptor_ < 0) fail();
-}
-
-DurableFile::~DurableFile() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
-
-void DurableFile::fail() const {
-  fail_writing(path_,
-               concat(std::strerror(errno), "; it needs ", format_bytes(whole_), " (", whole_,
-                      " bytes): make room, or write to another folder with --checkpoint; "
-                      "earlier checkpoints are whole, --resume goes on from the last"));
-}
-
-void DurableFile::write(std::string_view bytes) {
-  size_ += static_cast<Bytes>(bytes.size());
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail();
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
-}
-
-void DurableFile::finish() {
-  if (::fsync(descriptor_) != 0) fail();
-  if (::close(std::exchange(descriptor_, -1)) != 0) fail();
-}
-
-void make_durable(const fs::path& folder) {
-  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  const bool done = descriptor >= 0 && ::fsync(descriptor) == 0;
-  const int error = errno;
-  if (descriptor >= 0) ::close(descriptor);
-  if (!done) fail_writing(folder, std::strerror(error));
 }
 
 std::vector<int> checkpointed_steps(const fs::path& folder) {
@@ -116,39 +92,48 @@ std::optional<fs::path> latest_checkpoint(const fs::path& folder) {
   return checkpoint_folder(folder, steps.back());
 }
 
-void prepare_checkpoints(const fs::path& folder, int first_step) {
+void make_checkpoints_folder(const fs::path& folder) {
   std::error_code error;
-  fs::create_directories(folder, error);
+  const bool is_new = fs::create_directories(folder, error);
   if (!error && ::access(folder.c_str(), R_OK | W_OK | X_OK) != 0) {
     error = std::error_code(errno, std::generic_category());
   }
   if (error) fail(folder.string(), ": checkpoints cannot be written here: ", error.message());
-  const std::vector<int> steps = checkpointed_steps(folder);
-  if (!steps.empty() && steps.back() > first_step) {
-    fail(folder.string(), ": holds a checkpoint of step ", steps.back(),
-         ", but the run begins after step ", first_step,
-         "; go on from it with --resume, or write to another folder");
+  if (is_new) make_durable(fs::weakly_canonical(folder, error).parent_path());
+}
+
+void prepare_checkpoints(const fs::path& folder, int first_step) {
+  for (const int step : checkpointed_steps(folder)) {
+    if (step <= first_step) continue;
+    const fs::path later = checkpoint_folder(folder, step);
+    if (is_whole(later)) {
+      fail(folder.string(), ": holds a checkpoint of step ", step,
+           ", but the run begins after step ", first_step,
+           "; go on from it with --resume, or write to another folder");
+    }
+    set_aside(later);
   }
   remove_unfinished(folder);
 }
 
-void begin_checkpoint(const fs::path& folder, int step) {
+void begin_checkpoint(const fs::path& folder, int step, SystemCalls& calls) {
   abandon_checkpoint(folder, step);
   const fs::path unfinished = unfinished_folder(folder, step);
-  std::error_code error;
-  fs::create_directory(unfinished, error);
-  if (error) fail_writing(unfinished, error.message());
+  if (calls.make_folder(unfinished.c_str(), 0777) != 0) {
+    fail_writing(unfinished, concat(std::strerror(errno), "; ", checkpoint_remedy));
+  }
 }
 
 /// A manifest that is gone first makes what is half removed no checkpoint.
-void end_checkpoint(const fs::path& folder, int step, int keep) {
+void end_checkpoint(const fs::path& folder, int step, int keep, SystemCalls& calls) {
   const fs::path complete = checkpoint_folder(folder, step);
   std::error_code error;
   fs::remove_all(complete, error);  // without a manifest, or there would be nothing to write
-  make_durable(unfinished_folder(folder, step));
-  fs::rename(unfinished_folder(folder, step), complete, error);
-  if (error) fail_writing(complete, error.message());
-  make_durable(folder);
+  make_durable(unfinished_folder(folder, step), calls);
+  if (calls.rename(unfinished_folder(folder, step).c_str(), complete.c_str()) != 0) {
+    fail_writing(complete, concat(std::strerror(errno), "; ", checkpoint_remedy));
+  }
+  make_durable(folder, calls);
   const std::vector<int> steps = checkpointed_steps(folder);
   for (std::size_t i = 0; i + static_cast<std::size_t>(keep) < steps.size(); ++i) {
     const fs::path old = checkpoint_folder(folder, steps[i]);

@@ -1,4 +1,4 @@
-// Folders of checkpoints, and files that are on disk when we say so.
+// Folders of checkpoints.
 
 #pragma once
 
@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "executor/weights/durable_file.hpp"
 #include "profiles/units.hpp"
 
 namespace stagecraft {
@@ -17,45 +18,26 @@ inline constexpr std::string_view manifest_name = "manifest.json";
 std::filesystem::path checkpoint_folder(const std::filesystem::path& folder, int step);
 std::filesystem::path unfinished_folder(const std::filesystem::path& folder, int step);
 
-/// A new file that is written from its beginning to its end. Its functions throw Error (execution)
-/// naming the file, what it needs and a way out: "DIR/rank-2.bin: cannot be written: No space left
-/// on device; it needs 1.2GiB; …".
-class DurableFile {
- public:
-  /// `whole`: how many bytes it will have.
-  DurableFile(std::filesystem::path path, Bytes whole);
-  ~DurableFile();
-  DurableFile(const DurableFile&) = delete;
-  DurableFile& operator=(const DurableFile&) = delete;
+/// What to do where a checkpoint cannot be written.
+inline constexpr std::string_view checkpoint_remedy =
+    "make room, or write to another folder with --checkpoint; earlier checkpoints are whole, "
+    "--resume goes on from the last";
 
-  void write(std::string_view bytes);
-  Bytes size() const { return size_; }
-  /// Returns when all of it is on disk.
-  void finish();
-
- private:
-  [[noreturn]] void fail() const;
-
-  std::filesystem::path path_;
-  Bytes whole_;
-  int descriptor_;
-  Bytes size_ = 0;
-};
-
-/// What happened in a folder (new, renamed and removed files) is on disk when this returns. Throws
-/// Error (execution).
-void make_durable(const std::filesystem::path& folder);
-
-/// A folder for checkpoints, made if it is not there, without what earlier runs left unfinished.
-/// Throws Error (input) unless it can be written to, or if it holds a checkpoint of a later step
-/// than that with which the run begins.
+/// A folder for checkpoints, made if it is not there. Throws Error (input) unless it can be written
+/// to.
+void make_checkpoints_folder(const std::filesystem::path& folder);
+/// By who holds the folder (see folder_lock.hpp): what earlier runs left unfinished goes. Throws
+/// Error (input) if it holds a checkpoint of a later step than that with which the run begins; one
+/// that is damaged is renamed to "step-000123.damaged" instead.
 void prepare_checkpoints(const std::filesystem::path& folder, int first_step);
 
 /// Begins a checkpoint: its unfinished folder, empty. Throws Error (execution).
-void begin_checkpoint(const std::filesystem::path& folder, int step);
+void begin_checkpoint(const std::filesystem::path& folder, int step,
+                      SystemCalls& calls = system_calls());
 /// Ends it: by now all files are on disk. From here on the checkpoint counts; of the others that
 /// are complete the newest `keep` - 1 stay. Throws Error (execution).
-void end_checkpoint(const std::filesystem::path& folder, int step, int keep);
+void end_checkpoint(const std::filesystem::path& folder, int step, int keep,
+                    SystemCalls& calls = system_calls());
 /// Removes an unfinished one, as far as that is possible.
 void abandon_checkpoint(const std::filesystem::path& folder, int step);
 

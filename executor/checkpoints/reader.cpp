@@ -98,6 +98,28 @@ Checkpoint read_checkpoint(const fs::path& path) {
   return checkpoint;
 }
 
+void require_whole(const Checkpoint& checkpoint) {
+  for (const StoredState& state : checkpoint.states) {
+    for (const StoredSlice& slice : state.slices) read_slice(checkpoint, state, slice);
+  }
+}
+
+WholeCheckpoint newest_whole_checkpoint(const fs::path& folder) {
+  WholeCheckpoint found;
+  std::vector<int> steps = checkpointed_steps(folder);
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    const fs::path path = checkpoint_folder(folder, *step);
+    try {
+      require_whole(read_checkpoint(path));
+      found.folder = path;
+      return found;
+    } catch (const Error& error) {
+      found.problems.push_back(concat(error.what(), "; the checkpoint before it is used"));
+    }
+  }
+  return found;
+}
+
 int updates_of(const Checkpoint& checkpoint, std::string_view name) {
   return find_state(checkpoint, name, StateKind::weight).updates;
 }

@@ -49,12 +49,13 @@ void append(Backend& backend, const HeldState& held, Bytes slice_bytes, DurableF
 
 /// Makes no file for nothing.
 std::vector<StoredState> write_file(const std::filesystem::path& path, Backend& backend,
-                                    const std::vector<HeldState>& state, Bytes slice_bytes) {
+                                    const std::vector<HeldState>& state, Bytes slice_bytes,
+                                    SystemCalls& calls) {
   std::vector<StoredState> stored;
   if (state.empty()) return stored;
   Bytes whole = 0;
   for (const HeldState& held : state) whole += held.values.bytes();
-  DurableFile file(path, whole);
+  DurableFile file(path, whole, std::string(checkpoint_remedy), calls);
   for (const HeldState& held : state) {
     append(backend, held, slice_bytes, file, stored.emplace_back(stored_as(held)).slices);
   }
@@ -136,8 +137,13 @@ std::string file_of(std::size_t rank) {
 }  // namespace
 
 CheckpointWriter::CheckpointWriter(Checkpoint about, const CheckpointOptions& options,
-                                   int first_step)
-    : about_(std::move(about)), options_(options) {
+                                   int first_step, bool leads)
+    : about_(std::move(about)),
+      options_(options),
+      calls_(options.calls != nullptr ? *options.calls : system_calls()) {
+  make_checkpoints_folder(options_.folder);
+  if (!leads) return;
+  lock_.emplace(options_.folder);
   prepare_checkpoints(options_.folder, first_step);
 }
 
@@ -154,13 +160,13 @@ void CheckpointWriter::write(Transport& transport, Backend& backend,
   const bool leads = transport.rank() == 0;
   if (leads) {
     unfinished_ = step;
-    begin_checkpoint(options_.folder, step);
+    begin_checkpoint(options_.folder, step, calls_);
   }
   transport.broadcast("begun");
   const auto path = unfinished_folder(options_.folder, step) /
                     file_of(static_cast<std::size_t>(transport.rank()));
   const auto said =
-      transport.gather(packed(write_file(path, backend, state, options_.slice_bytes)));
+      transport.gather(packed(write_file(path, backend, state, options_.slice_bytes, calls_)));
   if (leads) {
     end(position, said, start);
     unfinished_.reset();
@@ -183,10 +189,10 @@ void CheckpointWriter::end(const TrainingPosition& position,
   }
   const std::string text = write_manifest(checkpoint);
   DurableFile manifest(unfinished_folder(options_.folder, position.steps) / manifest_name,
-                       static_cast<Bytes>(text.size()));
+                       static_cast<Bytes>(text.size()), std::string(checkpoint_remedy), calls_);
   manifest.write(text);
   manifest.finish();
-  end_checkpoint(options_.folder, position.steps, options_.keep);
+  end_checkpoint(options_.folder, position.steps, options_.keep, calls_);
   written.time = now() - start;
   written_.push_back(written);
 }

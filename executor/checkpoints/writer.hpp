@@ -9,16 +9,20 @@
 #include <vector>
 
 #include "executor/checkpoints/checkpoint.hpp"
+#include "executor/checkpoints/folder_lock.hpp"
 #include "executor/training/worker.hpp"
 #include "executor/transports/transport.hpp"
+#include "executor/weights/durable_file.hpp"
 
 namespace stagecraft {
 
 class CheckpointWriter {
  public:
-  /// `about`: see `describe`. Throws Error (input) if there can be no checkpoints in the folder, or
-  /// another run's would be lost.
-  CheckpointWriter(Checkpoint about, const CheckpointOptions& options, int first_step);
+  /// `about`: see `describe`. `leads`: this process has rank 0, which holds the folder for the run.
+  /// Throws Error (input) if there can be no checkpoints in the folder, or another run's would be
+  /// lost, and Error (execution) if another run holds it.
+  CheckpointWriter(Checkpoint about, const CheckpointOptions& options, int first_step,
+                   bool leads = true);
 
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
@@ -40,6 +44,8 @@ class CheckpointWriter {
 
   Checkpoint about_;
   CheckpointOptions options_;
+  SystemCalls& calls_;
+  std::optional<FolderLock> lock_;
   std::vector<WrittenCheckpoint> written_;
   std::optional<int> unfinished_;  ///< step; only on rank 0
 };

@@ -12,7 +12,9 @@
 #include "executor/memory/traced_program.hpp"
 #include "executor/training/interpreter.hpp"
 #include "executor/training/training.hpp"
+#include "executor/transports/processes.hpp"
 #include "profiles/error.hpp"
+#include "profiles/machine_memory.hpp"
 #include "simulator/checks/check.hpp"
 #include "simulator/simulate.hpp"
 
@@ -94,7 +96,9 @@ RunResult train(const Training& training, const Compiled& compiled, const RankMa
   if (options.resume) require_resumable(*options.resume, training);
   std::optional<CheckpointWriter> writer;
   if (!checkpoints.folder.empty()) {
-    writer.emplace(describe(training), checkpoints, training.start().steps);
+    const auto started = launch();
+    writer.emplace(describe(training), checkpoints, training.start().steps,
+                   !started || started->rank == 0);
   }
   const auto settle = [&](Transport& transport, Backend& backend, Worker& worker, int step,
                           bool goes_on) {
@@ -112,6 +116,30 @@ RunResult train(const Training& training, const Compiled& compiled, const RankMa
   return result;
 }
 
+/// Of the ranks of this process, which keep their arenas in its memory. Throws Error (infeasible).
+void require_arenas(const Program& program, const RankMap& ranks) {
+  const auto started = launch();
+  const bool is_one_of_several = started && started->processes == ranks.ranks();
+  // A thread's stack, its part of the allocator, and OpenBLAS's buffer, for which it would ask
+  // again without end; little of it is ever used.
+  constexpr Bytes address_space_of_rank = Bytes{128} << 20;
+  Bytes needed = 0;
+  for (int rank = 0; rank < ranks.ranks(); ++rank) {
+    if (is_one_of_several && rank != started->rank) continue;
+    needed += program.arena[static_cast<std::size_t>(ranks.device_of(rank))];
+  }
+  const int here = is_one_of_several ? 1 : ranks.ranks();
+  const Bytes space = needed + here * address_space_of_rank;
+  if (const Bytes left = left_address_space(); left < space) {
+    throw Error(ErrorKind::infeasible,
+                concat("run: ", here, here == 1 ? " rank needs" : " ranks need", " about ",
+                       format_bytes(space), " of address space, and ", format_bytes(left),
+                       " are left to this process; raise its limits (ulimit -v, ulimit -d)"));
+  }
+  require_memory(needed, is_one_of_several ? concat("run: rank ", started->rank) : "run: the plan",
+                 "plan for less (plan --memory, --recompute), or run on more machines");
+}
+
 /// With the bytes that the layers really ask for. The program is safe; throws Error (infeasible)
 /// with what the fullest device would hold, before anything is allocated.
 RunResult train_in_arenas(const Training& training, const Compiled& compiled,
@@ -122,6 +150,7 @@ RunResult train_in_arenas(const Training& training, const Compiled& compiled,
   if (const auto found = excess(traced.compiled)) {
     refuse_size(*found + effect_of_recomputation(training, traced.compiled, ranks, *dry));
   }
+  if (training.options.backend == BackendKind::cpu) require_arenas(traced.compiled.program, ranks);
   RunResult result = train(training, traced.compiled, ranks, &traced, machinery);
   for (const MemoryPeak& peak :
        memory_peaks(simulate(traced.compiled.program, traced.compiled.costs))) {

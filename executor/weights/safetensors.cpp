@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "executor/backends/backend.hpp"
+#include "executor/weights/durable_file.hpp"
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"
 #include "profiles/text.hpp"
@@ -201,13 +202,12 @@ std::string header_of(const std::vector<NamedTensor>& tensors) {
   return text;
 }
 
-void write(std::ofstream& file, const std::vector<NamedTensor>& tensors) {
-  const std::string header = header_of(tensors);
+void write(DurableFile& file, const std::string& header, const std::vector<NamedTensor>& tensors) {
   const std::uint64_t size = header.size();
-  file.write(reinterpret_cast<const char*>(&size), sizeof size);
-  file << header;
+  file.write({reinterpret_cast<const char*>(&size), sizeof size});
+  file.write(header);
   for (const NamedTensor& named : tensors) {
-    file.write(named.tensor.data<char>(), named.tensor.bytes());
+    file.write({named.tensor.data<char>(), static_cast<std::size_t>(named.tensor.bytes())});
   }
 }
 
@@ -251,17 +251,11 @@ void write_tensor_file(const std::filesystem::path& path, std::vector<NamedTenso
   std::ranges::sort(tensors, {}, [](const NamedTensor& named) {
     return std::pair(-element_bytes(named.tensor.precision), named.name);
   });
-  std::filesystem::path part = path;
-  part += ".part";
-  std::ofstream file(part, std::ios::binary | std::ios::trunc);
-  write(file, tensors);
-  file.close();
-  std::error_code error;
-  if (file) std::filesystem::rename(part, path, error);
-  if (file && !error) return;
-  std::error_code ignored;
-  std::filesystem::remove(part, ignored);
-  throw Error(ErrorKind::execution, concat(path.string(), ": cannot be written"));
+  const std::string header = header_of(tensors);
+  Bytes whole = size_bytes + static_cast<Bytes>(header.size());
+  for (const NamedTensor& named : tensors) whole += named.tensor.bytes();
+  replace_durably(path, whole, "make room, or name another file",
+                  [&](DurableFile& file) { write(file, header, tensors); });
 }
 
 }  // namespace stagecraft

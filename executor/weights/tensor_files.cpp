@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "executor/weights/durable_file.hpp"
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"
 
@@ -145,7 +146,9 @@ void write_index(const fs::path& path, const std::vector<Part>& parts) {
     for (const NamedTensor& named : parts[i]) map[named.name] = part_name(i, parts.size());
   }
   const nlohmann::ordered_json index{{"metadata", {{"total_size", total}}}, {"weight_map", map}};
-  write_file(path, index.dump(2) + "\n");
+  const std::string text = index.dump(2) + "\n";
+  replace_durably(path, static_cast<Bytes>(text.size()), "make room, or name another folder",
+                  [&](DurableFile& file) { file.write(text); });
 }
 
 /// What belongs to weights that are replaced.

@@ -2,6 +2,8 @@
 
 #include <sys/resource.h>
 
+#include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <random>
 #include <thread>
@@ -10,6 +12,7 @@
 #include "executor/checkpoints/manifest.hpp"
 #include "executor/checkpoints/slices.hpp"
 #include "executor/checkpoints/writer.hpp"
+#include "executor/weights/safetensors.hpp"
 #include "profiles/json.hpp"
 #include "tests/catch.hpp"
 #include "tests/executor/tiny_training.hpp"
@@ -79,7 +82,93 @@ struct TwoSteps {
   }
 };
 
+/// The system's calls, of which one fails.
+class FailingCalls final : public SystemCalls {
+ public:
+  FailingCalls(int which, int error) : which_(which), error_(error) {}
+
+  int open(const char* path, int flags, mode_t mode) override {
+    return fails() ? -1 : SystemCalls::open(path, flags, mode);
+  }
+  int truncate(int descriptor, off_t bytes) override {
+    return fails() ? -1 : SystemCalls::truncate(descriptor, bytes);
+  }
+  ssize_t write(int descriptor, const void* bytes, std::size_t count) override {
+    return fails() ? -1 : SystemCalls::write(descriptor, bytes, count);
+  }
+  int sync(int descriptor) override { return fails() ? -1 : SystemCalls::sync(descriptor); }
+  /// As on Linux: it is closed whatever comes back.
+  int close(int descriptor) override {
+    const int result = SystemCalls::close(descriptor);
+    return fails() ? -1 : result;
+  }
+  int rename(const char* from, const char* to) override {
+    return fails() ? -1 : SystemCalls::rename(from, to);
+  }
+  int make_folder(const char* path, mode_t mode) override {
+    return fails() ? -1 : SystemCalls::make_folder(path, mode);
+  }
+  /// Whether there were as many calls.
+  bool has_failed() const { return count_ > which_; }
+
+ private:
+  bool fails() {
+    if (count_++ != which_) return false;
+    errno = error_;
+    return true;
+  }
+
+  std::atomic<int> count_ = 0;
+  int which_;
+  int error_;
+};
+
 }  // namespace
+
+TEST_CASE("whichever call fails while a checkpoint is written, a whole one is the newest") {
+  const TwoSteps steps;
+  int failures = 0;
+  for (bool reached = true; reached; ++failures) {
+    REQUIRE(failures < 500);
+    INFO("call " << failures);
+    FailingCalls calls(failures, failures % 2 == 0 ? ENOSPC : EIO);
+    RunOptions options = steps.resuming();
+    options.checkpoints = {.folder = steps.folder.path(), .every = 1, .keep = 10};
+    options.checkpoints.calls = &calls;
+    try {
+      run(steps.prepared, options);
+    } catch (const Error& error) {
+      CHECK(error.kind() == ErrorKind::execution);
+      CHECK_THAT(error.what(), ContainsSubstring(": cannot be written: "));
+    }
+    const WholeCheckpoint newest = newest_whole_checkpoint(steps.folder.path());
+    CHECK(newest.folder);
+    CHECK(newest.problems.empty());
+    for (const auto& entry : fs::directory_iterator(steps.folder.path())) {
+      CHECK(fs::exists(entry.path() / manifest_name));  // nothing else is left
+    }
+    reached = calls.has_failed();
+    fs::remove_all(steps.folder.path() / "step-000003");
+  }
+  CHECK(failures > 15);
+}
+
+TEST_CASE("weights are not written through a symbolic link that somebody has put in their way") {
+  const TemporaryFolder folder;
+  const fs::path file = folder.path() / "weights.safetensors", other = folder.path() / "other";
+  write_file(other, "precious");
+  fs::create_symlink(other, folder.path() / "weights.safetensors.part");
+  const auto backend = make_cpu_backend();
+  const std::vector<NamedTensor> weights{{"w", backend->allocate({2}, Precision::float32)}};
+  const std::string message = message_of([&] { write_tensor_file(file, weights); });
+  CHECK_THAT(message, ContainsSubstring("weights.safetensors.part: cannot be written: it is a "
+                                        "symbolic link"));
+  CHECK(read_file(other) == "precious");
+  fs::remove(folder.path() / "weights.safetensors.part");
+  write_tensor_file(file, weights);
+  CHECK(fs::exists(file));
+  CHECK_FALSE(fs::exists(folder.path() / "weights.safetensors.part"));
+}
 
 TEST_CASE("a slice's runs are its elements, in the whole and in the slice") {
   const std::vector<std::int64_t> whole{3, 8};

@@ -60,7 +60,7 @@ double seconds_together(const Act& act) {
 void write_plainly(const fs::path& folder, const RankState& state, int rank) {
   Bytes whole = 0;
   for (const HeldState& held : state.held) whole += held.values.bytes();
-  DurableFile file(folder / ("plain-" + std::to_string(rank)), whole);
+  DurableFile file(folder / ("plain-" + std::to_string(rank)), whole, "make room");
   for (const HeldState& held : state.held) {
     file.write({held.values.data<char>(), static_cast<std::size_t>(held.values.bytes())});
   }

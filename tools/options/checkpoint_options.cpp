@@ -5,6 +5,8 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "executor/checkpoints/files.hpp"
+#include "executor/transports/processes.hpp"
 #include "profiles/error.hpp"
 #include "profiles/units.hpp"
 
@@ -31,6 +33,18 @@ void take_optimizer(Console& console, const Checkpoint& checkpoint, double learn
     console.note(fmt::format("the learning rate is {} from here on; the checkpoint's was {}",
                              learning_rate, before));
   }
+}
+
+/// Of a folder of checkpoints, the newest one that is whole; otherwise what was named.
+std::filesystem::path to_resume(Console& console, const std::filesystem::path& path) {
+  if (std::filesystem::exists(path / manifest_name)) return path;
+  const WholeCheckpoint found = newest_whole_checkpoint(path);
+  if (!found.folder) return path;
+  const auto started = launch();
+  for (const std::string& problem : found.problems) {
+    if (!started || started->rank == 0) console.warn(problem);
+  }
+  return *found.folder;
 }
 
 ordered_json written_json(const WrittenCheckpoint& written) {
@@ -73,7 +87,7 @@ void add_checkpoints(Console& console, const CheckpointFlags& flags, double lear
   options.checkpoints.every = flags.every;
   if (flags.keep > 0) options.checkpoints.keep = flags.keep;
   if (flags.resume.empty()) return;
-  auto checkpoint = std::make_shared<Checkpoint>(read_checkpoint(flags.resume));
+  auto checkpoint = std::make_shared<Checkpoint>(read_checkpoint(to_resume(console, flags.resume)));
   const int done = checkpoint->position.steps;
   if (done > options.steps) {
     fail_usage("--steps ", options.steps, ": ", checkpoint->folder.string(), " has done ", done,

@@ -1,0 +1,133 @@
+#include "executor/weights/durable_file.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "profiles/error.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+[[noreturn]] void refuse_writing(const std::filesystem::path& path, const std::string& reason) {
+  throw Error(ErrorKind::execution, concat(path.string(), ": cannot be written: ", reason));
+}
+
+}  // namespace
+
+int SystemCalls::open(const char* path, int flags, mode_t mode) {
+  return ::open(path, flags, mode);
+}
+int SystemCalls::truncate(int descriptor, off_t bytes) {
+  return ::ftruncate(descriptor, bytes);
+}
+ssize_t SystemCalls::write(int descriptor, const void* bytes, std::size_t count) {
+  return ::write(descriptor, bytes, count);
+}
+int SystemCalls::sync(int descriptor) {
+  return ::fsync(descriptor);
+}
+int SystemCalls::close(int descriptor) {
+  return ::close(descriptor);
+}
+int SystemCalls::rename(const char* from, const char* to) {
+  return std::rename(from, to);
+}
+int SystemCalls::make_folder(const char* path, mode_t mode) {
+  return ::mkdir(path, mode);
+}
+
+SystemCalls& system_calls() {
+  static SystemCalls calls;
+  return calls;
+}
+
+DurableFile::DurableFile(std::filesystem::path path, Bytes whole, std::string remedy,
+                         SystemCalls& calls)
+    : path_(std::move(path)),
+      whole_(whole),
+      remedy_(std::move(remedy)),
+      calls_(calls),
+      descriptor_(calls.open(path_.c_str(),
+                             O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666)) {
+  if (descriptor_ < 0 && errno == ELOOP) {
+    refuse_writing(path_, "it is a symbolic link, which may lead anywhere; remove it");
+  }
+  if (descriptor_ < 0) fail();
+  const auto refuse = [&](const std::string& reason) {
+    calls_.close(std::exchange(descriptor_, -1));
+    refuse_writing(path_, reason);
+  };
+  struct stat status {};
+  if (::fstat(descriptor_, &status) == 0 && !S_ISREG(status.st_mode)) {
+    refuse("it is no ordinary file");
+  }
+  if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    refuse("another process is writing it; wait for that one, or name another file");
+  }
+  if (calls_.truncate(descriptor_, 0) != 0) refuse(std::strerror(errno));
+}
+
+DurableFile::~DurableFile() {
+  if (descriptor_ >= 0) calls_.close(descriptor_);
+}
+
+void DurableFile::fail() const {
+  refuse_writing(path_, concat(std::strerror(errno), "; it needs ", format_bytes(whole_), " (",
+                               whole_, " bytes): ", remedy_));
+}
+
+void DurableFile::write(std::string_view bytes) {
+  size_ += static_cast<Bytes>(bytes.size());
+  while (!bytes.empty()) {
+    const ssize_t written = calls_.write(descriptor_, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail();
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+void DurableFile::finish() {
+  if (calls_.sync(descriptor_) != 0) fail();
+  if (calls_.close(std::exchange(descriptor_, -1)) != 0) fail();
+}
+
+void make_durable(const std::filesystem::path& folder, SystemCalls& calls) {
+  const std::string path = folder.empty() ? "." : folder.string();
+  const int descriptor = calls.open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+  const bool done = descriptor >= 0 && calls.sync(descriptor) == 0;
+  const int error = errno;
+  if (descriptor >= 0) calls.close(descriptor);
+  if (!done) refuse_writing(path, std::strerror(error));
+}
+
+void replace_durably(const std::filesystem::path& path, Bytes whole, const std::string& remedy,
+                     const std::function<void(DurableFile&)>& write, SystemCalls& calls) {
+  namespace fs = std::filesystem;
+  std::error_code none;
+  const fs::path target = fs::is_symlink(path, none) ? fs::weakly_canonical(path, none) : path;
+  fs::path part = target;
+  part += ".part";
+  DurableFile file(part, whole, remedy, calls);
+  try {
+    write(file);
+    file.finish();
+    if (calls.rename(part.c_str(), target.c_str()) != 0) {
+      refuse_writing(target, std::strerror(errno));
+    }
+  } catch (...) {
+    fs::remove(part, none);
+    throw;
+  }
+  make_durable(target.parent_path(), calls);
+}
+
+}  // namespace stagecraft
