@@ -1,7 +1,9 @@
 #include "executor/driver/driver.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <map>
+#include <thread>
 #include <utility>
 
 #include "executor/driver/ranks.hpp"
@@ -19,6 +21,8 @@ namespace stagecraft {
 
 namespace {
 
+using namespace std::chrono_literals;
+
 // --- What a rank reports of a step
 // --------------------------------------------------------------
 
@@ -28,16 +32,19 @@ Stamp as_rank_0_says(Stamp stamp, const Transport& transport) {
   return {.start = stamp.start - ahead, .end = stamp.end - ahead};
 }
 
-std::string packed_report(Stamp whole, std::span<const ChunkLoss> losses) {
+/// `stop`: the signal by which the rank was asked to stop; 0: it was not.
+std::string packed_report(Stamp whole, int stop, std::span<const ChunkLoss> losses) {
   Packer packer;
   packer.put(whole);
+  packer.put(stop);
   for (const ChunkLoss& loss : losses) packer.put(loss);
   return packer.take();
 }
 
-Stamp unpack_report(std::string_view report, std::vector<ChunkLoss>& losses) {
+Stamp unpack_report(std::string_view report, int& stop, std::vector<ChunkLoss>& losses) {
   Unpacker unpacker(report);
   const Stamp whole = unpacker.get<Stamp>();
+  stop = unpacker.get<int>();
   while (!unpacker.done()) losses.push_back(unpacker.get<ChunkLoss>());
   return whole;
 }
@@ -171,13 +178,30 @@ class Conductor {
 
   std::string report(int rank, int step) {
     const Stamp whole = record(rank, step).ranks[index(rank)];
-    return packed_report(as_rank_0_says(whole, *of_rank_[index(rank)]), worker(rank).losses());
+    return packed_report(as_rank_0_says(whole, *of_rank_[index(rank)]), stop_signal(),
+                         worker(rank).losses());
+  }
+
+  /// Of this process.
+  int stop_signal() const {
+    return options_.stop_signal == nullptr ? 0 : options_.stop_signal->load();
+  }
+
+  /// Whoever sends a signal to all ranks does so one after the other: rank 0's counts for all.
+  void note_stopped(int rank, int signal) {
+    for (int i = 0; i < 20 && stop_signal() == 0; ++i) std::this_thread::sleep_for(10ms);
+    if (const int own = stop_signal(); own != 0) rank = 0, signal = own;
+    result_.stopped = {rank, name_of_rank(program_, ranks_, rank, {}), signal};
   }
 
   bool after_step(int step, std::span<const std::string> reports) {
     std::vector<ChunkLoss> losses;
     std::vector<Stamp> ranks;
-    for (const std::string& report : reports) ranks.push_back(unpack_report(report, losses));
+    for (std::size_t i = 0; i < reports.size(); ++i) {
+      int stop = 0;
+      ranks.push_back(unpack_report(reports[i], stop, losses));
+      if (stop != 0 && !result_.stopped) note_stopped(static_cast<int>(i), stop);
+    }
     StepReport told{.step = steps_before(options_) + step, .loss = 0, .time = step_time(ranks)};
     result_.step_times.push_back(told.time);
     if (!losses.empty()) {
@@ -185,7 +209,7 @@ class Conductor {
       result_.losses.push_back(told.loss);
     }
     if (options_.on_step) options_.on_step(told);
-    return !options_.stop.stop_requested();
+    return !result_.stopped && !options_.stop.stop_requested();
   }
 
   void settle(int rank, int step, bool goes_on) {

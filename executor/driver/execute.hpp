@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -60,7 +61,9 @@ struct RunOptions {
   bool gathers_weights = true;
   int traced_steps = 0;  ///< of so many of the last steps the result has a timeline; 64 at most
   std::function<void(const StepReport&)> on_step;
-  std::stop_token stop;  ///< ends after the current step
+  std::stop_token stop;  ///< ends after the current step; on any rank
+  /// The signal that `stop` comes from, if it does (0: it does not).
+  const std::atomic<int>* stop_signal = nullptr;
   Oversight oversight;
 };
 
@@ -68,6 +71,13 @@ struct RunOptions {
 inline int steps_before(const RunOptions& options) {
   return options.resume ? options.resume->position.steps : 0;
 }
+
+/// Who was asked to stop, by a signal, before the planned end.
+struct StoppedRank {
+  int rank = 0;
+  std::string name;  ///< "rank 3 (stage 1, replica 0)"; of rank 0 it stands for the whole run
+  int signal = 0;
+};
 
 struct RunResult {
   std::vector<double>
@@ -86,6 +96,7 @@ struct RunResult {
   /// unless they were asked for.
   std::vector<Tensor> parameters;
   std::vector<WrittenCheckpoint> checkpoints;
+  std::optional<StoppedRank> stopped;
   std::string parameters_hash;  ///< "xxh3:…" over names and bytes; empty under `sleep`
 };
 

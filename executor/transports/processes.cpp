@@ -32,6 +32,9 @@ constexpr std::array launchers{
     Launcher{"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "mpi"},
 };
 
+/// Each has a connection to every other.
+constexpr int most_processes = 65536;
+
 std::optional<int> number_in(const char* variable) {
   const char* text = std::getenv(variable);
   if (text == nullptr) return {};
@@ -68,7 +71,13 @@ std::optional<Launch> launch() {
   for (const Launcher& launcher : launchers) {
     const auto rank = number_in(launcher.rank);
     const auto processes = number_in(launcher.processes);
-    if (rank && processes) return Launch{launcher.name, launcher.transport, *rank, *processes};
+    if (!rank || !processes) continue;
+    if (*processes < 1 || *processes > most_processes || *rank < 0 || *rank >= *processes) {
+      fail_usage(launcher.rank, "=", *rank, " and ", launcher.processes, "=", *processes,
+                 ": expected a rank below the number of processes, and at most ", most_processes,
+                 " of those");
+    }
+    return Launch{launcher.name, launcher.transport, *rank, *processes};
   }
   return {};
 }

@@ -28,7 +28,8 @@ struct Launch {
   int processes = 1;
 };
 
-/// From the environment; nothing if this process was not started as one of several.
+/// From the environment; nothing if this process was not started as one of several. Throws Error
+/// (usage) for a rank that is none of them.
 std::optional<Launch> launch();
 
 class Processes {

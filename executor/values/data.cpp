@@ -5,11 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
-#include <fstream>
-#include <iterator>
 #include <span>
 
 #include "profiles/error.hpp"
+#include "profiles/json.hpp"
 
 namespace stagecraft {
 
@@ -41,10 +40,7 @@ std::string read_bytes(const std::filesystem::path& path) {
   const std::string name = path.string();
   if (!std::filesystem::exists(path)) fail(name, ": no such file");
   if (std::filesystem::is_directory(path)) fail(name, ": is a folder, not a file of tokens");
-  std::ifstream file(path, std::ios::binary);
-  if (!file) fail(name, ": cannot be opened");
-  std::string bytes{std::istreambuf_iterator<char>(file), {}};
-  if (file.bad()) fail(name, ": cannot be read");
+  std::string bytes = read_file(path);
   if (bytes.empty()) fail(name, ": is empty");
   return bytes;
 }

@@ -1,9 +1,9 @@
 // Values as bytes, for what ranks of one program tell each other: the reader asks for what the
-// writer put, in its order. All ranks run the same program, so bytes are bytes of memory.
+// writer put, in its order. All ranks run the same program, so bytes are bytes of memory; a length
+// is believed only as far as there are bytes.
 
 #pragma once
 
-#include <cassert>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -11,6 +11,8 @@
 #include <type_traits>
 #include <utility>
 #include <vector>
+
+#include "profiles/error.hpp"
 
 namespace stagecraft {
 
@@ -36,7 +38,7 @@ class Packer {
   std::string packed_;
 };
 
-/// `packed` must outlive it.
+/// `packed` must outlive it. Throws Error (execution) where less was put than is asked for.
 class Unpacker {
  public:
   explicit Unpacker(std::string_view packed) : rest_(packed) {}
@@ -49,7 +51,9 @@ class Unpacker {
   }
   template <class T>
   requires std::is_trivially_copyable_v<T> std::vector<T> get_list() {
-    std::vector<T> values(get<std::uint64_t>());
+    const auto count = get<std::uint64_t>();
+    if (count > rest_.size() / sizeof(T)) fail_short();
+    std::vector<T> values(count);
     for (T& value : values) value = get<T>();
     return values;
   }
@@ -57,8 +61,14 @@ class Unpacker {
   bool done() const { return rest_.empty(); }
 
  private:
+  [[noreturn]] static void fail_short() {
+    throw Error(ErrorKind::execution,
+                "what another rank said is cut short: its program is another one, or its memory "
+                "damaged");
+  }
+
   std::string_view next(std::size_t size) {
-    assert(size <= rest_.size());
+    if (size > rest_.size()) fail_short();
     const std::string_view bytes = rest_.substr(0, size);
     rest_.remove_prefix(size);
     return bytes;

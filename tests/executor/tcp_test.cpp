@@ -4,13 +4,16 @@
 #include <cstring>
 #include <thread>
 
+#include "executor/transports/tcp/authentication.hpp"
 #include "executor/transports/tcp/mailbox.hpp"
 #include "executor/transports/tcp/rendezvous.hpp"
 #include "profiles/error.hpp"
 #include "tests/catch.hpp"
+#include "tests/profiles/expect_error.hpp"
 
 using namespace stagecraft;
 using namespace stagecraft::tcp;
+using namespace stagecraft::tests;
 using namespace std::chrono_literals;
 
 namespace {
@@ -29,7 +32,7 @@ std::vector<long> numbers(Mailbox& mailbox) {
 }
 
 int free_port() {
-  return port_of(*listen_on(0));
+  return port_of(*listen_on("", 0));
 }
 
 }  // namespace
@@ -87,7 +90,7 @@ TEST_CASE("a message of another size than its memory is told, and writes no more
 TEST_CASE("processes find each other past strangers, and know who is on the same machine",
           "[seconds]") {
   const int port = free_port();
-  const auto stranger = listen_on(port);  // as torchrun's own store: it accepts, and is silent
+  const auto stranger = listen_on("", port);  // as torchrun's own store: it accepts, and is silent
   REQUIRE(stranger);
   std::vector<Connections> found(3);
   {
@@ -109,6 +112,64 @@ TEST_CASE("processes find each other past strangers, and know who is on the same
   REQUIRE(write_all(found[1].sockets[2], std::as_bytes(std::span(&said, 1)), 1s));
   REQUIRE(read_all(found[2].sockets[1], std::as_writable_bytes(std::span(&heard, 1)), 1s));
   CHECK(heard == 'x');
+}
+
+TEST_CASE("strangers that say nothing, or nonsense, hold no place and keep nobody waiting") {
+  const int port = free_port();
+  std::vector<Connections> found(2);
+  std::vector<Socket> strangers;
+  {
+    const auto meet = [&](int rank) {
+      found[static_cast<std::size_t>(rank)] =
+          connect_all({.host = "127.0.0.1", .port = port, .run = "a", .secret = "s"}, rank, 2, 60s);
+    };
+    const std::jthread first([&] { meet(0); });
+    while (strangers.size() < 200) {
+      auto stranger = connect_to("127.0.0.1", port, 5s);
+      if (!stranger) continue;  // nobody listens yet
+      const std::string said = strangers.size() % 3 == 0   ? std::string()
+                               : strangers.size() % 3 == 1 ? std::string("GET / HTTP/1.0")
+                                                           : std::string(4096, '\xff');
+      write_all(*stranger, std::as_bytes(std::span(said)), 1s);
+      strangers.push_back(std::move(*stranger));
+    }
+    const std::jthread second([&] { meet(1); });
+  }
+  CHECK(found[0].sockets[1].is_open());
+  CHECK(found[1].sockets[0].is_open());
+}
+
+TEST_CASE("who does not know the run's secret is not admitted, and is told", "[seconds]") {
+  const int port = free_port();
+  const auto meet = [&](const std::string& secret, int rank) {
+    return message_of([&] {
+      connect_all({.host = "127.0.0.1", .port = port, .run = "a", .secret = secret}, rank, 2, 1s);
+    });
+  };
+  std::string of_first, of_second;
+  {
+    const std::jthread first([&] { of_first = meet("one", 0); });
+    const std::jthread second([&] { of_second = meet("other", 1); });
+  }
+  CHECK_THAT(of_first, ContainsSubstring("rank 1 of 2 has not come to rank 0"));
+  CHECK_THAT(of_second, ContainsSubstring("another secret was known (STAGECRAFT_SECRET)"));
+}
+
+TEST_CASE("a proof is the message's code by HMAC, with name-based UUIDs as its hash") {
+  const auto hexadecimal = [](const Code& code) {
+    std::string text;
+    for (const std::uint8_t byte : code) {
+      text += "0123456789abcdef"[byte >> 4];
+      text += "0123456789abcdef"[byte & 15];
+    }
+    return text;
+  };
+  // As Python's hashlib has it.
+  CHECK(hexadecimal(code_of("secret", "message")) == "2600e8604da55562b64343e816e57e39");
+  CHECK(hexadecimal(code_of(std::string(100, 'k'), "")) == "f8adc071e6a45e609dfe8a214e3fd9bf");
+  CHECK(is_equal(code_of("a", "b"), code_of("a", "b")));
+  CHECK_FALSE(is_equal(code_of("a", "b"), code_of("a", "c")));
+  CHECK(new_nonce() != new_nonce());
 }
 
 TEST_CASE("who does not come to the meeting, or meets another run, is told") {

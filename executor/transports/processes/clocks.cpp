@@ -1,6 +1,7 @@
 #include "executor/transports/processes/clocks.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <thread>
 
@@ -12,9 +13,20 @@ namespace {
 
 enum Tag : int { asks_tag, question_tag, answer_tag };
 constexpr int rounds = 30;
+constexpr std::chrono::seconds longest_answer{120};
 
 void wait_for(Carrier& carrier, long number) {
+  const auto deadline = std::chrono::steady_clock::now() + longest_answer;
   while (true) {
+    if (std::chrono::steady_clock::now() > deadline) {
+      throw Error(ErrorKind::execution,
+                  concat("the processes cannot compare their clocks: another one has been silent "
+                         "for ",
+                         longest_answer.count(), " s; was it stopped?"));
+    }
+    if (const std::vector<int> lost = carrier.take_lost(); !lost.empty()) {
+      throw Error(ErrorKind::execution, concat("rank ", lost.front(), " has gone"));
+    }
     for (const Completion& message : carrier.test()) {
       if (!message.failure.empty()) throw Error(ErrorKind::execution, message.failure);
       if (message.number == number) return;

@@ -3,6 +3,9 @@
 #include <cstdint>
 #include <utility>
 
+#include "profiles/machine_memory.hpp"
+#include "profiles/units.hpp"
+
 namespace stagecraft::processes {
 
 namespace {
@@ -30,6 +33,16 @@ struct Number {
 
   std::shared_ptr<std::uint64_t> number;
 };
+
+/// What another process announces is believed as far as this machine could hold it.
+std::uint64_t believed(std::uint64_t size, int rank) {
+  const auto most = static_cast<std::uint64_t>(usable_memory());
+  if (size <= most) return size;
+  throw Error(ErrorKind::execution,
+              concat("rank ", rank, " announces a message of ", size,
+                     " bytes, and this machine has ", format_bytes(static_cast<Bytes>(most)),
+                     " of memory left; does it run the same program?"));
+}
 
 constexpr const char* cut_short = "a message was cut short on its way";
 
@@ -94,7 +107,7 @@ std::vector<std::string> Conversation::gather(const std::string& said, int tag) 
   std::vector<Text> texts;
   pieces.clear();
   for (int rank = 1; rank < ranks_; ++rank) {
-    const std::uint64_t size = *sizes[static_cast<std::size_t>(rank - 1)].number;
+    const std::uint64_t size = believed(*sizes[static_cast<std::size_t>(rank - 1)].number, rank);
     pieces.push_back(texts.emplace_back(size).piece(rank, tag + 1));
   }
   exchange({}, pieces, cut_short);
@@ -107,7 +120,7 @@ std::string Conversation::broadcast(std::string said, int tag) const {
   if (rank_ != 0) {
     const Number size(0);
     exchange({}, {size.piece(0, tag)}, cut_short);
-    const Text text(*size.number);
+    const Text text(believed(*size.number, 0));
     exchange({}, {text.piece(0, tag + 1)}, cut_short);
     return std::move(*text.text);
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <future>
+#include <new>
 #include <utility>
 
 namespace stagecraft::processes {
@@ -18,12 +19,16 @@ constexpr std::chrono::microseconds shortest_nap = 20us;
 constexpr std::chrono::microseconds longest_nap = 200us;
 constexpr std::chrono::microseconds longest_doze = 5ms;
 
+std::string words_of(const std::exception& error) {
+  return dynamic_cast<const std::bad_alloc*>(&error) != nullptr ? "out of memory" : error.what();
+}
+
 }  // namespace
 
 Progress::Progress(MakeCarrier make_carrier, const Task& start,
                    std::function<void(const std::string&)> failed,
-                   std::function<void(int rank)> lost)
-    : failed_(std::move(failed)), lost_(std::move(lost)) {
+                   std::function<void(int rank)> lost, Task round)
+    : failed_(std::move(failed)), lost_(std::move(lost)), round_(std::move(round)) {
   std::promise<void> started;
   thread_ = std::thread([this, make_carrier, &start, &started] {
     prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);  // else each nap may be 50 microseconds longer
@@ -92,10 +97,11 @@ void Progress::work() {
       const bool ran = run_tasks();
       if (ended_) return;
       const bool moved = test();
+      round_();
       nap_ = ran || moved ? shortest_nap : 2 * nap_;
       if (!ran && !moved) rest();
     } catch (const std::exception& error) {
-      fail(error.what());
+      fail(words_of(error));
     }
   }
 }
@@ -115,7 +121,7 @@ bool Progress::run_tasks() {
     try {
       task();
     } catch (const std::exception& error) {
-      fail(error.what());
+      fail(words_of(error));
     }
   }
   return !tasks.empty();
@@ -134,7 +140,7 @@ bool Progress::test() {
     try {
       done.mapped()(message.bytes);
     } catch (const std::exception& error) {
-      fail(error.what());
+      fail(words_of(error));
     }
   }
   for (const int rank : carrier_->take_lost()) lost_(rank);

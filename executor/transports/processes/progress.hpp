@@ -35,9 +35,11 @@ class Progress {
   using Done = std::function<void(std::size_t bytes)>;
 
   /// The first things the thread does are to make its carrier and to `start`. What a task throws
-  /// first, or a message fails with, goes to `failed`; who is lost, to `lost`.
+  /// first, or a message fails with, goes to `failed`; who is lost, to `lost`. `round` is called in
+  /// every round.
   Progress(MakeCarrier make_carrier, const Task& start,
-           std::function<void(const std::string&)> failed, std::function<void(int rank)> lost);
+           std::function<void(const std::string&)> failed, std::function<void(int rank)> lost,
+           Task round);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -66,6 +68,7 @@ class Progress {
 
   std::function<void(const std::string&)> failed_;
   std::function<void(int rank)> lost_;
+  Task round_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Task> tasks_;

@@ -10,6 +10,8 @@
 #include <utility>
 
 #include "executor/transports/processes/clocks.hpp"
+#include "profiles/error.hpp"
+#include "profiles/units.hpp"
 
 namespace stagecraft::processes {
 
@@ -19,8 +21,15 @@ using namespace std::chrono_literals;
 
 constexpr auto patience = 5s;  ///< with others that are to stop
 
+constexpr Duration pulse_every = 1s;
+/// A process may pause: be stopped and go on, or wait for a disk. For longer than this, it is lost.
+constexpr Duration longest_pause = 12s;
+/// How late this process itself may be; beyond it, others are not to blame for what it did not
+/// hear.
+constexpr Duration longest_own_pause = 2s;
+
 /// Tags of the communicator for alarms.
-enum AlarmTag : int { reason_tag, verdict_tag, arrival_tag, farewell_tag };
+enum AlarmTag : int { reason_tag, verdict_tag, arrival_tag, farewell_tag, pulse_tag };
 
 /// A sentence on its way; small enough to be sent without anybody's help.
 struct Alarm {
@@ -57,7 +66,7 @@ Session::Session(MakeCarrier make_carrier)
             // Somebody else must wait for the verdict: this is the thread that hears it.
             std::thread([this, why] { abort(why); }).detach();
           },
-          [this](int rank) { lose(rank); }) {}
+          [this](int rank) { lose(rank); }, [this] { keep_pulse(); }) {}
 
 void Session::start() {
   Carrier& carrier = progress_.carrier();
@@ -73,6 +82,55 @@ void Session::start() {
   hear_alarms();
   if (rank_ == 0) hear_arrivals();
   if (rank_ != 0) hear_farewell();
+  heard_.assign(static_cast<std::size_t>(count_), now());
+  pulse_is_under_way_.assign(static_cast<std::size_t>(count_), 0);
+  last_look_ = next_pulse_ = now();
+  if (count_ > 1) hear_pulse(rank_ == 0 ? any_peer : 0);
+  keeps_pulse_ = count_ > 1;
+}
+
+// --- Signs of life
+// -------------------------------------------------------------------------------
+
+void Session::hear_pulse(int from) {
+  const auto rank = std::make_shared<int>();
+  alarm_messenger_->receive(piece_of_value(rank, from, pulse_tag), [this, rank, from](bool) {
+    hear_pulse(from);
+    if (*rank >= 0 && *rank < count_) heard_[static_cast<std::size_t>(*rank)] = now();
+  });
+}
+
+/// One at a time: who takes none gets no more.
+void Session::send_pulse(int to) {
+  char& is_under_way = pulse_is_under_way_[static_cast<std::size_t>(to)];
+  if (is_under_way != 0) return;
+  is_under_way = 1;
+  alarm_messenger_->send(piece_of_value(std::make_shared<int>(rank_), to, pulse_tag),
+                         [&is_under_way] { is_under_way = 0; });
+}
+
+/// On the progress thread, in every round of it.
+void Session::keep_pulse() {
+  if (!keeps_pulse_) return;
+  const Moment at = now();
+  if (at - last_look_ > longest_own_pause) std::ranges::fill(heard_, at);
+  last_look_ = at;
+  if (at < next_pulse_) return;
+  next_pulse_ = at + pulse_every;
+  const int end = rank_ == 0 ? count_ : 1;
+  for (int rank = rank_ == 0 ? 1 : 0; rank < end; ++rank) {
+    bool has_ended = false;
+    {
+      const std::lock_guard lock(mutex_);
+      has_ended = rank == 0 ? farewell_.has_value() : lost_.contains(rank);
+    }
+    if (has_ended) continue;
+    send_pulse(rank);
+    const Duration silence = at - heard_[static_cast<std::size_t>(rank)];
+    if (silence <= longest_pause) continue;
+    lose(rank, concat("rank ", rank, " has been silent for ", format_duration(silence),
+                      ": its process was stopped, or its machine or the network is down"));
+  }
 }
 
 // --- Failures
@@ -117,16 +175,20 @@ void Session::hear_verdict(int world, const std::string& reason) {
 /// On the progress thread. Of others than rank 0, rank 0 says what follows.
 void Session::lose(int rank) {
   if (rank_ != 0 && rank != 0) return;
+  lose(rank,
+       concat("rank ", rank, " has gone: its connection was closed in the middle of the run"));
+}
+
+void Session::lose(int rank, const std::string& reason) {
   int world = 0;
   {
     const std::lock_guard lock(mutex_);
     world = world_->number;
+    lost_.insert(rank);
     if (rank_ == 0) arrived_.insert(rank);
     if (rank == 0 && !farewell_) farewell_ = exit_code(ErrorKind::execution);
     changed_.notify_all();
   }
-  const std::string reason =
-      concat("rank ", rank, " has gone: its connection was closed in the middle of the run");
   rank_ == 0 ? decide(world, reason) : hear_verdict(world, reason);
 }
 
@@ -239,7 +301,10 @@ int Session::part(int exit_code) {
     changed_.wait(lock, [&] { return farewell_.has_value(); });
     exit_code = *farewell_;
   }
-  progress_.end([this] { progress_.carrier().finish(); });
+  progress_.end([this] {
+    keeps_pulse_ = false;
+    progress_.carrier().finish();
+  });
   return exit_code;
 }
 
@@ -249,9 +314,10 @@ void Session::await_others(int exit_code) {
   {
     Lock lock(mutex_);
     const auto all_here = [&] { return static_cast<int>(arrived_.size()) == count_ - 1; };
-    const bool stops = exit_code != 0 || !verdicts_.empty();
-    if (!stops) changed_.wait(lock, all_here);
-    if (stops && !changed_.wait_for(lock, patience, all_here)) {
+    const auto stops = [&] { return exit_code != 0 || !verdicts_.empty(); };
+    // In peace others may still have work to do; when one of them is lost, all are to stop.
+    changed_.wait(lock, [&] { return all_here() || stops(); });
+    if (stops() && !changed_.wait_for(lock, patience, all_here)) {
       lock.unlock();
       end_by_force(exit_code);
     }
@@ -268,7 +334,8 @@ void Session::await_others(int exit_code) {
     }
   });
   Lock lock(mutex_);
-  changed_.wait(lock, [&] { return *left == 0; });
+  // Who does not take it is not going to: carriers wait for nobody when they finish.
+  changed_.wait_for(lock, patience, [&] { return *left == 0; });
 }
 
 }  // namespace stagecraft::processes

@@ -3,6 +3,10 @@
 //
 //   a rank      abort ──reason─→ rank 0 ──verdict─→ all: the first reason that rank 0 heard
 //   all others  arrive ────────→ rank 0 ──farewell with its exit code─→ all
+//   each        pulse ─────────→ rank 0 ──pulse─→ each, once a second from the meeting to the end
+//
+// So nobody waits for ever for a process that was stopped, or for one beyond a network that is
+// down, whatever it waits for.
 
 #pragma once
 
@@ -40,6 +44,10 @@ class Session final : public Processes {
   void decide(int world, const std::string& reason);
   void hear_verdict(int world, const std::string& reason);
   void lose(int rank);
+  void lose(int rank, const std::string& reason);
+  void keep_pulse();
+  void hear_pulse(int from);
+  void send_pulse(int to);
   void hear_arrivals();
   void hear_farewell();
   void await_others(int exit_code);
@@ -55,11 +63,19 @@ class Session final : public Processes {
   std::shared_ptr<World> world_ = std::make_shared<World>(1);
   bool used_ = false;  ///< whether the world has its transport
 
+  // Of the progress thread, by rank; those that neither send to this one nor hear from it say
+  // nothing:
+  std::vector<Moment> heard_;  ///< the last sign of life
+  std::vector<char> pulse_is_under_way_;
+  Moment last_look_{0}, next_pulse_{0};
+  bool keeps_pulse_ = false;
+
   // Guarded by `mutex_`:
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<int, std::string> verdicts_;  ///< by world
   std::set<int> arrived_;                ///< on rank 0: others that are about to part, or lost
+  std::set<int> lost_;                   ///< others that have gone, or are silent
   std::optional<int> farewell_;          ///< elsewhere: rank 0's exit code
 
   std::shared_ptr<Messenger> control_messenger_, alarm_messenger_;

@@ -61,6 +61,19 @@ std::span<std::byte> wanted(Peer& peer) {
   return std::span(peer.letter->data, peer.letter->frame.bytes).subspan(peer.of_letter);
 }
 
+[[noreturn]] void refuse_frame(int rank, const std::string& why) {
+  throw Error(ErrorKind::execution, concat("rank ", rank, " sent what is no message of this run (",
+                                           why, "); does it run the same program?"));
+}
+
+/// Takes the entry of this number out of what the peer and this process have agreed on.
+template <class Value>
+Value taken_out(std::map<std::int64_t, Value>& agreed, const Frame& frame, int rank) {
+  auto found = agreed.extract(frame.number);
+  if (found.empty()) refuse_frame(rank, concat("an answer to message ", frame.number));
+  return std::move(found.mapped());
+}
+
 class TcpCarrier final : public processes::Carrier {
  public:
   TcpCarrier(int rank, Connections connections);
@@ -136,7 +149,13 @@ void TcpCarrier::wait_for(const std::vector<long>& numbers) {
   const auto is_complete = [&](long number) {
     return std::ranges::count(completed_, number, &Completion::number) > 0;
   };
+  const auto deadline = std::chrono::steady_clock::now() + meeting_patience;
   while (!std::ranges::all_of(numbers, is_complete)) {
+    if (std::chrono::steady_clock::now() > deadline) {
+      throw Error(ErrorKind::execution,
+                  concat(rank_ == 0 ? "a rank" : "rank 0", " has been silent for ",
+                         meeting_patience.count(), " s: was its process stopped?"));
+    }
     if (!lost_.empty()) {
       throw Error(ErrorKind::execution, concat("rank ", lost_.front(), " has gone"));
     }
@@ -181,6 +200,10 @@ long TcpCarrier::receive(int space, int peer, int tag, void* data, std::size_t b
 
 void TcpCarrier::grant(const std::shared_ptr<Mailbox::Letter>& letter) {
   Peer& peer = peers_[index(letter->from)];
+  if (letter->frame.bytes > letter->room) {
+    refuse_frame(letter->from,
+                 concat(letter->frame.bytes, " bytes where ", letter->room, " were expected"));
+  }
   letter->open();
   peer.granted[letter->frame.number] = letter;
   put(peer, {.frame = {.kind = Kind::grant, .number = letter->frame.number}});
@@ -236,7 +259,8 @@ void TcpCarrier::read(int rank) {
   }
 }
 
-/// A whole frame.
+/// A whole frame. Nothing is allocated for it before its length is known to be one that somebody
+/// waits for, or short.
 void TcpCarrier::hear(int rank) {
   Peer& peer = peers_[index(rank)];
   const Frame& frame = peer.frame;
@@ -244,6 +268,9 @@ void TcpCarrier::hear(int rank) {
   peer.of_letter = 0;
   switch (frame.kind) {
     case Kind::message:
+      if (frame.bytes > longest_unasked) {
+        refuse_frame(rank, concat(frame.bytes, " bytes that nobody asked for"));
+      }
       peer.letter = mailbox_.announce(rank, frame);
       peer.letter->open();
       break;
@@ -253,13 +280,21 @@ void TcpCarrier::hear(int rank) {
       break;
     }
     case Kind::grant: {
-      Outgoing message = peer.offered.extract(frame.number).mapped();
+      Outgoing message = taken_out(peer.offered, frame, rank);
       message.frame.kind = Kind::content;
       put(peer, message);
       break;
     }
-    case Kind::content: peer.letter = peer.granted.extract(frame.number).mapped(); break;
+    case Kind::content: {
+      const auto letter = taken_out(peer.granted, frame, rank);
+      if (letter->frame.bytes != frame.bytes) {
+        refuse_frame(rank, concat(frame.bytes, " bytes instead of ", letter->frame.bytes));
+      }
+      peer.letter = letter;
+      break;
+    }
     case Kind::farewell: peer.has_parted = true; break;
+    default: refuse_frame(rank, concat("kind ", static_cast<int>(frame.kind)));
   }
 }
 

@@ -5,8 +5,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <optional>
+#include <span>
 #include <thread>
+#include <utility>
 
+#include "executor/transports/tcp/authentication.hpp"
 #include "executor/values/packing.hpp"
 #include "profiles/error.hpp"
 
@@ -18,20 +22,29 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 constexpr int ports_tried = 16;
-constexpr auto answer_time = 2s;  ///< of somebody who is there
+constexpr auto answer_time = 2s;  ///< of somebody who may be another than we look for
 constexpr auto pause = 50ms;      ///< between two rounds of knocking
+/// Those that have connected and not proved yet who they are; the next one replaces the first.
+constexpr std::size_t most_visitors_besides_ranks = 64;
+constexpr std::size_t most_bytes_of_guest = 256;
 
-constexpr std::array<char, 24> magic{"stagecraft-processes/1\n"};
+constexpr std::array<char, 24> magic{"stagecraft-processes/2\n"};
 
-/// What who connects says first.
+/// What who connects says first, and who is connected to answers.
 struct Hello {
   std::array<char, 24> magic = tcp::magic;
   std::array<char, 64> run{};
   std::array<char, 64> machine{};
+  Nonce nonce{};
   int port_of_run = 0;
   int processes = 0;
   int rank = 0;
   int listens_on = 0;
+};
+
+struct Answer {
+  Hello hello;
+  Code proof{};
 };
 
 template <std::size_t size>
@@ -59,11 +72,70 @@ Hello hello_of(const MeetingPlace& place, int rank, int processes) {
   return hello;
 }
 
-/// Whoever connects and belongs to the run, to this rank from a higher one.
-bool belongs(const Hello& other, const Hello& own) {
-  return other.magic == own.magic && other.run == own.run && other.port_of_run == own.port_of_run &&
-         other.processes == own.processes && other.rank > own.rank && other.rank < own.processes;
+/// Of the same run.
+bool is_kin(const Hello& one, const Hello& other) {
+  return one.magic == other.magic && one.run == other.run && one.port_of_run == other.port_of_run &&
+         one.processes == other.processes;
 }
+
+/// What who asks, or answers, proves its knowledge of the secret with.
+Code proof_of(const std::string& secret, std::string_view role, const Hello& asks,
+              const Hello& answers) {
+  std::string message(role);
+  message.append(reinterpret_cast<const char*>(&asks), sizeof asks);
+  message.append(reinterpret_cast<const char*>(&answers), sizeof answers);
+  return code_of(secret, message);
+}
+
+/// Somebody who has connected: what it has said so far, and whether it has proved who it is.
+class Visitor {
+ public:
+  explicit Visitor(Socket socket) : socket_(std::move(socket)) {}
+
+  enum class State { talks, is_admitted, is_refused };
+
+  /// Hears what has come. `own` is what this rank says of itself, with a nonce for this visitor.
+  State hear(Hello own, const std::string& secret) {
+    if (!has_said_hello_) {
+      const State state = fill(bytes_of(hello_));
+      if (state != State::is_admitted) return state;
+      if (!is_kin(hello_, own) || hello_.rank <= own.rank || hello_.rank >= own.processes) {
+        return State::is_refused;
+      }
+      own.nonce = new_nonce();
+      Answer answer{.hello = own, .proof = proof_of(secret, "answers", hello_, own)};
+      expected_ = proof_of(secret, "asks", hello_, own);
+      has_said_hello_ = true;
+      came_ = 0;
+      if (!write_all(socket_, bytes_of(answer), 0ms)) return State::is_refused;
+    }
+    const State state = fill(bytes_of(proof_));
+    if (state != State::is_admitted) return state;
+    return is_equal(proof_, expected_) ? State::is_admitted : State::is_refused;
+  }
+
+  const Hello& hello() const { return hello_; }
+  const Socket& socket() const { return socket_; }
+  Socket take_socket() { return std::move(socket_); }
+
+ private:
+  /// Admitted when all of it is there.
+  State fill(std::span<std::byte> place) {
+    while (came_ < place.size()) {
+      const auto read = read_some(socket_, place.subspan(came_));
+      if (!read) return State::is_refused;
+      if (*read == 0) return State::talks;
+      came_ += *read;
+    }
+    return State::is_admitted;
+  }
+
+  Socket socket_;
+  Hello hello_;
+  Code proof_{}, expected_{};
+  std::size_t came_ = 0;  ///< of the part that comes
+  bool has_said_hello_ = false;
+};
 
 [[noreturn]] void give_up(const std::string& why, const MeetingPlace& place) {
   throw Error(ErrorKind::execution,
@@ -101,6 +173,7 @@ class Meeting {
   Meeting(const MeetingPlace& place, int rank, int processes, std::chrono::seconds patience)
       : place_(place),
         rank_(rank),
+        patience_(patience),
         deadline_(Clock::now() + patience),
         hello_(hello_of(place, rank, processes)),
         guests_(static_cast<std::size_t>(processes)),
@@ -118,6 +191,10 @@ class Meeting {
   Guest& guest_of(int rank) { return guests_[static_cast<std::size_t>(rank)]; }
   int processes() const { return hello_.processes; }
   bool is_late() const { return Clock::now() > deadline_; }
+  std::chrono::milliseconds left() const {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(
+        std::max(deadline_ - Clock::now(), Clock::duration(answer_time)));
+  }
 
   /// On rank 0.
   void receive_all() {
@@ -127,87 +204,152 @@ class Meeting {
     std::string table = packed(guests_);
     auto size = static_cast<std::uint64_t>(table.size());
     for (int rank = 1; rank < processes(); ++rank) {
-      if (!write_all(socket_of(rank), bytes_of(size), answer_time) ||
-          !write_all(socket_of(rank), std::as_bytes(std::span(table)), answer_time)) {
+      if (!write_all(socket_of(rank), bytes_of(size), left()) ||
+          !write_all(socket_of(rank), std::as_bytes(std::span(table)), left())) {
         give_up(concat("rank ", rank, " has gone before all have met"), place_);
       }
     }
   }
 
+  /// The address that the meeting place means on this machine, if it is one of its own.
+  std::string address_to_listen_on() const {
+    if (!place_.interface.empty()) return place_.interface;
+    if (is_loopback(place_.host)) return place_.host;
+    const auto found = listen_on(place_.host, 0);
+    // A machine may call itself by a name that only it knows: 127.0.1.1.
+    return found && !is_loopback(own_address(*found)) ? place_.host : "";
+  }
+
   Socket listen_near() const {
+    const std::string address = address_to_listen_on();
     for (int port = place_.port; port < place_.port + ports_tried; ++port) {
-      if (auto listener = listen_on(port)) return std::move(*listener);
+      if (auto listener = listen_on(address, port)) return std::move(*listener);
     }
     give_up(concat("none of the ports ", place_.port, " to ", place_.port + ports_tried - 1,
                    " is free on rank 0's machine"),
             place_);
   }
 
-  /// Those of higher ranks. Who says hello twice has tried again.
+  /// Those of higher ranks, however many strangers come, too.
   void accept_others(const Socket& listener) {
+    std::vector<Visitor> visitors;
     while (!ranks_missing(sockets_, rank_ + 1).empty()) {
       if (is_late()) {
         give_up(concat("rank ", ranks_missing(sockets_, rank_ + 1), " of ", processes(),
                        " has not come to rank ", rank_),
                 place_);
       }
-      auto socket = accept_from(listener, pause);
-      Hello hello;
-      if (!socket || !read_all(*socket, bytes_of(hello), answer_time)) continue;
-      if (!belongs(hello, hello_) || !write_all(*socket, bytes_of(hello_), answer_time)) continue;
-      guest_of(hello.rank) = {.address = address_of_peer(*socket),
-                              .port = hello.listens_on,
-                              .machine = std::string(hello.machine.data())};
-      socket_of(hello.rank) = std::move(*socket);
+      await_any(listener, visitors);
+      while (auto socket = accept_from(listener, 0ms)) visitors.emplace_back(std::move(*socket));
+      hear_all(visitors);
+      const std::size_t most = most_visitors_besides_ranks + static_cast<std::size_t>(processes());
+      if (visitors.size() > most) {
+        visitors.erase(visitors.begin(), visitors.end() - static_cast<std::ptrdiff_t>(most));
+      }
     }
+  }
+
+  static void await_any(const Socket& listener, const std::vector<Visitor>& visitors) {
+    std::vector<const Socket*> sockets{&listener};
+    for (const Visitor& visitor : visitors) sockets.push_back(&visitor.socket());
+    await_input(sockets, pause);
+  }
+
+  void hear_all(std::vector<Visitor>& visitors) {
+    std::erase_if(visitors, [&](Visitor& visitor) {
+      const Visitor::State state = visitor.hear(hello_, place_.secret);
+      if (state == Visitor::State::is_admitted) admit(visitor);
+      return state != Visitor::State::talks;
+    });
+  }
+
+  /// Who comes twice has tried again.
+  void admit(Visitor& visitor) {
+    const Hello& hello = visitor.hello();
+    std::string machine(hello.machine.data(), strnlen(hello.machine.data(), hello.machine.size()));
+    guest_of(hello.rank) = {.address = address_of_peer(visitor.socket()),
+                            .port = hello.listens_on,
+                            .machine = std::move(machine)};
+    socket_of(hello.rank) = visitor.take_socket();
   }
 
   /// On all others.
   void join() {
-    const auto listener = listen_on(0);
-    if (!listener) throw Error(ErrorKind::execution, "no port is free on this machine");
-    hello_.listens_on = port_of(*listener);
-    knock_at_rank_0();
+    const Socket listener = knock_at_rank_0();
     hear_addresses();
     for (int rank = 1; rank < rank_; ++rank) connect_to_rank(rank);
-    accept_others(*listener);
+    accept_others(listener);
   }
 
-  void knock_at_rank_0() {
-    while (!socket_of(0).is_open()) {
+  /// Returns where this rank listens: on the address by which it reaches rank 0, unless only those
+  /// on rank 0's machine reach it there, and there are others.
+  Socket listen_beside(const Socket& to_rank_0) const {
+    const std::string own = own_address(to_rank_0);
+    const bool is_known = is_loopback(own) == is_loopback(place_.host);
+    const std::string address =
+        !place_.interface.empty() ? place_.interface : is_known ? own : std::string();
+    auto listener = listen_on(address, 0);
+    if (!listener) throw Error(ErrorKind::execution, "no port is free on this machine");
+    return std::move(*listener);
+  }
+
+  Socket knock_at_rank_0() {
+    while (true) {
       for (int port = place_.port; port < place_.port + ports_tried; ++port) {
-        if (introduced_to_rank_0(port)) return;
+        auto socket = connect_to(place_.host, port, answer_time);
+        if (!socket) continue;
+        Socket listener = listen_beside(*socket);
+        hello_.listens_on = port_of(listener);
+        if (!is_introduced(*socket, 0, answer_time)) continue;
+        socket_of(0) = std::move(*socket);
+        return listener;
       }
-      if (is_late()) give_up("rank 0 does not answer", place_);
+      if (is_late()) {
+        give_up(concat("rank 0 does not answer",
+                       wrong_secret_ ? concat("; at port ", *wrong_secret_,
+                                              " another secret was known (STAGECRAFT_SECRET)")
+                                     : std::string()),
+                place_);
+      }
       std::this_thread::sleep_for(pause);
     }
   }
 
-  bool introduced_to_rank_0(int port) {
-    auto socket = connect_to(place_.host, port, answer_time);
-    Hello answer;
-    if (!socket || !write_all(*socket, bytes_of(hello_), answer_time) ||
-        !read_all(*socket, bytes_of(answer), answer_time)) {
+  /// Says who this is to somebody who should be this rank, and hears whether it is.
+  bool is_introduced(const Socket& socket, int rank, std::chrono::milliseconds patience) {
+    hello_.nonce = new_nonce();
+    Answer answer;
+    if (!write_all(socket, bytes_of(hello_), patience) ||
+        !read_all(socket, bytes_of(answer), patience) || answer.hello.rank != rank ||
+        !is_kin(answer.hello, hello_)) {
       return false;
     }
-    if (answer.rank != 0 || !belongs(hello_, answer)) return false;
-    socket_of(0) = std::move(*socket);
-    return true;
+    if (!is_equal(answer.proof, proof_of(place_.secret, "answers", hello_, answer.hello))) {
+      wrong_secret_ = answer.hello.port_of_run;
+      return false;
+    }
+    Code proof = proof_of(place_.secret, "asks", hello_, answer.hello);
+    return write_all(socket, bytes_of(proof), patience);
   }
 
   void hear_addresses() {
     std::uint64_t size = 0;
-    const auto left = [&] {
-      return std::chrono::duration_cast<std::chrono::milliseconds>(
-          std::max(deadline_ - Clock::now(), Clock::duration(answer_time)));
-    };
     std::string table;
     bool heard = read_all(socket_of(0), bytes_of(size), left());
+    if (heard && size > most_bytes_of_guest * guests_.size()) {
+      throw Error(ErrorKind::execution,
+                  concat("rank 0 announces ", size, " bytes of addresses for ", processes(),
+                         " processes: it is no rank of this run"));
+    }
     if (heard) {
       table.resize(size);
       heard = read_all(socket_of(0), std::as_writable_bytes(std::span(table)), left());
     }
-    if (!heard) give_up("rank 0 has gone before all have met", place_);
+    if (!heard) {
+      give_up(is_late() ? concat("not all processes have met within ", patience_.count(), " s")
+                        : std::string("rank 0 has gone before all have met"),
+              place_);
+    }
     Unpacker unpacker(table);
     for (Guest& guest : guests_) {
       guest.address = unpacker.get_bytes();
@@ -217,39 +359,48 @@ class Meeting {
   }
 
   /// Rank 0 sees its neighbours at addresses that mean something on its machine only; there they
-  /// are reached as rank 0 is.
+  /// are reached as rank 0 is. They listen before they knock at rank 0.
   void connect_to_rank(int rank) {
     const Guest& guest = guest_of(rank);
-    const bool is_local = guest.address.starts_with("127.") || guest.address == "::1";
-    const std::string& host = is_local ? place_.host : guest.address;
-    auto socket = connect_to(host, guest.port, answer_time);
-    Hello answer;
-    if (!socket || !write_all(*socket, bytes_of(hello_), answer_time) ||
-        !read_all(*socket, bytes_of(answer), std::chrono::milliseconds(30s)) ||
-        answer.rank != rank) {
-      throw Error(ErrorKind::execution,
-                  concat("rank ", rank_, " cannot reach rank ", rank, " at ", host, ", port ",
-                         guest.port, "; is a firewall between them?"));
+    const std::string& host = is_loopback(guest.address) ? place_.host : guest.address;
+    while (true) {
+      auto socket = connect_to(host, guest.port, answer_time);
+      if (socket && is_introduced(*socket, rank, left())) {
+        socket_of(rank) = std::move(*socket);
+        return;
+      }
+      if (is_late()) {
+        throw Error(ErrorKind::execution,
+                    concat("rank ", rank_, " cannot reach rank ", rank, " at ", host, ", port ",
+                           guest.port, "; is a firewall between them?"));
+      }
+      std::this_thread::sleep_for(pause);
     }
-    socket_of(rank) = std::move(*socket);
   }
 
   const MeetingPlace& place_;
   int rank_;
+  std::chrono::seconds patience_;
   Clock::time_point deadline_;
   Hello hello_;
   std::vector<Guest> guests_;
   std::vector<Socket> sockets_;
+  std::optional<int> wrong_secret_;  ///< the port of somebody who knows another one
 };
+
+/// A variable's text; empty if it is not set.
+std::string text_in(const char* variable) {
+  const char* text = std::getenv(variable);
+  return text == nullptr ? "" : text;
+}
 
 }  // namespace
 
 MeetingPlace meeting_place_of_environment() {
-  const char* host = std::getenv("MASTER_ADDR");
-  const char* port = std::getenv("MASTER_PORT");
-  const char* run = std::getenv("TORCHELASTIC_RUN_ID");
-  MeetingPlace place{.host = host == nullptr ? "" : host, .run = run == nullptr ? "" : run};
-  const std::string_view digits = port == nullptr ? "" : port;
+  MeetingPlace place{.host = text_in("MASTER_ADDR"),
+                     .run = text_in("TORCHELASTIC_RUN_ID"),
+                     .secret = text_in(secret_variable)};
+  const std::string digits = text_in("MASTER_PORT");
   const auto [end, error] =
       std::from_chars(digits.data(), digits.data() + digits.size(), place.port);
   const bool is_number = error == std::errc{} && end == digits.data() + digits.size();
@@ -258,6 +409,17 @@ MeetingPlace meeting_place_of_environment() {
                 concat("RANK and WORLD_SIZE are set, but MASTER_ADDR=", place.host,
                        " and MASTER_PORT=", digits,
                        " are no host and port where rank 0 can be met; torchrun sets all four"));
+  }
+  const std::string local = text_in("LOCAL_WORLD_SIZE");
+  if (!local.empty() && local == text_in("WORLD_SIZE")) place.host = "127.0.0.1";
+  if (const std::string interface = text_in("STAGECRAFT_INTERFACE"); !interface.empty()) {
+    const auto address = address_of_interface(interface);
+    if (!address) {
+      throw Error(ErrorKind::usage, concat("STAGECRAFT_INTERFACE=", interface,
+                                           ": this machine has no such network interface with an "
+                                           "address; `ip address` lists those it has"));
+    }
+    if (!is_loopback(place.host)) place.interface = *address;
   }
   return place;
 }

@@ -6,6 +6,15 @@
 // one after the other until one answers as this run's.
 //
 //   rank i   knock ──hello: rank, own port, machine─→ rank 0 ──all addresses─→ connect to 1 … i-1
+//
+// Strangers may connect, too: those who do not prove that they know the run's secret (see
+// authentication.hpp), or take their time, keep nobody else waiting. A rank that pauses in the
+// midst of it is waited for as long as one that has not come.
+//
+// Who listens where: where all processes are on one machine (MASTER_ADDR is a loopback address, or
+// torchrun's LOCAL_WORLD_SIZE is WORLD_SIZE) on the loopback address alone; else on the address of
+// the interface that STAGECRAFT_INTERFACE names, or without it on the one that MASTER_ADDR means,
+// and where that cannot be told, on all of them.
 
 #pragma once
 
@@ -20,10 +29,12 @@ namespace stagecraft::tcp {
 struct MeetingPlace {
   std::string host;  ///< of rank 0
   int port = 0;
-  std::string run;  ///< tells runs apart that meet on neighbouring ports
+  std::string run;        ///< tells runs apart that meet on neighbouring ports
+  std::string secret;     ///< that only the run's processes know; empty: everybody
+  std::string interface;  ///< to listen on; empty: see above
 };
-/// From MASTER_ADDR, MASTER_PORT and TORCHELASTIC_RUN_ID. Throws Error (usage) if they make no
-/// sense.
+/// From MASTER_ADDR, MASTER_PORT, TORCHELASTIC_RUN_ID, LOCAL_WORLD_SIZE, STAGECRAFT_SECRET and
+/// STAGECRAFT_INTERFACE. Throws Error (usage) if they make no sense.
 MeetingPlace meeting_place_of_environment();
 
 struct Connections {

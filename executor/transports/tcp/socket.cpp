@@ -1,6 +1,7 @@
 #include "executor/transports/tcp/socket.hpp"
 
 #include <fcntl.h>
+#include <ifaddrs.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -11,6 +12,7 @@
 #include <array>
 #include <cerrno>
 #include <memory>
+#include <vector>
 
 namespace stagecraft::tcp {
 
@@ -65,12 +67,21 @@ bool connects(const Socket& socket, const addrinfo& address, milliseconds patien
          failure == 0;
 }
 
-template <class Address>
-bool binds(const Socket& socket, const Address& address) {
+bool binds(const Socket& socket, const sockaddr* address, socklen_t size) {
   set(socket, SOL_SOCKET, SO_REUSEADDR, 1);  // a run that has just ended does not hold its port
-  return bind(socket.descriptor(), reinterpret_cast<const sockaddr*>(&address), sizeof address) ==
-             0 &&
+  return bind(socket.descriptor(), address, size) == 0 &&
          listen(socket.descriptor(), SOMAXCONN) == 0;
+}
+
+/// As a number. An IPv4 address in IPv6's clothes is told as what it is.
+std::string text_of(const sockaddr* address, socklen_t size) {
+  std::array<char, NI_MAXHOST> text{};
+  if (getnameinfo(address, size, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) != 0) {
+    return "";
+  }
+  const std::string found = text.data();
+  constexpr std::string_view mapped = "::ffff:";
+  return found.starts_with(mapped) ? found.substr(mapped.size()) : found;
 }
 
 }  // namespace
@@ -79,7 +90,8 @@ Socket::~Socket() {
   if (is_open()) close(descriptor_);
 }
 
-std::optional<Socket> listen_on(int port) {
+/// Of both kinds of addresses, if there are both.
+static std::optional<Socket> listen_on_any(int port) {
   const auto number = htons(static_cast<std::uint16_t>(port));
   Socket both = make_socket(AF_INET6);
   if (both.is_open()) {
@@ -87,15 +99,44 @@ std::optional<Socket> listen_on(int port) {
     sockaddr_in6 any{};
     any.sin6_family = AF_INET6;
     any.sin6_port = number;
-    if (binds(both, any)) return both;
+    if (binds(both, reinterpret_cast<const sockaddr*>(&any), sizeof any)) return both;
     if (errno == EADDRINUSE) return {};
   }
   Socket old = make_socket(AF_INET);
   sockaddr_in any{};
   any.sin_family = AF_INET;
   any.sin_port = number;
-  if (old.is_open() && binds(old, any)) return old;
+  if (old.is_open() && binds(old, reinterpret_cast<const sockaddr*>(&any), sizeof any)) return old;
   return {};
+}
+
+std::optional<Socket> listen_on(const std::string& address, int port) {
+  if (address.empty()) return listen_on_any(port);
+  const Addresses addresses = resolve(address, port);
+  for (const addrinfo* it = addresses.get(); it != nullptr; it = it->ai_next) {
+    Socket socket = make_socket(it->ai_family);
+    if (it->ai_family == AF_INET6) set(socket, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+    if (socket.is_open() && binds(socket, it->ai_addr, it->ai_addrlen)) return socket;
+  }
+  return {};
+}
+
+std::optional<std::string> address_of_interface(const std::string& interface) {
+  ifaddrs* all = nullptr;
+  if (getifaddrs(&all) != 0) return {};
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(all, freeifaddrs);
+  std::optional<std::string> found;
+  for (const ifaddrs* it = all; it != nullptr; it = it->ifa_next) {
+    if (it->ifa_addr == nullptr || interface != it->ifa_name) continue;
+    const int family = it->ifa_addr->sa_family;
+    if (family == AF_INET) return text_of(it->ifa_addr, sizeof(sockaddr_in));
+    if (family == AF_INET6 && !found) found = text_of(it->ifa_addr, sizeof(sockaddr_in6));
+  }
+  return found;
+}
+
+bool is_loopback(std::string_view address) {
+  return address.starts_with("127.") || address == "::1" || address == "localhost";
 }
 
 int port_of(const Socket& listener) {
@@ -129,15 +170,30 @@ std::optional<Socket> accept_from(const Socket& listener, milliseconds patience)
 std::string address_of_peer(const Socket& socket) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
-  std::array<char, NI_MAXHOST> text{};
-  const auto* generic = reinterpret_cast<const sockaddr*>(&address);
-  if (getpeername(socket.descriptor(), reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
-      getnameinfo(generic, size, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) != 0) {
-    return "";
+  auto* generic = reinterpret_cast<sockaddr*>(&address);
+  return getpeername(socket.descriptor(), generic, &size) == 0 ? text_of(generic, size) : "";
+}
+
+std::string own_address(const Socket& socket) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  auto* generic = reinterpret_cast<sockaddr*>(&address);
+  return getsockname(socket.descriptor(), generic, &size) == 0 ? text_of(generic, size) : "";
+}
+
+void await_input(std::span<const Socket* const> sockets, milliseconds patience) {
+  std::vector<pollfd> entries;
+  for (const Socket* socket : sockets) {
+    entries.push_back({.fd = socket->descriptor(), .events = POLLIN, .revents = 0});
   }
-  const std::string found = text.data();
-  constexpr std::string_view mapped = "::ffff:";  // an IPv4 address in IPv6's clothes
-  return found.starts_with(mapped) ? found.substr(mapped.size()) : found;
+  poll(entries.data(), entries.size(), static_cast<int>(patience.count()));
+}
+
+std::optional<std::size_t> read_some(const Socket& socket, std::span<std::byte> place) {
+  const ssize_t came = recv(socket.descriptor(), place.data(), place.size(), 0);
+  if (came > 0) return static_cast<std::size_t>(came);
+  if (came < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
+  return {};
 }
 
 bool write_all(const Socket& socket, std::span<const std::byte> bytes, milliseconds patience) {
