@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #define XXH_INLINE_ALL
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cmath>
@@ -14,6 +15,7 @@
 
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"
+#include "profiles/machine_memory.hpp"
 #include "profiles/missing_file.hpp"
 
 namespace stagecraft {
@@ -201,6 +203,27 @@ void write_file(const std::filesystem::path& path, std::string_view content) {
                content);
 }
 
+namespace {
+
+/// Of a pipe or a device, which may have no end; of a file as much as the memory has room for,
+/// twice, for what is made of it.
+Bytes most_bytes_of(int descriptor) {
+  constexpr Bytes most_of_a_stream = Bytes{1} << 30;
+  struct stat status {};
+  const Bytes room = usable_memory() / 2;
+  const bool is_file = ::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
+  return is_file ? room : std::min(room, most_of_a_stream);
+}
+
+[[noreturn]] void fail_too_long(const std::string& name, Bytes most) {
+  throw Error(ErrorKind::input,
+              concat("is longer than ", format_bytes(most),
+                     ", the most that is read of it here; name a shorter file"),
+              SourcePlace{name, 0, 0});
+}
+
+}  // namespace
+
 std::string read_file(const std::filesystem::path& path) {
   const bool standard_input = path == "-";
   const std::string name = standard_input ? "standard input" : path.string();
@@ -208,6 +231,9 @@ std::string read_file(const std::filesystem::path& path) {
                                        : ::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.number() < 0 && errno == ENOENT) fail_missing(path);
   if (file.number() < 0) fail_file(name, "read", errno);
+  const Bytes most = most_bytes_of(file.number());
+  struct stat status {};
+  if (::fstat(file.number(), &status) == 0 && status.st_size > most) fail_too_long(name, most);
   std::string content;
   std::array<char, 65536> buffer;
   for (;;) {
@@ -215,6 +241,7 @@ std::string read_file(const std::filesystem::path& path) {
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) fail_file(name, "read", errno);
     if (count == 0) return content;
+    if (static_cast<Bytes>(content.size()) + count > most) fail_too_long(name, most);
     content.append(buffer.data(), static_cast<std::size_t>(count));
   }
 }

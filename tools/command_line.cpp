@@ -2,10 +2,14 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdio>
 #include <iostream>
 #include <limits>
+#include <new>
 #include <span>
+#include <stdexcept>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "profiles/text.hpp"
@@ -113,6 +117,15 @@ bool asks_for_json(std::span<const char* const> arguments) {
                      [](std::string_view word) { return word == "--json"; });
 }
 
+/// What has been printed so far has been written, or an error says that it has not.
+int written(int code) {
+  if (!std::cout.flush() || std::fflush(stdout) != 0) {
+    throw Error(ErrorKind::execution,
+                "standard output cannot be written: is the disk full, or the reader gone?");
+  }
+  return code;
+}
+
 /// The answer to `stagecraft`, `stagecraft --help` and `stagecraft --version`; a usage error for an
 /// unknown verb.
 std::optional<int> answer_without_verb(std::span<const char* const> arguments) {
@@ -123,15 +136,20 @@ std::optional<int> answer_without_verb(std::span<const char* const> arguments) {
   const std::string_view word = arguments.front();
   if (word == "--help" || word == "-h" || word == "help") {
     std::cout << overview();
-    return exit_ok;
+    return written(exit_ok);
   }
   if (word == "--version" || word == "version") {
     std::cout << "stagecraft " << build_info::version << "\n";
-    return exit_ok;
+    return written(exit_ok);
   }
   const std::vector<std::string> names = verb_names();
   if (std::find(names.begin(), names.end(), word) == names.end()) fail_unknown("verb", word, names);
   return {};
+}
+
+Error out_of_memory() {
+  return {ErrorKind::execution,
+          "this machine's memory is exhausted; ask for less, or raise its limits (ulimit -v)"};
 }
 
 int run_verb(Verb& verb) {
@@ -142,7 +160,14 @@ int run_verb(Verb& verb) {
   } catch (const Error& error) {
     return console.error(error);
   } catch (const std::bad_alloc&) {
-    return console.error(Error(ErrorKind::execution, "this machine's memory is exhausted"));
+    return console.error(out_of_memory());
+  } catch (const std::length_error&) {
+    return console.error(out_of_memory());  // more than a container can ever hold
+  } catch (const std::system_error& error) {
+    // Of threads and files: something the system has no more of.
+    return console.error(Error(ErrorKind::execution,
+                               concat("the system refuses: ", error.what(),
+                                      "; are memory, threads or processes limited (ulimit -a)?")));
   } catch (const std::exception& error) {
     return console.error(Error(
         ErrorKind::bug, concat("unexpected: ", error.what(), " (this is a bug in stagecraft)")));
@@ -161,7 +186,7 @@ int parse_and_run(int argc, const char* const* argv) {
     for (const Verb& verb : verbs) {
       if (verb.app->parsed()) std::cout << verb.app->help("", CLI::AppFormatMode::Normal);
     }
-    return exit_ok;
+    return written(exit_ok);
   } catch (const CLI::ParseError& error) {
     fail_usage(error.what(), "; see stagecraft ", argv[1], " --help");
   }

@@ -9,6 +9,7 @@
 
 #include "executor/transports/processes.hpp"
 #include "profiles/json.hpp"
+#include "profiles/printable.hpp"
 #include "tools/build_info.hpp"
 
 namespace stagecraft {
@@ -19,7 +20,11 @@ constexpr std::size_t notes_shown = 3;
 
 /// mpirun gives its ranks a terminal of its own, wherever their output goes.
 bool is_terminal(int descriptor) {
-  if (launch()) return false;
+  try {
+    if (launch()) return false;
+  } catch (const Error&) {
+    return false;  // said where it matters
+  }
   const char* term = std::getenv("TERM");
   return isatty(descriptor) != 0 && !(term != nullptr && std::string_view(term) == "dumb");
 }
@@ -30,6 +35,24 @@ void write(std::FILE* stream, std::string_view text) {
     throw Error(ErrorKind::execution,
                 "standard output cannot be written: is the disk full, or the reader gone?");
   }
+}
+
+/// The text as it may be shown, but for sequences that choose a colour ("\x1b[…m").
+std::string with_own_colours(std::string_view text, bool colours) {
+  std::string shown;
+  while (!text.empty()) {
+    const std::size_t escape = colours ? text.find("\x1b[") : text.npos;
+    shown += printable(text.substr(0, escape), true);
+    if (escape == text.npos) return shown;
+    text.remove_prefix(escape);
+    const std::size_t end = text.find_first_not_of("0123456789;", 2);
+    const bool is_colour = end != text.npos && text[end] == 'm';
+    const std::size_t count = is_colour ? end + 1 : 2;
+    shown +=
+        is_colour ? std::string(text.substr(0, count)) : printable(text.substr(0, count), true);
+    text.remove_prefix(count);
+  }
+  return shown;
 }
 
 nlohmann::ordered_json error_document(const Error& error) {
@@ -73,18 +96,21 @@ void Console::input(std::string path, std::string hash) {
   inputs_.push_back({std::move(path), std::move(hash)});
 }
 
+/// On a terminal, what names of others hold must not act: only our own colours do.
 void Console::print(std::string_view text) {
-  if (!options_.json && !options_.quiet) write(stdout, text);
+  if (options_.json || options_.quiet) return;
+  write(stdout, output_is_terminal_ ? with_own_colours(text, color()) : std::string(text));
 }
 
 void Console::note(std::string text) {
   const bool shown = options_.verbose > 0 || notes_.size() < notes_shown;
-  if (!options_.quiet && !options_.json && shown) write(stderr, concat("note: ", text, "\n"));
+  if (!options_.quiet && !options_.json && shown)
+    write(stderr, concat("note: ", printable(text, false), "\n"));
   notes_.push_back(std::move(text));
 }
 
 void Console::warn(std::string_view text) {
-  write(stderr, concat("warning: ", text, "\n"));
+  write(stderr, concat("warning: ", printable(text, false), "\n"));
 }
 
 bool Console::artefact(std::string_view content) {
@@ -106,8 +132,9 @@ void Console::result(const nlohmann::ordered_json& result) {
 }
 
 int Console::error(const Error& error, const nlohmann::ordered_json* result) {
-  write(stderr, concat("error: ", error.what(), "\n"));
-  for (const std::string& help : error.help()) write(stderr, concat("  help: ", help, "\n"));
+  write(stderr, concat("error: ", printable(error.what(), false), "\n"));
+  for (const std::string& help : error.help())
+    write(stderr, concat("  help: ", printable(help, false), "\n"));
   if (options_.json) {
     nlohmann::ordered_json document{
         {"format", result_format}, {"version", build_info::version}, {"command", command_}};

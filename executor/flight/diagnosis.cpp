@@ -266,6 +266,7 @@ std::string_view to_string(Verdict verdict) {
     case Verdict::lost: return "lost";
     case Verdict::held_up: return "held-up";
     case Verdict::cycle: return "cycle";
+    case Verdict::unknown: return "unknown";
   }
   return "";
 }

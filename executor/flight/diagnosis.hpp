@@ -34,6 +34,7 @@ enum class Verdict {
   lost,     ///< a message was sent, and did not arrive
   held_up,  ///< those who wait, wait for one rank, directly or through others
   cycle,    ///< ranks wait for each other
+  unknown,  ///< records are damaged or missing, and the others tell of no failure
 };
 std::string_view to_string(Verdict verdict);
 

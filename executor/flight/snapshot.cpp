@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "executor/flight/layout.hpp"
 #include "profiles/error.hpp"
@@ -66,7 +67,7 @@ Sizes read_header(std::string_view header, const std::filesystem::path& file,
                   FlightSnapshot& snapshot) {
   const Json json = Json::parse(std::string(header), file.string());
   json.allow_only({"rank", "ranks", "name", "host", "pid", "plan", "work", "channels", "groups"});
-  snapshot.ranks = json["ranks"].small_integer(1, 1 << 24);
+  snapshot.ranks = json["ranks"].small_integer(1, 1 << 20);
   snapshot.rank = json["rank"].small_integer(0, snapshot.ranks - 1);
   snapshot.name = json["name"].string();
   snapshot.host = json["host"].string();
@@ -219,12 +220,24 @@ FlightRecords read_flight_records(const std::filesystem::path& folder) {
     records.problems.push_back(concat((folder / flight_file_name(rank.rank)).string(),
                                       ": is of another run than ", flight_file_name(first.rank)));
   }
+  // Damaged ones are there, as was said.
+  std::vector<std::string> missing;
+  std::set<std::string> present;
+  for (const auto& file : files) present.insert(file.filename().string());
   for (std::size_t rank = 0; rank < is_here.size(); ++rank) {
-    if (is_here[rank]) continue;
-    const std::string name = flight_file_name(static_cast<int>(rank));
-    if (std::filesystem::exists(folder / name)) continue;  // damaged, as was said
-    records.problems.push_back(
-        concat((folder / name).string(), ": is missing; the run has ", first.ranks, " ranks"));
+    const std::string name = is_here[rank] ? "" : flight_file_name(static_cast<int>(rank));
+    if (!is_here[rank] && !present.contains(name)) missing.push_back(name);
+  }
+  constexpr std::size_t most_told = 8;
+  if (missing.size() > most_told) {
+    records.problems.push_back(concat((folder / missing.front()).string(), " and ",
+                                      missing.size() - 1, " others are missing; the run has ",
+                                      first.ranks, " ranks"));
+  } else {
+    for (const std::string& name : missing) {
+      records.problems.push_back(
+          concat((folder / name).string(), ": is missing; the run has ", first.ranks, " ranks"));
+    }
   }
   std::ranges::sort(records.problems);
   return records;

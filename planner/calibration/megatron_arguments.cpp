@@ -149,7 +149,16 @@ std::int64_t MegatronArguments::number(std::string_view name, std::int64_t other
     throw Error(ErrorKind::input, concat(name, ": expected a whole number, found \"", text, "\""),
                 found->second.place);
   }
-  return std::stoll(text);
+  const std::int64_t value = std::stoll(text);
+  constexpr std::int64_t most_counted = 1'000'000;
+  const bool counts = name.ends_with("-parallel-size") || name == "world-size" ||
+                      name == "num-layers" || name == "num-experts" || name == "micro-batch-size";
+  if (counts && value > most_counted) {
+    throw Error(ErrorKind::input,
+                concat(name, ": expected at most ", most_counted, ", found ", value),
+                found->second.place);
+  }
+  return value;
 }
 
 std::string MegatronArguments::word(std::string_view name) const {
@@ -197,10 +206,10 @@ bool spread(Recipe& recipe, int world, int batch) {
   const int each = device_count(recipe);
   if (each < 1 || world % each != 0) return false;
   recipe.data = world / each;
-  const int at_once = recipe.data * static_cast<int>(recipe.work.microbatch);
+  const std::int64_t at_once = std::int64_t{recipe.data} * recipe.work.microbatch;
   if (at_once < 1 || batch % at_once != 0) return false;
-  recipe.microbatches = batch / at_once;
-  return recipe.blocks >= recipe.pipeline * recipe.virtual_stages;
+  recipe.microbatches = static_cast<int>(batch / at_once);
+  return recipe.blocks >= std::int64_t{recipe.pipeline} * recipe.virtual_stages;
 }
 
 }  // namespace stagecraft

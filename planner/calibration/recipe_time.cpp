@@ -3,6 +3,8 @@
 // work for each. Embedding and head belong to the first and last stage and are not 1/v.
 
 #include <algorithm>
+#include <climits>
+#include <cstdint>
 
 #include "planner/calibration/recipe.hpp"
 #include "profiles/devices.hpp"
@@ -240,7 +242,13 @@ void validate(const Recipe& recipe) {
 }
 
 int device_count(const Recipe& recipe) {
-  return recipe.pipeline * recipe.data * recipe.work.tensor_parallel * recipe.work.context_parallel;
+  std::int64_t count = recipe.pipeline;
+  for (const std::int64_t degree :
+       {std::int64_t{recipe.data}, std::int64_t{recipe.work.tensor_parallel},
+        std::int64_t{recipe.work.context_parallel}}) {
+    count = std::min<std::int64_t>(count * degree, INT_MAX);
+  }
+  return static_cast<int>(count);
 }
 
 std::vector<int> stage_blocks(const Recipe& recipe) {

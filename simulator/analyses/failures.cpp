@@ -124,6 +124,22 @@ Duration daly_interval(const FailureModel& model) {
       std::sqrt(2 * checkpoint * mean) * (1 + std::sqrt(ratio) / 3 + ratio / 9) - checkpoint)};
 }
 
+/// So many checkpoints and failures take some seconds.
+constexpr double most_events = 1e8;
+
+/// Throws Error (input) for runs that have more of them, all samples together.
+static void require_events(const FailureModel& model, const FailureOptions& options) {
+  const double work = nanoseconds(options.work);
+  const double checkpoints = work / std::max(1.0, nanoseconds(model.interval));
+  const double failures = work / goodput(model) / std::max(1.0, mean_time(model));
+  const double events = (checkpoints + failures) * options.samples;
+  if (events <= most_events) return;
+  fail("failures: ", options.samples, " runs of ", format_duration(options.work), " have about ",
+       static_cast<std::int64_t>(std::min(events, 1e18)),
+       " checkpoints and failures, more than the ", static_cast<std::int64_t>(most_events),
+       " that are simulated; ask for shorter runs, fewer samples, or longer between checkpoints");
+}
+
 GoodputSamples simulate_failures(const FailureModel& model, const FailureOptions& options) {
   require_sensible(model);
   if (options.samples < 1) fail_usage("failures: needs at least one sample");
@@ -132,6 +148,7 @@ GoodputSamples simulate_failures(const FailureModel& model, const FailureOptions
     fail("failures: they are so frequent that less than ", least_goodput,
          " of the time is work; checkpoint more often, or recover faster");
   }
+  require_events(model, options);
   GoodputSamples result;
   std::vector<double> rates;
   for (int sample = 0; sample < options.samples; ++sample) {

@@ -80,7 +80,13 @@ int diagnose_folder(Console& console, const DiagnoseArguments& arguments) {
   std::vector<Sight> sights;
   for (FlightSnapshot& record : records.ranks) sights.push_back(see(std::move(record), at));
   for (const std::string& problem : records.problems) console.warn(problem);
-  const Diagnosis diagnosis = diagnose(sights);
+  Diagnosis diagnosis = diagnose(sights);
+  if (diagnosis.verdict == Verdict::ended && !records.problems.empty()) {
+    diagnosis.verdict = Verdict::unknown;
+    diagnosis.sentence =
+        concat("the ranks whose records can be read have ended as planned (", sights.size(), " of ",
+               sights.front().record.ranks, "); what became of the others cannot be told");
+  }
   console.print(table_of(sights, console.unicode()));
   console.print("\n" + diagnosis.sentence + "\n");
   ordered_json ranks = ordered_json::array();

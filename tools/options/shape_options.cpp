@@ -4,8 +4,8 @@
 
 #include <CLI/CLI.hpp>
 
-#include "executor/backends/cpu/memory.hpp"
 #include "profiles/error.hpp"
+#include "profiles/machine_memory.hpp"
 #include "tools/options/arguments.hpp"
 
 namespace stagecraft {
@@ -38,13 +38,33 @@ ScheduleShape common_shape(const ShapeOptions& options) {
   return shape;
 }
 
+double instructions_of(const ScheduleShape& shape) {
+  constexpr double passes = 2;
+  return passes * shape.devices * shape.virtual_stages * shape.microbatches *
+         (1 + shape.decode_steps) * shape.sequence_chunks;
+}
+
+/// Nobody reads longer tables, nor waits for them.
+constexpr std::size_t most_points = 10'000;
+constexpr double most_instructions_of_sweep = 2e7;
+
+/// Simulating so many takes half a minute; more of them tell nothing that fewer do not.
+constexpr double most_instructions = 4e6;
+
 /// Linux promises more memory than there is, and kills who believes it.
 void require_room(const ScheduleShape& shape) {
-  constexpr double bytes_per_instruction = 500, passes = 2, bytes_per_gibibyte = 1 << 30;
-  const double instructions = passes * shape.devices * shape.virtual_stages * shape.microbatches *
-                              (1 + shape.decode_steps) * shape.sequence_chunks;
+  constexpr double bytes_per_instruction = 500, bytes_per_gibibyte = 1 << 30;
+  const double instructions = instructions_of(shape);
   const double needed = instructions * bytes_per_instruction;
-  const auto there = static_cast<double>(cpu::machine_memory());
+  if (instructions > most_instructions) {
+    fail_usage(fmt::format(
+        "a schedule of {} stages and {} microbatches has {:.3g} instructions, more than the {:.3g} "
+        "that are worked out: ask for fewer of either; a step's time grows in proportion with "
+        "microbatches",
+        std::int64_t{shape.devices} * shape.virtual_stages, shape.microbatches, instructions,
+        most_instructions));
+  }
+  const auto there = static_cast<double>(usable_memory());
   if (needed <= there) return;
   fail_usage(
       fmt::format("a schedule of {} stages and {} microbatches has {:.3g} instructions, which need "
@@ -98,13 +118,28 @@ std::vector<ScheduleShape> shapes_from(const ShapeOptions& options, const Schedu
   const std::vector<int> virtual_stages = virtual_stages_of(options, kind);
   std::vector<ScheduleShape> shapes;
   ScheduleShape shape = common_shape(options);
-  for (const int devices : stages_of(options)) {
+  const std::vector<int> stages = stages_of(options);
+  if (const std::size_t points = stages.size() * virtual_stages.size() * microbatches.size();
+      points > most_points) {
+    fail_usage("a sweep of ", points, " points is more than the ", most_points,
+               " that one table has: take larger steps (4..128 doubles, 4..128:4 adds 4)");
+  }
+  double instructions = 0;
+  for (const int devices : stages) {
     for (const int per_device : virtual_stages) {
       for (const int m : microbatches) {
         shape.devices = devices;
         shape.virtual_stages = per_device;
         shape.microbatches = m;
         require_room(shape);
+        instructions += instructions_of(shape);
+        if (instructions > most_instructions_of_sweep) {
+          fail_usage(
+              fmt::format("this sweep's schedules have more than the {:.3g} instructions that are "
+                          "worked out in "
+                          "one sweep: ask for fewer points, stages or microbatches",
+                          most_instructions_of_sweep));
+        }
         shapes.push_back(shape);
       }
     }

@@ -102,16 +102,25 @@ MeasuredRow table_row(const Json& row, const Json& hardware) {
   return result;
 }
 
+/// The number in "p8" or "b16", which `place` is called.
+int number_of_name(const Json& place, const std::string& name) {
+  const bool is_number = name.size() > 1 && name.size() < 7 &&
+                         name.find_first_not_of("0123456789", 1) == std::string::npos;
+  if (!is_number)
+    place.fail(concat("expected a letter and a number as its name, found \"", name, "\""));
+  return std::stoi(name.substr(1));
+}
+
 /// Three blocks of width 20480 for each stage, microbatches of one sample.
 void add_weak_scaling(MeasuredSet& set, const Json& figure, const Json& hardware) {
   for (const std::string& batch : figure.names()) {
     if (!figure[batch].is_object()) continue;
     for (const std::string& stages : figure[batch].names()) {
-      const int pipeline = std::stoi(stages.substr(1));
+      const int pipeline = number_of_name(figure[batch][stages], stages);
       Recipe recipe = base(20480, 128, 3 * pipeline, hardware);
       recipe.work.tensor_parallel = 8;
       recipe.pipeline = pipeline;
-      recipe.microbatches = std::stoi(batch.substr(1));
+      recipe.microbatches = number_of_name(figure[batch], batch);
       MeasuredRow row =
           rated_row({recipe}, concat("figure 11: ", pipeline, " stages, batch ", batch.substr(1)),
                     recipe.microbatches, figure[batch][stages].number());

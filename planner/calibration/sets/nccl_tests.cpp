@@ -60,6 +60,14 @@ bool is_nccl_tests(const Json& json) {
   return columns.size() >= 2 && columns[0].is_string() && columns[0].string() == "bytes";
 }
 
+static int count_of_members(const Json& rows, const std::string& members) {
+  const bool is_count = !members.empty() && members.size() < 7 &&
+                        members.find_first_not_of("0123456789") == std::string::npos;
+  if (!is_count)
+    rows.fail(concat("expected a number of devices as its name, found \"", members, "\""));
+  return std::stoi(members);
+}
+
 std::vector<MeasuredSet> read_nccl_tests(const Json& json) {
   std::vector<MeasuredSet> sets;
   for (const std::string& device : json["data"].names()) {
@@ -73,7 +81,7 @@ std::vector<MeasuredSet> read_nccl_tests(const Json& json) {
       const std::size_t count = rows.elements().size();
       // Sizes by powers of two: 1 MiB, 2 MiB, 4 MiB …; the others lie between them.
       for (std::size_t i = 1; i <= count; i *= 2)
-        set.rows.push_back(row_of(device, std::stoi(members), rows[i - 1]));
+        set.rows.push_back(row_of(device, count_of_members(rows, members), rows[i - 1]));
     }
     set.assumptions = {"of the sizes, each power of two"};
     if (device == "v100")
