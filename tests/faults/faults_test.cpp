@@ -156,7 +156,7 @@ TEST_CASE("a run that is stopped twenty times", "[.hundred]") {
 
 TEST_CASE("whoever ends the supervisor ends its run, and nobody is left behind", "[seconds]") {
   const Fixture fixture("orphans");
-  const auto [number, code] = GENERATE(table<int, int>({{SIGKILL, 137}, {SIGTERM, 130}}));
+  const auto [number, code] = GENERATE(table<int, int>({{SIGKILL, 137}, {SIGTERM, 143}}));
   std::filesystem::remove_all(fixture.records());
   ProgramRun run(fixture.folder.path(), fixture.run(100000, {"--restarts", "3"}));
   const auto record = await_step(fixture.records(), 0, 0);

@@ -110,17 +110,24 @@ int make_plan(Console& console, const PlanArguments& arguments) {
   std::optional<Duration> limit;
   if (!arguments.time_limit.empty()) limit = read_duration("--time-limit", arguments.time_limit);
   const std::optional<Risk> risk = risk_of(arguments);
-  const Interrupt interrupt(limit);
-  const SearchResult search = search_for(console, arguments, problem, risk, interrupt);
-  if (search.infeasible) return report_infeasible(console, *search.infeasible);
-  if (search.plans.empty()) {
+  Interrupt interrupt(limit);
+  const auto tell_nothing_found = [&] {
     const int code = console.error(
         Error(ErrorKind::infeasible,
               interrupt.interrupted()
                   ? "interrupted before a first plan was found"
                   : "stopped before a first plan was found; allow a longer --time-limit"));
-    return interrupt.interrupted() ? 130 : code;
-  }
+    return interrupt.interrupted() ? interrupt.exit_code() : code;
+  };
+  // Other planners have no plan before they have their last one, and few of them look up meanwhile.
+  const Strategy* strategy = choose_strategy(arguments.strategy).strategy;
+  const bool is_own = std::ranges::any_of(
+      own_strategies, [&](const Strategy& own) { return own.name == strategy->name; });
+  if (!is_own) interrupt.end_late(tell_nothing_found);
+  const SearchResult search = search_for(console, arguments, problem, risk, interrupt);
+  interrupt.end_late({});
+  if (search.infeasible) return report_infeasible(console, *search.infeasible);
+  if (search.plans.empty()) return tell_nothing_found();
   const Candidate& best = search.plans.front();
   if (best.plan.stages.empty()) {
     return report_infeasible(
@@ -131,7 +138,7 @@ int make_plan(Console& console, const PlanArguments& arguments) {
   report_plans(
       console, problem, search,
       {.is_front = wants_front(arguments, problem), .risk = risk, .stop = interrupt.late_token()});
-  return interrupt.interrupted() ? 130 : 0;
+  return interrupt.interrupted() ? interrupt.exit_code() : 0;
 }
 
 std::string strategy_help() {

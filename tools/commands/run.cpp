@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "executor/backends/cpu/chosen_kernels.hpp"
 #include "executor/driver/machinery.hpp"
@@ -18,6 +19,7 @@
 #include "tools/commands.hpp"
 #include "tools/inputs/timeline_files.hpp"
 #include "tools/launch/interrupt.hpp"
+#include "tools/launch/lifeline.hpp"
 #include "tools/launch/processes_of_run.hpp"
 #include "tools/options/checkpoint_options.hpp"
 #include "tools/options/cuda_options.hpp"
@@ -108,11 +110,13 @@ bool collects_weights(const Console& console, const RunArguments& arguments, boo
 /// The run itself, with its progress line and a loss now and then.
 RunResult carry_out(Console& console, const LoadedPlan& loaded, const Compiled& compiled,
                     const Dataset& dataset, RunOptions options, const TransportMaker& transport,
-                    bool sums_in_order, const Interrupt& interrupt) {
+                    bool sums_in_order, Interrupt& interrupt) {
   Progress progress(console, "training");
   const int all = steps_before(options) + options.steps;
   const int every = std::max(1, options.steps / 10);
+  interrupt.end_in_order();
   options.stop = interrupt.token();
+  options.stop_signal = &interrupt.signal();
   options.on_step = [&](const StepReport& step) {
     progress.update((step.step + 1.0) / all,
                     fmt::format("step {} loss {:.4f}", step.step + 1, step.loss));
@@ -219,11 +223,22 @@ std::vector<Fact> facts_of_run(const LoadedPlan& loaded, const Compiled& compile
   };
 }
 
+/// One line, and the exit code: 130 or 143 where a signal ended the run before its planned end.
+int tell_stopped(Console& console, const RunOptions& options, const RunResult& run) {
+  if (!run.stopped) return 0;
+  const StoppedRank& stopped = *run.stopped;
+  console.warn(concat(stopped.rank == 0 ? std::string() : stopped.name + " was ", "interrupted by ",
+                      words_of_signal(stopped.signal), " after step ",
+                      steps_before(options) + static_cast<int>(run.step_times.size())));
+  return 128 + stopped.signal;
+}
+
+/// `interrupt`: of the program; none in a rank that somebody else has started, which a signal ends
+/// until it trains.
 int run_plan(Console& console, const RunArguments& arguments, const FlightFolder& folder,
-             BackendKind backend, const TransportMaker& transport) {
+             BackendKind backend, const TransportMaker& transport, Interrupt* of_program) {
   const LoadedPlan loaded = load_plan(arguments.plan);
   console.input(loaded.path, loaded.hash);
-  const Interrupt interrupt;
   const Compiled compiled = compiled_for(arguments, loaded);
   if (transport.several_processes) {
     require_process_per_rank(ranks_of_run(loaded, compiled, backend));
@@ -250,6 +265,8 @@ int run_plan(Console& console, const RunArguments& arguments, const FlightFolder
   console.print(plan_sentence(loaded.plan) +
                 (backend != BackendKind::sleep ? "; data: " + dataset.source : std::string()) +
                 "\n");
+  std::optional<Interrupt> of_rank;
+  Interrupt& interrupt = of_program != nullptr ? *of_program : of_rank.emplace();
   const RunResult run = carry_out(console, loaded, compiled, dataset, options, transport,
                                   arguments.sums == "ordered", interrupt);
   if (!speaks()) return 0;
@@ -265,20 +282,21 @@ int run_plan(Console& console, const RunArguments& arguments, const FlightFolder
     save_weights(arguments.save_weights, loaded.profile.model, run);
   }
   console.result(result);
-  return interrupt.interrupted() ? 130 : 0;
+  return tell_stopped(console, options, run);
 }
 
 /// Starts a process per rank; what they write down goes to the folder of this one.
 int start_ranks(const RunArguments& arguments, const FlightFolder& folder, BackendKind backend,
-                const TransportMaker& transport) {
+                const TransportMaker& transport, Interrupt& interrupt) {
   const LoadedPlan loaded = load_plan(arguments.plan);
   const Compiled compiled = compiled_for(arguments, loaded);
   std::vector<std::string> further;
   if (arguments.oversight.flight_records.empty() && !folder.path().empty()) {
     further = {"--flight-records", folder.path().string()};
   }
+  interrupt.end_in_order();  // of the processes
   return start_processes(arguments.processes, transport, ranks_of_run(loaded, compiled, backend),
-                         further);
+                         further, interrupt);
 }
 
 void require_processes_suffice(const RunArguments& arguments, BackendKind backend,
@@ -316,15 +334,20 @@ int run_where_it_belongs(Console& console, RunArguments arguments) {
   if (arguments.oversight.restarts && arguments.plan == "-") {
     fail_usage("--restarts: standard input can be read only once; give the plan as a file");
   }
+  const bool joins = transport.several_processes && !must_start_processes(transport);
+  std::optional<Interrupt> interrupt;
+  if (!joins) interrupt.emplace().end_at_once(" before the first step");
   const auto run_as = [&](Console& voice) {
     return run_under_oversight(voice, arguments.oversight, arguments.checkpoints.folder,
-                               [&](const FlightFolder& folder) {
-                                 if (must_start_processes(transport))
-                                   return start_ranks(arguments, folder, backend, transport);
-                                 return run_plan(voice, arguments, folder, backend, transport);
+                               interrupt ? &*interrupt : nullptr, [&](const FlightFolder& folder) {
+                                 if (must_start_processes(transport)) {
+                                   return start_ranks(arguments, folder, backend, transport,
+                                                      *interrupt);
+                                 }
+                                 return run_plan(voice, arguments, folder, backend, transport,
+                                                 interrupt ? &*interrupt : nullptr);
                                });
   };
-  const bool joins = transport.several_processes && !must_start_processes(transport);
   return joins ? run_together(console, run_as) : run_as(console);
 }
 
@@ -386,6 +409,7 @@ Action declare_run(CLI::App& app) {
       ->type_name("N")
       ->check(CLI::Range(1, 1'000'000'000));
   return [arguments](Console& console) {
+    end_with_launcher();
     return rank_0_first([&] { return run_where_it_belongs(console, *arguments); });
   };
 }

@@ -11,6 +11,8 @@
 #include "executor/measurement/measure_links.hpp"
 #include "executor/measurement/measure_ways.hpp"
 #include "profiles/text.hpp"
+#include "tools/launch/interrupt.hpp"
+#include "tools/launch/lifeline.hpp"
 #include "tools/table.hpp"
 
 namespace stagecraft {
@@ -144,6 +146,7 @@ void require_layers(const LinkFlags& flags) {
 }
 
 int profile_links(Console& console, const DeviceFlags& device, const LinkFlags& flags) {
+  end_with_launcher();
   const TransportMaker& transport = transport_of(flags.processes);
   require_carried(transport, device.device != "cpu", "--device cuda");
   require_sums(transport, flags.sums);
@@ -152,7 +155,8 @@ int profile_links(Console& console, const DeviceFlags& device, const LinkFlags& 
     if (flags.processes.processes < 2) {
       fail_usage("--transport ", transport.name, ": say between how many processes, -n 2 at least");
     }
-    return start_processes(flags.processes, transport, flags.processes.processes, {});
+    const Interrupt interrupt;
+    return start_processes(flags.processes, transport, flags.processes.processes, {}, interrupt);
   }
   const auto body = [&](Console& voice) { return measure(voice, device, transport, in_order); };
   return transport.several_processes ? run_together(console, body) : body(console);

@@ -2,15 +2,17 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "profiles/error.hpp"
 
@@ -21,17 +23,6 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto patience_after_first = 2s;
-
-class LeavesInterruptsToChildren {
- public:
-  LeavesInterruptsToChildren() : before_(std::signal(SIGINT, SIG_IGN)) {}
-  ~LeavesInterruptsToChildren() { std::signal(SIGINT, before_); }
-  LeavesInterruptsToChildren(const LeavesInterruptsToChildren&) = delete;
-  LeavesInterruptsToChildren& operator=(const LeavesInterruptsToChildren&) = delete;
-
- private:
-  void (*before_)(int);
-};
 
 std::vector<char*> pointers_to(const std::vector<std::string>& words) {
   std::vector<char*> pointers;
@@ -53,26 +44,102 @@ std::vector<std::string> environment_with(const std::vector<std::string>& furthe
   return all;
 }
 
+/// The signals that a child gets as everybody does, whatever this program makes of them.
+constexpr std::array reset_signals{SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGPIPE, SIGXFSZ};
+
+struct ChildStart {
+  const std::vector<char*>& words;
+  const std::vector<char*>& environment;
+  int errors = -1;   ///< its standard error
+  int nothing = -1;  ///< its standard input
+  int failure = -1;  ///< where it says why it could not be started
+  int signal_of_parents_death = SIGKILL;
+  bool ignores_interrupts = false;  ///< as this program was told to (nohup)
+  pid_t parent = 0;
+};
+
+/// Between fork and exec: only what is safe there while other threads hold locks.
+[[noreturn]] void become_child(const ChildStart& start) {
+  setpgid(0, 0);
+  for (const int signal : reset_signals) {
+    if (signal != SIGINT || !start.ignores_interrupts) std::signal(signal, SIG_DFL);
+  }
+  if (tie_to_parent(start.signal_of_parents_death, start.parent)) {
+    dup2(start.nothing, STDIN_FILENO);
+    dup2(start.errors, STDERR_FILENO);
+    environ = const_cast<char**>(start.environment.data());
+    execvp(start.words[0], start.words.data());
+  }
+  const int error = errno;
+  [[maybe_unused]] const ssize_t written = write(start.failure, &error, sizeof error);
+  _exit(exit_code(ErrorKind::execution));
+}
+
+/// A descriptor that is closed when it goes.
+class OwnedDescriptor {
+ public:
+  explicit OwnedDescriptor(int number = -1) : number_(number) {}
+  ~OwnedDescriptor() { close_now(); }
+  OwnedDescriptor(const OwnedDescriptor&) = delete;
+  OwnedDescriptor& operator=(const OwnedDescriptor&) = delete;
+  int number() const { return number_; }
+  void set(int number) {
+    close_now();
+    number_ = number;
+  }
+  void close_now() {
+    if (number_ >= 0) close(number_);
+    number_ = -1;
+  }
+
+ private:
+  int number_;
+};
+
+struct Pipe {
+  Pipe() {
+    int both[2];
+    if (pipe2(both, O_CLOEXEC) != 0) {
+      throw Error(ErrorKind::execution, concat("cannot make a pipe: ", std::strerror(errno)));
+    }
+    out.set(both[0]);
+    in.set(both[1]);
+  }
+  OwnedDescriptor out, in;
+};
+
 /// Nothing if it cannot be started.
 std::optional<pid_t> start(const ChildCommand& command, int errors) {
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, errors, STDERR_FILENO);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  sigset_t interrupts;  // ignored here, not there
-  sigemptyset(&interrupts);
-  sigaddset(&interrupts, SIGINT);
-  posix_spawnattr_setsigdefault(&attributes, &interrupts);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
   const std::vector<char*> words = pointers_to(command.words);
-  const std::vector<std::string> environment = environment_with(command.environment);
-  pid_t child = 0;
-  const int failure = posix_spawnp(&child, words[0], &actions, &attributes, words.data(),
-                                   pointers_to(environment).data());
-  posix_spawn_file_actions_destroy(&actions);
-  posix_spawnattr_destroy(&attributes);
-  return failure == 0 ? std::optional(child) : std::nullopt;
+  const std::vector<std::string> variables = environment_with(command.environment);
+  const std::vector<char*> environment = pointers_to(variables);
+  const OwnedDescriptor nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  Pipe failure;
+  struct sigaction before {};
+  sigaction(SIGINT, nullptr, &before);
+  const ChildStart how{.words = words,
+                       .environment = environment,
+                       .errors = errors,
+                       .nothing = nothing.number(),
+                       .failure = failure.in.number(),
+                       .signal_of_parents_death = command.signal_of_parents_death,
+                       .ignores_interrupts = before.sa_handler == SIG_IGN,
+                       .parent = getpid()};
+  const pid_t child = fork();
+  if (child < 0) {
+    throw Error(ErrorKind::execution, concat("cannot start a process: ", std::strerror(errno)));
+  }
+  if (child == 0) become_child(how);
+  setpgid(child, child);
+  failure.in.close_now();
+  int error = 0;
+  ssize_t came = 0;
+  do {
+    came = read(failure.out.number(), &error, sizeof error);
+  } while (came < 0 && errno == EINTR);
+  if (came == 0) return child;
+  waitpid(child, nullptr, 0);
+  return {};
 }
 
 /// Whole lines of what comes through a pipe.
@@ -80,7 +147,6 @@ class Lines {
  public:
   Lines(int descriptor, const std::function<void(const std::string&)>& hear)
       : descriptor_(descriptor), hear_(hear) {}
-  ~Lines() { close(descriptor_); }
   Lines(const Lines&) = delete;
   Lines& operator=(const Lines&) = delete;
 
@@ -132,6 +198,17 @@ class Children {
     ends_.emplace_back();
   }
 
+  /// Passes a signal on; the second one kills.
+  void hear_signals(const Interrupt& interrupt, const std::vector<ChildCommand>& commands) {
+    if (!interrupt.interrupted() || std::exchange(passed_on_, true)) return;
+    const int signal = interrupt.signal();
+    for (std::size_t i = 0; i < running_.size(); ++i) {
+      if (running_[i] == 0) continue;
+      const int other = signal == SIGINT ? SIGUSR1 : SIGUSR2;
+      kill(running_[i], commands[i].passes_on_user_signals ? other : signal);
+    }
+  }
+
   /// Whether all have ended.
   bool look(int options) {
     for (std::size_t i = 0; i < running_.size(); ++i) {
@@ -139,6 +216,7 @@ class Children {
         continue;
       }
       running_[i] = 0;
+      // Whoever is to end in good order may take the time of a step and of a checkpoint.
       if (i == 0) deadline_ = std::min(deadline_, Clock::now() + patience_after_first);
       if (ends_[i].status != 0) deadline_ = std::min(deadline_, Clock::now() + patience_);
     }
@@ -149,10 +227,12 @@ class Children {
   const std::vector<ChildEnd>& ends() const { return ends_; }
 
  private:
+  /// With what they have started in their groups, which may live on where they are gone.
   void kill_all() {
     for (std::size_t i = 0; i < running_.size(); ++i) {
       if (running_[i] == 0) continue;
       ends_[i].was_stopped = true;
+      kill(-running_[i], SIGKILL);
       kill(running_[i], SIGKILL);
     }
   }
@@ -160,30 +240,29 @@ class Children {
   std::chrono::milliseconds patience_;
   std::vector<pid_t> running_;  ///< 0: no more
   std::vector<ChildEnd> ends_;
+  bool passed_on_ = false;
   Clock::time_point deadline_ = Clock::time_point::max();
 };
 
 }  // namespace
 
 std::vector<ChildEnd> run_commands(const std::vector<ChildCommand>& commands,
+                                   const Interrupt& interrupt,
                                    const std::function<void(const std::string&)>& hear,
                                    std::chrono::milliseconds patience,
                                    const std::string& not_found) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) throw Error(ErrorKind::execution, "cannot make a pipe");
-  Lines lines(ends[0], hear);
-  const LeavesInterruptsToChildren leaves;
+  Pipe errors;
+  Lines lines(errors.out.number(), hear);
   Children children(patience);
   for (const ChildCommand& command : commands) {
-    const auto child = start(command, ends[1]);
-    if (!child) {
-      close(ends[1]);
-      throw Error(ErrorKind::execution, not_found);
-    }
+    const auto child = start(command, errors.in.number());
+    if (!child) throw Error(ErrorKind::execution, not_found);
     children.add(*child);
   }
-  close(ends[1]);
-  while (!children.look(WNOHANG)) {
+  errors.in.close_now();
+  for (;;) {
+    children.hear_signals(interrupt, commands);
+    if (children.look(WNOHANG)) break;
     if (!lines.read_for(20ms) && lines.is_closed()) usleep(1000);
   }
   while (lines.read_for(0ms)) {
@@ -192,9 +271,13 @@ std::vector<ChildEnd> run_commands(const std::vector<ChildCommand>& commands,
   return children.ends();
 }
 
+bool tie_to_parent(int signal, pid_t parent) {
+  return prctl(PR_SET_PDEATHSIG, signal) == 0 && getppid() == parent;
+}
+
 std::string killed_by(int status) {
   if (!WIFSIGNALED(status)) return "";
-  return concat("was killed by signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)), ")");
+  return concat("was killed by ", words_of_signal(WTERMSIG(status)));
 }
 
 int code_of(int status) {

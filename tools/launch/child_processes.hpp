@@ -1,4 +1,4 @@
-// Programs that this one starts, listens to and waits for.
+// Programs that this one starts, listens to and waits for. None of them outlives it.
 
 #pragma once
 
@@ -7,11 +7,19 @@
 #include <string>
 #include <vector>
 
+#include "profiles/error.hpp"
+#include "tools/launch/interrupt.hpp"
+
 namespace stagecraft {
 
 struct ChildCommand {
   std::vector<std::string> words;        ///< the program first, looked for on the path
   std::vector<std::string> environment;  ///< "NAME=value", besides what this program has
+  /// What it is sent when this program is: SIGINT and SIGTERM, or where it would pass on neither,
+  /// as mpirun does, SIGUSR1 and SIGUSR2.
+  bool passes_on_user_signals = false;
+  /// What the kernel sends it if this program ends before it.
+  int signal_of_parents_death = SIGKILL;
 };
 
 struct ChildEnd {
@@ -19,15 +27,26 @@ struct ChildEnd {
   bool was_stopped = false;  ///< by this program, since others had ended
 };
 
-/// Runs them side by side and hands what they say on their standard error to `hear`, line by line.
-/// Once one has failed, the others have `patience` to end, and two seconds once the first of them
-/// has ended; then they are killed. Ctrl-C reaches them too, and they end in good order: it does
-/// not end this program meanwhile. Throws Error (execution) with `not_found` if the program cannot
-/// be started.
+/// A child was ended by a signal of somebody else: the run may be repeated.
+class ChildKilled : public Error {
+ public:
+  explicit ChildKilled(std::string sentence) : Error(ErrorKind::execution, std::move(sentence)) {}
+};
+
+/// Runs them side by side, each in a process group of its own and without standard input, and hands
+/// what they say on their standard error to `hear`, line by line. Once one has failed, the others
+/// have `patience` to end, and two seconds once the first of them has ended; then they are killed.
+/// The first SIGINT or SIGTERM is passed on to each of them, once; a second kills them. Throws
+/// Error (execution) with `not_found` if the program cannot be started.
 std::vector<ChildEnd> run_commands(const std::vector<ChildCommand>& commands,
+                                   const Interrupt& interrupt,
                                    const std::function<void(const std::string& line)>& hear,
                                    std::chrono::milliseconds patience,
                                    const std::string& not_found);
+
+/// In a child that has just been forked by `parent`: the kernel sends it `signal` when that one
+/// ends; false if it has ended already.
+bool tie_to_parent(int signal, pid_t parent);
 
 /// "was killed by signal 9 (Killed)"; empty if it was not.
 std::string killed_by(int status);

@@ -1,5 +1,6 @@
 // Where a run's flight records go: the folder the user named, or one of its own below the system's
-// temporary folder, which is gone after a run that ended well.
+// temporary folder, which is gone after a run that ended well. Of runs that failed, the newest 16
+// stay there.
 
 #pragma once
 
@@ -24,6 +25,8 @@ class FlightFolder {
   const std::filesystem::path& path() const { return path_; }
   /// For `diagnose`, after a failure.
   void keep() { removes_ = false; }
+  /// The path if it is to be removed, else empty.
+  std::filesystem::path path_to_remove() const;
   /// The error with the command that looks at the records, which are kept.
   Error explained(const Error& error);
 

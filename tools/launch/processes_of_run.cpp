@@ -1,15 +1,19 @@
 #include "tools/launch/processes_of_run.hpp"
 
-#include <sys/prctl.h>
+#include <sys/random.h>
 #include <unistd.h>
 
+#include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <condition_variable>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <mutex>
 #include <optional>
 #include <regex>
 #include <thread>
@@ -17,10 +21,12 @@
 
 #include "executor/driver/host.hpp"
 #include "executor/driver/modules.hpp"
+#include "executor/transports/tcp/authentication.hpp"
 #include "executor/transports/tcp/socket.hpp"
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
 #include "tools/launch/child_processes.hpp"
+#include "tools/launch/lifeline.hpp"
 #include "tools/launch/own_command_line.hpp"
 
 namespace stagecraft {
@@ -49,8 +55,8 @@ std::vector<std::string> own_words(const std::vector<std::string>& further) {
   return words;
 }
 
-/// Tells a process that this program has started it, and is to end with it.
-constexpr const char* started_here = "STAGECRAFT_STARTED_HERE";
+/// How long processes may take to meet: longer than their transports' own patience, which say more.
+constexpr auto patience_with_meeting = std::chrono::seconds(180);
 /// How long the others may take to end in good order when one has failed.
 constexpr auto patience_with_others = std::chrono::seconds(8);
 
@@ -63,15 +69,21 @@ ChildCommand mpirun_command(const ProcessOptions& options, int ranks,
   std::vector<std::string> words{"mpirun",          "-n",        std::to_string(ranks),
                                  "--oversubscribe", "--bind-to", "none"};
   if (geteuid() == 0) words.emplace_back("--allow-run-as-root");
-  if (!options.hosts.empty()) words.insert(words.end(), {"--host", options.hosts});
+  const std::string launcher = launcher_variable();
+  const std::string name = launcher.substr(0, launcher.find('='));
+  if (!options.hosts.empty()) words.insert(words.end(), {"--host", options.hosts, "-x", name});
   const std::vector<std::string> own = own_words(further);
   words.insert(words.end(), own.begin(), own.end());
-  return {.words = std::move(words), .environment = {}};
+  // Asked by a signal, mpirun removes its files and ends its processes on other hosts.
+  return {.words = std::move(words),
+          .environment = {launcher},
+          .passes_on_user_signals = true,
+          .signal_of_parents_death = SIGTERM};
 }
 
 /// What Open MPI itself says, in blocks between lines of dashes or behind "[host:pid] ", apart from
-/// what the ranks say. The ranks' errors wait for the end: where one of them was killed, those of
-/// the others only follow from it.
+/// what the ranks say. The ranks' first error waits for the end: where one of them was killed, it
+/// only follows from that.
 class Remarks {
  public:
   void hear(const std::string& line) {
@@ -79,24 +91,31 @@ class Remarks {
       inside_ = !inside_;
     } else if (inside_ || is_marked(line)) {
       remarks_ += line + "\n";
-    } else if (ranks_spoke() || line.starts_with("error: ")) {
-      errors_ += line + "\n";
+    } else if (line.starts_with("error: ")) {
+      is_first_ = errors_.empty();
+      if (is_first_) errors_ += line + "\n";
+    } else if (ranks_spoke()) {
+      if (is_first_) errors_ += line + "\n";
     } else {
+      told_interrupt_ = told_interrupt_ || line.find("interrupted by signal") != line.npos;
       std::fputs((line + "\n").c_str(), stderr);
     }
   }
   const std::string& remarks() const { return remarks_; }
+  bool told_interrupt() const { return told_interrupt_; }
   bool ranks_spoke() const { return !errors_.empty(); }
   void show_errors() const { std::fputs(errors_.c_str(), stderr); }
 
  private:
   static bool is_marked(const std::string& line) {
-    static const std::regex mark("\\[[^\\]]*:[0-9]+\\] .*");
+    static const std::regex mark("(\\[[^\\]]*:[0-9]+\\]|mpirun:) .*");
     return std::regex_match(line, mark);
   }
 
   bool inside_ = false;
-  std::string errors_;
+  bool is_first_ = false;  ///< what is said belongs to the first error
+  bool told_interrupt_ = false;
+  std::string errors_;  ///< the first one, with its help
   std::string remarks_;
 };
 
@@ -110,25 +129,41 @@ std::string killed_process(const std::string& remarks) {
                 match[3].str());
 }
 
+/// The exit code of a run whose launcher was interrupted; nothing if it failed for another reason.
+std::optional<int> interrupted_code(const Interrupt& interrupt, const Remarks& remarks, int code) {
+  if (!interrupt.interrupted()) return {};
+  if (code == 0) return 0;  // it was about to end
+  if (!remarks.told_interrupt()) {
+    if (code < 128 && remarks.ranks_spoke()) return {};
+    std::fputs(concat("error: ", interrupt.words(), " before the first step\n").c_str(), stderr);
+  }
+  return interrupt.exit_code();
+}
+
 int start_by_mpirun(const ProcessOptions& options, const TransportMaker& transport, int ranks,
-                    const std::vector<std::string>& further) {
+                    const std::vector<std::string>& further, const Interrupt& interrupt) {
   const std::string asked_for = concat("--transport ", transport.name);
   module_entry("mpi", "stagecraft_mpi_carrier", asked_for);  // else no rank could start
   Remarks remarks;
   const std::vector<ChildEnd> ends = run_commands(
-      {mpirun_command(options, ranks, further)},
+      {mpirun_command(options, ranks, further)}, interrupt,
       [&](const std::string& line) { remarks.hear(line); }, patience_with_others,
       concat(asked_for,
              ": there is no mpirun on the path; sudo apt-get install openmpi-bin, or --transport "
              "tcp does without, or --transport threads runs all ranks in one process"));
   const int code = code_of(ends.front().status);
+  if (const auto interrupted = interrupted_code(interrupt, remarks, code)) return *interrupted;
   const std::string killed = killed_process(remarks.remarks());
   if (!killed.empty()) {
-    throw Error(ErrorKind::execution,
-                concat(options.verb, ": ", killed, "; mpirun has ended the others"));
+    throw ChildKilled(concat(options.verb, ": ", killed, "; mpirun has ended the others"));
+  }
+  const std::string mpirun_killed = killed_by(ends.front().status);
+  if (!mpirun_killed.empty()) {
+    throw ChildKilled(
+        concat(options.verb, ": mpirun ", mpirun_killed, "; its processes have ended"));
   }
   remarks.show_errors();
-  if (code == 0 || remarks.ranks_spoke() || code == 130) return code;
+  if (code == 0 || remarks.ranks_spoke() || remarks.told_interrupt()) return code;
   std::string said = remarks.remarks();
   std::ranges::replace(said, '\n', ' ');
   throw Error(ErrorKind::execution, concat(options.verb, ": mpirun ended with ", code, ": ", said));
@@ -137,9 +172,21 @@ int start_by_mpirun(const ProcessOptions& options, const TransportMaker& transpo
 // --- Starting processes here
 // ---------------------------------------------------------------------
 
+/// What the run's processes know each other by, and nobody else.
+std::string new_secret() {
+  std::array<unsigned char, 16> bytes{};
+  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
+    throw Error(ErrorKind::execution, "--transport tcp: the system has no random numbers");
+  }
+  std::string secret;
+  for (const unsigned char byte : bytes) secret += fmt::format("{:02x}", byte);
+  return secret;
+}
+
 /// On this machine, as torchrun would; they meet on a port that was free a moment ago.
 std::vector<ChildCommand> local_commands(int ranks, const std::vector<std::string>& further) {
-  const auto listener = tcp::listen_on(0);
+  const auto listener = tcp::listen_on("127.0.0.1", 0);
+  const std::string secret = concat(tcp::secret_variable, "=", new_secret());
   if (!listener) throw Error(ErrorKind::execution, "--transport tcp: no port is free");
   std::vector<ChildCommand> commands;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -147,24 +194,28 @@ std::vector<ChildCommand> local_commands(int ranks, const std::vector<std::strin
                         .environment = {concat("RANK=", rank), concat("WORLD_SIZE=", ranks),
                                         concat("LOCAL_RANK=", rank), "MASTER_ADDR=127.0.0.1",
                                         concat("MASTER_PORT=", tcp::port_of(*listener)),
-                                        std::string(started_here) + "=1"}});
+                                        launcher_variable(), secret}});
   }
   return commands;
 }
 
-int start_here(const ProcessOptions& options, int ranks, const std::vector<std::string>& further) {
+int start_here(const ProcessOptions& options, int ranks, const std::vector<std::string>& further,
+               const Interrupt& interrupt) {
   Remarks remarks;
   const std::vector<ChildEnd> ends = run_commands(
-      local_commands(ranks, further), [&](const std::string& line) { remarks.hear(line); },
-      patience_with_others, concat(options.verb, ": this program cannot start itself again"));
+      local_commands(ranks, further), interrupt,
+      [&](const std::string& line) { remarks.hear(line); }, patience_with_others,
+      concat(options.verb, ": this program cannot start itself again"));
+  const int code = code_of(ends.front().status);
+  if (const auto interrupted = interrupted_code(interrupt, remarks, code)) return *interrupted;
   for (std::size_t rank = 0; rank < ends.size(); ++rank) {
     const std::string killed = killed_by(ends[rank].status);
     if (killed.empty() || ends[rank].was_stopped) continue;
-    throw Error(ErrorKind::execution, concat(options.verb, ": rank ", rank, " on ", host_name(),
-                                             " ", killed, "; the others have stopped"));
+    throw ChildKilled(concat(options.verb, ": rank ", rank, " on ", host_name(), " ", killed,
+                             "; the others have stopped"));
   }
   remarks.show_errors();
-  return code_of(ends.front().status);
+  return code;
 }
 
 // --- Speaking with one voice
@@ -181,6 +232,36 @@ std::optional<Error> failure_of(const std::function<void()>& body) {
   } catch (const std::exception& error) {
     return Error(ErrorKind::bug,
                  concat("unexpected: ", error.what(), " (this is a bug in stagecraft)"));
+  }
+}
+
+/// Meets the others. Some libraries wait for them without end: then this process ends.
+Processes& met_processes() {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool has_met = false;
+  const std::jthread guard([&] {
+    std::unique_lock lock(mutex);
+    if (changed.wait_for(lock, patience_with_meeting, [&] { return has_met; })) return;
+    std::fprintf(
+        stderr,
+        "error: run: rank %d has not met the others within %s; was one of them stopped, or "
+        "is a machine or network down?\n",
+        launch() ? launch()->rank : 0, format_duration(patience_with_meeting).c_str());
+    _exit(exit_code(ErrorKind::execution));
+  });
+  const auto note_met = [&] {
+    const std::lock_guard lock(mutex);
+    has_met = true;
+    changed.notify_all();
+  };
+  try {
+    Processes& processes = launched_processes();
+    note_met();
+    return processes;
+  } catch (...) {
+    note_met();
+    throw;
   }
 }
 
@@ -251,7 +332,7 @@ bool must_start_processes(const TransportMaker& transport) {
 }
 
 int start_processes(const ProcessOptions& options, const TransportMaker& transport, int ranks,
-                    const std::vector<std::string>& further) {
+                    const std::vector<std::string>& further, const Interrupt& interrupt) {
   if (options.processes > 0 && options.processes != ranks) {
     fail_usage("-n ", options.processes, ": the plan has ", ranks,
                " devices, and each is a process; leave -n out, or say -n ", ranks);
@@ -263,8 +344,8 @@ int start_processes(const ProcessOptions& options, const TransportMaker& transpo
   }
   if (transport.on_gpus) require_nccl();  // else no rank could start
   const bool needs_mpi = transport.name == "mpi" || !options.hosts.empty();
-  return needs_mpi ? start_by_mpirun(options, transport, ranks, further)
-                   : start_here(options, ranks, further);
+  return needs_mpi ? start_by_mpirun(options, transport, ranks, further, interrupt)
+                   : start_here(options, ranks, further, interrupt);
 }
 
 bool speaks() {
@@ -283,8 +364,7 @@ int rank_0_first(const std::function<int()>& body) {
 }
 
 int run_together(Console& console, const std::function<int(Console&)>& body) {
-  if (std::getenv(started_here) != nullptr) prctl(PR_SET_PDEATHSIG, SIGKILL);
-  Processes& processes = launched_processes();
+  Processes& processes = met_processes();
   CommonOptions silent = console.options();
   silent.json = false;
   silent.quiet = true;

@@ -13,6 +13,7 @@
 #include "executor/transports/transport.hpp"
 #include "tools/command.hpp"
 #include "tools/console.hpp"
+#include "tools/launch/interrupt.hpp"
 
 namespace stagecraft {
 
@@ -41,10 +42,10 @@ bool must_start_processes(const TransportMaker& transport);
 
 /// Runs this very command line, and `further` words, in `ranks` processes, through mpirun for
 /// MPI and for other hosts; the exit code is theirs. Throws Error (usage) if another number was
-/// asked for, Error (execution) if the transport or mpirun is missing, or something ended a process
-/// from outside.
+/// asked for, Error (execution) if the transport or mpirun is missing, ChildKilled if something
+/// ended a process from outside. The first SIGINT or SIGTERM reaches all of them.
 int start_processes(const ProcessOptions& options, const TransportMaker& transport, int ranks,
-                    const std::vector<std::string>& further);
+                    const std::vector<std::string>& further, const Interrupt& interrupt);
 
 /// Whether this process prints and writes files: alone, or as rank 0.
 bool speaks();

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,7 +16,8 @@
 #include "executor/flight/diagnosis.hpp"
 #include "profiles/json.hpp"
 #include "profiles/text.hpp"
-#include "tools/launch/interrupt.hpp"
+#include "tools/launch/child_processes.hpp"
+#include "tools/launch/lifeline.hpp"
 #include "tools/launch/own_command_line.hpp"
 
 namespace stagecraft {
@@ -28,6 +28,12 @@ using namespace std::chrono_literals;
 constexpr std::string_view failure_file = "failure";
 constexpr Duration look_every = 500ms;
 constexpr Duration own_delay = 1s;
+/// How long a process may show no pulse before it has flight records: it may pause.
+constexpr Duration longest_pause = 10s;
+/// How long it may take until processes show pulses at all.
+constexpr Duration longest_awakening = 60s;
+/// Ahead of the sentence in the failure file, of what something outside of the run did to it.
+constexpr std::string_view killed_mark = "killed: ";
 
 /// Without an option and its value, in both ways to write them.
 void remove_option(std::vector<std::string>& arguments, const std::string& option) {
@@ -49,8 +55,8 @@ void remove_option(std::vector<std::string>& arguments, const std::string& optio
     words.push_back(const_cast<char*>(argument.c_str()));
   words.push_back(nullptr);
   setpgid(0, 0);
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() == parent) execv("/proc/self/exe", words.data());
+  std::signal(SIGTERM, SIG_DFL);
+  if (tie_to_parent(SIGKILL, parent)) execv("/proc/self/exe", words.data());
   _exit(exit_code(ErrorKind::bug));
 }
 
@@ -78,7 +84,7 @@ class Child {
     }
     return status_;
   }
-  void interrupt() const { kill(-pid_, SIGINT); }
+  void pass_on(int signal) const { kill(pid_, signal); }
   void kill_all() {
     kill(-pid_, SIGKILL);
     if (status_) return;
@@ -108,12 +114,21 @@ std::vector<Sight> sights_in(const std::filesystem::path& folder) {
 struct Failure {
   std::string sentence;
   bool comes_again = false;
+  bool from_outside = false;  ///< something killed or stopped it: the same words mean nothing
 };
+
+/// Signals that somebody sends, rather than a fault of the program.
+bool is_from_outside(int signal) {
+  return signal == SIGKILL || signal == SIGTERM || signal == SIGINT || signal == SIGHUP;
+}
 
 class Supervisor {
  public:
-  Supervisor(Console& console, const Supervision& supervision)
-      : console_(console), supervision_(supervision), arguments_(own_command_line()) {
+  Supervisor(Console& console, const Interrupt& interrupt, const Supervision& supervision)
+      : console_(console),
+        interrupt_(interrupt),
+        supervision_(supervision),
+        arguments_(own_command_line()) {
     remove_option(arguments_, "--restarts");
   }
 
@@ -124,25 +139,29 @@ class Supervisor {
       const int code = attempt(restarts);
       if (!failure_) return code;
       // What fails twice in the same words would fail for ever.
-      const bool again = failure_->comes_again || failure_->sentence == before;
+      const bool again =
+          failure_->comes_again || (!failure_->from_outside && failure_->sentence == before);
       before = failure_->sentence;
       if (again || restarts == supervision_.restarts || interrupt_.interrupted()) {
         throw Error(ErrorKind::execution, last_words(restarts));
       }
+      find_checkpoint();
       console_.warn(concat(before, "; restart ", restarts + 1, " of ", supervision_.restarts, ", ",
                            beginning()));
     }
   }
 
  private:
-  std::optional<std::filesystem::path> checkpoint() const {
-    if (supervision_.checkpoints.empty()) return {};
-    return latest_checkpoint(supervision_.checkpoints);
+  /// The newest that is whole, and what is wrong with newer ones.
+  void find_checkpoint() {
+    if (supervision_.checkpoints.empty()) return;
+    const WholeCheckpoint found = newest_whole_checkpoint(supervision_.checkpoints);
+    for (const std::string& problem : found.problems) console_.warn(problem);
+    checkpoint_ = found.folder;
   }
 
   std::string beginning() const {
-    const auto last = checkpoint();
-    return last ? concat("from ", last->string()) : "from the beginning";
+    return checkpoint_ ? concat("from ", checkpoint_->string()) : "from the beginning";
   }
 
   std::string last_words(int restarts) const {
@@ -159,13 +178,14 @@ class Supervisor {
          std::filesystem::remove(supervision_.folder / flight_file_name(rank), none);) {
       ++rank;
     }
+    for (const std::filesystem::path& file : pulse_files()) std::filesystem::remove(file, none);
   }
 
   std::vector<std::string> arguments(int restarts) const {
     std::vector<std::string> all = arguments_;
-    if (restarts > 0 && checkpoint()) {
+    if (restarts > 0 && checkpoint_) {
       remove_option(all, "--resume");
-      all.insert(all.end(), {"--resume", supervision_.checkpoints.string()});
+      all.insert(all.end(), {"--resume", checkpoint_->string()});
     }
     all.insert(all.end(), {"--supervised", supervision_.folder.string(), "--attempt",
                            std::to_string(restarts)});
@@ -180,13 +200,14 @@ class Supervisor {
     bool told = false;
     Moment next_look = began_;
     for (; !child.ended(); std::this_thread::sleep_for(10ms)) {
-      if (interrupt_.interrupted() && !std::exchange(told, true)) child.interrupt();
+      if (interrupt_.interrupted() && !std::exchange(told, true))
+        child.pass_on(interrupt_.signal());
       // Who has been stopped too lets the run wake up first.
       if (now() > next_look + own_delay) next_look = now() + own_delay;
       if (now() < next_look) continue;
       next_look = now() + look_every;
       if (const auto silence = silent()) {
-        failure_ = Failure{.sentence = *silence};
+        failure_ = Failure{.sentence = *silence, .comes_again = false, .from_outside = true};
         child.kill_all();
         return exit_code(ErrorKind::execution);
       }
@@ -203,19 +224,64 @@ class Supervisor {
       const Diagnosis diagnosis = diagnose(sights);
       if (diagnosis.verdict == Verdict::silent) return diagnosis.sentence;
     }
+    return silent_at_start(sights);
+  }
+
+  std::vector<std::filesystem::path> pulse_files() const {
+    std::vector<std::filesystem::path> files;
+    std::error_code none;
+    for (const auto& entry : std::filesystem::directory_iterator(supervision_.folder, none)) {
+      if (entry.path().filename().string().starts_with(pulse_prefix)) files.push_back(entry.path());
+    }
+    return files;
+  }
+
+  /// A process that has no flight record yet, and stands still.
+  std::optional<std::string> silent_at_start(const std::vector<Sight>& sights) const {
+    const Moment at = now();
+    bool any = !sights.empty();
+    for (const std::filesystem::path& file : pulse_files()) {
+      const auto pulse = read_pulse(file);
+      if (!pulse) continue;
+      any = true;
+      const bool has_record = std::ranges::any_of(
+          sights, [&](const Sight& sight) { return sight.record.pid == pulse->pid; });
+      const bool is_there = kill(pulse->pid, 0) == 0;
+      if (has_record || !is_there || at - pulse->at <= longest_pause) continue;
+      return concat("the run has not begun: its process ", pulse->pid, " was stopped ",
+                    format_duration(at - pulse->at), " ago");
+    }
+    const Duration taken = at - began_;
+    if (!any && taken > longest_awakening) {
+      return concat("the run has not begun within ", format_duration(taken),
+                    ": none of its processes shows a sign of life");
+    }
+    if (sights.empty() && taken > supervision_.longest_start) {
+      return concat("the run has not begun to train within ", format_duration(taken),
+                    ", which is 20 times --deadline");
+    }
     return {};
   }
 
   int judge(int status) {
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    if (interrupt_.interrupted()) return code;
     const std::filesystem::path told = supervision_.folder / failure_file;
     const std::vector<Sight> sights = sights_in(supervision_.folder);
     if (std::filesystem::exists(told)) {
-      const bool comes_again = std::ranges::any_of(
+      std::string sentence = read_file(told);
+      const bool killed = sentence.starts_with(killed_mark);
+      if (killed) sentence.erase(0, killed_mark.size());
+      const bool not_finite = std::ranges::any_of(
           sights, [](const Sight& s) { return s.record.cause == Cause::not_finite; });
-      failure_ = Failure{.sentence = read_file(told), .comes_again = comes_again || sights.empty()};
-    } else if (code > 128 && code != 130) {
-      failure_ = Failure{.sentence = killed(sights, code - 128)};
+      failure_ = Failure{.sentence = std::move(sentence),
+                         .comes_again = !killed && (not_finite || sights.empty()),
+                         .from_outside = killed};
+    } else if (WIFSIGNALED(status)) {
+      const int signal = WTERMSIG(status);
+      failure_ = Failure{.sentence = killed(sights, signal),
+                         .comes_again = false,
+                         .from_outside = is_from_outside(signal)};
     }
     return code;
   }
@@ -233,21 +299,23 @@ class Supervisor {
   }
 
   Console& console_;
+  const Interrupt& interrupt_;
   const Supervision& supervision_;
   std::vector<std::string> arguments_;
-  Interrupt interrupt_;
+  std::optional<std::filesystem::path> checkpoint_;  ///< from which the next attempt goes on
   Moment began_{0};
   std::optional<Failure> failure_;
 };
 
 }  // namespace
 
-int supervise(Console& console, const Supervision& supervision) {
-  return Supervisor(console, supervision).run();
+int supervise(Console& console, const Interrupt& interrupt, const Supervision& supervision) {
+  return Supervisor(console, interrupt, supervision).run();
 }
 
-void tell_supervisor(const std::filesystem::path& folder, const std::string& sentence) {
-  write_file(folder / failure_file, sentence);
+void tell_supervisor(const std::filesystem::path& folder, const Error& error) {
+  const bool killed = dynamic_cast<const ChildKilled*>(&error) != nullptr;
+  write_file(folder / failure_file, concat(killed ? killed_mark : "", error.what()));
 }
 
 }  // namespace stagecraft

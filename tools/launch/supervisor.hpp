@@ -11,7 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "profiles/error.hpp"
+#include "profiles/units.hpp"
 #include "tools/console.hpp"
+#include "tools/launch/interrupt.hpp"
 
 namespace stagecraft {
 
@@ -20,13 +23,16 @@ struct Supervision {
   std::filesystem::path
       folder;  ///< of flight records; the supervised runs say there how they failed
   std::filesystem::path checkpoints;  ///< what a run resumes from; empty: from its beginning
+  Duration longest_start{0};          ///< until a run has begun to train
 };
 
 /// Runs this program's own command line, less --restarts, until it ends, or fails in a way that
-/// would come again. Returns its exit code. Throws Error (execution) with the last failure.
-int supervise(Console& console, const Supervision& supervision);
+/// would come again. Whatever kills it, at whatever time, it is started again, from the newest
+/// checkpoint that is whole. Returns its exit code. Throws Error (execution) with the last failure.
+/// The first SIGINT or SIGTERM is passed on.
+int supervise(Console& console, const Interrupt& interrupt, const Supervision& supervision);
 
 /// What a supervised run says instead of printing its error.
-void tell_supervisor(const std::filesystem::path& folder, const std::string& sentence);
+void tell_supervisor(const std::filesystem::path& folder, const Error& error);
 
 }  // namespace stagecraft

@@ -1,12 +1,11 @@
 #include "tools/options/oversight_options.hpp"
 
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <csignal>
 #include <cstdio>
 
+#include "tools/launch/lifeline.hpp"
 #include "tools/launch/supervisor.hpp"
 #include "tools/options/arguments.hpp"
 
@@ -44,11 +43,18 @@ std::function<void(const std::string&)> leave_at_once(Console& console,
     if (flags.supervised.empty()) {
       console.error(error);
     } else {
-      tell_supervisor(flags.supervised, reason);
+      tell_supervisor(flags.supervised, error);
     }
     std::fflush(nullptr);
     _exit(exit_code(error.kind()));
   };
+}
+
+Duration deadline_of(const OversightFlags& flags) {
+  if (flags.deadline.empty()) return Oversight{}.deadline;
+  const Duration deadline = read_duration("--deadline", flags.deadline);
+  if (deadline <= Duration{0}) fail_usage("--deadline: expected more than 0s");
+  return deadline;
 }
 
 }  // namespace
@@ -60,32 +66,40 @@ Oversight oversight_of(Console& console, const OversightFlags& flags, const Flig
                       .predicted_step = predicted_step,
                       .check_finite = flags.check_finite == "on",
                       .on_stuck = leave_at_once(console, flags)};
-  if (!flags.deadline.empty()) oversight.deadline = read_duration("--deadline", flags.deadline);
-  if (oversight.deadline <= Duration{0}) fail_usage("--deadline: expected more than 0s");
+  oversight.deadline = deadline_of(flags);
   return oversight;
 }
 
 int run_under_oversight(Console& console, const OversightFlags& flags,
-                        const std::string& checkpoints,
+                        const std::string& checkpoints, Interrupt* interrupt,
                         const std::function<int(const FlightFolder&)>& body) {
   const bool is_supervised = !flags.supervised.empty();
   FlightFolder folder(is_supervised ? flags.supervised : flags.flight_records);
+  if (interrupt != nullptr) {
+    interrupt->before_end([path = folder.path_to_remove()] {
+      std::error_code none;
+      if (!path.empty()) std::filesystem::remove_all(path, none);
+    });
+  }
   try {
-    // Also where mpirun stands between the supervisor and this.
-    if (is_supervised) prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (is_supervised) show_pulse(flags.supervised);
     if (flags.restarts && !is_supervised) {
       if (folder.path().empty()) {
         fail_usage("--restarts: there is no temporary folder; name one with --flight-records DIR");
       }
-      return supervise(
-          console,
-          {.restarts = *flags.restarts, .folder = folder.path(), .checkpoints = checkpoints});
+      if (interrupt == nullptr) throw Error(ErrorKind::bug, "a rank cannot be a supervisor");
+      interrupt->end_in_order();  // of the run
+      return supervise(console, *interrupt,
+                       {.restarts = *flags.restarts,
+                        .folder = folder.path(),
+                        .checkpoints = checkpoints,
+                        .longest_start = 20 * deadline_of(flags)});
     }
     return body(folder);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::execution) throw;
     if (!is_supervised) throw folder.explained(error);
-    tell_supervisor(flags.supervised, error.what());
+    tell_supervisor(flags.supervised, error);
     return exit_code(error.kind());
   }
 }

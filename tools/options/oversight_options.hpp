@@ -10,6 +10,7 @@
 #include "executor/driver/oversight.hpp"
 #include "tools/console.hpp"
 #include "tools/launch/flight_folder.hpp"
+#include "tools/launch/interrupt.hpp"
 
 namespace CLI {
 class App;
@@ -33,9 +34,10 @@ Oversight oversight_of(Console& console, const OversightFlags& flags, const Flig
                        const std::string& plan_hash, Duration predicted_step);
 
 /// Does `body`, the run, as the flags say: in a process of its own that is started again, or here.
-/// `checkpoints`: the folder from which it can go on, or empty. Returns the exit code.
+/// `checkpoints`: the folder from which it can go on, or empty. `interrupt`: null in a rank that
+/// somebody else has started. Returns the exit code.
 int run_under_oversight(Console& console, const OversightFlags& flags,
-                        const std::string& checkpoints,
+                        const std::string& checkpoints, Interrupt* interrupt,
                         const std::function<int(const FlightFolder&)>& body);
 
 }  // namespace stagecraft

@@ -1,0 +1,263 @@
+// Nothing is left behind: whoever ends a run, or a part of it, ends all of its processes; signals
+// end it in good order; ranks that are killed before they train are started again; and two runs do
+// not write to one folder. The suite takes one case of each; tests_faults '[hundred]' takes many.
+
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <functional>
+#include <iostream>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "profiles/units.hpp"
+#include "tests/catch.hpp"
+#include "tests/faults/small_run.hpp"
+
+using namespace stagecraft;
+using namespace stagecraft::tests;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Processes that end with their launcher do so within two seconds; a busy machine may take longer.
+constexpr Duration end_within = 10s;
+
+int parent_of(int pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string line;
+  std::getline(file, line);
+  const std::size_t close = line.rfind(')');
+  if (close == line.npos) return 0;
+  std::istringstream rest(line.substr(close + 1));
+  std::string state;
+  int parent = 0;
+  rest >> state >> parent;
+  return parent;
+}
+
+/// All below a process, it included.
+std::vector<int> family_of(int pid) {
+  std::vector<std::pair<int, int>> all;  // child, parent
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename().string();
+    if (name.find_first_not_of("0123456789") != name.npos) continue;
+    all.emplace_back(std::stoi(name), parent_of(std::stoi(name)));
+  }
+  std::vector<int> family{pid};
+  for (std::size_t i = 0; i < family.size(); ++i) {
+    for (const auto& [child, parent] : all) {
+      if (parent == family[i]) family.push_back(child);
+    }
+  }
+  return family;
+}
+
+bool is_called(int pid, const std::string& name) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/comm");
+  std::string found;
+  return std::getline(file, found) && found == name;
+}
+
+bool is_rank(int pid, int rank) {
+  const std::string environment = text_of("/proc/" + std::to_string(pid) + "/environ");
+  const std::string text = std::string(1, '\0') + environment;
+  for (const char* variable : {"RANK=", "OMPI_COMM_WORLD_RANK="}) {
+    const std::string set = std::string(1, '\0') + variable + std::to_string(rank) + '\0';
+    if (text.find(set) != text.npos && is_called(pid, "stagecraft")) return true;
+  }
+  return false;
+}
+
+/// The first of a run's processes that is wanted, as soon as there is one.
+int await_process(const ProgramRun& run, const std::function<bool(int)>& is_wanted) {
+  for (const Moment start = now(); now() - start < 60s; std::this_thread::sleep_for(1ms)) {
+    for (const int pid : family_of(run.pid())) {
+      if (pid != run.pid() && is_wanted(pid)) return pid;
+    }
+  }
+  return 0;
+}
+
+struct Launcher {
+  std::string transport;
+  std::vector<std::string> more;
+};
+
+std::vector<std::string> words_of(const Fixture& fixture, const Launcher& launcher, int steps) {
+  std::vector<std::string> words{"--transport", launcher.transport};
+  words.insert(words.end(), launcher.more.begin(), launcher.more.end());
+  return fixture.run(steps, std::move(words));
+}
+
+std::vector<Launcher> launchers() {
+  std::vector<Launcher> all{{"threads", {}}, {"tcp", {}}, {"tcp", {"--restarts", "2"}}};
+  if (std::system("command -v mpirun > /dev/null") == 0) {
+    ::setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
+    ::setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
+    all.push_back({"mpi", {}});
+    all.push_back({"mpi", {"--restarts", "2"}});
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("whoever kills a launcher or mpirun leaves no rank behind", "[seconds]") {
+  const Fixture fixture("left-behind");
+  for (const Launcher& launcher : launchers()) {
+    for (const std::string victim : {"stagecraft", "mpirun"}) {
+      if (victim == "mpirun" && launcher.transport != "mpi") continue;
+      INFO(launcher.transport << " " << launcher.more.size() << " " << victim);
+      std::filesystem::remove_all(fixture.records());
+      ProgramRun run(fixture.folder.path(), words_of(fixture, launcher, 100000));
+      REQUIRE(await_step(fixture.records(), 1, 0));
+      const std::vector<int> family = family_of(run.pid());
+      int killed = run.pid();
+      for (const int pid : family) {
+        if (victim == "mpirun" && is_called(pid, "mpirun")) killed = pid;
+      }
+      kill(killed, SIGKILL);
+      if (victim == "mpirun" && !launcher.more.empty()) kill(run.pid(), SIGKILL);
+      CHECK(all_end(family, end_within));
+      CHECK(run.wait() != 0);
+    }
+  }
+}
+
+TEST_CASE("every launcher passes SIGINT and SIGTERM on, and the run ends with a checkpoint",
+          "[seconds]") {
+  const Fixture fixture("passed-on");
+  for (const Launcher& launcher : launchers()) {
+    for (const int signal : {SIGINT, SIGTERM}) {
+      INFO(launcher.transport << " " << launcher.more.size() << " " << signal);
+      std::filesystem::remove_all(fixture.records());
+      std::filesystem::remove_all(fixture.folder.path() / "ck");
+      Launcher with_checkpoint = launcher;
+      with_checkpoint.more.insert(with_checkpoint.more.end(), {"--checkpoint", "ck"});
+      ProgramRun run(fixture.folder.path(), words_of(fixture, with_checkpoint, 100000));
+      REQUIRE(await_step(fixture.records(), 0, 2));
+      const std::vector<int> family = family_of(run.pid());
+      kill(run.pid(), signal);
+      CHECK(run.wait() == 128 + signal);
+      CHECK(all_end(family, end_within));
+      CHECK(lines_with(run.errors(), "interrupted by signal " + std::to_string(signal)) == 1);
+      CHECK(lines_with(run.errors(), "") == 1);
+      int checkpoints = 0;
+      for (const auto& entry : std::filesystem::directory_iterator(fixture.folder.path() / "ck")) {
+        CHECK(std::filesystem::exists(entry.path() / "manifest.json"));
+        ++checkpoints;
+      }
+      CHECK(checkpoints == 1);
+    }
+  }
+}
+
+TEST_CASE("SIGTERM to any rank ends the run with its name", "[seconds]") {
+  const Fixture fixture("named");
+  for (const Launcher& launcher : launchers()) {
+    if (launcher.transport == "threads") continue;
+    INFO(launcher.transport << " " << launcher.more.size());
+    std::filesystem::remove_all(fixture.records());
+    ProgramRun run(fixture.folder.path(), words_of(fixture, launcher, 100000));
+    const auto record = await_step(fixture.records(), 1, 0);
+    REQUIRE(record);
+    kill(record->pid, SIGTERM);
+    CHECK(run.wait() == 128 + SIGTERM);
+    CHECK(lines_with(run.errors(), "rank 1 (stage 1, replica 0) was interrupted by signal 15") ==
+          1);
+  }
+}
+
+TEST_CASE("a rank that is killed before it trains is started again", "[seconds]") {
+  const Fixture fixture("early");
+  const std::string whole = fixture.parameters(300);
+  for (const Launcher& launcher : launchers()) {
+    if (launcher.transport == "threads" || launcher.more.empty()) continue;
+    INFO(launcher.transport);
+    std::filesystem::remove_all(fixture.records());
+    ProgramRun run(fixture.folder.path(), words_of(fixture, launcher, 300));
+    const int rank = await_process(run, [](int pid) { return is_rank(pid, 1); });
+    REQUIRE(rank > 0);
+    kill(rank, SIGKILL);
+    CHECK(run.wait() == 0);
+    CHECK(value_of(run.output(), "parameters_xxh3") == whole);
+    CHECK(value_of(run.output(), "restarts") == "1");
+    CHECK(lines_with(run.errors(), "was killed by signal 9") == 1);
+  }
+}
+
+TEST_CASE("killed anywhere, a hundred times: no rank is left, and the run ends with its weights",
+          "[.hundred]") {
+  const Fixture fixture("anywhere");
+  const std::string whole = fixture.parameters(20);
+  std::mt19937 random(1);
+  int restarted = 0;
+  const std::vector<Launcher> all = launchers();
+  for (int i = 0; i < 100; ++i) {
+    const Launcher& launcher = all[static_cast<std::size_t>(i) % all.size()];
+    if (launcher.more.empty()) continue;
+    INFO(launcher.transport << " " << i);
+    std::filesystem::remove_all(fixture.records());
+    std::filesystem::remove_all(fixture.folder.path() / "ck");
+    Launcher with_checkpoints = launcher;
+    with_checkpoints.more.insert(with_checkpoints.more.end(),
+                                 {"--checkpoint", "ck", "--every", "4"});
+    ProgramRun run(fixture.folder.path(), words_of(fixture, with_checkpoints, 20));
+    const int wanted = static_cast<int>(random() % 2);
+    const int rank = await_process(run, [&](int pid) { return is_rank(pid, wanted); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(random() % 1500));
+    if (rank > 0) kill(rank, SIGKILL);
+    CHECK(run.wait() == 0);
+    CHECK(value_of(run.output(), "parameters_xxh3") == whole);
+    restarted += value_of(run.output(), "restarts") == "1";
+    CHECK_FALSE(is_running(rank));
+  }
+  std::cout << restarted << " runs were started again\n";
+  CHECK(restarted > 10);
+}
+
+TEST_CASE("a second run in one folder of checkpoints is refused, and harms nothing", "[seconds]") {
+  const Fixture fixture("two-runs");
+  const std::filesystem::path second = fixture.folder.path() / "second";
+  std::filesystem::create_directory(second);
+  ProgramRun run(fixture.folder.path(),
+                 fixture.run(100000, {"--checkpoint", "ck", "--every", "1"}));
+  REQUIRE(await_step(fixture.records(), 0, 2));
+  ProgramRun other(second, {"run", "../plan.json", "--data", "../text", "--steps", "100000",
+                            "--checkpoint", "../ck", "-q"});
+  CHECK(other.wait() == 5);
+  CHECK(lines_with(other.errors(),
+                   concat("error: ../ck: checkpoints cannot be written here: process ", run.pid(),
+                          " on ")) == 1);
+  kill(run.pid(), SIGINT);
+  CHECK(run.wait() == 130);
+  // The lock of a process that was killed is nobody's.
+  std::filesystem::remove_all(fixture.records());
+  ProgramRun killed(fixture.folder.path(), fixture.run(100000, {"--checkpoint", "new"}));
+  REQUIRE(await_step(fixture.records(), 0, 0));
+  kill(killed.pid(), SIGKILL);
+  killed.wait();
+  ProgramRun next(fixture.folder.path(), fixture.run(1, {"--checkpoint", "new"}));
+  CHECK(next.wait() == 0);
+}
+
+TEST_CASE("a damaged newest checkpoint falls back to the newest whole one, and says so",
+          "[seconds]") {
+  const Fixture fixture("falls-back");
+  const std::string whole = fixture.parameters(3);
+  ProgramRun two(fixture.folder.path(), fixture.run(2, {"--checkpoint", "ck", "--every", "1"}));
+  REQUIRE(two.wait() == 0);
+  const std::filesystem::path file = fixture.folder.path() / "ck" / "step-000002" / "rank-1.bin";
+  std::string bytes = text_of(file);
+  bytes[bytes.size() / 2] ^= 1;
+  std::ofstream(file, std::ios::binary) << bytes;
+  ProgramRun run(fixture.folder.path(), fixture.run(3, {"--checkpoint", "ck", "--resume", "ck"}));
+  CHECK(run.wait() == 0);
+  CHECK(value_of(run.output(), "parameters_xxh3") == whole);
+  CHECK(lines_with(run.errors(), "warning: ck/step-000002/rank-1.bin: ") == 1);
+  CHECK(std::filesystem::exists(fixture.folder.path() / "ck" / "step-000002.damaged"));
+}
