@@ -2,63 +2,66 @@
 // Kept tensors are those of Korthikanti et al. 2022: queries, keys and values, the softmax's and
 // the dropout's outputs with its mask (only where scores are in memory), the weighted sum.
 
+#include <algorithm>
+
 #include "profiles/layer_builder.hpp"
 
 namespace stagecraft {
 
 namespace {
 
-/// Widths of one head's scores and values.
-struct HeadWidths {
-  double score = 0;
-  double value = 0;
-};
-
 /// Of the attention: cheap to have again where its inputs are kept, as they are unless projections
 /// from latents are what is done again.
-void keep_result(LayerBuilder& layer, std::string_view name, double bytes) {
-  if (layer.share().transformer.latent) {
-    layer.keep(name, bytes);
-  } else {
+void keep_result(LayerBuilder& layer, const AttentionCore& core, std::string_view name,
+                 double bytes) {
+  if (core.rebuilt) {
     layer.keep_or_rebuild(name, bytes);
+  } else {
+    layer.keep(name, bytes);
   }
 }
 
-void add_fused_core(LayerBuilder& layer, const HeadWidths& widths) {
+/// Keys that a token sees, on average. A causal mask leaves half of all (context-parallel peers
+/// take turns at both ends), and of a window what the first tokens lack.
+double keys_of_a_token(const AttentionCore& core, double whole) {
+  const double keys = whole / core.stride;
+  const double most = core.window > 0 ? std::min(core.window, keys) : keys;
+  return core.causal ? most * (1 - most / (2 * keys)) : most;
+}
+
+void add_fused_core(LayerBuilder& layer, const AttentionCore& shape) {
   const DeviceShare& share = layer.share();
   const auto whole = static_cast<double>(share.setting.sequence);
-  // A causal mask leaves half of the scores; context-parallel peers take turns at both ends.
-  const double part = share.transformer.causal ? 0.5 : 1.0;
-  const double scores = share.tokens * whole * part * share.heads;
-  const double rows = share.tokens * share.heads;
+  const double scores = share.tokens * keys_of_a_token(shape, whole) * shape.heads;
+  const double rows = share.tokens * shape.heads;
   Operation core{.name = "attention",
                  .kind = OperationKind::attention,
-                 .batch = static_cast<double>(share.setting.microbatch) * share.heads,
+                 .batch = static_cast<double>(share.setting.microbatch) * shape.heads,
                  .m = whole,
-                 .n = widths.score,
+                 .n = shape.score,
                  .k = whole,
-                 .flops = 2 * scores * (widths.score + widths.value),
-                 .bytes = 2 * rows * (widths.score + widths.value) * share.element,
+                 .flops = 2 * scores * (shape.score + shape.value),
+                 .bytes = 2 * rows * (shape.score + shape.value) * share.element,
                  .core_attention = true};
-  core.rebuilds = !share.transformer.latent;
+  core.rebuilds = shape.rebuilt;
   layer.add(core);
   core.rebuilds = false;
   core.pass = Pass::backward_input;
   // Scores again, then gradients of scores, values, queries and keys.
-  core.flops = 2 * scores * (3 * widths.score + 2 * widths.value);
+  core.flops = 2 * scores * (3 * shape.score + 2 * shape.value);
   core.bytes *= 2;
   layer.add(core);
-  keep_result(layer, "attention statistics", 4 * rows);
+  keep_result(layer, shape, "attention statistics", 4 * rows);
 }
 
-void add_unfused_core(LayerBuilder& layer, const HeadWidths& widths) {
+void add_unfused_core(LayerBuilder& layer, const AttentionCore& shape) {
   const DeviceShare& share = layer.share();
   const auto whole = static_cast<double>(share.setting.sequence);
-  const double batch = static_cast<double>(share.setting.microbatch) * share.heads;
+  const double batch = static_cast<double>(share.setting.microbatch) * shape.heads;
   const double rows = whole / share.setting.context_parallel;
   const double scores = batch * rows * whole;
   const std::size_t first = layer.operations();
-  layer.activation_product("scores", batch, rows, whole, widths.score);
+  layer.activation_product("scores", batch, rows, whole, shape.score);
   layer.traffic("softmax", 2 * scores * share.element, 3 * scores * share.element, true);
   if (share.setting.dropout) {
     const double moved = scores * (2 * share.element + 1);
@@ -66,16 +69,18 @@ void add_unfused_core(LayerBuilder& layer, const HeadWidths& widths) {
     layer.keep("attention mask", scores, true);
     layer.keep("attention dropout", scores * share.element, true);
   }
-  layer.activation_product("weighted sum", batch, rows, widths.value, whole);
+  layer.activation_product("weighted sum", batch, rows, shape.value, whole);
   layer.one_module_since(first);
   layer.keep("softmax", scores * share.element, true);
   layer.working(scores * share.element);
 }
 
-void add_core(LayerBuilder& layer, const HeadWidths& widths) {
+}  // namespace
+
+void add_attention_core(LayerBuilder& layer, const AttentionCore& shape) {
   const DeviceShare& share = layer.share();
   if (share.setting.context_parallel > 1) {
-    const double bytes = share.tokens * share.key_value_heads * (widths.score + widths.value) *
+    const double bytes = share.tokens * shape.key_value_heads * (shape.score + shape.value) *
                          share.element * share.setting.context_parallel;
     Operation exchange{.name = "context exchange",
                        .kind = OperationKind::ring_exchange,
@@ -88,12 +93,15 @@ void add_core(LayerBuilder& layer, const HeadWidths& widths) {
     layer.add(exchange);
   }
   if (share.setting.fused_attention) {
-    add_fused_core(layer, widths);
+    add_fused_core(layer, shape);
   } else {
-    add_unfused_core(layer, widths);
+    add_unfused_core(layer, shape);
   }
-  keep_result(layer, "weighted sum", share.tokens * share.heads * widths.value * share.element);
+  keep_result(layer, shape, "weighted sum",
+              share.tokens * shape.heads * shape.value * share.element);
 }
+
+namespace {
 
 /// The projection of the weighted sum, and what joins it to the block's input.
 void add_output(LayerBuilder& layer, double width) {
@@ -121,7 +129,12 @@ void add_attention(LayerBuilder& layer) {
     const double moved = 2 * tokens * (queries + keys) * share.element;
     layer.traffic("rotary positions", moved, moved);
   }
-  add_core(layer, {width, width});
+  add_attention_core(layer, {.score = width,
+                             .value = width,
+                             .heads = share.heads,
+                             .key_value_heads = share.key_value_heads,
+                             .causal = share.transformer.causal,
+                             .rebuilt = true});
   add_output(layer, queries);
 }
 
@@ -167,7 +180,11 @@ void add_latent_attention(LayerBuilder& layer) {
   layer.rebuilds_since(first);
   layer.keep_or_rebuild("queries, keys and values",
                         tokens * (2 * queries + share.heads * value) * element);
-  add_core(layer, {key, value});
+  add_attention_core(layer, {.score = key,
+                             .value = value,
+                             .heads = share.heads,
+                             .key_value_heads = share.key_value_heads,
+                             .causal = share.transformer.causal});
   add_output(layer, share.heads * value);
 }
 

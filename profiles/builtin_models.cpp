@@ -127,6 +127,7 @@ Transformer bloom(std::int64_t hidden, std::int64_t heads, std::int64_t position
                   std::int64_t vocabulary) {
   Transformer transformer = gpt(hidden, heads, positions, vocabulary);
   transformer.position = Transformer::Position::none;
+  transformer.embedding_norm = true;
   transformer.untrainable = "its positions are slopes (ALiBi), and its embedding has a norm";
   return transformer;
 }

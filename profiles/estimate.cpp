@@ -5,7 +5,6 @@
 #include "profiles/estimate.hpp"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "profiles/error.hpp"
@@ -133,12 +132,12 @@ LayerCost plain_cost(const Model& model, int index, const DeviceKind& device,
 }
 
 /// The sum of the layer's operations. Messages between tensor-parallel peers are not part of it.
-LayerCost transformer_cost(const Transformer& transformer, LayerKind kind, const DeviceKind& device,
-                           const CostSetting& setting) {
+LayerCost transformer_cost(const Transformer& transformer, const Layer& of,
+                           const DeviceKind& device, const CostSetting& setting) {
   const KernelSetting kernels = kernel_setting(device, setting.precision);
-  const LayerWork work = transformer_work(transformer, kind, setting);
+  const LayerWork work = transformer_work(transformer, of, setting);
   LayerCost cost = held_by(work, kernels, setting.precision);
-  const LayerOperations layer = layer_operations(transformer, kind, work_setting(setting));
+  const LayerOperations layer = layer_operations(transformer, of, work_setting(setting));
   const LayerSeconds seconds = layer_seconds(layer, Recomputed::none, kernels);
   cost.forward = from_seconds(seconds.forward);
   cost.backward_input = from_seconds(seconds.backward_input);
@@ -148,11 +147,24 @@ LayerCost transformer_cost(const Transformer& transformer, LayerKind kind, const
                       .saved = cost.saved - work.rebuilt};
   }
   // Words have no gradient: what comes back goes to the table.
-  if (kind == LayerKind::embedding) {
+  if (of.kind == LayerKind::embedding) {
     cost.backward_weight += std::exchange(cost.backward_input, Duration{0});
   }
   if (device.constants) cost.provenance = Provenance::fitted;
   return cost;
+}
+
+/// Layers of the same kind and steps cost the same.
+struct KnownCost {
+  const Layer* layer = nullptr;
+  LayerCost cost;
+};
+
+const LayerCost* known_cost(const std::vector<KnownCost>& known, const Layer& layer) {
+  for (const KnownCost& other : known) {
+    if (other.layer->kind == layer.kind && other.layer->steps == layer.steps) return &other.cost;
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -170,16 +182,20 @@ std::vector<LayerCost> estimate_costs(const Model& model, const DeviceKind& devi
   if (full.sequence != model.sequence)
     return estimate_costs(with_sequence(model, full.sequence), device, full);
   std::vector<LayerCost> costs;
-  std::map<LayerKind, LayerCost> of_transformer;  // all of a kind cost the same
+  std::vector<KnownCost> of_transformer;
   for (int layer = 0; layer < static_cast<int>(model.layers.size()); ++layer) {
     const LayerKind kind = model.layers[static_cast<std::size_t>(layer)].kind;
     if (!is_of_transformer(kind) || !model.transformer) {
       costs.push_back(plain_cost(model, layer, device, full));
       continue;
     }
-    const auto [known, is_new] = of_transformer.try_emplace(kind);
-    if (is_new) known->second = transformer_cost(*model.transformer, kind, device, full);
-    costs.push_back(known->second);
+    const Layer& of = model.layers[static_cast<std::size_t>(layer)];
+    const LayerCost* known = known_cost(of_transformer, of);
+    if (known == nullptr) {
+      of_transformer.push_back({&of, transformer_cost(*model.transformer, of, device, full)});
+      known = &of_transformer.back().cost;
+    }
+    costs.push_back(*known);
   }
   return costs;
 }

@@ -28,7 +28,7 @@ WorkSetting work_setting(const CostSetting& setting);
 
 /// Of a transformer's layer. Throws Error (input) if the tensor-parallel
 /// degree does not divide the heads.
-LayerWork transformer_work(const Transformer& transformer, LayerKind kind,
+LayerWork transformer_work(const Transformer& transformer, const Layer& layer,
                            const CostSetting& setting);
 
 }  // namespace stagecraft

@@ -127,16 +127,19 @@ void add_embedding_memory(LayerWork& work, const Share& share, const Tokens& cou
   work.saved_for_weight = work.output;
 }
 
-/// Layers that the tables above do not describe: experts, latent attention, images, prediction.
-bool is_special(const Transformer& transformer, LayerKind kind) {
-  return transformer.latent || transformer.patches || kind == LayerKind::expert_transformer ||
-         kind == LayerKind::prediction;
+/// Layers that the tables above do not describe: those with steps, experts, latent attention,
+/// images, prediction.
+bool is_special(const Transformer& transformer, const Layer& layer) {
+  const LayerKind kind = layer.kind;
+  return !layer.steps.empty() || transformer.latent || transformer.patches ||
+         kind == LayerKind::expert_transformer || kind == LayerKind::prediction;
 }
 
 /// The figures as sums over a layer's operations.
-LayerWork work_of_operations(const Transformer& transformer, LayerKind kind,
+LayerWork work_of_operations(const Transformer& transformer, const Layer& of,
                              const CostSetting& setting) {
-  const LayerOperations layer = layer_operations(transformer, kind, work_setting(setting));
+  const LayerOperations layer = layer_operations(transformer, of, work_setting(setting));
+  const LayerKind kind = of.kind;
   LayerWork work;
   for (const Operation& operation : layer.operations) {
     switch (operation.pass) {
@@ -150,7 +153,8 @@ LayerWork work_of_operations(const Transformer& transformer, LayerKind kind,
   work.expert_weights = layer.expert_weights;
   work.input = layer.input;
   work.output = kind == LayerKind::head ? setting.microbatch * statistic
-                                        : tokens_of(setting).spread * transformer.hidden * element;
+                                        : tokens_of(setting).spread * transformer.hidden *
+                                              transformer.streams * element;
   work.saved = std::max(Bytes{0}, kept_bytes(layer, Recomputed::none) - layer.input) + work.output;
   for (const Kept& tensor : layer.kept) {
     if (tensor.rebuilt) work.rebuilt += tensor.bytes;
@@ -174,13 +178,14 @@ WorkSetting work_setting(const CostSetting& setting) {
           .precision = setting.precision};
 }
 
-LayerWork transformer_work(const Transformer& transformer, LayerKind kind,
+LayerWork transformer_work(const Transformer& transformer, const Layer& layer,
                            const CostSetting& setting) {
+  const LayerKind kind = layer.kind;
   constexpr std::int64_t most_tokens = std::int64_t{1} << 32U;
   if (setting.microbatch > most_tokens / setting.sequence) {
     fail("a microbatch of ", setting.microbatch, " x ", setting.sequence, " tokens is too large");
   }
-  if (is_special(transformer, kind)) return work_of_operations(transformer, kind, setting);
+  if (is_special(transformer, layer)) return work_of_operations(transformer, layer, setting);
   const Share share = share_of(transformer, setting.tensor_parallel);
   const Transformer part = split(transformer, setting.tensor_parallel);
   const Bytes element = element_bytes(setting.precision);

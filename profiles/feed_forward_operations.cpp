@@ -36,57 +36,103 @@ void add_projections(LayerBuilder& layer, double count, double tokens, double in
   layer.keep("activation", tokens * inner * share.element);
 }
 
-/// Each of the peers' tokens goes to `active` experts; with even routing a device computes as many
-/// rows as it sends, and the busiest one `expert_load` times as many.
 void add_routed(LayerBuilder& layer, const Experts& experts) {
   const DeviceShare& share = layer.share();
-  const WorkSetting& setting = share.setting;
-  const double local = static_cast<double>(experts.count) / setting.expert_parallel;
+  const double local = static_cast<double>(experts.count) / share.setting.expert_parallel;
   const double inner = static_cast<double>(experts.feed_forward) / share.expert_tensor;
+  const auto active = static_cast<double>(experts.active);
+  add_dispatch(layer, active, share.hidden);
+  add_projections(layer, local, routed_rows(share, active).computed, inner);
+  add_combine(layer, active, share.hidden);
+  layer.weights(local * (projections_up(share.transformer) + 1) * inner * share.hidden, true);
+}
+
+}  // namespace
+
+RoutedRows routed_rows(const DeviceShare& share, double active) {
+  const WorkSetting& setting = share.setting;
   // Tokens that enter the exchange here: peers of a tensor-parallel group bring a part each.
-  const double own = share.setting.sequence_parallel || setting.tensor_parallel > 1
+  const double own = setting.sequence_parallel || setting.tensor_parallel > 1
                          ? share.tokens / setting.tensor_parallel
                          : share.tokens;
-  const double chosen = own * static_cast<double>(experts.active) * setting.expert_load;
-  const double sent = chosen * share.hidden * share.element;
-  // What products in fp8 read is sent in 8 bits, what is summed up is not (DeepSeek-V3, section
-  // 3.3.3).
-  const double sent_narrow = setting.precision == Precision::float8 ? chosen * share.hidden : sent;
-  const double rows = chosen * share.expert_tensor;
-  const double moved = rows * share.hidden * share.element;
-  std::size_t first = layer.operations();
+  const double sent = own * active * setting.expert_load;
+  return {sent, sent * share.expert_tensor};
+}
+
+namespace {
+
+/// Bytes of the rows that a device sends, in training's precision and in that of products. What
+/// products in fp8 read is sent in 8 bits, what is summed up is not (DeepSeek-V3, section 3.3.3).
+struct SentBytes {
+  double wide = 0;
+  double narrow = 0;
+};
+
+SentBytes sent_bytes(const DeviceShare& share, double active, double width) {
+  const double elements = routed_rows(share, active).sent * width;
+  const double wide = elements * share.element;
+  return {wide, share.setting.precision == Precision::float8 ? elements : wide};
+}
+
+double copies_sent(const WorkSetting& setting, double active) {
+  return setting.forwards_in_nodes ? active : 1;
+}
+
+}  // namespace
+
+void add_dispatch(LayerBuilder& layer, double active, double width) {
+  const DeviceShare& share = layer.share();
+  const WorkSetting& setting = share.setting;
+  const SentBytes sent = sent_bytes(share, active, width);
+  const double moved = routed_rows(share, active).computed * width * share.element;
+  const std::size_t first = layer.operations();
   layer.traffic("permute", 2 * moved, 2 * moved);
   // Seven that count tokens by expert and peer, with an exchange, and five copies of counts to the
   // host; six that find where tokens go and move them with their probabilities; these exchanged and
   // gathered as tokens are, and both put together by expert (MoEAlltoAllTokenDispatcher, `permute`
   // and `sort_chunks_by_idxs` of megatron/core/transformer/moe).
   layer.kernels_since(first, 22, 8);
-  const double copies = setting.forwards_in_nodes ? static_cast<double>(experts.active) : 1;
   if (setting.expert_parallel > 1) {
     layer.message("dispatch", OperationKind::all_to_all, OperationKind::all_to_all,
-                  PeerGroup::expert, sent_narrow, sent, copies);
+                  PeerGroup::expert, sent.narrow, sent.wide, copies_sent(setting, active));
   }
   if (share.expert_tensor > 1) {
     layer.message("gather of expert inputs", OperationKind::all_gather,
                   OperationKind::reduce_scatter, PeerGroup::expert_tensor, moved);
   }
   layer.keep("expert input", moved);
-  add_projections(layer, local, rows, inner);
+}
+
+void add_combine(LayerBuilder& layer, double active, double width) {
+  const DeviceShare& share = layer.share();
+  const WorkSetting& setting = share.setting;
+  const SentBytes sent = sent_bytes(share, active, width);
+  const double moved = routed_rows(share, active).computed * width * share.element;
   if (share.expert_tensor > 1) {
     layer.message("sum of expert outputs", OperationKind::reduce_scatter, OperationKind::all_gather,
                   PeerGroup::expert_tensor, moved);
   }
   if (setting.expert_parallel > 1) {
     layer.message("combine", OperationKind::all_to_all, OperationKind::all_to_all,
-                  PeerGroup::expert, sent, sent_narrow, copies);
+                  PeerGroup::expert, sent.wide, sent.narrow, copies_sent(setting, active));
   }
-  first = layer.operations();
+  const std::size_t first = layer.operations();
   layer.traffic("unpermute", 2 * moved, 3 * moved);
   layer.kernels_since(first, 5, 3);
-  layer.weights(local * (projections_up(share.transformer) + 1) * inner * share.hidden, true);
 }
 
-}  // namespace
+void add_choice(LayerBuilder& layer, double count) {
+  const DeviceShare& share = layer.share();
+  // Scores in fp32: softmax or sigmoid, choice of the best, their probabilities.
+  const std::size_t first = layer.operations();
+  layer.traffic("choice of experts", 4 * share.spread_tokens * count * 4,
+                4 * share.spread_tokens * count * 4);
+  // Logits, softmax, the best, their map and probabilities; the same of the balancing loss, with
+  // its sums; in backward the scatters, both softmaxes and the loss (TopKRouter of
+  // megatron/core/transformer/moe/router.py).
+  layer.kernels_since(first, 22, 10);
+  layer.keep("scores of experts", share.spread_tokens * count * 4);
+}
 
 void add_dense_feed_forward(LayerBuilder& layer, std::int64_t inner) {
   const DeviceShare& share = layer.share();
@@ -112,16 +158,8 @@ void add_experts(LayerBuilder& layer) {
   const Experts& experts = *share.transformer.experts;
   const auto count = static_cast<double>(experts.count);
   layer.wide_linear("router", share.spread_tokens, count, share.hidden);
-  // Scores in fp32: softmax or sigmoid, choice of the best, their probabilities.
-  const std::size_t first = layer.operations();
-  layer.traffic("choice of experts", 4 * share.spread_tokens * count * 4,
-                4 * share.spread_tokens * count * 4);
-  // Logits, softmax, the best, their map and probabilities; the same of the balancing loss, with
-  // its sums; in backward the scatters, both softmaxes and the loss (TopKRouter of
-  // megatron/core/transformer/moe/router.py).
-  layer.kernels_since(first, 22, 10);
-  layer.keep("scores of experts", share.spread_tokens * count * 4);
-  layer.weights(count * share.hidden + (experts.score_bias ? count : 0));
+  add_choice(layer, count);
+  layer.weights(count * share.hidden);
   if (experts.shared_feed_forward > 0) {
     add_dense_feed_forward(layer, experts.shared_feed_forward);
   } else {

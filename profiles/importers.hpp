@@ -25,6 +25,8 @@ struct Importer {
 
 bool looks_like_huggingface(std::string_view content);
 Profile import_huggingface(std::string_view content, const std::string& file);
+/// "model_type" of the families whose layers are known.
+std::vector<std::string> huggingface_families();
 bool looks_like_pipedream(std::string_view content);
 Profile import_pipedream(std::string_view content, const std::string& file);
 bool looks_like_piper(std::string_view content);
@@ -41,7 +43,8 @@ Profile import_chimera(std::string_view content, const std::string& file);
 inline constexpr std::array importers{
     Importer{
         "huggingface", looks_like_huggingface, import_huggingface,
-        "config.json of a gpt2, llama, mistral or qwen2 model: layers and parameters, no costs"},
+        "config.json of a model of one of the known families (stagecraft model list): layers and "
+        "parameters, no costs"},
     Importer{"pipedream", looks_like_pipedream, import_pipedream,
              "graph.txt of the PipeDream profiler: milliseconds and bytes per minibatch"},
     Importer{"piper", looks_like_piper, import_piper,

@@ -71,11 +71,41 @@ class LayerBuilder {
   LayerOperations layer_;
 };
 
+/// Scores, softmax and weighted sum of the heads on one device.
+struct AttentionCore {
+  double score = 0;  ///< width of one head's queries and keys
+  double value = 0;  ///< and of its values
+  double heads = 0;
+  double key_value_heads = 0;
+  double window = 0;  ///< keys that a token sees at most; 0: all
+  double stride = 1;  ///< tokens of which one key is made
+  bool causal = true;
+  bool rebuilt = false;  ///< its result is cheap to have again: its inputs are kept
+};
+void add_attention_core(LayerBuilder& layer, const AttentionCore& core);
+
 void add_attention(LayerBuilder& layer);
 void add_latent_attention(LayerBuilder& layer);
 /// A feed-forward of this inner width (whole, before it is divided).
 void add_dense_feed_forward(LayerBuilder& layer, std::int64_t inner);
 void add_experts(LayerBuilder& layer);
+
+/// Rows of the experts on one device: each of the peers' tokens goes to `active` of them; with even
+/// routing a device computes as many rows as it sends, and the busiest one `expert_load` times as
+/// many.
+struct RoutedRows {
+  double sent = 0;      ///< of this device's tokens
+  double computed = 0;  ///< by its experts, each with a part of its width
+};
+RoutedRows routed_rows(const DeviceShare& share, double active);
+/// Scores of `count` experts, and the choice of the best.
+void add_choice(LayerBuilder& layer, double count);
+/// Rows of `width` to the experts and back.
+void add_dispatch(LayerBuilder& layer, double active, double width);
+void add_combine(LayerBuilder& layer, double active, double width);
+
+/// `rows` x `outputs` logits, divided over the peers, and their loss.
+void add_logits_and_loss(LayerBuilder& layer, double rows, std::int64_t outputs);
 
 /// What tensor-parallel peers exchange before a layer's first product and after its last.
 void gather_tokens(LayerBuilder& layer, std::string_view name);

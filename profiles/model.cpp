@@ -84,6 +84,11 @@ void check_layers(const Model& model) {
       fail("model ", model.name, ": layer \"", layer.name,
            "\": a figure is negative or not finite");
     }
+    for (const Step& step : layer.steps) validate(step);
+    if (!layer.steps.empty() && layer.parameters != parameters(layer.steps)) {
+      fail("model ", model.name, ": layer \"", layer.name, "\" has ", layer.parameters,
+           " parameters, its steps have ", parameters(layer.steps));
+    }
     if (!plausible) {
       fail("model ", model.name, ": layer \"", layer.name, "\": a figure is above ",
            most_of_a_layer);
@@ -176,6 +181,21 @@ std::int64_t parameters(const Model& model) {
     if (__builtin_add_overflow(sum, layer.parameters, &sum)) {
       fail("model ", model.name, " has more parameters than 64 bits count");
     }
+  }
+  return sum;
+}
+
+bool has_steps(const Model& model) {
+  for (const Layer& layer : model.layers) {
+    if (!layer.steps.empty()) return true;
+  }
+  return false;
+}
+
+std::int64_t prediction_parameters(const Model& model) {
+  std::int64_t sum = 0;
+  for (const Layer& layer : model.layers) {
+    if (layer.kind == LayerKind::prediction) sum += layer.parameters;
   }
   return sum;
 }

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "profiles/steps.hpp"
 #include "profiles/units.hpp"
 
 namespace stagecraft {
@@ -57,7 +58,9 @@ struct Experts {
   std::int64_t feed_forward = 0;         ///< inner width of one expert
   std::int64_t shared_feed_forward = 0;  ///< inner width of all shared experts together; may be 0
   std::int64_t dense_blocks = 0;         ///< the first blocks, which have none
-  bool score_bias = false;  ///< one number per expert balances the router (DeepSeek-V3)
+  /// One number per expert balances the router (DeepSeek-V3): a buffer that a rule moves and no
+  /// gradient, so no parameter.
+  bool score_bias = false;
   bool operator==(const Experts&) const = default;
 };
 
@@ -116,6 +119,7 @@ struct Transformer {
   bool causal = true;
   bool token_types =
       false;  ///< BERT: segment embedding, embedding norm, pooler and MLM transform in the head
+  bool embedding_norm = false;  ///< BLOOM: a norm behind the embedding
   double norm_epsilon = 1e-5;
   double rotary_base = 10000.0;
   std::optional<Experts> experts;         ///< in all blocks but the first `dense_blocks`
@@ -123,6 +127,9 @@ struct Transformer {
   std::int64_t prediction_modules = 0;  ///< multi-token prediction (DeepSeek-V3), after the blocks
   std::optional<Patches> patches;       ///< instead of tokens; `vocabulary` and `positions` follow
   std::optional<RotaryScaling> rotary_scaling;
+  /// Hidden states of a token side by side, which blocks hand on (hyper-connections, Zhu et al.
+  /// 2024; alternating updates, Baykal et al. 2023).
+  std::int64_t streams = 1;
   /// What else changes its results, but no cost, so that it can be planned and not trained: "its
   /// activation is relu". Empty if nothing does.
   std::string untrainable;
@@ -160,6 +167,9 @@ struct Layer {
   std::int64_t output_elements = 0;
   /// Present when the executor can train the layer of a convolutional network.
   std::optional<ImageLayer> image;
+  /// Of a transformer's layer whose numbers are not those of `Model::transformer`: what it is made
+  /// of, in the order of computation. Parameters and costs are then sums over these.
+  std::vector<Step> steps;
   bool operator==(const Layer&) const = default;
 };
 
@@ -213,6 +223,18 @@ Model in_topological_order(Model model);
 /// `sequence` tokens.
 Model make_transformer(std::string name, const Transformer& transformer, int blocks,
                        std::int64_t sequence);
+
+/// A model whose layers have steps: parameters, operations and outputs are set for `sequence`
+/// tokens. Names, kinds, steps, edges (or none for a chain) and ties are the caller's;
+/// `transformer` has the numbers that hold for all layers. Throws Error (input) if figures are out
+/// of range.
+Model make_stepped(Model model, std::int64_t sequence);
+
+/// Whether `Model::transformer` alone does not describe its layers.
+bool has_steps(const Model& model);
+
+/// Of the modules for multi-token prediction, which the model can do without.
+std::int64_t prediction_parameters(const Model& model);
 
 /// The model at another sequence length: FLOPs and output sizes recomputed. Throws Error (input) if
 /// it is not a transformer, or if a learned position table is too short.

@@ -9,6 +9,10 @@
 //      "image": {"input": [3, 32],    // only in convolutional networks that can be trained:
 //                "output": [16, 32],  // channels and size
 //                "kernel": 3, "relu": true}},
+//     {"name": "block.0", "kind": "transformer", "parameters": 67108864,
+//      "steps": [                     // only where the transformer's numbers do not say it all;
+//        {"kind": "product", "name": "query", "outputs": 4096, "inputs": 4096,
+//         "split": "outputs"}, …]},   // members as in steps.hpp, those at their default left out
 //     …
 //   ],
 //   "edges": [[0, 1], [0, 2], [1, 2]],   // left out: each layer reads the one before it
@@ -31,6 +35,8 @@
 //     "patches": {"image": 224, "patch": 16, "channels": 3, "classes": 1000},
 //     "rotary_scaling": {"factor": 8, "low_frequency": 1, "high_frequency": 4,
 //                        "positions": 8192},
+//     "streams": 4,
+//     "embedding_norm": true,
 //     "untrainable": "its activation is relu"
 //   }
 // }
@@ -43,6 +49,7 @@
 #include "profiles/json.hpp"
 #include "profiles/model.hpp"
 #include "profiles/model_json.hpp"
+#include "profiles/steps_json.hpp"
 #include "profiles/text.hpp"
 
 namespace stagecraft {
@@ -167,6 +174,8 @@ Transformer read_transformer(const Json& json) {
                    "prediction_modules",
                    "patches",
                    "rotary_scaling",
+                   "streams",
+                   "embedding_norm",
                    "untrainable"});
   Transformer transformer;
   transformer.hidden = json["hidden"].integer(1);
@@ -194,6 +203,9 @@ Transformer read_transformer(const Json& json) {
   if (json.contains("patches")) transformer.patches = read_patches(json["patches"]);
   if (json.contains("rotary_scaling"))
     transformer.rotary_scaling = read_rotary_scaling(json["rotary_scaling"]);
+  if (json.contains("embedding_norm"))
+    transformer.embedding_norm = json["embedding_norm"].boolean();
+  if (json.contains("streams")) transformer.streams = json["streams"].integer(1);
   if (json.contains("untrainable")) transformer.untrainable = json["untrainable"].string();
   return transformer;
 }
@@ -251,6 +263,8 @@ Value write_transformer(const Transformer& transformer) {
                               {"high_frequency", scaling->high_frequency},
                               {"positions", scaling->positions}};
   }
+  if (transformer.embedding_norm) json["embedding_norm"] = true;
+  if (transformer.streams != 1) json["streams"] = transformer.streams;
   if (!transformer.untrainable.empty()) json["untrainable"] = transformer.untrainable;
   return json;
 }
@@ -276,7 +290,8 @@ Value write_image_layer(const ImageLayer& image) {
 }
 
 Layer read_layer(const Json& json) {
-  json.allow_only({"name", "kind", "parameters", "flops_forward", "output_elements", "image"});
+  json.allow_only(
+      {"name", "kind", "parameters", "flops_forward", "output_elements", "image", "steps"});
   Layer layer;
   layer.name = json["name"].string();
   layer.kind = read_at(json["kind"], read_layer_kind);
@@ -285,6 +300,9 @@ Layer read_layer(const Json& json) {
   if (layer.flops_forward < 0) json["flops_forward"].fail("expected a number >= 0");
   if (json.contains("output_elements")) layer.output_elements = json["output_elements"].integer(0);
   if (json.contains("image")) layer.image = read_image_layer(json["image"]);
+  if (json.contains("steps")) {
+    for (const Json& step : json["steps"].elements()) layer.steps.push_back(read_step(step));
+  }
   return layer;
 }
 
@@ -340,6 +358,7 @@ Value model_to_json(const Model& model) {
                               {"flops_forward", layer.flops_forward},
                               {"output_elements", layer.output_elements}});
     if (layer.image) json["layers"].back()["image"] = write_image_layer(*layer.image);
+    for (const Step& step : layer.steps) json["layers"].back()["steps"].push_back(write_step(step));
   }
   if (model.edges != chain(model.layers.size())) {
     json["edges"] = Value::array();

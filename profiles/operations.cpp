@@ -69,36 +69,14 @@ void add_embedding(LayerBuilder& layer) {
   layer.set_weights(part_of(all, rows, share));
 }
 
-/// The vocabulary's logits are divided over the peers; the loss needs their maxima and sums.
-void add_logits_and_loss(LayerBuilder& layer) {
+/// Of the vocabulary for each token, or of classes for each image.
+void add_logits_of_model(LayerBuilder& layer) {
   const DeviceShare& share = layer.share();
   const Transformer& transformer = share.transformer;
-  const std::int64_t outputs =
-      transformer.patches ? transformer.patches->classes : transformer.vocabulary;
-  const double part = std::ceil(static_cast<double>(outputs) / share.setting.tensor_parallel);
-  const double rows =
-      transformer.patches ? static_cast<double>(share.setting.microbatch) : share.tokens;
-  const double logits = rows * part;
-  layer.keep("head input", share.spread_tokens * share.hidden * share.element);
-  gather_tokens(layer, "gather of head inputs");
-  layer.wide_linear("logits", rows, part, share.hidden);
-  // Fused: logits are read for the maximum and the sum of exponentials, and overwritten by their
-  // gradient. Otherwise a copy in fp32 passes the maximum, a difference, the exponentials, their
-  // sum and a division; backward subtracts, scales and rounds.
-  if (share.setting.fused_loss) {
-    layer.traffic("loss", 2 * logits * share.element, 2 * logits * share.element);
-    layer.keep("logits", logits * share.element);
-  } else {
-    layer.traffic("loss", logits * (share.element + 9 * 4), logits * (5 * 4 + share.element));
-    layer.keep("logits in fp32", logits * 4);
-    // The softmax becomes its gradient in place; rounded, that is a tensor of its own.
-    layer.working(logits * share.element);
-  }
-  if (share.setting.tensor_parallel > 1) {
-    for (const std::string_view name : {"largest logit", "sum of exponentials", "own logit"}) {
-      layer.add({.name = name, .kind = OperationKind::all_reduce, .bytes = 4 * rows});
-    }
-  }
+  const bool of_images = transformer.patches.has_value();
+  add_logits_and_loss(layer,
+                      of_images ? static_cast<double>(share.setting.microbatch) : share.tokens,
+                      of_images ? transformer.patches->classes : transformer.vocabulary);
 }
 
 void add_head(LayerBuilder& layer) {
@@ -113,7 +91,7 @@ void add_head(LayerBuilder& layer) {
   } else {
     add_norm(layer, "last norm");
   }
-  add_logits_and_loss(layer);
+  add_logits_of_model(layer);
   const std::int64_t all =
       layer_parameters(transformer, LayerKind::head) + tied_parameters(transformer);
   layer.set_weights(part_of(static_cast<double>(all), transformer.vocabulary, share));
@@ -148,10 +126,37 @@ void add_prediction(LayerBuilder& layer) {
   add_join(layer);
   add_block(layer, share.transformer.experts.has_value());
   add_norm(layer, "last norm");
-  add_logits_and_loss(layer);
+  add_logits_of_model(layer);
 }
 
 }  // namespace
+
+/// The vocabulary's logits are divided over the peers; the loss needs their maxima and sums.
+void add_logits_and_loss(LayerBuilder& layer, double rows, std::int64_t outputs) {
+  const DeviceShare& share = layer.share();
+  const double part = std::ceil(static_cast<double>(outputs) / share.setting.tensor_parallel);
+  const double logits = rows * part;
+  layer.keep("head input", share.spread_tokens * share.hidden * share.element);
+  gather_tokens(layer, "gather of head inputs");
+  layer.wide_linear("logits", rows, part, share.hidden);
+  // Fused: logits are read for the maximum and the sum of exponentials, and overwritten by their
+  // gradient. Otherwise a copy in fp32 passes the maximum, a difference, the exponentials, their
+  // sum and a division; backward subtracts, scales and rounds.
+  if (share.setting.fused_loss) {
+    layer.traffic("loss", 2 * logits * share.element, 2 * logits * share.element);
+    layer.keep("logits", logits * share.element);
+  } else {
+    layer.traffic("loss", logits * (share.element + 9 * 4), logits * (5 * 4 + share.element));
+    layer.keep("logits in fp32", logits * 4);
+    // The softmax becomes its gradient in place; rounded, that is a tensor of its own.
+    layer.working(logits * share.element);
+  }
+  if (share.setting.tensor_parallel > 1) {
+    for (const std::string_view name : {"largest logit", "sum of exponentials", "own logit"}) {
+      layer.add({.name = name, .kind = OperationKind::all_reduce, .bytes = 4 * rows});
+    }
+  }
+}
 
 LayerOperations layer_operations(const Transformer& transformer, LayerKind kind,
                                  const WorkSetting& setting) {

@@ -95,6 +95,10 @@ struct LayerOperations {
 LayerOperations layer_operations(const Transformer& transformer, LayerKind kind,
                                  const WorkSetting& setting);
 
+/// The same of a layer of the model, which may be described step by step.
+LayerOperations layer_operations(const Transformer& transformer, const Layer& layer,
+                                 const WorkSetting& setting);
+
 /// What stays in memory for one microbatch after forward, under the setting's recomputation.
 Bytes kept_bytes(const LayerOperations& layer, Recomputed recompute);
 

@@ -1,7 +1,6 @@
 #include "profiles/peer_messages.hpp"
 
 #include <algorithm>
-#include <map>
 
 #include "profiles/error.hpp"
 #include "profiles/estimate.hpp"
@@ -179,6 +178,16 @@ Duration ring_exchange_time(const Link& link, int members, Bytes bytes, Duration
   return (members - 1) * std::max(message - attention / members, Duration{0});
 }
 
+namespace {
+
+/// Layers of the same kind and steps send the same messages.
+struct KnownTimes {
+  const Layer* layer = nullptr;
+  MessageTimes times;
+};
+
+}  // namespace
+
 std::vector<LayerCost> with_peer_messages(std::vector<LayerCost> costs, const Model& model,
                                           const Cluster& cluster, const DeviceKind& device,
                                           const CostSetting& setting) {
@@ -187,21 +196,23 @@ std::vector<LayerCost> with_peer_messages(std::vector<LayerCost> costs, const Mo
   CostSetting full = setting;
   if (full.sequence == 0) full.sequence = model.sequence;
   const Peers peers(cluster, full, *model.transformer);
-  std::map<LayerKind, MessageTimes> times;
+  std::vector<KnownTimes> times;
   for (std::size_t layer = 0; layer < costs.size(); ++layer) {
-    const LayerKind kind = model.layers[layer].kind;
-    auto known = times.find(kind);
+    const Layer& of = model.layers[layer];
+    const auto alike = [&](const KnownTimes& other) {
+      return other.layer->kind == of.kind && other.layer->steps == of.steps;
+    };
+    auto known = std::find_if(times.begin(), times.end(), alike);
     if (known == times.end()) {
       const LayerOperations operations =
-          layer_operations(*model.transformer, kind, work_setting(full));
-      known = times
-                  .emplace(kind, message_times(operations, peers,
-                                               attention_times(operations, device, full)))
-                  .first;
+          layer_operations(*model.transformer, of, work_setting(full));
+      times.push_back(
+          {&of, message_times(operations, peers, attention_times(operations, device, full))});
+      known = times.end() - 1;
       // Latent attention is not what selective recomputation does again.
-      if (model.transformer->latent) known->second.ring = Duration{0};
+      if (model.transformer->latent) known->times.ring = Duration{0};
     }
-    add(costs[layer], kind, known->second);
+    add(costs[layer], of.kind, known->times);
   }
   return costs;
 }

@@ -39,7 +39,8 @@ std::int64_t embedding_parameters(const Transformer& transformer) {
   std::int64_t rows = transformer.vocabulary;
   if (transformer.position == Position::learned) rows += transformer.positions;
   if (transformer.token_types) rows += 2;
-  const std::int64_t norm = transformer.token_types ? norm_parameters(transformer) : 0;
+  const bool has_norm = transformer.token_types || transformer.embedding_norm;
+  const std::int64_t norm = has_norm ? norm_parameters(transformer) : 0;
   return rows * transformer.hidden + norm;
 }
 
@@ -90,8 +91,7 @@ std::int64_t dense_parameters(const Transformer& transformer) {
 std::int64_t expert_parameters(const Transformer& transformer) {
   const Experts& experts = *transformer.experts;
   const std::int64_t inner = experts.count * experts.feed_forward + experts.shared_feed_forward;
-  return feed_forward_matrices(transformer, inner) + experts.count * transformer.hidden +
-         (experts.score_bias ? experts.count : 0);
+  return feed_forward_matrices(transformer, inner) + experts.count * transformer.hidden;
 }
 
 std::int64_t block_parameters(const Transformer& transformer, LayerKind kind) {
@@ -203,6 +203,7 @@ void validate(const Transformer& transformer) {
   if (transformer.experts) validate(*transformer.experts);
   if (transformer.latent) validate(*transformer.latent, transformer);
   if (transformer.patches) validate(*transformer.patches, transformer);
+  expect_range("streams", transformer.streams, 1 << 10);
   if (transformer.prediction_modules < 0 || transformer.prediction_modules > 1024) {
     fail("transformer: prediction_modules must be from 0 to 1024, found ",
          transformer.prediction_modules);
@@ -280,6 +281,19 @@ TransformerFlops layer_flops(const Transformer& transformer, LayerKind kind,
     case LayerKind::head: return {.linear = head_flops(transformer, tokens)};
     default: fail_kind(kind);
   }
+}
+
+TransformerFlops layer_flops(const Transformer& transformer, const Layer& layer,
+                             std::int64_t sequence) {
+  if (layer.steps.empty()) return layer_flops(transformer, layer.kind, sequence);
+  const auto tokens = static_cast<double>(sequence);
+  TransformerFlops flops;
+  for (const Step& step : layer.steps) {
+    flops.linear += linear_flops(step, tokens);
+    flops.attention += attention_flops(step, tokens);
+  }
+  flops.selective = flops.attention;
+  return flops;
 }
 
 std::int64_t tied_parameters(const Transformer& transformer) {

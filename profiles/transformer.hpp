@@ -32,6 +32,10 @@ struct TransformerFlops {
 };
 TransformerFlops layer_flops(const Transformer& transformer, LayerKind kind, std::int64_t sequence);
 
+/// The same of a layer of the model, which may be described step by step.
+TransformerFlops layer_flops(const Transformer& transformer, const Layer& layer,
+                             std::int64_t sequence);
+
 /// The weights that a tied head shares with the embedding.
 std::int64_t tied_parameters(const Transformer& transformer);
 

@@ -29,10 +29,11 @@ void check_sequence(const std::string& name, const Transformer& transformer,
 
 /// Sets the figures that depend on the sequence length.
 void set_sequence(Layer& layer, const Transformer& transformer, std::int64_t sequence) {
-  const TransformerFlops flops = layer_flops(transformer, layer.kind, sequence);
+  const TransformerFlops flops = layer_flops(transformer, layer, sequence);
   layer.flops_forward = flops.linear + flops.attention;
   // The head hands on its loss.
-  layer.output_elements = layer.kind == LayerKind::head ? 1 : sequence * transformer.hidden;
+  layer.output_elements =
+      layer.kind == LayerKind::head ? 1 : sequence * transformer.hidden * transformer.streams;
 }
 
 }  // namespace
@@ -71,6 +72,23 @@ Model make_transformer(std::string name, const Transformer& transformer, int blo
   for (int layer = 0; layer < head; ++layer) model.edges.push_back({layer, layer + 1});
   if (transformer.tied_head) {
     model.ties.push_back({.owner = 0, .user = head, .parameters = tied_parameters(transformer)});
+  }
+  return model;
+}
+
+Model make_stepped(Model model, std::int64_t sequence) {
+  const Transformer& transformer = *model.transformer;
+  validate(transformer);
+  check_sequence(model.name, transformer, sequence);
+  model.sequence = sequence;
+  for (Layer& layer : model.layers) {
+    for (const Step& step : layer.steps) validate(step);
+    layer.parameters = parameters(layer.steps);
+    set_sequence(layer, transformer, sequence);
+  }
+  const int last = static_cast<int>(model.layers.size()) - 1;
+  if (model.edges.empty()) {
+    for (int layer = 0; layer < last; ++layer) model.edges.push_back({layer, layer + 1});
   }
   return model;
 }

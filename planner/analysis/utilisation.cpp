@@ -44,7 +44,7 @@ struct LayerFlops {
 
 LayerFlops flops_of(const Model& model, const Layer& layer, std::int64_t sequence) {
   if (!model.transformer || !is_of_transformer(layer.kind)) return {.forward = layer.flops_forward};
-  const TransformerFlops flops = layer_flops(*model.transformer, layer.kind, sequence);
+  const TransformerFlops flops = layer_flops(*model.transformer, layer, sequence);
   return {.forward = flops.linear + flops.attention, .selective = flops.selective};
 }
 

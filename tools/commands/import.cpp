@@ -70,7 +70,7 @@ int import_profile(Console& console, const Importer& importer, const std::string
   } else {
     console.print(
         fmt::format("{}: {} layers, {} parameters{}\n", model.name, model.layers.size(),
-                    grouped(parameters(model)),
+                    grouped(parameters(model) - prediction_parameters(model)),
                     profile.entries.empty()
                         ? ", no costs"
                         : fmt::format(", forward and backward {} per {}",
@@ -80,7 +80,7 @@ int import_profile(Console& console, const Importer& importer, const std::string
   console.result({{"name", model.name},
                   {"layers", model.layers.size()},
                   {"edges", model.edges.size()},
-                  {"parameters", parameters(model)},
+                  {"parameters", parameters(model) - prediction_parameters(model)},
                   {"has_costs", !profile.entries.empty()},
                   {"source", profile.source}});
   return 0;

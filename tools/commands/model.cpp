@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "profiles/importers.hpp"
 #include "profiles/operations.hpp"
 #include "profiles/profile.hpp"
+#include "profiles/text.hpp"
 #include "tools/commands.hpp"
 #include "tools/table.hpp"
 
@@ -22,17 +25,24 @@ struct ModelArguments {
   std::int64_t batch = 1;
 };
 
+/// Without modules for multi-token prediction, which are told apart.
+std::int64_t own_parameters(const Model& model) {
+  return parameters(model) - prediction_parameters(model);
+}
+
 int list_models(Console& console) {
   Table table({"name", ">layers", ">parameters", ">sequence"});
   ordered_json rows = ordered_json::array();
   for (const std::string& name : builtin_models()) {
     const Model model = builtin_model(name);
-    table.row({name, std::to_string(model.layers.size()), grouped(parameters(model)),
+    table.row({name, std::to_string(model.layers.size()), grouped(own_parameters(model)),
                model.sequence > 0 ? std::to_string(model.sequence) : "-"});
     rows.push_back(
-        {{"name", name}, {"layers", model.layers.size()}, {"parameters", parameters(model)}});
+        {{"name", name}, {"layers", model.layers.size()}, {"parameters", own_parameters(model)}});
   }
   console.print(table.text(console.unicode()));
+  console.print(concat("and any config.json of Hugging Face transformers of the families ",
+                       join_words(huggingface_families()), "\n"));
   console.result({{"models", std::move(rows)}});
   return 0;
 }
@@ -53,8 +63,11 @@ ordered_json model_json(const Profile& profile) {
                       {"parameters", layer.parameters},
                       {"flops_forward", layer.flops_forward},
                       {"output_bytes", output_bytes(profile, i)}});
+    if (!layer.steps.empty()) layers.back()["made_of"] = in_words(layer.steps);
   }
-  ordered_json result{{"name", model.name}, {"parameters", parameters(model)}};
+  ordered_json result{{"name", model.name}, {"parameters", own_parameters(model)}};
+  if (prediction_parameters(model) > 0)
+    result["prediction_parameters"] = prediction_parameters(model);
   if (model.sequence > 0) result["sequence"] = model.sequence;
   result["layers"] = std::move(layers);
   return result;
@@ -62,23 +75,32 @@ ordered_json model_json(const Profile& profile) {
 
 /// Equal neighbours in one line: a transformer fits on a screen.
 std::string layer_table(const Profile& profile, bool unicode) {
-  Table table({">layer", "name", "kind", ">parameters", ">forward GFLOP", ">output"});
   const std::vector<Layer>& layers = profile.model.layers;
+  const bool stepped = std::any_of(layers.begin(), layers.end(),
+                                   [](const Layer& layer) { return !layer.steps.empty(); });
+  std::vector<std::string> columns{">layer",      "name",           "kind",
+                                   ">parameters", ">forward GFLOP", ">output"};
+  if (stepped) columns.emplace_back("made of");
+  Table table(columns);
   const auto alike = [&](std::size_t a, std::size_t b) {
     return layers[a].kind == layers[b].kind && layers[a].parameters == layers[b].parameters &&
            layers[a].flops_forward == layers[b].flops_forward &&
+           layers[a].steps == layers[b].steps &&
            output_bytes(profile, a) == output_bytes(profile, b);
   };
   for (std::size_t first = 0, end = 0; first < layers.size(); first = end) {
     for (end = first + 1; end < layers.size() && alike(first, end);) ++end;
     const Layer& layer = layers[first];
     const bool several = end - first > 1;
-    table.row({several ? fmt::format("{}-{}", first, end - 1) : std::to_string(first),
-               several ? layer.name + " .. " + layers[end - 1].name : layer.name,
-               std::string(to_string(layer.kind)),
-               grouped(layer.parameters) + (several ? " each" : ""),
-               fmt::format("{:.4g}", layer.flops_forward / 1e9),
-               format_bytes(output_bytes(profile, first))});
+    std::vector<std::string> row{
+        several ? fmt::format("{}-{}", first, end - 1) : std::to_string(first),
+        several ? layer.name + " .. " + layers[end - 1].name : layer.name,
+        std::string(to_string(layer.kind)),
+        grouped(layer.parameters) + (several ? " each" : ""),
+        fmt::format("{:.4g}", layer.flops_forward / 1e9),
+        format_bytes(output_bytes(profile, first))};
+    if (stepped) row.push_back(in_words(layer.steps));
+    table.row(row);
   }
   return table.text(unicode);
 }
@@ -97,7 +119,7 @@ LayerMacs layer_macs(const Model& model, const Layer& layer, std::int64_t batch)
   const WorkSetting setting{
       .microbatch = batch, .sequence = model.sequence, .fused_attention = false};
   LayerMacs macs;
-  const auto work = layer_operations(*model.transformer, layer.kind, setting);
+  const auto work = layer_operations(*model.transformer, layer, setting);
   for (const Operation& operation : work.operations) {
     if (operation.pass != Pass::forward) continue;
     (operation.core_attention ? macs.attention : macs.products) += operation.flops / 2;
@@ -159,9 +181,14 @@ int show(Console& console, const ModelArguments& arguments) {
     show_flops(console, model, arguments.batch);
     return 0;
   }
-  console.print(fmt::format("{}: {} layers, {} parameters{}\n", model.name, model.layers.size(),
-                            grouped(parameters(model)),
-                            model.ties.empty() ? "" : " (tied weights counted once)"));
+  for (const std::string& warning : loaded.profile.warnings) console.note(warning);
+  const std::int64_t of_prediction = prediction_parameters(model);
+  console.print(fmt::format(
+      "{}: {} layers, {} parameters{}{}\n", model.name, model.layers.size(),
+      grouped(own_parameters(model)), model.ties.empty() ? "" : " (tied weights counted once)",
+      of_prediction > 0
+          ? fmt::format(", and {} of modules for multi-token prediction", grouped(of_prediction))
+          : ""));
   console.print(layer_table(loaded.profile, console.unicode()));
   console.result(model_json(loaded.profile));
   return 0;

@@ -44,6 +44,9 @@ Model model_in(const Cell& cell) {
 void read_model_cell(RunDraft& draft, const Cell& cell) {
   const Model model = model_in(cell);
   if (!model.transformer) cell.fail("expected a transformer, found " + model.name);
+  if (has_steps(model))
+    cell.fail("expected a transformer whose blocks have the same numbers; those of " + model.name +
+              " are described step by step");
   Recipe& recipe = draft.run.recipe;
   recipe.transformer = *model.transformer;
   recipe.blocks = static_cast<int>(std::ranges::count_if(model.layers, [](const Layer& layer) {

@@ -1,0 +1,168 @@
+// What families are made of: attention, feed-forwards, experts, recurrences and norms, as steps.
+// Widths are in numbers of a token's row, whole (before devices divide them).
+
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "profiles/steps.hpp"
+
+namespace stagecraft {
+
+using Steps = std::vector<Step>;
+
+/// Appends.
+void add_steps(Steps& steps, const Steps& more);
+
+/// Trainable numbers of a norm for each number of its width.
+enum class NormWeights { none, weight, weight_and_bias };
+
+Step norm(std::string_view name, std::int64_t width, NormWeights weights = NormWeights::weight);
+
+/// Norms of queries and keys before their scores.
+enum class QueryKeyNorm {
+  none,
+  shared,    ///< one of a head's width for all heads
+  each,      ///< one for each head
+  together,  ///< over all heads at once
+};
+
+/// Multi-head and grouped-query attention (Vaswani et al. 2017; Ainslie et al. 2023).
+struct AttentionShape {
+  std::int64_t hidden = 0;
+  std::int64_t heads = 0;
+  std::int64_t key_value_heads = 0;
+  std::int64_t width = 0;        ///< of one head
+  std::int64_t value_width = 0;  ///< 0: as `width`
+  bool query_bias = false;
+  bool key_bias = false;
+  bool value_bias = false;
+  bool output_bias = false;
+  QueryKeyNorm norms = QueryKeyNorm::none;
+  NormWeights norm_weights = NormWeights::weight;
+  std::int64_t window = 0;        ///< tokens that one sees; 0: all
+  bool sinks = false;             ///< a number for each head joins its softmax (GPT-OSS)
+  bool gated = false;             ///< the query projection gives a gate of the output as well
+  bool own_gate = false;          ///< a projection of its own does
+  bool borrows_keys = false;      ///< keys and values are those of an earlier layer
+  bool value_is_key = false;      ///< one projection for both
+  std::int64_t rotary_width = 0;  ///< of a head's width that is turned; 0: positions are elsewhere
+  bool causal = true;
+  bool crosses = false;  ///< keys and values are of the encoder's states
+};
+Steps attention(const AttentionShape& shape);
+
+/// The lightning indexer of sparse attention (DeepSeek-V3.2): cheap scores choose the keys.
+struct Indexer {
+  std::int64_t heads = 0;
+  std::int64_t width = 0;
+  std::int64_t keys = 0;  ///< chosen for each token
+  bool computes = true;   ///< false: the choice is an earlier layer's
+};
+
+/// Multi-head latent attention (DeepSeek-V2), perhaps with an indexer.
+struct LatentShape {
+  std::int64_t hidden = 0;
+  std::int64_t heads = 0;
+  std::int64_t query_rank = 0;  ///< 0: queries come from the hidden state
+  std::int64_t key_value_rank = 0;
+  std::int64_t rotary_width = 0;
+  std::int64_t plain_width = 0;
+  std::int64_t value_width = 0;
+  bool bias = false;  ///< of the projections down and of the output's
+  Indexer indexer;    ///< none if it has no heads
+};
+Steps latent_attention(const LatentShape& shape);
+
+/// Up (and gate), activation, down.
+struct FeedForwardShape {
+  std::int64_t hidden = 0;
+  std::int64_t inner = 0;
+  bool gated = true;
+  bool up_bias = false;
+  bool down_bias = false;
+};
+Steps feed_forward(const FeedForwardShape& shape);
+
+/// A router, experts, and a feed-forward that all tokens pass (Fedus et al. 2021; Dai et al. 2024).
+struct MixtureShape {
+  std::int64_t hidden = 0;
+  std::int64_t experts = 0;
+  std::int64_t active = 0;
+  std::int64_t inner = 0;  ///< of one expert
+  bool gated = true;
+  bool expert_bias = false;
+  bool router_bias = false;
+  std::int64_t idle_experts = 0;  ///< that the router knows and that compute nothing (LongCat)
+  std::int64_t latent = 0;        ///< width that experts work in, if not `hidden`
+  bool latent_bias = false;
+  std::int64_t shared_inner = 0;  ///< of all shared experts together
+  bool shared_bias = false;
+  bool shared_gate = false;         ///< a number for each token scales the shared expert's output
+  std::int64_t trained_scores = 0;  ///< trainable numbers that balance or scale experts
+};
+Steps mixture(const MixtureShape& shape);
+
+/// Mamba 2's mixer (Dao and Gu 2024).
+struct Mamba2Shape {
+  std::int64_t hidden = 0;
+  std::int64_t inner = 0;
+  std::int64_t heads = 0;
+  std::int64_t groups = 0;
+  std::int64_t state = 0;
+  std::int64_t kernel = 0;
+  bool convolution_bias = true;
+  bool input_bias = false;
+  bool output_bias = false;
+  bool normed = true;
+};
+Steps mamba2(const Mamba2Shape& shape);
+
+/// The first Mamba's (Gu and Dao 2023).
+struct MambaShape {
+  std::int64_t hidden = 0;
+  std::int64_t inner = 0;
+  std::int64_t state = 0;
+  std::int64_t rank = 0;  ///< of the step size's projection
+  std::int64_t kernel = 0;
+  bool convolution_bias = true;
+  bool bias = false;
+};
+Steps mamba(const MambaShape& shape);
+
+/// The gated delta rule (Yang et al. 2024), as Qwen3-Next has it.
+struct DeltaShape {
+  std::int64_t hidden = 0;
+  std::int64_t key_heads = 0;
+  std::int64_t value_heads = 0;
+  std::int64_t key_width = 0;
+  std::int64_t value_width = 0;
+  std::int64_t kernel = 0;
+};
+Steps gated_delta(const DeltaShape& shape);
+
+/// Kimi Delta Attention (Kimi Linear 2025): forgetting channel by channel, from low ranks.
+struct KimiDeltaShape {
+  std::int64_t hidden = 0;
+  std::int64_t heads = 0;
+  std::int64_t width = 0;
+  std::int64_t kernel = 0;
+};
+Steps kimi_delta(const KimiDeltaShape& shape);
+
+/// A gated convolution of a few tokens (LFM2).
+Steps short_convolution(std::int64_t hidden, std::int64_t kernel, bool bias);
+
+/// A product that every peer does in whole.
+Step product(std::string_view name, std::int64_t outputs, std::int64_t inputs, bool bias = false);
+/// One whose outputs peers divide in `units`, and one whose inputs they do.
+Step divided(std::string_view name, std::int64_t outputs, std::int64_t inputs, bool bias = false,
+             std::int64_t units = 0);
+Step summed(std::string_view name, std::int64_t outputs, std::int64_t inputs, bool bias = false);
+Step numbers(std::string_view name, std::int64_t count);
+
+/// Same input as the step before: nothing is kept or gathered anew.
+Step beside(Step step);
+
+}  // namespace stagecraft

@@ -1,0 +1,117 @@
+#include "profiles/importers/families/blueprint.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "profiles/error.hpp"
+#include "profiles/text.hpp"
+
+namespace stagecraft {
+
+int read_blocks(Keys& keys, std::string_view names, std::int64_t otherwise) {
+  const std::int64_t blocks = keys.count(names, otherwise);
+  if (blocks > most_config_blocks)
+    keys.fail(names,
+              concat("expected an integer from 1 to ", most_config_blocks, ", found ", blocks));
+  return static_cast<int>(blocks);
+}
+
+Sizes read_sizes(Keys& keys, const Defaults& defaults) {
+  keys.need({"hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size"});
+  Sizes sizes;
+  sizes.hidden = keys.count("hidden_size", defaults.hidden);
+  sizes.blocks = read_blocks(keys, "num_hidden_layers", defaults.blocks);
+  sizes.heads = keys.count("num_attention_heads", defaults.heads);
+  sizes.key_value_heads = keys.count(
+      "num_key_value_heads", defaults.key_value_heads > 0 ? defaults.key_value_heads : sizes.heads);
+  sizes.inner = keys.count("intermediate_size", defaults.inner > 0 ? defaults.inner : 1);
+  sizes.vocabulary = keys.count("vocab_size", defaults.vocabulary);
+  sizes.positions = keys.count("max_position_embeddings", defaults.positions);
+  const bool has_width = keys.has("head_dim") || defaults.head_width > 0 || defaults.floors_width;
+  if (!has_width && sizes.hidden % sizes.heads != 0) {
+    keys.fail("num_attention_heads",
+              concat(sizes.heads, " heads do not divide hidden_size = ", sizes.hidden));
+  }
+  if (sizes.heads % sizes.key_value_heads != 0) {
+    keys.fail("num_key_value_heads",
+              concat(sizes.key_value_heads, " key-value heads do not divide the ", sizes.heads,
+                     " attention heads"));
+  }
+  const std::int64_t width =
+      defaults.head_width > 0 ? defaults.head_width : sizes.hidden / sizes.heads;
+  sizes.head_width = keys.count("head_dim", std::max<std::int64_t>(width, 1));
+  return sizes;
+}
+
+Blueprint start(Keys& keys, const Sizes& sizes, bool tied, NormWeights norms) {
+  Blueprint blueprint;
+  Transformer& numbers = blueprint.numbers;
+  numbers.hidden = sizes.hidden;
+  numbers.heads = sizes.heads;
+  numbers.key_value_heads = sizes.key_value_heads;
+  numbers.head_width = sizes.head_width;
+  numbers.feed_forward = std::max<std::int64_t>(sizes.inner, 1);
+  numbers.vocabulary = sizes.vocabulary;
+  numbers.positions = sizes.positions;
+  numbers.norm = norms == NormWeights::weight_and_bias ? Transformer::Norm::layer_norm
+                                                       : Transformer::Norm::rms_norm;
+  numbers.activation = Transformer::FeedForward::swiglu;
+  numbers.position = Transformer::Position::rotary;
+  numbers.attention_bias = false;
+  numbers.output_bias = false;
+  numbers.feed_forward_bias = false;
+  numbers.tied_head = keys.flag("tie_word_embeddings", tied);
+  blueprint.embedding = {{.kind = StepKind::lookup,
+                          .name = "words",
+                          .outputs = sizes.hidden,
+                          .inputs = sizes.vocabulary,
+                          .split = Split::inputs}};
+  blueprint.last = {norm("last norm", sizes.hidden, norms)};
+  return blueprint;
+}
+
+std::vector<std::string> words_of_blocks(Keys& keys, std::string_view name, int blocks,
+                                         const std::vector<std::string>& known,
+                                         const std::function<std::string(int)>& otherwise) {
+  std::vector<std::string> words = keys.words(name);
+  if (words.empty()) {
+    for (int block = 0; block < blocks; ++block) words.push_back(otherwise(block));
+    return words;
+  }
+  if (std::cmp_not_equal(words.size(), blocks)) {
+    keys.fail(name,
+              concat("expected a word for each of the ", blocks, " layers, found ", words.size()));
+  }
+  for (std::string& word : words) {
+    if (word == "mamba") word = "linear_attention";
+    if (word == "attention") word = "full_attention";
+    if (word == "deepseek_sparse_attention") word = "indexed_attention";
+    if (std::find(known.begin(), known.end(), word) == known.end()) {
+      keys.fail(name, concat("\"", word, "\" is not known here; known: ", join_words(known)));
+    }
+  }
+  return words;
+}
+
+std::int64_t rotary_width(Keys& keys, std::int64_t width, double otherwise) {
+  double part = otherwise;
+  if (keys.has("rope_parameters") && keys.json()["rope_parameters"].is_object()) {
+    const Json rope = keys.json()["rope_parameters"];
+    if (rope.contains("partial_rotary_factor") && rope["partial_rotary_factor"].is_number())
+      part = rope["partial_rotary_factor"].number();
+  }
+  part = keys.number("partial_rotary_factor|rotary_pct|rope_pct", part);
+  if (!(part >= 0 && part <= 1))
+    keys.fail("partial_rotary_factor|rotary_pct|rope_pct",
+              concat("expected a part from 0 to 1, found ", part));
+  return static_cast<std::int64_t>(std::floor(static_cast<double>(width) * part));
+}
+
+void set_experts(Transformer& numbers, const MixtureShape& mixture) {
+  numbers.experts = Experts{.count = mixture.experts,
+                            .active = mixture.active,
+                            .feed_forward = mixture.inner,
+                            .shared_feed_forward = mixture.shared_inner};
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,76 @@
+// What a family's reader makes of a config.json, before layers are numbered and counted.
+
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "profiles/importers/families/blocks.hpp"
+#include "profiles/importers/families/keys.hpp"
+#include "profiles/model.hpp"
+
+namespace stagecraft {
+
+struct Blueprint {
+  /// What holds for all layers: widths, heads, vocabulary, positions, whether the head is tied.
+  Transformer numbers;
+  /// Whether `numbers` say everything; then the executor can train the model, and no steps are
+  /// kept.
+  bool is_plain = false;
+  Steps embedding;
+  std::vector<Steps> encoder;  ///< of encoder-decoder models, before `blocks`
+  Steps encoder_last;          ///< the norm behind it
+  std::vector<Steps> blocks;
+  Steps last;                    ///< before any head: the last norm
+  Steps pooler;                  ///< before classes of a sequence (BERT, ViT)
+  bool pools_alone = false;      ///< the base model has the pooler, too
+  bool spans_of_labels = false;  ///< answers are found by as many numbers as there are labels
+  Steps transform;               ///< before the logits of words
+  std::int64_t head_width = 0;   ///< that heads read; 0: `numbers.hidden`
+  bool head_bias = false;        ///< of the logits of words
+  bool classes_bias = false;     ///< of the classes of a sequence
+  bool names_images = false;     ///< its own head names the classes of images
+  bool own_head = false;         ///< the library's class never ties it to the words
+  std::int64_t prediction_modules = 0;
+  std::vector<std::string> notes;  ///< what is left out, in sentences
+};
+
+/// The defaults of a family's class in the library. 0 key-value heads: as many as heads; 0 head
+/// width: hidden / heads.
+struct Defaults {
+  std::int64_t vocabulary = 0, hidden = 0, inner = 0, blocks = 0, heads = 0;
+  std::int64_t key_value_heads = 0, head_width = 0;
+  std::int64_t positions = 2048;
+  bool tied = false;
+  bool floors_width = false;  ///< heads need not divide the hidden width: the rest is left
+};
+
+/// The numbers that nearly all families have, under the usual names.
+struct Sizes {
+  std::int64_t vocabulary = 0, hidden = 0, inner = 0, heads = 0, key_value_heads = 0,
+               head_width = 0, positions = 0;
+  int blocks = 0;
+};
+Sizes read_sizes(Keys& keys, const Defaults& defaults);
+
+constexpr int most_config_blocks = 100'000;
+int read_blocks(Keys& keys, std::string_view names, std::int64_t otherwise);
+
+/// Words, last norm and tie; blocks are the caller's.
+Blueprint start(Keys& keys, const Sizes& sizes, bool tied, NormWeights norms = NormWeights::weight);
+
+/// A word for each block: the key's if it is there, else `otherwise` of its index. Older words are
+/// read as today's ("mamba" as "linear_attention", "attention" as "full_attention"). Throws Error
+/// (input) for a word that is not among `known`, and unless there are as many as blocks.
+std::vector<std::string> words_of_blocks(Keys& keys, std::string_view name, int blocks,
+                                         const std::vector<std::string>& known,
+                                         const std::function<std::string(int)>& otherwise);
+
+/// The part of a head's width that is turned.
+std::int64_t rotary_width(Keys& keys, std::int64_t width, double otherwise = 1.0);
+
+/// Experts of the numbers, by which devices may share them.
+void set_experts(Transformer& numbers, const MixtureShape& mixture);
+
+}  // namespace stagecraft

@@ -1,0 +1,253 @@
+// Families whose layers take turns in what they see: Llama 4, MiMo-V2 and DeepSeek-V4.
+
+#include <algorithm>
+
+#include "profiles/error.hpp"
+#include "profiles/importers/families/families.hpp"
+
+namespace stagecraft {
+
+/// Chunks in blocks with positions, all tokens in those without.
+Blueprint read_llama4(Keys& keys) {
+  const Sizes sizes = read_sizes(keys, {202048, 5120, 8192, 48, 40, 8, 128, 131072});
+  Blueprint blueprint = start(keys, sizes, false);
+  const bool bias = keys.flag("attention_bias", false);
+  AttentionShape shape{.hidden = sizes.hidden,
+                       .heads = sizes.heads,
+                       .key_value_heads = sizes.key_value_heads,
+                       .width = sizes.head_width,
+                       .query_bias = bias,
+                       .key_bias = bias,
+                       .value_bias = bias,
+                       .output_bias = bias};
+  const std::int64_t chunk = keys.natural("attention_chunk_size", 8192);
+  const std::int64_t interval = keys.count("no_rope_layer_interval|nope_layer_interval", 4);
+  std::vector<std::int64_t> turns = keys.numbers("no_rope_layers");
+  if (turns.empty()) {
+    for (int block = 0; block < sizes.blocks; ++block) turns.push_back((block + 1) % interval != 0);
+  }
+  if (std::cmp_not_equal(turns.size(), sizes.blocks))
+    keys.fail("no_rope_layers", concat("expected a number for each of the ", sizes.blocks,
+                                       " layers, found ", turns.size()));
+  const std::vector<std::string> words = words_of_blocks(
+      keys, "layer_types", sizes.blocks, {"chunked_attention", "full_attention"}, [&](int block) {
+        return turns[static_cast<std::size_t>(block)] != 0 ? "chunked_attention" : "full_attention";
+      });
+  const std::int64_t step = keys.count("interleave_moe_layer_step", 1);
+  std::vector<bool> sparse(words.size());
+  for (std::size_t block = 0; block < sparse.size(); ++block) {
+    sparse[block] = (static_cast<std::int64_t>(block) + 1) % step == 0;
+  }
+  if (keys.has("moe_layers")) {
+    std::fill(sparse.begin(), sparse.end(), false);
+    for (const std::int64_t block : keys.numbers("moe_layers")) {
+      if (block < 0 || block >= sizes.blocks)
+        keys.fail("moe_layers", concat("there is no layer ", block));
+      sparse[static_cast<std::size_t>(block)] = true;
+    }
+  }
+  const MixtureShape mixing{.hidden = sizes.hidden,
+                            .experts = keys.count("num_local_experts|num_experts", 16),
+                            .active = keys.count("num_experts_per_tok", 1),
+                            .inner = sizes.inner,
+                            .shared_inner = sizes.inner};
+  if (std::find(sparse.begin(), sparse.end(), true) != sparse.end())
+    set_experts(blueprint.numbers, mixing);
+  const Steps dense =
+      feed_forward({.hidden = sizes.hidden, .inner = keys.count("intermediate_size_mlp", 16384)});
+  keys.ignore({"use_qk_norm", "attn_temperature_tuning", "floor_scale", "attn_scale",
+               "for_llm_compressor"});
+  for (std::size_t block = 0; block < words.size(); ++block) {
+    shape.window = words[block] == "chunked_attention" ? chunk : 0;
+    shape.rotary_width = turns[block] != 0 ? sizes.head_width : 0;
+    Steps steps{norm("first norm", sizes.hidden)};
+    add_steps(steps, attention(shape));
+    steps.push_back(norm("second norm", sizes.hidden));
+    add_steps(steps, sparse[block] ? mixture(mixing) : dense);
+    blueprint.blocks.push_back(steps);
+  }
+  return blueprint;
+}
+
+/// Blocks with a window have twice the key-value heads, and sinks.
+Blueprint read_mimo_v2_flash(Keys& keys) {
+  const Sizes sizes = read_sizes(keys, {152576, 4096, 16384, 48, 64, 4, 192, 131072});
+  Blueprint blueprint = start(keys, sizes, false);
+  const bool bias = keys.flag("attention_bias", false);
+  AttentionShape shape{.hidden = sizes.hidden,
+                       .heads = sizes.heads,
+                       .width = sizes.head_width,
+                       .value_width = keys.count("v_head_dim", 128),
+                       .query_bias = bias,
+                       .key_bias = bias,
+                       .value_bias = bias};
+  shape.rotary_width = rotary_width(keys, sizes.head_width, 0.334);
+  std::int64_t window = keys.count("sliding_window", 129);
+  if (keys.has("sliding_window_size")) window = keys.count("sliding_window_size", 128) + 1;
+  keys.ignore({"sliding_window", "attention_value_scale"});
+  const std::vector<std::string> words = words_of_blocks(
+      keys, "layer_types", sizes.blocks, {"full_attention", "sliding_attention"}, [](int block) {
+        return block == 0 || (block + 1) % 6 == 0 ? "full_attention" : "sliding_attention";
+      });
+  const std::vector<std::string> kinds =
+      words_of_blocks(keys, "mlp_layer_types", sizes.blocks, {"dense", "sparse"},
+                      [](int block) { return block == 0 ? "dense" : "sparse"; });
+  const MixtureShape mixing{.hidden = sizes.hidden,
+                            .experts = keys.count("n_routed_experts|num_local_experts", 256),
+                            .active = keys.count("num_experts_per_tok", 8),
+                            .inner = keys.count("moe_intermediate_size", 2048)};
+  set_experts(blueprint.numbers, mixing);
+  const Steps dense = feed_forward({.hidden = sizes.hidden, .inner = sizes.inner});
+  for (std::size_t block = 0; block < words.size(); ++block) {
+    const bool slides = words[block] == "sliding_attention";
+    shape.key_value_heads = (slides ? 2 : 1) * sizes.key_value_heads;
+    shape.window = slides ? window : 0;
+    shape.sinks = slides;
+    Steps steps{norm("first norm", sizes.hidden)};
+    add_steps(steps, attention(shape));
+    steps.push_back(norm("second norm", sizes.hidden));
+    add_steps(steps, kinds[block] == "dense" ? dense : mixture(mixing));
+    blueprint.blocks.push_back(steps);
+  }
+  return blueprint;
+}
+
+namespace {
+
+struct CompressedShape {
+  std::int64_t hidden = 0, heads = 0, width = 0, query_rank = 0;
+  std::int64_t groups = 0, output_rank = 0;  ///< of the projection back
+  std::int64_t window = 0;
+  Indexer indexer;
+};
+
+/// Keys made of `rate` tokens each: a projection, its gate, positions within, a norm.
+Steps compressor(const CompressedShape& shape, std::int64_t rate, std::int64_t width,
+                 std::int64_t overlap) {
+  return {beside(product("compressor", overlap * width, shape.hidden)),
+          beside(product("compressor gate", overlap * width, shape.hidden)),
+          numbers("compressor", rate * overlap * width), norm("compressor norm", width)};
+}
+
+/// Windows for near tokens, compressed keys for far ones: chosen by an indexer where blocks are
+/// small ("compressed sparse"), all where they are large ("heavily compressed").
+Steps compressed_attention(const CompressedShape& shape, std::int64_t rate, bool chooses) {
+  const std::int64_t queries = shape.heads * shape.width;
+  Steps steps{
+      product("query down", shape.query_rank, shape.hidden), norm("query norm", shape.query_rank),
+      divided("query up", queries, shape.query_rank, false, shape.heads),
+      beside(product("key value down", shape.width, shape.hidden)), norm("key norm", shape.width)};
+  const Step near{.kind = StepKind::attention,
+                  .name = "attention",
+                  .outputs = shape.heads,  // sinks
+                  .heads = shape.heads,
+                  .key_value_heads = 1,
+                  .score_width = shape.width,
+                  .value_width = shape.width,
+                  .window = shape.window};
+  steps.push_back(near);
+  if (rate > 0) {
+    add_steps(steps, compressor(shape, rate, shape.width, chooses ? 2 : 1));
+    Step far = near;
+    far.name = "compressed attention";
+    far.outputs = 0;
+    far.window = 0;
+    far.stride = rate;
+    if (chooses) {
+      const Indexer& indexer = shape.indexer;
+      add_steps(steps, compressor(shape, rate, indexer.width, 2));
+      steps.push_back(beside(divided("indexer query", indexer.heads * indexer.width,
+                                     shape.query_rank, false, indexer.heads)));
+      steps.push_back(beside(product("indexer weights", indexer.heads, shape.hidden)));
+      steps.push_back({.kind = StepKind::attention,
+                       .name = "indexer",
+                       .heads = indexer.heads,
+                       .key_value_heads = 1,
+                       .score_width = indexer.width,
+                       .stride = rate});
+      far.window = indexer.keys;
+    }
+    steps.push_back(far);
+  }
+  // Groups of heads go down to a rank each, and all ranks back up.
+  Step down = divided("output down", shape.output_rank * shape.groups, queries / shape.groups,
+                      false, shape.groups);
+  steps.push_back(beside(down));
+  steps.push_back(summed("output up", shape.hidden, shape.groups * shape.output_rank));
+  return steps;
+}
+
+/// Manifold-constrained hyper-connections around a half of a block.
+Steps hyper_connection(std::int64_t hidden, std::int64_t streams) {
+  const std::int64_t outputs = streams * streams + 2 * streams;
+  return {product("hyper-connections", outputs, streams * hidden),
+          numbers("hyper-connections", outputs + 3)};
+}
+
+}  // namespace
+
+Blueprint read_deepseek_v4(Keys& keys) {
+  Sizes sizes = read_sizes(keys, {129280, 4096, 1, 43, 64, 1, 512, 1048576});
+  keys.ignore({"attention_bias", "num_hash_layers", "hc_sinkhorn_iters", "hc_eps", "swiglu_limit",
+               "compress_rope_theta", "qk_rope_head_dim"});
+  CompressedShape shape{.hidden = sizes.hidden,
+                        .heads = sizes.heads,
+                        .width = sizes.head_width,
+                        .query_rank = keys.count("q_lora_rank", 1024),
+                        .groups = keys.count("o_groups", 8),
+                        .output_rank = keys.count("o_lora_rank", 1024),
+                        .window = keys.count("sliding_window", 128),
+                        .indexer = {.heads = keys.count("index_n_heads", 64),
+                                    .width = keys.count("index_head_dim", 128),
+                                    .keys = keys.count("index_topk", 512)}};
+  if (sizes.heads * sizes.head_width % shape.groups != 0)
+    keys.fail("o_groups",
+              concat(shape.groups, " groups do not divide the ", sizes.heads, " heads"));
+  const std::string sparse = "compressed_sparse_attention";
+  const std::string heavy = "heavily_compressed_attention";
+  const std::string slides = "sliding_attention";
+  std::int64_t sparse_rate = keys.count("compress_rate_csa", 4);
+  std::int64_t heavy_rate = keys.count("compress_rate_hca", 128);
+  if (keys.has("compress_rates")) {
+    Keys rates(keys.at("compress_rates"), true);
+    sparse_rate = rates.count(sparse, sparse_rate);
+    heavy_rate = rates.count(heavy, heavy_rate);
+    rates.refuse_unread("deepseek_v4");
+  }
+  std::vector<std::int64_t> ratios = keys.numbers("compress_ratios");
+  const std::vector<std::string> words =
+      words_of_blocks(keys, "layer_types", sizes.blocks, {sparse, heavy, slides}, [&](int block) {
+        if (std::cmp_less(block, ratios.size())) {
+          const std::int64_t ratio = ratios[static_cast<std::size_t>(block)];
+          return ratio == 0 ? slides : ratio < 64 ? sparse : heavy;
+        }
+        return block < 2 || block % 2 == 0 ? heavy : sparse;
+      });
+  keys.ignore({"mlp_layer_types"});
+  MixtureShape mixing{.hidden = sizes.hidden,
+                      .experts = keys.count("n_routed_experts|num_local_experts", 256),
+                      .active = keys.count("num_experts_per_tok", 6),
+                      .inner = keys.count("moe_intermediate_size|intermediate_size", 2048)};
+  mixing.shared_inner = keys.natural("n_shared_experts", 1) * mixing.inner;
+  mixing.shared_bias = keys.flag("mlp_bias", false);
+  Blueprint blueprint = start(keys, sizes, false);
+  set_experts(blueprint.numbers, mixing);
+  const std::int64_t streams = keys.count("hc_mult", 4);
+  blueprint.numbers.streams = streams;
+  for (const std::string& word : words) {
+    Steps block = hyper_connection(sizes.hidden, streams);
+    block.push_back(norm("first norm", sizes.hidden));
+    const std::int64_t rate = word == sparse ? sparse_rate : word == heavy ? heavy_rate : 0;
+    add_steps(block, compressed_attention(shape, rate, word == sparse));
+    add_steps(block, hyper_connection(sizes.hidden, streams));
+    block.push_back(norm("second norm", sizes.hidden));
+    add_steps(block, mixture(mixing));
+    blueprint.blocks.push_back(block);
+  }
+  const Steps joining{product("hyper-connections", streams, streams * sizes.hidden),
+                      numbers("hyper-connections", streams + 1)};
+  blueprint.last.insert(blueprint.last.begin(), joining.begin(), joining.end());
+  return blueprint;
+}
+
+}  // namespace stagecraft

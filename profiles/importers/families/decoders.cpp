@@ -1,0 +1,218 @@
+#include "profiles/importers/families/decoders.hpp"
+
+#include <algorithm>
+
+#include "profiles/error.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+/// The window of each block; 0: it sees all tokens.
+std::vector<std::int64_t> windows_of(const AttentionRow& row, Keys& keys, int blocks) {
+  std::vector<std::int64_t> windows(static_cast<std::size_t>(blocks), 0);
+  if (row.windows == Windows::none) return windows;
+  // A window that is null is no window; only where the key is absent its default holds.
+  const bool is_null = keys.json().contains("sliding_window") && !keys.has("sliding_window");
+  std::int64_t window = is_null ? 0 : keys.natural("sliding_window", row.window);
+  if (row.windows == Windows::used && !keys.flag("use_sliding_window", false)) window = 0;
+  if (row.windows == Windows::every || row.windows == Windows::used) {
+    std::fill(windows.begin(), windows.end(), window);
+    return windows;
+  }
+  const bool uses = keys.flag("use_sliding_window", row.windows == Windows::pattern);
+  if (!uses) window = 0;
+  std::int64_t pattern = row.pattern;
+  if (!row.pattern_key.empty()) pattern = keys.natural(row.pattern_key, pattern);
+  const std::int64_t late = keys.natural("max_window_layers", 28);
+  const auto slides = [&](int block) {
+    if (window == 0) return false;
+    switch (row.windows) {
+      case Windows::none:
+      case Windows::every:
+      case Windows::used: return false;
+      case Windows::late: return block >= late;
+      case Windows::odd: return (block + 1) % 2 != 0 && block < late;
+      case Windows::pattern: return pattern == 0 || (block + 1) % pattern != 0;
+    }
+    return false;
+  };
+  const std::vector<std::string> words = words_of_blocks(
+      keys, "layer_types", blocks, {"full_attention", "sliding_attention"},
+      [&](int block) { return slides(block) ? "sliding_attention" : "full_attention"; });
+  for (std::size_t block = 0; block < windows.size(); ++block) {
+    if (words[block] == "sliding_attention") windows[block] = window;
+  }
+  return windows;
+}
+
+/// Whether each block has experts.
+std::vector<bool> sparse_blocks(const MixtureRow& row, Keys& keys, int blocks) {
+  std::vector<bool> sparse(static_cast<std::size_t>(blocks), true);
+  if (row.blocks == SparseBlocks::all) return sparse;
+  const auto set = [&](const std::function<bool(int)>& of) {
+    for (int block = 0; block < blocks; ++block)
+      sparse[static_cast<std::size_t>(block)] = of(block);
+  };
+  if (row.blocks == SparseBlocks::stepped) {
+    const std::int64_t step = keys.count("decoder_sparse_step", 1);
+    const std::vector<std::int64_t> dense = keys.numbers("mlp_only_layers");
+    set([&](int block) {
+      return (block + 1) % step == 0 && std::find(dense.begin(), dense.end(), block) == dense.end();
+    });
+    return sparse;
+  }
+  if (row.blocks == SparseBlocks::interval) {
+    const std::int64_t interval = keys.count("moe_layer_interval", 1);
+    const std::int64_t first = keys.natural("moe_layer_start_index", row.dense);
+    const std::int64_t end = keys.integer("moe_layer_end_index", -1);
+    set([&](int block) {
+      return (block + 1) % interval == 0 && block >= first && (end == -1 || block <= end);
+    });
+    return sparse;
+  }
+  const std::int64_t dense =
+      row.dense_key.empty() ? row.dense : keys.natural(row.dense_key, row.dense);
+  set([&](int block) { return block >= dense; });
+  if (row.blocks == SparseBlocks::typed) {
+    const std::vector<std::string> words =
+        words_of_blocks(keys, "mlp_layer_types", blocks, {"dense", "sparse"},
+                        [&](int block) { return block < dense ? "dense" : "sparse"; });
+    set([&](int block) { return words[static_cast<std::size_t>(block)] == "sparse"; });
+  }
+  return sparse;
+}
+
+AttentionShape attention_of(const DecoderRow& decoder, Keys& keys, const Sizes& sizes) {
+  const AttentionRow& row = decoder.attention;
+  AttentionShape shape{.hidden = sizes.hidden,
+                       .heads = sizes.heads,
+                       .key_value_heads = sizes.key_value_heads,
+                       .width = sizes.head_width,
+                       .norms = row.norms,
+                       .norm_weights = NormWeights::weight,
+                       .sinks = row.sinks,
+                       .own_gate = row.own_gate};
+  const bool bias = row.bias_key.empty() ? row.bias : keys.flag(row.bias_key, row.bias);
+  shape.query_bias = shape.key_bias = shape.value_bias = bias;
+  if (!row.output_bias_key.empty())
+    shape.output_bias = keys.flag(row.output_bias_key, row.output_bias);
+  if (!row.norms_key.empty() && !keys.flag(row.norms_key, false)) shape.norms = QueryKeyNorm::none;
+  shape.rotary_width = rotary_width(keys, sizes.head_width, row.rotary_part);
+  return shape;
+}
+
+MixtureShape mixture_of(const DecoderRow& decoder, Keys& keys, const Sizes& sizes) {
+  const MixtureRow& row = decoder.mixture;
+  MixtureShape shape{
+      .hidden = sizes.hidden,
+      .experts = keys.count(row.experts_key, row.experts),
+      .active = keys.count(row.active_key, row.active),
+      .inner = row.inner_key.empty() ? sizes.inner : keys.count(row.inner_key, row.inner),
+      .gated = decoder.feed_forward.gated,
+      .expert_bias = row.expert_bias,
+      .router_bias = row.router_bias,
+      .shared_gate = row.shared_gate};
+  if (shape.active > shape.experts) {
+    keys.fail(row.active_key,
+              concat("a token cannot pass ", shape.active, " of ", shape.experts, " experts"));
+  }
+  if (!row.shared_key.empty())
+    shape.shared_inner = keys.natural(row.shared_key, row.shared) * shape.inner;
+  if (!row.shared_width_key.empty())
+    shape.shared_inner = keys.natural(row.shared_width_key, row.shared_width);
+  if (!decoder.feed_forward.bias_key.empty())
+    shape.shared_bias = keys.flag(decoder.feed_forward.bias_key, decoder.feed_forward.bias);
+  if (row.trained_scores) shape.trained_scores = shape.experts;
+  return shape;
+}
+
+Steps block_of(const DecoderRow& row, std::int64_t hidden, const Steps& attending,
+               const Steps& feeding) {
+  Steps steps;
+  const auto add_norm_called = [&](std::string_view name) {
+    steps.push_back(norm(name, hidden, row.norm));
+  };
+  const bool before = row.places != NormPlaces::after;
+  const bool after = row.places == NormPlaces::after || row.places == NormPlaces::around;
+  if (before) add_norm_called("first norm");
+  add_steps(steps, attending);
+  if (after) add_norm_called("second norm");
+  if (before && row.places != NormPlaces::parallel)
+    add_norm_called(after ? "third norm" : "second norm");
+  add_steps(steps, feeding);
+  if (after) add_norm_called("fourth norm");
+  return steps;
+}
+
+/// A row whose blocks are a Transformer's: says so, or what stands against it.
+void set_plain(Blueprint& blueprint, const AttentionShape& attention, bool feed_forward_bias,
+               const std::vector<std::int64_t>& windows) {
+  Transformer& numbers = blueprint.numbers;
+  numbers.attention_bias = attention.query_bias;
+  numbers.output_bias = attention.output_bias;
+  numbers.feed_forward_bias = feed_forward_bias;
+  blueprint.is_plain = true;
+  for (const std::int64_t window : windows) {
+    if (window == 0 || window >= numbers.positions) continue;
+    blueprint.is_plain = false;
+    numbers.untrainable = concat("its attention slides over ", window, " tokens");
+  }
+  if (attention.rotary_width != attention.width) {
+    blueprint.is_plain = false;
+    numbers.untrainable = concat("only ", attention.rotary_width, " of a head's ", attention.width,
+                                 " numbers are turned by their position");
+  }
+}
+
+}  // namespace
+
+Blueprint read_decoder(const DecoderRow& row, Keys& keys) {
+  const bool has_experts = !row.mixture.experts_key.empty();
+  std::vector<std::string> needed{"hidden_size", "num_hidden_layers", "num_attention_heads"};
+  if (row.defaults.key_value_heads > 0) needed.emplace_back("num_key_value_heads");
+  if (!has_experts || row.mixture.inner_key.empty()) needed.emplace_back("intermediate_size");
+  needed.emplace_back("vocab_size");
+  if (has_experts)
+    needed.insert(needed.end(),
+                  {std::string(row.mixture.experts_key), std::string(row.mixture.active_key)});
+  keys.need(needed);
+  const Sizes sizes = read_sizes(keys, row.defaults);
+  Blueprint blueprint = start(keys, sizes, row.defaults.tied, row.norm);
+  AttentionShape attending = attention_of(row, keys, sizes);
+  const bool bias = !row.feed_forward.bias_key.empty() &&
+                    keys.flag(row.feed_forward.bias_key, row.feed_forward.bias);
+  Steps dense = feed_forward({.hidden = sizes.hidden,
+                              .inner = sizes.inner,
+                              .gated = row.feed_forward.gated,
+                              .up_bias = bias,
+                              .down_bias = bias});
+  if (row.feed_forward.activation_numbers > 0)
+    dense.push_back(numbers("activation", row.feed_forward.activation_numbers));
+  std::vector<bool> sparse(static_cast<std::size_t>(sizes.blocks), false);
+  Steps routed;
+  if (has_experts) {
+    const MixtureShape mixing = mixture_of(row, keys, sizes);
+    set_experts(blueprint.numbers, mixing);
+    routed = mixture(mixing);
+    sparse = sparse_blocks(row.mixture, keys, sizes.blocks);
+    const auto first = std::find(sparse.begin(), sparse.end(), true);
+    blueprint.numbers.experts->dense_blocks = first - sparse.begin();
+  }
+  const std::vector<std::int64_t> windows = windows_of(row.attention, keys, sizes.blocks);
+  for (std::size_t block = 0; block < windows.size(); ++block) {
+    attending.window = windows[block];
+    blueprint.blocks.push_back(
+        block_of(row, sizes.hidden, attention(attending), sparse[block] ? routed : dense));
+  }
+  if (!row.head_bias_key.empty()) blueprint.head_bias = keys.flag(row.head_bias_key, false);
+  if (row.is_plain) set_plain(blueprint, attending, bias, windows);
+  if (row.predicts)
+    blueprint.prediction_modules = keys.natural("num_nextn_predict_layers|num_mtp_layers", 0);
+  for (const std::string_view key : row.harmless) {
+    if (!key.empty()) keys.ignore({std::string(key)});
+  }
+  return blueprint;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,101 @@
+#include "profiles/importers/families/families.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "profiles/importers/families/decoders.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+constexpr std::array families{
+    Family{"gpt2", read_gpt2},
+    Family{"gpt_bigcode", read_gpt_bigcode},
+    Family{"gptj", read_gptj},
+    Family{"gpt_neox", read_gpt_neox},
+    Family{"bloom", read_bloom},
+    Family{"falcon", read_falcon},
+    Family{"opt", read_opt},
+    Family{"phi", read_phi},
+    Family{"stablelm", read_stablelm},
+    Family{"bert", read_bert},
+    Family{"vit", read_vit},
+    Family{"t5", read_t5},
+    Family{"deepseek_v2", read_deepseek_v2},
+    Family{"deepseek_v3", read_deepseek_v3},
+    Family{"deepseek_v32", read_deepseek_v32},
+    Family{"deepseek_v4", read_deepseek_v4},
+    Family{"glm4_moe_lite", read_glm4_moe_lite},
+    Family{"glm_moe_dsa", read_glm_moe_dsa},
+    Family{"longcat_flash", read_longcat_flash},
+    Family{"kimi_linear", read_kimi_linear},
+    Family{"llama4_text", read_llama4},
+    Family{"mimo_v2_flash", read_mimo_v2_flash},
+    Family{"gemma3n_text", read_gemma3n},
+    Family{"gemma4_text", read_gemma4},
+    Family{"qwen3_next", read_qwen3_next},
+    Family{"qwen3_5_text", read_qwen3_5},
+    Family{"qwen3_5_moe_text", read_qwen3_5_moe},
+    Family{"mamba", read_mamba},
+    Family{"mamba2", read_mamba2},
+    Family{"bamba", read_bamba},
+    Family{"falcon_h1", read_falcon_h1},
+    Family{"nemotron_h", read_nemotron_h},
+    Family{"granitemoehybrid", read_granitemoehybrid},
+    Family{"lfm2", read_lfm2},
+    Family{"lfm2_moe", read_lfm2_moe},
+    Family{"minimax", read_minimax},
+};
+
+/// The same layers under another name.
+struct Alias {
+  std::string_view name;
+  std::string_view family;
+};
+constexpr std::array aliases{
+    Alias{"kimi_k2", "deepseek_v3"}, Alias{"internlm3", "llama"},
+    Alias{"qwen2_vl_text", "qwen2"}, Alias{"qwen2_5_vl_text", "qwen2"},
+    Alias{"qwen3_vl_text", "qwen3"}, Alias{"qwen3_vl_moe_text", "qwen3_moe"},
+    Alias{"gpt-sw3", "gpt2"},
+};
+
+}  // namespace
+
+std::vector<std::string> family_names() {
+  std::vector<std::string> names;
+  for (const DecoderRow& row : decoder_rows()) names.emplace_back(row.model_type);
+  for (const Family& family : families) names.emplace_back(family.model_type);
+  return names;
+}
+
+std::string family_called(const std::string& model_type) {
+  for (const Alias& alias : aliases) {
+    if (alias.name == model_type) return std::string(alias.family);
+  }
+  // What has its language part in a file of its own: "llama4" is "llama4_text" there.
+  const std::string part = model_type + "_text";
+  for (const std::string& name : family_names()) {
+    if (name == part) return part;
+  }
+  return model_type;
+}
+
+bool names_modules_its_own_way(std::string_view family) {
+  constexpr std::array own_names{"gpt_neox",   "gptj",   "falcon",   "phi",
+                                 "mamba",      "mamba2", "bamba",    "falcon_h1",
+                                 "nemotron_h", "lfm2",   "lfm2_moe", "opt"};
+  return std::find(own_names.begin(), own_names.end(), family) != own_names.end();
+}
+
+Blueprint read_family(const std::string& family, Keys& keys) {
+  for (const DecoderRow& row : decoder_rows()) {
+    if (row.model_type == family) return read_decoder(row, keys);
+  }
+  for (const Family& row : families) {
+    if (row.model_type == family) return row.read(keys);
+  }
+  keys.fail("model_type", "no reader for \"" + family + "\"");
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,67 @@
+// Families of models in config.json: one row each. To add one, write what it is made of (a row of
+// `decoder_rows` or a function of its own) and add its name.
+
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "profiles/importers/families/blueprint.hpp"
+
+namespace stagecraft {
+
+/// A family whose blocks no row of `decoder_rows` describes.
+struct Family {
+  std::string_view model_type;
+  Blueprint (*read)(Keys& keys);
+};
+
+Blueprint read_gpt2(Keys& keys);
+Blueprint read_gpt_bigcode(Keys& keys);
+Blueprint read_gptj(Keys& keys);
+Blueprint read_gpt_neox(Keys& keys);
+Blueprint read_bloom(Keys& keys);
+Blueprint read_falcon(Keys& keys);
+Blueprint read_opt(Keys& keys);
+Blueprint read_phi(Keys& keys);
+Blueprint read_stablelm(Keys& keys);
+Blueprint read_bert(Keys& keys);
+Blueprint read_vit(Keys& keys);
+Blueprint read_t5(Keys& keys);
+Blueprint read_deepseek_v2(Keys& keys);
+Blueprint read_deepseek_v3(Keys& keys);
+Blueprint read_deepseek_v32(Keys& keys);
+Blueprint read_deepseek_v4(Keys& keys);
+Blueprint read_glm4_moe_lite(Keys& keys);
+Blueprint read_glm_moe_dsa(Keys& keys);
+Blueprint read_longcat_flash(Keys& keys);
+Blueprint read_kimi_linear(Keys& keys);
+Blueprint read_llama4(Keys& keys);
+Blueprint read_mimo_v2_flash(Keys& keys);
+Blueprint read_gemma3n(Keys& keys);
+Blueprint read_gemma4(Keys& keys);
+Blueprint read_qwen3_next(Keys& keys);
+Blueprint read_qwen3_5(Keys& keys);
+Blueprint read_qwen3_5_moe(Keys& keys);
+Blueprint read_mamba(Keys& keys);
+Blueprint read_mamba2(Keys& keys);
+Blueprint read_bamba(Keys& keys);
+Blueprint read_falcon_h1(Keys& keys);
+Blueprint read_nemotron_h(Keys& keys);
+Blueprint read_granitemoehybrid(Keys& keys);
+Blueprint read_lfm2(Keys& keys);
+Blueprint read_lfm2_moe(Keys& keys);
+Blueprint read_minimax(Keys& keys);
+
+/// Of "model_type", as they stand in files.
+std::vector<std::string> family_names();
+/// Other names of families, as larger models call their language parts: "qwen2_vl_text" is "qwen2".
+std::string family_called(const std::string& model_type);
+/// Whose modules in the library are called neither as Llama's nor as GPT-2's, so that nothing that
+/// is written for its modules by name would fit.
+bool names_modules_its_own_way(std::string_view family);
+/// Throws Error (input) as `Keys` do; `family` is one of `family_names`.
+Blueprint read_family(const std::string& family, Keys& keys);
+
+}  // namespace stagecraft

@@ -1,0 +1,66 @@
+// The keys of a config.json, and which of them were read: what nobody reads is either known to be
+// harmless or refused by name.
+
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "profiles/json.hpp"
+
+namespace stagecraft {
+
+class Keys {
+ public:
+  /// `is_part`: of a larger model's file, in which the library writes only what differs from the
+  /// defaults of the family's class; in a file of its own the keys that `need` names must stand.
+  Keys(Json config, bool is_part) : config_(std::move(config)), is_part_(is_part) {}
+
+  /// Names of keys may be several, joined by "|": the first that stands counts. A key that is null
+  /// is absent, as in the library; `otherwise` is the default of the library's class.
+  bool has(std::string_view names);
+  std::int64_t count(std::string_view names, std::int64_t otherwise);    ///< at least 1
+  std::int64_t natural(std::string_view names, std::int64_t otherwise);  ///< at least 0
+  std::int64_t integer(std::string_view names, std::int64_t otherwise);
+  bool flag(std::string_view names, bool otherwise);
+  double number(std::string_view names, double otherwise);
+  std::string word(std::string_view names, const std::string& otherwise);
+  std::vector<std::string> words(std::string_view names);
+  std::vector<std::int64_t> numbers(std::string_view names);
+  /// The member itself; must be there.
+  Json at(std::string_view names);
+
+  /// Throws Error (input) naming all that are missing.
+  void need(const std::vector<std::string>& names);
+  /// A value that changes nothing here: read, and done with.
+  void ignore(const std::vector<std::string>& names);
+  /// Throws Error (input) at the key unless its value is one of these words.
+  void only(std::string_view name, const std::vector<std::string>& words);
+  /// Throws Error (input) if the key is there and true.
+  void refuse_true(std::string_view name, const std::string& why);
+  /// Throws Error (input) at the key, or at the file where it is absent.
+  [[noreturn]] void fail(std::string_view names, const std::string& message);
+
+  /// Throws Error (input) at the first key that nobody read, is not known to be harmless, and says
+  /// something (not null, false, or empty).
+  void refuse_unread(std::string_view family) const;
+
+  const Json& json() const { return config_; }
+
+ private:
+  std::string found(std::string_view names);
+
+  Json config_;
+  bool is_part_ = false;
+  std::set<std::string, std::less<>> read_;
+};
+
+/// Keys that change neither parameters nor work, in any family: of tokens, dropout, initial values,
+/// generation, files, losses beside the model's own.
+bool is_harmless_key(std::string_view name);
+
+}  // namespace stagecraft

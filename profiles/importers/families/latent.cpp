@@ -1,0 +1,217 @@
+// Families with latent attention: DeepSeek, those of its shape, and LongCat.
+
+#include <algorithm>
+
+#include "profiles/error.hpp"
+#include "profiles/importers/families/families.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+/// Defaults of the family's class.
+struct LatentRow {
+  Defaults sizes;
+  std::int64_t query_rank = 1536, key_value_rank = 512, rotary = 64, plain = 128, value = 128;
+  std::int64_t experts = 256, active = 8, inner = 2048, shared = 1, dense = 0;
+  Indexer indexer;
+  bool has_types = false;  ///< "mlp_layer_types" say which blocks are dense
+  std::string_view feed_forward_bias_key;
+  bool is_plain = false;
+};
+
+LatentShape read_latent_shape(Keys& keys, const LatentRow& row, const Sizes& sizes) {
+  // Null is a value of its own here: queries without a latent.
+  const bool has_rank = !keys.json().contains("q_lora_rank") || keys.has("q_lora_rank");
+  keys.ignore({"qk_head_dim", "head_dim", "num_key_value_heads"});
+  return {.hidden = sizes.hidden,
+          .heads = sizes.heads,
+          .query_rank = has_rank ? keys.natural("q_lora_rank", row.query_rank) : 0,
+          .key_value_rank = keys.count("kv_lora_rank", row.key_value_rank),
+          .rotary_width = keys.count("qk_rope_head_dim", row.rotary),
+          .plain_width = keys.count("qk_nope_head_dim", row.plain),
+          .value_width = keys.count("v_head_dim", row.value),
+          .bias = keys.flag("attention_bias", false),
+          .indexer = row.indexer};
+}
+
+MixtureShape read_latent_mixture(Keys& keys, const LatentRow& row, std::int64_t hidden) {
+  MixtureShape shape{.hidden = hidden,
+                     .experts = keys.count("n_routed_experts|num_local_experts", row.experts),
+                     .active = keys.count("num_experts_per_tok", row.active),
+                     .inner = keys.count("moe_intermediate_size", row.inner)};
+  shape.shared_inner = keys.natural("n_shared_experts", row.shared) * shape.inner;
+  if (!row.feed_forward_bias_key.empty())
+    shape.shared_bias = keys.flag(row.feed_forward_bias_key, false);
+  if (shape.active > shape.experts) {
+    keys.fail("num_experts_per_tok",
+              concat("a token cannot pass ", shape.active, " of ", shape.experts, " experts"));
+  }
+  return shape;
+}
+
+/// Of the executor's and the estimates' own form.
+void set_latent_numbers(Blueprint& blueprint, const LatentShape& shape) {
+  Transformer& numbers = blueprint.numbers;
+  numbers.latent = LatentAttention{.query_rank = shape.query_rank,
+                                   .key_value_rank = shape.key_value_rank,
+                                   .rotary_width = shape.rotary_width,
+                                   .plain_width = shape.plain_width,
+                                   .value_width = shape.value_width};
+  numbers.head_width = shape.rotary_width + shape.plain_width;
+  numbers.key_value_heads = numbers.heads;
+  blueprint.is_plain = true;
+}
+
+Steps latent_block(const LatentShape& attending, const Steps& feeding) {
+  Steps steps{norm("first norm", attending.hidden)};
+  add_steps(steps, latent_attention(attending));
+  steps.push_back(norm("second norm", attending.hidden));
+  add_steps(steps, feeding);
+  return steps;
+}
+
+/// Which blocks choose keys for themselves ("full") and which take an earlier one's ("shared").
+std::vector<std::string> indexers_of_blocks(Keys& keys, int blocks) {
+  const std::int64_t every = std::max<std::int64_t>(keys.natural("index_topk_freq", 1), 1);
+  const std::int64_t offset = keys.natural("index_skip_topk_offset", 2);
+  return words_of_blocks(keys, "indexer_types", blocks, {"full", "shared"}, [&](int block) {
+    return std::max<std::int64_t>(block - offset + 1, 0) % every == 0 ? "full" : "shared";
+  });
+}
+
+Blueprint read_latent_family(Keys& keys, const LatentRow& row) {
+  keys.need({"hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
+             "vocab_size", "kv_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim",
+             "moe_intermediate_size", "n_routed_experts", "num_experts_per_tok"});
+  Defaults defaults = row.sizes;
+  defaults.head_width = row.rotary + row.plain;
+  const Sizes sizes = read_sizes(keys, defaults);
+  Blueprint blueprint = start(keys, sizes, false);
+  LatentShape attending = read_latent_shape(keys, row, sizes);
+  const MixtureShape mixing = read_latent_mixture(keys, row, sizes.hidden);
+  if (keys.count("moe_layer_freq", 1) != 1)
+    keys.fail("moe_layer_freq", "only 1 is known: experts in each block behind the dense ones");
+  const std::int64_t dense_blocks = keys.natural("first_k_dense_replace", row.dense);
+  const auto kind_of = [&](int block) { return block < dense_blocks ? "dense" : "sparse"; };
+  std::vector<std::string> kinds;
+  if (row.has_types) {
+    kinds = words_of_blocks(keys, "mlp_layer_types", sizes.blocks, {"dense", "sparse"}, kind_of);
+  } else {
+    for (int block = 0; block < sizes.blocks; ++block) kinds.emplace_back(kind_of(block));
+  }
+  const bool bias = mixing.shared_bias;
+  const Steps dense = feed_forward(
+      {.hidden = sizes.hidden, .inner = sizes.inner, .up_bias = bias, .down_bias = bias});
+  const Steps sparse = mixture(mixing);
+  std::vector<std::string> indexers;
+  if (row.indexer.heads > 0) {
+    attending.indexer = {.heads = keys.count("index_n_heads", row.indexer.heads),
+                         .width = keys.count("index_head_dim", row.indexer.width),
+                         .keys = keys.count("index_topk", row.indexer.keys)};
+    words_of_blocks(keys, "layer_types", sizes.blocks, {"indexed_attention"},
+                    [](int) { return "indexed_attention"; });
+    indexers = indexers_of_blocks(keys, sizes.blocks);
+  }
+  for (std::size_t block = 0; block < kinds.size(); ++block) {
+    if (!indexers.empty()) attending.indexer.computes = indexers[block] == "full";
+    blueprint.blocks.push_back(latent_block(attending, kinds[block] == "dense" ? dense : sparse));
+  }
+  set_experts(blueprint.numbers, mixing);
+  blueprint.numbers.experts->dense_blocks =
+      std::find(kinds.begin(), kinds.end(), "sparse") - kinds.begin();
+  blueprint.prediction_modules = keys.natural("num_nextn_predict_layers|num_mtp_layers", 0);
+  if (row.is_plain && !attending.bias && !bias) set_latent_numbers(blueprint, attending);
+  return blueprint;
+}
+
+}  // namespace
+
+Blueprint read_deepseek_v2(Keys& keys) {
+  return read_latent_family(keys, {.sizes = {102400, 4096, 11008, 32, 32, 0, 0, 2048},
+                                   .experts = 64,
+                                   .active = 6,
+                                   .inner = 1407,
+                                   .shared = 2,
+                                   .feed_forward_bias_key = "mlp_bias",
+                                   .is_plain = true});
+}
+
+Blueprint read_deepseek_v3(Keys& keys) {
+  Blueprint blueprint = read_latent_family(
+      keys, {.sizes = {129280, 7168, 18432, 61, 128, 128, 0, 4096}, .dense = 3, .is_plain = true});
+  blueprint.numbers.experts->score_bias = true;
+  return blueprint;
+}
+
+Blueprint read_deepseek_v32(Keys& keys) {
+  keys.ignore({"mlp_bias"});
+  return read_latent_family(keys, {.sizes = {129280, 7168, 18432, 61, 128, 128, 0, 163840},
+                                   .dense = 3,
+                                   .indexer = {.heads = 64, .width = 128, .keys = 2048},
+                                   .has_types = true});
+}
+
+Blueprint read_glm4_moe_lite(Keys& keys) {
+  return read_latent_family(keys, {.sizes = {154880, 2048, 10240, 47, 20, 20, 0, 202752},
+                                   .query_rank = 768,
+                                   .plain = 192,
+                                   .value = 256,
+                                   .experts = 64,
+                                   .active = 4,
+                                   .inner = 1536,
+                                   .dense = 1,
+                                   .has_types = true});
+}
+
+Blueprint read_glm_moe_dsa(Keys& keys) {
+  keys.ignore({"mlp_bias", "indexer_rope_interleave"});
+  return read_latent_family(keys, {.sizes = {154880, 6144, 12288, 78, 64, 64, 0, 202752},
+                                   .query_rank = 2048,
+                                   .plain = 192,
+                                   .value = 256,
+                                   .dense = 3,
+                                   .indexer = {.heads = 32, .width = 128, .keys = 2048},
+                                   .has_types = true});
+}
+
+/// Each layer is two of latent attention and dense feed-forward, beside one of experts, some of
+/// which compute nothing.
+Blueprint read_longcat_flash(Keys& keys) {
+  const LatentRow row{.sizes = {131072, 6144, 12288, 28, 64, 0, 192, 131072},
+                      .experts = 512,
+                      .active = 12,
+                      .inner = 2048};
+  keys.need({"num_layers", "hidden_size", "num_attention_heads", "vocab_size"});
+  Sizes sizes;
+  sizes.hidden = keys.count("hidden_size", row.sizes.hidden);
+  sizes.heads = sizes.key_value_heads = keys.count("num_attention_heads", row.sizes.heads);
+  sizes.head_width = row.sizes.head_width;
+  sizes.vocabulary = keys.count("vocab_size", row.sizes.vocabulary);
+  sizes.positions = keys.count("max_position_embeddings", row.sizes.positions);
+  sizes.inner = keys.count("ffn_hidden_size|intermediate_size", row.sizes.inner);
+  sizes.blocks = read_blocks(keys, "num_layers", row.sizes.blocks);
+  keys.ignore({"num_hidden_layers", "mla_scale_q_lora", "mla_scale_kv_lora", "attention_method",
+               "zero_expert_type"});
+  Blueprint blueprint = start(keys, sizes, false);
+  const LatentShape attending = read_latent_shape(keys, row, sizes);
+  const MixtureShape mixing{
+      .hidden = sizes.hidden,
+      .experts = keys.count("n_routed_experts|num_local_experts", row.experts),
+      .active = keys.count("moe_topk|num_experts_per_tok", row.active),
+      .inner = keys.count("expert_ffn_hidden_size|moe_intermediate_size", row.inner),
+      .router_bias = keys.flag("router_bias", false),
+      .idle_experts = keys.natural("zero_expert_num", 256)};
+  const Steps dense = feed_forward({.hidden = sizes.hidden, .inner = sizes.inner});
+  Steps block{norm("first norm", sizes.hidden)};
+  add_steps(block, latent_attention(attending));
+  block.push_back(norm("second norm", sizes.hidden));
+  add_steps(block, mixture(mixing));
+  add_steps(block, dense);
+  add_steps(block, latent_block(attending, dense));
+  blueprint.blocks.assign(static_cast<std::size_t>(sizes.blocks), block);
+  set_experts(blueprint.numbers, mixing);
+  return blueprint;
+}
+
+}  // namespace stagecraft

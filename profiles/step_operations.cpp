@@ -1,0 +1,216 @@
+// Operations of a layer that is described step by step. A step's peers share what its `Split` says;
+// experts are spread as in `feed_forward_operations.cpp`. A step keeps what its backward reads: a
+// product or norm its input unless it shares it with a step before, attention its queries, keys and
+// values, an activation its input.
+
+#include <algorithm>
+#include <cmath>
+
+#include "profiles/layer_builder.hpp"
+#include "profiles/operations.hpp"
+#include "profiles/transformer.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+double rows_of(const Step& step, const DeviceShare& share) {
+  return step.of_sample ? static_cast<double>(share.setting.microbatch) : share.tokens;
+}
+
+/// Of a width that tensor-parallel peers divide; with fewer whole units than peers each has a copy.
+double part_of_width(std::int64_t width, std::int64_t units, int degree) {
+  if (units == 0 || units % degree == 0) return std::ceil(static_cast<double>(width) / degree);
+  return static_cast<double>(width) / static_cast<double>(units) *
+         std::max(1.0, std::ceil(static_cast<double>(units) / degree));
+}
+
+/// A step's product on one device.
+struct StepPart {
+  double outputs = 0;
+  double inputs = 0;
+};
+
+StepPart part_of_step(const Step& step, int degree) {
+  StepPart part{static_cast<double>(step.outputs), static_cast<double>(step.inputs)};
+  if (step.split == Split::outputs) part.outputs = part_of_width(step.outputs, step.units, degree);
+  if (step.split == Split::inputs) part.inputs = part_of_width(step.inputs, step.units, degree);
+  return part;
+}
+
+void add_expert_product(LayerBuilder& layer, const Step& step) {
+  const DeviceShare& share = layer.share();
+  const double local = static_cast<double>(step.copies) / share.setting.expert_parallel;
+  const StepPart part = part_of_step(step, share.expert_tensor);
+  const std::size_t first = layer.operations();
+  const double rows = routed_rows(share, static_cast<double>(step.active)).computed;
+  layer.grouped_linear(step.name, local, rows, part.outputs, part.inputs);
+  if (!share.setting.grouped_experts) layer.repeated_since(first, local);
+  layer.weights(local * part.outputs * (part.inputs + (step.bias ? 1 : 0)), true);
+}
+
+void add_step_product(LayerBuilder& layer, const Step& step) {
+  const DeviceShare& share = layer.share();
+  if (step.of_experts) return add_expert_product(layer, step);
+  const StepPart part = part_of_step(step, share.setting.tensor_parallel);
+  const double rows = rows_of(step, share);
+  const bool divides_inputs = step.split == Split::inputs;
+  if (!step.shares_input) {
+    const double kept = divides_inputs || step.of_sample ? rows : share.spread_tokens;
+    layer.keep(step.name, kept * part.inputs * share.element);
+    if (step.split == Split::outputs && !step.of_sample) gather_rows(layer, step.name, part.inputs);
+  }
+  layer.linear(step.name, rows, part.outputs, part.inputs);
+  layer.weights(part.outputs * (part.inputs + (step.bias ? 1 : 0)));
+  if (divides_inputs && !step.of_sample) sum_tokens(layer, step.name);
+}
+
+void add_step_norm(LayerBuilder& layer, const Step& step) {
+  const DeviceShare& share = layer.share();
+  const bool divides = step.split == Split::outputs;
+  const double width = divides
+                           ? part_of_width(step.inputs, step.units, share.setting.tensor_parallel)
+                           : static_cast<double>(step.inputs);
+  const double bytes = (divides ? share.tokens : share.spread_tokens) * width * share.element;
+  layer.traffic(step.name, 2 * bytes, 3 * bytes);
+  if (!step.shares_input) layer.keep(step.name, bytes);
+  layer.weights(static_cast<double>(step.outputs));
+}
+
+void add_step_attention(LayerBuilder& layer, const Step& step) {
+  const DeviceShare& share = layer.share();
+  const int degree = share.setting.tensor_parallel;
+  const AttentionCore core{
+      .score = static_cast<double>(step.score_width),
+      .value = static_cast<double>(step.value_width),
+      .heads = std::ceil(static_cast<double>(step.heads) / degree),
+      .key_value_heads = std::max(1.0, static_cast<double>(step.key_value_heads) / degree),
+      .window = static_cast<double>(step.window),
+      .stride = static_cast<double>(step.stride),
+      .causal = step.causal,
+      .rebuilt = true};
+  const double queries = share.tokens * core.heads * core.score;
+  const double keys = share.tokens / core.stride * core.key_value_heads * (core.score + core.value);
+  layer.keep("queries, keys and values", (queries + keys) * share.element);
+  add_attention_core(layer, core);
+  layer.weights(std::ceil(static_cast<double>(step.outputs) / degree));
+}
+
+/// Chunks of the sequence are products of activations, between which the state is handed on; what
+/// is kept are the inputs and a state for each chunk (Dao and Gu 2024, section 6).
+void add_recurrence(LayerBuilder& layer, const Step& step) {
+  constexpr double chunk = 64;
+  const DeviceShare& share = layer.share();
+  const double heads = std::ceil(static_cast<double>(step.heads) / share.setting.tensor_parallel);
+  const auto rows = static_cast<double>(step.inputs);
+  const auto columns = static_cast<double>(step.outputs);
+  const double moved = share.tokens * heads * (2 * rows + 2 * columns) * share.element;
+  Operation scan{.name = step.name,
+                 .kind = OperationKind::product,
+                 .batch = static_cast<double>(share.setting.microbatch) * heads,
+                 .m = static_cast<double>(share.setting.sequence),
+                 .n = columns,
+                 .k = rows,
+                 .flops = 6 * share.tokens * heads * rows * columns,
+                 .bytes = moved,
+                 .core_attention = true};
+  layer.add(scan);
+  scan.pass = Pass::backward_input;
+  scan.flops *= 2;
+  scan.bytes *= 2;
+  layer.add(scan);
+  layer.keep("queries, keys and values", moved);
+  layer.keep("states", share.tokens / chunk * heads * rows * columns * 4, true);
+}
+
+void add_convolution(LayerBuilder& layer, const Step& step) {
+  const DeviceShare& share = layer.share();
+  const double channels = part_of_width(step.inputs, 0, share.setting.tensor_parallel);
+  const double bytes = share.tokens * channels * share.element;
+  const auto kernel = static_cast<double>(step.outputs);
+  layer.add({.name = step.name, .flops = 2 * share.tokens * channels * kernel, .bytes = 2 * bytes});
+  layer.add({.name = step.name,
+             .pass = Pass::backward_input,
+             .flops = 2 * share.tokens * channels * kernel,
+             .bytes = 2 * bytes});
+  layer.add({.name = step.name,
+             .pass = Pass::backward_weight,
+             .flops = 2 * share.tokens * channels * kernel,
+             .bytes = 2 * bytes});
+  layer.keep(step.name, bytes);
+  layer.weights(channels * (kernel + (step.bias ? 1 : 0)));
+}
+
+void add_step_activation(LayerBuilder& layer, const Step& step) {
+  const DeviceShare& share = layer.share();
+  const bool routed = step.of_experts;
+  const int degree = routed ? share.expert_tensor : share.setting.tensor_parallel;
+  const int divisor = step.split == Split::none ? 1 : degree;
+  const double rows =
+      routed ? routed_rows(share, static_cast<double>(step.active)).computed : rows_of(step, share);
+  const double in = std::ceil(static_cast<double>(step.inputs) / divisor);
+  const double out = std::ceil(static_cast<double>(step.outputs) / divisor);
+  layer.traffic(step.name, rows * (in + out) * share.element,
+                rows * (2 * in + out) * share.element);
+  if (!step.shares_input) layer.keep("activation input", rows * in * share.element);
+  if (routed) layer.keep("activation", rows * out * share.element);
+  layer.working(rows * (in + out) * share.element);
+}
+
+void add_step_lookup(LayerBuilder& layer, const Step& step) {
+  const DeviceShare& share = layer.share();
+  const auto width = static_cast<double>(step.outputs);
+  const double elements = share.tokens * width;
+  layer.traffic("lookup", 2 * elements * share.element, 3 * elements * share.element);
+  const bool divides = step.split == Split::inputs;
+  const double rows = divides ? part_of_width(step.inputs, 0, share.setting.tensor_parallel)
+                              : static_cast<double>(step.inputs);
+  layer.weights(rows * width);
+  if (divides) sum_tokens(layer, "sum of embeddings");
+}
+
+void add_step_logits(LayerBuilder& layer, const Step& step) {
+  const DeviceShare& share = layer.share();
+  add_logits_and_loss(layer, rows_of(step, share), step.outputs);
+  const double part = part_of_width(step.outputs, 0, share.setting.tensor_parallel);
+  layer.weights(part * (static_cast<double>(step.inputs) + (step.bias ? 1 : 0)));
+}
+
+void add_step(LayerBuilder& layer, const Step& step) {
+  switch (step.kind) {
+    case StepKind::norm: return add_step_norm(layer, step);
+    case StepKind::product: return add_step_product(layer, step);
+    case StepKind::lookup: return add_step_lookup(layer, step);
+    case StepKind::attention: return add_step_attention(layer, step);
+    case StepKind::recurrence: return add_recurrence(layer, step);
+    case StepKind::convolution: return add_convolution(layer, step);
+    case StepKind::activation:
+      if (step.copies > 1 && step.name == "choice of experts")
+        return add_choice(layer, static_cast<double>(step.copies));
+      return add_step_activation(layer, step);
+    case StepKind::numbers: return layer.weights(static_cast<double>(step.outputs));
+    case StepKind::dispatch:
+      return add_dispatch(layer, static_cast<double>(step.active),
+                          static_cast<double>(step.inputs));
+    case StepKind::combine:
+      return add_combine(layer, static_cast<double>(step.active), static_cast<double>(step.inputs));
+    case StepKind::logits: return add_step_logits(layer, step);
+  }
+}
+
+}  // namespace
+
+LayerOperations layer_operations(const Transformer& transformer, const Layer& of,
+                                 const WorkSetting& setting) {
+  if (of.steps.empty()) return layer_operations(transformer, of.kind, setting);
+  const DeviceShare share(transformer, setting);
+  LayerBuilder layer(share);
+  const double streams = static_cast<double>(transformer.streams);
+  layer.input(of.kind == LayerKind::embedding
+                  ? 8 * share.tokens
+                  : share.spread_tokens * share.hidden * streams * share.element);
+  for (const Step& step : of.steps) add_step(layer, step);
+  return layer.take();
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,659 @@
+// Parameters of each family's models, as transformers 5.23.0 counts them on the meta device
+// (tools/peers/transformers_parameters.py draws many more): of its class's defaults, and of a small
+// configuration.
+
+#include "profiles/importers.hpp"
+#include "profiles/json.hpp"
+#include "profiles/operations.hpp"
+#include "profiles/text.hpp"
+#include "tests/catch.hpp"
+#include "tests/profiles/expect_error.hpp"
+
+using namespace stagecraft;
+using namespace stagecraft::tests;
+
+namespace {
+
+struct Counted {
+  std::string family;
+  std::int64_t by_default;
+  std::string lacking;  ///< keys that the defaults of the library's class lack
+  std::int64_t small;
+  std::string keys;
+};
+
+std::string taking_turns(int layers) {
+  std::string words;
+  for (int layer = 0; layer < layers; layer += 2)
+    words += std::string(layer > 0 ? ", " : "") + R"("conv", "full_attention")";
+  return "\"layer_types\": [" + words + "]";
+}
+
+const std::vector<Counted>& counted_families() {
+  static const std::vector<Counted> rows{
+      {"llama", 6'738'415'616, "", 15'792,
+       R"("vocab_size": 130, "hidden_size": 32, "num_hidden_layers": 1, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 1, )"
+       R"("intermediate_size": 48, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": false, "head_dim": 8, "attention_bias": true, )"
+       R"("mlp_bias": true)"},
+      {"mistral", 7'241'732'096, "", 105'952,
+       R"("vocab_size": 130, "hidden_size": 32, "num_hidden_layers": 6, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 2, )"
+       R"("intermediate_size": 80, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": true, "head_dim": 24, "sliding_window": 16)"},
+      {"qwen2", 12'049'846'272, "", 79'264,
+       R"("vocab_size": 96, "hidden_size": 32, "num_hidden_layers": 7, )"
+       R"("num_attention_heads": 8, "num_key_value_heads": 4, )"
+       R"("intermediate_size": 80, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": true, "use_sliding_window": true, )"
+       R"("sliding_window": 16, "max_window_layers": 1)"},
+      {"gpt2", 124'439'808, "", 102'704,
+       R"("vocab_size": 130, "n_embd": 64, "n_layer": 3, "n_head": 8, )"
+       R"("n_positions": 64, "n_inner": 80, "tie_word_embeddings": false)"},
+      {"mixtral", 46'702'792'704, "", 70'048,
+       R"("vocab_size": 130, "hidden_size": 32, "num_hidden_layers": 1, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 4, )"
+       R"("intermediate_size": 80, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": true, "num_local_experts": 8, )"
+       R"("num_experts_per_tok": 1, "head_dim": 8)"},
+      {"deepseek_v2", 38'612'307'968, R"("num_experts_per_tok": 6)", 72'208,
+       R"("vocab_size": 96, "hidden_size": 32, "num_hidden_layers": 3, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 4, )"
+       R"("intermediate_size": 80, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": true, "kv_lora_rank": 16, "qk_rope_head_dim": 8, )"
+       R"("qk_nope_head_dim": 8, "v_head_dim": 8, "n_routed_experts": 8, )"
+       R"("n_shared_experts": 2, "n_group": 1, "topk_group": 1, )"
+       R"("first_k_dense_replace": 1, "num_experts_per_tok": 2, )"
+       R"("moe_intermediate_size": 24, "q_lora_rank": null, "attention_bias": false, )"
+       R"("mlp_bias": false)"},
+      {"deepseek_v3", 671'026'404'352, "", 204'296,
+       R"("vocab_size": 130, "hidden_size": 32, "num_hidden_layers": 7, )"
+       R"("num_attention_heads": 8, "num_key_value_heads": 8, )"
+       R"("intermediate_size": 80, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": false, "kv_lora_rank": 24, "qk_rope_head_dim": 8, )"
+       R"("qk_nope_head_dim": 8, "v_head_dim": 8, "n_routed_experts": 4, )"
+       R"("n_shared_experts": 1, "n_group": 1, "topk_group": 1, )"
+       R"("first_k_dense_replace": 1, "num_experts_per_tok": 2, )"
+       R"("moe_intermediate_size": 40, "q_lora_rank": null, "attention_bias": false)"},
+      {"qwen3", 12'049'461'248, "", 68'576,
+       R"("vocab_size": 96, "hidden_size": 32, "num_hidden_layers": 6, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 1, )"
+       R"("intermediate_size": 80, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": false, "head_dim": 8, "attention_bias": true)"},
+      {"qwen3_moe", 15'350'731'776, "", 150'464,
+       R"("vocab_size": 96, "hidden_size": 32, "num_hidden_layers": 7, )"
+       R"("num_attention_heads": 8, "num_key_value_heads": 4, )"
+       R"("intermediate_size": 48, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": true, "num_experts_per_tok": 2, )"
+       R"("moe_intermediate_size": 24, "decoder_sparse_step": 1, )"
+       R"("mlp_only_layers": [0], "head_dim": 16, "num_local_experts": 4, )"
+       R"("attention_bias": false)"},
+      {"qwen3_next", 79'674'391'296, "", 151'632,
+       R"("vocab_size": 96, "hidden_size": 32, "num_hidden_layers": 7, )"
+       R"("num_attention_heads": 8, "num_key_value_heads": 1, )"
+       R"("intermediate_size": 80, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": true, "num_experts_per_tok": 1, )"
+       R"("moe_intermediate_size": 40, "linear_num_key_heads": 4, )"
+       R"("linear_num_value_heads": 8, "linear_key_head_dim": 8, )"
+       R"("linear_value_head_dim": 16, "linear_conv_kernel_dim": 2, "head_dim": 8, )"
+       R"("num_experts": 4, "decoder_sparse_step": 2, "mlp_only_layers": [], )"
+       R"("shared_expert_intermediate_size": 24, "layer_types": ["linear_attention", )"
+       R"("full_attention", "full_attention", "full_attention", "full_attention", )"
+       R"("linear_attention", "full_attention"], "attention_bias": false)"},
+      {"qwen3_5_text", 8'953'803'264, "", 210'904,
+       R"("vocab_size": 130, "hidden_size": 64, "num_hidden_layers": 7, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 2, )"
+       R"("intermediate_size": 48, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": true, "attention_bias": true, )"
+       R"("linear_num_key_heads": 2, "linear_num_value_heads": 4, )"
+       R"("linear_key_head_dim": 16, "linear_value_head_dim": 16, )"
+       R"("linear_conv_kernel_dim": 4, "head_dim": 24, )"
+       R"("layer_types": ["linear_attention", "linear_attention", "linear_attention", )"
+       R"("linear_attention", "full_attention", "linear_attention", "full_attention"])"},
+      {"qwen3_5_moe_text", 34'660'610'688, "", 66'112,
+       R"("vocab_size": 130, "hidden_size": 32, "num_hidden_layers": 3, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 2, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": true, )"
+       R"("num_experts_per_tok": 2, "moe_intermediate_size": 24, )"
+       R"("linear_num_key_heads": 4, "linear_num_value_heads": 4, )"
+       R"("linear_key_head_dim": 16, "linear_value_head_dim": 16, )"
+       R"("linear_conv_kernel_dim": 4, "head_dim": 8, "num_experts": 4, )"
+       R"("shared_expert_intermediate_size": 24, "layer_types": ["linear_attention", )"
+       R"("full_attention", "linear_attention"], "attention_bias": false)"},
+      {"qwen2_moe", 14'315'784'192, "", 221'440,
+       R"("vocab_size": 96, "hidden_size": 64, "num_hidden_layers": 6, )"
+       R"("num_attention_heads": 8, "num_key_value_heads": 4, )"
+       R"("intermediate_size": 80, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": false, "num_experts_per_tok": 1, )"
+       R"("moe_intermediate_size": 24, "num_experts": 4, "decoder_sparse_step": 2, )"
+       R"("mlp_only_layers": [], "shared_expert_intermediate_size": 56, )"
+       R"("qkv_bias": false)"},
+      {"gemma", 8'537'680'896, "", 58'560,
+       R"("vocab_size": 96, "hidden_size": 64, "num_hidden_layers": 1, )"
+       R"("num_attention_heads": 8, "num_key_value_heads": 4, )"
+       R"("intermediate_size": 80, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": true, "head_dim": 24, "attention_bias": false)"},
+      {"gemma2", 2'614'341'888, "", 49'984,
+       R"("vocab_size": 96, "hidden_size": 64, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 2, )"
+       R"("intermediate_size": 80, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": true, "head_dim": 8, "attention_bias": true, )"
+       R"("layer_types": ["sliding_attention", "full_attention"], "sliding_window": 8)"},
+      {"gemma3_text", 2'628'658'432, "", 169'216,
+       R"("vocab_size": 96, "hidden_size": 64, "num_hidden_layers": 6, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 4, )"
+       R"("intermediate_size": 48, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": false, "head_dim": 16, "attention_bias": true, )"
+       R"("layer_types": ["full_attention", "sliding_attention", "sliding_attention", )"
+       R"("full_attention", "full_attention", "sliding_attention"], )"
+       R"("sliding_window": 8)"},
+      {"gemma3n_text", 6'835'235'568, "", 225'056,
+       R"("vocab_size": 130, "hidden_size": 64, "num_hidden_layers": 10, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 1, )"
+       R"("intermediate_size": [48, 48, 48, 48, 48, 48, 48, 48, 48, 48], )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": false, )"
+       R"("head_dim": 8, "vocab_size_per_layer_input": 90, )"
+       R"("hidden_size_per_layer_input": 8, "altup_num_inputs": 4, )"
+       R"("num_kv_shared_layers": 1, "laurel_rank": 8, "sliding_window": 8, )"
+       R"("attention_bias": false)"},
+      {"gemma4_text", 5'077'177'856, "", 155'232,
+       R"("vocab_size": 130, "hidden_size": 32, "num_hidden_layers": 6, )"
+       R"("num_attention_heads": 8, "num_key_value_heads": 1, )"
+       R"("intermediate_size": 48, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": true, "head_dim": 16, "attention_bias": true, )"
+       R"("vocab_size_per_layer_input": 90, "hidden_size_per_layer_input": 8, )"
+       R"("attention_k_eq_v": true, "num_kv_shared_layers": 0, )"
+       R"("enable_moe_block": true, "num_experts": 4, "top_k_experts": 2, )"
+       R"("moe_intermediate_size": 24, "sliding_window": 8, )"
+       R"("per_layer_config": {"5": {"num_key_value_heads": 2}}, )"
+       R"("use_double_wide_mlp": false)"},
+      {"phi", 1'418'270'720, "", 50'240,
+       R"("vocab_size": 96, "hidden_size": 64, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 8, "num_key_value_heads": 4, )"
+       R"("intermediate_size": 48, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": false, "qk_layernorm": false)"},
+      {"phi3", 3'821'079'552, "", 171'072,
+       R"("vocab_size": 130, "hidden_size": 64, "num_hidden_layers": 6, )"
+       R"("num_attention_heads": 8, "num_key_value_heads": 2, )"
+       R"("intermediate_size": 80, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": false, "pad_token_id": 0)"},
+      {"phimoe", 41'872'793'600, "", 101'824,
+       R"("vocab_size": 96, "hidden_size": 64, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 8, "num_key_value_heads": 2, )"
+       R"("intermediate_size": 48, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": true, "attention_bias": true, )"
+       R"("num_local_experts": 4, "num_experts_per_tok": 2, "lm_head_bias": false)"},
+      {"olmo", 6'888'095'744, "", 81'152,
+       R"("vocab_size": 130, "hidden_size": 64, "num_hidden_layers": 3, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 2, )"
+       R"("intermediate_size": 48, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": false, "attention_bias": false)"},
+      {"olmo2", 6'888'624'128, "", 75'284,
+       R"("vocab_size": 130, "hidden_size": 32, "num_hidden_layers": 7, )"
+       R"("num_attention_heads": 8, "num_key_value_heads": 1, )"
+       R"("intermediate_size": 80, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": true, "attention_bias": true)"},
+      {"olmo3", 6'888'624'128, "", 15'624,
+       R"("vocab_size": 130, "hidden_size": 32, "num_hidden_layers": 1, )"
+       R"("num_attention_heads": 8, "num_key_value_heads": 2, )"
+       R"("intermediate_size": 48, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": false, "layer_types": ["sliding_attention"], )"
+       R"("sliding_window": 8, "attention_bias": false)"},
+      {"olmoe", 13'361'612'800, "", 146'496,
+       R"("vocab_size": 96, "hidden_size": 64, "num_hidden_layers": 1, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 4, )"
+       R"("intermediate_size": 80, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": true, "attention_bias": true, "num_experts": 8, )"
+       R"("num_experts_per_tok": 2)"},
+      {"glm", 9'399'951'360, "", 30'016,
+       R"("vocab_size": 130, "hidden_size": 64, "num_hidden_layers": 1, )"
+       R"("num_attention_heads": 8, "num_key_value_heads": 4, )"
+       R"("intermediate_size": 48, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": true, "head_dim": 8, "pad_token_id": 0, )"
+       R"("attention_bias": false)"},
+      {"glm4", 9'400'279'040, "", 90'016,
+       R"("vocab_size": 96, "hidden_size": 32, "num_hidden_layers": 7, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 1, )"
+       R"("intermediate_size": 48, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": true, "head_dim": 24, "pad_token_id": 0, )"
+       R"("attention_bias": false)"},
+      {"glm4_moe", 103'481'200'640, "", 57'408,
+       R"("vocab_size": 130, "hidden_size": 64, "num_hidden_layers": 1, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 1, )"
+       R"("intermediate_size": 48, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": true, "num_experts_per_tok": 1, )"
+       R"("moe_intermediate_size": 40, "head_dim": 16, "n_routed_experts": 4, )"
+       R"("n_shared_experts": 1, "first_k_dense_replace": 0, "attention_bias": false, )"
+       R"("use_qk_norm": false)"},
+      {"glm4_moe_lite", 29'943'390'976, "", 122'800,
+       R"("vocab_size": 130, "hidden_size": 32, "num_hidden_layers": 7, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 4, )"
+       R"("intermediate_size": 80, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": false, "q_lora_rank": 24, "kv_lora_rank": 24, )"
+       R"("qk_rope_head_dim": 8, "qk_nope_head_dim": 16, "v_head_dim": 8, )"
+       R"("n_routed_experts": 4, "n_shared_experts": 1, "n_group": 1, )"
+       R"("topk_group": 1, "num_experts_per_tok": 2, "moe_intermediate_size": 24, )"
+       R"("mlp_layer_types": ["sparse", "dense", "dense", "sparse", "dense", "dense", )"
+       R"("dense"], "attention_bias": false)"},
+      {"glm_moe_dsa", 743'911'199'232, "", 86'552,
+       R"("vocab_size": 130, "hidden_size": 64, "num_hidden_layers": 3, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 4, )"
+       R"("intermediate_size": 80, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": true, "q_lora_rank": 24, "kv_lora_rank": 16, )"
+       R"("qk_rope_head_dim": 8, "qk_nope_head_dim": 8, "v_head_dim": 8, )"
+       R"("n_routed_experts": 4, "n_shared_experts": 2, "n_group": 1, )"
+       R"("topk_group": 1, "first_k_dense_replace": 2, "num_experts_per_tok": 1, )"
+       R"("moe_intermediate_size": 40, "index_n_heads": 4, "index_head_dim": 16, )"
+       R"("index_topk": 8, "mlp_bias": true, "mlp_layer_types": ["dense", "dense", )"
+       R"("dense"], "attention_bias": false)"},
+      {"gpt_oss", 116'829'156'672, "", 573'064,
+       R"("vocab_size": 96, "hidden_size": 64, "num_hidden_layers": 6, )"
+       R"("num_attention_heads": 8, "num_key_value_heads": 2, )"
+       R"("intermediate_size": 80, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": false, "head_dim": 24, "num_local_experts": 4, )"
+       R"("num_experts_per_tok": 2, "layer_types": ["sliding_attention", )"
+       R"("sliding_attention", "sliding_attention", "full_attention", )"
+       R"("sliding_attention", "full_attention"], "sliding_window": 8, )"
+       R"("attention_bias": false)"},
+      {"deepseek_v32", 671'877'929'216, "", 261'120,
+       R"("vocab_size": 130, "hidden_size": 32, "num_hidden_layers": 6, )"
+       R"("num_attention_heads": 8, "num_key_value_heads": 8, )"
+       R"("intermediate_size": 80, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": false, "q_lora_rank": 24, "kv_lora_rank": 24, )"
+       R"("qk_rope_head_dim": 8, "qk_nope_head_dim": 16, "v_head_dim": 16, )"
+       R"("n_routed_experts": 8, "n_shared_experts": 2, "n_group": 1, )"
+       R"("topk_group": 1, "first_k_dense_replace": 0, "num_experts_per_tok": 2, )"
+       R"("moe_intermediate_size": 40, "index_n_heads": 4, "index_head_dim": 16, )"
+       R"("index_topk": 8, "mlp_layer_types": ["dense", "sparse", "sparse", "dense", )"
+       R"("dense", "sparse"], "attention_bias": false)"},
+      {"deepseek_v4", 284'325'869'015, "", 102'793,
+       R"("vocab_size": 96, "hidden_size": 32, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 4, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": false, "num_experts_per_tok": 1, )"
+       R"("moe_intermediate_size": 40, "head_dim": 32, "q_lora_rank": 24, )"
+       R"("n_routed_experts": 8, "n_shared_experts": 1, "o_groups": 4, )"
+       R"("o_lora_rank": 8, "index_n_heads": 4, "index_head_dim": 16, )"
+       R"("index_topk": 8, "hc_mult": 4, "sliding_window": 8, )"
+       R"("layer_types": ["sliding_attention", "sliding_attention"], )"
+       R"("mlp_layer_types": ["hash_moe", "hash_moe"])"},
+      {"granite", 6'738'415'616, "", 35'344,
+       R"("vocab_size": 130, "hidden_size": 32, "num_hidden_layers": 3, )"
+       R"("num_attention_heads": 8, "num_key_value_heads": 2, )"
+       R"("intermediate_size": 80, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": true, "attention_bias": true, "mlp_bias": false)"},
+      {"granitemoe", 37'039'116'288, "", 225'904,
+       R"("vocab_size": 96, "hidden_size": 64, "num_hidden_layers": 3, )"
+       R"("num_attention_heads": 8, "num_key_value_heads": 1, )"
+       R"("intermediate_size": 80, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": false, "attention_bias": true, )"
+       R"("num_local_experts": 4, "num_experts_per_tok": 1)"},
+      {"granitemoeshared", 37'039'116'288, "", 537'536,
+       R"("vocab_size": 130, "hidden_size": 64, "num_hidden_layers": 6, )"
+       R"("num_attention_heads": 8, "num_key_value_heads": 1, )"
+       R"("intermediate_size": 48, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": true, "num_local_experts": 8, )"
+       R"("num_experts_per_tok": 1, "shared_intermediate_size": 24, )"
+       R"("attention_bias": false)"},
+      {"granitemoehybrid", 38'601'064'448, "", 19'680,
+       R"("vocab_size": 130, "hidden_size": 32, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 2, )"
+       R"("intermediate_size": 48, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": true, "attention_bias": true, "mamba_n_heads": 8, )"
+       R"("mamba_n_groups": 1, "mamba_d_state": 8, "mamba_d_conv": 4, )"
+       R"("mamba_expand": 2, "mamba_conv_bias": true, "mamba_proj_bias": true, )"
+       R"("num_local_experts": 0, "num_experts_per_tok": 2, )"
+       R"("shared_intermediate_size": 24, "layer_types": ["linear_attention", )"
+       R"("full_attention"])"},
+      {"smollm3", 3'075'098'624, "", 47'264,
+       R"("vocab_size": 96, "hidden_size": 32, "num_hidden_layers": 6, )"
+       R"("num_attention_heads": 8, "num_key_value_heads": 2, )"
+       R"("intermediate_size": 48, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": true, "mlp_bias": true, "pad_token_id": 0, )"
+       R"("attention_bias": false)"},
+      {"starcoder2", 3'030'371'328, "", 42'912,
+       R"("vocab_size": 130, "hidden_size": 32, "num_hidden_layers": 6, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 2, )"
+       R"("intermediate_size": 48, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": true, "use_bias": true)"},
+      {"falcon", 6'921'720'704, "", 44'320,
+       R"("vocab_size": 96, "hidden_size": 32, "num_hidden_layers": 3, )"
+       R"("num_attention_heads": 8, "num_kv_heads": 1, "parallel_attn": true, )"
+       R"("bias": true, "alibi": true, "num_ln_in_parallel_attn": 2, )"
+       R"("ffn_hidden_size": 128, "tie_word_embeddings": false, )"
+       R"("new_decoder_architecture": false, "multi_query": false)"},
+      {"gpt_neox", 20'554'567'680, "", 58'208,
+       R"("vocab_size": 96, "hidden_size": 64, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 8, "intermediate_size": 48, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": false, )"
+       R"("attention_bias": false, "use_parallel_residual": false)"},
+      {"bloom", 16'156'544, "", 56'384,
+       R"("vocab_size": 96, "hidden_size": 64, "n_layer": 1, "n_head": 4, )"
+       R"("tie_word_embeddings": true)"},
+      {"opt", 125'239'296, "", 23'008,
+       R"("vocab_size": 96, "hidden_size": 32, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 8, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": false, "ffn_dim": 48, "word_embed_proj_dim": 16, )"
+       R"("do_layer_norm_before": true, "enable_bias": true, )"
+       R"("_remove_final_layer_norm": true, "layer_norm_elementwise_affine": false)"},
+      {"llama4_text", 107'769'861'120, "", 65'056,
+       R"("vocab_size": 130, "hidden_size": 32, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 1, )"
+       R"("intermediate_size": 48, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": false, "head_dim": 16, "num_local_experts": 4, )"
+       R"("num_experts_per_tok": 1, "interleave_moe_layer_step": 1, )"
+       R"("intermediate_size_mlp": 48, "attention_chunk_size": 16, "pad_token_id": 0, )"
+       R"("attention_bias": false)"},
+      {"ministral", 7'241'732'096, R"("head_dim": 128)", 42'432,
+       R"("vocab_size": 130, "hidden_size": 64, "num_hidden_layers": 1, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 1, )"
+       R"("intermediate_size": 80, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": false, "head_dim": 16, )"
+       R"("layer_types": ["full_attention"], "sliding_window": 8)"},
+      {"ministral3", 8'489'553'920, "", 254'144,
+       R"("vocab_size": 130, "hidden_size": 64, "num_hidden_layers": 7, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 4, )"
+       R"("intermediate_size": 48, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": false, "head_dim": 24)"},
+      {"cohere", 34'980'831'232, "", 53'984,
+       R"("vocab_size": 130, "hidden_size": 64, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 8, "num_key_value_heads": 1, )"
+       R"("intermediate_size": 48, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": false, "attention_bias": true, "use_qk_norm": false)"},
+      {"cohere2", 34'980'831'232, "", 10'304,
+       R"("vocab_size": 96, "hidden_size": 32, "num_hidden_layers": 1, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 1, )"
+       R"("intermediate_size": 48, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": true, "layer_types": ["sliding_attention"], )"
+       R"("sliding_window": 8, "attention_bias": false)"},
+      {"nemotron", 17'642'041'344, R"("num_key_value_heads": 48)", 153'472,
+       R"("vocab_size": 130, "hidden_size": 64, "num_hidden_layers": 6, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 2, )"
+       R"("intermediate_size": 80, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": false, "head_dim": 16, "attention_bias": false, )"
+       R"("mlp_bias": false)"},
+      {"nemotron_h", 1'968'355'712, "", 52'928,
+       R"("vocab_size": 96, "hidden_size": 64, "num_attention_heads": 4, )"
+       R"("num_key_value_heads": 1, "intermediate_size": 80, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": false, )"
+       R"("head_dim": 8, "mamba_num_heads": 8, "mamba_head_dim": 8, )"
+       R"("ssm_state_size": 8, "n_groups": 1, "conv_kernel": 4, )"
+       R"("use_conv_bias": true, "use_bias": true, "n_routed_experts": 4, )"
+       R"("n_shared_experts": 2, "moe_intermediate_size": 24, )"
+       R"("moe_shared_expert_intermediate_size": 24, "num_experts_per_tok": 2, )"
+       R"("layers_block_type": ["linear_attention", "mlp", "moe"], )"
+       R"("moe_latent_size": null, "mlp_bias": false, "attention_bias": false, )"
+       R"("mamba_proj_bias": false)"},
+      {"falcon_h1", 8'514'961'408, "", 76'600,
+       R"("vocab_size": 130, "hidden_size": 64, "num_hidden_layers": 1, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 4, )"
+       R"("intermediate_size": 80, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": false, "attention_bias": true, "mamba_n_heads": 8, )"
+       R"("mamba_n_groups": 2, "mamba_d_state": 8, "mamba_d_conv": 2, )"
+       R"("mamba_expand": 2, "projectors_bias": true, "mlp_bias": true, )"
+       R"("mamba_d_ssm": null, "mamba_conv_bias": false, "mamba_proj_bias": false, )"
+       R"("mamba_rms_norm": false)"},
+      {"mamba", 159'308'544, "", 26'832,
+       R"("vocab_size": 96, "hidden_size": 48, "num_hidden_layers": 1, )"
+       R"("state_size": 8, "expand": 2, "conv_kernel": 2, "use_bias": true, )"
+       R"("time_step_rank": 4, "tie_word_embeddings": false, "use_conv_bias": false)"},
+      {"mamba2", 7'285'403'648, "", 29'384,
+       R"("vocab_size": 96, "hidden_size": 32, "num_hidden_layers": 3, )"
+       R"("state_size": 8, "num_heads": 8, "head_dim": 8, "expand": 2, "n_groups": 2, )"
+       R"("conv_kernel": 2, "tie_word_embeddings": false, "use_bias": false, )"
+       R"("use_conv_bias": false)"},
+      {"bamba", 9'992'765'440, "", 82'352,
+       R"("vocab_size": 96, "hidden_size": 32, "num_hidden_layers": 6, )"
+       R"("num_attention_heads": 8, "num_key_value_heads": 4, )"
+       R"("intermediate_size": 48, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": false, "attention_bias": true, "mamba_n_heads": 8, )"
+       R"("mamba_n_groups": 2, "mamba_d_state": 8, "mamba_d_conv": 4, )"
+       R"("mamba_expand": 2, "mlp_bias": true, "attn_layer_indices": [], )"
+       R"("mamba_conv_bias": false, "mamba_proj_bias": false)"},
+      {"ernie4_5", 360'748'032, "", 91'920,
+       R"("vocab_size": 130, "hidden_size": 64, "num_hidden_layers": 3, )"
+       R"("num_attention_heads": 8, "num_key_value_heads": 1, )"
+       R"("intermediate_size": 80, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": false, "head_dim": 8, "use_bias": true)"},
+      {"ernie4_5_moe", 21'825'437'888, "", 66'760,
+       R"("vocab_size": 96, "hidden_size": 64, "num_hidden_layers": 1, )"
+       R"("num_attention_heads": 8, "num_key_value_heads": 4, )"
+       R"("intermediate_size": 80, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": false, "moe_intermediate_size": 24, "moe_k": 1, )"
+       R"("moe_num_experts": 8, "moe_num_shared_experts": 1, )"
+       R"("moe_layer_start_index": 0, "moe_layer_interval": 1, "use_bias": false)"},
+      {"seed_oss", 28'921'040'896, "", 16'992,
+       R"("vocab_size": 96, "hidden_size": 32, "num_hidden_layers": 1, )"
+       R"("num_attention_heads": 8, "num_key_value_heads": 4, )"
+       R"("intermediate_size": 80, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": true, "head_dim": 8, "attention_bias": false, )"
+       R"("attention_out_bias": false, "mlp_bias": false)"},
+      {"hunyuan_v1_dense", 8'859'684'864, R"("head_dim": 128)", 13'488,
+       R"("vocab_size": 130, "hidden_size": 32, "num_hidden_layers": 1, )"
+       R"("num_attention_heads": 8, "num_key_value_heads": 1, )"
+       R"("intermediate_size": 48, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": true, "head_dim": 8, "attention_bias": false)"},
+      {"hunyuan_v1_moe", 13'188'337'664, R"("head_dim": 128)", 79'456,
+       R"("vocab_size": 130, "hidden_size": 64, "num_hidden_layers": 1, )"
+       R"("num_attention_heads": 8, "num_key_value_heads": 4, )"
+       R"("intermediate_size": 48, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": true, "head_dim": 16, "num_experts": 4, )"
+       R"("moe_topk": 1, "attention_bias": false)"},
+      {"t5", 60'506'624, "", 75'648,
+       R"("vocab_size": 96, "d_model": 64, "d_kv": 8, "d_ff": 48, "num_layers": 1, )"
+       R"("num_decoder_layers": 2, "num_heads": 4, )"
+       R"("relative_attention_num_buckets": 32, "feed_forward_proj": "gated-gelu")"},
+      {"bert", 109'514'298, "", 75'810,
+       R"("vocab_size": 130, "hidden_size": 64, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 4, "intermediate_size": 80, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": true, )"
+       R"("type_vocab_size": 3)"},
+      {"vit", 85'800'194, "", 30'770,
+       R"("hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, )"
+       R"("intermediate_size": 48, "image_size": 32, "patch_size": 16, )"
+       R"("num_channels": 1, "qkv_bias": false)"},
+      {"minimax_m2", 228'689'748'992, "", 574'368,
+       R"("vocab_size": 130, "hidden_size": 64, "num_hidden_layers": 6, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 2, )"
+       R"("intermediate_size": 48, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": false, "head_dim": 24, "num_local_experts": 8, )"
+       R"("num_experts_per_tok": 2)"},
+      {"minimax", 47'373'946'880, "", 273'824,
+       R"("vocab_size": 96, "hidden_size": 32, "num_hidden_layers": 6, )"
+       R"("num_attention_heads": 8, "num_key_value_heads": 2, )"
+       R"("intermediate_size": 80, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": false, "head_dim": 16, "num_local_experts": 4, )"
+       R"("num_experts_per_tok": 2, "layer_types": ["linear_attention", )"
+       R"("full_attention", "full_attention", "full_attention", "linear_attention", )"
+       R"("full_attention"])"},
+      {"kimi_linear", 49'133'074'464, "", 189'332,
+       R"("vocab_size": 130, "hidden_size": 64, "num_hidden_layers": 6, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 4, )"
+       R"("intermediate_size": 48, "tie_word_embeddings": true, "q_lora_rank": 24, )"
+       R"("kv_lora_rank": 16, "qk_rope_head_dim": 8, "qk_nope_head_dim": 16, )"
+       R"("v_head_dim": 16, "topk_group": 1, "moe_intermediate_size": 40, )"
+       R"("linear_head_dim": 8, "linear_num_heads": 2, "linear_conv_kernel_dim": 4, )"
+       R"("layer_types": ["full_attention", "full_attention", "full_attention", )"
+       R"("linear_attention", "linear_attention", "full_attention"], )"
+       R"("mlp_layer_types": ["sparse", "dense", "dense", "dense", "dense", )"
+       R"("sparse"], "num_experts": 4, "num_shared_experts": 1, )"
+       R"("num_experts_per_token": 1, "attention_bias": false)"},
+      {"mimo_v2_flash", 308'778'768'832, "", 59'192,
+       R"("vocab_size": 96, "hidden_size": 32, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 8, "num_key_value_heads": 2, )"
+       R"("intermediate_size": 48, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": false, "attention_bias": true, )"
+       R"("num_experts_per_tok": 2, "moe_intermediate_size": 40, "head_dim": 16, )"
+       R"("v_head_dim": 8, "n_routed_experts": 8, )"
+       R"("layer_types": ["sliding_attention", "full_attention"], )"
+       R"("sliding_window": 8, "mlp_layer_types": ["dense", "sparse"])"},
+      {"longcat_flash", 741'053'585'408, "", 162'080,
+       R"("vocab_size": 130, "hidden_size": 64, "num_attention_heads": 4, )"
+       R"("num_key_value_heads": 4, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": true, "q_lora_rank": 24, "kv_lora_rank": 16, )"
+       R"("qk_rope_head_dim": 8, "qk_nope_head_dim": 8, "v_head_dim": 16, )"
+       R"("n_routed_experts": 8, "attention_bias": true, "num_layers": 2, )"
+       R"("ffn_hidden_size": 48, "moe_topk": 2, "zero_expert_num": 0, )"
+       R"("expert_ffn_hidden_size": 24)"},
+      {"hy_v3", 295'033'528'320, "", 163'360,
+       R"("vocab_size": 96, "hidden_size": 64, "num_hidden_layers": 3, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 1, )"
+       R"("intermediate_size": 80, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": true, "head_dim": 16, "num_experts_per_tok": 1, )"
+       R"("moe_intermediate_size": 24, "num_experts": 8, "num_shared_experts": 1, )"
+       R"("mlp_layer_types": ["sparse", "sparse", "sparse"], "attention_bias": false, )"
+       R"("mlp_bias": false)"},
+      {"exaone4", 9'429'069'824, "", 17'136,
+       R"("vocab_size": 130, "hidden_size": 32, "num_hidden_layers": 1, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 4, )"
+       R"("intermediate_size": 48, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": false, "layer_types": ["sliding_attention"], )"
+       R"("sliding_window": 8)"},
+      {"exaone_moe", 28'550'639'616, "", 93'080,
+       R"("vocab_size": 130, "hidden_size": 32, "num_hidden_layers": 7, )"
+       R"("num_attention_heads": 8, "num_key_value_heads": 2, )"
+       R"("intermediate_size": 80, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": false, "num_experts_per_tok": 1, )"
+       R"("moe_intermediate_size": 24, "layer_types": ["sliding_attention", )"
+       R"("sliding_attention", "full_attention", "full_attention", "full_attention", )"
+       R"("sliding_attention", "sliding_attention"], "sliding_window": 8, )"
+       R"("num_experts": 4, "num_shared_experts": 2, "mlp_layer_types": ["dense", )"
+       R"("dense", "sparse", "dense", "dense", "sparse", "dense"])"},
+      {"lfm2", 2'705'497'600, "", 170'336,
+       R"("vocab_size": 130, "hidden_size": 64, "num_hidden_layers": 6, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 2, )"
+       R"("intermediate_size": 80, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": true, "conv_bias": true, "conv_L_cache": 2, )"
+       R"("block_multiple_of": 16, "block_auto_adjust_ff_dim": true, )"
+       R"("block_ffn_dim_multiplier": 1.0, "layer_types": ["full_attention", )"
+       R"("full_attention", "conv", "conv", "full_attention", "conv"])"},
+      {"lfm2_moe", 11'230'351'360, taking_turns(32), 129'872,
+       R"("vocab_size": 96, "hidden_size": 64, "num_hidden_layers": 3, )"
+       R"("num_attention_heads": 8, "num_key_value_heads": 4, )"
+       R"("intermediate_size": 48, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": false, "num_experts_per_tok": 2, )"
+       R"("moe_intermediate_size": 40, "conv_bias": true, "conv_L_cache": 2, )"
+       R"("num_experts": 4, "num_dense_layers": 1, "layer_types": ["full_attention", )"
+       R"("conv", "conv"])"},
+      {"solar_open", 102'651'793'408, "", 38'144,
+       R"("vocab_size": 96, "hidden_size": 32, "num_hidden_layers": 1, )"
+       R"("num_attention_heads": 8, "num_key_value_heads": 2, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": true, )"
+       R"("num_experts_per_tok": 1, "moe_intermediate_size": 40, "head_dim": 24, )"
+       R"("attention_bias": true, "n_routed_experts": 4, "n_shared_experts": 1)"},
+      {"afmoe", 19'232'600'000, "", 343'116,
+       R"("vocab_size": 96, "hidden_size": 64, "num_hidden_layers": 7, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 2, )"
+       R"("intermediate_size": 48, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": false, "num_experts_per_tok": 1, )"
+       R"("moe_intermediate_size": 40, "head_dim": 8, "attention_bias": true, )"
+       R"("num_experts": 4, "num_shared_experts": 1, "num_dense_layers": 0, )"
+       R"("layer_types": ["full_attention", "sliding_attention", "full_attention", )"
+       R"("full_attention", "sliding_attention", "full_attention", "full_attention"], )"
+       R"("sliding_window": 8)"},
+      {"apertus", 6'979'596'352, "", 39'394,
+       R"("vocab_size": 96, "hidden_size": 64, "num_hidden_layers": 1, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 4, )"
+       R"("intermediate_size": 80, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": false, "attention_bias": true)"},
+      {"arcee", 4'022'766'080, "", 30'272,
+       R"("vocab_size": 130, "hidden_size": 32, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 1, )"
+       R"("intermediate_size": 80, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": true, "head_dim": 24, "attention_bias": true, )"
+       R"("mlp_bias": false)"},
+      {"stablelm", 2'795'443'200, "", 64'480,
+       R"("vocab_size": 96, "hidden_size": 64, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 8, "num_key_value_heads": 2, )"
+       R"("intermediate_size": 80, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": false, "use_qkv_bias": true, "qk_layernorm": true, )"
+       R"("use_parallel_residual": false)"},
+      {"gptj", 6'050'882'784, "", 36'690,
+       R"("vocab_size": 130, "n_embd": 32, "n_layer": 3, "n_head": 8, )"
+       R"("n_positions": 64, "n_inner": 80, "tie_word_embeddings": false, )"
+       R"("rotary_dim": 4)"},
+      {"gpt_bigcode", 111'446'784, "", 66'496,
+       R"("vocab_size": 96, "n_embd": 64, "n_layer": 1, "n_head": 4, )"
+       R"("n_positions": 64, "tie_word_embeddings": false, "multi_query": false)"},
+      {"glm4v_moe_text", 103'480'368'448, "", 57'696,
+       R"("vocab_size": 96, "hidden_size": 32, "num_hidden_layers": 3, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 2, )"
+       R"("intermediate_size": 48, "moe_intermediate_size": 24, )"
+       R"("n_routed_experts": 4, "n_shared_experts": 2, "num_experts_per_tok": 2, )"
+       R"("first_k_dense_replace": 1, "attention_bias": true, )"
+       R"("tie_word_embeddings": false, "head_dim": 16)"},
+  };
+  return rows;
+}
+
+Profile import_text(const std::string& text) {
+  return import_huggingface(text, "config.json");
+}
+
+std::int64_t own_count(const Model& model) {
+  return parameters(model) - prediction_parameters(model);
+}
+
+std::string small_config(const Counted& row, const std::string& more = "") {
+  return "{\"model_type\": \"" + row.family + "\", " + row.keys + more + "}";
+}
+
+}  // namespace
+
+TEST_CASE("every family is counted as transformers counts it, to the unit") {
+  std::vector<std::string> tested;
+  for (const Counted& row : counted_families()) {
+    INFO(row.family);
+    tested.push_back(row.family);
+    const std::string lacking = row.lacking.empty() ? "" : ", " + row.lacking;
+    // The language part of a larger model's file has only what differs from the class's defaults.
+    const Profile by_default =
+        import_text("{\"text_config\": {\"model_type\": \"" + row.family + "\"" + lacking + "}}");
+    CHECK(own_count(by_default.model) == row.by_default);
+    CHECK(own_count(import_text(small_config(row)).model) == row.small);
+  }
+  for (const std::string& family : huggingface_families()) {
+    INFO(family);
+    CHECK(std::find(tested.begin(), tested.end(), family) != tested.end());
+  }
+}
+
+TEST_CASE(
+    "layers of every family have operations that hold their weights, and survive their file") {
+  for (const Counted& row : counted_families()) {
+    INFO(row.family);
+    const Model model = import_text(small_config(row)).model;
+    CHECK_NOTHROW(validate(model));
+    CHECK(read_model(Json::parse(write_model(model), "m.json")) == model);
+    const WorkSetting setting{.sequence = model.sequence};
+    for (std::size_t i = 0; i < model.layers.size(); ++i) {
+      const Layer& layer = model.layers[i];
+      if (layer.steps.empty() || layer.kind == LayerKind::prediction) continue;
+      INFO(layer.name);
+      std::int64_t held = layer.parameters;
+      for (const Tie& tie : model.ties)
+        held += tie.user == static_cast<int>(i) ? tie.parameters : 0;
+      const LayerOperations work = layer_operations(*model.transformer, layer, setting);
+      CHECK(work.weights == held);
+      double forward = 0, backward = 0;
+      for (const Operation& operation : work.operations)
+        (operation.pass == Pass::forward ? forward : backward) += operation.bytes;
+      CHECK(forward > 0);
+      CHECK(backward > 0);
+    }
+  }
+}
+
+TEST_CASE("a key that no family knows is refused by name, a silent or harmless one is not") {
+  for (const Counted& row : counted_families()) {
+    INFO(row.family);
+    const std::string complaint =
+        message_of([&] { import_text(small_config(row, ", \"use_hypernetwork\": 7")); });
+    CHECK_THAT(complaint, ContainsSubstring("the key \"use_hypernetwork\" with the value 7 is not "
+                                            "known for \"" +
+                                            row.family + "\" models"));
+    CHECK_NOTHROW(import_text(small_config(
+        row,
+        R"(, "use_gates": false, "extras": [], "eos_token_id": [1, 2], "some_dropout": 0.1)")));
+  }
+}

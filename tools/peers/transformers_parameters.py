@@ -1,0 +1,409 @@
+#!/usr/bin/env python3
+"""Parameters of models as transformers counts them, against `stagecraft model show`.
+
+    python tools/peers/transformers_parameters.py STAGECRAFT [--families NAME,NAME] [--configs N]
+
+For each family: the configuration class's default, and N small ones with every key drawn that changes
+parameters (biases, ties, norms, heads, experts, kinds of layers). transformers builds each on the meta
+device, writes its config.json, and Stagecraft reads that file; totals and the sums of each layer must
+be equal to the unit. Judge: transformers 5.23.0 with torch 2.15.0; no weights are downloaded.
+"""
+
+import argparse
+import json
+import pathlib
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import warnings
+
+warnings.filterwarnings("ignore")
+import torch  # noqa: E402
+import transformers  # noqa: E402
+from transformers import AutoConfig, CONFIG_MAPPING  # noqa: E402,F401
+
+transformers.logging.set_verbosity_error()
+
+FLAG = [False, True]
+# What small models of nearly all families are made of; each family adds its own keys.
+GROUPED = dict(vocab_size=[96, 130], hidden_size=[32, 64], num_hidden_layers=[1, 2, 3, 6, 7],
+               num_attention_heads=[4, 8], num_key_value_heads=[1, 2, 4], intermediate_size=[48, 80],
+               max_position_embeddings=[128], tie_word_embeddings=FLAG)
+EXPERTS = dict(num_experts_per_tok=[1, 2], moe_intermediate_size=[24, 40])
+LATENT = dict(GROUPED, num_key_value_heads=None, q_lora_rank=[None, 24], kv_lora_rank=[16, 24],
+              qk_rope_head_dim=[8], qk_nope_head_dim=[8, 16], v_head_dim=[8, 16],
+              n_routed_experts=[4, 8], n_shared_experts=[1, 2], n_group=[1], topk_group=[1],
+              first_k_dense_replace=[0, 1, 2], attention_bias=FLAG, **EXPERTS)
+DELTA = dict(linear_num_key_heads=[2, 4], linear_num_value_heads=[4, 8], linear_key_head_dim=[8, 16],
+             linear_value_head_dim=[8, 16], linear_conv_kernel_dim=[2, 4])
+MIXER = dict(mamba_n_heads=[8], mamba_n_groups=[1, 2], mamba_d_state=[8, 16], mamba_d_conv=[2, 4],
+             mamba_expand=[2], mamba_conv_bias=FLAG, mamba_proj_bias=FLAG)
+GPT = dict(vocab_size=[96, 130], n_embd=[32, 64], n_layer=[1, 3], n_head=[4, 8], n_positions=[64],
+           n_inner=[None, 80], tie_word_embeddings=FLAG)
+BIAS = dict(attention_bias=FLAG)
+WIDTH = dict(head_dim=[8, 16, 24])
+
+
+def drop(keys, *names):
+    return {k: v for k, v in keys.items() if k not in names}
+
+
+def words(*options):
+    """A word for each layer."""
+    return lambda draw, drawn: [draw.choice(options) for _ in range(drawn["num_hidden_layers"])]
+
+
+WINDOWS = dict(layer_types=words("full_attention", "sliding_attention"), sliding_window=[8])
+DENSE_FIRST = dict(mlp_layer_types=words("dense", "sparse"))
+
+FAMILIES = {
+    "llama": dict(GROUPED, **WIDTH, **BIAS, mlp_bias=FLAG),
+    "mistral": dict(GROUPED, **WIDTH, sliding_window=[None, 16, 4096]),
+    "qwen2": dict(GROUPED, use_sliding_window=FLAG, sliding_window=[16], max_window_layers=[1]),
+    "gpt2": GPT,
+    "mixtral": dict(GROUPED, num_local_experts=[4, 8], num_experts_per_tok=[1, 2], head_dim=[8, 16]),
+    "deepseek_v2": dict(LATENT, mlp_bias=FLAG),
+    "deepseek_v3": LATENT,
+    "qwen3": dict(GROUPED, **WIDTH, **BIAS),
+    "qwen3_moe": dict(GROUPED, **EXPERTS, **BIAS, num_experts=[4, 8], decoder_sparse_step=[1, 2],
+                      mlp_only_layers=[[], [0]], head_dim=[16]),
+    "qwen3_next": dict(GROUPED, **EXPERTS, **BIAS, **DELTA, **WIDTH, num_experts=[4, 8],
+                       decoder_sparse_step=[1, 2], mlp_only_layers=[[], [0]],
+                       shared_expert_intermediate_size=[24, 56],
+                       layer_types=words("full_attention", "linear_attention")),
+    "qwen3_5_text": dict(GROUPED, **BIAS, **DELTA, **WIDTH,
+                         layer_types=words("full_attention", "linear_attention")),
+    "qwen3_5_moe_text": dict(drop(GROUPED, "intermediate_size"), **EXPERTS, **BIAS, **DELTA, **WIDTH,
+                             num_experts=[4, 8], shared_expert_intermediate_size=[24, 56],
+                             layer_types=words("full_attention", "linear_attention")),
+    "qwen2_moe": dict(GROUPED, **EXPERTS, num_experts=[4, 8], decoder_sparse_step=[1, 2],
+                      mlp_only_layers=[[], [0]], shared_expert_intermediate_size=[24, 56],
+                      qkv_bias=FLAG),
+    "gemma": dict(GROUPED, **WIDTH, **BIAS),
+    "gemma2": dict(GROUPED, **WIDTH, **BIAS, **WINDOWS),
+    "gemma3_text": dict(GROUPED, **WIDTH, **BIAS, **WINDOWS),
+    "gemma3n_text": dict(GROUPED, **WIDTH, **BIAS, num_hidden_layers=[6, 10], vocab_size_per_layer_input=[90],
+                         hidden_size_per_layer_input=[8, 16], altup_num_inputs=[2, 4],
+                         num_kv_shared_layers=[0, 1], laurel_rank=[4, 8], sliding_window=[8]),
+    "gemma4_text": dict(GROUPED, **WIDTH, **BIAS, num_hidden_layers=[6, 12],
+                        vocab_size_per_layer_input=[90], hidden_size_per_layer_input=[0, 8, 16],
+                        attention_k_eq_v=FLAG, num_global_key_value_heads=[1, 2],
+                        global_head_dim=[16, 32], num_kv_shared_layers=[0], use_double_wide_mlp=FLAG,
+                        enable_moe_block=FLAG, num_experts=[4], top_k_experts=[2],
+                        moe_intermediate_size=[24], sliding_window=[8]),
+    "phi": dict(GROUPED, qk_layernorm=FLAG, num_key_value_heads=[4]),
+    "phi3": dict(GROUPED, pad_token_id=[0]),
+    "phimoe": dict(GROUPED, **BIAS, num_local_experts=[4], num_experts_per_tok=[2], lm_head_bias=FLAG),
+    "olmo": dict(GROUPED, **BIAS),
+    "olmo2": dict(GROUPED, **BIAS),
+    "olmo3": dict(GROUPED, **BIAS, **WINDOWS),
+    "olmoe": dict(GROUPED, **BIAS, num_experts=[4, 8], num_experts_per_tok=[1, 2]),
+    "glm": dict(GROUPED, **WIDTH, **BIAS, pad_token_id=[0]),
+    "glm4": dict(GROUPED, **WIDTH, **BIAS, pad_token_id=[0]),
+    "glm4_moe": dict(GROUPED, **EXPERTS, **BIAS, head_dim=[16], n_routed_experts=[4, 8],
+                     n_shared_experts=[1, 2], first_k_dense_replace=[0, 1, 2], use_qk_norm=FLAG),
+    "glm4_moe_lite": dict(drop(LATENT, "first_k_dense_replace"), **DENSE_FIRST),
+    "glm_moe_dsa": dict(LATENT, q_lora_rank=[24], index_n_heads=[2, 4], index_head_dim=[16],
+                        index_topk=[8], mlp_bias=FLAG, **DENSE_FIRST),
+    "gpt_oss": dict(GROUPED, **WIDTH, **BIAS, num_local_experts=[4, 8], num_experts_per_tok=[1, 2],
+                    **WINDOWS),
+    "deepseek_v32": dict(LATENT, q_lora_rank=[24], index_n_heads=[2, 4], index_head_dim=[16],
+                         index_topk=[8], **DENSE_FIRST),
+    "deepseek_v4": dict(drop(GROUPED, "num_key_value_heads", "intermediate_size"), **EXPERTS,
+                        head_dim=[16, 32], q_lora_rank=[16, 24], n_routed_experts=[4, 8],
+                        n_shared_experts=[1], o_groups=[2, 4], o_lora_rank=[8, 16],
+                        index_n_heads=[2, 4], index_head_dim=[16], index_topk=[8], hc_mult=[2, 4],
+                        sliding_window=[8],
+                        layer_types=words("sliding_attention", "compressed_sparse_attention",
+                                          "heavily_compressed_attention")),
+    "granite": dict(GROUPED, **BIAS, mlp_bias=FLAG),
+    "granitemoe": dict(GROUPED, **BIAS, num_local_experts=[4, 8], num_experts_per_tok=[1, 2]),
+    "granitemoeshared": dict(GROUPED, **BIAS, num_local_experts=[4, 8], num_experts_per_tok=[1, 2],
+                             shared_intermediate_size=[0, 24]),
+    "granitemoehybrid": dict(GROUPED, **BIAS, **MIXER, num_local_experts=[0, 4],
+                             num_experts_per_tok=[2], shared_intermediate_size=[24, 40],
+                             layer_types=words("full_attention", "linear_attention")),
+    "smollm3": dict(GROUPED, **BIAS, mlp_bias=FLAG, pad_token_id=[0]),
+    "starcoder2": dict(GROUPED, use_bias=FLAG),
+    "falcon": dict(vocab_size=[96], hidden_size=[32, 64], num_hidden_layers=[1, 3],
+                   num_attention_heads=[4, 8], num_kv_heads=[1, 2, 4], new_decoder_architecture=FLAG,
+                   multi_query=FLAG, parallel_attn=FLAG, bias=FLAG, alibi=FLAG,
+                   num_ln_in_parallel_attn=[None, 1, 2], ffn_hidden_size=[None, 80],
+                   tie_word_embeddings=FLAG),
+    "gpt_neox": dict(drop(GROUPED, "num_key_value_heads"), **BIAS, use_parallel_residual=FLAG),
+    "bloom": dict(vocab_size=[96], hidden_size=[32, 64], n_layer=[1, 3], n_head=[4, 8],
+                  tie_word_embeddings=FLAG),
+    "opt": dict(drop(GROUPED, "num_key_value_heads", "intermediate_size"), ffn_dim=[48],
+                word_embed_proj_dim=[None, 16], do_layer_norm_before=FLAG, enable_bias=FLAG,
+                layer_norm_elementwise_affine=FLAG, _remove_final_layer_norm=FLAG),
+    "llama4_text": dict(GROUPED, **BIAS, head_dim=[16], num_local_experts=[4], num_experts_per_tok=[1],
+                        interleave_moe_layer_step=[1, 2], intermediate_size_mlp=[48, 72],
+                        attention_chunk_size=[16], pad_token_id=[0]),
+    "ministral": dict(GROUPED, **WIDTH, **WINDOWS),
+    "ministral3": dict(GROUPED, **WIDTH),
+    "cohere": dict(GROUPED, **BIAS, use_qk_norm=FLAG),
+    "cohere2": dict(GROUPED, **BIAS, **WINDOWS),
+    "nemotron": dict(GROUPED, **BIAS, mlp_bias=FLAG, head_dim=[16]),
+    "nemotron_h": dict(drop(GROUPED, "num_hidden_layers"), head_dim=[8, 16], mamba_num_heads=[4, 8],
+                       mamba_head_dim=[8], ssm_state_size=[8, 16], n_groups=[1, 2], conv_kernel=[2, 4],
+                       use_conv_bias=FLAG, use_bias=FLAG, mlp_bias=FLAG, attention_bias=FLAG,
+                       mamba_proj_bias=FLAG, n_routed_experts=[4], n_shared_experts=[1, 2],
+                       moe_intermediate_size=[24], moe_shared_expert_intermediate_size=[24, 40],
+                       moe_latent_size=[None, 16], num_experts_per_tok=[2],
+                       layers_block_type=[["linear_attention", "moe", "full_attention", "mlp"],
+                                          ["linear_attention", "mlp", "moe"]]),
+    "falcon_h1": dict(GROUPED, **BIAS, **MIXER, mamba_d_ssm=[None, 64], mamba_rms_norm=FLAG,
+                      projectors_bias=FLAG, mlp_bias=FLAG),
+    "mamba": dict(vocab_size=[96], hidden_size=[32, 48], num_hidden_layers=[1, 3], state_size=[8, 16],
+                  expand=[2], conv_kernel=[2, 4], use_bias=FLAG, use_conv_bias=FLAG,
+                  time_step_rank=["auto", 4], tie_word_embeddings=FLAG),
+    "mamba2": dict(vocab_size=[96], hidden_size=[32], num_hidden_layers=[1, 3], state_size=[8, 16],
+                   num_heads=[8], head_dim=[8], expand=[2], n_groups=[1, 2], conv_kernel=[2, 4],
+                   use_bias=FLAG, use_conv_bias=FLAG, tie_word_embeddings=FLAG),
+    "bamba": dict(GROUPED, **BIAS, **MIXER, mlp_bias=FLAG, attn_layer_indices=[[], [0]]),
+    "ernie4_5": dict(GROUPED, **WIDTH, use_bias=FLAG),
+    "ernie4_5_moe": dict(GROUPED, moe_intermediate_size=[24, 40], use_bias=FLAG, moe_k=[1, 2],
+                         moe_num_experts=[4, 8], moe_num_shared_experts=[1, 2],
+                         moe_layer_start_index=[0, 1], moe_layer_interval=[1, 2]),
+    "seed_oss": dict(GROUPED, **WIDTH, **BIAS, attention_out_bias=FLAG, mlp_bias=FLAG),
+    "hunyuan_v1_dense": dict(GROUPED, **BIAS, head_dim=[8, 16]),
+    "hunyuan_v1_moe": dict(GROUPED, **BIAS, head_dim=[8, 16], num_experts=[4], moe_topk=[1, 2]),
+    "t5": dict(vocab_size=[96], d_model=[32, 64], d_kv=[8, 16], d_ff=[48], num_layers=[1, 3],
+               num_decoder_layers=[None, 2], num_heads=[4], relative_attention_num_buckets=[8, 32],
+               feed_forward_proj=["relu", "gated-gelu"]),
+    "bert": dict(drop(GROUPED, "num_key_value_heads"), type_vocab_size=[2, 3]),
+    "vit": dict(hidden_size=[32, 64], num_hidden_layers=[1, 3], num_attention_heads=[4],
+                intermediate_size=[48], image_size=[32, 48], patch_size=[8, 16], num_channels=[1, 3],
+                qkv_bias=FLAG),
+    "minimax_m2": dict(GROUPED, **WIDTH, num_local_experts=[4, 8], num_experts_per_tok=[1, 2]),
+    "minimax": dict(GROUPED, head_dim=[8, 16], num_local_experts=[4], num_experts_per_tok=[2],
+                    layer_types=words("full_attention", "linear_attention")),
+    "kimi_linear": dict(drop(LATENT, "n_routed_experts", "first_k_dense_replace"),
+                        num_local_experts=[4, 8], linear_head_dim=[8, 16], linear_num_heads=[2, 4],
+                        linear_conv_kernel_dim=[2, 4],
+                        layer_types=words("full_attention", "linear_attention"), **DENSE_FIRST),
+    "mimo_v2_flash": dict(GROUPED, **BIAS, **EXPERTS, head_dim=[16, 24], v_head_dim=[8, 16],
+                          n_routed_experts=[4, 8], num_key_value_heads=[1, 2], **WINDOWS, **DENSE_FIRST),
+    "longcat_flash": dict(drop(LATENT, "num_hidden_layers", "intermediate_size", "n_shared_experts",
+                               "moe_intermediate_size", "num_experts_per_tok", "first_k_dense_replace",
+                               "n_group", "topk_group"),
+                          q_lora_rank=[24], num_layers=[1, 2], ffn_hidden_size=[48], moe_topk=[2],
+                          zero_expert_num=[0, 2], expert_ffn_hidden_size=[24]),
+    "hy_v3": dict(GROUPED, **WIDTH, **BIAS, **EXPERTS, mlp_bias=FLAG, num_experts=[4, 8],
+                  num_shared_experts=[1, 2], **DENSE_FIRST),
+    "exaone4": dict(GROUPED, **WINDOWS),
+    "exaone_moe": dict(GROUPED, **EXPERTS, **WINDOWS, num_experts=[4], num_shared_experts=[1, 2],
+                       **DENSE_FIRST),
+    "lfm2": dict(GROUPED, conv_bias=FLAG, conv_L_cache=[2, 3], block_multiple_of=[16],
+                 block_auto_adjust_ff_dim=FLAG, block_ffn_dim_multiplier=[1.0, 1.3],
+                 layer_types=words("full_attention", "conv")),
+    "lfm2_moe": dict(GROUPED, **EXPERTS, conv_bias=FLAG, conv_L_cache=[2, 3], num_experts=[4],
+                     num_dense_layers=[0, 1], layer_types=words("full_attention", "conv")),
+    "solar_open": dict(drop(GROUPED, "intermediate_size"), **EXPERTS, **WIDTH, **BIAS,
+                       n_routed_experts=[4], n_shared_experts=[1, 2]),
+    "afmoe": dict(GROUPED, **EXPERTS, **WIDTH, **BIAS, num_experts=[4], num_shared_experts=[1, 2],
+                  num_dense_layers=[0, 1], **WINDOWS),
+    "apertus": dict(GROUPED, **BIAS),
+    "arcee": dict(GROUPED, **WIDTH, **BIAS, mlp_bias=FLAG),
+    "stablelm": dict(GROUPED, use_qkv_bias=FLAG, qk_layernorm=FLAG, use_parallel_residual=FLAG),
+    "gptj": dict(GPT, rotary_dim=[4]),
+    "gpt_bigcode": dict(GPT, multi_query=FLAG),
+}
+
+# Larger models that see or hear: the language part's keys as the family's above.
+LARGER = {
+    "llava": "llama", "mistral3": "mistral", "paligemma": "gemma", "gemma3": "gemma3_text",
+    "gemma3n": "gemma3n_text", "gemma4": "gemma4_text", "qwen2_vl": "qwen2", "qwen2_5_vl": "qwen2",
+    "qwen3_vl": "qwen3", "qwen3_vl_moe": "qwen3_moe", "qwen3_5": "qwen3_5_text",
+    "qwen3_5_moe": "qwen3_5_moe_text", "llama4": "llama4_text", "internvl": "qwen2",
+    "idefics3": "llama", "aya_vision": "cohere2", "glm4v_moe": "glm4_moe", "smolvlm": "llama",
+}
+
+# Defaults of the class that transformers itself cannot build, mended.
+DEFAULTS = {
+    "ministral": dict(head_dim=128), "hunyuan_v1_dense": dict(head_dim=128),
+    "hunyuan_v1_moe": dict(head_dim=128), "nemotron": dict(num_key_value_heads=48),
+    "lfm2_moe": dict(layer_types=["conv", "full_attention"] * 16),
+    "deepseek_v2": dict(num_experts_per_tok=6),
+}
+
+HEADS = ["ForCausalLM", "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering",
+         "Model"]
+
+
+def classes_of(family):
+    """The library's classes for the family's heads, by the ends of their names."""
+    found = {}
+    config_class = CONFIG_MAPPING[family]
+    module = sys.modules[config_class.__module__]
+    name = config_class.__module__.replace("configuration_", "modeling_")
+    __import__(name)
+    module = sys.modules[name]
+    for name, value in vars(module).items():
+        is_model = isinstance(value, type) and issubclass(value, transformers.PreTrainedModel)
+        if not is_model or getattr(value, "config_class", None) is not config_class:
+            continue
+        for end in HEADS + ["LMHeadModel", "ForConditionalGeneration", "ForMaskedLM",
+                            "ForImageClassification"]:
+            if name.endswith(end) and not name.startswith(("Encoder",)) and "PreTrained" not in name \
+                    and "DoubleHeads" not in name and "EncoderModel" not in name:
+                if end == "Model" and ("LMHead" in name or name.endswith(("DecoderModel",))):
+                    continue
+                found.setdefault(end, value)
+    return found
+
+
+def usual_class(found):
+    for end in ("LMHeadModel", "ForCausalLM", "ForConditionalGeneration", "ForMaskedLM",
+                "ForImageClassification", "Model"):
+        if end in found:
+            return found[end]
+    raise KeyError("no class")
+
+
+LAYER = re.compile(r"(?:^|\.)(layers|h|block|layer|blocks)\.(\d+)\.")
+
+
+def expected_counts(config, model_class):
+    with torch.device("meta"):
+        model = model_class(config)
+    layers = {}
+    for name, parameter in model.named_parameters():
+        match = LAYER.search(name)
+        if match:
+            part = "encoder" if name.startswith(("encoder.", "transformer.encoder.")) and \
+                "decoder" in str(type(model).__dict__.keys()) else ""
+            key = (part, int(match.group(2)))
+            layers[key] = layers.get(key, 0) + parameter.numel()
+    return sum(p.numel() for p in model.parameters()), layers
+
+
+def stagecraft_counts(binary, folder):
+    done = subprocess.run([binary, "model", "show", str(folder / "config.json"), "--json"],
+                          capture_output=True, text=True)
+    answer = json.loads(done.stdout) if done.stdout else {}
+    if done.returncode != 0:
+        return None, done.stderr.strip() or answer.get("error", {}).get("message", "")
+    result = answer["result"]
+    return result["parameters"], {layer["name"]: layer["parameters"] for layer in result["layers"]}
+
+
+def draw_config(family, draw, labels):
+    keys = FAMILIES[family]
+    drawn = {}
+    for key, options in keys.items():
+        if options is not None and not callable(options):
+            drawn[key] = draw.choice(options)
+    for key, options in keys.items():
+        if callable(options):
+            drawn[key] = options(draw, drawn)
+    if "num_key_value_heads" in drawn and "num_attention_heads" in drawn:
+        drawn["num_key_value_heads"] = min(drawn["num_key_value_heads"], drawn["num_attention_heads"])
+    if keys.get("num_key_value_heads", 0) is None:
+        drawn["num_key_value_heads"] = drawn["num_attention_heads"]
+    for key in ("bos_token_id", "eos_token_id"):
+        drawn[key] = 1
+    drawn.setdefault("pad_token_id", 0)
+    drawn["num_labels"] = labels
+    return CONFIG_MAPPING[family](**drawn)
+
+
+def compare(binary, config, model_class, folder):
+    """None if all is equal, else what is not."""
+    expected, layers = expected_counts(config, model_class)
+    config.architectures = [model_class.__name__]
+    config.save_pretrained(folder)
+    found, rows = stagecraft_counts(binary, folder)
+    if found is None:
+        return f"refused: {rows}"
+    if found != expected:
+        wrong = [f"layer {key[1]}: {rows.get('block.%d' % key[1])}, expected {count}"
+                 for key, count in layers.items() if rows.get("block.%d" % key[1]) not in (count, None)]
+        return f"{found:,}, expected {expected:,}; {'; '.join(wrong[:2]) or 'outside of layers'}"
+    for (part, index), count in layers.items():
+        ours = rows.get(f"block.{index}")
+        if ours is not None and not part and ours != count and config.model_type != "t5":
+            return f"layer {index} has {ours:,}, expected {count:,}"
+    return None
+
+
+def compare_larger(binary, outer, family, draw, folder, index):
+    """The language part: its base model, and a head unless either file ties it to the words."""
+    keys = {} if index == 0 else draw_config(family, draw, 2).to_dict()
+    defaults = {k: v for k, v in keys.items() if k in FAMILIES[family]}
+    text_type = CONFIG_MAPPING[outer]().get_text_config().model_type
+    generic = text_type if text_type in CONFIG_MAPPING else family
+    tied = draw.choice(FLAG)
+    if index == 0:
+        config = CONFIG_MAPPING[outer]()
+    else:
+        config = CONFIG_MAPPING[outer](text_config=CONFIG_MAPPING[generic](**defaults),
+                                       tie_word_embeddings=tied)
+    text = config.get_text_config()
+    with torch.device("meta"):
+        base = transformers.AutoModel.from_config(text)
+    expected = sum(p.numel() for p in base.parameters())
+    if not (getattr(text, "tie_word_embeddings", False) or getattr(config, "tie_word_embeddings", False)):
+        expected += text.vocab_size * text.hidden_size
+    config.save_pretrained(folder)
+    found, rows = stagecraft_counts(binary, folder)
+    if found is None:
+        return f"refused: {rows}"
+    return None if found == expected else f"{found:,}, expected {expected:,}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("stagecraft")
+    parser.add_argument("--families", default=",".join([*FAMILIES, *LARGER]))
+    parser.add_argument("--configs", type=int, default=6)
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    print(f"{'family':<20}{'configs':>8}{'equal':>7}")
+    all_equal = True
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        for family in arguments.families.split(","):
+            draw = random.Random(f"{arguments.seed} {family}")
+            found = {} if family in LARGER else classes_of(family)
+            tried = equal = 0
+            complaints = []
+            for index in range(arguments.configs + 1):
+                try:
+                    if family in LARGER:
+                        wrong = compare_larger(arguments.stagecraft, family, LARGER[family], draw,
+                                               folder, index)
+                        tried += 1
+                        equal += wrong is None
+                        if wrong is not None:
+                            complaints.append(f"  {wrong}")
+                        continue
+                    if index == 0:
+                        model_class = usual_class(found)
+                        config = CONFIG_MAPPING[family](**DEFAULTS.get(family, {}))
+                        if family in DEFAULTS and config.num_labels != 2:
+                            config.num_labels = 2
+                    else:
+                        ends = sorted(found)
+                        # Mostly the usual head, each other one now and then.
+                        model_class = usual_class(found) if index % 2 else found[draw.choice(ends)]
+                        config = draw_config(family, draw, draw.choice([1, 2, 5]))
+                    wrong = compare(arguments.stagecraft, config, model_class, folder)
+                except Exception as error:  # a combination that the library itself refuses
+                    complaints.append(f"  (not built: {type(error).__name__}: {str(error)[:150]})")
+                    continue
+                tried += 1
+                equal += wrong is None
+                if wrong is not None:
+                    complaints.append(f"  {model_class.__name__}: {wrong}")
+            all_equal = all_equal and equal == tried and tried > 0
+            print(f"{family:<20}{tried:>8}{equal:>7}", flush=True)
+            for complaint in complaints:
+                print(complaint, flush=True)
+    return 0 if all_equal else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
