@@ -73,6 +73,8 @@ std::optional<Profile> read_own(const std::string& content, const std::string& f
 }
 
 Profile read_any(const std::string& content, const std::string& file) {
+  // First, since Python writes numbers into it that are not JSON.
+  if (looks_like_huggingface(content)) return import_huggingface(content, file);
   if (std::optional<Profile> own = read_own(content, file)) return *std::move(own);
   for (const Importer& importer : importers) {
     if (importer.recognise(content)) return importer.import(content, file);

@@ -193,8 +193,8 @@ Profile import_huggingface(std::string_view content, const std::string& file) {
     blueprint.notes.push_back(
         "tie_word_embeddings is true, but the family's class in transformers keeps a head of its "
         "own, which is counted");
-  const Head head = read_head(outer, blueprint);
-  blueprint.is_plain = blueprint.is_plain && head == Head::words;
+  const ModelHead head = read_head(outer, blueprint);
+  blueprint.is_plain = blueprint.is_plain && head == ModelHead::words;
   if (blueprint.is_plain) {
     read_numbers_of_training(config, numbers);
     numbers.prediction_modules = blueprint.prediction_modules;

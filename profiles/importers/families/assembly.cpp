@@ -12,18 +12,18 @@ namespace {
 
 struct NamedHead {
   std::string_view end;  ///< of the class's name
-  Head head;
+  ModelHead head;
 };
 constexpr std::array known_heads{
-    NamedHead{"ForCausalLM", Head::words},
-    NamedHead{"ForConditionalGeneration", Head::words},
-    NamedHead{"ForMaskedLM", Head::words},
-    NamedHead{"LMHeadModel", Head::words},
-    NamedHead{"ForSequenceClassification", Head::sequence},
-    NamedHead{"ForImageClassification", Head::sequence},
-    NamedHead{"ForTokenClassification", Head::tokens},
-    NamedHead{"ForQuestionAnswering", Head::spans},
-    NamedHead{"Model", Head::none},
+    NamedHead{"ForCausalLM", ModelHead::words},
+    NamedHead{"ForConditionalGeneration", ModelHead::words},
+    NamedHead{"ForMaskedLM", ModelHead::words},
+    NamedHead{"LMHeadModel", ModelHead::words},
+    NamedHead{"ForSequenceClassification", ModelHead::sequence},
+    NamedHead{"ForImageClassification", ModelHead::sequence},
+    NamedHead{"ForTokenClassification", ModelHead::tokens},
+    NamedHead{"ForQuestionAnswering", ModelHead::spans},
+    NamedHead{"Model", ModelHead::none},
 };
 
 LayerKind kind_of(const Steps& steps) {
@@ -41,31 +41,33 @@ Step logits(std::string_view name, std::int64_t outputs, std::int64_t width, boo
           .split = Split::outputs};
 }
 
-Steps steps_of_head(const Blueprint& blueprint, Head head, std::int64_t classes) {
+Steps steps_of_head(const Blueprint& blueprint, ModelHead head, std::int64_t classes) {
   const Transformer& numbers = blueprint.numbers;
   const std::int64_t width = blueprint.head_width > 0 ? blueprint.head_width : numbers.hidden;
   Steps steps = blueprint.last;
   switch (head) {
-    case Head::words: {
+    case ModelHead::words: {
       add_steps(steps, blueprint.transform);
       Step words = logits("logits", numbers.vocabulary, width, blueprint.head_bias);
       words.tied = numbers.tied_head;
       steps.push_back(words);
       break;
     }
-    case Head::encoder: break;
-    case Head::none:
+    case ModelHead::encoder: break;
+    case ModelHead::none:
       if (blueprint.pools_alone) add_steps(steps, blueprint.pooler);
       break;
-    case Head::sequence: {
+    case ModelHead::sequence: {
       if (!blueprint.names_images) add_steps(steps, blueprint.pooler);
       Step classifier = logits("sentence classes", classes, width, blueprint.classes_bias);
       classifier.of_sample = true;
       steps.push_back(classifier);
       break;
     }
-    case Head::tokens: steps.push_back(logits("sentence classes", classes, width, true)); break;
-    case Head::spans:
+    case ModelHead::tokens:
+      steps.push_back(logits("sentence classes", classes, width, true));
+      break;
+    case ModelHead::spans:
       steps.push_back(
           logits("sentence classes", blueprint.spans_of_labels ? classes : 2, width, true));
       break;
@@ -137,13 +139,13 @@ class Assembly {
 
 }  // namespace
 
-Head read_head(const Json& outer, const Blueprint& blueprint) {
-  const Head usual = blueprint.names_images ? Head::sequence : Head::words;
+ModelHead read_head(const Json& outer, const Blueprint& blueprint) {
+  const ModelHead usual = blueprint.names_images ? ModelHead::sequence : ModelHead::words;
   if (!outer.contains("architectures") || outer["architectures"].is_null()) return usual;
   const std::vector<Json> names = outer["architectures"].elements();
   if (names.empty()) return usual;
   const std::string name = names.front().string();
-  if (name.ends_with("EncoderModel") && !blueprint.encoder.empty()) return Head::encoder;
+  if (name.ends_with("EncoderModel") && !blueprint.encoder.empty()) return ModelHead::encoder;
   for (const NamedHead& row : known_heads) {
     if (name.ends_with(row.end)) return row.head;
   }
@@ -177,10 +179,10 @@ Blueprint encoder_of(Blueprint blueprint) {
 
 }  // namespace
 
-Model assemble(std::string name, const Blueprint& blueprint, Head head, std::int64_t classes,
+Model assemble(std::string name, const Blueprint& blueprint, ModelHead head, std::int64_t classes,
                std::int64_t sequence) {
   // Classes of tokens are the encoder's business in the library, too.
-  if (!blueprint.encoder.empty() && (head == Head::encoder || head == Head::tokens))
+  if (!blueprint.encoder.empty() && (head == ModelHead::encoder || head == ModelHead::tokens))
     return assemble(std::move(name), encoder_of(blueprint), head, classes, sequence);
   Assembly assembly(blueprint);
   if (blueprint.encoder.empty()) {
@@ -197,7 +199,7 @@ Model assemble(std::string name, const Blueprint& blueprint, Head head, std::int
   Model model = assembly.take();
   model.name = std::move(name);
   model.transformer = blueprint.numbers;
-  model.transformer->tied_head = blueprint.numbers.tied_head && head == Head::words;
+  model.transformer->tied_head = blueprint.numbers.tied_head && head == ModelHead::words;
   if (model.transformer->tied_head) {
     const Step& words = blueprint.embedding.front();
     model.ties.push_back({0, last, words.outputs * words.inputs});

@@ -8,7 +8,7 @@
 
 namespace stagecraft {
 
-enum class Head {
+enum class ModelHead {
   words,     ///< logits of the vocabulary
   none,      ///< the base model: its last states
   sequence,  ///< classes of a sequence (or image)
@@ -19,13 +19,13 @@ enum class Head {
 
 /// By the end of the first of "architectures": "LlamaForSequenceClassification". Throws Error
 /// (input) at the name if it is not known.
-Head read_head(const Json& outer, const Blueprint& blueprint);
+ModelHead read_head(const Json& outer, const Blueprint& blueprint);
 
 /// Number of classes: "id2label", "num_labels", or 2.
 std::int64_t read_classes(const Json& outer);
 
 /// Counts and costs for `sequence` tokens.
-Model assemble(std::string name, const Blueprint& blueprint, Head head, std::int64_t classes,
+Model assemble(std::string name, const Blueprint& blueprint, ModelHead head, std::int64_t classes,
                std::int64_t sequence);
 
 }  // namespace stagecraft

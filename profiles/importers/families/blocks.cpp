@@ -69,7 +69,7 @@ Step head_norm(std::string_view name, QueryKeyNorm kind, NormWeights weights, st
 
 }  // namespace
 
-Steps attention(const AttentionShape& shape) {
+Steps attention(const GroupedAttention& shape) {
   const std::int64_t value_width = shape.value_width > 0 ? shape.value_width : shape.width;
   const std::int64_t queries = shape.heads * shape.width;
   const std::int64_t keys = shape.key_value_heads * shape.width;

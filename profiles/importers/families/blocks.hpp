@@ -29,7 +29,7 @@ enum class QueryKeyNorm {
 };
 
 /// Multi-head and grouped-query attention (Vaswani et al. 2017; Ainslie et al. 2023).
-struct AttentionShape {
+struct GroupedAttention {
   std::int64_t hidden = 0;
   std::int64_t heads = 0;
   std::int64_t key_value_heads = 0;
@@ -51,7 +51,7 @@ struct AttentionShape {
   bool causal = true;
   bool crosses = false;  ///< keys and values are of the encoder's states
 };
-Steps attention(const AttentionShape& shape);
+Steps attention(const GroupedAttention& shape);
 
 /// The lightning indexer of sparse attention (DeepSeek-V3.2): cheap scores choose the keys.
 struct Indexer {

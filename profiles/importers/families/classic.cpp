@@ -19,7 +19,7 @@ Step lookup(std::string_view name, std::int64_t rows, std::int64_t width) {
 
 /// Layer norm, attention, feed-forward of one matrix up.
 struct ClassicShape {
-  AttentionShape attention;
+  GroupedAttention attention;
   std::int64_t inner = 0;
   bool feed_forward_bias = true;
   int norms = 2;
@@ -39,7 +39,7 @@ Steps classic_block(const ClassicShape& shape) {
   return steps;
 }
 
-AttentionShape classic_attention(const Sizes& sizes, bool bias) {
+GroupedAttention classic_attention(const Sizes& sizes, bool bias) {
   return {.hidden = sizes.hidden,
           .heads = sizes.heads,
           .key_value_heads = sizes.key_value_heads,
@@ -129,7 +129,7 @@ Blueprint read_gpt_bigcode(Keys& keys) {
 Blueprint read_gptj(Keys& keys) {
   const Sizes sizes = read_gpt_sizes(keys, {50400, 4096, 0, 28, 16, 0, 0, 2048});
   Blueprint blueprint = start(keys, sizes, false, shifting);
-  AttentionShape shape = classic_attention(sizes, false);
+  GroupedAttention shape = classic_attention(sizes, false);
   shape.rotary_width = std::min(keys.natural("rotary_dim", 64), sizes.head_width);
   fill(blueprint, sizes.blocks,
        classic_block({.attention = shape, .inner = sizes.inner, .norms = 1}));
@@ -143,7 +143,7 @@ Blueprint read_gpt_neox(Keys& keys) {
   keys.need({"intermediate_size"});
   const Sizes sizes = read_sizes(keys, {50432, 6144, 24576, 44, 64, 0, 0, 2048});
   Blueprint blueprint = start(keys, sizes, false, shifting);
-  AttentionShape shape = classic_attention(sizes, keys.flag("attention_bias", true));
+  GroupedAttention shape = classic_attention(sizes, keys.flag("attention_bias", true));
   shape.rotary_width = rotary_width(keys, sizes.head_width, 0.25);
   keys.ignore({"use_parallel_residual"});
   fill(blueprint, sizes.blocks, classic_block({.attention = shape, .inner = sizes.inner}));
@@ -199,7 +199,7 @@ Blueprint read_falcon(Keys& keys) {
   sizes.positions = keys.count("max_position_embeddings", 2048);
   Blueprint blueprint = start(keys, sizes, true, shifting);
   const bool bias = keys.flag("bias", false);
-  AttentionShape shape = classic_attention(sizes, bias);
+  GroupedAttention shape = classic_attention(sizes, bias);
   shape.rotary_width = keys.flag("alibi", false) ? 0 : sizes.head_width;
   const bool parallel = keys.flag("parallel_attn", true);
   const std::int64_t norms = keys.natural("num_ln_in_parallel_attn", is_new ? 2 : 1);
@@ -247,7 +247,7 @@ Blueprint read_phi(Keys& keys) {
   keys.need({"intermediate_size"});
   const Sizes sizes = read_sizes(keys, {51200, 2048, 8192, 24, 32, 0, 0, 2048});
   Blueprint blueprint = start(keys, sizes, false, shifting);
-  AttentionShape shape = classic_attention(sizes, true);
+  GroupedAttention shape = classic_attention(sizes, true);
   if (keys.flag("qk_layernorm", false)) {
     shape.norms = QueryKeyNorm::shared;
     shape.norm_weights = shifting;
@@ -263,7 +263,7 @@ Blueprint read_stablelm(Keys& keys) {
   keys.need({"intermediate_size"});
   const Sizes sizes = read_sizes(keys, {50304, 2560, 6912, 32, 32, 32, 0, 4096});
   Blueprint blueprint = start(keys, sizes, false, shifting);
-  AttentionShape shape = classic_attention(sizes, keys.flag("use_qkv_bias", false));
+  GroupedAttention shape = classic_attention(sizes, keys.flag("use_qkv_bias", false));
   shape.output_bias = false;
   if (keys.flag("qk_layernorm", false)) shape.norms = QueryKeyNorm::each;
   shape.rotary_width = rotary_width(keys, sizes.head_width, 0.25);
@@ -279,7 +279,7 @@ Blueprint read_stablelm(Keys& keys) {
 namespace {
 
 /// Norms stand behind attention and feed-forward, and behind the embedding.
-Steps bert_block(const AttentionShape& shape, std::int64_t inner) {
+Steps bert_block(const GroupedAttention& shape, std::int64_t inner) {
   Steps steps = attention(shape);
   steps.push_back(norm("first norm", shape.hidden, shifting));
   add_steps(steps, feed_forward({.hidden = shape.hidden,
@@ -311,7 +311,7 @@ Blueprint read_bert(Keys& keys) {
       lookup("token types", keys.count("type_vocab_size", 2), sizes.hidden));
   blueprint.embedding.push_back(norm("embedding norm", sizes.hidden, shifting));
   blueprint.last.clear();
-  AttentionShape shape = classic_attention(sizes, true);
+  GroupedAttention shape = classic_attention(sizes, true);
   shape.causal = numbers.causal;
   fill(blueprint, sizes.blocks, bert_block(shape, sizes.inner));
   blueprint.pooler = {pooling(sizes.hidden, sizes.hidden)};
@@ -359,7 +359,7 @@ Blueprint read_vit(Keys& keys) {
   blueprint.embedding = {product("patches", sizes.hidden, patch * patch * channels, true),
                          numbers("class token", sizes.hidden),
                          lookup("positions", tokens, sizes.hidden)};
-  AttentionShape shape = classic_attention(sizes, keys.flag("qkv_bias", true));
+  GroupedAttention shape = classic_attention(sizes, keys.flag("qkv_bias", true));
   shape.output_bias = true;
   shape.causal = false;
   fill(blueprint, sizes.blocks, classic_block({.attention = shape, .inner = sizes.inner}));
@@ -393,7 +393,7 @@ Blueprint read_t5(Keys& keys) {
   // The class of the library ties in any case, and scales its states where the file says not to.
   blueprint.numbers.tied_head = true;
   blueprint.numbers.position = Transformer::Position::none;
-  AttentionShape shape = classic_attention(sizes, false);
+  GroupedAttention shape = classic_attention(sizes, false);
   const Steps feeding =
       feed_forward({.hidden = sizes.hidden, .inner = sizes.inner, .gated = gated});
   const auto block = [&](bool decodes, bool first) {

@@ -83,16 +83,16 @@ std::vector<bool> sparse_blocks(const MixtureRow& row, Keys& keys, int blocks) {
   return sparse;
 }
 
-AttentionShape attention_of(const DecoderRow& decoder, Keys& keys, const Sizes& sizes) {
+GroupedAttention attention_of(const DecoderRow& decoder, Keys& keys, const Sizes& sizes) {
   const AttentionRow& row = decoder.attention;
-  AttentionShape shape{.hidden = sizes.hidden,
-                       .heads = sizes.heads,
-                       .key_value_heads = sizes.key_value_heads,
-                       .width = sizes.head_width,
-                       .norms = row.norms,
-                       .norm_weights = NormWeights::weight,
-                       .sinks = row.sinks,
-                       .own_gate = row.own_gate};
+  GroupedAttention shape{.hidden = sizes.hidden,
+                         .heads = sizes.heads,
+                         .key_value_heads = sizes.key_value_heads,
+                         .width = sizes.head_width,
+                         .norms = row.norms,
+                         .norm_weights = NormWeights::weight,
+                         .sinks = row.sinks,
+                         .own_gate = row.own_gate};
   const bool bias = row.bias_key.empty() ? row.bias : keys.flag(row.bias_key, row.bias);
   shape.query_bias = shape.key_bias = shape.value_bias = bias;
   if (!row.output_bias_key.empty())
@@ -146,7 +146,7 @@ Steps block_of(const DecoderRow& row, std::int64_t hidden, const Steps& attendin
 }
 
 /// A row whose blocks are a Transformer's: says so, or what stands against it.
-void set_plain(Blueprint& blueprint, const AttentionShape& attention, bool feed_forward_bias,
+void set_plain(Blueprint& blueprint, const GroupedAttention& attention, bool feed_forward_bias,
                const std::vector<std::int64_t>& windows) {
   Transformer& numbers = blueprint.numbers;
   numbers.attention_bias = attention.query_bias;
@@ -179,7 +179,7 @@ Blueprint read_decoder(const DecoderRow& row, Keys& keys) {
   keys.need(needed);
   const Sizes sizes = read_sizes(keys, row.defaults);
   Blueprint blueprint = start(keys, sizes, row.defaults.tied, row.norm);
-  AttentionShape attending = attention_of(row, keys, sizes);
+  GroupedAttention attending = attention_of(row, keys, sizes);
   const bool bias = !row.feed_forward.bias_key.empty() &&
                     keys.flag(row.feed_forward.bias_key, row.feed_forward.bias);
   Steps dense = feed_forward({.hidden = sizes.hidden,

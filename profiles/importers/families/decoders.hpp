@@ -91,7 +91,7 @@ struct DecoderRow {
   bool is_plain = false;  ///< a Transformer's numbers say it all, but for windows and the like
   bool predicts = false;  ///< "num_nextn_predict_layers" are modules of DeepSeek-V3's form
   /// Keys that stand in the family's files and change neither parameters nor work.
-  std::array<std::string_view, 6> harmless = {};
+  std::array<std::string_view, 12> harmless = {};
 };
 
 Blueprint read_decoder(const DecoderRow& row, Keys& keys);

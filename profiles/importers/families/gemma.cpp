@@ -43,7 +43,7 @@ std::int64_t shared_layers(Keys& keys, int blocks, std::int64_t otherwise) {
   return shared;
 }
 
-AttentionShape gemma_attention(Keys& keys, const Sizes& sizes) {
+GroupedAttention gemma_attention(Keys& keys, const Sizes& sizes) {
   const bool bias = keys.flag("attention_bias", false);
   return {.hidden = sizes.hidden,
           .heads = sizes.heads,
@@ -118,7 +118,7 @@ Blueprint read_gemma3n(Keys& keys) {
   const std::vector<std::string> words = words_of_blocks(
       keys, "layer_types", sizes.blocks, gemma_words,
       [](int block) { return (block + 1) % 5 == 0 ? "full_attention" : "sliding_attention"; });
-  AttentionShape shape = gemma_attention(keys, sizes);
+  GroupedAttention shape = gemma_attention(keys, sizes);
   for (int i = 0; i < sizes.blocks; ++i) {
     const auto at = static_cast<std::size_t>(i);
     shape.borrows_keys = i >= sizes.blocks - shared;
@@ -223,7 +223,7 @@ Blueprint read_gemma4(Keys& keys) {
   // Images see each other; between words the mask is causal all the same.
   if (keys.word("use_bidirectional_attention", "") != "vision")
     keys.only("use_bidirectional_attention", {"vision"});
-  AttentionShape shape = gemma_attention(keys, sizes);
+  GroupedAttention shape = gemma_attention(keys, sizes);
   for (int i = 0; i < sizes.blocks; ++i) {
     const auto at = static_cast<std::size_t>(i);
     const bool sees_all = words[at] == "full_attention";

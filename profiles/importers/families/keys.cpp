@@ -126,7 +126,7 @@ constexpr std::array harmless_keys{
 };
 
 constexpr std::array harmless_ends{
-    std::string_view{"_token_id"},    std::string_view{"_token_index"},
+    std::string_view{"_id"},          std::string_view{"_token_index"},
     std::string_view{"_token_ids"},   std::string_view{"_dropout"},
     std::string_view{"_pdrop"},       std::string_view{"_dropout_prob"},
     std::string_view{"_softcapping"}, std::string_view{"_multiplier"},
@@ -256,7 +256,8 @@ void Keys::refuse_unread(std::string_view family) const {
   for (const std::string& name : config_.names()) {
     if (read_.contains(name) || is_harmless_key(name)) continue;
     const Json value = config_[name];
-    if (is_silent(value)) continue;
+    const bool is_single = name.ends_with("num_experts") && value.raw() == 1;  // no choice
+    if (is_silent(value) || is_single) continue;
     std::string text = value.raw().dump();
     if (text.size() > 60) text = text.substr(0, 57) + "…";
     const std::vector<std::string> known(read_.begin(), read_.end());

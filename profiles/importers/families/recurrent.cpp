@@ -22,14 +22,14 @@ Steps mixed_block(std::int64_t hidden, const Steps& mixer, const Steps& feeding)
   return steps;
 }
 
-AttentionShape grouped(const Sizes& sizes) {
+GroupedAttention grouped(const Sizes& sizes) {
   return {.hidden = sizes.hidden,
           .heads = sizes.heads,
           .key_value_heads = sizes.key_value_heads,
           .width = sizes.head_width};
 }
 
-void set_biases(AttentionShape& shape, bool bias) {
+void set_biases(GroupedAttention& shape, bool bias) {
   shape.query_bias = shape.key_bias = shape.value_bias = shape.output_bias = bias;
 }
 
@@ -41,7 +41,7 @@ struct QwenMixers {
 };
 
 QwenMixers read_qwen_mixers(Keys& keys, const Sizes& sizes) {
-  AttentionShape shape = grouped(sizes);
+  GroupedAttention shape = grouped(sizes);
   shape.norms = QueryKeyNorm::shared;
   shape.gated = true;
   keys.ignore({"attn_output_gate", "mamba_ssm_dtype", "mrope_section", "mlp_only_layers",
@@ -237,8 +237,8 @@ Blueprint read_mamba2(Keys& keys) {
   }
   sizes.inner = shape.inner;
   keys.ignore({"time_step_rank", "time_step_min", "time_step_max", "time_step_floor",
-               "time_step_limit", "chunk_size", "rms_norm", "norm_before_gate", "layer_types",
-               "intermediate_size"});
+               "time_step_limit", "chunk_size", "rms_norm", "norm_before_gate",
+               "time_step_init_scheme", "time_step_scale", "layer_types", "intermediate_size"});
   Blueprint blueprint = start(keys, sizes, false);
   Steps block{norm("norm", sizes.hidden)};
   add_steps(block, mamba2(shape));
@@ -275,7 +275,7 @@ Blueprint read_bamba(Keys& keys) {
   Blueprint blueprint = start(keys, sizes, false);
   const Mamba2Shape mixer =
       read_mixer(keys, sizes.hidden, keys.count("mamba_expand", 2) * sizes.hidden);
-  AttentionShape shape = grouped(sizes);
+  GroupedAttention shape = grouped(sizes);
   set_biases(shape, keys.flag("attention_bias", false));
   shape.rotary_width = rotary_width(keys, sizes.head_width, 0.5);
   const bool bias = keys.flag("mlp_bias", false);
@@ -305,7 +305,7 @@ Blueprint read_falcon_h1(Keys& keys) {
   Mamba2Shape mixer = read_mixer(keys, sizes.hidden, inner);
   mixer.output_bias = keys.flag("projectors_bias", false);
   mixer.normed = keys.flag("mamba_rms_norm", false);
-  AttentionShape shape = grouped(sizes);
+  GroupedAttention shape = grouped(sizes);
   set_biases(shape, keys.flag("attention_bias", false));
   shape.rotary_width = rotary_width(keys, sizes.head_width);
   const bool bias = keys.flag("mlp_bias", false);
@@ -440,7 +440,7 @@ Blueprint read_granitemoehybrid(Keys& keys) {
   Blueprint blueprint = start(keys, sizes, false);
   const Mamba2Shape mixer =
       read_mixer(keys, sizes.hidden, keys.count("mamba_expand", 2) * sizes.hidden);
-  AttentionShape shape = grouped(sizes);
+  GroupedAttention shape = grouped(sizes);
   set_biases(shape, keys.flag("attention_bias", false));
   if (keys.word("position_embedding_type", "") == "rope") shape.rotary_width = sizes.head_width;
   const MixtureShape mixing{.hidden = sizes.hidden,
@@ -468,7 +468,7 @@ namespace {
 
 /// Attention or a short convolution, by block.
 std::vector<Steps> read_lfm2_mixers(Keys& keys, const Sizes& sizes) {
-  AttentionShape shape = grouped(sizes);
+  GroupedAttention shape = grouped(sizes);
   shape.norms = QueryKeyNorm::shared;
   shape.rotary_width = sizes.head_width;
   const Steps convolving =
@@ -538,7 +538,7 @@ Blueprint read_lfm2_moe(Keys& keys) {
 Blueprint read_minimax(Keys& keys) {
   const Sizes sizes = read_sizes(keys, {32000, 4096, 14336, 32, 32, 8, 0, 131072});
   Blueprint blueprint = start(keys, sizes, false);
-  AttentionShape shape = grouped(sizes);
+  GroupedAttention shape = grouped(sizes);
   shape.rotary_width = rotary_width(keys, sizes.head_width);
   const MixtureShape mixing{.hidden = sizes.hidden,
                             .experts = keys.count("num_local_experts|num_experts", 8),

@@ -2,6 +2,7 @@
 // (tools/peers/transformers_parameters.py draws many more): of its class's defaults, and of a small
 // configuration.
 
+#include "profiles/devices.hpp"
 #include "profiles/importers.hpp"
 #include "profiles/json.hpp"
 #include "profiles/operations.hpp"
@@ -640,6 +641,27 @@ TEST_CASE(
         (operation.pass == Pass::forward ? forward : backward) += operation.bytes;
       CHECK(forward > 0);
       CHECK(backward > 0);
+    }
+  }
+}
+
+TEST_CASE("layers of every family have costs, which peers share") {
+  const DeviceKind device = builtin_device_kind("h100");
+  for (const Counted& row : counted_families()) {
+    INFO(row.family);
+    const Model model = import_text(small_config(row)).model;
+    Bytes whole = 0;
+    for (const int degree : {1, 2}) {
+      if (model.transformer->heads % degree != 0) continue;
+      const CostSetting setting{.tensor_parallel = degree, .precision = Precision::bfloat16};
+      Bytes held = 0;
+      for (const LayerCost& cost : estimate_costs(model, device, setting)) {
+        CHECK(cost.forward > Duration{0});
+        CHECK(cost.saved >= 0);
+        held += cost.parameters;
+      }
+      if (degree == 1) whole = held;
+      if (degree == 2) CHECK((held > whole / 4 && held < whole));
     }
   }
 }

@@ -176,6 +176,14 @@ TEST_CASE("windows, recurrences and experts change work where parameters stay") 
         2.01 * recurring.layers[2].flops_forward);
 }
 
+TEST_CASE("numbers that Python writes and JSON does not know are read as absent") {
+  const std::string mamba = R"({"model_type": "mamba2", "hidden_size": 32, "num_hidden_layers": 1,
+      "vocab_size": 96, "num_heads": 8, "head_dim": 8, "time_step_limit": [-Infinity, Infinity],
+      "time_step_min": NaN, "_name_or_path": "To Infinity"})";
+  CHECK(import_config(mamba).layers.size() == 3);
+  CHECK(looks_like_huggingface(mamba));
+}
+
 TEST_CASE("T5's decoder blocks read the encoder's last states") {
   const Model model = import_config(
       R"({"model_type": "t5", "d_model": 64, "d_kv": 16, "d_ff": 96, "num_layers": 2,
