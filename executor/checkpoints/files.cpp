@@ -103,16 +103,19 @@ void make_checkpoints_folder(const fs::path& folder) {
 }
 
 void prepare_checkpoints(const fs::path& folder, int first_step) {
+  std::vector<int> later;
   for (const int step : checkpointed_steps(folder)) {
-    if (step <= first_step) continue;
-    const fs::path later = checkpoint_folder(folder, step);
-    if (is_whole(later)) {
+    if (step > first_step) later.push_back(step);
+  }
+  for (auto it = later.rbegin(); it != later.rend(); ++it) {
+    const int step = *it;
+    if (is_whole(checkpoint_folder(folder, step))) {
       fail(folder.string(), ": holds a checkpoint of step ", step,
            ", but the run begins after step ", first_step,
            "; go on from it with --resume, or write to another folder");
     }
-    set_aside(later);
   }
+  for (const int step : later) set_aside(checkpoint_folder(folder, step));
   remove_unfinished(folder);
 }
 
