@@ -80,8 +80,12 @@ DurableFile::~DurableFile() {
   if (descriptor_ >= 0) calls_.close(descriptor_);
 }
 
+/// Of "w.safetensors.part" people know the name without the ending.
 void DurableFile::fail() const {
-  refuse_writing(path_, concat(std::strerror(errno), "; it needs ", format_bytes(whole_), " (",
+  const int error = errno;
+  std::filesystem::path shown = path_;
+  if (shown.extension() == ".part") shown.replace_extension();
+  refuse_writing(shown, concat(std::strerror(error), "; it needs ", format_bytes(whole_), " (",
                                whole_, " bytes): ", remedy_));
 }
 
