@@ -9,12 +9,14 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "planner/plan/plan.hpp"
+#include "profiles/error.hpp"
 
 namespace stagecraft {
 
@@ -31,6 +33,9 @@ struct PlanOptions {
   std::vector<int> replicas;  ///< per stage; empty: not said
 };
 
+/// What the command line says of a launch script's variables, by name.
+using ScriptVariables = std::map<std::string, std::string>;
+
 /// What a file with stages is about.
 struct PlanQuestion {
   std::string model_name;  ///< MODEL and CLUSTER as given; they go into the plan
@@ -40,11 +45,28 @@ struct PlanQuestion {
   std::string model_content;  ///< of MODEL's file; empty for built-in models
   Cluster cluster;
   PlanOptions options;
+  ScriptVariables variables = {};  ///< only launch scripts have them
+};
+
+/// A piece of a file, as it is written, and where.
+struct ReadText {
+  std::string text;
+  SourcePlace place;
+};
+
+/// A file that was read beside the one that was asked for.
+struct OtherFile {
+  std::string path;
+  std::string content;
 };
 
 struct ImportedPlan {
   Plan plan;
-  std::vector<std::string> notes;  ///< what the plan cannot say as the file does
+  std::vector<std::string> notes = {};      ///< what the plan cannot say as the file does
+  std::vector<ReadText> understood = {};    ///< taken over, or without bearing on how a step runs
+  std::vector<ReadText> not_modelled = {};  ///< changes how a step runs, but plans do not have it
+  std::vector<ReadText> unknown = {};
+  std::vector<OtherFile> others = {};
 };
 
 /// Does this content look like the format? Cheap, and never throws.
@@ -60,6 +82,7 @@ struct PlanImporter {
   RecognisePlan recognise;
   ImportPlan import;
   std::string_view summary;
+  bool has_variables = false;  ///< its files may be scripts, whose variables --set gives
 };
 
 bool looks_like_megatron(std::string_view content);
@@ -84,7 +107,10 @@ ImportedPlan import_aceso_plan(std::string_view content, const std::string& file
 inline constexpr std::array plan_importers{
     PlanImporter{
         "megatron", looks_like_megatron, import_megatron,
-        "a plan: Megatron-LM's flags, as a shell line, YAML, JSON, or the arguments in a log"},
+        "a plan: Megatron-LM's flags, out of a launch script (read, never run), YAML, JSON, or the "
+        "arguments in a log; also those of NeMo, Megatron-Bridge, ms-swift, slime, verl, "
+        "zero-bubble",
+        true},
     PlanImporter{"deepspeed", looks_like_deepspeed, import_deepspeed,
                  "a plan: parts of a PipelineModule, alone or with its ds_config"},
     PlanImporter{"torch", looks_like_torch, import_torch,
@@ -99,7 +125,7 @@ inline constexpr std::array plan_importers{
 };
 
 /// The imported plan, valid for the question's model and cluster. Throws Error as the importer
-/// does, and of kind input if the plan is not valid.
+/// does, of kind input if the plan is not valid, and of kind usage for variables of what has none.
 ImportedPlan import_plan(const PlanImporter& importer, std::string_view content,
                          const std::string& file, const PlanQuestion& question);
 

@@ -36,6 +36,7 @@ constexpr std::array remedies{
     Remedy{"CLI11", "this command line", "sudo apt-get install libcli11-dev"},
     Remedy{"fmt", "text", "sudo apt-get install libfmt-dev"},
     Remedy{"nlohmann/json", "files", "sudo apt-get install nlohmann-json3-dev"},
+    Remedy{"yaml-cpp", "recipes of other systems", "sudo apt-get install libyaml-cpp-dev"},
     Remedy{"OpenBLAS", "training on CPUs", "sudo apt-get install libopenblas-pthread-dev"},
     Remedy{"CUDA", "training on GPUs",
            "sudo apt-get install nvidia-cuda-toolkit   (or NVIDIA's packages), then build again"},

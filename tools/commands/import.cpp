@@ -100,13 +100,37 @@ PlanFlags with_model(PlanFlags flags, const std::string& content, const std::str
   return flags;
 }
 
+/// What of the file did not go into the plan: a line each on standard error.
+void warn_of_rest(Console& console, const ImportedPlan& imported) {
+  const auto warn = [&](std::string_view what, const std::vector<ReadText>& texts) {
+    for (const ReadText& text : texts) {
+      std::string place = text.place.file;
+      if (text.place.line > 0) place += concat(":", text.place.line);
+      console.warn(concat(what, ": ", text.text, " (", place, ")"));
+    }
+  };
+  warn("not modelled", imported.not_modelled);
+  warn("not known", imported.unknown);
+}
+
+nlohmann::ordered_json texts_json(const std::vector<ReadText>& texts) {
+  auto json = nlohmann::ordered_json::array();
+  for (const ReadText& text : texts) {
+    json.push_back({{"text", text.text}, {"file", text.place.file}, {"line", text.place.line}});
+  }
+  return json;
+}
+
 int import_stages(Console& console, const PlanImporter& importer, const std::string& content,
                   const ImportArguments& arguments) {
   const std::string& path = arguments.file;
   const PlanFlags flags = with_model(arguments.plan, content, path);
   const PlanQuestion question = question_from(console, flags);
   const ImportedPlan imported = import_plan(importer, content, path, question);
+  for (const OtherFile& other : imported.others)
+    console.input(other.path, content_hash(other.content));
   for (const std::string& note : imported.notes) console.note(note);
+  warn_of_rest(console, imported);
   const std::string file = write_plan(imported.plan);
   const bool written = console.artefact(file);
   if (!written && !console.person_reads_output()) {
@@ -116,7 +140,10 @@ int import_stages(Console& console, const PlanImporter& importer, const std::str
   }
   console.result({{"plan", nlohmann::ordered_json::parse(file)},
                   {"stages", imported.plan.stages.size()},
-                  {"uses_devices", used_devices(imported.plan).size()}});
+                  {"uses_devices", used_devices(imported.plan).size()},
+                  {"understood", texts_json(imported.understood)},
+                  {"not_modelled", texts_json(imported.not_modelled)},
+                  {"unknown", texts_json(imported.unknown)}});
   return 0;
 }
 

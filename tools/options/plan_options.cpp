@@ -46,6 +46,20 @@ PlanOptions options_from(const PlanFlags& flags) {
   return options;
 }
 
+ScriptVariables read_variables(const std::vector<std::string>& words) {
+  ScriptVariables variables;
+  for (const std::string& word : words) {
+    // A command in front may have an equals sign of its own.
+    const std::size_t name = word.starts_with("$(") ? word.rfind(")=") : std::string::npos;
+    const std::size_t equals = name == std::string::npos ? word.find('=') : name + 1;
+    if (equals == std::string::npos || equals == 0)
+      fail_usage("--set: expected NAME=VALUE, such as NNODES=4, found \"", word, "\"");
+    if (!variables.try_emplace(word.substr(0, equals), word.substr(equals + 1)).second)
+      fail_usage("--set says twice what ", word.substr(0, equals), " is");
+  }
+  return variables;
+}
+
 }  // namespace
 
 bool PlanFlags::any() const {
@@ -53,7 +67,7 @@ bool PlanFlags::any() const {
                                   &gradient_bucket, &schedule, &replicas}) {
     if (!text->empty()) return true;
   }
-  return batch != 0 || microbatch != 0 || sequence != 0;
+  return batch != 0 || microbatch != 0 || sequence != 0 || !variables.empty();
 }
 
 void declare_plan_flags(CLI::App& app, PlanFlags& flags) {
@@ -92,6 +106,14 @@ void declare_plan_flags(CLI::App& app, PlanFlags& flags) {
   app.add_option("--replicas", flags.replicas,
                  concat(unless, "replicas of each stage, such as 3,1"))
       ->type_name("LIST");
+  app.add_option(
+         "--set", flags.variables,
+         "With a launch script, what only its cluster knows: the value of a variable, of an "
+         "argument (1=…), or of what a command prints ('$(nproc)=8'); may be given again")
+      ->type_name("NAME=VALUE")
+      ->allow_extra_args(false)
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 
 PlanQuestion question_from(Console& console, const PlanFlags& flags) {
@@ -101,7 +123,8 @@ PlanQuestion question_from(Console& console, const PlanFlags& flags) {
                         .profile = {},
                         .model_content = {},
                         .cluster = {},
-                        .options = options_from(flags)};
+                        .options = options_from(flags),
+                        .variables = read_variables(flags.variables)};
   LoadedProfile loaded = load_profile(flags.model);
   console.input(loaded.path, loaded.hash);
   for (const std::string& warning : loaded.profile.warnings) console.note(warning);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "planner/interop/importers.hpp"
 
@@ -18,6 +19,7 @@ class Console;
 struct PlanFlags {
   std::string model, cluster, precision, optimizer, sharding, gradient_bucket, schedule, replicas;
   std::int64_t batch = 0, microbatch = 0, sequence = 0;
+  std::vector<std::string> variables;  ///< NAME=VALUE
   bool any() const;
 };
 

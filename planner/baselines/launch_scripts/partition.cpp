@@ -155,6 +155,8 @@ std::optional<std::vector<int>> megatron_layers(int layers, int stages,
   rest -= split.first.value_or(0) + split.last.value_or(0);
   const int even = stages - by_hand;
   if (rest < 0 || even < 0 || (even == 0 && rest != 0) || (even > 0 && rest % even != 0)) return {};
+  // Middle stages without middle layers are refused, as are empty ends that are said by hand.
+  if (by_hand > 0 && even > 0 && rest == 0) return {};
   std::fill(counts.begin(), counts.end(), even > 0 ? rest / even : 0);
   if (split.first) counts.front() = *split.first;
   if (split.last) counts.back() = *split.last;

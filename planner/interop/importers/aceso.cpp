@@ -131,7 +131,7 @@ ImportedPlan import_aceso_plan(std::string_view content, const std::string& file
     sizes.fail(concat("the stages have ", first, " operators, but ", model.name, " has ", operators,
                       ": the last ones would never be trained"));
   }
-  ImportedPlan imported{.plan = begin_plan(question), .notes = {}};
+  ImportedPlan imported{.plan = begin_plan(question)};
   set_stages(imported.plan, stages);
   for (std::size_t s = 0; s < count; ++s) read_recompute(json, s, model, imported.plan.stages[s]);
   if (const int others = count_other_ways(json); others > 0) {

@@ -11,6 +11,14 @@
 
 namespace stagecraft {
 
+SourcePlace place_of(const Json& json) {
+  try {
+    json.fail("");
+  } catch (const Error& error) {
+    return error.place().value_or(SourcePlace{json.file(), 0, 0});
+  }
+}
+
 Plan begin_plan(const PlanQuestion& question) {
   const PlanOptions& options = question.options;
   Plan plan;
@@ -105,6 +113,10 @@ std::string_view schedule_name(const PlanQuestion& question, std::string_view us
 
 ImportedPlan import_plan(const PlanImporter& importer, std::string_view content,
                          const std::string& file, const PlanQuestion& question) {
+  if (!question.variables.empty() && !importer.has_variables) {
+    fail_usage("--set gives the variables of launch scripts their values; files of ", importer.name,
+               " have none");
+  }
   return at_file(file, [&] {
     ImportedPlan imported = importer.import(content, file, question);
     const Profile profile = in_plan_order(question.profile, imported.plan);

@@ -10,8 +10,12 @@
 #include "planner/interop/importers.hpp"
 #include "planner/plan/foreign_stage.hpp"
 #include "profiles/error.hpp"
+#include "profiles/json.hpp"
 
 namespace stagecraft {
+
+/// Where a value of a JSON file stands.
+SourcePlace place_of(const Json& json);
 
 /// Of a batch that a file may ask for.
 inline constexpr std::int64_t most_samples = std::int64_t{1} << 40;

@@ -11,13 +11,16 @@
 // Stage s has the layers [parts[s], parts[s + 1]), which inside may be none. Ranks are on the axes
 // pipe, data, model, the last one fastest (`deepspeed/runtime/pipe/topology.py`); the schedule is
 // 1F1B with a flush
-// (`TrainSchedule`). A microbatch is train_micro_batch_size_per_gpu samples on each replica. What
-// else a ds_config has is passed over; its members may also stand beside "parts". An interval of
-// activation checkpoints of 1 keeps the input of each layer, one of a whole stage that of the
-// stage.
+// (`TrainSchedule`). A microbatch is train_micro_batch_size_per_gpu samples on each replica. The
+// members of a ds_config may also stand beside "parts"; what of it changes a step but plans do not
+// have (offloading, buckets, …), and what is no member of one, is listed with its line. "auto",
+// which Hugging Face's trainer fills in, says nothing. An interval of activation checkpoints of 1
+// keeps the input of each layer, one of a whole stage that of the stage.
 
 #include <algorithm>
+#include <array>
 #include <cctype>
+#include <nlohmann/json.hpp>
 
 #include "planner/costs/stage_recompute.hpp"
 #include "planner/interop/importers.hpp"
@@ -54,13 +57,20 @@ std::vector<int> read_parts(const Json& json, int layers) {
   return parts;
 }
 
+bool is_auto(const Json& json) {
+  return json.is_string() && json.string() == "auto";
+}
+
 /// The member of the ds_config, wherever it stands.
 std::optional<Json> find(const Json& json, std::string_view name) {
   if (!json.is_object()) return {};
-  if (json.contains(name)) return json[name];
-  if (json.contains("ds_config") && json["ds_config"].contains(name))
-    return json["ds_config"][name];
-  return {};
+  std::optional<Json> member;
+  if (json.contains(name)) {
+    member = json[name];
+  } else if (json.contains("ds_config") && json["ds_config"].contains(name)) {
+    member = json["ds_config"][name];
+  }
+  return member && is_auto(*member) ? std::nullopt : member;
 }
 
 std::optional<std::int64_t> find_count(const Json& json, std::string_view name) {
@@ -76,7 +86,8 @@ int find_devices(const Json& json, std::string_view name, int otherwise) {
 
 bool is_enabled(const Json& json, std::string_view name) {
   const auto member = find(json, name);
-  return member && member->contains("enabled") && (*member)["enabled"].boolean();
+  return member && member->contains("enabled") && !is_auto((*member)["enabled"]) &&
+         (*member)["enabled"].boolean();
 }
 
 std::optional<Precision> precision_of(const Json& json) {
@@ -90,7 +101,7 @@ std::optional<Precision> precision_of(const Json& json) {
 
 std::optional<Sharding> sharding_of(const Json& json) {
   const auto zero = find(json, "zero_optimization");
-  if (!zero || !zero->contains("stage")) return {};
+  if (!zero || !zero->contains("stage") || is_auto((*zero)["stage"])) return {};
   const Json stage = (*zero)["stage"];
   const std::int64_t level = stage.integer(0, 3);
   if (level > 1) {
@@ -101,7 +112,7 @@ std::optional<Sharding> sharding_of(const Json& json) {
 
 std::optional<OptimizerKind> optimizer_of(const Json& json) {
   const auto optimizer = find(json, "optimizer");
-  if (!optimizer || !optimizer->contains("type")) return {};
+  if (!optimizer || !optimizer->contains("type") || is_auto((*optimizer)["type"])) return {};
   const Json type = (*optimizer)["type"];
   std::string name = type.string();
   std::transform(name.begin(), name.end(), name.begin(),
@@ -164,6 +175,126 @@ DeepspeedCheckpoints read_deepspeed_checkpoints(const Json& json, const std::vec
   return {.run = layers};
 }
 
+// --- What of it goes into the plan ---
+
+enum class Meaning { taken, no_bearing, not_modelled };
+struct Member {
+  std::string_view name;  ///< "zero_optimization.stage"; a star for all that begin so
+  Meaning meaning;
+};
+/// The longest row that fits counts.
+constexpr std::array deepspeed_members{
+    Member{"parts", Meaning::taken},
+    Member{"world_size", Meaning::taken},
+    Member{"model_parallel_size", Meaning::taken},
+    Member{"sequence_parallel", Meaning::taken},
+    Member{"activation_checkpoint_interval", Meaning::taken},
+    Member{"train_batch_size", Meaning::taken},
+    Member{"train_micro_batch_size_per_gpu", Meaning::taken},
+    Member{"gradient_accumulation_steps", Meaning::taken},
+    Member{"zero_optimization.stage", Meaning::taken},
+    Member{"zero_optimization.*", Meaning::not_modelled},
+    Member{"bf16.enabled", Meaning::taken},
+    Member{"fp16.enabled", Meaning::taken},
+    Member{"bf16.*", Meaning::no_bearing},
+    Member{"fp16.*", Meaning::no_bearing},
+    Member{"optimizer.type", Meaning::taken},
+    Member{"optimizer.*", Meaning::no_bearing},
+    Member{"scheduler.*", Meaning::no_bearing},
+    Member{"gradient_clipping", Meaning::no_bearing},
+    Member{"steps_per_print", Meaning::no_bearing},
+    Member{"wall_clock_breakdown", Meaning::no_bearing},
+    Member{"dump_state", Meaning::no_bearing},
+    Member{"memory_breakdown", Meaning::no_bearing},
+    Member{"seed", Meaning::no_bearing},
+    Member{"zero_allow_untested_optimizer", Meaning::no_bearing},
+    Member{"zero_force_ds_cpu_optimizer", Meaning::no_bearing},
+    Member{"tensorboard.*", Meaning::no_bearing},
+    Member{"wandb.*", Meaning::no_bearing},
+    Member{"csv_monitor.*", Meaning::no_bearing},
+    Member{"comet.*", Meaning::no_bearing},
+    Member{"comms_logger.*", Meaning::no_bearing},
+    Member{"flops_profiler.*", Meaning::no_bearing},
+    Member{"checkpoint.*", Meaning::no_bearing},
+    Member{"elasticity.*", Meaning::no_bearing},
+    Member{"autotuning.*", Meaning::no_bearing},
+    Member{"disable_allgather", Meaning::not_modelled},
+    Member{"prescale_gradients", Meaning::no_bearing},
+    Member{"gradient_predivide_factor", Meaning::no_bearing},
+    Member{"communication_data_type", Meaning::not_modelled},
+    Member{"data_types.*", Meaning::not_modelled},
+    Member{"sparse_gradients", Meaning::not_modelled},
+    Member{"sparse_attention.*", Meaning::not_modelled},
+    Member{"amp.*", Meaning::not_modelled},
+    Member{"torch_autocast.*", Meaning::not_modelled},
+    Member{"aio.*", Meaning::not_modelled},
+    Member{"activation_checkpointing.*", Meaning::not_modelled},
+    Member{"pipeline.*", Meaning::not_modelled},
+    Member{"curriculum_learning.*", Meaning::not_modelled},
+    Member{"data_efficiency.*", Meaning::not_modelled},
+    Member{"progressive_layer_drop.*", Meaning::not_modelled},
+    Member{"compression_training.*", Meaning::not_modelled},
+    Member{"quantize_training.*", Meaning::not_modelled},
+    Member{"tensor_parallel.*", Meaning::not_modelled},
+    Member{"hybrid_engine.*", Meaning::not_modelled},
+    Member{"compile.*", Meaning::not_modelled},
+};
+
+std::optional<Meaning> meaning_of(std::string_view path) {
+  const Member* best = nullptr;
+  for (const Member& row : deepspeed_members) {
+    const bool is_family = row.name.ends_with('*');
+    const std::string_view begin = row.name.substr(0, row.name.size() - 1);
+    const bool fits = is_family
+                          ? path.starts_with(begin) || path == begin.substr(0, begin.size() - 1)
+                          : path == row.name;
+    if (fits && (best == nullptr || row.name.size() > best->name.size())) best = &row;
+  }
+  return best == nullptr ? std::nullopt : std::optional(best->meaning);
+}
+
+/// What is off changes nothing.
+bool is_off(const Json& json) {
+  if (json.is_boolean()) return !json.boolean();
+  return json.is_null() || is_auto(json) ||
+         (json.is_object() && json.contains("enabled") && json["enabled"].is_boolean() &&
+          !json["enabled"].boolean());
+}
+
+void list_members(const Json& json, const std::string& section, ImportedPlan& imported) {
+  for (const std::string& name : json.names()) {
+    const Json member = json[name];
+    if (section.empty() && name == "ds_config") {
+      list_members(member, "", imported);
+      continue;
+    }
+    const std::string path = section.empty() ? name : section + "." + name;
+    if (member.is_object() && !is_off(member)) {
+      list_members(member, path, imported);
+      continue;
+    }
+    const std::string value = member.raw().dump();
+    ReadText text{path + ": " + (value.size() > 60 ? "…" : value), place_of(member)};
+    const std::optional<Meaning> meaning = meaning_of(path);
+    if (!meaning) {
+      imported.unknown.push_back(std::move(text));
+    } else if (meaning == Meaning::not_modelled && !is_off(member)) {
+      imported.not_modelled.push_back(std::move(text));
+    } else {
+      imported.understood.push_back(std::move(text));
+    }
+  }
+}
+
+void require_mostly_known(const ImportedPlan& imported) {
+  const std::size_t known = imported.understood.size() + imported.not_modelled.size();
+  if (imported.unknown.size() < 2 || imported.unknown.size() < known) return;
+  throw Error(ErrorKind::input,
+              concat(imported.unknown.size(), " of the ", known + imported.unknown.size(),
+                     " settings are none of DeepSpeed's, such as ", imported.unknown.front().text),
+              imported.unknown.front().place);
+}
+
 }  // namespace
 
 bool looks_like_deepspeed(std::string_view content) {
@@ -179,7 +310,9 @@ ImportedPlan import_deepspeed(std::string_view content, const std::string& file,
   const std::vector<int> parts = read_parts(json.is_array() ? json : json["parts"],
                                             static_cast<int>(question.profile.model.layers.size()));
   const PlanQuestion settled = with_config(question, json);
-  ImportedPlan imported{.plan = begin_plan(settled), .notes = {}};
+  ImportedPlan imported{.plan = begin_plan(settled)};
+  if (json.is_object()) list_members(json, "", imported);
+  require_mostly_known(imported);
   const Degrees degrees =
       degrees_of("DeepSpeed", find_devices(json, "world_size", device_count(question.cluster)),
                  static_cast<int>(parts.size()) - 1, find_devices(json, "model_parallel_size", 1));

@@ -2,231 +2,88 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "planner/interop/importers/common.hpp"
+#include "planner/interop/importers/shell/reader.hpp"
+#include "planner/interop/importers/yaml_words.hpp"
 #include "profiles/json.hpp"
 #include "profiles/text.hpp"
 
 namespace stagecraft {
 
-namespace {
-
-/// "--num_layers" and "num_layers" as "num-layers".
-std::string plain_name(std::string_view name) {
+std::string plain_flag_name(std::string_view name) {
   while (name.starts_with('-')) name.remove_prefix(1);
   std::string plain(name);
   std::replace(plain.begin(), plain.end(), '_', '-');
   return plain;
 }
 
-/// Without quotes around it, or a comment behind it.
+namespace {
+
+/// Without quotes around it.
 std::string plain_value(const std::string& text) {
-  std::string value = trim(text);
-  const bool is_quoted = !value.empty() && (value.front() == '"' || value.front() == '\'');
-  if (!is_quoted) return trim(std::string_view(value).substr(0, value.find(" #")));
-  const std::size_t end = value.find(value.front(), 1);
-  // Megatron-LM's own recipes quote a quoted layout: "\"Et*7|t*7mL\"".
-  std::string inner = value.substr(1, end == std::string::npos ? end : end - 1);
-  if (value.starts_with("\"\\\"")) inner = value.substr(3, value.find("\\\"", 3) - 3);
-  return inner;
+  const std::string value = trim(text);
+  const bool is_quoted = value.size() > 1 && (value.front() == '"' || value.front() == '\'') &&
+                         value.back() == value.front();
+  return is_quoted ? value.substr(1, value.size() - 2) : value;
 }
 
-/// A switch is "true"; one that is "false" is as good as left out.
+/// A switch is "true".
 void add_word(std::vector<FlagWord>& words, FlagWord word) {
-  if (word.value == "false" || word.value == "False") return;
   if (word.value == "true" || word.value == "True") word.value.reset();
   words.push_back(std::move(word));
 }
 
 // --- JSON ---
 
-void read_members(const Json& json, const std::string& file, std::vector<FlagWord>& words) {
+void read_members(const Json& json, const std::string& section, std::vector<FlagWord>& words) {
   for (const std::string& name : json.names()) {
     const Json value = json[name];
     if (value.is_object()) {
-      read_members(value, file, words);
+      read_members(value, section.empty() ? name : section + "." + name, words);
       continue;
     }
     if (value.is_null()) continue;
     const std::string text = value.is_string() ? plain_value(value.string()) : value.raw().dump();
-    add_word(words, {.name = plain_name(name), .value = text, .place = {file, 0, 0}});
+    add_word(words, {.name = plain_flag_name(name),
+                     .value = text,
+                     .place = place_of(value),
+                     .section = section});
   }
 }
 
-// --- YAML, as far as lists of flags go ---
+// --- YAML ---
 
-/// As YAML 1.1 has them, which Python's reader does: "on" is true, "no" is false.
-std::string plain_switch(const std::string& value) {
-  constexpr std::array on{"yes", "Yes", "YES", "on", "On", "ON", "TRUE"};
-  constexpr std::array off{"no", "No", "NO", "off", "Off", "OFF", "FALSE"};
-  if (std::ranges::count(on, value) > 0) return "true";
-  return std::ranges::count(off, value) > 0 ? "false" : value;
-}
-
-/// Whether what follows a name without a value is a list, an element a line.
-bool begins_list(const std::vector<std::string>& lines, std::size_t number) {
-  while (++number < lines.size()) {
-    const std::string line = trim(lines[number]);
-    if (!line.empty() && !line.starts_with('#')) return line == "-" || line.starts_with("- ");
-  }
-  return false;
-}
-
-/// Where the colon behind a name is, if the line is `NAME: …`.
-std::size_t name_end(std::string_view line) {
-  const std::size_t start = line.find_first_not_of(" \t");
-  if (start == std::string_view::npos) return start;
+/// Whether the line is `NAME: …`.
+bool is_yaml_member(std::string_view line) {
+  const std::size_t start = line.find_first_not_of(" \t-");
+  if (start == std::string_view::npos) return false;
   std::size_t end = start;
   const auto is_letter = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
            c == '_';
   };
   while (end < line.size() && is_letter(line[end])) ++end;
-  const bool is_name = end > start && end < line.size() && line[end] == ':' &&
-                       (end + 1 == line.size() || line[end + 1] == ' ' || line[end + 1] == '\r');
-  return is_name ? end : std::string_view::npos;
+  return end > start && end < line.size() && line[end] == ':' &&
+         (end + 1 == line.size() || line[end + 1] == ' ' || line[end + 1] == '\r');
 }
 
-bool looks_like_yaml(const std::vector<std::string>& lines) {
-  for (const std::string& line : lines) {
-    if (name_end(line) != std::string::npos) return true;
-    if (trim(line).starts_with("--")) return false;
+bool is_script_by_name(std::string_view content, const std::string& file) {
+  constexpr std::array endings{".sh", ".slurm", ".sbatch", ".bash", ".job"};
+  return content.starts_with("#!") ||
+         std::any_of(endings.begin(), endings.end(),
+                     [&](std::string_view ending) { return file.ends_with(ending); });
+}
+
+bool looks_like_yaml(std::string_view content, const std::string& file) {
+  if (is_script_by_name(content, file)) return false;
+  for (const std::string& line : split(content, '\n')) {
+    if (is_yaml_member(line)) return true;
+    if (trim(line).starts_with("--") && trim(line) != "---") return false;
   }
   return false;
-}
-
-std::vector<FlagWord> read_yaml(const std::vector<std::string>& lines, const std::string& file) {
-  std::vector<FlagWord> words;
-  for (std::size_t number = 0; number < lines.size(); ++number) {
-    const std::string& line = lines[number];
-    const std::size_t end = name_end(line);
-    if (end == std::string::npos) continue;
-    const std::size_t start = line.find_first_not_of(" \t");
-    const std::string value = plain_value(line.substr(end + 1));
-    FlagWord word{.name = plain_name(std::string_view(line).substr(start, end - start)),
-                  .value = plain_switch(value),
-                  .place = {file, static_cast<int>(number) + 1, static_cast<int>(end) + 3}};
-    word.is_list = value.empty() && begins_list(lines, number);
-    if ((value.empty() && !word.is_list) || value == "null" || value == "~") continue;
-    add_word(words, std::move(word));
-  }
-  return words;
-}
-
-// --- The shell ---
-
-struct ShellWord {
-  std::string text;
-  SourcePlace place;
-};
-
-/// Splits text into words as a shell would, minding nothing but quotes, comments, escapes and
-/// blanks. A bar in a word stays there: layouts have them, and lines out of `ps` no quotes.
-class ShellReader {
- public:
-  ShellReader(std::string_view text, const std::string& file) : text_(text), file_(file) {}
-
-  std::vector<ShellWord> read() {
-    while (at_ < text_.size()) read_one();
-    finish();
-    return std::move(words_);
-  }
-
- private:
-  void read_one() {
-    const char c = text_[at_];
-    if (c == '#' && !inside_) {
-      skip_comment();
-    } else if (c == '\\' && at_ + 1 < text_.size()) {
-      const bool continues = text_[at_ + 1] == '\n';
-      advance();
-      if (!continues) add(text_[at_]);
-      advance();
-    } else if (c == '"' || c == '\'') {
-      read_quoted(c);
-    } else if (c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == ';') {
-      finish();
-      advance();
-    } else {
-      add(c);
-      advance();
-    }
-  }
-
-  void read_quoted(char quote) {
-    const SourcePlace start = here();
-    begin();
-    advance();
-    while (at_ < text_.size() && text_[at_] != quote) {
-      if (quote == '"' && text_[at_] == '\\' && at_ + 1 < text_.size()) advance();
-      add(text_[at_]);
-      advance();
-    }
-    if (at_ == text_.size()) throw Error(ErrorKind::input, "the quotation does not end", start);
-    advance();
-  }
-
-  void skip_comment() {
-    while (at_ < text_.size() && text_[at_] != '\n') advance();
-  }
-
-  SourcePlace here() const { return {file_, line_, column_}; }
-  void begin() {
-    if (!inside_) words_.push_back({"", here()});
-    inside_ = true;
-  }
-  void add(char c) {
-    begin();
-    words_.back().text += c;
-  }
-  void finish() { inside_ = false; }
-  void advance() {
-    const bool ends_line = text_[at_++] == '\n';
-    line_ += ends_line ? 1 : 0;
-    column_ = ends_line ? 1 : column_ + 1;
-  }
-
-  std::string_view text_;
-  const std::string& file_;
-  std::size_t at_ = 0;
-  int line_ = 1;
-  int column_ = 1;
-  bool inside_ = false;
-  std::vector<ShellWord> words_;
-};
-
-/// `ARGS=(--bf16` begins an array, and `--bf16)` ends one.
-std::string without_array(std::string word) {
-  const std::size_t array = word.find("=(--");
-  if (array != std::string::npos) word = word.substr(array + 2);
-  const auto opened = std::count(word.begin(), word.end(), '(');
-  const auto closed = std::count(word.begin(), word.end(), ')');
-  if (closed > opened && word.ends_with(')')) word.pop_back();
-  return word;
-}
-
-std::vector<FlagWord> read_shell(std::string_view content, const std::string& file) {
-  std::vector<FlagWord> flags;
-  bool may_take_value = false;
-  for (const ShellWord& shell : ShellReader(content, file).read()) {
-    const std::string word = without_array(shell.text);
-    if (!word.starts_with("--")) {
-      if (may_take_value && !word.empty()) {
-        flags.back().value = word;
-        flags.back().is_next_word = true;
-        flags.back().place = shell.place;
-      }
-      may_take_value = false;
-      continue;
-    }
-    const std::size_t equals = word.find('=');
-    flags.push_back({.name = plain_name(std::string_view(word).substr(0, equals)),
-                     .value = {},
-                     .place = shell.place});
-    if (equals != std::string::npos) flags.back().value = word.substr(equals + 1);
-    may_take_value = equals == std::string::npos;
-  }
-  return flags;
 }
 
 // --- A log ---
@@ -240,14 +97,14 @@ std::optional<FlagWord> read_argument(std::string_view line) {
       dots == std::string_view::npos ? dots : line.find_first_not_of('.', dots + 1);
   if (ends == std::string_view::npos || line[ends] != ' ') return {};
   const std::string before = trim(line.substr(0, dots));
-  FlagWord word{.name = plain_name(before.substr(before.find_last_of(" \t:]") + 1)),
+  FlagWord word{.name = plain_flag_name(before.substr(before.find_last_of(" \t:]") + 1)),
                 .value = trim(line.substr(ends))};
   word.place.column = static_cast<int>(ends) + 2;
   if (word.name.empty()) return {};
   return word;
 }
 
-/// Of two arguments for the chunks of a rank, Megatron-LM computes one of the other.
+/// Of several arguments for the chunks of a rank, Megatron-LM computes one of the others.
 bool is_derived(const FlagWord& word, const std::vector<FlagWord>& all) {
   return word.name == "virtual-pipeline-model-parallel-size" &&
          std::any_of(all.begin(), all.end(), [](const FlagWord& other) {
@@ -261,9 +118,285 @@ std::vector<FlagWord> read_log(std::string_view content, const std::string& file
   std::vector<FlagWord> words;
   const std::vector<FlagWord> dumped = read_arguments_dump(content, file);
   for (const FlagWord& word : dumped) {
-    if (word.value != "None" && !is_derived(word, dumped)) add_word(words, word);
+    const bool says_nothing = word.value == "None" || word.value == "False" || word.value == "[]";
+    if (!says_nothing && !is_derived(word, dumped)) add_word(words, word);
   }
   return words;
+}
+
+// --- The shell ---
+
+/// Reads scripts beside the first one: from its folder, the one of the other, or those above.
+class ScriptFolder {
+ public:
+  ScriptFolder(const std::string& file, std::vector<OtherFile>& others)
+      : folder_(std::filesystem::path(file).parent_path()), others_(others) {}
+
+  std::optional<std::string> read(const std::string& name) {
+    namespace fs = std::filesystem;
+    const fs::path path(name);
+    std::vector<fs::path> places{path};
+    if (path.is_relative()) {
+      places = {folder_ / path};
+      fs::path above = folder_;
+      for (int i = 0; i < 4 && above.has_parent_path() && above != above.parent_path(); ++i) {
+        above = above.parent_path();
+        places.push_back(above / path);
+      }
+      if (!others_.empty()) places.push_back(fs::path(others_.back().path).parent_path() / path);
+      places.push_back(path);
+      places.push_back(folder_ / path.filename());
+    }
+    for (const fs::path& place : places) {
+      std::error_code ignored;
+      if (!fs::is_regular_file(place, ignored)) continue;
+      std::string content = read_file(place);
+      others_.push_back({place.lexically_normal().string(), content});
+      return content;
+    }
+    return {};
+  }
+
+ private:
+  std::filesystem::path folder_;
+  std::vector<OtherFile>& others_;
+};
+
+class LaunchReader {
+ public:
+  LaunchReader(const shell::Reading& reading) : reading_(reading) {}
+
+  FlagLaunch launch(const shell::Invocation& invocation) {
+    FlagLaunch result;
+    result.place = reading_.source_place(invocation.place);
+    const std::size_t program = program_of(invocation.words, result.program);
+    for (const auto& [name, text] : invocation.environment)
+      result.environment[name] = valued(FlagWord{.name = name}, text);
+    const auto end = invocation.words.begin() + static_cast<std::ptrdiff_t>(program);
+    add_launcher_flags({invocation.words.begin(), end}, result);
+    add_flags({end, invocation.words.end()}, result);
+    return result;
+  }
+
+  FlagLaunch variables() {
+    FlagLaunch result;
+    result.starts = false;
+    std::vector<shell::Text> words;
+    for (const shell::VariableReading& variable : reading_.variables) {
+      const bool has_flags =
+          std::any_of(variable.words.begin(), variable.words.end(),
+                      [](const shell::Text& word) { return word.characters().starts_with("--"); });
+      if (!has_flags) continue;
+      if (words.empty()) result.place = reading_.source_place(variable.place);
+      words.insert(words.end(), variable.words.begin(), variable.words.end());
+    }
+    add_flags(words, result);
+    return result;
+  }
+
+ private:
+  std::vector<MissingVariable> missing_in(const shell::Text& text) const {
+    std::vector<MissingVariable> missing;
+    for (const int root : reading_.roots(text.unknowns())) {
+      const shell::Unknown& unknown = reading_.unknowns[static_cast<std::size_t>(root)];
+      missing.push_back({.name = unknown.name,
+                         .expression = unknown.expression,
+                         .place = reading_.source_place(unknown.place),
+                         .is_condition = !unknown.alternatives.empty()});
+    }
+    return missing;
+  }
+
+  FlagWord valued(FlagWord word, const shell::Text& text) const {
+    word.value = reading_.shown(text);
+    word.place = reading_.source_place(text.place());
+    word.missing = missing_in(text);
+    return word;
+  }
+
+  /// Where the program stands, whose flags follow; 0 if there is none.
+  static std::size_t program_of(const std::vector<shell::Text>& words, std::string& name) {
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      const std::string& word = words[i].characters();
+      if (word.starts_with("--") && i > 0 && word.find("=") == std::string::npos) continue;
+      if (word == "-m" && i + 1 < words.size()) {
+        const std::string& module = words[i + 1].characters();
+        const bool launches = module.starts_with("torch.distributed.") || module == "accelerate" ||
+                              module == "deepspeed" || module.starts_with("accelerate.");
+        if (launches) continue;
+        name = module;
+        return i + 2;
+      }
+      const std::string base = word.substr(word.find_last_of('/') + 1);
+      const bool is_megatron = (base == "megatron" || base == "swift") && i + 1 < words.size() &&
+                               !words[i + 1].characters().starts_with("-");
+      if (is_megatron) {
+        name = base + " " + words[i + 1].characters();
+        return i + 2;
+      }
+      if (base.ends_with(".py") && !word.starts_with("-")) {
+        name = base;
+        return i + 1;
+      }
+    }
+    return 0;
+  }
+
+  void add_launcher_flags(const std::vector<shell::Text>& words, FlagLaunch& launch) const {
+    struct Row {
+      std::string_view word;
+      std::string_view name;
+    };
+    constexpr std::array rows{Row{"nnodes", "nnodes"},
+                              Row{"nproc-per-node", "nproc-per-node"},
+                              Row{"num-gpus", "nproc-per-node"},
+                              Row{"num-nodes", "nnodes"},
+                              Row{"num-machines", "nnodes"},
+                              Row{"num-processes", "ranks"},
+                              Row{"nodes", "nnodes"},
+                              Row{"N", "nnodes"},
+                              Row{"ntasks", "ranks"},
+                              Row{"n", "ranks"},
+                              Row{"np", "ranks"},
+                              Row{"ntasks-per-node", "tasks-per-node"},
+                              Row{"gpus-per-node", "gpus-per-node"}};
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      const std::string& word = words[i].characters();
+      if (!word.starts_with('-')) continue;
+      const std::size_t equals = word.find('=');
+      const std::string name = plain_flag_name(std::string_view(word).substr(0, equals));
+      for (const Row& row : rows) {
+        if (row.word != name) continue;
+        FlagWord flag{.name = std::string(row.name), .section = "launcher"};
+        if (equals != std::string::npos) {
+          launch.words.push_back(valued(flag, words[i].piece(equals + 1)));
+        } else if (i + 1 < words.size()) {
+          launch.words.push_back(valued(flag, words[i + 1]));
+        }
+      }
+    }
+  }
+
+  /// "++model.data.x=2": its parts; false if it is none.
+  static bool is_override(const std::string& word, std::size_t& name, std::size_t& equals) {
+    name = word.find_first_not_of("+~");
+    equals = word.find('=');
+    if (name == std::string::npos || equals == std::string::npos) return false;
+    const std::string key = word.substr(name, equals - name);
+    return key.find_first_not_of(
+               "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-/@") ==
+               std::string::npos &&
+           (key.find('.') != std::string::npos || name > 0);
+  }
+
+  void add_override(const shell::Text& text, std::size_t name, std::size_t equals,
+                    FlagLaunch& launch) const {
+    const std::string key = text.characters().substr(name, equals - name);
+    const std::size_t dot = key.find_last_of('.');
+    FlagWord flag{.name = plain_flag_name(key.substr(dot == std::string::npos ? 0 : dot + 1)),
+                  .place = reading_.source_place(text.place())};
+    flag.section = dot == std::string::npos ? "" : key.substr(0, dot);
+    const SourcePlace place = flag.place;
+    flag = valued(std::move(flag), text.piece(equals + 1));
+    flag.place = place;
+    flag.value = plain_value(*flag.value);
+    if (flag.value == "null" || flag.value == "None") return;
+    add_word(launch.words, std::move(flag));
+  }
+
+  /// Flags that may stand where a word is not known.
+  std::vector<std::string> open_flags_of(const shell::Text& text) const {
+    std::vector<std::string> flags;
+    for (const int unknown : text.unknowns()) {
+      for (const std::string& words :
+           reading_.unknowns[static_cast<std::size_t>(unknown)].alternatives) {
+        for (const std::string& word : split(words, ' ')) {
+          if (word.starts_with("--"))
+            flags.push_back(plain_flag_name(word.substr(0, word.find('='))));
+        }
+      }
+    }
+    return flags;
+  }
+
+  void add_flags(const std::vector<shell::Text>& words, FlagLaunch& launch) const {
+    bool may_take_value = false;
+    for (const shell::Text& text : words) {
+      const std::string& word = text.characters();
+      std::size_t name = 0;
+      std::size_t equals = 0;
+      if (!word.starts_with("--")) {
+        if (may_take_value && !word.empty()) {
+          const SourcePlace place = launch.words.back().place;
+          launch.words.back() = valued(launch.words.back(), text);
+          launch.words.back().is_next_word = true;
+          if (text.only_unknown() >= 0) launch.words.back().open_flags = open_flags_of(text);
+          // The place of a value that a variable has is the flag's.
+          if (launch.words.back().place.line != place.line) launch.words.back().place = place;
+        } else if (is_override(word, name, equals)) {
+          add_override(text, name, equals, launch);
+        } else if (text.only_unknown() >= 0) {
+          launch.open.push_back(valued(FlagWord{}, text));
+          launch.open.back().open_flags = open_flags_of(text);
+        }
+        may_take_value = false;
+        continue;
+      }
+      equals = word.find('=');
+      // "--fp8-format hybrid" in quotes.
+      const std::size_t gap = word.find(' ');
+      const std::size_t end = std::min(equals, gap);
+      FlagWord flag{.name = plain_flag_name(reading_.shown(text.piece(0, end))),
+                    .place = reading_.source_place(text.place())};
+      if (end != std::string::npos) {
+        const SourcePlace place = flag.place;
+        flag = valued(std::move(flag), text.piece(word.find_first_not_of(' ', end + 1)));
+        flag.place = place;
+        flag.is_next_word = gap < equals;
+      }
+      launch.words.push_back(std::move(flag));
+      may_take_value = end == std::string::npos;
+    }
+  }
+
+  const shell::Reading& reading_;
+};
+
+FlagReading read_shell(std::string_view content, const std::string& file,
+                       const ScriptVariables& variables) {
+  FlagReading result;
+  ScriptFolder folder(file, result.others);
+  shell::Settings settings;
+  settings.variables = variables;
+  settings.read_file = [&](const std::string& name) { return folder.read(name); };
+  settings.flags_with_bars = {"--pipeline-model-parallel-layout",
+                              "--pipeline_model_parallel_layout", "--hybrid-layer-pattern",
+                              "--hybrid-override-pattern"};
+  settings.environment = {"NPROC_PER_NODE", "NNODES"};
+  const shell::Reading reading = shell::read_script(content, file, settings);
+  LaunchReader launches(reading);
+  for (const shell::Invocation& invocation : reading.commands) {
+    FlagLaunch launch = launches.launch(invocation);
+    for (const auto& [name, flag] : {std::pair{"nodes", "nnodes"}, std::pair{"ntasks", "ranks"},
+                                     std::pair{"ntasks-per-node", "tasks-per-node"},
+                                     std::pair{"gpus-per-node", "gpus-per-node"}}) {
+      const auto found = reading.directives.find(name);
+      if (found == reading.directives.end()) continue;
+      launch.words.insert(launch.words.begin(),
+                          {.name = flag,
+                           .value = found->second.characters(),
+                           .place = reading.source_place(found->second.place()),
+                           .section = "scheduler"});
+    }
+    result.launches.push_back(std::move(launch));
+  }
+  result.launches.push_back(launches.variables());
+  result.notes = reading.notes;
+  result.assumed_unset.assign(reading.assumed_unset.begin(), reading.assumed_unset.end());
+  for (const auto& [name, text] : reading.documents)
+    result.documents[reading.shown(shell::Text(name, {}))] = reading.shown(text);
+  result.variables.assign(reading.used.begin(), reading.used.end());
+  return result;
 }
 
 }  // namespace
@@ -290,15 +423,31 @@ std::vector<FlagWord> read_arguments_dump(std::string_view content, const std::s
   return words;
 }
 
-std::vector<FlagWord> read_flag_words(std::string_view content, const std::string& file) {
-  if (has_arguments_dump(content)) return read_log(content, file);
-  if (trim(content).starts_with('{')) {
-    std::vector<FlagWord> words;
-    read_members(Json::parse(std::string(content), file), file, words);
-    return words;
+FlagReading read_flags(std::string_view content, const std::string& file,
+                       const ScriptVariables& variables) {
+  FlagReading result;
+  const bool is_dump = has_arguments_dump(content) && !is_script_by_name(content, file);
+  const bool is_json = trim(content.substr(0, 4096)).starts_with('{');
+  if (!is_dump && !is_json && !looks_like_yaml(content, file))
+    return read_shell(content, file, variables);
+  if (!variables.empty()) {
+    fail_usage("--set gives variables of a shell script their values, and ", file,
+               " is none: it has no variable ", variables.begin()->first);
   }
-  const std::vector<std::string> lines = split(content, '\n');
-  return looks_like_yaml(lines) ? read_yaml(lines, file) : read_shell(content, file);
+  FlagLaunch launch;
+  launch.place = {file, 0, 0};
+  if (is_dump) {
+    result.kind = FlagReading::Kind::log;
+    launch.words = read_log(content, file);
+  } else if (is_json) {
+    result.kind = FlagReading::Kind::json;
+    read_members(Json::parse(std::string(content), file), "", launch.words);
+  } else {
+    result.kind = FlagReading::Kind::yaml;
+    launch.words = read_yaml_words(content, file);
+  }
+  result.launches.push_back(std::move(launch));
+  return result;
 }
 
 }  // namespace stagecraft

@@ -63,8 +63,16 @@ int layers_of(const MegatronFlags& flags, const Model& model) {
   }
   const std::int64_t modules = model.transformer ? model.transformer->prediction_modules : 0;
   if (flags.prediction_modules != modules) {
-    fail("--mtp-num-layers is ", flags.prediction_modules, ", but the model \"", model.name,
-         "\" has ", modules, " modules of multi-token prediction: layers would be lost or made up");
+    std::string remedy = concat("add --mtp-num-layers ", modules,
+                                ", or take \"num_nextn_predict_layers\" out of the model's "
+                                "config.json to train without the prediction modules");
+    if (modules == 0)
+      remedy = "leave --mtp-num-layers away, or take the model that has the modules";
+    fail_with_help(ErrorKind::input,
+                   concat("--mtp-num-layers is ", flags.prediction_modules, ", but the model \"",
+                          model.name, "\" has ", modules,
+                          " modules of multi-token prediction: layers would be lost or made up"),
+                   {remedy});
   }
   return blocks.size();
 }
@@ -129,12 +137,17 @@ int end_of(const MegatronStage& stage, const Model& model, int first) {
   return block + stage.layers + stage.prediction;
 }
 
+/// Of a virtual stage; folded into a V, the first rank has the last stage, too.
+int rank_of(int stage, int ranks, bool is_folded) {
+  return is_folded && stage >= ranks ? 2 * ranks - 1 - stage : stage % ranks;
+}
+
 std::vector<ForeignStage> place(const std::vector<MegatronStage>& stages, const Model& model,
-                                const Degrees& degrees, Recompute recompute) {
+                                const Degrees& degrees, Recompute recompute, bool is_folded) {
   std::vector<ForeignStage> placed;
   int layer = 0;
   for (std::size_t s = 0; s < stages.size(); ++s) {
-    const int rank = static_cast<int>(s) % degrees.pipeline;
+    const int rank = rank_of(static_cast<int>(s), degrees.pipeline, is_folded);
     const int end = end_of(stages[s], model, layer);
     placed.push_back({.layers = layers_between(layer, end),
                       .replicas = degrees.data,
@@ -175,8 +188,8 @@ void require_alone(const MegatronFlags& flags) {
   if (flags.fp16) fail(refuses, "--fp16");
 }
 
-/// Megatron's FSDP shards as its strategy says, nothing by default; otherwise the flag of the
-/// distributed optimizer decides.
+/// Megatron's FSDP shards as its strategy says, everything by default (megatron-core 0.19.2), and
+/// comes with the distributed optimizer; otherwise the flag of that decides.
 std::optional<Sharding> sharding_of(const MegatronFlags& flags) {
   struct Strategy {
     std::string_view name;
@@ -191,7 +204,8 @@ std::optional<Sharding> sharding_of(const MegatronFlags& flags) {
     require_alone(flags);
     return Sharding::zero3;
   }
-  if (!flags.fully_sharded || flags.shards.empty()) return own;
+  if (!flags.fully_sharded) return own;
+  if (flags.shards.empty()) return Sharding::zero3;
   std::vector<std::string> known;
   for (const Strategy& strategy : strategies) {
     if (strategy.name == flags.shards) return strategy.sharding;
@@ -286,6 +300,55 @@ PlanQuestion with_flags(PlanQuestion question, const MegatronFlags& flags) {
   return question;
 }
 
+/// zero-bubble's schedules (Qi et al., ICLR 2024), and 1F1B over pieces of sequences.
+bool is_folded(const MegatronFlags& flags) {
+  return flags.schedule == "zb-v" || flags.schedule == "v-half" || flags.schedule == "v-min";
+}
+
+/// As its arguments ask: a V has two stages on each rank.
+MegatronFlags with_stages_of_schedule(MegatronFlags flags) {
+  if (flags.schedule.empty()) return flags;
+  if (flags.pipeline < 2) fail("--enable-zero-bubble needs at least 2 pipeline ranks");
+  if (flags.sequence_chunks > 1)
+    fail("plans have no zero-bubble schedule over pieces of sequences");
+  if (flags.layers_per_virtual_stage || flags.virtual_stages.value_or(1) > 1) {
+    fail(
+        "plans have zero-bubble's schedules with one stage on each rank, or two in a V, not "
+        "interleaved");
+  }
+  if (is_folded(flags)) flags.virtual_stages = 2;
+  return flags;
+}
+
+void set_megatron_schedule(Plan& plan, const MegatronFlags& flags, int chunks,
+                           std::vector<std::string>& notes) {
+  if (flags.schedule.empty()) {
+    if (flags.sequence_chunks > 1 && chunks > 1)
+      fail("plans have no interleaved schedule over pieces of sequences");
+    set_schedule(plan,
+                 flags.sequence_chunks > 1 ? "seq1f1b"
+                 : chunks > 1              ? "interleaved"
+                                           : "1f1b",
+                 chunks);
+    plan.schedule.sequence_chunks = flags.sequence_chunks;
+    if (chunks > 1) plan.schedule.group = flags.group;
+    return;
+  }
+  const int memory = flags.in_flight.value_or(flags.pipeline);
+  const bool has_more = flags.schedule == "zb-1p" && memory >= 2 * flags.pipeline;
+  set_schedule(plan, has_more ? "zb-2p" : flags.schedule, chunks);
+  if (flags.schedule == "zb-1p" && memory != flags.pipeline && memory != 2 * flags.pipeline) {
+    notes.push_back(concat("--zero-bubble-max-pending-backward ", memory,
+                           ": plans have memory for ", flags.pipeline, " (zb-1p) or ",
+                           2 * flags.pipeline, " (zb-2p) microbatches; the smaller one is taken"));
+  } else if (flags.schedule == "zb-1p" && !flags.in_flight) {
+    notes.push_back(
+        concat("--enable-zero-bubble looks for the best limit of memory while it trains; "
+               "the plan has memory for ",
+               flags.pipeline, " microbatches (zb-1p)"));
+  }
+}
+
 }  // namespace
 
 bool looks_like_megatron(std::string_view content) {
@@ -294,20 +357,26 @@ bool looks_like_megatron(std::string_view content) {
 
 ImportedPlan import_megatron(std::string_view content, const std::string& file,
                              const PlanQuestion& question) {
-  const MegatronFlags flags = read_megatron_flags(content, file);
+  MegatronLaunch launch = read_megatron_launch(content, file, question.variables);
+  const MegatronFlags flags = with_stages_of_schedule(launch.flags);
   const Model& model = question.profile.model;
   const PlanQuestion settled = with_flags(question, flags);
-  ImportedPlan imported{.plan = begin_plan(settled), .notes = shape_notes(flags, model)};
+  ImportedPlan imported{.plan = begin_plan(settled),
+                        .notes = std::move(launch.notes),
+                        .understood = std::move(launch.understood),
+                        .not_modelled = std::move(launch.not_modelled),
+                        .unknown = std::move(launch.unknown),
+                        .others = std::move(launch.others)};
+  for (std::string& note : shape_notes(flags, model)) imported.notes.push_back(std::move(note));
   imported.plan.parallelism = parallelism_of(flags, question.cluster);
   const std::vector<MegatronStage> stages = megatron_stages(flags, layers_of(flags, model));
   const Degrees degrees = degrees_of("Megatron-LM", ranks_in(flags, question.cluster),
                                      flags.pipeline, flags.tensor, flags.context);
   const MegatronRecompute recompute = recompute_of(flags, stages);
-  set_stages(imported.plan, place(stages, model, degrees, recompute.stages));
+  set_stages(imported.plan, place(stages, model, degrees, recompute.stages, is_folded(flags)));
   set_layers_again(imported.plan, recompute, decoder_layers(model));
   const int chunks = static_cast<int>(stages.size()) / flags.pipeline;
-  set_schedule(imported.plan, chunks > 1 ? "interleaved" : "1f1b", chunks);
-  if (chunks > 1) imported.plan.schedule.group = flags.group;
+  set_megatron_schedule(imported.plan, flags, chunks, imported.notes);
   set_batch(imported.plan, settled, flags, degrees.data);
   imported.plan.optimizer.gradient_bucket =
       said_once(gradient_bucket_of(flags, degrees), "--overlap-grad-reduce",

@@ -17,10 +17,7 @@ namespace {
 }
 
 const std::string& text_of(const FlagWord& word) {
-  if (word.is_list) fail_at(word, "write the list on one line, for example [[embedding], [loss]]");
   if (!word.value) fail_at(word, "the value is missing");
-  if (word.value->find('$') != std::string::npos)
-    fail_at(word, concat("\"", *word.value, "\" is a shell variable; write its value"));
   return *word.value;
 }
 
@@ -38,7 +35,7 @@ int count_of(const FlagWord& word) {
   return static_cast<int>(number_of(word));
 }
 
-/// A switch that is on; one that is off is not among the words.
+/// A switch that is on; those that are off are not set.
 void require_switch(const FlagWord& word) {
   if (word.value && !word.is_next_word)
     fail_at(word, concat("is a switch, and takes no value such as \"", *word.value, "\""));
@@ -50,6 +47,7 @@ using Word = FlagWord;
 struct KnownFlag {
   std::string_view name;
   void (*set)(Flags& flags, const Word& word);
+  bool is_switch = false;
 };
 
 /// Second names are those of Megatron-LM's configuration classes.
@@ -70,13 +68,14 @@ constexpr std::array known_flags{
               [](Flags& f, const Word& w) {
                 require_switch(w);
                 f.sequence_parallel = true;
-              }},
+              },
+              true},
     KnownFlag{"num-layers-per-virtual-pipeline-stage",
               [](Flags& f, const Word& w) { f.layers_per_virtual_stage = count_of(w); }},
     KnownFlag{"num-virtual-stages-per-pipeline-rank",
               [](Flags& f, const Word& w) { f.virtual_stages = count_of(w); }},
     KnownFlag{"virtual-pipeline-model-parallel-size",
-              [](Flags& f, const Word& w) { f.virtual_stages = count_of(w); }},
+              [](Flags& f, const Word& w) { f.virtual_size = count_of(w); }},
     KnownFlag{"microbatch-group-size-per-virtual-pipeline-stage",
               [](Flags& f, const Word& w) { f.group = count_of(w); }},
     KnownFlag{"microbatch-group-size-per-vp-stage",
@@ -93,12 +92,14 @@ constexpr std::array known_flags{
               [](Flags& f, const Word& w) {
                 require_switch(w);
                 f.split.account_for_embedding = true;
-              }},
+              },
+              true},
     KnownFlag{"account-for-loss-in-pipeline-split",
               [](Flags& f, const Word& w) {
                 require_switch(w);
                 f.split.account_for_loss = true;
-              }},
+              },
+              true},
     KnownFlag{"pipeline-model-parallel-layout",
               [](Flags& f, const Word& w) { f.layout = text_of(w); }},
     KnownFlag{"micro-batch-size", [](Flags& f, const Word& w) { f.microbatch = number_of(w); }},
@@ -112,37 +113,62 @@ constexpr std::array known_flags{
               [](Flags& f, const Word& w) {
                 require_switch(w);
                 f.recompute = "selective";
-              }},
+              },
+              true},
     KnownFlag{"recompute-method", [](Flags& f, const Word& w) { f.recompute_method = text_of(w); }},
+    // Before recomputation was called so; it then kept the inputs of so many layers at a time.
+    KnownFlag{"checkpoint-activations",
+              [](Flags& f, const Word& w) {
+                require_switch(w);
+                f.recompute = "full";
+                if (f.recompute_method.empty()) f.recompute_method = "uniform";
+              },
+              true},
+    KnownFlag{"checkpoint-num-layers",
+              [](Flags& f, const Word& w) { f.recompute_layers = count_of(w); }},
+    KnownFlag{"activations-checkpoint-granularity",
+              [](Flags& f, const Word& w) { f.recompute = text_of(w); }},
+    KnownFlag{"activations-checkpoint-method",
+              [](Flags& f, const Word& w) {
+                f.recompute_method = text_of(w);
+                if (f.recompute.empty()) f.recompute = "full";
+              }},
+    KnownFlag{"activations-checkpoint-num-layers",
+              [](Flags& f, const Word& w) { f.recompute_layers = count_of(w); }},
     KnownFlag{"recompute-num-layers",
               [](Flags& f, const Word& w) { f.recompute_layers = count_of(w); }},
     KnownFlag{"use-distributed-optimizer",
               [](Flags& f, const Word& w) {
                 require_switch(w);
                 f.shards_optimizer = true;
-              }},
+              },
+              true},
     KnownFlag{"overlap-grad-reduce",
               [](Flags& f, const Word& w) {
                 require_switch(w);
                 f.overlaps_gradients = true;
-              }},
+              },
+              true},
     KnownFlag{"ddp-bucket-size",
               [](Flags& f, const Word& w) { f.bucket_parameters = count_of(w); }},
     KnownFlag{"use-torch-fsdp2",
               [](Flags& f, const Word& w) {
                 require_switch(w);
                 f.torch_shards = true;
-              }},
+              },
+              true},
     KnownFlag{"use-megatron-fsdp",
               [](Flags& f, const Word& w) {
                 require_switch(w);
                 f.fully_sharded = true;
-              }},
+              },
+              true},
     KnownFlag{"use-custom-fsdp",
               [](Flags& f, const Word& w) {
                 require_switch(w);
                 f.fully_sharded = true;
-              }},
+              },
+              true},
     KnownFlag{"data-parallel-sharding-strategy",
               [](Flags& f, const Word& w) { f.shards = text_of(w); }},
     KnownFlag{"optimizer", [](Flags& f, const Word& w) { f.optimizer = text_of(w); }},
@@ -150,13 +176,60 @@ constexpr std::array known_flags{
               [](Flags& f, const Word& w) {
                 require_switch(w);
                 f.bf16 = true;
-              }},
+              },
+              true},
     KnownFlag{"fp16",
               [](Flags& f, const Word& w) {
                 require_switch(w);
                 f.fp16 = true;
-              }},
+              },
+              true},
     KnownFlag{"fp8-format", [](Flags& f, const Word& w) { f.fp8 = text_of(w); }},
+    KnownFlag{"fp8-hybrid",
+              [](Flags& f, const Word& w) {
+                require_switch(w);
+                f.fp8 = "hybrid";
+              },
+              true},
+    KnownFlag{"fp8-e4m3",
+              [](Flags& f, const Word& w) {
+                require_switch(w);
+                f.fp8 = "e4m3";
+              },
+              true},
+    KnownFlag{"model-parallel-size", [](Flags& f, const Word& w) { f.tensor = count_of(w); }},
+    KnownFlag{"batch-size", [](Flags& f, const Word& w) { f.microbatch = number_of(w); }},
+    KnownFlag{"zero-stage",
+              [](Flags& f, const Word& w) {
+                const std::int64_t stage = number_of(w, 0);
+                if (stage > 1)
+                  fail_at(w, concat("DeepSpeed refuses ZeRO-", stage, " with pipelines"));
+                f.shards_optimizer = stage == 1;
+              }},
+    KnownFlag{"num-seq-splits", [](Flags& f, const Word& w) { f.sequence_chunks = count_of(w); }},
+    KnownFlag{"enable-zero-bubble",
+              [](Flags& f, const Word& w) {
+                require_switch(w);
+                if (f.schedule.empty()) f.schedule = "zb-1p";
+              },
+              true},
+    KnownFlag{"zero-bubble-max-pending-backward",
+              [](Flags& f, const Word& w) {
+                if (text_of(w) != "auto") f.in_flight = count_of(w);
+              }},
+    KnownFlag{"zero-bubble-v-schedule",
+              [](Flags& f, const Word& w) {
+                require_switch(w);
+                if (f.schedule.empty() || f.schedule == "zb-1p") f.schedule = "zb-v";
+              },
+              true},
+    KnownFlag{"zero-bubble-v-schedule-mem-setup",
+              [](Flags& f, const Word& w) {
+                const std::string& memory = text_of(w);
+                if (memory != "zb" && memory != "half" && memory != "min")
+                  fail_at(w, concat("expected zb, half or min, found \"", memory, "\""));
+                f.schedule = memory == "zb" ? "zb-v" : "v-" + memory;
+              }},
     KnownFlag{"moe-router-num-groups",
               [](Flags& f, const Word& w) { f.expert_groups = count_of(w); }},
     KnownFlag{"moe-router-group-topk",
@@ -180,7 +253,14 @@ constexpr std::array refused_switches{
                 "only ranks that count data parallelism before pipelines are read"},
     RefusedFlag{"standalone-embedding-stage",
                 "an embedding of its own is a matter of --pipeline-model-parallel-layout now"},
+    RefusedFlag{"enable-1f1b-v",
+                "plans have no 1F1B folded into a V; they have zb-v, v-half and v-min"},
+    RefusedFlag{"use-fsdp2", "torch's FSDP of this program is not read"},
 };
+
+/// Patterns of layers of several kinds: M Mamba, * attention, - MLP, E experts, | between pipeline
+/// stages.
+constexpr std::array pattern_flags{"hybrid-layer-pattern", "hybrid-override-pattern"};
 
 const KnownFlag* find_flag(std::string_view name) {
   for (const KnownFlag& flag : known_flags) {
@@ -193,7 +273,7 @@ constexpr std::array shape_flags{"hidden-size",      "num-attention-heads", "ffn
                                  "num-query-groups", "kv-channels",         "vocab-size",
                                  "num-experts",      "moe-router-topk",     "moe-ffn-hidden-size"};
 
-/// A shell variable, or the "None" of a log, says nothing.
+/// What is no number says nothing.
 void keep_shape(const FlagWord& word, MegatronFlags& flags) {
   if (std::ranges::count(shape_flags, word.name) == 0 || !word.value) return;
   const std::string& text = *word.value;
@@ -203,7 +283,17 @@ void keep_shape(const FlagWord& word, MegatronFlags& flags) {
     flags.shape.push_back({word.name, number});
 }
 
+void refuse_pattern(const FlagWord& word) {
+  if (std::ranges::count(pattern_flags, word.name) == 0) return;
+  fail_at(word,
+          concat("\"", text_of(word),
+                 "\" is a model of several kinds of layers (M Mamba, * attention, - MLP, with "
+                 "bars between pipeline stages); plans of Megatron-LM have transformer layers "
+                 "only"));
+}
+
 void refuse(const FlagWord& word) {
+  refuse_pattern(word);
   for (const RefusedFlag& flag : refused_flags) {
     if (flag.name != word.name || number_of(word, 0) <= 1) continue;
     fail_at(word, concat("plans have no ", flag.what));
@@ -219,28 +309,30 @@ bool has_megatron_flags(std::string_view content) {
   const auto has = [&](std::string_view name) {
     return content.find(name) != std::string_view::npos;
   };
-  return has("pipeline-model-parallel-") || has("pipeline_model_parallel_") ||
+  return has("pipeline-model-parallel-") || has("pipeline_model_parallel") ||
          has("tensor-model-parallel-size") || has("tensor_model_parallel_size") ||
          has_arguments_dump(content);
 }
 
+MegatronFlagKind megatron_flag_kind(std::string_view name) {
+  const auto named = [&](const auto& row) { return row.name == name; };
+  if (std::ranges::any_of(refused_flags, named) || std::ranges::any_of(refused_switches, named) ||
+      std::ranges::count(pattern_flags, name) > 0) {
+    return MegatronFlagKind::refused;
+  }
+  const KnownFlag* flag = find_flag(name);
+  if (flag == nullptr) return MegatronFlagKind::other;
+  return flag->is_switch ? MegatronFlagKind::on_or_off : MegatronFlagKind::valued;
+}
+
+void take_megatron_flag(const FlagWord& word, MegatronFlags& flags) {
+  refuse(word);
+  keep_shape(word, flags);
+  if (const KnownFlag* flag = find_flag(word.name)) flag->set(flags, word);
+}
+
 MegatronFlags read_megatron_flags(std::string_view content, const std::string& file) {
-  MegatronFlags flags;
-  bool any = false;
-  for (const FlagWord& word : read_flag_words(content, file)) {
-    refuse(word);
-    keep_shape(word, flags);
-    const KnownFlag* flag = find_flag(word.name);
-    if (flag == nullptr) continue;
-    flag->set(flags, word);
-    any = true;
-  }
-  if (!any) {
-    fail(
-        "expected Megatron-LM's flags, such as --num-layers 32 --pipeline-model-parallel-size 4; "
-        "found none");
-  }
-  return flags;
+  return read_megatron_launch(content, file, {}).flags;
 }
 
 }  // namespace stagecraft

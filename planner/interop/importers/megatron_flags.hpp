@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "planner/baselines/launch_scripts/partition.hpp"
+#include "planner/interop/importers/flag_words.hpp"
 
 namespace stagecraft {
 
@@ -19,7 +20,7 @@ struct ShapeFlag {
   bool operator==(const ShapeFlag&) const = default;
 };
 
-/// What the flags say about the plan; the other some four hundred are not looked at.
+/// What the flags say about the plan.
 struct MegatronFlags {
   std::optional<int> layers;   ///< transformer layers
   int prediction_modules = 0;  ///< multi-token prediction, beside them
@@ -31,7 +32,9 @@ struct MegatronFlags {
   bool sequence_parallel = false;
   std::optional<int> layers_per_virtual_stage;
   std::optional<int> virtual_stages;  ///< per pipeline rank
-  std::optional<int> group;           ///< microbatches in a row per virtual stage
+  /// The same, which configuration classes and logs have beside a layout.
+  std::optional<int> virtual_size;
+  std::optional<int> group;  ///< microbatches in a row per virtual stage
   MegatronSplit split;
   std::string layout;  ///< empty: none
   std::optional<std::int64_t> microbatch, global_batch, sequence;
@@ -49,8 +52,11 @@ struct MegatronFlags {
   std::string optimizer;  ///< "adam", "sgd"; empty: not said
   bool bf16 = false;
   bool fp16 = false;
-  std::string fp8;        ///< --fp8-format: "e4m3", "hybrid"; empty: none
-  int expert_groups = 1;  ///< of the router; it chooses `expert_group_choice` of them
+  std::string fp8;          ///< --fp8-format: "e4m3", "hybrid"; empty: none
+  std::string schedule;     ///< of zero-bubble's releases: "zb-v", …; empty: 1F1B or interleaved
+  int sequence_chunks = 1;  ///< --num-seq-splits
+  std::optional<int> in_flight;  ///< --zero-bubble-max-pending-backward
+  int expert_groups = 1;         ///< of the router; it chooses `expert_group_choice` of them
   int expert_group_choice = 0;
   std::vector<ShapeFlag> shape;  ///< to compare with the model, where they are numbers
   bool operator==(const MegatronFlags&) const = default;
@@ -59,8 +65,37 @@ struct MegatronFlags {
 /// Whether there is any flag in it that the plan needs.
 bool has_megatron_flags(std::string_view content);
 
-/// Throws Error (input) with the place of a value that cannot be understood (a shell variable, a
-/// word for a number), or of a flag whose kind of parallelism plans do not have.
+enum class MegatronFlagKind {
+  valued,     ///< the plan takes its value
+  on_or_off,  ///< the plan takes it as a switch
+  refused,    ///< where it is in use
+  other,
+};
+MegatronFlagKind megatron_flag_kind(std::string_view name);
+
+/// What the word says goes into the flags. Throws Error (input) as `read_megatron_launch`.
+void take_megatron_flag(const FlagWord& word, MegatronFlags& flags);
+
+/// A launch of Megatron-LM, and what of it went into its flags.
+struct MegatronLaunch {
+  MegatronFlags flags;
+  std::vector<ReadText> understood;    ///< taken over, or without bearing on how a step runs
+  std::vector<ReadText> not_modelled;  ///< changes how a step runs, but plans do not have it
+  std::vector<ReadText> unknown;
+  std::vector<std::string> notes;
+  std::vector<OtherFile> others;
+};
+
+/// The one launch of the file, in the words of Megatron-LM's releases, zero-bubble, NeMo,
+/// Megatron-Bridge, ms-swift, slime or verl; what these set by themselves is said in a note. Throws
+/// Error (input) with the place of a value that cannot be understood (a word for a number), of a
+/// flag whose kind of parallelism plans do not have, of variables without value that the plan needs
+/// (all of them), of several different launches, and of a file of which half is not known; (usage)
+/// for variables that the script does not have.
+MegatronLaunch read_megatron_launch(std::string_view content, const std::string& file,
+                                    const ScriptVariables& variables);
+
+/// Its flags alone.
 MegatronFlags read_megatron_flags(std::string_view content, const std::string& file);
 
 }  // namespace stagecraft

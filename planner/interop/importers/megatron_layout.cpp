@@ -175,7 +175,8 @@ void require_compatible(const MegatronFlags& flags) {
         "--num-layers-per-virtual-pipeline-stage");
   }
   if (flags.pipeline == 1 &&
-      (flags.layers_per_virtual_stage || flags.virtual_stages.value_or(1) > 1))
+      (flags.layers_per_virtual_stage || flags.virtual_stages.value_or(1) > 1 ||
+       flags.virtual_size.value_or(1) > 1))
     fail("virtual stages need at least 2 pipeline ranks; --pipeline-model-parallel-size is 1");
 }
 
@@ -190,6 +191,12 @@ std::vector<int> layers_of_ranks(const MegatronFlags& flags, int layers) {
                      split.first && split.last ? " and " : "",
                      split.last ? concat(*split.last, " on the last") : "")
             : "";
+    const int middle = flags.pipeline - (split.first ? 1 : 0) - (split.last ? 1 : 0);
+    if (middle > 0 && layers == split.first.value_or(0) + split.last.value_or(0)) {
+      refuse(concat("no middle layers remain for ", middle, " middle pipeline ",
+                    middle == 1 ? "stage" : "stages", ": of ", layers, " layers,", by_hand),
+             "");
+    }
     refuse(concat(in_words(layers, split), " do not divide evenly over ", flags.pipeline,
                   flags.pipeline == 1 ? " pipeline stage" : " pipeline stages", by_hand),
            silent_loss(flags, layers / flags.pipeline * flags.pipeline, layers));
@@ -207,7 +214,8 @@ int layers_of_whole(const std::vector<int>& ranks, int multiple) {
 }
 
 int chunks_per_rank(const MegatronFlags& flags, const std::vector<int>& ranks, int layers) {
-  if (!flags.layers_per_virtual_stage) return flags.virtual_stages.value_or(1);
+  if (!flags.layers_per_virtual_stage)
+    return flags.virtual_stages.value_or(flags.virtual_size.value_or(1));
   const int per_stage = *flags.layers_per_virtual_stage;
   if (ranks.front() % per_stage != 0) {
     refuse(concat("the ", ranks.front(),
@@ -287,7 +295,7 @@ std::string write_megatron_layout(const std::vector<MegatronStage>& stages) {
 
 namespace {
 
-/// As many modules of multi-token prediction as the flags say, in a last virtual stage, and not on
+/// As many modules of multi-token prediction as the flags say, in a last virtual stage of a rank.
 /// the first of several ranks.
 void require_prediction(const MegatronFlags& flags, const std::vector<MegatronStage>& stages) {
   int counted = 0;
@@ -303,10 +311,6 @@ void require_prediction(const MegatronFlags& flags, const std::vector<MegatronSt
     if (s < count - flags.pipeline) {
       fail("Megatron-LM refuses: multi-token prediction must be in the last virtual stage of its ",
            "rank, and stage ", s, " of ", count, " is none of the last ", flags.pipeline);
-    }
-    if (s % flags.pipeline == 0) {
-      fail("Megatron-LM refuses: multi-token prediction may not be on the first pipeline rank, ",
-           "where stage ", s, " is");
     }
   }
 }
@@ -332,6 +336,11 @@ std::vector<MegatronStage> megatron_stages(const MegatronFlags& flags, int layer
          " stages, and --pipeline-model-parallel-size is 1");
   }
   require_prediction(flags, stages);
+  const int chunks = static_cast<int>(stages.size()) / flags.pipeline;
+  if (flags.virtual_size && *flags.virtual_size != chunks) {
+    fail("Megatron-LM refuses: virtual_pipeline_model_parallel_size is ", *flags.virtual_size,
+         ", but the layout has ", chunks, " stages for each pipeline rank");
+  }
   return stages;
 }
 

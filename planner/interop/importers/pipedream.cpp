@@ -189,7 +189,7 @@ ImportedPlan import_pipedream_plan(std::string_view content, const std::string& 
   if (!is_graph) conf = Json::parse(std::string(content), file);
   const std::vector<ForeignStage> stages =
       is_graph ? read_graph_stages(content, file, question) : read_conf_stages(*conf, question);
-  ImportedPlan imported{.plan = begin_plan(question), .notes = {}};
+  ImportedPlan imported{.plan = begin_plan(question)};
   set_stages(imported.plan, stages);
   set_schedule(imported.plan, schedule_name(question, "pipedream"));
   imported.plan.batch = batch_of(question, question.options.batch, question.options.microbatch);

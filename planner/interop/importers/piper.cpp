@@ -105,7 +105,7 @@ ImportedPlan import_piper_plan(std::string_view content, const std::string& file
   for (const Json& stage : json["stages"].elements()) {
     stages.push_back(read_stage(stage, graph, numbers));
   }
-  ImportedPlan imported{.plan = begin_plan(question), .notes = {}};
+  ImportedPlan imported{.plan = begin_plan(question)};
   note_mixed(graph, stages, imported.notes);
   set_stages(imported.plan, piper_stages(graph, stages));
   set_schedule(imported.plan, schedule_name(question, "1f1b"));

@@ -1,0 +1,614 @@
+// One launch of Megatron-LM, or of a program made of it, out of a file that may start several.
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "planner/interop/importers/flag_kinds.hpp"
+#include "planner/interop/importers/megatron_flags.hpp"
+#include "profiles/json.hpp"
+#include "profiles/text.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+/// Programs made of Megatron-LM have flags, sections and defaults of their own.
+enum class Dialect { megatron, nemo, swift, slime, verl };
+
+struct Renamed {
+  Dialect dialect;
+  std::string_view section;  ///< how it ends; empty: any
+  std::string_view name;
+  std::string_view flag;  ///< of Megatron-LM
+};
+constexpr std::array renamed_flags{
+    Renamed{Dialect::nemo, "trainer", "devices", "nproc-per-node"},
+    Renamed{Dialect::nemo, "trainer", "num-nodes", "nnodes"},
+    Renamed{Dialect::nemo, "", "encoder-seq-length", "seq-length"},
+    Renamed{Dialect::nemo, "dataset", "sequence-length", "seq-length"},
+    Renamed{Dialect::nemo, "", "microbatch-group-size-per-vp-stage",
+            "microbatch-group-size-per-virtual-pipeline-stage"},
+    Renamed{Dialect::swift, "", "max-length", "seq-length"},
+    Renamed{Dialect::slime, "", "actor-num-nodes", "nnodes"},
+    Renamed{Dialect::slime, "", "actor-num-gpus-per-node", "nproc-per-node"},
+    Renamed{Dialect::verl, "trainer", "n-gpus-per-node", "nproc-per-node"},
+    Renamed{Dialect::verl, "trainer", "nnodes", "nnodes"},
+    Renamed{Dialect::verl, "actor", "ppo-micro-batch-size-per-gpu", "micro-batch-size"},
+    Renamed{Dialect::verl, "actor", "ppo-mini-batch-size", "global-batch-size"},
+};
+
+/// Of a program that trains one model and runs others beside it, the parts that are not trained, or
+/// have a plan of their own.
+bool is_other_model(std::string_view section) {
+  constexpr std::array names{"rollout",   "ref",        "critic",       "reward_model",
+                             "reward",    "teacher",    "draft",        "validation_ds",
+                             "test_ds",   "generation", "distillation", "policy_rollout",
+                             "ref_policy"};
+  return std::ranges::any_of(split(section, '.'), [&](const std::string& part) {
+    return std::ranges::count(names, part) > 0;
+  });
+}
+
+bool is_about_ranks(std::string_view name) {
+  return name == "nnodes" || name == "nproc-per-node" || name == "world-size" || name == "ranks" ||
+         name == "tasks-per-node" || name == "gpus-per-node";
+}
+
+Dialect dialect_of(const FlagLaunch& launch, FlagReading::Kind kind) {
+  const auto has = [&](std::string_view name) {
+    return std::ranges::any_of(launch.words,
+                               [&](const FlagWord& word) { return word.name == name; });
+  };
+  const auto has_section = [&](std::string_view begins) {
+    return std::ranges::any_of(launch.words, [&](const FlagWord& word) {
+      return word.section.starts_with(begins) && word.section != "scheduler";
+    });
+  };
+  if (launch.program.starts_with("megatron ") || launch.program.starts_with("swift "))
+    return Dialect::swift;
+  if (launch.program.find("verl") != std::string::npos || has_section("actor_rollout_ref"))
+    return Dialect::verl;
+  if (has("actor-num-gpus-per-node")) return Dialect::slime;
+  const bool is_recipe = kind == FlagReading::Kind::yaml || kind == FlagReading::Kind::json;
+  const bool has_overrides = has_section("model") || has_section("trainer") || has_section("train");
+  if (has_overrides || (is_recipe && has_section("model"))) return Dialect::nemo;
+  return Dialect::megatron;
+}
+
+/// What was found in one launch.
+struct ParsedLaunch {
+  MegatronLaunch launch;
+  Dialect dialect = Dialect::megatron;
+  std::vector<std::pair<MissingVariable, std::string>> missing;  ///< and the flag that needs it
+  std::vector<FlagWord> open;  ///< where no flag of the plan may stand
+  std::set<std::string> said;  ///< flags, on or off
+  std::optional<std::int64_t> samples_per_prompt;
+  std::optional<int> tasks_per_node, gpus_per_node;
+  std::set<std::string> other_models;
+  int plan_flags = 0;
+  int flags = 0;
+  SourcePlace place;
+  bool starts = true;
+};
+
+class LaunchParser {
+ public:
+  LaunchParser(const FlagLaunch& launch, const FlagReading& reading)
+      : from_(launch), reading_(reading) {
+    parsed_.dialect = dialect_of(launch, reading.kind);
+    parsed_.place = launch.place;
+    parsed_.starts = launch.starts;
+  }
+
+  ParsedLaunch parse() {
+    take_ranks("scheduler");
+    take_environment();
+    take_ranks("launcher");
+    for (const FlagWord& word : from_.words) {
+      if (word.section != "launcher" && word.section != "scheduler") take(word);
+    }
+    for (const FlagWord& word : from_.open) take_open(word);
+    settle_ranks();
+    settle_defaults();
+    return std::move(parsed_);
+  }
+
+ private:
+  MegatronFlags& flags() { return parsed_.launch.flags; }
+
+  std::string text_of_word(const FlagWord& word) const {
+    if (reading_.kind == FlagReading::Kind::shell && word.section.empty())
+      return "--" + word.name + (word.value ? " " + *word.value : "");
+    std::string name = word.name;
+    std::replace(name.begin(), name.end(), '-', '_');
+    const std::string section = word.section.empty() ? "" : word.section + ".";
+    const bool is_override = reading_.kind == FlagReading::Kind::shell;
+    return section + name + (is_override ? "=" : ": ") + word.value.value_or("true");
+  }
+  void understood(const FlagWord& word) {
+    parsed_.launch.understood.push_back({text_of_word(word), word.place});
+  }
+
+  // --- Ranks ---
+
+  void take_rank_flag(const FlagWord& word) {
+    const std::string& value = word.value ? *word.value : std::string();
+    const bool is_number =
+        !value.empty() && value.size() < 10 &&
+        std::all_of(value.begin(), value.end(), [](char c) { return c >= '0' && c <= '9'; }) &&
+        value.find_first_not_of('0') != std::string::npos;
+    if (!is_number) {
+      if (value != "-1") {
+        const std::string known = reading_.kind == FlagReading::Kind::shell && !word.missing.empty()
+                                      ? concat("; --set ", word.missing.front().name, "=… says it")
+                                      : std::string();
+        unknown_ranks_.push_back(concat(word.place.file, ":", word.place.line, ": --", word.name,
+                                        " ", value, " is no number", known,
+                                        "; all devices of the cluster are taken"));
+      }
+      ranks_are_known_ = false;
+      return;
+    }
+    FlagWord flag = word;
+    flag.missing.clear();
+    flag.is_next_word = false;
+    if (word.name == "ranks") flag.name = "world-size";
+    if (word.name == "tasks-per-node") {
+      parsed_.tasks_per_node = std::stoi(value);
+    } else if (word.name == "gpus-per-node") {
+      parsed_.gpus_per_node = std::stoi(value);
+    } else if (word.name == "ranks") {
+      ranks_ = std::stoi(value);
+    } else {
+      take_megatron_flag(flag, flags());
+    }
+    understood(word);
+  }
+
+  void take_ranks(std::string_view section) {
+    for (const FlagWord& word : from_.words) {
+      if (word.section == section) take_rank_flag(word);
+    }
+  }
+
+  /// ms-swift starts torchrun itself.
+  void take_environment() {
+    if (parsed_.dialect != Dialect::swift) return;
+    for (const auto& [name, word] : from_.environment) {
+      FlagWord flag = word;
+      flag.name = plain_flag_name(name == "NNODES" ? "nnodes" : "nproc-per-node");
+      take_rank_flag(flag);
+    }
+  }
+
+  /// Where torchrun does not say how many processes a node has, the scheduler does.
+  void settle_ranks() {
+    MegatronFlags& f = flags();
+    if (!ranks_are_known_) {
+      f.world.reset();
+      f.processes.reset();
+      f.nodes.reset();
+      if (parsed_.starts || !unknown_ranks_.empty()) {
+        for (const std::string& note : unknown_ranks_) parsed_.launch.notes.push_back(note);
+      }
+      return;
+    }
+    if (f.world || f.processes) return;
+    if (ranks_) {
+      f.world = ranks_;
+    } else if (parsed_.tasks_per_node && parsed_.tasks_per_node.value() > 1) {
+      f.processes = parsed_.tasks_per_node;
+    } else if (parsed_.gpus_per_node && f.nodes) {
+      f.processes = parsed_.gpus_per_node;
+    }
+    if (!f.processes && !f.world) f.nodes.reset();
+  }
+
+  // --- Flags ---
+
+  /// The word as Megatron-LM has it.
+  FlagWord in_megatron(const FlagWord& word) const {
+    FlagWord flag = word;
+    for (const Renamed& row : renamed_flags) {
+      const bool fits = row.dialect == parsed_.dialect && row.name == word.name &&
+                        (row.section.empty() || word.section.ends_with(row.section));
+      if (fits) flag.name = row.flag;
+    }
+    return flag;
+  }
+
+  /// "bf16-mixed", 16, "torch.bfloat16". False if it says nothing about the plan.
+  bool take_precision(const FlagWord& word) {
+    constexpr std::array names{"precision", "dtype",        "torch-dtype",   "mixed-precision",
+                               "amp-dtype", "params-dtype", "autocast-dtype"};
+    const bool is_own = parsed_.dialect != Dialect::megatron && parsed_.dialect != Dialect::slime;
+    if (!is_own || std::ranges::count(names, word.name) == 0 || !word.value) return false;
+    const std::string& value = *word.value;
+    const bool is_half = value == "16" || value.starts_with("16-") ||
+                         value.find("fp16") != std::string::npos ||
+                         value.find("float16") != std::string::npos;
+    if (value.find("bf16") != std::string::npos || value.find("bfloat16") != std::string::npos) {
+      flags().bf16 = true;
+    } else if (is_half) {
+      flags().fp16 = true;
+    } else if (value != "32" && value.find("32") == std::string::npos) {
+      return false;
+    }
+    if (value.find("fp8") != std::string::npos) flags().fp8 = "hybrid";
+    parsed_.said.insert("precision");
+    understood(word);
+    return true;
+  }
+
+  bool take_own_flag(const FlagWord& word) {
+    if (take_precision(word)) return true;
+    if (parsed_.dialect == Dialect::verl && word.section.ends_with("rollout") && word.name == "n") {
+      if (word.value && word.missing.empty()) {
+        FlagWord flag = word;
+        flag.name = "micro-batch-size";  // a number of its kind
+        MegatronFlags number;
+        take_megatron_flag(flag, number);
+        parsed_.samples_per_prompt = number.microbatch;
+      }
+      understood(word);
+      return true;
+    }
+    const bool names_optimizer = word.name == "name" && word.section.ends_with("optim");
+    if (parsed_.dialect == Dialect::nemo && names_optimizer && word.value) {
+      if (word.value->find("distributed") != std::string::npos) flags().shards_optimizer = true;
+      if (word.value->find("adam") != std::string::npos) flags().optimizer = "adam";
+      if (*word.value == "sgd") flags().optimizer = "sgd";
+      understood(word);
+      return true;
+    }
+    if (word.name == "deepspeed-config") return take_deepspeed_config(word);
+    if (word.name == "pp-partition-method") return take_partition_method(word);
+    return false;
+  }
+
+  /// A ds_config that the script itself writes.
+  bool take_deepspeed_config(const FlagWord& word) {
+    const auto found = reading_.documents.find(word.value.value_or(""));
+    if (found == reading_.documents.end()) return false;
+    try {
+      const Json json = Json::parse(found->second, word.place.file);
+      if (json.contains("zero_optimization") && json["zero_optimization"].contains("stage")) {
+        const std::int64_t stage = json["zero_optimization"]["stage"].integer(0, 3);
+        if (stage > 1 && flags().pipeline > 1)
+          throw Error(ErrorKind::input, concat("DeepSpeed refuses ZeRO-", stage, " with pipelines"),
+                      word.place);
+        if (stage > 0) flags().shards_optimizer = true;
+      }
+    } catch (const Error& error) {
+      if (error.place() == word.place) throw;
+      return false;  // with what is not known in it, it is no JSON
+    }
+    understood(word);
+    return true;
+  }
+
+  /// DeepSpeed counts layers by type; embedding and head among them, as BLOOM did.
+  bool take_partition_method(const FlagWord& word) {
+    if (word.value != "type:transformer|embedding") return false;
+    flags().split.account_for_embedding = true;
+    flags().split.account_for_loss = true;
+    understood(word);
+    return true;
+  }
+
+  void take(const FlagWord& original) {
+    ++parsed_.flags;
+    const FlagWord word = in_megatron(original);
+    if (take_own_flag(word)) {
+      ++parsed_.plan_flags;
+      return;
+    }
+    const MegatronFlagKind kind = megatron_flag_kind(word.name);
+    const bool is_plan_flag =
+        kind == MegatronFlagKind::valued || kind == MegatronFlagKind::on_or_off;
+    if (is_plan_flag && is_other_model(word.section)) {
+      parsed_.other_models.insert(word.section);
+      parsed_.launch.not_modelled.push_back({text_of_word(original), word.place});
+      return;
+    }
+    if (is_about_ranks(word.name) && is_plan_flag) {
+      ++parsed_.plan_flags;
+      take_rank_flag(word);
+      return;
+    }
+    const bool is_off = word.value == "false" || word.value == "False";
+    if (is_off) parsed_.said.insert(word.name);
+    if (is_plan_flag) {
+      ++parsed_.plan_flags;
+      if (is_off) {
+        understood(original);
+      } else {
+        take_plan_flag(original, word, kind);
+      }
+      return;
+    }
+    if (kind == MegatronFlagKind::refused && !is_off && word.missing.empty()) {
+      ++parsed_.plan_flags;
+      take_megatron_flag(word, flags());
+      understood(original);  // a degree of one
+      return;
+    }
+    classify(original, word, is_off);
+  }
+
+  void classify(const FlagWord& original, const FlagWord& word, bool is_off) {
+    if (word.is_next_word && !word.missing.empty() && !word.open_flags.empty()) take_open(word);
+    if (!word.value || word.missing.empty()) take_megatron_flag(word, flags());  // its shape
+    const ReadText text{text_of_word(original), word.place};
+    FlagKind kind = kind_of_flag(word.name);
+    if (kind == FlagKind::unknown && is_section_without_bearing(word.section))
+      kind = FlagKind::no_bearing;
+    if (kind == FlagKind::not_modelled && is_off) kind = FlagKind::no_bearing;
+    switch (kind) {
+      case FlagKind::not_modelled: parsed_.launch.not_modelled.push_back(text); break;
+      case FlagKind::no_bearing: parsed_.launch.understood.push_back(text); break;
+      case FlagKind::unknown: parsed_.launch.unknown.push_back(text); break;
+    }
+  }
+
+  void take_plan_flag(const FlagWord& original, const FlagWord& word, MegatronFlagKind kind) {
+    FlagWord flag = word;
+    const bool is_switch = kind == MegatronFlagKind::on_or_off;
+    if (is_switch && word.is_next_word && !word.missing.empty()) {
+      take_open(word);
+      flag.value.reset();
+      flag.missing.clear();
+      flag.is_next_word = false;
+    }
+    parsed_.said.insert(word.name);
+    if (!flag.missing.empty()) {
+      for (const MissingVariable& one : flag.missing)
+        parsed_.missing.emplace_back(one, "--" + word.name);
+      return;
+    }
+    if (flag.value == "none" && flag.name == "recompute-granularity") {
+      understood(original);
+      return;
+    }
+    take_megatron_flag(flag, flags());
+    parsed_.launch.understood.push_back(
+        {text_of_word(is_switch && !flag.value ? flag : original), word.place});
+  }
+
+  void take_open(const FlagWord& word) {
+    std::string flag;
+    for (const std::string& name : word.open_flags) {
+      if (megatron_flag_kind(name) != MegatronFlagKind::other) flag = "--" + name;
+    }
+    if (flag.empty()) {
+      parsed_.open.push_back(word);
+      return;
+    }
+    for (const MissingVariable& one : word.missing) parsed_.missing.emplace_back(one, flag);
+  }
+
+  // --- What programs set by themselves ---
+
+  void settle_defaults() {
+    MegatronFlags& f = flags();
+    const auto is_said = [&](std::string_view name) {
+      return parsed_.said.contains(std::string(name));
+    };
+    const auto note = [&](std::string_view program, const std::string& what) {
+      if (!what.empty()) parsed_.launch.notes.push_back(concat(program, " sets by itself: ", what));
+    };
+    std::string set;
+    const auto add = [&](std::string_view what) { set += concat(set.empty() ? "" : ", ", what); };
+    const bool has_precision =
+        f.bf16 || f.fp16 || is_said("bf16") || is_said("fp16") || is_said("precision");
+    if (parsed_.dialect != Dialect::megatron && parsed_.dialect != Dialect::nemo) {
+      if (!has_precision) {
+        f.bf16 = true;
+        add("bf16");
+      }
+      if (!is_said("use-distributed-optimizer")) {
+        f.shards_optimizer = true;
+        add("the distributed optimizer");
+      }
+    }
+    if (parsed_.dialect == Dialect::swift) {
+      if (!f.microbatch && !is_said("micro-batch-size")) {
+        f.microbatch = 1;
+        add("--micro_batch_size 1");
+      }
+      if (!f.global_batch && !is_said("global-batch-size")) {
+        f.global_batch = 16;
+        add("--global_batch_size 16");
+      }
+      if (!is_said("recompute-granularity")) {
+        f.recompute = "selective";
+        add("--recompute_granularity selective");
+      }
+      note("ms-swift", set);
+    } else if (parsed_.dialect == Dialect::slime) {
+      if (!f.microbatch && !is_said("micro-batch-size")) {
+        f.microbatch = 1;
+        add("--micro-batch-size 1");
+      }
+      note("slime", set);
+    } else if (parsed_.dialect == Dialect::verl) {
+      if (!is_said("sequence-parallel")) {
+        f.sequence_parallel = true;
+        add("sequence_parallel");
+      }
+      if (!f.global_batch && !is_said("global-batch-size")) {
+        f.global_batch = 256;
+        add("ppo_mini_batch_size 256");
+      }
+      if (f.global_batch && parsed_.samples_per_prompt)
+        *f.global_batch *= *parsed_.samples_per_prompt;
+      note("verl", set);
+    }
+  }
+
+  const FlagLaunch& from_;
+  const FlagReading& reading_;
+  ParsedLaunch parsed_;
+  std::vector<std::string> unknown_ranks_;
+  std::optional<int> ranks_;
+  bool ranks_are_known_ = true;
+};
+
+// --- Which launch ---
+
+bool has_batch(const ParsedLaunch& parsed) {
+  return parsed.launch.flags.microbatch || parsed.launch.flags.global_batch ||
+         parsed.said.contains("micro-batch-size") || parsed.said.contains("global-batch-size");
+}
+
+bool same_plan(const ParsedLaunch& one, const ParsedLaunch& other) {
+  return one.launch.flags == other.launch.flags && one.missing == other.missing;
+}
+
+/// Those that train; of others of a script, such as converters of checkpoints, none are meant.
+std::vector<ParsedLaunch> training_launches(const FlagReading& reading) {
+  std::vector<ParsedLaunch> all;
+  for (const FlagLaunch& launch : reading.launches) {
+    if (!launch.starts && !all.empty()) continue;
+    if (launch.words.empty()) continue;
+    const bool may_train = std::ranges::any_of(launch.words, [&](const FlagWord& word) {
+      const MegatronFlagKind kind = megatron_flag_kind(word.name);
+      return word.section != "scheduler" && word.section != "launcher" &&
+             !is_about_ranks(word.name) && kind != MegatronFlagKind::other;
+    });
+    if (may_train) all.push_back(LaunchParser(launch, reading).parse());
+  }
+  if (std::ranges::any_of(all, has_batch))
+    std::erase_if(all, [](const ParsedLaunch& one) { return !has_batch(one); });
+  std::vector<ParsedLaunch> different;
+  for (ParsedLaunch& one : all) {
+    const bool is_new = std::ranges::none_of(
+        different, [&](const ParsedLaunch& other) { return same_plan(one, other); });
+    if (is_new) different.push_back(std::move(one));
+  }
+  return different;
+}
+
+std::string in_file(const SourcePlace& place) {
+  return concat(place.file, ":", place.line);
+}
+
+[[noreturn]] void refuse_several(const std::vector<ParsedLaunch>& launches) {
+  std::vector<std::string> lines;
+  for (const ParsedLaunch& one : launches) {
+    std::string line = concat(in_file(one.place), " (", one.launch.flags.pipeline, " x ",
+                              one.launch.flags.tensor, " ranks)");
+    if (lines.size() < 8 && std::ranges::count(lines, line) == 0) lines.push_back(std::move(line));
+  }
+  throw Error(
+      ErrorKind::input,
+      concat("the script starts ", launches.size(), " different trainings: ", join_words(lines)),
+      launches.front().place,
+      {"keep the one that is meant, or give the variables that choose among them with --set "
+       "NAME=VALUE"});
+}
+
+/// All that is missing, in one sentence.
+void require_variables(const ParsedLaunch& parsed) {
+  if (parsed.missing.empty()) return;
+  std::vector<std::string> names;
+  std::vector<std::string> lines;
+  for (const auto& [variable, flag] : parsed.missing) {
+    if (std::ranges::count(names, variable.name) > 0) continue;
+    names.push_back(variable.name);
+    const bool has_other_name =
+        variable.expression != "$" + variable.name && variable.expression != variable.name;
+    lines.push_back(concat(variable.name, " (", in_file(variable.place),
+                           has_other_name ? ", " + variable.expression : "", ", for ", flag, ")"));
+  }
+  std::string remedy;
+  for (const std::string& name : names) {
+    const bool is_plain = name.find_first_of(" $()[]\"'|&;<>`*") == std::string::npos;
+    remedy += concat(" --set ", is_plain ? name : "'" + name, is_plain ? "=…" : "=…'");
+  }
+  throw Error(ErrorKind::input,
+              concat(names.size() == 1 ? "a variable has no value: " : "variables have no value: ",
+                     join_words(lines)),
+              parsed.missing.front().first.place,
+              {"what only the cluster knows comes with" + remedy});
+}
+
+void require_known(const ParsedLaunch& parsed, const std::string& file) {
+  const auto& unknown = parsed.launch.unknown;
+  const int count = static_cast<int>(unknown.size());
+  if (count < 2 || 2 * count < parsed.flags) return;
+  std::vector<std::string> shown;
+  for (const ReadText& text : unknown) {
+    if (shown.size() < 5) shown.push_back(text.text);
+  }
+  fail(count, " of the ", parsed.flags, " settings of ", file,
+       " are not known, so that a plan of the others would say little: ", join_words(shown),
+       unknown.size() > shown.size() ? ", …" : "");
+}
+
+void note_open(ParsedLaunch& parsed, const FlagReading& reading) {
+  std::vector<std::string> unset = reading.assumed_unset;
+  std::set<std::string> noted;
+  for (const FlagWord& word : parsed.open) {
+    for (const MissingVariable& one : word.missing) {
+      if (one.is_condition) {
+        std::string flags;
+        for (const std::string& flag : word.open_flags) flags += " --" + flag;
+        const std::string note =
+            concat(in_file(one.place), ": \"", one.expression,
+                   "\" is not known; what depends on it changes no flag of the plan:", flags);
+        if (noted.insert(note).second) parsed.launch.notes.push_back(note);
+      } else {
+        unset.push_back(one.name);
+      }
+    }
+  }
+  std::sort(unset.begin(), unset.end());
+  unset.erase(std::unique(unset.begin(), unset.end()), unset.end());
+  std::erase_if(unset, [](const std::string& name) { return name == "#"; });
+  for (std::string& name : unset) {
+    if (name == "@" || name == "*") name = "the script's arguments";
+  }
+  if (unset.empty()) return;
+  parsed.launch.notes.push_back(
+      concat("taken as not set: ", join_words(unset), "; --set NAME=VALUE sets one"));
+}
+
+void require_used(const FlagReading& reading, const std::string& file,
+                  const ScriptVariables& variables) {
+  for (const auto& [name, value] : variables) {
+    if (std::ranges::count(reading.variables, name) > 0) continue;
+    const std::string near = closest(name, reading.variables);
+    fail_usage("--set ", name, "=", value, ": ", file, " neither reads nor sets ", name,
+               near.empty() ? "" : concat("; did you mean \"", near, "\"?"));
+  }
+}
+
+}  // namespace
+
+MegatronLaunch read_megatron_launch(std::string_view content, const std::string& file,
+                                    const ScriptVariables& variables) {
+  const FlagReading reading = read_flags(content, file, variables);
+  require_used(reading, file, variables);
+  std::vector<ParsedLaunch> launches = training_launches(reading);
+  if (launches.empty()) {
+    fail(
+        "expected Megatron-LM's flags, such as --num-layers 32 --pipeline-model-parallel-size 4; "
+        "found none");
+  }
+  if (launches.size() > 1) refuse_several(launches);
+  ParsedLaunch& parsed = launches.front();
+  require_variables(parsed);
+  require_known(parsed, file);
+  note_open(parsed, reading);
+  for (const std::string& section : parsed.other_models) {
+    parsed.launch.notes.push_back(
+        concat("the plan is of what is trained; ", section, " has ranks of its own"));
+  }
+  for (const std::string& note : reading.notes) parsed.launch.notes.push_back(note);
+  parsed.launch.others = reading.others;
+  return std::move(parsed.launch);
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,300 @@
+// Launches of Megatron-LM, and of the programs made of it, as people write them.
+
+#include <algorithm>
+#include <filesystem>
+
+#include "planner/interop/importers/flag_kinds.hpp"
+#include "planner/interop/importers/megatron_flags.hpp"
+#include "profiles/json.hpp"
+#include "tests/catch.hpp"
+#include "tests/paths.hpp"
+#include "tests/planner/interop/importers/questions.hpp"
+#include "tests/profiles/expect_error.hpp"
+
+using namespace stagecraft;
+using namespace stagecraft::tests;
+
+namespace {
+
+MegatronLaunch launch(const std::string& content, const ScriptVariables& variables = {},
+                      const std::string& file = "run.sh") {
+  return read_megatron_launch(content, file, variables);
+}
+
+std::string complaint(const std::string& content, const ScriptVariables& variables = {}) {
+  return message_of([&] { launch(content, variables); });
+}
+
+std::vector<std::string> texts(const std::vector<ReadText>& read) {
+  std::vector<std::string> words;
+  for (const ReadText& one : read) words.push_back(concat(one.text, " :", one.place.line));
+  return words;
+}
+
+bool notes_mention(const MegatronLaunch& read, const std::string& words) {
+  return std::ranges::any_of(
+      read.notes, [&](const std::string& note) { return note.find(words) != std::string::npos; });
+}
+
+using Texts = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("launch scripts are read as they are") {
+  const std::string folder = shared_folder() + "/cases/launch-scripts/";
+  if (!std::filesystem::exists(folder)) SKIP("no reference data at " + shared_folder());
+  PlanQuestion question = question_of(1, "8xh100");
+  question.profile.model = builtin_model("gpt2-350m");
+  const auto read = [&](const std::string& name) {
+    return import_plan(plan_importer("megatron"), read_file(folder + name), folder + name,
+                       question);
+  };
+  for (const std::string name : {"g1_options_in_string.sh", "g2_variables.sh", "g4_branches.sh",
+                                 "g5_old_checkpoint_flag.sh", "g6_recipe_precision.yaml"}) {
+    INFO(name);
+    const Plan plan = read(name).plan;
+    CHECK(plan.stages.size() == 4);
+    CHECK(plan.stages[0].devices == std::vector<std::vector<int>>{{0, 1}});
+    const bool is_recipe = name.starts_with("g6");
+    CHECK(plan.batch.microbatches == (is_recipe ? 64 : 32));
+    CHECK(plan.batch.microbatch == (is_recipe ? 1 : 2));
+    CHECK(plan.precision == Precision::bfloat16);
+    const bool recomputes = name.starts_with("g5") || is_recipe;
+    CHECK(plan.stages[1].again == std::vector<Recomputed>(recomputes ? 6 : 0, Recomputed::full));
+  }
+  question.cluster = parse_cluster("2x8xa100");
+  const Plan nodes = read("g7_flags_in_strings_and_variables.slurm").plan;
+  CHECK(nodes.stages.size() == 4);
+  CHECK(nodes.stages[0].devices == std::vector<std::vector<int>>{{0, 1}, {2, 3}});
+  CHECK(nodes.stages[1].again.front() == Recomputed::full);
+  question.cluster = parse_cluster("2xh100");
+  question.profile.model = transformer_of(8);
+  CHECK(read("megatron-fsdp-default.sh").plan.optimizer.sharding == Sharding::zero3);
+  CHECK_THAT(message_of([&] { read("megatron-hybrid-pattern.sh"); }),
+             ContainsSubstring("M Mamba, * attention"));
+  question.cluster = parse_cluster("4xh100");
+  CHECK_THAT(message_of([&] { read("megatron-first-last-all.sh"); }),
+             ContainsSubstring("no middle layers remain for 2 middle pipeline stages"));
+}
+
+TEST_CASE("all variables without value that the plan needs are named at once, with their remedy") {
+  const std::string script =
+      "N=$((NODES * 8))\nTP=$1\nFLAGS=\"--tensor-model-parallel-size $TP \\\n"
+      " --pipeline-model-parallel-size $PP --micro-batch-size 1 --lr $LR --hidden-size $H\"\n"
+      "torchrun --nproc_per_node 8 --nnodes $NODES pretrain_gpt.py $FLAGS --global-batch-size $N "
+      "$EXTRA\n";
+  try {
+    launch(script);
+    FAIL("was read");
+  } catch (const Error& error) {
+    CHECK(error.message() ==
+          "variables have no value: TP (run.sh:2, $1, for --tensor-model-parallel-size), PP "
+          "(run.sh:4, for --pipeline-model-parallel-size) and NODES (run.sh:1, for "
+          "--global-batch-size)");
+    CHECK(error.help() == Texts{"what only the cluster knows comes with --set TP=… --set PP=… "
+                                "--set NODES=…"});
+  }
+  const MegatronLaunch read = launch(script, {{"TP", "2"}, {"PP", "4"}, {"NODES", "2"}});
+  CHECK(read.flags.tensor == 2);
+  CHECK(read.flags.pipeline == 4);
+  CHECK(read.flags.nodes == 2);
+  CHECK(read.flags.global_batch == 16);
+  CHECK(notes_mention(read, "taken as not set: EXTRA; --set NAME=VALUE sets one"));
+  CHECK(complaint(script, {{"TP", "2"}, {"QQ", "1"}}) ==
+        "--set QQ=1: run.sh neither reads nor sets QQ; did you mean \"PP\"?");
+  // A value of the script's own gives way, with a word.
+  const MegatronLaunch other =
+      launch("PP=2\ntrain.py --pipeline-model-parallel-size $PP", {{"PP", "4"}});
+  CHECK(other.flags.pipeline == 4);
+  CHECK(notes_mention(other, "run.sh:1: PP is 2 there; --set PP=4 stands in its place"));
+}
+
+TEST_CASE("nodes that a script does not know are those of the cluster") {
+  const MegatronLaunch read =
+      launch("torchrun --nproc_per_node 8 --nnodes ${WORLD} pretrain_gpt.py --micro-batch-size 1");
+  CHECK_FALSE(read.flags.nodes);
+  CHECK_FALSE(read.flags.processes);
+  CHECK(notes_mention(read,
+                      "run.sh:1: --nnodes $WORLD is no number; --set WORLD=… says it; all "
+                      "devices of the cluster are taken"));
+  const auto ranks = [](const std::string& line) {
+    const MegatronFlags flags = launch(line + " --micro-batch-size 1").flags;
+    return flags.world.value_or(flags.processes.value_or(0) * flags.nodes.value_or(1));
+  };
+  CHECK(ranks("srun -N 2 --ntasks-per-node=8 python pretrain_gpt.py") == 16);
+  CHECK(ranks("srun -n 16 python pretrain_gpt.py") == 16);
+  CHECK(ranks("#SBATCH --nodes=4\n#SBATCH --ntasks-per-node=8\nsrun python pretrain_gpt.py") == 32);
+  CHECK(ranks("#SBATCH -N 4\n#SBATCH --gres=gpu:a100:8\nsrun python -m torch.distributed.launch "
+              "--nproc_per_node 4 pretrain_gpt.py") == 16);
+  CHECK(ranks("deepspeed --num_nodes 2 --num_gpus 4 pretrain_gpt.py") == 8);
+  CHECK(ranks("mpirun -np 8 python pretrain_gpt.py") == 8);
+}
+
+TEST_CASE("what plans do not have is listed with its place, and so is what nobody knows") {
+  const MegatronLaunch read = launch(
+      "A=(\n  --recompute-modules mlp\n  --lr 1e-4\n  --ddp-num-buckets 4\n  --bf16\n"
+      "  --no-such-flag 3\n  --num-distributed-optimizer-instances 2\n)\n"
+      "pretrain_gpt.py --micro-batch-size 1 ${A[@]}");
+  CHECK(texts(read.not_modelled) == Texts{"--recompute-modules mlp :2", "--ddp-num-buckets 4 :4",
+                                          "--num-distributed-optimizer-instances 2 :7"});
+  CHECK(texts(read.unknown) == Texts{"--no-such-flag 3 :6"});
+  CHECK(texts(read.understood) == Texts{"--micro-batch-size 1 :9", "--lr 1e-4 :3", "--bf16 :5"});
+  CHECK_THAT(complaint("pretrain_gpt.py --micro-batch-size 1 --foo 2 --bar"),
+             ContainsSubstring("2 of the 3 settings of run.sh are not known"));
+  CHECK(kind_of_flag("fine-grained-activation-offloading") == FlagKind::not_modelled);
+  CHECK(kind_of_flag("optimizer-cpu-offload") == FlagKind::not_modelled);
+  CHECK(kind_of_flag("lr-decay-style") == FlagKind::no_bearing);
+  CHECK(kind_of_flag("pipline-model-parallel-size") == FlagKind::unknown);
+}
+
+TEST_CASE("flags of all releases of Megatron-LM mean what they meant") {
+  const auto flags = [](const std::string& line) {
+    return launch("pretrain_gpt.py --micro-batch-size 1 " + line).flags;
+  };
+  MegatronFlags full{.microbatch = 1, .recompute = "full", .recompute_method = "uniform"};
+  CHECK(flags("--checkpoint-activations") == full);
+  CHECK(flags("--activations-checkpoint-method uniform") == full);
+  CHECK(flags("--recompute-granularity full --recompute-method uniform") == full);
+  full.recompute_layers = 2;
+  CHECK(flags("--checkpoint-activations --checkpoint-num-layers 2") == full);
+  full.recompute_method = "block";
+  CHECK(flags("--activations-checkpoint-method block --activations-checkpoint-num-layers 2") ==
+        full);
+  CHECK(flags("--model-parallel-size 4").tensor == 4);
+  CHECK(launch("pretrain_gpt2.py --batch-size 4 --model-parallel-size 1").flags.microbatch == 4);
+  CHECK(flags("--bf16 --fp8-hybrid").fp8 == "hybrid");
+  CHECK_THAT(complaint("pretrain_gpt.py --micro-batch-size 1 --enable-1f1b-v"),
+             ContainsSubstring("1F1B folded into a V"));
+}
+
+TEST_CASE("zero-bubble's flags choose its schedules") {
+  const auto plan = [](const std::string& flags) {
+    return imported("megatron",
+                    "--num-layers 8 --pipeline-model-parallel-size 2 --micro-batch-size 1 "
+                    "--global-batch-size 8 " +
+                        flags,
+                    question_of(8, "2xh100"));
+  };
+  CHECK(plan("--enable-zero-bubble").schedule.name == "zb-1p");
+  CHECK(plan("--enable-zero-bubble --zero-bubble-max-pending-backward 4").schedule.name == "zb-2p");
+  const Plan folded = plan("--enable-zero-bubble --zero-bubble-v-schedule");
+  CHECK(folded.schedule == ScheduleChoice{.name = "zb-v", .virtual_stages = 2});
+  CHECK(sizes_of(folded) == std::vector{3, 2, 2, 3});
+  CHECK(folded.stages[0].devices == folded.stages[3].devices);
+  CHECK(folded.stages[1].devices == folded.stages[2].devices);
+  CHECK(plan("--zero-bubble-v-schedule --zero-bubble-v-schedule-mem-setup half").schedule.name ==
+        "v-half");
+  CHECK(plan("--num-seq-splits 2").schedule ==
+        ScheduleChoice{.name = "seq1f1b", .sequence_chunks = 2});
+}
+
+TEST_CASE("ms-swift, slime, verl and NeMo have words and defaults of their own") {
+  const MegatronLaunch swift = launch(
+      "NPROC_PER_NODE=4 megatron sft --tensor_model_parallel_size 2 --sequence_parallel true "
+      "--use_distributed_optimizer false --max_length 2048 --train_type lora");
+  CHECK(swift.flags == MegatronFlags{.tensor = 2,
+                                     .sequence_parallel = true,
+                                     .microbatch = 1,
+                                     .global_batch = 16,
+                                     .sequence = 2048,
+                                     .processes = 4,
+                                     .recompute = "selective",
+                                     .bf16 = true});
+  CHECK(texts(swift.not_modelled) == Texts{"--train-type lora :1"});
+  CHECK(notes_mention(swift, "ms-swift sets by itself: bf16, --micro_batch_size 1"));
+  const MegatronLaunch slime = launch(
+      "A=(--tensor-model-parallel-size 2 --use-dynamic-batch-size)\n"
+      "ray job submit --address=x -- python3 train.py --actor-num-nodes 2 "
+      "--actor-num-gpus-per-node 8 ${A[@]} --global-batch-size 256");
+  CHECK(slime.flags == MegatronFlags{.tensor = 2,
+                                     .microbatch = 1,
+                                     .global_batch = 256,
+                                     .nodes = 2,
+                                     .processes = 8,
+                                     .shards_optimizer = true,
+                                     .bf16 = true});
+  const MegatronLaunch verl = launch(
+      "python3 -m verl.trainer.main_ppo actor_rollout_ref.actor.ppo_mini_batch_size=64 "
+      "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=2 actor_rollout_ref.rollout.n=4 "
+      "actor_rollout_ref.actor.megatron.pipeline_model_parallel_size=2 "
+      "actor_rollout_ref.rollout.tensor_model_parallel_size=8 trainer.n_gpus_per_node=8 "
+      "trainer.nnodes=1");
+  CHECK(verl.flags == MegatronFlags{.pipeline = 2,
+                                    .sequence_parallel = true,
+                                    .microbatch = 2,
+                                    .global_batch = 256,
+                                    .nodes = 1,
+                                    .processes = 8,
+                                    .shards_optimizer = true,
+                                    .bf16 = true});
+  CHECK(notes_mention(verl, "actor_rollout_ref.rollout has ranks of its own"));
+  const MegatronLaunch nemo = launch(
+      "python megatron_gpt_pretraining.py trainer.devices=8 trainer.num_nodes=2 "
+      "trainer.precision=bf16-mixed model.pipeline_model_parallel_size=4 "
+      "++model.micro_batch_size=1 "
+      "model.virtual_pipeline_model_parallel_size=null model.optim.name=distributed_fused_adam");
+  CHECK(nemo.flags == MegatronFlags{.pipeline = 4,
+                                    .microbatch = 1,
+                                    .nodes = 2,
+                                    .processes = 8,
+                                    .shards_optimizer = true,
+                                    .optimizer = "adam",
+                                    .bf16 = true});
+}
+
+TEST_CASE("recipes in YAML: anchors, merged mappings and references") {
+  const std::string yaml =
+      "base: &base\n  tensor_model_parallel_size: 2\n  num_layers: 8\n"
+      "model:\n  <<: *base\n  num_layers: 16\n  micro_batch_size: 1\n"
+      "  encoder_seq_length: ${model.max_position_embeddings}\n  max_position_embeddings: 4096\n"
+      "  bf16: on\n  data:\n    seq_length: ${model.encoder_seq_length}\n";
+  const MegatronFlags flags = launch(yaml, {}, "recipe.yaml").flags;
+  CHECK(flags.layers == 16);
+  CHECK(flags.tensor == 2);
+  CHECK(flags.sequence == 4096);
+  CHECK(flags.bf16);
+  CHECK(message_of([&] { launch(yaml + "\n bad: [1\n", {}, "r.yaml"); }).starts_with("r.yaml:"));
+  CHECK_THAT(message_of([&] {
+               launch(yaml, {{"X", "1"}}, "r.yaml");
+             }),
+             ContainsSubstring("r.yaml is none: it has no variable X"));
+  // A thousand million nodes out of nine lines.
+  std::string bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
+  for (int i = 1; i < 9; ++i) {
+    bomb += concat("a", i, ": &a", i, " [");
+    for (int k = 0; k < 10; ++k) bomb += concat(k > 0 ? ", " : "", "*a", i - 1);
+    bomb += "]\n";
+  }
+  CHECK_THAT(message_of([&] { launch(bomb, {}, "r.yaml"); }), ContainsSubstring("unfolds to more"));
+}
+
+TEST_CASE("of several starts, the one that trains is meant; different ones are refused") {
+  const std::string convert = "python convert.py --target-tensor-model-parallel-size 2 --load x\n";
+  const std::string train = "torchrun pretrain_gpt.py --micro-batch-size 1 --num-layers ";
+  CHECK(launch(convert + train + "8").flags.layers == 8);
+  CHECK(launch(train + "8\n" + train + "8 --lr 2").flags.layers == 8);
+  CHECK_THAT(complaint(train + "8\n" + train + "16"),
+             ContainsSubstring("starts 2 different trainings: run.sh:1"));
+  CHECK_THAT(
+      complaint("N=$(cat f)\nif [ $N = 1 ]; then A=\"--num-layers 8\"; fi\n"
+                "pretrain_gpt.py --micro-batch-size 1 $A"),
+      ContainsSubstring("a variable has no value: N (run.sh:1, $(cat f), for --num-layers)"));
+  // A file of settings alone starts nothing.
+  const MegatronLaunch settings =
+      launch("PARALLEL=(--tensor-model-parallel-size 2)\nBATCH=\"--micro-batch-size 4\"");
+  CHECK(settings.flags == MegatronFlags{.tensor = 2, .microbatch = 4});
+}
+
+TEST_CASE("a log may have both the layout and the virtual stages that follow from it") {
+  const auto log = [](const std::string& chunks) {
+    return "------- arguments -------\n  pipeline_model_parallel_layout ... Ett|t*2|tt|ttL\n"
+           "  pipeline_model_parallel_size ... 2\n  micro_batch_size ... 1\n  num_layers ... 8\n"
+           "  virtual_pipeline_model_parallel_size ... " +
+           chunks + "\n----- end of arguments -----\n";
+  };
+  const auto sizes = [&](const std::string& chunks) {
+    return sizes_of(imported("megatron", log(chunks), question_of(8, "2xh100")));
+  };
+  CHECK(sizes("2") == std::vector{3, 2, 2, 3});
+  CHECK_THAT(message_of([&] { sizes("4"); }), ContainsSubstring("but the layout has 2 stages for"));
+}
