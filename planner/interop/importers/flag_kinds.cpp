@@ -175,6 +175,13 @@ constexpr std::array no_bearing_flags{
     "qkv-format use-gym-env group-rm logits-* relative-attention-* cache-mla-* mla-* dump-* "
     "answer-loss-only cyclic-train-iters no-yarn-* allow-ambiguous-* refit-method run-workload-* "
     "use-legacy-* use-same-* max-tokens-to-oom packing-buffer-size ddp-param-* no-initialization "
+    "logging-* valid-path init-model-* num-labels enable-thinking tau-* new-special-* adapters* "
+    "use-tensorboard prefill-* use-opd post-* check-model use-gated-* skip-train-* audio-* "
+    "total-seq-* "
+    "use-loss-scaling use-area-* test-freq total-epochs path mode "
+    "pre-process post-process native-amp-* megatron-amp-* grad-allreduce-* grad-div-* apex-* "
+    "gradient-as-bucket-view accumulate-grad-* gradient-clip-* restore-* every-* recipe recipe-* "
+    "perform-initialization scatter-embedding-sequence-parallel "
     "use-mcore-inference no-paired-barrier enable-chunked-prefill ",
 };
 

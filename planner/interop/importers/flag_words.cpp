@@ -38,6 +38,9 @@ void add_word(std::vector<FlagWord>& words, FlagWord word) {
 
 // --- JSON ---
 
+/// Finding a place takes a look at the whole file.
+constexpr std::size_t most_places = 2'000;
+
 void read_members(const Json& json, const std::string& section, std::vector<FlagWord>& words) {
   for (const std::string& name : json.names()) {
     const Json value = json[name];
@@ -47,10 +50,11 @@ void read_members(const Json& json, const std::string& section, std::vector<Flag
     }
     if (value.is_null()) continue;
     const std::string text = value.is_string() ? plain_value(value.string()) : value.raw().dump();
-    add_word(words, {.name = plain_flag_name(name),
-                     .value = text,
-                     .place = place_of(value),
-                     .section = section});
+    add_word(words,
+             {.name = plain_flag_name(name),
+              .value = text,
+              .place = words.size() < most_places ? place_of(value) : SourcePlace{json.file()},
+              .section = section});
   }
 }
 
@@ -362,6 +366,30 @@ class LaunchReader {
   const shell::Reading& reading_;
 };
 
+/// Lines of flags alone belong to the command above: no program is called so, but a backslash may
+/// be missing, or stand in front of a comment.
+std::vector<shell::Invocation> with_their_flags(const shell::Reading& reading,
+                                                std::vector<std::string>& notes) {
+  std::vector<shell::Invocation> commands;
+  for (const shell::Invocation& command : reading.commands) {
+    const bool is_flags = command.words.front().characters().starts_with("--");
+    if (!is_flags || commands.empty()) {
+      commands.push_back(command);
+      continue;
+    }
+    std::vector<shell::Text>& words = commands.back().words;
+    const bool is_list = words.front().characters().starts_with("--");
+    words.insert(words.end(), command.words.begin(), command.words.end());
+    if (is_list) continue;
+    const SourcePlace place = reading.source_place(command.place);
+    notes.push_back(
+        concat(place.file, ":", place.line, ": ", command.words.front().characters(),
+               " … is read with the command above; a shell would end that before it (is "
+               "a backslash missing at the end of the line?)"));
+  }
+  return commands;
+}
+
 FlagReading read_shell(std::string_view content, const std::string& file,
                        const ScriptVariables& variables) {
   FlagReading result;
@@ -375,7 +403,7 @@ FlagReading read_shell(std::string_view content, const std::string& file,
   settings.environment = {"NPROC_PER_NODE", "NNODES"};
   const shell::Reading reading = shell::read_script(content, file, settings);
   LaunchReader launches(reading);
-  for (const shell::Invocation& invocation : reading.commands) {
+  for (const shell::Invocation& invocation : with_their_flags(reading, result.notes)) {
     FlagLaunch launch = launches.launch(invocation);
     for (const auto& [name, flag] : {std::pair{"nodes", "nnodes"}, std::pair{"ntasks", "ranks"},
                                      std::pair{"ntasks-per-node", "tasks-per-node"},
@@ -391,7 +419,7 @@ FlagReading read_shell(std::string_view content, const std::string& file,
     result.launches.push_back(std::move(launch));
   }
   result.launches.push_back(launches.variables());
-  result.notes = reading.notes;
+  result.notes.insert(result.notes.end(), reading.notes.begin(), reading.notes.end());
   result.assumed_unset.assign(reading.assumed_unset.begin(), reading.assumed_unset.end());
   for (const auto& [name, text] : reading.documents)
     result.documents[reading.shown(shell::Text(name, {}))] = reading.shown(text);

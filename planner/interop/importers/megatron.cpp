@@ -170,7 +170,7 @@ void set_batch(Plan& plan, const PlanQuestion& question, const MegatronFlags& fl
   if (!microbatch) fail("--micro-batch-size is missing");
   std::optional<std::int64_t> global =
       said_once(flags.global_batch, "--global-batch-size", options.batch, "--batch");
-  if (!global) global = microbatch;  // as Megatron-LM does
+  if (!global) global = *microbatch * flags.accumulation.value_or(1);  // as Megatron-LM does
   if (*global % *microbatch != 0) {
     fail("Megatron-LM refuses: the global batch size ", *global,
          " is not divisible by micro-batch size times replicas, ", *microbatch / replicas, " x ",

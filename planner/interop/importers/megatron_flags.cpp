@@ -57,6 +57,10 @@ constexpr std::array known_flags{
               [](Flags& f, const Word& w) { f.prediction_modules = count_of(w); }},
     KnownFlag{"pipeline-model-parallel-size",
               [](Flags& f, const Word& w) { f.pipeline = count_of(w); }},
+    KnownFlag{"pipe-parallel-size", [](Flags& f, const Word& w) { f.pipeline = count_of(w); }},
+    KnownFlag{"gas", [](Flags& f, const Word& w) { f.accumulation = count_of(w); }},
+    KnownFlag{"gradient-accumulation-steps",
+              [](Flags& f, const Word& w) { f.accumulation = count_of(w); }},
     KnownFlag{"tensor-model-parallel-size",
               [](Flags& f, const Word& w) { f.tensor = count_of(w); }},
     KnownFlag{"context-parallel-size", [](Flags& f, const Word& w) { f.context = count_of(w); }},
@@ -329,6 +333,10 @@ void take_megatron_flag(const FlagWord& word, MegatronFlags& flags) {
   refuse(word);
   keep_shape(word, flags);
   if (const KnownFlag* flag = find_flag(word.name)) flag->set(flags, word);
+}
+
+void keep_megatron_shape(const FlagWord& word, MegatronFlags& flags) {
+  keep_shape(word, flags);
 }
 
 MegatronFlags read_megatron_flags(std::string_view content, const std::string& file) {

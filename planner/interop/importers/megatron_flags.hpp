@@ -38,6 +38,8 @@ struct MegatronFlags {
   MegatronSplit split;
   std::string layout;  ///< empty: none
   std::optional<std::int64_t> microbatch, global_batch, sequence;
+  /// Micro-batches per step on each replica, where early releases with DeepSpeed say so.
+  std::optional<int> accumulation;
   std::optional<int> world;  ///< ranks; else torchrun's nodes and processes
   std::optional<int> nodes, processes;
   std::string recompute;  ///< granularity: empty, "full", "selective"
@@ -75,6 +77,9 @@ MegatronFlagKind megatron_flag_kind(std::string_view name);
 
 /// What the word says goes into the flags. Throws Error (input) as `read_megatron_launch`.
 void take_megatron_flag(const FlagWord& word, MegatronFlags& flags);
+
+/// The same of a flag about the model's shape alone.
+void keep_megatron_shape(const FlagWord& word, MegatronFlags& flags);
 
 /// A launch of Megatron-LM, and what of it went into its flags.
 struct MegatronLaunch {

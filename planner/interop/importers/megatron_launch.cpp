@@ -23,6 +23,19 @@ struct Renamed {
   std::string_view flag;  ///< of Megatron-LM
 };
 constexpr std::array renamed_flags{
+    // Of recipes in Python, as their scripts have them.
+    Renamed{Dialect::megatron, "", "tp-size", "tensor-model-parallel-size"},
+    Renamed{Dialect::megatron, "", "pp-size", "pipeline-model-parallel-size"},
+    Renamed{Dialect::megatron, "", "cp-size", "context-parallel-size"},
+    Renamed{Dialect::megatron, "", "ep-size", "expert-model-parallel-size"},
+    Renamed{Dialect::megatron, "", "vp-size", "num-virtual-stages-per-pipeline-rank"},
+    Renamed{Dialect::megatron, "", "tp", "tensor-model-parallel-size"},
+    Renamed{Dialect::megatron, "", "pp", "pipeline-model-parallel-size"},
+    Renamed{Dialect::megatron, "", "cp", "context-parallel-size"},
+    Renamed{Dialect::megatron, "", "ep", "expert-model-parallel-size"},
+    Renamed{Dialect::megatron, "", "vp", "num-virtual-stages-per-pipeline-rank"},
+    Renamed{Dialect::megatron, "", "mbs", "micro-batch-size"},
+    Renamed{Dialect::megatron, "", "gbs", "global-batch-size"},
     Renamed{Dialect::nemo, "trainer", "devices", "nproc-per-node"},
     Renamed{Dialect::nemo, "trainer", "num-nodes", "nnodes"},
     Renamed{Dialect::nemo, "", "encoder-seq-length", "seq-length"},
@@ -67,8 +80,7 @@ Dialect dialect_of(const FlagLaunch& launch, FlagReading::Kind kind) {
   };
   if (launch.program.starts_with("megatron ") || launch.program.starts_with("swift "))
     return Dialect::swift;
-  if (launch.program.find("verl") != std::string::npos || has_section("actor_rollout_ref"))
-    return Dialect::verl;
+  if (launch.program.starts_with("verl") || has_section("actor_rollout_ref")) return Dialect::verl;
   if (has("actor-num-gpus-per-node")) return Dialect::slime;
   const bool is_recipe = kind == FlagReading::Kind::yaml || kind == FlagReading::Kind::json;
   const bool has_overrides = has_section("model") || has_section("trainer") || has_section("train");
@@ -83,7 +95,7 @@ struct ParsedLaunch {
   std::vector<std::pair<MissingVariable, std::string>> missing;  ///< and the flag that needs it
   std::vector<FlagWord> open;  ///< where no flag of the plan may stand
   std::set<std::string> said;  ///< flags, on or off
-  std::optional<std::int64_t> samples_per_prompt;
+  std::optional<std::int64_t> samples_per_prompt, prompts, steps_per_rollout;
   std::optional<int> tasks_per_node, gpus_per_node;
   std::set<std::string> other_models;
   int plan_flags = 0;
@@ -211,7 +223,8 @@ class LaunchParser {
   FlagWord in_megatron(const FlagWord& word) const {
     FlagWord flag = word;
     for (const Renamed& row : renamed_flags) {
-      const bool fits = row.dialect == parsed_.dialect && row.name == word.name &&
+      const bool is_for_all = row.dialect == Dialect::megatron;
+      const bool fits = (is_for_all || row.dialect == parsed_.dialect) && row.name == word.name &&
                         (row.section.empty() || word.section.ends_with(row.section));
       if (fits) flag.name = row.flag;
     }
@@ -241,16 +254,30 @@ class LaunchParser {
     return true;
   }
 
+  /// A number that the plan's batch follows from.
+  std::optional<std::int64_t> number_in(const FlagWord& word) const {
+    if (!word.value || !word.missing.empty()) return {};
+    FlagWord flag = word;
+    flag.name = "micro-batch-size";
+    MegatronFlags number;
+    take_megatron_flag(flag, number);
+    return number.microbatch;
+  }
+
   bool take_own_flag(const FlagWord& word) {
     if (take_precision(word)) return true;
+    if (parsed_.dialect == Dialect::slime) {
+      auto* const place = word.name == "rollout-batch-size"      ? &parsed_.prompts
+                          : word.name == "n-samples-per-prompt"  ? &parsed_.samples_per_prompt
+                          : word.name == "num-steps-per-rollout" ? &parsed_.steps_per_rollout
+                                                                 : nullptr;
+      if (place == nullptr) return false;
+      *place = number_in(word);
+      understood(word);
+      return true;
+    }
     if (parsed_.dialect == Dialect::verl && word.section.ends_with("rollout") && word.name == "n") {
-      if (word.value && word.missing.empty()) {
-        FlagWord flag = word;
-        flag.name = "micro-batch-size";  // a number of its kind
-        MegatronFlags number;
-        take_megatron_flag(flag, number);
-        parsed_.samples_per_prompt = number.microbatch;
-      }
+      parsed_.samples_per_prompt = number_in(word);
       understood(word);
       return true;
     }
@@ -297,6 +324,20 @@ class LaunchParser {
     return true;
   }
 
+  /// A member of a part of a recipe that is about something else.
+  static bool is_of_same_name(const FlagWord& word) {
+    constexpr std::array anywhere{"use-distributed-optimizer",
+                                  "overlap-grad-reduce",
+                                  "ddp-bucket-size",
+                                  "optimizer",
+                                  "seq-length",
+                                  "bf16",
+                                  "fp16",
+                                  "micro-batch-size",
+                                  "global-batch-size"};
+    return is_section_without_bearing(word.section) && std::ranges::count(anywhere, word.name) == 0;
+  }
+
   void take(const FlagWord& original) {
     ++parsed_.flags;
     const FlagWord word = in_megatron(original);
@@ -306,7 +347,8 @@ class LaunchParser {
     }
     const MegatronFlagKind kind = megatron_flag_kind(word.name);
     const bool is_plan_flag =
-        kind == MegatronFlagKind::valued || kind == MegatronFlagKind::on_or_off;
+        (kind == MegatronFlagKind::valued || kind == MegatronFlagKind::on_or_off) &&
+        !is_of_same_name(word);
     if (is_plan_flag && is_other_model(word.section)) {
       parsed_.other_models.insert(word.section);
       parsed_.launch.not_modelled.push_back({text_of_word(original), word.place});
@@ -339,11 +381,15 @@ class LaunchParser {
 
   void classify(const FlagWord& original, const FlagWord& word, bool is_off) {
     if (word.is_next_word && !word.missing.empty() && !word.open_flags.empty()) take_open(word);
-    if (!word.value || word.missing.empty()) take_megatron_flag(word, flags());  // its shape
+    if (word.section.empty() || !is_of_same_name(word)) keep_megatron_shape(word, flags());
     const ReadText text{text_of_word(original), word.place};
     FlagKind kind = kind_of_flag(word.name);
-    if (kind == FlagKind::unknown && is_section_without_bearing(word.section))
-      kind = FlagKind::no_bearing;
+    const bool is_beside = is_section_without_bearing(word.section) ||
+                           word.section.starts_with("trainer") || is_other_model(word.section) ||
+                           (parsed_.dialect == Dialect::verl &&
+                            word.section.find("actor_rollout_ref.actor") == std::string::npos);
+    if (kind == FlagKind::unknown && is_beside) kind = FlagKind::no_bearing;
+    if (kind == FlagKind::not_modelled && is_other_model(word.section)) kind = FlagKind::no_bearing;
     if (kind == FlagKind::not_modelled && is_off) kind = FlagKind::no_bearing;
     switch (kind) {
       case FlagKind::not_modelled: parsed_.launch.not_modelled.push_back(text); break;
@@ -421,12 +467,20 @@ class LaunchParser {
         f.global_batch = 16;
         add("--global_batch_size 16");
       }
+      // Its experts are not cut unless it says so.
+      if (f.expert > 1 && f.expert_tensor == 0) f.expert_tensor = 1;
       if (!is_said("recompute-granularity")) {
         f.recompute = "selective";
         add("--recompute_granularity selective");
       }
       note("ms-swift", set);
     } else if (parsed_.dialect == Dialect::slime) {
+      if (!f.global_batch && parsed_.prompts && parsed_.samples_per_prompt &&
+          parsed_.steps_per_rollout && !is_said("global-batch-size")) {
+        f.global_batch =
+            *parsed_.prompts * *parsed_.samples_per_prompt / *parsed_.steps_per_rollout;
+        add(concat("--global-batch-size ", *f.global_batch));
+      }
       if (!f.microbatch && !is_said("micro-batch-size")) {
         f.microbatch = 1;
         add("--micro-batch-size 1");
@@ -462,22 +516,64 @@ bool has_batch(const ParsedLaunch& parsed) {
          parsed.said.contains("micro-batch-size") || parsed.said.contains("global-batch-size");
 }
 
+/// verl trains with PyTorch's FSDP unless told otherwise.
+void require_megatron(const FlagLaunch& launch, const ParsedLaunch& parsed) {
+  if (parsed.dialect != Dialect::verl) return;
+  const bool is_megatron = std::ranges::any_of(launch.words, [](const FlagWord& word) {
+    const std::string value = word.value.value_or("");
+    return word.section.find("actor.megatron") != std::string::npos ||
+           (word.name == "strategy" && value == "megatron") ||
+           ((word.name == "config-name" || word.name == "model-engine") &&
+            value.find("megatron") != std::string::npos);
+  });
+  if (is_megatron) return;
+  throw Error(ErrorKind::input,
+              "the script trains with verl's FSDP, not with Megatron-LM: no setting of "
+              "actor_rollout_ref.actor.megatron, and no strategy or configuration of that name",
+              launch.place);
+}
+
 bool same_plan(const ParsedLaunch& one, const ParsedLaunch& other) {
   return one.launch.flags == other.launch.flags && one.missing == other.missing;
+}
+
+/// Flags that no other trainer has.
+bool is_telling(std::string_view name) {
+  const MegatronFlagKind kind = megatron_flag_kind(name);
+  constexpr std::array common{"bf16",
+                              "fp16",
+                              "optimizer",
+                              "seq-length",
+                              "batch-size",
+                              "gas",
+                              "gradient-accumulation-steps",
+                              "vocab-size",
+                              "max-length"};
+  return kind != MegatronFlagKind::other && !is_about_ranks(name) &&
+         std::ranges::count(common, name) == 0;
+}
+
+/// Whether variables alone are a file of settings.
+bool has_settings(const FlagLaunch& launch) {
+  constexpr std::array names{"num-layers", "tensor-model-parallel-size",
+                             "pipeline-model-parallel-size", "micro-batch-size",
+                             "global-batch-size"};
+  return std::ranges::any_of(
+      launch.words, [&](const FlagWord& word) { return std::ranges::count(names, word.name) > 0; });
 }
 
 /// Those that train; of others of a script, such as converters of checkpoints, none are meant.
 std::vector<ParsedLaunch> training_launches(const FlagReading& reading) {
   std::vector<ParsedLaunch> all;
   for (const FlagLaunch& launch : reading.launches) {
-    if (!launch.starts && !all.empty()) continue;
+    if (!launch.starts && (!all.empty() || !has_settings(launch))) continue;
     if (launch.words.empty()) continue;
     const bool may_train = std::ranges::any_of(launch.words, [&](const FlagWord& word) {
-      const MegatronFlagKind kind = megatron_flag_kind(word.name);
-      return word.section != "scheduler" && word.section != "launcher" &&
-             !is_about_ranks(word.name) && kind != MegatronFlagKind::other;
+      return word.section != "scheduler" && word.section != "launcher" && is_telling(word.name);
     });
-    if (may_train) all.push_back(LaunchParser(launch, reading).parse());
+    if (!may_train) continue;
+    all.push_back(LaunchParser(launch, reading).parse());
+    require_megatron(launch, all.back());
   }
   if (std::ranges::any_of(all, has_batch))
     std::erase_if(all, [](const ParsedLaunch& one) { return !has_batch(one); });
@@ -510,7 +606,7 @@ std::string in_file(const SourcePlace& place) {
 }
 
 /// All that is missing, in one sentence.
-void require_variables(const ParsedLaunch& parsed) {
+void require_variables(const ParsedLaunch& parsed, FlagReading::Kind kind) {
   if (parsed.missing.empty()) return;
   std::vector<std::string> names;
   std::vector<std::string> lines;
@@ -531,7 +627,8 @@ void require_variables(const ParsedLaunch& parsed) {
               concat(names.size() == 1 ? "a variable has no value: " : "variables have no value: ",
                      join_words(lines)),
               parsed.missing.front().first.place,
-              {"what only the cluster knows comes with" + remedy});
+              {kind == FlagReading::Kind::shell ? "what only the cluster knows comes with" + remedy
+                                                : "write what it stands for in the file"});
 }
 
 void require_known(const ParsedLaunch& parsed, const std::string& file) {
@@ -599,7 +696,7 @@ MegatronLaunch read_megatron_launch(std::string_view content, const std::string&
   }
   if (launches.size() > 1) refuse_several(launches);
   ParsedLaunch& parsed = launches.front();
-  require_variables(parsed);
+  require_variables(parsed, reading.kind);
   require_known(parsed, file);
   note_open(parsed, reading);
   for (const std::string& section : parsed.other_models) {

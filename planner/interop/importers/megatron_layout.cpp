@@ -175,8 +175,7 @@ void require_compatible(const MegatronFlags& flags) {
         "--num-layers-per-virtual-pipeline-stage");
   }
   if (flags.pipeline == 1 &&
-      (flags.layers_per_virtual_stage || flags.virtual_stages.value_or(1) > 1 ||
-       flags.virtual_size.value_or(1) > 1))
+      (flags.virtual_stages.value_or(1) > 1 || flags.virtual_size.value_or(1) > 1))
     fail("virtual stages need at least 2 pipeline ranks; --pipeline-model-parallel-size is 1");
 }
 
@@ -224,7 +223,10 @@ int chunks_per_rank(const MegatronFlags& flags, const std::vector<int>& ranks, i
                   per_stage),
            silent_loss(flags, layers_of_whole(ranks, per_stage), layers));
   }
-  return ranks.front() / per_stage;
+  const int chunks = ranks.front() / per_stage;
+  if (flags.pipeline == 1 && chunks > 1)
+    fail("virtual stages need at least 2 pipeline ranks; --pipeline-model-parallel-size is 1");
+  return chunks;
 }
 
 std::vector<MegatronStage> stages_by_count(const MegatronFlags& flags, int layers) {

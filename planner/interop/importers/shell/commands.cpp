@@ -54,6 +54,16 @@ bool has_blank(const Text& text) {
   return text.characters().find_first_of(" \t\n") != std::string::npos;
 }
 
+/// Fields that other characters separate, with blanks between them.
+Text with_blanks(const Text& line, const Text& separators) {
+  if (!line.is_known()) return line;
+  std::string characters = line.characters();
+  for (char& c : characters) {
+    if (separators.characters().find(c) != std::string::npos) c = ' ';
+  }
+  return {characters, line.place()};
+}
+
 std::string first_line(std::string text) {
   constexpr std::size_t longest = 80;
   std::replace(text.begin(), text.end(), '\n', ' ');
@@ -370,8 +380,22 @@ Outcome Interpreter::merge(Outcome one, State& first, Outcome other, State& seco
 Outcome Interpreter::either(const std::function<Outcome(State&)>& one,
                             const std::function<Outcome(State&)>& other, const Truth& asked,
                             const std::string& source, const Place& place, State& state) {
-  if (asked.answer != Answer::unknown && !asked.is_assumed)
-    return asked.answer == Answer::yes ? one(state) : other(state);
+  if (asked.answer != Answer::unknown && !asked.is_assumed) {
+    const bool yes = asked.answer == Answer::yes;
+    State before = state;
+    Outcome outcome = yes ? one(state) : other(state);
+    const bool complains = outcome.flow == Flow::leave && outcome.status.answer == Answer::no;
+    if (!complains) return outcome;
+    // It asks for what somebody is to fill in first.
+    State otherwise = before;
+    Outcome second = yes ? other(otherwise) : one(otherwise);
+    if (second.flow == Flow::leave) return outcome;
+    state = std::move(otherwise);
+    reading_.notes.push_back(concat(reading_.source_place(place).file, ":", place.line, ": \"",
+                                    source,
+                                    "\" would end the script; it is read as if it went on"));
+    return second;
+  }
   if (asked.answer != Answer::unknown) {
     State as_assumed = state;
     const Outcome outcome = asked.answer == Answer::yes ? one(as_assumed) : other(as_assumed);
@@ -678,7 +702,10 @@ std::optional<Outcome> Interpreter::run_builtin(const std::string& name,
     const bool closes = name == "[" && words.back().characters() == "]";
     return ended(test({words.begin() + 1, words.end() - (closes ? 1 : 0)}, command.place, state));
   }
-  if (name == "exit") return Outcome{.flow = Flow::leave, .levels = 1, .status = {}};
+  if (name == "exit") {
+    const bool is_good = words.size() < 2 || words[1].characters() == "0";
+    return Outcome{.flow = Flow::leave, .levels = 1, .status = truth(is_good)};
+  }
   if (name == "return")
     return Outcome{.flow = Flow::back, .levels = 1, .status = truth(count(0) == 0)};
   if (name == "break") return Outcome{.flow = Flow::stop, .levels = count(1), .status = {}};
@@ -737,7 +764,11 @@ std::optional<Outcome> Interpreter::run_builtin(const std::string& name,
     bool is_known = false;
     for (const Redirection& redirection : command.redirections) {
       if (redirection.operation != "<<<" || !redirection.document) continue;
-      given = split({{joined(*redirection.document, state), false, false}});
+      Text line = joined(*redirection.document, state);
+      for (const Assignment& assignment : command.assignments) {
+        if (assignment.name == "IFS") line = with_blanks(line, joined(assignment.value, state));
+      }
+      given = split({{line, false, false}});
       is_known = true;
     }
     std::size_t at = 0;
@@ -878,7 +909,8 @@ void Interpreter::run_filter(const std::string& name, const std::vector<Text>& w
   } else if (name == "basename" && !operands.empty()) {
     const std::size_t slash = operands[0].characters().find_last_of('/');
     Text base = operands[0].piece(slash == std::string::npos ? 0 : slash + 1);
-    if (operands.size() > 1 && base.characters().ends_with(operands[1].characters()))
+    if (operands.size() > 1 && base.is_known() &&
+        base.characters().ends_with(operands[1].characters()))
       base = base.piece(0, base.size() - operands[1].size());
     print(base);
   } else if (name == "tr" && input.is_known() && words.size() == 3 &&

@@ -100,8 +100,8 @@ TEST_CASE("all variables without value that the plan needs are named at once, wi
   CHECK(read.flags.nodes == 2);
   CHECK(read.flags.global_batch == 16);
   CHECK(notes_mention(read, "taken as not set: EXTRA; --set NAME=VALUE sets one"));
-  CHECK(complaint(script, {{"TP", "2"}, {"QQ", "1"}}) ==
-        "--set QQ=1: run.sh neither reads nor sets QQ; did you mean \"PP\"?");
+  CHECK(complaint(script, {{"TP", "2"}, {"NODE", "1"}}) ==
+        "--set NODE=1: run.sh neither reads nor sets NODE; did you mean \"NODES\"?");
   // A value of the script's own gives way, with a word.
   const MegatronLaunch other =
       launch("PP=2\ntrain.py --pipeline-model-parallel-size $PP", {{"PP", "4"}});
@@ -279,6 +279,11 @@ TEST_CASE("of several starts, the one that trains is meant; different ones are r
       complaint("N=$(cat f)\nif [ $N = 1 ]; then A=\"--num-layers 8\"; fi\n"
                 "pretrain_gpt.py --micro-batch-size 1 $A"),
       ContainsSubstring("a variable has no value: N (run.sh:1, $(cat f), for --num-layers)"));
+  // A backslash in front of a comment, or none, ends a command too early.
+  const MegatronLaunch broken =
+      launch("pretrain_gpt.py --num-layers 8 \\ # eight\n --micro-batch-size 1");
+  CHECK(broken.flags == MegatronFlags{.layers = 8, .microbatch = 1});
+  CHECK(notes_mention(broken, "run.sh:2: --micro-batch-size … is read with the command above"));
   // A file of settings alone starts nothing.
   const MegatronLaunch settings =
       launch("PARALLEL=(--tensor-model-parallel-size 2)\nBATCH=\"--micro-batch-size 4\"");
@@ -288,7 +293,8 @@ TEST_CASE("of several starts, the one that trains is meant; different ones are r
 TEST_CASE("a log may have both the layout and the virtual stages that follow from it") {
   const auto log = [](const std::string& chunks) {
     return "------- arguments -------\n  pipeline_model_parallel_layout ... Ett|t*2|tt|ttL\n"
-           "  pipeline_model_parallel_size ... 2\n  micro_batch_size ... 1\n  num_layers ... 8\n"
+           "  pipeline_model_parallel_size ... 2\n  micro_batch_size ... 1\n  global_batch_size "
+           "... 8\n  num_layers ... 8\n"
            "  virtual_pipeline_model_parallel_size ... " +
            chunks + "\n----- end of arguments -----\n";
   };
