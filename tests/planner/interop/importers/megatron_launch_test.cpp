@@ -268,7 +268,7 @@ TEST_CASE("recipes in YAML: anchors, merged mappings and references") {
   CHECK_THAT(message_of([&] { launch(bomb, {}, "r.yaml"); }), ContainsSubstring("unfolds to more"));
 }
 
-TEST_CASE("of several starts, the one that trains is meant; different ones are refused") {
+TEST_CASE("of several starts, the one that trains is meant, and different ones are refused") {
   const std::string convert = "python convert.py --target-tensor-model-parallel-size 2 --load x\n";
   const std::string train = "torchrun pretrain_gpt.py --micro-batch-size 1 --num-layers ";
   CHECK(launch(convert + train + "8").flags.layers == 8);
