@@ -37,6 +37,7 @@ SGD = {"vgg": 0.05}
 CASES = [
     ("unet", 2, "auto", ["--schedule", "1f1b", "--straight"]),
     ("unet", 2, "leaf", ["--schedule", "zb-v"]),
+    ("unet", 2, "leaf", ["--schedule", "interleaved-zb", "--straight"]),
     ("towers", 2, "leaf", ["--schedule", "interleaved", "--straight"]),
     ("shared", 2, "auto", ["--schedule", "zb-v"]),
     ("shared", 4, "leaf", ["--schedule", "1f1b", "--straight"]),
@@ -148,7 +149,7 @@ def run_all(folder, programs, processes):
                              str(processes), script, *programs], capture_output=True, text=True, env=environment,
                             timeout=1500)
     if answer.returncode:
-        sys.exit(f"torchrun:\n{answer.stdout[-2000:]}{answer.stderr[-4000:]}")
+        sys.exit(f"torchrun:\n{answer.stdout[-2000:]}{answer.stderr[-20000:]}")
 
 
 DRIVER = f'''

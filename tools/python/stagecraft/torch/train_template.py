@@ -65,7 +65,7 @@ class Module(nn.Module):
 class Stage(PipelineStage):
     """A stage whose passes have random numbers of their own, and may be recorded."""
 
-    def __init__(self, number, module, device, group, ranks):
+    def __init__(self, number, module, device, group):
         takes, gives = ([torch.empty(shape, dtype=dtype, device="meta", requires_grad=gradient)
                          for _, shape, dtype, gradient in tensors]
                         for tensors in (module.stage.takes, module.stage.gives))
@@ -73,19 +73,19 @@ class Stage(PipelineStage):
                          group=group, dw_builder=(lambda: lambda: None) if WHOLE[number] else None)
         self.recorder = None
         self.step = 0
-        self.has_next_here = number + 1 < len(RANKS) and ranks[number + 1] == ranks[number]
 
     def forward_one_chunk(self, microbatch, *args, **kwargs):
         torch.manual_seed(hash((SEED, self.step, self.stage_index, microbatch, self.replica)) % 2**63)
         with self.recording("forward", microbatch):
-            output = super().forward_one_chunk(microbatch, *args, **kwargs)
-        if self.has_next_here:  # nothing is sent, so backward can begin at the output's edge as well
-            state = self._forward_chunk_states[microbatch]
-            state.live_outputs = [None if edge is not None else live
-                                  for live, edge in zip(state.live_outputs, state.output_grad_edges)]
-        return output
+            return super().forward_one_chunk(microbatch, *args, **kwargs)
 
     def backward_one_chunk(self, microbatch, loss=None, full_backward=True, last_backward=False):
+        # Backward begins at the outputs' edges, also where torch still holds them for a send: their detach_() would
+        # fail for one that is a view. All sends are under way.
+        state = self._forward_chunk_states[microbatch]
+        if not self.is_last:
+            state.live_outputs = [None if edge is not None else live
+                                  for live, edge in zip(state.live_outputs, state.output_grad_edges)]
         with self.recording("backward" if full_backward else "backward_input", microbatch):
             super().backward_one_chunk(microbatch, loss=loss, full_backward=full_backward,
                                        last_backward=last_backward)
@@ -319,8 +319,7 @@ class Trainer:
     def make_stages(self):
         pipelines = [list(dict.fromkeys(ranks[r] for ranks in RANKS)) for r in range(REPLICAS)]
         groups = [dist.new_group(pipeline) for pipeline in pipelines]
-        ranks = [ranks[self.replica] for ranks in RANKS]
-        self.stages = [Stage(number, Module(number, module), self.device, groups[self.replica], ranks)
+        self.stages = [Stage(number, Module(number, module), self.device, groups[self.replica])
                        for number, module in zip(self.numbers, self.modules)]
         for stage in self.stages:
             stage.replica = self.replica
