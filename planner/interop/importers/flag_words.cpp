@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -154,6 +155,9 @@ class ScriptFolder {
     for (const fs::path& place : places) {
       std::error_code ignored;
       if (!fs::is_regular_file(place, ignored)) continue;
+      constexpr std::uintmax_t most = std::uintmax_t{4} << 20;  // no script is larger
+      if (fs::file_size(place, ignored) > most)
+        fail(place.string(), " has more than ", most, " bytes, which is no launch script");
       std::string content = read_file(place);
       others_.push_back({place.lexically_normal().string(), content});
       return content;
