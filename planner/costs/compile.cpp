@@ -127,6 +127,42 @@ std::vector<StageTie> stage_ties(const Compilation& compilation) {
   return ties;
 }
 
+/// Keys and values of one token in an attention layer, on one of `tensor` devices: with fewer heads
+/// of these than devices each has a copy of one; of latent attention the latent, and the part of
+/// keys with positions (DeepSeek-V2, section 2.1), which all devices hold.
+Bytes cache_of_token(const Transformer& transformer, int tensor, Precision precision) {
+  const Bytes element = element_bytes(precision);
+  if (transformer.latent)
+    return (transformer.latent->key_value_rank + transformer.latent->rotary_width) * element;
+  const std::int64_t heads = (transformer.key_value_heads + tensor - 1) / tensor;
+  return 2 * heads * transformer.head_width * element;
+}
+
+/// Without a backward nothing of a layer stays but keys and values of each request (`past`, which a
+/// program that does not train keeps throughout), and one layer after the other has what it needs
+/// while it computes: the hungriest layer's counts, and not their sum.
+void serve(const Compilation& compilation, int stage, int replica, ChunkMemory& memory) {
+  const LayerRange layers = compilation.layout(stage).layers;
+  const CostTable& table = compilation.table(stage, replica);
+  const Model& model = compilation.book.profile().model;
+  const Plan& plan = compilation.plan;
+  Bytes most = 0, cache = 0;
+  for (int layer = layers.first; layer < layers.end; ++layer) {
+    const LayerCost& cost = table.layer(layer);
+    most = std::max(most, cost.saved + cost.workspace);
+    const LayerKind kind = model.layers[static_cast<std::size_t>(layer)].kind;
+    const bool attends = kind == LayerKind::transformer || kind == LayerKind::expert_transformer;
+    if (!model.transformer || !attends) continue;
+    const std::int64_t sequence = plan.batch.sequence > 0 ? plan.batch.sequence : model.sequence;
+    const int tensor = tensor_degree(
+        plan.parallelism, static_cast<std::size_t>(compilation.peer_count(stage, replica)));
+    cache += compilation.rows_of(stage, replica) * sequence / compilation.context() *
+             cache_of_token(*model.transformer, tensor, plan.precision);
+  }
+  memory.forward_alone = most;
+  memory.past = cache;
+}
+
 ChunkMemory memory_of(const Compilation& compilation, int stage, int replica) {
   ChunkMemory memory =
       compilation.table(stage, replica)
@@ -136,6 +172,8 @@ ChunkMemory memory_of(const Compilation& compilation, int stage, int replica) {
                        &memory.workspace}) {
     *bytes = compilation.piece(*bytes);
   }
+  if (find_schedule(compilation.plan.schedule.name).generate == inference)
+    serve(compilation, stage, replica, memory);
   return memory;
 }
 

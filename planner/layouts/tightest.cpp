@@ -138,7 +138,8 @@ class Tightening {
       if (shows) saved += table.memory(one, optimizer.kind).saved;
       const ChunkMemory memory =
           memory_share(table.memory(rest, optimizer.kind), optimizer.sharding, holders);
-      left_[index(layer)] = saved + memory.parameters + memory.gradients + memory.optimizer;
+      left_[index(layer)] =
+          saved + memory.parameters + (setting_.trains ? memory.gradients + memory.optimizer : 0);
     }
   }
 

@@ -170,7 +170,15 @@ class BufferMaker {
     keep(chunk, BufferRole::parameters, MemoryCategory::parameters, kept.parameters);
     keep(chunk, BufferRole::parameters, MemoryCategory::weight_versions,
          all_of(older, kept.parameters));
-    if (!draft_.program.trains) return;
+    if (!draft_.program.trains) {
+      // Keys and values of all requests; further passes of a request add to its own.
+      const int fed_back = draft_.schedule.feedback;
+      const int requests = fed_back > 0 ? fed_back : draft_.program.microbatches;
+      int here = 0;
+      for (int m = 0; m < requests; ++m) here += passage(draft_, chunk, m).forward ? 1 : 0;
+      keep(chunk, BufferRole::past, MemoryCategory::activations, all_of(here, memory.past));
+      return;
+    }
     keep(chunk, BufferRole::gradients, MemoryCategory::gradients, kept.gradients);
     keep(chunk, BufferRole::optimizer, MemoryCategory::optimizer, kept.optimizer);
   }
