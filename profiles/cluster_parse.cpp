@@ -1,10 +1,10 @@
 // Clusters by name, and by the expression [COUNTx]…DEVICE[@LINK[,LINK…]]. DEVICE is a device kind
 // or a built-in cluster: "4xdgx-a100" is four of them, joined by the network they come with.
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <filesystem>
-#include <optional>
 
 #include "profiles/cluster.hpp"
 #include "profiles/devices.hpp"
@@ -28,6 +28,7 @@ constexpr std::array boxes{
     Box{"dgx-a100", "a100-80gb", 8}, Box{"hgx-h100", "h100", 8},
     Box{"hgx-h200", "h200", 8},      Box{"hgx-b200", "b200", 8},
     Box{"gb200-nvl72", "gb200", 72}, Box{"v100-pcie-10gbe", "v100-pcie", 4},
+    Box{"hgx-b300", "b300", 8},      Box{"gb300-nvl72", "gb300", 72},
     Box{"laptop", "cpu", 4},
 };
 
@@ -93,17 +94,16 @@ class Expression {
     const std::string_view name = text_.substr(at_, end - at_);
     if (name.empty()) fail_at(at_, "expected a device kind, such as h100");
     const Box* box = find_box(name);
-    std::optional<DeviceKind> kind;
-    try {
-      kind = builtin_device_kind(box != nullptr ? box->kind : name);
-    } catch (const Error&) {
-      refuse_device(name);
-    }
+    const std::vector<std::string> known = builtin_device_kinds();
+    const std::string_view device = box != nullptr ? box->kind : name;
+    const bool is_file = name.ends_with(".json");
+    if (!is_file && std::ranges::find(known, device) == known.end()) refuse_device(name);
+    const KnownDevice kind = device_named(device);
     if (box != nullptr) cluster_.levels.push_back({.count = box->devices, .link = {}});
     if (cluster_.levels.empty()) cluster_.levels.push_back({});
     if (device_total() > most_devices) fail_at(0, concat("more than ", most_devices, " devices"));
-    set_own_links(builtin_links(kind->name));
-    cluster_.kinds = {*kind};
+    set_own_links(kind.links);
+    cluster_.kinds = {kind.kind};
     at_ = end;
   }
 
@@ -235,7 +235,50 @@ Cluster read_cluster_file(std::string_view argument) {
   return cluster;
 }
 
+/// "8xmine.json": so many devices of the kind in a file, unless the file is called so.
+bool counts_a_kind_of_a_file(std::string_view argument) {
+  const std::size_t digits = argument.find_first_not_of("0123456789");
+  std::error_code ignored;
+  return digits != 0 && digits != std::string_view::npos && argument[digits] == 'x' &&
+         !std::filesystem::exists(std::filesystem::path(argument), ignored);
+}
+
+std::string error_of_unknown_kind(std::string_view name, const std::vector<std::string>& known) {
+  try {
+    fail_unknown("device kind", name, known);
+  } catch (const Error& error) {
+    return error.message();
+  }
+}
+
 }  // namespace
+
+KnownDevice device_named(std::string_view name) {
+  const std::vector<std::string> known = builtin_device_kinds();
+  if (std::ranges::find(known, name) != known.end())
+    return {builtin_device_kind(name), builtin_links(name), builtin_fabric(name)};
+  std::error_code ignored;
+  const bool is_file = names_a_cluster_file(name) ||
+                       std::filesystem::is_regular_file(std::filesystem::path(name), ignored);
+  if (!is_file) {
+    throw Error(ErrorKind::usage, error_of_unknown_kind(name, known), {},
+                {"a kind of your own is the only kind of a cluster's file: --device FILE"});
+  }
+  const Cluster cluster = read_cluster_file(name);
+  if (cluster.kinds.size() != 1) {
+    throw Error(ErrorKind::input,
+                concat("expected one kind of device, found ", cluster.kinds.size()),
+                SourcePlace{std::string(name), 0, 0});
+  }
+  if (cluster.levels.empty()) return {.kind = cluster.kinds.front(), .links = {}, .fabric = {}};
+  const Level& outermost = cluster.levels.front();
+  return {.kind = cluster.kinds.front(),
+          .links = {.inside = cluster.levels.back().link,
+                    .between = outermost.link,
+                    .rails = outermost.rails,
+                    .box = cluster.levels.back().count},
+          .fabric = {}};
+}
 
 std::vector<std::string> builtin_clusters() {
   std::vector<std::string> names;
@@ -249,7 +292,8 @@ Cluster parse_cluster(std::string_view text) {
 }
 
 Cluster load_cluster(std::string_view argument) {
-  if (names_a_cluster_file(argument)) return read_cluster_file(argument);
+  if (names_a_cluster_file(argument) && !counts_a_kind_of_a_file(argument))
+    return read_cluster_file(argument);
   try {
     return parse_cluster(argument);
   } catch (const Error&) {

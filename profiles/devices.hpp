@@ -20,8 +20,36 @@ struct KindLinks {
 /// The links of a built-in kind. Throws Error (usage) for an unknown one.
 KindLinks builtin_links(std::string_view kind);
 
-/// A built-in kind as its maker calls it: "h100" of "NVIDIA H100 80GB HBM3". Empty if there is
-/// none.
-std::string device_kind_named(std::string_view text);
+/// What joins a device to its peers in a box, link by link, and its slot. Rates are GB/s in one
+/// direction.
+struct DeviceFabric {
+  std::string_view name;   ///< "NVLink", "xGMI"; empty where devices have none
+  int links = 0;           ///< of one device
+  double link = 0;         ///< of one link, by the data sheet
+  double usable_link = 0;  ///< of one link, what NCCL (graph/topo.h) or RCCL count on
+  double pcie = 0;         ///< of the slot
+};
+/// Of a built-in kind. Throws Error (usage) for an unknown one.
+DeviceFabric builtin_fabric(std::string_view kind);
+
+/// A kind of device as machines are made of it.
+struct KnownDevice {
+  DeviceKind kind;
+  KindLinks links;
+  DeviceFabric fabric;  ///< of a kind of one's own nothing is known: its links say all
+};
+/// A built-in kind by its name, or the only kind of a cluster's file, with that file's links.
+/// Throws Error (usage) for an unknown name, (input) for a file with several kinds.
+KnownDevice device_named(std::string_view name_or_file);
+
+/// The built-in kind of a product, by its whole name: "h100" of "NVIDIA H100 80GB HBM3". Empty if
+/// it is of none.
+std::string device_kind_named(std::string_view product);
+/// The same of a line that has the name among other words; parts of a device (MIG) are of no kind.
+std::string device_kind_in(std::string_view line);
+
+/// Kinds of a compute capability in tenths (90 of 9.0) or of an instruction set ("gfx942"), the
+/// most frequent one first; empty if none is built in.
+std::vector<std::string> device_kinds_of_generation(std::string_view generation);
 
 }  // namespace stagecraft

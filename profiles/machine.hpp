@@ -31,21 +31,31 @@ struct NetworkPort {
 
 struct Machine {
   std::string name;
-  std::string device;     ///< kind
-  NvlinkMatrix nvlinks;   ///< through a switch: all links of a device, to every other
-  bool switched = false;  ///< all devices reach all others with all their links
+  std::string device;    ///< kind, or the file of one's own (`device_named`)
+  NvlinkMatrix nvlinks;  ///< or xGMI; through a switch: the links of the device that has fewer
+  /// Devices reach others with all their links, through switches; so they do if they seem to have
+  /// more links than there are.
+  bool switched = false;
+  bool links_unknown = false;  ///< the tool tells no NVLinks: those of the kind are taken
   std::vector<std::vector<PciPath>> paths;  ///< between devices, where they have no NVLink
   std::optional<Bandwidth> pcie;            ///< of a device, one direction, where the tool says it
   std::vector<NetworkPort> ports;
   std::vector<std::string> numa_nodes;  ///< of each device, as printed; may be empty
+  std::vector<std::string> notes;       ///< what the tool leaves open and was decided
 };
 
-/// The box: a level of one box with its ports, if it has any, and the level inside. Bandwidth of
-/// NVLinks by generation and of paths as NCCL takes them (its graph/topo.h); rings by
-/// `nvlink_rings`; pairs that differ from the rest become overrides.
+/// Ports that collectives run over: those behind one PCIe switch or several with a device (PIX,
+/// PXB). Others are for storage and management; where no port is so near, those as near as any
+/// are, one for each device at most.
+std::vector<int> rail_ports(const Machine& machine);
+
+/// The box: a level of one box with its rails, if it has any, and the level inside. Bandwidth of
+/// links and paths as `DeviceFabric` has them; rings by `nvlink_rings`, through switches at the
+/// weakest device's links; pairs that differ from the rest become overrides. Throws Error (input)
+/// where devices have more links than their kind.
 Cluster cluster_of(const Machine& machine);
 
-/// In sentences: NVLinks, rings, paths, each device's nearest port.
+/// In sentences: links, rings, paths, rails, each device's nearest port.
 std::vector<std::string> notes_on(const Machine& machine);
 
 }  // namespace stagecraft

@@ -9,15 +9,22 @@
 //         </pci>
 //         <pci …><nic><net name="mlx5_0" dev="0" speed="200000" port="1"/></nic></pci>
 //
-// `tclass` 0x068000 is an NVSwitch, 0x030200 another device. `speed` is in Mb/s.
+// `tclass` 0x068000 is an NVSwitch, 0x030200 another device. `speed` is in Mb/s. RCCL writes `xgmi`
+// where NCCL writes `nvlink`, and the instruction set of its devices (`gcn="gfx942"`).
+//
+// Clouds give NCCL such a file (NCCL_TOPO_FILE) for machines that hide their slots. It has
+// functions of class 0x0302 for devices and 0x0207 or 0x0200 for ports, and neither links nor
+// speeds.
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <map>
 #include <memory>
 
 #include "profiles/cluster_importers.hpp"
+#include "profiles/devices.hpp"
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
 
@@ -75,9 +82,15 @@ class XmlReader {
                          text_[at_] == '\r')) {
         next();
       }
-      const bool comment = takes("<!--"), declaration = !comment && takes("<?");
-      if (!comment && !declaration) return;
-      while (!takes(comment ? "-->" : "?>")) next();
+      if (takes("<!--")) {
+        while (!takes("-->")) next();
+      } else if (takes("<?")) {
+        while (!takes("?>")) next();
+      } else if (takes("<!DOCTYPE")) {
+        while (!takes(">")) next();
+      } else {
+        return;
+      }
     }
   }
 
@@ -96,9 +109,11 @@ class XmlReader {
 
   void attribute(Element& element) {
     const std::string key = name();
-    if (!takes("=\"")) throw_here(concat("expected =\" behind ", key));
+    const bool single = !takes("=\"");
+    if (single && !takes("='")) throw_here(concat("expected =\" behind ", key));
+    const char end = single ? '\'' : '"';
     std::string value;
-    for (char c = next(); c != '"'; c = next()) value += c;
+    for (char c = next(); c != end; c = next()) value += c;
     element.attributes[key] = value;
   }
 
@@ -153,16 +168,32 @@ class Topology {
     }
     std::vector<const Element*> above;
     for (const Element& child : root.children) collect(child, above);
-    if (devices_.empty()) throw_at(root, "the system has no <gpu>");
-    std::ranges::stable_sort(devices_, {},
-                             [&](const Leaf& leaf) { return number(*leaf.element, "dev"); });
+    if (devices_.empty()) {
+      is_input_ = true;
+      devices_ = of_classes({"0x0302", "0x0300", "0x1200", "0x0380"});
+      ports_ = of_classes({"0x0207", "0x0200"});
+    }
+    if (devices_.empty()) {
+      throw_at(root, "the system has no <gpu>, and no function of class 0x0302 that may be one");
+    }
+    if (!is_input_) {
+      std::ranges::stable_sort(devices_, {},
+                               [&](const Leaf& leaf) { return number(*leaf.element, "dev"); });
+    }
   }
 
   Machine machine(std::string device) const {
-    const Element& first = *devices_.front().element;
-    if (device.empty()) device = kind_of_generation(first);
+    std::vector<std::string> notes;
+    if (device.empty()) device = guessed_kind(notes);
     const std::size_t count = devices_.size();
     Machine machine{.name = file_, .device = device, .pcie = pcie()};
+    machine.links_unknown = is_input_;
+    if (is_input_) {
+      notes.push_back(
+          "this is an input of NCCL (NCCL_TOPO_FILE), not its dump: functions of class 0x0302 are "
+          "taken as devices");
+    }
+    machine.notes = std::move(notes);
     machine.nvlinks.assign(count, std::vector<int>(count, 0));
     machine.paths.assign(count, std::vector<PciPath>(count, PciPath::sys));
     for (std::size_t a = 0; a < count; ++a) {
@@ -170,9 +201,12 @@ class Topology {
       for (std::size_t b = 0; b < count; ++b) machine.paths[a][b] = path(devices_[a], devices_[b]);
       machine.numa_nodes.push_back(text(devices_[a].cpu(), "numaid"));
     }
+    add_switch_links(machine);
+    check_kind(machine);
     for (const Leaf& leaf : ports_) {
       NetworkPort port{
-          .name = text(*leaf.element, "name"), .speed = speed(*leaf.element), .to_devices = {}};
+          .name = text(*leaf.element, is_input_ ? "busid" : "name"), .speed = {}, .to_devices = {}};
+      if (!is_input_) port.speed = speed(*leaf.element);
       for (const Leaf& to : devices_) port.to_devices.push_back(path(leaf, to));
       machine.ports.push_back(std::move(port));
     }
@@ -188,6 +222,7 @@ class Topology {
 
   void collect(const Element& element, std::vector<const Element*>& above) {
     if (above.empty() && element.name != "cpu") return;
+    if (element.name == "pci") functions_.push_back({&element, above});
     if (element.name == "gpu") devices_.push_back({&element, above});
     if (element.name == "net") ports_.push_back({&element, above});
     above.push_back(&element);
@@ -218,35 +253,73 @@ class Topology {
     return {std::int64_t{megabits} * 125'000};
   }
 
-  /// Compute capability, in tenths: of the kinds that are built in.
-  std::string kind_of_generation(const Element& gpu) const {
-    switch (number(gpu, "sm")) {
-      case 60: return "p100";
-      case 70: return "v100";
-      case 80: return "a100-80gb";
-      case 89: return "rtx4090";
-      case 90: return "h100";
-      case 100: return "b200";
-      default: break;
+  /// Functions of these classes, as if each stood in a slot of its own.
+  std::vector<Leaf> of_classes(const std::vector<std::string_view>& classes) const {
+    std::vector<Leaf> found;
+    for (const Leaf& function : functions_) {
+      const auto its = function.element->attributes.find("class");
+      if (its == function.element->attributes.end() || !function.element->children.empty())
+        continue;
+      const auto is_its = [&](std::string_view each) { return its->second.starts_with(each); };
+      if (std::ranges::none_of(classes, is_its)) continue;
+      Leaf leaf = function;
+      leaf.above.push_back(function.element);
+      found.push_back(std::move(leaf));
     }
-    throw Error(ErrorKind::input,
-                concat("no built-in device kind is of compute capability ", text(gpu, "sm")),
-                SourcePlace{file_, gpu.line, 1}, {"--device a100 says which kind it is"});
+    return found;
+  }
+
+  /// By compute capability or instruction set; what it may be besides is said.
+  std::string guessed_kind(std::vector<std::string>& notes) const {
+    const Element& gpu = *devices_.front().element;
+    if (is_input_) {
+      throw Error(ErrorKind::input,
+                  "this is an input of NCCL (NCCL_TOPO_FILE), which does not say which devices "
+                  "these are",
+                  SourcePlace{file_, gpu.line, 1}, {"--device a100-80gb says it"});
+    }
+    const auto set = gpu.attributes.find("gcn");
+    const bool of_amd = set != gpu.attributes.end();
+    const std::string generation = of_amd ? set->second : std::to_string(number(gpu, "sm"));
+    const std::string what =
+        concat(of_amd ? "instruction set " : "compute capability ", generation);
+    const std::vector<std::string> kinds = device_kinds_of_generation(generation);
+    if (kinds.empty()) {
+      throw Error(ErrorKind::input, concat("no built-in device kind is of ", what),
+                  SourcePlace{file_, gpu.line, 1}, {"--device a100 says which kind it is"});
+    }
+    std::string others;
+    for (std::size_t i = 1; i < kinds.size(); ++i) others += (i > 1 ? ", " : "") + kinds[i];
+    notes.push_back(concat(what, " is taken for ", kinds.front(),
+                           others.empty() ? "" : concat("; it may be ", others),
+                           ": --device says"));
+    return kinds.front();
   }
 
   /// The devices' own slot: "16.0 GT/s PCIe" with 16 lanes carries 16/8 x 16 GB/s, of which NCCL
-  /// counts on three quarters (12 GB/s of PCIe 3).
+  /// counts on three quarters (12 GB/s of PCIe 3). Nothing where the file leaves it out.
   std::optional<Bandwidth> pcie() const {
     const Element* slot = devices_.front().above.back();
     const auto rate = slot->attributes.find("link_speed");
     const auto width = slot->attributes.find("link_width");
     if (rate == slot->attributes.end() || width == slot->attributes.end()) return {};
+    if (rate->second.empty() || width->second.empty()) return {};
     double transfers = 0;
     const std::string& word = rate->second;
     const auto read = std::from_chars(word.data(), word.data() + word.size(), transfers);
-    if (read.ec != std::errc{} || transfers <= 0 || transfers > 1000) return {};
+    const std::string_view unit(read.ptr, word.data() + word.size());
+    constexpr std::array known{2.5, 5.0, 8.0, 16.0, 32.0, 64.0};
+    if (read.ec != std::errc{} || std::ranges::find(known, transfers) == known.end() ||
+        !unit.starts_with(" GT/s")) {
+      throw_at(*slot,
+               concat("link_speed=\"", word,
+                      "\": expected that of a generation of PCIe, such as \"16.0 GT/s PCIe\""));
+    }
     const int lanes = number(*slot, "link_width");
-    if (lanes < 1 || lanes > 64) return {};
+    if (lanes == 0) return {};  // of a virtual machine
+    if (lanes > 32) {
+      throw_at(*slot, concat("link_width=\"", lanes, "\": expected from 1 to 32 lanes"));
+    }
     constexpr double usable = 0.75;
     return Bandwidth{std::llround(transfers / 8 * lanes * usable * 1e9)};
   }
@@ -264,19 +337,52 @@ class Topology {
     return between <= 2 ? PciPath::pix : PciPath::pxb;
   }
 
+  static bool is_link(const Element& element) {
+    return element.name == "nvlink" || element.name == "xgmi";
+  }
+
+  /// Links to devices.
   void add_links(Machine& machine, std::size_t a) const {
     for (const Element& child : devices_[a].element->children) {
-      if (child.name != "nvlink") continue;
-      const int count = number(child, "count");
-      if (text(child, "tclass") == "0x068000") {
-        machine.switched = true;
-        for (std::size_t b = 0; b < devices_.size(); ++b)
-          if (a != b) machine.nvlinks[a][b] += count;
-        continue;
-      }
+      if (!is_link(child) || leads_to_switch(child)) continue;
       for (std::size_t b = 0; b < devices_.size(); ++b) {
         const Element& slot = *devices_[b].above.back();
-        if (text(slot, "busid") == text(child, "target")) machine.nvlinks[a][b] += count;
+        if (text(slot, "busid") == text(child, "target"))
+          machine.nvlinks[a][b] += number(child, "count");
+      }
+    }
+  }
+
+  bool leads_to_switch(const Element& link) const { return text(link, "tclass") == "0x068000"; }
+
+  /// Through switches a pair has as many links as the one that has fewer.
+  void add_switch_links(Machine& machine) const {
+    std::vector<int> own(devices_.size(), 0);
+    for (std::size_t a = 0; a < devices_.size(); ++a) {
+      for (const Element& child : devices_[a].element->children)
+        if (is_link(child) && leads_to_switch(child)) own[a] += number(child, "count");
+    }
+    for (std::size_t a = 0; a < devices_.size(); ++a) {
+      if (own[a] > 0) machine.switched = true;
+      for (std::size_t b = 0; b < devices_.size(); ++b)
+        if (a != b) machine.nvlinks[a][b] += std::min(own[a], own[b]);
+    }
+  }
+
+  /// xGMI joins devices of AMD only, NVLink those of NVIDIA.
+  void check_kind(const Machine& machine) const {
+    const std::string_view fabric = device_named(machine.device).fabric.name;
+    for (const Leaf& leaf : devices_) {
+      for (const Element& child : leaf.element->children) {
+        const bool fits = child.name != "xgmi" || fabric.empty() || fabric == "xGMI";
+        const bool others = child.name == "nvlink" && fabric == "xGMI";
+        if (fits && !others) continue;
+        throw Error(ErrorKind::input,
+                    concat("<", child.name, "> joins devices of ", others ? "NVIDIA" : "AMD", ": ",
+                           machine.device, " has none"),
+                    SourcePlace{file_, child.line, 1},
+                    {others ? "--device h100 says which kind it is"
+                            : "--device mi300x says which kind it is"});
       }
     }
   }
@@ -287,13 +393,14 @@ class Topology {
         if (machine.nvlinks[a][b] == machine.nvlinks[b][a]) continue;
         throw_at(*devices_[a].element,
                  concat("devices ", a, " and ", b, " have ", machine.nvlinks[a][b], " and ",
-                        machine.nvlinks[b][a], " NVLinks to each other: expected as many"));
+                        machine.nvlinks[b][a], " links to each other: expected as many"));
       }
     }
   }
 
   std::string file_;
-  std::vector<Leaf> devices_, ports_;
+  std::vector<Leaf> devices_, ports_, functions_;
+  bool is_input_ = false;  ///< of NCCL: no <gpu>, only functions
 };
 
 }  // namespace

@@ -1,55 +1,37 @@
-// `nvidia-smi topo -m`: a matrix of what lies between devices and network ports,
+// What a vendor's tool prints of the devices of a machine. `nvidia-smi topo -m`: a matrix of what
+// lies between devices and network ports,
 //
 //           GPU0  GPU1  NIC0  CPU Affinity  NUMA Affinity
 //   GPU0     X    NV12  PXB   0-47          0
 //   GPU1    NV12   X    SYS   48-95         1
 //   NIC0    PXB   SYS    X
 //
-// and a legend, of which "NIC0: mlx5_0" matters. NVk are k bonded NVLinks; where all pairs have as
-// many as a device could not have to each, a switch joins them.
+// and a legend, of which "NIC0: mlx5_0" matters. NVk are k bonded NVLinks; through switches each
+// device has them to every other. `nvidia-smi topo -p2p` prints matrices too, of words such as OK
+// and GNS: they say no links, and are passed over. AMD's tools: amd_topology.hpp.
 
 #include <algorithm>
+#include <array>
 #include <map>
+#include <optional>
 
 #include "profiles/cluster_importers.hpp"
 #include "profiles/error.hpp"
-#include "profiles/text.hpp"
+#include "profiles/importers/amd_topology.hpp"
+#include "profiles/launcher_labels.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-/// Of any generation.
-constexpr int most_links = 18;
 
 struct MatrixLine {
   int number = 0;
   std::vector<std::string> words;
 };
 
-/// Words of each line, without the codes for underlining that terminals get.
-std::vector<MatrixLine> lines_of(std::string_view content) {
+std::vector<MatrixLine> lines_of(const std::vector<PlainLine>& plain) {
   std::vector<MatrixLine> lines;
-  int number = 0;
-  for (const std::string& text : split(content, '\n')) {
-    MatrixLine line{.number = ++number, .words = {}};
-    std::string word;
-    const auto end_word = [&] {
-      if (!word.empty()) line.words.push_back(word);
-      word.clear();
-    };
-    for (std::size_t i = 0; i < text.size(); ++i) {
-      if (text[i] == '\x1b') {
-        while (i < text.size() && text[i] != 'm') ++i;
-      } else if (text[i] == ' ' || text[i] == '\t' || text[i] == '\r') {
-        end_word();
-      } else {
-        word += text[i];
-      }
-    }
-    end_word();
-    lines.push_back(std::move(line));
-  }
+  for (const PlainLine& line : plain) lines.push_back({line.number, words_of(line.text)});
   return lines;
 }
 
@@ -58,17 +40,51 @@ bool is_device(std::string_view word) {
          std::ranges::all_of(word.substr(3), [](char c) { return c >= '0' && c <= '9'; });
 }
 
+bool is_self(std::string_view word) {
+  return word == "X";
+}
+
+/// The heading of a matrix: its first word is a device, and no entry follows.
+bool is_heading(const MatrixLine& line) {
+  if (line.words.empty() || !is_device(line.words.front())) return false;
+  return line.words.size() == 1 || is_device(line.words[1]) ||
+         (std::ranges::none_of(line.words, is_self) && !pci_path_named(line.words[1]) &&
+          !line.words[1].starts_with("NV"));
+}
+
+/// What `nvidia-smi topo -p2p` prints between two devices.
+bool is_peer_status(std::string_view word) {
+  constexpr std::array<std::string_view, 8> words{"OK", "CNS", "GNS", "TNS",
+                                                  "NS", "DR",  "U",   "NSTP"};
+  return std::ranges::find(words, word) != words.end();
+}
+
+/// One matrix, from its heading to the next one's.
 class Matrix {
  public:
-  Matrix(std::string_view content, const std::string& file)
-      : file_(file), lines_(lines_of(content)) {
-    read_header();
+  Matrix(std::vector<MatrixLine> lines, const std::string& file)
+      : file_(file), lines_(std::move(lines)) {
+    read_heading();
+  }
+
+  /// Of the statuses of peers: there are no links in it.
+  bool is_of_peers() const {
     for (const MatrixLine& line : lines_) {
-      if (line.number > header_ && !line.words.empty()) read_row(line);
+      if (line.number > heading_ && !line.words.empty() && is_device(line.words.front()))
+        return std::ranges::any_of(line.words, is_peer_status);
+    }
+    return false;
+  }
+
+  int heading() const { return heading_; }
+
+  void read() {
+    for (const MatrixLine& line : lines_) {
+      if (line.number > heading_ && !line.words.empty()) read_row(line);
     }
     if (cells_.size() != devices_) {
-      throw_at(header_, concat("the header names ", devices_, " devices, but ", cells_.size(),
-                               " rows follow"));
+      throw_at(heading_, concat("the header names ", devices_, " devices, but ", cells_.size(),
+                                " rows follow"));
     }
     check_symmetry();
   }
@@ -86,7 +102,6 @@ class Matrix {
       }
       machine.numa_nodes.push_back(numa_[a]);
     }
-    machine.switched = is_switched(machine.nvlinks);
     for (std::size_t p = devices_; p < columns_.size(); ++p) {
       NetworkPort port{.name = name_of(columns_[p]), .speed = {}, .to_devices = {}};
       for (std::size_t a = 0; a < devices_; ++a) {
@@ -95,6 +110,14 @@ class Matrix {
       machine.ports.push_back(std::move(port));
     }
     return machine;
+  }
+
+  /// Whether both say the same of the same devices.
+  bool says_what(const Matrix& other) const {
+    if (columns_ != other.columns_ || cells_.size() != other.cells_.size()) return false;
+    for (std::size_t a = 0; a < cells_.size(); ++a)
+      if (!(cells_[a].second == other.cells_[a].second)) return false;
+    return true;
   }
 
  private:
@@ -110,17 +133,12 @@ class Matrix {
                 {"give the file all that `nvidia-smi topo -m` prints, its legend included"});
   }
 
-  void read_header() {
-    for (const MatrixLine& line : lines_) {
-      if (line.words.empty() || line.words.front() != "GPU0") continue;
-      header_ = line.number;
-      for (const std::string& word : line.words) {
-        if (word == "CPU" || word == "NUMA") break;
-        columns_.push_back(word);
-      }
-      break;
+  void read_heading() {
+    heading_ = lines_.front().number;
+    for (const std::string& word : lines_.front().words) {
+      if (word == "CPU" || word == "NUMA") break;
+      columns_.push_back(word);
     }
-    if (header_ == 0) throw_at(0, "no line begins with GPU0: expected the header of a matrix");
     while (devices_ < columns_.size() && is_device(columns_[devices_])) ++devices_;
   }
 
@@ -149,7 +167,9 @@ class Matrix {
   }
 
   Cell cell_of(const std::string& word, int line) const {
-    if (word == "X") return {.links = 0, .path = PciPath::pix, .self = true};
+    if (is_self(word)) return {.links = 0, .path = PciPath::pix, .self = true};
+    // Releases before 2016 call the link between sockets so.
+    if (word == "SOC") return {.links = 0, .path = PciPath::sys};
     if (const auto path = pci_path_named(word)) return {.links = 0, .path = *path};
     if (word.starts_with("NV") && word.size() > 2 && word.size() < 5) {
       const std::string digits = word.substr(2);
@@ -178,17 +198,6 @@ class Matrix {
     }
   }
 
-  static bool is_switched(const NvlinkMatrix& links) {
-    const auto count = static_cast<int>(links.size());
-    if (count < 2 || links[0][1] == 0) return false;
-    for (std::size_t a = 0; a < links.size(); ++a) {
-      for (std::size_t b = 0; b < links.size(); ++b) {
-        if (a != b && links[a][b] != links[0][1]) return false;
-      }
-    }
-    return links[0][1] * (count - 1) > most_links;
-  }
-
   std::string name_of(const std::string& column) const {
     const auto known = names_.find(column);
     return known == names_.end() ? column : known->second;
@@ -196,7 +205,7 @@ class Matrix {
 
   std::string file_;
   std::vector<MatrixLine> lines_;
-  int header_ = 0;
+  int heading_ = 0;
   std::vector<std::string> columns_;  ///< devices first
   std::size_t devices_ = 0;
   std::vector<std::pair<int, std::vector<Cell>>> cells_;  ///< per device: its line, its row
@@ -204,21 +213,98 @@ class Matrix {
   std::map<std::string, std::string> names_;  ///< of the legend
 };
 
+/// All matrices of a text, each with the lines up to the next heading.
+std::vector<Matrix> matrices_of(const std::vector<MatrixLine>& lines, const std::string& file) {
+  std::vector<Matrix> matrices;
+  for (std::size_t at = 0; at < lines.size(); ++at) {
+    if (!is_heading(lines[at])) continue;
+    std::size_t end = at + 1;
+    while (end < lines.size() && !is_heading(lines[end])) ++end;
+    matrices.emplace_back(std::vector<MatrixLine>(lines.begin() + static_cast<std::ptrdiff_t>(at),
+                                                  lines.begin() + static_cast<std::ptrdiff_t>(end)),
+                          file);
+  }
+  return matrices;
+}
+
+/// The text of each label, in order, so that what several machines print at once is apart.
+std::vector<std::vector<PlainLine>> texts_by_label(const std::vector<PlainLine>& lines) {
+  std::vector<std::vector<PlainLine>> texts;
+  for (const std::string& label : labels_of(lines)) {
+    std::vector<PlainLine>& text = texts.emplace_back();
+    for (const PlainLine& line : lines)
+      if (line.label == label) text.push_back(line);
+  }
+  return texts;
+}
+
+Machine read_nvidia_topology(const std::vector<PlainLine>& lines, const std::string& file,
+                             const std::string& device) {
+  const auto refuse = [&](int line, const std::string& message, const std::string& help) {
+    throw Error(ErrorKind::input, message, SourcePlace{file, line, line > 0 ? 1 : 0}, {help});
+  };
+  const std::string all = "give the file all that `nvidia-smi topo -m` prints, its legend included";
+  std::optional<Matrix> found;
+  int machines = 0, of_peers = 0;
+  for (const std::vector<PlainLine>& text : texts_by_label(lines)) {
+    for (Matrix& matrix : matrices_of(lines_of(text), file)) {
+      if (matrix.is_of_peers()) {
+        of_peers = matrix.heading();
+        continue;
+      }
+      matrix.read();
+      ++machines;
+      if (found && !found->says_what(matrix)) {
+        refuse(matrix.heading(),
+               concat("this matrix differs from the one in line ", found->heading(),
+                      ": expected one machine, or several that are alike"),
+               "give each machine a file of its own");
+      }
+      if (!found) found = std::move(matrix);
+    }
+  }
+  if (!found && of_peers > 0) {
+    refuse(of_peers, "this is what `nvidia-smi topo -p2p` prints: it tells no links",
+           "give the file what `nvidia-smi topo -m` prints");
+  }
+  if (!found) refuse(0, "no line begins with GPU0: expected the header of a matrix", all);
+  if (device.empty()) {
+    refuse(0, "`nvidia-smi topo -m` does not say which devices these are", "--device a100 says it");
+  }
+  Machine machine = found->machine(device);
+  if (machines > 1)
+    machine.notes.push_back(concat(machines, " matrices say the same: one machine is taken"));
+  return machine;
+}
+
 }  // namespace
 
 bool looks_like_topo(std::string_view content) {
-  return content.find("GPU0") != std::string_view::npos &&
-         content.find("Affinity") != std::string_view::npos &&
-         content.find('<') == std::string_view::npos;
+  const bool of_nvidia = content.find("GPU0") != std::string_view::npos &&
+                         content.find("Affinity") != std::string_view::npos;
+  const bool of_amd = content.find("Link Type between two GPUs") != std::string_view::npos ||
+                      content.find("LINK TYPE TABLE:") != std::string_view::npos;
+  return (of_nvidia || of_amd) && content.find("<system") == std::string_view::npos;
 }
 
 Machine import_topo(std::string_view content, const std::string& file, const std::string& device) {
-  const Matrix matrix(content, file);
+  const std::vector<PlainLine> lines = lines_without_labels(content);
+  if (!is_amd_topology(lines)) return read_nvidia_topology(lines, file, device);
   if (device.empty()) {
-    throw Error(ErrorKind::input, "`nvidia-smi topo -m` does not say which devices these are",
-                SourcePlace{file, 0, 0}, {"--device a100 says it"});
+    throw Error(ErrorKind::input, "`rocm-smi --showtopo` does not say which devices these are",
+                SourcePlace{file, 0, 0}, {"--device mi300x says it"});
   }
-  return matrix.machine(device);
+  std::optional<Machine> found;
+  for (const std::vector<PlainLine>& text : texts_by_label(lines)) {
+    if (!is_amd_topology(text)) continue;
+    const Machine machine = read_amd_topology(text, file, device);
+    if (found && machine.nvlinks != found->nvlinks) {
+      throw Error(ErrorKind::input, "its machines differ: expected one, or several that are alike",
+                  SourcePlace{file, 0, 0}, {"give each machine a file of its own"});
+    }
+    found = machine;
+  }
+  return *found;
 }
 
 }  // namespace stagecraft

@@ -38,6 +38,7 @@ ordered_json kind_json(const DeviceKind& kind) {
   if (kind.reserve > 0) {
     result["reserve_bytes"] = kind.reserve;
     result["reserve_source"] = kind.reserve_source;
+    result["usable_memory_bytes"] = usable_memory(kind);
   }
   result["flops_fp32"] = kind.flops_fp32;
   result["flops_bf16"] = kind.flops_bf16;
@@ -49,11 +50,14 @@ ordered_json kind_json(const DeviceKind& kind) {
 }
 
 int list_clusters(Console& console) {
-  Table kinds({"device", ">memory", ">TFLOP/s fp32", ">bf16", ">memory bandwidth", "source"});
+  Table kinds(
+      {"device", ">memory", ">usable", ">TFLOP/s fp32", ">bf16", ">memory bandwidth", "source"});
   ordered_json kind_rows = ordered_json::array();
   for (const std::string& name : builtin_device_kinds()) {
     const DeviceKind kind = builtin_device_kind(name);
-    kinds.row({name, memory_text(kind), rate_text(kind.flops_fp32), rate_text(kind.flops_bf16),
+    kinds.row({name, memory_text(kind),
+               kind.memory_unlimited ? "unlimited" : format_bytes(usable_memory(kind)),
+               rate_text(kind.flops_fp32), rate_text(kind.flops_bf16),
                kind.generic ? "-" : format_bandwidth(kind.memory_bandwidth), kind.source});
     kind_rows.push_back(kind_json(kind));
   }
@@ -160,6 +164,11 @@ int show(Console& console, const ClusterArguments& arguments) {
   console.print(
       fmt::format("{}: {} devices: {}\n", cluster.name, device_count(cluster), kind_names));
   console.print(levels.text(console.unicode()));
+  for (const DeviceKind& kind : cluster.kinds) {
+    if (kind.reserve == 0) continue;
+    console.print(fmt::format("plans use {} of each {}: of the others, {}\n",
+                              format_bytes(usable_memory(kind)), kind.name, kind.reserve_source));
+  }
   ordered_json result{{"name", cluster.name},
                       {"devices", device_count(cluster)},
                       {"kinds", std::move(kinds)},

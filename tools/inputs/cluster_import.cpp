@@ -31,36 +31,53 @@ void print_cluster(Console& console, const Cluster& cluster, const std::string& 
   console.print(!written && !console.person_reads_output() ? file : text);
 }
 
+std::string machine_text(const Machine& machine, const Cluster& cluster) {
+  const std::size_t ports = machine.ports.size(), rails = rail_ports(machine).size();
+  std::string text = fmt::format("{}: {} {}, {} port{}", cluster.name, device_count(cluster),
+                                 cluster.kinds.front().name, ports, ports == 1 ? "" : "s");
+  if (rails != ports)
+    text += fmt::format(", {} of them {}", rails, rails == 1 ? "a rail" : "rails");
+  if (device_count(cluster) < 2) return text + "\n";
+  const Link& inside = cluster.levels.back().link;
+  return text + fmt::format("; {} between the farthest pair, collectives at {}\n",
+                            format_bandwidth(inside.point_to_point),
+                            format_bandwidth(inside.collective));
+}
+
 int import_machine(Console& console, const ClusterImporter& importer, const std::string& content,
                    const ClusterImport& import) {
   const Machine machine = importer.import(content, import.file, import.device);
   const Cluster cluster = cluster_of(machine);
   for (const std::string& note : notes_on(machine)) console.note(note);
-  const Link& inside = cluster.levels.back().link;
-  print_cluster(
-      console, cluster,
-      fmt::format("{}: {} {}, {} port{}; {} between the farthest pair, collectives at {}\n",
-                  cluster.name, device_count(cluster), machine.device, machine.ports.size(),
-                  machine.ports.size() == 1 ? "" : "s", format_bandwidth(inside.point_to_point),
-                  format_bandwidth(inside.collective)));
+  print_cluster(console, cluster, machine_text(machine, cluster));
   console.result({{"name", cluster.name},
                   {"devices", device_count(cluster)},
                   {"ports", machine.ports.size()},
+                  {"rails", rail_ports(machine).size()},
                   {"cluster", ordered_json::parse(write_cluster(cluster))}});
   return 0;
 }
 
+std::string level_table(const LevelFit& level, bool of_messages, bool unicode) {
+  Table table({"level " + std::to_string(level.level), ">before", ">fitted", ">+- 95 %"});
+  table.row({"latency of a hop", format_duration(level.before.latency),
+             format_duration(level.after.latency),
+             format_duration(from_seconds(level.latency_interval))});
+  const auto rate = [&](const Link& link) {
+    return format_bandwidth(of_messages ? link.point_to_point : link.collective);
+  };
+  const std::string interval =
+      level.limits ? format_bandwidth({static_cast<std::int64_t>(level.bandwidth_interval)})
+                   : "no time depends on it";
+  table.row({of_messages ? "point-to-point bandwidth" : "collective bandwidth", rate(level.before),
+             rate(level.after), interval});
+  return table.text(unicode);
+}
+
 std::string fit_text(const CollectiveLog& log, const LinkFit& fit, bool unicode) {
-  Table table({"level " + std::to_string(fit.level), ">before", ">fitted", ">+- 95 %"});
-  table.row({"latency of a hop", format_duration(fit.before.latency),
-             format_duration(fit.after.latency),
-             format_duration(from_seconds(fit.latency_interval))});
-  table.row({"collective bandwidth", format_bandwidth(fit.before.collective),
-             format_bandwidth(fit.after.collective),
-             format_bandwidth({static_cast<std::int64_t>(fit.bandwidth_interval)})});
-  std::string text = fmt::format("{} over {} ranks, {} sizes\n", to_string(log.collective),
-                                 log.hosts.size(), log.rows.size()) +
-                     table.text(unicode);
+  std::string text = fmt::format("{} over {} ranks, {} sizes\n", to_string(log.operation),
+                                 log.hosts.size(), log.rows.size());
+  for (const LevelFit& level : fit.levels) text += level_table(level, fit.of_messages, unicode);
   text += fmt::format("mean error {:.1f} %, worst {:.1f} % at {}", 100 * fit.mean_error,
                       100 * fit.worst_error, format_bytes(fit.worst_bytes));
   if (fit.held_out > 0) {
@@ -70,6 +87,19 @@ std::string fit_text(const CollectiveLog& log, const LinkFit& fit, bool unicode)
   return text + "\n";
 }
 
+ordered_json level_json(const LevelFit& level, bool of_messages) {
+  ordered_json json{{"level", level.level},
+                    {"latency_ns", level.after.latency.count()},
+                    {"latency_interval_ns", level.latency_interval * 1e9}};
+  const std::string rate = of_messages ? "point_to_point" : "collective";
+  const Link& after = level.after;
+  json[rate + "_bytes_per_second"] =
+      (of_messages ? after.point_to_point : after.collective).bytes_per_second;
+  if (level.limits) json[rate + "_interval_bytes_per_second"] = level.bandwidth_interval;
+  json["limits"] = level.limits;
+  return json;
+}
+
 int import_collectives(Console& console, const std::string& content, const ClusterImport& import) {
   const CollectiveLog log = read_collective_log(content, import.file);
   for (const std::string& note : log.notes) console.note(note);
@@ -77,18 +107,19 @@ int import_collectives(Console& console, const std::string& content, const Clust
                                            : load_cluster(import.cluster);
   if (!import.cluster.empty()) console.input(import.cluster, content_hash(write_cluster(cluster)));
   const LinkFit fit = fit_link(log, cluster, import.file);
-  cluster.levels[static_cast<std::size_t>(fit.level)].link = fit.after;
+  ordered_json levels = ordered_json::array();
+  for (const LevelFit& level : fit.levels) {
+    cluster.levels[static_cast<std::size_t>(level.level)].link = level.after;
+    levels.push_back(level_json(level, fit.of_messages));
+  }
   print_cluster(console, cluster, fit_text(log, fit, console.unicode()));
-  ordered_json result{{"collective", to_string(log.collective)},
+  ordered_json result{{"collective", to_string(log.operation)},
                       {"ranks", log.hosts.size()},
-                      {"rows", log.rows.size()},
-                      {"level", fit.level},
-                      {"latency_ns", fit.after.latency.count()},
-                      {"latency_interval_ns", fit.latency_interval * 1e9},
-                      {"collective_bytes_per_second", fit.after.collective.bytes_per_second},
-                      {"collective_interval_bytes_per_second", fit.bandwidth_interval},
-                      {"mean_error", fit.mean_error},
-                      {"worst_error", fit.worst_error}};
+                      {"rows", log.rows.size()}};
+  result.update(levels.front());
+  result["levels"] = std::move(levels);
+  result["mean_error"] = fit.mean_error;
+  result["worst_error"] = fit.worst_error;
   if (fit.held_out > 0) {
     result["held_out"] = fit.held_out;
     result["held_out_error"] = fit.held_out_error;
@@ -116,8 +147,8 @@ std::string cluster_import_summaries() {
   for (const ClusterImporter& importer : cluster_importers)
     text += fmt::format("; {}: {}", importer.name, importer.summary);
   return text + fmt::format(
-                    "; {}: what all_reduce_perf and its like print: latency and bandwidth "
-                    "of the level that the ranks cross",
+                    "; {}: what all_reduce_perf and its like of nccl-tests or RCCL-tests print, as "
+                    "text or JSON: latency and bandwidth of the levels that the ranks cross",
                     measured_collectives);
 }
 

@@ -78,7 +78,7 @@ Log read_log(std::string_view content, const std::string& file) {
         log.arguments.set("padded-vocab-size",
                           {std::to_string(static_cast<std::int64_t>(words)), {file, number, 1}});
     }
-    if (has("NVIDIA ") && log.device.empty()) log.device = device_kind_named(line.text);
+    if (has("NVIDIA ") && log.device.empty()) log.device = device_kind_in(line.text);
     content.remove_prefix(std::min(end + 1, content.size()));
   }
   return log;

@@ -1,8 +1,14 @@
 #include "profiles/machine.hpp"
 
+#include <filesystem>
+
 #include "profiles/cluster_importers.hpp"
+#include "profiles/devices.hpp"
+#include "profiles/error.hpp"
 #include "profiles/json.hpp"
+#include "profiles/text.hpp"
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 #include "tests/profiles/expect_error.hpp"
 #include "tests/profiles/importers/support.hpp"
 
@@ -108,7 +114,6 @@ TEST_CASE("NVLinks of topo -m become rings and pairs") {
 
 TEST_CASE("a switch, ports and what is near them are read from topo -m") {
   const Machine machine = import_topo(switched, "t.txt", "a100");
-  CHECK(machine.switched);
   CHECK(machine.numa_nodes == std::vector<std::string>{"0", "0", "1", "1"});
   REQUIRE(machine.ports.size() == 2);
   CHECK(machine.ports[1].name == "mlx5_1");
@@ -149,6 +154,181 @@ TEST_CASE("what topo -m would not print is refused with its line") {
   CHECK_THAT(complaint(pcie, ""), ContainsSubstring("does not say which devices"));
 }
 
+namespace {
+
+/// `nvidia-smi topo -m` of so many devices, `links(a, b)` being the entry of a pair.
+template <class Links>
+std::string printed_matrix(int devices, const Links& links) {
+  std::string text;
+  for (int a = 0; a < devices; ++a) text += concat("\tGPU", a);
+  text += "\tCPU Affinity\tNUMA Affinity\n";
+  for (int a = 0; a < devices; ++a) {
+    text += concat("GPU", a);
+    for (int b = 0; b < devices; ++b) text += concat("\t", a == b ? " X " : links(a, b));
+    text += "\t0-63\t0\n";
+  }
+  return text;
+}
+
+Cluster cluster_of_text(const std::string& text, const std::string& device) {
+  REQUIRE(looks_like_topo(text));
+  return cluster_of(import_topo(text, "t.txt", device));
+}
+
+Bandwidth rings_of_text(const std::string& text, const std::string& device) {
+  return cluster_of_text(text, device).levels.back().link.collective;
+}
+
+}  // namespace
+
+TEST_CASE("a switch is seen by a device's own links, and the weakest device limits rings") {
+  const auto all = [](const std::string& links) { return [=](int, int) { return links; }; };
+  const auto weaker = [](int a, int b) -> std::string {
+    return a == 2 || b == 2 ? "NV16" : "NV18";
+  };
+  // 18 links of 20.6 GB/s; of a device with 16, 329.6 GB/s.
+  CHECK(rings_of_text(printed_matrix(8, all("NV18")), "h100") == parse_bandwidth("370.8GB/s"));
+  CHECK(rings_of_text(printed_matrix(2, all("NV18")), "h100") == parse_bandwidth("370.8GB/s"));
+  const Cluster degraded = cluster_of_text(printed_matrix(4, weaker), "h100");
+  CHECK(degraded.levels[0].link.collective == parse_bandwidth("329.6GB/s"));
+  CHECK(link_between(degraded, 0, 2).point_to_point == parse_bandwidth("400GB/s"));
+  CHECK(link_between(degraded, 0, 1).point_to_point == parse_bandwidth("450GB/s"));
+  CHECK_THAT(notes_on(import_topo(printed_matrix(4, weaker), "t.txt", "h100")).front(),
+             ContainsSubstring("but 16 from device 2, which limit collectives"));
+  // A part of a DGX-2: six links each, through switches, however few devices are seen.
+  for (const int devices : {2, 3, 4, 16})
+    CHECK(rings_of_text(printed_matrix(devices, all("NV6")), "v100-32gb") ==
+          parse_bandwidth("120GB/s"));
+  CHECK(rings_of_text(printed_matrix(8, all("NV8")), "a800") == parse_bandwidth("160GB/s"));
+  // Without a switch: four A100 with four links to each other, three rings of each order.
+  CHECK(rings_of_text(printed_matrix(4, all("NV4")), "a100") == parse_bandwidth("240GB/s"));
+  // One device lost its links: rings go over PCIe, the others' pairs do not.
+  const auto lost = [](int a, int b) -> std::string { return a == 3 || b == 3 ? "SYS" : "NV18"; };
+  const Cluster partly = cluster_of_text(printed_matrix(4, lost), "h100");
+  CHECK(partly.levels[0].link.collective < parse_bandwidth("10GB/s"));
+  CHECK(link_between(partly, 0, 1).point_to_point == parse_bandwidth("450GB/s"));
+  const auto too_many = [&] { cluster_of_text(printed_matrix(4, all("NV18")), "a100"); };
+  CHECK(exit_code_of(too_many) == 3);
+  CHECK_THAT(message_of(too_many), ContainsSubstring("18 links to another, but a100 has 12"));
+  CHECK_THAT(message_of([&] { cluster_of_text(printed_matrix(2, all("NV4")), "t4"); }),
+             ContainsSubstring("t4 has none"));
+}
+
+TEST_CASE("rails are the ports behind a PCIe switch with a device") {
+  const std::string four =
+      "\tGPU0\tGPU1\tNIC0\tNIC1\tNIC2\tCPU Affinity\n"
+      "GPU0\t X \tNV12\tPIX\tNODE\tSYS\t0\nGPU1\tNV12\t X \tNODE\tPXB\tSYS\t0\n"
+      "\n  NIC0: mlx5_0\n  NIC1: mlx5_1\n  NIC2: mlx5_bond_0\n";
+  const Machine machine = import_topo(four, "t.txt", "a100");
+  CHECK(rail_ports(machine) == std::vector<int>{0, 1});
+  CHECK(cluster_of(machine).levels[0].rails == 2);
+  CHECK_THAT(notes_on(machine)[2], ContainsSubstring("no rails: mlx5_bond_0"));
+  // None is near: those that are as near as any, one for each device at most.
+  const std::string far =
+      with(with(four, "PIX\tNODE", "PHB\tPHB"), "NODE\tPXB\tSYS", "PHB\tPHB\tPHB");
+  CHECK(cluster_of(import_topo(far, "t.txt", "a100")).levels[0].rails == 2);
+  CHECK_THAT(notes_on(import_topo(far, "t.txt", "a100"))[2],
+             ContainsSubstring("of those that are PHB, 2 count"));
+}
+
+TEST_CASE("labels of launchers are stripped, and of several matrices the right one is read") {
+  const std::string plain = with(with(switched, "\x1b[4m", ""), "\x1b[0m", "");
+  const Machine expected = import_topo(switched, "t.txt", "a100");
+  const auto labelled = [&](const std::string& label) {
+    std::string text = label;
+    for (const char c : plain) text += c == '\n' ? "\n" + label : std::string(1, c);
+    return text;
+  };
+  for (const std::string label :
+       {"gpu07: ", "0: ", " 3: ", "[1,0]<stdout>:", "[0] ", "[default0]:", "worker-1  | ",
+        "2026-11-28T15:04:19.123Z ", "node-a.cluster.local: "}) {
+    INFO(label);
+    const Machine machine = import_topo(labelled(label), "t.txt", "a100");
+    CHECK(machine.nvlinks == expected.nvlinks);
+    REQUIRE(machine.ports.size() == 2);
+    CHECK(machine.ports[1].name == "mlx5_1");
+  }
+  // Two machines, line by line as they answered.
+  std::string both;
+  for (const std::string& line : split(plain, '\n')) both += "n1: " + line + "\nn2: " + line + "\n";
+  CHECK(import_topo(both, "t.txt", "a100").notes.size() == 1);
+  const auto unlike = [&] { import_topo(plain + pcie, "t.txt", "a100"); };
+  CHECK_THAT(message_of(unlike), ContainsSubstring("differs from the one in line 1"));
+  // What `topo -p2p` prints is no matrix of links.
+  const std::string peers =
+      " \tGPU0\tGPU1\n GPU0\tX\tGNS\n GPU1\tGNS\tX\n\nLegend:\n\n  X = Self\n";
+  CHECK(import_topo(peers + plain, "t.txt", "a100").nvlinks == expected.nvlinks);
+  CHECK_THAT(message_of([&] { import_topo(peers, "t.txt", "a100"); }),
+             ContainsSubstring("t.txt:1:") && ContainsSubstring("topo -p2p"));
+}
+
+TEST_CASE("one device has no pairs") {
+  const std::string text = "\tGPU0\tNIC0\tNIC1\tCPU Affinity\nGPU0\t X \tNODE\tNODE\t0-19\n";
+  const Machine machine = import_topo(text, "t.txt", "a100");
+  CHECK(notes_on(machine).front() == "one device: there are no pairs");
+  const Cluster cluster = cluster_of(machine);
+  CHECK(device_count(cluster) == 1);
+  CHECK(cluster.levels[0].rails == 1);
+  CHECK(cluster.overrides.empty());
+}
+
+TEST_CASE("AMD's tools tell xGMI and PCIe") {
+  const auto rocm_smi = [](const std::string& between) {
+    return "======= Hops between two GPUs =======\n       GPU0         GPU1\n"
+           "GPU0   0            2\nGPU1   2            0\n\n"
+           "======= Link Type between two GPUs =======\n       GPU0         GPU1         \n"
+           "GPU0   0            " +
+           between + "         \nGPU1   " + between +
+           "         0            \n\n======= Numa Nodes =======\n"
+           "GPU[0]\t\t: (Topology) Numa Node: 0\nGPU[0]\t\t: (Topology) Numa Affinity: 0\n"
+           "GPU[1]\t\t: (Topology) Numa Node: 1\n======= End of ROCm SMI Log =======\n";
+  };
+  const Machine machine = import_topo(rocm_smi("XGMI"), "t.txt", "mi300x");
+  CHECK(machine.nvlinks == NvlinkMatrix{{0, 1}, {1, 0}});
+  CHECK(machine.numa_nodes == std::vector<std::string>{"0", "1"});
+  CHECK(cluster_of(machine).levels[0].link.point_to_point == parse_bandwidth("64GB/s"));
+  CHECK_THAT(notes_on(machine).front(), ContainsSubstring("xGMIs between pairs"));
+  const Machine slots = import_topo(rocm_smi("PCIE"), "t.txt", "mi300x");
+  CHECK(slots.paths[0][1] == PciPath::phb);
+  CHECK(cluster_of(slots).levels[0].link.point_to_point == parse_bandwidth("48GB/s"));
+  CHECK_THAT(message_of([&] { import_topo(rocm_smi("UNKNOWN"), "t.txt", "mi300x"); }),
+             ContainsSubstring("t.txt:8:") && ContainsSubstring("found \"UNKNOWN\""));
+  const auto amd_smi = [](const std::string& title, const std::string& self,
+                          const std::string& other) {
+    const std::string a = "0000:0c:00.0", b = "0000:22:00.0";
+    return title + "\n             " + a + " " + b + "\n" + a + " " + self + "         " + other +
+           "\n" + b + " " + other + "         " + self + "\n\n";
+  };
+  const std::string both = amd_smi("LINK TYPE TABLE:", "SELF", "XGMI") +
+                           amd_smi("NUMA BW TABLE:", "N/A", "50000-200000");
+  const Machine dies = import_topo(both, "t.txt", "mi250x");
+  CHECK(dies.nvlinks[0][1] == 4);
+  CHECK(cluster_of(dies).levels[0].link.point_to_point == parse_bandwidth("200GB/s"));
+  CHECK(looks_like_topo(both));
+}
+
+TEST_CASE("a kind of one's own has the links of its file") {
+  const TemporaryFolder folder;
+  std::string path;
+  const auto write = [&](const std::string& kinds) {
+    path = folder.file(
+        "mine.json", R"({"format": "stagecraft-cluster/1", "name": "mine", "kinds": [)" + kinds +
+                         R"(], "levels": [{"count": 2, "link": {"point_to_point": "70GB/s"}}], )" +
+                         R"("devices": [{"kind": "mine", "count": 2}]})");
+  };
+  const std::string mine =
+      R"({"name": "mine", "memory": "30GiB", "flops": {"bf16": 1e14}, "memory_bandwidth": "1TB/s"})";
+  write(mine);
+  const Cluster cluster =
+      cluster_of_text(printed_matrix(4, [](int, int) { return std::string("NV3"); }), path);
+  CHECK(cluster.kinds[0].name == "mine");
+  CHECK(cluster.levels[0].link.point_to_point == parse_bandwidth("70GB/s"));
+  write(mine + ", \"h100\"");
+  CHECK_THAT(message_of([&] { device_named(path); }), ContainsSubstring("expected one kind"));
+  CHECK(exit_code_of([] { device_named("h1000"); }) == 2);
+  CHECK_THAT(message_of([] { device_named("h1000"); }), ContainsSubstring("did you mean \"h100\""));
+}
+
 TEST_CASE("NCCL's topology tells speeds and the kind, too") {
   REQUIRE(looks_like_nccl_topology(two_in_xml));
   const Machine machine = import_nccl_topology(two_in_xml, "t.xml", "");
@@ -180,7 +360,84 @@ TEST_CASE("a topology that is cut off or makes no sense is refused with its line
   CHECK_THAT(complaint(with(two_in_xml, "sm=\"80\"", "sm=\"30\"")),
              ContainsSubstring("compute capability 30"));
   CHECK_THAT(complaint("<system version=\"1\"><cpu/></system>"), ContainsSubstring("no <gpu>"));
+  const std::string slot =
+      "busid=\"0000:07:00.0\" class=\"0x030200\" link_speed=\"16.0 GT/s PCIe\"";
+  for (const std::string speed : {"Unknown", "Unknown speed", "17 GT/s", "16.0 GB/s"})
+    CHECK_THAT(
+        complaint(with(two_in_xml, slot,
+                       "busid=\"0000:07:00.0\" class=\"0x030200\" link_speed=\"" + speed + "\"")),
+        ContainsSubstring("t.xml:5:") && ContainsSubstring("link_speed=\"" + speed + "\""));
+  CHECK_THAT(complaint(with(two_in_xml, slot + " link_width=\"16\"", slot + " link_width=\"255\"")),
+             ContainsSubstring("from 1 to 32 lanes"));
   CHECK_THAT(complaint("<graphs/>"), ContainsSubstring("expected <system"));
+}
+
+TEST_CASE("a dump says what its kind is a guess of; unequal links of a switch limit a pair") {
+  CHECK_THAT(import_nccl_topology(two_in_xml, "t.xml", "").notes.front(),
+             ContainsSubstring("compute capability 80 is taken for a100-80gb; it may be a100,"));
+  CHECK(import_nccl_topology(two_in_xml, "t.xml", "a100").notes.empty());
+  const std::string fewer = with(two_in_xml, "count=\"6\"", "count=\"4\"");
+  CHECK(import_nccl_topology(fewer, "t.xml", "a100").nvlinks == NvlinkMatrix{{0, 10}, {10, 0}});
+}
+
+TEST_CASE("xGMI of a dump joins devices of AMD; a cloud's input has devices by their class") {
+  const std::string amd =
+      "<system version=\"2\"><cpu numaid=\"0\">"
+      "<pci busid=\"a\" class=\"0x120000\" link_speed=\"32.0 GT/s PCIe\" link_width=\"16\">"
+      "<gpu dev=\"0\" sm=\"94\" gcn=\"gfx942\"><xgmi target=\"b\" count=\"1\" "
+      "tclass=\"0x120000\"/></gpu>"
+      "</pci><pci busid=\"b\" class=\"0x120000\" link_speed=\"32.0 GT/s PCIe\" link_width=\"16\">"
+      "<gpu dev=\"1\" sm=\"94\" gcn=\"gfx942\"><xgmi target=\"a\" count=\"1\" "
+      "tclass=\"0x120000\"/></gpu>"
+      "</pci></cpu></system>";
+  const Machine machine = import_nccl_topology(amd, "t.xml", "");
+  CHECK(machine.device == "mi300x");
+  CHECK(machine.nvlinks == NvlinkMatrix{{0, 1}, {1, 0}});
+  CHECK_THAT(message_of([&] { import_nccl_topology(amd, "t.xml", "h100"); }),
+             ContainsSubstring("<xgmi> joins devices of AMD: h100 has none"));
+  CHECK_THAT(message_of([&] { import_nccl_topology(two_in_xml, "t.xml", "mi300x"); }),
+             ContainsSubstring("<nvlink> joins devices of NVIDIA: mi300x has none"));
+  std::string functions;
+  for (const std::string bus : {"1", "2"}) {
+    functions += "<pci busid=\"000" + bus +
+                 ":00\" class=\"0x030200\" link_speed=\"16 GT/s\" link_width=\"16\"/>"
+                 "<pci busid=\"010" +
+                 bus + ":00\" class=\"0x020700\" link_speed=\"16 GT/s\" link_width=\"16\"/>";
+  }
+  const std::string cloud =
+      "<system version='1'><cpu numaid='0'><pci busid='ff' class='0x060400' link_speed='16 GT/s' "
+      "link_width='16'>" +
+      functions + "</pci></cpu></system>";
+  const Cluster cluster = cluster_of(import_nccl_topology(cloud, "t.xml", "a100-80gb"));
+  CHECK(device_count(cluster) == 2);
+  CHECK(cluster.levels[0].rails == 2);
+  CHECK(cluster.levels[1].link == builtin_links("a100-80gb").inside);
+  CHECK_THAT(message_of([&] { import_nccl_topology(cloud, "t.xml", ""); }),
+             ContainsSubstring("an input of NCCL (NCCL_TOPO_FILE)"));
+}
+
+TEST_CASE("machines that people have are read as they are") {
+  const std::string folder = shared_folder() + "/cases/machines/";
+  if (!std::filesystem::exists(folder)) SKIP("no shared cases");
+  struct Case {
+    const char* file;
+    const char* device;
+    int devices, rails;
+    const char* rings;
+  };
+  for (const Case& each : {Case{"t4_degraded_nvswitch.txt", "h100", 4, 0, "329.6GB/s"},
+                           Case{"t21_dgx2_four_of_sixteen.txt", "v100-32gb", 4, 0, "120GB/s"},
+                           Case{"t25_four_rails_of_eight_nics.txt", "a100-80gb", 8, 4, "240GB/s"},
+                           Case{"t10_pdsh.txt", "a100", 4, 1, "240GB/s"},
+                           Case{"t_p2p_then_topo.txt", "a100", 2, 0, "20GB/s"},
+                           Case{"t3_single_gpu_4nic.txt", "a100", 1, 1, "230GB/s"}}) {
+    INFO(each.file);
+    const Machine machine = import_topo(read_file(folder + each.file), each.file, each.device);
+    const Cluster cluster = cluster_of(machine);
+    CHECK(device_count(cluster) == each.devices);
+    CHECK(static_cast<int>(rail_ports(machine).size()) == each.rails);
+    CHECK(cluster.levels.back().link.collective == parse_bandwidth(each.rings));
+  }
 }
 
 TEST_CASE("any bytes are a machine or a sentence") {
