@@ -64,6 +64,13 @@ void require_room(const ScheduleShape& shape) {
         std::int64_t{shape.devices} * shape.virtual_stages, shape.microbatches, instructions,
         most_instructions));
   }
+  // All stages of a step wait for each other: time and memory grow with the square of their number.
+  constexpr std::int64_t most_stages = 8192;
+  const std::int64_t stages = std::int64_t{shape.devices} * shape.virtual_stages;
+  if (stages > most_stages) {
+    fail_usage("a schedule of ", stages, " stages is more than the ", most_stages,
+               " that are worked out: ask for fewer");
+  }
   const auto there = static_cast<double>(usable_memory());
   if (needed <= there) return;
   fail_usage(
