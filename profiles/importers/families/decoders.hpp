@@ -38,6 +38,7 @@ struct AttentionRow {
   std::int64_t window = 0;  ///< default of "sliding_window"; 0: null
   int pattern = 0;          ///< each n-th block sees all
   std::string_view pattern_key;
+  std::string_view both_ways_key;  ///< of a flag (absent: false): tokens see later ones, too
   double rotary_part = 1.0;
   bool sinks = false;
   bool own_gate = false;
