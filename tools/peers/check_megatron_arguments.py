@@ -152,6 +152,7 @@ def stages_of(config, args):
     chunks = config.virtual_pipeline_model_parallel_size or 1
     ranks = args.pipeline_model_parallel_size
     parallel_state.set_pipeline_model_parallel_world_size(ranks)
+    parallel_state.set_virtual_pipeline_model_parallel_world_size(chunks if chunks > 1 else None)
     counts = []
     for chunk in range(chunks):
         for rank in range(ranks):
