@@ -32,6 +32,31 @@ ExposedSums::Known& ExposedSums::known(const CostTable& table, const StageGroups
   return known_.emplace_back(Known{&table, groups, {}});
 }
 
+/// Of the last piece of a microbatch.
+Duration ExposedSums::backward_of(const CostTable& table, const LayerRange& layer) const {
+  return (splits_backward_ ? table.backward_weight(layer) : table.backward(layer)) / pieces_;
+}
+
+std::vector<GradientBucket> ExposedSums::buckets(const CostTable& table,
+                                                 const LayerRange& layers) const {
+  const bool overlaps = optimizer_.gradient_bucket > 0 && !shards_gradients(optimizer_.sharding);
+  std::vector<GradientBucket> buckets;
+  GradientBucket open{.layers = {layers.end, layers.end}, .backward = {}, .gradients = {}};
+  for (int first = layers.end - 1; first >= layers.first; --first) {
+    const LayerRange layer{first, first + 1};
+    const WithExperts<Bytes> gradients = table.gradients(layer);
+    open.layers.first = first;
+    open.backward += backward_of(table, layer);
+    open.gradients.all += gradients.all;
+    open.gradients.experts += gradients.experts;
+    const bool closes = overlaps && open.gradients.all >= optimizer_.gradient_bucket;
+    if (!closes && first > layers.first) continue;
+    buckets.push_back(open);
+    open = {.layers = {first, first}, .backward = {}, .gradients = {}};
+  }
+  return buckets;
+}
+
 /// Of the layers up to `end`, by the first of them.
 std::vector<Duration> ExposedSums::overlapped(const CostTable& table, int end,
                                               const StageGroups& groups) const {
@@ -41,7 +66,7 @@ std::vector<Duration> ExposedSums::overlapped(const CostTable& table, int end,
   WithExperts<Bytes> open;
   for (int first = end - 1; first >= 0; --first) {
     const LayerRange layer{first, first + 1};
-    backward += (splits_backward_ ? table.backward_weight(layer) : table.backward(layer)) / pieces_;
+    backward += backward_of(table, layer);
     const WithExperts<Bytes> gradients = table.gradients(layer);
     open.all += gradients.all;
     open.experts += gradients.experts;

@@ -14,6 +14,13 @@
 
 namespace stagecraft {
 
+/// Layers whose gradients are summed together.
+struct GradientBucket {
+  LayerRange layers;
+  Duration backward{0};  ///< of these layers, by which time the bucket is complete
+  WithExperts<Bytes> gradients;
+};
+
 /// For one plan's or setting's stages. Keeps what it was asked for: one thread at a time.
 class ExposedSums {
  public:
@@ -26,12 +33,17 @@ class ExposedSums {
   /// is of has to outlive this.
   Duration exposed(const CostTable& table, const LayerRange& layers, const StageGroups& groups);
 
+  /// The stage's buckets, the last layers first; what is left over at the first layer is one, too.
+  /// One of all layers where sums do not overlap.
+  std::vector<GradientBucket> buckets(const CostTable& table, const LayerRange& layers) const;
+
  private:
   struct Known {
     const CostTable* table;
     StageGroups groups;
     std::vector<std::vector<Duration>> to_end;  ///< [end][first]; empty: not asked for
   };
+  Duration backward_of(const CostTable& table, const LayerRange& layer) const;
   Known& known(const CostTable& table, const StageGroups& groups);
   std::vector<Duration> overlapped(const CostTable& table, int end,
                                    const StageGroups& groups) const;
