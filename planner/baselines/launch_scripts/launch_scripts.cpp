@@ -119,6 +119,19 @@ std::vector<std::vector<int>> megatron_cuts(const Model& model, int stages) {
   return {};
 }
 
+// --- Galvatron ---
+
+/// Its layers are transformer layers (`pp_division_even` of hetu-galvatron 2.4.0); embedding and
+/// head come with the first and the last stage.
+std::vector<int> galvatron_cuts(const Model& model, int stages) {
+  const LayerRange counted = transformer_layers(model);
+  std::vector<int> cuts = partition_rest_last(counted.size(), stages);
+  for (int& cut : cuts) cut += counted.first;
+  cuts.front() = 0;
+  cuts.back() = static_cast<int>(model.layers.size());
+  return cuts;
+}
+
 }  // namespace
 
 SearchResult search_deepspeed_uniform(const Problem& problem, const SearchControl& control) {
@@ -129,11 +142,8 @@ SearchResult search_deepspeed_uniform(const Problem& problem, const SearchContro
 }
 
 SearchResult search_deepspeed_parameters(const Problem& problem, const SearchControl& control) {
-  std::vector<double> weights;
-  for (const Layer& layer : problem.profile.model.layers) {
-    weights.push_back(static_cast<double>(layer.parameters));
-  }
-  return search_balanced(problem, control, "deepspeed-parameters", weights, "parameters");
+  return search_balanced(problem, control, "deepspeed-parameters",
+                         deepspeed_parameters(problem.profile.model), "parameters");
 }
 
 SearchResult search_deepspeed_type(const Problem& problem, const SearchControl& control) {
@@ -164,7 +174,7 @@ SearchResult search_galvatron(const Problem& problem, const SearchControl& contr
   const CutRule cuts = [&](int stages) {
     std::vector<std::vector<int>> one;
     const bool power_of_two = (stages & (stages - 1)) == 0;
-    if (power_of_two) one.push_back(partition_rest_last(layer_count(problem), stages));
+    if (power_of_two) one.push_back(galvatron_cuts(problem.profile.model, stages));
     return one;
   };
   return search_grid(problem, control, "galvatron", cuts, largest_stage);

@@ -166,4 +166,13 @@ std::optional<std::vector<int>> megatron_layers(int layers, int stages,
   return counts;
 }
 
+std::vector<double> deepspeed_parameters(const Model& model) {
+  std::vector<double> counts;
+  for (const Layer& layer : model.layers) counts.push_back(static_cast<double>(layer.parameters));
+  for (const Tie& tie : model.ties) {
+    counts[static_cast<std::size_t>(tie.user)] += static_cast<double>(tie.parameters);
+  }
+  return counts;
+}
+
 }  // namespace stagecraft

@@ -7,6 +7,8 @@
 #include <stop_token>
 #include <vector>
 
+#include "profiles/model.hpp"
+
 namespace stagecraft {
 
 /// Boundaries: part i holds the items [bounds[i], bounds[i + 1]). DeepSpeed's `partition_uniform`:
@@ -35,5 +37,9 @@ struct MegatronSplit {
 
 /// Transformer layers per stage, or nothing where Megatron-LM refuses because they do not divide.
 std::optional<std::vector<int>> megatron_layers(int layers, int stages, const MegatronSplit& split);
+
+/// Parameters of each layer as DeepSpeed counts them: it builds each by itself, so that a
+/// TiedLayerSpec counts what it shares, too.
+std::vector<double> deepspeed_parameters(const Model& model);
 
 }  // namespace stagecraft

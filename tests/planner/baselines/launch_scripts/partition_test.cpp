@@ -190,6 +190,14 @@ TEST_CASE("launch scripts cut by their rule, whatever the layers cost", "[partit
                     ContainsSubstring("is not a regular expression"));
   CHECK_THROWS_WITH(cuts_of("deepspeed-type", "lstm"),
                     ContainsSubstring("no layer's kind or name"));
+  // A TiedLayerSpec is counted where it is used again.
+  problem.profile.model.ties = {{.owner = 0, .user = 9, .parameters = 30}};
+  CHECK(cuts_of("deepspeed-parameters") == partition_balanced({2, 2, 2, 2, 2, 6, 6, 6, 6, 36}, 4));
+  CHECK(cuts_of("deepspeed-parameters") != partition_balanced({2, 2, 2, 2, 2, 6, 6, 6, 6, 6}, 4));
+  // Embedding and head are none of Galvatron's layers: 8 on 4 are 2 each.
+  problem.profile.model.layers.front().kind = LayerKind::embedding;
+  problem.profile.model.layers.back().kind = LayerKind::head;
+  CHECK(cuts_of("galvatron") == Bounds{0, 3, 5, 7, 10});
 }
 
 TEST_CASE("launch scripts never cost less than the exact search", "[partition][seconds]") {
