@@ -70,9 +70,13 @@ def train_alone(file):
 def train_in_pipeline(file, rank):
     """Losses (of the rank that has the last stage) and the rank's own stages."""
     modules = [stage_of_model(index) for index in file.stages_of_rank[rank]]
-    example = torch.empty(SAMPLES_PER_MICROBATCH, WIDTH, device="meta")
+    # torch 2.15 sends a gradient back for what requires one, and goes by these shapes.
+    batch_shape = (SAMPLES_PER_MICROBATCH, WIDTH)
     stages = [PipelineStage(module, index, file.stages, torch.device("cpu"),
-                            input_args=example, output_args=example)
+                            input_args=torch.empty(batch_shape, device="meta",
+                                                   requires_grad=index > 0),
+                            output_args=torch.empty(batch_shape, device="meta",
+                                                    requires_grad=True))
               for module, index in zip(modules, file.stages_of_rank[rank])]
     for stage in stages:
         # It opens NCCL's connections; gloo needs none, and could not send from a rank to itself.
