@@ -39,11 +39,15 @@ struct Exporter {
   std::string_view summary;
   ExportFiles write_files = nullptr;
   ReasonsAgainst reasons_against = nullptr;  ///< null where every plan can be written
+  /// What who takes the file should know besides; null where there is never anything.
+  std::vector<std::string> (*notes)(const LoadedPlan& loaded) = nullptr;
 };
 
 std::string export_megatron(const LoadedPlan& loaded);
+std::string export_megatron_bridge(const LoadedPlan& loaded);
 std::string export_deepspeed(const LoadedPlan& loaded);
 std::string export_torch(const LoadedPlan& loaded);
+std::vector<ExportedFile> export_torchtitan(const LoadedPlan& loaded);
 std::string export_device_map(const LoadedPlan& loaded);
 std::string export_vllm(const LoadedPlan& loaded);
 std::string export_csv(const LoadedPlan& loaded);
@@ -53,6 +57,10 @@ std::vector<ExportedFile> export_chakra(const LoadedPlan& loaded);
 
 std::vector<std::string> reasons_against_megatron(const Plan& plan, const Model& model,
                                                   const Cluster& cluster);
+std::vector<std::string> reasons_against_megatron_bridge(const Plan& plan, const Model& model,
+                                                         const Cluster& cluster);
+std::vector<std::string> reasons_against_torchtitan(const Plan& plan, const Model& model,
+                                                    const Cluster& cluster);
 std::vector<std::string> reasons_against_deepspeed(const Plan& plan, const Model& model,
                                                    const Cluster& cluster);
 std::vector<std::string> reasons_against_torch(const Plan& plan, const Model& model,
@@ -62,15 +70,22 @@ std::vector<std::string> reasons_against_device_map(const Plan& plan, const Mode
 std::vector<std::string> reasons_against_vllm(const Plan& plan, const Model& model,
                                               const Cluster& cluster);
 
+std::vector<std::string> notes_on_deepspeed(const LoadedPlan& loaded);
+std::vector<std::string> notes_on_torch(const LoadedPlan& loaded);
+
 inline constexpr std::array exporters{
     Exporter{"megatron", export_megatron,
-             "launch line of Megatron-LM; a layout where simple flags do not do", nullptr,
+             "launch script of Megatron-LM; a layout where simple flags do not do", nullptr,
              reasons_against_megatron},
+    Exporter{"megatron-bridge", export_megatron_bridge, "overrides for a recipe of Megatron-Bridge",
+             nullptr, reasons_against_megatron_bridge},
     Exporter{"deepspeed", export_deepspeed, "parts of a PipelineModule, and its ds_config", nullptr,
-             reasons_against_deepspeed},
+             reasons_against_deepspeed, notes_on_deepspeed},
     Exporter{"torch", export_torch,
              "modules per stage and schedule for torch.distributed.pipelining", nullptr,
-             reasons_against_torch},
+             reasons_against_torch, notes_on_torch},
+    Exporter{"torchtitan", nullptr, "configuration of torchtitan; -o NAME gives NAME.py …",
+             export_torchtitan, reasons_against_torchtitan, notes_on_torch},
     Exporter{"hf-device-map", export_device_map, "device_map of Hugging Face's transformers",
              nullptr, reasons_against_device_map},
     Exporter{"vllm", export_vllm, "launch line of vLLM: transformer layers per rank", nullptr,

@@ -58,6 +58,17 @@ void require_same_profile(const Json& json, const Plan& plan, const LoadedProfil
                         "to use it all the same, set \"profile\" to the new hash"});
 }
 
+/// Of a file that was read as a model before, and so can be again.
+std::string architecture_in(const std::string& file) {
+  std::error_code unreadable;
+  if (!std::filesystem::is_regular_file(file, unreadable)) return "";
+  const std::string text = read_file(file);
+  if (text.find("\"model_type\"") == std::string::npos) return "";
+  const Json json = Json::parse(text, file);
+  const bool has_type = json.is_object() && json.contains("model_type");
+  return has_type ? json["model_type"].string() : "";
+}
+
 Profile ordered_profile(const Json& json, const Plan& plan, const Profile& profile) {
   try {
     return in_plan_order(profile, plan);
@@ -89,6 +100,7 @@ LoadedPlan load_plan_text(const std::string& text, std::string_view path) {
   const LoadedProfile profile = load_named(json["model"], path, load_profile);
   require_same_profile(json, loaded.plan, profile);
   loaded.profile = ordered_profile(json, loaded.plan, profile.profile);
+  loaded.architecture = architecture_in(beside(path, loaded.plan.model));
   loaded.cluster = load_named(json["cluster"], path, load_cluster);
   require_valid(json, loaded);
   return loaded;

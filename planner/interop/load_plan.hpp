@@ -16,6 +16,8 @@ struct LoadedPlan {
   Cluster cluster;
   std::string path;
   std::string hash;  ///< of the plan file
+  /// Hugging Face's model_type ("gpt_neox"), where the model is a config.json; empty otherwise.
+  std::string architecture = {};
 };
 /// Reads a plan, and its model, profile and cluster: by the paths in the plan, else beside the
 /// plan. Throws Error (input), with a remedy, if the model or profile has changed since (by its

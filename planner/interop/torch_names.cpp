@@ -4,6 +4,7 @@
 #include <cctype>
 #include <string>
 
+#include "profiles/error.hpp"
 #include "profiles/text.hpp"
 #include "simulator/schedules/schedules.hpp"
 
@@ -46,6 +47,48 @@ std::optional<std::string_view> torch_class_of(std::string_view ours) {
     if (row.ours == ours) return row.torch;
   }
   return {};
+}
+
+std::optional<int> torch_round(int devices, int microbatches) {
+  const int rounds = std::max(1, microbatches / devices);
+  if (microbatches % rounds != 0) return {};
+  return microbatches / rounds;
+}
+
+std::string torch_class_differs(const Plan& plan) {
+  const auto name = torch_class_of(plan.schedule.name);
+  if (!name) return "";
+  const int devices = pipeline_devices(plan);
+  const int microbatches = plan.batch.microbatches;
+  const int stages = static_cast<int>(plan.stages.size());
+  const bool loops = plan.schedule.name == "interleaved" || plan.schedule.name == "interleaved-zb";
+  if (!plan.schedule.warm_up.empty()) {
+    return concat(*name, " has its own number of forwards ahead; this plan says another");
+  }
+  const bool wants_all = plan.schedule.name == "1f1b" || plan.schedule.name == "dualpipev";
+  if (wants_all && microbatches < stages) {
+    return concat(*name, " wants at least as many microbatches as stages, ", stages,
+                  "; this plan has ", microbatches);
+  }
+  if (loops && plan.schedule.virtual_stages == 1) {
+    return concat(*name, " orders one stage a rank otherwise than this plan");
+  }
+  if (!loops) return "";
+  const std::optional<int> round = torch_round(devices, microbatches);
+  if (!round) {
+    return concat(*name, " takes ", microbatches, " microbatches in ", microbatches / devices,
+                  " rounds, of which they are no multiple");
+  }
+  const int group = plan.schedule.group.value_or(devices);
+  if (*round == group) return "";
+  return concat(*name, " takes ", *round,
+                " microbatches in a row through a stage; this plan takes ", group);
+}
+
+std::string torch_class_note(const Plan& plan) {
+  if (plan.schedule.name != "looped-bfs" || plan.batch.microbatches == 1) return "";
+  return "LoopedBFS goes back from the last microbatch, the plan from the first: step and memory "
+         "are the same, sums of gradients round otherwise";
 }
 
 }  // namespace stagecraft

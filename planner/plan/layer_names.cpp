@@ -61,7 +61,7 @@ struct Vocabulary {
 };
 
 Vocabulary vocabulary_of(const Model& model, ModuleNames names) {
-  if (names == ModuleNames::torchtitan) return {{"tok_embeddings"}, "layers.", {"norm", "output"}};
+  if (names == ModuleNames::torchtitan) return {{"tok_embeddings"}, "layers.", {"norm", "lm_head"}};
   const Transformer& transformer = *model.transformer;
   const bool is_bert = transformer.token_types || !transformer.causal;
   if (transformer.position == Transformer::Position::rotary && !is_bert) {
@@ -74,6 +74,69 @@ Vocabulary vocabulary_of(const Model& model, ModuleNames names) {
   fail("the model \"", model.name,
        "\" is of neither the GPT-2 nor the Llama family, whose modules' names in Hugging Face's "
        "transformers are known here");
+}
+
+/// Architectures of transformers (5.23), by model_type, that name their modules alike.
+struct Architectures {
+  std::string_view types;  ///< separated by blanks
+  std::string_view embedding;
+  std::string_view block;
+  std::string_view head;
+};
+
+constexpr std::array architectures{
+    Architectures{"gpt2", "transformer.wte transformer.wpe", "transformer.h.",
+                  "transformer.ln_f lm_head"},
+    Architectures{"llama mistral mixtral qwen2 qwen2_moe qwen3 qwen3_moe gemma gemma2 gemma3_text "
+                  "phi3 phimoe olmo olmo2 olmo3 olmoe starcoder2 granite granitemoe deepseek_v2 "
+                  "deepseek_v3 cohere cohere2 smollm3 gpt_oss glm glm4 glm4_moe stablelm nemotron "
+                  "ministral seed_oss hunyuan_v1_dense ernie4_5 minimax exaone4",
+                  "model.embed_tokens", "model.layers.", "model.norm lm_head"},
+    Architectures{"phi", "model.embed_tokens", "model.layers.", "model.final_layernorm lm_head"},
+    Architectures{"gpt_neox", "gpt_neox.embed_in", "gpt_neox.layers.",
+                  "gpt_neox.final_layer_norm embed_out"},
+    Architectures{"opt", "model.decoder.embed_tokens model.decoder.embed_positions",
+                  "model.decoder.layers.", "model.decoder.final_layer_norm lm_head"},
+    Architectures{"falcon", "transformer.word_embeddings", "transformer.h.",
+                  "transformer.ln_f lm_head"},
+    Architectures{"bloom", "transformer.word_embeddings transformer.word_embeddings_layernorm",
+                  "transformer.h.", "transformer.ln_f lm_head"},
+    Architectures{"gptj", "transformer.wte", "transformer.h.", "transformer.ln_f lm_head"},
+    Architectures{"mpt", "transformer.wte", "transformer.blocks.", "transformer.norm_f lm_head"},
+};
+
+Vocabulary vocabulary_of(const Model& model, std::string_view architecture) {
+  if (architecture.empty()) {
+    if (model.name.starts_with("bloom")) return vocabulary_of(model, std::string_view("bloom"));
+    return vocabulary_of(model, ModuleNames::hugging_face);
+  }
+  for (const Architectures& row : architectures) {
+    const std::vector<std::string> types = split(row.types, ' ');
+    if (std::find(types.begin(), types.end(), architecture) == types.end()) continue;
+    return {split(row.embedding, ' '), std::string(row.block), split(row.head, ' ')};
+  }
+  fail("the names of modules of the architecture \"", architecture, "\" are not known here");
+}
+
+std::vector<std::vector<std::string>> modules_by(const Model& model, const Vocabulary& words) {
+  std::vector<std::vector<std::string>> modules;
+  int block = 0;
+  for (const Layer& layer : model.layers) {
+    if (layer.kind == LayerKind::embedding) {
+      modules.push_back(words.embedding);
+    } else if (layer.kind == LayerKind::head) {
+      modules.push_back(words.head);
+    } else {
+      modules.push_back({words.block + std::to_string(block++)});
+    }
+  }
+  return modules;
+}
+
+std::vector<std::vector<std::string>> own_names(const Model& model) {
+  std::vector<std::vector<std::string>> modules;
+  for (const Layer& layer : model.layers) modules.push_back({layer.name});
+  return modules;
 }
 
 }  // namespace
@@ -111,23 +174,17 @@ int find_layer(const Model& model, std::string_view name) {
 }
 
 std::vector<std::vector<std::string>> module_names(const Model& model, ModuleNames names) {
-  std::vector<std::vector<std::string>> modules;
-  if (!model.transformer) {
-    for (const Layer& layer : model.layers) modules.push_back({layer.name});
-    return modules;
+  return model.transformer ? modules_by(model, vocabulary_of(model, names)) : own_names(model);
+}
+
+std::vector<std::vector<std::string>> hugging_face_modules(const Model& model,
+                                                           std::string_view architecture) {
+  if (!model.transformer) return own_names(model);
+  if (decoder_layers(model) != transformer_layers(model)) {
+    fail("transformers has no modules of multi-token prediction, which the model \"", model.name,
+         "\" has");
   }
-  const Vocabulary words = vocabulary_of(model, names);
-  int block = 0;
-  for (const Layer& layer : model.layers) {
-    if (layer.kind == LayerKind::embedding) {
-      modules.push_back(words.embedding);
-    } else if (layer.kind == LayerKind::head) {
-      modules.push_back(words.head);
-    } else {
-      modules.push_back({words.block + std::to_string(block++)});
-    }
-  }
-  return modules;
+  return modules_by(model, vocabulary_of(model, architecture));
 }
 
 }  // namespace stagecraft

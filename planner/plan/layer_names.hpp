@@ -22,11 +22,17 @@ int find_layer(const Model& model, std::string_view name);
 
 /// The modules that make up each layer, by the names of one system.
 enum class ModuleNames {
-  torchtitan,    ///< tok_embeddings, layers.0, …, norm, output
+  torchtitan,    ///< tok_embeddings, layers.0, …, norm, lm_head (0.3.0; output before)
   hugging_face,  ///< of the GPT-2 or the Llama family
 };
 /// Where the model is no transformer, each layer's own name. Throws Error (input) for a transformer
 /// whose modules that system has no one set of names for.
 std::vector<std::vector<std::string>> module_names(const Model& model, ModuleNames names);
+
+/// The same in Hugging Face's transformers, of an architecture by its model_type ("gpt_neox"); with
+/// an empty one as `module_names` has them. Throws Error (input) for one whose names are not known,
+/// and for modules of multi-token prediction, which transformers leaves out.
+std::vector<std::vector<std::string>> hugging_face_modules(const Model& model,
+                                                           std::string_view architecture);
 
 }  // namespace stagecraft

@@ -17,15 +17,24 @@ struct ExportArguments {
   std::string plan;
 };
 
+void print_notes(Console& console, const Exporter& exporter, const LoadedPlan& loaded) {
+  if (exporter.notes == nullptr) return;
+  for (const std::string& note : exporter.notes(loaded)) console.note(note);
+}
+
 int export_files(Console& console, const Exporter& exporter, const LoadedPlan& loaded) {
   const std::string& name = console.options().output;
   nlohmann::ordered_json names = nlohmann::ordered_json::array();
-  for (const ExportedFile& file : exporter.write_files(loaded)) {
+  const std::vector<ExportedFile> files = exporter.write_files(loaded);
+  print_notes(console, exporter, loaded);
+  for (const ExportedFile& file : files) {
     write_file(name + file.suffix, file.content);
     names.push_back(name + file.suffix);
   }
-  console.print(concat(names.front().get<std::string>(), " … ", names.back().get<std::string>(),
-                       ": ", names.size(), " files\n"));
+  const auto first = names.front().get<std::string>();
+  const auto last = names.back().get<std::string>();
+  console.print(names.size() == 1 ? concat(first, "\n")
+                                  : concat(first, " … ", last, ": ", names.size(), " files\n"));
   console.result({{"format", exporter.name}, {"files", names}});
   return 0;
 }
@@ -38,6 +47,7 @@ int export_plan(Console& console, const ExportArguments& arguments) {
   console.input(loaded.path, loaded.hash);
   if (exporter.write_files != nullptr) return export_files(console, exporter, loaded);
   const std::string text = exporter.write(loaded);
+  print_notes(console, exporter, loaded);
   if (!console.artefact(text)) console.print(text);
   console.result({{"format", exporter.name}, {"text", text}});
   return 0;

@@ -127,8 +127,11 @@ class Traces {
   /// Whether members say something to each other: sums of ZeRO-2 and 3 are part of each pass.
   bool meets(int group) const {
     const Op op = program().groups[index(group)].op;
+    const Sharding sharding = plan_.optimizer.sharding;
     const bool is_sum = op == Op::reduce_gradient || op == Op::reduce_scatter;
-    return members(group).size() > 1 && !(is_sum && shards_gradients(plan_.optimizer.sharding));
+    const bool is_said = (is_sum && shards_gradients(sharding)) ||
+                         (op == Op::gather_parameters && sharding == Sharding::zero3);
+    return members(group).size() > 1 && !is_said;
   }
 
   /// Of a sum of gradients, in the order in which they are complete.

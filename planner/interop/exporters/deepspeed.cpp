@@ -1,9 +1,11 @@
 // DeepSpeed's PipelineModule for a plan: its parts, and what a ds_config says; see
-// importers/deepspeed.cpp.
+// importers/deepspeed.cpp. PipelineModule takes a method, no parts (0.19.8): "partition_method" is
+// there where one gives these.
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "planner/baselines/launch_scripts/partition.hpp"
 #include "planner/costs/stage_recompute.hpp"
 #include "planner/interop/exporters.hpp"
 #include "planner/interop/exporters/even_ranks.hpp"
@@ -51,7 +53,21 @@ int checkpoint_interval(Reasons& reasons, const Plan& plan) {
   return same_recompute(reasons, plan) == Recompute::full ? most : 0;
 }
 
-Value deepspeed_value(Reasons& reasons, const Plan& plan) {
+/// Of PipelineModule's own methods the one that gives these parts; none: it has to be told.
+std::optional<std::string_view> method_of(const std::vector<int>& parts, const Model& model) {
+  const int stages = static_cast<int>(parts.size()) - 1;
+  if (parts == partition_uniform(static_cast<int>(model.layers.size()), stages)) return "uniform";
+  if (parts == partition_balanced(deepspeed_parameters(model), stages)) return "parameters";
+  return {};
+}
+
+std::vector<int> parts_of(const Plan& plan) {
+  std::vector<int> parts{0};
+  for (const Stage& stage : plan.stages) parts.push_back(stage.layers.end);
+  return parts;
+}
+
+Value deepspeed_value(Reasons& reasons, const Plan& plan, const Model& model) {
   require_plain(reasons, plan);
   require_whole_layers(reasons, plan);
   if (shards_gradients(plan.optimizer.sharding)) {
@@ -66,30 +82,38 @@ Value deepspeed_value(Reasons& reasons, const Plan& plan) {
     reasons.add(" has the schedule 1f1b, not ", plan.schedule.name);
   }
   const Degrees degrees = even_degrees(reasons, plan);
-  Value parts{0};
-  for (const Stage& stage : plan.stages) parts.push_back(stage.layers.end);
+  const std::vector<int> parts = parts_of(plan);
   Value value{
-      {"parts", std::move(parts)},
+      {"parts", parts},
       {"world_size", used_devices(plan).size()},
       {"model_parallel_size", degrees.tensor},
       {"activation_checkpoint_interval", checkpoint_interval(reasons, plan)},
       {"ds_config", config_value(reasons, plan, samples_per_replica(reasons, plan, degrees.data))}};
   if (plan.parallelism.sequence) value["sequence_parallel"] = true;
+  if (const auto method = method_of(parts, model)) value["partition_method"] = *method;
   return value;
 }
 
 }  // namespace
 
-std::vector<std::string> reasons_against_deepspeed(const Plan& plan, const Model& /*model*/,
+std::vector<std::string> reasons_against_deepspeed(const Plan& plan, const Model& model,
                                                    const Cluster& /*cluster*/) {
   Reasons reasons(deepspeed_name);
-  deepspeed_value(reasons, plan);
+  deepspeed_value(reasons, plan, model);
   return reasons.sentences();
+}
+
+std::vector<std::string> notes_on_deepspeed(const LoadedPlan& loaded) {
+  if (method_of(parts_of(loaded.plan), loaded.profile.model)) return {};
+  return {
+      "no partition_method of DeepSpeed gives these parts: in a subclass of PipelineModule let "
+      "_partition_layers set self.parts to them and call self._set_bounds(parts[stage], "
+      "parts[stage + 1])"};
 }
 
 std::string export_deepspeed(const LoadedPlan& loaded) {
   Reasons reasons(deepspeed_name);
-  const Value value = deepspeed_value(reasons, loaded.plan);
+  const Value value = deepspeed_value(reasons, loaded.plan, loaded.profile.model);
   reasons.require_none();
   return to_text(value);
 }

@@ -14,17 +14,19 @@ namespace {
 
 constexpr std::string_view device_map_name = "a device_map";
 
-std::vector<std::vector<std::string>> modules_of(Reasons& reasons, const Model& model) {
+std::vector<std::vector<std::string>> modules_of(Reasons& reasons, const Model& model,
+                                                 std::string_view architecture) {
   try {
-    return module_names(model, ModuleNames::hugging_face);
+    return hugging_face_modules(model, architecture);
   } catch (const Error& error) {
     reasons.add(" names modules of Hugging Face's transformers: ", error.message());
   }
   return std::vector<std::vector<std::string>>(model.layers.size());
 }
 
-nlohmann::ordered_json device_map(Reasons& reasons, const Plan& plan, const Model& model) {
-  const auto modules = modules_of(reasons, model);
+nlohmann::ordered_json device_map(Reasons& reasons, const Plan& plan, const Model& model,
+                                  std::string_view architecture) {
+  const auto modules = modules_of(reasons, model, architecture);
   nlohmann::ordered_json map = nlohmann::ordered_json::object();
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     const Stage& stage = plan.stages[s];
@@ -46,13 +48,13 @@ nlohmann::ordered_json device_map(Reasons& reasons, const Plan& plan, const Mode
 std::vector<std::string> reasons_against_device_map(const Plan& plan, const Model& model,
                                                     const Cluster& /*cluster*/) {
   Reasons reasons(device_map_name);
-  device_map(reasons, plan, model);
+  device_map(reasons, plan, model, "");
   return reasons.sentences();
 }
 
 std::string export_device_map(const LoadedPlan& loaded) {
   Reasons reasons(device_map_name);
-  const auto map = device_map(reasons, loaded.plan, loaded.profile.model);
+  const auto map = device_map(reasons, loaded.plan, loaded.profile.model, loaded.architecture);
   reasons.require_none();
   return to_text(map);
 }

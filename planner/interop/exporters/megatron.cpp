@@ -1,8 +1,13 @@
-// Megatron-LM's launch line for a plan: simple flags where they give the plan's stages, else a
-// layout. What they give is asked of the importer's own arithmetic.
+// Megatron-LM's launch for a plan, as megatron-core 0.19.2 starts it: a script with the
+// environment, torchrun and all flags, those of the model among them. Where simple flags give the
+// plan's stages they do, else a layout; what they give is asked of the importer's own arithmetic.
+// Megatron-Bridge has the same settings under other names (megatron_bridge.cpp).
+
+#include "planner/interop/exporters/megatron.hpp"
 
 #include <fmt/format.h>
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "planner/costs/stage_recompute.hpp"
@@ -97,28 +102,18 @@ MegatronFlags split_flags(Reasons& reasons, const std::vector<MegatronStage>& st
   return flags;
 }
 
-/// One flag per line.
-class Line {
- public:
-  explicit Line(std::string start) : text_(std::move(start)) {}
-  void on(std::string_view flag) { text_ += fmt::format(" \\\n  --{}", flag); }
-  template <class Value>
-  void add(std::string_view flag, const Value& value) {
-    text_ += fmt::format(" \\\n  --{} {}", flag, value);
-  }
-  std::string text() const { return text_ + "\n"; }
-
- private:
-  std::string text_;
-};
+using Line = MegatronSettings;
 
 /// `torchrun` for the devices that the plan uses: whole nodes where it can.
 std::string launcher(const Plan& plan, const Cluster& cluster) {
   const int used = static_cast<int>(used_devices(plan).size());
   const int per_node = cluster.levels.empty() ? 1 : cluster.levels.back().count;
   const int processes = std::gcd(used, per_node);
-  return fmt::format("torchrun --nnodes {} --nproc-per-node {} pretrain_gpt.py", used / processes,
-                     processes);
+  const int nodes = used / processes;
+  const std::string_view meeting =
+      nodes > 1 ? " --rdzv-backend c10d --rdzv-endpoint \"$MASTER_ADDR:29500\"" : "";
+  return fmt::format("torchrun --nnodes {} --nproc-per-node {}{} pretrain_gpt.py", nodes, processes,
+                     meeting);
 }
 
 /// A line for the shell to pass over.
@@ -253,13 +248,12 @@ void add_sharding(Line& line, Sharding sharding) {
     case Sharding::none: return;
     case Sharding::zero1: return line.on("use-distributed-optimizer");
     case Sharding::zero2:
-      line.on("use-distributed-optimizer");
-      line.on("use-megatron-fsdp");
-      return line.add("data-parallel-sharding-strategy", "optim_grads");
     case Sharding::zero3:
       line.on("use-distributed-optimizer");
       line.on("use-megatron-fsdp");
-      return line.add("data-parallel-sharding-strategy", "optim_grads_params");
+      line.add("data-parallel-sharding-strategy",
+               sharding == Sharding::zero2 ? "optim_grads" : "optim_grads_params");
+      return line.add("ckpt-format", "fsdp_dtensor");
   }
 }
 
@@ -270,26 +264,212 @@ void add_gradient_bucket(Line& line, Bytes bucket) {
   line.add("ddp-bucket-size", std::max<std::int64_t>(bucket / 4, 1));
 }
 
+std::string_view norm_name(Transformer::Norm norm) {
+  return norm == Transformer::Norm::rms_norm ? "RMSNorm" : "LayerNorm";
+}
+
+std::string_view position_name(Transformer::Position position) {
+  switch (position) {
+    case Transformer::Position::learned: return "learned_absolute";
+    case Transformer::Position::rotary: return "rope";
+    case Transformer::Position::none: return "none";
+  }
+  return "";
+}
+
+/// Biases of all products, of queries, keys and values alone, or of none.
+void add_biases(Reasons& reasons, Line& line, const Transformer& transformer) {
+  if (transformer.output_bias != transformer.feed_forward_bias ||
+      (transformer.output_bias && !transformer.attention_bias)) {
+    reasons.add(" has biases in all products, in those of queries, keys and values, or in none; ",
+                "the model has others");
+  }
+  if (transformer.output_bias) return;
+  line.on("disable-bias-linear");
+  if (transformer.attention_bias) line.on("add-qkv-bias");
+}
+
+void add_attention(Line& line, const Transformer& transformer) {
+  line.add("num-attention-heads", transformer.heads);
+  if (const auto& latent = transformer.latent) {
+    line.on("multi-latent-attention");
+    if (latent->query_rank > 0) line.add("q-lora-rank", latent->query_rank);
+    line.add("kv-lora-rank", latent->key_value_rank);
+    line.add("qk-head-dim", latent->plain_width);
+    line.add("qk-pos-emb-head-dim", latent->rotary_width);
+    return line.add("v-head-dim", latent->value_width);
+  }
+  if (transformer.key_value_heads < transformer.heads) {
+    line.on("group-query-attention");
+    line.add("num-query-groups", transformer.key_value_heads);
+  }
+  if (transformer.head_width * transformer.heads != transformer.hidden) {
+    line.add("kv-channels", transformer.head_width);
+  }
+}
+
+void add_positions(Reasons& reasons, Line& line, const Transformer& transformer,
+                   std::int64_t sequence) {
+  line.add("max-position-embeddings", std::max(transformer.positions, sequence));
+  line.add("position-embedding-type", position_name(transformer.position));
+  if (transformer.position != Transformer::Position::rotary) return;
+  const double base = std::round(transformer.rotary_base);
+  if (base != transformer.rotary_base) {
+    reasons.add(" takes whole numbers for --rotary-base; the model's is ", transformer.rotary_base);
+  }
+  line.add("rotary-base", static_cast<std::int64_t>(base));
+  if (!transformer.rotary_scaling || transformer.latent) return;
+  line.on("use-rope-scaling");
+  line.add("rope-scaling-factor", transformer.rotary_scaling->factor);
+}
+
+/// A dense feed-forward in the first blocks, then experts: 0 and 1 for each.
+void add_experts(Line& line, const Transformer& transformer, int layers) {
+  if (!transformer.experts) return;
+  const Experts& experts = *transformer.experts;
+  line.add("num-experts", experts.count);
+  line.add("moe-router-topk", experts.active);
+  line.add("moe-ffn-hidden-size", experts.feed_forward);
+  if (experts.shared_feed_forward > 0) {
+    line.add("moe-shared-expert-intermediate-size", experts.shared_feed_forward);
+  }
+  if (experts.dense_blocks > 0) {
+    line.add("moe-layer-freq", fmt::format("\"([0]*{}+[1]*{})\"", experts.dense_blocks,
+                                           layers - experts.dense_blocks));
+  }
+  if (experts.score_bias) {
+    line.add("moe-router-score-function", "sigmoid");
+    line.on("moe-router-enable-expert-bias");
+  }
+  line.add("moe-token-dispatcher-type", "alltoall");
+}
+
+void add_model(Reasons& reasons, Line& line, const Plan& plan, const Model& model) {
+  const Transformer& transformer = *model.transformer;
+  line.add("hidden-size", transformer.hidden);
+  line.add("ffn-hidden-size", transformer.feed_forward);
+  add_attention(line, transformer);
+  add_positions(reasons, line, transformer, plan.batch.sequence);
+  line.add("normalization", norm_name(transformer.norm));
+  line.add("norm-epsilon", fmt::format("{:g}", transformer.norm_epsilon));
+  if (transformer.activation == Transformer::FeedForward::swiglu) line.on("swiglu");
+  add_biases(reasons, line, transformer);
+  if (!transformer.tied_head) line.on("untie-embeddings-and-output-weights");
+  add_experts(line, transformer, decoder_layers(model).size());
+}
+
+/// What its arguments and configurations assert of a model's numbers.
+void require_shape(Reasons& reasons, const Plan& plan, const Transformer& transformer,
+                   const Degrees& degrees) {
+  if (transformer.patches || transformer.token_types || !transformer.causal) {
+    reasons.add(" has another program than pretrain_gpt.py for ",
+                transformer.patches ? "vision transformers" : "models that are not causal");
+  }
+  const auto divides = [](std::int64_t a, std::int64_t b) { return a % b == 0; };
+  if (!divides(transformer.heads, degrees.tensor)) {
+    reasons.add(" splits heads evenly: ", transformer.heads, " do not divide over ", degrees.tensor,
+                " tensor-parallel peers");
+  }
+  const std::int64_t groups = transformer.key_value_heads;
+  if (groups > 0 && !divides(groups, degrees.tensor) && !divides(degrees.tensor, groups)) {
+    reasons.add(" splits groups of queries evenly: ", groups, " over ", degrees.tensor,
+                " tensor-parallel peers are no whole number, nor the other way round");
+  }
+  if (degrees.context > 1 && !divides(plan.batch.sequence, 2 * degrees.context)) {
+    reasons.add(" cuts a sequence in two pieces for each context-parallel peer: ",
+                plan.batch.sequence, " tokens are not ", 2 * degrees.context, " equal ones");
+  }
+  if (transformer.prediction_modules > 0 &&
+      transformer.position == Transformer::Position::learned) {
+    reasons.add(" has no multi-token prediction with learned positions");
+  }
+  if (transformer.experts && degrees.tensor > 1 && !plan.parallelism.sequence) {
+    reasons.add(
+        " trains experts beside tensor parallelism with --sequence-parallel only; plan with it");
+  }
+  if (transformer.experts && !divides(transformer.experts->count, plan.parallelism.expert)) {
+    reasons.add(" spreads experts evenly: ", transformer.experts->count, " do not divide over ",
+                plan.parallelism.expert, " devices");
+  }
+}
+
 void require_known_schedule(Reasons& reasons, const Plan& plan) {
   const std::string& name = plan.schedule.name;
   if (name == "interleaved" && plan.schedule.virtual_stages == 1) {
     reasons.add(" interleaves two or more virtual stages; with one the schedule is 1f1b");
   }
+  if (name == "interleaved" && pipeline_devices(plan) == 1) {
+    reasons.add(" interleaves stages of two or more pipeline devices");
+  }
   if (name != "1f1b" && name != "interleaved")
     reasons.add(" has the schedules 1f1b and interleaved, not ", name);
 }
 
-std::string megatron_line(Reasons& reasons, const Plan& plan, const Model& model,
-                          const Cluster& cluster) {
+/// What has to be there to start, and is no part of a plan.
+void add_start(Line& line, const Transformer& transformer) {
+  line.on("mock-data");
+  line.add("tokenizer-type", "NullTokenizer");
+  line.add("vocab-size", transformer.vocabulary);
+  line.add("lr", "1e-4");
+  line.add("train-iters", 20);
+  line.add("eval-iters", 0);
+}
+
+/// Kernels of communication and compute start in the order of their launch, or, under FSDP, must
+/// not.
+std::string environment_of(const Plan& plan, const Degrees& degrees) {
+  if (shards_gradients(plan.optimizer.sharding)) return "unset CUDA_DEVICE_MAX_CONNECTIONS\n";
+  if (degrees.tensor == 1 && degrees.context == 1) return "";
+  return "export CUDA_DEVICE_MAX_CONNECTIONS=1\n";
+}
+
+std::string heading(const Plan& plan, const Model& model, const Cluster& cluster) {
+  const int used = static_cast<int>(used_devices(plan).size());
+  const int per_node = cluster.levels.empty() ? 1 : cluster.levels.back().count;
+  const int nodes = used / std::gcd(used, per_node);
+  std::string text = "#!/usr/bin/env bash\n# Megatron-LM with megatron-core 0.19.2, on mock data.";
+  text += nodes == 1 ? " Here: bash FILE; under Slurm: srun --nodes 1 --ntasks 1 bash FILE\n"
+                     : fmt::format(
+                           "\n# export MASTER_ADDR, the first node's name; then\n"
+                           "# srun --nodes {} --ntasks-per-node 1 bash FILE\n",
+                           nodes);
+  const std::string& besides = model.transformer->untrainable;
+  if (!besides.empty()) {
+    text += fmt::format("# Of the model these flags do not say that {}.\n", besides);
+  }
+  return text;
+}
+
+std::string megatron_script(Reasons& reasons, const Plan& plan, const Model& model,
+                            const Cluster& cluster) {
+  const MegatronSettings settings = megatron_settings(reasons, plan, model, cluster);
+  if (!model.transformer) return "";
+  Reasons unheard(megatron_name);
+  const Degrees degrees = even_degrees(unheard, plan);
+  std::string text = heading(plan, model, cluster) +
+                     warning_of_empty_stages(stages_of(unheard, plan, model)) +
+                     environment_of(plan, degrees) + launcher(plan, cluster);
+  for (const MegatronSetting& setting : settings.all()) {
+    text += fmt::format(" \\\n  --{}{}{}", setting.flag, setting.value.empty() ? "" : " ",
+                        setting.value);
+  }
+  return text + "\n";
+}
+
+}  // namespace
+
+MegatronSettings megatron_settings(Reasons& reasons, const Plan& plan, const Model& model,
+                                   const Cluster& cluster) {
+  MegatronSettings line;
   if (!model.transformer) {
     reasons.add(" trains transformers; the model \"", model.name, "\" is not known as one");
-    return "";
+    return line;
   }
   require_plain(reasons, plan);
   require_known_schedule(reasons, plan);
   const Degrees degrees = even_degrees(reasons, plan);
+  require_shape(reasons, plan, *model.transformer, degrees);
   const std::vector<MegatronStage> stages = stages_of(reasons, plan, model);
-  Line line(warning_of_empty_stages(stages) + launcher(plan, cluster));
   const MegatronFlags split = split_flags(reasons, stages, degrees.pipeline, *model.transformer,
                                           decoder_layers(model).size());
   add_split(line, split);
@@ -300,30 +480,31 @@ std::string megatron_line(Reasons& reasons, const Plan& plan, const Model& model
     line.add("microbatch-group-size-per-virtual-pipeline-stage", *plan.schedule.group);
   line.add("micro-batch-size", samples_per_replica(reasons, plan, degrees.data));
   line.add("global-batch-size", plan.batch.global);
-  if (plan.batch.sequence > 0) line.add("seq-length", plan.batch.sequence);
+  const std::int64_t sequence = plan.batch.sequence;
+  line.add("seq-length", sequence > 0 ? sequence : model.transformer->positions);
   add_recompute(reasons, line, plan, model, stages);
   line.add("optimizer", plan.optimizer.kind == OptimizerKind::adamw ? "adam" : "sgd");
   add_sharding(line, plan.optimizer.sharding);
   add_gradient_bucket(line, plan.optimizer.gradient_bucket);
   add_precision(reasons, line, plan.precision);
-  return line.text();
+  add_model(reasons, line, plan, model);
+  add_start(line, *model.transformer);
+  return line;
 }
-
-}  // namespace
 
 std::vector<std::string> reasons_against_megatron(const Plan& plan, const Model& model,
                                                   const Cluster& cluster) {
   Reasons reasons(megatron_name);
-  megatron_line(reasons, plan, model, cluster);
+  megatron_settings(reasons, plan, model, cluster);
   return reasons.sentences();
 }
 
 std::string export_megatron(const LoadedPlan& loaded) {
   Reasons reasons(megatron_name);
-  const std::string line =
-      megatron_line(reasons, loaded.plan, loaded.profile.model, loaded.cluster);
+  const std::string text =
+      megatron_script(reasons, loaded.plan, loaded.profile.model, loaded.cluster);
   reasons.require_none();
-  return line;
+  return text;
 }
 
 }  // namespace stagecraft

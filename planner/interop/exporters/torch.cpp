@@ -1,4 +1,4 @@
-// Modules per stage and the schedule's class for torch.distributed.pipelining; see
+// Modules per stage and the schedule for torch.distributed.pipelining (2.15); see
 // importers/torch.cpp. Modules of transformers have torchtitan's names.
 
 #include <algorithm>
@@ -7,12 +7,27 @@
 #include "planner/costs/stage_recompute.hpp"
 #include "planner/interop/exporters.hpp"
 #include "planner/interop/exporters/even_ranks.hpp"
+#include "planner/interop/exporters/torch_order.hpp"
 #include "planner/interop/torch_checkpoints.hpp"
 #include "planner/interop/torch_names.hpp"
 #include "planner/plan/layer_names.hpp"
 #include "profiles/json.hpp"
+#include "simulator/schedules/schedules.hpp"
+#include "simulator/views/torch_csv.hpp"
 
 namespace stagecraft {
+
+std::string torch_order_csv(Reasons& reasons, const Plan& plan) {
+  try {
+    const Schedule schedule = find_schedule(plan.schedule.name).generate(shape_of(plan));
+    const std::string caveat = torch_caveat(schedule);
+    if (caveat.empty()) return write_torch_csv(schedule, TorchForm::compute_only);
+    reasons.add(" cannot run the schedule ", plan.schedule.name, ": ", caveat);
+  } catch (const Error& error) {
+    reasons.add(" cannot run the plan's order: ", error.message());
+  }
+  return "";
+}
 
 namespace {
 
@@ -20,19 +35,19 @@ using Value = nlohmann::ordered_json;
 
 constexpr std::string_view torch_name = "torch.distributed.pipelining";
 
-std::string_view class_of(Reasons& reasons, const Plan& plan) {
+/// The class that orders as the plan does; else the runtime with the order itself, as a file that
+/// `_load_csv` reads, and what it is to the importer.
+void add_schedule(Reasons& reasons, Value& value, const Plan& plan) {
   const auto name = torch_class_of(plan.schedule.name);
-  if (!name) {
-    reasons.add(" has no class for the schedule ", plan.schedule.name,
-                "; its _PipelineScheduleRuntime reads any order: stagecraft schedule show ",
-                plan.schedule.name, " --format torch");
+  if (name && torch_class_differs(plan).empty()) {
+    value["schedule"] = *name;
+    return;
   }
-  if (plan.schedule.group || !plan.schedule.warm_up.empty()) {
-    reasons.add(
-        " has its own number of forwards ahead and of microbatches in a row; this plan says "
-        "others");
-  }
-  return name.value_or("");
+  value["schedule"] = torch_runtime;
+  Value order{{"name", plan.schedule.name}};
+  if (plan.schedule.group) order["group"] = *plan.schedule.group;
+  value["order"] = std::move(order);
+  value["schedule_csv"] = torch_order_csv(reasons, plan);
 }
 
 bool wraps_alike(const Plan& plan, const Plan& other) {
@@ -81,7 +96,10 @@ void add_checkpoints(Reasons& reasons, Value& value, const Plan& plan, const Mod
 }
 
 Value torch_value(Reasons& reasons, const Plan& plan, const Model& model) {
-  const std::string_view schedule = class_of(reasons, plan);
+  if (plan.weights != WeightPolicy::flush) {
+    reasons.add(" flushes weights after each batch; this plan has \"", to_string(plan.weights),
+                "\"");
+  }
   const Degrees degrees = even_degrees(reasons, plan);
   samples_per_replica(reasons, plan, degrees.data);
   // The model is in the plan's order.
@@ -101,12 +119,12 @@ Value torch_value(Reasons& reasons, const Plan& plan, const Model& model) {
     stages.push_back(std::move(names));
   }
   Value value{{"stages", std::move(stages)},
-              {"schedule", schedule},
               {"pipeline_parallel_degree", degrees.pipeline},
               {"data_parallel_degree", degrees.data},
               {"tensor_parallel_degree", degrees.tensor},
               {"global_batch_size", plan.batch.global},
               {"microbatches", plan.batch.microbatches}};
+  add_schedule(reasons, value, plan);
   add_checkpoints(reasons, value, plan, model);
   const Parallelism& parallelism = plan.parallelism;
   if (parallelism.sequence) value["sequence_parallel"] = true;
@@ -125,6 +143,17 @@ std::vector<std::string> reasons_against_torch(const Plan& plan, const Model& mo
   Reasons reasons(torch_name);
   torch_value(reasons, plan, model);
   return reasons.sentences();
+}
+
+std::vector<std::string> notes_on_torch(const LoadedPlan& loaded) {
+  std::vector<std::string> notes;
+  const std::string differs = torch_class_differs(loaded.plan);
+  if (!differs.empty()) {
+    notes.push_back(concat(differs, "; the plan's own order is in the file, for ", torch_runtime));
+  }
+  const std::string note = torch_class_note(loaded.plan);
+  if (!note.empty()) notes.push_back(note);
+  return notes;
 }
 
 std::string export_torch(const LoadedPlan& loaded) {

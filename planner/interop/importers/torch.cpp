@@ -2,16 +2,20 @@
 // stages begin with.
 //
 //   {"stages": [["tok_embeddings", "layers.0"], ["layers.1", "norm", "output"]],
-//    "schedule": "Schedule1F1B", "microbatches": 8}
+//    "schedule": "1F1B", "microbatches": 8}
 //
 //   {"split_points": ["layers.8", "layers.16", "layers.24"],
-//    "schedule": "ScheduleInterleaved1F1B", "pipeline_parallel_degree": 2, "microbatches": 8}
+//    "schedule": "Interleaved1F1B", "pipeline_parallel_degree": 2, "microbatches": 8}
 //
 // Also "context_parallel_degree", "expert_parallel_degree", "expert_tensor_parallel_degree",
 // "sequence_parallel", "tensor_parallel_degree", "data_parallel_degree" (what devices are left
 // over, if not said), "global_batch_size". Stage s is on rank s mod p, or there and back again for
 // schedules that fold into a V, as torch places them; meshes count pipeline ranks slowest.
 // `microbatches` is torch's n_microbatches.
+//
+// Beside "schedule": "_PipelineScheduleRuntime", which reads its order from a file, "order" says
+// which one it is: {"name": "zb-h1"}, with "group" as in a plan; "schedule_csv" has that file's
+// text, as our exporter writes it, and says the same.
 //
 // "activation_checkpoint" is torchtitan's mode: "none"; "full", every transformer block in a
 // wrapper of its own; "selective" with "selective_ac_option": "2", every second block of a rank.
@@ -96,10 +100,10 @@ std::vector<std::vector<int>> read_split_points(const Json& json, const Model& m
 }
 
 std::vector<std::vector<int>> read_layers(const Json& json, const Model& model) {
-  json.allow_only({"stages", "split_points", "schedule", "microbatches", "pipeline_parallel_degree",
-                   "tensor_parallel_degree", "data_parallel_degree", "activation_checkpoint",
-                   "selective_ac_option", "global_batch_size", "sequence_parallel",
-                   "context_parallel_degree", "expert_parallel_degree",
+  json.allow_only({"stages", "split_points", "schedule", "order", "schedule_csv", "microbatches",
+                   "pipeline_parallel_degree", "tensor_parallel_degree", "data_parallel_degree",
+                   "activation_checkpoint", "selective_ac_option", "global_batch_size",
+                   "sequence_parallel", "context_parallel_degree", "expert_parallel_degree",
                    "expert_tensor_parallel_degree"});
   if (json.contains("stages") && json.contains("split_points")) {
     json["split_points"].fail("expected either stages or split_points, found both");
@@ -118,6 +122,18 @@ std::string_view read_schedule(const Json& json, const PlanQuestion& question) {
   if (in_file && !question.options.schedule.empty())
     fail_usage("the file has a schedule already; leave --schedule away");
   if (!in_file) return find_torch_schedule(schedule_name(question, "1f1b"));
+  if (json["schedule"].string() == torch_runtime) {
+    if (!json.contains("order")) {
+      json["schedule"].fail("expected which order it is, as in \"order\": {\"name\": \"zb-h1\"}");
+    }
+    json["order"].allow_only({"name", "group"});
+    return at_place(json["order"]["name"],
+                    [](const std::string& name) { return find_schedule(name).name; });
+  }
+  if (json.contains("order")) {
+    json["order"].fail(concat("says something of \"schedule\": \"", torch_runtime,
+                              "\", which reads it from a file"));
+  }
   return at_place(json["schedule"],
                   [](const std::string& name) { return find_torch_schedule(name); });
 }
@@ -214,6 +230,25 @@ Batch read_torch_batch(const Json& json, const PlanQuestion& question, int repli
   return batch_of(question, global, *global / count);
 }
 
+/// Microbatches in a row through a stage: as the file says, or as torch's class takes them.
+void set_group(Plan& plan, const Json& json) {
+  if (json.contains("order")) {
+    if (json["order"].contains("group")) {
+      plan.schedule.group = json["order"]["group"].small_integer(1, INT32_MAX);
+    }
+    return;
+  }
+  const bool loops = plan.schedule.name == "interleaved" || plan.schedule.name == "interleaved-zb";
+  if (!loops || plan.schedule.virtual_stages == 1) return;
+  const int devices = pipeline_devices(plan);
+  const std::optional<int> round = torch_round(devices, plan.batch.microbatches);
+  if (!round) {
+    fail("torch refuses: ", plan.batch.microbatches, " microbatches in ",
+         plan.batch.microbatches / devices, " rounds, of which they are no multiple");
+  }
+  if (*round != devices) plan.schedule.group = *round;
+}
+
 }  // namespace
 
 bool looks_like_torch(std::string_view content) {
@@ -252,6 +287,7 @@ ImportedPlan import_torch(std::string_view content, const std::string& file,
     wrap_blocks(imported.plan, question.profile.model, *checkpoints.every);
   }
   imported.plan.batch = read_torch_batch(json, question, degrees.data);
+  set_group(imported.plan, json);
   return imported;
 }
 

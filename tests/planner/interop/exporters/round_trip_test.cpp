@@ -7,6 +7,8 @@
 
 #include "planner/costs/stage_recompute.hpp"
 #include "planner/interop/load_plan.hpp"
+#include "planner/interop/torch_names.hpp"
+#include "planner/plan/layer_names.hpp"
 #include "profiles/json.hpp"
 #include "simulator/schedules/schedules.hpp"
 #include "tests/catch.hpp"
@@ -261,6 +263,88 @@ TEST_CASE("every schedule of torch goes there and back") {
   }
 }
 
+TEST_CASE("an order that no class of torch has goes along as a file for its runtime") {
+  PlanQuestion question = question_of(10, "4xh100");
+  Random random(4);
+  const auto text_of = [&](const Plan& plan) {
+    const std::string text = written("torch", loaded_from(plan, question));
+    INFO(text);
+    PlanQuestion again = question;
+    again.options = left_open("torch", plan);
+    CHECK(write_plan(imported("torch", text, again)) == write_plan(plan));
+    return text;
+  };
+  const Plan zero_bubble = random_plan(random, {.ranks = 4}, "zb-h1", question);
+  CHECK_THAT(text_of(zero_bubble),
+             ContainsSubstring("\"schedule\": \"_PipelineScheduleRuntime\"") &&
+                 ContainsSubstring("\"order\": {\"name\": \"zb-h1\"}") &&
+                 ContainsSubstring("\"schedule_csv\": \"0F0,0F1,"));
+  // Interleaved1F1B takes 10 microbatches on 4 ranks in two rounds of 5.
+  Plan interleaved = random_plan(random, {.ranks = 4, .chunks = 2}, "interleaved", question);
+  interleaved.batch = {10, 1, 10, 8};
+  interleaved.schedule.group = 5;
+  CHECK_THAT(text_of(interleaved), ContainsSubstring("\"schedule\": \"Interleaved1F1B\""));
+  interleaved.schedule.group = 10;
+  CHECK_THAT(text_of(interleaved),
+             ContainsSubstring("\"name\": \"interleaved\"") && ContainsSubstring("\"group\": 10"));
+  const auto notes = notes_on_torch(loaded_from(interleaved, question));
+  REQUIRE(notes.size() == 1);
+  CHECK_THAT(notes.front(), ContainsSubstring("takes 5 microbatches in a row through a stage; this "
+                                              "plan takes 10"));
+  const Plan looped = random_plan(random, {.ranks = 2, .chunks = 2}, "looped-bfs", question);
+  CHECK_THAT(notes_on_torch(loaded_from(looped, question)).at(0),
+             ContainsSubstring("goes back from the last microbatch"));
+  CHECK(torch_round(4, 10) == 5);
+  CHECK(torch_round(4, 3) == 3);
+  CHECK_FALSE(torch_round(4, 9));
+  // 1F1B of torch refuses fewer microbatches than stages.
+  Plan few = random_plan(random, {.ranks = 4}, "1f1b", question);
+  few.batch = {3, 1, 3, 8};
+  CHECK_THAT(text_of(few), ContainsSubstring("_PipelineScheduleRuntime"));
+}
+
+TEST_CASE("a launch of Megatron-LM has all it needs to start") {
+  const auto script = [](const std::string& flags) {
+    const PlanQuestion question = question_of(4, "8xh100");
+    const Plan plan =
+        imported("megatron", "--micro-batch-size 1 --global-batch-size 16 " + flags, question);
+    return std::pair{written("megatron", loaded_from(plan, question)),
+                     written("megatron-bridge", loaded_from(plan, question))};
+  };
+  const auto [plain, bridge] = script("--pipeline-model-parallel-size 2");
+  CHECK_THAT(plain, !ContainsSubstring("CUDA_DEVICE_MAX_CONNECTIONS") &&
+                        ContainsSubstring("--hidden-size ") && ContainsSubstring("--seq-length ") &&
+                        ContainsSubstring("--max-position-embeddings ") &&
+                        ContainsSubstring("--vocab-size ") && ContainsSubstring("--train-iters "));
+  CHECK_THAT(bridge, ContainsSubstring("model.pipeline_model_parallel_size=2 ") &&
+                         ContainsSubstring("model.recompute_granularity=null ") &&
+                         ContainsSubstring("train.global_batch_size=16 ") &&
+                         ContainsSubstring("mixed_precision=null\n"));
+  CHECK_THAT(script("--tensor-model-parallel-size 2").first,
+             ContainsSubstring("\nexport CUDA_DEVICE_MAX_CONNECTIONS=1\ntorchrun "));
+  // Megatron's FSDP must not have it, and has a format of its own for checkpoints.
+  const auto [sharded, sharded_bridge] = script(
+      "--tensor-model-parallel-size 2 --use-distributed-optimizer --use-megatron-fsdp "
+      "--data-parallel-sharding-strategy optim_grads_params");
+  CHECK_THAT(sharded, ContainsSubstring("\nunset CUDA_DEVICE_MAX_CONNECTIONS\ntorchrun ") &&
+                          ContainsSubstring("--ckpt-format fsdp_dtensor"));
+  CHECK_THAT(sharded_bridge, ContainsSubstring("checkpoint.ckpt_format=fsdp_dtensor") &&
+                                 ContainsSubstring("ddp.use_megatron_fsdp=true"));
+}
+
+TEST_CASE("modules of transformers have the names of their architecture") {
+  const Model model = question_of(2, "2xh100").profile.model;
+  const auto first = [&](std::string_view architecture) {
+    return hugging_face_modules(model, architecture).front();
+  };
+  CHECK(first("") == std::vector<std::string>{"transformer.wte", "transformer.wpe"});
+  CHECK(first("gpt_neox") == std::vector<std::string>{"gpt_neox.embed_in"});
+  CHECK(first("qwen3") == std::vector<std::string>{"model.embed_tokens"});
+  CHECK(hugging_face_modules(model, "opt").back() ==
+        std::vector<std::string>{"model.decoder.final_layer_norm", "lm_head"});
+  CHECK_THAT(message_of([&] { first("rwkv"); }), ContainsSubstring("\"rwkv\" are not known here"));
+}
+
 TEST_CASE("Megatron-LM gets simple flags where they do, and a layout where not") {
   const PlanQuestion question = question_of(6, "2xh100");
   const auto flags = [&](int cut) {
@@ -338,8 +422,6 @@ TEST_CASE("plans that a format has no words for are refused") {
   const Plan zero_bubble = changed([](Plan& plan) { plan.schedule.name = "zb-h1"; });
   CHECK(refusal("megatron", zero_bubble, question).find("not zb-h1") != std::string::npos);
   CHECK(refusal("deepspeed", zero_bubble, question).find("not zb-h1") != std::string::npos);
-  CHECK(refusal("torch", zero_bubble, question).find("no class for the schedule zb-h1") !=
-        std::string::npos);
   CHECK(refusal("hf-device-map", uneven, question).find("stage 1 has 2 replicas") !=
         std::string::npos);
   CHECK(refusal("hf-device-map", simple_plan(), question).empty());
@@ -361,7 +443,7 @@ TEST_CASE("all that stands in a plan's way is said at once") {
         reasons_against(exporter, plan, question.profile.model, question.cluster);
     CHECK(reasons.empty() == (exporter.reasons_against == nullptr ||
                               exporter.name == std::string_view("hf-device-map")));
-    if (reasons.size() < 2) continue;
+    if (reasons.size() < 2 || exporter.write == nullptr) continue;
     const std::string complaint = refusal(exporter.name, plan, question);
     CHECK_THAT(complaint, ContainsSubstring(concat("for ", reasons.size(), " reasons:\n  1. ")));
     for (const std::string& reason : reasons) CHECK_THAT(complaint, ContainsSubstring(reason));

@@ -1,0 +1,122 @@
+// Megatron-Bridge's overrides for a plan (0.6.2): what scripts/training/run_recipe.py and the like
+// take behind a recipe, a word each. They are Megatron-LM's settings under the names of the classes
+// in megatron/bridge/training/config.py; what a recipe may have set otherwise is set back.
+
+#include <algorithm>
+#include <array>
+
+#include "planner/interop/exporters.hpp"
+#include "planner/interop/exporters/megatron.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+constexpr std::string_view bridge_name = "Megatron-Bridge";
+
+/// A flag by the member that says the same; a switch is true.
+struct BridgeName {
+  std::string_view flag;
+  std::string_view member;
+  std::string_view otherwise = "";  ///< the value where the plan has no such flag; empty: none
+};
+
+/// The model itself and its data are the recipe's.
+constexpr std::array bridge_names{
+    BridgeName{"num-layers", "model.num_layers"},
+    BridgeName{"pipeline-model-parallel-size", "model.pipeline_model_parallel_size"},
+    BridgeName{"num-virtual-stages-per-pipeline-rank", "model.virtual_pipeline_model_parallel_size",
+               "null"},
+    BridgeName{"account-for-embedding-in-pipeline-split",
+               "model.account_for_embedding_in_pipeline_split", "false"},
+    BridgeName{"account-for-loss-in-pipeline-split", "model.account_for_loss_in_pipeline_split",
+               "false"},
+    BridgeName{"decoder-first-pipeline-num-layers", "model.num_layers_in_first_pipeline_stage",
+               "null"},
+    BridgeName{"decoder-last-pipeline-num-layers", "model.num_layers_in_last_pipeline_stage",
+               "null"},
+    BridgeName{"pipeline-model-parallel-layout", "model.pipeline_model_parallel_layout", "null"},
+    BridgeName{"mtp-num-layers", "model.mtp_num_layers"},
+    BridgeName{"tensor-model-parallel-size", "model.tensor_model_parallel_size"},
+    BridgeName{"sequence-parallel", "model.sequence_parallel", "false"},
+    BridgeName{"context-parallel-size", "model.context_parallel_size", "1"},
+    BridgeName{"expert-model-parallel-size", "model.expert_model_parallel_size", "1"},
+    BridgeName{"expert-tensor-parallel-size", "model.expert_tensor_parallel_size", "null"},
+    BridgeName{"moe-router-num-groups", "model.moe_router_num_groups"},
+    BridgeName{"moe-router-group-topk", "model.moe_router_group_topk"},
+    BridgeName{"microbatch-group-size-per-virtual-pipeline-stage",
+               "model.microbatch_group_size_per_vp_stage"},
+    BridgeName{"micro-batch-size", "train.micro_batch_size"},
+    BridgeName{"global-batch-size", "train.global_batch_size"},
+    BridgeName{"seq-length", "model.seq_length"},
+    BridgeName{"recompute-granularity", "model.recompute_granularity", "null"},
+    BridgeName{"recompute-method", "model.recompute_method", "null"},
+    BridgeName{"recompute-num-layers", "model.recompute_num_layers", "null"},
+    BridgeName{"optimizer", "optimizer.optimizer"},
+    BridgeName{"use-distributed-optimizer", "optimizer.use_distributed_optimizer", "false"},
+    BridgeName{"use-megatron-fsdp", "dist.use_megatron_fsdp", "false"},
+    BridgeName{"data-parallel-sharding-strategy", "ddp.data_parallel_sharding_strategy"},
+    BridgeName{"ckpt-format", "checkpoint.ckpt_format"},
+    BridgeName{"overlap-grad-reduce", "ddp.overlap_grad_reduce", "false"},
+    BridgeName{"ddp-bucket-size", "ddp.bucket_size"},
+};
+
+/// Members that have to say the same as another one.
+constexpr std::array also_said{
+    BridgeName{"optimizer.use_distributed_optimizer", "ddp.use_distributed_optimizer"},
+    BridgeName{"dist.use_megatron_fsdp", "ddp.use_megatron_fsdp"},
+    BridgeName{"model.seq_length", "dataset.seq_length"},
+};
+
+std::string_view recipe_of(Reasons& reasons, Precision precision) {
+  switch (precision) {
+    case Precision::bfloat16: return "bf16_mixed";
+    case Precision::float16: return "fp16_mixed";
+    case Precision::float8: return "bf16_with_fp8_delayed_scaling_mixed";
+    case Precision::float32: return "null";
+    case Precision::float64: reasons.add(" does not train in fp64");
+  }
+  return "";
+}
+
+std::string bridge_overrides(Reasons& reasons, const Plan& plan, const Model& model,
+                             const Cluster& cluster) {
+  const MegatronSettings settings = megatron_settings(reasons, plan, model, cluster);
+  std::string text;
+  const auto add = [&](std::string_view member, std::string_view value) {
+    text += concat(text.empty() ? "" : " \\\n", member, '=', value);
+  };
+  for (const BridgeName& name : bridge_names) {
+    const auto found = std::ranges::find(settings.all(), name.flag, &MegatronSetting::flag);
+    const bool is_there = found != settings.all().end();
+    if (!is_there && name.otherwise.empty()) continue;
+    const std::string value = !is_there              ? std::string(name.otherwise)
+                              : found->value.empty() ? "true"
+                                                     : found->value;
+    add(name.member, value);
+    for (const BridgeName& also : also_said) {
+      if (also.flag == name.member) add(also.member, value);
+    }
+  }
+  add("mixed_precision", recipe_of(reasons, plan.precision));
+  return text + "\n";
+}
+
+}  // namespace
+
+std::vector<std::string> reasons_against_megatron_bridge(const Plan& plan, const Model& model,
+                                                         const Cluster& cluster) {
+  Reasons reasons(bridge_name);
+  bridge_overrides(reasons, plan, model, cluster);
+  return reasons.sentences();
+}
+
+std::string export_megatron_bridge(const LoadedPlan& loaded) {
+  Reasons reasons(bridge_name);
+  const std::string text =
+      bridge_overrides(reasons, loaded.plan, loaded.profile.model, loaded.cluster);
+  reasons.require_none();
+  return text;
+}
+
+}  // namespace stagecraft
