@@ -183,6 +183,8 @@ QUESTIONS = {
     "dualpipev, fused pairs": "gpt2-124m 4xh100 --batch 16 --microbatch 1 --schedule dualpipev"
                               " --straight",
     "chimera, copies": "gpt2-124m 4xh100 --batch 16 --microbatch 2 --schedule chimera --straight",
+    "chimera-buckets, copies": "gpt2-124m 4xh100 --batch 16 --microbatch 2 --schedule chimera"
+                               " --straight --gradient-bucket 10MiB",
     "zb-h1": "gpt2-124m 4xh100 --batch 16 --microbatch 2 --schedule zb-h1 --straight",
 }
 

@@ -16,6 +16,7 @@
 // Gradients that are summed in buckets while the last backward goes on cut that backward into as
 // many pieces, each followed by its bucket. Times are whole microseconds, rounded to the nearest.
 
+#include <algorithm>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -186,11 +187,20 @@ class DeviceTrace {
     if (op != Op::reduce_gradient && op != Op::reduce_scatter) return;
     const auto last = last_backward_.find(each.chunk);
     if (!traces_.meets(*each.group) || last == last_backward_.end()) return;
-    if (at(last->second).fused_with) return;
+    if (at(last->second).fused_with || !is_of_one_stage(*each.group)) return;
     std::vector<GradientBucket> buckets = traces_.buckets(program_.chunks[index(each.chunk)]);
     if (buckets.size() < 2) return;
     sum_of_[last->second] = work;
     buckets_[work] = std::move(buckets);
+  }
+
+  /// Replicas of a stage come to their last backwards in the same order; copies of it, in the
+  /// pipelines of other directions, do not.
+  bool is_of_one_stage(int group) const {
+    const std::vector<int>& chunks = program_.groups[index(group)].chunks;
+    const int stage = program_.chunks[index(chunks.front())].stage;
+    return std::ranges::all_of(
+        chunks, [&](int chunk) { return program_.chunks[index(chunk)].stage == stage; });
   }
 
   void add(int work) {

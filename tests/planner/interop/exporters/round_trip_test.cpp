@@ -213,6 +213,7 @@ TEST_CASE("plans with multi-token prediction go to Megatron-LM and back, or are 
     PlanQuestion question = question_of(5, concat(shape.devices(), "xh100"));
     Transformer transformer = *question.profile.model.transformer;
     transformer.prediction_modules = random.between(1, 3);
+    transformer.position = Transformer::Position::rotary;  // which its modules of prediction want
     question.profile.model = make_transformer("deep", transformer, 5, 8);
     const Plan plan = random_plan(random, shape, "1f1b", question, random.chance(50));
     INFO(write_plan(plan));
